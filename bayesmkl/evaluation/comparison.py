@@ -93,11 +93,6 @@ class Comparison(PredictionTables):
         return list(dict.fromkeys(self.cells["model"]))
 
     @property
-    def metrics(self) -> list[str]:
-        """Names of the metrics, the first one being the one that matters most."""
-        return list(self.about["metrics"])
-
-    @property
     def frame(self) -> pd.DataFrame:
         """All scores in long form: one row per data set, model, split and ``metric``, with its ``value``."""
         fixed = [name for name in self.cells.columns if name not in (*self.metrics, "kernel_shares")]
@@ -462,10 +457,3 @@ class Comparison(PredictionTables):
     def _repr_html_(self) -> str:
         means = self.summary().pivot(index="model", columns="dataset", values="mean")
         return means.reindex(index=self.models, columns=self.datasets).round(4).to_html(na_rep="failed")
-
-    def _metric(self, metric: str | None) -> str:
-        if metric is None:
-            return self.metrics[0]
-        if metric not in self.metrics:
-            raise ValueError(f"`metric` must be one of {self.metrics}; got {metric!r}.")
-        return metric

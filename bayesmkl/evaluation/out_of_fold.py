@@ -46,6 +46,42 @@ class PredictionTables(KernelTables):
     about: dict[str, Any]
     _store: CellStore | MemoryStore | None
 
+    @property
+    def metrics(self) -> list[str]:
+        """Names of the metrics, the first one being the one that matters most."""
+        return list(self.about["metrics"])
+
+    def learning_curve(self, metric: str | None = None, dataset: str | None = None) -> pd.DataFrame:
+        """Return scores by the number of training rows, of splits that differ in it.
+
+        Parameters
+        ----------
+        metric : str, default=None
+            One of `metrics`; None is the first.
+        dataset : str, default=None
+            One of `datasets`; None is all.
+
+        Returns
+        -------
+        DataFrame
+            One row per data set, model and ``n_train``, rising: ``mean``, ``std`` and ``n`` of the scores over the
+            splits of that size, and the mean ``fit_seconds``.
+
+        Raises
+        ------
+        ValueError
+            If `metric` or `dataset` is not one of the comparison.
+        """
+        name, keys = self._metric(metric), ["dataset", "model", "n_train"]
+        groups = self._cells_of(dataset).groupby(keys, sort=False)
+        table = groups[name].agg(mean="mean", std="std", n="count").join(groups["fit_seconds"].mean())
+        places = {"dataset": self.datasets, "model": list(dict.fromkeys(self.cells["model"]))}
+        return table.reset_index().sort_values(
+            keys,
+            key=lambda column: column.map(places[column.name].index) if column.name in places else column,
+            ignore_index=True,
+        )
+
     def predictions(self, dataset: str | None = None) -> pd.DataFrame:
         """Return what was predicted of the test rows of all splits.
 
@@ -231,6 +267,13 @@ class PredictionTables(KernelTables):
                 either = int(np.sum((a == 1.0) | (b == 1.0)))
                 found.loc[first, second] = np.sum((a == 1.0) & (b == 1.0)) / either if either else np.nan
         return found.rename_axis(index=None, columns=None)
+
+    def _metric(self, metric: str | None) -> str:
+        if metric is None:
+            return self.metrics[0]
+        if metric not in self.metrics:
+            raise ValueError(f"`metric` must be one of {self.metrics}; got {metric!r}.")
+        return metric
 
     def _right(self, dataset: str | None) -> pd.DataFrame:
         """Return whether predictions are right: a column per model, a row per sample that was predicted."""

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.datasets import load_iris
 from sklearn.linear_model import BayesianRidge, LogisticRegression, Ridge
 from sklearn.metrics import average_precision_score, make_scorer, roc_auc_score
-from sklearn.model_selection import KFold, cross_val_predict
+from sklearn.model_selection import KFold, StratifiedShuffleSplit, cross_val_predict
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -235,6 +235,31 @@ def test_curves_of_several_classes_need_one_of_them(compared):
     assert np.trapezoid(shown["mean"], shown["x"]) == pytest.approx(np.mean(areas), abs=0.006)
     with pytest.raises(ValueError, match="gives what a curve 'roc' needs"):
         compared["numbers"][0].curve("roc")
+
+
+def test_scores_by_the_size_of_the_training_part():
+    X, y = classes(90)
+    sizes = (10, 40, 20)
+    cv = [
+        pair
+        for n in sizes
+        for pair in StratifiedShuffleSplit(3, train_size=n, test_size=20, random_state=0).split(X, y)
+    ]
+    found = compare_models({"svm": SVC(), "bayes": GaussianNB()}, X, y, cv=cv, scoring=["accuracy", "f1"])
+    curve = found.learning_curve("f1")
+    assert curve["n_train"].tolist() == [10, 20, 40] * 2
+    assert curve["model"].tolist() == ["svm"] * 3 + ["bayes"] * 3
+    own_curve = curve[curve["model"] == "bayes"].set_index("n_train")
+    for k, n in enumerate(sizes):
+        own = own_curve.loc[n]
+        scores = found.scores("f1")["bayes"].to_numpy()[3 * k : 3 * k + 3]
+        assert (own["n"], own["mean"], own["std"]) == (
+            3,
+            pytest.approx(scores.mean()),
+            pytest.approx(scores.std(ddof=1)),
+        )
+    with pytest.raises(ValueError, match="`metric` must be one of"):
+        found.learning_curve("auc")
 
 
 # ------------------------------------------------------------------------------------------------------------ pairs

@@ -105,7 +105,8 @@ def test_a_held_folder_is_refused_to_every_way_in_and_stays_as_it_was(tmp_path):
         release.set()
         thread.join()
     assert {path.name: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
-    compare_models({"svm": SVC()}, X, y, cv=2, scoring="accuracy", folder=out)  # it is free again
+    grown = compare_models({"svm": SVC(), "rough": SVC(C=0.1)}, X, y, cv=2, scoring="accuracy", folder=out)
+    assert len(grown.cells) == 4  # it is free again
 
 
 def test_a_run_may_hold_its_own_folder_once_more(tmp_path):
