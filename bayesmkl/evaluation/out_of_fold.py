@@ -24,8 +24,6 @@ PREDICTIONS = entries(
     """
     dataset : str, default=None
         One of `datasets`; None is the only one.
-    positive : object, default=None
-        Class whose probability or score is meant, against all others; None is the second of two classes.
     """
 )
 
@@ -170,7 +168,8 @@ class PredictionTables(KernelTables):
             True over false positives; precision over recall; or frequency over predicted probability, in bins of a
             tenth of the predictions each.
         %(dataset)s
-        %(positive)s
+        positive : object, default=None
+            Class whose probability or score is meant, against all others; None is the second of two classes.
 
         Returns
         -------
