@@ -35,6 +35,8 @@ FORMAT, VERSION = "bayesmkl-cell", 1
 BEGUN = ".begun"  # end of the names of marks beside the files of cells
 PARTS = ("row", "scores", "environment", "predictions")
 NEEDED, ABOUT = {"rows", "y", "predict"}, {"offers", "task", "ranks", "objects"}  # of predictions
+MOST_IN_MEMORY = 2**30  # bytes of the predictions of all cells without a folder
+TOO_MANY = "the predictions of all cells are too many for the memory."
 LARGEST = 2**32  # bytes that the predictions of a cell may say they take
 COUNTS = ("split", "n_samples", "n_train", "n_test", "seed")
 TEXTS = ("dataset", "model", "kernel_shares", "best_params", "error", "note")
@@ -238,9 +240,10 @@ def _cell_in(found: Any, key: str) -> Cell:
 
 
 class MemoryStore:
-    """Finished cells of a comparison without a folder."""
+    """Finished cells of a comparison without a folder; predictions beyond a GiB in all are not kept."""
 
     def __init__(self) -> None:
+        self.n_bytes = 0
         self.cells: dict[str, Cell] = {}
         self.damaged: dict[str, str] = {}
 
@@ -250,6 +253,10 @@ class MemoryStore:
 
     def write(self, cell: Cell) -> Cell:
         """Keep a cell."""
+        arrays = {} if cell.kept is None else cell.kept.arrays
+        self.n_bytes += sum(array.nbytes for array in arrays.values())
+        if arrays and self.n_bytes > MOST_IN_MEMORY:
+            cell = cell._replace(kept=None, predictions={"left_out": f"{TOO_MANY} Give a `folder`"})
         self.cells[cell.key] = cell
         return cell
 

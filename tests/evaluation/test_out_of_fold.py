@@ -335,6 +335,17 @@ def test_predictions_have_a_limit_that_is_said():
         compare_models({"svm": SVC()}, X, y, cv=2, keys={"svm": 3})
 
 
+def test_predictions_in_memory_have_a_limit_for_all(monkeypatch, tmp_path):
+    X, y = classes()
+    monkeypatch.setattr("bayesmkl.evaluation.cells.MOST_IN_MEMORY", 1500)
+    found = compare_models({"svm": SVC()}, X, y, cv=3, scoring="accuracy")
+    with pytest.raises(
+        ValueError, match=r"split 2, are not kept: .*too many for the memory\. Give a `folder`"
+    ):
+        found.predictions()
+    assert len(compare_models({"svm": SVC()}, X, y, cv=3, folder=tmp_path / "run").predictions()) == len(y)
+
+
 def test_tables_without_cells_and_failed_cells_have_none(tmp_path):
     X, y = classes()
     with pytest.warns(UserWarning, match="2 of 4 cells failed"):
