@@ -135,7 +135,7 @@ class PredictionTables(KernelTables):
         >>> from bayesmkl.evaluation import compare_models
         >>> found = compare_models({"svm": SVC()}, datasets="iris", scoring="accuracy", cv=3)
         >>> found.score("mcc").round(2)["svm"].tolist()
-        [0.97, 0.94, 0.94]
+        [0.94, 0.97, 0.94]
         """
         from bayesmkl.evaluation.scoring import metric_of, stored_score
 
