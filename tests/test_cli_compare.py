@@ -21,9 +21,8 @@ from typer.testing import CliRunner
 from bayesmkl.cli import app, compare_command
 from bayesmkl.cli.compare_command import Lines, duration
 from bayesmkl.evaluation.comparison import Comparison
-from bayesmkl.evaluation.journal import Journal
 
-FILES = ["about.json", "config.toml", "report.html", "results.csv"]
+FILES = ["about.json", "cells", "config.toml", "report.html", "results.csv"]
 STUDY = """
 [study]
 cv = {kind = "repeated-stratified", n_splits = 2, n_repeats = 2}
@@ -185,7 +184,8 @@ def test_three_kills_lose_and_double_no_cell(folder, disturbed):
 @pytest.mark.heavy
 def test_cells_that_were_finished_before_a_kill_are_not_redone(folder, disturbed):
     key = ["dataset", "model", "split"]
-    before = pd.DataFrame(disturbed["killed"]["cells"]).set_index(key)["fit_seconds"].dropna()
+    rows = [cell["row"] for cell in disturbed["killed"]["cells"]]
+    before = pd.DataFrame(rows).set_index(key)["fit_seconds"].dropna()
     after = Comparison.load(folder / "killed").cells.set_index(key)["fit_seconds"]
     assert len(before) > 0
     np.testing.assert_array_equal(after.loc[before.index], before)
@@ -232,45 +232,40 @@ def test_finished_run_is_not_computed_again(folder, no_report):
 
 
 @pytest.mark.parametrize(
-    ("old", "new"),
+    ("old", "new", "there"),
     [
-        ('"accuracy", "log_loss"', '"log_loss", "accuracy"'),
-        ("n_repeats = 2", "n_repeats = 3"),
-        ("max_iter = 5", "max_iter = 6"),
-        ("width = 2.0", "width = 2.5"),
-        ('target = "diagnosis"', 'target = "diagnosis"\ndrop = ["area"]'),
-        ("inner_cv = 2", "inner_cv = 2\nrandom_state = 1"),
+        ("n_repeats = 2", "n_repeats = 3", N_CELLS),  # whose first splits are the same
+        ("max_iter = 5", "max_iter = 6", N_CELLS - 8),
+        ("inner_cv = 2", "inner_cv = 3", N_CELLS - 8),  # of models with a grid
     ],
 )
-def test_folder_of_another_study_is_refused_and_stays(folder, old, new):
+def test_another_study_in_the_same_folder_computes_what_is_new(folder, no_report, tmp_path, old, new, there):
     other = folder / "other.toml"  # beside the same file of data
     other.write_text(STUDY.replace(old, new), encoding="utf-8")
     assert other.read_text() != STUDY
-    before = contents(folder / "whole")
-    assert "Nothing was changed" in refused(other, "--out", folder / "whole")
-    assert contents(folder / "whole") == before
+    shutil.copytree(folder / "whole", tmp_path / "run")
+    code, stdout, _ = run(other, "--out", tmp_path / "run")
+    assert code == 0
+    assert (f"{there} cells are there already" in stdout) == (there > 0)
+    code, _, _ = run(other, "--out", tmp_path / "alone")
+    assert code == 0
+    pd.testing.assert_frame_equal(
+        scores_of(tmp_path / "run"), scores_of(tmp_path / "alone"), check_exact=True
+    )
 
 
-def test_changed_data_are_refused(study, tmp_path):
+def test_changed_data_are_computed_again(study, tmp_path):
     text = STUDY.replace('[datasets.iris]\nname = "iris"\n', "").replace("n_repeats = 2", "n_repeats = 1")
     assert run(study(text), "--out", tmp_path / "run")[0] == 0
-    before = contents(tmp_path / "run")
     table = pd.read_csv(tmp_path / "cells.csv")
-    table["radius"] += 1.0
+    table["radius"] += np.arange(len(table)) % 2
     table.to_csv(tmp_path / "cells.csv", index=False)
-    message = refused(tmp_path / "study.toml", "--out", tmp_path / "run")
-    assert "holds another comparison: with other datasets ('cells': X). Nothing was changed" in message
-    assert contents(tmp_path / "run") == before
-
-
-def test_other_versions_are_refused(study, tmp_path):
-    config = study(SMALL + '[models.SVM]\nestimator = "sklearn.svm.SVC"\n')
-    assert run(config, "--out", tmp_path / "run")[0] == 0
-    about = tmp_path / "run" / "about.json"
-    about.write_text(about.read_text().replace(f'"numpy": "{np.__version__}"', '"numpy": "1.0"'))
-    before = contents(tmp_path / "run")
-    assert f"numpy was 1.0 and is {np.__version__}; " in refused(config, "--out", tmp_path / "run")
-    assert contents(tmp_path / "run") == before
+    code, stdout, _ = run(tmp_path / "study.toml", "--out", tmp_path / "run")
+    assert (code, "there already" in stdout) == (0, False)
+    assert run(tmp_path / "study.toml", "--out", tmp_path / "alone")[0] == 0
+    pd.testing.assert_frame_equal(
+        scores_of(tmp_path / "run"), scores_of(tmp_path / "alone"), check_exact=True
+    )
 
 
 def test_folders_that_are_no_run_are_refused_and_stay(study, tmp_path):
@@ -306,8 +301,6 @@ def test_run_that_was_killed_in_its_last_moment_is_completed(study, tmp_path, ha
     config, out = study(SMALL + '[models.SVM]\nestimator = "sklearn.svm.SVC"\n'), tmp_path / "run"
     assert run(config, "--out", out)[0] == 0
     expected = scores_of(out)
-    for row in Journal(out).read():  # as if the files of single cells had not been removed yet
-        Journal(out).record(row)
     for name in (
         ("report.html", "config.toml") if has_table else ("report.html", "config.toml", "results.csv")
     ):
@@ -327,10 +320,10 @@ def test_exit_code_says_when_everything_failed(study, tmp_path):
 
 
 def test_lines_tell_the_time_that_is_left(monkeypatch, capsys):
-    now = iter([0.0, 4.0, 11.0, 12.0, 200.0])
+    now = iter([-9.0, 0.0, 4.0, 11.0, 12.0, 200.0])
     monkeypatch.setattr(time, "monotonic", lambda: next(now))
-    earlier = [{"dataset": "a", "error": "ValueError: no"}]
-    lines = Lines(earlier, ["a", "b"])
+    lines = Lines(["a", "b"])
+    lines.begin([{"dataset": "a", "error": "ValueError: no"}])
     for done in (2, 3, 4):
         lines({"dataset": "b", "error": ""}, done, 8)
     lines({"dataset": "b", "error": ""}, 5, 8)

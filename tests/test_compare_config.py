@@ -56,6 +56,12 @@ def test_example_reads_as_it_says():
     assert study.models["BEMKL"].param_grid is None
 
 
+def test_predictions_are_kept_unless_said_otherwise(config):
+    assert config(WINE + SVM).study.keep_predictions is True
+    for text, value in (("false", False), ("0.5", 0.5), ("8", 8)):
+        assert config(WINE + SVM + f"[study]\nkeep_predictions = {text}").study.keep_predictions == value
+
+
 def test_defaults_are_five_folds_and_standardization(config):
     study, n_jobs = config(WINE + SVM)
     assert (study.cv, study.inner_cv, study.scoring, study.random_state, n_jobs) == (5, 5, None, 0, None)
@@ -257,6 +263,10 @@ MISTAKES = {
         WINE + SVM + '[study]\nunavailable = "NaN"',
         "`study.unavailable`",
         "did you mean 'nan'?",
+    ),
+    "kept": (
+        WINE + SVM + '[study]\nkeep_predictions = "no"',
+        "`study.keep_predictions` must be true, false or a",
     ),
     "data name": (SVM + '[datasets.x]\nname = "wyne"', "`datasets.x.name`", '"wine"'),
     "ambiguous": (SVM + '[datasets.x]\nname = "liver"', "`datasets.x.name`", "could mean", "bupaliver"),

@@ -285,6 +285,7 @@ NEVER = {
     "bayesmkl.evaluation.Comparison.significance": {"TypeError"},
     "bayesmkl.evaluation.plots.plot_pairwise": {"TypeError"},
     "bayesmkl.evaluation.plots.plot_ranks": {"TypeError"},
+    "bayesmkl.evaluation.Comparison.mcnemar": {"TypeError"},
 }
 
 

@@ -50,14 +50,17 @@ def run_compare(config_file: Path, out: Path, n_jobs: int | None = None) -> bool
     if not out.absolute().parent.is_dir():
         raise ValueError(f"--out must be in a folder that exists; {str(out.absolute().parent)!r} does not.")
     with held_run(out):
-        earlier = _finished_cells(out)
-        if earlier:
-            say(f"Continuing in {out}{os.sep}: {len(earlier)} cells are there already.")
         about = {"config": text}
         try:
             with notes_of_warnings(), cell_progress(True) as bar:
-                lines = Lines(earlier, list(study.datasets))
-                comparison = run_study(study, out, jobs, progress=bar or lines, about=about)
+                lines = Lines(list(study.datasets))
+
+                def there(rows: list[dict[str, Any]]) -> None:
+                    if rows:
+                        say(f"Continuing in {out}{os.sep}: {len(rows)} cells are there already.")
+                    lines.begin(rows)
+
+                comparison = run_study(study, out, jobs, progress=bar or lines, about=about, there=there)
         except STOPS as stop:
             stop.add_note(
                 f"{len(_finished_cells(out))} finished cells are kept in {out}{os.sep}. The same command continues "
@@ -78,16 +81,19 @@ class Lines:
 
     Parameters
     ----------
-    earlier : list of dict
-        Cells that an earlier run finished.
     datasets : list of str
         All data sets; they have equally many cells.
     """
 
-    def __init__(self, earlier: list[dict[str, Any]], datasets: list[str]) -> None:
+    def __init__(self, datasets: list[str]) -> None:
+        self.datasets = datasets
+        self.begin([])
+
+    def begin(self, earlier: list[dict[str, Any]]) -> None:
+        """Start with the cells that an earlier run finished."""
         self.cells = Counter(row["dataset"] for row in earlier)
         self.n_failed = sum(row.get("error", "") != "" for row in earlier)
-        self.n_earlier, self.datasets = len(earlier), datasets
+        self.n_earlier = len(earlier)
         self.start = self.last = time.monotonic()
 
     def __call__(self, row: dict[str, Any], done: int, total: int) -> None:

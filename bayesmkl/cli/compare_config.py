@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from itertools import product
@@ -49,6 +50,7 @@ STUDY_KEYS = (
     "inner_scoring",
     "random_state",
     "unavailable",
+    "keep_predictions",
     "n_jobs",
 )
 ABOUT = {"classification": "classes", "regression": "a quantity", "survival": "times to an event"}
@@ -121,9 +123,18 @@ def read_config(path: Path) -> Config:
             ),
             random_state=seed,
             unavailable=_choice(study, "unavailable", ("raise", "nan"), "raise"),
+            keep_predictions=_kept(study),
         ),
         study.take("n_jobs", int),
     )
+
+
+def _kept(study: Section) -> bool | float:
+    """Return whether predictions are kept, or up to how many MiB."""
+    value = study.values.get("keep_predictions", True)
+    if not isinstance(value, bool | int | float) or not (isinstance(value, bool) or 0.0 < value < math.inf):
+        raise study.wrong("keep_predictions", f"must be true, false or a number of MiB; got {value!r}.")
+    return value
 
 
 def _data(section: Section, quantity: bool) -> DataRef:

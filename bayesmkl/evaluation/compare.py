@@ -23,6 +23,7 @@ from bayesmkl._utils.validation import (
     check_grid,
     check_integer,
     check_jobs,
+    check_number,
     check_verbose,
     shown,
 )
@@ -52,6 +53,8 @@ def compare_models(
     unavailable: str = "raise",
     verbose: int = 0,
     folder: str | PathLike[str] | None = None,
+    keep_predictions: bool | float = True,
+    keys: Mapping[str, str] | None = None,
 ) -> Comparison:
     """Fit and score models on the same splits of one or several data sets.
 
@@ -98,7 +101,15 @@ def compare_models(
     verbose : int, default=0
         1 shows progress and the time that is left, on a terminal.
     folder : path-like, default=None
-        Folder of finished cells. An interrupted comparison continues when it is called again.
+        Folder of finished cells, which are told by their content. What is there is not computed again: an interrupted
+        comparison continues when it is called again, and one with more models, metrics, data sets or splits computes
+        what is new.
+    keep_predictions : bool or float, default=True
+        Whether cells keep what was predicted of their test rows, with labels: data of persons, where a folder is
+        shared. True keeps up to 64 MiB of a cell, a number as many MiB; without a folder a GiB in all.
+    keys : dict of str to str, default=None
+        With `folder`: by the name of a model or metric that has no content to be told by, such as an open file, a
+        text of yours that stands for it. Change it whenever the model changes.
 
     Returns
     -------
@@ -110,7 +121,8 @@ def compare_models(
     ValueError
         For arguments of another kind than those above, two models of one name, an unknown metric or data set, a
         metric that a model cannot give or of another task, survival times of which a part has no event, more folds
-        than groups, models whose designs name different groups, or a folder that holds another comparison.
+        than groups, models whose designs name different groups, a model without content where there is a folder, or a
+        folder of an earlier version or of something else.
     TypeError
         If `folder` is no path.
 
@@ -146,6 +158,9 @@ def compare_models(
     check_folds("cv", cv)
     check_folds("inner_cv", inner_cv)
     _check_inner_scoring(inner_scoring)
+    if not isinstance(keep_predictions, bool):
+        check_number("keep_predictions", keep_predictions, low=0.0)
+    _check_keys(keys)
     where = None if folder is None else as_path("folder", folder)
     study = Study(
         _datasets(X, y, groups, datasets, cv),
@@ -156,6 +171,8 @@ def compare_models(
         inner_scoring,
         random_state,
         unavailable,
+        keep_predictions,
+        dict(keys or {}),
     )
     with cell_progress(verbose > 0) as progress:
         found = run_study(study, where, n_jobs, progress)
@@ -167,6 +184,16 @@ def compare_models(
             UserWarning,
         )
     return found
+
+
+def _check_keys(keys: Mapping[str, str] | None) -> None:
+    """Raise unless keys are texts by name."""
+    good = keys is None or (
+        isinstance(keys, Mapping)
+        and all(isinstance(text, str) and text for pair in keys.items() for text in pair)
+    )
+    if not good:
+        raise ValueError(f"`keys` must map names of models or metrics to texts; got {shown(keys)}.")
 
 
 def _check_inner_scoring(scoring: str | Callable[..., float] | None) -> None:

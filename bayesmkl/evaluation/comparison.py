@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,9 +14,11 @@ import pandas as pd
 from bayesmkl._utils.docstrings import entries, fill_docs
 from bayesmkl._utils.files import as_path
 from bayesmkl._utils.validation import check_integer
-from bayesmkl.evaluation.journal import CELLS, RESULTS, Journal, read_results, table_of
-from bayesmkl.evaluation.kernel_weights import KernelTables
+from bayesmkl._utils.warnings import warn_user
+from bayesmkl.evaluation.cells import Cell, CellStore, MemoryStore, NotKeptError
+from bayesmkl.evaluation.journal import KEY, RESULTS, Journal, read_results, table_of
 from bayesmkl.evaluation.latex import latex_table
+from bayesmkl.evaluation.out_of_fold import PredictionTables
 from bayesmkl.evaluation.significance import pairwise, rank_table, wins
 
 if TYPE_CHECKING:
@@ -34,7 +37,7 @@ METRIC = entries(
 
 
 @fill_docs(METRIC)
-class Comparison(KernelTables):
+class Comparison(PredictionTables):
     """Scores of models on splits of data sets.
 
     :func:`compare_models` makes it, and :meth:`load` reads it from a folder.
@@ -45,6 +48,8 @@ class Comparison(KernelTables):
         One row per data set, model and split; see Attributes.
     about : dict
         What is known about the run; see Attributes.
+    store : object, default=None
+        Where the cells are, with their predictions.
 
     Attributes
     ----------
@@ -54,12 +59,12 @@ class Comparison(KernelTables):
         part of both that was spent on kernels of banks, ``reused_seconds``, the part of that which was saved because
         another model had computed them, and ``kernel_stacks``, how many stacks of kernels were computed for this
         model: none if all were found; ``peak_memory_mb`` (MiB above the start of the cell, with shared kernels);
-        ``support_fraction``, ``n_active_kernels``, ``kernel_shares`` (as JSON; :meth:`weights` reads them),
-        ``converged`` (1 or 0), ``best_params`` of a grid; ``error`` and ``note`` (warnings), empty where there was
-        none; then one column per metric. NaN where there is no number.
+        ``support_fraction``, ``n_active_kernels``, ``n_iter`` and ``n_solves`` of the fit, ``kernel_shares`` (as
+        JSON; :meth:`weights` reads them), ``converged`` (1 or 0), ``best_params`` of a grid; ``error`` and ``note``
+        (warnings), empty where there was none; then one column per metric. NaN where there is no number.
     about : dict
-        ``metrics`` (name to whether greater is better), ``random_state``, ``cv``, ``models``, ``datasets``,
-        ``environment``, ``started``, ``seconds``.
+        ``view`` (keys of the cells, by content), ``metrics`` (name to whether greater is better), ``random_state``,
+        ``cv``, ``models``, ``datasets``, ``environment``, ``started``, ``seconds``.
 
     Examples
     --------
@@ -77,18 +82,15 @@ class Comparison(KernelTables):
     1       svm  0.953  0.038  5
     """
 
-    def __init__(self, cells: pd.DataFrame, about: dict[str, Any]) -> None:
-        self.cells, self.about = cells, about
+    def __init__(
+        self, cells: pd.DataFrame, about: dict[str, Any], store: CellStore | MemoryStore | None = None
+    ) -> None:
+        self.cells, self.about, self._store = cells, about, store
 
     @property
     def models(self) -> list[str]:
         """Names of the models, in the order in which they were given."""
         return list(dict.fromkeys(self.cells["model"]))
-
-    @property
-    def metrics(self) -> list[str]:
-        """Names of the metrics, the first one being the one that matters most."""
-        return list(self.about["metrics"])
 
     @property
     def frame(self) -> pd.DataFrame:
@@ -143,6 +145,8 @@ class Comparison(KernelTables):
         ValueError
             If there is no such data set.
         """
+        if dataset is None:
+            raise ValueError(f"`dataset` must be one of {self.datasets}; got None.")
         cells = self._cells_of(dataset)
         return float(cells["n_test"].mean() / cells["n_train"].mean())
 
@@ -286,8 +290,10 @@ class Comparison(KernelTables):
 
         Parameters
         ----------
-        kind : {"scores", "ranks", "critical_difference", "pairwise", "time"}, default="scores"
-            Plot to draw; one function of ``bayesmkl.evaluation.plots`` each.
+        kind : str, default="scores"
+            Plot to draw: "scores", "ranks", "critical_difference", "pairwise" or "time", one function of
+            ``bayesmkl.evaluation.plots`` each; or a curve, "roc", "precision_recall" or "calibration", of
+            :func:`~bayesmkl.evaluation.plots.plot_curve`, which has no metric.
         %(metric)s
         **options
             Of the function in ``bayesmkl.evaluation.plots``, such as ``dataset`` or ``ax``.
@@ -349,7 +355,7 @@ class Comparison(KernelTables):
         }
 
     def save(self, folder: str | PathLike[str]) -> None:
-        """Write ``results.csv`` and ``about.json`` to a new or empty folder.
+        """Write ``results.csv``, ``about.json`` and the cells to a new or empty folder.
 
         Parameters
         ----------
@@ -370,10 +376,24 @@ class Comparison(KernelTables):
             raise ValueError(f"`folder` must be new or empty; {str(path)!r} is not. Choose another one.")
         path.mkdir(parents=True, exist_ok=True)
         try:
-            Journal(path).finish(self.cells, self.about)
+            journal = Journal(path)
+            for cell in self._stored().values():
+                journal.store.write(cell)
+            journal.finish(self.cells, self.about)
         except BaseException:  # half of it would be in the way of the next attempt
             shutil.rmtree(path, ignore_errors=True)
             raise
+
+    def _stored(self) -> dict[tuple[str, str, int], Cell]:
+        """Return the cells with their predictions, as far as these are kept."""
+        found = {}
+        for name in self._shown if self._store is not None and "view" in self.about else ():
+            cell = self._cell(name)
+            if cell is not None:
+                with suppress(NotKeptError):
+                    cell = cell._replace(kept=self._kept(name))
+                found[name] = cell
+        return found
 
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> Comparison:
@@ -382,12 +402,12 @@ class Comparison(KernelTables):
         Parameters
         ----------
         folder : path-like
-            Folder that `save` wrote, or the `folder` of :func:`compare_models`.
+            Folder that `save` wrote, or the `folder` of :func:`compare_models`: what the last call there compared.
 
         Returns
         -------
         Comparison
-            With the same cells.
+            With the same cells. A folder whose ``cells`` are gone has its table, without predictions.
 
         Raises
         ------
@@ -395,14 +415,27 @@ class Comparison(KernelTables):
             If the folder is not that of a comparison, or damaged.
         TypeError
             If `folder` is no path.
+
+        Warns
+        -----
+        UserWarning
+            If cells are not what was written; they are left out.
         """
         journal = Journal(as_path("folder", folder))
-        about = journal.read_about()
-        if not (journal.folder / CELLS).exists():
+        about, store = journal.read_about(), journal.store
+        by_content = "view" in about and store.folder.is_dir()
+        if not by_content and ((journal.folder / RESULTS).exists() or not store.folder.is_dir()):
             return cls(read_results(journal.folder / RESULTS), about)
         rows = journal.read()
-        order = [(row["dataset"], row["model"], row["split"]) for row in rows]
-        return cls(table_of(rows, list(about["metrics"]), order), about)
+        if store.damaged:
+            key, why = next(iter(store.damaged.items()))
+            warn_user(
+                f"{len(store.damaged)} cells in {str(journal.folder)!r} were cut short or edited, the first being "
+                f"{key} ({why}); they are left out. The call of compare_models that wrote them computes them again.",
+                UserWarning,
+            )
+        order = [tuple(row[name] for name in KEY) for row in rows]
+        return cls(table_of(rows, list(about["metrics"]), order), about, store)
 
     def __repr__(self) -> str:
         n_failed = len(self.failures)
@@ -424,10 +457,3 @@ class Comparison(KernelTables):
     def _repr_html_(self) -> str:
         means = self.summary().pivot(index="model", columns="dataset", values="mean")
         return means.reindex(index=self.models, columns=self.datasets).round(4).to_html(na_rep="failed")
-
-    def _metric(self, metric: str | None) -> str:
-        if metric is None:
-            return self.metrics[0]
-        if metric not in self.metrics:
-            raise ValueError(f"`metric` must be one of {self.metrics}; got {metric!r}.")
-        return metric

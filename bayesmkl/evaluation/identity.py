@@ -1,9 +1,11 @@
-"""Identity of a study: hashes of its data, models, splits and metrics, and versions of what computes."""
+"""Identity of cells: the hash of all that decides a fit, with the versions of what computes it."""
 
 from __future__ import annotations
 
+import hashlib
 import platform
 from contextlib import suppress
+from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,58 +14,115 @@ import numpy as np
 from sklearn.base import clone
 
 from bayesmkl import __version__
-from bayesmkl._utils.content import ContentHasher
+from bayesmkl._utils.content import ContentHasher, NoContentError
+from bayesmkl._utils.definitions import SITES
 from bayesmkl.evaluation.named_metrics import Metric
 from bayesmkl.evaluation.study import ModelSpec, Study
 
-__all__ = ["Identity", "Splits", "check_same", "environment", "identify", "with_packages"]
+__all__ = ["NONE", "Identity", "Splits", "environment", "identify", "seed_of", "versions"]
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "jax", "numpyro", "pandas", "joblib")
 COMPUTE_NOTHING = ("joblib", "platform")  # in the environment
 IMPORTED_AS = {"sklearn": "scikit-learn"}
-KEEPS = "Nothing was changed; choose another folder"
+NONE = "no-"  # start of keys that stand for what has no content; no hash has an n
 
 Splits = dict[str, list[tuple[np.ndarray, np.ndarray]]]  # by data set: rows to train on and to test on
 
 
 class Identity(NamedTuple):
-    """Identity of a study, for ``about.json``.
+    """Hashes of a study.
 
     Parameters
     ----------
-    content : dict of str to any
-        Hashes by name: of ``datasets``, ``models`` and splits (``cv``) those of their parts.
-    packages : dict of str to str
-        Versions of the packages that its objects come from.
+    keys : dict of (str, str, int) to str
+        Of cells, by data set, model and split.
+    splits : dict of str to list of str
+        Of the rows of each split.
+    contents : dict of str to str
+        Of data sets.
+    scorers : dict of str to str
+        Of metrics.
+    packages : dict of str to dict
+        Versions of further packages that each model comes from.
     """
 
-    content: dict[str, Any]
-    packages: dict[str, str]
+    keys: dict[tuple[str, str, int], str]
+    splits: dict[str, list[str]]
+    contents: dict[str, str]
+    scorers: dict[str, str]
+    packages: dict[str, dict[str, str]]
 
 
-def environment() -> dict[str, str]:
-    """Return the versions of numerical libraries, and the system."""
+@lru_cache(maxsize=1)
+def _environment() -> dict[str, str]:
     return {
-        "bayesmkl": __version__,
+        "bayesmkl": __version__ + SOURCE,
         "python": platform.python_version(),
         **{name: version(name) for name in PACKAGES},
         "platform": platform.platform(),
     }
 
 
+def _own_source() -> str:
+    """Return the hash of this package where it is no installed one, but is being written."""
+    folder = Path(__file__).parents[1]
+    if SITES & set(folder.parts):
+        return ""
+    found = hashlib.blake2b(digest_size=6)
+    for path in sorted(folder.rglob("*.py")):
+        found.update(f"{path.relative_to(folder)}\0".encode() + path.read_bytes())
+    return f"+source.{found.hexdigest()}"
+
+
+SOURCE = _own_source()  # as it was loaded
+
+
+def environment(packages: dict[str, str] | None = None) -> dict[str, str]:
+    """Return the versions of numerical libraries and of further packages, and the system."""
+    known, further = _environment(), packages or {}
+    return known | {
+        name: v for name, v in sorted(further.items()) if IMPORTED_AS.get(name, name) not in known
+    }
+
+
+def versions(known: dict[str, str]) -> dict[str, str]:
+    """Return what computes in an environment."""
+    return {name: v for name, v in known.items() if name not in COMPUTE_NOTHING}
+
+
+def seed_of(random_state: int, split: int) -> int:
+    """Return the seed of open random states in a split."""
+    return int(np.random.SeedSequence([random_state, split]).generate_state(1)[0] % 2**31)
+
+
 def identify(
-    study: Study, data: dict[str, dict[str, str]], splits: Splits, metrics: dict[str, Metric]
+    study: Study,
+    data: dict[str, dict[str, str] | None],
+    splits: Splits,
+    metrics: dict[str, Metric],
+    group_columns: dict[str, tuple[int, ...]],
+    task: str,
+    strict: bool,
 ) -> Identity:
-    """Hash all that decides the results of a study.
+    """Hash all that decides the cells of a study.
+
+    A fit is decided by the samples and labels, the rows of the split, the model, its seed, and versions. The names of
+    data sets and models are not among this; groups and inner splits are for models with a grid.
 
     Parameters
     ----------
     study : Study
-    data : dict of str to dict
+    data : dict of str to dict or None
         By data set: hashes as :func:`content_of` returns them.
     splits : dict of str to list of (ndarray, ndarray)
         By data set: rows to train on and to test on.
     metrics : dict of str to Metric
+    group_columns : dict of str to tuple of int
+        By data set: columns of designs whose groups stay together.
+    task : str
+        Decides how a number of inner folds splits.
+    strict : bool
+        Whether something without content is an error; keys of its cells otherwise are those of no other study.
 
     Returns
     -------
@@ -72,95 +131,76 @@ def identify(
     Raises
     ------
     NoContentError
-        If something has no content that tells it from others; the message says where it is.
+        If `strict`, and something has no content that tells it from others; the message says where it is.
     """
-    hashed = ContentHasher()
-    content = {
-        "random_state": int(study.random_state),
-        "datasets": data,
-        "models": {name: _model(hashed, name, spec) for name, spec in study.models.items()},
-        "cv": {name: hashed(pairs) for name, pairs in splits.items()},
-        "scoring": {name: hashed(metric, f"scoring[{name!r}]") for name, metric in metrics.items()},
-        "order of metrics": list(metrics),
-        "inner_cv": hashed(study.inner_cv, "inner_cv"),
-        "inner_scoring": hashed(study.inner_scoring, "inner_scoring"),
-        "unavailable": study.unavailable,
+    hashed = _Hashes(study, strict)
+    models = {name: hashed.model(name, spec) for name, spec in study.models.items()}
+    scorers = {name: hashed.metric(name, metric) for name, metric in metrics.items()}
+    of_splits = {name: [hashed(pair, "cv") or "" for pair in pairs] for name, pairs in splits.items()}
+    inner_cv, of_cv = hashed.packages_of(study.inner_cv, "inner_cv")
+    inner_scoring, of_scoring = hashed.packages_of(study.inner_scoring, "inner_scoring")
+    inner = inner_cv, inner_scoring
+    keys = {}
+    for dataset, digests in of_splits.items():
+        content = data[dataset]
+        for model, (digest, packages) in models.items():
+            tuned = study.models[model].param_grid is not None
+            further = (*inner, task, (content or {}).get("groups"), group_columns[dataset]) if tuned else ()
+            parts = None if content is None else (content["X"], content["y"])
+            if tuned:
+                packages |= of_cv | of_scoring
+            known = parts, digest, further, versions(environment(packages))
+            unknown = parts is None or digest is None or (tuned and None in inner)
+            for split, rows in enumerate(digests):
+                cell = dataset, model, split
+                seed = seed_of(study.random_state, split)
+                keys[cell] = NONE * unknown + str(
+                    hashed(cell if unknown else ("cell", *known, rows, seed), "cell")
+                )
+    contents = {
+        name: NONE * (own is None) + str(hashed(own or name, "datasets")) for name, own in data.items()
     }
-    return Identity(content, hashed.packages)
+    return Identity(
+        keys, of_splits, contents, scorers, {name: packages for name, (_, packages) in models.items()}
+    )
 
 
-def _model(hashed: ContentHasher, name: str, spec: ModelSpec) -> dict[str, str]:
-    """Hash a model as it will be fitted, and each of its parameters, to find which of them differ."""
-    estimator, parameters = spec.estimator, {}
-    with suppress(Exception):  # its own code; the cells will say what is wrong with it
-        estimator = clone(estimator)
-        parameters = estimator.get_params()
-    parts = {"": hashed((estimator, spec.param_grid, spec.transductive), f"models[{name!r}]")}
-    held = {p: value for p, value in parameters.items() if not hasattr(value, "get_params")}
-    parts |= {p: hashed(value, f"models[{name!r}].{p}") for p, value in held.items()}
-    return parts | {"param_grid": hashed(spec.param_grid)}
+class _Hashes:
+    """Hashes that know whether nothing may be without one; arrays are hashed once."""
 
+    def __init__(self, study: Study, strict: bool) -> None:
+        self.given, self.strict = study.keys, strict
+        self.hasher = ContentHasher()
 
-def check_same(earlier: dict[str, Any], about: dict[str, Any], folder: Path) -> None:
-    """Raise ValueError unless the run that is known by `earlier` may be continued as one known by `about`."""
-    if "identity" not in earlier:
-        raise ValueError(
-            f"{str(folder)!r} was written by an earlier bayesmkl, which did not keep what tells its models and data "
-            f"from others. Comparison.load reads it. {KEEPS} to compute."
-        )
-    if earlier["identity"] is None:
-        raise ValueError(
-            f"{str(folder)!r} holds a comparison that cannot be recognized: something in it has no content. "
-            f"Comparison.load reads it. {KEEPS} to compute."
-        )
-    was, now = earlier["environment"], about["environment"]
-    for name in now:
-        if name not in COMPUTE_NOTHING and was.get(name, now[name]) != now[name]:
-            raise ValueError(
-                f"since the run in {str(folder)!r} was begun, {name} was {was[name]} and is {now[name]}; results "
-                f"would not belong together. {KEEPS}, or install what it was begun with."
-            )
-    if earlier["identity"] != about["identity"]:
-        raise ValueError(
-            f"{str(folder)!r} holds another comparison: {_difference(earlier['identity'], about['identity'])}. "
-            f"{KEEPS}, or repeat the study that it holds."
-        )
+    def __call__(self, value: object, what: str) -> str | None:
+        try:
+            return self.hasher(value, what)
+        except NoContentError:
+            if self.strict:
+                raise
+            return None
 
+    def packages_of(self, value: object, what: str) -> tuple[str | None, dict[str, str]]:
+        """Hash a value, and return the versions of packages that are in it."""
+        self.hasher.packages = {}
+        return self(value, what), self.hasher.packages
 
-def with_packages(known: dict[str, str], packages: dict[str, str]) -> dict[str, str]:
-    """Add to an environment the versions of further packages."""
-    further = {name: v for name, v in sorted(packages.items()) if IMPORTED_AS.get(name, name) not in known}
-    return known | further
+    def model(self, name: str, spec: ModelSpec) -> tuple[str | None, dict[str, str]]:
+        """Hash a model as it will be fitted."""
+        estimator = spec.estimator
+        with suppress(Exception):  # its own code; the cells will say what is wrong with it
+            estimator = clone(estimator)
+        value: Any = (estimator, spec.param_grid, spec.transductive)
+        if name in self.given:
+            value = ("given", self.given[name], spec.transductive)
+        return self.packages_of(value, f"models[{name!r}]")
 
-
-def _difference(earlier: object, now: list[dict[str, Any]]) -> str:
-    """Return the names of parts of a study that differ."""
-    if not isinstance(earlier, list) or len(earlier) != len(now):
-        return "of other studies"
-    pairs = list(zip(earlier, now, strict=True))
-    found = {
-        part: _places(old.get(part), new[part])
-        for old, new in pairs
-        for part in new
-        if old.get(part) != new[part]
-    }
-    return "with other " + ", ".join(f"{part}{places}" for part, places in found.items())
-
-
-def _places(old: object, new: object) -> str:
-    """Describe differences within a part of a study: names of models with parameters, of data sets, of metrics."""
-    if not isinstance(old, dict) or not isinstance(new, dict):
-        return ""
-    shown = []
-    for name in dict.fromkeys([*new, *old]):
-        one, two = old.get(name), new.get(name)
-        if one == two:
-            continue
-        if one is None or two is None:
-            shown.append(f"{name!r} {'new' if one is None else 'gone'}")
-        elif isinstance(one, dict):
-            parts = [part for part in dict.fromkeys([*two, *one]) if part and one.get(part) != two.get(part)]
-            shown.append(f"{name!r}: {', '.join(parts) or 'its class'}")
-        else:
-            shown.append(repr(name))
-    return f" ({'; '.join(shown)})"
+    def metric(self, name: str, metric: Metric) -> str:
+        """Hash what a metric computes, with the versions of what it comes from; its name does not matter."""
+        value: Any = metric.needs, metric.compute
+        if name in self.given:
+            value = ("given", self.given[name])
+        digest, packages = self.packages_of(value, f"scoring[{name!r}]")
+        if digest is None:
+            return NONE + str(self(name, "scoring"))
+        return str(self((digest, versions(environment(packages))), "scoring"))

@@ -19,14 +19,26 @@ from sklearn.utils.metaestimators import _safe_split
 from bayesmkl._utils.threads import one_thread
 from bayesmkl._utils.typing import Splits
 from bayesmkl._utils.warnings import recording_warnings
+from bayesmkl.evaluation.cells import Cell, CellStore, Kept
 from bayesmkl.evaluation.design_groups import labels_of
-from bayesmkl.evaluation.journal import Journal
+from bayesmkl.evaluation.identity import environment, seed_of, versions
 from bayesmkl.evaluation.scoring import Metric, Predictions, facts, score
 from bayesmkl.evaluation.splits import as_splitter
+from bayesmkl.evaluation.stored import keep_predictions
 from bayesmkl.evaluation.study import Data, DataRef, ModelSpec
 from bayesmkl.kernels.cache import KernelCache, Tally, current_cache, sharing_kernels
 
-__all__ = ["Job", "Peak", "cells_of", "is_dead", "peak_memory", "row_of_dead", "run_job"]
+__all__ = [
+    "Job",
+    "Peak",
+    "cell_of",
+    "cells_of",
+    "is_dead",
+    "note_of",
+    "peak_memory",
+    "row_of_dead",
+    "run_job",
+]
 
 LONGEST_NOTE = 400  # characters
 DEAD = "WorkerDied"  # in place of the name of an exception
@@ -56,8 +68,18 @@ class Job:
         Positions of the training rows and of the test rows.
     inner_cv, inner_scoring, random_state
         As in a Study.
-    classifier : bool
-        Whether labels are classes.
+    task : str
+        "classification", "regression" or "survival".
+    keys : dict of str to str
+        Of the cell of each model.
+    scorers : dict of str to str
+        Hashes of the metrics.
+    packages : dict of str to dict
+        Versions of further packages that each model comes from.
+    versions : dict of str to str
+        What computes in the calling process.
+    most_kept : float
+        Bytes that the predictions of a cell may take to be kept.
     folder : str or None
         Where finished cells are written, if this process sees it.
     marks : str or None
@@ -67,19 +89,24 @@ class Job:
     """
 
     __slots__ = (
-        "classifier",
         "data",
         "dataset",
         "folder",
         "group_columns",
         "inner_cv",
         "inner_scoring",
+        "keys",
         "marks",
         "metrics",
         "models",
+        "most_kept",
+        "packages",
         "random_state",
         "rows",
+        "scorers",
         "split",
+        "task",
+        "versions",
     )
 
     def __init__(
@@ -94,7 +121,11 @@ class Job:
         inner_cv: Splits,
         inner_scoring: str | None,
         random_state: int,
-        classifier: bool,
+        task: str,
+        keys: Mapping[str, str],
+        scorers: Mapping[str, str],
+        packages: Mapping[str, dict[str, str]],
+        most_kept: float,
         folder: str | None,
         marks: str | None = None,
         group_columns: tuple[int, ...] = (),
@@ -106,8 +137,9 @@ class Job:
             inner_scoring,
             random_state,
         )
-        self.classifier, self.folder, self.marks = classifier, folder, marks
-        self.group_columns = group_columns
+        self.task, self.folder, self.marks, self.most_kept = task, folder, marks, most_kept
+        self.keys, self.scorers, self.packages = keys, scorers, packages
+        self.versions, self.group_columns = versions(environment()), group_columns
 
     def cells(self) -> list[tuple[str, str, int]]:
         """Return (dataset, model, split) of all cells."""
@@ -128,24 +160,51 @@ def run_job(job: Job) -> list[dict[str, Any]]:
 
 
 def cells_of(job: Job) -> Iterator[dict[str, Any]]:
-    """Yield the row of each model; those that the folder's journal holds already are read from it."""
-    journal, marks = _journal(job.folder), _journal(job.marks)
+    """Yield the row of each model; those that the folder holds already are read from it.
+
+    Rows have the ``environment`` of the process, and ``kept`` predictions unless these are in the folder.
+    """
+    _check_versions(job)
+    store, marks = _store(job.folder), _store(job.marks)
     data = job.data()
     if job.group_columns:
         data = data._replace(groups=labels_of(data.X, job.group_columns))
     with one_thread(), sharing_kernels(KernelCache()):
         for model in job.models:
-            row = journal.read_cell(job.dataset, model, job.split) if journal else None
-            if row is None:
-                with marks.begun(job.dataset, model, job.split) if marks else nullcontext():
-                    row = run_cell(job, model, data)
-                if journal:
-                    journal.record(row)
+            known = store.read(job.keys[model]) if store else None
+            if known is not None and known.has(job.scorers):
+                yield known.named(job.dataset, model, job.split, job.scorers)
+                continue
+            with marks.begun(job.keys[model]) if marks else nullcontext():
+                row = run_cell(job, model, data)
+            if store:
+                store.write(cell_of(row, job.scorers))
+                row |= {"kept": None}
             yield row
 
 
-def _journal(folder: str | None) -> Journal | None:
-    return Journal(Path(folder)) if folder is not None and Path(folder).is_dir() else None
+def _check_versions(job: Job) -> None:
+    """Raise where results would not be those of the calling process."""
+    here = versions(environment())
+    other = [name for name in job.versions if here.get(name) != job.versions[name]]
+    if other:
+        raise ValueError(
+            f"`n_jobs`: a worker has {other[0]} {here.get(other[0])}, and the calling process "
+            f"{job.versions[other[0]]}. Give all of them the same versions."
+        )
+
+
+def cell_of(row: dict[str, Any], scorers: Mapping[str, str]) -> Cell:
+    """Return the cell of the row of a job."""
+    scores = {digest: float(row.get(name, np.nan)) for name, digest in scorers.items()}
+    known = ("key", "environment", "kept", "left_out", *scorers)
+    facts_of_it = {name: value for name, value in row.items() if name not in known}
+    why = {"left_out": row["left_out"]} if row.get("left_out") else {}
+    return Cell(row["key"], facts_of_it, scores, row["environment"], row.get("kept"), why)
+
+
+def _store(folder: str | None) -> CellStore | None:
+    return CellStore(Path(folder)) if folder is not None and Path(folder).is_dir() else None
 
 
 def row_of_dead(job: Job, model: str, reason: str) -> dict[str, Any]:
@@ -167,7 +226,9 @@ def new_row(job: Job, model: str, data: Data) -> dict[str, Any]:
         "n_samples": len(data.y),
         "n_train": len(job.rows[0]),
         "n_test": len(job.rows[1]),
-        "seed": int(np.random.SeedSequence([job.random_state, job.split]).generate_state(1)[0] % 2**31),
+        "seed": seed_of(job.random_state, job.split),
+        "key": job.keys[model],
+        "environment": environment(job.packages.get(model)),
     }
 
 
@@ -180,7 +241,7 @@ def run_cell(job: Job, model: str, data: Data) -> dict[str, Any]:
             row |= _measured(job, job.models[model], data, seed)
         except (Exception, SystemExit) as error:  # whatever goes wrong in one model must not stop the others
             row |= {"error": _told(error)}
-    return row | {"note": _note(caught)}
+    return row | {"note": note_of(caught)}
 
 
 def _told(error: BaseException) -> str:
@@ -194,7 +255,7 @@ def _told(error: BaseException) -> str:
 
 def _measured(job: Job, spec: ModelSpec, data: Data, seed: int) -> dict[str, Any]:
     """Fit, predict and score; seconds and memory include what was found in the cache."""
-    inner = as_splitter(job.inner_cv, Data(None, data.y, data.groups), seed, job.classifier)
+    inner = as_splitter(job.inner_cv, Data(None, data.y, data.groups), seed, job.task == "classification")
     model = spec.new(seed, inner, job.inner_scoring)
     part = _part(model, data, *job.rows, spec.transductive)
     fit_params = {} if part.groups is None or spec.param_grid is None else {"groups": part.groups}
@@ -209,6 +270,7 @@ def _measured(job: Job, spec: ModelSpec, data: Data, seed: int) -> dict[str, Any
         predict_seconds = predictions.seconds
         of_both = _tally().since(before)
         scores = score(predictions, part.y_test, job.metrics)
+    kept, left_out = _kept(job, predictions, part.y_test)
     found = facts(model, len(part.y))
     converged = found.pop("converged")
     costs = {
@@ -224,7 +286,19 @@ def _measured(job: Job, spec: ModelSpec, data: Data, seed: int) -> dict[str, Any
         "converged": None if converged is None else float(converged),
         **found,
         **scores,
+        "kept": kept,
+        "left_out": left_out,
     }
+
+
+def _kept(job: Job, predictions: Predictions, y_test: np.ndarray) -> tuple[Kept | None, str]:
+    """Return the predictions to keep, or why there are none; nothing about them makes a cell fail."""
+    if not job.most_kept:
+        return None, "`keep_predictions` was False when it was computed"
+    try:
+        return keep_predictions(predictions, y_test, job.rows[1], job.task, job.most_kept)
+    except Exception as error:  # of the model, which no metric has asked for it
+        return None, f"its predictions could not be had: {_told(error)}"
 
 
 def _tally() -> Tally:
@@ -256,7 +330,7 @@ def _unlabeled_label(model: BaseEstimator) -> Any:
     return found[0]
 
 
-def _note(caught: list[warnings.WarningMessage]) -> str:
+def note_of(caught: list[warnings.WarningMessage]) -> str:
     """Join the messages of user warnings, each once."""
     texts = dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning))
     note = " | ".join(" ".join(text.split()) for text in texts)

@@ -1,25 +1,35 @@
-"""The folder of a comparison: finished cells survive whatever happens to the run."""
+"""The folder of a comparison: cells by content, the study that is the last view of them, and a table to read."""
 
 from __future__ import annotations
 
 import csv
-import hashlib
 import json
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from bayesmkl._utils.files import check_layout, is_partial, read_json, written_beside
 from bayesmkl._utils.folders import held_folder
 from bayesmkl.datasets._text import as_object, read_text
+from bayesmkl.evaluation.cells import CELLS, COUNTS, TEXTS, CellStore, is_key, is_row
 
-__all__ = ["ABOUT", "CELLS", "KEY", "RESULTS", "Journal", "held_run", "read_results", "table_of"]
+__all__ = [
+    "ABOUT",
+    "KEY",
+    "RESULTS",
+    "VERSION",
+    "Journal",
+    "cells_of_view",
+    "held_run",
+    "read_results",
+    "table_of",
+]
 
-FORMAT, VERSION = "bayesmkl-comparison", 4
+FORMAT, VERSION = "bayesmkl-comparison", 5
 KNOWN_OF_RUNS: dict[str, Any] = {
     "metrics": dict,
     "environment": dict,
@@ -27,8 +37,8 @@ KNOWN_OF_RUNS: dict[str, Any] = {
     "started": str,
     "seconds": (int, float),
 }
-ABOUT, RESULTS, CELLS = "about.json", "results.csv", "cells"
-BEGUN = ".begun"  # end of the names of marks beside the files of cells
+PART = {"dataset": str, "content": str, "splits": list, "scorers": dict, "cells": dict}  # of a view
+ABOUT, RESULTS = "about.json", "results.csv"
 KEY = ("dataset", "model", "split")
 COLUMNS = (
     *KEY,
@@ -44,46 +54,47 @@ COLUMNS = (
     "peak_memory_mb",
     "support_fraction",
     "n_active_kernels",
+    "n_iter",
+    "n_solves",
     "kernel_shares",
     "converged",
     "best_params",
     "error",
     "note",
 )
-COUNTS = ("split", "n_samples", "n_train", "n_test", "seed")
-TEXTS = ("dataset", "model", "kernel_shares", "best_params", "error", "note")
-SINCE_4 = ("kernel_shares",)  # columns that earlier layouts do not have
+SINCE = ("kernel_shares", "n_iter", "n_solves")  # columns that earlier layouts do not have
 
 
 class Journal:
-    """Finished cells in a folder, one small file each, whole or not there.
+    """Folder of a comparison.
 
     Parameters
     ----------
     folder : Path
         Exists already.
+
+    Attributes
+    ----------
+    store : CellStore
+        Its cells.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-
-    def record(self, row: dict[str, Any]) -> None:
-        """Keep a finished cell; one that is there already stays as it is."""
-        key = row["dataset"], row["model"], row["split"]
-        if self.read_cell(*key) is not None:
-            return
-        path = self._path(*key)
-        path.parent.mkdir(exist_ok=True)
-        with written_beside(path) as beside:
-            beside.write_text(json.dumps(row), encoding="utf-8")
-
-    def read_cell(self, dataset: str, model: str, split: int) -> dict[str, Any] | None:
-        """Return a finished cell, or None."""
-        row = _row_in(self._path(dataset, model, split))
-        return row if row is not None and tuple(row[k] for k in KEY) == (dataset, model, split) else None
+        self.store = CellStore(folder)
 
     def read(self) -> list[dict[str, Any]]:
-        """Return all finished cells, of this run and of those that it continues."""
+        """Return the rows of all finished cells of the last study; of an earlier layout, of all that are there."""
+        about = self.read_about()
+        if "view" in about and self.store.folder.is_dir():
+            found = (
+                (cell, one, self.store.read(one.key)) for cell, one in cells_of_view(about["view"]).items()
+            )
+            return [cell.named(*names, one.scorers) for names, one, cell in found if cell is not None]
+        return self._earlier_rows()
+
+    def _earlier_rows(self) -> list[dict[str, Any]]:
+        """Return the rows of a table, and those of cells of a run that did not write it."""
         rows: list[dict[Any, Any]] = []
         if (self.folder / RESULTS).exists():
             rows = read_results(self.folder / RESULTS).to_dict("records")
@@ -94,30 +105,19 @@ class Journal:
                 rows.append(row)
         return rows
 
-    @contextmanager
-    def begun(self, dataset: str, model: str, split: int) -> Iterator[None]:
-        """Mark a cell as begun; the mark stays only if the process dies inside."""
-        path = self._path(dataset, model, split).with_suffix(BEGUN)
-        path.parent.mkdir(exist_ok=True)
-        path.touch()
-        try:
-            yield
-        finally:
-            path.unlink(missing_ok=True)
-
-    def was_begun(self, dataset: str, model: str, split: int) -> bool:
-        """Return whether a cell was begun by a process that has died of it, or with it."""
-        path = self._path(dataset, model, split)
-        return path.with_suffix(BEGUN).exists() and _row_in(path) is None
+    def begin(self, about: dict[str, Any]) -> None:
+        """Make a study the last one; the table of another goes."""
+        (self.folder / RESULTS).unlink(missing_ok=True)
+        self.write_about(about)
 
     def finish(self, cells: pd.DataFrame, about: dict[str, Any]) -> None:
-        """Replace the files of single cells by one table, and write what is known about the run."""
+        """Write the table of all cells, and what is known about the run."""
         with written_beside(self.folder / RESULTS) as beside:
             # without quotes a carriage return, which messages may hold, would end the line
             returns = any(cells[name].str.contains("\r").any() for name in TEXTS)
             cells.to_csv(beside, index=False, quoting=csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL)
         self.write_about(about)
-        shutil.rmtree(self.folder / CELLS, ignore_errors=True)
+        self.store.tidy()
 
     def write_about(self, about: dict[str, Any]) -> None:
         """Write what is known about the run."""
@@ -145,15 +145,64 @@ class Journal:
         by = environment.get("bayesmkl") if isinstance(environment, dict) else None
         check_layout(about.get("version"), VERSION, repr(str(path)), by)
         wrong = [key for key, kind in KNOWN_OF_RUNS.items() if not isinstance(about.get(key), kind)]
+        wrong += [] if _is_view(about.get("view", [])) else ["view"]
         if wrong:
             raise ValueError(
                 f"{str(path)!r} is damaged: its {wrong[0]!r} is {str(about.get(wrong[0]))[:80]!r}."
             )
         return about
 
-    def _path(self, dataset: str, model: str, split: int) -> Path:
-        key = hashlib.blake2s(json.dumps([dataset, model, int(split)]).encode()).hexdigest()[:24]
-        return self.folder / CELLS / f"{key}.json"
+    def check_grows(self) -> dict[str, Any]:
+        """Return the description of the last run; raise for a folder whose cells are not found by content.
+
+        Raises
+        ------
+        ValueError
+            If the folder is not that of a comparison, or of an earlier layout, or of cells that cannot be recognized.
+        """
+        about = self.read_about()
+        if "view" not in about:
+            raise ValueError(
+                f"{str(self.folder)!r} was written by an earlier bayesmkl, which did not keep what tells its models "
+                "and data from others. Comparison.load reads it. Nothing was changed; choose another folder to "
+                "compute."
+            )
+        return about
+
+
+class Shown(NamedTuple):
+    """A cell under the names of a study."""
+
+    key: str
+    scorers: dict[str, str]
+
+
+def cells_of_view(view: list[dict[str, Any]]) -> dict[tuple[str, str, int], Shown]:
+    """Return the cells of studies in their order, by data set, model and split."""
+    return {
+        (part["dataset"], model, split): Shown(keys[split], part["scorers"])
+        for part in view
+        for split in range(len(part["splits"]))
+        for model, keys in part["cells"].items()
+        if keys[split] is not None
+    }
+
+
+def _is_view(view: object) -> bool:
+    """Return whether everything in a view is of its kind."""
+    return isinstance(view, list) and all(isinstance(part, dict) and _is_part(part) for part in view)
+
+
+def _is_part(part: dict[str, Any]) -> bool:
+    if not all(isinstance(part.get(name), kind) for name, kind in PART.items()):
+        return False
+    texts = [part["dataset"], part["content"], *part["splits"], *part["scorers"].values()]
+    return all(isinstance(text, str) for text in texts) and all(
+        isinstance(keys, list)
+        and len(keys) == len(part["splits"])
+        and all(key is None or (isinstance(key, str) and is_key(key)) for key in keys)
+        for keys in part["cells"].values()
+    )
 
 
 @contextmanager
@@ -163,7 +212,7 @@ def held_run(folder: Path) -> Iterator[None]:
         raise ValueError(f"the folder of a comparison cannot be {str(folder)!r}, which is a file.")
     folder.mkdir(parents=True, exist_ok=True)
     with held_folder(folder):
-        for path in folder.iterdir():
+        for path in (*folder.iterdir(), *(folder / CELLS).glob(".*")):
             if is_partial(path):  # of a run that was killed
                 path.unlink()
         try:
@@ -174,24 +223,12 @@ def held_run(folder: Path) -> Iterator[None]:
 
 
 def _row_in(path: Path) -> dict[str, Any] | None:
-    """Read the file of a cell; one that is absent, or damaged by whatever, holds none."""
+    """Read a cell of an earlier layout; one that is damaged by whatever holds none."""
     with suppress(OSError, ValueError):
         row = read_json(path)
-        if isinstance(row, dict) and _is_row(row):
+        if isinstance(row, dict) and is_row(row):
             return row
     return None
-
-
-def _is_row(row: dict[str, Any]) -> bool:
-    """Return whether everything in the row of a cell is of its kind."""
-    if not all(type(row.get(name)) is str for name in ("dataset", "model")):
-        return False
-    if not all(type(row.get(name)) is int for name in COUNTS):
-        return False
-    return all(
-        value is None or isinstance(value, str if name in TEXTS else (int, float))
-        for name, value in row.items()
-    )
 
 
 def table_of(
@@ -211,7 +248,7 @@ def read_results(path: Path) -> pd.DataFrame:
         names, columns = read_text(path)
     except (OSError, ValueError) as error:
         raise ValueError(f"{str(path)!r} is not the {RESULTS} of a comparison: {error}.") from error
-    wrong = [name for name in COLUMNS if names.count(name) != 1 and (name in names or name not in SINCE_4)]
+    wrong = [name for name in COLUMNS if names.count(name) != 1 and (name in names or name not in SINCE)]
     if wrong:
         number = "two columns" if wrong[0] in names else "no column"
         raise ValueError(f"{str(path)!r} is not the {RESULTS} of a comparison: it has {number} {wrong[0]!r}.")
@@ -219,7 +256,8 @@ def read_results(path: Path) -> pd.DataFrame:
     table = pd.DataFrame(
         {name: as_object(column, ("",)) for name, column in zip(names, columns, strict=True)}
     )
-    return _typed(table.assign(**{name: "" for name in SINCE_4 if name not in table}))
+    table = table.assign(**{name: "" if name in TEXTS else np.nan for name in SINCE if name not in table})
+    return _typed(table[[*COLUMNS, *(name for name in names if name not in COLUMNS)]])
 
 
 def _typed(table: pd.DataFrame) -> pd.DataFrame:

@@ -12,7 +12,7 @@ import numpy as np
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.typing import Samples
 from bayesmkl.bemkl import BEMKLClassifier, BEMKLRegressor
-from bayesmkl.evaluation.survival_scores import survival_at
+from bayesmkl.evaluation.survival_scores import last_step, survival_at
 from bayesmkl.marginal import GPMKLClassifier, GPMKLRegressor, GPMKLSurvival
 from bayesmkl.posterior.fitted import fitted_bemkl
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
 
-__all__ = ["Predictions", "final_estimator", "gives"]
+__all__ = ["RESPONSES", "Predictions", "final_estimator", "gives"]
 
 OURS = (BEMKLClassifier, BEMKLRegressor, GPMKLClassifier, GPMKLRegressor, GPMKLSurvival)
 SCORED = (BEMKLClassifier, GPMKLClassifier)  # all of whose predictions are those of one evaluation
@@ -77,10 +77,14 @@ class Predictions:
 
         It is the decision function, or probabilities of models that have none.
         """
-        if _ranks_classes(self.model, len(self.classes)):
+        if self.ranks_classes():
             return self.ask("decision_function")
         probabilities = self.probabilities()
         return probabilities[:, 1] if len(self.classes) == 2 else probabilities
+
+    def ranks_classes(self) -> bool:
+        """Return whether the model has a decision function for each class."""
+        return _ranks_classes(self.model, len(self.classes))
 
     def probabilities(self) -> np.ndarray:
         """Return class probabilities, (n_rows, n_classes)."""
@@ -90,12 +94,21 @@ class Predictions:
         """Return mean and standard deviation of the target, each (n_rows,)."""
         return self.ask("moments")
 
+    def latent(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return mean and standard deviation of the latent function."""
+        return self.ask("latent")
+
     def survival(self, times: np.ndarray) -> np.ndarray:
         """Return the probability that the event is later than each time, (n_rows, n_times)."""
         start = time.perf_counter()
-        found = survival_at(self.model, self.X, times)
+        found = np.ascontiguousarray(survival_at(self.model, self.X, times))
         self.seconds += time.perf_counter() - start
         return found
+
+    @property
+    def offers(self) -> frozenset[str]:
+        """What the model can give, see :func:`gives`."""
+        return gives(self.model, len(getattr(self.model, "classes_", (0, 1))))
 
     @property
     def classes(self) -> np.ndarray:
@@ -110,22 +123,26 @@ class Predictions:
             getattr(self, needs)()
 
     def ask(self, question: str) -> Any:
-        """Call a method of the model on the rows; "moments" are means and deviations."""
-        if question == "predict" and "moments" in self._answers:
-            return self._answers["moments"][0]
+        """Call a method of the model on the rows; "moments" and "latent" are means and deviations."""
         if question not in self._answers:
+            if question == "predict" and "moments" in self._answers:
+                return self._answers["moments"][0]
             start = time.perf_counter()
             self._answers[question] = self._answer(question)
             self.seconds += time.perf_counter() - start
         return self._answers[question]
 
     def _answer(self, question: str) -> Any:
+        """Ask the model; answers lie in memory as they would after they were read from a file."""
         if question == "moments":  # searches do not pass `return_std` on
             model = getattr(self.model, "best_estimator_", self.model)
-            return tuple(np.asarray(moment) for moment in model.predict(self.X, return_std=True))
+            return tuple(np.ascontiguousarray(moment) for moment in model.predict(self.X, return_std=True))
+        if question == "latent":
+            model, X = last_step(self.model, self.X)
+            return tuple(np.ascontiguousarray(moment) for moment in model.predict_latent(X, return_std=True))
         if type(final_estimator(self.model)) in SCORED and question in FROM_SCORES:
-            return self._answer_from_scores(question)
-        return np.asarray(getattr(self.model, question)(self.X))
+            return np.ascontiguousarray(self._answer_from_scores(question))
+        return np.ascontiguousarray(getattr(self.model, question)(self.X))
 
     @own_settings
     def _answer_from_scores(self, question: str) -> np.ndarray:
@@ -185,8 +202,9 @@ def gives(model: BaseEstimator, n_classes: int = 2) -> frozenset[str]:
     Returns
     -------
     frozenset of str
-        Of "model", "labels", "scores", "probabilities", "std" (means with standard deviations), "survival" (survival
-        functions), "posterior" (draws of BEMKL or of an additive Gaussian process) and "bound" (the ELBO of BEMKL).
+        Of "model", "labels", "scores", "probabilities", "std" (means with standard deviations), "latent" (those of
+        the latent function), "survival" (survival functions), "posterior" (draws of BEMKL or of an additive Gaussian
+        process) and "bound" (the ELBO of BEMKL).
     """
     final = final_estimator(model)
     found = {"model", "labels"}
@@ -198,6 +216,11 @@ def gives(model: BaseEstimator, n_classes: int = 2) -> frozenset[str]:
         found.add("std")
     if hasattr(final, "predict_survival_function"):
         found.add("survival")
+    if (
+        hasattr(final, "predict_latent")
+        and "return_std" in inspect.signature(final.predict_latent).parameters
+    ):
+        found.add("latent")
     if isinstance(final, OURS):
         found.add("posterior")
         if final._inference().name in ("vb", "svi"):

@@ -16,20 +16,23 @@ import numpy as np
 from bayesmkl._utils.content import NoContentError, hash_or_none
 from bayesmkl._utils.folders import scratch_folder
 from bayesmkl._utils.survival_target import are_times, event_and_time
-from bayesmkl._utils.warnings import holding_back
+from bayesmkl._utils.warnings import holding_back, recording_warnings, warn_user
+from bayesmkl.evaluation.cells import Cell, CellStore, MemoryStore, NotKeptError
 from bayesmkl.evaluation.comparison import Comparison
 from bayesmkl.evaluation.design_groups import groups_of_designs, stay_together
-from bayesmkl.evaluation.identity import Identity, Splits, check_same, environment, identify, with_packages
-from bayesmkl.evaluation.jobs import Job
-from bayesmkl.evaluation.journal import KEY, Journal, held_run, table_of
-from bayesmkl.evaluation.scoring import Metric, resolve_scoring, task_of
+from bayesmkl.evaluation.identity import Identity, Splits, environment, identify
+from bayesmkl.evaluation.jobs import Job, cell_of, note_of
+from bayesmkl.evaluation.journal import KEY, RESULTS, Journal, held_run, table_of
+from bayesmkl.evaluation.scoring import Metric, resolve_scoring, stored_score, task_of
 from bayesmkl.evaluation.splits import splits_of
+from bayesmkl.evaluation.stored import StoredPredictions
 from bayesmkl.evaluation.study import Data, DataRef, ModelSpec, Study, content_of, in_memory, spool
 from bayesmkl.evaluation.workers import finished_rows, works_alone
 from bayesmkl.kernels import KernelBank
 
 __all__ = ["OnCell", "run_study"]
 
+MOST_KEPT = 64.0  # MiB of predictions in a cell
 OnCell = Callable[[dict[str, Any], int, int], None]  # a finished row, how many are done, how many there are
 
 
@@ -38,7 +41,7 @@ class Plan(NamedTuple):
 
     study: Study
     metrics: dict[str, Metric]
-    classifier: bool
+    task: str
     order: list[tuple[str, str, int]]  # (dataset, model, split) of all cells
     datasets: dict[str, dict[str, Any]]  # what is known of each
     references: dict[str, DataRef]  # whose content is known
@@ -46,7 +49,7 @@ class Plan(NamedTuple):
     group_columns: dict[
         str, tuple[int, ...]
     ]  # of designs, by data set, where splits keep their groups together
-    identity: Identity | None  # None where something has no content
+    identity: Identity
 
 
 def run_study(
@@ -55,6 +58,7 @@ def run_study(
     n_jobs: int | None = None,
     progress: OnCell | None = None,
     about: dict[str, Any] | None = None,
+    there: Callable[[list[dict[str, Any]]], None] | None = None,
 ) -> Comparison:
     """Compute all cells of a study that are not in `folder` yet.
 
@@ -63,14 +67,16 @@ def run_study(
     study : Study or sequence of Study
         Several studies make one comparison; a pair of data set and model belongs to one of them.
     folder : Path, default=None
-        Folder of the run, made if it does not exist. A run that was interrupted there continues; one of another
-        study is refused.
+        Folder of cells, made if it does not exist. Those that are there are not computed again, whatever study has
+        computed them.
     n_jobs : int, default=None
         As everywhere in joblib, whose ``parallel_config`` decides who does the work.
     progress : callable, default=None
         Called with each finished row, the number of finished cells and that of all cells.
     about : dict, default=None
         More to keep in ``about.json``.
+    there : callable, default=None
+        Called with the rows of the cells that are there, before others are computed.
 
     Returns
     -------
@@ -79,7 +85,7 @@ def run_study(
     Raises
     ------
     ValueError
-        For what cannot be compared, and for a folder that another study has written, or that another run is writing.
+        For what cannot be compared, and for a folder of an earlier layout, or that another run is writing.
     ChildProcessError
         If the processes that should do the work die before they begin, or a cluster has none. A cell that its process
         does not survive is no error: it becomes a row that says so.
@@ -94,55 +100,119 @@ def run_study(
         raise ValueError(f"`study`: {model!r} on {dataset!r} is in two of the studies; one must give it up.")
     known = _about(plans, started) | (about or {})
     with nullcontext() if folder is None else held_run(folder):
-        journal = None if folder is None else _open(folder, known)
-        rows = [] if journal is None else journal.read()
-        done = {tuple(row[k] for k in KEY) for row in rows} & set(order)
+        earlier = None if folder is None else _open(folder, known)
+        store = MemoryStore() if folder is None else CellStore(folder)
+        rows = _found(plans, store)
+        if there is not None:
+            there(rows)
+        n_found, done = len(rows), {tuple(row[k] for k in KEY) for row in rows}
+        scorers = {key[:2]: plan.identity.scorers for plan in plans for key in plan.order}
         with closing(_compute(plans, done, folder, n_jobs)) as computed:
             for row in chain.from_iterable(computed):
-                if journal is not None:
-                    journal.record(row)
+                own, kept = scorers[row["dataset"], row["model"]], store.read(row["key"])
+                if kept is None or not kept.has(own):
+                    store.write(cell_of(row, own))
+                row |= {"kept": None}  # the store has them
                 rows.append(row)
                 done.add(tuple(row[k] for k in KEY))
                 if progress is not None:
                     progress(row, len(done), len(order))
         known["seconds"] += time.perf_counter() - start
+        known["environment"] = _environments(known["environment"], rows)
         cells = table_of(rows, list(known["metrics"]), order)
-        if journal is not None:
-            journal.finish(cells, known)
-    return Comparison(cells, known)
+        if folder is not None and not (n_found == len(order) and _is_whole(folder, earlier, known)):
+            Journal(folder).finish(cells, known)
+    if folder is not None and store.damaged:
+        _warn_damaged(folder, store)
+    return Comparison(cells, known, store)
+
+
+def _found(plans: list[Plan], store: MemoryStore | CellStore) -> list[dict[str, Any]]:
+    """Return the rows of the cells that are there; scores that they lack are computed of their predictions."""
+    rows = []
+    for plan in plans:
+        scorers = plan.identity.scorers
+        for key, digest in plan.identity.keys.items():
+            cell = store.read(digest)
+            if cell is not None and not cell.has(scorers):
+                cell = _rescored(cell, plan, store)
+            if cell is not None:
+                rows.append(cell.named(*key, scorers))
+    return rows
+
+
+def _rescored(cell: Cell, plan: Plan, store: MemoryStore | CellStore) -> Cell | None:
+    """Return a cell with all scores; None where one of them needs the model again."""
+    lacking = {name: m for name, m in plan.metrics.items() if plan.identity.scorers[name] not in cell.scores}
+    if any(metric.needs == "model" for metric in lacking.values()):  # a function may look at all of it
+        return None
+    with recording_warnings() as caught:
+        try:
+            stored = StoredPredictions(store.kept(cell))
+            found = {plan.identity.scorers[name]: stored_score(m, stored) for name, m in lacking.items()}
+        except NotKeptError:
+            return None
+    notes = [cell.row["note"], note_of(caught)]
+    row = cell.row | {"note": " | ".join(filter(None, notes))}
+    return store.write(cell._replace(row=row, scores=cell.scores | found))
+
+
+def _warn_damaged(folder: Path, store: MemoryStore | CellStore) -> None:
+    key, why = next(iter(store.damaged.items()))
+    warn_user(
+        f"{len(store.damaged)} cells in {str(folder)!r} were cut short or edited, the first being {key} ({why}). "
+        "They  were computed again where this comparison has them.",
+        UserWarning,
+    )
+
+
+def _environments(now: dict[str, str], rows: list[dict[str, Any]]) -> dict[str, str]:
+    """Return the environment of a run, with all systems that its cells come from."""
+    merged = {}
+    for name, value in now.items():
+        found = [row["environment"].get(name, value) for row in rows]
+        merged[name] = "; ".join(dict.fromkeys(found)) or value
+    return merged
+
+
+def _is_whole(folder: Path, earlier: dict[str, Any] | None, known: dict[str, Any]) -> bool:
+    """Return whether a folder holds this study already, finished."""
+    changing = ("seconds", "started")
+    same = earlier is not None and all(earlier.get(n) == v for n, v in known.items() if n not in changing)
+    return same and (folder / RESULTS).exists()
 
 
 def _plan(study: Study, keep: bool) -> Plan:
     """Look at the data once: their content, all splits, and which metrics there can be."""
     _check_names(study)
     estimators = {name: spec.estimator for name, spec in study.models.items()}
-    classifier = False
+    task = "classification"
     metrics: dict[str, Metric] = {}
     facts: dict[str, dict[str, Any]] = {}
-    references, splits, columns, contents = {}, {}, {}, {}
+    references, splits, columns = {}, {}, {}
+    contents: dict[str, dict[str, str] | None] = {}
     for name, ref in study.datasets.items():
         data = ref()
         metrics |= resolve_scoring(study.scoring, estimators, data.y, study.unavailable)
         task = task_of(estimators, data.y)
-        classifier = task == "classification"
         if task == "survival":
             _check_times(study)
-        splits[name], columns[name], grouped = _split(study, data, classifier)
+        splits[name], columns[name], grouped = _split(study, data, task == "classification")
+        contents[name] = content = None
         with _excusing(not keep):
-            contents[name] = content_of(data, name)
-        references[name] = ref.known(data, contents[name]) if name in contents else ref
+            contents[name] = content = content_of(data, name)
+        references[name] = ref if content is None else ref.known(data, content)
         facts[name] = _facts_of(data) | grouped | references[name].describe()
-    identity = None
-    if len(contents) == len(references):
-        with _excusing(not keep):
-            identity = identify(study, contents, splits, metrics)
+    _check_keys(study, metrics)
+    with _excusing(False):
+        identity = identify(study, contents, splits, metrics, columns, task, strict=keep)
     order = [
         (name, model, split)
         for name in splits
         for split in range(len(splits[name]))
         for model in study.models
     ]
-    return Plan(study, metrics, classifier, order, facts, references, splits, columns, identity)
+    return Plan(study, metrics, task, order, facts, references, splits, columns, identity)
 
 
 @contextmanager
@@ -153,9 +223,18 @@ def _excusing(needless: bool) -> Iterator[None]:
     except NoContentError as error:
         if not needless:
             raise ValueError(
-                f"`folder`: {error}, so that nobody could say whether a run may be continued. Make it of "
-                "plain values, arrays and functions, or leave `folder` out."
+                f"`folder`: {error}, so that nobody could say whether its cells are those of another time. Make it "
+                "of plain values, arrays and functions, give the model or metric a text of yours that changes with "
+                "it, as in `keys={'name': 'version 1'}`, or leave `folder` out."
             ) from error
+
+
+def _check_keys(study: Study, metrics: Mapping[str, Metric]) -> None:
+    unknown = [name for name in study.keys if name not in study.models and name not in metrics]
+    if unknown:
+        raise ValueError(
+            f"`keys` must name models or metrics; got {unknown[0]!r}. There are {', '.join(map(repr, study.models))}."
+        )
 
 
 def _check_names(study: Study) -> None:
@@ -218,32 +297,54 @@ def _facts_of(data: Data) -> dict[str, Any]:
 
 def _about(plans: list[Plan], started: str) -> dict[str, Any]:
     studies = [plan.study.describe() for plan in plans]
-    identities = [plan.identity for plan in plans if plan.identity is not None]
-    packages = {name: found for identity in identities for name, found in identity.packages.items()}
+    packages = {
+        name: v for plan in plans for own in plan.identity.packages.values() for name, v in own.items()
+    }
     return {
         "study": studies,
-        "identity": [one.content for one in identities] if len(identities) == len(plans) else None,
+        "view": _view(plans),
         "metrics": {name: m.greater_is_better for plan in plans for name, m in plan.metrics.items()},
         "random_state": int(plans[0].study.random_state),
         "cv": "; ".join(dict.fromkeys(study["cv"] for study in studies)),
         "models": {name: text for study in studies for name, text in study["models"].items()},
         "datasets": {name: facts for plan in plans for name, facts in plan.datasets.items()},
-        "environment": with_packages(environment(), packages),
+        "environment": environment(packages),
         "started": started,
         "seconds": 0.0,
     }
 
 
-def _open(folder: Path, about: dict[str, Any]) -> Journal:
-    """Begin a run in an empty folder, or take up one of the same study."""
+def _view(plans: list[Plan]) -> list[dict[str, Any]]:
+    """Return which cells the studies show, under which names: a part for each data set of a study."""
+    return [
+        {
+            "dataset": dataset,
+            "content": plan.identity.contents[dataset],
+            "splits": splits,
+            "scorers": plan.identity.scorers,
+            "cells": {
+                model: [plan.identity.keys[dataset, model, split] for split in range(len(splits))]
+                for model in plan.study.models
+            },
+        }
+        for plan in plans
+        for dataset, splits in plan.identity.splits.items()
+    ]
+
+
+def _open(folder: Path, about: dict[str, Any]) -> dict[str, Any] | None:
+    """Begin in an empty folder, or go on in one of cells by content; return what it was known by."""
     journal = Journal(folder)
     if not any(folder.iterdir()):
-        journal.write_about(about)
-        return journal
-    earlier = journal.read_about()
-    check_same(earlier, about, folder)
-    about |= {name: earlier[name] for name in ("started", "seconds", "environment")}
-    return journal
+        journal.begin(about)
+        return None
+    earlier = journal.check_grows()
+    about["seconds"] = float(earlier["seconds"])
+    if earlier["view"] == about["view"]:
+        about["started"] = earlier["started"]
+    else:
+        journal.begin(about)
+    return earlier
 
 
 def _compute(
@@ -306,7 +407,16 @@ def _job(
         inner_cv=study.inner_cv,
         inner_scoring=study.inner_scoring,
         random_state=study.random_state,
-        classifier=plan.classifier,
+        task=plan.task,
+        keys={model: plan.identity.keys[dataset, model, split] for model in models},
+        scorers=plan.identity.scorers,
+        packages={model: plan.identity.packages[model] for model in models},
+        most_kept=_most_kept(study.keep_predictions),
         folder=None if folder is None else str(folder.absolute()),
         group_columns=plan.group_columns[dataset],
     )
+
+
+def _most_kept(keep: bool | float) -> float:
+    """Return how many bytes the predictions of a cell may take."""
+    return (MOST_KEPT if keep is True else float(keep)) * 2**20

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,14 +20,26 @@ from bayesmkl._utils.typing import Scoring, Targets
 from bayesmkl._utils.validation import check_choice
 from bayesmkl._utils.warnings import holding_back, warn_user
 from bayesmkl.bemkl.estimators.base import BaseBEMKL
+from bayesmkl.evaluation.cells import NotKeptError
 from bayesmkl.evaluation.kernel_weights import kept_shares
 from bayesmkl.evaluation.named_metrics import METRICS, NEEDS, Metric
 from bayesmkl.evaluation.predictions import Predictions, final_estimator, gives
+from bayesmkl.evaluation.stored import StoredPredictions
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
-__all__ = ["METRICS", "Metric", "Predictions", "facts", "resolve_scoring", "score", "task_of"]
+__all__ = [
+    "METRICS",
+    "Metric",
+    "Predictions",
+    "facts",
+    "metric_of",
+    "resolve_scoring",
+    "score",
+    "stored_score",
+    "task_of",
+]
 ACTIVE = (
     1e-3  # of the largest |weight|: BEMKL's weights above it count as active, as no posterior mean is zero
 )
@@ -269,7 +282,7 @@ def score(predictions: Predictions, y: Targets | None, metrics: Mapping[str, Met
     UserWarning
         For each metric that failed although the model did not; its score is NaN.
     """
-    y, offered = np.asarray(y), gives(predictions.model, len(getattr(predictions.model, "classes_", (0, 1))))
+    y, offered = np.asarray(y), predictions.offers
     found = dict.fromkeys(metrics, np.nan)
     first = sorted(
         metrics.items(), key=lambda item: item[1].needs != "std"
@@ -281,9 +294,31 @@ def score(predictions: Predictions, y: Targets | None, metrics: Mapping[str, Met
     return found
 
 
+def stored_score(metric: Metric, stored: StoredPredictions) -> float:
+    """Compute a metric of what a cell keeps, as of the model.
+
+    Raises
+    ------
+    NotKeptError
+        If it takes more than the predictions of the test rows.
+    """
+    if metric.needs not in stored.offers:
+        return float("nan")
+    if metric.needs in ("posterior", "bound"):
+        raise NotKeptError(f"{metric.name!r} needs {NEEDS[metric.needs][0]}, which cells do not keep")
+    return _computed(metric, stored, stored.y)
+
+
+def metric_of(value: object) -> Metric:
+    """Return a metric by its name, or that of a function ``scorer(estimator, X, y)``."""
+    return _metric(value)
+
+
 def _computed(metric: Metric, predictions: Predictions, y: np.ndarray) -> float:
     try:
         return float(metric.compute(predictions, y))
+    except NotKeptError:
+        raise
     except Exception as error:  # one metric must not cost the others
         warn_user(f"{metric.name} failed: {type(error).__name__}: {error}", UserWarning)
         return float("nan")
@@ -306,7 +341,8 @@ def facts(model: BaseEstimator, n_train: int) -> dict[str, Any]:
         such thing. ``n_active_kernels``: kernels with a weight (of BEMKL, above 1/1000 of the largest in absolute
         value, for any class), NaN where there are none. ``kernel_shares``: see
         :mod:`bayesmkl.evaluation.kernel_weights`. ``converged``: True, False, or None if the model does not
-        say. ``best_params``: the choice of a search as JSON, or an empty string.
+        say. ``n_iter`` and ``n_solves``: iterations and solved SVMs, over all problems of the model, NaN where it
+        does not count. ``best_params``: the choice of a search as JSON, or an empty string.
 
     Examples
     --------
@@ -325,8 +361,17 @@ def facts(model: BaseEstimator, n_train: int) -> dict[str, Any]:
         "n_active_kernels": _n_active_kernels(final),
         "kernel_shares": kept_shares(final),
         "converged": _converged(final),
+        "n_iter": _total(getattr(final, "n_iter_", None)),
+        "n_solves": _total(getattr(final, "n_solves_", None)),
         "best_params": _best_params(model),
     }
+
+
+def _total(counts: Any) -> float:
+    """Return a count, or the sum of those of several problems; NaN where the model has none."""
+    with suppress(TypeError, ValueError):
+        return float(np.sum(np.asarray(counts, dtype=float)))
+    return float("nan")
 
 
 def _support_fraction(final: BaseEstimator, n_train: int) -> float:

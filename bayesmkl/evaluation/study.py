@@ -287,6 +287,8 @@ class Study(NamedTuple):
     inner_scoring: str | None = None
     random_state: int = 0
     unavailable: str = "raise"  # metrics that a model cannot give: "raise" or "nan"
+    keep_predictions: bool | float = True  # of cells that are computed now; a number is a limit in MiB
+    keys: Mapping[str, str] = {}  # of models and metrics that have no content: texts that stand for them
 
     def describe(self) -> dict[str, Any]:
         """Describe what determines the results, as text: different studies can read the same."""
@@ -305,7 +307,7 @@ class Study(NamedTuple):
 
 
 def text_of(value: Any) -> str:
-    """Return a representation for people, without the addresses of objects; :mod:`identity` tells values apart.
+    """Return a representation for people, without the addresses of objects; hashes tell values apart.
 
     Estimators show the parameters that differ from their defaults.
 

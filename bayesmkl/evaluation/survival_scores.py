@@ -20,7 +20,9 @@ __all__ = [
     "calibration_at_median",
     "concordance",
     "concordance_uno",
+    "last_step",
     "mean_brier",
+    "median_event",
     "survival_at",
 ]
 
@@ -47,10 +49,15 @@ def mean_brier(predictions: Predictions, y: np.ndarray) -> float:
 
 def calibration_at_median(predictions: Predictions, y: np.ndarray) -> float:
     """Return the calibration error at the median time of the events of the training part."""
-    event, time = event_and_time(predictions.y_train, "y_train")
-    when = float(np.median(time[event]))
+    when = median_event(predictions.y_train)
     survival = predictions.survival(np.array([when]))
     return survival_calibration(y, survival[:, 0], when).calibration_error
+
+
+def median_event(y_train: np.ndarray) -> float:
+    """Return the median time of the events of the training part."""
+    event, time = event_and_time(y_train, "y_train")
+    return float(np.median(time[event]))
 
 
 def brier_times(y_train: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -105,16 +112,22 @@ def survival_at(model: Any, X: Samples, times: np.ndarray) -> np.ndarray:
     ndarray of shape (n_rows, n_times)
         Step functions are 1 before the times that they are defined for, and constant after them.
     """
+    model, X = last_step(model, X)
+    predict = model.predict_survival_function
+    if "times" in inspect.signature(predict).parameters:
+        return np.asarray(predict(X, times=times))
+    return np.stack([_of_function(function, times) for function in predict(X)])
+
+
+def last_step(model: Any, X: Samples) -> tuple[Any, Samples]:
+    """Return the fitted estimator at the end of searches and pipelines, and the rows as it takes them."""
     while getattr(model, "steps", None) or hasattr(model, "best_estimator_"):
         if hasattr(model, "best_estimator_"):
             model = model.best_estimator_
         else:
             X = model[:-1].transform(X) if len(model.steps) > 1 else X
             model = model.steps[-1][1]
-    predict = model.predict_survival_function
-    if "times" in inspect.signature(predict).parameters:
-        return np.asarray(predict(X, times=times))
-    return np.stack([_of_function(function, times) for function in predict(X)])
+    return model, X
 
 
 def _of_function(function: Any, times: np.ndarray) -> np.ndarray:

@@ -21,8 +21,8 @@ import joblib
 from joblib.externals.loky import ProcessPoolExecutor
 from joblib.parallel import MultiprocessingBackend, get_active_backend
 
+from bayesmkl.evaluation.cells import CellStore
 from bayesmkl.evaluation.jobs import Job, cells_of, is_dead, row_of_dead, run_job
-from bayesmkl.evaluation.journal import Journal
 
 if TYPE_CHECKING:
     from distributed import Future
@@ -206,8 +206,8 @@ def _begun(job: Job) -> list[str]:
     """Return the models of a job that some process had begun and did not finish."""
     if job.marks is None:
         return []
-    journal = Journal(Path(job.marks))
-    return [model for model in job.models if journal.was_begun(job.dataset, model, job.split)]
+    marks = CellStore(Path(job.marks))
+    return [model for model in job.models if marks.was_begun(job.keys[model])]
 
 
 def _without(jobs: list[Job], done: set[tuple[str, str, int]]) -> list[Job]:

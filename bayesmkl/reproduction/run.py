@@ -56,9 +56,8 @@ def reproduce(
     setting : Setting, default=None
         Full or fast, folder of the user's data, number of splits; None is a full run.
     folder : Path, default=None
-        Folder of the results: ``results.csv`` and ``about.json``, as :func:`compare_models` writes them. A run that
-        was interrupted there continues, of a finished one nothing is computed again, and one of another table,
-        setting or version is refused.
+        Folder of the results: cells, ``results.csv`` and ``about.json``, as :func:`compare_models` writes them. Cells
+        that are there are not computed again, whatever the setting; a folder of another table is refused.
     progress : callable, default=None
         Called with each finished row, the number of finished cells and that of all cells.
 

@@ -360,6 +360,7 @@ def test_two_processes_give_what_one_gives(two_classes):
     serial = compare_models(models, datasets=sets, **options)
     parallel = compare_models(models, datasets=sets, n_jobs=2, **options)
     pd.testing.assert_frame_equal(without_times(parallel), without_times(serial))
+    pd.testing.assert_frame_equal(parallel.predictions(), serial.predictions(), check_exact=True)
 
 
 # ----------------------------------------------------------------------------------------- failures and folders
@@ -403,31 +404,40 @@ def test_an_interrupted_run_continues_where_it_stopped(two_classes, tmp_path, mo
     assert len(fits) == 4  # one before, one interrupted, and the two that were left
     pd.testing.assert_frame_equal(without_times(continued), without_times(whole))
     pd.testing.assert_frame_equal(Comparison.load(tmp_path / "run").cells, continued.cells)
-    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["about.json", "results.csv"]
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [
+        "about.json",
+        "cells",
+        "results.csv",
+    ]
     compare_models(models, X, y, folder=tmp_path / "run", **options)
     assert len(fits) == 4
 
 
 @pytest.mark.parametrize(
-    ("change", "what"),
+    ("change", "n_new"),
     [
-        ({"random_state": 1}, "random_state"),
-        ({"cv": 4}, "cv"),
-        ({"scoring": "auc"}, "scoring"),
-        ({"models": {"svm": SVC(C=2.0)}}, "models"),
-        ({"y": 1}, "datasets"),
+        ({"random_state": 1}, 3),
+        ({"cv": 4}, 4),
+        ({"scoring": ["auc", "f1"]}, 0),
+        ({"models": {"svm": SVC(C=2.0)}}, 3),
+        ({"models": {"again": SVC(), "other": SVC(C=2.0)}}, 3),
+        ({"y": "reversed"}, 3),
     ],
 )
-def test_the_folder_of_another_run_is_refused_and_kept(two_classes, tmp_path, change, what):
+def test_a_folder_of_other_cells_has_those_that_are_new(two_classes, tmp_path, monkeypatch, change, n_new):
     X, y = two_classes
     options = {"models": {"svm": SVC()}, "cv": 3, "scoring": "accuracy", "random_state": 0, "y": y}
-    compare_models(X=X, folder=tmp_path / "run", **options)
-    before = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()}
-    if "y" in change:
-        change = {"y": y[::-1]}
-    with pytest.raises(ValueError, match=f"another comparison: with other {what}"):
-        compare_models(X=X, folder=tmp_path / "run", **(options | change))
-    assert {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()} == before
+    first = compare_models(X=X, folder=tmp_path / "run", **options)
+    changed = options | ({"y": y[::-1]} if "y" in change else change)
+    expected, fits, fit = compare_models(X=X, **changed), [], SVC.fit
+    monkeypatch.setattr(SVC, "fit", lambda self, X, y: fits.append(1) or fit(self, X, y))
+    found = compare_models(X=X, folder=tmp_path / "run", **changed)
+    assert len(fits) == n_new
+    pd.testing.assert_frame_equal(without_times(found), without_times(expected), check_exact=True)
+    pd.testing.assert_frame_equal(Comparison.load(tmp_path / "run").cells, found.cells, check_exact=True)
+    again = compare_models(X=X, folder=tmp_path / "run", **options)
+    assert len(fits) == n_new
+    pd.testing.assert_frame_equal(again.cells, first.cells, check_exact=True)
 
 
 def test_a_folder_of_something_else_is_refused(two_classes, tmp_path):
@@ -447,6 +457,8 @@ def test_saving_and_loading_keep_every_digit(two_classes, tmp_path):
     assert again.about == {"format": "bayesmkl-comparison", "version": VERSION} | found.about
     with pytest.raises(ValueError, match="must be new or empty"):
         found.save(tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / "cells")  # the table is enough to read
+    pd.testing.assert_frame_equal(Comparison.load(tmp_path / "run").cells, found.cells, check_exact=True)
     shutil.copytree(tmp_path / "run", tmp_path / "broken")
     (tmp_path / "broken" / "results.csv").write_text("nothing\n")
     with pytest.raises(ValueError, match=r"has no column 'dataset'"):

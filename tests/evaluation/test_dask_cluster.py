@@ -136,7 +136,7 @@ def test_a_killed_worker_costs_nothing_but_time(cluster, table, tmp_path, monkey
     pd.testing.assert_frame_equal(found.cells[columns], serial.cells[columns], check_exact=True)
     kept = Comparison.load(folder)
     pd.testing.assert_frame_equal(kept.cells[columns], serial.cells[columns], check_exact=True)
-    assert sorted(path.name for path in folder.iterdir()) == ["about.json", "results.csv"]
+    assert sorted(path.name for path in folder.iterdir()) == ["about.json", "cells", "results.csv"]
 
 
 def test_jobs_are_small_whatever_the_data(monkeypatch):

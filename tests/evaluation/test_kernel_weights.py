@@ -71,6 +71,7 @@ def test_a_folder_of_an_earlier_layout_has_none(found, tmp_path):
     table = pd.read_csv(tmp_path / "old" / "results.csv").drop(columns="kernel_shares")
     table.to_csv(tmp_path / "old" / "results.csv", index=False)
     about = json.loads((tmp_path / "old" / "about.json").read_text())
+    del about["view"]
     (tmp_path / "old" / "about.json").write_text(json.dumps(about | {"version": 3}))
     old = Comparison.load(tmp_path / "old")
     assert old.weights().empty

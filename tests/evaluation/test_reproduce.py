@@ -281,19 +281,19 @@ def test_folder_of_a_stopped_run_goes_on_and_ends_as_an_undisturbed_one(small, t
     assert computed == [("neighbors", 6, 8), ("neighbors", 7, 8), ("neighbors", 8, 8)]
     whole = reproduce("small", setting)
     pd.testing.assert_frame_equal(resumed.printed[0].frame, whole.printed[0].frame)
-    assert sorted(path.name for path in folder.iterdir()) == ["about.json", "results.csv"]
+    assert sorted(path.name for path in folder.iterdir()) == ["about.json", "cells", "results.csv"]
     again = read_reproduction(folder)
     pd.testing.assert_frame_equal(again.printed[0].frame, whole.printed[0].frame)
     never = reproduce("small", setting, folder, lambda *_: pytest.fail("computed again"))
     pd.testing.assert_frame_equal(never.printed[0].frame, whole.printed[0].frame)
 
 
-def test_folder_of_another_run_is_refused_and_left_alone(small, tmp_path):
-    reproduce("small", Setting(fast=True), tmp_path / "run")
-    before = (tmp_path / "run" / "about.json").read_bytes()
-    with pytest.raises(ValueError, match="holds another comparison: with other cv"):
-        reproduce("small", Setting(fast=True, splits=3), tmp_path / "run")
-    assert (tmp_path / "run" / "about.json").read_bytes() == before
+def test_folder_of_another_setting_keeps_its_cells_and_one_of_another_table_is_refused(small, tmp_path):
+    first = reproduce("small", Setting(fast=True), tmp_path / "run")
+    other = reproduce("small", Setting(fast=True, splits=3), tmp_path / "run")
+    assert len(read_reproduction(tmp_path / "run").comparison.cells) == len(other.comparison.cells)
+    never = reproduce("small", Setting(fast=True), tmp_path / "run", lambda *_: pytest.fail("computed again"))
+    pd.testing.assert_frame_equal(never.comparison.cells, first.comparison.cells)
     (tmp_path / "strange").mkdir()
     (tmp_path / "strange" / "letter.txt").write_text("mine")
     with pytest.raises(ValueError, match="not the folder of an earlier run"):
@@ -331,6 +331,7 @@ def test_command_prints_the_table_and_writes_its_folder(small, tmp_path):
     assert "iris (cut)" in run.output
     assert {path.name for path in (tmp_path / "run").iterdir()} == {
         "about.json",
+        "cells",
         "report.html",
         "results.csv",
         "tables.md",

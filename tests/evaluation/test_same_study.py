@@ -1,4 +1,4 @@
-"""Which studies a folder continues: those that would give its numbers, told by content, and no others."""
+"""Which cells a folder gives back: those of the same content, and never the old number for a changed one."""
 
 import json
 import os
@@ -12,7 +12,8 @@ import pandas as pd
 import pytest
 from sklearn.svm import SVC
 
-from bayesmkl.evaluation import Comparison, compare_models, jobs
+from bayesmkl._utils import definitions
+from bayesmkl.evaluation import Comparison, compare_models, identity, jobs
 from bayesmkl.evaluation.journal import Journal
 
 # A user's script. Whatever is long enough for its representation to be shortened is changed in the middle.
@@ -117,43 +118,58 @@ study |= {"models": {"tuned": (model, grid)}, "inner_cv": 2}
 study["inner_scoring"] = make_scorer(difference, response_method="decision_function")
 """
 CHANGES = {
-    "data in the middle": ("1200), 0.0)[:", "1200), 9.0)[:", r"datasets \('data': X\)"),
-    "precision of data": ("[:, None]", "[:, None].astype(np.float32)", r"datasets \('data': X\)"),
-    "a label": ("% 3 // 2, 0)", "% 3 // 2, 1)", r"datasets \('data': y\)"),
-    "a fold in the middle": ("% 2, 0))", "% 2, 1))", r"cv \('data'\)"),
-    "a long parameter": ("1100), 0.0)\nm", "1100), 9.0)\nm", r"models \('mine': .*model__points\)"),
-    "an edit in place": ("\nfew =", "\npoints[600] += 1.0\nfew =", r"models \('mine': .*model__points\)"),
-    "the exponent in a closure": ("power(2.0)", "power(3.0)", r"models \('mine': .*model__kernel\)"),
-    "a default argument of it": ("scale=1.0", "scale=2.0", r"models \('mine': .*model__kernel\)"),
-    "an argument of a partial": ("width=1.5", "width=2.5", r"models \('mine': .*model__kernel\)"),
-    "the body of a kernel": ("D)\n\n\ndef power", "D) + 1.0\n\n\ndef power", r"models \('mine': .*model__kernel\)"),
-    "a constant of its module": ("SLOPE = 0.5", "SLOPE = 0.7", r"models \('mine': .*model__kernel\)"),
-    "what another function returns": ("return SLOPE", "return 2.0 * SLOPE", r"models \('mine': .*model__kernel\)"),
-    "a lambda": ("X + 1.0", "X + 2.0", r"models \('mine': .*functiontransformer__func\)"),
-    "the state of a callable": ("Levels(1.0, 2.0)", "Levels(1.5, 2.0)", r"models \('mine': .*model__weigh\)"),
-    "the body of its method": ("self.levels.low", "self.levels.high", r"models \('mine': .*model__weigh\)"),
-    "an entry of a list": ("[0.0, 1.0])", "[0.0, 1.5])", r"models \('mine': .*model__rest\)"),
-    "a class attribute": ("shift = 0.25", "shift = 0.5", r"models \('mine': .*\)"),
-    "a method of a base class": ("K.mean(axis=1)", "K.max(axis=1)", r"models \('mine': .*\)"),
-    "a method of the model": ("> 0.0).astype", ">= 0.1).astype", r"models \('mine': .*\)"),
-    "the body of a scorer": ("2 * y - 1", "3 * y - 1", r"scoring \('score'\)"),
-    "another seed": ('"random_state": 0', '"random_state": 1', "random_state"),
-    "the name of a model": ('"mine"', '"yours"', r"models \('yours' new; 'mine' gone\)"),
-    "the code of a splitter": ("KFold(2)", "KFold(2, shuffle=True, random_state=0)", r"cv \('data'\)"),
-    "a grid in the middle": ("1100), 3.0)", "1100), 4.0)", r"models \('tuned': param_grid\)"),
-    "folds of the grid": ('"inner_cv": 2', '"inner_cv": 3', "inner_cv"),
+    "data in the middle": ("1200), 0.0)[:", "1200), 9.0)[:"),
+    "precision of data": ("[:, None]", "[:, None].astype(np.float32)"),
+    "a label": ("% 3 // 2, 0)", "% 3 // 2, 1)"),
+    "a fold in the middle": ("% 2, 0))", "% 2, 1))"),
+    "a long parameter": ("1100), 0.0)\nm", "1100), 9.0)\nm"),
+    "an edit in place": ("\nfew =", "\npoints[600] += 1.0\nfew ="),
+    "the exponent in a closure": ("power(2.0)", "power(3.0)"),
+    "a default argument of it": ("scale=1.0", "scale=2.0"),
+    "an argument of a partial": ("width=1.5", "width=2.5"),
+    "the body of a kernel": ("D)\n\n\ndef power", "D) + 1.0\n\n\ndef power"),
+    "a constant of its module": ("SLOPE = 0.5", "SLOPE = 0.7"),
+    "what another function returns": ("return SLOPE", "return 2.0 * SLOPE"),
+    "a lambda": ("X + 1.0", "X + 2.0"),
+    "the state of a callable": ("Levels(1.0, 2.0)", "Levels(1.5, 2.0)"),
+    "the body of its method": ("self.levels.low", "self.levels.high"),
+    "an entry of a list": ("[0.0, 1.0])", "[0.0, 1.5])"),
+    "a class attribute": ("shift = 0.25", "shift = 0.5"),
+    "a method of a base class": ("K.mean(axis=1)", "K.max(axis=1)"),
+    "a method of the model": ("> 0.0).astype", ">= 0.1).astype"),
+    "the body of a scorer": ("2 * y - 1", "3 * y - 1"),
+    "a random state of the model": ("[0.0, 1.0])", "[0.0, 1.0], 7)"),
+    "the type of an array": ("1100), 0.0)\nm", "1100), 0.0).astype('f4')\nm"),
+    "a default argument of a lambda": ("lambda X: X + 1.0", "lambda X, by=3.0: X + by"),
+    "an argument in place of a constant": ("lambda X: X + 1.0", "lambda X, SLOPE=SLOPE: X + SLOPE"),
+    "the splits of 1200 rows, beyond the first 500": ("np.arange(1200) % 2", "np.arange(1200) // 500 % 2"),
+    "a row in both parts": ("PredefinedSplit(middle(np.arange(1200) % 2, 0))", "[(range(0, 1200, 2), range(900))]"),
+    "a mean for a sum": ("np.mean(model.decision_function(X)", "np.sum(model.decision_function(X)"),
+    "an attribute of a function": ("\nX = middle", "\nslope.__dict__['factor'] = 2.0\nX = middle"),
+    "an object of another class with the same values": ("class Weigh:", "class Weigh(dict):"),
+    "an unlabeled order of classes": ("% 3 // 2, 0)", "% 3 // 2, 0)[::-1].copy()"),
+    "another seed": ('"random_state": 0', '"random_state": 1'),
+    "the code of a splitter": ("KFold(2)", "KFold(2, shuffle=True, random_state=0)"),
+    "a grid in the middle": ("1100), 3.0)", "1100), 4.0)"),
+    "folds of the grid": ('"inner_cv": 2', '"inner_cv": 3'),
     "the sign of what the grid chooses by": (
         "scorer(difference,",
         "scorer(difference, greater_is_better=False,",
-        "inner_scoring",
     ),
-    "what the grid chooses by": ("np.mean(predicted) -", "-np.mean(predicted) -", "inner_scoring"),
+    "what the grid chooses by": ("np.mean(predicted) -", "-np.mean(predicted) -"),
 }  # fmt: skip
 OF_THE_GRID = {what for what in CHANGES if "the grid" in what} | {
     "a grid in the middle",
     "the code of a splitter",
 }
-SAME_NUMBERS = {"a method of the model", "the name of a model", "precision of data", "folds of the grid"}
+SAME_NUMBERS = {
+    "a method of the model",
+    "precision of data",
+    "folds of the grid",
+    "the type of an array",
+    "an attribute of a function",
+    "an object of another class with the same values",
+}  # or nearly: nobody can tell by them
 
 
 def run(script, folder=None):
@@ -176,21 +192,37 @@ def begun(tmp_path_factory):
     return found
 
 
+def without_costs(cells):
+    return cells[[name for name in cells if not name.endswith(("_seconds", "_mb", "_stacks"))]]
+
+
 @pytest.mark.parametrize("what", CHANGES)
-def test_changed_studies_are_refused_by_name(begun, what):
-    old, new, named = CHANGES[what]
+def test_changed_studies_never_get_the_old_number(begun, what, tmp_path, monkeypatch):
+    old, new = CHANGES[what]
     script = SCRIPT + TUNED if what in OF_THE_GRID else SCRIPT
     folder, cells = begun[script]
-    before = contents(folder)
+    shutil.copytree(folder, tmp_path / "run")
     changed = script.replace(old, new)
     assert script.count(old) == 1
-    with pytest.raises(
-        ValueError, match=f"holds another comparison: with other .*{named}.*Nothing was changed"
-    ):
-        run(changed, folder)
-    assert contents(folder) == before
-    if what not in SAME_NUMBERS:  # the old ones would be wrong
-        assert (run(changed).cells["score"] != cells["score"]).any()
+    computed, run_cell = [], jobs.run_cell
+    monkeypatch.setattr(jobs, "run_cell", lambda *a: computed.append(1) or run_cell(*a))
+    found = run(changed, tmp_path / "run").cells
+    assert len(computed) == len(found)
+    pd.testing.assert_frame_equal(without_costs(found), without_costs(run(changed).cells), check_exact=True)
+    if what not in SAME_NUMBERS:
+        assert len(found) != len(cells) or (found["score"] != cells["score"]).any()
+    before = len(computed)
+    pd.testing.assert_frame_equal(run(script, tmp_path / "run").cells, cells, check_exact=True)
+    assert len(computed) == before  # they are there still
+
+
+def test_names_and_what_does_not_decide_a_cell_cost_nothing(begun, tmp_path, monkeypatch):
+    shutil.copytree(begun[SCRIPT][0], tmp_path / "run")
+    monkeypatch.setattr(jobs, "run_cell", lambda *_: pytest.fail("computed again"))
+    changed = SCRIPT.replace('"mine"', '"yours"').replace('{"score": score}', '{"mean": score}')
+    found = run(changed + 'study["inner_cv"] = 3', tmp_path / "run")
+    assert (found.models, found.metrics) == (["yours"], ["mean"])
+    assert found.cells["mean"].tolist() == begun[SCRIPT][1]["score"].tolist()
 
 
 def test_the_same_script_computes_nothing_again(begun, monkeypatch):
@@ -223,49 +255,74 @@ def test_another_process_computes_nothing_again(begun, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["python", "numpy", "bayesmkl", "scikit-learn"])
-def test_other_versions_are_refused_and_the_record_stays(begun, tmp_path, name):
+def test_cells_of_other_versions_are_computed_again_and_keep_theirs(begun, tmp_path, monkeypatch, name):
     shutil.copytree(begun[SCRIPT][0], tmp_path / "run")
-    about = tmp_path / "run" / "about.json"
-    known = json.loads(about.read_text())
-    version = known["environment"][name]
-    known["environment"][name] = "1.0"
-    about.write_text(json.dumps(known))
-    before = contents(tmp_path / "run")
-    with pytest.raises(ValueError, match=f"{name} was 1.0 and is {version}; .*Nothing was changed"):
-        run(SCRIPT, tmp_path / "run")
-    assert contents(tmp_path / "run") == before
+    known = identity.environment()
+    monkeypatch.setattr(identity, "_environment", lambda: known | {name: "1.0"})
+    computed, run_cell = [], jobs.run_cell
+    monkeypatch.setattr(jobs, "run_cell", lambda *a: computed.append(1) or run_cell(*a))
+    found = run(SCRIPT, tmp_path / "run")
+    assert (len(computed), found.about["environment"][name]) == (2, "1.0")
+    versions = [cell["environment"][name] for cell in cells_in(tmp_path / "run")]
+    assert sorted(versions) == sorted(["1.0"] * 2 + [known[name]] * 2)
+
+
+def cells_in(folder):
+    return [json.loads(path.read_text()) for path in sorted((folder / "cells").glob("*.json"))]
 
 
 def test_versions_of_packages_that_models_come_from_are_kept(tmp_path, monkeypatch):
     (tmp_path / "site-packages").mkdir()
     (tmp_path / "site-packages" / "plugged.py").write_text(
         "from sklearn.dummy import DummyClassifier\n__version__ = '1.2'\nclass Plugged(DummyClassifier): pass\n"
+        "def plugged_score(model, X, y): return 0.5\n"
     )
     monkeypatch.syspath_prepend(tmp_path / "site-packages")
     plugged = pytest.importorskip("plugged")
     X, y = np.zeros((8, 1)), np.arange(8) % 2
-    options = {"models": {"m": plugged.Plugged()}, "cv": 2, "scoring": "accuracy", "folder": tmp_path / "run"}
+    models = {"m": plugged.Plugged(), "svm": SVC()}
+    options = {"models": models, "cv": 2, "scoring": "accuracy", "folder": tmp_path / "run"}
     found = compare_models(X=X, y=y, **options)
     assert found.about["environment"]["plugged"] == "1.2"
+    scored = options | {"models": {"svm": SVC()}, "scoring": plugged.plugged_score}
+    compare_models(X=X, y=y, **scored)
     monkeypatch.setattr(plugged, "__version__", "1.3")
-    from bayesmkl._utils import definitions
-
     definitions.package_version.cache_clear()
-    with pytest.raises(ValueError, match=r"plugged was 1.2 and is 1.3"):
-        compare_models(X=X, y=y, **options)
+    computed, run_cell = [], jobs.run_cell
+    monkeypatch.setattr(jobs, "run_cell", lambda job, *a: computed.extend(job.models) or run_cell(job, *a))
+    compare_models(X=X, y=y, **options)
+    assert computed == ["m"] * 2  # the SVM does not come from there
+    assert sum(cell["environment"].get("plugged") == "1.3" for cell in cells_in(tmp_path / "run")) == 2
+    compare_models(X=X, y=y, **scored)
+    assert computed == ["m"] * 2 + ["svm"] * 2  # and its metric does
 
 
-def test_the_system_of_the_first_part_stays_on_record(begun, tmp_path):
+def test_the_source_of_a_package_that_is_being_written_counts(monkeypatch, tmp_path):
+    package = tmp_path / "bayesmkl" / "evaluation"
+    package.mkdir(parents=True)
+    monkeypatch.setattr(identity, "__file__", str(package / "identity.py"))
+    (package / "identity.py").write_text("a = 1")
+    first = identity._own_source()
+    (package / "identity.py").write_text("a = 2")
+    assert first.startswith("+source.")
+    assert identity._own_source() != first
+    monkeypatch.setattr(identity, "__file__", "/usr/lib/site-packages/bayesmkl/evaluation/identity.py")
+    assert identity._own_source() == ""
+
+
+def test_every_system_of_the_cells_is_on_record(begun, tmp_path, monkeypatch):
     shutil.copytree(begun[SCRIPT][0], tmp_path / "run")
-    about = tmp_path / "run" / "about.json"
-    known = json.loads(about.read_text())
-    known["environment"]["platform"] = "another machine"
-    about.write_text(json.dumps(known))
-    assert run(SCRIPT, tmp_path / "run").about["environment"]["platform"] == "another machine"
-    assert json.loads(about.read_text())["environment"]["platform"] == "another machine"
+    known = identity.environment()
+    monkeypatch.setattr(identity, "_environment", lambda: known | {"platform": "another machine"})
+    found = run(
+        SCRIPT.replace("middle(np.arange(1200) % 2, 0)", "middle(np.arange(1200) % 3, 0)"), tmp_path / "run"
+    )
+    assert found.about["environment"]["platform"] == "another machine"
+    again = run(SCRIPT, tmp_path / "run")  # computed on the first
+    assert again.about["environment"]["platform"] == known["platform"]
 
 
-def test_what_has_no_content_is_refused_where_a_folder_is_given(tmp_path):
+def test_what_has_no_content_is_refused_where_a_folder_is_given_or_has_a_key(tmp_path, monkeypatch):
     locked = SCRIPT.replace("\n    def kernel", "\n    lock = threading.Lock()\n\n    def kernel")
     locked = locked.replace("return scale", "return lock.locked() + scale")
     with pytest.raises(
@@ -276,15 +333,27 @@ def test_what_has_no_content_is_refused_where_a_folder_is_given(tmp_path):
     found = run(locked.replace("1200", "120"))
     assert found.failures.empty
     found.save(tmp_path / "saved")
-    assert Comparison.load(tmp_path / "saved").about["identity"] is None
-    with pytest.raises(ValueError, match="cannot be recognized"):
-        run(SCRIPT.replace("1200", "120"), tmp_path / "saved")
+    assert all(cell["key"].startswith("no-") for cell in cells_in(tmp_path / "saved"))
+    small = locked.replace("1200", "120")
+    with pytest.raises(ValueError, match=r"as in `keys=\{'name': 'version 1'\}`"):
+        run(small, tmp_path / "saved")
+    given = run(small + "study['keys'] = {'mine': 'first'}", tmp_path / "saved")
+    pd.testing.assert_frame_equal(without_costs(given.cells), without_costs(found.cells))
+    monkeypatch.setattr(jobs, "run_cell", lambda *_: pytest.fail("computed again"))
+    run(small + "study['keys'] = {'mine': 'first'}", tmp_path / "saved")
+    with pytest.raises(pytest.fail.Exception, match="computed again"):
+        run(small + "study['keys'] = {'mine': 'second'}", tmp_path / "saved")
+    with pytest.raises(
+        ValueError, match=r"`keys` must name models or metrics; got 'mind'\. There are 'mine'"
+    ):
+        run(small + "study['keys'] = {'mind': 'first'}", tmp_path / "saved")
 
 
 def test_a_folder_of_an_earlier_layout_is_read_and_not_continued(begun, tmp_path):
     shutil.copytree(begun[SCRIPT][0], tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / "cells")
     about = Journal(tmp_path / "run").read_about() | {"version": 2}
-    del about["identity"]
+    del about["view"]
     (tmp_path / "run" / "about.json").write_text(json.dumps(about))
     before = contents(tmp_path / "run")
     with pytest.raises(
@@ -293,6 +362,13 @@ def test_a_folder_of_an_earlier_layout_is_read_and_not_continued(begun, tmp_path
         run(SCRIPT, tmp_path / "run")
     assert contents(tmp_path / "run") == before
     pd.testing.assert_frame_equal(Comparison.load(tmp_path / "run").cells, begun[SCRIPT][1])
+    (tmp_path / "run" / "results.csv").rename(tmp_path / "results.csv")
+    (tmp_path / "run" / "cells").mkdir()
+    row = Comparison.load(begun[SCRIPT][0]).cells.to_dict("records")[1]
+    (tmp_path / "run" / "cells" / "0.json").write_text(json.dumps(row))
+    pd.testing.assert_frame_equal(
+        Comparison.load(tmp_path / "run").cells, begun[SCRIPT][1][1:].reset_index(drop=True)
+    )
 
 
 def test_flags_of_rows_are_counted_as_rows():

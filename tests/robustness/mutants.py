@@ -211,8 +211,9 @@ TARGETS = (
     _sampled(
         "comparisons",
         "evaluation",
-        "compare comparison jobs journal runner study workers",
-        "evaluation/test_compare_models evaluation/test_report robustness/test_workers_dying",
+        "cells compare comparison curves identity jobs journal merge out_of_fold runner stored study workers",
+        "evaluation/test_compare_models evaluation/test_cell_store evaluation/test_out_of_fold "
+        "evaluation/test_report robustness/test_workers_dying",
         5,
         "not two_processes and not is_killed and not somebody and not ended_the_whole and not left_in_the_folder",
     ),

@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import warnings
 
 import earlier
 import numpy as np
 import pytest
 from crafted import built, packed, schema
+from sklearn.svm import SVC
 from typer.testing import CliRunner
 from verdicts import assert_refused
 
 from bayesmkl import BEMKLRegressor, KernelBank, save_model
 from bayesmkl.cli import app
 from bayesmkl.cli.folders import folder_beside, load_run
-from bayesmkl.evaluation.comparison import Comparison
+from bayesmkl.evaluation import Comparison, compare_models
 from bayesmkl.evaluation.journal import Journal
 from bayesmkl.posterior import files as posterior_files
 from bayesmkl.posterior import load_posterior, save_posterior
@@ -242,33 +244,74 @@ def test_replacing_a_run_does_not_remove_what_its_links_point_to(folder, tmp_pat
 
 @pytest.fixture
 def comparison(tmp_path):
-    """A comparison with one finished cell in a file of its own, and its row."""
-    shutil.copytree(earlier.files() / "comparison", tmp_path / "compared")
-    row = Comparison.load(tmp_path / "compared").cells.to_dict("records")[0]
-    (tmp_path / "compared" / "results.csv").unlink()
-    return tmp_path / "compared", row
+    """A comparison of two splits that can be changed."""
+    X = np.sin(np.arange(24.0)).reshape(12, 2)
+    options = {"cv": 2, "scoring": "accuracy", "folder": tmp_path / "compared"}
+    compare_models({"svm": SVC()}, X, np.arange(12) % 2, **options)
+    return tmp_path / "compared", sorted((tmp_path / "compared" / "cells").glob("*.json"))[0]
 
 
+@pytest.mark.parametrize("ending", [".json", ".npz"])
 @pytest.mark.parametrize("way", WAYS)
-def test_cells_that_are_no_files_are_left_alone(way, comparison, tmp_path):
-    folder, row = comparison
+def test_cells_that_are_no_files_are_not_read(way, ending, comparison, tmp_path):
+    folder, cell = comparison
     (tmp_path / "precious").write_text("thesis")
-    Journal(folder).record(row)
-    WAYS[way](folder / "cells" / "0.json")
-    found = Journal(folder).read()
-    assert [r["model"] for r in found] == ["svm"]
+    path = cell.with_suffix(ending)
+    path.unlink()
+    if "same file" in way:
+        path.symlink_to(tmp_path / "precious")
+    else:
+        WAYS[way](path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # some are gone, others damaged
+        found = Comparison.load(folder)
+        assert len(found.cells) == (1 if ending == ".json" else 2)
+        assert len(found._stored()) == len(found.cells)
     assert (tmp_path / "precious").read_text() == "thesis"
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", "[]", "{}", "[" * 10**5, '{"dataset": [], "model": {}, "split": null}', '{"dataset": "a"}', "\x00"],
-)
-def test_damaged_cells_are_none(text, comparison):
-    folder, row = comparison
-    Journal(folder).record(row)
-    (folder / "cells" / "0.json").write_text(text)
-    assert len(Journal(folder).read()) == 1
+TEXTS_OF_CELLS = [
+    "",
+    "[]",
+    "{}",
+    "[" * 10**5,
+    '{"dataset": [], "model": {}, "split": null}',
+    '{"format": "bayesmkl-cell", "version": 1}',
+    "\x00",
+]
+
+
+@pytest.mark.parametrize("text", TEXTS_OF_CELLS)
+def test_damaged_cells_are_named_and_left_out(text, comparison):
+    folder, cell = comparison
+    cell.write_text(text)
+    with pytest.warns(
+        UserWarning, match=rf"1 cells in .* were cut short or edited, the first being {cell.stem}"
+    ):
+        found = Comparison.load(folder)
+    assert len(found.cells) == 1
+
+
+@pytest.mark.parametrize("lacking", ["arrays", "description"])
+def test_predictions_that_were_made_up_are_none(lacking, comparison):
+    folder, path = comparison
+    store = Journal(folder).store
+    cell = store.read(path.stem)
+    kept = store.kept(cell)
+    path.unlink()
+    if lacking == "arrays":
+        kept = kept._replace(arrays={"y": np.array([0.0, np.nan])})
+    else:
+        kept = kept._replace(about={"task": "classification"})
+    store.write(cell._replace(kept=kept, predictions={}))
+    assert_refused(lambda: Comparison.load(folder).predictions(), "`predictions`", "holds no predictions")
+
+
+def test_keys_that_lead_out_of_the_folder_are_refused(comparison):
+    folder, cell = comparison
+    about = (folder / "about.json").read_text()
+    (folder / "about.json").write_text(about.replace(cell.stem, "../../precious"))
+    assert_refused(lambda: Comparison.load(folder), "about.json", "is damaged: its 'view'")
 
 
 @pytest.mark.parametrize("way", [way for way in WAYS if "same file" not in way])
@@ -281,14 +324,12 @@ def test_description_of_a_comparison_that_is_no_file_is_refused(way, comparison,
 
 
 def test_cells_of_a_linked_folder_are_not_removed(comparison, tmp_path):
-    folder, row = comparison
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "elsewhere" / "0.json").write_text(json.dumps(row))
+    folder, cell = comparison
+    (folder / "cells").rename(tmp_path / "elsewhere")
     (folder / "cells").symlink_to(tmp_path / "elsewhere")
-    journal = Journal(folder)
-    about = journal.read_about()
-    journal.finish(Comparison.load(earlier.files() / "comparison").cells, about)
-    assert (tmp_path / "elsewhere" / "0.json").exists()
+    found = Comparison.load(folder)
+    Journal(folder).finish(found.cells, found.about)
+    assert (tmp_path / "elsewhere" / cell.name).exists()
 
 
 # ---------------------------------------------------------------------------------------------------- posteriors

@@ -186,6 +186,8 @@ COMPARED = {
     "unavailable": ["", "ignore", None, 1, True],
     "verbose": ["1", None, -1, 1.5, np.nan],
     "folder": [1, 1.5, b"folder", [], "file"],
+    "keep_predictions": ["yes", None, -1, 0, np.nan, np.inf, [1]],
+    "keys": [1, "a", ["a"], {"a": 1}, {1: "a"}, {"a": ""}, {"nonsense": "v"}],
     "datasets": [
         1,
         True,
@@ -261,6 +263,16 @@ ASKED = {
     },
     "wins": {"metric": METRICS, "test": ["t", "nemenyi", None, 1], "alpha": [*SHARES, 0.0, 1.0]},
     "plot": {"kind": ["bars", "", None, 1, True], "metric": METRICS},
+    "learning_curve": {"metric": METRICS, "dataset": ["iris", 1, True]},
+    "predictions": {"dataset": ["iris", 1, True, ["data"]]},
+    "score": {"metric": ["acc", "", 1, True, None, ["accuracy"]]},
+    "curve": {
+        "kind": ["bars", "", None, 1],
+        "dataset": ["iris", 1, ["data"]],
+        "positive": ["x", 7, [0], np.nan],
+    },
+    "mcnemar": {"dataset": ["iris", 1, True]},
+    "error_overlap": {"dataset": ["iris", 1, True]},
     "test_train_ratio": {"dataset": [None, "iris", 1, ["data"]]},
 }
 

@@ -21,8 +21,9 @@ from bayesmkl.cli.compare_config import read_config
 from bayesmkl.cli.tables import check_target
 from bayesmkl.datasets._tables import read_table, unnamed_columns
 from bayesmkl.datasets._text import read_numbers
+from bayesmkl.evaluation.cells import COUNTS
 from bayesmkl.evaluation.jobs import _told
-from bayesmkl.evaluation.journal import COUNTS, RESULTS, Journal, read_results, table_of
+from bayesmkl.evaluation.journal import RESULTS, Journal, read_results, table_of
 from bayesmkl.reproduction.readers import read_user_data
 
 pytestmark = pytest.mark.family("files: tables")
@@ -468,7 +469,7 @@ def test_results_keep_every_name_and_message(tmp_path):
     ]
     table = table_of(rows, ["accuracy"], [("007", name, k) for k, name in enumerate(names)])
     Journal(tmp_path).finish(table, {})
-    found = Journal(tmp_path).read()
+    found = read_results(tmp_path / RESULTS).to_dict("records")
     for column, expected in (("model", names), ("error", messages), ("dataset", ["007"] * 10)):
         assert [row[column] for row in found] == expected
     assert [row["accuracy"] for row in found] == [0.1 + 0.2] * 10

@@ -183,28 +183,34 @@ def test_the_folder_of_a_run_is_old_or_new_wherever_replacing_it_stops(kind, tmp
 def test_the_journal_of_a_comparison_never_loses_or_invents_a_cell(tmp_path):
     X = families.data(18)
     found = compare_models({"svm": SVC()}, X, families.labels(X, 2), cv=3, scoring="accuracy")
-    rows = found.cells.to_dict("records")
+    cells = list(found._stored().values())
     folder = tmp_path / "run"
 
     def work():
         folder.mkdir()
         journal = Journal(folder)
-        journal.write_about(found.about)
-        for row in rows:
-            with journal.begun("data", "svm", row["split"]):
+        journal.begin(found.about)
+        for cell in cells:
+            with journal.store.begun(cell.key):
                 pass
-            journal.record(row)
+            journal.store.write(cell)
         journal.finish(found.cells, found.about)
 
     def check(finished):
-        if folder.is_dir():
-            splits = sorted(row["split"] for row in Journal(folder).read())
+        if (folder / "about.json").exists():
+            journal = Journal(folder)
+            splits = sorted(row["split"] for row in journal.read())
             assert splits in ([[0, 1, 2]] if finished else [[], [0], [0, 1], [0, 1, 2]])
+            assert not journal.store.damaged
+            for cell in cells[: len(splits)]:
+                kept = journal.store.kept(journal.store.read(cell.key))
+                np.testing.assert_array_equal(kept.arrays["predict"], cell.kept.arrays["predict"])
         if (folder / "results.csv").exists():
             pd.testing.assert_frame_equal(Comparison.load(folder).cells, found.cells, check_exact=True)
         shutil.rmtree(folder, ignore_errors=True)
 
-    assert at_every_line(work, ("evaluation/journal.py", *FILES), KeyboardInterrupt, check) > 60
+    files = ("evaluation/journal.py", "evaluation/cells.py", *FILES)
+    assert at_every_line(work, files, KeyboardInterrupt, check) > 60
 
 
 @pytest.mark.parametrize("kind", KINDS)

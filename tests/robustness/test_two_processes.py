@@ -66,7 +66,7 @@ def test_a_folder_takes_one_comparison_at_a_time(found):
     scores = [one for one in said if one not in refused]
     assert scores
     assert all(one == found["comparisons"]["after"] for one in scores), scores
-    assert found["comparisons"]["left"] == ["about.json", "results.csv"]
+    assert found["comparisons"]["left"] == ["about.json", "cells", "results.csv"]
 
 
 def test_a_held_folder_is_refused_to_every_way_in_and_stays_as_it_was(tmp_path):
@@ -77,7 +77,7 @@ def test_a_held_folder_is_refused_to_every_way_in_and_stays_as_it_was(tmp_path):
     (tmp_path / "study.toml").write_text(study + '[models.svm]\nestimator = "sklearn.svm.SVC"\n')
     out = tmp_path / "run"
     compare_models({"svm": SVC()}, X, y, cv=2, scoring="accuracy", folder=out)
-    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    before = {path.name: path.read_bytes() for path in out.rglob("*") if path.is_file()}
     commands = [
         ["compare", str(tmp_path / "study.toml"), "--out", str(out)],
         ["reproduce", "bemkl-table1", "--fast", "--out", str(out)],
@@ -104,8 +104,9 @@ def test_a_held_folder_is_refused_to_every_way_in_and_stays_as_it_was(tmp_path):
     finally:
         release.set()
         thread.join()
-    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
-    compare_models({"svm": SVC()}, X, y, cv=2, scoring="accuracy", folder=out)  # it is free again
+    assert {path.name: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
+    grown = compare_models({"svm": SVC(), "rough": SVC(C=0.1)}, X, y, cv=2, scoring="accuracy", folder=out)
+    assert len(grown.cells) == 4  # it is free again
 
 
 def test_a_run_may_hold_its_own_folder_once_more(tmp_path):

@@ -1,4 +1,4 @@
-"""Plots of a comparison of models, scores, ranks, critical differences, pairs and time; and of predicted survival."""
+"""Plots of a comparison: scores, ranks, critical differences, pairs, time and curves; and of predicted survival."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.validation import check_choice
+from bayesmkl.evaluation.curves import CURVES
+from bayesmkl.evaluation.plots.curves import plot_curve
 from bayesmkl.evaluation.plots.pairs import plot_pairwise
 from bayesmkl.evaluation.plots.parts import PLOT
 from bayesmkl.evaluation.plots.ranks import plot_critical_difference, plot_ranks
@@ -22,6 +24,7 @@ __all__ = [
     "PLOTS",
     "plot",
     "plot_critical_difference",
+    "plot_curve",
     "plot_pairwise",
     "plot_ranks",
     "plot_scores",
@@ -46,9 +49,10 @@ def plot(comparison: Comparison, kind: str = "scores", metric: str | None = None
     Parameters
     ----------
     %(comparison)s
-    kind : {"scores", "ranks", "critical_difference", "pairwise", "time"}, default="scores"
-        :func:`plot_scores`, :func:`plot_ranks`, :func:`plot_critical_difference`, :func:`plot_pairwise`,
-        :func:`plot_time`.
+    kind : str, default="scores"
+        "scores", "ranks", "critical_difference", "pairwise" or "time": :func:`plot_scores`, :func:`plot_ranks`,
+        :func:`plot_critical_difference`, :func:`plot_pairwise`, :func:`plot_time`. "roc", "precision_recall" or
+        "calibration": :func:`plot_curve`, which has no `metric`.
     %(metric)s
     **options
         Of that function, such as ``dataset`` or ``ax``.
@@ -74,4 +78,8 @@ def plot(comparison: Comparison, kind: str = "scores", metric: str | None = None
     >>> [label.get_text() for label in plot(found, "ranks").get_yticklabels()]
     ['logistic', 'normal']
     """
-    return PLOTS[check_choice("kind", kind, tuple(PLOTS))](comparison, metric, **options)
+    if check_choice("kind", kind, (*PLOTS, *CURVES)) in PLOTS:
+        return PLOTS[kind](comparison, metric, **options)
+    if metric is not None:
+        raise ValueError(f"`metric` must be None for a curve {kind!r}, which has none; got {metric!r}.")
+    return plot_curve(comparison, kind, **options)

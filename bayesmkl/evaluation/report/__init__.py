@@ -19,6 +19,7 @@ from bayesmkl.evaluation.report.analysis import difference_parts, picture_parts,
 from bayesmkl.evaluation.report.kernels import kernel_parts
 from bayesmkl.evaluation.report.markup import Cell, Column, Markup, counted, join, number, table, tag
 from bayesmkl.evaluation.report.page import page, pairs, text_of_value
+from bayesmkl.evaluation.report.predictions import calibration_parts, prediction_parts
 from bayesmkl.evaluation.report.tables import cost_table, failure_tables, score_table, split_table, title_of
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["write_report"]
 
-SHOWN_ELSEWHERE = {"study", "models", "datasets", "environment", "config", "started", "seconds"}
+SHOWN_ELSEWHERE = {"study", "view", "models", "datasets", "environment", "config", "started", "seconds"}
 
 
 def write_report(
@@ -84,9 +85,12 @@ def render(comparison: Comparison, title: str, metrics: Sequence[str]) -> str:
     parts["Differences"] = join(part for metric in metrics for part in difference_parts(comparison, metric))
     parts["Plots"] = join(part for metric in metrics for part in picture_parts(comparison, metric))
     parts["Cost and sparsity"] = cost_table(comparison)
-    of_kernels = kernel_parts(comparison)
-    if of_kernels:
-        parts["Kernels"] = join(of_kernels)
+    further = {
+        "Kernels": kernel_parts(comparison),
+        "Calibration": calibration_parts(comparison),
+        "Predictions": prediction_parts(comparison),
+    }
+    parts |= {name: join(own) for name, own in further.items() if own}
     parts["Every split"] = split_table(comparison)
     parts["Protocol"] = _protocol(comparison)
     parts["Environment"] = _environment(comparison)

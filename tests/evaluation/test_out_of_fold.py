@@ -1,0 +1,398 @@
+"""What can be asked of the predictions that cells keep, against the same numbers by scikit-learn and by the fits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import binomtest
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.datasets import load_iris
+from sklearn.linear_model import BayesianRidge, LogisticRegression, Ridge
+from sklearn.metrics import average_precision_score, make_scorer, roc_auc_score
+from sklearn.model_selection import KFold, StratifiedShuffleSplit, cross_val_predict
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+
+from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank
+from bayesmkl.evaluation import Comparison, compare_models, merge_comparisons
+from bayesmkl.evaluation.named_metrics import METRICS
+from bayesmkl.marginal import GPMKLClassifier, GPMKLRegressor, GPMKLSurvival, Marginal
+
+KEPT = ("labels", "scores", "probabilities", "std", "survival")
+BANK = KernelBank("rbf", views="each")
+FAST = Marginal(n_points=100, n_draws=100)
+OF_SKLEARN = {
+    "classification": ["roc_auc", "neg_log_loss"],
+    "regression": ["neg_median_absolute_error", "explained_variance", "neg_max_error"],
+}
+
+
+def classes(n=45, labels=("no", "yes")):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(n, 2))
+    return X, np.array(labels, dtype=object)[(X[:, 0] + 0.8 * rng.normal(size=n) > 0).astype(int)]
+
+
+def numbers():
+    X, _ = classes()
+    return X, np.sin(X[:, 0]) + 0.1 * X[:, 1]
+
+
+def times():
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(60, 2))
+    died, left = np.exp(X[:, 0] + 0.3 * rng.logistic(size=60)), rng.uniform(0.5, 4.0, size=60)
+    return X, np.rec.fromarrays([died < left, np.minimum(died, left)], names="event,time")
+
+
+CLASSIFIERS = {
+    "BEMKL": make_pipeline(
+        StandardScaler(), BEMKLClassifier(BANK, intermediate_scale=1.0, max_iter=5, tol=0.0)
+    ),
+    "GPMKL": GPMKLClassifier(BANK, inference=FAST),
+    "svm": SVC(),
+    "tuned": (make_pipeline(StandardScaler(), LogisticRegression()), {"logisticregression__C": [0.1, 1.0]}),
+    "bayes": GaussianNB(),
+    "neighbors": KNeighborsClassifier(),
+}
+TASKS = {
+    "two classes": (CLASSIFIERS, classes()),
+    "three classes": (
+        {name: CLASSIFIERS[name] for name in ("BEMKL", "svm", "bayes")}
+        | {"pairs": SVC(decision_function_shape="ovo", probability=True, random_state=0)},
+        (lambda X, y: (X[::3, :2], y[::3]))(*load_iris(return_X_y=True)),
+    ),
+    "numbers": (
+        {
+            "BEMKL": BEMKLRegressor(BANK, max_iter=5, tol=0.0),
+            "GPMKL": make_pipeline(StandardScaler(), GPMKLRegressor(BANK, inference=FAST)),
+            "ridge": Ridge(),
+            "bayes": BayesianRidge(),
+        },
+        numbers(),
+    ),
+    "times": ({"GPMKL": GPMKLSurvival(BANK, inference=FAST)}, times()),
+}
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory):
+    """Return comparisons with all metrics of predictions, computed at the fit, their folders and metrics, by task."""
+    found = {}
+    for task, (models, (X, y)) in TASKS.items():
+        kind = {"numbers": "regression", "times": "survival"}.get(task, "classification")
+        names = [m.name for m in METRICS.values() if m.task == kind and m.needs in KEPT]
+        further = OF_SKLEARN.get(kind, [])
+        further = [name for name in further if task != "three classes" or name == "neg_log_loss"]
+        options = {"cv": 2, "scoring": [*names, *further], "unavailable": "nan"}
+        if kind == "classification" and task == "two classes":
+            options["scoring"] = {name: name for name in options["scoring"]}
+            options["scoring"]["jaccard"] = make_scorer(jaccard)
+        folder = tmp_path_factory.mktemp("kept") / "run"
+        found[task] = compare_models(models, X, y, folder=folder, **options), folder, options["scoring"]
+    return found
+
+
+def jaccard(y, predicted):
+    return np.sum((y == "yes") & (predicted == "yes")) / np.sum((y == "yes") | (predicted == "yes"))
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_metrics_of_kept_predictions_are_those_of_the_fit_bit_for_bit(compared, task):
+    found, folder, scoring = compared[task]
+    kept = Comparison.load(folder)
+    assert found.failures.empty
+    for name in scoring:
+        given = scoring[name] if isinstance(scoring, dict) else name
+        pd.testing.assert_frame_equal(kept.score(given), found.scores(name), check_exact=True)
+    n_numbers = found.cells[list(scoring)].notna().to_numpy().sum()
+    assert n_numbers > 0.6 * len(found.cells) * len(scoring)  # most models give most of them
+
+
+@pytest.mark.parametrize("task", ["two classes", "numbers"])
+def test_metrics_that_come_later_are_those_of_the_fit_bit_for_bit(compared, tmp_path, task):
+    """In whatever order models were asked."""
+    found, _, scoring = compared[task]
+    models, (X, y) = TASKS[task]
+    first = {"numbers": "mae", "times": "concordance"}.get(task, "accuracy")
+    compare_models(models, X, y, cv=2, scoring=first, folder=tmp_path / "run")
+    backwards = dict(reversed(scoring.items())) if isinstance(scoring, dict) else scoring[::-1]
+    later = compare_models(models, X, y, cv=2, scoring=backwards, unavailable="nan", folder=tmp_path / "run")
+    pd.testing.assert_frame_equal(
+        later.cells[found.metrics], found.cells[found.metrics], check_exact=True, check_like=True
+    )
+
+
+def test_what_cells_do_not_keep_is_not_guessed(compared):
+    found, folder, _ = compared["two classes"]
+    with pytest.raises(ValueError, match=r"`metric`: 'elbo' needs the evidence bound.*with the same folder"):
+        found.score("elbo")
+    for scorer in (
+        lambda model, X, y: float(len(X)),
+        lambda model, X, y: float(np.asarray(X).sum()),
+        lambda model, X, y: float(hasattr(model, "support_")),
+        lambda model, X, y: model.kernel_weights_.sum(),
+    ):
+        with pytest.raises(ValueError, match=r"`metric`: .*(no samples|not kept).*computes these cells anew"):
+            Comparison.load(folder).score(scorer)
+    with pytest.raises(ValueError, match="unknown metric 'acuracy'"):
+        found.score("acuracy")
+    with pytest.raises(ValueError, match="`dataset` must be one of"):
+        found.score("f1", "iris")
+    assert found.score("log_loss")["svm"].isna().all()  # it has no probabilities
+
+
+def test_predictions_are_those_of_scikit_learn(compared):
+    found, folder, _ = compared["two classes"]
+    table = Comparison.load(folder).predictions()
+    X, y = TASKS["two classes"][1]
+    splits = [table.query("model == 'svm' and split == @k")["row"].to_numpy() for k in range(2)]
+    cv = [(np.setdiff1d(np.arange(len(y)), rows), rows) for rows in splits]
+    own = table[table["model"] == "bayes"].sort_values("row")
+    expected = cross_val_predict(GaussianNB(), X, y, cv=cv, method="predict_proba")
+    np.testing.assert_array_equal(own[["p(no)", "p(yes)"]], expected)
+    assert (own["truth"].to_numpy() == y).all()
+    own = table[table["model"] == "svm"].sort_values("row")
+    np.testing.assert_array_equal(
+        own["score"], cross_val_predict(SVC(), X, y, cv=cv, method="decision_function")
+    )
+    assert own["prediction"].tolist() == cross_val_predict(SVC(), X, y, cv=cv).tolist()
+    assert own["p(yes)"].isna().all()
+    latent = table[table["model"] == "GPMKL"]
+    assert (latent["latent_std"] > 0).all()
+    pd.testing.assert_frame_equal(found.predictions("data"), table)
+
+
+def test_moments_and_times_are_in_the_table(compared):
+    table = compared["numbers"][0].predictions()
+    ours = table[table["model"] == "GPMKL"]
+    np.testing.assert_allclose(ours["prediction"], ours["mean"], rtol=1e-9)
+    assert (ours[["std", "latent_std"]] > 0).all(axis=None)
+    within = ours.groupby("split")[["latent_mean", "mean"]].corr().iloc[::2]["mean"]
+    np.testing.assert_allclose(within, 1.0)
+    table = compared["times"][0].predictions()
+    _, y = TASKS["times"][1]
+    pd.testing.assert_series_equal(
+        table["time"], pd.Series(y["time"])[table["row"]].reset_index(drop=True), check_names=False
+    )
+    assert table["event"].tolist() == y["event"][table["row"]].tolist()
+
+
+# ----------------------------------------------------------------------------------------------------------- curves
+
+
+def test_areas_of_curves_are_the_metrics(compared):
+    found = compared["two classes"][0]
+    table = found.predictions().query("model == 'bayes'")
+    areas, precisions = [], []
+    for _, own in table.groupby("split"):
+        areas.append(roc_auc_score(own["truth"] == "yes", own["p(yes)"]))
+        precisions.append(average_precision_score(own["truth"] == "yes", own["p(yes)"]))
+    roc = found.curve("roc").query("model == 'bayes'")
+    assert np.trapezoid(roc["mean"], roc["x"]) == pytest.approx(np.mean(areas), abs=0.006)
+    assert (roc["mean"].diff().dropna() >= 0).all()
+    recall = found.curve("precision_recall").query("model == 'bayes'")
+    assert recall["mean"].to_numpy()[1:].mean() == pytest.approx(np.mean(precisions), abs=0.006)
+    assert set(found.curve("roc")["model"]) == set(CLASSIFIERS)
+    assert (roc["lower"] <= roc["mean"]).all()
+    assert (roc["mean"] <= roc["upper"]).all()
+
+
+def test_the_other_class_has_the_other_curve(compared):
+    found = compared["two classes"][0]
+    yes, no = (found.curve("roc", positive=label).query("model == 'bayes'") for label in ("yes", "no"))
+    areas = [np.trapezoid(curve["mean"], curve["x"]) for curve in (yes, no)]
+    assert areas[0] == pytest.approx(areas[1], abs=0.006)
+    assert not np.allclose(yes["mean"], no["mean"])
+
+
+def test_calibration_is_the_frequency_in_bins(compared):
+    found = compared["two classes"][0]
+    curve = found.curve("calibration").query("model == 'bayes'")
+    own = found.predictions().query("model == 'bayes'")
+    bins = pd.cut(
+        own["p(yes)"], [-1.0, *np.quantile(own["p(yes)"], np.arange(0.1, 0.95, 0.1)), 2.0], right=False
+    )
+    expected = (own["truth"] == "yes").groupby(bins, observed=True).mean()
+    np.testing.assert_allclose(curve["mean"], expected)
+    np.testing.assert_allclose(curve["x"], own["p(yes)"].groupby(bins, observed=True).mean())
+    assert curve["n_samples"].sum() == len(own)
+    assert "svm" not in set(found.curve("calibration")["model"])
+
+
+def test_curves_of_several_classes_need_one_of_them(compared):
+    found = compared["three classes"][0]
+    with pytest.raises(ValueError, match=r"`positive` must be one of the classes \[0, 1, 2\]; got None"):
+        found.curve("roc")
+    curve = found.curve("roc", positive=0)
+    own = found.predictions().query("model == 'bayes'")
+    areas = [roc_auc_score(part["truth"] == 0, part["p(0)"]) for _, part in own.groupby("split")]
+    shown = curve.query("model == 'bayes'")
+    assert np.trapezoid(shown["mean"], shown["x"]) == pytest.approx(np.mean(areas), abs=0.006)
+    with pytest.raises(ValueError, match="gives what a curve 'roc' needs"):
+        compared["numbers"][0].curve("roc")
+
+
+def test_scores_by_the_size_of_the_training_part():
+    X, y = classes(90)
+    sizes = (10, 40, 20)
+    cv = [
+        pair
+        for n in sizes
+        for pair in StratifiedShuffleSplit(3, train_size=n, test_size=20, random_state=0).split(X, y)
+    ]
+    found = compare_models({"svm": SVC(), "bayes": GaussianNB()}, X, y, cv=cv, scoring=["accuracy", "f1"])
+    curve = found.learning_curve("f1")
+    assert curve["n_train"].tolist() == [10, 20, 40] * 2
+    assert curve["model"].tolist() == ["svm"] * 3 + ["bayes"] * 3
+    own_curve = curve[curve["model"] == "bayes"].set_index("n_train")
+    for k, n in enumerate(sizes):
+        own = own_curve.loc[n]
+        scores = found.scores("f1")["bayes"].to_numpy()[3 * k : 3 * k + 3]
+        assert (own["n"], own["mean"], own["std"]) == (
+            3,
+            pytest.approx(scores.mean()),
+            pytest.approx(scores.std(ddof=1)),
+        )
+    with pytest.raises(ValueError, match="`metric` must be one of"):
+        found.learning_curve("auc")
+
+
+# ------------------------------------------------------------------------------------------------------------ pairs
+
+
+def test_mcnemar_counts_the_rows_on_which_one_is_right(compared):
+    found = compared["two classes"][0]
+    table = found.mcnemar()
+    assert len(table) == 15
+    row = table.query("first == 'svm' and second == 'bayes'").iloc[0]
+    wide = found.predictions().pivot(index="row", columns="model", values="prediction")
+    _, y = TASKS["two classes"][1]
+    a, b = wide["svm"].to_numpy() == y, wide["bayes"].to_numpy() == y
+    assert row["first_only"] == (a & ~b).sum()
+    assert row["second_only"] == (b & ~a).sum()
+    assert row["both_right"] + row["both_wrong"] + row["first_only"] + row["second_only"] == len(y)
+    alone = int((a & ~b).sum()), int((b & ~a).sum())
+    assert row["p_value"] == pytest.approx(binomtest(alone[0], sum(alone)).pvalue if sum(alone) else 1.0)
+    assert (table["p_adjusted"] >= table["p_value"]).all()
+    overlap = found.error_overlap()
+    assert overlap.loc["svm", "bayes"] == pytest.approx((~a & ~b).sum() / (~a | ~b).sum())
+    assert (np.diag(overlap) == 1.0).all()
+    pd.testing.assert_frame_equal(overlap, overlap.T)
+
+
+def test_repeated_rows_count_once():
+    X, y = classes()
+    cv = list(KFold(3, shuffle=True, random_state=0).split(X))
+    models = {"svm": SVC(), "bayes": GaussianNB()}
+    once, twice = (compare_models(models, X, y, cv=cv * k, scoring="accuracy").mcnemar() for k in (1, 2))
+    pd.testing.assert_frame_equal(once, twice)
+
+
+def test_pairs_are_of_one_data_set_and_of_classes(compared):
+    with pytest.raises(ValueError, match="do not predict classes"):
+        compared["numbers"][0].mcnemar()
+    X, y = classes()
+    several = compare_models({"svm": SVC()}, datasets={"a": (X, y), "b": (X, y)}, cv=2, scoring="accuracy")
+    with pytest.raises(ValueError, match=r"`dataset` must be one of \['a', 'b'\]; got None"):
+        several.error_overlap()
+    assert several.mcnemar("a").empty
+
+
+# -------------------------------------------------------------------------------------------------------- not kept
+
+
+def test_predictions_may_be_left_out(tmp_path):
+    X, y = classes(labels=("benign", "malignant"))
+    found = compare_models(
+        {"svm": SVC()}, X, y, cv=2, scoring="accuracy", folder=tmp_path / "a", keep_predictions=False
+    )
+    assert not list((tmp_path / "a").rglob("*.npz"))
+    assert not [path for path in (tmp_path / "a").rglob("*.*") if "malignant" in path.read_text()]
+    with pytest.raises(
+        ValueError, match=r"`predictions`: those of 'svm' on 'data', split 0, are not kept: .*False when"
+    ):
+        found.predictions()
+    with pytest.raises(ValueError, match="are not kept"):
+        Comparison.load(tmp_path / "a").score("mcc")
+    merged = merge_comparisons([tmp_path / "a"], tmp_path / "b")
+    assert merged.scores().equals(found.scores())
+    assert found.scores().equals(compare_models({"svm": SVC()}, X, y, cv=2, scoring="accuracy").scores())
+
+
+def test_predictions_have_a_limit_that_is_said():
+    X, y = classes()
+    found = compare_models({"svm": SVC()}, X, y, cv=2, scoring="accuracy", keep_predictions=1e-4)
+    with pytest.raises(ValueError, match=r"takes? 0\.0 MiB, and `keep_predictions` allows 0\.0001"):
+        found.predictions()
+    with pytest.raises(ValueError, match="`keep_predictions` must be a finite number > 0; got -1"):
+        compare_models({"svm": SVC()}, X, y, cv=2, keep_predictions=-1)
+    with pytest.raises(ValueError, match="`keys` must map names of models or metrics to texts"):
+        compare_models({"svm": SVC()}, X, y, cv=2, keys={"svm": 3})
+
+
+def test_predictions_in_memory_have_a_limit_for_all(monkeypatch, tmp_path):
+    X, y = classes()
+    monkeypatch.setattr("bayesmkl.evaluation.cells.MOST_IN_MEMORY", 1500)
+    found = compare_models({"svm": SVC()}, X, y, cv=3, scoring="accuracy")
+    with pytest.raises(
+        ValueError, match=r"split 2, are not kept: .*too many for the memory\. Give a `folder`"
+    ):
+        found.predictions()
+    assert len(compare_models({"svm": SVC()}, X, y, cv=3, folder=tmp_path / "run").predictions()) == len(y)
+
+
+def test_tables_without_cells_and_failed_cells_have_none(tmp_path):
+    X, y = classes()
+    with pytest.warns(UserWarning, match="2 of 4 cells failed"):
+        found = compare_models({"svm": SVC(), "bad": SVC(C=-1.0)}, X, y, cv=2, scoring="accuracy")
+    assert set(found.predictions()["model"]) == {"svm"}
+    assert found.score("f1")["bad"].isna().all()
+    with pytest.raises(ValueError, match="a table alone has none"):
+        Comparison(found.cells, found.about).predictions()
+
+
+class Shy(RegressorMixin, BaseEstimator):
+    """A model whose deviations fail, which no metric asks for."""
+
+    def fit(self, X, y):
+        self.mean_ = y.mean()
+        return self
+
+    def predict(self, X, return_std=False):
+        if return_std:
+            raise RuntimeError("no deviations today")
+        return np.full(len(X), self.mean_)
+
+
+def test_a_cell_does_not_fail_for_what_no_metric_asks():
+    X, y = numbers()
+    found = compare_models({"shy": Shy()}, X, y, cv=2, scoring="mae")
+    assert found.failures.empty
+    with pytest.raises(ValueError, match="could not be had: RuntimeError: no deviations today"):
+        found.predictions()
+    mixed = np.array(["no", 1], dtype=object)[(X[:, 0] > 0).astype(int)]
+    with pytest.raises(ValueError, match=r"holds objects|could not|`y`|are not kept|mix|labels"):
+        compare_models({"svm": SVC()}, X, mixed, cv=2, scoring="accuracy").predictions()
+
+
+def test_the_report_has_calibration_and_hard_samples_where_predictions_are_kept(compared, tmp_path):
+    found = compared["two classes"][0]
+    text = found.to_html(tmp_path / "report.html").read_text()
+    for said in (
+        "Calibration on data",
+        "True over false positives on data",
+        "overlap of errors",
+        "models that err",
+    ):
+        assert said in text
+    wrong = found.predictions().assign(wrong=lambda t: t["truth"] != t["prediction"])
+    hardest = wrong.groupby("row")["wrong"].sum().max()
+    assert f'"{hardest}"' in text or f">{hardest}<" in text
+    bare = Comparison(found.cells, found.about).to_html(tmp_path / "bare.html").read_text()
+    assert "Calibration on data" not in bare
+    assert "models that err" not in bare
