@@ -121,8 +121,8 @@ MODELS = {
     "LMKL, softmax": LMKLClassifier(bank, gating="softmax", n_init=3, random_state=SEED),
     "LMKL, Gaussian": LMKLClassifier(bank, gating=GaussianGating(width=2), n_init=3, random_state=SEED),
     "C-LMKL": CLMKLClassifier(bank, n_clusters=2, random_state=SEED),
-    "SwMKL": SwMKLClassifier(bank, gate_kernel=near),
-    "LD-MKL": LDMKLClassifier(bank, gate_kernel=near, **only_where_open),
+    "SwMKL": SwMKLClassifier(bank, gate_kernel=near, gate_targets="train", temperature=None),
+    "LD-MKL": LDMKLClassifier(bank, gate_kernel=near, gate_targets="train", **only_where_open),
     "SAMKL": SAMKLClassifier(bank),
 }
 

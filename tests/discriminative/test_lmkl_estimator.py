@@ -76,7 +76,9 @@ def test_identity_gating_matrices_make_the_combined_kernel_and_the_scores(rng, g
     matrix = model.gating_matrix(rows, rows, model.kernel_names_[1])
     assert_same(np.sqrt(np.diagonal(matrix, axis1=-2, axis2=-1)), gates[..., 1], SAME_FORMULA)
     assert_same(model.gates(X), model.gates_, SAME_FORMULA)
-    np.testing.assert_allclose(model.gates(), model.gates_, rtol=0.0, atol=1e-150)  # squares of less underflow
+    np.testing.assert_allclose(
+        model.gates(), model.gates_, rtol=0.0, atol=1e-150
+    )  # squares of less underflow
     if gating != "sigmoid":
         np.testing.assert_allclose(gates.sum(axis=-1), 1.0, rtol=1e-12)
 

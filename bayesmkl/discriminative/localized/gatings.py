@@ -186,9 +186,9 @@ class GaussianGating(NamedTuple):
     .. math:: \eta_m(x) = \frac{\exp(-\|x - \mu_m\|^2 / s_m^2)}{\sum_h \exp(-\|x - \mu_h\|^2 / s_h^2)}
 
     This is the Gaussian gating of Gönen and Alpaydın (2013). Parameters are the rows :math:`(s_m, \mu_m)`, one after
-    the other. Centers start between the mean and different samples, close to the mean: gates are then nearly flat, and
-    descent finds out whether they should differ from one side to the other or from the middle to both ends. Centers
-    that start far apart decide it before.
+    the other. Centers start between the mean and different samples, close to the mean: gates are then nearly flat,
+    and descent finds out whether they should differ from one side to the other or from the middle to both ends.
+    Centers that start far apart decide it before.
 
     Parameters
     ----------
