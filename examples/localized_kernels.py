@@ -51,7 +51,7 @@ MODELS: dict[str, Any] = {
     "SwMKL, Gaussian gates": SwMKLClassifier(BANK, temperature=None, **IN_PLANE),
     "LMKL": LMKLClassifier(BANK),
     "C-LMKL, two clusters": CLMKLClassifier(BANK, n_clusters=2, random_state=0),
-    "SAMKL": SAMKLClassifier(BANK),
+    "SAMKL": SAMKLClassifier(BANK, ties="largest"),
 }
 DRAWN = ("global, mean of the kernels", "LD-MKL, Gaussian gates", "LMKL", "C-LMKL, two clusters")
 
