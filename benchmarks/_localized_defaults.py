@@ -52,7 +52,12 @@ NAMES = (
 DESIGNS = ("hours", "halves", "regions", "global")
 N_TRAIN, N_NEW, SHARE = 200, 500, 0.7
 N_SPLITS, N_DRAWS = 5, 10
-LEAST_MEAN, LEAST_SET, LEAST_LOCAL, LEAST_SAMKL = -1.0, -3.0, 85.0, -1.0  # points of accuracy, and accuracy in %
+LEAST_MEAN, LEAST_SET, LEAST_LOCAL, LEAST_SAMKL = (
+    -1.0,
+    -3.0,
+    85.0,
+    -1.0,
+)  # points of accuracy, and accuracy in %
 CORRUPTIONS, FRACTIONS = ("features", "kernels", "similarities"), (0.1, 0.2, 0.3, 0.4, 0.5)
 
 
@@ -165,11 +170,11 @@ def report(numbers: dict[str, Any], gains: dict[str, dict[str, float]]) -> str:
         [condition, *(f"{np.mean(of[ties]):+.1f}" for ties in of)] for condition, of in corrupted.items()
     ]
     return (
-        f"Every default, standardized features, at most {N_TRAIN} training samples, {n_splits} random splits: accuracy "
-        f"(%) of equal weights, and points over it.\n\n{markdown_table(['set', UNIFORM, *gains], rows)}\n\n"
-        f"Accuracy (%) on `make_localized` with the gate columns named, {n_draws} draws of {N_TRAIN} samples; the best "
-        f"classifier has 96.8.\n\n{markdown_table(['', *designs], local)}\n\n"
-        "SAMKL at its defaults, by what it does with ties of eq. 15: points of accuracy over SimpleMKL, where a share "
-        f"of the samples is corrupted in {n_draws} draws of 100.\n\n"
+        f"Every default, standardized features, at most {N_TRAIN} training samples, {n_splits} random splits: "
+        f"accuracy (%) of equal weights, and points over it.\n\n{markdown_table(['set', UNIFORM, *gains], rows)}\n\n"
+        f"Accuracy (%) on `make_localized` with the gate columns named, {n_draws} draws of {N_TRAIN} samples; the "
+        f"best classifier has 96.8.\n\n{markdown_table(['', *designs], local)}\n\n"
+        "SAMKL at its defaults, by what it does with ties of eq. 15: points of accuracy over SimpleMKL, where a "
+        f"share of the samples is corrupted in {n_draws} draws of 100.\n\n"
         f"{markdown_table(['corruption, share', *next(iter(corrupted.values()))], switched)}"
     )

@@ -220,9 +220,7 @@ def test_ties_need_as_many_kernels_and_keep_the_slack(rng, kind, ties):
         sums = [(contributions * h).sum(axis=0) for h in (largest, other)]
         assert (sums[1] <= sums[0] + 1e-12).all()
         met = sums[0] >= requirements - 1e-8
-        assert_feasible(
-            other[:, met], contributions[:, met], requirements[met], initial, max_switches
-        )
+        assert_feasible(other[:, met], contributions[:, met], requirements[met], initial, max_switches)
 
 
 def test_smallest_is_the_smallest_sum_of_one_switch(rng):

@@ -157,7 +157,8 @@ def _takes_features(model: BaseMKL, X: np.ndarray | None, gate_features: ArrayLi
     """Return whether gates see features; "auto" leaves missing and constant ones, and none, to the kernels."""
     if isinstance(model.gate_kernel, Kernel) or model.gate_columns is not None or gate_features is not None:
         return True
-    if model.gate_kernel == OWN or X is None or model.kernel_bank_.missing_views != "error":
+    bank = model.kernel_bank_
+    if model.gate_kernel == OWN or X is None or bank is None or bank.missing_views != "error":
         return False
     return bool((X[0] != X).any())
 
