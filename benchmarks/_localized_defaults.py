@@ -100,12 +100,19 @@ def on_corrupted(corruption: str, fraction: float, n_draws: int) -> dict[str, li
 
 
 def losses(sets: dict[str, dict[str, list[float]]]) -> dict[str, dict[str, float]]:
-    """Points of accuracy over equal weights, by method and set."""
+    """Points of accuracy over equal weights, by method and set, of the splits on which a method could be fitted."""
     return {
-        title: {name: float(np.mean(of[title]) - np.mean(of[UNIFORM])) for name, of in sets.items()}
+        title: {name: float(np.nanmean(np.subtract(of[title], of[UNIFORM]))) for name, of in sets.items()}
         for title in MODELS
         if title != UNIFORM
     }
+
+
+def failed(sets: dict[str, dict[str, list[float]]]) -> str:
+    """Say where a method could not be fitted."""
+    counts = {(t, name): int(np.isnan(of[t]).sum()) for name, of in sets.items() for t in of}
+    said = [f"{n} split{'s' * (n > 1)} of {name} for {t}" for (t, name), n in counts.items() if n]
+    return f" (without {', '.join(said)}, where the fit failed)" if said else ""
 
 
 def claims(
@@ -171,7 +178,7 @@ def report(numbers: dict[str, Any], gains: dict[str, dict[str, float]]) -> str:
     ]
     return (
         f"Every default, standardized features, at most {N_TRAIN} training samples, {n_splits} random splits: "
-        f"accuracy (%) of equal weights, and points over it.\n\n{markdown_table(['set', UNIFORM, *gains], rows)}\n\n"
+        f"accuracy (%) of equal weights, and points over it{failed(sets)}.\n\n{markdown_table(['set', UNIFORM, *gains], rows)}\n\n"
         f"Accuracy (%) on `make_localized` with the gate columns named, {n_draws} draws of {N_TRAIN} samples; the "
         f"best classifier has 96.8.\n\n{markdown_table(['', *designs], local)}\n\n"
         "SAMKL at its defaults, by what it does with ties of eq. 15: points of accuracy over SimpleMKL, where a "
