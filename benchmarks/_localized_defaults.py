@@ -102,7 +102,11 @@ def on_corrupted(corruption: str, fraction: float, n_draws: int) -> dict[str, li
 def losses(sets: dict[str, dict[str, list[float]]]) -> dict[str, dict[str, float]]:
     """Points of accuracy over equal weights, by method and set, of the splits on which a method could be fitted."""
     return {
-        title: {name: float(np.nanmean(np.subtract(of[title], of[UNIFORM]))) for name, of in sets.items()}
+        title: {
+            name: float(np.nanmean(np.subtract(of[title], of[UNIFORM])))
+            for name, of in sets.items()
+            if not np.isnan(of[title]).all()
+        }
         for title in MODELS
         if title != UNIFORM
     }
@@ -162,7 +166,11 @@ def report(numbers: dict[str, Any], gains: dict[str, dict[str, float]]) -> str:
     """Tables of the three parts."""
     sets, designs, corrupted = numbers["sets"], numbers["designs"], numbers["corrupted"]
     rows = [
-        [name, f"{np.mean(sets[name][UNIFORM]):.1f}", *(f"{gains[title][name]:+.1f}" for title in gains)]
+        [
+            name,
+            f"{np.mean(sets[name][UNIFORM]):.1f}",
+            *(f"{gains[title].get(name, np.nan):+.1f}".replace("+nan", "–") for title in gains),
+        ]
         for name in sets
     ]
     means = [f"{np.mean(list(by_set.values())):+.2f}" for by_set in gains.values()]
@@ -178,7 +186,8 @@ def report(numbers: dict[str, Any], gains: dict[str, dict[str, float]]) -> str:
     ]
     return (
         f"Every default, standardized features, at most {N_TRAIN} training samples, {n_splits} random splits: "
-        f"accuracy (%) of equal weights, and points over it{failed(sets)}.\n\n{markdown_table(['set', UNIFORM, *gains], rows)}\n\n"
+        f"accuracy (%) of equal weights, and points over it{failed(sets)}.\n\n"
+        f"{markdown_table(['set', UNIFORM, *gains], rows)}\n\n"
         f"Accuracy (%) on `make_localized` with the gate columns named, {n_draws} draws of {N_TRAIN} samples; the "
         f"best classifier has 96.8.\n\n{markdown_table(['', *designs], local)}\n\n"
         "SAMKL at its defaults, by what it does with ties of eq. 15: points of accuracy over SimpleMKL, where a "
