@@ -30,6 +30,7 @@ from bayesmkl.discriminative import (
     LMKLRegressor,
     LpMKLClassifier,
     OBMKLClassifier,
+    SAMKLClassifier,
     SILPMKLClassifier,
     SimpleMKLClassifier,
     SMOMKLClassifier,
@@ -151,8 +152,10 @@ def _from_7(part: object) -> None:
 
 
 def _from_8(part: object) -> None:
-    """Migrate from layout 8, where gates of SwMKL and LD-MKL had one kernel, and those of SwMKL no temperature."""
-    if isinstance(part, SwMKLClassifier):
+    """Migrate from layout 8, without a choice of gates, temperatures of SwMKL and rules of ties."""
+    if isinstance(part, SAMKLClassifier):
+        _add(part, ties="largest", random_state=None)
+    elif isinstance(part, SwMKLClassifier):
         _add(part, temperature=None)
     elif isinstance(part, LDMKLClassifier):
         _add(part, strict=False)
