@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from _localized_protocol import ld_mkl
 from _protocol import have_real_data
 from _report import markdown_table, mean_and_std
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
 from bayesmkl.datasets import fetch
-from bayesmkl.discriminative.estimators.ldmkl import LDMKLClassifier
 from bayesmkl.discriminative.localized.ldmkl import BIAS, SV_GATE
 from bayesmkl.kernels import Gaussian, KernelBank, Polynomial
 
@@ -39,7 +39,7 @@ def accuracies(name: str, seed: int) -> dict[tuple[str, str], float]:
     bank = KernelBank([Gaussian(gamma=1.0 / X.shape[1]), Polynomial(2)])
     return {
         (sv_gate, bias): 100.0
-        * LDMKLClassifier(bank, sv_gate=sv_gate, bias=bias, threshold="paper", tol=1e-3)
+        * ld_mkl(bank, sv_gate=sv_gate, bias=bias)
         .fit(scaler.transform(X), y)
         .score(scaler.transform(X_test), y_test)
         for sv_gate in SV_GATE

@@ -67,7 +67,8 @@ class Candidate(NamedTuple):
     def fit(self, rows: Rows) -> Any:
         """Train on some samples."""
         if self.method == "SAMKL":
-            model = SAMKLClassifier("precomputed", C=self.C, max_switches=self.max_switches, gap_tol=GAP)
+            switches: dict[str, Any] = {"max_switches": self.max_switches, "ties": "largest"}
+            model = SAMKLClassifier("precomputed", C=self.C, gap_tol=GAP, **switches)
         else:
             model = PLAIN[self.method](self.C)
         return model.fit(rows.kernels, rows.target, **rows.gate_features(self.method))
@@ -183,6 +184,7 @@ def enumerated(rule: str, seed: int) -> Callable[..., np.ndarray]:
         initial: np.ndarray,
         max_switches: int,
         previous: np.ndarray,
+        *_: Any,  # the rule of ties, and what it draws from
     ) -> np.ndarray:
         every = np.array(list(product((False, True), repeat=len(initial))))
         every = every[(every != initial).sum(axis=1) <= max_switches]

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _localized_protocol import GATES
 from _report import markdown_table
 from threadpoolctl import threadpool_limits
 
@@ -32,8 +33,8 @@ __all__ = ["measure_all", "report"]
 METHODS = {
     "LMKL": (LMKLClassifier, {"max_iter": 1}),
     "C-LMKL": (CLMKLClassifier, {"max_iter": 1, "n_landmarks": 100, "n_restarts": 1}),
-    "SwMKL": (SwMKLClassifier, {"gate_subsample": 500}),
-    "LD-MKL": (LDMKLClassifier, {"gate_subsample": 500}),
+    "SwMKL": (SwMKLClassifier, {"gate_subsample": 500, "temperature": None, **GATES}),
+    "LD-MKL": (LDMKLClassifier, {"gate_subsample": 500, "temperature": 1.0, **GATES}),
 }
 SIZES = {"libsvm": (1000, 2000, 4000), "mwu": (1000, 2000, 4000, 8000, 16000)}
 FAST_SIZES = (50, 100)

@@ -130,9 +130,17 @@ PROTOCOLS = (
 )
 
 
+GATES = {"gate_targets": "train", "gate_kernel": "own"}  # of the paper
+
+
 def ld_mkl(bank: KernelBank, **settings: Any) -> LDMKLClassifier:
     """LD-MKL with the threshold of the paper and LibSVM's tolerance."""
-    return LDMKLClassifier(bank, threshold="paper", tol=1e-3, **settings)
+    return LDMKLClassifier(bank, threshold="paper", temperature=1.0, tol=1e-3, **GATES | settings)
+
+
+def sw_mkl(bank: KernelBank, **settings: Any) -> SwMKLClassifier:
+    """SwMKL with gates that are the regressions themselves."""
+    return SwMKLClassifier(bank, temperature=None, **GATES | settings)
 
 
 # C = 1 and LibSVM's tolerance everywhere. The paper's variants come first.
@@ -141,8 +149,8 @@ VARIANTS = {
         "LMKL", lambda b: LMKLClassifier(b, solver="paper", random_state=0), "LMKL", costly=True
     ),
     "LMKL": Variant("LMKL", lambda b: LMKLClassifier(b, random_state=0), costly=True),
-    "SwMKL, paper": Variant("SwMKL", lambda b: SwMKLClassifier(b, psd="paper")),
-    "SwMKL": Variant("SwMKL", SwMKLClassifier, "SwMKL, paper"),
+    "SwMKL, paper": Variant("SwMKL", lambda b: sw_mkl(b, psd="paper")),
+    "SwMKL": Variant("SwMKL", sw_mkl, "SwMKL, paper"),
     "LD-MKL, paper": Variant("LD-MKL", lambda b: ld_mkl(b, sv_gate="paper", bias="drop")),
     "LD-MKL, paper with bias": Variant("LD-MKL", lambda b: ld_mkl(b, sv_gate="paper", bias="keep")),
     "LD-MKL": Variant("LD-MKL", ld_mkl),

@@ -137,7 +137,7 @@ def timed_fit(n_samples: int, n_kernels: int, max_switches: int) -> tuple[dict[s
 def replay(asked: list[Any]) -> dict[str, Any]:
     """Seconds of a mixed-integer solver for what the integer steps of a fit were asked, and its answers."""
     seconds, n_samples, different = 0.0, 0, 0
-    for contributions, requirements, initial, max_switches, previous in asked:
+    for contributions, requirements, initial, max_switches, previous, *_ in asked:
         ours = choose_switches(contributions, requirements, initial, max_switches, previous)
         instances = [
             Instance(c, float(r) - 1e-8 * max(1.0, abs(r)), initial, max_switches)

@@ -7,6 +7,7 @@
     python benchmarks/localized.py --section corruption   SAMKL and others where kernels are wrong for some samples
     python benchmarks/localized.py --section lmkl         LMKL: cost of gradients, ways to descend
     python benchmarks/localized.py --section clmkl        C-LMKL: duality gaps, clustering by landmarks
+    python benchmarks/localized.py --section defaults     every default on real sets and on designs that are local
     python benchmarks/localized.py --fast                 short forms of all, on bundled data
 
 With BAYESMKL_DATA=folder the sets of the papers are read from there; sections run on bundled data without.
@@ -18,7 +19,7 @@ import argparse
 
 from _sections import run_sections
 
-SECTIONS = ("tables", "mwu", "scale", "samkl", "corruption", "lmkl", "clmkl")
+SECTIONS = ("tables", "mwu", "scale", "samkl", "corruption", "lmkl", "clmkl", "defaults")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

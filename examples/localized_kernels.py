@@ -38,18 +38,20 @@ from bayesmkl.kernels import Gaussian, Polynomial
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 BANK = KernelBank([Polynomial(degree=2), Gaussian(width=0.35)], normalize=None)
 WIDE = Gaussian(width=2)  # of the gates: wider than what they tell apart
-AS_PRINTED: dict[str, Any] = {"threshold": "paper", "tol": 1e-3}  # machines of LD-MKL
+GATES: dict[str, Any] = {"gate_targets": "train", "gate_kernel": "own"}  # of the paper
+AS_PRINTED: dict[str, Any] = {"threshold": "paper", "temperature": 1.0, "tol": 1e-3, **GATES}
+IN_PLANE: dict[str, Any] = {"gate_targets": "train", "gate_kernel": WIDE}
 MODELS: dict[str, Any] = {
     "global, mean of the kernels": UniformMKLClassifier(BANK),
     "global, SimpleMKL": SimpleMKLClassifier(BANK),
     "LD-MKL, as printed": LDMKLClassifier(BANK, sv_gate="paper", bias="drop", **AS_PRINTED),
     "LD-MKL": LDMKLClassifier(BANK, **AS_PRINTED),
-    "LD-MKL, Gaussian gates": LDMKLClassifier(BANK, gate_kernel=WIDE, temperature=0.2, **AS_PRINTED),
-    "SwMKL": SwMKLClassifier(BANK),
-    "SwMKL, Gaussian gates": SwMKLClassifier(BANK, gate_kernel=WIDE),
+    "LD-MKL, Gaussian gates": LDMKLClassifier(BANK, **AS_PRINTED | IN_PLANE | {"temperature": 0.2}),
+    "SwMKL": SwMKLClassifier(BANK, temperature=None, **GATES),
+    "SwMKL, Gaussian gates": SwMKLClassifier(BANK, temperature=None, **IN_PLANE),
     "LMKL": LMKLClassifier(BANK),
     "C-LMKL, two clusters": CLMKLClassifier(BANK, n_clusters=2, random_state=0),
-    "SAMKL": SAMKLClassifier(BANK),
+    "SAMKL": SAMKLClassifier(BANK, ties="largest"),
 }
 DRAWN = ("global, mean of the kernels", "LD-MKL, Gaussian gates", "LMKL", "C-LMKL, two clusters")
 

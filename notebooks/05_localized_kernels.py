@@ -121,9 +121,9 @@ MODELS = {
     "LMKL, softmax": LMKLClassifier(bank, gating="softmax", n_init=3, random_state=SEED),
     "LMKL, Gaussian": LMKLClassifier(bank, gating=GaussianGating(width=2), n_init=3, random_state=SEED),
     "C-LMKL": CLMKLClassifier(bank, n_clusters=2, random_state=SEED),
-    "SwMKL": SwMKLClassifier(bank, gate_kernel=near),
-    "LD-MKL": LDMKLClassifier(bank, gate_kernel=near, **only_where_open),
-    "SAMKL": SAMKLClassifier(bank),
+    "SwMKL": SwMKLClassifier(bank, gate_kernel=near, gate_targets="train", temperature=None),
+    "LD-MKL": LDMKLClassifier(bank, gate_kernel=near, gate_targets="train", **only_where_open),
+    "SAMKL": SAMKLClassifier(bank, ties="largest"),
 }
 
 # %% [markdown]
@@ -306,7 +306,7 @@ plt.show()
 # %%
 X, share = draw("half-plane", N_TRAIN, np.random.default_rng(0))
 y = label(X, share)
-switched = SAMKLClassifier(bank).fit(X, y)
+switched = SAMKLClassifier(bank, ties="largest").fit(X, y)
 order = np.lexsort((y, share))
 figure, ax = plt.subplots(figsize=(5.5, 5.5), layout="constrained")
 plot_switches(switched.kernel_switches_[order], switched.kernel_weights_, ax=ax)

@@ -30,6 +30,7 @@ from bayesmkl.discriminative import (
     LMKLRegressor,
     LpMKLClassifier,
     OBMKLClassifier,
+    SAMKLClassifier,
     SILPMKLClassifier,
     SimpleMKLClassifier,
     SMOMKLClassifier,
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 
 __all__ = ["VERSION", "migrate"]
 
-VERSION = 8
+VERSION = 9
 BEMKL = (BEMKLClassifier, BEMKLRegressor, BEMKLMultitaskClassifier, BEMKLMultitaskRegressor)
 WITH_CLASS_WEIGHT = (
     *(AlignmentMKLClassifier, GMKLClassifier, LpMKLClassifier, OBMKLClassifier, SILPMKLClassifier),
@@ -150,6 +151,22 @@ def _from_7(part: object) -> None:
         _add(part, view_positions_=np.repeat(np.arange(n_views), part.n_kernels_ // n_views))
 
 
+def _from_8(part: object) -> None:
+    """Migrate from layout 8, without a choice of gates, temperatures of SwMKL and rules of ties."""
+    if isinstance(part, SAMKLClassifier):
+        _add(part, ties="largest", random_state=None)
+    elif isinstance(part, SwMKLClassifier):
+        _add(part, temperature=None)
+    elif isinstance(part, LDMKLClassifier):
+        _add(part, strict=False)
+    if isinstance(part, (SwMKLClassifier, LDMKLClassifier)) and hasattr(part, "results_"):
+        name = "own" if part.gate_bank_ is None else part.gate_bank_.kernel_names_[0]
+        n_results = len(part.results_)
+        _add(part, gate_kernel_=name if n_results == 1 else [name] * n_results)
+        if isinstance(part, SwMKLClassifier):
+            _add(part, temperature_=None if n_results == 1 else [None] * n_results)
+
+
 def _add(part: object, **attributes: Any) -> None:
     for name, value in attributes.items():
         if name not in vars(part):  # classes may have a default
@@ -164,4 +181,5 @@ STEPS: dict[int, Callable[[Any], None]] = {
     5: _from_5,
     6: _from_6,
     7: _from_7,
+    8: _from_8,
 }

@@ -169,14 +169,17 @@ class Method(NamedTuple):
     variant: str = ""  # in what it departs from the paper
 
 
+GATES: dict[str, Any] = {"gate_targets": "train", "gate_kernel": "own"}
+
+
 def ld_mkl(**settings: Any) -> LDMKLClassifier:
-    """Return LD-MKL with the threshold of the paper and LibSVM's tolerance."""
-    return LDMKLClassifier(BANK, threshold="paper", tol=1e-3, **settings)
+    """Return LD-MKL with the threshold and gates of the paper, and LibSVM's tolerance."""
+    return LDMKLClassifier(BANK, threshold="paper", temperature=1.0, tol=1e-3, **GATES | settings)
 
 
 AS_PUBLISHED = {
     "LMKL": Method(LMKLClassifier(BANK, solver="paper"), "LMKL"),
-    "SwMKL": Method(SwMKLClassifier(BANK, psd="paper"), "SwMKL"),
+    "SwMKL": Method(SwMKLClassifier(BANK, psd="paper", temperature=None, **GATES), "SwMKL"),
     "LD-MKL": Method(ld_mkl(sv_gate="paper", bias="drop"), "LD-MKL"),
     "C-LMKL": Method(CLMKLClassifier(BANK), "C-LMKL"),
     "MWUMKL": Method(MWUMKLClassifier(BANK), "MWUMKL"),

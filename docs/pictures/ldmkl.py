@@ -13,7 +13,8 @@ X = rng.uniform(-1.5, 1.5, size=(240, 2)) + np.repeat([[-1.8, 0], [1.8, 0]], 120
 away = np.where(X[:, 0] < 0, X[:, 1], X[:, 0] - 1.8)  # from the border between the classes
 X, y = X[np.abs(away) > 0.12], away[np.abs(away) > 0.12] > 0
 bank = KernelBank(Gaussian(width=0.7), views="each")
-model = LDMKLClassifier(bank, gate_kernel=Gaussian(width=2), temperature=0.1, threshold="paper").fit(X, y)
+paper = {"gate_targets": "train", "threshold": "paper"}
+model = LDMKLClassifier(bank, gate_kernel=Gaussian(width=2), temperature=0.1, **paper).fit(X, y)
 
 first, second = np.meshgrid(np.linspace(-3.5, 3.5, 80), np.linspace(-1.7, 1.7, 60))
 plane = np.column_stack([first.ravel(), second.ravel()])

@@ -13,7 +13,8 @@ rng = np.random.default_rng(0)
 X = rng.normal(size=(300, 3))
 y = np.where(X[:, 0] > 0, X[:, 1], X[:, 2]) > 0
 bank = KernelBank(Linear(), views={"right": [1], "left": [2]}, normalize=None)
-model = SwMKLClassifier(bank, gate_kernel=Gaussian(width=0.5), gate_columns=[0])
+paper = {"gate_targets": "train", "temperature": None}
+model = SwMKLClassifier(bank, gate_kernel=Gaussian(width=0.5), gate_columns=[0], **paper)
 model.fit(X, y)
 place = np.linspace(-3, 3, 200)
 gates = model.gates(np.column_stack([place, np.zeros((200, 2))]))

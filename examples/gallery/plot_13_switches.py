@@ -22,7 +22,8 @@ for name, separations in SEPARATIONS.items():
     sample = make_corrupted(720, corruption="kernels", fraction=0.3, separations=separations, random_state=0)
     K, y = sample.kernels[:N_TRAIN, :N_TRAIN], sample.target[:N_TRAIN]
     samples[name] = sample
-    models[name] = [SAMKLClassifier("precomputed", C=10, max_switches=m).fit(K, y) for m in BUDGETS]
+    of_budget = [SAMKLClassifier("precomputed", C=10, max_switches=m, ties="largest") for m in BUDGETS]
+    models[name] = [model.fit(K, y) for model in of_budget]
 
 y, mixed_up = samples["good kernels"].target[:N_TRAIN], samples["good kernels"].corrupted[:N_TRAIN]
 switches, weights = models["good kernels"][1].kernel_switches_, models["good kernels"][1].kernel_weights_

@@ -83,7 +83,7 @@ _ = figure.suptitle(
 # ---------------
 # LD-MKL has no clusters. It trains a machine with every kernel and learns where each of them can be trusted.
 
-local = LDMKLClassifier(bank, gate_kernel=Gaussian(width=2), temperature=0.2).fit(X, y)
+local = LDMKLClassifier(bank, gate_kernel=Gaussian(width=2), gate_targets="train", temperature=0.2).fit(X, y)
 suits = np.array([1, 0, 2])[group]  # the kernel that tells the classes apart in the group of a sample
 agree = [100 * (model.gates_.argmax(axis=1) == suits).mean() for model in (clustered, local)]
 names = np.array(["left group", "right group", "upper group"])[group]

@@ -274,7 +274,7 @@ def test_estimators_form_no_kernel_and_agree_with_precomputed_ones(rng, monkeypa
     if estimator is CLMKLClassifier:  # clusters of up to 2000 samples are exact
         special = {"n_clusters": 2, "n_landmarks": 20, "random_state": 0}
     else:
-        special = {"random_state": 0} if estimator is LMKLClassifier else {}
+        special = {"random_state": 0} if estimator is LMKLClassifier else {"gate_kernel": "own"}
     precomputed = estimator("precomputed", svm="mwu", mwu_epsilon=0.02, **special)
     features = {"gate_features": X} if estimator is LMKLClassifier else {}
     precomputed.fit(stacks[0], y, **features)

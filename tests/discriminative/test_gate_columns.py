@@ -22,9 +22,8 @@ GATES = ["time", "place"]
 POSITIONS = [3, 0]
 N_TRAIN = 40
 FOLDS = StratifiedKFold(3, shuffle=True, random_state=0)
-BY_KERNEL = {
-    "gate_kernel": Laplacian(gamma=0.7)
-}  # LibSVM has none of these kernels: both routes form matrices
+# LibSVM has none of these kernels: both routes form matrices
+BY_KERNEL = {"gate_kernel": Laplacian(gamma=0.7), "random_state": 0}
 MODELS = {
     "lmkl": LMKLClassifier(max_iter=5, tol=1e-9),
     "lmkl mwu": LMKLClassifier(max_iter=3, svm="mwu"),
@@ -218,7 +217,7 @@ def test_precomputed_kernels_have_no_columns_of_gates(model):
 @pytest.mark.parametrize("estimator", [SwMKLClassifier, LDMKLClassifier])
 def test_gates_that_see_kernels_have_no_columns(data, estimator):
     with pytest.raises(ValueError, match=r'`gate_columns` must be None with `gate_kernel="own"`'):
-        estimator(bank(), gate_columns=GATES).fit(*data)
+        estimator(bank(), gate_kernel="own", gate_columns=GATES).fit(*data)
 
 
 @every_model

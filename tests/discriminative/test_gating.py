@@ -125,11 +125,12 @@ def test_starts_are_where_they_say(rng):
         start = gating.init(features, 50, rng)
         assert start.shape == (150,)
         assert 0.09 < np.abs(start).max() <= 0.1
-    start = GaussianGating(2.0).init(features, 6, rng).reshape(6, 3)
+    start = GaussianGating(2.0, spread=1.0).init(features, 6, rng).reshape(6, 3)
     np.testing.assert_array_equal(start[:, 0], 2.0)
-    np.testing.assert_array_equal(np.sort(start[:, 1:], axis=0), np.sort(features, axis=0))
-    more = GaussianGating().init(features, 9, rng).reshape(9, 3)[:, 1:]
-    assert all((features == center).all(axis=1).any() for center in more)
+    assert_same(np.sort(start[:, 1:], axis=0), np.sort(features, axis=0), SAME_FORMULA)
+    near = GaussianGating(spread=0.25).init(features, 9, rng).reshape(9, 3)[:, 1:]
+    samples = 4.0 * near - 3.0 * features.mean(axis=0)
+    assert all(np.isclose(features, sample).all(axis=1).any() for sample in samples)
 
 
 def test_combined_kernel_is_the_sum_of_gating_matrices_times_kernels(rng):

@@ -69,7 +69,7 @@ def fitted():
     models = {
         "uniform": UniformMKLClassifier(BANK),
         "lmkl": LMKLClassifier(BANK),
-        "ldmkl": LDMKLClassifier(BANK, gate_kernel=Gaussian(width=2), temperature=0.2),
+        "ldmkl": LDMKLClassifier(BANK, gate_kernel=Gaussian(width=1.5), gate_targets="train"),
     }
     return {name: model.fit(X, Y) for name, model in models.items()}
 

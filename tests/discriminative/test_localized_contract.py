@@ -320,7 +320,8 @@ def test_stacks_go_through_cross_validation(data, name):
     X, y = data
     plain = KernelBank([Gaussian(width=2), Linear()], normalize=None)
     folds = KFold(3, shuffle=True, random_state=0)
-    whole = cross_val_predict(LOCALIZED[name](plain), X, y, cv=folds, method="decision_function")
+    own = {"gate_kernel": "own"} if name in ("SwMKLClassifier", "LDMKLClassifier") else {}
+    whole = cross_val_predict(LOCALIZED[name](plain, **own), X, y, cv=folds, method="decision_function")
     stack = plain.fit(X).transform(X)
     sliced = cross_val_predict(LOCALIZED[name]("precomputed"), stack, y, cv=folds, method="decision_function")
     np.testing.assert_allclose(sliced, whole, atol=2e-2 * np.abs(whole).max())

@@ -63,7 +63,7 @@ def from_gating_matrices(model, new, rows, columns):
 
 def test_attributes_are_those_of_the_algorithm(pair, binary):
     train, _, y, _ = pair
-    result = fit_samkl(stack_of(train), y.astype(float), SAMKLOptions(10.0, 2))
+    result = fit_samkl(stack_of(train), y.astype(float), SAMKLOptions(10.0, 2, ties="smallest"))
     np.testing.assert_array_equal(binary.kernel_switches_, result.switches.T)
     np.testing.assert_array_equal(binary.kernel_weights_, result.kernel_weights)
     np.testing.assert_array_equal(binary.margins_, result.margins)
@@ -119,7 +119,7 @@ def test_brute_force_of_several_classes_is_the_largest_score(three, several):
     train, new, y = three
     for c, label in enumerate(several.classes_):
         target = np.where(y == label, 1.0, -1.0)
-        result = fit_samkl(stack_of(train), target, SAMKLOptions(10.0, 2))
+        result = fit_samkl(stack_of(train), target, SAMKLOptions(10.0, 2, ties="smallest"))
         inference = infer_switches(stack_of(new), result, "one-versus-rest")
         np.testing.assert_allclose(several.decision_function(new)[:, c], inference.scores, atol=1e-9)
         np.testing.assert_array_equal(
@@ -258,7 +258,7 @@ def test_bad_parameters_are_refused_by_name(pair, parameters, message):
 
 def test_one_warning_says_which_limit_was_met_and_what_to_do(pair):
     train, _, y, _ = pair
-    model = SAMKLClassifier("precomputed", max_switches=2, max_iter=2)
+    model = SAMKLClassifier("precomputed", max_switches=2, ties="largest", max_iter=2)
     with pytest.warns(ConvergenceWarning, match="max_iter=2 alternations .* Increase `max_iter`") as caught:
         model.fit(train, y)
     assert len(caught) == 1
@@ -269,7 +269,7 @@ def test_one_warning_says_which_limit_was_met_and_what_to_do(pair):
     with pytest.warns(
         ConvergenceWarning, match=r"duality gap of .* above gap_tol=1e-15. Normalize"
     ) as caught:
-        SAMKLClassifier("precomputed", tol=1e6, gap_tol=1e-15).fit(train, y)
+        SAMKLClassifier("precomputed", ties="largest", tol=1e6, gap_tol=1e-15).fit(train, y)
     assert len(caught) == 1
 
 
@@ -278,7 +278,7 @@ def test_one_answer_for_everything_is_said_so():
     kernels, y = data.kernels[:60, :60], data.target[:60]
     found = []
     for max_switches in (0, 1, 2):
-        model = SAMKLClassifier("precomputed", max_switches=max_switches)
+        model = SAMKLClassifier("precomputed", max_switches=max_switches, ties="largest")
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             model.fit(kernels, y)

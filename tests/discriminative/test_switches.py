@@ -207,3 +207,39 @@ def test_larger_budgets_never_need_more_kernels(rng):
     ]
     assert (np.diff(numbers, axis=0) <= 0).all()
     assert (numbers[0] > numbers[10]).any()
+
+
+@pytest.mark.parametrize("kind", ["normal", "ties"])
+@pytest.mark.parametrize("ties", ["smallest", "random"])
+def test_ties_need_as_many_kernels_and_keep_the_slack(rng, kind, ties):
+    for n_kernels in (3, 6, 9):
+        given = random_instances(rng, n_kernels, 40, kind)
+        contributions, requirements, initial, max_switches, _ = given
+        largest, other = choose_switches(*given), choose_switches(*given, ties, rng)
+        np.testing.assert_array_equal(other.sum(axis=0), largest.sum(axis=0))
+        sums = [(contributions * h).sum(axis=0) for h in (largest, other)]
+        assert (sums[1] <= sums[0] + 1e-12).all()
+        met = sums[0] >= requirements - 1e-8
+        assert_feasible(other[:, met], contributions[:, met], requirements[met], initial, max_switches)
+
+
+def test_smallest_is_the_smallest_sum_of_one_switch(rng):
+    for kind in ("normal", "ties"):
+        contributions, requirements, *_ = random_instances(rng, 7, 60, kind)
+        on = np.ones(7, dtype=bool)
+        found = choose_switches(
+            contributions, requirements, on, 1, np.ones(contributions.shape, bool), "smallest"
+        )
+        without = contributions.sum(axis=0) - contributions
+        possible = np.where(without >= requirements - 1e-9, without, np.inf).min(axis=0)
+        off = ~found.all(axis=0)
+        np.testing.assert_array_equal(off, np.isfinite(possible))
+        np.testing.assert_allclose((contributions * found).sum(axis=0)[off], possible[off], atol=1e-12)
+
+
+def test_random_ties_follow_the_seed(rng):
+    contributions, on = rng.random((8, 50)), np.ones(8, dtype=bool)
+    given = (contributions, np.full(50, 1.0), on, 3, np.ones((8, 50), dtype=bool), "random")
+    one, same, other = (choose_switches(*given, np.random.default_rng(seed)) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(one, same)
+    assert (one != other).any()

@@ -11,12 +11,19 @@ from sklearn.datasets import load_iris
 from sklearn.svm import SVC
 
 from bayesmkl import KernelBank
+from bayesmkl.datasets import make_localized
 from bayesmkl.discriminative import SwMKLClassifier
 from bayesmkl.discriminative.localized.swmkl import PSD
 from bayesmkl.discriminative.svm.one_kernel import GatedKernel
 from bayesmkl.kernels import Gaussian, Laplacian, Linear, Polynomial
 
 FUNCTIONS = [Gaussian(gamma=0.3), Polynomial(degree=2), Linear()]
+
+GATES_OF_THE_PAPER = {"temperature": None, "gate_targets": "train", "gate_kernel": "own"}
+
+
+def sw_mkl(*kernels, **settings):
+    return SwMKLClassifier(*kernels, **GATES_OF_THE_PAPER | settings)
 
 
 def toy(rng, n_samples=80, n_new=15):
@@ -34,8 +41,8 @@ def plain_bank(functions=FUNCTIONS, views="all"):
 def test_bank_and_stack_agree(rng, psd, functions):
     X, y, new = toy(rng)
     bank = KernelBank(functions).fit(X)
-    model = SwMKLClassifier(KernelBank(functions), psd=psd, tol=1e-6).fit(X, y)
-    dense = SwMKLClassifier("precomputed", psd=psd, tol=1e-6).fit(bank.transform(X), y)
+    model = sw_mkl(KernelBank(functions), psd=psd, tol=1e-6).fit(X, y)
+    dense = sw_mkl("precomputed", psd=psd, tol=1e-6).fit(bank.transform(X), y)
     assert_same(model.gates(new), dense.gates(bank.transform(new)), 1e-4)
     assert_same(model.combined_kernel(new), dense.combined_kernel(bank.transform(new)), 1e-4)
     if psd == "unit-norm":  # the other problem is not convex
@@ -47,7 +54,7 @@ def test_bank_and_stack_agree(rng, psd, functions):
 def test_one_kernel_is_its_svm(rng, psd, gate_targets):
     X, y, new = toy(rng)
     bank = plain_bank(Gaussian(gamma=0.3))
-    model = SwMKLClassifier(bank, C=3.0, psd=psd, gate_targets=gate_targets, tol=1e-6).fit(X, y)
+    model = sw_mkl(bank, C=3.0, psd=psd, gate_targets=gate_targets, tol=1e-6).fit(X, y)
     svm = SVC(gamma=0.3, C=3.0, tol=1e-6).fit(X, y)
     assert_same(model.decision_function(new), svm.decision_function(new), 1e-4)
     np.testing.assert_array_equal(model.support_, np.sort(svm.support_))
@@ -57,7 +64,7 @@ def test_one_kernel_is_its_svm(rng, psd, gate_targets):
 @pytest.mark.parametrize("psd", PSD)
 def test_gating_matrices_make_the_combined_kernel(rng, psd):
     X, y, new = toy(rng)
-    model = SwMKLClassifier(plain_bank(), psd=psd).fit(X, y)
+    model = sw_mkl(plain_bank(), psd=psd).fit(X, y)
     stack = plain_bank().fit(X).transform(new)
     gating = np.stack([model.gating_matrix(new, None, name) for name in model.kernel_names_])
     combined = model.combined_kernel(new)
@@ -78,12 +85,12 @@ def test_gating_matrices_make_the_combined_kernel(rng, psd):
 
 def test_smallest_eigenvalue_and_gap(rng):
     X, y, _ = toy(rng)
-    paper = SwMKLClassifier(plain_bank(), psd="paper", gate_C=10.0).fit(X, y)
+    paper = sw_mkl(plain_bank(), psd="paper", gate_C=10.0).fit(X, y)
     lowest = eigvalsh(paper.combined_kernel(X))[0]
     assert lowest < -1e-3
     np.testing.assert_allclose(paper.smallest_eigenvalue_, lowest, rtol=1e-8)
     assert np.isnan(paper.duality_gap_)
-    unit = SwMKLClassifier(plain_bank(), gate_C=10.0, tol=1e-4).fit(X, y)
+    unit = sw_mkl(plain_bank(), gate_C=10.0, tol=1e-4).fit(X, y)
     kernel, v = unit.combined_kernel(X), unit.dual_coef_
     assert eigvalsh(kernel)[0] > -1e-10
     assert np.isnan(unit.smallest_eigenvalue_)
@@ -99,7 +106,7 @@ def test_cross_validation_sees_that_a_flexible_kernel_fails(rng):
     bank = plain_bank(Gaussian(width=0.01), views="each")  # both learn all their samples by heart
     kept = {}
     for targets in ("train", "cv"):
-        model = SwMKLClassifier(bank, C=100.0, gate_targets=targets).fit(X, y)
+        model = sw_mkl(bank, C=100.0, gate_targets=targets).fit(X, y)
         kept[targets] = (model.gates_[:, 1] / model.gates_[:, 0]).mean()
     assert kept["train"] == pytest.approx(1.0, abs=1e-6)
     assert kept["cv"] < 0.8
@@ -111,14 +118,14 @@ def test_gates_on_features_help_where_kernels_fail_by_region(rng):
     bank, train, test = plain_bank(Linear(), {"right": [1], "left": [2]}), slice(0, 160), slice(160, 460)
     accuracy = {}
     for name, settings in (("own", {}), ("features", {"gate_kernel": Gaussian(width=0.7)})):
-        model = SwMKLClassifier(bank, **settings).fit(X[train], y[train])
+        model = sw_mkl(bank, **settings).fit(X[train], y[train])
         accuracy[name] = model.score(X[test], y[test])
     assert accuracy["features"] > accuracy["own"] + 0.1
     gates, right = model.gates(X[test]), X[test, 0] > 0.0
     assert gates[right, 0].mean() > gates[right, 1].mean() + 0.2
     assert gates[~right, 1].mean() > gates[~right, 0].mean() + 0.2
     stack = plain_bank(Linear(), {"right": [1], "left": [2]}).fit(X[train]).transform(X[train])
-    dense = SwMKLClassifier("precomputed", gate_kernel=Gaussian(width=0.7))
+    dense = sw_mkl("precomputed", gate_kernel=Gaussian(width=0.7))
     with pytest.raises(ValueError, match=r"`gate_features` must be passed with precomputed kernels"):
         dense.fit(stack, y[train])
     dense.fit(stack, y[train], gate_features=X[train])
@@ -134,8 +141,8 @@ def test_multiplicative_weights_form_no_kernel(rng, monkeypatch):
     C, epsilon = 2.0, 0.02
     bank = plain_bank([Gaussian(gamma=0.3), Gaussian(gamma=1.0)])
     with pytest.raises(AssertionError, match="was formed"):
-        SwMKLClassifier(bank).fit(X, y)
-    model = SwMKLClassifier(bank, C=C, svm="mwu", mwu_epsilon=epsilon).fit(X, y)
+        sw_mkl(bank).fit(X, y)
+    model = sw_mkl(bank, C=C, svm="mwu", mwu_epsilon=epsilon).fit(X, y)
     kernel, v = model.combined_kernel(X), model.dual_coef_
     best = squared_hinge_scores(kernel, y, C, kernel)
     dual = C * y * np.maximum(0.0, 1.0 - y * best)
@@ -153,23 +160,31 @@ def test_several_classes():
     data = load_iris()
     X, y, new = data.data[::2], data.target[::2], data.data[1::2]
     bank = plain_bank(FUNCTIONS[:2])
-    model = SwMKLClassifier(bank, psd="paper").fit(X, y)
+    model = sw_mkl(bank, psd="paper").fit(X, y)
     for k in range(3):
-        one = SwMKLClassifier(bank, psd="paper").fit(X, y == k)
+        one = sw_mkl(bank, psd="paper").fit(X, y == k)
         assert_same(model.decision_function(new)[:, k], one.decision_function(new), 1e-12)
         np.testing.assert_array_equal(model.gates_[k], one.gates_)
         assert model.smallest_eigenvalue_[k] == one.smallest_eigenvalue_
     assert model.gates(new).shape == (3, 75, 2)
-    assert SwMKLClassifier(bank).fit(X, y).score(new, data.target[1::2]) > 0.9
+    assert sw_mkl(bank).fit(X, y).score(new, data.target[1::2]) > 0.9
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("psd", "clip"), ("lowest_gate", 0.0), ("lowest_gate", 1.0), ("gate_kernel", 3)]
+    ("name", "value"),
+    [
+        ("psd", "clip"),
+        ("lowest_gate", 0.0),
+        ("lowest_gate", 1.0),
+        ("gate_kernel", 3),
+        ("temperature", 0.0),
+        ("temperature", "low"),
+    ],
 )
 def test_bad_parameters_are_named(rng, name, value):
     X, y, _ = toy(rng)
     with pytest.raises(ValueError, match=f"`{name}` must be"):
-        SwMKLClassifier(plain_bank(), **{name: value}).fit(X, y)
+        sw_mkl(plain_bank(), **{name: value}).fit(X, y)
 
 
 def test_a_kernel_of_the_gates_must_be_semidefinite(rng):
@@ -183,4 +198,21 @@ def test_a_kernel_of_the_gates_must_be_semidefinite(rng):
             out -= 0.5
 
     with pytest.raises(ValueError, match=r"`gate_kernel` must be positive semidefinite"):
-        SwMKLClassifier(plain_bank(), gate_kernel=Indefinite(width=1.0)).fit(X, y)
+        sw_mkl(plain_bank(), gate_kernel=Indefinite(width=1.0)).fit(X, y)
+
+
+@pytest.mark.parametrize("design", ["halves", "hours"])
+def test_sharp_gates_of_named_features_tell_where_views_are_right(design):
+    sample = make_localized(700, design=design, random_state=0)
+    X, y, bank = sample.data, sample.target, KernelBank(Gaussian(width=2), views=sample.views)
+    model = SwMKLClassifier(bank, gate_columns=sample.gate_columns).fit(X[:200], y[:200])
+    assert model.temperature_ == 0.05
+    assert model.score(X[200:], y[200:]) > 0.83
+    soft = SwMKLClassifier(bank, gate_columns=sample.gate_columns, temperature=None).fit(X[:200], y[:200])
+    assert model.score(X[200:], y[200:]) > soft.score(X[200:], y[200:]) + 0.03
+
+
+def test_gates_that_see_kernels_are_soft(rng):
+    """Their regressions follow single training samples."""
+    model = SwMKLClassifier(gate_kernel="own").fit(rng.normal(size=(60, 2)), np.arange(60) % 2)
+    assert (model.temperature_, model.gate_kernel_, model.gate_bank_) == (None, "own", None)

@@ -268,6 +268,7 @@ WRONG: dict[str, Wrong] = {
     "standardize": FLAG,
     "stopping": word("both"),
     "storage": word("sparse", "Dense", Storage, VB()),
+    "strict": FLAG,
     "sv_gate": word("all"),
     "svm": word("libSVM", "liblinear"),
     "target_accept": SHARE,
@@ -277,6 +278,7 @@ WRONG: dict[str, Wrong] = {
         ((0.5, Fraction(1, 2)), (0.5, np.float32(0.5))),
     ),
     "temperature": POSITIVE,
+    "ties": word("first"),
     "threshold": number("Paper", -0.1, 1.1),
     "tol": POSITIVE,
     "unlabeled_label": LABEL,
@@ -295,6 +297,7 @@ OWN: dict[tuple[str, str], Wrong] = {
     ("SMOMKLClassifier", "p_norm"): number(
         1.0, 0.5, equal=((1.5, Fraction(3, 2)), (1.5, np.float32(1.5)), (2.0, 2))
     ),
+    ("SwMKLClassifier", "temperature"): optional(POSITIVE),
     ("CLMKLClassifier", "n_landmarks"): optional(count(0, 2)),
     **{
         (name, "tol"): ZERO_TOL

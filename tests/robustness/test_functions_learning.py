@@ -118,6 +118,7 @@ def test_priors_that_cannot_be_are_refused_before_any_draw(prior):
         *((d.SoftmaxGating(value), "init_scale") for value in NUMBERS),
         *((d.SigmoidGating(value), "init_scale") for value in NUMBERS),
         *((d.GaussianGating(value), "width") for value in [*NUMBERS, 0.0]),
+        *((d.GaussianGating(spread=value), "spread") for value in [*NUMBERS, 0.0, 1.5]),
         *((d.GroupGating(value), "n_groups") for value in COUNTS),
         *((d.GroupGating(2, value), "init_scale") for value in NUMBERS),
     ],

@@ -10,7 +10,7 @@ import numpy as np
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.typing import Seed
-from bayesmkl._utils.validation import check_choice, check_scale, float_of, shown
+from bayesmkl._utils.validation import check_choice, check_flag, check_scale, float_of, shown
 from bayesmkl.discriminative.estimators.checked import OnStep
 from bayesmkl.discriminative.estimators.feature_gated import FeatureGatedClassifier
 from bayesmkl.discriminative.estimators.localized import LocalFit, Rows
@@ -18,9 +18,10 @@ from bayesmkl.discriminative.estimators.shared_docs import BY_SUCCESS
 from bayesmkl.discriminative.estimators.solvers import check_svm
 from bayesmkl.discriminative.estimators.success import (
     check_gates,
-    draw_folds,
+    draw,
     fit_single_kernels,
     gate_arguments,
+    gate_kernel_names,
     gate_kernels,
     kernels_of_parts,
     learn_gate_features,
@@ -79,11 +80,14 @@ class LDMKLClassifier(FeatureGatedClassifier):
     bias : {"refit", "keep", "drop"}, default="refit"
         The intercepts :math:`b_m`: averaged over the support vectors on the margin, those of the trained SVMs, or
         none (the formula of the paper).
-    temperature : float, default=1.0
+    temperature : float, default=0.1
         Of the softmax, above 0; 1 is the paper's. Low values let one kernel decide.
     threshold : float or "paper", default=0.0
         Least gate, from 0 to 1, of the samples that a voter is trained on. 0 keeps all of them, "paper" is
         1 / n_kernels, for sharp gates (a `gate_kernel` and a low `temperature`).
+    strict : bool, default=False
+        With a threshold, whether samples whose gate is equal to it, up to the accuracy of the regressions, are left
+        out, as the paper prints, or kept.
     %(gate_targets)s
     %(gate_kernel)s
     %(gate_columns)s
@@ -94,7 +98,7 @@ class LDMKLClassifier(FeatureGatedClassifier):
         Solver of the classifiers: LibSVM, or multiplicative weights, with the squared hinge loss and from single
         columns of the kernel. The regressions are LibSVM's in both cases.
     %(mwu_epsilon)s
-    tol : float, default=1e-4
+    tol : float, default=1e-7
         Tolerance of LibSVM. Up to about ten times as much, scores depend on the order of the samples.
     %(indefinite)s
     %(kernel_names)s
@@ -128,6 +132,7 @@ class LDMKLClassifier(FeatureGatedClassifier):
     results_ : tuple of LDMKLResult
         All SVMs, per class.
     %(gate_bank_)s
+    %(gate_kernel_)s
     %(n_gate_features_)s
     %(gate_columns_)s
     %(kernel_names_)s
@@ -148,7 +153,8 @@ class LDMKLClassifier(FeatureGatedClassifier):
     an SVM on the `combined_kernel`: every kernel has coefficients of its own, and votes are squashed.
 
     The defaults depart from the paper [1]_, which is
-    ``LDMKLClassifier(sv_gate="paper", bias="drop", threshold="paper")``. Its eq. 6 gates the support vectors and has
+    ``LDMKLClassifier(sv_gate="paper", bias="drop", threshold="paper", temperature=1, gate_targets="train",
+    gate_kernel="own")``. Its eq. 6 gates the support vectors and has
     no intercept. That unbalances the coefficients, which sum to zero as they are trained, and moves the scores: it
     costs accuracy where classes are unequal. Its voters are trained on the samples with a gate above 1 / n_kernels.
     Where kernels succeed about equally often these are few, and of unequal classes; the vote may then be the same
@@ -159,8 +165,8 @@ class LDMKLClassifier(FeatureGatedClassifier):
     There is one warning if all training samples get the same answer, if a voter is trained on less than a tenth of
     them, or if no voter is trained again although a threshold asks for it.
 
-    Flexible kernels are right on all of their own training samples, and then gates are constant;
-    ``gate_targets="cv"`` tells such kernels apart. On large data, `gate_subsample` bounds the time that the
+    Flexible kernels are right on all of their own training samples, and with ``gate_targets="train"`` gates are then
+    constant. On large data, `gate_subsample` bounds the time that the
     regressions take.
 
     References
@@ -184,6 +190,7 @@ class LDMKLClassifier(FeatureGatedClassifier):
     True [[...
     """
 
+    gate_kernel_: str | list[str]
     ONE_ANSWER = "Raise `C`, or give kernels that tell the classes apart."
     retrained_: np.ndarray
     n_selected_: np.ndarray
@@ -202,17 +209,18 @@ class LDMKLClassifier(FeatureGatedClassifier):
         C: float = 1.0,
         sv_gate: str = "none",
         bias: str = "refit",
-        temperature: float = 1.0,
+        temperature: float = 0.1,
         threshold: float | str = 0.0,
-        gate_targets: str = "train",
-        gate_kernel: Kernel | str = "own",
+        strict: bool = False,
+        gate_targets: str = "auto",
+        gate_kernel: Kernel | str = "auto",
         gate_columns: Sequence[str | int] | np.ndarray | None = None,
         gate_C: float = 1.0,
         gate_epsilon: float = 0.1,
         gate_subsample: int | None = None,
         svm: str = "libsvm",
         mwu_epsilon: float = 0.05,
-        tol: float = 1e-4,
+        tol: float = 1e-7,
         indefinite: str = "raise",
         kernel_names: Sequence[str] | np.ndarray | None = None,
         random_state: Seed | None = None,
@@ -224,6 +232,7 @@ class LDMKLClassifier(FeatureGatedClassifier):
         self.bias = bias
         self.temperature = temperature
         self.threshold = threshold
+        self.strict = strict
         self.gate_targets = gate_targets
         self.gate_kernel = gate_kernel
         self.gate_columns = gate_columns
@@ -254,6 +263,7 @@ class LDMKLClassifier(FeatureGatedClassifier):
             threshold=threshold,
             success=success_options(self),
             squared_hinge=self.svm == "mwu",
+            strict=check_flag("strict", self.strict),
         )
 
     def _check_parameters(self) -> None:
@@ -270,9 +280,20 @@ class LDMKLClassifier(FeatureGatedClassifier):
     def _learn_task(
         self, training: Rows, target: np.ndarray, inner: InnerProblem, on_step: OnStep
     ) -> LDMKLResult:
-        folds, rng = draw_folds(self, target)
         kernels = trainable(training.kernels, self.svm, inner)
-        return fit_ldmkl(kernels, target, self._options(), gate_kernels(self), folds, rng, on_step=on_step)
+        seen, *others = gate_kernels(self, kernels)
+        draws = draw(self, training, target, bool(others))
+        return fit_ldmkl(
+            kernels,
+            target,
+            self._options(),
+            seen,
+            draws.folds,
+            draws.rng,
+            order=draws.order,
+            others=others,
+            on_step=on_step,
+        )
 
     def _describe(self, result: LDMKLResult, stopped: bool) -> LocalFit:
         duals = np.zeros_like(result.gates)
@@ -290,6 +311,7 @@ class LDMKLClassifier(FeatureGatedClassifier):
 
     def _store_local(self, results: list[LDMKLResult], stopped: bool) -> None:
         super()._store_local(results, stopped)
+        self.gate_kernel_ = gate_kernel_names(self, results)
         self.retrained_ = self._of_tasks([result.retrained for result in results])
         self.n_selected_ = self._of_tasks([result.n_selected for result in results])
 

@@ -140,12 +140,15 @@ GATED = CLASSIFIER | entries(
 
 BY_SUCCESS = GATED | entries(
     r"""
-    gate_targets : {"train", "cv"}, default="train"
-        Where successes are counted: at the samples that a classifier was trained on (the paper), or by 5-fold
-        cross-validation, with as many folds as samples in the smallest class at most.
-    gate_kernel : "own" or Kernel, default="own"
-        Kernels of the regressions: the kernel whose success they predict, or one kernel for all, of the columns
-        `gate_columns`, or of `gate_features` beside precomputed kernels.
+    gate_targets : {"auto", "cv", "train"}, default="auto"
+        Where successes are counted: by 5-fold cross-validation, or at the samples that a classifier was trained on
+        (the paper). "auto" is "train" for gates that see the kernel whose success they predict, else "cv".
+    gate_kernel : "auto", "own" or Kernel, default="auto"
+        Kernels of the regressions: the kernel whose success they predict ("own"), or one kernel for all, of the
+        columns `gate_columns`, or of `gate_features` beside precomputed kernels. "auto" compares by
+        cross-validation: Gaussians of a half and a quarter of the median distance of named gate features; where none
+        are named, "own" and a Gaussian of the median distance of all features. It is "own" beside precomputed
+        kernels without features, and where values are missing.
     gate_C : float, default=1.0
         Factor of the loss of the regressions.
     gate_epsilon : float, default=0.1
@@ -166,7 +169,9 @@ BY_SUCCESS = GATED | entries(
     converged_ : bool
         Whether none fell short.
     gate_bank_ : KernelBank or None
-        The fitted kernel of the gates; None for "own".
+        The fitted kernels of features that gates may see; None where they see the kernels themselves only.
+    gate_kernel_ : str, or list of str for more than two classes
+        Name of the kernel that gates see: "own", or one of those of `gate_bank_`.
     """
 )
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.validation import check_is_fitted
 
 from bayesmkl._utils.typing import Samples, Targets
@@ -27,6 +26,7 @@ from bayesmkl.discriminative.svm.one_kernel import (
 )
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.base import Kernel
+from bayesmkl.kernels.functions import Gaussian
 from bayesmkl.kernels.quality.checks import describe_indefinite, indefinite_kernels
 from bayesmkl.kernels.stacks.columns import BankColumns
 from bayesmkl.kernels.stacks.dense import DenseStack
@@ -36,10 +36,12 @@ if TYPE_CHECKING:
 
 
 __all__ = [
+    "Draws",
     "check_gates",
-    "draw_folds",
+    "draw",
     "fit_single_kernels",
     "gate_arguments",
+    "gate_kernel_names",
     "gate_kernels",
     "kernels_of_parts",
     "learn_gate_features",
@@ -50,8 +52,10 @@ __all__ = [
     "voting",
 ]
 
-GATE_TARGETS = ("train", "cv")
-MOST_FOLDS = 5
+GATE_TARGETS = ("auto", "cv", "train")
+OWN, AUTO = "own", "auto"
+WIDTHS = (0.5, 0.25)  # of Gaussians of named features, in median distances
+N_FOLDS = 5
 NOT_HELD = PrecomputedKernel(np.zeros((0, 0)))  # the training kernel, where only rows are scored
 
 
@@ -61,10 +65,11 @@ NOT_HELD = PrecomputedKernel(np.zeros((0, 0)))  # the training kernel, where onl
 def success_options(model: BaseMKL) -> SuccessOptions:
     """Check the parameters that both estimators have and return the options of their regressions."""
     check_choice("gate_targets", model.gate_targets, GATE_TARGETS)
-    own = isinstance(model.gate_kernel, str) and model.gate_kernel == "own"
-    if not own and not isinstance(model.gate_kernel, Kernel):
+    named = isinstance(model.gate_kernel, str) and model.gate_kernel in (OWN, AUTO)
+    if not named and not isinstance(model.gate_kernel, Kernel):
         raise ValueError(
-            f'`gate_kernel` must be "own" or a kernel such as Gaussian(width=1); got {model.gate_kernel!r}.'
+            f'`gate_kernel` must be "auto", "own" or a kernel such as Gaussian(width=1); got '
+            f"{model.gate_kernel!r}."
         )
     if isinstance(model.gate_kernel, Kernel):
         _check_kernel(model.gate_kernel)
@@ -75,12 +80,17 @@ def success_options(model: BaseMKL) -> SuccessOptions:
         gate_epsilon=check_scale("gate_epsilon", model.gate_epsilon, zero=True),
         gate_subsample=None if limit is None else check_integer("gate_subsample", limit, low=2),
         tol=check_number("tol", model.tol, low=0.0),
+        targets=model.gate_targets,
     )
+
+
+def _sees_kernels_only(model: BaseMKL) -> bool:
+    return isinstance(model.gate_kernel, str) and model.gate_kernel == OWN
 
 
 def check_gates(model: BaseMKL) -> None:
     """Raise for columns of gates that see kernels."""
-    if model.gate_columns is not None and not isinstance(model.gate_kernel, Kernel):
+    if model.gate_columns is not None and _sees_kernels_only(model):
         raise ValueError(
             '`gate_columns` must be None with `gate_kernel="own"`, where gates see the kernels only; got '
             f"{shown(model.gate_columns)}. Give them a kernel: `gate_kernel=Gaussian(width=1)`."
@@ -89,7 +99,7 @@ def check_gates(model: BaseMKL) -> None:
 
 def refuse_unseen_features(model: BaseMKL, gate_features: ArrayLike | None, has_samples: bool) -> None:
     """Raise for features of gates that see kernels, or columns of the samples."""
-    if gate_features is not None and not isinstance(model.gate_kernel, Kernel):
+    if gate_features is not None and _sees_kernels_only(model):
         raise ValueError(
             '`gate_features` must be None with `gate_kernel="own"`, where gates see the kernels only; got an '
             f"array of shape {np.shape(gate_features)}. Give them a kernel: `gate_kernel=Gaussian(width=1)`."
@@ -127,47 +137,110 @@ def fit_single_kernels(
 def learn_gate_features(
     model: BaseMKL, X: np.ndarray | None, gate_features: ArrayLike | None, n_rows: int, fitting: bool
 ) -> np.ndarray | None:
-    """Return the features of `gate_kernel`, or None where gates see the kernels themselves."""
-    if isinstance(model.gate_kernel, Kernel):
-        features = features_of(model, X, gate_features, n_rows, fitting)
-        if fitting:
-            model.gate_bank_ = KernelBank([model.gate_kernel], normalize=None).fit(features)
-        return features
-    if fitting:
+    """Return the features of the gates, or None where they see the kernels themselves."""
+    if fitting and not _takes_features(model, X, gate_features):
         model.gate_bank_ = model.gate_columns_ = None
-    return None
+        return None
+    if not fitting and model.gate_bank_ is None:
+        return None
+    features = features_of(model, X, gate_features, n_rows, fitting)
+    if fitting:
+        given = isinstance(model.gate_kernel, Kernel)
+        named = model.gate_columns is not None or X is None
+        widths = WIDTHS if named else (1.0,)
+        offered = [model.gate_kernel] if given else [Gaussian(relative_width=width) for width in widths]
+        model.gate_bank_ = KernelBank(offered, normalize=None).fit(features)
+    return features
 
 
-def gate_kernels(model: BaseMKL) -> Sequence[OneKernel] | None:
-    """Return the training kernel of the gates, once per kernel, or None where gates see the kernels."""
+def _takes_features(model: BaseMKL, X: np.ndarray | None, gate_features: ArrayLike | None) -> bool:
+    """Return whether gates see features; "auto" leaves missing and constant ones, and none, to the kernels."""
+    if isinstance(model.gate_kernel, Kernel) or model.gate_columns is not None or gate_features is not None:
+        return True
+    bank = model.kernel_bank_
+    if model.gate_kernel == OWN or X is None or bank is None or bank.missing_views != "error":
+        return False
+    return bool((X[0] != X).any())
+
+
+def _offers_own(model: BaseMKL) -> bool:
+    """Return whether gates that see the kernels themselves are the first candidate."""
+    if model.gate_bank_ is None:
+        return True
+    auto = isinstance(model.gate_kernel, str) and model.gate_kernel == AUTO
+    return auto and model.gate_columns_ is None and model.kernel_bank_ is not None
+
+
+def gate_kernels(model: BaseMKL, own: Sequence[OneKernel]) -> list[Sequence[OneKernel]]:
+    """Return the training kernels that gates may see, once per kernel; `own` are the kernels themselves."""
+    candidates = [own] if _offers_own(model) else []
     bank = model.gate_bank_
     if bank is None:
-        return None
+        return candidates
     native = native_of(bank)
     if native is not None:
-        return [native[0]] * model.n_kernels_in_
+        return candidates + [[kernel] * model.n_kernels_in_ for kernel in native]
     stack = bank.train_stack()
     found = indefinite_kernels(stack, bank.kernels_known_psd_, SINGLE_PRECISION)
     if found:
         described = describe_indefinite(stack, list(bank.kernel_names_), found)
         raise ValueError(f"`gate_kernel` must be positive semidefinite; got {described}. A Gaussian is.")
-    return [PrecomputedKernel(stack[0])] * model.n_kernels_in_
+    return [*candidates, [PrecomputedKernel(stack[0])] * model.n_kernels_in_]
 
 
-def draw_folds(model: BaseMKL, target: np.ndarray) -> tuple[Folds | None, np.random.Generator]:
-    """Return the folds whose validation samples tell successes, and what draws further."""
+class Draws(NamedTuple):
+    """What is drawn at random, independent of the order of the training samples.
+
+    Parameters
+    ----------
+    folds : sequence of (ndarray, ndarray) or None
+        Training and validation samples, where a fit needs them.
+    rng : Generator
+        Draws further.
+    order : ndarray of shape (n_train,)
+        The training samples, sorted by what is known of them.
+    """
+
+    folds: Folds | None
+    rng: np.random.Generator
+    order: np.ndarray
+
+
+def draw(model: BaseMKL, training: Rows, target: np.ndarray, compares: bool) -> Draws:
+    """Draw folds for successes by cross-validation and for comparisons of gates.
+
+    Parameters
+    ----------
+    model : SwMKLClassifier or LDMKLClassifier
+    training : Rows
+    target : ndarray of shape (n_train,)
+        Labels -1 and +1.
+    compares : bool
+        Whether gates are compared.
+    """
     rng = model._rng()
-    if model.gate_targets == "train":
-        return None, rng
-    smallest = int(min(np.sum(target > 0.0), np.sum(target < 0.0)))
-    if smallest < 2:
-        raise ValueError(
-            '`gate_targets` must be "train" where a class has a single sample; got "cv", which trains and '
-            "validates on every class. Leave the class out, or add samples."
-        )
-    n_folds, seed = min(MOST_FOLDS, smallest), int(rng.integers(2**31))
-    splitter = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
-    return list(splitter.split(np.zeros((len(target), 1)), target)), rng
+    order = _sorted_samples(model, training, target)
+    in_sample = model.gate_targets == "train" or (model.gate_targets == "auto" and model.gate_bank_ is None)
+    if in_sample and not compares:
+        return Draws(None, rng, order)
+    shuffled, fold = order[rng.permutation(len(target))], np.empty(len(target), dtype=np.intp)
+    for label in (-1.0, 1.0):
+        of_class = shuffled[target[shuffled] == label]
+        fold[of_class] = np.arange(len(of_class)) % N_FOLDS
+    folds = [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in np.unique(fold)]
+    return Draws(folds if len(folds) > 1 else None, rng, order)
+
+
+def _sorted_samples(model: BaseMKL, training: Rows, target: np.ndarray) -> np.ndarray:
+    """Return samples sorted by features of gates, those of kernels or values of precomputed ones, and labels."""
+    if model.kernel_bank_ is not None:
+        keys = [*model.kernel_bank_.X_train_.T]
+    else:
+        total = sum(kernel.training_rows for kernel in training.kernels)
+        keys = [total.diagonal(), np.sort(total, axis=1).sum(axis=1)]
+    if training.features is not None:
+        keys = [*training.features.T, *keys]
+    return np.lexsort((target, *keys[::-1]))
 
 
 def trainable(kernels: Sequence[OneKernel], svm: str, inner: InnerProblem) -> Sequence[OneKernel]:
@@ -207,19 +280,28 @@ def kernels_of_parts(model: BaseMKL, X: Samples, gate_features: ArrayLike | None
         yield Rows([k.rows(X[part]) for k in native], None if features is None else features[part])
 
 
+def gate_kernel_names(model: BaseMKL, results: Sequence[Any]) -> str | list[str]:
+    """Return the names of the kernels that gates see, one for two classes, else one per class."""
+    bank = model.gate_bank_
+    names = [OWN] if _offers_own(model) else []
+    names += [] if bank is None else list(bank.kernel_names_)
+    chosen = [names[result.chosen] for result in results]
+    return chosen if len(chosen) > 1 else chosen[0]
+
+
 def gate_arguments(
     model: BaseMKL, result: Any, rows: Rows
 ) -> tuple[Sequence[OneKernel], Any, Sequence[np.ndarray]]:
     """Return the kernels that gates see, the result, and the rows in the form of each of the kernels."""
-    bank = model.gate_bank_
-    if bank is None:
+    bank, position = model.gate_bank_, result.chosen - int(_offers_own(model))
+    if position < 0:
         return voting(model), result, rows.kernels
     native = native_of(bank)
     kernel: OneKernel
     if native is None:
-        kernel, of_rows = NOT_HELD, bank.evaluate(rows.features)[0]
+        kernel, of_rows = NOT_HELD, bank.evaluate(rows.features)[position]
     else:
-        kernel, of_rows = native[0], native[0].rows(rows.features)
+        kernel, of_rows = native[position], native[position].rows(rows.features)
     return [kernel] * model.n_kernels_in_, result, [of_rows] * model.n_kernels_in_
 
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.typing import Samples, Seed
-from bayesmkl._utils.validation import check_choice, check_number
+from bayesmkl._utils.validation import check_choice, check_number, check_scale
 from bayesmkl.discriminative.estimators.checked import OnStep
 from bayesmkl.discriminative.estimators.feature_gated import FeatureGatedClassifier
 from bayesmkl.discriminative.estimators.localized import LocalFit, Rows
@@ -19,9 +19,10 @@ from bayesmkl.discriminative.estimators.shared_docs import BY_SUCCESS
 from bayesmkl.discriminative.estimators.solvers import check_svm
 from bayesmkl.discriminative.estimators.success import (
     check_gates,
-    draw_folds,
+    draw,
     fit_single_kernels,
     gate_arguments,
+    gate_kernel_names,
     gate_kernels,
     kernels_of_parts,
     learn_gate_features,
@@ -33,6 +34,7 @@ from bayesmkl.discriminative.estimators.success import (
 )
 from bayesmkl.discriminative.inner import InnerProblem
 from bayesmkl.discriminative.localized.swmkl import (
+    AUTO,
     PSD,
     SwMKLOptions,
     SwMKLResult,
@@ -59,8 +61,8 @@ class SwMKLClassifier(FeatureGatedClassifier):
        \kappa(x, z) = \sum_m \frac{g_m(x)\, g_m(z)}{Z(x, z)} k_m(x, z) .
 
     For each kernel, one support vector classifier is trained, and :math:`g_m` is a support vector regression of where
-    it is right (1) and wrong (0), clipped to [`lowest_gate`, 1]. :math:`Z(x, z)` is :math:`\|g(x)\| \|g(z)\|` or, in
-    the paper [1]_, :math:`\sum_h g_h(x) g_h(z)`.
+    it is right (1) and wrong (0), or the softmax of these, clipped to [`lowest_gate`, 1]. :math:`Z(x, z)` is
+    :math:`\|g(x)\| \|g(z)\|` or, in the paper [1]_, :math:`\sum_h g_h(x) g_h(z)`.
 
     Parameters
     ----------
@@ -72,6 +74,10 @@ class SwMKLClassifier(FeatureGatedClassifier):
         indefinite.
     lowest_gate : float, default=1e-3
         Gates below this are raised to it, between 0 and 1.
+    temperature : float, "auto" or None, default="auto"
+        Of the softmax of the regressions, above 0; None takes the regressions as they are, as in the paper. "auto" is
+        None where gates see the kernels themselves, and else 0.3; of named gate features, 0.3 or 0.05, whichever
+        makes the last SVM more accurate in cross-validation, unless ``svm="mwu"``.
     %(gate_targets)s
     %(gate_kernel)s
     %(gate_columns)s
@@ -97,6 +103,8 @@ class SwMKLClassifier(FeatureGatedClassifier):
         Signed dual coefficients of the last SVM.
     intercept_ : float *
         Its intercept.
+    temperature_ : float or None *
+        The temperature of the gates.
     smallest_eigenvalue_ : float *
         Of the training kernel, for ``psd="paper"``: exact up to 500 samples, from above for more. NaN for
         "unit-norm", where none is negative, and with ``svm="mwu"``.
@@ -114,6 +122,7 @@ class SwMKLClassifier(FeatureGatedClassifier):
     results_ : tuple of SwMKLResult
         All SVMs, per class.
     %(gate_bank_)s
+    %(gate_kernel_)s
     %(n_gate_features_)s
     %(gate_columns_)s
     %(kernel_names_)s
@@ -137,8 +146,9 @@ class SwMKLClassifier(FeatureGatedClassifier):
     The last SVM takes a kernel matrix in memory, unless ``svm="mwu"``; the others do not, if LibSVM has the
     kernels (Gaussian, polynomial, linear, cosine).
 
-    Flexible kernels are right on all of their own training samples, and then gates are constant;
-    ``gate_targets="cv"`` tells such kernels apart.
+    The paper's algorithm is ``SwMKLClassifier(psd="paper", temperature=None, gate_targets="train")`` with a Gaussian
+    as `gate_kernel`, or with "own", where the unified view names none. Flexible kernels are right on all of their own
+    training samples, and with ``gate_targets="train"`` gates are then constant.
 
     References
     ----------
@@ -160,7 +170,9 @@ class SwMKLClassifier(FeatureGatedClassifier):
     True [[...
     """
 
+    gate_kernel_: str | list[str]
     smallest_eigenvalue_: Any
+    temperature_: Any
 
     _inner = check_svm
     _fit_stack = fit_single_kernels
@@ -176,8 +188,9 @@ class SwMKLClassifier(FeatureGatedClassifier):
         C: float = 1.0,
         psd: str = "unit-norm",
         lowest_gate: float = 1e-3,
-        gate_targets: str = "train",
-        gate_kernel: Kernel | str = "own",
+        temperature: float | str | None = "auto",
+        gate_targets: str = "auto",
+        gate_kernel: Kernel | str = "auto",
         gate_columns: Sequence[str | int] | np.ndarray | None = None,
         gate_C: float = 1.0,
         gate_epsilon: float = 0.1,
@@ -194,6 +207,7 @@ class SwMKLClassifier(FeatureGatedClassifier):
         self.C = C
         self.psd = psd
         self.lowest_gate = lowest_gate
+        self.temperature = temperature
         self.gate_targets = gate_targets
         self.gate_kernel = gate_kernel
         self.gate_columns = gate_columns
@@ -213,7 +227,12 @@ class SwMKLClassifier(FeatureGatedClassifier):
         if lowest >= 1.0:
             raise ValueError(f"`lowest_gate` must be below 1, the largest gate; got {lowest:g}. Try 1e-3.")
         psd = check_choice("psd", self.psd, PSD)
-        return SwMKLOptions(psd, lowest, success_options(self))
+        temperature = self.temperature
+        if isinstance(temperature, str):
+            check_choice("temperature", temperature, (AUTO,))
+        elif temperature is not None:
+            temperature = check_scale("temperature", temperature)
+        return SwMKLOptions(psd, lowest, success_options(self), temperature)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -229,19 +248,24 @@ class SwMKLClassifier(FeatureGatedClassifier):
     def _learn_task(
         self, training: Rows, target: np.ndarray, inner: InnerProblem, on_step: OnStep
     ) -> SwMKLResult:
-        folds, rng = draw_folds(self, target)
         options = self._options()
+        kernels = trainable(training.kernels, self.svm, inner)
+        seen, *others = gate_kernels(self, kernels)
+        compares = bool(others) or (options.temperature == AUTO and seen is not kernels)
+        draws = draw(self, training, target, compares)
 
         def solve(gated: GatedKernel, labels: np.ndarray) -> Any:
             return inner.solve(gated, labels, options.success.tol)
 
         return fit_swmkl(
-            trainable(training.kernels, self.svm, inner),
+            kernels,
             target,
             options,
-            gate_kernels(self),
-            folds,
-            rng,
+            None if seen is kernels else seen,
+            draws.folds,
+            draws.rng,
+            order=draws.order,
+            others=others,
             solve=solve if self.svm == "mwu" else None,
             on_step=on_step,
         )
@@ -260,6 +284,9 @@ class SwMKLClassifier(FeatureGatedClassifier):
     def _store_local(self, results: list[SwMKLResult], stopped: bool) -> None:
         super()._store_local(results, stopped)
         smallest = [result.smallest_eigenvalue for result in results]
+        self.gate_kernel_ = gate_kernel_names(self, results)
+        temperatures = [result.temperature for result in results]
+        self.temperature_ = temperatures if len(temperatures) > 1 else temperatures[0]
         self.smallest_eigenvalue_ = np.array(smallest) if len(smallest) > 1 else smallest[0]
 
     def _components(self, result: SwMKLResult, rows: Rows) -> np.ndarray:

@@ -186,12 +186,16 @@ class GaussianGating(NamedTuple):
     .. math:: \eta_m(x) = \frac{\exp(-\|x - \mu_m\|^2 / s_m^2)}{\sum_h \exp(-\|x - \mu_h\|^2 / s_h^2)}
 
     This is the Gaussian gating of Gönen and Alpaydın (2013). Parameters are the rows :math:`(s_m, \mu_m)`, one after
-    the other. Centers start at different samples.
+    the other. Centers start between the mean and different samples, close to the mean: gates are then nearly flat,
+    and descent finds out whether they should differ from one side to the other or from the middle to both ends.
+    Centers that start far apart decide it before.
 
     Parameters
     ----------
     width : float, default=1.0
         Width :math:`s_m` to start from, in units of the features: the standard deviation times :math:`\sqrt 2`.
+    spread : float, default=0.1
+        How far from the mean centers start, as a part of the way to a sample, at most 1, which is at the sample.
 
     References
     ----------
@@ -206,9 +210,10 @@ class GaussianGating(NamedTuple):
     """
 
     width: float = 1.0
+    spread: float = 0.1
 
     def init(self, features: np.ndarray, n_kernels: int, rng: np.random.Generator) -> np.ndarray:
-        """Choose samples as centers; with fewer samples than kernels some are chosen again.
+        """Put centers on the way to samples; with fewer samples than kernels some are chosen again.
 
         Parameters
         ----------
@@ -222,7 +227,9 @@ class GaussianGating(NamedTuple):
             The parameters.
         """
         chosen = rng.choice(len(features), size=n_kernels, replace=n_kernels > len(features))
-        return np.column_stack([np.full(n_kernels, self.width), features[chosen]]).ravel()
+        mean = features.mean(axis=0)
+        centers = mean + self.spread * (features[chosen] - mean)
+        return np.column_stack([np.full(n_kernels, self.width), centers]).ravel()
 
     def gates(self, parameters: np.ndarray, features: np.ndarray) -> np.ndarray:
         """Return gates that sum to one at every row.
@@ -417,6 +424,10 @@ def check_gating_parameters(gating: Gating) -> None:
     """
     if isinstance(gating, GaussianGating):
         check_scale("width", gating.width)
+        if check_scale("spread", gating.spread) > 1.0:
+            raise ValueError(
+                f"`spread` must be at most 1, where centers start at samples; got {gating.spread:g}. Try 0.1."
+            )
     if isinstance(gating, GroupGating):
         check_integer("n_groups", gating.n_groups, low=1)
     if isinstance(gating, SoftmaxGating | SigmoidGating | GroupGating):

@@ -17,13 +17,16 @@ What the paper leaves open, as options:
 * Gates on support vectors break the balance :math:`\sum_j \alpha_j y_j = 0` and move the scores. ``sv_gate="none"``
   (default) votes with the SVMs as they are trained, ``"paper"`` is eq. 6.
 * Values in (0, 1) make a flat softmax, :math:`(1, 0) \to (.73, .27)`: it can be taken at ``outputs / temperature``.
+* What regressions see is not said. Where several kernels are offered, that whose gated vote is right most often at
+  validation samples is taken; of equal ones the last.
 * Where many kernels succeed about equally often gates are nearly flat, and which of them are above :math:`1/m` is
   decided by less than the accuracy of the regressions. Few samples are left to some SVMs, of unequal classes, and the
   vote can be of one class everywhere. ``threshold=0.0`` (default) keeps all samples: the first SVMs vote, and
   gates act in the vote alone. ``"paper"`` is :math:`1/m`.
 * "Above :math:`1/m`" is empty for one kernel and for identical ones: the threshold itself counts as above. Ties are
   not rare otherwise. Where a support vector of the regression is free, its value is 0 or 1 up to exactly the width of
-  the tube, the same for many kernels: values are equal if they are so up to twice LibSVM's tolerance.
+  the tube, the same for many kernels: values are equal if they are so up to twice LibSVM's tolerance. With `strict`
+  they have to be above, as printed.
 * Samples above the threshold may be of one class, or fewer than two: then the first SVM is kept.
 """
 
@@ -35,7 +38,13 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp, softmax
 
-from bayesmkl.discriminative.localized.success import Folds, SuccessOptions, fit_success, gate_outputs
+from bayesmkl.discriminative.localized.success import (
+    Folds,
+    SuccessOptions,
+    best_vote,
+    fit_success,
+    gate_outputs,
+)
 from bayesmkl.discriminative.svm.libsvm import FREE
 from bayesmkl.discriminative.svm.one_kernel import SVM, OneKernel, one_class, scores
 
@@ -71,6 +80,9 @@ class LDMKLOptions(NamedTuple):
         SVMs of the single kernels.
     squared_hinge : bool
         Whether their loss is the squared hinge; it decides which support vectors are free.
+    strict : bool
+        Whether gates have to be above the threshold: no sample whose gate is equal to it, exactly or up to the
+        tolerance, is kept.
     """
 
     sv_gate: str = "none"
@@ -79,6 +91,7 @@ class LDMKLOptions(NamedTuple):
     threshold: float | str = 0.0
     success: SuccessOptions = SuccessOptions()
     squared_hinge: bool = False
+    strict: bool = False
 
 
 class LDMKLResult(NamedTuple):
@@ -100,6 +113,8 @@ class LDMKLResult(NamedTuple):
         False where the samples above the threshold are of one class, and the first SVM was kept.
     n_solves : int
         Number of SVMs trained.
+    chosen : int
+        Position of the kernels that the regressions see among those offered.
     """
 
     svms: tuple[SVM, ...]
@@ -109,6 +124,7 @@ class LDMKLResult(NamedTuple):
     n_selected: np.ndarray
     retrained: np.ndarray
     n_solves: int
+    chosen: int = 0
 
     @property
     def support(self) -> np.ndarray:
@@ -124,6 +140,8 @@ def fit_ldmkl(
     folds: Folds | None = None,
     rng: np.random.Generator | None = None,
     *,
+    order: np.ndarray | None = None,
+    others: Sequence[Sequence[OneKernel]] = (),
     on_step: Callable[[int, str], None] | None = None,
 ) -> LDMKLResult:
     """Learn gates from the success of single kernels, and SVMs on the samples where their gate is open.
@@ -135,7 +153,7 @@ def fit_ldmkl(
     target : ndarray of shape (n_train,)
         Labels -1 and +1.
     options : LDMKLOptions
-    gate_kernels, folds, rng
+    gate_kernels, folds, rng, order, others
         As in `fit_success`.
     on_step : callable, optional
         Called with the number of finished steps, three per kernel, and a status.
@@ -150,6 +168,8 @@ def fit_ldmkl(
     >>> kernels = [native_kernel(Linear(), X), native_kernel(Gaussian(width=1.0), X)]
     >>> fit_ldmkl(kernels, y, LDMKLOptions(threshold="paper")).n_selected
     array([ 7, 59])
+    >>> fit_ldmkl(kernels, y, LDMKLOptions(threshold="paper", strict=True)).n_selected
+    array([ 1, 53])
     >>> result = fit_ldmkl(kernels, y)
     >>> result.n_selected
     array([60, 60])
@@ -157,8 +177,21 @@ def fit_ldmkl(
     >>> y[:5], ldmkl_scores(kernels, result, rows, ldmkl_gates(kernels, result, rows)).round(1)
     (array([-1.,  1., -1.,  1., -1.]), array([-0.8, -0.2, -0.9,  0.9, -0.9]))
     """
+
+    def choose(scored: np.ndarray, values: Sequence[np.ndarray]) -> int:
+        return best_vote(scored, values, target, options.temperature)
+
     first = fit_success(  # lines 1 to 3
-        kernels, target, options.success, gate_kernels, folds, rng, on_step=on_step
+        kernels,
+        target,
+        options.success,
+        gate_kernels,
+        folds,
+        rng,
+        order=order,
+        others=others,
+        choose=choose if others else None,
+        on_step=on_step,
     )
     gates = softmax(first.outputs / options.temperature, axis=0)  # line 4
     selected = _above_threshold(first.outputs, options)
@@ -174,7 +207,9 @@ def fit_ldmkl(
         if on_step is not None:
             on_step(2 * len(kernels) + m + 1, "voters")
     n_selected = selected.sum(axis=1)
-    return LDMKLResult(tuple(voters), first.gate_svms, gates, first.success, n_selected, retrained, n_solves)
+    return LDMKLResult(
+        tuple(voters), first.gate_svms, gates, first.success, n_selected, retrained, n_solves, first.chosen
+    )
 
 
 def ldmkl_gates(
@@ -210,6 +245,8 @@ def _above_threshold(outputs: np.ndarray, options: LDMKLOptions) -> np.ndarray:
     if share == 0.0:
         return np.ones(outputs.shape, dtype=bool)
     level = options.temperature * (np.log(share) + logsumexp(outputs / options.temperature, axis=0))
+    if options.strict:
+        return outputs > level + TIE * options.success.tol
     return outputs >= level - TIE * options.success.tol
 
 

@@ -68,6 +68,8 @@ class SAMKLOptions(NamedTuple):
         Duality gap, relative to the objective, at which a solution of eq. 13 is good enough.
     max_iter_weights : int
         Maximum number of updates of the kernel weights in one solution of eq. 13.
+    ties : {"smallest", "largest", "random"}
+        Which of several solutions of eq. 15 is taken; see `choose_switches`.
     """
 
     C: float = 1.0
@@ -77,6 +79,7 @@ class SAMKLOptions(NamedTuple):
     max_iter: int = 20
     gap_tol: float = 1e-2
     max_iter_weights: int = 500
+    ties: str = "largest"
 
 
 def fit_samkl(
@@ -84,6 +87,7 @@ def fit_samkl(
     target: np.ndarray,
     options: SAMKLOptions = SAMKLOptions(),  # noqa: B008
     start: np.ndarray | None = None,
+    rng: np.random.Generator | None = None,
     on_step: Callable[[int, str], None] | None = None,
 ) -> SAMKLResult:
     """Alternate between kernel weights, switches and margins (algorithm 1).
@@ -97,6 +101,8 @@ def fit_samkl(
     options : SAMKLOptions
     start : ndarray of shape (n_kernels,), optional
         First kernel weights; equal ones for all kernels that are on at first by default.
+    rng : Generator, optional
+        Draws for ``options.ties="random"``; seeded with 0 by default.
     on_step : callable, optional
         Takes the number of alternations done and a line of status.
 
@@ -122,6 +128,7 @@ def fit_samkl(
     switches = np.repeat(initial[:, None], stack.n_train, axis=1)  # lines 1 to 3
     margins = np.ones(stack.n_train)
     weights = _initial_weights(initial, start)
+    rng = np.random.default_rng(0) if rng is None else rng
     convex = WeightsOptions(options.C, options.gap_tol, options.max_iter_weights)
     best: tuple[WeightsStep, np.ndarray, np.ndarray] | None = None
     history: list[float] = []
@@ -138,7 +145,7 @@ def fit_samkl(
             outcome = Outcome.CONVERGED
             break
         switches = update_switches(  # lines 6 to 8
-            step, target, switches, margins, initial, options.max_switches
+            step, target, switches, margins, initial, options.max_switches, options.ties, rng
         )
         margins, weights = update_margins(switches, step.norms), step.kernel_weights  # line 9
     assert best is not None
@@ -182,6 +189,8 @@ def update_switches(
     margins: np.ndarray,
     initial: np.ndarray,
     max_switches: int,
+    ties: str = "largest",
+    rng: np.random.Generator | None = None,
 ) -> np.ndarray:
     r"""Switch on the fewest kernels that keep the slack of every sample (eq. 15).
 
@@ -198,6 +207,8 @@ def update_switches(
     margins : ndarray of shape (n_samples,)
     initial : ndarray of bool of shape (n_kernels,)
     max_switches : int
+    ties, rng
+        As in `choose_switches`.
 
     Returns
     -------
@@ -209,12 +220,12 @@ def update_switches(
     pushed = target * step.solution.intercept
     reached = (contributions * switches).sum(axis=0) + pushed  # y f
     required = np.minimum(margins, reached) - pushed
-    chosen = choose_switches(contributions, required, initial, max_switches, switches)
+    chosen = choose_switches(contributions, required, initial, max_switches, switches, ties, rng)
     empty = np.flatnonzero(step.norms @ chosen == 0.0)
     if empty.size:
         contributions, required = _hold_one(contributions[:, empty], required[empty], step.norms)
         back = np.repeat(initial[:, None], empty.size, axis=1)
-        chosen[:, empty] = choose_switches(contributions, required, initial, max_switches, back)
+        chosen[:, empty] = choose_switches(contributions, required, initial, max_switches, back, ties, rng)
     return chosen
 
 

@@ -6,6 +6,9 @@ on the samples says where to expect them (lines 1 to 3 of algorithms 2 and 3 of 
 Venkatasubramanian 2016; Kannao and Guha 2015). Predictions of training samples are the paper's; a flexible kernel
 gets all of them right, and then its gate is constant. Predictions in cross-validation avoid that.
 
+What regressions see may be chosen among several kernels. Regressions of the training part of every fold are then
+evaluated at its validation part, and a method says by its own read-out, a vote or an SVM, which serve it best.
+
 :math:`\delta` is the indicator of a success, and nothing holds regressions to (0, 1): what their values need
 is up to the methods.
 """
@@ -16,12 +19,16 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import softmax
 
 from bayesmkl.discriminative.svm.one_kernel import SVM, OneKernel, scores
 
-__all__ = ["Folds", "Success", "SuccessOptions", "fit_success", "gate_outputs"]
+__all__ = ["Choose", "Folds", "Success", "SuccessOptions", "best_vote", "fit_success", "gate_outputs"]
 
 Folds = Sequence[tuple[np.ndarray, np.ndarray]]
+# takes scores of the single kernels, and values of the regressions of every candidate, all (n_kernels, n_train) and
+# at validation samples; returns the position of the best candidate
+Choose = Callable[[np.ndarray, Sequence[np.ndarray]], int]
 
 
 class SuccessOptions(NamedTuple):
@@ -39,6 +46,10 @@ class SuccessOptions(NamedTuple):
         Maximum number of samples that a regression is trained on, drawn at random; None takes all.
     tol : float
         LibSVM's tolerance.
+    targets : {"cv", "train", "auto"}
+        Whether successes are those at validation samples, where there are folds. "auto" takes those at training
+        samples for regressions that see the kernel whose success they predict: a flexible kernel follows single
+        training samples in both, and its gates would differ between training and new samples.
     """
 
     C: float = 1.0
@@ -46,6 +57,7 @@ class SuccessOptions(NamedTuple):
     gate_epsilon: float = 0.1
     gate_subsample: int | None = None
     tol: float = 1e-3
+    targets: str = "cv"
 
 
 class Success(NamedTuple):
@@ -63,6 +75,8 @@ class Success(NamedTuple):
         Values of the regressions at the training samples.
     n_solves : int
         Number of SVMs trained.
+    chosen : int
+        Position of the kernels that the regressions see: 0 for `gate_kernels`, then the others.
     """
 
     svms: tuple[SVM, ...]
@@ -70,6 +84,7 @@ class Success(NamedTuple):
     gate_svms: tuple[SVM, ...]
     outputs: np.ndarray
     n_solves: int
+    chosen: int = 0
 
 
 def fit_success(
@@ -80,6 +95,9 @@ def fit_success(
     folds: Folds | None = None,
     rng: np.random.Generator | None = None,
     *,
+    order: np.ndarray | None = None,
+    others: Sequence[Sequence[OneKernel]] = (),
+    choose: Choose | None = None,
     on_step: Callable[[int, str], None] | None = None,
 ) -> Success:
     """Train one classifier and one regression per kernel.
@@ -97,6 +115,12 @@ def fit_success(
         the classifiers at their own training samples (the paper).
     rng : Generator, optional
         Draws the samples of ``options.gate_subsample``, the same for all kernels; seeded with 0 by default.
+    order : ndarray of shape (n_train,), optional
+        Samples in the order in which they are drawn from; that of the training samples by default.
+    others : sequence of sequences of OneKernel, optional
+        Other kernels that regressions might see, in the form of `gate_kernels`. They need `folds` and `choose`.
+    choose : callable, optional
+        Chooses among `gate_kernels` and the others; see `Choose`.
     on_step : callable, optional
         Called with the number of finished steps, two per kernel, and a status.
 
@@ -110,27 +134,41 @@ def fit_success(
     array([[1., 1., 1., 1.],
            [1., 1., 0., 1.]])
     """
-    svms, outputs = [], []
+    svms, outputs, held_out = [], [], []
     for m, kernel in enumerate(kernels):  # line 1
         svms.append(kernel.classify(target, options.C, options.tol))
-        outputs.append(
-            scores(kernel, svms[m]) if folds is None else _validated(kernel, target, options, folds)
-        )
+        outputs.append(scores(kernel, svms[m]))
+        if folds is not None:
+            held_out.append(_validated(kernel, target, options, folds))
         if on_step is not None:
             on_step(m + 1, "classifiers")
-    success = ((np.stack(outputs) > 0.0) == (target > 0.0)).astype(np.float64)  # line 2
 
-    gate_kernels = kernels if gate_kernels is None else gate_kernels
-    subset = _subsample(len(target), options.gate_subsample, rng)
+    def success_of(gate_kernels: Sequence[OneKernel]) -> np.ndarray:
+        """Return where classifiers are right (line 2)."""
+        in_sample = options.targets == "train" or (options.targets == "auto" and gate_kernels is kernels)
+        told = outputs if folds is None or in_sample else held_out
+        return ((np.stack(told) > 0.0) == (target > 0.0)).astype(np.float64)
+
+    candidates = [kernels if gate_kernels is None else gate_kernels, *others]
+    subset = _subsample(len(target), options.gate_subsample, rng, order)
+    n_solves = len(kernels) * (2 + (0 if folds is None else len(folds)))
+    chosen = 0
+    if choose is not None and folds is not None:
+        values = [
+            _values_held_out(of_all, success_of(of_all), options, folds, subset) for of_all in candidates
+        ]
+        chosen = choose(np.stack(held_out), values)
+        n_solves += len(candidates) * len(kernels) * len(folds)
+    gate_kernels = candidates[chosen]
+    success = success_of(gate_kernels)
     gate_svms = []
     for m, kernel in enumerate(gate_kernels):  # line 3
         svm = kernel.regress(success[m], options.gate_C, options.gate_epsilon, options.tol, subset)
         gate_svms.append(svm)
         if on_step is not None:
             on_step(len(kernels) + m + 1, "gates")
-    n_solves = len(kernels) * (2 + (0 if folds is None else len(folds)))
     fitted = gate_outputs(gate_kernels, gate_svms)
-    return Success(tuple(svms), success, tuple(gate_svms), fitted, n_solves)
+    return Success(tuple(svms), success, tuple(gate_svms), fitted, n_solves, chosen)
 
 
 def gate_outputs(
@@ -148,6 +186,34 @@ def gate_outputs(
     return np.stack([scores(*three) for three in zip(gate_kernels, gate_svms, of_kernels, strict=True)])
 
 
+def best_vote(
+    scored: np.ndarray, values: Sequence[np.ndarray], target: np.ndarray, temperature: float
+) -> int:
+    """Return the candidate whose gated vote is right most often, of equally good ones the last; see `Choose`.
+
+    Parameters
+    ----------
+    scored : ndarray of shape (n_kernels, n_train)
+        Scores of the single kernels.
+    values : sequence of ndarray of shape (n_kernels, n_train)
+        Values of the regressions of every candidate.
+    target : ndarray of shape (n_train,)
+        Labels -1 and +1.
+    temperature : float
+        Of the softmax that makes gates of the values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> scored = np.array([[1.0, -1.0], [-1.0, 1.0]])
+    >>> best_vote(scored, [np.eye(2), np.eye(2)[::-1]], np.array([1.0, 1.0]), 0.1)
+    0
+    """
+    votes = [(softmax(h / temperature, axis=0) * np.tanh(scored)).sum(axis=0) for h in values]
+    right = [int(np.sum((vote > 0.0) == (target > 0.0))) for vote in votes]
+    return len(right) - 1 - int(np.argmax(right[::-1]))
+
+
 def _validated(kernel: OneKernel, target: np.ndarray, options: SuccessOptions, folds: Folds) -> np.ndarray:
     """Score every sample by an SVM that has not seen it."""
     outputs = np.empty(len(target))
@@ -157,8 +223,28 @@ def _validated(kernel: OneKernel, target: np.ndarray, options: SuccessOptions, f
     return outputs
 
 
-def _subsample(n_samples: int, limit: int | None, rng: np.random.Generator | None) -> np.ndarray | None:
+def _values_held_out(
+    gate_kernels: Sequence[OneKernel],
+    success: np.ndarray,
+    options: SuccessOptions,
+    folds: Folds,
+    subset: np.ndarray | None,
+) -> np.ndarray:
+    """Return values of regressions at samples that they have not seen, (n_kernels, n_train)."""
+    values = np.empty_like(success)
+    for train, validation in folds:
+        some = train if subset is None else np.intersect1d(train, subset)
+        some = some if some.size else train
+        for m, kernel in enumerate(gate_kernels):
+            svm = kernel.regress(success[m], options.gate_C, options.gate_epsilon, options.tol, some)
+            values[m, validation] = scores(kernel, svm, kernel.training_rows[validation])
+    return values
+
+
+def _subsample(
+    n_samples: int, limit: int | None, rng: np.random.Generator | None, order: np.ndarray | None
+) -> np.ndarray | None:
     if limit is None or limit >= n_samples:
         return None
-    generator = np.random.default_rng(0) if rng is None else rng
-    return np.sort(generator.choice(n_samples, limit, replace=False))
+    drawn = (np.random.default_rng(0) if rng is None else rng).choice(n_samples, limit, replace=False)
+    return np.sort(drawn if order is None else order[drawn])

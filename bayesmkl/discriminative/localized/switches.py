@@ -10,13 +10,18 @@ Which kernels are switched does not matter to the objective and the budget, only
 :math:`h_0` (off) and of the others (on). For given numbers the sum is largest if the smallest contributions go and
 the largest come. So it is enough to sort both groups and to compare numbers: :math:`O(m \log m)` without a budget,
 where an enumeration takes :math:`2^m`.
+
+Many choices may be equally small, and the paper leaves to its solver which one is taken. The label of the sample is
+known here: the largest sum keeps the kernels that speak most for it, and drops those that speak against it.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["choose_switches"]
+__all__ = ["TIES", "choose_switches"]
+
+TIES = ("smallest", "largest", "random")
 
 TOLERANCE = 1e-8  # relative, of the requirement, which the previous switches meet up to rounding only
 
@@ -27,6 +32,8 @@ def choose_switches(
     initial: np.ndarray,
     max_switches: int,
     previous: np.ndarray,
+    ties: str = "largest",
+    rng: np.random.Generator | None = None,
 ) -> np.ndarray:
     r"""Switch on as few kernels as each sample needs.
 
@@ -42,6 +49,12 @@ def choose_switches(
         How many switches :math:`m_0` of a sample may differ from `initial`.
     previous : ndarray of bool of shape (n_kernels, n_samples)
         Kept by samples that nothing within the budget satisfies.
+    ties : {"smallest", "largest", "random"}
+        Which of several choices of as many kernels is taken. "largest": that with the largest sum of contributions.
+        "smallest": kernels leave one after the other, each time the one that contributes most among those that the
+        requirement can do without, which for one kernel is the smallest sum. "random": the same with any of those.
+    rng : Generator, optional
+        Draws for "random"; seeded with 0 by default.
 
     Returns
     -------
@@ -49,8 +62,9 @@ def choose_switches(
 
     Notes
     -----
-    Several choices may need the same number of kernels. Then the largest sum of contributions wins, then the fewest
-    changes, then the kernels that come first.
+    The numbers of kernels that leave and enter are those of the largest sum, and of equal ones the fewest changes,
+    for all `ties`. Kernels that enter are those that contribute most. Of equal contributions those of kernels that
+    come first leave.
 
     Examples
     --------
@@ -61,9 +75,12 @@ def choose_switches(
     array([ True,  True, False, False])
     >>> choose_switches(contributions, np.array([0.5]), on, 4, np.ones((4, 1), dtype=bool))[:, 0]
     array([ True, False, False, False])
+    >>> choose_switches(contributions, np.array([0.5]), on, 1, np.ones((4, 1), dtype=bool), "smallest")[:, 0]
+    array([ True, False,  True,  True])
     """
     on, off = np.flatnonzero(initial), np.flatnonzero(~initial)
-    smallest_on, leave_order = _ranked(contributions[on].T, max_switches)
+    ranked_on, leave_order = _ranked(contributions[on].T, len(on))
+    smallest_on = ranked_on[:, :max_switches]
     smallest_off, enter_order = _ranked(-contributions[off].T, max_switches)
     lost = _running_sums(smallest_on)  # P_A(i): sum of the i smallest that are on, (n_samples, i)
     gained = _running_sums(-smallest_off)  # Q_B(j): sum of the j largest that are off, (n_samples, j)
@@ -72,6 +89,10 @@ def choose_switches(
     leaving, entering = _best_numbers(lost, gained, allowed, max_switches)
     feasible = leaving >= 0
     switches = np.repeat(initial[:, None], len(requirements), axis=1)
+    if ties != "largest":
+        draws = None if ties == "smallest" else np.random.default_rng(0) if rng is None else rng
+        spare = allowed + np.take_along_axis(gained, entering[:, None], axis=1)[:, 0]
+        leave_order = _leaving_first(ranked_on, leave_order, leaving, spare, draws)
     _flip(switches, on[leave_order], leaving)
     _flip(switches, off[enter_order], entering)
     return np.where(feasible, switches, previous)
@@ -109,6 +130,34 @@ def _running_sums(values: np.ndarray) -> np.ndarray:
     sums = np.zeros((len(values), values.shape[1] + 1))
     np.cumsum(values, axis=1, out=sums[:, 1:])
     return sums
+
+
+def _leaving_first(
+    values: np.ndarray,
+    order: np.ndarray,
+    numbers: np.ndarray,
+    spare: np.ndarray,
+    draws: np.random.Generator | None,
+) -> np.ndarray:
+    """Return `order` with the kernels that leave moved to the front of each row.
+
+    `values` rise along each row, `numbers` of them leave, and their sum is at most `spare`. Each is the largest with
+    which the smallest of the others are within it, or any of these where `draws` chooses.
+    """
+    taken, lost = np.zeros(values.shape, dtype=bool), np.zeros(len(values))
+    for n_done in range(max(0, int(numbers.max(initial=0)))):
+        rows = np.flatnonzero(n_done < numbers)
+        left, of_rows = ~taken[rows], values[rows]
+        rank, needed = np.cumsum(left, axis=1), (numbers[rows] - n_done)[:, None]
+        others = np.where(left & (rank < needed), of_rows, 0.0).sum(axis=1, keepdims=True)
+        smallest = others + np.where(left & (rank == needed), of_rows, 0.0).sum(axis=1, keepdims=True)
+        sums = np.where(rank < needed, smallest, others + of_rows)  # with each, and the smallest beside it
+        fits = left & ((sums <= (spare - lost)[rows, None]) | (rank <= needed))
+        preferred = np.arange(1, values.shape[1] + 1) if draws is None else draws.random(fits.shape)
+        chosen = np.argmax(np.where(fits, preferred, 0.0), axis=1)
+        taken[rows, chosen] = True
+        lost[rows] += values[rows, chosen]
+    return np.take_along_axis(order, np.argsort(~taken, axis=1, kind="stable"), axis=1)
 
 
 def _flip(switches: np.ndarray, order: np.ndarray, numbers: np.ndarray) -> None:

@@ -9,6 +9,12 @@ SVM of kernel `i` alone is right, and one more SVM is trained on
 Departures:
 
 * Regressions leave (0, 1), and :math:`Z` can then be zero or negative: gates are clipped to ``[lowest_gate, 1]``.
+* Regressions are close to one where a kernel is right and to the rate of chance where it is not, so that gates differ
+  little. ``temperature`` takes their softmax in place of them, as LD-MKL does; None is the paper's. Of several
+  kernels that are offered to the regressions, that with the most accurate last SVM in cross-validation is taken, of
+  equally good ones the first. "auto" compares two temperatures, a soft and a sharp one, takes the soft one where
+  regressions may also see the kernels themselves, and None where they do: those of a flexible kernel follow single
+  training samples, and would decide at these alone.
 * Division by :math:`Z` makes the kernel indefinite, not only its terms: ``psd="unit-norm"`` divides by
   :math:`\|g(x)\|\,\|g(x')\|` instead. That is :math:`\sum_i \hat g_i \kappa_i \hat g_i` with gates of unit length,
   positive semidefinite, and with the same diagonal. ``psd="paper"`` keeps :math:`Z`, and reports the smallest
@@ -22,19 +28,22 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import eigh_tridiagonal, eigvalsh
+from scipy.special import softmax
 
 from bayesmkl.discriminative.inner import InnerSolution
 from bayesmkl.discriminative.localized.success import (
     Folds,
     Success,
     SuccessOptions,
+    best_vote,
     fit_success,
     gate_outputs,
 )
 from bayesmkl.discriminative.svm.libsvm import solve_svm
-from bayesmkl.discriminative.svm.one_kernel import GatedKernel, OneKernel, row_blocks
+from bayesmkl.discriminative.svm.one_kernel import GatedKernel, OneKernel, one_class, row_blocks
 
 __all__ = [
+    "AUTO",
     "PSD",
     "SwMKLOptions",
     "SwMKLResult",
@@ -46,6 +55,8 @@ __all__ = [
 ]
 
 PSD = ("unit-norm", "paper")
+AUTO = "auto"
+SOFT, SHARP = 0.3, 0.05  # temperatures that "auto" compares
 EXACT = 500  # samples up to which all eigenvalues are computed
 LANCZOS_STEPS = 80
 
@@ -60,11 +71,14 @@ class SwMKLOptions(NamedTuple):
         Gates below this are raised to it.
     success : SuccessOptions
         SVMs of the single kernels; the last SVM has their `C` and `tol`.
+    temperature : float, "auto" or None
+        Of the softmax of the regressions; None takes them as they are.
     """
 
     psd: str = "unit-norm"
     lowest_gate: float = 1e-3
     success: SuccessOptions = SuccessOptions()
+    temperature: float | str | None = None
 
 
 class SwMKLResult(NamedTuple):
@@ -86,6 +100,8 @@ class SwMKLResult(NamedTuple):
     smallest_eigenvalue : float
         Of the combined kernel, from above; NaN with ``psd="unit-norm"``, where none is negative, and where the kernel
         is not formed.
+    temperature : float or None
+        That of the gates.
     """
 
     signed_dual: np.ndarray
@@ -95,6 +111,12 @@ class SwMKLResult(NamedTuple):
     objective: float
     gap: float
     smallest_eigenvalue: float
+    temperature: float | None = None
+
+    @property
+    def chosen(self) -> int:
+        """Position of the kernels that the regressions see among those offered."""
+        return self.success.chosen
 
     @property
     def support(self) -> np.ndarray:
@@ -110,6 +132,8 @@ def fit_swmkl(
     folds: Folds | None = None,
     rng: np.random.Generator | None = None,
     *,
+    order: np.ndarray | None = None,
+    others: Sequence[Sequence[OneKernel]] = (),
     solve: Callable[[GatedKernel, np.ndarray], InnerSolution] | None = None,
     on_step: Callable[[int, str], None] | None = None,
 ) -> SwMKLResult:
@@ -122,8 +146,8 @@ def fit_swmkl(
     target : ndarray of shape (n_train,)
         Labels -1 and +1.
     options : SwMKLOptions
-    gate_kernels, folds, rng
-        As in `fit_success`.
+    gate_kernels, folds, rng, order, others
+        As in `fit_success`. Temperatures are compared where there are folds, and no `solve`.
     solve : callable, optional
         Trains the last SVM from single columns of the gated kernel, so that no kernel matrix is formed. By
         default the matrix is formed for LibSVM.
@@ -144,10 +168,33 @@ def fit_swmkl(
     >>> y[:5], swmkl_scores(kernels, result, rows, gates).round(1)
     (array([-1.,  1., -1.,  1., -1.]), array([-1.1, -0.1, -1.8,  1.3, -2.8]))
     """
+    candidates = [kernels if gate_kernels is None else gate_kernels, *others]
+    compares = solve is None and candidates[0] is not kernels
+    compared = [_temperatures(options, seen is kernels, compares) for seen in candidates]
+    temperature = compared[0][0]
+
+    def choose(scored: np.ndarray, values: Sequence[np.ndarray]) -> int:
+        nonlocal temperature
+        if solve is None and folds is not None:
+            chosen, temperature = _best_gates(kernels, target, options, values, compared, folds)
+        else:
+            chosen = best_vote(scored, values, target, SOFT)
+            temperature = compared[chosen][0]
+        return chosen
+
     success = fit_success(  # lines 1 to 3
-        kernels, target, options.success, gate_kernels, folds, rng, on_step=on_step
+        kernels,
+        target,
+        options.success,
+        gate_kernels,
+        folds,
+        rng,
+        order=order,
+        others=others,
+        choose=choose if len(candidates) > 1 or len(compared[0]) > 1 else None,
+        on_step=on_step,
     )
-    gates = _gates_from(success.outputs, options)
+    gates = _gates_from(success.outputs, options, temperature)
     gated = GatedKernel(tuple(kernels), gates[None], options.psd != "unit-norm")
     smallest = np.nan
     if solve is not None:
@@ -161,7 +208,14 @@ def fit_swmkl(
         on_step(2 * len(kernels) + 1, "last SVM")
     gap = solution.gap if options.psd == "unit-norm" else np.nan
     return SwMKLResult(
-        solution.signed_dual, solution.intercept, gates, success, solution.objective, gap, smallest
+        solution.signed_dual,
+        solution.intercept,
+        gates,
+        success,
+        solution.objective,
+        gap,
+        smallest,
+        temperature,
     )
 
 
@@ -172,7 +226,8 @@ def swmkl_gates(
     options: SwMKLOptions,
 ) -> np.ndarray:
     """Return the gates at rows of the gate kernels, shape (n_kernels, n_rows)."""
-    return _gates_from(gate_outputs(gate_kernels, result.success.gate_svms, rows), options)
+    outputs = gate_outputs(gate_kernels, result.success.gate_svms, rows)
+    return _gates_from(outputs, options, result.temperature)
 
 
 def swmkl_kernel(
@@ -242,7 +297,45 @@ def smallest_eigenvalue(kernel: np.ndarray) -> float:
     return float(eigh_tridiagonal(diagonal, beside[1:], eigvals_only=True)[0])
 
 
-def _gates_from(outputs: np.ndarray, options: SwMKLOptions) -> np.ndarray:
-    """Clip the regressions; with unit norm, divide by the length over the kernels."""
+def _temperatures(options: SwMKLOptions, own: bool, compares: bool) -> tuple[float | None, ...]:
+    """Return the temperatures to compare for regressions that see the kernels themselves, or another one."""
+    if not isinstance(options.temperature, str):
+        return (options.temperature,)
+    if own:
+        return (None,)
+    return (SHARP, SOFT) if compares else (SOFT,)
+
+
+def _best_gates(
+    kernels: Sequence[OneKernel],
+    target: np.ndarray,
+    options: SwMKLOptions,
+    values: Sequence[np.ndarray],
+    temperatures: Sequence[tuple[float | None, ...]],
+    folds: Folds,
+) -> tuple[int, float | None]:
+    """Return candidate and temperature with which the last SVM is right most often at validation samples."""
+    best, most = (0, temperatures[0][0]), -1
+    for chosen, outputs in enumerate(values):
+        for temperature in temperatures[chosen]:
+            gates = _gates_from(outputs, options, temperature)
+            kernel = GatedKernel(tuple(kernels), gates[None], options.psd != "unit-norm").dense()
+            right = 0
+            for train, validation in folds:
+                labels = target[train]
+                if one_class(labels):
+                    right += int(np.sum(target[validation] == labels[0]))
+                    continue
+                svm = solve_svm(kernel[np.ix_(train, train)], labels, options.success.C, options.success.tol)
+                scored = kernel[np.ix_(validation, train)] @ svm.signed_dual + svm.intercept
+                right += int(np.sum((scored > 0.0) == (target[validation] > 0.0)))
+            if right > most:
+                best, most = (chosen, temperature), right
+    return best
+
+
+def _gates_from(outputs: np.ndarray, options: SwMKLOptions, temperature: float | None) -> np.ndarray:
+    """Clip the regressions, or their softmax; with unit norm, divide by the length over the kernels."""
+    outputs = outputs if temperature is None else softmax(outputs / temperature, axis=0)
     gates = np.clip(outputs, options.lowest_gate, 1.0)
     return gates / np.linalg.norm(gates, axis=0) if options.psd == "unit-norm" else gates
