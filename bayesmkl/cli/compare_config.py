@@ -23,7 +23,7 @@ from bayesmkl.cli.tables import words_among
 from bayesmkl.datasets import fetch
 from bayesmkl.datasets._names import look_up
 from bayesmkl.datasets._tables import column_hint, named, read_table, unnamed_columns
-from bayesmkl.discriminative.estimators.gate_features import apart_from_gates
+from bayesmkl._estimator.gate_features import apart_from_gates
 from bayesmkl.evaluation.scoring import METRICS, task_of
 from bayesmkl.evaluation.study import (
     Data,

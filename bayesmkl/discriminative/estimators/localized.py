@@ -32,7 +32,7 @@ from bayesmkl.discriminative.estimators.checked import (
     store_convergence,
     warn_unless_converged,
 )
-from bayesmkl.discriminative.estimators.gate_features import (
+from bayesmkl._estimator.gate_features import (
     apart_from_gates,
     check_gate_columns,
     refuse_gate_features,

@@ -1,0 +1,267 @@
+"""Gates, the choice of their width, and posterior summaries of both localized BEMKL estimators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
+
+from bayesmkl._estimator.gate_features import (
+    apart_from_gates,
+    check_gate_columns,
+    features_of,
+    refuse_gate_features,
+)
+from bayesmkl._utils.docstrings import fill_docs
+from bayesmkl._utils.typing import Samples
+from bayesmkl._utils.validation import check_choice, check_integer, check_scale, shown
+from bayesmkl.bemkl.estimators.base import BaseBEMKL, FitTask
+from bayesmkl.bemkl.estimators.shared_docs import LOCALIZED
+from bayesmkl.bemkl.inference.loop import Algorithm, LoopOptions, LoopResult, OnSweep, maximize_elbo
+from bayesmkl.bemkl.inference.runs import Fit
+from bayesmkl.bemkl.models import localized
+from bayesmkl.bemkl.models.gate_basis import GateBasis, gate_basis, gate_scale
+from bayesmkl.bemkl.models.moments import Gamma
+from bayesmkl.bemkl.reading.local_weights import aligned, local_draws, summarize
+from bayesmkl.bemkl.reading.predict import ScoreMoments
+from bayesmkl.kernels.bank import KernelBank
+from bayesmkl.kernels.stacks.dense import DenseStack
+
+__all__ = ["BaseLocalizedBEMKL"]
+
+# Widths that are compared, in median distances between two samples; the first one is a constant gate.
+WIDTHS = (np.inf, 1.0, 0.5)
+
+
+class _Choice(NamedTuple):
+    """The models of one width."""
+
+    basis: GateBasis
+    task: FitTask
+    fits: list[Fit]
+
+    @property
+    def bound(self) -> float:
+        """Sum of the bounds of all models."""
+        return float(sum(fit.elbo_history[-1] for fit in self.fits if fit.elbo_history is not None))
+
+
+class BaseLocalizedBEMKL(BaseBEMKL):
+    """Gates of a Gaussian process, whose width is chosen by the bound."""
+
+    _INFERENCES: ClassVar[tuple[str, ...]] = ("vb",)
+    _takes_landmarks = False
+    _streams_rows = False
+
+    storage: Any = "dense"
+    init: Any = "mean"
+    nonnegative = False
+    gate_columns: Any
+    gate_columns_: np.ndarray | None
+    n_gate_features_: int
+    gate_basis_: GateBasis
+    gate_features_: np.ndarray
+
+    # ------------------------------------------------------------------------------------------- parameters
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_gate_columns(self.gate_columns, self._is_precomputed())
+        self._width()
+        if self.n_landmarks is not None:
+            check_integer("n_landmarks", self.n_landmarks, low=1)
+
+    def _width(self) -> float | None:
+        """Return the width of the gates in median distances; None is chosen by the bound."""
+        if not isinstance(self.gate_width, str):
+            return check_scale("gate_width", self.gate_width)
+        if self.gate_width != "auto":
+            raise ValueError(
+                f'`gate_width` must be "auto" or a positive number; got {shown(self.gate_width)}.'
+            )
+        return None
+
+    def _kernel_prior(self) -> Gamma:
+        return self._gamma_prior()
+
+    def _new_bank(self, X: Samples | None = None) -> KernelBank:
+        bank = super()._new_bank(X)
+        if X is None:
+            return bank
+        bank, columns = apart_from_gates(bank, X, self.gate_columns, self.n_features_in_)
+        if columns is not None:
+            self.gate_columns_ = columns
+        return bank
+
+    # -------------------------------------------------------------------------------------------- inference
+
+    def _fit_local(self, stack: DenseStack, targets: np.ndarray, gate_features: ArrayLike | None) -> None:
+        """Fit a model to every row of the targets, with gates of every width, and keep the best width."""
+        X = None if self.kernel_bank_ is None else self.kernel_bank_.X_train_
+        features = features_of(self, X, gate_features, targets.shape[1], fitting=True)
+        scale = gate_scale(features, self.n_landmarks, int(self.random_state or 0))
+        gram, asked = self._gram(stack), self._width()
+        choices = [
+            self._fit_width(stack, gram, targets, gate_basis(scale, features, width), features)
+            for width in (WIDTHS if asked is None else (np.inf, asked))
+        ]
+        best = max(choices, key=lambda choice: choice.bound) if asked is None else choices[-1]
+        constant, *local = choices
+        self.gate_features_ = features
+        self.gate_basis_ = best.basis
+        self.gate_widths_ = np.array([choice.basis.width / scale.median for choice in choices])
+        self.gate_elbos_ = np.array([choice.bound for choice in choices])
+        self.gate_width_ = float(best.basis.width / scale.median)
+        self.elbo_gain_ = max(choice.bound for choice in local) - constant.bound
+        self._conclude(best.task, best.fits)
+
+    def _fit_width(
+        self,
+        stack: DenseStack,
+        gram: np.ndarray,
+        targets: np.ndarray,
+        basis: GateBasis,
+        gate_features: np.ndarray,
+    ) -> _Choice:
+        """Fit the models of one width."""
+        features = basis.features(gate_features)
+        problems = [self._local_problem(stack, gram, y, features) for y in targets]
+        what = "constant" if features.shape[1] == 1 else f"{basis.width:.2g} wide"
+        labels = [f"gates {what}"] * len(problems)
+        several, inits = len(problems) > 1, ["mean"] * len(problems)
+        own = targets if several else targets[0]
+        task = FitTask(problems, stack, own, several, localized, inits, labels)
+        fits = [fit._replace(posterior=aligned(fit.posterior)) for fit in self._infer(task)]
+        return _Choice(basis, task, fits)
+
+    def _local_problem(
+        self, stack: DenseStack, gram: np.ndarray, y: np.ndarray, features: np.ndarray
+    ) -> localized.LocalizedProblem:
+        """Return the problem of labels or of a target."""
+        raise NotImplementedError
+
+    def _maximize(
+        self,
+        algorithm: Algorithm,
+        runs: list[tuple[Any, Any]],
+        options: LoopOptions,
+        on_sweep: OnSweep | None = None,
+    ) -> list[LoopResult]:
+        """Run the loops one after the other."""
+        return [maximize_elbo(algorithm, *run, options, on_sweep) for run in runs]
+
+    # ---------------------------------------------------------------------------------------------- results
+
+    def _summary(self, task: FitTask, fits: list[Fit]) -> dict[str, Any]:
+        """Return posterior moments; of several models each has a leading axis for them."""
+        each = [self._local_moments(*pair) for pair in zip(task.problems, fits, strict=True)]
+        values = {name: np.array([own[name] for own in each]) for name in each[0]}
+        if not task.several:
+            values = {name: value[0] for name, value in values.items()}
+        return values | {
+            "target_": task.targets,
+            "storage_": task.stack.storage,
+            "kernel_bytes_": int(task.stack.nbytes),
+        }
+
+    def _local_moments(self, problem: localized.LocalizedProblem, fit: Fit) -> dict[str, Any]:
+        """Return posterior moments of one model by the names of the attributes."""
+        posterior, n_features = fit.posterior, problem.features.shape[1]
+        summary = summarize(problem.stack, problem.features, local_draws(posterior, self._rng()))
+        readout = posterior.readout
+        cov = readout.cov[1::n_features, 1::n_features]
+        return {
+            "kernel_weights_": readout.mean[1::n_features],
+            "kernel_weights_std_": np.sqrt(np.diag(cov)),
+            "kernel_weights_cov_": cov,
+            "kernel_shares_": summary.shares,
+            "kernel_shares_std_": summary.shares_std,
+            "locality_": summary.locality,
+            "locality_interval_": summary.locality_interval,
+            "intercept_": readout.mean[0],
+            "dual_coef_": posterior.dual.mean,
+        }
+
+    def _posteriors(self) -> Sequence[localized.LocalizedState]:
+        """Return the posterior of every model."""
+        check_is_fitted(self, "posterior_")
+        posterior: Any = self.posterior_
+        return posterior if type(posterior) is tuple else (posterior,)
+
+    def _local_scores(self, X: Samples, gate_features: ArrayLike | None) -> Iterator[list[ScoreMoments]]:
+        """Yield the scores of all models, of a block of rows after the other."""
+        posteriors = self._posteriors()
+        rule = check_choice("predictive", self.predictive, ("full", "paper"))
+        rows = self._validate_rows(X)
+        features = self._gate_rows(rows, gate_features)
+        first = 0
+        for stack in self._blocks(rows, np.arange(self.n_kernels_in_)):
+            own = features[first : first + stack.n_rows]
+            first += stack.n_rows
+            yield [self._local_score(stack, own, posterior, rule) for posterior in posteriors]
+
+    def _local_score(
+        self, stack: DenseStack, features: np.ndarray, posterior: localized.LocalizedState, rule: str
+    ) -> ScoreMoments:
+        raise NotImplementedError
+
+    def _scores_of_rows(self, X: Samples, gate_features: ArrayLike | None) -> list[ScoreMoments]:
+        """Return the scores of all rows, of one model after the other."""
+        blocks = zip(*self._local_scores(X, gate_features), strict=True)
+        return [ScoreMoments(*map(np.concatenate, zip(*own, strict=True))) for own in blocks]
+
+    def _gate_rows(self, rows: np.ndarray, gate_features: ArrayLike | None) -> np.ndarray:
+        """Return the features φ of validated rows."""
+        with_columns = self.kernel_bank_ is not None
+        refuse_gate_features(self, gate_features, with_columns)
+        found = features_of(self, rows if with_columns else None, gate_features, len(rows), fitting=False)
+        return self.gate_basis_.features(found)
+
+    @fill_docs(LOCALIZED)
+    def gates(
+        self, X: Samples | None = None, gate_features: ArrayLike | None = None, return_std: bool = False
+    ) -> Any:
+        """Return the weight of each kernel at each sample, which has a sign.
+
+        Parameters
+        ----------
+        %(X)s, default=None
+            None is for the training samples.
+        %(gate_features)s
+        return_std : bool, default=False
+            Also return posterior standard deviations, which variational inference makes too small.
+
+        Returns
+        -------
+        mean : ndarray of shape (n_rows, n_kernels)
+            :math:`E[e_m(z)]`; of more than two classes, (n_classes, n_rows, n_kernels). Known up to the sign and the
+            scale of the whole, which `dual_coef_` has too: the mean gates of the training samples, `kernel_weights_`,
+            sum to a positive number.
+        std : ndarray of the same shape
+            If `return_std`.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        %(ValueError:gates)s
+        %(TypeError:X)s
+        """
+        posteriors = self._posteriors()
+        if X is None:
+            features = self.gate_basis_.features(self.gate_features_)
+        else:
+            features = self._gate_rows(self._validate_rows(X), gate_features)
+        found = [
+            localized.gate_moments(posterior.readout.mean, posterior.readout.cov, features)
+            for posterior in posteriors
+        ]
+        mean = np.stack([own for own, _, _ in found])
+        second = np.stack([np.einsum("imm->im", square) for _, square, _ in found])
+        std = np.sqrt(np.maximum(second - mean**2, 0.0))
+        if len(posteriors) == 1:
+            mean, std = mean[0], std[0]
+        return (mean, std) if return_std else mean
