@@ -21,11 +21,11 @@ from bayesmkl.bemkl import (
     BEMKLRegressor,
     BEMKLSurvival,
 )
+from bayesmkl.bemkl.gate_basis import GateBasis, GateScale
 from bayesmkl.bemkl.models import moments
 from bayesmkl.bemkl.models.absent_views import AbsentViews, CompletedOutputs, ViewMoments
 from bayesmkl.bemkl.models.binary import BinaryState
 from bayesmkl.bemkl.models.censored import CensoredState
-from bayesmkl.bemkl.models.gate_basis import GateBasis, GateScale
 from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
 from bayesmkl.bemkl.models.localized import LocalizedState, LocalOutputs
 from bayesmkl.bemkl.models.multiclass import MulticlassState

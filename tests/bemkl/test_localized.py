@@ -1,4 +1,4 @@
-"""Localized BEMKL: with one feature it is BEMKL, updates are optima, the bound is one, and NumPyro has the same model."""
+"""Localized BEMKL: BEMKL with one feature, updates that are optima, a bound, and the same model in NumPyro."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from scipy import stats
 from bayesmkl._numerics.truncated_normal import TruncatedMoments, label_moments
 from bayesmkl._utils.numpyro_session import numpyro_session
 from bayesmkl.bemkl import Gamma, localized
+from bayesmkl.bemkl.gate_basis import gate_basis, gate_scale
 from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
 from bayesmkl.bemkl.models import binary, regression
-from bayesmkl.bemkl.models.gate_basis import gate_basis, gate_scale
 from bayesmkl.bemkl.models.localized import LocalizedPriors, LocalizedProblem, LocalOutputs
 from bayesmkl.bemkl.models.moments import Gaussian, IntermediateOutputs
 from bayesmkl.bemkl.reading.local_weights import aligned

@@ -20,13 +20,13 @@ from bayesmkl._utils.typing import Samples
 from bayesmkl._utils.validation import check_choice, check_integer, check_scale, shown
 from bayesmkl.bemkl.estimators.base import BaseBEMKL, FitTask
 from bayesmkl.bemkl.estimators.shared_docs import LOCALIZED
+from bayesmkl.bemkl.gate_basis import GateBasis, gate_basis, gate_scale
 from bayesmkl.bemkl.inference.loop import Algorithm, LoopOptions, LoopResult, OnSweep, maximize_elbo
 from bayesmkl.bemkl.inference.runs import Fit
 from bayesmkl.bemkl.models import localized
-from bayesmkl.bemkl.models.gate_basis import GateBasis, gate_basis, gate_scale
 from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.bemkl.reading.local_weights import aligned, local_draws, summarize
-from bayesmkl.bemkl.reading.predict import ScoreMoments
+from bayesmkl.bemkl.reading.predict import ScoreDraws, ScoreMoments
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
 
@@ -72,7 +72,7 @@ class BaseLocalizedBEMKL(BaseBEMKL):
         check_gate_columns(self.gate_columns, self._is_precomputed())
         self._width()
         if self.n_landmarks is not None:
-            check_integer("n_landmarks", self.n_landmarks, low=1)
+            check_integer("n_landmarks", self.n_landmarks, low=2)
 
     def _width(self) -> float | None:
         """Return the width of the gates in median distances; None is chosen by the bound."""
@@ -208,7 +208,7 @@ class BaseLocalizedBEMKL(BaseBEMKL):
     ) -> ScoreMoments:
         raise NotImplementedError
 
-    def _scores_of_rows(self, X: Samples, gate_features: ArrayLike | None) -> list[ScoreMoments]:
+    def _scores_of_rows(self, X: Samples, gate_features: ArrayLike | None) -> list[ScoreMoments | ScoreDraws]:
         """Return the scores of all rows, of one model after the other."""
         blocks = zip(*self._local_scores(X, gate_features), strict=True)
         return [ScoreMoments(*map(np.concatenate, zip(*own, strict=True))) for own in blocks]

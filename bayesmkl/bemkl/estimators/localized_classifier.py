@@ -39,9 +39,9 @@ class BEMKLLocalizedClassifier(ClassifierMixin, BaseLocalizedBEMKL):
     .. math:: g_{mi} \mid a \sim N(k_{mi}^\top a, \sigma_g^2), \qquad
        f_i \sim N\Bigl(\sum_m e_m(z_i) g_{mi} + b, 1\Bigr), \qquad e_m(z) = w_{m0} + w_m^\top \varphi(z),
 
-    :math:`\varphi` being features of a Gaussian process on landmarks [2]_. The score is still bilinear, and all updates
-    are in closed form. Whether anything is local the evidence says: gates that are the same everywhere, which make
-    `BEMKLClassifier`, are compared with local ones.
+    :math:`\varphi` being features of a Gaussian process on landmarks [2]_. The score is still bilinear, and all
+    updates are in closed form. Whether anything is local the evidence says: gates that are the same everywhere, which
+    make `BEMKLClassifier`, are compared with local ones.
 
     Parameters
     ----------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -255,7 +255,7 @@ class BEMKLLocalizedRegressor(RegressorMixin, BaseLocalizedBEMKL):
         %(ValueError:gates)s
         %(TypeError:X)s
         """
-        (score,) = self._scores_of_rows(X, gate_features)
+        (score,) = cast(list[ScoreMoments], self._scores_of_rows(X, gate_features))
         mean = self.y_mean_ + self.y_scale_ * score.mean
         if not return_std:
             return mean

@@ -4,7 +4,7 @@ Model: the story in `moments`, whose kernel weights depend on the sample through
 gate features, the first of which is one (`gate_basis`),
 
     e_m(z_i) = w_m' φ_i,     ω_m0 ~ Gamma,  w_m0 | ω_m0 ~ N(0, 1/ω_m0)            the weight of kernel m everywhere
-                             ω_m1 ~ Gamma,  w_md | ω_m1 ~ N(0, 1/ω_m1), d >= 1    and how it differs from place to place
+                             ω_m1 ~ Gamma,  w_md | ω_m1 ~ N(0, 1/ω_m1), d >= 1    and how it differs by place
     f_i | b, w, g_i ~ N(Σ_m e_m(z_i) g_mi + b, 1/ε)
 
 with labels as in `binary` (ε = 1, υ = 1/σ_g² known) and a target as in `regression` (υ, ε ~ Gamma). The score is
@@ -30,7 +30,7 @@ from bayesmkl._numerics.acceleration import (
     UnmeasuredCoordinate,
 )
 from bayesmkl._numerics.arrays import Array, namespace
-from bayesmkl._numerics.linalg import bordered, spd_inverse
+from bayesmkl._numerics.linalg import bordered
 from bayesmkl._numerics.truncated_normal import TruncatedMoments, label_moments
 from bayesmkl.bemkl.models.moments import (
     LOG_2PI,
@@ -40,7 +40,6 @@ from bayesmkl.bemkl.models.moments import (
     PrecisionMoments,
     expected_residual,
     expected_zero_mean,
-    intermediate_error,
     known_precision,
     probe,
     probe_scale,
@@ -286,7 +285,7 @@ def sweep(problem: LocalizedProblem, start: LocalizedCarry) -> tuple[LocalizedSt
         score = local_mean(intermediate, features, readout)
         state = state._replace(latent=label_moments(score, problem.y, problem.margin))  # q(f)
     else:
-        error = intermediate_error(intermediate, projection, problem.gram, dual)
+        error = intermediate.squared_distance(projection) + xp.vdot(problem.gram, dual.cov)
         misfit = local_error(problem.y, intermediate, features, readout, design)
         n_samples = intermediate.n_samples
         state = state._replace(
@@ -326,7 +325,8 @@ def elbo(
         projection = problem.stack.apply(state.dual.mean)
     if design is None:
         design = local_design(intermediate, features)
-    error = intermediate_error(intermediate, projection, problem.gram, state.dual)
+    error = intermediate.squared_distance(projection)
+    error = error + namespace(features).vdot(problem.gram, state.dual.cov)  # E ||g_mi - k_mi' a||²
     misfit = local_error(state.latent.mean, intermediate, features, state.readout, design)
     misfit = misfit + state.latent.variance.sum()
     weights_square = state.readout.square[1:].reshape(-1, features.shape[1])
@@ -421,7 +421,10 @@ def update_local_outputs(
     xp, n_kernels = namespace(projection), projection.shape[0]
     mean, square, with_intercept = gate_moments(readout, readout_cov, features)
     precision = intermediate_precision * xp.eye(n_kernels, dtype=projection.dtype) + latent_precision * square
-    cov, log_det = spd_inverse(precision)
+    root = xp.linalg.cholesky(precision)  # of all samples at once: they are many and small
+    inverse = xp.linalg.inv(root)
+    cov = xp.matrix_transpose(inverse) @ inverse
+    log_det = -2.0 * xp.log(xp.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
     linear = intermediate_precision * projection.T
     linear = linear + latent_precision * (latent[:, None] * mean - with_intercept)
     return LocalOutputs((cov @ linear[:, :, None])[:, :, 0].T, cov, log_det)

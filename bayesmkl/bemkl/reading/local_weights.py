@@ -72,8 +72,8 @@ def summarize(stack: KernelStack, features: np.ndarray, draws: LocalDraws) -> Lo
     r"""Return shares and localities over draws.
 
     A share is the spread over training samples of what a kernel adds to the score, :math:`e_m(z_i) k_{mi}^\top a`,
-    divided by the sum of these. The locality is :math:`\mathrm{Var}_i\, e_m(z_i) / \frac1N \sum_i e_m(z_i)^2`: zero of
-    a gate that is the same everywhere, one of a gate that is zero on average. Neither knows of the common sign of
+    divided by the sum of these. The locality is :math:`\mathrm{Var}_i\, e_m(z_i) / \frac1N \sum_i e_m(z_i)^2`: zero
+    of a gate that is the same everywhere, one of a gate that is zero on average. Neither knows of the common sign of
     (a, w), or of their scales.
 
     Parameters
