@@ -37,6 +37,11 @@ class GateScale(NamedTuple):
     landmarks: np.ndarray  # (n_landmarks, n_gate_features), standardized
     median: float
 
+    @property
+    def is_constant(self) -> bool:
+        """Whether all training samples have the same gate features."""
+        return len(self.landmarks) == 1
+
     def standardize(self, gate_features: np.ndarray) -> np.ndarray:
         """Return gate features in units of their standard deviations."""
         return (gate_features - self.center) / self.scale
@@ -81,7 +86,7 @@ def gate_scale(gate_features: np.ndarray, n_landmarks: int | None, seed: int) ->
     Raises
     ------
     ValueError
-        If all samples have the same gate features, or there are more landmarks than different samples.
+        If there are more landmarks than different samples.
 
     Examples
     --------
@@ -93,13 +98,6 @@ def gate_scale(gate_features: np.ndarray, n_landmarks: int | None, seed: int) ->
     scale = np.where(scale > np.finfo(float).eps * np.abs(center), scale, 1.0)
     rows = np.round((gate_features - center) / scale, DIGITS)
     different = np.unique(rows, axis=0)
-    if len(different) == 1:
-        raise ValueError(
-            "`gate_columns` must name columns of `X` that differ between samples (`gate_features` beside precomputed "
-            f"kernels likewise); got {gate_features.shape[1]} of them that are constant over all "
-            f"{len(gate_features)} samples. Gates are functions of them; a model without gates is BEMKLClassifier or "
-            "BEMKLRegressor."
-        )
     if n_landmarks is not None and n_landmarks > len(different):
         raise ValueError(
             f"`n_landmarks` must be at most the number of training samples whose gate features differ, "

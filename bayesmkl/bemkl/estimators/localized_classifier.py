@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 
-from bayesmkl._estimator import encode_labels, most_probable
+from bayesmkl._estimator import class_targets, most_probable
 from bayesmkl._estimator.gate_features import refuse_gate_features
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.options import VB
@@ -208,8 +208,9 @@ class BEMKLLocalizedClassifier(ClassifierMixin, BaseLocalizedBEMKL):
         self._check_parameters()  # first: a mistake in them costs no time
         refuse_gate_features(self, gate_features, not self._is_precomputed())
         stack, y = self._fit_stack(X, y)
-        self.classes_, targets = encode_labels(y)
-        self._fit_local(stack, targets, gate_features)
+        labels = class_targets(y)
+        self.classes_ = labels.classes
+        self._fit_local(stack, labels.targets, gate_features)
         return self
 
     def _settings(self) -> tuple[localized.LocalizedPriors, float, float]:
@@ -222,8 +223,11 @@ class BEMKLLocalizedClassifier(ClassifierMixin, BaseLocalizedBEMKL):
         margin = check_scale("margin", self.margin, zero=True)
         return priors, margin, check_scale("intermediate_scale", self.intermediate_scale)
 
+    def _local_margin(self) -> float:
+        return self._settings()[1]
+
     def _local_problem(
-        self, stack: DenseStack, gram: np.ndarray, y: np.ndarray, features: np.ndarray
+        self, stack: Any, gram: Any, y: np.ndarray, features: np.ndarray
     ) -> localized.LocalizedProblem:
         priors, margin, scale = self._settings()
         return localized.LocalizedProblem(stack, gram, y, features, priors, margin, scale**-2)
@@ -336,7 +340,8 @@ class BEMKLLocalizedClassifier(ClassifierMixin, BaseLocalizedBEMKL):
         %(ValueError:gates)s
         %(TypeError:X)s
         """
-        return self.classes_[most_probable(self.decision_function(X, gate_features))]
+        odds = self.decision_function(X, gate_features)
+        return self.classes_[most_probable(odds)]
 
     def score(
         self,

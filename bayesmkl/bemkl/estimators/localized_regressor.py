@@ -215,7 +215,7 @@ class BEMKLLocalizedRegressor(RegressorMixin, BaseLocalizedBEMKL):
         return (localized.LocalizedPriors(*map(self._prior, names)),)
 
     def _local_problem(
-        self, stack: DenseStack, gram: np.ndarray, y: np.ndarray, features: np.ndarray
+        self, stack: Any, gram: Any, y: np.ndarray, features: np.ndarray
     ) -> localized.LocalizedProblem:
         return localized.LocalizedProblem(stack, gram, y, features, *self._settings())
 

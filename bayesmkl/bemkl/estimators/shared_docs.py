@@ -219,7 +219,7 @@ LOCALIZED = OUTCOMES | entries(
     gate_width : "auto" or float, default="auto"
         Width of the Gaussian process of the gates, in median distances between two samples in the gate columns, each
         in units of its standard deviation. "auto" compares 1 and 0.5 with gates that are the same everywhere, and
-        takes the model with the highest bound.
+        takes what has the highest bound (of labels under the paper's margin 1).
     n_landmarks : int or None, default=None
         Number of landmarks of the Gaussian process of the gates, centers of a k-means clustering of the training
         samples in the gate columns. None is 20, or as many as there are different samples.
@@ -244,7 +244,7 @@ LOCALIZED = OUTCOMES | entries(
     gate_widths_ : ndarray of shape (n_widths,)
         Widths that were fitted, the first one infinite.
     gate_elbos_ : ndarray of shape (n_widths,)
-        Their bounds in nats, the sum over the models of several classes.
+        Their bounds in nats, of labels under the margin 1; the sum over the models of several classes.
     elbo_gain_ : float
         The highest bound of local gates less that of constant ones, in nats: positive where the evidence says that
         something is local.
