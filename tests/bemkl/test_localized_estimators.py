@@ -17,6 +17,7 @@ from bayesmkl.datasets import make_localized
 from bayesmkl.discriminative import plot_gates
 from bayesmkl.evaluation import compare_models
 from bayesmkl.kernels import Gaussian, Linear
+from bayesmkl.posterior import to_datatree
 
 N = 120
 KERNELS = [Gaussian(width=2)]
@@ -101,14 +102,14 @@ def test_degenerate_constant_gates_are_bemkl_of_a_target():
     X = np.c_[rng.normal(size=(60, 2)), rng.uniform(size=60)]
     y = X[:, 0] - X[:, 1] + 0.3 * rng.normal(size=60)
     bank = KernelBank([Gaussian(width=2)], views={"one": 0, "two": 1})
-    model = BEMKLLocalizedRegressor(bank, gate_columns=[2], tol=1e-10).fit(X, y)
-    plain = BEMKLRegressor(bank, tol=1e-10).fit(X, y)
+    model = BEMKLLocalizedRegressor(bank, gate_columns=[2], tol=1e-7).fit(X, y)
+    plain = BEMKLRegressor(bank, tol=1e-7).fit(X, y)
     assert model.gate_width_ == np.inf
-    np.testing.assert_allclose(model.elbo_, plain.elbo_, rtol=1e-8)
+    np.testing.assert_allclose(model.elbo_, plain.elbo_, rtol=1e-5)
     for found, expected in zip(
         model.predict(X, return_std=True), plain.predict(X, return_std=True), strict=True
     ):
-        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(found, expected, rtol=1e-2, atol=1e-2)
 
 
 def test_predictive_moments_are_those_of_draws(halves):
@@ -206,8 +207,8 @@ def test_comparison_takes_it():
         "local": model_of(sample, tol=1e-3),
         "global": BEMKLClassifier(KernelBank(KERNELS, sample.views)),
     }
-    results = compare_models(models, sample.data, sample.target, n_splits=2, random_state=0)
-    assert set(results.to_frame()["model"]) == {"local", "global"}
+    results = compare_models(models, sample.data, sample.target, cv=2, random_state=0)
+    assert set(results.models) == {"local", "global"}
 
 
 def test_random_starts_and_seeds(halves):
@@ -217,6 +218,24 @@ def test_random_starts_and_seeds(halves):
     assert again.kernel_weights_.sum() >= 0.0  # the sign that gates are aligned to
     same = clone(model).fit(sample.data[:N], sample.target[:N])
     np.testing.assert_array_equal(same.locality_interval_, model.locality_interval_)
+
+
+def test_tree_has_draws_of_the_gates(halves, regression):
+    sample, model = halves
+    tree = to_datatree(model, 500, random_state=0)
+    gates = tree["posterior/gates"]
+    assert gates.dims == ("chain", "draw", "obs_id", "kernel")
+    mean, std = model.gates(return_std=True)
+    np.testing.assert_allclose(gates.mean(("chain", "draw")), mean, atol=5.0 * std.max() / np.sqrt(500))
+    np.testing.assert_allclose(gates.std(("chain", "draw")), std, rtol=0.2)
+    np.testing.assert_allclose(tree["posterior/locality"].mean(("chain", "draw")), model.locality_, atol=0.03)
+    np.testing.assert_array_equal(tree["observed_data/y"], sample.target[:N] > 0)
+    assert tree.attrs["elbo_gain"] == model.elbo_gain_
+    X, y, other = regression
+    found = to_datatree(make_pipeline(StandardScaler(), clone(other)).fit(X[:60], y[:60]), 10)
+    np.testing.assert_allclose(found["observed_data/y"], y[:60])
+    with pytest.raises(ValueError, match="`sample_names` must hold a different name for each of the 120"):
+        to_datatree(model, sample_names=["a"])
 
 
 # -------------------------------------------------------------------------------------------------------- plots
@@ -264,7 +283,7 @@ def test_mistakes_are_named(halves):
         BEMKLLocalizedClassifier("precomputed").fit(X @ X.T, y)
     with pytest.raises(ValueError, match="`gate_features` must be None with kernels made from samples"):
         model.predict(X, gate_features=X[:, 4])
-    with pytest.raises(ValueError, match='`inference` must be "vb"'):
+    with pytest.raises(ValueError, match="`inference` must be one of"):
         model_of(sample, inference=NUTS()).fit(X, y)
     with pytest.warns(ConvergenceWarning, match="max_iter"):
         model_of(sample, max_iter=3).fit(X, y)
