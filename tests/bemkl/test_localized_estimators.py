@@ -12,6 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank, load_model, save_model
+from bayesmkl._utils.numpyro_session import numpyro_session
 from bayesmkl.bemkl import NUTS, BEMKLLocalizedClassifier, BEMKLLocalizedRegressor
 from bayesmkl.datasets import make_localized
 from bayesmkl.discriminative import plot_gates
@@ -301,3 +302,20 @@ def test_numpyro_program_of_an_estimator(halves):
         BEMKLLocalizedClassifier("precomputed").numpyro_model(
             sample.data[:N] @ sample.data[:N].T, sample.target[:N]
         )
+
+
+def test_numpyro_program_without_labels_draws_them(halves):
+    import jax
+    from numpyro.infer import Predictive
+
+    sample, model = halves
+    program = clone(model).numpyro_model(sample.data[:20], X_new=sample.data[20:23])
+    with numpyro_session():
+        draws = Predictive(program.model, num_samples=3)(jax.random.key(0), **program.data, **program.new)
+    assert set(np.unique(draws["y"])) <= {-1.0, 1.0}
+    assert draws["gate_weights"].shape == (3, 2, program.data["features"].shape[1] - 1)
+    assert draws["score_new"].shape == (3, 3)
+    gates = draws["kernel_weights"][:, :, None] + draws["gate_weights"] @ program.data["features"][:, 1:].T
+    outputs = np.einsum("mij,dj->dmi", program.data["kernels"], draws["dual"])
+    expected = (gates * outputs).sum(axis=1) + draws["intercept"][:, None]
+    np.testing.assert_allclose(draws["score"], expected, rtol=1e-8)

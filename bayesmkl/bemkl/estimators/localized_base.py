@@ -60,6 +60,7 @@ class _Choice(NamedTuple):
         return float(sum(fit.elbo_history[-1] for fit in self.fits if fit.elbo_history is not None))
 
 
+@fill_docs(LOCALIZED)
 class BaseLocalizedBEMKL(UncertainGates, BaseBEMKL):
     """Gates of a Gaussian process, whose width is chosen by the bound."""
 
@@ -266,7 +267,6 @@ class BaseLocalizedBEMKL(UncertainGates, BaseBEMKL):
         found = features_of(self, rows if with_columns else None, gate_features, len(rows), fitting=False)
         return self.gate_basis_.features(found)
 
-    @fill_docs(LOCALIZED)
     def gates(
         self, X: Samples | None = None, gate_features: ArrayLike | None = None, return_std: bool = False
     ) -> Any:

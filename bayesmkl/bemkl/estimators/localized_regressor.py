@@ -63,7 +63,7 @@ class BEMKLLocalizedRegressor(RegressorMixin, BaseLocalizedBEMKL):
     Attributes
     ----------
     y_mean_, y_scale_ : float
-        Location and scale of the target.
+        Mean and standard deviation of the target, or 0 and 1.
     %(gate_width_)s
     %(gate_widths_)s
     %(gate_elbos_)s
