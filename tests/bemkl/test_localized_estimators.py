@@ -311,7 +311,8 @@ def test_numpyro_program_without_labels_draws_them(halves):
     sample, model = halves
     program = clone(model).numpyro_model(sample.data[:20], X_new=sample.data[20:23])
     with numpyro_session():
-        draws = Predictive(program.model, num_samples=3)(jax.random.key(0), **program.data, **program.new)
+        drawn = Predictive(program.model, num_samples=3)(jax.random.key(0), **program.data, **program.new)
+        draws = {name: np.asarray(values) for name, values in drawn.items()}
     assert set(np.unique(draws["y"])) <= {-1.0, 1.0}
     assert draws["gate_weights"].shape == (3, 2, program.data["features"].shape[1] - 1)
     assert draws["score_new"].shape == (3, 3)
