@@ -24,7 +24,7 @@ from bayesmkl.bemkl.estimators.base import BaseBEMKL, FitTask
 from bayesmkl.bemkl.estimators.shared_docs import LOCALIZED
 from bayesmkl.bemkl.gate_basis import GateBasis, gate_basis, gate_scale
 from bayesmkl.bemkl.inference.loop import Algorithm, LoopOptions, LoopResult, OnSweep, maximize_elbo
-from bayesmkl.bemkl.inference.runs import Fit
+from bayesmkl.bemkl.inference.runs import Fit, variational_fit
 from bayesmkl.bemkl.models import localized
 from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.bemkl.reading.local_weights import aligned, local_draws, summarize
@@ -40,6 +40,7 @@ WIDTHS = (np.inf, 1.0, 0.5)
 # which has more to approximate, stays below that of constant ones in designs where it should not (three regions and
 # twelve kernels, N = 200: above in none of five draws, under the margin in all five).
 MARGIN = 1.0
+COMPARED = 1e-5  # relative tolerance of bounds that are compared and not kept
 CONSTANT = (
     "`gate_columns` must name columns of `X` that differ between samples, as `gate_features` beside precomputed "
     "kernels must; got {}, constant over all {} samples. Gates are functions of them: name others, or use the model "
@@ -155,7 +156,11 @@ class BaseLocalizedBEMKL(UncertainGates, BaseBEMKL):
         several, inits = len(problems) > 1, ["mean"] * len(problems)
         own = targets if several else targets[0]
         task = FitTask(problems, stack, own, several, localized, inits, labels)
-        fits = [fit._replace(posterior=aligned(fit.posterior)) for fit in self._infer(task)]
+        options = self._loop_options()
+        if problems[0].margin != self._local_margin():  # only the bound is asked for
+            options = options._replace(tol=max(options.tol, COMPARED))
+        results = self._raise_bounds(localized, problems, inits, options, self._rng(), labels)
+        fits = [variational_fit(result._replace(state=aligned(result.state))) for result in results]
         return _Choice(basis, task, fits)
 
     def _local_margin(self) -> float | None:
