@@ -83,7 +83,12 @@ def main() -> None:
         ["gates", f"{PROBABILITY:.0%}", f"{means['gates']:.1%}", f"{means['width']:.2f}"],
         ["localities", f"{PROBABILITY:.0%}", f"{means['localities']:.1%}", ""],
     ]
-    headers = [f"of {len(rows)} data sets", "promised", "covered", "median width of bands, in root mean squares"]
+    headers = [
+        f"of {len(rows)} data sets",
+        "promised",
+        "covered",
+        "median width of bands, in root mean squares",
+    ]
     made = [] if options.fast else [
         claim("variational bands of gates: coverage of 94 %", ASKED[0], means["gates"], "", at_least=True)
     ]  # fmt: skip

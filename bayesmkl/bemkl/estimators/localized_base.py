@@ -20,6 +20,7 @@ from bayesmkl._estimator.program import NumPyroProgram
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice, check_integer, check_scale, shown
+from bayesmkl._utils.warnings import holding_back
 from bayesmkl.bemkl.estimators.base import BaseBEMKL, FitTask
 from bayesmkl.bemkl.estimators.shared_docs import LOCALIZED
 from bayesmkl.bemkl.gate_basis import GateBasis, gate_basis, gate_scale
@@ -30,6 +31,7 @@ from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.bemkl.reading.local_weights import aligned, local_draws, summarize
 from bayesmkl.bemkl.reading.predict import ScoreDraws, ScoreMoments
 from bayesmkl.kernels.bank import KernelBank
+from bayesmkl.kernels.quality.checks import KernelQualityWarning
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = ["BaseLocalizedBEMKL"]
@@ -121,14 +123,16 @@ class BaseLocalizedBEMKL(UncertainGates, BaseBEMKL):
             raise ValueError(CONSTANT.format(shown(self.gate_columns), len(features)))
         gram, asked = self._gram(stack), self._width()
         widths = WIDTHS if asked is None else (np.inf, asked)
-        choices = [
-            self._fit_width(stack, gram, targets, gate_basis(scale, features, width), features, MARGIN)
-            for width in (widths[:1] if scale.is_constant else widths)
-        ]
-        best = max(choices, key=lambda choice: choice.bound) if asked is None else choices[-1]
-        constant, *local = choices
-        if best.task.problems[0].margin != self._local_margin():
-            best = self._fit_width(stack, gram, targets, best.basis, features, self._local_margin())
+        first, *others = (
+            gate_basis(scale, features, w) for w in (widths[:1] if scale.is_constant else widths)
+        )
+        constant = self._fit_width(stack, gram, targets, first, features, MARGIN)
+        with holding_back(KernelQualityWarning):  # of kernels, which are the same
+            local = [self._fit_width(stack, gram, targets, basis, features, MARGIN) for basis in others]
+            choices = [constant, *local]
+            best = max(choices, key=lambda choice: choice.bound) if asked is None else choices[-1]
+            if best.task.problems[0].margin != self._local_margin():
+                best = self._fit_width(stack, gram, targets, best.basis, features, self._local_margin())
         self.gate_features_ = features
         self.gate_basis_ = best.basis
         self.gate_widths_ = np.array([choice.basis.width / scale.median for choice in choices])
@@ -159,7 +163,7 @@ class BaseLocalizedBEMKL(UncertainGates, BaseBEMKL):
         options = self._loop_options()
         if problems[0].margin != self._local_margin():  # only the bound is asked for
             options = options._replace(tol=max(options.tol, COMPARED))
-        results = self._raise_bounds(localized, problems, inits, options, self._rng(), labels)
+        results = self._raise_bounds(task.algorithm, problems, inits, options, self._rng(), labels)
         fits = [variational_fit(result._replace(state=aligned(result.state))) for result in results]
         return _Choice(basis, task, fits)
 
