@@ -5,7 +5,7 @@ of which nothing is local. BEMKLLocalizedClassifier with the defaults, and the d
 compared with BEMKL's global weights (its own gates that are the same everywhere) by the bound, which are the two
 that it compares itself, and by accuracy and log loss on new samples.
 
-    python benchmarks/local_weights.py           20 draws of each design with 200 samples, 1000 new ones (10 minutes)
+    python benchmarks/local_weights.py           20 draws of each design with 200 samples, 1000 new ones (5 minutes)
     python benchmarks/local_weights.py --fast    one draw of each with 60 samples
 """
 
