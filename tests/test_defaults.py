@@ -227,7 +227,7 @@ def doors_of(name):
     y = X[:, :1] > 0.0 if name == "BEMKLMultitaskClassifier" else X[:, :1] if "Multitask" in name else y
     stack = np.einsum("ip,jp->ijp", X, X)
     model, of_kernels = (EVERY[name](kernels).set_params(**known(name)) for kernels in (None, "precomputed"))
-    gates = {"gate_features": X} if name.startswith("LMKL") else {}
+    gates = {"gate_features": X} if name.startswith("LMKL") or "Localized" in name else {}
     found = {"fit": door(lambda: model.fit(X, y), X)}
     found["fit kernels"] = door(lambda: of_kernels.fit(stack, y, **gates), stack)
     model.fit(X, y)

@@ -17,6 +17,7 @@ from sklearn.metrics import get_scorer_names
 from sklearn.pipeline import Pipeline
 from sklearn.utils.multiclass import type_of_target
 
+from bayesmkl._estimator.gate_features import apart_from_gates
 from bayesmkl.cli.config_models import Section, bank_of, did_you_mean, model_of, read_toml
 from bayesmkl.cli.designs import design_columns
 from bayesmkl.cli.report import say
@@ -24,7 +25,6 @@ from bayesmkl.cli.tables import words_among
 from bayesmkl.datasets import fetch
 from bayesmkl.datasets._names import look_up
 from bayesmkl.datasets._tables import column_hint, named, read_table, unnamed_columns
-from bayesmkl.discriminative.estimators.gate_features import apart_from_gates
 from bayesmkl.evaluation.scoring import METRICS, task_of
 from bayesmkl.evaluation.study import (
     Data,

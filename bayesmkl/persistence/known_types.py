@@ -13,17 +13,21 @@ from bayesmkl._numerics.truncated_normal import TruncatedMoments
 from bayesmkl._utils.options import NUTS, SVI, VB, Gibbs, Storage
 from bayesmkl.bemkl import (
     BEMKLClassifier,
+    BEMKLLocalizedClassifier,
+    BEMKLLocalizedRegressor,
     BEMKLMultitaskClassifier,
     BEMKLMultitaskRegressor,
     BEMKLOrdinalClassifier,
     BEMKLRegressor,
     BEMKLSurvival,
 )
+from bayesmkl.bemkl.gate_basis import GateBasis, GateScale
 from bayesmkl.bemkl.models import moments
 from bayesmkl.bemkl.models.absent_views import AbsentViews, CompletedOutputs, ViewMoments
 from bayesmkl.bemkl.models.binary import BinaryState
 from bayesmkl.bemkl.models.censored import CensoredState
 from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
+from bayesmkl.bemkl.models.localized import LocalizedState, LocalOutputs
 from bayesmkl.bemkl.models.multiclass import MulticlassState
 from bayesmkl.bemkl.models.multinomial import MultinomialState
 from bayesmkl.bemkl.models.multioutput import MultioutputState
@@ -116,7 +120,8 @@ OWN_TYPES: tuple[type, ...] = (
     BEMKLClassifier, BEMKLRegressor, BinaryState, RegressionState, MulticlassState, MultinomialState,
     MultioutputState, AbsentViews, CompletedOutputs, ViewMoments, NonnegativeReadout, CutOffNormals, CutOffPair,
     BEMKLMultitaskClassifier, BEMKLMultitaskRegressor, MultitaskState, LabelState, TargetState, TaskReadouts,
-    BEMKLOrdinalClassifier, OrdinalState, BEMKLSurvival, CensoredState,
+    BEMKLOrdinalClassifier, OrdinalState, BEMKLSurvival, CensoredState, BEMKLLocalizedClassifier,
+    BEMKLLocalizedRegressor, LocalizedState, LocalOutputs, GateBasis, GateScale,
     PosteriorDraws, Dirichlet, SpikeSlab, VB, NUTS, Gibbs, SVI, Storage,
     moments.Gamma, moments.Gaussian, moments.PrecisionMoments, moments.IntermediateOutputs, TruncatedMoments,
     GPMKLClassifier, GPMKLRegressor, HyperDraws, Marginal, HalfT, DirichletShares, Horseshoe, LogNormal,

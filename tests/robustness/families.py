@@ -22,7 +22,13 @@ from bayesmkl import (
     KernelBank,
     discriminative,
 )
-from bayesmkl.bemkl import BEMKLOrdinalClassifier, BEMKLSurvival, Gibbs
+from bayesmkl.bemkl import (
+    BEMKLLocalizedClassifier,
+    BEMKLLocalizedRegressor,
+    BEMKLOrdinalClassifier,
+    BEMKLSurvival,
+    Gibbs,
+)
 from bayesmkl.kernels import Gaussian, Linear, Polynomial
 from bayesmkl.marginal import DirichletShares, GPMKLOrdinalClassifier, GPMKLSurvival, Marginal
 
@@ -121,6 +127,18 @@ def _grades(**parameters: Any) -> Callable[[], Any]:
     def fit() -> Any:
         ordinal = BEMKLOrdinalClassifier(bank(), levels=["low", "middle", "high"], **SHORT | parameters)
         return ordinal.fit(data(), labels(data(), 3))
+
+    return fit
+
+
+def _localized(regression: bool, n_classes: int = 2) -> Callable[[], Any]:
+    def fit() -> Any:
+        cls, y = (
+            (BEMKLLocalizedRegressor, target(data()))
+            if regression
+            else (BEMKLLocalizedClassifier, labels(data(), n_classes))
+        )
+        return cls(bank(), gate_columns=[0], gate_width=1.0, **SHORT).fit(data(), y)
 
     return fit
 
@@ -226,6 +244,9 @@ def families() -> dict[str, Callable[[], Any]]:
             "nonnegative binary": _classifier(nonnegative=True),
             "grades": _grades(),
             "nonnegative grades": _grades(nonnegative=True),
+            "localized, binary": _localized(False),
+            "localized, three classes": _localized(False, 3),
+            "localized, regression": _localized(True),
             "times": _times,
             "several labels": _several_labels,
             "few labels": _few_labels,

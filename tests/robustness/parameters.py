@@ -145,8 +145,10 @@ WRONG: dict[str, Wrong] = {
     ),
     "gate_epsilon": NOT_NEGATIVE,
     "gate_kernel": word(Gaussian, lambda a, b: a @ b.T, [Gaussian()], Gaussian(width=-1.0)),
+    "gate_prior": PRIOR,
     "gate_subsample": optional(count(1, 0, -5)),
     "gate_targets": word("test"),
+    "gate_width": POSITIVE,
     "gating": word("Softmax", Gaussian(), [1, 2]),
     "indefinite": word("ignore"),
     "inference": word("VB", "mcmc", NUTS, Storage(), THING),
@@ -287,7 +289,7 @@ WRONG: dict[str, Wrong] = {
 }
 # Where an estimator takes what others refuse.
 ZERO_TOL = number(-1.0)
-CLOSED_FORM = {name for name in ESTIMATORS if "Multitask" in name} | {
+CLOSED_FORM = {name for name in ESTIMATORS if "Multitask" in name or "Localized" in name} | {
     "BEMKLOrdinalClassifier",
     "BEMKLSurvival",
 }

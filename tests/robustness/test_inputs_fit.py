@@ -170,10 +170,10 @@ def test_kernels_without_a_feature_space_are_refused_or_named_once(name, flaw):
         return
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        model.fit(kernels, target_of(name))
+        model.fit(kernels, target_of(name), **extra(name))
     assert [warning.category for warning in caught] == [KernelQualityWarning]
     assert "kernel 0" in str(caught[0].message)
-    assert np.isfinite(scores(model, kernels)).all()
+    assert np.isfinite(scores(model, kernels, **extra(name))).all()
 
 
 OTHER_FEATURES = {

@@ -100,7 +100,7 @@ REFUSED_KERNELS = NO_NUMBERS | {
 def test_rows_that_are_none_are_refused_by_every_method(name, form):
     make, _, arguments = REFUSED_ROWS[form]
     for method in methods_of(name):
-        if form == "None" and method in NONE_IS_TRAINING and name in DISCRIMINATIVE:
+        if form == "None" and method in NONE_IS_TRAINING and name in (*DISCRIMINATIVE, *GATED):
             assert len(getattr(fitted(name), method)(None)) == len(X)
         else:
             given = make(X)
@@ -125,7 +125,7 @@ def test_rows_whose_kernels_overflow_are_refused_by_every_method(name):
 def test_kernels_of_rows_that_are_none_are_refused_by_every_method(name, form):
     model, more = fitted_to_stack(name), extra(name)
     for method in methods_of(name):
-        if form == "None" and method in NONE_IS_TRAINING and name in DISCRIMINATIVE:
+        if form == "None" and method in NONE_IS_TRAINING and name in (*DISCRIMINATIVE, *GATED):
             assert len(getattr(model, method)(None)) == len(X)
         else:
             given = REFUSED_KERNELS[form].make(stack())

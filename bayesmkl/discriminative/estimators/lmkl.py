@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
+from bayesmkl._estimator.gate_features import features_of
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.typing import Samples, Seed, Targets
@@ -17,7 +18,6 @@ from bayesmkl._utils.validation import check_choice, check_flag, check_integer, 
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.discriminative.estimators.checked import OnStep, check_tube
 from bayesmkl.discriminative.estimators.feature_gated import FeatureGatedClassifier, FeatureGatedRegressor
-from bayesmkl.discriminative.estimators.gate_features import features_of
 from bayesmkl.discriminative.estimators.localized import LocalFit, Rows
 from bayesmkl.discriminative.estimators.shared_docs import GATED, REGRESSOR
 from bayesmkl.discriminative.estimators.solvers import (

@@ -14,6 +14,11 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from bayesmkl._estimator import BaseMKL, encode_labels, most_probable, step_progress
+from bayesmkl._estimator.gate_features import (
+    apart_from_gates,
+    check_gate_columns,
+    refuse_gate_features,
+)
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.threads import blas_threads_for
 from bayesmkl._utils.typing import Samples, Targets
@@ -31,11 +36,6 @@ from bayesmkl.discriminative.estimators.checked import (
     position_of,
     store_convergence,
     warn_unless_converged,
-)
-from bayesmkl.discriminative.estimators.gate_features import (
-    apart_from_gates,
-    check_gate_columns,
-    refuse_gate_features,
 )
 from bayesmkl.discriminative.estimators.solvers import warn_of_stopped
 from bayesmkl.discriminative.gating import combine_components, gates_of_components, gating_matrix

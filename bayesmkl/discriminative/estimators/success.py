@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from bayesmkl._estimator.gate_features import features_of, refuse_gate_features
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice, check_integer, check_number, check_scale, shown
 from bayesmkl.discriminative.estimators.checked import SINGLE_PRECISION, check_among_some, fit_bank
-from bayesmkl.discriminative.estimators.gate_features import features_of, refuse_gate_features
 from bayesmkl.discriminative.estimators.localized import BaseLocalized, Rows
 from bayesmkl.discriminative.inner import InnerProblem
 from bayesmkl.discriminative.localized.success import Folds, SuccessOptions

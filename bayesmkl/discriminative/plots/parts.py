@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from bayesmkl._estimator.gate_features import UncertainGates
 from bayesmkl._utils.typing import Label, Samples
 from bayesmkl.discriminative.estimators.base import BaseDiscriminative
 from bayesmkl.discriminative.estimators.checked import SUPPORT
@@ -120,7 +121,15 @@ class Classifier(NamedTuple):
     def gates(self, X: Samples | None = None, **features: Any) -> np.ndarray:
         """Return the gates of the task, (n_rows, n_kernels); for all tasks together, those of every task."""
         rows = None if X is None else self.transform(X)
-        gates = self.estimator.gates(rows, **features)
+        return self._of_task(self.estimator.gates(rows, **features))
+
+    def gates_with_std(self, X: Samples | None = None, **features: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return the gates of the task and their standard deviations, of estimators that have these."""
+        rows = None if X is None else self.transform(X)
+        mean, std = self.estimator.gates(rows, return_std=True, **features)
+        return self._of_task(mean), self._of_task(std)
+
+    def _of_task(self, gates: np.ndarray) -> np.ndarray:
         return gates if self.task is None or gates.ndim == 2 else gates[self.task]
 
     def svm(self) -> tuple[np.ndarray, np.ndarray]:
@@ -136,7 +145,11 @@ class Classifier(NamedTuple):
         return np.flatnonzero(np.atleast_2d(counted).any(axis=0))
 
 
-def read_classifier(model: BaseEstimator, label: Label | None = None) -> Classifier:
+def read_classifier(
+    model: BaseEstimator,
+    label: Label | None = None,
+    kinds: tuple[type, ...] = (BaseDiscriminative, BaseLocalized),
+) -> Classifier:
     """Look at a fitted classifier of this package, at the last step of a Pipeline, or at the best of a search.
 
     Parameters
@@ -144,6 +157,8 @@ def read_classifier(model: BaseEstimator, label: Label | None = None) -> Classif
     model : estimator
     label : object
         One of more than two classes, or None.
+    kinds : tuple of type
+        What it may be.
 
     Raises
     ------
@@ -156,12 +171,14 @@ def read_classifier(model: BaseEstimator, label: Label | None = None) -> Classif
         estimator = model[-1]
         if len(model) > 1:
             transform = model[:-1].transform
-    if not isinstance(estimator, BaseDiscriminative | BaseLocalized):
+    if not isinstance(estimator, kinds):
         raise ValueError(
             "`model` must be a classifier of `bayesmkl.discriminative`, or a Pipeline or search that ends in one; "
             f"got {type(estimator).__name__}. Kernel weights and gates are what is drawn."
         )
     check_is_fitted(estimator, "dual_coef_")
+    if isinstance(estimator, UncertainGates) and not hasattr(estimator, "classes_"):
+        return Classifier(model, estimator, transform, None)
     if not hasattr(estimator, "classes_"):
         raise ValueError(
             f"`model` must be a classifier; got {type(estimator).__name__}, which has no classes."

@@ -1,0 +1,123 @@
+"""The posterior of localized BEMKL as ArviZ data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import is_classifier
+
+from bayesmkl.bemkl.reading.local_weights import LocalDraws, local_draws
+
+if TYPE_CHECKING:
+    from xarray import DataTree
+
+    from bayesmkl.bemkl.estimators.localized_base import BaseLocalizedBEMKL
+
+__all__ = ["tree_of_gates"]
+
+N_DRAWS = 1000
+# Own dimensions of variables, after those of chains and draws and, of several classes, "class".
+DIMS = {
+    "gates": ["obs_id", "kernel"],
+    "locality": ["kernel"],
+    "kernel_weights": ["kernel"],
+    "intercept": [],
+    "dual_coef": ["obs_id"],
+}
+
+
+def tree_of_gates(
+    model: BaseLocalizedBEMKL,
+    n_draws: int | None,
+    rng: np.random.Generator,
+    sample_names: Sequence[Any] | None,
+) -> DataTree:
+    """Return draws of the gates of the training samples and of what they are made of.
+
+    Parameters
+    ----------
+    model : BEMKLLocalizedClassifier or BEMKLLocalizedRegressor
+        Fitted.
+    n_draws : int or None
+        None is 1000.
+    rng : numpy.random.Generator
+    sample_names : array-like of shape (n_samples,) or None
+
+    Returns
+    -------
+    xarray.DataTree
+        With the groups ``posterior``, ``observed_data``, ``constant_data`` and ``sample_stats``.
+
+    Raises
+    ------
+    ValueError
+        If there is not one name for each training sample.
+    """
+    from arviz_base import from_dict
+    from xarray import DataTree
+
+    from bayesmkl import __version__
+
+    n_samples = len(model.gate_features_)
+    names = np.arange(n_samples) if sample_names is None else np.asarray(sample_names)
+    if names.shape != (n_samples,) or len(np.unique(names)) < n_samples:
+        raise ValueError(
+            f"`sample_names` must hold a different name for each of the {n_samples} training samples; got shape "
+            f"{names.shape}, {len(np.unique(names))} different ones."
+        )
+    posteriors, features = model._posteriors(), model.gate_basis_.features(model.gate_features_)
+    size = N_DRAWS if n_draws is None else n_draws
+    drawn = [_variables(local_draws(state, rng, size), features) for state in posteriors]
+    several = ["class"] if len(posteriors) > 1 else []
+    posterior = {
+        name: np.stack([own[name] for own in drawn], axis=1)[None] if several else drawn[0][name][None]
+        for name in DIMS
+    }
+    coords: dict[str, Any] = {"kernel": list(model.kernel_names_), "obs_id": names}
+    if several:
+        coords["class"] = [str(label) for label in getattr(model, "classes_", [])]
+    observed = model.target_
+    if is_classifier(model):
+        observed = (observed > 0.0).astype(np.int8)
+    else:
+        regressor: Any = model
+        observed = regressor.y_mean_ + regressor.y_scale_ * observed
+    groups = {
+        "posterior": (posterior, {name: several + own for name, own in DIMS.items()}),
+        "observed_data": ({"y": observed}, {"y": [*several, "obs_id"]}),
+        "constant_data": (
+            {"gate_features": model.gate_features_},
+            {"gate_features": ["obs_id", "gate_feature"]},
+        ),
+    }
+    datasets = {
+        group: from_dict({group: variables}, coords=coords, dims=dims)[group].to_dataset()
+        for group, (variables, dims) in groups.items()
+    }
+    tree = DataTree.from_dict(datasets)
+    tree.attrs = {
+        "model": type(model).__name__,
+        "inference": "vb",
+        "inference_library": "bayesmkl",
+        "inference_library_version": __version__,
+        "elbo": model.elbo_,
+        "elbo_gain": model.elbo_gain_,
+        "gate_width": model.gate_width_,
+    }
+    return tree
+
+
+def _variables(draws: LocalDraws, features: np.ndarray) -> dict[str, np.ndarray]:
+    """Return variables of one model by their names, draws first."""
+    gates = draws.gates(features)
+    square = (gates**2).mean(axis=1)
+    locality = np.divide(gates.var(axis=1), square, out=np.zeros_like(square), where=square > 0.0)
+    return {
+        "gates": gates,
+        "locality": locality,
+        "kernel_weights": draws.weights[:, :, 0],
+        "intercept": draws.intercept,
+        "dual_coef": draws.dual,
+    }
