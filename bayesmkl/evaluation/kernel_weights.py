@@ -151,7 +151,7 @@ def kept_shares(final: BaseEstimator) -> str:
     shares, stds = getattr(final, "kernel_shares_", None), getattr(final, "kernel_shares_std_", None)
     if shares is None and hasattr(final, "kernel_weights_"):
         weights = np.abs(np.atleast_2d(final.kernel_weights_))
-        shares = weights / np.maximum(weights.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+        shares = weights / np.maximum(weights.sum(axis=-1, keepdims=True), np.finfo(float).tiny)
     if shares is None or names is None or len(names) > MOST_KERNELS or np.shape(shares)[-1] != len(names):
         return ""
     views = getattr(getattr(final, "kernel_bank_", None), "kernel_views_", None)
@@ -160,8 +160,8 @@ def kept_shares(final: BaseEstimator) -> str:
 
 
 def _rounded(values: Any) -> list[float]:
-    """Return means over classes in six digits."""
-    return [float(f"{value:.6g}") for value in np.atleast_2d(values).mean(axis=0)]
+    """Return means over classes, and clusters where there are some, in six digits."""
+    return [float(f"{value:.6g}") for value in np.reshape(values, (-1, np.shape(values)[-1])).mean(axis=0)]
 
 
 def weight_table(cells: pd.DataFrame, threshold: float = SELECTED) -> pd.DataFrame:

@@ -12,8 +12,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 
 from bayesmkl import BEMKLClassifier, KernelBank
-from bayesmkl.datasets import load_wine
-from bayesmkl.discriminative import SimpleMKLClassifier, UniformMKLClassifier
+from bayesmkl.datasets import load_iris, load_wine
+from bayesmkl.discriminative import CLMKLClassifier, SimpleMKLClassifier, UniformMKLClassifier
 from bayesmkl.evaluation import Comparison, compare_models
 from bayesmkl.evaluation.kernel_weights import MOST_KERNELS, kept_shares, selection_stability
 from bayesmkl.evaluation.latex import escaped
@@ -176,3 +176,13 @@ def test_latex_has_the_best_and_what_is_no_worse_in_bold():
     assert escaped("50 % of x_1^2 {\\}") == r"50 \% of x\_1\textasciicircum{}2 \{\textbackslash{}\}"
     with pytest.raises(ValueError, match="`test` must be"):
         comparison.to_latex(test="nemenyi")
+
+
+def test_weights_of_several_classes_and_clusters_are_averaged_over_both():
+    X, y = load_iris(return_X_y=True)
+    model = CLMKLClassifier(KernelBank("auto"), n_clusters=2, random_state=0).fit(X, y)
+    assert model.kernel_weights_.ndim == 3
+    kept = json.loads(kept_shares(model))
+    weights = np.abs(model.kernel_weights_)
+    each = (weights / weights.sum(axis=-1, keepdims=True)).reshape(-1, 4)
+    np.testing.assert_allclose(kept["shares"], each.mean(axis=0), rtol=1e-5)
