@@ -27,7 +27,13 @@ class BankAlgebra(ParametersByView):
 
     def __mul__(self, other: object) -> Any:
         """Return a bank whose kernels are multiplied by one; see `product_with`."""
-        return product_with(self, other) if isinstance(other, Kernel) else NotImplemented
+        if not isinstance(other, Kernel):
+            raise TypeError(
+                f"a bank is multiplied by a kernel object, such as Gate('age') or Gaussian(); got {shown(other)}."
+            )
+        return product_with(self, other)
+
+    __rmul__ = __mul__
 
 
 def sum_of(first: Any, second: Any) -> Any:
