@@ -193,8 +193,8 @@ def _views(part: Any, name: str, var_view: str | None) -> list[str]:
     unknown = part.var[var_view].isna()
     if unknown.any():
         raise ValueError(
-            f"`var_view` must be known of all variables; {var_view!r} is missing for {int(unknown.sum())} of {name!r}, "
-            f"such as {part.var.index[unknown][0]!r}."
+            f"`var_view` must be known of all variables; {var_view!r} is missing for {int(unknown.sum())} of "
+            f"{name!r}, such as {part.var.index[unknown][0]!r}."
         )
     labels = [str(label) for label in part.var[var_view]]
     return labels if name == "X" else [f"{name}:{label}" for label in labels]

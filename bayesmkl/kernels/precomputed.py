@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from copy import copy, deepcopy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +27,8 @@ class Precomputed(Kernel):
 
     The view of the kernel is one column, which says where in the matrix a sample is. The matrix has all samples,
     those too that are to be predicted. So a kernel of any library stands beside kernels on features, and a table with
-    that column can be split, and go through pipelines, searches and comparisons, as any other.
+    that column can be split, and go through pipelines, searches and comparisons, as any other. Where a localized
+    method gates by the columns of the table, name the others with ``gate_columns``: positions say nothing.
 
     Parameters
     ----------
@@ -46,6 +48,20 @@ class Precomputed(Kernel):
 
     def __init__(self, matrix: Any) -> None:
         self.matrix = matrix
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Precomputed:
+        """Return a kernel that later changes of the matrix leave as it is; its own copies share its matrix."""
+        copied, matrix = copy(self), self.matrix
+        if not isinstance(matrix, np.ndarray) or matrix.flags.writeable or not matrix.flags.owndata:
+            matrix = deepcopy(matrix, memo)
+        if isinstance(matrix, np.ndarray):
+            matrix.flags.writeable = False
+        copied.matrix = matrix
+        return copied
+
+    def __sklearn_clone__(self) -> Precomputed:
+        """Return an unfitted copy."""
+        return type(self)(deepcopy(self).matrix)
 
     @property
     def label(self) -> str:

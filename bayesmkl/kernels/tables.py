@@ -247,6 +247,8 @@ class Standardizer(StandardScaler):
     array([[ 3., nan, nan]])
     """
 
+    scale_: np.ndarray
+
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Standardizer:
         """Learn means and standard deviations.
 

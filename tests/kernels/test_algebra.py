@@ -87,7 +87,7 @@ def test_only_banks_are_added(operation):
 @pytest.mark.parametrize("factor", [2.0, "linear", LEFT])
 def test_only_kernels_are_factors(factor):
     for operation in (lambda: LEFT * factor, lambda: factor * LEFT):
-        with pytest.raises(TypeError, match="a bank is multiplied by a kernel object.*; got"):
+        with pytest.raises(TypeError, match=r"a bank is multiplied by a kernel object.*; got"):
             operation()
 
 

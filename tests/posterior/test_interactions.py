@@ -116,6 +116,6 @@ def test_what_has_no_pairs_is_refused(of_product):
             interaction_table(model, pairs)
     with pytest.raises(ValueError, match=r"each pair once; got \('b', 'a'\) again"):
         interaction_table(model, [("a", "b"), ("b", "a")])
-    with pytest.raises(TypeError, match="`pairs` must be .* got 3"):
+    with pytest.raises(TypeError, match=r"`pairs` must be .* got 3"):
         interaction_table(model, 3)
     assert isinstance(interaction_table(model, [("c", "a")]), pd.DataFrame)
