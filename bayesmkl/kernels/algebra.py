@@ -75,7 +75,7 @@ def sum_of(first: Any, second: Any) -> Any:
             if view in views and not _same(views[view], columns):
                 raise ValueError(
                     f"`views` of two banks must have the same columns where they have one name; got "
-                    f"{shown(views[view])} and {shown(columns)} for {view!r}. Rename one."
+                    f"{shown(views[view])} and {shown(columns)} for {view!r}. Write them alike, or rename one."
                 )
             steps = _entry(bank.normalize, view)
             if view in views and not _same(normalize[view], steps):

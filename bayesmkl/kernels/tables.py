@@ -273,9 +273,32 @@ class Standardizer(StandardScaler):
         return self
 
 
-def _by_column(frame: Any, read: Callable[[pd.Series], pd.Series]) -> pd.DataFrame:
-    columns = {name: read(pd.Series(np.asarray(frame[name]))) for name in frame.columns}
+def _by_column(frame: Any, read: Callable[[pd.Series], pd.Series], what: str) -> pd.DataFrame:
+    columns = {}
+    for name in frame.columns:
+        try:
+            columns[name] = read(pd.Series(np.asarray(frame[name])))
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"column {name!r} must hold {what}: {error}. If it is of another type, say so, "
+                "`make_bank(types={name: type})`."
+            ) from error
     return pd.DataFrame(columns).set_axis(getattr(frame, "index", range(len(frame))))
+
+
+def _numbers(column: pd.Series) -> pd.Series:
+    numbers = pd.to_numeric(column).astype(np.float64)
+    if np.isinf(numbers).any():
+        raise ValueError("got infinity")
+    return numbers
+
+
+def _days(column: pd.Series) -> pd.Series:
+    if pd.api.types.is_numeric_dtype(column) and column.notna().any():
+        raise TypeError(f"got {column.dtype}, and no unit of it")
+    return (pd.to_datetime(column, utc=True, format="ISO8601") - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(
+        days=1
+    )
 
 
 def as_numbers(frame: Any) -> pd.DataFrame:
@@ -294,7 +317,7 @@ def as_numbers(frame: Any) -> pd.DataFrame:
     Raises
     ------
     ValueError
-        For texts that are no numbers.
+        For texts that are no numbers, and infinity.
 
     Examples
     --------
@@ -304,7 +327,7 @@ def as_numbers(frame: Any) -> pd.DataFrame:
     0   3.0
     1   NaN
     """
-    return _by_column(frame, lambda column: pd.to_numeric(column).astype(np.float64))
+    return _by_column(frame, _numbers, "numbers")
 
 
 def as_labels(frame: Any) -> pd.DataFrame:
@@ -330,9 +353,11 @@ def as_labels(frame: Any) -> pd.DataFrame:
     1   2.5
     2   NaN
     """
-    return _by_column(
-        frame, lambda column: column.map(_label, "ignore").astype(object).where(column.notna(), np.nan)
-    )
+    return _by_column(frame, _labels, "categories")
+
+
+def _labels(column: pd.Series) -> pd.Series:
+    return column.map(_label, "ignore").astype(object).where(column.notna(), np.nan)
 
 
 def _label(value: Any) -> str:
@@ -346,12 +371,18 @@ def as_days(frame: Any) -> pd.DataFrame:
     Parameters
     ----------
     frame : pandas or polars DataFrame of shape (n_samples, n_columns)
-        Dates and times, of any time zone, or texts that say them.
+        Dates and times, of any time zone, or texts such as "2024-02-29" and "2024-02-29 06:00". Others, which one may
+        read with the day or the month first, want ``pandas.to_datetime`` with a `format`.
 
     Returns
     -------
     DataFrame of shape (n_samples, n_columns)
         With fractions of days; NaN where there is no date.
+
+    Raises
+    ------
+    ValueError
+        For texts that are no dates, and for numbers, which do not say what they count from.
 
     Examples
     --------
@@ -361,5 +392,4 @@ def as_days(frame: Any) -> pd.DataFrame:
     0    1.5
     1    NaN
     """
-    start, day = pd.Timestamp(0, tz="UTC"), pd.Timedelta(days=1)
-    return _by_column(frame, lambda column: (pd.to_datetime(column, utc=True) - start) / day)
+    return _by_column(frame, _days, "dates")

@@ -231,6 +231,25 @@ def test_days_of_dates_of_any_kind():
     np.testing.assert_allclose(as_days(pd.DataFrame({"a": zoned}))["a"], 19782.25)
 
 
+FRAME = pd.DataFrame({"text": ["a", "b"] * 6, "x": np.arange(12.0), "year": np.arange(2010, 2022)})
+
+
+@pytest.mark.parametrize(
+    ("types", "new", "message"),
+    [
+        ({"text": "numbers"}, FRAME, 'column .text. must hold numbers: Unable to parse string "a".*types='),
+        ({"text": "dates"}, FRAME, "column .text. must hold dates: "),
+        ({"text": "dates"}, FRAME.assign(text="02/03/2024"), "column .text. must hold dates: .*02/03/2024"),
+        ({"year": "dates"}, FRAME, "column .year. must hold dates: got int64, and no unit of it"),
+        ({}, FRAME.assign(x=np.inf), "column .x. must hold numbers: got infinity"),
+    ],
+    ids=range(5),
+)
+def test_columns_of_another_type_are_named(types, new, message):
+    with pytest.raises(ValueError, match=message):
+        make_bank(FRAME, types=types).encoder.fit(new)
+
+
 WRONG = [
     (lambda: make_bank(CLINIC.to_numpy()), TypeError, "`frame` must be a pandas or polars DataFrame; got ndarray"),
     (lambda: make_bank(CLINIC.set_axis(range(8), axis=1)), ValueError, "different names that are text"),
