@@ -25,10 +25,11 @@ REMEDY = "Use fewer kernels or samples, or a bank of kernels, which holds them i
 class Precomputed(Kernel):
     """Entries of a matrix: similarities of samples that are no rows of numbers, such as strings and graphs.
 
-    The view of the kernel is one column, which says where in the matrix a sample is. The matrix has all samples,
-    those too that are to be predicted. So a kernel of any library stands beside kernels on features, and a table with
-    that column can be split, and go through pipelines, searches and comparisons, as any other. Where a localized
-    method gates by the columns of the table, name the others with ``gate_columns``: positions say nothing.
+    The view of the kernel is one column, which says where in the matrix a sample is, counted from zero, and is NaN
+    for samples that lack the view. The matrix has all samples, those too that are to be predicted. So a kernel of any
+    library stands beside kernels on features, and a table with that column can be split, and go through pipelines,
+    searches and comparisons, as any other. Where a localized method gates by the columns of the table, name the
+    others with ``gate_columns``: positions say nothing.
 
     Parameters
     ----------
