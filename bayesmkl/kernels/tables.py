@@ -80,10 +80,10 @@ def make_bank(
     Raises
     ------
     TypeError
-        If `frame` is no DataFrame.
+        If `frame` is no DataFrame, or `types` no mapping.
     ValueError
         For columns without names, names in `types` or `views` that `frame` does not have, unknown types, `views` that
-        share a column, or no column that can be used.
+        share a column or a name, or no column that can be used.
 
     See Also
     --------
@@ -121,6 +121,8 @@ def make_bank(
             "`frame.columns.astype(str)`."
         )
     check_integer("max_categories", max_categories, low=2)
+    if types is not None and not isinstance(types, Mapping):
+        raise TypeError(f"`types` must be a mapping {{column name: type}} or None; got {shown(types)}.")
     given = {} if types is None else dict(types)
     for name, kind in given.items():
         if name not in names:
@@ -157,6 +159,7 @@ def make_bank(
         (view, kind): kind if views is None else view if n_types[view] == 1 else f"{view}: {kind}"
         for view, kind in by_view
     }
+    _check_different(list(title.values()))
     bank = KernelBank(
         {title[key]: Overlap() if key[1] == "categories" else "auto" for key in by_view},
         views={title[key]: own for key, own in by_view.items()},
@@ -172,6 +175,7 @@ def _used(views: Mapping[str, Any] | None, names: list[str]) -> dict[str, list[s
         raise ValueError(
             f"`views` must be a mapping {{view name: columns}} with at least one entry, or None; got {shown(views)}."
         )
+    _check_different([str(view) for view in views])
     used: dict[str, list[str]] = {}
     for view, columns in views.items():
         positions = positions_of(f"views[{view!r}]", columns, len(names), names)
@@ -181,6 +185,12 @@ def _used(views: Mapping[str, Any] | None, names: list[str]) -> dict[str, list[s
     if twice is not None:
         raise ValueError(f"`views` must not share columns; {twice!r} comes {all_names.count(twice)} times.")
     return used
+
+
+def _check_different(titles: list[str]) -> None:
+    twice = next((title for title in titles if titles.count(title) > 1), None)
+    if twice is not None:
+        raise ValueError(f"`views` must lead to different names; {twice!r} comes twice. Rename one.")
 
 
 def _type_of(column: Any, max_categories: int) -> tuple[str, str]:
