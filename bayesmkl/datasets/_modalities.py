@@ -54,9 +54,10 @@ def from_mudata(
     Raises
     ------
     TypeError
-        If `mdata` is none of these.
+        If `mdata` is none of these, or one name is given where a list is expected.
     ValueError
-        For names that `mdata` does not have, samples or variables of one name, and a target that is missing.
+        For names that `mdata` does not have, samples, variables or columns of one name, no values, and a target or a
+        view that is missing.
     MemoryError
         If sparse matrices do not fit as a table.
 
@@ -78,10 +79,13 @@ def from_mudata(
     {'rna': ['rna:TP53', 'rna:BAX'], 'protein': ['protein:CD4']}
     """
     parts = _parts(mdata)
+    for what, one in (("modalities", modalities), ("covariates", covariates)):
+        if isinstance(one, str):
+            raise TypeError(f"`{what}` must be a list of names; got {one!r}. Use [{one!r}].")
     names = list(parts) if modalities is None else list(modalities)
     unknown = next((name for name in names if name not in parts), None)
-    if unknown is not None or not names:
-        raise ValueError(f"`modalities` must be among {shown(list(parts))}; got {shown(names)}.")
+    if unknown is not None or not names or len(set(names)) < len(names):
+        raise ValueError(f"`modalities` must be among {shown(list(parts))}, each once; got {shown(names)}.")
     for name in names:
         for kind in ("obs_names", "var_names"):
             labels = pd.Index(getattr(parts[name], kind))
@@ -128,6 +132,11 @@ def from_mudata(
             f"such as {y.index[y.isna()][0]!r}. Leave these out, `mdata[mdata.obs[{target!r}].notna()]`."
         )
     data = pd.concat(frames, axis=1)
+    if not data.columns.is_unique:
+        twice = data.columns[data.columns.duplicated()][0]
+        raise ValueError(
+            f"columns of the table must have different names; {twice!r} comes several times. Rename one."
+        )
     return Bunch(
         data=data, target=None if y is None else y.to_numpy(), views=views, feature_names=list(data.columns)
     )
@@ -162,6 +171,13 @@ def _matrix(part: Any, name: str, layer: str | None) -> np.ndarray:
             f"`layer` must be one of all modalities; got {layer!r}, and {name!r} has {shown(list(part.layers))}."
         )
     values = part.X if layer is None else part.layers[layer]
+    if values is None:
+        raise ValueError(
+            f"`mdata` must have values of all modalities; `X` of {name!r} is None. Use `layer`, or leave it out with "
+            "`modalities`."
+        )
+    if hasattr(values, "to_memory"):  # sparse, in an open file
+        values = values.to_memory()
     dense = values.toarray() if sparse.issparse(values) else np.asarray(values)
     return dense.astype(np.float64, copy=False)
 
@@ -173,6 +189,12 @@ def _views(part: Any, name: str, var_view: str | None) -> list[str]:
         raise ValueError(
             f"`var_view` must be a column of `var` in all modalities; got {var_view!r}, and {name!r} has "
             f"{shown(list(part.var.columns))}."
+        )
+    unknown = part.var[var_view].isna()
+    if unknown.any():
+        raise ValueError(
+            f"`var_view` must be known of all variables; {var_view!r} is missing for {int(unknown.sum())} of "
+            f"{name!r}, such as {part.var.index[unknown][0]!r}."
         )
     labels = [str(label) for label in part.var[var_view]]
     return labels if name == "X" else [f"{name}:{label}" for label in labels]

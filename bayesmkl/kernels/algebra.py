@@ -27,7 +27,13 @@ class BankAlgebra(ParametersByView):
 
     def __mul__(self, other: object) -> Any:
         """Return a bank whose kernels are multiplied by one; see `product_with`."""
-        return product_with(self, other) if isinstance(other, Kernel) else NotImplemented
+        if not isinstance(other, Kernel):
+            raise TypeError(
+                f"a bank is multiplied by a kernel object, such as Gate('age') or Gaussian(); got {shown(other)}."
+            )
+        return product_with(self, other)
+
+    __rmul__ = __mul__
 
 
 def sum_of(first: Any, second: Any) -> Any:
@@ -69,7 +75,7 @@ def sum_of(first: Any, second: Any) -> Any:
             if view in views and not _same(views[view], columns):
                 raise ValueError(
                     f"`views` of two banks must have the same columns where they have one name; got "
-                    f"{shown(views[view])} and {shown(columns)} for {view!r}. Rename one."
+                    f"{shown(views[view])} and {shown(columns)} for {view!r}. Write them alike, or rename one."
                 )
             steps = _entry(bank.normalize, view)
             if view in views and not _same(normalize[view], steps):

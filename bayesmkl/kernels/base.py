@@ -126,8 +126,11 @@ class Kernel(BaseEstimator):
 
     def __mul__(self, other: object) -> Kernel:
         """Return the product with another kernel, which sees the same columns."""
+        from bayesmkl.kernels.algebra import BankAlgebra
         from bayesmkl.kernels.product import Product
 
+        if isinstance(other, BankAlgebra):
+            return NotImplemented
         product = Product(self, other)  # type: ignore[arg-type]
         product.check_parameters()
         return product

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from copy import copy, deepcopy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,9 +25,11 @@ REMEDY = "Use fewer kernels or samples, or a bank of kernels, which holds them i
 class Precomputed(Kernel):
     """Entries of a matrix: similarities of samples that are no rows of numbers, such as strings and graphs.
 
-    The view of the kernel is one column, which says where in the matrix a sample is. The matrix has all samples,
-    those too that are to be predicted. So a kernel of any library stands beside kernels on features, and a table with
-    that column can be split, and go through pipelines, searches and comparisons, as any other.
+    The view of the kernel is one column, which says where in the matrix a sample is, counted from zero, and is NaN
+    for samples that lack the view. The matrix has all samples, those too that are to be predicted. So a kernel of any
+    library stands beside kernels on features, and a table with that column can be split, and go through pipelines,
+    searches and comparisons, as any other. Where a localized method gates by the columns of the table, name the
+    others with ``gate_columns``: positions say nothing.
 
     Parameters
     ----------
@@ -46,6 +49,20 @@ class Precomputed(Kernel):
 
     def __init__(self, matrix: Any) -> None:
         self.matrix = matrix
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Precomputed:
+        """Return a kernel that later changes of the matrix leave as it is; its own copies share its matrix."""
+        copied, matrix = copy(self), self.matrix
+        if not isinstance(matrix, np.ndarray) or matrix.flags.writeable or not matrix.flags.owndata:
+            matrix = deepcopy(matrix, memo)
+        if isinstance(matrix, np.ndarray):
+            matrix.flags.writeable = False
+        copied.matrix = matrix
+        return copied
+
+    def __sklearn_clone__(self) -> Precomputed:
+        """Return an unfitted copy."""
+        return type(self)(deepcopy(self).matrix)
 
     @property
     def label(self) -> str:

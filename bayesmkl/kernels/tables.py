@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import datetime
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
-from sklearn.pipeline import Pipeline
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OrdinalEncoder, StandardScaler
 
 from bayesmkl._utils.given import refuse_unevaluated
@@ -18,7 +21,7 @@ from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.categories import Overlap
 from bayesmkl.kernels.views import NUMERIC_TYPES, positions_of
 
-__all__ = ["TableBank", "as_days", "make_bank"]
+__all__ = ["Standardizer", "TableBank", "as_days", "as_labels", "as_numbers", "make_bank"]
 
 TYPES = ("numbers", "categories", "dates")
 UNSEEN, MISSING = -1, -2  # codes of categories that no training sample has, and of no category
@@ -48,10 +51,11 @@ def make_bank(
     """Choose views and kernels by the types of a table's columns, and what turns the table into numbers.
 
     Numbers get the "auto" kernels of :class:`KernelBank` (Gaussians of half, once and twice the median distance and
-    a linear kernel), after missing ones were replaced by the median and each column was standardized. Categories,
+    a linear kernel), after each column was standardized and missing ones were replaced by the median. Categories,
     texts with few different values and yes-or-no columns get :class:`Overlap`; a missing category is one of its
     own, and one that training samples do not have is like nothing. Dates become days, and then are numbers. All of
-    this is learned from training samples where the encoder is fitted: put it into a pipeline.
+    this is learned from training samples where the encoder is fitted: put it into a pipeline. Columns of numbers
+    and dates that have no value or but one among them, in some fold of a cross-validation, are zero.
 
     Parameters
     ----------
@@ -76,10 +80,10 @@ def make_bank(
     Raises
     ------
     TypeError
-        If `frame` is no DataFrame.
+        If `frame` is no DataFrame, or `types` no mapping.
     ValueError
         For columns without names, names in `types` or `views` that `frame` does not have, unknown types, `views` that
-        share a column, or no column that can be used.
+        share a column or a name, or no column that can be used.
 
     See Also
     --------
@@ -117,6 +121,8 @@ def make_bank(
             "`frame.columns.astype(str)`."
         )
     check_integer("max_categories", max_categories, low=2)
+    if types is not None and not isinstance(types, Mapping):
+        raise TypeError(f"`types` must be a mapping {{column name: type}} or None; got {shown(types)}.")
     given = {} if types is None else dict(types)
     for name, kind in given.items():
         if name not in names:
@@ -137,9 +143,10 @@ def make_bank(
         else:
             left_out[name] = why
     if not found:
+        reasons = ", ".join(f"{name} ({why})" for name, why in left_out.items()) or "there are none"
         raise ValueError(
-            f"`frame` must have a column that can be used; all are left out: "
-            f"{', '.join(f'{name} ({why})' for name, why in left_out.items())}. Say what they are with `types`."
+            f"`frame` must have a column that can be used; all are left out: {reasons}. Say what they are with "
+            "`types`."
         )
     by_view = {
         (view, kind): own
@@ -152,6 +159,7 @@ def make_bank(
         (view, kind): kind if views is None else view if n_types[view] == 1 else f"{view}: {kind}"
         for view, kind in by_view
     }
+    _check_different(list(title.values()))
     bank = KernelBank(
         {title[key]: Overlap() if key[1] == "categories" else "auto" for key in by_view},
         views={title[key]: own for key, own in by_view.items()},
@@ -167,6 +175,7 @@ def _used(views: Mapping[str, Any] | None, names: list[str]) -> dict[str, list[s
         raise ValueError(
             f"`views` must be a mapping {{view name: columns}} with at least one entry, or None; got {shown(views)}."
         )
+    _check_different([str(view) for view in views])
     used: dict[str, list[str]] = {}
     for view, columns in views.items():
         positions = positions_of(f"views[{view!r}]", columns, len(names), names)
@@ -178,26 +187,31 @@ def _used(views: Mapping[str, Any] | None, names: list[str]) -> dict[str, list[s
     return used
 
 
+def _check_different(titles: list[str]) -> None:
+    twice = next((title for title in titles if titles.count(title) > 1), None)
+    if twice is not None:
+        raise ValueError(f"`views` must lead to different names; {twice!r} comes twice. Rename one.")
+
+
 def _type_of(column: Any, max_categories: int) -> tuple[str, str]:
     """Return the type of a column, or nothing and why it has none."""
-    values = pd.Series(np.asarray(column, dtype=object)).dropna()
-    n_different = values.astype(str).nunique()
+    values = pd.Series(np.asarray(column)).dropna()
+    try:
+        n_different = values.nunique()
+    except TypeError:  # such as lists
+        n_different = values.astype(str).nunique()
     if n_different < 2:
         return "", "one value" if n_different else "no values"
     dtype = str(column.dtype).lower()
-    if dtype.startswith("bool"):
+    if dtype.startswith(("bool", "categor", "enum", "dictionary")) or _all_are(values, (bool, np.bool_)):
         return "categories", ""
-    if dtype.startswith(NUMERIC_TYPES):
+    if dtype.startswith(NUMERIC_TYPES) or _all_are(
+        values, (int, float, Decimal, np.number), but=(bool, complex)
+    ):
         return "numbers", ""
-    if dtype.startswith("date"):
+    if dtype.startswith(("date", "timestamp")) or _all_are(values, datetime.date):
         return "dates", ""
-    if dtype.startswith(("categor", "enum")):
-        return "categories", ""
-    if all(isinstance(value, (bool, np.bool_)) for value in values):
-        return "categories", ""
-    if all(isinstance(value, (int, float, np.number)) and not isinstance(value, bool) for value in values):
-        return "numbers", ""
-    if not all(isinstance(value, str) for value in values):
+    if not _all_are(values, str):
         kinds = sorted({type(value).__name__ for value in values})
         return "", f"holds {' and '.join(kinds)}"
     if n_different > max_categories:
@@ -205,35 +219,160 @@ def _type_of(column: Any, max_categories: int) -> tuple[str, str]:
     return "categories", ""
 
 
+def _all_are(values: pd.Series, types: Any, but: Any = ()) -> bool:
+    return all(isinstance(value, types) and not isinstance(value, but) for value in values)
+
+
 def _encoder(found: Mapping[str, str]) -> ColumnTransformer:
     """Return what turns columns of these types into numbers."""
 
-    def of(kind: str) -> list[str]:
-        return [name for name, own in found.items() if own == kind]
+    def read(function: Callable[[Any], pd.DataFrame]) -> FunctionTransformer:
+        return FunctionTransformer(function, feature_names_out="one-to-one")
 
-    def numbers() -> list[tuple[str, Any]]:
-        return [
-            ("impute", SimpleImputer(strategy="median", keep_empty_features=True)),
-            ("scale", StandardScaler()),
-        ]
+    def standardized() -> list[Any]:
+        return [Standardizer(), SimpleImputer(strategy="median", keep_empty_features=True)]
 
-    steps: Sequence[tuple[str, Any, list[str]]] = (
-        ("numbers", Pipeline(numbers()), of("numbers")),
-        (
-            "categories",
-            OrdinalEncoder(
-                handle_unknown="use_encoded_value", unknown_value=UNSEEN, encoded_missing_value=MISSING
-            ),
-            of("categories"),
-        ),
-        (
-            "dates",
-            Pipeline([("days", FunctionTransformer(as_days, feature_names_out="one-to-one")), *numbers()]),
-            of("dates"),
-        ),
+    codes = OrdinalEncoder(
+        handle_unknown="use_encoded_value", unknown_value=UNSEEN, encoded_missing_value=MISSING
     )
-    kept = [step for step in steps if step[2]]
+    steps = {
+        "numbers": make_pipeline(read(as_numbers), *standardized()),
+        "categories": make_pipeline(read(as_labels), codes),
+        "dates": make_pipeline(read(as_days), *standardized()),
+    }
+    columns = {kind: [name for name, own in found.items() if own == kind] for kind in TYPES}
+    kept = [(kind, steps[kind], columns[kind]) for kind in TYPES if columns[kind]]
     return ColumnTransformer(kept, verbose_feature_names_out=False).set_output(transform="pandas")
+
+
+class Standardizer(StandardScaler):
+    """Standardization of columns, to NaN where training samples have no value or but one: it tells them nothing.
+
+    StandardScaler leaves such columns in their units, so that a date among new samples would be far from all others.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Standardizer().fit([[1.0, np.nan, 5.0], [3.0, np.nan, 5.0]]).transform([[5.0, 19000.0, 19000.0]])
+    array([[ 3., nan, nan]])
+    """
+
+    scale_: np.ndarray
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Standardizer:
+        """Learn means and standard deviations.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            NaN where values are missing.
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of samples.
+
+        Returns
+        -------
+        self : Standardizer
+        """
+        with np.errstate(invalid="ignore"):  # columns without values
+            super().fit(X, y, sample_weight)
+        values = np.asarray(X, dtype=np.float64)
+        same = ~(np.fmax.reduce(values, axis=0) > np.fmin.reduce(values, axis=0))
+        self.scale_ = np.where(same, np.nan, self.scale_)
+        return self
+
+
+def _by_column(frame: Any, read: Callable[[pd.Series], pd.Series], what: str) -> pd.DataFrame:
+    columns = {}
+    for name in frame.columns:
+        try:
+            columns[name] = read(pd.Series(np.asarray(frame[name])))
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"column {name!r} must hold {what}: {error}. If it is of another type, say so, "
+                "`make_bank(types={name: type})`."
+            ) from error
+    return pd.DataFrame(columns).set_axis(getattr(frame, "index", range(len(frame))))
+
+
+def _numbers(column: pd.Series) -> pd.Series:
+    numbers = pd.to_numeric(column).astype(np.float64)
+    if np.isinf(numbers).any():
+        raise ValueError("got infinity")
+    return numbers
+
+
+def _days(column: pd.Series) -> pd.Series:
+    if pd.api.types.is_numeric_dtype(column) and column.notna().any():
+        raise TypeError(f"got {column.dtype}, and no unit of it")
+    return (pd.to_datetime(column, utc=True, format="ISO8601") - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(
+        days=1
+    )
+
+
+def as_numbers(frame: Any) -> pd.DataFrame:
+    """Turn columns of numbers of any type into float64.
+
+    Parameters
+    ----------
+    frame : pandas or polars DataFrame of shape (n_samples, n_columns)
+        Numbers, or texts that say them.
+
+    Returns
+    -------
+    DataFrame of shape (n_samples, n_columns)
+        NaN where there is no number.
+
+    Raises
+    ------
+    ValueError
+        For texts that are no numbers, and infinity.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> as_numbers(pd.DataFrame({"dose": pd.array([3, None], dtype="Int64")}))
+       dose
+    0   3.0
+    1   NaN
+    """
+    return _by_column(frame, _numbers, "numbers")
+
+
+def as_labels(frame: Any) -> pd.DataFrame:
+    """Turn columns of categories of any type into text.
+
+    Parameters
+    ----------
+    frame : pandas or polars DataFrame of shape (n_samples, n_columns)
+        Texts, numbers, or anything with a `str` of its own.
+
+    Returns
+    -------
+    DataFrame of shape (n_samples, n_columns)
+        Whole numbers are written without a fraction, whatever their type: a column of them that gets a missing
+        value becomes one of floats. NaN where there is no category.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> as_labels(pd.DataFrame({"stage": [1.0, 2.5, None]}))
+      stage
+    0     1
+    1   2.5
+    2   NaN
+    """
+    return _by_column(frame, _labels, "categories")
+
+
+def _labels(column: pd.Series) -> pd.Series:
+    return column.map(_label, "ignore").astype(object).where(column.notna(), np.nan)
+
+
+def _label(value: Any) -> str:
+    is_whole = isinstance(value, (Real, Decimal)) and not isinstance(value, bool) and value == value // 1
+    return str(int(value)) if is_whole else str(value)
 
 
 def as_days(frame: Any) -> pd.DataFrame:
@@ -242,12 +381,18 @@ def as_days(frame: Any) -> pd.DataFrame:
     Parameters
     ----------
     frame : pandas or polars DataFrame of shape (n_samples, n_columns)
-        Dates and times, of any time zone, or texts that say them.
+        Dates and times, of any time zone, or texts such as "2024-02-29" and "2024-02-29 06:00". Others, which one may
+        read with the day or the month first, want ``pandas.to_datetime`` with a `format`.
 
     Returns
     -------
     DataFrame of shape (n_samples, n_columns)
         With fractions of days; NaN where there is no date.
+
+    Raises
+    ------
+    ValueError
+        For texts that are no dates, and for numbers, which do not say what they count from.
 
     Examples
     --------
@@ -257,9 +402,4 @@ def as_days(frame: Any) -> pd.DataFrame:
     0    1.5
     1    NaN
     """
-    start, day = pd.Timestamp(0, tz="UTC"), pd.Timedelta(days=1)
-    days = {
-        name: (pd.to_datetime(pd.Series(np.asarray(frame[name])), utc=True) - start) / day
-        for name in frame.columns
-    }
-    return pd.DataFrame(days).set_axis(getattr(frame, "index", range(len(frame))))
+    return _by_column(frame, _days, "dates")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -60,18 +60,18 @@ def interaction_table(
         * ``views``: such as "genes × clinic";
         * ``elpd_diff``, ``se``: how much more the log density of all left-out samples is with the product than
           without it, in nats, and the standard error of that difference over samples;
-        * ``log_evidence_diff``: the same of the log evidence, which is the log Bayes factor;
-        * ``pareto_k``: :math:`\hat k` of the refit: above 0.7 do not rely on the row;
+        * ``log_evidence_diff``: the same of the log evidence, which is the log Bayes factor; NaN of Markov chains;
+        * ``pareto_k``: :math:`\hat k` of the refit: above 0.7 do not rely on the row; NaN of Markov chains;
         * ``verdict``: "interaction" where the difference is above two standard errors, else "not shown".
 
     Raises
     ------
     TypeError
-        For any other model.
+        For any other model, and `pairs` that are no list.
     NotFittedError
         Before `fit`.
     ValueError
-        For a single view, views that samples lack, or `pairs` that are none.
+        For a single view, views that samples lack, or `pairs` that are none or come twice.
 
     Warns
     -----
@@ -222,13 +222,17 @@ def _pairs(pairs: Any, views: list[str]) -> list[tuple[str, str]]:
         if pairs != "all":
             raise ValueError(f'`pairs` must be "all", None or a list of pairs of views; got {pairs!r}.')
         return every
-    chosen = []
-    for pair in list(pairs):
-        names = [] if isinstance(pair, str) else list(pair)
-        if len(names) != 2 or names[0] == names[1] or not set(names) <= set(views):
+    if not isinstance(pairs, Iterable):
+        raise TypeError(f'`pairs` must be "all", None or a list of pairs of views; got {pairs!r}.')
+    chosen: list[tuple[str, str]] = []
+    for pair in pairs:
+        names = list(pair) if isinstance(pair, (list, tuple)) else []
+        if len(names) != 2 or names[0] == names[1] or any(name not in views for name in names):
             raise ValueError(
                 f"`pairs` must hold pairs of two different views among {shown(views)}; got {shown(pair)}."
             )
+        if (names[0], names[1]) in chosen or (names[1], names[0]) in chosen:
+            raise ValueError(f"`pairs` must hold each pair once; got {shown(pair)} again.")
         chosen.append((names[0], names[1]))
     if not chosen:
         raise ValueError('`pairs` must hold at least one pair; got none. Use None or "all".')

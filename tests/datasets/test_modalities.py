@@ -72,7 +72,16 @@ def test_order_layer_and_types_of_variables():
     assert alone.target is None
 
 
+def test_sparse_matrices_of_open_files_are_read():
+    in_file = SimpleNamespace(to_memory=lambda: sparse.csr_matrix(COUNTS))
+    table = from_mudata(SimpleNamespace(**{**vars(RNA), "X": in_file}))
+    np.testing.assert_array_equal(table.data, COUNTS)
+
+
 TWICE = _annotated(COUNTS[:2], ["a", "a"], ["x", "y", "z"])
+CLASH = _annotated(COUNTS[:2], ["a", "b"], ["x", "y", "z"], {"rna:x": [1.0, 2.0]}, {"kind": ["u", None, "u"]})
+EMPTY = _annotated(COUNTS[:2], ["a", "b"], ["x", "y", "z"])
+EMPTY.X = None
 UNKNOWN = _annotated(COUNTS[:2], ["a", "b"], ["x", "y", "z"], {"sick": [1.0, np.nan]})
 WRONG = [
     (
@@ -97,6 +106,21 @@ WRONG = [
         ValueError,
         r"different obs_names .* 'a' comes .* `.obs_names_make_unique\(\)`",
     ),
+    (lambda: from_mudata(BOTH, modalities="rna"), TypeError, r"`modalities` must be a list .* Use \['rna'\]"),
+    (lambda: from_mudata(BOTH, covariates="age"), TypeError, r"`covariates` must be a list .* Use \['age'\]"),
+    (lambda: from_mudata(BOTH, modalities=["rna", "rna"]), ValueError, "each once; got .'rna', 'rna'"),
+    (
+        lambda: from_mudata({"rna": CLASH}, covariates=["rna:x"]),
+        ValueError,
+        "different names; 'rna:x' comes several",
+    ),
+    (
+        lambda: from_mudata(BOTH, covariates=["age", "age"]),
+        ValueError,
+        "different names; 'age' comes several",
+    ),
+    (lambda: from_mudata(CLASH, var_view="kind"), ValueError, "'kind' is missing for 1 of 'X', such as 'y'"),
+    (lambda: from_mudata({"rna": RNA, "raw": EMPTY}), ValueError, "`X` of 'raw' is None"),
     (lambda: from_mudata(UNKNOWN, "sick"), ValueError, "'sick' is missing for 1 of 2, such as 'b'"),
 ]
 

@@ -78,7 +78,18 @@ def test_sums_that_mean_nothing_are_refused(other, message):
         LEFT + other
 
 
-@pytest.mark.parametrize("operation", [lambda: LEFT + Linear(), lambda: LEFT * 2.0, lambda: 3 + LEFT])
-def test_other_operands_are_type_errors(operation):
+@pytest.mark.parametrize("operation", [lambda: LEFT + Linear(), lambda: 3 + LEFT])
+def test_only_banks_are_added(operation):
     with pytest.raises(TypeError, match="unsupported operand"):
         operation()
+
+
+@pytest.mark.parametrize("factor", [2.0, "linear", LEFT])
+def test_only_kernels_are_factors(factor):
+    for operation in (lambda: LEFT * factor, lambda: factor * LEFT):
+        with pytest.raises(TypeError, match=r"a bank is multiplied by a kernel object.*; got"):
+            operation()
+
+
+def test_the_order_of_factors_does_not_matter():
+    assert repr(Gate(0) * RIGHT) == repr(RIGHT * Gate(0))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
+from copy import deepcopy
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -122,6 +125,41 @@ def test_a_model_with_a_matrix_survives_a_file(tmp_path):
     save_model(model, tmp_path / "graphs.bayesmkl")
     loaded = load_model(tmp_path / "graphs.bayesmkl")
     np.testing.assert_array_equal(loaded.predict_proba(TABLE[30:]), model.predict_proba(TABLE[30:]))
+
+
+def test_models_keep_one_matrix_that_stays_as_it_was():
+    matrix = OF_ALL.copy()
+    bank = clone(BANK).set_params(kernels__graph=Precomputed(matrix))
+    model = BEMKLClassifier(bank, tol=0.1).fit(TABLE[:30], POINTS[:30, 0] > 0)
+    before = model.predict_proba(TABLE[30:])
+    matrix *= 2.0
+    np.testing.assert_array_equal(model.predict_proba(TABLE[30:]), before)
+    kept = model.kernel_bank_
+    for copied in (clone(kept), deepcopy(kept), kept * Linear(), kept + kept):
+        kernel = copied.kernels["graph"]
+        kernel = kernel[0] if isinstance(kernel, list) else kernel
+        assert np.shares_memory(getattr(kernel, "left", kernel).matrix, kept.kernels["graph"].matrix)
+    assert len(pickle.dumps(kept)) < 2 * OF_ALL.nbytes
+    of_frame = pd.DataFrame(matrix).to_numpy()  # pandas shows what it may still change
+    of_frame.flags.writeable = False
+    assert not np.shares_memory(clone(Precomputed(of_frame)).matrix, matrix)
+
+
+FORMS = {
+    "list": OF_ALL.tolist(),
+    "frame": pd.DataFrame(OF_ALL, [f"s{i}" for i in range(40)]),
+    "float32": OF_ALL.astype(np.float32),
+    "strided": np.kron(OF_ALL, np.ones((2, 2)))[::2, ::2],
+    "columns first": np.asfortranarray(OF_ALL),
+    "object": OF_ALL.astype(object),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_matrices_in_any_form_are_their_numbers(form):
+    bank = KernelBank(Precomputed(FORMS[form]), normalize=None).fit(TABLE[:30, :1].astype(np.uint8))
+    rows = bank.transform(TABLE[30:, :1].astype(np.float32))[..., 0]
+    np.testing.assert_allclose(rows, OF_ALL[30:, :30], rtol=1e-7 if form == "float32" else 0)
 
 
 def test_landmarks_are_samples():

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
+from decimal import Decimal
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -70,8 +73,8 @@ def test_the_encoder_gives_standardized_numbers_codes_and_days():
     encoded = make_bank(CLINIC).encoder.fit_transform(CLINIC)
     assert list(encoded.index) == list(CLINIC.index)
     assert not encoded.isna().any(axis=None)
-    age = CLINIC["age"].fillna(CLINIC["age"].median())
-    np.testing.assert_allclose(encoded["age"], (age - age.mean()) / age.std(ddof=0), rtol=1e-12)
+    age = (CLINIC["age"] - CLINIC["age"].mean()) / CLINIC["age"].std(ddof=0)
+    np.testing.assert_allclose(encoded["age"], age.fillna(age.median()), rtol=1e-12)
     day = (CLINIC["visit"] - CLINIC["visit"].min()).dt.days
     known = day.notna()
     assert np.corrcoef(encoded["visit"][known], day[known])[0, 1] == pytest.approx(1.0, abs=1e-12)
@@ -103,13 +106,93 @@ def test_polars_frames_are_read_alike():
     one, two = make_bank(CLINIC), make_bank(frame)
     assert str(one) == str(two)
     encoded, expected = two.encoder.fit_transform(frame), one.encoder.fit_transform(CLINIC)
-    numbers = one.bank.views["numbers"] + one.bank.views["dates"]
-    np.testing.assert_allclose(encoded[numbers], expected[numbers], rtol=1e-12)
-    for name in one.bank.views[
-        "categories"
-    ]:  # None has another code than NaN, and is a category of its own alike
-        codes, others = encoded[name].to_numpy(), expected[name].to_numpy()
-        np.testing.assert_array_equal(codes[:, None] == codes, others[:, None] == others)
+    pd.testing.assert_frame_equal(encoded.set_axis(CLINIC.index), expected, check_dtype=False)
+
+
+def _arrow(values, dtype):
+    return pd.Series(values, dtype=object).astype(pd.ArrowDtype(dtype))
+
+
+DAYS = [datetime.date(2024, 1, day + 1) for day in range(12)]
+COLUMNS = {  # name: values of 12 samples, the type of the column, the same as plain values
+    "nullable text": (pd.array(["a", "b", None] * 4, dtype="string"), "categories", ["a", "b", None] * 4),
+    "text with NA": (np.array(["a", pd.NA, None, "b"] * 3, dtype=object), "categories", ["a", None, None, "b"] * 3),
+    "answers with NA": (np.array([True, False, pd.NA, None] * 3, dtype=object), "categories", list("tf  ") * 3),
+    "unused": (pd.Categorical(["a", "b"] * 6, categories=list("dcba")), "categories", ["a", "b"] * 6),
+    "whole": (pd.Categorical([1, 2, None] * 4), "categories", [1.0, 2.0, None] * 4),
+    "polars": (pl.Series(["a", "b", None] * 4, dtype=pl.Enum(["b", "a"])), "categories", ["a", "b", None] * 4),
+    "numbers with NA": (np.array([1, 2.5, pd.NA] * 4, dtype=object), "numbers", [1.0, 2.5, None] * 4),
+    "decimals": ([Decimal(j) for j in range(12)], "numbers", np.arange(12.0)),
+    "large": (np.array([2**70 + j * 2**60 for j in range(12)], dtype=object), "numbers", np.arange(12.0)),
+    "polars decimals": (pl.Series([Decimal(j) for j in range(12)]), "numbers", np.arange(12.0)),
+    "days": (DAYS, "dates", np.arange(12.0)),
+    "polars days": (pl.Series(DAYS), "dates", np.arange(12.0)),
+    "zones": (
+        [pd.Timestamp(day, tz="UTC" if day.day % 2 else "Etc/GMT+12") for day in DAYS],
+        "dates",
+        np.arange(12.0) + np.arange(12) % 2 / 2,
+    ),
+    "some zones": (
+        np.array([pd.Timestamp(day, tz="UTC" if day.day % 2 else None) for day in DAYS], dtype=object),
+        "dates",
+        np.arange(12.0),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_columns_of_any_type_are_their_plain_values(name):
+    values, kind, plain = COLUMNS[name]
+    frame = (pl.DataFrame if isinstance(values, pl.Series) else pd.DataFrame)({"a": values})
+    made = make_bank(frame)
+    assert made.bank.views == {kind: ["a"]}
+    encoded = made.encoder.fit_transform(frame)["a"].to_numpy()
+    if kind == "categories":
+        text = np.array([str(value) for value in plain])
+        np.testing.assert_array_equal(encoded[:, None] == encoded, text[:, None] == text)
+    else:
+        column = pd.Series(plain, dtype=float)
+        column = (column - column.mean()) / column.std(ddof=0)
+        np.testing.assert_allclose(encoded, column.fillna(column.median()), rtol=1e-9, atol=1e-9)
+
+
+def test_columns_of_arrow_are_read_alike():
+    pa = pytest.importorskip("pyarrow")
+    plain = pd.DataFrame({"a": ["x", "y", None] * 4, "n": [1.0, 2.0, None] * 4, "d": pd.to_datetime(DAYS)})
+    frame = pd.DataFrame(
+        {
+            "a": _arrow(plain["a"], pa.dictionary(pa.int32(), pa.string())),
+            "n": _arrow(plain["n"], pa.int64()),
+            "d": _arrow(plain["d"], pa.timestamp("ns")),
+        }
+    )
+    made, expected = make_bank(frame), make_bank(plain)
+    assert str(made) == str(expected)
+    pd.testing.assert_frame_equal(made.encoder.fit_transform(frame), expected.encoder.fit_transform(plain))
+
+
+def test_columns_that_tell_training_samples_nothing_are_zero():
+    nothing = pd.DataFrame(
+        {"seen": pd.to_datetime([None] * 6 + DAYS[6:]), "dose": [5.0] * 6 + [80.0, 90.0] * 3}
+    )
+    frame = nothing.assign(x=np.arange(12.0), site=[None] * 6 + ["a", "b"] * 3)
+    encoder = make_bank(frame).encoder.fit(frame[:6])
+    encoded = encoder.transform(frame)
+    np.testing.assert_array_equal(encoded[["seen", "dose"]], 0.0)
+    np.testing.assert_allclose(encoded["x"], (np.arange(12) - 2.5) / np.std(np.arange(6)), rtol=1e-12)
+    np.testing.assert_array_equal(encoded["site"], [-2] * 6 + [-1] * 6)
+    back = make_bank(frame).encoder.fit(frame[6:]).transform(frame)  # new samples have no category at all
+    np.testing.assert_array_equal(back["site"], [-1] * 6 + [0, 1] * 3)
+
+
+def test_categories_are_the_same_whatever_the_type_of_their_numbers():
+    frame = pd.DataFrame({"stage": [1, 2, 3] * 4})
+    encoder = make_bank(frame, types={"stage": "categories"}).encoder.fit(frame)
+    for stages in ([1.0, 3.0, np.nan], ["1", "3", None], pd.array([1, 3, None], dtype="Int8")):
+        np.testing.assert_array_equal(encoder.transform(pd.DataFrame({"stage": stages}))["stage"], [0, 2, -1])
+    mixed = pd.DataFrame({"code": [7, "x", 7.0, None, (1, 2)] * 2})
+    codes = make_bank(mixed, types={"code": "categories"}).encoder.fit_transform(mixed)["code"]
+    np.testing.assert_array_equal(codes, [1, 2, 1, -2, 0] * 2)
 
 
 def test_grades_of_a_trial_are_categories_where_one_says_so():
@@ -148,14 +231,37 @@ def test_days_of_dates_of_any_kind():
     np.testing.assert_allclose(as_days(pd.DataFrame({"a": zoned}))["a"], 19782.25)
 
 
+FRAME = pd.DataFrame({"text": ["a", "b"] * 6, "x": np.arange(12.0), "year": np.arange(2010, 2022)})
+
+
+@pytest.mark.parametrize(
+    ("types", "new", "message"),
+    [
+        ({"text": "numbers"}, FRAME, 'column .text. must hold numbers: Unable to parse string "a".*types='),
+        ({"text": "dates"}, FRAME, "column .text. must hold dates: "),
+        ({"text": "dates"}, FRAME.assign(text="02/03/2024"), "column .text. must hold dates: .*02/03/2024"),
+        ({"year": "dates"}, FRAME, "column .year. must hold dates: got int64, and no unit of it"),
+        ({}, FRAME.assign(x=np.inf), "column .x. must hold numbers: got infinity"),
+    ],
+    ids=range(5),
+)
+def test_columns_of_another_type_are_named(types, new, message):
+    with pytest.raises(ValueError, match=message):
+        make_bank(FRAME, types=types).encoder.fit(new)
+
+
 WRONG = [
     (lambda: make_bank(CLINIC.to_numpy()), TypeError, "`frame` must be a pandas or polars DataFrame; got ndarray"),
     (lambda: make_bank(CLINIC.set_axis(range(8), axis=1)), ValueError, "different names that are text"),
+    (lambda: make_bank(CLINIC[[]]), ValueError, "all are left out: there are none"),
     (lambda: make_bank(CLINIC, {}), ValueError, "`views` must be a mapping .* got {}"),
     (lambda: make_bank(CLINIC, ["age"]), ValueError, "`views` must be a mapping"),
     (lambda: make_bank(CLINIC, {"a": ["agee"]}), ValueError, "names the column 'agee'.* did you mean 'age'"),
     (lambda: make_bank(CLINIC, {"a": "age", "b": ["age", "sex"]}), ValueError, "'age' comes 2 times"),
     (lambda: make_bank(CLINIC, {"a": "id"}), ValueError, "must have a column that can be used; .* id .60 different"),
+    (lambda: make_bank(CLINIC, {1: "age", "1": "sex"}), ValueError, "different names; '1' comes twice"),
+    (lambda: make_bank(CLINIC, {"a": ["age", "sex"], "a: numbers": "count"}), ValueError, "'a: numbers' comes twice"),
+    (lambda: make_bank(CLINIC, types=["numbers"]), TypeError, "`types` must be a mapping"),
     (lambda: make_bank(CLINIC, types={"agee": "numbers"}), ValueError, "`types` names the column 'agee'"),
     (lambda: make_bank(CLINIC, types={"age": "text"}), ValueError, "`types` must .* got 'text' for 'age'"),
     (lambda: make_bank(CLINIC, max_categories=1), ValueError, "`max_categories` must be"),
@@ -181,5 +287,6 @@ def test_columns_of_objects_are_read_by_their_values():
     made = make_bank(frame)
     assert made.bank.views == {"numbers": ["numbers"], "categories": ["answers"]}
     assert made.left_out == {"mixed": "holds int and str", "lists": "holds list"}
-    assert made.encoder.fit_transform(frame)["numbers"].std(ddof=0) == pytest.approx(1.0)
+    numbers = made.encoder.fit_transform(frame)["numbers"].to_numpy()
+    np.testing.assert_allclose(numbers, [-1.0, 1.0, 0.0] * 4, atol=1e-12)
     assert isinstance(made.bank.kernels["categories"], Overlap)

@@ -111,7 +111,11 @@ def test_what_has_no_pairs_is_refused(of_product):
     absent = GPMKLRegressor(BANK, inference=QUICK, missing_views="integrate").fit(lacking, y)
     with pytest.raises(ValueError, match="integrates over missing views"):
         interaction_table(absent)
-    for pairs in ("a × b", ["a"], [("a", "a")], [("a", "z")], [("a", "b", "c")], []):
+    for pairs in ("a × b", ["a"], [("a", "a")], [("a", "z")], [("a", "b", "c")], [(["a"], "b")], []):
         with pytest.raises(ValueError, match="`pairs` must"):
             interaction_table(model, pairs)
+    with pytest.raises(ValueError, match=r"each pair once; got \('b', 'a'\) again"):
+        interaction_table(model, [("a", "b"), ("b", "a")])
+    with pytest.raises(TypeError, match=r"`pairs` must be .* got 3"):
+        interaction_table(model, 3)
     assert isinstance(interaction_table(model, [("c", "a")]), pd.DataFrame)
