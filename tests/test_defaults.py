@@ -136,6 +136,8 @@ OF_CALLS = {
 }
 CALLED = (
     *DOORS,
+    "BEMKLLocalizedClassifier",
+    "BEMKLLocalizedRegressor",
     "BEMKLOrdinalClassifier",
     "BEMKLRegressor",
     "CLMKLClassifier",

@@ -145,7 +145,7 @@ class CellStore:
     def write(self, cell: Cell) -> Cell:
         """Keep a cell; what is there already stays, and gets scores that it does not have."""
         there = self.read(cell.key)
-        self.folder.mkdir(exist_ok=True)
+        self._make_folder()
         if there is not None:
             scores = cell.scores | there.scores
             if set(scores) == set(there.scores) and (there.predictions or cell.kept is None):
@@ -200,7 +200,7 @@ class CellStore:
     def begun(self, key: str) -> Iterator[None]:
         """Mark a cell as begun; the mark stays only if the process dies inside."""
         path = self.path(key, BEGUN)
-        path.parent.mkdir(exist_ok=True)
+        self._make_folder()
         path.touch()
         try:
             yield
@@ -216,6 +216,14 @@ class CellStore:
         for path in self.folder.glob(f"*{BEGUN}"):
             if path.with_suffix(".json").exists():
                 path.unlink(missing_ok=True)
+
+    def _make_folder(self) -> None:
+        try:
+            self.folder.mkdir(exist_ok=True)
+        except FileExistsError as error:
+            raise ValueError(
+                f"{str(self.folder)!r} must be a folder, that of the cells of a comparison; it is a file. Remove it."
+            ) from error
 
     def path(self, key: str, ending: str = ".json") -> Path:
         """Return the file of a cell."""

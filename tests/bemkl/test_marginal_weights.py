@@ -353,7 +353,8 @@ OF_CHAINS = {"log_evidence": np.nan, "pareto_k": np.nan}  # which they do not ha
 @pytest.mark.parametrize(
     ("changed", "outcome", "advice"),
     [
-        ({"pareto_k": 0.9}, Outcome.NOT_WEIGHTED, r'k-hat is 0.90 .* sampler="nuts"'),
+        ({"pareto_k": 0.9}, Outcome.NOT_WEIGHTED, "k-hat is 0.90 .* Increase `n_points`"),
+        ({"pareto_k": 1.2}, Outcome.NOT_WEIGHTED, r'k-hat is 1.20 .* sampler="nuts"'),
         ({"rhat": 1.3, **OF_CHAINS}, Outcome.NOT_MIXED, r"R-hat is 1.300 .* `n_warmup`"),
         ({"points": (None,)}, Outcome.WEIGHTED, r'evidence of 100 % .* approximation="laplace"'),
         ({}, Outcome.WEIGHTED, None),

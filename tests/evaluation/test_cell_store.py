@@ -21,7 +21,7 @@ from sklearn.model_selection import RepeatedStratifiedKFold
 from sklearn.svm import SVC
 
 from bayesmkl.evaluation import Comparison, compare_models, jobs, merge_comparisons
-from bayesmkl.evaluation.cells import VERSION
+from bayesmkl.evaluation.cells import VERSION, CellStore
 from bayesmkl.evaluation.journal import Journal
 
 COSTS = ("_seconds", "_mb", "_stacks")
@@ -370,3 +370,10 @@ def test_the_files_of_a_folder_may_be_copied_and_cells_left_out(tmp_path):
     same(Comparison.load(tmp_path / "shared"), found)
     shutil.rmtree(tmp_path / "shared" / "cells")
     same(Comparison.load(tmp_path / "shared"), found)
+
+
+def test_a_file_in_the_place_of_the_cells_is_named(tmp_path):
+    (tmp_path / "cells").write_text("no folder")
+    with pytest.raises(ValueError, match="must be a folder, that of the cells of a comparison; it is a file"):
+        with CellStore(tmp_path).begun("abc"):
+            raise AssertionError

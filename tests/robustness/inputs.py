@@ -115,6 +115,7 @@ def scores(model: Any, rows: Any, **more: Any) -> np.ndarray:
 def silently(call: Callable[[], Any]) -> Any:
     """Return the result of a call that may say what it thinks of kernels and of early stopping."""
     with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "LDMKLClassifier predicts")  # one class, stopped early
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.simplefilter("ignore", KernelQualityWarning)
         return call()

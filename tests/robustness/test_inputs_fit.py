@@ -265,9 +265,10 @@ CLIPPED = ("half precision",)
 @pairs(EVERY, TABLES, ("a frame of nullable numbers",))
 def test_tables_in_unusual_form_are_their_numbers(name, form):
     make, plain, _ = TABLES[form]
-    model = quietly(
-        lambda: quick(name).fit(make(X), target_of(name)), ConvergenceWarning, KernelQualityWarning
-    )
+    kinds: tuple[type[Warning], ...] = (ConvergenceWarning, KernelQualityWarning)
+    if name == "LDMKLClassifier":  # solved to `tol` = .05 it may predict one class, and says so
+        kinds += (UserWarning,)
+    model = quietly(lambda: quick(name).fit(make(X), target_of(name)), *kinds)
     is_plain = np.array_equal(plain(X), X)
     expected = fitted(name) if is_plain else silently(lambda: quick(name).fit(plain(X), target_of(name)))
     np.testing.assert_array_equal(scores(model, make(X)), scores(expected, plain(X)))
@@ -474,8 +475,14 @@ def test_more_kernels_than_samples(name):
         assert_close(found[1], found[0], 5e-2)  # iterations in another order, stopped early
 
 
-# Gates over features start at random values; of kernels that are equally good the first is taken.
-ORDER_MATTERS = (*GATED, *(name for name in EVERY if hasattr(EVERY[name](), "cv")))
+# Gates over features start at random values; of kernels that are equally good the first is taken; folds of successes
+# are drawn from the samples in the order of their first columns.
+ORDER_MATTERS = (
+    *GATED,
+    "LDMKLClassifier",
+    "SwMKLClassifier",
+    *(name for name in EVERY if hasattr(EVERY[name](), "cv")),
+)
 
 
 # Their time grows with more than the number of kernels, or they train a machine for each.
