@@ -374,6 +374,9 @@ def test_the_files_of_a_folder_may_be_copied_and_cells_left_out(tmp_path):
 
 def test_a_file_in_the_place_of_the_cells_is_named(tmp_path):
     (tmp_path / "cells").write_text("no folder")
-    with pytest.raises(ValueError, match="must be a folder, that of the cells of a comparison; it is a file"):
-        with CellStore(tmp_path).begun("abc"):
-            raise AssertionError
+    place = CellStore(tmp_path).begun("abc")
+    with (
+        pytest.raises(ValueError, match="must be a folder, that of the cells of a comparison; it is a file"),
+        place,
+    ):
+        raise AssertionError
