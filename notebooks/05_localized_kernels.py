@@ -114,12 +114,13 @@ plt.show()
 # %%
 bank = KernelBank(Gaussian(width=0.5), views={"across": [0], "up": [1]})
 near = Gaussian(width=1)  # of the plane: what gates of SwMKL and LD-MKL are functions of
+wide = GaussianGating(width=2, spread=1)  # centers start anywhere among the samples, not near their mean
 only_where_open = {"temperature": 0.2, "threshold": "paper"}  # sharp gates, and machines of the samples inside
 MODELS = {
     "equal weights": UniformMKLClassifier(bank),
     "SimpleMKL": SimpleMKLClassifier(bank),
     "LMKL, softmax": LMKLClassifier(bank, gating="softmax", n_init=3, random_state=SEED),
-    "LMKL, Gaussian": LMKLClassifier(bank, gating=GaussianGating(width=2), n_init=3, random_state=SEED),
+    "LMKL, Gaussian": LMKLClassifier(bank, gating=wide, n_init=3, random_state=SEED),
     "C-LMKL": CLMKLClassifier(bank, n_clusters=2, random_state=SEED),
     "SwMKL": SwMKLClassifier(bank, gate_kernel=near, gate_targets="train", temperature=None),
     "LD-MKL": LDMKLClassifier(bank, gate_kernel=near, gate_targets="train", **only_where_open),
