@@ -37,7 +37,7 @@ def plot_curve(
     ----------
     %(comparison)s
     kind : {"roc", "precision_recall", "calibration"}, default="roc"
-        See :meth:`Comparison.curve`. Calibration has a point for each tenth of the predictions.
+        See :meth:`~bayesmkl.evaluation.Comparison.curve`. Calibration has a point for each tenth of the predictions.
     dataset : str, default=None
         One of its data sets; None is the only one.
     positive : object, default=None
