@@ -9,17 +9,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning
 
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.progress import step_progress
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.validation import check_flag, shown
-from bayesmkl._utils.warnings import warn_user
-from bayesmkl.kernels.stacks.dense import DenseStack, stored_array
+from bayesmkl.kernels.stacks.dense import stored_array
 from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl
-from bayesmkl.posterior.refits import ProcessRefits
-from bayesmkl.posterior.relevance import CLEAR
+from bayesmkl.posterior.refits import ProcessRefits, by_falling_difference, is_clear, warn_of_open
 from bayesmkl.posterior.shared_docs import MODEL
 
 __all__ = ["interaction_table"]
@@ -117,48 +114,24 @@ def interaction_table(
     check_flag("verbose", verbose)
     views = _views(fitted)
     chosen = _pairs(pairs, list(views))
-    refits = ProcessRefits(fitted)
+    refits, needed = ProcessRefits(fitted), chosen or itertools.combinations(views, 2)
     kernels = stored_array(refits.stack)
-    together = {
-        (u, v): product_of(kernels[views[u]], kernels[views[v]]) for u, v in _all_pairs(pairs, chosen, views)
-    }
+    together = {(u, v): product_of(kernels[views[u]], kernels[views[v]]) for u, v in needed}
     asked: list[tuple[str, np.ndarray]] = []
     if len(together) > 1:
         asked.append((ANY, sum(together.values()) / len(together)))  # type: ignore[arg-type]
     asked += [(f"{u} × {v}", together[u, v]) for u, v in chosen]
-    rows, n_open, own = [], 0, refits.own
-    positions = np.append(
-        np.arange(refits.stack.n_kernels), 0
-    )  # priors in groups have the product in the first one
+    rows, found, own = [], [], refits.own
     with step_progress(verbose, "refits", len(asked), "refit") as report:
         for number, (name, kernel) in enumerate(asked):
-            stack = DenseStack(np.concatenate([kernels, kernel[None]]))
-            elpd_i, log_evidence, pareto_k, converged = refits.estimator._refit(stack, None, positions)
-            n_open += not converged
-            difference = elpd_i - own.elpd_i
-            diff, error = float(difference.sum()), float(np.sqrt(len(difference)) * difference.std())
-            rows.append(
-                {
-                    "views": name,
-                    "elpd_diff": diff,
-                    "se": error,
-                    "log_evidence_diff": log_evidence - own.log_evidence,
-                    "pareto_k": pareto_k,
-                    "verdict": "interaction" if diff > CLEAR * error else "not shown",
-                }
-            )
+            found.append(refits.with_kernel(kernel))
+            difference = found[-1].ahead_of(own)
+            verdict = "interaction" if is_clear(difference) else "not shown"
+            rows.append({"views": name, **difference, "pareto_k": found[-1].pareto_k, "verdict": verdict})
             if report is not None:
                 report(number + 1, "")
-    if n_open:
-        warn_user(
-            f"{n_open} of {len(asked)} refits did not converge. Read their rows with care, or fit the model with "
-            "more draws.",
-            ConvergenceWarning,
-        )
-    table = pd.DataFrame(rows)
-    first = int(len(together) > 1)
-    order = first + np.argsort(-table["elpd_diff"][first:].to_numpy(), kind="stable")
-    return table.iloc[np.concatenate([np.arange(first), order])].reset_index(drop=True)
+    warn_of_open(found, "draws")
+    return by_falling_difference(pd.DataFrame(rows), len(asked) - len(chosen))
 
 
 def product_of(left: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -214,7 +187,7 @@ def _views(fitted: FittedBEMKL) -> dict[str, list[int]]:
 
 
 def _pairs(pairs: Any, views: list[str]) -> list[tuple[str, str]]:
-    """Return the pairs that get rows of their own."""
+    """Return the pairs that get rows of their own; none where they are many and nobody chose."""
     every = list(itertools.combinations(views, 2))
     if pairs is None:
         return every if len(every) <= MOST_PAIRS else []
@@ -237,10 +210,3 @@ def _pairs(pairs: Any, views: list[str]) -> list[tuple[str, str]]:
     if not chosen:
         raise ValueError('`pairs` must hold at least one pair; got none. Use None or "all".')
     return chosen
-
-
-def _all_pairs(
-    pairs: Any, chosen: list[tuple[str, str]], views: dict[str, list[int]]
-) -> list[tuple[str, str]]:
-    """Return the pairs whose products are needed: the chosen ones where somebody chose, else all."""
-    return chosen if pairs is not None and pairs != "all" else list(itertools.combinations(views, 2))

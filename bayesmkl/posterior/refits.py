@@ -12,17 +12,20 @@ How samples are left out depends on what a posterior is good for:
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 from scipy.stats import norm
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from bayesmkl._utils.options import Marginal, Storage
-from bayesmkl._utils.warnings import holding_back
+from bayesmkl._utils.warnings import holding_back, warn_user
 from bayesmkl.bemkl.estimators.base import FitTask
 from bayesmkl.bemkl.estimators.class_models import class_model_of
 from bayesmkl.bemkl.inference.runs import Fit
@@ -35,7 +38,20 @@ from bayesmkl.posterior.bemkl_cavities import leave_one_out_of_draws
 from bayesmkl.posterior.fitted import FittedBEMKL, states_of
 from bayesmkl.posterior.intercept_only import intercept_only
 
-__all__ = ["Accuracy", "BEMKLRefits", "ProcessRefits", "Refits", "refits_of", "why_no_refits"]
+__all__ = [
+    "CLEAR",
+    "Accuracy",
+    "BEMKLRefits",
+    "ProcessRefits",
+    "Refits",
+    "by_falling_difference",
+    "is_clear",
+    "refits_of",
+    "warn_of_open",
+    "why_no_refits",
+]
+
+CLEAR = 2.0  # standard errors beyond which a difference is called one
 
 N_FOLDS = 10
 TOL = 1e-4  # of the bound in folds: probabilities need no more
@@ -67,6 +83,37 @@ class Accuracy(NamedTuple):
     log_evidence: float
     pareto_k: float
     converged: bool
+
+    def ahead_of(self, other: Accuracy) -> dict[str, float]:
+        """Return by how much left-out targets, and all together, are more probable than by another fit, in nats."""
+        difference = self.elpd_i - other.elpd_i
+        return {
+            "elpd_diff": float(difference.sum()),
+            "se": float(np.sqrt(len(difference)) * difference.std()),
+            "log_evidence_diff": self.log_evidence - other.log_evidence,
+        }
+
+
+def is_clear(difference: dict[str, float]) -> bool:
+    """Return whether `Accuracy.ahead_of` is above two standard errors."""
+    return difference["elpd_diff"] > CLEAR * difference["se"]
+
+
+def warn_of_open(found: Sequence[Accuracy], more: str) -> None:
+    """Warn once of refits that did not converge, and say of what to ask for more."""
+    n_open = sum(not one.converged for one in found)
+    if n_open:
+        warn_user(
+            f"{n_open} of {len(found)} refits did not converge. Read their rows with care, or fit the model with "
+            f"more {more}.",
+            ConvergenceWarning,
+        )
+
+
+def by_falling_difference(table: pd.DataFrame, n_first: int) -> pd.DataFrame:
+    """Sort rows by falling `elpd_diff`, but for the first ones, which stay first."""
+    order = n_first + np.argsort(-table["elpd_diff"][n_first:].to_numpy(), kind="stable")
+    return table.iloc[np.concatenate([np.arange(n_first), order])].reset_index(drop=True)
 
 
 class Refits(Protocol):
@@ -154,6 +201,11 @@ class ProcessRefits:
         """Fit with some kernels."""
         positions = np.flatnonzero(kept)
         return Accuracy(*self.estimator._refit(self.stack.select(positions), order, positions))
+
+    def with_kernel(self, kernel: np.ndarray) -> Accuracy:
+        """Fit with one more, (n_samples, n_samples), which is in the group of the first where priors have groups."""
+        stack = DenseStack(np.concatenate([stored_array(self.stack), kernel[None]]))
+        return Accuracy(*self.estimator._refit(stack, None, np.append(np.arange(self.stack.n_kernels), 0)))
 
     def without_kernels(self, order: np.ndarray | None = None) -> Accuracy:
         """Fit with a constant kernel, which says nothing that the intercept does not."""

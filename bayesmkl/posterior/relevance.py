@@ -8,20 +8,24 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning
 
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.progress import step_progress
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.validation import check_choice, check_flag, check_integer, generator_of
-from bayesmkl._utils.warnings import warn_user
 from bayesmkl.posterior.fitted import fitted_bemkl
-from bayesmkl.posterior.refits import Accuracy, Refits, refits_of
+from bayesmkl.posterior.refits import (
+    Accuracy,
+    Refits,
+    by_falling_difference,
+    is_clear,
+    refits_of,
+    warn_of_open,
+)
 from bayesmkl.posterior.shared_docs import MODEL
 
-__all__ = ["CLEAR", "relevance"]
+__all__ = ["relevance"]
 
-CLEAR = 2.0  # standard errors beyond which a difference is called one
 ALL = "all"  # name of the row of all views together
 VERDICTS = {True: ("signal", "no signal"), False: ("needed", "not shown")}
 
@@ -167,29 +171,20 @@ def relevance(
             as_large = int(np.sum(np.array(permuted) >= rows[0]["elpd_diff"]))
             rows[0]["p_value"] = (1 + as_large) / (1 + n_permutations)
     table = _table(rows, fitted.inference in ("vb", "svi"))
-    n_open = sum(not one.converged for one in found)
-    if n_open:
-        warn_user(
-            f"{n_open} of {len(found)} refits did not converge. Read their rows with care, or fit the model with "
-            "more iterations or draws.",
-            ConvergenceWarning,
-        )
+    warn_of_open(found, "iterations or draws")
     return table
 
 
 def _row(name: str, share: float, own: Accuracy, without: Accuracy) -> dict[str, Any]:
     """Compare the model with one that lacks something."""
-    difference = own.elpd_i - without.elpd_i
-    diff, error = float(difference.sum()), float(np.sqrt(len(difference)) * difference.std())
+    difference = own.ahead_of(without)
     return {
         "without": name,
         "share": share,
-        "elpd_diff": diff,
-        "se": error,
-        "log_evidence_diff": own.log_evidence - without.log_evidence,
+        **difference,
         "pareto_k": without.pareto_k,
         "p_value": np.nan,
-        "verdict": VERDICTS[name == ALL][0 if diff > CLEAR * error else 1],
+        "verdict": VERDICTS[name == ALL][0 if is_clear(difference) else 1],
     }
 
 
@@ -208,5 +203,4 @@ def _table(rows: list[dict[str, Any]], of_bounds: bool) -> pd.DataFrame:
         del table["p_value"]
     if of_bounds:
         table = table.rename(columns={"log_evidence_diff": "elbo_diff"})
-    order = 1 + np.argsort(-table["elpd_diff"][1:].to_numpy(), kind="stable")
-    return table.iloc[np.concatenate([[0], order])].reset_index(drop=True)
+    return by_falling_difference(table, 1)

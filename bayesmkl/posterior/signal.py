@@ -12,8 +12,8 @@ from bayesmkl.bemkl.estimators.scale_choice import MOST_ENTRIES
 from bayesmkl.marginal.reading import HyperDraws
 from bayesmkl.posterior.evaluated import Evaluated
 from bayesmkl.posterior.fitted import FittedBEMKL
-from bayesmkl.posterior.refits import why_no_refits
-from bayesmkl.posterior.relevance import CLEAR, relevance
+from bayesmkl.posterior.refits import CLEAR, why_no_refits
+from bayesmkl.posterior.relevance import relevance
 from bayesmkl.posterior.report import Section, line_of_text, table
 
 __all__ = ["signal_section", "sizes_of_draws", "sizes_of_process"]
