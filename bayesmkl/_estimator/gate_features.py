@@ -16,7 +16,14 @@ from bayesmkl.kernels.bank import CheckedTable, KernelBank
 from bayesmkl.kernels.column_labels import column_labels, refuse_other_columns
 from bayesmkl.kernels.views import check_samples, positions_of, views_without
 
-__all__ = ["UncertainGates", "apart_from_gates", "check_gate_columns", "features_of", "refuse_gate_features"]
+__all__ = [
+    "UncertainGates",
+    "apart_from_gates",
+    "bank_apart",
+    "check_gate_columns",
+    "features_of",
+    "refuse_gate_features",
+]
 
 
 class UncertainGates:
@@ -36,7 +43,11 @@ class UncertainGates:
         if X is None:
             return self.gate_features_
         model: Any = self
-        rows, has_bank = model._validate_rows(X), self.kernel_bank_ is not None
+        return self._features_of_rows(model._validate_rows(X), gate_features)
+
+    def _features_of_rows(self, rows: np.ndarray, gate_features: ArrayLike | None) -> np.ndarray:
+        """Return the gate features of validated rows, (n_rows, n_gate_features)."""
+        has_bank = self.kernel_bank_ is not None
         refuse_gate_features(self, gate_features, has_bank)
         return features_of(self, rows if has_bank else None, gate_features, len(rows), fitting=False)
 
@@ -92,6 +103,16 @@ def apart_from_gates(
             "`KernelBank(views={name: columns})`, which may be the same columns; None lets gates see all, too."
         )
     return bank.set_params(views=views), columns
+
+
+def bank_apart(model: Any, bank: KernelBank, X: Samples | None) -> KernelBank:
+    """Let a model's unfitted bank leave the columns of its gates out; sets `gate_columns_` where it names some."""
+    if X is None:
+        return bank
+    bank, columns = apart_from_gates(bank, X, model.gate_columns, model.n_features_in_)
+    if columns is not None:
+        model.gate_columns_ = columns
+    return bank
 
 
 def gate_positions(

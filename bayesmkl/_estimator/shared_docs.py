@@ -1,10 +1,10 @@
-"""Docstring entries of all estimators."""
+"""Docstring entries of all estimators, and of those with gates."""
 
 from __future__ import annotations
 
 from bayesmkl._utils.docstrings import entries
 
-__all__ = ["ESTIMATOR"]
+__all__ = ["ESTIMATOR", "GATES"]
 
 ESTIMATOR = entries(
     """
@@ -54,5 +54,29 @@ ESTIMATOR = entries(
         If `X` is a sparse matrix, or holds other objects than numbers.
     TypeError:y
         If `X` or `y` is a sparse matrix, or holds other objects than numbers or labels.
+    """
+)
+
+GATES = entries(
+    """
+    gate_columns : list of str or int, default=None
+        Columns of `X`, by names or positions, that the gates are functions of. Kernels do not see them, unless a view
+        of the bank names them. None: gates and kernels see all columns. Also a slice, a boolean mask, or one name or
+        position.
+
+    n_gate_features_ : int
+        Number of features that the gates depend on.
+    gate_columns_ : ndarray of shape (n_gate_features_,) or None
+        Positions of `gate_columns`.
+
+    gate_features : array-like of shape (n_rows, n_gate_features), default=None
+        Features that the gates are functions of, with ``kernels="precomputed"``.
+    gate_features:training : array-like of shape (n_samples, n_gate_features), default=None
+        With ``kernels="precomputed"``, what the gates are functions of; columns of `X` otherwise.
+    ValueError:gates
+        If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
+        numbers; or if `gate_features` are missing where they are needed, given where not, or of another shape.
+    TypeError:gates
+        If `X`, `y` or `gate_features` is a sparse matrix, or holds other objects than numbers or labels.
     """
 )

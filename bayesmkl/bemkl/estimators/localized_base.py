@@ -11,10 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayesmkl._estimator.gate_features import (
     UncertainGates,
-    apart_from_gates,
+    bank_apart,
     check_gate_columns,
     features_of,
-    refuse_gate_features,
 )
 from bayesmkl._estimator.program import NumPyroProgram
 from bayesmkl._utils.docstrings import fill_docs
@@ -104,13 +103,7 @@ class BaseLocalizedBEMKL(UncertainGates, BaseBEMKL):
         return self._gamma_prior()
 
     def _new_bank(self, X: Samples | None = None) -> KernelBank:
-        bank = super()._new_bank(X)
-        if X is None:
-            return bank
-        bank, columns = apart_from_gates(bank, X, self.gate_columns, self.n_features_in_)
-        if columns is not None:
-            self.gate_columns_ = columns
-        return bank
+        return bank_apart(self, super()._new_bank(X), X)
 
     # -------------------------------------------------------------------------------------------- inference
 
@@ -271,10 +264,7 @@ class BaseLocalizedBEMKL(UncertainGates, BaseBEMKL):
 
     def _gate_rows(self, rows: np.ndarray, gate_features: ArrayLike | None) -> np.ndarray:
         """Return the features φ of validated rows."""
-        with_columns = self.kernel_bank_ is not None
-        refuse_gate_features(self, gate_features, with_columns)
-        found = features_of(self, rows if with_columns else None, gate_features, len(rows), fitting=False)
-        return self.gate_basis_.features(found)
+        return self.gate_basis_.features(self._features_of_rows(rows, gate_features))
 
     def gates(
         self, X: Samples | None = None, gate_features: ArrayLike | None = None, return_std: bool = False

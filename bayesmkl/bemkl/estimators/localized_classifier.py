@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
-from sklearn.metrics import accuracy_score
 
 from bayesmkl._estimator import class_targets, most_probable
 from bayesmkl._estimator.gate_features import refuse_gate_features
+from bayesmkl._estimator.gated_scores import gated_accuracy
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.options import VB
 from bayesmkl._utils.typing import Samples, Targets
@@ -343,35 +343,4 @@ class BEMKLLocalizedClassifier(ClassifierMixin, BaseLocalizedBEMKL):
         odds = self.decision_function(X, gate_features)
         return self.classes_[most_probable(odds)]
 
-    def score(
-        self,
-        X: Samples,
-        y: Targets,
-        sample_weight: ArrayLike | None = None,
-        gate_features: ArrayLike | None = None,
-    ) -> float:
-        """Return the accuracy of the predictions for `X`.
-
-        Parameters
-        ----------
-        %(X)s
-        y : array-like of shape (n_rows,)
-            True labels.
-        sample_weight : array-like of shape (n_rows,), default=None
-            Weights of the rows.
-        %(gate_features)s
-
-        Returns
-        -------
-        float
-            Share of the rows whose class is right, from 0 to 1.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        %(ValueError:gates)s
-            Also if `y` does not have a label for every row.
-        %(TypeError:X)s
-        """
-        return float(accuracy_score(y, self.predict(X, gate_features), sample_weight=sample_weight))
+    score = gated_accuracy

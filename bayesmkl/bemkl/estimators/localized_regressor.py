@@ -8,9 +8,9 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
-from sklearn.metrics import r2_score
 
 from bayesmkl._estimator.gate_features import refuse_gate_features
+from bayesmkl._estimator.gated_scores import gated_r2
 from bayesmkl._estimator.targets import location_and_scale
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.options import VB
@@ -263,35 +263,4 @@ class BEMKLLocalizedRegressor(RegressorMixin, BaseLocalizedBEMKL):
         noise = epsilon.mean_reciprocal if self.predictive == "full" else 1.0 / epsilon.mean
         return mean, self.y_scale_ * np.sqrt(noise + score.variance)
 
-    def score(
-        self,
-        X: Samples,
-        y: Targets,
-        sample_weight: ArrayLike | None = None,
-        gate_features: ArrayLike | None = None,
-    ) -> float:
-        """Return the coefficient of determination of the predictions for `X`.
-
-        Parameters
-        ----------
-        %(X)s
-        y : array-like of shape (n_rows,)
-            True target.
-        sample_weight : array-like of shape (n_rows,), default=None
-            Weights of the rows.
-        %(gate_features)s
-
-        Returns
-        -------
-        float
-            :math:`R^2`: 1 at best, 0 for the mean of `y`, without lower bound.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        %(ValueError:gates)s
-            Also if `y` does not have a number for every row.
-        %(TypeError:X)s
-        """
-        return float(r2_score(y, self.predict(X, gate_features), sample_weight=sample_weight))
+    score = gated_r2

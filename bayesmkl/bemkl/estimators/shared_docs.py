@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bayesmkl._estimator.shared_docs import ESTIMATOR
+from bayesmkl._estimator.shared_docs import ESTIMATOR, GATES
 from bayesmkl._utils.docstrings import entries
 
 __all__ = ["BEMKL", "LOCALIZED", "MULTITASK", "OUTCOMES"]
@@ -206,16 +206,15 @@ MULTITASK = BEMKL | entries(
     """
 )
 
-LOCALIZED = OUTCOMES | entries(
-    r"""
+LOCALIZED = (
+    OUTCOMES
+    | GATES
+    | entries(
+        r"""
     kernels : KernelBank, "precomputed" or None, default=None
         A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
         (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank("auto")``, whose
         kernels have the scale of the samples.
-    gate_columns : list of str or int, default=None
-        Columns of `X`, by names or positions, that the gates are functions of. Kernels do not see them, unless a view
-        of the bank names them. None: gates and kernels see all columns. Also a slice, a boolean mask, or one name or
-        position.
     gate_width : "auto" or float, default="auto"
         Width of the Gaussian process of the gates, in median distances between two samples in the gate columns, each
         in units of its standard deviation. "auto" compares 1 and 0.5 with gates that are the same everywhere, and
@@ -231,10 +230,6 @@ LOCALIZED = OUTCOMES | entries(
         Seed of the landmarks, of random starts, and of the Monte Carlo estimates of shares and localities. None is a
         fixed seed.
 
-    gate_columns_ : ndarray of shape (n_gate_features_,) or None
-        Positions of `gate_columns`.
-    n_gate_features_ : int
-        Number of features that the gates depend on.
     gate_features_ : ndarray of shape (n_samples, n_gate_features_)
         Gate features of the training samples.
     gate_basis_ : GateBasis
@@ -262,15 +257,10 @@ LOCALIZED = OUTCOMES | entries(
     dual_coef_ : ndarray of shape (n_samples,)
         Posterior mean of `a`.
 
-    gate_features : array-like of shape (n_rows, n_gate_features), default=None
-        Features that the gates are functions of, with ``kernels="precomputed"``.
-    gate_features:training : array-like of shape (n_samples, n_gate_features), default=None
-        With ``kernels="precomputed"``, what the gates are functions of; columns of `X` otherwise.
     ValueError:gates
         If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
         numbers; if `gate_features` are missing where they are needed, given where not, or of another shape; or for a
         `predictive` that is not known.
-    TypeError:gates
-        If `X`, `y` or `gate_features` is a sparse matrix, or holds other objects than numbers or labels.
     """
+    )
 )

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayesmkl._estimator import BaseMKL, encode_labels, most_probable, step_progress
 from bayesmkl._estimator.gate_features import (
-    apart_from_gates,
+    bank_apart,
     check_gate_columns,
     refuse_gate_features,
 )
@@ -187,13 +187,7 @@ class BaseLocalized(BaseMKL):
         self._inner()
 
     def _new_bank(self, X: Samples | None = None) -> KernelBank:
-        bank = super()._new_bank(X)
-        if X is None:
-            return bank
-        bank, columns = apart_from_gates(bank, X, self.gate_columns, self.n_features_in_)
-        if columns is not None:
-            self.gate_columns_ = columns
-        return bank
+        return bank_apart(self, super()._new_bank(X), X)
 
     def _check_kernels(self, stack: DenseStack, known_psd: np.ndarray | None) -> DenseStack:
         return check_definite(self, stack, known_psd, bank_errors(self, stack))

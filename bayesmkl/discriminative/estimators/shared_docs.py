@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bayesmkl._estimator.shared_docs import ESTIMATOR
+from bayesmkl._estimator.shared_docs import ESTIMATOR, GATES
 from bayesmkl._utils.docstrings import entries
 
 __all__ = ["BY_SUCCESS", "CLASSIFIER", "DISCRIMINATIVE", "GATED", "PRIMAL", "REGRESSOR"]
@@ -112,30 +112,15 @@ REGRESSOR = DISCRIMINATIVE | entries(
     """
 )
 
-GATED = CLASSIFIER | entries(
-    r"""
-    gate_columns : list of str or int, default=None
-        Columns of `X`, by names or positions, that the gates are functions of. Kernels do not see them, unless a view
-        of the bank names them. None: gates and kernels see all columns. Also a slice, a boolean mask, or one name or
-        position.
-
+GATED = (
+    CLASSIFIER
+    | GATES
+    | entries(
+        r"""
     n_active_kernels_ : int
         Kernels with a gate above 1e-6 of the largest, at any sample and in any class.
-    n_gate_features_ : int
-        Number of features that the gates depend on.
-    gate_columns_ : ndarray of shape (n_gate_features_,) or None
-        Positions of `gate_columns`.
-
-    gate_features : array-like of shape (n_rows, n_gate_features), default=None
-        Features that the gates are functions of, with ``kernels="precomputed"``.
-    gate_features:training : array-like of shape (n_samples, n_gate_features), default=None
-        With ``kernels="precomputed"``, what the gates are functions of; columns of `X` otherwise.
-    ValueError:gates
-        If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
-        numbers; or if `gate_features` are missing where they are needed, given where not, or of another shape.
-    TypeError:gates
-        If `X`, `y` or `gate_features` is a sparse matrix, or holds other objects than numbers or labels.
     """
+    )
 )
 
 BY_SUCCESS = GATED | entries(
