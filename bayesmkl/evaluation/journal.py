@@ -207,19 +207,27 @@ def _is_part(part: dict[str, Any]) -> bool:
 
 @contextmanager
 def held_run(folder: Path) -> Iterator[None]:
-    """Keep other runs away from the folder of a comparison, which is made if need be and never left empty."""
+    """Keep other runs away from the folder of a comparison, which is made if need be and never left empty.
+
+    What processes were writing when they were killed is removed: before, of earlier runs, and after, of its workers.
+    """
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"the folder of a comparison cannot be {str(folder)!r}, which is a file.")
     folder.mkdir(parents=True, exist_ok=True)
     with held_folder(folder):
-        for path in (*folder.iterdir(), *(folder / CELLS).glob(".*")):
-            if is_partial(path):  # of a run that was killed
-                path.unlink()
+        _remove_partial(folder)
         try:
             yield
         finally:
+            _remove_partial(folder)
             if folder.is_dir() and not any(folder.iterdir()):
                 folder.rmdir()
+
+
+def _remove_partial(folder: Path) -> None:
+    for path in (*folder.glob(".*"), *(folder / CELLS).glob(".*")):
+        if is_partial(path):
+            path.unlink(missing_ok=True)
 
 
 def _row_in(path: Path) -> dict[str, Any] | None:

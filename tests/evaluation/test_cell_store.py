@@ -22,7 +22,7 @@ from sklearn.svm import SVC
 
 from bayesmkl.evaluation import Comparison, compare_models, jobs, merge_comparisons
 from bayesmkl.evaluation.cells import VERSION, CellStore
-from bayesmkl.evaluation.journal import Journal
+from bayesmkl.evaluation.journal import Journal, held_run
 
 COSTS = ("_seconds", "_mb", "_stacks")
 
@@ -380,3 +380,16 @@ def test_a_file_in_the_place_of_the_cells_is_named(tmp_path):
         place,
     ):
         raise AssertionError
+
+
+def test_what_killed_workers_were_writing_is_removed_with_the_end_of_the_run(tmp_path):
+    """A signal to the group ends workers at once, and only the process that holds the folder can tidy up."""
+    cells = tmp_path / "run" / "cells"
+    unfinished = cells / ".0a.json.0123abcd.part"
+    with pytest.raises(KeyboardInterrupt), held_run(tmp_path / "run"):
+        cells.mkdir()
+        (cells / "0a.json").write_text("{}")
+        unfinished.write_text("{")
+        (cells / ".of-somebody.part").write_text("")
+        raise KeyboardInterrupt
+    assert sorted(path.name for path in cells.iterdir()) == [".of-somebody.part", "0a.json"]
