@@ -74,6 +74,7 @@ PUBLISHED = {
     "corrected_t",
     "wilcoxon",
     "bayesian_correlated_t",
+    "bayesian_mixed_effects",
     "holm",
     "friedman",
     "nemenyi",

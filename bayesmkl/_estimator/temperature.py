@@ -2,7 +2,8 @@ r"""Temperature of class probabilities: one number that makes all of them flatte
 
 Probabilities are raised to the power of :math:`1 / T` and normalized again; the order of the classes stays. `T` is
 learned from held-out probabilities, as the one of the highest posterior density under a normal prior of its logarithm
-around zero: where all held-out labels are the most probable ones, these alone would ask for :math:`T = 0`.
+around zero: where all held-out labels are the most probable ones, these alone would ask for :math:`T = 0`. Of two
+classes it is the most likely one from 1 on: they may be made flatter, as where views say nothing, and not sharper.
 """
 
 from __future__ import annotations
@@ -39,7 +40,10 @@ def tempered(log_probabilities: np.ndarray, temperature: float) -> np.ndarray:
 
 
 def find_temperature(
-    log_probabilities: np.ndarray, truth: np.ndarray, sample_weight: np.ndarray | float = 1.0
+    log_probabilities: np.ndarray,
+    truth: np.ndarray,
+    sample_weight: np.ndarray | float = 1.0,
+    sharpen: bool = True,
 ) -> float:
     r"""Return the temperature of held-out probabilities, :math:`\arg\max_T \sum_i \log p_T(y_i) + \log p(T)`.
 
@@ -51,6 +55,8 @@ def find_temperature(
         Columns of their labels.
     sample_weight : ndarray of shape (n_samples,) or float, default=1.0
         How often samples count.
+    sharpen : bool, default=True
+        Whether `T` may be below 1. If not, it is the one of maximum likelihood from 1 on, without a prior.
 
     References
     ----------
@@ -60,9 +66,14 @@ def find_temperature(
 
     def loss(u: float) -> float:
         own = tempered(log_probabilities, np.exp(u))[of_samples, truth]
-        return 0.5 * (u / PRIOR_STD) ** 2 - float((sample_weight * own).sum())
+        doubt = 0.5 * (u / PRIOR_STD) ** 2 if sharpen else 0.0
+        return doubt - float((sample_weight * own).sum())
 
-    grid = np.linspace(-FARTHEST, FARTHEST, N_GRID) * PRIOR_STD  # the loss is convex in 1 / T, not in log T
+    lowest = -FARTHEST if sharpen else 0.0
+    grid = np.linspace(lowest, FARTHEST, N_GRID) * PRIOR_STD  # the loss is convex in 1 / T, not in log T
     best = int(np.argmin([loss(u) for u in grid]))
     ends = grid[max(best - 1, 0)], grid[min(best + 1, N_GRID - 1)]
-    return float(np.exp(minimize_scalar(loss, bounds=ends, method="bounded", options={"xatol": 1e-8}).x))
+    found = minimize_scalar(loss, bounds=ends, method="bounded", options={"xatol": 1e-8}).x
+    if not sharpen and loss(0.0) <= loss(found):
+        return 1.0  # to the last digit
+    return float(np.exp(found))

@@ -236,9 +236,9 @@ class Comparison(PredictionTables):
         Parameters
         ----------
         %(metric)s
-        test : {"corrected_t", "paired_t", "wilcoxon", "nemenyi", "bayesian"}, default="corrected_t"
-            The first two and the last compare the splits of each data set, "nemenyi" the ranks over data sets,
-            "wilcoxon" both.
+        test : {"corrected_t", "paired_t", "wilcoxon", "nemenyi", "bayesian", "mixed_effects"}, default="corrected_t"
+            The first two and "bayesian" compare the splits of each data set, "nemenyi" the ranks over data sets,
+            "wilcoxon" both; "mixed_effects" all splits of all data sets at once.
         **options
             Of :func:`~bayesmkl.evaluation.significance.pairwise`: ``against``, ``over``, ``correction``, ``rope``,
             ``alpha``.

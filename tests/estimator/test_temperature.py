@@ -72,6 +72,18 @@ def test_labels_that_are_all_right_or_all_wrong_have_a_finite_temperature(rng):
     )  # one label says next to nothing
 
 
+def test_without_sharpening_it_is_the_most_likely_one_from_one_on(rng):
+    log_p = log_softmax(rng.normal(size=(200, 2)), axis=1)
+    truth = (rng.random(200) < np.exp(log_softmax(log_p / 3.0, axis=1))[:, 1]).astype(int)
+    grid = np.linspace(1.0, 11.0, 5001)
+    likelihoods = [log_softmax(log_p / t, axis=1)[np.arange(200), truth].sum() for t in grid]
+    found = find_temperature(log_p, truth, sharpen=False)
+    assert found == pytest.approx(grid[np.argmax(likelihoods)], abs=2e-3)
+    assert found > find_temperature(log_p, truth) > 1.0  # which has a prior around 1
+    assert find_temperature(log_p, log_p.argmax(axis=1), sharpen=False) == 1.0
+    assert find_temperature(log_p, log_p.argmin(axis=1), sharpen=False) == pytest.approx(np.exp(2.4))
+
+
 def test_weights_repeat_samples_and_classes_may_be_in_any_order(rng):
     log_p = log_softmax(2.0 * rng.normal(size=(40, 3)), axis=1)
     truth, counts = rng.integers(3, size=40), rng.integers(3, size=40)
@@ -142,6 +154,23 @@ def test_two_classes_and_labels_have_none_but_a_given_one():
     own = np.where(labels == 1, powers[1], powers[0]) / powers.sum(axis=0)
     found = diagnose(model, n_draws=100, random_state=0)["calibration"]
     assert found["log_loss"] == pytest.approx(-np.log(own).sum(axis=1).mean(), rel=1e-6)
+
+
+def test_two_classes_of_bemkl_are_flatter_where_folds_say_so(folds):
+    """Never sharper; and labels that views say nothing of have probabilities near their frequencies."""
+    rng = np.random.default_rng(4)
+    X, y, X_new, _ = wines(every=3)
+    clear = BEMKLClassifier(BANK).fit(X, y == 1)
+    assert clear.temperature_ == 1.0
+    coin, coin_new = rng.integers(0, 2, size=len(X)), rng.integers(0, 2, size=len(X_new))
+    none = BEMKLClassifier(BANK).fit(X, coin)
+    assert none.temperature_ > 1.2
+    plain = clone(none).set_params(temperature=1.0).fit(X, coin)
+    np.testing.assert_allclose(
+        none.temperature_ * none.decision_function(X_new), plain.decision_function(X_new), rtol=1e-9
+    )
+    flat, bold = (log_loss(coin_new, model.predict_proba(X_new)) for model in (none, plain))
+    assert flat < bold
 
 
 def test_bemkl_takes_it_from_the_folds_that_choose_the_scale(folds):

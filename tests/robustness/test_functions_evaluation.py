@@ -324,6 +324,9 @@ PAIRS = {
     "bayesian_correlated_t": lambda a, b, test_train_ratio=0.25, **more: s.bayesian_correlated_t(
         a, b, test_train_ratio, **more
     ),
+    "bayesian_mixed_effects": lambda a, b, test_train_ratio=0.25, **more: s.bayesian_mixed_effects(
+        a, b, [*"aabbccdd"], test_train_ratio, **more
+    ),
 }
 NO_PAIRS = {
     "lengths": (A, B[:5]),
@@ -350,6 +353,11 @@ OPTIONS = {
     "paired_t": {"confidence": [*SHARES, 0.0, 1.0]},
     "corrected_t": {"confidence": [*SHARES, 0.0, 1.0], "test_train_ratio": [*SHARES, 0.0]},
     "bayesian_correlated_t": {"rope": SHARES, "test_train_ratio": [*SHARES, 0.0]},
+    "bayesian_mixed_effects": {
+        "confidence": [*SHARES, 0.0, 1.0],
+        "rope": SHARES,
+        "test_train_ratio": [*SHARES, 0.0],
+    },
 }
 
 

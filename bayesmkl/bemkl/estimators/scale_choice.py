@@ -1,6 +1,6 @@
 """The standard deviation of the intermediate outputs by cross-validation: the evidence bound cannot choose it.
 
-Held-out probabilities of several classes under the one that is chosen say which temperature they should have.
+Held-out probabilities under the one that is chosen say which temperature they should have.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class FoldChoice(NamedTuple):
     """What folds say."""
 
     intermediate_scale: float = USUAL
-    temperature: float = 1.0  # of the probabilities of several classes
+    temperature: float = 1.0  # of the probabilities
 
 
 def checked_scale(model: Any) -> float:
@@ -79,9 +79,9 @@ def choose_by_folds(model: Any, stack: KernelStack, y: np.ndarray, labels: Class
     y, targets = y.ravel(), labels.targets
     truth = np.argmax(targets, axis=0) if len(targets) > 1 else (targets[0] > 0.0).astype(int)
     scale, held_out = compare_scales(model, stack, y, truth)
-    if held_out is None or len(targets) == 1:
+    if held_out is None:
         return FoldChoice(scale)
-    return FoldChoice(scale, find_temperature(held_out, truth))
+    return FoldChoice(scale, find_temperature(held_out, truth, sharpen=len(targets) > 1))
 
 
 def compare_scales(

@@ -9,7 +9,13 @@ import pandas as pd
 
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl.evaluation.plots.parts import PLOT, Shown, explain, own_axes, short_names, shown, width_of
-from bayesmkl.evaluation.significance.pairwise_table import OVERLAPPING, TESTS, pairwise
+from bayesmkl.evaluation.significance.pairwise_table import (
+    OF_DATASETS,
+    TESTS,
+    WITH_PROBABILITIES,
+    WITH_RATIO,
+    pairwise,
+)
 from bayesmkl.evaluation.significance.win_counts import wins
 from bayesmkl.posterior.axes import NEUTRAL
 
@@ -51,14 +57,14 @@ def plot_pairwise(
     ----------
     %(comparison)s
     %(metric)s
-    test : {"corrected_t", "paired_t", "wilcoxon", "nemenyi", "bayesian"}, default="corrected_t"
+    test : {"corrected_t", "paired_t", "wilcoxon", "nemenyi", "bayesian", "mixed_effects"}, default="corrected_t"
         See :func:`~bayesmkl.evaluation.significance.pairwise`.
     %(ax)s
     dataset : str, default=None
-        One of its data sets. With None and several, "nemenyi" and "wilcoxon" compare over them, and the other tests
-        show on how many of them the model of the row is better, not different, and worse.
+        One of its data sets. With None and several, "nemenyi", "wilcoxon" and "mixed_effects" compare over them, and the
+        other tests show on how many of them the model of the row is better, not different, and worse.
     rope : float, default=0.01
-        Half width of the region of practical equivalence of "bayesian", in the unit of the metric.
+        Half width of the region of practical equivalence of "bayesian" and "mixed_effects", in the unit of the metric.
     alpha : float, default=0.05
         Level of significance.
 
@@ -66,7 +72,8 @@ def plot_pairwise(
     -------
     matplotlib.axes.Axes
         Blue: the model of the row is better than that of the column; orange: worse. Texts are p-values, with a sign
-        where they are below `alpha`; with "bayesian", the probability in percent that the model of the row is better.
+        where they are below `alpha`; with "bayesian" and "mixed_effects", the probability in percent that the model of the
+        row is better, there of a further data set.
 
     Raises
     ------
@@ -90,9 +97,9 @@ def plot_pairwise(
     """
     what = shown(comparison, metric, dataset)
     options: dict[str, Any] = {"greater_is_better": what.greater_is_better, "rope": rope, "alpha": alpha}
-    if test in OVERLAPPING:
+    if test in WITH_RATIO:
         options["test_train_ratio"] = {name: comparison.test_train_ratio(name) for name in what.datasets}
-    if len(what.datasets) > 1 and test not in ("nemenyi", "wilcoxon"):
+    if len(what.datasets) > 1 and test not in (*OF_DATASETS, "wilcoxon"):
         square = _won(wins(what.scores, test, **options), what, test, alpha)
     else:
         square = _tested(pairwise(what.scores, test, **options), what, test)
@@ -117,7 +124,7 @@ def _tested(table: pd.DataFrame, what: Shown, test: str) -> Square:
         i, j = place[row["first"]], place[row["second"]]
         if np.isnan(row["difference"]):
             continue
-        if test == "bayesian":
+        if test in WITH_PROBABILITIES:
             values[i, j] = row["p_first"] - row["p_second"]
             texts[i, j], texts[j, i] = (f"{100 * row[name]:.0f}" for name in ("p_first", "p_second"))
         else:
@@ -126,10 +133,10 @@ def _tested(table: pd.DataFrame, what: Shown, test: str) -> Square:
             for a, b, s in ((i, j, sign), (j, i, -sign)):
                 texts[a, b] = {1.0: "+", -1.0: "−", 0.0: ""}[s] + _p_text(row["p_adjusted"])
         values[j, i] = -values[i, j]
-    if test == "bayesian":
-        return Square(
-            values, texts, f"row better than column, by more than {table.attrs['rope']:g}: probability in %"
-        )
+    if test in WITH_PROBABILITIES:
+        where = " on another data set" if test in OF_DATASETS else ""
+        more = f"by more than {table.attrs['rope']:g}{where}"
+        return Square(values, texts, f"row better than column, {more}: probability in %")
     corrected = ", corrected for all pairs" if table.attrs["correction"] or test == "nemenyi" else ""
     return Square(values, texts, f"p-values{corrected}; +: row better than column, −: worse")
 

@@ -7,6 +7,7 @@ gives it.
 
 from __future__ import annotations
 
+from bayesmkl.evaluation.significance.mixed_effects import MixedEffects, bayesian_mixed_effects
 from bayesmkl.evaluation.significance.pairs import (
     BayesianTest,
     PairedTest,
@@ -30,8 +31,10 @@ __all__ = [
     "TESTS",
     "BayesianTest",
     "FriedmanTest",
+    "MixedEffects",
     "PairedTest",
     "bayesian_correlated_t",
+    "bayesian_mixed_effects",
     "corrected_t",
     "critical_difference",
     "friedman",

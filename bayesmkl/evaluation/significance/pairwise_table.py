@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from bayesmkl._utils.given import check_numbers
 from bayesmkl._utils.validation import check_choice, check_flag, check_number, shown
+from bayesmkl.evaluation.significance.mixed_effects import bayesian_mixed_effects
 from bayesmkl.evaluation.significance.pairs import bayesian_correlated_t, corrected_t, paired_t, wilcoxon
 from bayesmkl.evaluation.significance.ranks import (
     blocks_of,
@@ -31,8 +32,12 @@ TESTS = {  # their names for readers
     "wilcoxon": "Wilcoxon signed-rank test",
     "nemenyi": "Nemenyi test",
     "bayesian": "Bayesian correlated t-test",
+    "mixed_effects": "Bayesian mixed-effects model",
 }
 OVERLAPPING = ("corrected_t", "bayesian")  # made for splits of one data set
+OF_DATASETS = ("nemenyi", "mixed_effects")  # of all together
+WITH_RATIO = (*OVERLAPPING, "mixed_effects")
+WITH_PROBABILITIES = ("bayesian", "mixed_effects")
 ALL_DATASETS = "(all)"  # in the column `dataset` of a comparison over data sets
 COMMON = ("first", "second", "n", "difference", "lower", "upper")  # columns of every test
 SMALLEST_SAMPLE = 6  # pairs from which on Wilcoxon's p-value can be below 0.05
@@ -67,22 +72,26 @@ def pairwise(
     scores : DataFrame
         A column per model. Rows are splits of one data set, or, with a two-level index (dataset, split), of several;
         with ``over="datasets"`` and a plain index they are data sets.
-    test : {"corrected_t", "paired_t", "wilcoxon", "nemenyi", "bayesian"}, default="corrected_t"
-        :func:`corrected_t`, :func:`paired_t`, :func:`wilcoxon`, :func:`nemenyi`, :func:`bayesian_correlated_t`.
+    test : str, default="corrected_t"
+        "corrected_t", "paired_t", "wilcoxon", "nemenyi", "bayesian" or "mixed_effects": :func:`corrected_t`,
+        :func:`paired_t`, :func:`wilcoxon`, :func:`nemenyi`, :func:`bayesian_correlated_t`,
+        :func:`bayesian_mixed_effects`, which takes the splits of several data sets, at least three.
     test_train_ratio : float or mapping of data set to float, default=None
-        Size of a test set relative to its training set, needed by "corrected_t" and "bayesian".
+        Size of a test set relative to its training set, needed by "corrected_t", "bayesian" and
+        "mixed_effects".
     greater_is_better : bool, default=True
         Whether the larger score is the better one.
     against : object, default=None
         Compare only with this model, a column of `scores`; it becomes ``second``. None compares all pairs.
     over : {"splits", "datasets"}, default=None
         Whether pairs are compared on each data set over its splits, or once over the means of all data sets. None
-        means "splits" for the t-tests, "datasets" for "nemenyi", and for "wilcoxon" where there are several.
+        means "splits" for the t-tests, "datasets" for "nemenyi" and "mixed_effects", and for "wilcoxon" where there
+        are several.
     correction : {"holm", None}, default="holm"
         Correct p-values for the number of pairs (of one data set) by :func:`holm`. Nemenyi's test does so itself, and
-        the Bayesian one needs none.
+        the Bayesian ones need none.
     rope : float, default=0.01
-        Half width of the region of practical equivalence of "bayesian", in the unit of the scores.
+        Half width of the region of practical equivalence of "bayesian" and "mixed_effects", in the unit of the scores.
     alpha : float, default=0.05
         Level of significance: decides ``better`` and the width 1 - alpha of the intervals.
 
@@ -94,7 +103,9 @@ def pairwise(
         ``lower``, ``upper``, its interval for this pair alone (with "nemenyi" for all pairs, with "wilcoxon" NaN);
         ``p_value`` and ``p_adjusted``, or with "bayesian" ``p_first`` (the first model is better by more than
         `rope`), ``p_equivalent`` and ``p_second``; ``better``, the name of the significantly better model (with
-        "bayesian" the one that is better with a probability above 1 - alpha) or ""; ``note``. Where a model has no
+        "bayesian" the one that is better with a probability above 1 - alpha) or ""; ``note``. With "mixed_effects"
+        the probabilities are those of a further data set, and ``between`` is the standard deviation of the
+        difference between data sets. Where a model has no
         result in some row, its pairs have NaN and a note that says so.
 
     Raises
@@ -105,7 +116,8 @@ def pairwise(
         If `scores` does not hold numbers of at least two models with names of their own; for a `test`, `over` or
         `correction` that is not known, or does not go with the others; if `against` is no column; if
         `test_train_ratio` is needed and not given; if `rope` is negative, or `alpha` not strictly between 0 and 1;
-        for "nemenyi", if there are fewer than three models or two data sets.
+        for "nemenyi", if there are fewer than three models or two data sets; for "mixed_effects", fewer than three data
+        sets or one of a single split.
     ImportError
         For "nemenyi" and "bayesian", if ``bayesmkl[compare]`` is not installed.
 
@@ -134,6 +146,8 @@ def pairwise(
     over = _unit(scores, test, over)
     if test == "nemenyi":
         return _nemenyi_pairs(scores, pairs, options)
+    if test == "mixed_effects":
+        return _mixed_effects_pairs(scores, pairs, options, test_train_ratio)
     if over == "datasets":  # `_tested` averages over their splits
         groups: dict[Any, pd.DataFrame] = {ALL_DATASETS: scores}
     elif scores.index.nlevels > 1:
@@ -206,7 +220,7 @@ def _unit(scores: pd.DataFrame, test: str, over: str | None) -> str:
     """Return the unit of the pairs of scores of a test: "splits" or "datasets"."""
     n_datasets = scores.index.get_level_values(0).nunique() if scores.index.nlevels > 1 else 1
     if over is None:
-        return "datasets" if test == "nemenyi" or (test == "wilcoxon" and n_datasets > 1) else "splits"
+        return "datasets" if test in OF_DATASETS or (test == "wilcoxon" and n_datasets > 1) else "splits"
     over = check_choice("over", over, ("splits", "datasets"))
     if over == "datasets" and scores.index.nlevels > 1 and n_datasets < 2:
         raise ValueError(
@@ -215,17 +229,17 @@ def _unit(scores: pd.DataFrame, test: str, over: str | None) -> str:
     if over == "datasets" and test in OVERLAPPING:
         raise ValueError(
             f'`over`: test="{test}" corrects for overlapping splits of one data set, and data sets do not overlap. '
-            'Use test="wilcoxon" or "nemenyi" over data sets.'
+            'Use test="wilcoxon", "nemenyi" or "mixed_effects" over data sets.'
         )
-    if over == "splits" and test == "nemenyi":
+    if over == "splits" and test in OF_DATASETS:
         raise ValueError(
-            '`over`: test="nemenyi" needs independent data sets. Use test="corrected_t" over splits.'
+            f'`over`: test="{test}" needs independent data sets. Use test="corrected_t" over splits.'
         )
     return over
 
 
 def _ratio(ratios: Any, dataset: Hashable, test: str) -> float | None:
-    if test not in OVERLAPPING:
+    if test not in WITH_RATIO:
         return None
     if isinstance(ratios, Mapping):
         ratios = ratios.get(dataset)
@@ -266,10 +280,8 @@ def _tested(
 def _result(first: np.ndarray, second: np.ndarray, options: Options, ratio: float | None) -> dict[Any, Any]:
     confidence = 1.0 - options.alpha
     if options.test == "bayesian":
-        result = bayesian_correlated_t(first, second, float(ratio or 0.0), options.rope, confidence)._asdict()
-        if not options.greater_is_better:
-            result["p_first"], result["p_second"] = result["p_second"], result["p_first"]
-        return result | {"note": "equivalent" if result["p_equivalent"] > confidence else ""}
+        result = bayesian_correlated_t(first, second, float(ratio or 0.0), options.rope, confidence)
+        return _of_better(result._asdict(), options)
     if options.test == "wilcoxon":
         few = f"{len(first)} pairs are too few for p < {2.0 ** (1 - len(first)):.3g}"
         note = few if len(first) < SMALLEST_SAMPLE else ""
@@ -301,6 +313,37 @@ def _nemenyi_pairs(scores: pd.DataFrame, pairs: list[tuple[Any, Any]], options: 
     table.insert(0, "dataset", ALL_DATASETS)
     table = _with_significant(table, options.alpha, greater_is_better=False)
     return _with_attributes(table, options, "datasets")
+
+
+def _mixed_effects_pairs(
+    scores: pd.DataFrame, pairs: list[tuple[Any, Any]], options: Options, ratios: Any
+) -> pd.DataFrame:
+    """Compare over data sets and splits at once."""
+    scores = scores.where(np.isfinite(scores)).dropna(how="all")
+    of_rows = scores.index.get_level_values(0)
+    ratio = {name: _ratio(ratios, name, options.test) for name in of_rows.unique()}
+    missing = scores.isna().sum()
+    left_out = {name: f"no result in {n} of {len(scores)} splits" for name, n in missing.items() if n}
+    rows: list[dict[Any, Any]] = []
+    for pair in pairs:
+        if reason := _reason(pair, left_out):
+            rows.append(_untested(pair, reason))
+            continue
+        both = (scores[model].to_numpy() for model in pair)
+        found = bayesian_mixed_effects(*both, of_rows, ratio, options.rope, 1.0 - options.alpha)._asdict()
+        rows.append(_named(pair) | _of_better(found, options))
+    columns = [*COMMON, "between", "p_first", "p_equivalent", "p_second", "note"]
+    table = pd.DataFrame(rows, columns=columns)
+    table.insert(0, "dataset", ALL_DATASETS)
+    table = _with_better(table, table["p_first"], table["p_second"], 1.0 - options.alpha)
+    return _with_attributes(table, options, "datasets")
+
+
+def _of_better(found: dict[Any, Any], options: Options) -> dict[Any, Any]:
+    """Return probabilities of being larger as those of being better, and say where neither is."""
+    if not options.greater_is_better:
+        found["p_first"], found["p_second"] = found["p_second"], found["p_first"]
+    return found | {"note": "equivalent" if found["p_equivalent"] > 1.0 - options.alpha else ""}
 
 
 def _with_significant(table: pd.DataFrame, alpha: float, greater_is_better: bool) -> pd.DataFrame:
