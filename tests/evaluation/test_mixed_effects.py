@@ -153,9 +153,10 @@ def test_what_cannot_be_compared_is_said(rng):
 
 
 def test_the_plot_of_pairs_shows_its_probabilities(rng):
-    from bayesmkl.evaluation import compare_models
     from sklearn.dummy import DummyClassifier
     from sklearn.naive_bayes import GaussianNB
+
+    from bayesmkl.evaluation import compare_models
 
     models = {"normal": GaussianNB(), "most frequent": DummyClassifier()}
     found = compare_models(models, datasets=["iris", "wine", "wdbc"], cv=3, scoring="accuracy")

@@ -78,7 +78,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         fewer than three samples.
     temperature : "auto" or float, default="auto"
         Predicted probabilities are those of the posterior to the power of 1 / `temperature`, normalized [2]_. "auto":
-        for VB what labels of these folds ask for, at least 1 with two classes; 1 otherwise, and where classes compete.
+        for VB what labels of these folds ask for, at least 1 with two classes; 1 otherwise, and where they compete.
     multiclass : {"shared", "one-versus-all", "multinomial"}, default="shared"
         With more than two classes: one model with a score per class, each against the rest, and one set of kernel
         weights for all; or a model with its own kernel weights for every class; or one model in which the scores of

@@ -61,10 +61,10 @@ def plot_pairwise(
         See :func:`~bayesmkl.evaluation.significance.pairwise`.
     %(ax)s
     dataset : str, default=None
-        One of its data sets. With None and several, "nemenyi", "wilcoxon" and "mixed_effects" compare over them, and the
-        other tests show on how many of them the model of the row is better, not different, and worse.
+        One of its data sets. With None and several, "nemenyi", "wilcoxon" and "mixed_effects" compare over them, and
+        the other tests show on how many of them the model of the row is better, not different, and worse.
     rope : float, default=0.01
-        Half width of the region of practical equivalence of "bayesian" and "mixed_effects", in the unit of the metric.
+        Half width of the region of practical equivalence of "bayesian" and "mixed_effects", in the metric's unit.
     alpha : float, default=0.05
         Level of significance.
 
@@ -72,8 +72,8 @@ def plot_pairwise(
     -------
     matplotlib.axes.Axes
         Blue: the model of the row is better than that of the column; orange: worse. Texts are p-values, with a sign
-        where they are below `alpha`; with "bayesian" and "mixed_effects", the probability in percent that the model of the
-        row is better, there of a further data set.
+        where they are below `alpha`; with "bayesian" and "mixed_effects", the probability in percent that the model
+        of the row is better, there of a further data set.
 
     Raises
     ------

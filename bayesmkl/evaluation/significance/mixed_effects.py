@@ -14,8 +14,8 @@ and :math:`p(\mu, \tau, \sigma_1, \ldots) \propto \prod_i \sigma_i^{-1}`, what a
           \mathrm{Ga}\bigl(\lambda; \tfrac{n_i - 1}{2}, \tfrac{n_i - 1}{2}\bigr) d\lambda, \qquad
           v_i = \Bigl(\tfrac{1}{n_i} + \tfrac{\rho_i}{1 - \rho_i}\Bigr) s_i^2 .
 
-The integral over :math:`\lambda` is a Gauss-Laguerre rule, and the posterior of the two numbers :math:`\mu, \tau` a grid:
-nothing is random.
+The integral over :math:`\lambda` is a Gauss-Laguerre rule, and the posterior of the two numbers :math:`\mu, \tau` a
+grid: nothing is random.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ N_SPREADS = 80  # points of tau
 
 
 class MixedEffects(NamedTuple):
-    """Posterior of the difference between two models on data sets like those compared.
+    r"""Posterior of the difference between two models on data sets like those compared.
 
     Parameters
     ----------
     n : int
         Data sets.
     difference : float
-        Posterior median of the mean over data sets, :math:`\\mu` of first - second, in the unit of the scores.
+        Posterior median of the mean over data sets, :math:`\mu` of first - second, in the unit of the scores.
     lower, upper : float
-        Central credible interval of :math:`\\mu`.
+        Central credible interval of :math:`\mu`.
     between : float
-        Posterior median of :math:`\\tau`, the standard deviation of the difference between data sets.
+        Posterior median of :math:`\tau`, the standard deviation of the difference between data sets.
     p_first, p_equivalent, p_second : float
-        Of a further data set: probability that the first score is larger by more than the region of equivalence there,
-        that the difference lies in that region, and that the second score is larger.
+        Of a further data set: probability that the first score is larger there by more than the region of
+        equivalence, that the difference lies in that region, and that the second score is larger.
 
     Examples
     --------
@@ -109,13 +109,15 @@ def bayesian_mixed_effects(
     Returns
     -------
     MixedEffects
+        ``n`` data sets, ``difference``, ``lower``, ``upper``, ``between``, and the probabilities of a further data
+        set, ``p_first``, ``p_equivalent`` and ``p_second``.
 
     Raises
     ------
     ValueError
-        If the scores are not finite, or not of one length; for fewer than three data sets, or one with a single split;
-        if a data set has no `test_train_ratio`, or none that is positive; if `rope` is negative, or `confidence` not
-        strictly between 0 and 1.
+        If the scores are not finite, or not of one length; for fewer than three data sets, or one with a single
+        split; if a data set has no `test_train_ratio`, or none that is positive; if `rope` is negative, or
+        `confidence` not strictly between 0 and 1.
     TypeError
         If the scores are sparse, or hold other objects than numbers.
 
@@ -186,7 +188,7 @@ def _effects(first: ArrayLike, second: ArrayLike, datasets: ArrayLike, ratios: o
 
 
 def _posterior(effects: _Effects) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    r"""Return :math:`\mu` on a grid of (spreads, means), :math:`\tau` as its column, and probabilities of all points."""
+    r"""Return :math:`\mu` on a grid of (spreads, means), :math:`\tau` as a column of it, and probabilities."""
     usual = np.sqrt(np.median(effects.scale2) + effects.mean.var())
     usual = usual if usual > 0.0 else max(float(np.abs(effects.mean).max()), 1.0) * 1e-9  # nothing varies
     share = (np.arange(N_SPREADS) + 0.5) / N_SPREADS

@@ -91,7 +91,7 @@ def pairwise(
         Correct p-values for the number of pairs (of one data set) by :func:`holm`. Nemenyi's test does so itself, and
         the Bayesian ones need none.
     rope : float, default=0.01
-        Half width of the region of practical equivalence of "bayesian" and "mixed_effects", in the unit of the scores.
+        Half width of the region of practical equivalence of "bayesian" and "mixed_effects", in units of the scores.
     alpha : float, default=0.05
         Level of significance: decides ``better`` and the width 1 - alpha of the intervals.
 
@@ -116,8 +116,8 @@ def pairwise(
         If `scores` does not hold numbers of at least two models with names of their own; for a `test`, `over` or
         `correction` that is not known, or does not go with the others; if `against` is no column; if
         `test_train_ratio` is needed and not given; if `rope` is negative, or `alpha` not strictly between 0 and 1;
-        for "nemenyi", if there are fewer than three models or two data sets; for "mixed_effects", fewer than three data
-        sets or one of a single split.
+        for "nemenyi", if there are fewer than three models or two data sets; for "mixed_effects", fewer than three
+        data sets, or one of a single split.
     ImportError
         For "nemenyi" and "bayesian", if ``bayesmkl[compare]`` is not installed.
 
@@ -321,7 +321,7 @@ def _mixed_effects_pairs(
     """Compare over data sets and splits at once."""
     scores = scores.where(np.isfinite(scores)).dropna(how="all")
     of_rows = scores.index.get_level_values(0)
-    ratio = {name: _ratio(ratios, name, options.test) for name in of_rows.unique()}
+    ratio = {name: float(_ratio(ratios, name, options.test) or 0.0) for name in of_rows.unique()}
     missing = scores.isna().sum()
     left_out = {name: f"no result in {n} of {len(scores)} splits" for name, n in missing.items() if n}
     rows: list[dict[Any, Any]] = []
@@ -329,9 +329,9 @@ def _mixed_effects_pairs(
         if reason := _reason(pair, left_out):
             rows.append(_untested(pair, reason))
             continue
-        both = (scores[model].to_numpy() for model in pair)
-        found = bayesian_mixed_effects(*both, of_rows, ratio, options.rope, 1.0 - options.alpha)._asdict()
-        rows.append(_named(pair) | _of_better(found, options))
+        first, second = (scores[model].to_numpy() for model in pair)
+        found = bayesian_mixed_effects(first, second, of_rows, ratio, options.rope, 1.0 - options.alpha)
+        rows.append(_named(pair) | _of_better(found._asdict(), options))
     columns = [*COMMON, "between", "p_first", "p_equivalent", "p_second", "note"]
     table = pd.DataFrame(rows, columns=columns)
     table.insert(0, "dataset", ALL_DATASETS)
