@@ -203,7 +203,13 @@ METHODS: tuple[Method, ...] = (
             Form("SMOMKLClassifier"),
             Form("SMOMKLClassifier", "classes", {"p_norm": 1.5}),
         ),
-        settings={"SMOMKLClassifier": {"p_norm": Between(1.1, 4.0), "reg_weights": Power(-1, 1)}},
+        settings={
+            "SMOMKLClassifier": {
+                "p_norm": Between(1.1, 4.0),
+                "reg_weights": Power(-1, 1),
+                "regularizer": ("norm", "divergence"),
+            }
+        },
     ),
     Method(
         "global_weights.mwumkl",

@@ -34,6 +34,12 @@ def smo(p_norm, reg=0.7):
     return lambda *problem, tol=TOL: fit_smomkl(*problem, SMOMKLOptions(p_norm, reg, tol))
 
 
+def smo_divergence(reg=0.7):
+    return lambda *problem, tol=TOL: fit_smomkl(
+        *problem, SMOMKLOptions(reg_weights=reg, tol=tol, regularizer="divergence")
+    )
+
+
 def gmkl(regularizer, solver="spg"):
     return lambda *problem, tol=TOL: fit_gmkl(*problem, GMKLOptions(regularizer, "sum", solver, tol))
 
@@ -43,6 +49,7 @@ METHODS = {
     "simple reduced": simple("reduced-gradient"),
     **{f"lp {p:.2g}": lp(p) for p in NORMS},
     **{f"smo {p:.2g}": smo(p) for p in NORMS},
+    "smo divergence": smo_divergence(),
     "gmkl l1": gmkl("l1"),
     "gmkl l1 pg": gmkl("l1", "pg"),
     "gmkl uniform": gmkl("uniform"),
@@ -87,6 +94,28 @@ def test_smo_objective_is_that_of_another_solver(rng, p_norm):
     value = dual_reference.primal(kernels, y, 2.0, result)
     value += 0.35 * np.linalg.norm(result.kernel_weights, p_norm) ** 2
     assert best * (1.0 - SOLVER) <= value <= best * (1.0 + SOLVER)
+
+
+@pytest.mark.parametrize("reg", [0.2, 2.0, 50.0])
+def test_smo_with_a_divergence_is_that_of_another_solver(rng, reg):
+    """Its dual: sum(alpha) - reg sum_m (exp(S_m / (2 reg)) - 1) / P."""
+    kernels, y = dual_reference.problem(rng)
+
+    def penalty(S):
+        grown = np.exp(0.5 * S / reg) / len(S)
+        return reg * (grown - 1.0 / len(S)).sum(), 0.5 * grown
+
+    best, v = dual_reference.maximize(kernels, y, 2.0, penalty)
+    result = smo_divergence(reg)(DenseStack(kernels), y[None], Hinge(2.0), tol=1e-6)
+    weights = result.kernel_weights
+    assert result.objective_history[-1] == pytest.approx(best, rel=SOLVER)
+    value = dual_reference.primal(kernels, y, 2.0, result)
+    value += reg * (weights * np.log(len(weights) * weights) - weights + 1.0 / len(weights)).sum()
+    assert best * (1.0 - SOLVER) <= value <= best * (1.0 + SOLVER)
+    np.testing.assert_allclose(
+        weights, np.exp(0.5 * dual_reference.quadratics(kernels, v) / reg) / 4, rtol=0.02
+    )
+    assert (weights > 0.25).all()
 
 
 def test_gmkl_objective_is_that_of_another_solver(rng):

@@ -11,7 +11,7 @@ from scipy.optimize import minimize, minimize_scalar
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.discriminative import SMOMKLClassifier
 from bayesmkl.discriminative.global_weights.lpmkl import LpMKLOptions, fit_lpmkl
-from bayesmkl.discriminative.global_weights.smomkl import SMOMKLOptions, fit_smomkl
+from bayesmkl.discriminative.global_weights.smomkl import SMOMKLOptions, _divergence, fit_smomkl
 from bayesmkl.discriminative.outer import fit_at
 from bayesmkl.discriminative.svm.libsvm import Hinge, solve_svm
 from bayesmkl.kernels.stacks.dense import DenseStack
@@ -61,6 +61,34 @@ def test_weights_minimize_the_objective_of_fixed_blocks(rng):
         options={"ftol": 1e-14, "gtol": 1e-10},
     )
     assert_same(one_step, found.x, 1e-3)
+
+
+@pytest.mark.parametrize("reg", [0.01, 0.3, 10.0])
+def test_weights_of_the_divergence_minimize_it_for_fixed_blocks(rng, reg):
+    block_norms = np.append(10.0 ** rng.uniform(-4, 2, size=5), 0.0)
+    found = _divergence(6, SMOMKLOptions(reg_weights=reg))
+    for own, weight in zip(block_norms, found.weights(block_norms), strict=True):
+        best = minimize_scalar(
+            lambda log_d, n=own: (
+                0.5 * n**2 * np.exp(-log_d) + reg * (np.exp(log_d) * (log_d + np.log(6) - 1.0))
+            ),
+            bounds=(-3.0, 12.0),
+            method="bounded",
+            options={"xatol": 1e-10},
+        )
+        assert weight == pytest.approx(np.exp(best.x), rel=1e-5)
+    S = 10.0 ** rng.uniform(-2, 1, size=6) * reg
+    weights = np.exp(0.5 * S / reg) / 6.0
+    assert found.conjugate(S) == pytest.approx(0.5 * weights @ S - found.penalty(weights))
+
+
+def test_a_strong_divergence_leaves_equal_weights(rng):
+    kernels, y = problem(rng, 40, 4)
+    near = classifier(regularizer="divergence", reg_weights=1e6).fit(samples_first(kernels), y)
+    assert_same(near.kernel_weights_, np.full(4, 0.25), 1e-3)
+    free = classifier(regularizer="divergence", reg_weights=0.05, C=5.0).fit(samples_first(kernels), y)
+    assert free.kernel_weights_.max() > 2.0 * free.kernel_weights_.min()
+    assert free.converged_
 
 
 def test_one_kernel_is_a_svm_at_the_best_scale(rng):
@@ -132,6 +160,7 @@ def test_warm_start_needs_fewer_svms(rng):
     [
         ({"p_norm": 1.0}, "`p_norm` must be a finite number > 1; got 1.0"),
         ({"reg_weights": 0.0}, "`reg_weights` must be a finite number > 0"),
+        ({"regularizer": "bregman"}, "`regularizer` must be one of .*'divergence'"),
         ({"C": 0.0}, "`C` must be a finite number > 0"),
     ],
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesmkl._utils.docstrings import fill_docs
-from bayesmkl._utils.validation import check_number, check_scale
+from bayesmkl._utils.validation import check_choice, check_number, check_scale
 from bayesmkl.discriminative.estimators.base import DiscriminativeClassifier, OnStep
 from bayesmkl.discriminative.estimators.checked import check_hinge, check_stopping
 from bayesmkl.discriminative.estimators.path import path_over_C
@@ -27,12 +27,14 @@ __all__ = ["SMOMKLClassifier"]
 
 @fill_docs(CLASSIFIER)
 class SMOMKLClassifier(DiscriminativeClassifier):
-    r"""Multiple kernel learning with the squared lp norm of the weights as a penalty.
+    r"""Multiple kernel learning with the squared lp norm of the weights, or a divergence, as a penalty.
 
-    .. math:: \min_{d \ge 0} \; \frac\lambda2 \|d\|_p^2 + \min_{w, b} \; \tfrac12 \sum_m \frac{\|w_m\|^2}{d_m}
+    .. math:: \min_{d \ge 0} \; \lambda\, r(d) + \min_{w, b} \; \tfrac12 \sum_m \frac{\|w_m\|^2}{d_m}
        + C \sum_i \max\Big(0, 1 - y_i \big(\textstyle\sum_m \langle w_m, \phi_m(x_i) \rangle + b\big)\Big)
 
-    The problem that SMO-MKL solves [1]_: its dual is differentiable, and the weights find their own scale.
+    The problem that SMO-MKL solves [1]_, with :math:`r(d) = \|d\|_p^2 / 2`, or the divergence
+    :math:`\sum_m d_m \log (P d_m) - d_m + 1 / P` from equal weights: its dual is differentiable, and the weights find
+    their own scale.
 
     Parameters
     ----------
@@ -41,7 +43,9 @@ class SMOMKLClassifier(DiscriminativeClassifier):
     reg_weights : float, default=1.0
         :math:`\lambda > 0`, penalty of the weights.
     p_norm : float, default=2.0
-        :math:`p > 1`. Closer to one, weights are closer to sparse.
+        :math:`p > 1`, of the norm. Closer to one, weights are closer to sparse.
+    regularizer : {"norm", "divergence"}, default="norm"
+        :math:`r`. Under the divergence no weight is below 1 / P, that of a kernel which the labels say nothing of.
     %(tol)s
     %(max_iter)s, default=1000
     %(multiclass)s
@@ -110,6 +114,7 @@ class SMOMKLClassifier(DiscriminativeClassifier):
         C: float = 1.0,
         reg_weights: float = 1.0,
         p_norm: float = 2.0,
+        regularizer: str = "norm",
         tol: float = 1e-3,
         max_iter: int = 1000,
         multiclass: str = "one-versus-rest",
@@ -122,6 +127,7 @@ class SMOMKLClassifier(DiscriminativeClassifier):
         self.C = C
         self.reg_weights = reg_weights
         self.p_norm = p_norm
+        self.regularizer = regularizer
         self.tol = tol
         self.max_iter = max_iter
         self.multiclass = multiclass
@@ -139,6 +145,7 @@ class SMOMKLClassifier(DiscriminativeClassifier):
             check_number("p_norm", self.p_norm, low=1.0),
             check_scale("reg_weights", self.reg_weights),
             **check_stopping(self),
+            regularizer=check_choice("regularizer", self.regularizer, ("norm", "divergence")),
         )
 
     def _learn(
