@@ -237,22 +237,6 @@ def test_refit_uses_all_rows_and_keeps_the_metrics(fitted, table, csv, tmp_path)
     assert (out / "metrics.csv").read_text() == (folder / "run" / "metrics.csv").read_text()
 
 
-@pytest.mark.heavy
-def test_demo_answers_and_can_be_repeated(tmp_path):
-    for seed in (0, 1):
-        code, stdout, _ = run("demo", "--fast", "--out", tmp_path / "demo", "--seed", seed)
-        assert code == 0
-    assert "Fitting 4 kernels to 398 rows" in stdout
-    assert "ELBO" in stdout
-    assert "converged" in stdout
-    assert "share of the score in %, and raw weight, with 94 % intervals" in stdout
-    metrics = pd.read_csv(tmp_path / "demo" / "metrics.csv", index_col="metric")["value"]
-    assert metrics["accuracy"] > 0.93
-    assert metrics["log_loss"] < 0.3
-    assert json.loads((tmp_path / "demo" / "config.json").read_text())["seed"] == 1
-    assert {path.name for path in tmp_path.iterdir()} == {"demo"}
-
-
 # --------------------------------------------------------------------------------------------- Gaussian processes
 
 

@@ -98,20 +98,20 @@ Data = Annotated[
 
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the plots, tables and the model.")] = Path("demo"),
+    out: Annotated[Path, typer.Option(help="Folder for the report, plots, tables and the model.")] = Path("demo"),
     seed: Seed = 0,
     fast: Annotated[
         bool,
-        typer.Option("--fast", help="4 kernels on all features only, instead of 124: faster."),
+        typer.Option("--fast", help="Every third tumor only."),
     ] = False,
 ) -> None:
-    """Fit BEMKL to the Wisconsin breast cancer data and say which kernels matter.
+    """Find out which views of a tumor tell whether it is malignant, and write a report.
 
-    4 kernels on all 30 features and 4 on each of them; 70 % of the rows to fit, 30 % to test. An earlier run in the
-    same folder is replaced.
+    The Wisconsin breast cancer data in three views, with a fourth that says nothing, and with samples that lack a
+    view; half of the rows to fit, half to test. An earlier run in the same folder is replaced.
     """
     with _bad_input_reported():
-        from bayesmkl.cli.commands import run_demo
+        from bayesmkl.cli.demo import run_demo
 
         run_demo(out, seed=seed, fast=fast)
 
