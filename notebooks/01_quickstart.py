@@ -218,8 +218,8 @@ print("the same probabilities:", same)
 svm = make_pipeline(StandardScaler(), SVC())
 correct = {}
 for name, chosen in {"all three": X.columns, **groups}.items():
-    machine = model if name == "all three" else gpmkl({name: list(chosen)}).fit(X_train[chosen], y_train)
-    correct[name, "GPMKL"] = machine.predict(X_test[chosen]) == y_test
+    fitted = model if name == "all three" else gpmkl({name: list(chosen)}).fit(X_train[chosen], y_train)
+    correct[name, "GPMKL"] = fitted.predict(X_test[chosen]) == y_test
     correct[name, "SVM"] = svm.fit(X_train[chosen], y_train).predict(X_test[chosen]) == y_test
 accuracy = pd.DataFrame(correct).mean().unstack()
 accuracy.round(3)
