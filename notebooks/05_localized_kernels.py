@@ -21,7 +21,7 @@
 # A combination of kernels with one weight per kernel uses every kernel everywhere. Localized methods let the weights
 # depend on the sample: here one kernel, there another. In the plane one can look at what they do. The data below are
 # made so that different kernels matter in different places, the places are known, and every method can be asked
-# two questions: does it find them, and at which price? The last data set has no such places.
+# two questions: does it find them, and at what cost? The last data set has no such places.
 #
 # Which method is which is described in [](../guide/localized.md), with a page for each of them.
 
@@ -357,8 +357,8 @@ axes[1].legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
 print(overall.round(1))
 
 # %% [markdown]
-# A prediction compares a sample with the support points, so their number is the price of every prediction. The number
-# of SVMs is the price of the fit. LMKL trains one SVM per step of its descent, and here descends from three
+# A prediction compares a sample with the support points, so their number is the cost of every prediction. The number
+# of SVMs is the cost of the fit. LMKL trains one SVM per step of its descent, and here descends from three
 # starts; SwMKL and LD-MKL train a fixed number, two or three for every kernel.
 #
 # ## Conclusion

@@ -22,8 +22,8 @@
 # changes memory and time but not the posterior. This notebook counts what a fit takes before it runs, measures it,
 # and then fits one model in the ways that [](../guide/scaling.md) describes, to see that the numbers agree and what
 # each way saves. Sizes are small, so that all of it runs on a laptop, the "many devices" included: JAX makes four of
-# one processor. For that, an environment variable has to be set before JAX is imported. Times on real computers are in
-# [](../performance.md).
+# one processor. For that, an environment variable has to be set before JAX is imported. Times on real computers are
+# in [](../performance.md).
 
 # %%
 # %matplotlib inline

@@ -441,7 +441,7 @@ def test_empty_cells_are_integrated_over(table, tmp_path):
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (["--nonnegative", "--refine"], "--nonnegative is for the closed form only. Leave it out, or --refine."),
+        (["--nonnegative", "--refine"], "is for variational inference only. Leave it out, or --refine."),
         (["--multiclass", "multinomial", "--inference", "nuts"], "only. Leave it out, or --inference nuts."),
         (["--multiclass", "shared", "--inference", "gibbs"], "Use --multiclass one-versus-all, or --inference nuts"),
         (["--missing-views", "integrate"], "needs --kernels-on each, where every column is a view of its own"),

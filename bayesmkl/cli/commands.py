@@ -314,7 +314,7 @@ def _ending(last: BaseEstimator, about: dict[str, Any]) -> str:
         n_chains = posterior.n_chains
         chains = "chain" if n_chains == 1 else "chains"
         return f"{outcome} ({n_chains} {chains} of {numbers} draws, {seconds})."
-    steps = "sweeps" if isinstance(last._inference(), VB) else "steps"
+    steps = "iterations" if isinstance(last._inference(), VB) else "steps"
     return f"ELBO {about['elbo']:.2f} nats; {outcome} ({numbers} {steps}, {seconds})."
 
 

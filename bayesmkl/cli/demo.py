@@ -20,11 +20,11 @@ __all__ = ["run_demo"]
 
 VIEWS = {"mean": "mean *", "error": "* error", "worst": "worst *", "shuffled": "shuffled *"}
 LACKING = 0.2  # share of the tumors without the view "error"
-STORY = """\
-Is a tumor malignant? Thirty measurements of its cell nuclei, in three views: "mean" over the cells of a sample, their \
-standard "error", and the "worst" values. Two things are ours, so that the answer is known: the view "shuffled" holds \
-the worst values of other tumors and can say nothing, and every fifth tumor lacks the view "error".
-"""
+STORY = (
+    'Is a tumor malignant? Thirty measurements of its cell nuclei, in three views: the "mean" over the cells of a '
+    'sample, its standard "error", and the "worst" values. Two things are added: the view "shuffled", the worst '
+    'values of other tumors, which can say nothing; and gaps, since every fifth tumor lacks the view "error".\n'
+)
 
 
 class Sample(NamedTuple):
@@ -62,7 +62,9 @@ def tumors(seed: int, step: int = 1) -> Sample:
     features = wdbc.data.astype(float).reset_index(drop=True)
     worst = [name for name in features if name.startswith("worst ")]
     others = features[worst].iloc[rng.permutation(len(features))].reset_index(drop=True)
-    features = pd.concat([features, others.rename(columns=lambda name: name.replace("worst", "shuffled"))], axis=1)
+    features = pd.concat(
+        [features, others.rename(columns=lambda name: name.replace("worst", "shuffled"))], axis=1
+    )
     lacking = rng.permutation(len(features))[: round(LACKING * len(features))]
     features.loc[lacking, [name for name in features if name.endswith(" error")]] = np.nan
     labels = wdbc.target_names[(np.asarray(wdbc.target) + 1) // 2]
@@ -79,8 +81,8 @@ def _explained(out: Path, labels: np.ndarray) -> str:
     nothing = -float(frequencies @ np.log(frequencies))
     return "\n".join(
         (
-            f"Share: the part of the variance of the score that a view accounts for; {100 * first['share']:.0f} % for "
-            f'"{views.index[0]}".',
+            f"Share: the part of the variance of the score that a view accounts for; {100 * first['share']:.0f} % "
+            f'for "{views.index[0]}".',
             f"Interval: the share is in it with probability 94 %: {100 * first['share_lower']:.0f} to "
             f'{100 * first["share_upper"]:.0f} % for "{views.index[0]}", at most '
             f'{max(100 * shuffled["share_upper"], 0):.0f} % for "shuffled".',
