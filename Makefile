@@ -32,7 +32,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
-demo: $(VENV)/.base  ## fit BEMKL to real data, print what it found, save the plots to demo/
+demo: $(VENV)/.base  ## fit real data, print what it found, write a report to demo/
 	$(BIN)/bayesmkl demo --out demo/
 
 test: $(VENV)/.test  ## unit tests and docstring examples
