@@ -26,7 +26,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-heavy coverage slow robustness mutants test-min audit lint types layers docs notebooks reproduction \
+.PHONY: help demo test test-heavy coverage slow robustness newcomer mutants test-min audit lint types layers docs notebooks reproduction \
     performance bench track dist test-wheel changelog clean
 
 help:  ## list the targets
@@ -49,6 +49,9 @@ slow: $(VENV)/.test  ## the longer studies that `make test` leaves out
 
 robustness: $(VENV)/.test  ## bad input, faults, stress: the cases tried and failed, by family
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python $(PYTEST) -q tests/robustness
+
+newcomer:  ## a fresh clone, the README's commands and code, every guide's code, with times; PYTHON=python3.12 for another
+	$(PYTHON) tests/robustness/newcomer.py --python $(PYTHON)
 
 mutants: $(VENV)/.mutants  ## do the tests notice changes of the numerical core? (an hour and more)
 	$(BIN)/python tests/robustness/mutants.py $(MUTATE)
@@ -106,6 +109,7 @@ dist: dist/.built  ## wheel and source archive
 dist/.built: $(VENV)/release/.installed $(SOURCES)
 	rm -rf dist
 	$(VENV)/release/bin/python -m build --quiet --no-isolation
+	$(VENV)/release/bin/python -m twine check --strict dist/*.whl dist/*.tar.gz
 	@touch $@
 
 # Nothing of the working tree takes part: package and tests come out of the two archives.
