@@ -1,4 +1,4 @@
-"""Somebody who has just found the project: a fresh clone, the README's two commands, its code, and that of every guide.
+"""A newcomer's first hour: a fresh clone, the README's two commands, its code, and that of every guide.
 
     python tests/robustness/newcomer.py                          clone, make demo, make test, code
     python tests/robustness/newcomer.py --python python3.12      the same with another Python
