@@ -26,13 +26,13 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-heavy coverage slow robustness mutants test-min audit lint types layers docs notebooks reproduction \
+.PHONY: help demo test test-heavy coverage slow robustness newcomer mutants test-min audit lint types layers docs notebooks reproduction \
     performance bench track dist test-wheel changelog clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
-demo: $(VENV)/.base  ## fit BEMKL to real data, print what it found, save the plots to demo/
+demo: $(VENV)/.base  ## fit real data, print what it found, write a report to demo/
 	$(BIN)/bayesmkl demo --out demo/
 
 test: $(VENV)/.test  ## unit tests and docstring examples
@@ -49,6 +49,9 @@ slow: $(VENV)/.test  ## the longer studies that `make test` leaves out
 
 robustness: $(VENV)/.test  ## bad input, faults, stress: the cases tried and failed, by family
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python $(PYTEST) -q tests/robustness
+
+newcomer:  ## a fresh clone, the README's commands and code, every guide's code, with times; PYTHON=python3.12 for another
+	$(PYTHON) tests/robustness/newcomer.py --python $(PYTHON)
 
 mutants: $(VENV)/.mutants  ## do the tests notice changes of the numerical core? (an hour and more)
 	$(BIN)/python tests/robustness/mutants.py $(MUTATE)

@@ -127,10 +127,10 @@ orders.round(2)
 #
 # ## A faster approximation, and what it leaves out
 #
-# {class}`~bayesmkl.bemkl.BEMKLClassifier` is another model of the same kernels. Its closed form takes the parts of
-# the posterior as independent of each other, and needs a part of the time; it is the one to take with more samples or
-# kernels. Here it is with two scales of its intermediate outputs: 1, that of its paper, and 0.1. By default five
-# folds choose the scale, which takes some eight times as long.
+# {class}`~bayesmkl.bemkl.BEMKLClassifier` is another model of the same kernels. Its variational posterior takes the
+# parts of the posterior as independent of each other, and needs a part of the time; it is the one to take with more
+# samples or kernels. Here it is with two scales of its intermediate outputs: 1, that of its paper, and 0.1. By
+# default five folds choose the scale, which takes some eight times as long.
 
 # %%
 closed = {}
@@ -143,7 +143,7 @@ pd.concat(tables)[columns[1:]].round(2)
 # %%
 fig, ax = plt.subplots(figsize=(8.4, 4.8), layout="constrained")
 plot_posteriors(closed | {"GPMKL": model}, ax=ax)
-_ = ax.set_title("The closed form is surer than GPMKL, and of other shares", loc="left")
+_ = ax.set_title("VB is surer than GPMKL, and of other shares", loc="left")
 
 # %% [markdown]
 # The first place is the same. The intervals are narrow, and they are *too* narrow, as `interval_by` says: at the
@@ -218,8 +218,8 @@ print("the same probabilities:", same)
 svm = make_pipeline(StandardScaler(), SVC())
 correct = {}
 for name, chosen in {"all three": X.columns, **groups}.items():
-    machine = model if name == "all three" else gpmkl({name: list(chosen)}).fit(X_train[chosen], y_train)
-    correct[name, "GPMKL"] = machine.predict(X_test[chosen]) == y_test
+    fitted = model if name == "all three" else gpmkl({name: list(chosen)}).fit(X_train[chosen], y_train)
+    correct[name, "GPMKL"] = fitted.predict(X_test[chosen]) == y_test
     correct[name, "SVM"] = svm.fit(X_train[chosen], y_train).predict(X_test[chosen]) == y_test
 accuracy = pd.DataFrame(correct).mean().unstack()
 accuracy.round(3)
@@ -261,7 +261,7 @@ print("wrong for both         ", (~ours & ~theirs).sum())
 #   the worst values alone, a third of the columns. What the posterior adds is the answer to the first two questions
 #   in one fit, and probabilities that say which answers to doubt.
 #
-# How far the closed form can be trusted is the subject of [the next notebook](02_posterior_analysis.md). The guide
+# How far VB can be trusted is the subject of [the next notebook](02_posterior_analysis.md). The guide
 # has more on [kernels and views](../guide/kernels.md), on [reading a posterior](../guide/posterior.md) and on
 # [comparing models](../guide/comparing.md) on more than one split.
 #

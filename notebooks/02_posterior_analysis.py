@@ -18,7 +18,7 @@
 # %% [markdown]
 # # How far can the fast posterior be trusted?
 #
-# The closed form fits in a moment because it takes the parts of the posterior as independent of each other.
+# VB fits in a moment because it takes the parts of the posterior as independent of each other.
 # Hamiltonian Monte Carlo (NUTS) does not, and takes its time. Here both fit the same model of the same tumors, so
 # that one can be held against the other: shares, probabilities, leave-one-out, priors. At the end come data whose
 # truth is known.
@@ -59,7 +59,7 @@ N_CHAINS, N_WARMUP, N_DRAWS, ACCEPT = (2, 300, 700, 0.8) if FAST else (4, 1000, 
 N_REFINED = 200 if FAST else 250  # draws of each chain
 N_SIMULATIONS = 6 if FAST else 100
 LOOKS = {
-    "closed form": ("#0072B2", "s", "--"),
+    "VB": ("#0072B2", "s", "--"),
     "refined": ("#D55E00", "D", "-."),
     "NUTS": ("black", "o", "-"),
 }
@@ -84,8 +84,8 @@ settings = priors | {"margin": 1.0, "intermediate_scale": 1.0}
 sampler = NUTS(n_chains=N_CHAINS, n_warmup=N_WARMUP, n_draws=N_DRAWS, target_accept=ACCEPT)
 
 # %% [markdown]
-# Between the closed form and NUTS there is a third way: {func}`~bayesmkl.posterior.refine_posterior`, Gibbs chains
-# that start around the closed form, apart from each other, and run until their shares agree. If they never do, it
+# Between VB and NUTS there is a third way: {func}`~bayesmkl.posterior.refine_posterior`, Gibbs chains
+# that start around VB, apart from each other, and run until their shares agree. If they never do, it
 # says so.
 
 # %%
@@ -96,7 +96,7 @@ refined = refine_posterior(vb, N_REFINED, random_state=SEED)
 started.append(time.perf_counter())
 nuts = BEMKLClassifier(bank, **settings, inference=sampler, random_state=SEED).fit(X_train, y_train)
 started.append(time.perf_counter())
-models = {"closed form": vb, "refined": refined, "NUTS": nuts}
+models = {"VB": vb, "refined": refined, "NUTS": nuts}
 pd.DataFrame({"seconds": np.diff(started).round(1)}, index=models)
 
 # %% [markdown]
@@ -127,7 +127,7 @@ tables = {
 pd.concat(tables, axis=1).drop(columns="share_std", level=1).round(2)
 
 # %% [markdown]
-# The closed form gives half-way shares to the means and to the worst values, within a few points. The exact
+# VB gives half-way shares to the means and to the worst values, within a few points. The exact
 # posterior leaves nearly everything open between these two. The plane of both shares shows why. The two groups
 # measure the same nuclei, and the data ask for one or the other, or both: one share rises as the other falls.
 # Independent parts cannot follow that, and settle on a short piece of it.
@@ -135,7 +135,7 @@ pd.concat(tables, axis=1).drop(columns="share_std", level=1).round(2)
 # %%
 fig, axes = plt.subplots(1, 2, figsize=(8.4, 4.0), sharex=True, sharey=True, layout="constrained")
 correlation = {}
-for ax, name in zip(axes, ("closed form", "NUTS"), strict=True):
+for ax, name in zip(axes, ("VB", "NUTS"), strict=True):
     draws = to_datatree(models[name], random_state=SEED).posterior.kernel_shares
     mean, error, worst = 100 * draws.transpose("kernel", ...).values.reshape(3, -1)  # as in `groups`
     correlation[name] = np.corrcoef(mean, worst)[0, 1]
@@ -143,7 +143,7 @@ for ax, name in zip(axes, ("closed form", "NUTS"), strict=True):
     ax.plot([0, 100], [100, 0], color="0.5", linewidth=0.8, linestyle=":")
     ax.set(xlabel="share of the means in %", title=f"{name}: correlation {correlation[name]:.2f}")
 axes[0].set_ylabel("share of the worst values in %")
-_ = fig.suptitle("The closed form sees a short piece of what the data leave open")
+_ = fig.suptitle("VB sees a short piece of what the data leave open")
 
 # %% [markdown]
 # ## Probabilities of new tumors
@@ -163,7 +163,7 @@ scores.round(3)
 fig, ax = plt.subplots(figsize=(5.6, 4.6), layout="constrained")
 ax.plot([0, 1], [0, 1], color="0.5", linewidth=0.8, linestyle=":", label="calibrated")
 curves = {}
-for name, shift in (("closed form", -0.008), ("NUTS", 0.008)):
+for name, shift in (("VB", -0.008), ("NUTS", 0.008)):
     found = curves[name] = reliability(y_test, models[name].predict_proba(X_test), n_bins=5)
     reach = np.abs([found.lower - found.frequency, found.upper - found.frequency])
     color, marker, line = LOOKS[name]
@@ -180,13 +180,13 @@ for name, shift in (("closed form", -0.008), ("NUTS", 0.008)):
 errors = {name: curve.calibration_error for name, curve in curves.items()}
 ax.set(xlabel="predicted probability of a malignant tumor", ylabel="frequency of malignant tumors")
 ax.set_title(
-    f"Calibration error in five bins: closed form {errors['closed form']:.3f}, NUTS {errors['NUTS']:.3f}",
+    f"Calibration error in five bins: VB {errors['VB']:.3f}, NUTS {errors['NUTS']:.3f}",
     loc="left",
 )
 _ = ax.legend(frameon=False)
 
 # %% [markdown]
-# The closed form is too sure: where it says nearly 0 or nearly 1, it is wrong more often than it says.
+# VB is too sure: where it says nearly 0 or nearly 1, it is wrong more often than it says.
 
 # %%
 told = {}
@@ -209,12 +209,12 @@ loo = compare_loo(models, random_state=SEED)
 loo[["rank", "inference", "bad_k"]]
 
 # %% [markdown]
-# The closed form comes first, on the strength of a promise. Does it keep it? Here is the log loss that leave-one-out
+# VB comes first, on the strength of a promise. Does it keep it? Here is the log loss that leave-one-out
 # tells beside that of the new tumors.
 
 # %%
 diagnosed = {
-    "closed form": diagnose(vb, random_state=SEED),
+    "VB": diagnose(vb, random_state=SEED),
     "refined": diagnose(refined, random_state=SEED),
     "NUTS": checked,
 }
@@ -226,14 +226,14 @@ pd.DataFrame({"promised log loss": promised, "log loss of new tumors": kept}).ro
 plot_pareto_k(checked).viz["figure"].item()
 
 # %% [markdown]
-# From the draws of NUTS, leave-one-out promises about what the new tumors gave. The closed form promises much better
+# From the draws of NUTS, leave-one-out promises about what the new tumors gave. VB promises much better
 # than it keeps, and all of its k-hats are too large. They say that its promise is worth nothing: heed them. The same
-# diagnosis of the closed form, without any other posterior to hold it against, also sees that its kernel weights are
+# diagnosis of VB, without any other posterior to hold it against, also sees that its kernel weights are
 # too certain:
 
 # %%
 print(
-    diagnosed["closed form"]["importance"]["verdict"], "|", diagnosed["closed form"]["importance"]["advice"]
+    diagnosed["VB"]["importance"]["verdict"], "|", diagnosed["VB"]["importance"]["advice"]
 )
 
 # %% [markdown]
@@ -256,7 +256,7 @@ for name, prior in list(kernel_priors.items())[1:]:
     drawn[name] = refine_posterior(fast[name], N_REFINED, random_state=SEED)
 
 # %%
-shown = {"closed form": fast, "refined": drawn}
+shown = {"VB": fast, "refined": drawn}
 groups_drawn = {"mean": ("o", "#0072B2"), "worst": ("s", "#D55E00"), "error": ("^", "#009E73")}
 fig, axes = plt.subplots(1, 2, figsize=(8.4, 3.6), sharex=True, sharey=True, layout="constrained")
 for ax, (kind, fits) in zip(axes, shown.items(), strict=True):
@@ -285,7 +285,7 @@ _ = fig.suptitle(
 )
 
 # %% [markdown]
-# The closed form hardly notices the prior, and one would take that for robustness. The refined posteriors do notice:
+# VB hardly notices the prior, and one would take that for robustness. The refined posteriors do notice:
 # the smaller the weights may be, the more of the score goes to one of the two groups that resemble each other. The
 # chains agree under each prior, and the Monte Carlo errors of these means are two points. That a prior has a
 # say at all means that the data do not decide between the two groups. {func}`~bayesmkl.posterior.diagnose` says so
@@ -338,10 +338,10 @@ ranks = np.array(ranks)
 levels = np.linspace(0.02, 0.98, 49)
 fig, axes = plt.subplots(1, 2, figsize=(8.4, 4.0), sharex=True, sharey=True, layout="constrained")
 coverage = pd.Series(0.0, index=["shares", "scores"])
-color, _, line = LOOKS["closed form"]
+color, _, line = LOOKS["VB"]
 for ax, what, entries in zip(axes, coverage.index, (slice(0, 3), slice(3, None)), strict=True):
     inside = np.abs(ranks[:, entries] - 0.5)[..., None] <= levels / 2
-    ax.plot(levels, inside.mean(axis=(0, 1)), color=color, linestyle=line, label="closed form")
+    ax.plot(levels, inside.mean(axis=(0, 1)), color=color, linestyle=line, label="VB")
     coverage[what] = (np.abs(ranks[:, entries] - 0.5) <= 0.47).mean()
     ax.plot([0, 1], [0, 1], color="0.5", linewidth=0.8, linestyle=":", label="exact")
     ax.set(xlabel="probability content of the interval", title=f"{what} of simulated data")
@@ -352,12 +352,12 @@ _ = fig.suptitle(f"94 % intervals of scores hold {100 * coverage['scores']:.0f} 
 # %% [markdown]
 # Averaged over all data that the prior allows, intervals of shares are nearly right. The tumors are one of
 # these data sets, and there they were a third as wide as they should be: right on average is not right here. Scores
-# are another matter: how large a score is, the closed form does not know, and believes that it does. The page
+# are another matter: how large a score is, VB does not know, and believes that it does. The page
 # [](../guide/trust.md) has the same of all inferences.
 #
 # ## What to take home
 #
-# Of the closed form, trust
+# Of VB, trust
 #
 # * **the labels**: its accuracy is that of NUTS, within two points;
 # * **the means of the shares, roughly**: all of them lie inside the exact intervals. Not their order, where groups
@@ -374,7 +374,7 @@ _ = fig.suptitle(f"94 % intervals of scores hold {100 * coverage['scores']:.0f} 
 #
 # A refined posterior repairs these to within what can be seen here, in a fraction of the time that NUTS takes. Its
 # chains agree on sixty samples and three kernels. With hundreds of samples, or more kernels that resemble each
-# other, they do not, and it says so: see the page [](../guide/trust.md). Use the closed form to fit, to search and to
+# other, they do not, and it says so: see the page [](../guide/trust.md). Use VB to fit, to search and to
 # predict labels; refine it, or fit with `inference="marginal"`, rather than read its own intervals; run NUTS for a
 # second opinion. Where the question is which view
 # matters, and how surely, take the model of [the quick start](01_quickstart.md),
@@ -391,14 +391,14 @@ assert ((exact["share_lower"] < closed["share"]) & (closed["share"] < exact["sha
 assert (closed["share_std"] < 0.5 * exact["share_std"])[["mean", "worst"]].all()
 assert again["share_std"].sum() > 0.7 * exact["share_std"].sum() > 1.2 * closed["share_std"].sum()
 assert correlation["NUTS"] < -0.8
-assert abs(scores.loc["accuracy", "closed form"] - scores.loc["accuracy", "NUTS"]) < 0.02
-assert told["closed form"]["errors"] > 2 * told["closed form"]["errors expected"]
+assert abs(scores.loc["accuracy", "VB"] - scores.loc["accuracy", "NUTS"]) < 0.02
+assert told["VB"]["errors"] > 2 * told["VB"]["errors expected"]
 assert told["NUTS"]["errors"] < 2 * told["NUTS"]["errors expected"]
-assert loo["rank"].idxmin() == "closed form"
-assert diagnosed["closed form"]["importance"]["verdict"] == "caution"
-assert promised["closed form"] < 0.75 * kept["closed form"]
+assert loo["rank"].idxmin() == "VB"
+assert diagnosed["VB"]["importance"]["verdict"] == "caution"
+assert promised["VB"] < 0.75 * kept["VB"]
 assert abs(promised["NUTS"] - kept["NUTS"]) < 0.07
-assert loo["bad_k"]["closed form"] > 50 > 10 > loo["bad_k"]["NUTS"]
+assert loo["bad_k"]["VB"] > 50 > 10 > loo["bad_k"]["NUTS"]
 assert checked["sensitivity"]["verdict"] == "caution"
 assert fast_move < 5 < 10 < drawn_move
 assert drawn["Gamma(2, 0.1)"].kernel_shares_[0] > drawn["Gamma(2, 100)"].kernel_shares_[0] + 0.1

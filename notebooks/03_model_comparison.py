@@ -93,7 +93,7 @@ pd.DataFrame(
 # ## The models
 #
 # All multiple kernel learners get the same four kernels: a linear one, and Gaussians of three widths. Whatever has a
-# price of errors `C` or a width chooses it by a cross-validation inside the training part. BEMKL has a
+# regularization parameter `C` or a width chooses it by a cross-validation inside the training part. BEMKL has a
 # margin of 1, and intermediate outputs of scale 1 as in its paper. Nothing is left to tune then, so that it is fitted
 # once where the others are fitted many times; by default five folds choose the scale, in some eight times the time.
 

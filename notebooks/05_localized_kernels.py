@@ -21,7 +21,7 @@
 # A combination of kernels with one weight per kernel uses every kernel everywhere. Localized methods let the weights
 # depend on the sample: here one kernel, there another. In the plane one can look at what they do. The data below are
 # made so that different kernels matter in different places, the places are known, and every method can be asked
-# two questions: does it find them, and at which price? The last data set has no such places.
+# two questions: does it find them, and at what cost? The last data set has no such places.
 #
 # Which method is which is described in [](../guide/localized.md), with a page for each of them.
 
@@ -115,7 +115,7 @@ plt.show()
 bank = KernelBank(Gaussian(width=0.5), views={"across": [0], "up": [1]})
 near = Gaussian(width=1)  # of the plane: what gates of SwMKL and LD-MKL are functions of
 wide = GaussianGating(width=2, spread=1)  # centers start anywhere among the samples, not near their mean
-only_where_open = {"temperature": 0.2, "threshold": "paper"}  # sharp gates, and machines of the samples inside
+only_where_open = {"temperature": 0.2, "threshold": "paper"}  # sharp gates, and SVMs of the samples inside
 MODELS = {
     "equal weights": UniformMKLClassifier(bank),
     "SimpleMKL": SimpleMKLClassifier(bank),
@@ -147,7 +147,7 @@ for ax, name in zip(axes, ("equal weights", "LMKL, softmax"), strict=True):
 
 # %% [markdown]
 # The boundary on the left is a compromise: the waves of one half run on, weaker, into the other half. On the right
-# two gates were learned together with the machine. They part the plane along the diagonal, the waves end there, and
+# two gates were learned together with the SVM. They part the plane along the diagonal, the waves end there, and
 # fewer samples are needed to say so.
 #
 # The gates of this model over the training samples, sorted by how far they lie above the diagonal, show how sharp the
@@ -165,7 +165,7 @@ ax.figure
 # ## All methods on all planes
 #
 # Every method is fitted to several draws of every plane and asked about the same new samples. Besides accuracy and
-# support points there is the number of machines that a fit trained, most of its time; at how many samples the kernel
+# support points there is the number of SVMs that a fit trained, most of its time; at how many samples the kernel
 # with the larger gate is the one that counts there; and the gates themselves, for later.
 
 # %%
@@ -182,7 +182,7 @@ for plane in PLANES:
             found = np.mean((gates[:, 0] > gates[:, 1]) == new_share)
             accuracy = 100 * model.score(new, label(new, new_share))
             rows.append((plane, name, accuracy, len(model.support_), model.n_solves_, 100 * found))
-columns = ["plane", "method", "accuracy, %", "support points", "machines", "region found, %"]
+columns = ["plane", "method", "accuracy, %", "support points", "SVMs", "region found, %"]
 runs = pd.DataFrame(rows, columns=columns)
 means = runs.groupby(["method", "plane"]).mean().unstack()
 print(means["accuracy, %"].loc[list(MODELS), list(PLANES)].round(1))
@@ -340,11 +340,11 @@ print(f"accuracy on new samples: {accuracy.loc['SAMKL', 'half-plane']:.0f} %")
 # %%
 overall = runs[runs["plane"] != "nowhere"].groupby("method")[columns[2:]].mean().loc[list(MODELS)]
 figure, axes = plt.subplots(1, 2, figsize=(12, 4.6), layout="constrained", sharey=True)
-for ax, price in zip(axes, ("machines", "support points"), strict=True):
+for ax, price in zip(axes, ("SVMs", "support points"), strict=True):
     for name, marker in zip(MODELS, "xXosD^vP", strict=True):
         point = overall.loc[name]
         ax.plot(point[price], point["accuracy, %"], marker=marker, markersize=9, linestyle="none", label=name)
-    ax.set_xlabel({"machines": "machines trained by a fit", "support points": "support points"}[price])
+    ax.set_xlabel({"SVMs": "SVMs trained by a fit", "support points": "support points"}[price])
 axes[0].set(xscale="log", ylabel="accuracy on new samples (%)")
 axes[0].set_xticks([1, 3, 10, 30, 100], ["1", "3", "10", "30", "100"])
 baseline = overall.loc["equal weights"]
@@ -357,8 +357,8 @@ axes[1].legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
 print(overall.round(1))
 
 # %% [markdown]
-# A prediction compares a sample with the support points, so their number is the price of every prediction. The number
-# of machines is the price of the fit. LMKL trains one machine per step of its descent, and here descends from three
+# A prediction compares a sample with the support points, so their number is the cost of every prediction. The number
+# of SVMs is the cost of the fit. LMKL trains one SVM per step of its descent, and here descends from three
 # starts; SwMKL and LD-MKL train a fixed number, two or three for every kernel.
 #
 # ## Conclusion
@@ -367,9 +367,9 @@ print(overall.round(1))
 #   same everywhere, and from fewer support points, if its gates can take the shape of the regions. No gate takes all
 #   shapes.
 # * If nothing is known of the shape, SwMKL and LD-MKL with a Gaussian of the position (`gate_kernel`) are the first
-#   to try: two or three machines per kernel, and a gain on all planes with regions but the clouds, where there was
+#   to try: two or three SVMs per kernel, and a gain on all planes with regions but the clouds, where there was
 #   little to gain. LMKL is the most accurate on the half-plane and the island, where its gates fit. It trains many
-#   more machines, and can be worse than no gates where they do not fit.
+#   more SVMs, and can be worse than no gates where they do not fit.
 # * Where there are no regions nothing is gained, and every map is made up. Equal weights are the baseline to beat on
 #   new samples, and a map is to be trusted only if other samples lead to it again.
 # * These planes were made so that regions matter, and no label is wrong. On seven sets of measurements gates gained
@@ -397,8 +397,8 @@ assert top[regions].min() > 0.6
 assert top["nowhere"] < 0.5
 assert right_one > 0.7
 assert gain.loc["SAMKL", "half-plane"] < -3
-assert overall.loc["SwMKL", "machines"] == 5
-assert overall.loc["LD-MKL", "machines"] == 6
-assert overall.loc[["LMKL, softmax", "LMKL, Gaussian"], "machines"].min() > 20
+assert overall.loc["SwMKL", "SVMs"] == 5
+assert overall.loc["LD-MKL", "SVMs"] == 6
+assert overall.loc[["LMKL, softmax", "LMKL, Gaussian"], "SVMs"].min() > 20
 assert bought["SwMKL"] > 0.5
 assert fewer[["SwMKL", "LD-MKL"]].max() < 0.75

@@ -22,8 +22,8 @@
 # changes memory and time but not the posterior. This notebook counts what a fit takes before it runs, measures it,
 # and then fits one model in the ways that [](../guide/scaling.md) describes, to see that the numbers agree and what
 # each way saves. Sizes are small, so that all of it runs on a laptop, the "many devices" included: JAX makes four of
-# one processor. For that, an environment variable has to be set before JAX is imported. Times on real machines are in
-# [](../performance.md).
+# one processor. For that, an environment variable has to be set before JAX is imported. Times on real computers are
+# in [](../performance.md).
 
 # %%
 # %matplotlib inline
@@ -123,7 +123,7 @@ print(ratios.round(1).to_string())
 
 # %% [markdown]
 # The first ratio falls towards one: kernels grow with $N^2$, and most of what a fit needs beside them grows with $N$.
-# Processor time shakes with whatever else the machine does, and as a rule grows more slowly than the count, as some
+# Processor time shakes with whatever else the computer does, and as a rule grows more slowly than the count, as some
 # costs of a sweep do not depend on its size. The count is the safer guide for larger plans.
 #
 # ## One model, three ways to hold its kernels

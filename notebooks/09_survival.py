@@ -20,7 +20,7 @@
 #
 # How long until the cancer comes back, how sure is that, and what of a patient says so? Two clinical studies that
 # come with the package: 686 women after breast cancer, beside a model of proportional hazards and the curve of
-# everybody, and 228 patients with lung cancer at 18 institutions, of whom not everything is known.
+# all subjects, and 228 patients with lung cancer at 18 institutions, of whom not everything is known.
 
 # %%
 # %matplotlib inline
@@ -146,7 +146,7 @@ means.round(3)
 
 # %% [markdown]
 # Concordance is the share of pairs of women whose order was right, one half by chance; the Brier score is a squared
-# error of probabilities, the lower the better. All three models know far more than the curve of everybody, and are
+# error of probabilities, the lower the better. All three models know far more than the curve of all subjects, and are
 # close together: tumours and nodes act nearly as the simple model has it.
 #
 # ## Are the probabilities right?

@@ -237,22 +237,6 @@ def test_refit_uses_all_rows_and_keeps_the_metrics(fitted, table, csv, tmp_path)
     assert (out / "metrics.csv").read_text() == (folder / "run" / "metrics.csv").read_text()
 
 
-@pytest.mark.heavy
-def test_demo_answers_and_can_be_repeated(tmp_path):
-    for seed in (0, 1):
-        code, stdout, _ = run("demo", "--fast", "--out", tmp_path / "demo", "--seed", seed)
-        assert code == 0
-    assert "Fitting 4 kernels to 398 rows" in stdout
-    assert "ELBO" in stdout
-    assert "converged" in stdout
-    assert "share of the score in %, and raw weight, with 94 % intervals" in stdout
-    metrics = pd.read_csv(tmp_path / "demo" / "metrics.csv", index_col="metric")["value"]
-    assert metrics["accuracy"] > 0.93
-    assert metrics["log_loss"] < 0.3
-    assert json.loads((tmp_path / "demo" / "config.json").read_text())["seed"] == 1
-    assert {path.name for path in tmp_path.iterdir()} == {"demo"}
-
-
 # --------------------------------------------------------------------------------------------- Gaussian processes
 
 
@@ -457,7 +441,7 @@ def test_empty_cells_are_integrated_over(table, tmp_path):
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (["--nonnegative", "--refine"], "--nonnegative is for the closed form only. Leave it out, or --refine."),
+        (["--nonnegative", "--refine"], "is for variational inference only. Leave it out, or --refine."),
         (["--multiclass", "multinomial", "--inference", "nuts"], "only. Leave it out, or --inference nuts."),
         (["--multiclass", "shared", "--inference", "gibbs"], "Use --multiclass one-versus-all, or --inference nuts"),
         (["--missing-views", "integrate"], "needs --kernels-on each, where every column is a view of its own"),

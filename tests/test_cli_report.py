@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import numpy as np
@@ -79,3 +80,23 @@ def test_report_needs_the_target_of_new_rows(fitted, table, tmp_path):
     code, _, stderr = run("report", fitted / "run", "--data", tmp_path / "new.csv")
     assert code != 0
     assert "--data must have the target column 'grade'" in stderr
+
+
+@pytest.mark.heavy
+def test_demo_finds_what_is_known_and_can_be_repeated(tmp_path):
+    for seed in (0, 1):
+        code, stdout, _ = run("demo", "--fast", "--out", tmp_path / "demo", "--seed", seed)
+        assert code == 0
+    assert "Fitting 4 kernels to 95 rows" in stdout
+    for word in ("Share: ", "Interval: ", "Log loss: ", "report.html"):
+        assert word in stdout
+    views = pd.read_csv(tmp_path / "demo" / "views.csv", index_col="view")
+    assert views.index[0] == "worst"
+    assert views.loc["worst", "share_lower"] > views.loc["shuffled", "share_upper"]
+    metrics = pd.read_csv(tmp_path / "demo" / "metrics.csv", index_col="metric")["value"]
+    assert metrics["accuracy"] > 0.9
+    assert metrics["log_loss"] < 0.3
+    page = (tmp_path / "demo" / "report.html").read_text(encoding="utf-8")
+    assert "Views and kernels" in page
+    assert json.loads((tmp_path / "demo" / "config.json").read_text())["seed"] == 1
+    assert {path.name for path in tmp_path.iterdir()} == {"demo"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import re
 from pathlib import Path
 from typing import NamedTuple
@@ -11,6 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from PIL import Image
+
+from bayesmkl.discriminative.methods import METHODS
 
 pytestmark = pytest.mark.heavy
 
@@ -71,7 +74,33 @@ def test_readme_is_among_the_pages_with_code():
 
 
 def test_readme_is_short():
-    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) < 200
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 180
+
+
+def test_intervals_of_the_readme_are_those_of_the_exact_posterior():
+    """What the first block prints, beside the committed reference of the same hundred tumors."""
+    first = blocks_of((ROOT / "README.md").read_text(encoding="utf-8"))[0].output
+    rows = re.findall(r"^ *(gaussian.*?)((?: +-?\d\.\d\d){3})$", first, re.MULTILINE)
+    printed = {name: [float(number) for number in numbers.split()] for name, numbers in rows}
+    path = ROOT / "benchmarks" / "results" / "reference_posteriors" / "a_wdbc_100_dirichlet.json"
+    reference = json.loads(path.read_text(encoding="utf-8"))
+    share = reference["quantities"]["share"]
+    assert sorted(printed) == sorted(reference["kernels"])
+    for name, mean, std, quantiles in zip(
+        reference["kernels"], share["mean"], share["sd"], share["quantiles"], strict=True
+    ):
+        found, *ends = printed[name]
+        assert abs(found - mean) < 0.2 * std + 0.005, name
+        below, above = np.interp(ends, quantiles, reference["levels"])
+        assert 0.86 < above - below < 0.99, name
+
+
+def test_readme_counts_the_methods_that_there_are():
+    text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    assert len([method for method in METHODS if method.estimators]) == 19
+    assert "nineteen [discriminative]" in text
+    assert len(list((ROOT / "notebooks").glob("*.md"))) == 12
+    assert "twelve [notebooks]" in text
 
 
 @pytest.mark.skipif(not (ROOT / ".ci" / "run").exists(), reason="archives do not hold the gate")

@@ -20,7 +20,7 @@ except ImportError:  # Windows has no such locks: there, folders are shared at t
 __all__ = ["held_folder", "lock", "lock_if_possible", "scratch_folder"]
 
 SCRATCH = "bayesmkl-"  # start of the names of folders below that of temporary files
-OWNER = ".bayesmkl-owner"  # file in them that the owner has locked, and that says on which machine it runs
+OWNER = ".bayesmkl-owner"  # file in them that the owner has locked, and that says on which computer it runs
 HELD: ContextVar[frozenset[tuple[int, int]]] = ContextVar("HELD", default=frozenset())
 
 
@@ -120,7 +120,7 @@ class _Unlock:
 
 
 def _remove_abandoned(parent: Path) -> None:
-    """Remove scratch folders of this user and machine whose owner is gone."""
+    """Remove scratch folders of this user and computer whose owner is gone."""
     if fcntl is None:
         return
     for folder in parent.glob(f"{SCRATCH}*"):

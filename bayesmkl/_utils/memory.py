@@ -25,7 +25,7 @@ GROUP_FILES = (
 def available_memory() -> int | None:
     """Return the bytes that this process can still take; None where the system does not say.
 
-    It is the least of what the machine has left (without swapping), what the control groups of the process leave
+    It is the least of what the computer has left (without swapping), what the control groups of the process leave
     (containers and batch systems), and what its limit of address space leaves (``ulimit -v``).
 
     Examples

@@ -2,7 +2,7 @@
 
 NumPy and SciPy bring a BLAS library each, every one with its own pool of threads. Alternating small products of the
 one with small factorizations of the other makes the pools wait for each other's spinning threads: sweeps become
-several times slower than on one thread, and far worse on a busy machine. What one thread computes has the same last
+several times slower than on one thread, and far worse on a busy computer. What one thread computes has the same last
 digits wherever it runs, too.
 """
 

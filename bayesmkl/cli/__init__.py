@@ -89,7 +89,9 @@ def _options(
 
 
 Seed = Annotated[int, typer.Option(min=0, help="Seed of the split, the fit and the posterior draws.")]
-MaxIter = Annotated[int, typer.Option(min=1, help="Most sweeps over all factors of the posterior.")]
+MaxIter = Annotated[
+    int, typer.Option(min=1, help="Maximum number of iterations over all factors of the posterior.")
+]
 Tol = Annotated[float, typer.Option(min=0.0, help="Stop when the ELBO changes less than this, relatively.")]
 Data = Annotated[
     Path, typer.Argument(help="Table with a header: .csv, .csv.gz, .tsv or .parquet.", show_default=False)
@@ -98,20 +100,22 @@ Data = Annotated[
 
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the plots, tables and the model.")] = Path("demo"),
+    out: Annotated[Path, typer.Option(help="Folder for the report, plots, tables and the model.")] = Path(
+        "demo"
+    ),
     seed: Seed = 0,
     fast: Annotated[
         bool,
-        typer.Option("--fast", help="4 kernels on all features only, instead of 124: faster."),
+        typer.Option("--fast", help="Every third tumor only."),
     ] = False,
 ) -> None:
-    """Fit BEMKL to the Wisconsin breast cancer data and say which kernels matter.
+    """Find out which views of a tumor tell whether it is malignant, and write a report.
 
-    4 kernels on all 30 features and 4 on each of them; 70 % of the rows to fit, 30 % to test. An earlier run in the
-    same folder is replaced.
+    The Wisconsin breast cancer data in three views, with a fourth that says nothing, and with samples that lack a
+    view; half of the rows to fit, half to test. An earlier run in the same folder is replaced.
     """
     with _bad_input_reported():
-        from bayesmkl.cli.commands import run_demo
+        from bayesmkl.cli.demo import run_demo
 
         run_demo(out, seed=seed, fast=fast)
 
@@ -163,8 +167,8 @@ def fit(
     likelihood: Annotated[
         Likelihood | None,
         typer.Option(
-            help="gpmkl: law of the target. Quantities: gaussian (the default), student-t with outliers; counts: "
-            "poisson, negative-binomial; two classes: probit, logit; times: log-logistic (the default) and others.",
+            help="gpmkl: distribution of the target. Quantities: gaussian (default), student-t with outliers; "
+            "counts: poisson, negative-binomial; two classes: probit, logit; times: log-logistic and others.",
             show_default=False,
         ),
     ] = None,
@@ -325,8 +329,8 @@ def diagnose(
 ) -> None:
     """Say whether the posterior of a fitted model can be trusted.
 
-    Convergence of chains or Pareto k-hat of the closed form, signal, leave-one-out cross-validation, sensitivity to
-    the prior, predictive checks and calibration, each with a verdict.
+    Convergence of chains or Pareto k-hat of the variational posterior, signal, leave-one-out cross-validation,
+    sensitivity to the prior, predictive checks and calibration, each with a verdict.
     """
     with _bad_input_reported():
         from bayesmkl.cli.commands import run_diagnose

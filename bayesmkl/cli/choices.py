@@ -55,7 +55,7 @@ class KernelPrior(enum.StrEnum):
 
 
 class Likelihood(enum.StrEnum):
-    """Law of the target given its score."""
+    """Distribution of the target given its score."""
 
     GAUSSIAN = "gaussian"
     STUDENT_T = "student-t"

@@ -1,4 +1,4 @@
-"""Commands `fit`, `diagnose`, `predict`, `demo`: read and check, fit, evaluate, write a run."""
+"""Commands `fit`, `diagnose`, `predict`: read and check, fit, evaluate, write a run."""
 
 from __future__ import annotations
 
@@ -54,7 +54,6 @@ from bayesmkl.cli.tables import (
     words_among,
     write_table,
 )
-from bayesmkl.datasets import load_wdbc
 from bayesmkl.evaluation.held_out import evaluated, picture
 from bayesmkl.evaluation.predictions import Predictions
 from bayesmkl.kernels.adapters import auto_kernels
@@ -82,9 +81,9 @@ if TYPE_CHECKING:
 __all__ = [
     "FitOptions",
     "check_options",
+    "fit_and_write",
     "may_be_empty",
     "new_model",
-    "run_demo",
     "run_diagnose",
     "run_fit",
     "run_predict",
@@ -93,16 +92,6 @@ __all__ = [
 OF_GPMKL = (GPMKLClassifier, GPMKLOrdinalClassifier, GPMKLRegressor, GPMKLSurvival)
 OF_NORMAL_LAWS = ("coverage_95", "nll")
 LONG_ROWS, LONG_KERNELS = 2000, 30  # beyond which GPMKL takes long
-
-
-def run_demo(out: Path, seed: int, fast: bool) -> None:
-    """Fit the Wisconsin breast cancer data."""
-    check_free(out, force=True)
-    wdbc: Any = load_wdbc(as_frame=True)
-    labels = wdbc.target_names[(np.asarray(wdbc.target) + 1) // 2]
-    say("Wisconsin diagnostic breast cancer: is a tumor malignant, by 30 measurements of cell nuclei?")
-    options = FitOptions("diagnosis", "classification", "all" if fast else "all+each", seed=seed)
-    _fit_and_write(wdbc.data, labels, out, options, {"data": "wdbc"}, force=True)
 
 
 def run_fit(data: Path, out: Path, options: FitOptions, force: bool) -> None:
@@ -131,7 +120,7 @@ def run_fit(data: Path, out: Path, options: FitOptions, force: bool) -> None:
     if words:
         say(f"{named(words)} in {options.target!r} is a class here. {EMPTY_CELLS}")
     features = check_features(features, may_be_empty(options._asdict()), groups)
-    _fit_and_write(features, y, out, options._replace(task=task), {"data": str(data.absolute())}, force)
+    fit_and_write(features, y, out, options._replace(task=task), {"data": str(data.absolute())}, force)
 
 
 def _kind(y: np.ndarray, task: str) -> str:
@@ -208,9 +197,10 @@ def run_predict(run: Path, data: Path, out: Path) -> None:
     say(f"{len(features)} predictions written to {out}.")
 
 
-def _fit_and_write(
+def fit_and_write(
     features: pd.DataFrame, y: np.ndarray, out: Path, options: FitOptions, about: dict[str, Any], force: bool
 ) -> None:
+    """Fit a part of the rows, measure on the others, and write the folder of the run."""
     known, unlabeled = labeled_rows(y, options.unlabeled_label)
     train, test = held_out(features, y, known, options)
     train = np.concatenate([train, unlabeled])
@@ -324,7 +314,7 @@ def _ending(last: BaseEstimator, about: dict[str, Any]) -> str:
         n_chains = posterior.n_chains
         chains = "chain" if n_chains == 1 else "chains"
         return f"{outcome} ({n_chains} {chains} of {numbers} draws, {seconds})."
-    steps = "sweeps" if isinstance(last._inference(), VB) else "steps"
+    steps = "iterations" if isinstance(last._inference(), VB) else "steps"
     return f"ELBO {about['elbo']:.2f} nats; {outcome} ({numbers} {steps}, {seconds})."
 
 

@@ -128,7 +128,9 @@ def check_options(options: FitOptions) -> None:
     }
     for name, given in closed_form_only.items():
         if given and options.sampling is not None:
-            raise ValueError(f"{name} is for the closed form only. Leave it out, or {options.sampling}.")
+            raise ValueError(
+                f"{name} is for variational inference only. Leave it out, or {options.sampling}."
+            )
     if options.multiclass == "shared" and options.by_gibbs:
         raise ValueError(
             f"--multiclass shared has no Gibbs sampler, which {options.sampling} needs. Use --multiclass "
@@ -219,8 +221,8 @@ def _check_bemkl(options: FitOptions) -> None:
     for name in ("multiclass", "unlabeled_label", "missing_views", "inference", "refine"):
         if getattr(options, name) != default[name]:
             raise ValueError(
-                f"--{name.replace('_', '-')} is not for --task {options.task} with --method bemkl, which has the "
-                "closed form alone. Leave it out, or choose --method gpmkl."
+                f"--{name.replace('_', '-')} is not for --task {options.task} with --method bemkl, which has "
+                "--inference vb alone. Leave it out, or choose --method gpmkl."
             )
 
 

@@ -194,7 +194,7 @@ METHODS: tuple[Method, ...] = (
         "global_weights.smomkl",
         ("SMOMKLClassifier",),
         "optimized",
-        does=r"a price on $\lVert d \rVert_p^2$ in place of a bound",
+        does=r"a penalty on $\lVert d \rVert_p^2$ in place of a bound",
         convex="yes",
         cost="as `LpMKLClassifier`",
         traits=frozenset({"counts samples", "leftovers", "penalizes weights"}),

@@ -60,7 +60,7 @@ class KernelTables:
         return list(dict.fromkeys(self.cells["dataset"]))
 
     def weights(self, dataset: str | None = None, threshold: float = SELECTED) -> pd.DataFrame:
-        """Return shares of kernels: means over splits, their spread, and how often a kernel is selected.
+        """Return shares of kernels: means and standard deviations over splits, and how often a kernel is selected.
 
         Parameters
         ----------

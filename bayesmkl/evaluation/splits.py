@@ -115,7 +115,7 @@ def _check_groups(cv: Any, data: Data) -> None:
 
 
 def _check_events(event: np.ndarray, splits: list[tuple[np.ndarray, np.ndarray]]) -> None:
-    """Raise for parts in which everybody is censored: there is nothing to learn from, or to score."""
+    """Raise for parts in which all are censored: there is nothing to learn from, or to score."""
     for k, split in enumerate(splits):
         for part, rows in zip(("training", "test"), split, strict=True):
             if not event[rows].any():

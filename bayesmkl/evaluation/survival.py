@@ -244,7 +244,7 @@ def survival_brier_score(
     Returns
     -------
     ndarray of shape (n_times,)
-        Brier score at each time, 0 at best; .25 is what a survival of .5 for everybody has.
+        Brier score at each time, 0 at best; .25 is what a survival of .5 for all has.
 
     Raises
     ------

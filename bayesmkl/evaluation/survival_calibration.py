@@ -147,7 +147,7 @@ def survival_calibration(
 
     Examples
     --------
-    A survival of .6 for everybody is right on average, and so inside; .9 is not:
+    A survival of .6 for all is right on average, and so inside; .9 is not:
 
     >>> import numpy as np
     >>> from bayesmkl.evaluation import survival_calibration

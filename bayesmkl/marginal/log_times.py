@@ -109,7 +109,7 @@ def without_features(
     Returns
     -------
     location, scale : float
-        Scale is the standard deviation of the law.
+        Scale is the standard deviation of the distribution.
     """
     counts = np.ones(logs.shape[1]) if sample_weight is None else sample_weight
     finite, of_finite = logs[np.isfinite(logs)], np.broadcast_to(counts, logs.shape)[np.isfinite(logs)]

@@ -358,7 +358,7 @@ def _draw_tasks(prior: TaskPrior) -> tuple[Any, Any]:
 
 
 def law_of_parameter(prior: LogNormal) -> dist.Distribution:
-    """Return the law of a parameter: log-normal above the least one."""
+    """Return the distribution of a parameter: log-normal above the least one."""
     above = transforms.AffineTransform(prior.least, 1.0, domain=constraints.positive)
     logarithm = dist.Normal(np.log(prior.median), prior.log_std)
     return dist.TransformedDistribution(logarithm, [transforms.ExpTransform(), above])

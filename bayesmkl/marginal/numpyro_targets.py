@@ -1,4 +1,4 @@
-r"""Laws of targets given their scores, as distributions of NumPyro.
+r"""Targets given their scores, as distributions of NumPyro.
 
 `target_law` takes those that NumPyro has: normal, Student t, Poisson, negative binomial and beta-binomial. Labels,
 grades and times are drawn here, and their log densities, with the derivatives that likelihoods know, are those of
@@ -87,7 +87,7 @@ def known_fields(likelihood: Likelihood, targets: np.ndarray) -> Known:
 def target_law(
     likelihood: Likelihood, score: Any, parameters: Sequence[Any], given: Mapping[str, Any]
 ) -> dist.Distribution:
-    """Return the law of targets whose scores are known.
+    """Return the distribution of targets whose scores are known.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def target_law(
     Raises
     ------
     TypeError
-        If there is no law of the likelihood.
+        If there is no distribution of the likelihood.
     """
     if isinstance(likelihood, Offset):
         return target_law(likelihood.likelihood, score + given["offset"], parameters, given)
@@ -311,7 +311,7 @@ def _later_extreme(z: Any, more: Any) -> Any:
     return jnp.logaddexp(z, jnp.log(more))
 
 
-# where the cumulative hazard of a law is higher by a given number
+# where the cumulative hazard of a distribution is higher by a given number
 LATER = {"log-normal": _later_normal, "log-logistic": _later_logistic, "weibull": _later_extreme}
 
 

@@ -25,7 +25,7 @@ from bayesmkl.posterior.leave_one_out import leave_one_out, leave_one_out_sectio
 from bayesmkl.posterior.mixing import sampling_section, weights_section
 from bayesmkl.posterior.predictive_checks import check_section
 from bayesmkl.posterior.process_diagnosis import sections_of_process
-from bayesmkl.posterior.refine import PLURALS, honest_intervals, why_not_sampled
+from bayesmkl.posterior.refine import PLURALS, valid_intervals, why_not_sampled
 from bayesmkl.posterior.report import Section, line_of_text, render, render_html
 from bayesmkl.posterior.sensitivity import sensitivity_section
 from bayesmkl.posterior.shared_docs import MODEL
@@ -35,7 +35,7 @@ __all__ = ["Diagnosis", "diagnose", "diagnosis_of"]
 
 FEWEST_DRAWS = 100
 DESCRIPTIONS = {
-    "vb": "variational (closed form)",
+    "vb": "variational",
     "svi": "stochastic variational",
     "nuts": "NUTS",
     "gibbs": "Gibbs sampling",
@@ -254,7 +254,7 @@ def diagnosis_of(
             sections = [sampling_section(names, models, fitted.statistics(None), fitted.inference)]
     else:
         states = [None] * len(models) if fitted.is_drawn else list(fitted.states)
-        sections = [importance_section(names, models, states, log_ratios, rng, honest_intervals(fitted))]
+        sections = [importance_section(names, models, states, log_ratios, rng, valid_intervals(fitted))]
     sections.append(signal_section(fitted, sizes_of_draws(models), ci_prob, kernels))
     loo = leave_one_out(fitted, models, log_ratios)
     as_it_is = None if log_ratios is None else leave_one_out(fitted, models)

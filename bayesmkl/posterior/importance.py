@@ -71,7 +71,7 @@ def importance_section(
         ``log p(y, a, b, e) - log q(a, b, e)``.
     rng : numpy.random.Generator
     instead : str, optional
-        What gives honest intervals, for the advice.
+        What gives intervals that hold, for the advice.
     """
     values, rows, verdicts, remarks = {}, [], [], set()
     for name, model, state, ratios in zip(names, models, states, log_ratios, strict=True):
@@ -129,7 +129,7 @@ def _why_no_marginal(model: Evaluated, state: State, n_models: int) -> str | Non
     if any(prior.concentration < LEAST_CONCENTRATION for prior in problem.priors):
         return "a sparse prior has its mass at zero and at infinity, where no importance sampler goes"
     if model.is_multinomial:
-        return "classes that compete have no likelihood in the closed form that the integrals need"
+        return "classes that compete have no closed-form likelihood, which the integrals need"
     if getattr(problem, "absent", None) is not None:
         return "where views are missing, the score is no linear function of one set of kernels"
     if (problem.y == 0.0).any() and not model.is_regression:

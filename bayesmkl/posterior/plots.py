@@ -170,7 +170,7 @@ def _draw_intervals(ax: Axes, rows: np.ndarray, group: pd.DataFrame, value: str,
 @fill_docs(MODEL)
 @own_settings
 def plot_elbo(model: BaseEstimator, ax: Axes | None = None) -> Axes:
-    """Show how far the evidence lower bound was from its best value, after every sweep or block of steps.
+    """Show how far the evidence lower bound was from its best value, after every iteration or block of steps.
 
     Parameters
     ----------
@@ -205,7 +205,7 @@ def plot_elbo(model: BaseEstimator, ax: Axes | None = None) -> Axes:
     >>> from bayesmkl.posterior import plot_elbo
     >>> X = np.linspace(-1, 1, 12)[:, None]
     >>> plot_elbo(BEMKLRegressor(KernelBank(["linear"])).fit(X, X[:, 0])).get_xlabel()
-    'sweep over all factors'
+    'iteration'
     """
     no_process = "which has no evidence lower bound. `diagnose` says whether its draws can be relied on."
     fitted = fitted_bemkl(model, multitask=True, no_process=no_process)
@@ -233,7 +233,7 @@ def plot_elbo(model: BaseEstimator, ax: Axes | None = None) -> Axes:
         lines += ax.plot(done[below], gap[below], markersize=4, markevery=0.1, **look)
     ax.set_yscale("log")
     ax.set_xlim(0.0, max(done[-1] for done in steps) + 1.0)
-    ax.set_xlabel("step of the optimizer" if fitted.is_drawn else "sweep over all factors")
+    ax.set_xlabel("step of the optimizer" if fitted.is_drawn else "iteration")
     ax.set_ylabel(f"ELBO below its {'highest' if fitted.is_drawn else 'last'} value (nats)")
     tidy(ax, "both")
     ax.set_title(_elbo_finding(fitted, max(done[-1] for done in steps)), loc="left")
@@ -243,7 +243,7 @@ def plot_elbo(model: BaseEstimator, ax: Axes | None = None) -> Axes:
 
 
 def _steps(fitted: FittedBEMKL, k: int) -> np.ndarray:
-    """Return the number of sweeps, or optimizer steps, at each entry of the history of model number `k`."""
+    """Return the number of iterations, or optimizer steps, at each entry of the history of model number `k`."""
     sweeps = np.arange(1, 1 + len(fitted.histories[k]))
     if not fitted.is_drawn:
         return sweeps

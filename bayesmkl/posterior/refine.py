@@ -31,7 +31,7 @@ from bayesmkl.posterior.mixing import convergence
 from bayesmkl.posterior.predictive_checks import why_no_prior_draws
 from bayesmkl.posterior.shared_docs import MODEL
 
-__all__ = ["PLURALS", "honest_intervals", "refine_posterior", "why_not_refined", "why_not_sampled"]
+__all__ = ["PLURALS", "refine_posterior", "valid_intervals", "why_not_refined", "why_not_sampled"]
 PLURALS = {"class": "classes", "label": "labels", "output": "targets"}
 MARGINAL_SAMPLES, MARGINAL_KERNELS = 1000, 10  # up to which marginal inference of BEMKL is worth its time
 # Of shares. Runs on similar kernels that passed 1.05 and 100 were up to 3 of their standard errors apart.
@@ -108,8 +108,8 @@ def refine_posterior(
     The tables have the Monte Carlo standard errors of both. The size of the score mixes more slowly than shares;
     :func:`diagnose` says how far it is. (The share of an only kernel is one: there, scores must agree.)
 
-    With a few dozen samples and kernels that differ some hundred sweeps are enough. With hundreds of samples, or
-    kernels that resemble each other, no number of sweeps that one would wait for is: sample weights and kernel
+    With a few dozen samples and kernels that differ a few hundred sweeps are enough. With hundreds of samples, or
+    kernels that resemble each other, no number of them that one would wait for is: sample weights and kernel
     weights hold each other where they are. Fit with ``inference="marginal"`` there, which integrates the sample
     weights out. All 4000 sweeps of four chains take about ten seconds of processor time on 60 samples with four
     kernels, and 80 on 398 with six.
@@ -303,7 +303,7 @@ def why_not_refined(fitted: FittedBEMKL) -> str | None:
     )
 
 
-def honest_intervals(fitted: FittedBEMKL) -> str:
+def valid_intervals(fitted: FittedBEMKL) -> str:
     """Say what gives intervals that can be read."""
     reason = why_not_sampled(fitted)
     if reason is not None:

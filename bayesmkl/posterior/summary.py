@@ -99,8 +99,8 @@ def kernel_table(
     intervals exact; the posterior of a share has no closed form, and its interval is that of the Beta distribution
     with the share's posterior mean and standard deviation. Variational intervals are too narrow: on 100 samples of
     the Wisconsin breast cancer data their standard deviations are about half of those under the exact posterior, or
-    less. ``inference="marginal"`` or ``inference="nuts"`` has honest ones, and so has :func:`refine_posterior` where
-    its chains agree.
+    less. ``inference="marginal"`` or ``inference="nuts"`` has intervals that hold, and so has
+    :func:`refine_posterior` where its chains agree.
 
     Examples
     --------

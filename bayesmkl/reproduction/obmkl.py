@@ -114,7 +114,7 @@ def gaussians(widths: tuple[float, ...] = WIDTHS) -> list[Gaussian]:
 
 
 def methods_on(
-    bank: KernelBank, best: ModelSpec, prices: tuple[float, ...], ending: str = ""
+    bank: KernelBank, best: ModelSpec, penalties: tuple[float, ...], ending: str = ""
 ) -> dict[str, ModelSpec]:
     """Return the nine methods of the paper, whose `C` is chosen inside the training part if there are several.
 
@@ -123,7 +123,7 @@ def methods_on(
     bank : KernelBank
     best : ModelSpec
         SVM(best): an SVM whose kernel is chosen among them.
-    prices : tuple of float
+    penalties : tuple of float
         Values of C.
     ending : str
         To put behind the names.
@@ -138,29 +138,31 @@ def methods_on(
         "GLMKL": LpMKLClassifier(bank, p_norm=1.0, tol=GAP),
         "RBMKL": UniformMKLClassifier(bank),
     }
-    specs = {name + ending: _tuned(estimator, prices) for name, estimator in estimators.items()}
+    specs = {name + ending: _tuned(estimator, penalties) for name, estimator in estimators.items()}
     return specs | {f"SVM(best){ending}": best}
 
 
-def _tuned(estimator: BaseEstimator, prices: tuple[float, ...], **grid: Any) -> ModelSpec:
-    if len(prices) > 1:
-        grid = {"C": list(prices)} | grid
-    return ModelSpec(estimator.set_params(C=prices[0]), grid or None)
+def _tuned(estimator: BaseEstimator, penalties: tuple[float, ...], **grid: Any) -> ModelSpec:
+    if len(penalties) > 1:
+        grid = {"C": list(penalties)} | grid
+    return ModelSpec(estimator.set_params(C=penalties[0]), grid or None)
 
 
-def _on_widths(prices: tuple[float, ...], ending: str = "", every: int = 1) -> dict[str, ModelSpec]:
+def _on_widths(penalties: tuple[float, ...], ending: str = "", every: int = 1) -> dict[str, ModelSpec]:
     gammas = [1.0 / width**2 for width in WIDTHS[::every]]
-    best = _tuned(SVC(kernel="rbf"), prices, gamma=gammas)
-    return methods_on(KernelBank(gaussians(), normalize=None), best, prices, ending)
+    best = _tuned(SVC(kernel="rbf"), penalties, gamma=gammas)
+    return methods_on(KernelBank(gaussians(), normalize=None), best, penalties, ending)
 
 
-def _on_views(prices: tuple[float, ...], ending: str = "", half: bool = False) -> dict[str, ModelSpec]:
+def _on_views(penalties: tuple[float, ...], ending: str = "", half: bool = False) -> dict[str, ModelSpec]:
     def bank(views: dict[str, list[int]]) -> KernelBank:
         return KernelBank(Gaussian(gamma=0.5 if half else 1.0), views=views, normalize=None)
 
     columns = view_columns()
-    best = _tuned(UniformMKLClassifier(), prices, kernels=[bank({name: columns[name]}) for name in columns])
-    return methods_on(bank(columns), best, prices, ending)
+    best = _tuned(
+        UniformMKLClassifier(), penalties, kernels=[bank({name: columns[name]}) for name in columns]
+    )
+    return methods_on(bank(columns), best, penalties, ending)
 
 
 # --------------------------------------------------------------------------------------------------------- studies
@@ -177,36 +179,38 @@ def _study(sets: tuple[PaperSet, ...], models: dict[str, ModelSpec], setting: Se
     )
 
 
-def _prices(setting: Setting) -> tuple[float, ...]:
+def _penalties(setting: Setting) -> tuple[float, ...]:
     return PRICES[1:4:2] if setting.fast else PRICES
 
 
 def digits_studies(setting: Setting) -> list[Study]:
     """Return all methods on ten problems (a fast run: one), with both conventions of the width."""
-    sets, prices = DIGITS[:1] if setting.fast else DIGITS, _prices(setting)
-    models = _on_views(prices) | _on_views(prices[:1] if setting.fast else prices, f", {HALF}", half=True)
+    sets, penalties = DIGITS[:1] if setting.fast else DIGITS, _penalties(setting)
+    models = _on_views(penalties) | _on_views(
+        penalties[:1] if setting.fast else penalties, f", {HALF}", half=True
+    )
     return [_study(sets, models, setting)]
 
 
 def uci_studies(setting: Setting) -> list[Study]:
     """Return all methods on nineteen problems (a fast run: one), once with C chosen inside, once with C = 1."""
     every = 7 if setting.fast else 1
-    models = _on_widths(_prices(setting), every=every) | _on_widths((1.0,), f", {ONE_C}", every)
+    models = _on_widths(_penalties(setting), every=every) | _on_widths((1.0,), f", {ONE_C}", every)
     return [_study(FAST_UCI if setting.fast else UCI, models, setting)]
 
 
 def alignment_studies(setting: Setting) -> list[Study]:
     """Return each kernel alone, C chosen inside: the digits by their views, breast cancer by the widths."""
-    prices, svm = _prices(setting), UniformMKLClassifier
+    penalties, svm = _penalties(setting), UniformMKLClassifier
     columns = view_columns()
     by_view = {
         name: _tuned(
-            svm(KernelBank(Gaussian(gamma=1.0), views={name: columns[name]}, normalize=None)), prices
+            svm(KernelBank(Gaussian(gamma=1.0), views={name: columns[name]}, normalize=None)), penalties
         )
         for name in VIEWS
     }
     by_width = {
-        f"s = {width:g}": _tuned(svm(KernelBank(kernel, normalize=None)), prices)
+        f"s = {width:g}": _tuned(svm(KernelBank(kernel, normalize=None)), penalties)
         for width, kernel in zip(WIDTHS, gaussians(), strict=True)
     }
     return [

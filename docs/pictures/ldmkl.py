@@ -1,4 +1,4 @@
-"""The machines of two kernels on the samples where their gates are open, and their vote."""
+"""The SVMs of two kernels on the samples where their gates are open, and their vote."""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -20,9 +20,9 @@ first, second = np.meshgrid(np.linspace(-3.5, 3.5, 80), np.linspace(-1.7, 1.7, 6
 plane = np.column_stack([first.ravel(), second.ravel()])
 gates = np.moveaxis(model.gates(plane).reshape(*first.shape, 2), 2, 0)
 kernels = model.kernel_bank_.transform(plane)
-machines = np.einsum("imp,pm->pi", kernels, model.dual_coef_) + model.intercept_[:, None]
+scores = np.einsum("imp,pm->pi", kernels, model.dual_coef_) + model.intercept_[:, None]
 panels = [
-    (f"kernel of feature {m + 1}:\nretrained on {n} of {len(X)}", machines[m], model.gates_[:, m] >= 0.5)
+    (f"kernel of feature {m + 1}:\nretrained on {n} of {len(X)}", scores[m], model.gates_[:, m] >= 0.5)
     for m, n in enumerate(model.n_selected_)
 ]
 vote = f"vote:\n{100 * model.score(X, y):.0f} % right"
@@ -42,4 +42,4 @@ for ax, gate in zip(axes, gates, strict=False):
     image = ax.contourf(first, second, gate, levels=np.linspace(0, 1, 11), cmap="cividis", zorder=0)
 axes[0].set_ylabel("feature 2")
 fig.colorbar(image, ax=axes, label="gate", location="bottom", ticks=[0, 0.5, 1], aspect=40)
-fig.suptitle("Machines are trained where their gates are open, and vote", x=0.02, ha="left", fontsize=12)
+fig.suptitle("SVMs are trained where their gates are open, and vote", x=0.02, ha="left", fontsize=12)

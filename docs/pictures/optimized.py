@@ -22,8 +22,8 @@ def weights(kernels, p):
 
 
 def objective(kernel):
-    machine = SVC(kernel="precomputed").fit(kernel, y)
-    dual, support = machine.dual_coef_[0], machine.support_
+    svm = SVC(kernel="precomputed").fit(kernel, y)
+    dual, support = svm.dual_coef_[0], svm.support_
     return np.abs(dual).sum() - 0.5 * dual @ kernel[np.ix_(support, support)] @ dual
 
 

@@ -1,4 +1,4 @@
-"""Where the machines of two kernels are right, and the gates that regressions make of that."""
+"""Where the SVMs of two kernels are right, and the gates that regressions make of that."""
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -4,8 +4,8 @@ The bound rises, with and without acceleration
 
 A sweep updates every factor of the posterior once and never lowers the evidence lower bound. Acceleration
 extrapolates from the last sweeps and keeps what is higher. Both fits start at the same place and do the same number
-of sweeps; the curves show how far the bound still is from the highest of the two. Extrapolations that were rejected
-count as sweeps.
+of iterations; the curves show how far the bound still is from the highest of the two. Extrapolations that were
+rejected count as sweeps.
 """
 
 import matplotlib.pyplot as plt
@@ -43,7 +43,7 @@ ax.plot(sweeps, best - plain, color="#D55E00", linestyle="--", linewidth=1.8, la
 ax.plot(sweeps, best - fast, color="#0072B2", linestyle="-", linewidth=1.8, label="accelerated")
 ax.plot(passed, best - fast[passed - 1], color="black", marker="o", linestyle="", label=f"sweep {passed}")
 ax.set(xscale="log", yscale="log", ylim=(0.05, None))
-ax.set_xlabel("sweep over all factors")
+ax.set_xlabel("iteration")
 ax.set_ylabel("ELBO below the highest (nats)")
 ax.set_title(f"{passed} accelerated sweeps reach what {SWEEPS} plain ones do", loc="left")
 ax.legend(frameon=False)

@@ -1,11 +1,11 @@
 """
-How sure is the closed form
-===========================
+How sure is variational Bayes
+=============================
 
-The closed form treats groups of parameters as independent, and its intervals are too narrow for it. Gibbs chains that
-start around it, and run until they agree, have the missing spread, and means that the closed form missed. The figure
-has the posterior of the share of every kernel under both; numbers at the right are ratios of standard deviations.
-Margin and scale of the intermediate outputs are 1. More on the page :doc:`/guide/trust`.
+Variational Bayes (VB) treats groups of parameters as independent, and its intervals are too narrow for it. Gibbs
+chains that start around it, and run until they agree, have the missing standard deviation, and means that VB missed.
+The figure has the posterior of the share of every kernel under both; numbers at the right are ratios of standard
+deviations. Margin and scale of the intermediate outputs are 1. More on the page :doc:`/guide/trust`.
 """
 
 import matplotlib.pyplot as plt
@@ -26,12 +26,12 @@ model = make_pipeline(StandardScaler(), BEMKLClassifier(bank, margin=1.0, interm
 refined = refine_posterior(model, random_state=0)
 
 figure, ax = plt.subplots(figsize=(8.0, 4.4), layout="constrained")
-plot_posteriors({"closed form": model, "Gibbs": refined}, ax=ax)
+plot_posteriors({"VB": model, "Gibbs": refined}, ax=ax)
 ax.set_ylabel("kernel · view")
 narrow = 100 * (model[-1].kernel_shares_std_ / refined.kernel_shares_std_).mean()
 off = 100 * abs(model[-1].kernel_shares_ - refined.kernel_shares_).max()
 _ = ax.set_title(
-    f"Standard deviations of the closed form are {narrow:.0f} % of those of Gibbs, on average;\n"
+    f"Standard deviations of VB are {narrow:.0f} % of those of Gibbs, on average;\n"
     f"shares are up to {off:.0f} points off",
     loc="left",
     fontsize="medium",

@@ -81,7 +81,7 @@ _ = figure.suptitle(
 # %%
 # Gates of LD-MKL
 # ---------------
-# LD-MKL has no clusters. It trains a machine with every kernel and learns where each of them can be trusted.
+# LD-MKL has no clusters. It trains an SVM with every kernel and learns where each of them can be trusted.
 
 local = LDMKLClassifier(bank, gate_kernel=Gaussian(width=2), gate_targets="train", temperature=0.2).fit(X, y)
 suits = np.array([1, 0, 2])[group]  # the kernel that tells the classes apart in the group of a sample

@@ -3,8 +3,8 @@ Counts that vary more than chance
 =================================
 
 How many lymph nodes beyond the first has a breast cancer reached? The count of 250 women of the German breast cancer
-study 2 by three views, with two likelihoods. A Poisson law cannot be as scattered as these counts are: it takes
-scatter for signal, and its intervals of shares are too narrow. Leave-one-out densities find that out. See
+study 2 by three views, with two likelihoods. A Poisson distribution cannot be as scattered as these counts are: it
+takes scatter for signal, and its intervals of shares are too narrow. Leave-one-out densities find that out. See
 :doc:`/guide/outcomes`.
 """
 

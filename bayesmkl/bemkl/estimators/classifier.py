@@ -347,7 +347,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
     def _fold_probabilities(
         self, stack: KernelStack, gram: np.ndarray, y: np.ndarray, rows: KernelRows
     ) -> np.ndarray:
-        """Fit to training kernels by the closed form, and return probabilities of other rows."""
+        """Fit to training kernels by variational updates, and return probabilities of other rows."""
         task, options = self._task(stack, gram, y), self._loop_options()
         runs = self._runs(task.algorithm, task.problems, task.inits, options, self._rng())
         posteriors = tuple(result.state for result in self._maximize(task.algorithm, runs, options))

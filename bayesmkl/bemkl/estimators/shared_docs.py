@@ -26,9 +26,9 @@ BEMKL = ESTIMATOR | entries(
     n_init : int, default=1
         Starts of the closed-form updates, the first at `init` and the others random; the highest ELBO is kept.
     max_iter : int, default=3000
-        Maximum number of sweeps over all factors.
+        Maximum number of iterations, each an update of all factors.
     tol : float, default=1e-6
-        Stop when the relative change of the ELBO stays below this in three sweeps; 0 does all `max_iter` sweeps.
+        Stop when the relative change of the ELBO stays below this for three iterations; 0 does all `max_iter`.
     storage : {"auto", "dense", "compressed", "float32", "streamed"} or Storage, default="auto"
         Storage of training kernels in a closed-form fit, and with a `Storage` also the backend and the devices of
         its updates. "auto" holds them dense or compressed, whatever is faster, and streams those of a bank with
@@ -42,7 +42,7 @@ BEMKL = ESTIMATOR | entries(
     dual_coef_ : ndarray of shape (n_samples,)
         Posterior mean of `a`, one entry per training sample, or per landmark of the bank.
     elbo_history_ : ndarray of shape (n_iter_,)
-        ELBO after every sweep ("vb"), or its mean over blocks of steps ("svi").
+        ELBO after every iteration ("vb"), or its mean over blocks of steps ("svi").
     n_iter_ : int
         Sweeps, draws of each chain, or optimizer steps.
     outcome_ : Outcome
@@ -97,7 +97,7 @@ OUTCOMES = BEMKL | entries(
         "full" carries all of the posterior into predictions; "paper" leaves the variance of the intermediate outputs
         out.
     inference : "vb" or VB, default="vb"
-        The closed-form updates, the only inference that there is; ``VB(accelerate=False)`` for plain sweeps.
+        The closed-form updates, the only inference that there is; ``VB(accelerate=False)`` for plain iterations.
     init : {"mean", "random"} or posterior, default="mean"
         Start of the updates; a posterior is a `posterior_` of the same kernels and samples.
     storage : {"auto", "dense", "compressed", "float32", "streamed"} or Storage, default="auto"
@@ -115,7 +115,7 @@ OUTCOMES = BEMKL | entries(
     elbo_ : float
         Evidence lower bound in nats.
     elbo_history_ : ndarray of shape (n_iter_,)
-        ELBO after every sweep.
+        ELBO after every iteration.
     n_iter_ : int
         Sweeps.
     outcome_ : Outcome
@@ -134,7 +134,7 @@ OUTCOMES = BEMKL | entries(
 MULTITASK = BEMKL | entries(
     r"""
     inference : "vb" or VB, default="vb"
-        The closed-form updates, the only inference that there is; ``VB(accelerate=False)`` for plain sweeps.
+        The closed-form updates, the only inference that there is; ``VB(accelerate=False)`` for plain iterations.
     init : {"mean", "random"} or posterior, default="mean"
         Start of the updates; a posterior is a `posterior_` of the same kernels, tasks and samples.
     storage : {"auto", "dense"} or Storage, default="auto"
@@ -170,7 +170,7 @@ MULTITASK = BEMKL | entries(
     elbo_ : float
         Evidence lower bound in nats. It rises as tasks are tied more closely, related or not: no guide to `relation`.
     elbo_history_ : ndarray of shape (n_iter_,)
-        ELBO after every sweep; a tuple of one per task if they are separate.
+        ELBO after every iteration; a tuple of one per task if they are separate.
     n_iter_ : int, or ndarray of shape (n_tasks,) if tasks are separate
         Sweeps.
     outcome_ : Outcome, or tuple of them if tasks are separate

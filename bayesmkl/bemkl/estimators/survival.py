@@ -104,7 +104,7 @@ class BEMKLSurvival(BaseBEMKL):
 
     See Also
     --------
-    bayesmkl.marginal.GPMKLSurvival : Other laws of times, entries, and intervals that can be read.
+    bayesmkl.marginal.GPMKLSurvival : Other distributions of times, entries, and intervals that can be read.
     BEMKLRegressor : The same model of numbers that were all observed.
 
     Notes

@@ -21,8 +21,8 @@ Departures from the paper:
 * A kernel that :math:`h_0` switches off has :math:`\omega_p = 0` from the first step on, contributes nothing and is
   never switched on: the alternation from :math:`h_0` is that on the kernels of :math:`h_0`.
 
-Eq. 15 sees the label of its sample, so the objective can fall far below that of any honest model and says nothing
-about new samples: :math:`C` and :math:`m_0` are for cross-validation to choose.
+Eq. 15 sees the label of its sample, so the objective can fall far below that of any model that does not see it and
+says nothing about new samples: :math:`C` and :math:`m_0` are for cross-validation to choose.
 """
 
 from __future__ import annotations

@@ -229,7 +229,7 @@ def rank_table(scores: pd.DataFrame, greater_is_better: bool = True) -> pd.DataF
     Returns
     -------
     DataFrame
-        A row per model, the best first: ``mean_rank``, ``times_best`` (first, or level with it), ``times_worst``,
+        A row per model, the best first: ``mean_rank``, ``times_best`` (first, or equal to it), ``times_worst``,
         ``n`` (data sets, or splits) and ``note``. Models without a finite score somewhere come last, unranked.
 
     Raises

@@ -459,7 +459,7 @@ def _blas() -> ThreadpoolController:
 
 
 def _blas_threads() -> int:
-    """Return how many threads BLAS uses now; the cores of the machine where it does not say."""
+    """Return how many threads BLAS uses now; the cores of the computer where it does not say."""
     counts = [pool.num_threads for pool in _blas().select(user_api="blas").lib_controllers]
     return max(counts, default=os.cpu_count() or 1)
 

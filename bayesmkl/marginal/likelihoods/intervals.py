@@ -1,11 +1,11 @@
-r"""Probabilities that a variable of a standard law lies in an interval, with their derivatives by its ends.
+r"""Probabilities that a variable of a standard distribution lies in an interval, with their derivatives by its ends.
 
 With the log probability of more than z, :math:`\sigma(z)`, and :math:`Q = q / (1 - q)`,
 :math:`q = e^{\sigma(u) - \sigma(l)}`, the probability of an interval has the logarithm
 :math:`\sigma(l) + \log(1 - q)`, whose derivatives are polynomials of `Q` and of those of :math:`\sigma`. Intervals
 in the lower half are mirrored, so that nothing underflows or cancels in the tails; of narrow ones, where `q` is near
-one, derivatives are moments of those of the log density within the interval, by Gauss's rule. The extreme value law
-has closed forms of :math:`\delta = e^u - e^l`.
+one, derivatives are moments of those of the log density within the interval, by Gauss's rule. The extreme value
+distribution has closed forms of :math:`\delta = e^u - e^l`.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Mass(NamedTuple):
 
 
 class Law(NamedTuple):
-    """A law without parameters.
+    """A distribution without parameters.
 
     Attributes
     ----------
@@ -196,7 +196,7 @@ def _symmetric_mass(
     rise: Callable[[Any, Any], tuple[Any, Any]],
     is_steep: bool,
 ) -> Callable[[Any, Any], Mass]:
-    """Return the mass of intervals of a symmetric law; one that is steep falls the faster the farther."""
+    """Return the mass of intervals of a symmetric distribution; a steep one falls the faster the farther."""
 
     def mass(lower: Array, upper: Array) -> Mass:
         xp = namespace(lower)

@@ -234,7 +234,7 @@ class StudentT(NamedTuple):
         )
 
     def _mixture(self, parameters: Array) -> tuple[Any, Any]:
-        """Return log weights and variances of the normal laws that the noise is a mixture of, (N_NODES, 1)."""
+        """Return log weights and variances of the normal distributions that make the noise, (N_NODES, 1)."""
         xp, special, (scale, df) = namespace(parameters), special_functions(parameters), parameters
         heavy = 2.0 * LEAST_LOG_WEIGHT / df
         lowest, highest = -heavy - xp.sqrt(2.0 * heavy), xp.log1p(heavy + xp.sqrt(2.0 * heavy))

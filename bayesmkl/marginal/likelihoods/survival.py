@@ -31,7 +31,7 @@ __all__ = ["FailureTime", "PiecewiseHazard", "SurvivalLikelihood"]
 
 OF_TIMES = {"log-normal": "normal", "log-logistic": "logistic", "weibull": "extreme value"}
 NEEDED = {0: ("moved",), 2: ("moved", "first", "second"), 3: Along._fields[1:]}  # by order
-N_QUANTILES = 400  # of the mean and variance of a law without closed ones
+N_QUANTILES = 400  # of the mean and variance of a distribution without closed ones
 
 
 class SurvivalLikelihood(Likelihood, Protocol):
@@ -83,13 +83,13 @@ class FailureTime(NamedTuple):
     r"""Accelerated failure time: :math:`\log T_i = f_i + \sigma \epsilon_i`.
 
     The time scale of a sample is multiplied by :math:`e^{f_i}`: scores are differences of log times, and the noise
-    follows a normal law ("log-normal" times), a logistic one, or that of the logarithm of an exponential variable
-    ("weibull"; its shape is :math:`1 / \sigma`). Log-concave but for log-logistic times of late entries.
+    follows a normal distribution ("log-normal" times), a logistic one, or that of the logarithm of an exponential
+    variable ("weibull"; its shape is :math:`1 / \sigma`). Log-concave but for log-logistic times of late entries.
 
     Parameters
     ----------
     times : {"log-normal", "log-logistic", "weibull"}, default="log-normal"
-        Law of the times.
+        Distribution of the times.
     scale_prior : LogNormal, default=LogNormal(0.5, 1.0)
         Of :math:`\sigma`, in units of the standard deviation that log times have without features.
 
