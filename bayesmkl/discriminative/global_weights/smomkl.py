@@ -23,7 +23,7 @@ import numpy as np
 
 from bayesmkl._numerics.simplex import lp_norm
 from bayesmkl.discriminative.inner import InnerProblem
-from bayesmkl.discriminative.outer import MKLResult, WeightedFit, dual_norm, lp_weights, result_of
+from bayesmkl.discriminative.outer import MKLResult, WeightedFit, beyond, dual_norm, lp_weights, result_of
 from bayesmkl.discriminative.svm.evaluator import Evaluator, Goal, OnStep, alternate
 from bayesmkl.kernels.stacks.base import StoredStack
 
@@ -90,9 +90,11 @@ def fit_smomkl(
     weights = np.full(stack.n_kernels, stack.n_kernels ** (-1.0 / p_norm))
     if start is not None:
         weights = (1.0 - REVIVED) * start + REVIVED * weights * (lp_norm(start, p_norm) or 1.0)
-    fit, history, outcome = alternate(
-        evaluate, lambda fit: _update(fit, p_norm, reg), weights, options.max_iter, on_step
-    )
+
+    def update(fit: WeightedFit, length: float) -> np.ndarray:
+        return beyond(fit.kernel_weights, _update(fit, p_norm, reg), length)
+
+    fit, history, outcome = alternate(evaluate, update, weights, options.max_iter, on_step)
     return result_of(fit, history, outcome, evaluate.n_solves, evaluate.gap(fit))
 
 

@@ -1,9 +1,9 @@
 """Verdicts on training kernels that were judged before, in this process.
 
-Checks of a stack read it several times and factorize every kernel, which takes longer than many a fit. Their verdict is
-kept with what was judged: the memory itself where nothing can write to it, else the content, by the products of all
-kernels with one random vector. Equal products mean equal kernels, up to rounding errors of a row sum, that is 1e-13 of
-its largest entry: a change that matters to no check.
+Checks of a stack read it several times and factorize every kernel, which takes longer than many a fit. Their verdict
+is kept with what was judged: the memory itself where nothing can write to it, else the content, by the products of
+all kernels with one random vector. Equal products mean equal kernels, up to rounding errors of a row sum, that is
+1e-13 of its largest entry: a change that matters to no check.
 """
 
 from __future__ import annotations
