@@ -14,7 +14,7 @@ import numpy as np
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.units import unit_of
 
-__all__ = ["SPGOptions", "SPGResult", "minimize_spg"]
+__all__ = ["SPGOptions", "SPGResult", "minimize_spg", "spectral_step"]
 
 SHORTEST, LONGEST = 1e-10, 1e10  # of the spectral step
 SUFFICIENT = 1e-4  # Armijo's share of the predicted decrease
@@ -126,7 +126,7 @@ def minimize_spg(
         if new is None:
             outcome = Outcome.NOT_IMPROVING
             break
-        step = _spectral_step(at, new)
+        step = spectral_step(new.point - at.point, new.gradient - at.gradient)
         at = new
         recent.append(at.value)
         history.append(at.value)
@@ -178,9 +178,8 @@ def _search(
     return None, spent
 
 
-def _spectral_step(old: _Iterate, new: _Iterate) -> float:
-    """Return Barzilai and Borwein's step <s, s> / <s, g> for the next iteration."""
-    move, change = new.point - old.point, new.gradient - old.gradient
+def spectral_step(move: np.ndarray, change: np.ndarray) -> float:
+    """Return Barzilai and Borwein's step ``<s, s> / <s, g>`` after a move `s` that changed the gradient by `g`."""
     curvature = float(move @ change)
     if curvature <= 0.0:
         return LONGEST

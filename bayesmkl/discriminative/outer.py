@@ -25,6 +25,7 @@ from bayesmkl.kernels.stacks.base import StoredStack
 __all__ = [
     "MKLResult",
     "WeightedFit",
+    "beyond",
     "dual_norm",
     "fit_at",
     "gather",
@@ -33,6 +34,9 @@ __all__ = [
     "projection_for",
     "result_of",
 ]
+
+
+SMALLEST = 1e-10  # of the largest weight, after steps beyond the closed form
 
 
 class WeightedFit(NamedTuple):
@@ -175,6 +179,35 @@ def lp_weights(block_norms: np.ndarray, p_norm: float) -> np.ndarray:
     relative = block_norms / largest if largest > 0.0 else np.ones_like(block_norms)
     weights = relative ** (2.0 / (p_norm + 1.0))
     return weights / (weights**p_norm).sum() ** (1.0 / p_norm)
+
+
+def beyond(before: np.ndarray, closed: np.ndarray, length: float) -> np.ndarray:
+    """Go `length` times as far from the weights `before` as to `closed`, in logarithms.
+
+    Parameters
+    ----------
+    before, closed : ndarray of shape (n_kernels,)
+        Weights, and those of a closed-form update of them; what is zero stays zero there.
+    length : float
+        1 for the closed form.
+
+    Returns
+    -------
+    ndarray of shape (n_kernels,)
+        After steps longer than 1, none that was positive is below 1e-10 of the largest, so that all can grow again.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> beyond(np.array([1.0, 1.0, 0.0]), np.array([2.0, 0.5, 0.0]), 2.0)
+    array([4.  , 0.25, 0.  ])
+    """
+    if length == 1.0:
+        return closed
+    ratio = np.divide(closed, before, out=np.ones_like(closed), where=before > 0.0)
+    most = -np.log(SMALLEST)
+    weights = before * np.exp(np.clip(length * np.log(np.maximum(ratio, SMALLEST)), -most, most))
+    return np.maximum(weights, np.where(before > 0.0, SMALLEST * weights.max(), 0.0))
 
 
 def result_of(

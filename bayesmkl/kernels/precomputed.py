@@ -203,7 +203,7 @@ def stack_kernels(matrices: Any) -> NamedKernels:
     -------
     NamedKernels
         The array of shape (n_rows, n_train, n_kernels) and the names, "kernel 0", "kernel 1", ... where there are
-        none.
+        none. The array is read-only, so that kernels are checked by the first fit alone.
 
     Raises
     ------
@@ -262,6 +262,7 @@ def stack_kernels(matrices: Any) -> NamedKernels:
     values = np.empty(shape)
     for own, array in zip(values, arrays, strict=True):
         own[...] = array.astype(np.float64, copy=False)
+    values.flags.writeable = False
     return NamedKernels(np.moveaxis(values, 0, -1), names)
 
 

@@ -17,12 +17,7 @@ from bayesmkl._utils.validation import check_integer, check_number, check_scale
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.discriminative.svm.libsvm import EpsilonInsensitive, Hinge
 from bayesmkl.kernels.bank import KernelBank
-from bayesmkl.kernels.quality.checks import (
-    check_kernel_stack,
-    describe_indefinite,
-    indefinite_kernels,
-    refuse_unusable,
-)
+from bayesmkl.kernels.quality.checks import KernelQualityWarning, describe_indefinite, judge_for_svm
 from bayesmkl.kernels.quality.definiteness import fit_clipping
 from bayesmkl.kernels.stacks.base import KernelColumns, StoredStack
 from bayesmkl.kernels.stacks.columns import BankColumns
@@ -102,14 +97,14 @@ def check_definite(
     """
     names = list(model.kernel_names_)
     kernels = stack.columns(slice(None))
-    refuse_unusable(kernels, names, known_psd)
-    found = indefinite_kernels(kernels, known_psd, SINGLE_PRECISION)
+    found, doubts = judge_for_svm(kernels, names, known_psd, SINGLE_PRECISION, lost)
     if found and model.indefinite == "raise":
         raise ValueError(
             f"`X`: not positive semidefinite: {describe_indefinite(kernels, names, found)}. Leave such "
             'kernels out, or remove their negative eigenvalues with `indefinite="clip"`.'
         )
-    check_kernel_stack(kernels, names, known_psd=known_psd, definiteness=False, lost=lost)
+    if doubts:
+        warn_user(doubts, KernelQualityWarning)
     model.clipping_ = fit_clipping(kernels, found) if found else None
     return clip_rows(model, stack)
 

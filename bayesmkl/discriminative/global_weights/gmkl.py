@@ -19,7 +19,7 @@ value, hence a duality gap: with :math:`\ell = J + \tfrac12 d^\top S` the linear
 Otherwise the loop stops at a stationary point: :math:`\sum_m d_m |\nabla_m T| - \|d\|_1 \min(0, \min_m \nabla_m T)`
 small. Products are not convex in `d`, and the point that is found depends on the start.
 
-Departures: the line search doubles its step after a success; inner tolerances follow the gap (both papers have rules
+Departures: every line search starts at the spectral length; inner tolerances follow the gap (both papers have rules
 of their own).
 """
 
@@ -32,6 +32,7 @@ import numpy as np
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.simplex import project_simplex
+from bayesmkl._numerics.spectral_gradient import spectral_step
 from bayesmkl._utils.validation import shown
 from bayesmkl.discriminative.inner import InnerProblem
 from bayesmkl.discriminative.outer import MKLResult, WeightedFit, result_of
@@ -273,9 +274,11 @@ def _descend(
     while not evaluate.is_optimal(at):
         if len(history) > max_iter:
             return at, history, Outcome.MAX_ITER
-        new, step = _search(evaluate, at, project, step)
+        new = _search(evaluate, at, project, step)
         if new is not None:
-            at = evaluate.refresh(evaluate.complete(new))
+            before, at = at, evaluate.refresh(evaluate.complete(new))
+            move = at.kernel_weights - before.kernel_weights
+            step = spectral_step(move, evaluate.goal.gradient(at) - evaluate.goal.gradient(before))
             history.append(evaluate.goal.objective(at))
             if on_step is not None:
                 on_step(len(history) - 1, evaluate.status(at))
@@ -291,7 +294,7 @@ def _search(
     at: WeightedFit,
     project: Callable[[np.ndarray], np.ndarray],
     longest: float,
-) -> tuple[WeightedFit | None, float]:
+) -> WeightedFit | None:
     """Halve the step until the objective falls sufficiently (Armijo, along the projection)."""
     value, gradient, step = evaluate.goal.objective(at), evaluate.goal.gradient(at), longest
     while step > SHORTEST * longest:
@@ -299,6 +302,6 @@ def _search(
         predicted = float(gradient @ (at.kernel_weights - weights))
         new = evaluate.value(weights)
         if 0.0 < SUFFICIENT * predicted <= value - evaluate.goal.objective(new):
-            return new, 2.0 * step
+            return new
         step *= 0.5
-    return None, longest
+    return None

@@ -13,7 +13,8 @@ The dual is :math:`\max_\alpha 1^\top\alpha - \tfrac12 \|S\|_{p/(p-1)}`, so that
 :math:`\tfrac12 (\|S\|_{p/(p-1)} - d^\top S)`.
 
 Departures: several tasks that share the weights add their objectives and their :math:`\|w_m\|^2`; a start is mixed
-with equal weights, as a weight that is zero would stay zero.
+with equal weights, as a weight that is zero would stay zero; steps go beyond the closed form, by a factor of 1.5 more
+after each that lowers the objective, as it takes hundreds of steps where `p` is close to 1.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import numpy as np
 
 from bayesmkl._numerics.simplex import lp_norm
 from bayesmkl.discriminative.inner import InnerProblem
-from bayesmkl.discriminative.outer import MKLResult, WeightedFit, lp_weights, outer_gap, result_of
+from bayesmkl.discriminative.outer import MKLResult, WeightedFit, beyond, lp_weights, outer_gap, result_of
 from bayesmkl.discriminative.svm.evaluator import Evaluator, Goal, OnStep, alternate
 from bayesmkl.kernels.stacks.base import StoredStack
 
@@ -83,9 +84,10 @@ def fit_lpmkl(
     )
     evaluate = Evaluator(stack, targets, inner, goal)
 
-    def update(fit: WeightedFit) -> np.ndarray:
+    def update(fit: WeightedFit, length: float) -> np.ndarray:
         block_norms = fit.kernel_weights * np.sqrt(np.maximum(fit.quadratics, 0.0))
-        return lp_weights(block_norms, p_norm)
+        weights = beyond(fit.kernel_weights, lp_weights(block_norms, p_norm), length)
+        return weights if length == 1.0 else weights / lp_norm(weights, p_norm)
 
     weights = _first_weights(start, stack.n_kernels, p_norm)
     fit, history, outcome = alternate(evaluate, update, weights, options.max_iter, on_step)

@@ -34,7 +34,7 @@ from scipy.special import lambertw, xlogy
 
 from bayesmkl._numerics.simplex import lp_norm
 from bayesmkl.discriminative.inner import InnerProblem
-from bayesmkl.discriminative.outer import MKLResult, WeightedFit, dual_norm, lp_weights, result_of
+from bayesmkl.discriminative.outer import MKLResult, WeightedFit, beyond, dual_norm, lp_weights, result_of
 from bayesmkl.discriminative.svm.evaluator import Evaluator, Goal, OnStep, alternate
 from bayesmkl.kernels.stacks.base import StoredStack
 
@@ -123,8 +123,9 @@ def fit_smomkl(
             - 0.5 * float(weights @ quadratics)
         )
 
-    def update(fit: WeightedFit) -> np.ndarray:
-        return regularizer.weights(fit.kernel_weights * np.sqrt(np.maximum(fit.quadratics, 0.0)))
+    def update(fit: WeightedFit, length: float) -> np.ndarray:
+        block_norms = fit.kernel_weights * np.sqrt(np.maximum(fit.quadratics, 0.0))
+        return beyond(fit.kernel_weights, regularizer.weights(block_norms), length)
 
     goal = Goal(
         lambda fit: fit.objective + regularizer.penalty(fit.kernel_weights), gap, options.tol, INNER_SHARE

@@ -28,6 +28,7 @@ from bayesmkl.discriminative.primal.records import (
     OnStep,
     PrimalMKLOptions,
     PrimalMKLResult,
+    Solver,
     Trace,
     solve_all,
 )
@@ -113,16 +114,18 @@ def _by_spg(
 ) -> PrimalMKLResult:
     """Run projected spectral gradients on :math:`J(d)`, with a monotone line search."""
     inner_tol = INNER_SHARE * options.tol
-    fit = solve_all(stack, targets, inner, weights, inner_tol)
-    trace = Trace(fit, inner.reg, options, on_step)
+    solve = Solver(stack, targets, inner)
+    fit = solve(weights, inner_tol)
+    trace = Trace(fit, inner.reg, options, on_step, solve.refresh)
     n_solves = len(targets)
 
     def evaluate(point: np.ndarray) -> tuple[float, np.ndarray, WeightedFit]:
         nonlocal fit
-        fit = solve_all(stack, targets, inner, point, inner_tol, fit.solutions)
+        fit = solve(point, inner_tol, fit.solutions)
         trace.see(fit)
         return fit.objective, -0.5 * fit.quadratics, fit
 
+    stalled: np.ndarray | None = None
     while True:
         found = minimize_spg(
             evaluate,
@@ -134,6 +137,10 @@ def _by_spg(
         )
         n_solves += found.n_evaluations * len(targets)
         outcome = found.outcome
+        if outcome is Outcome.NOT_IMPROVING and not np.array_equal(found.point, stalled):
+            solve.refresh(found.payload)  # gradients of kernels without weight may have been out of date
+            weights = stalled = found.point
+            continue
         if outcome is Outcome.CONVERGED and trace.contradicts(found.payload):
             outcome = Outcome.NOT_IMPROVING
         blurred = found.payload.inner_gap > INNER_SHARE * options.tol * abs(found.value)

@@ -28,6 +28,7 @@ from bayesmkl.kernels.stacks.base import StoredStack
 __all__ = ["Evaluator", "Goal", "OnStep", "alternate", "descend_spectrally", "signed_duals"]
 
 OnStep = Callable[[int, str], None] | None
+LONGER = 1.5  # updates of weights after each that lowered the objective
 FIRST_TOL, LAST_TOL = 1e-2, 1e-7  # of the inner solver, in standard deviations of the target
 
 
@@ -251,18 +252,22 @@ class _Patience:
 
 def alternate(
     evaluate: Evaluator,
-    update: Callable[[WeightedFit], np.ndarray],
+    update: Callable[[WeightedFit, float], np.ndarray],
     weights: np.ndarray,
     max_iter: int,
     on_step: OnStep = None,
 ) -> tuple[WeightedFit, list[float], Outcome]:
     """Alternate SVMs and closed-form weight updates; the objective falls, down to the errors of the SVMs.
 
+    Updates grow longer as long as the objective falls; one that raises it is taken back, and the next is as long as
+    the closed form says.
+
     Parameters
     ----------
     evaluate : Evaluator
     update : callable
-        Takes a WeightedFit and returns the next kernel weights.
+        Takes a WeightedFit and the length of a step, and returns the next kernel weights: for 1 those of the closed
+        form, which do not raise the objective.
     weights : ndarray of shape (n_kernels,)
         Where to start.
     max_iter : int
@@ -275,17 +280,19 @@ def alternate(
     outcome : Outcome
     """
     at = evaluate(weights)
-    history = [evaluate.goal.objective(at)]
+    history, length = [evaluate.goal.objective(at)], 1.0
     while not evaluate.is_optimal(at):
         if len(history) > max_iter:
             return evaluate.refresh(at), history, Outcome.MAX_ITER
-        new = evaluate(update(at))
+        new = evaluate(update(at, length))
         value = evaluate.goal.objective(new)
         if value < history[-1]:
-            at = new
+            at, length = new, LONGER * length
             history.append(value)
             if on_step is not None:
                 on_step(len(history) - 1, evaluate.status(at))
+        elif length > 1.0:
+            length = 1.0
         elif evaluate.tighten():
             at = evaluate(at.kernel_weights)
         else:

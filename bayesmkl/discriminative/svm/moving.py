@@ -17,10 +17,10 @@ __all__ = ["MovingCombination", "ShrinkingQuadratics", "SupportQuadratics"]
 
 ROUNDING = 1e-14  # weights that differ by less, relative to the largest, are the same
 LARGEST_ERROR = 1e5  # of a combined kernel that was not summed afresh, relative to one that was
-LARGEST_SHARE = 0.35  # of the samples: with more support vectors nothing is gained by copying their kernels
+LARGEST_SHARE = 0.7  # of the samples: with more support vectors nothing is gained by copying their kernels
 LARGEST_WASTE = 1.5  # samples that were met, per support vector
 EARLY, AGE = 3, 20  # all kernels are looked at in the first calls, then in every twentieth
-NEAR = 0.5  # of the largest quadratic: kernels above may soon get a weight
+NEAR = 0.8  # of the largest quadratic: kernels above may soon get a weight
 
 
 class _Known(NamedTuple):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from bayesmkl._utils.warnings import warn_user
 from bayesmkl.kernels.quality.definiteness import describe_indefinite, indefinite_kernels
 from bayesmkl.kernels.quality.inspector import (
     KernelInspector,
@@ -13,13 +15,16 @@ from bayesmkl.kernels.quality.inspector import (
     check_entries,
     is_asymmetric,
 )
+from bayesmkl.kernels.quality.verdicts import remembered
 
 __all__ = [
+    "Fitness",
     "KernelInspector",
     "KernelQualityWarning",
     "check_kernel_stack",
     "describe_indefinite",
     "indefinite_kernels",
+    "judge_for_svm",
     "refuse_unusable",
 ]
 
@@ -38,6 +43,8 @@ def check_kernel_stack(
     lost: np.ndarray | None = None,
 ) -> None:
     """Check training kernels once: raise for NaN and infinity, warn once about everything doubtful.
+
+    Kernels that were checked before in this process are recognized, and what was found is said again (`verdicts`).
 
     Parameters
     ----------
@@ -89,12 +96,80 @@ def check_kernel_stack(
         )
     if len(names) != len(kernels):
         raise ValueError(f"`names` must name each of the {len(kernels)} kernels; got {len(names)} names.")
-    inspector = KernelInspector(
-        names, known_psd=known_psd, definiteness=definiteness, self_similarity=self_similarity, lost=lost
-    )
-    for m, kernel in enumerate(kernels):
-        inspector.inspect(kernel, None if present is None else present[m])
-    inspector.report()
+
+    def judge() -> str:
+        inspector = KernelInspector(
+            names, known_psd=known_psd, definiteness=definiteness, self_similarity=self_similarity, lost=lost
+        )
+        for m, kernel in enumerate(kernels):
+            inspector.inspect(kernel, None if present is None else present[m])
+        return inspector.message()
+
+    message = _once(kernels, known_psd, (definiteness, names, present, self_similarity, lost), judge)
+    if message:
+        warn_user(message, KernelQualityWarning)
+
+
+def _once(
+    kernels: np.ndarray, known_psd: np.ndarray | None, others: Sequence[Any], judge: Callable[[], Any]
+) -> Any:
+    """Judge kernels unless they were, where that takes longer than to recognize them."""
+    if known_psd is not None and np.all(known_psd):
+        return judge()
+    question = (np.asarray(each).tobytes() if isinstance(each, np.ndarray) else each for each in others)
+    known = None if known_psd is None else np.asarray(known_psd).tobytes()
+    return remembered(kernels, (judge.__qualname__, known, *map(str, question)), judge)
+
+
+class Fitness(NamedTuple):
+    """What was found in kernels that SVMs are to be trained on."""
+
+    indefinite: tuple[int, ...]  # positions
+    doubts: str  # the warning; empty for none
+
+
+def judge_for_svm(
+    kernels: np.ndarray,
+    names: Sequence[str],
+    known_psd: np.ndarray | None,
+    tolerance: float,
+    lost: np.ndarray | None = None,
+) -> Fitness:
+    """Do what `refuse_unusable`, `indefinite_kernels` and `check_kernel_stack` do, without the warning.
+
+    Parameters
+    ----------
+    kernels : ndarray of shape (n_kernels, n_train, n_train)
+    names : sequence of str of length n_kernels
+    known_psd : array-like of bool of shape (n_kernels,) or None
+        Kernels that are symmetric and positive semidefinite by their formula.
+    tolerance : float
+        As in `indefinite_kernels`.
+    lost : ndarray of shape (n_kernels,), default=None
+        As in `check_kernel_stack`.
+
+    Raises
+    ------
+    ValueError
+        As `refuse_unusable` does.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl.kernels.quality.checks import judge_for_svm
+    >>> judge_for_svm(np.array([[[0.0, 1.0], [1.0, 0.0]]]), ["a"], None, 1e-8)
+    Fitness(indefinite=(0,), doubts='')
+    """
+
+    def judge() -> Fitness:
+        refuse_unusable(kernels, names, known_psd)
+        inspector = KernelInspector(names, known_psd=known_psd, definiteness=False, lost=lost)
+        for kernel in kernels:
+            inspector.inspect(kernel)
+        found = indefinite_kernels(kernels, known_psd, tolerance)
+        return Fitness(tuple(found), inspector.message())
+
+    return _once(kernels, known_psd, (tolerance, names, lost), judge)
 
 
 def refuse_unusable(kernels: np.ndarray, names: Sequence[str], known_psd: np.ndarray | None = None) -> None:
@@ -121,7 +196,7 @@ def refuse_unusable(kernels: np.ndarray, names: Sequence[str], known_psd: np.nda
     ValueError: `X`: kernel 'a' is not symmetric. Pass K = (K + K.T) / 2, and check that rows and columns hold ...
     """
     for m, (name, kernel) in enumerate(zip(names, kernels, strict=True)):
-        size = check_entries(name, kernel)
+        size = check_entries(name, kernel).size
         known = known_psd is not None and np.asarray(known_psd)[m]
         if not known and is_asymmetric(kernel, REFUSED_ASYMMETRY * size):
             raise ValueError(

@@ -70,12 +70,13 @@ def join(items: list[str], separator: str = ", ") -> str:
 
 def is_semidefinite(kernel: np.ndarray, tolerance: float = INDEFINITE) -> bool:
     """Return whether a kernel has no negative eigenvalue beyond `tolerance` of its Frobenius norm."""
-    smallest, largest = kernel.min(), kernel.max()
-    if largest - smallest <= CONSTANT * max(abs(smallest), abs(largest)):
-        return bool(kernel.flat[0] >= 0)
     shifted = kernel.copy()
-    shifted.flat[:: len(kernel) + 1] += tolerance * np.linalg.norm(kernel)
-    return dpotrf(shifted.T, overwrite_a=1, clean=0)[1] == 0  # it has a factor; reads one triangle
+    shifted.flat[:: len(kernel) + 1] += tolerance * np.sqrt(np.vdot(kernel, kernel))
+    if dpotrf(shifted.T, overwrite_a=1, clean=0)[1] == 0:  # it has a factor; reads one triangle
+        return True
+    smallest, largest = kernel.min(), kernel.max()
+    is_constant = largest - smallest <= CONSTANT * max(abs(smallest), abs(largest))
+    return bool(is_constant and kernel.flat[0] >= 0)
 
 
 def spectrum(kernel: np.ndarray) -> str:

@@ -31,7 +31,10 @@ ASYMMETRIC = 1e-8
 SCALE_RATIO = 1e4
 # Rounding errors of a centered kernel, in units of its mean self-similarity, that results may begin to show.
 LOST = 1e-6
-TILE = 256
+TILE = (
+    256  # rows and columns of a kernel that are compared with its transpose at once: they fit into the cache
+)
+CLOSE = 1e-3
 
 
 class KernelQualityWarning(UserWarning):
@@ -143,14 +146,14 @@ class KernelInspector:
         kernel = kernel if isinstance(part, slice) else kernel[np.ix_(part, part)]
         name, known = self._names[m], bool(self._known[m])
         similarity = None if self._similarity is None else abs(float(self._similarity[m]))
-        size = check_entries(name, kernel, similarity)
+        size, width = check_entries(name, kernel, similarity)
         finding = _Finding(name, scale=float(size) if similarity is None else similarity)
         if self._lost[m] > LOST:
             finding = finding._replace(canceled=f"{name} (errors of up to {min(self._lost[m], 1.0):.0e})")
         if similarity is None and not known and self._definiteness and not is_semidefinite(kernel):
             shown = sum(bool(other.indefinite) for other in self._findings) < SHOWN
             finding = finding._replace(indefinite=f"{name} ({spectrum(kernel)})" if shown else name)
-        if kernel.max() - kernel.min() <= CONSTANT * size:
+        if width <= CONSTANT * size:
             finding = finding._replace(constant=not finding.canceled)
         elif size < SMALLEST:
             finding = finding._replace(remote=True)
@@ -177,6 +180,11 @@ class KernelInspector:
             Naming kernels that are near-identity, remote from all landmarks, constant, duplicate, asymmetric,
             canceled by centering, indefinite, or whose scales differ by orders of magnitude, each with a remedy.
         """
+        if message := self.message():
+            warn_user(message, KernelQualityWarning)
+
+    def message(self) -> str:
+        """Return the warning of `report`, empty where nothing is doubtful."""
         findings = self._findings
         flags = ("near_identity", "remote", "constant", "asymmetric")
         near_identity, remote, constant, asymmetric = (
@@ -197,16 +205,23 @@ class KernelInspector:
             for found, (problem, remedy) in zip(problems, PROBLEMS, strict=True)
             if found
         ]
-        if lines:
-            warn_user("Some kernels are unlikely to help:\n" + "\n".join(lines), KernelQualityWarning)
+        return "Some kernels are unlikely to help:\n" + "\n".join(lines) if lines else ""
 
 
-def check_entries(name: str, kernel: np.ndarray, similarity: float | None = None) -> float:
-    """Return the largest magnitude of the entries, if it is finite and its square neither overflows nor vanishes.
+class Extent(NamedTuple):
+    """Largest magnitude of the entries of a kernel, and the distance between the smallest and the largest."""
+
+    size: float
+    width: float
+
+
+def check_entries(name: str, kernel: np.ndarray, similarity: float | None = None) -> Extent:
+    """Return the extent of the entries, if it is finite and its square neither overflows nor vanishes.
 
     It may vanish where landmarks are compared with samples far from them; `similarity` is theirs to themselves.
     """
-    size = max(abs(float(kernel.min())), abs(float(kernel.max())))
+    smallest, largest = float(kernel.min()), float(kernel.max())
+    size = max(abs(smallest), abs(largest))
     if not np.isfinite(size):  # NaN passes through both
         raise ValueError(
             f"kernel {name!r} has NaN or infinite entries. Look for missing values, "
@@ -218,7 +233,7 @@ def check_entries(name: str, kernel: np.ndarray, similarity: float | None = None
             "double precision, which holds their squares from 1e-100 to 1e+100. Scale the kernel, or normalize all "
             'of them (`KernelBank(normalize="spherical")`).'
         )
-    return size
+    return Extent(size, largest - smallest)
 
 
 PROBLEMS = (
@@ -256,7 +271,14 @@ PROBLEMS = (
 
 
 def is_asymmetric(kernel: np.ndarray, tolerance: float) -> bool:
-    """Compare a kernel with its transpose in tiles that fit into the cache."""
+    """Compare a kernel with its transpose: their products with a random vector, and on doubt every entry.
+
+    Each of two rows with entries that differ by more than `tolerance` shows less than `CLOSE` of it in its product
+    with a probability below ``CLOSE``, both of them at once with its square.
+    """
+    vector = np.random.default_rng(2).standard_normal(len(kernel))
+    if np.abs(kernel @ vector - vector @ kernel).max() <= CLOSE * tolerance:
+        return False
     for first in range(0, len(kernel), TILE):
         for second in range(first, len(kernel), TILE):
             tile = kernel[first : first + TILE, second : second + TILE]
