@@ -23,6 +23,7 @@ Nothing has N² entries but for kernels of full rank. All functions take several
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,16 +32,20 @@ from scipy import special
 from bayesmkl.bemkl.models.localized import LocalizedProblem
 from bayesmkl.bemkl.models.moments import LOG_2PI, Gamma
 from bayesmkl.marginal.conditioning import LEAST_PRECISION, Sites
-from bayesmkl.marginal.hyperpriors import StudentT, gamma_quantiles
 from bayesmkl.marginal.likelihoods.binary import log_cdf_derivatives
 
-__all__ = ["LocalEvidence", "LocalModel", "LocalPrior", "LocalProcess", "local_evidence"]
+__all__ = ["MAX_STEPS", "LocalEvidence", "LocalModel", "LocalPrior", "LocalProcess", "local_evidence"]
 
 RANK = 1e-10  # eigenvalues of sum_m K_m' K_m below this part of the largest are left out of Q
-MAX_STEPS = 100  # of expectation propagation
+MAX_STEPS = 50  # of expectation propagation
 STALLED = 0.8  # of the last change: sites swing to and fro
-DAMPED = 0.5  # part of a step that is taken then
+DAMPED, RECOVERED, LEAST_STEP = (
+    0.5,
+    1.2,
+    0.1,
+)  # the part of a step that is taken is times these, and at least this
 LARGEST = 30.0  # log precision in absolute value
+LEAST_LENGTH, MOST_LENGTH = 1e-6, 12.0  # of coordinates of weights that share a precision
 
 
 class LocalProcess(NamedTuple):
@@ -123,6 +128,7 @@ def local_evidence(
     precisions: np.ndarray,
     start: Sites | None = None,
     tol: float = 1e-7,
+    max_steps: int = MAX_STEPS,
 ) -> LocalEvidence:
     """Return the evidence of weights of gates.
 
@@ -137,6 +143,8 @@ def local_evidence(
         Of weights nearby, for labels.
     tol : float, default=1e-7
         Largest change of a site, in standard deviations of its score.
+    max_steps : int, default=50
+        Of expectation propagation.
     """
     parts, features = process.parts, process.features
     gates = weights @ features.T
@@ -146,7 +154,9 @@ def local_evidence(
     inputs = np.empty((*noise.shape, parts.shape[-1] + 1))
     inputs[..., :-1] = sum(gates[:, m, :, None] * part for m, part in enumerate(parts))
     inputs[..., -1] = process.intercept_std
-    found = (_of_target if process.margin is None else _of_labels)(process, inputs, noise, start, tol)
+    found = (_of_target if process.margin is None else _of_labels)(
+        process, inputs, noise, start, tol, max_steps
+    )
     log_evidence, by_noise, sites, posterior, converged = found
     pull = (sites.linear - sites.precision * posterior.mean)[..., None] * posterior.coefficients[:, None]
     pull -= sites.precision[..., None] * posterior.loadings
@@ -181,7 +191,12 @@ def _condition(inputs: np.ndarray, sites: Sites) -> _Conditioned:
 
 
 def _of_target(
-    process: LocalProcess, inputs: np.ndarray, noise: np.ndarray, start: Sites | None, tol: float
+    process: LocalProcess,
+    inputs: np.ndarray,
+    noise: np.ndarray,
+    start: Sites | None,
+    tol: float,
+    max_steps: int,
 ) -> tuple[np.ndarray, np.ndarray, Sites, _Conditioned, np.ndarray]:
     """Return the evidence of a target, its gradient by the noise variances, sites, and u given them."""
     y = process.y
@@ -194,13 +209,19 @@ def _of_target(
 
 
 def _of_labels(
-    process: LocalProcess, inputs: np.ndarray, noise: np.ndarray, start: Sites | None, tol: float
+    process: LocalProcess,
+    inputs: np.ndarray,
+    noise: np.ndarray,
+    start: Sites | None,
+    tol: float,
+    max_steps: int,
 ) -> tuple[np.ndarray, np.ndarray, Sites, _Conditioned, np.ndarray]:
     """Return the same of labels, by expectation propagation (RW, algorithm 3.5, all sites at once)."""
     y, margin = process.y, process.margin
     nothing = np.zeros(noise.shape)
     sites, last = Sites(nothing, nothing) if start is None else start, np.full(len(noise), np.inf)
-    for step in range(MAX_STEPS):
+    size = np.ones(len(noise))
+    for step in range(max_steps):
         posterior = _condition(inputs, sites)
         precision = 1.0 / posterior.variance - sites.precision
         mean = (posterior.mean / posterior.variance - sites.linear) / precision  # of the cavity
@@ -213,10 +234,10 @@ def _of_labels(
         moved, sd = target.precision - sites.precision, np.sqrt(posterior.variance)
         off = np.abs(target.linear - sites.linear - posterior.mean * moved) * sd
         change = np.maximum(off, np.abs(moved) * sd**2).max(axis=1)
-        if not (change > tol).any() or step == MAX_STEPS - 1:
+        if not (change > tol).any() or step == max_steps - 1:
             break
-        size = np.where(change > STALLED * last, DAMPED, 1.0)[:, None]
-        sites = Sites(*(old + size * (new - old) for old, new in zip(sites, target, strict=True)))
+        size = np.clip(size * np.where(change > STALLED * last, DAMPED, RECOVERED), LEAST_STEP, 1.0)
+        sites = Sites(*(old + size[:, None] * (new - old) for old, new in zip(sites, target, strict=True)))
         last = change
     both = precision + sites.precision
     of_sites = (  # RW, eq. 3.65
@@ -233,9 +254,9 @@ def _of_labels(
 class LocalPrior(NamedTuple):
     r"""Prior of w, and of υ and ε where they are not known, as a function of coordinates.
 
-    Coordinates are those of w_m0, which is a Student t; of the standard deviation :math:`ω_{m1}^{-1/2}` of the other
-    weights of a kernel, where there are some; of these in its units; all standard normal under the prior. Of a target
-    log υ and log ε follow.
+    Precisions ω are integrated out: w_m0 is a Student t, and the other weights of a kernel are jointly one.
+    Coordinates of either group are standard normal under the prior and have the direction of the weights; their length
+    has the same quantile. Of a target log υ and log ε follow.
 
     Attributes
     ----------
@@ -256,7 +277,7 @@ class LocalPrior(NamedTuple):
     @property
     def n_weights(self) -> int:
         """Number of coordinates of w."""
-        return self.n_kernels * (1 + self.n_local + (self.n_local > 0))
+        return self.n_kernels * (1 + self.n_local)
 
     @property
     def n_coordinates(self) -> int:
@@ -264,47 +285,32 @@ class LocalPrior(NamedTuple):
         return self.n_weights + len(self.noises)
 
     @property
-    def constant(self) -> StudentT:
-        """Prior of w_m0."""
-        c, r = self.kernel
-        return StudentT(2.0 * c, float(np.sqrt(r / c)))
+    def _groups(self) -> list[tuple[slice, Gamma]]:
+        """Weights of a kernel that share a precision, and its prior."""
+        groups = [(slice(0, 1), self.kernel), (slice(1, 1 + self.n_local), self.gate)]
+        return groups if self.n_local else groups[:1]
 
     def signs(self, of_kernels: np.ndarray) -> np.ndarray:
         """Return what coordinates, (n, n_coordinates), are times where weights of kernels change their signs."""
-        n, rest = len(of_kernels), self.n_coordinates - self.n_weights
-        scales = np.ones((n, self.n_kernels if self.n_local else 0))
-        local = np.repeat(of_kernels, self.n_local, axis=1)
-        return np.hstack([of_kernels, scales, local, np.ones((n, rest))])
+        own = np.repeat(of_kernels, 1 + self.n_local, axis=1)
+        return np.hstack([own, np.ones((len(own), len(self.noises)))])
 
-    def split(self, coordinates: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Return the coordinates of w_m0, of ω_m1, of the other weights, and log υ and log ε."""
-        n, n_kernels = len(coordinates), self.n_kernels
-        first, scale, local, noises = np.split(
-            coordinates, [n_kernels, n_kernels * (1 + (self.n_local > 0)), self.n_weights], axis=1
-        )
-        return first, scale, local.reshape(n, n_kernels, self.n_local), noises
-
-    def weights(self, coordinates: np.ndarray) -> tuple[np.ndarray, Any]:
+    def weights(self, coordinates: np.ndarray) -> tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]]:
         """Return w, (n, n_kernels, n_features), and what pulls a gradient by it back to all coordinates."""
-        first, scale, local, noises = self.split(coordinates)
-        constant = self.constant.weights(first)
-        if not self.n_local:
-            return constant.values[..., None], lambda slope: np.hstack(
-                [constant.pull(slope[..., 0]), np.zeros_like(noises)]
-            )
-        values, slopes = gamma_quantiles(
-            -scale, self.gate.concentration
-        )  # large coordinates are large weights
-        std = np.sqrt(self.gate.rate / values)
-        by_scale = 0.5 * std / values * slopes
+        x = coordinates[:, : self.n_weights].reshape(len(coordinates), self.n_kernels, -1)
+        factors, bends = np.empty_like(x), np.empty_like(x)
+        for part, prior in self._groups:
+            factors[..., part], bends[..., part] = _stretch(x[..., part], prior)
 
         def pull(slope: np.ndarray) -> np.ndarray:
-            of_local = slope[..., 1:]
-            of_scale = (of_local * local).sum(axis=-1) * by_scale
-            units = (std[..., None] * of_local).reshape(len(local), -1)
-            return np.hstack([constant.pull(slope[..., 0]), of_scale, units, np.zeros_like(noises)])
+            found = factors * slope
+            for part, _ in self._groups:
+                along = (x[..., part] * slope[..., part]).sum(axis=-1, keepdims=True)
+                found[..., part] += bends[..., part] * along * x[..., part]
+            rest = np.zeros((len(x), len(self.noises)))
+            return np.hstack([found.reshape(len(x), -1), rest])
 
-        return np.concatenate([constant.values[..., None], std[..., None] * local], axis=-1), pull
+        return factors * x, pull
 
     def log_density(self, coordinates: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the log density of coordinates, (n,), and its gradient."""
@@ -317,18 +323,50 @@ class LocalPrior(NamedTuple):
             slope[:, self.n_weights + k] = c - weighted
         return total, slope
 
-    def coordinates(self, weights: np.ndarray, precision: np.ndarray, noises: np.ndarray) -> np.ndarray:
-        """Return coordinates, (n_coordinates,), of weights with some ω_m1, and of υ and ε of a target."""
-        df, scale = self.constant
-        first = special.ndtri(special.stdtr(df, weights[:, 0] / scale))
-        found = [first]
-        if self.n_local:
-            found.append(
-                -special.ndtri(special.gammainc(self.gate.concentration, self.gate.rate * precision))
+    def coordinates(self, weights: np.ndarray, noises: np.ndarray) -> np.ndarray:
+        """Return coordinates, (n_coordinates,), of weights, (n_kernels, n_features), and of υ and ε of a target."""
+        found = np.empty_like(weights)
+        for part, (c, r) in self._groups:
+            own = weights[:, part]
+            half, square = 0.5 * own.shape[1], (own**2).sum(axis=1, keepdims=True)
+            below = special.betainc(half, c, square / (square + 2.0 * r))
+            above = special.betainc(c, half, 2.0 * r / (square + 2.0 * r))
+            length = np.where(
+                below < 0.5, special.gammaincinv(half, below), special.gammainccinv(half, above)
             )
-            found.append((weights[:, 1:] * np.sqrt(precision)[:, None]).ravel())
-        of_weights = np.clip(np.concatenate(found), -3.0, 3.0)
-        return np.concatenate([of_weights, np.log(noises[: len(self.noises)])])
+            found[:, part] = own * np.sqrt(2.0 * length / np.maximum(square, LEAST_LENGTH**2))
+        return np.concatenate([found.ravel(), np.log(noises[: len(self.noises)])])
+
+
+def _stretch(x: np.ndarray, prior: Gamma) -> tuple[np.ndarray, np.ndarray]:
+    r"""Return R(ρ)/ρ and its derivative by ρ, divided by ρ, for normal x of lengths ρ, both (..., 1).
+
+    Of n variables with a common precision that is Gamma(c, r), the length R has the quantile in its law,
+    :math:`R^2 / (R^2 + 2 r) \sim \mathrm{Beta}(n / 2, c)`, that ρ has in that of normal ones.
+    """
+    c, r = prior
+    half = 0.5 * x.shape[-1]
+    length = np.sqrt((x**2).sum(axis=-1, keepdims=True))
+    inside = np.clip(length, LEAST_LENGTH, MOST_LENGTH)
+    square = 0.5 * inside**2
+    is_short = special.gammainc(half, square) < 0.5
+    part = special.betaincinv(half, c, special.gammainc(half, square))
+    rest = np.maximum(special.betaincinv(c, half, special.gammaincc(half, square)), np.finfo(float).tiny)
+    ratio = np.where(is_short, part / (1.0 - np.where(is_short, part, 0.0)), (1.0 - rest) / rest)
+    found = np.sqrt(2.0 * r * ratio)
+    log_normal = (
+        (2.0 * half - 1.0) * np.log(inside) - square - (half - 1.0) * np.log(2.0) - special.gammaln(half)
+    )
+    log_own = (  # of R
+        (2.0 * half - 1.0) * np.log(found)
+        + np.log(2.0)
+        - half * np.log(2.0 * r)
+        - (half + c) * np.log1p(ratio)
+        - special.betaln(half, c)
+    )
+    factor = found / inside
+    bend = (np.exp(log_normal - log_own) - factor) / inside**2
+    return factor, np.where(inside == length, bend, -factor / inside**2 * (length > inside))
 
 
 class LocalModel(NamedTuple):
@@ -356,7 +394,11 @@ class LocalModel(NamedTuple):
         return weights, precisions, pull
 
     def evaluate(
-        self, coordinates: np.ndarray, start: Sites | None = None, tol: float = 1e-7
+        self,
+        coordinates: np.ndarray,
+        start: Sites | None = None,
+        tol: float = 1e-7,
+        max_steps: int = MAX_STEPS,
     ) -> tuple[np.ndarray, np.ndarray, LocalEvidence]:
         """Return the log posterior density of coordinates, (n, n_coordinates), its gradient, and the evidence.
 
@@ -365,7 +407,7 @@ class LocalModel(NamedTuple):
         weights, precisions, pull = self.values(coordinates)
         height, slope = self.prior.log_density(coordinates)
         with np.errstate(all="ignore"):
-            found = local_evidence(self.process, weights, precisions, start, tol)
+            found = local_evidence(self.process, weights, precisions, start, tol, max_steps)
             slope = slope + pull(found.by_weights)
             if self.prior.noises:
                 slope[:, self.prior.n_weights :] += found.by_log_precisions

@@ -2,10 +2,10 @@ r"""Localized BEMKL with everything but the weights of its gates integrated out:
 
 The posterior of w (`bayesmkl.bemkl.inference.local_evidence`) has a mode for every pattern of the kernels' signs that
 fits, since views that differ hardly know of each other's sign. Chains have two kinds of steps. Hamiltonian ones move
-coordinates v, in the metric of the curvature at the mode, at fixed signs; their trajectories end at a random length,
-and step size and metric are learned before the first draw that counts. And each time the sign of one kernel, times
-which v are coordinates of w, is proposed to change, which is accepted by the evidence: v stays near the mode, whatever
-the signs. All chains take each step at once.
+coordinates v, in a metric that is the curvature at the mode first and learned before the first draw that counts, at
+fixed signs; their trajectories end at a random length. And each time the sign of one kernel, times which v are
+coordinates of w, is proposed to change, which is accepted by the evidence: v stays near the mode, whatever the signs.
+All chains take each step at once.
 
 Expectation propagation need not converge along a trajectory, where the gradient is but a proposal; both of its ends
 are judged by an evidence whose error is second order in what sites lack.
@@ -26,7 +26,7 @@ from scipy import optimize
 from bayesmkl._utils.memory import require_memory
 from bayesmkl._utils.options import Marginal
 from bayesmkl._utils.threads import blas_threads_for
-from bayesmkl.bemkl.inference.local_evidence import LocalModel, LocalPrior, LocalProcess
+from bayesmkl.bemkl.inference.local_evidence import MAX_STEPS, LocalModel, LocalPrior, LocalProcess
 from bayesmkl.bemkl.inference.marginal import REMEDY, known_precisions
 from bayesmkl.bemkl.inference.runs import Fit
 from bayesmkl.bemkl.models.localized import LocalizedProblem, LocalizedState
@@ -41,9 +41,9 @@ __all__ = ["local_model", "run_marginal_localized"]
 Report = Callable[[int, str], None] | None
 
 CLOSE = 1e-3  # tolerance of sites at the ends of a trajectory
-LOOSE = 2e-2  # along it
-TIGHT = 1e-5  # on the way to the mode and of what is drawn in the end
-DIFFERENCE = 0.1  # of coordinates, to measure the curvature
+LOOSE, FEW_STEPS = 2e-2, 6  # the same along it, and the most steps of expectation propagation there
+TIGHT = 1e-6  # on the way to the mode and of what is drawn in the end
+DIFFERENCE = 1e-3  # of coordinates, to measure the curvature
 LEAST_CURVATURE = 0.3
 LENGTH = (0.8, 2.2)  # of trajectories, in units of the metric; a quarter of a turn is 1.57
 FIRST_STEP, LARGEST_STEP, MOST_STEPS = 0.5, 1.2, 12
@@ -140,7 +140,7 @@ def _start(prior: LocalPrior, state: LocalizedState) -> np.ndarray:
     size = np.sqrt((state.dual.mean**2).mean() + state.dual.variance.mean())  # of a, which has one here
     upsilon, epsilon = state.intermediate_precision.mean, state.noise_precision.mean
     noises = np.array([float(upsilon) * size**2, float(epsilon)])
-    return prior.coordinates(size * weights, state.gate_precision.mean / size**2, noises)
+    return prior.coordinates(size * weights, noises)
 
 
 def _find_mode(model: LocalModel, start: np.ndarray) -> _Mode:
@@ -212,7 +212,8 @@ def _draw_chains(
     def visit(v: np.ndarray, signs: np.ndarray, sites: Sites, tol: float) -> _Place:
         nonlocal n_evaluations
         n_evaluations += n_chains
-        height, slope, found = model.evaluate(coordinates(v, signs), sites, tol)
+        max_steps = MAX_STEPS if tol == CLOSE else FEW_STEPS
+        height, slope, found = model.evaluate(coordinates(v, signs), sites, tol, max_steps)
         if tol == CLOSE:  # what is not known is not visited
             height = np.where(found.converged, height, -np.inf)
         return _Place(v, signs, height, (prior.signs(signs) * slope) @ root, found.sites, found.converged)
@@ -253,7 +254,7 @@ def _draw_chains(
             here = flip(here)
         if k < options.n_warmup:
             seen.append(center + here.v @ root.T)
-            if k + 1 == options.n_warmup // 2:
+            if k + 1 in (options.n_warmup // 3, 2 * options.n_warmup // 3):
                 center, root = _metric(np.concatenate(seen[k // 3 :]), root)
                 back = np.linalg.solve(root, (seen[-1] - center).T).T
                 here = visit(back, here.signs, here.sites, CLOSE)
