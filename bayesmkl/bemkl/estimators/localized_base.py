@@ -115,6 +115,10 @@ class BaseLocalizedBEMKL(UncertainGates, BaseBEMKL):
             )
         return None
 
+    @property
+    def _bands_are_narrow(self) -> bool:
+        return isinstance(self._inference(), VB)
+
     def _kernel_prior(self) -> Gamma:
         return self._gamma_prior()
 

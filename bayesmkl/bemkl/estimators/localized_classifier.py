@@ -87,6 +87,7 @@ class BEMKLLocalizedClassifier(ClassifierMixin, BaseLocalizedBEMKL):
     %(n_gate_features_)s
     %(gate_features_)s
     %(gate_basis_)s
+    %(rhat_, ess_)s *
     %(elbo_)s
     %(elbo_history_)s *
     %(n_iter_)s *
@@ -112,7 +113,7 @@ class BEMKLLocalizedClassifier(ClassifierMixin, BaseLocalizedBEMKL):
     Notes
     -----
     Variational posteriors are too narrow as a rule, and so are the standard deviations of `gates` and the intervals
-    of localities: they are lower bounds of the uncertainty.
+    of localities: they are lower bounds of the uncertainty. Those of ``inference="marginal"`` can be read.
 
     Of several classes each has gates of its own, since what tells one from the rest may be another view at the same
     place than what tells another one.

@@ -80,6 +80,7 @@ class BEMKLLocalizedRegressor(RegressorMixin, BaseLocalizedBEMKL):
     %(n_gate_features_)s
     %(gate_features_)s
     %(gate_basis_)s
+    %(rhat_, ess_)s
     %(elbo_)s
     %(elbo_history_)s
     %(n_iter_)s
@@ -104,7 +105,7 @@ class BEMKLLocalizedRegressor(RegressorMixin, BaseLocalizedBEMKL):
     Notes
     -----
     Variational posteriors are too narrow as a rule, and so are the standard deviations of `gates` and the intervals
-    of localities: they are lower bounds of the uncertainty.
+    of localities: they are lower bounds of the uncertainty. Those of ``inference="marginal"`` can be read.
 
     References
     ----------

@@ -255,8 +255,8 @@ class LocalPrior(NamedTuple):
     r"""Prior of w, and of υ and ε where they are not known, as a function of coordinates.
 
     Precisions ω are integrated out: w_m0 is a Student t, and the other weights of a kernel are jointly one.
-    Coordinates of either group are standard normal under the prior and have the direction of the weights; their length
-    has the same quantile. Of a target log υ and log ε follow.
+    Coordinates of either group are standard normal under the prior and have the direction of the weights; their
+    length has the same quantile. Of a target log υ and log ε follow.
 
     Attributes
     ----------

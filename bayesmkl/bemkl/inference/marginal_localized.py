@@ -34,7 +34,7 @@ from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.bemkl.reading.local_weights import LocalDraws, standardized
 from bayesmkl.marginal.agreement import draws_of_chains
 from bayesmkl.marginal.conditioning import Sites
-from bayesmkl.marginal.hyperposterior import Point
+from bayesmkl.marginal.hyperposterior import Draws, Point
 
 __all__ = ["local_model", "run_marginal_localized"]
 
@@ -111,13 +111,7 @@ def run_marginal_localized(
         chosen = np.arange(per_chain) * n_points // per_chain
         draws = _draw_rest(model, chains, chosen, rng)
     draws = standardized(draws, problem.features)
-    per_point = draws.weights.reshape(n_chains, per_chain, -1)[:, np.unique(chosen, return_index=True)[1]]
-    compared = np.concatenate([per_point, chains.heights.T[:, np.unique(chosen), None]], axis=-1)
-    points = tuple(
-        Point(height, np.nan, (), bool(known))
-        for height, known in zip(chains.heights.T.ravel(), chains.converged.T.ravel(), strict=True)
-    )
-    found = draws_of_chains(chains.coordinates.swapaxes(0, 1).reshape(len(points), -1), points, compared)
+    found = _compared(model, chains)
     return Fit(
         draws,
         found.outcome,
@@ -125,6 +119,21 @@ def run_marginal_localized(
         points=found,
         n_evaluations=mode.n_evaluations + chains.n_evaluations,
     )
+
+
+def _compared(model: LocalModel, chains: _Chains) -> Draws:
+    """Return the points of all chains, and how far these agree on weights of a common scale and sign."""
+    n_points, n_chains = chains.heights.shape
+    coordinates = chains.coordinates.swapaxes(0, 1).reshape(n_points * n_chains, -1)
+    heights = chains.heights.T.ravel()
+    weights, _, _ = model.values(coordinates)
+    nothing = np.zeros(len(weights))
+    weights = standardized(
+        LocalDraws(weights, nothing, nothing[:, None], nothing), model.process.features
+    ).weights
+    values = np.column_stack([weights.reshape(len(weights), -1), heights])
+    points = tuple(Point(height, np.nan, (), True) for height in heights)  # others are not visited
+    return draws_of_chains(coordinates, points, values.reshape(n_chains, n_points, -1))
 
 
 class _Mode(NamedTuple):
@@ -179,7 +188,6 @@ class _Chains(NamedTuple):
 
     coordinates: np.ndarray
     heights: np.ndarray
-    converged: np.ndarray
     precision: np.ndarray  # of sites
     linear: np.ndarray
     n_evaluations: int
@@ -193,7 +201,6 @@ class _Place(NamedTuple):
     height: np.ndarray
     slope: np.ndarray  # by v
     sites: Sites
-    converged: np.ndarray
 
 
 def _draw_chains(
@@ -203,7 +210,6 @@ def _draw_chains(
     prior, n_chains = model.prior, options.n_chains
     n_points = -(-options.n_points // n_chains)
     n_evaluations = 0
-
     center, root = mode.coordinates, mode.root
 
     def coordinates(v: np.ndarray, signs: np.ndarray) -> np.ndarray:
@@ -216,7 +222,7 @@ def _draw_chains(
         height, slope, found = model.evaluate(coordinates(v, signs), sites, tol, max_steps)
         if tol == CLOSE:  # what is not known is not visited
             height = np.where(found.converged, height, -np.inf)
-        return _Place(v, signs, height, (prior.signs(signs) * slope) @ root, found.sites, found.converged)
+        return _Place(v, signs, height, (prior.signs(signs) * slope) @ root, found.sites)
 
     def choose(ratio: np.ndarray, new: _Place, old: _Place) -> _Place:
         taken = np.log(rng.random(n_chains)) < ratio
@@ -263,7 +269,7 @@ def _draw_chains(
             learned.append(log_step)
             log_step = np.mean(learned[len(learned) // 2 :]) if k == options.n_warmup - 1 else log_step
         else:
-            kept.append((coordinates(here.v, here.signs), here.height, here.converged, *here.sites))
+            kept.append((coordinates(here.v, here.signs), here.height, *here.sites))
         if report is not None:
             report(k + 1, "")
     return _Chains(*(np.stack(field) for field in zip(*kept, strict=True)), n_evaluations)
@@ -282,7 +288,6 @@ def _merge(taken: np.ndarray, new: _Place, old: _Place) -> _Place:
         pick(new.height, old.height),
         pick(new.slope, old.slope),
         sites,
-        pick(new.converged, old.converged),
     )
 
 
