@@ -31,6 +31,7 @@ class UncertainGates:
 
     kernel_bank_: KernelBank | None
     gate_features_: np.ndarray
+    _bands_are_narrow = True  # whether standard deviations are but lower bounds
 
     def gates(
         self, X: Samples | None = None, gate_features: ArrayLike | None = None, return_std: bool = False

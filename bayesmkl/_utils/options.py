@@ -223,7 +223,8 @@ class Marginal(_InferenceOptions):
     sampler : {"importance", "nuts"}, default="importance"
         Draws of the hyperparameters, from their mode on. "importance": adaptive importance sampling, whose Pareto
         k-hat says whether so many are enough. "nuts": Markov chains by NumPyro, several times as long, for what
-        importance sampling does not reach. A spike-and-slab prior has Markov chains of its own instead.
+        importance sampling does not reach. A spike-and-slab prior has Markov chains of its own instead, and so have
+        the gates of localized BEMKL.
     n_points : int, default=512
         Hyperparameters that are drawn, at least 100; by importance sampling up to twice as many while weights have a
         heavy tail.

@@ -37,6 +37,7 @@ from bayesmkl.bemkl.models.regression import RegressionState
 from bayesmkl.bemkl.models.task_parts import LabelState, MultitaskState, TargetState
 from bayesmkl.bemkl.models.tasks import TaskReadouts
 from bayesmkl.bemkl.reading.draws import PosteriorDraws
+from bayesmkl.bemkl.reading.local_weights import LocalDraws
 from bayesmkl.discriminative.methods import find_types
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.kernels import (
@@ -122,7 +123,7 @@ OWN_TYPES: tuple[type, ...] = (
     MultioutputState, AbsentViews, CompletedOutputs, ViewMoments, NonnegativeReadout, CutOffNormals, CutOffPair,
     BEMKLMultitaskClassifier, BEMKLMultitaskRegressor, MultitaskState, LabelState, TargetState, TaskReadouts,
     BEMKLOrdinalClassifier, OrdinalState, BEMKLSurvival, CensoredState, BEMKLLocalizedClassifier,
-    BEMKLLocalizedRegressor, LocalizedState, LocalOutputs, GateBasis, GateScale,
+    BEMKLLocalizedRegressor, LocalDraws, LocalizedState, LocalOutputs, GateBasis, GateScale,
     PosteriorDraws, Dirichlet, SpikeSlab, VB, NUTS, Gibbs, SVI, Storage,
     moments.Gamma, moments.Gaussian, moments.PrecisionMoments, moments.IntermediateOutputs, TruncatedMoments,
     GPMKLClassifier, GPMKLRegressor, HyperDraws, Marginal, HalfT, DirichletShares, Horseshoe, LogNormal,

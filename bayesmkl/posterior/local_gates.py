@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["tree_of_gates"]
 
 N_DRAWS = 1000
+PARAMETERS = ("weights", "intercept", "dual")  # of draws
 # Own dimensions of variables, after those of chains and draws and, of several classes, "class".
 DIMS = {
     "gates": ["obs_id", "kernel"],
@@ -41,7 +42,7 @@ def tree_of_gates(
     model : BEMKLLocalizedClassifier or BEMKLLocalizedRegressor
         Fitted.
     n_draws : int or None
-        None is 1000.
+        None is 1000 of a variational posterior, and all that there are of marginal inference.
     rng : numpy.random.Generator
     sample_names : array-like of shape (n_samples,) or None
 
@@ -68,12 +69,10 @@ def tree_of_gates(
             f"{names.shape}, {len(np.unique(names))} different ones."
         )
     posteriors, features = model._posteriors(), model.gate_basis_.features(model.gate_features_)
-    size = N_DRAWS if n_draws is None else n_draws
-    drawn = [_variables(local_draws(state, rng, size), features) for state in posteriors]
+    drawn = [_variables(_chains(model, posterior, n_draws, rng), features) for posterior in posteriors]
     several = ["class"] if len(posteriors) > 1 else []
     posterior = {
-        name: np.stack([own[name] for own in drawn], axis=1)[None] if several else drawn[0][name][None]
-        for name in DIMS
+        name: np.stack([own[name] for own in drawn], axis=2) if several else drawn[0][name] for name in DIMS
     }
     coords: dict[str, Any] = {"kernel": list(model.kernel_names_), "obs_id": names}
     if several:
@@ -99,25 +98,44 @@ def tree_of_gates(
     tree = DataTree.from_dict(datasets)
     tree.attrs = {
         "model": type(model).__name__,
-        "inference": "vb",
+        "inference": model._inference().name,
         "inference_library": "bayesmkl",
         "inference_library_version": __version__,
-        "elbo": model.elbo_,
         "elbo_gain": model.elbo_gain_,
         "gate_width": model.gate_width_,
     }
+    names_of_fit = {"elbo": "elbo_", "rhat": "rhat_", "ess": "ess_"}
+    found = {name: getattr(model, own, None) for name, own in names_of_fit.items()}
+    tree.attrs |= {name: np.asarray(value).tolist() for name, value in found.items() if value is not None}
     return tree
 
 
+def _chains(
+    model: BaseLocalizedBEMKL, posterior: Any, n_draws: int | None, rng: np.random.Generator
+) -> LocalDraws:
+    """Return draws with the axes of chains and draws; those of marginal inference are thinned to `n_draws`."""
+    if not isinstance(posterior, LocalDraws):
+        drawn = local_draws(posterior, rng, N_DRAWS if n_draws is None else n_draws)
+        return drawn._replace(**{name: getattr(drawn, name)[None] for name in PARAMETERS})
+    inference: Any = model._inference()
+    n_chains = inference.n_chains
+    per_chain = len(posterior.intercept) // n_chains
+    wanted = per_chain if n_draws is None else min(-(-n_draws // n_chains), per_chain)
+    kept = np.arange(wanted) * per_chain // wanted
+    fields = {name: getattr(posterior, name) for name in PARAMETERS}
+    shaped = {name: own.reshape(n_chains, per_chain, *own.shape[1:])[:, kept] for name, own in fields.items()}
+    return posterior._replace(**shaped)
+
+
 def _variables(draws: LocalDraws, features: np.ndarray) -> dict[str, np.ndarray]:
-    """Return variables of one model by their names, draws first."""
-    gates = draws.gates(features)
-    square = (gates**2).mean(axis=1)
-    locality = np.divide(gates.var(axis=1), square, out=np.zeros_like(square), where=square > 0.0)
+    """Return variables of one model by their names, chains and draws first."""
+    gates = features @ draws.weights.swapaxes(-1, -2)
+    square = (gates**2).mean(axis=2)
+    locality = np.divide(gates.var(axis=2), square, out=np.zeros_like(square), where=square > 0.0)
     return {
         "gates": gates,
         "locality": locality,
-        "kernel_weights": draws.weights[:, :, 0],
+        "kernel_weights": draws.weights[..., 0],
         "intercept": draws.intercept,
         "dual_coef": draws.dual,
     }

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from bayesmkl._estimator import step_progress
 from bayesmkl._estimator.gate_features import (
     UncertainGates,
     bank_apart,
@@ -17,6 +18,7 @@ from bayesmkl._estimator.gate_features import (
 )
 from bayesmkl._estimator.program import NumPyroProgram
 from bayesmkl._utils.docstrings import fill_docs
+from bayesmkl._utils.options import VB, Marginal
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice, check_integer, check_scale, shown
 from bayesmkl._utils.warnings import holding_back
@@ -24,10 +26,18 @@ from bayesmkl.bemkl.estimators.base import BaseBEMKL, FitTask
 from bayesmkl.bemkl.estimators.shared_docs import LOCALIZED
 from bayesmkl.bemkl.gate_basis import GateBasis, gate_basis, gate_scale
 from bayesmkl.bemkl.inference.loop import Algorithm, LoopOptions, LoopResult, OnSweep, maximize_elbo
-from bayesmkl.bemkl.inference.runs import Fit, variational_fit
+from bayesmkl.bemkl.inference.marginal_localized import run_marginal_localized
+from bayesmkl.bemkl.inference.runs import Fit, check_can_sample, variational_fit
 from bayesmkl.bemkl.models import localized
 from bayesmkl.bemkl.models.moments import Gamma
-from bayesmkl.bemkl.reading.local_weights import aligned, local_draws, summarize
+from bayesmkl.bemkl.reading.local_weights import (
+    LocalDraws,
+    aligned,
+    gate_means,
+    local_draws,
+    score_of_local_draws,
+    summarize,
+)
 from bayesmkl.bemkl.reading.predict import ScoreDraws, ScoreMoments
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.quality.checks import KernelQualityWarning
@@ -66,7 +76,7 @@ class _Choice(NamedTuple):
 class BaseLocalizedBEMKL(UncertainGates, BaseBEMKL):
     """Gates of a Gaussian process, whose width is chosen by the bound."""
 
-    _INFERENCES: ClassVar[tuple[str, ...]] = ("vb",)
+    _INFERENCES: ClassVar[tuple[str, ...]] = (VB.name, Marginal.name)
     _BY_TARGET: ClassVar[dict[str, Any]] = {"gate_width": 1.0}
     _takes_landmarks = False
     _streams_rows = False
@@ -85,6 +95,12 @@ class BaseLocalizedBEMKL(UncertainGates, BaseBEMKL):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_gate_columns(self.gate_columns, self._is_precomputed())
+        inference = self._inference()
+        if isinstance(inference, Marginal) and inference.approximation != "ep":
+            raise ValueError(
+                "`approximation` of `inference` must be 'ep' for gates, whose chains know no other evidence of "
+                f"labels; got {inference.approximation!r}."
+            )
         self._width()
         if self.n_landmarks is not None:
             check_integer("n_landmarks", self.n_landmarks, low=2)
@@ -98,6 +114,10 @@ class BaseLocalizedBEMKL(UncertainGates, BaseBEMKL):
                 f'`gate_width` must be "auto" or a positive number; got {shown(self.gate_width)}.'
             )
         return None
+
+    @property
+    def _bands_are_narrow(self) -> bool:
+        return isinstance(self._inference(), VB)
 
     def _kernel_prior(self) -> Gamma:
         return self._gamma_prior()
@@ -132,7 +152,19 @@ class BaseLocalizedBEMKL(UncertainGates, BaseBEMKL):
         self.gate_elbos_ = np.array([choice.bound for choice in choices])
         self.gate_width_ = float(best.basis.width / scale.median)
         self.elbo_gain_ = max((choice.bound for choice in local), default=-np.inf) - constant.bound
-        self._conclude(best.task, best.fits)
+        self._conclude(best.task, self._as_drawn(best))
+
+    def _as_drawn(self, best: _Choice) -> list[Fit]:
+        """Return the variational fits of the best width, or by marginal inference what is drawn from them on."""
+        inference = self._inference()
+        if not isinstance(inference, Marginal):
+            return best.fits
+        rng, total, fits = self._rng(), inference.n_warmup + -(-inference.n_points // inference.n_chains), []
+        for problem, fit, label in zip(best.task.problems, best.fits, best.task.labels, strict=True):
+            check_can_sample(problem, f'inference="{Marginal.name}"')
+            with step_progress(self.verbose > 0, label, total, "step") as report:
+                fits.append(run_marginal_localized(problem, fit.posterior, inference, rng, report))
+        return fits
 
     def _fit_width(
         self,
@@ -188,7 +220,7 @@ class BaseLocalizedBEMKL(UncertainGates, BaseBEMKL):
                 "`kernels` must be a KernelBank: with precomputed kernels gates are functions of `gate_features`, "
                 "which `numpyro_model` does not get. Append them to `X` and name them by `gate_columns`."
             )
-        self.fit(X, y)  # for the width of the gates
+        self.set_params(inference=VB.name).fit(X, y)  # for the width of the gates
         if len(self._posteriors()) > 1:
             raise ValueError(
                 f"`y` must have two classes: there is a model for each of {len(self._posteriors())}, and no NumPyro "
@@ -220,27 +252,35 @@ class BaseLocalizedBEMKL(UncertainGates, BaseBEMKL):
         """Return posterior moments of one model by the names of the attributes."""
         posterior, n_features = fit.posterior, problem.features.shape[1]
         summary = summarize(problem.stack, problem.features, local_draws(posterior, self._rng()))
-        readout = posterior.readout
-        cov = readout.cov[1::n_features, 1::n_features]
+        if isinstance(posterior, LocalDraws):
+            weights = posterior.weights[:, :, 0]
+            mean, cov = weights.mean(axis=0), np.atleast_2d(np.cov(weights.T))
+            intercept, dual = posterior.intercept.mean(), posterior.dual.mean(axis=0)
+        else:
+            readout = posterior.readout
+            mean, cov = readout.mean[1::n_features], readout.cov[1::n_features, 1::n_features]
+            intercept, dual = readout.mean[0], posterior.dual.mean
         return {
-            "kernel_weights_": readout.mean[1::n_features],
+            "kernel_weights_": mean,
             "kernel_weights_std_": np.sqrt(np.diag(cov)),
             "kernel_weights_cov_": cov,
             "kernel_shares_": summary.shares,
             "kernel_shares_std_": summary.shares_std,
             "locality_": summary.locality,
             "locality_interval_": summary.locality_interval,
-            "intercept_": readout.mean[0],
-            "dual_coef_": posterior.dual.mean,
+            "intercept_": intercept,
+            "dual_coef_": dual,
         }
 
-    def _posteriors(self) -> Sequence[localized.LocalizedState]:
+    def _posteriors(self) -> Sequence[localized.LocalizedState | LocalDraws]:
         """Return the posterior of every model."""
         check_is_fitted(self, "posterior_")
         posterior: Any = self.posterior_
         return posterior if type(posterior) is tuple else (posterior,)
 
-    def _local_scores(self, X: Samples, gate_features: ArrayLike | None) -> Iterator[list[ScoreMoments]]:
+    def _local_scores(
+        self, X: Samples, gate_features: ArrayLike | None
+    ) -> Iterator[list[ScoreMoments | ScoreDraws]]:
         """Yield the scores of all models, of a block of rows after the other."""
         posteriors = self._posteriors()
         rule = check_choice("predictive", self.predictive, ("full", "paper"))
@@ -250,7 +290,12 @@ class BaseLocalizedBEMKL(UncertainGates, BaseBEMKL):
         for stack in self._blocks(rows, np.arange(self.n_kernels_in_)):
             own = features[first : first + stack.n_rows]
             first += stack.n_rows
-            yield [self._local_score(stack, own, posterior, rule) for posterior in posteriors]
+            yield [
+                score_of_local_draws(stack, own, posterior)
+                if isinstance(posterior, LocalDraws)
+                else self._local_score(stack, own, posterior, rule)
+                for posterior in posteriors
+            ]
 
     def _local_score(
         self, stack: DenseStack, features: np.ndarray, posterior: localized.LocalizedState, rule: str
@@ -260,7 +305,10 @@ class BaseLocalizedBEMKL(UncertainGates, BaseBEMKL):
     def _scores_of_rows(self, X: Samples, gate_features: ArrayLike | None) -> list[ScoreMoments | ScoreDraws]:
         """Return the scores of all rows, of one model after the other."""
         blocks = zip(*self._local_scores(X, gate_features), strict=True)
-        return [ScoreMoments(*map(np.concatenate, zip(*own, strict=True))) for own in blocks]
+        return [
+            type(own[0])(*(np.concatenate(fields, axis=-1) for fields in zip(*own, strict=True)))
+            for own in blocks
+        ]
 
     def _gate_rows(self, rows: np.ndarray, gate_features: ArrayLike | None) -> np.ndarray:
         """Return the features φ of validated rows."""
@@ -277,14 +325,16 @@ class BaseLocalizedBEMKL(UncertainGates, BaseBEMKL):
             None is for the training samples.
         %(gate_features)s
         return_std : bool, default=False
-            Also return posterior standard deviations, which variational inference makes too small.
+            Also return posterior standard deviations, which variational inference makes too small; those of marginal
+            inference can be read.
 
         Returns
         -------
         mean : ndarray of shape (n_rows, n_kernels)
             :math:`E[e_m(z)]`; of more than two classes, (n_classes, n_rows, n_kernels). Known up to the sign and the
             scale of the whole, which `dual_coef_` has too: the mean gates of the training samples, `kernel_weights_`,
-            sum to a positive number.
+            sum to a positive number. By marginal inference gates are in units of their root mean square over training
+            samples and kernels.
         std : ndarray of the same shape
             If `return_std`.
 
@@ -297,13 +347,8 @@ class BaseLocalizedBEMKL(UncertainGates, BaseBEMKL):
         """
         posteriors = self._posteriors()
         features = self.gate_basis_.features(self._gate_features(X, gate_features))
-        found = [
-            localized.gate_moments(posterior.readout.mean, posterior.readout.cov, features)
-            for posterior in posteriors
-        ]
-        mean = np.stack([own for own, _, _ in found])
-        second = np.stack([np.einsum("imm->im", square) for _, square, _ in found])
-        std = np.sqrt(np.maximum(second - mean**2, 0.0))
+        found = [gate_means(posterior, features) for posterior in posteriors]
+        mean, std = (np.stack(each) for each in zip(*found, strict=True))
         if len(posteriors) == 1:
             mean, std = mean[0], std[0]
         return (mean, std) if return_std else mean

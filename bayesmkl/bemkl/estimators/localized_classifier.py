@@ -13,7 +13,7 @@ from bayesmkl._estimator import class_targets, most_probable
 from bayesmkl._estimator.gate_features import refuse_gate_features
 from bayesmkl._estimator.gated_scores import gated_accuracy
 from bayesmkl._utils.docstrings import fill_docs
-from bayesmkl._utils.options import VB
+from bayesmkl._utils.options import VB, Marginal
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_scale
 from bayesmkl.bemkl.estimators.class_models import OneVersusAll
@@ -87,13 +87,14 @@ class BEMKLLocalizedClassifier(ClassifierMixin, BaseLocalizedBEMKL):
     %(n_gate_features_)s
     %(gate_features_)s
     %(gate_basis_)s
+    %(rhat_, ess_)s *
     %(elbo_)s
     %(elbo_history_)s *
     %(n_iter_)s *
     %(outcome_)s *
     %(converged_)s
-    posterior_ : LocalizedState *
-        All factors of the variational posterior.
+    posterior_ : LocalizedState or LocalDraws *
+        All factors of the variational posterior, or the draws of marginal inference.
     target_ : ndarray of shape (n_samples,) *
         Training labels as the model sees them, -1 and +1.
     %(storage_)s
@@ -112,7 +113,7 @@ class BEMKLLocalizedClassifier(ClassifierMixin, BaseLocalizedBEMKL):
     Notes
     -----
     Variational posteriors are too narrow as a rule, and so are the standard deviations of `gates` and the intervals
-    of localities: they are lower bounds of the uncertainty.
+    of localities: they are lower bounds of the uncertainty. Those of ``inference="marginal"`` can be read.
 
     Of several classes each has gates of its own, since what tells one from the rest may be another view at the same
     place than what tells another one.
@@ -153,7 +154,7 @@ class BEMKLLocalizedClassifier(ClassifierMixin, BaseLocalizedBEMKL):
         margin: float = 0.0,
         intermediate_scale: float = 0.3,
         predictive: str = "full",
-        inference: str | VB = "vb",
+        inference: str | VB | Marginal = "vb",
         n_init: int = 1,
         max_iter: int = 3000,
         tol: float = 1e-6,

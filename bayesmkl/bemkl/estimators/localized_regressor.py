@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,14 +13,14 @@ from bayesmkl._estimator.gate_features import refuse_gate_features
 from bayesmkl._estimator.gated_scores import gated_r2
 from bayesmkl._estimator.targets import location_and_scale
 from bayesmkl._utils.docstrings import fill_docs
-from bayesmkl._utils.options import VB
+from bayesmkl._utils.options import VB, Marginal
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl.bemkl.estimators.localized_base import BaseLocalizedBEMKL
 from bayesmkl.bemkl.estimators.shared_docs import LOCALIZED
 from bayesmkl.bemkl.models import localized
 from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.bemkl.reading.local_weights import local_score
-from bayesmkl.bemkl.reading.predict import ScoreMoments
+from bayesmkl.bemkl.reading.predict import ScoreDraws, ScoreMoments
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
 
@@ -80,13 +80,14 @@ class BEMKLLocalizedRegressor(RegressorMixin, BaseLocalizedBEMKL):
     %(n_gate_features_)s
     %(gate_features_)s
     %(gate_basis_)s
+    %(rhat_, ess_)s
     %(elbo_)s
     %(elbo_history_)s
     %(n_iter_)s
     %(outcome_)s
     %(converged_)s
-    posterior_ : LocalizedState
-        All factors of the variational posterior.
+    posterior_ : LocalizedState or LocalDraws
+        All factors of the variational posterior, or the draws of marginal inference.
     target_ : ndarray of shape (n_samples,)
         The standardized training target.
     %(storage_)s
@@ -104,7 +105,7 @@ class BEMKLLocalizedRegressor(RegressorMixin, BaseLocalizedBEMKL):
     Notes
     -----
     Variational posteriors are too narrow as a rule, and so are the standard deviations of `gates` and the intervals
-    of localities: they are lower bounds of the uncertainty.
+    of localities: they are lower bounds of the uncertainty. Those of ``inference="marginal"`` can be read.
 
     References
     ----------
@@ -142,7 +143,7 @@ class BEMKLLocalizedRegressor(RegressorMixin, BaseLocalizedBEMKL):
         noise_prior: str | Gamma = "nonsparse",
         normalize_y: bool = True,
         predictive: str = "full",
-        inference: str | VB = "vb",
+        inference: str | VB | Marginal = "vb",
         n_init: int = 1,
         max_iter: int = 3000,
         tol: float = 1e-6,
@@ -255,10 +256,12 @@ class BEMKLLocalizedRegressor(RegressorMixin, BaseLocalizedBEMKL):
         %(ValueError:gates)s
         %(TypeError:X)s
         """
-        (score,) = cast(list[ScoreMoments], self._scores_of_rows(X, gate_features))
+        (score,) = self._scores_of_rows(X, gate_features)
         mean = self.y_mean_ + self.y_scale_ * score.mean
         if not return_std:
             return mean
+        if isinstance(score, ScoreDraws):
+            return mean, self.y_scale_ * np.sqrt(score.total_variance)
         epsilon: Any = self._posteriors()[0].noise_precision
         noise = epsilon.mean_reciprocal if self.predictive == "full" else 1.0 / epsilon.mean
         return mean, self.y_scale_ * np.sqrt(noise + score.variance)

@@ -222,6 +222,12 @@ LOCALIZED = (
     n_landmarks : int or None, default=None
         Number of landmarks of the Gaussian process of the gates, centers of a k-means clustering of the training
         samples in the gate columns. None is 20, or as many as there are different samples.
+    inference : {"vb", "marginal"}, VB or Marginal, default="vb"
+        "vb": closed-form updates, whose predictions are good and whose bands of gates are too narrow. "marginal":
+        Markov chains over the weights of the gates with all else integrated out, which start from these; their
+        bands can be read. Precisions of a and b are known there, the means of their priors, and those of the gates'
+        weights are larger by the number of kernels. Of `Marginal`, gates use `n_points`, `n_draws`, `n_chains` and
+        `n_warmup`.
     gate_prior : {"nonsparse", "sparse"} or Gamma, default="nonsparse"
         Prior on the precision :math:`\omega_{m1}` of what is local in each gate.
     kernel_prior : {"nonsparse", "sparse"} or Gamma, default="nonsparse"
@@ -256,7 +262,22 @@ LOCALIZED = (
         Posterior mean and standard deviation of each kernel's part in the spread of the score; means sum to one.
     dual_coef_ : ndarray of shape (n_samples,)
         Posterior mean of `a`.
+    rhat_, ess_ : float
+        By marginal inference: the largest R-hat of the chains and the smallest effective number of draws, of the
+        weights of the gates and the log posterior. At most 1.05 and at least 50 count as converged.
+    elbo_ : float
+        By variational inference: evidence lower bound in nats.
+    elbo_history_ : ndarray of shape (n_iter_,)
+        By variational inference: ELBO after every sweep.
+    n_iter_ : int
+        Sweeps; by marginal inference draws of each chain.
+    outcome_ : Outcome
+        Stopping reason of the inference.
+    converged_ : bool
+        Whether `tol` was reached, or the chains agree.
 
+    ConvergenceWarning
+        If `tol` was not reached, or the chains do not agree.
     ValueError:gates
         If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
         numbers; if `gate_features` are missing where they are needed, given where not, or of another shape; or for a

@@ -12,26 +12,38 @@ as in `bayesmkl.bemkl.reading.predict`, where weights do not depend on the sampl
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from bayesmkl.bemkl.models.localized import LocalizedState, gate_moments
-from bayesmkl.bemkl.reading.predict import ScoreMoments
+from bayesmkl.bemkl.reading.predict import ScoreDraws, ScoreMoments
 from bayesmkl.kernels.stacks.base import KernelStack, StoredStack
 
-__all__ = ["LocalDraws", "LocalSummary", "aligned", "local_draws", "local_score", "summarize"]
+__all__ = [
+    "LocalDraws",
+    "LocalSummary",
+    "aligned",
+    "gate_means",
+    "local_draws",
+    "local_score",
+    "score_of_local_draws",
+    "standardized",
+    "summarize",
+]
 
 N_DRAWS = 200
 PROBABILITY = 0.94  # of the intervals of localities
 
 
 class LocalDraws(NamedTuple):
-    """Draws of all parameters, with one leading axis."""
+    """Draws of all parameters, with one leading axis; standard deviations of noise are of marginal inference."""
 
     weights: np.ndarray  # w, (n_draws, n_kernels, n_features)
     intercept: np.ndarray  # (n_draws,)
     dual: np.ndarray  # a, (n_draws, n_train)
+    intermediate_std: Any = None  # υ^(-1/2), (n_draws,)
+    noise_std: Any = None  # ε^(-1/2), (n_draws,)
 
     def gates(self, features: np.ndarray) -> np.ndarray:
         """Return the gates of rows, (n_draws, n_rows, n_kernels)."""
@@ -61,11 +73,52 @@ def aligned(state: LocalizedState) -> LocalizedState:
     )
 
 
-def local_draws(state: LocalizedState, rng: np.random.Generator, n_draws: int = N_DRAWS) -> LocalDraws:
-    """Draw from the variational posterior."""
+def local_draws(posterior: Any, rng: np.random.Generator, n_draws: int = N_DRAWS) -> LocalDraws:
+    """Draw from a posterior: a `LocalizedState`, or the draws of marginal inference, which are returned as they are.
+
+    Parameters
+    ----------
+    posterior : LocalizedState or LocalDraws
+    rng : numpy.random.Generator
+    n_draws : int, default=200
+        From a `LocalizedState`.
+    """
+    if isinstance(posterior, LocalDraws):
+        return posterior
+    state: LocalizedState = posterior
     readout = state.readout.draw(n_draws, rng)
     weights = readout[:, 1:].reshape(n_draws, state.intermediate.mean.shape[0], -1)
     return LocalDraws(weights, readout[:, 0], state.dual.draw(n_draws, rng))
+
+
+def standardized(draws: LocalDraws, features: np.ndarray) -> LocalDraws:
+    """Return draws with gates of mean square one over training samples and kernels, and with a common sign.
+
+    (a, w) and (c a, w / c) are one model, where the standard deviation of the intermediate outputs is c times as
+    large. The sign is that of the leading eigenvector of the second moments of all gates, which points to a positive
+    sum of mean gates.
+
+    Parameters
+    ----------
+    draws : LocalDraws
+        Of marginal inference.
+    features : ndarray of shape (n_samples, n_features)
+        Of the training samples.
+    """
+    root = np.linalg.qr(features, mode="r") / np.sqrt(len(features) * draws.weights.shape[1])
+    gates = draws.weights @ root.T  # their squares sum to the mean square
+    size = np.sqrt((gates**2).sum(axis=(1, 2)))
+    size = np.where(size > 0.0, size, 1.0)
+    flat = gates.reshape(len(gates), -1) / size[:, None]
+    axis = np.linalg.eigh(flat.T @ flat)[1][:, -1]
+    signs = np.where(flat @ axis < 0.0, -1.0, 1.0)
+    mean = (signs / size) @ draws.weights[:, :, 0].sum(axis=1)
+    signs *= 1.0 if mean >= 0.0 else -1.0
+    return draws._replace(
+        weights=(signs / size)[:, None, None] * draws.weights,
+        dual=(signs * size)[:, None] * draws.dual,
+        intermediate_std=size * draws.intermediate_std,
+    )
 
 
 def summarize(stack: KernelStack, features: np.ndarray, draws: LocalDraws) -> LocalSummary:
@@ -100,6 +153,45 @@ def summarize(stack: KernelStack, features: np.ndarray, draws: LocalDraws) -> Lo
         locality.mean(axis=0),
         np.quantile(locality, [tail, 1.0 - tail], axis=0).T,
     )
+
+
+def score_of_local_draws(stack: StoredStack, features: np.ndarray, draws: LocalDraws) -> ScoreDraws:
+    """Return the scores of new samples by every draw of marginal inference, their noise included.
+
+    Parameters
+    ----------
+    stack : StoredStack
+        Kernels of the new samples (rows) against the training samples.
+    features : ndarray of shape (n_rows, n_features)
+    draws : LocalDraws
+    """
+    means = np.repeat(draws.intercept[:, None], len(features), axis=1)
+    square = np.zeros_like(means)
+    for m, kernel in enumerate(stack.each()):
+        gates = draws.weights[:, m] @ features.T
+        means += gates * (draws.dual @ kernel.T)
+        square += gates**2
+    variance = draws.noise_std[:, None] ** 2 + draws.intermediate_std[:, None] ** 2 * square
+    return ScoreDraws(means, np.sqrt(variance))
+
+
+def gate_means(posterior: Any, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return posterior means and standard deviations of the gates of rows, each (n_rows, n_kernels).
+
+    Parameters
+    ----------
+    posterior : LocalizedState or LocalDraws
+    features : ndarray of shape (n_rows, n_features)
+    """
+    if isinstance(posterior, LocalDraws):
+        mean = features @ posterior.weights.mean(axis=0).T
+        covs = [np.atleast_2d(np.cov(own.T)) for own in posterior.weights.swapaxes(0, 1)]
+        variance = np.stack([((features @ cov) * features).sum(axis=1) for cov in covs], axis=1)
+    else:
+        readout = posterior.readout
+        mean, second, _ = gate_moments(readout.mean, readout.cov, features)
+        variance = np.einsum("imm->im", second) - mean**2
+    return mean, np.sqrt(np.maximum(variance, 0.0))
 
 
 def local_score(

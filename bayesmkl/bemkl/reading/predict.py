@@ -28,7 +28,7 @@ from bayesmkl._numerics.truncated_normal import log_normal_cdf
 from bayesmkl.bemkl.models.absent_views import ViewMoments, apply_by_pattern, completion, view_patterns
 from bayesmkl.bemkl.models.moments import Gaussian, readout_moments
 from bayesmkl.bemkl.models.outputs import project, readout_of
-from bayesmkl.bemkl.reading.collapsed import log_label, score_means, score_scales
+from bayesmkl.bemkl.reading.collapsed import log_beyond, score_means, score_scales
 from bayesmkl.bemkl.reading.draws import PosteriorDraws
 from bayesmkl.kernels.forms import weighted_forms
 from bayesmkl.kernels.stacks.base import KernelRows
@@ -217,7 +217,10 @@ def _intermediate_parts(
 
 
 class ScoreDraws(NamedTuple):
-    """Draws of the score: its mean m, (n_draws, n_rows), and standard deviation s, noise included, (n_draws,)."""
+    """Draws of the score: its mean m, (n_draws, n_rows), and standard deviation s, noise included.
+
+    s is of shape (n_draws,), or (n_draws, n_rows) where it depends on the sample.
+    """
 
     means: np.ndarray
     scales: np.ndarray
@@ -230,7 +233,7 @@ class ScoreDraws(NamedTuple):
     @property
     def total_variance(self) -> np.ndarray:
         """Predictive variance, noise included, shape (n_rows,)."""
-        return self.means.var(axis=0) + (self.scales**2).mean()
+        return self.means.var(axis=0) + (self.scales**2).mean(axis=0)
 
 
 def score_of_draws(
@@ -250,7 +253,8 @@ def log_sides(score: ScoreMoments | ScoreDraws, margin: float) -> np.ndarray:
     sides, block = np.empty((n_rows, 2)), max(1, BLOCK_SIZE // n_draws)
     for start in range(0, n_rows, block):
         rows = slice(start, start + block)
-        sides[rows] = logsumexp(log_label(score.means[:, rows], score.scales, margin), axis=0)
+        scales = score.scales[:, None] if score.scales.ndim == 1 else score.scales[:, rows]
+        sides[rows] = logsumexp(log_beyond(score.means[:, rows] / scales, margin / scales), axis=0)
     return sides - np.log(n_draws)
 
 

@@ -117,7 +117,8 @@ def plot_gates(
         ax.set_xlabel(
             _name_of_gate(seen.estimator) if order_by is None else getattr(order_by, "name", "") or ""
         )
-        ax.set_title(f"{seen.name}: gates with bands that are too narrow", loc="left", fontsize="medium")
+        bands = "bands that are too narrow" if seen.estimator._bands_are_narrow else "bands"
+        ax.set_title(f"{seen.name}: gates with {bands}", loc="left", fontsize="medium")
         return ax
     order, values = _order(gates, order_by)
     names = [shorten(name, LONGEST_NAME) for name in seen.estimator.kernel_names_]
