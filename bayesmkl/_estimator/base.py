@@ -101,7 +101,8 @@ class BaseMKL(BaseEstimator):
         tags.input_tags.pairwise = self._is_precomputed()
         tags.input_tags.three_d_array = self._is_precomputed()
         tags.input_tags.allow_nan = self.missing_views in ("integrate", "impute")
-        tags.input_tags.sparse = self._may_be_sparse()
+        bank = self.kernels if isinstance(self.kernels, KernelBank) else KernelBank()
+        tags.input_tags.sparse = self._may_be_sparse() and bank.__sklearn_tags__().input_tags.sparse
         return tags
 
     @property

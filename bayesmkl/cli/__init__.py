@@ -61,7 +61,7 @@ def _bad_input_reported() -> Iterator[None]:
     try:
         with stops_raise():
             yield
-    except (ValueError, OSError, MemoryError) as error:
+    except (ValueError, OSError, MemoryError, ImportError) as error:
         typer.secho(f"error: {error or 'not enough memory; use fewer rows or kernels'}", fg="red", err=True)
         raise typer.Exit(2) from error
     except STOPS as stop:

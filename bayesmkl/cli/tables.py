@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from bayesmkl._utils.extras import require
 from bayesmkl._utils.files import written_beside
 from bayesmkl.datasets._tables import (
     LONGEST_LIST,
     MOST_CLASSES,
+    PARQUET,
     column_hint,
     listed,
     named,
@@ -49,6 +51,7 @@ def write_table(table: pd.DataFrame, path: Path) -> None:
     suffix = table_suffix(path)
     with written_beside(path) as beside:
         if suffix == ".parquet":
+            require(*PARQUET)
             table.to_parquet(beside, index=False)
         else:
             compression: Any = "gzip" if suffix.endswith(".gz") else None

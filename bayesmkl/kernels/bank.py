@@ -20,7 +20,7 @@ from bayesmkl._utils.memory import require_memory
 from bayesmkl._utils.settings import all_or_nothing, methods_with_own_settings
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice, check_integer
-from bayesmkl.kernels.adapters import as_kernels
+from bayesmkl.kernels.adapters import all_take_sparse, as_kernels
 from bayesmkl.kernels.algebra import BankAlgebra
 from bayesmkl.kernels.base import check_range, check_take_sparse
 from bayesmkl.kernels.by_view import per_view, read_by_view
@@ -206,7 +206,7 @@ class KernelBank(FittedKernels, TransformerMixin, BankAlgebra):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.missing_views in ("keep", "impute")
-        tags.input_tags.sparse = self.missing_views == "error"
+        tags.input_tags.sparse = self.missing_views == "error" and all_take_sparse(self.kernels)
         return tags
 
     @all_or_nothing
@@ -338,9 +338,8 @@ class KernelBank(FittedKernels, TransformerMixin, BankAlgebra):
             If `kernels` holds what is no kernel.
         """
         is_checked = isinstance(X, CheckedTable)
-        (n_train, n_features), labels = (
-            (X.values.shape, X.labels) if is_checked else (X.shape, column_labels(X))
-        )
+        n_train, n_features = X.values.shape if is_checked else X.shape
+        labels = X.labels if is_checked else column_labels(X)
         views, landmarks = resolve_views(self.views, n_features, labels), self.landmarks
         n_basis = (
             n_train if landmarks is None else landmarks if isinstance(landmarks, Integral) else len(landmarks)

@@ -225,7 +225,7 @@ class Kernel(BaseEstimator):
                 "Rows are samples in both."
             )
         if is_sparse(rows) or is_sparse(train):
-            check_take_sparse([self])
+            check_take_sparse([self], name="X" if is_sparse(rows) else "Z")
             if not (is_sparse(rows) and is_sparse(train)):
                 raise TypeError("`X` and `Z` must both be sparse, or both be dense.")
         geometry = PairwiseGeometry(rows, train)
@@ -248,7 +248,7 @@ def _checked_rows(name: str, rows: Any) -> Any:
     return array
 
 
-def check_take_sparse(kernels: Sequence[Kernel], missing_views: str = "error") -> None:
+def check_take_sparse(kernels: Sequence[Kernel], missing_views: str = "error", name: str = "X") -> None:
     """Raise for sparse rows and a kernel that cannot compare them without a dense copy.
 
     Examples
@@ -266,7 +266,7 @@ def check_take_sparse(kernels: Sequence[Kernel], missing_views: str = "error") -
     for kernel in kernels:
         if not kernel.takes_sparse:
             raise TypeError(
-                f"`X` must be a dense array for the kernel {kernel.label!r}; got a sparse one. Linear, Cosine, Tanimoto, "
+                f"`{name}` must be a dense array for the kernel {kernel.label!r}; got a sparse one. Linear, Cosine, Tanimoto, "
                 "Gaussian, Polynomial and their products take sparse ones; for others use `.toarray()`."
             )
 

@@ -18,7 +18,7 @@ from bayesmkl.evaluation.plots.parts import (
     shown,
     width_of,
 )
-from bayesmkl.evaluation.significance.optional import require
+from bayesmkl._utils.extras import require
 from bayesmkl.evaluation.significance.ranks import (
     blocks_of,
     check_level,
