@@ -120,7 +120,12 @@ def demo(
 def fit(
     data: Data,
     target: Annotated[str, typer.Option(help="Column to predict.", show_default=False)],
-    out: Annotated[Path, typer.Option(help="Folder to write; it must not exist yet.", show_default=False)],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder to write; it must not exist yet. Needed but for --dry-run.", show_default=False
+        ),
+    ] = None,
     task: Annotated[
         Task,
         typer.Option(
@@ -142,7 +147,8 @@ def fit(
     kernels_on: Annotated[
         KernelsOn,
         typer.Option(
-            help="3 Gaussian kernels and a linear one on all columns together, on each column, or both."
+            help="3 Gaussian kernels and a linear one on all columns together, on each column, or both. types: numbers "
+            "together, text and true or false as categories, dates as days; empty cells are filled in."
         ),
     ] = KernelsOn.ALL_AND_EACH,
     view: Annotated[
@@ -152,6 +158,10 @@ def fit(
     kernels: Annotated[
         list[str] | None,
         typer.Option(help="VIEW=KERNEL, such as bits=tanimoto; repeated. Views not named have auto."),
+    ] = None,
+    category: Annotated[
+        list[str] | None,
+        typer.Option(help="--kernels-on types: column of numbers that are categories; repeated."),
     ] = None,
     method: Annotated[
         Method,
@@ -263,6 +273,12 @@ def fit(
         bool, typer.Option("--refit", help="After the metrics, fit all rows and save that model instead.")
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the folder of an earlier run.")] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run", help="Print views, kernels, memory and about how long it takes; write nothing."
+        ),
+    ] = False,
 ) -> None:
     """Fit BEMKL or GPMKL to a table; write the model, its posterior, metrics and plots.
 
@@ -283,6 +299,7 @@ def fit(
                 kernels_on=kernels_on.value,
                 view=tuple(view or ()),
                 view_kernels=tuple(kernels or ()),
+                category=tuple(category or ()),
                 method=method.value,
                 likelihood=None if likelihood is None else likelihood.value,
                 kernel_prior=None if kernel_prior is None else kernel_prior.value,
@@ -308,6 +325,7 @@ def fit(
                 refit=refit,
             ),
             force=force,
+            dry_run=dry_run,
         )
 
 

@@ -111,7 +111,9 @@ class _Writer:
                 "categories": categories,
                 "ordered": bool(kind.ordered),
             }
-        require("pyarrow.parquet", "pyarrow", f"`{where}` with a column of {kind} and `n_jobs` above 1", "parquet")
+        require(
+            "pyarrow.parquet", "pyarrow", f"`{where}` with a column of {kind} and `n_jobs` above 1", "parquet"
+        )
         file = self.file("parquet")
         pd.DataFrame({"column": column.array}).to_parquet(file)
         return {"column": file.name}

@@ -82,7 +82,8 @@ def choose_landmarks(
     seed = 0 if random_state is None else check_integer("random_state", random_state, low=0)
     is_number = isinstance(landmarks, Integral) and not isinstance(landmarks, bool)
     if not is_number and (
-        not (hasattr(landmarks, "__len__") or issparse(landmarks)) or isinstance(landmarks, str | bytes | dict | set)
+        not (hasattr(landmarks, "__len__") or issparse(landmarks))
+        or isinstance(landmarks, str | bytes | dict | set)
     ):
         raise ValueError(
             "`landmarks` must be None, a whole number of them, or an array of shape (n_landmarks, n_features); got "

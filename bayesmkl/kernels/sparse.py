@@ -12,7 +12,15 @@ from sklearn.utils.validation import validate_data
 from bayesmkl._utils.given import check_numbers, naming
 from bayesmkl._utils.typing import Index
 
-__all__ = ["SparseTable", "columns_of", "dense_products", "is_sparse", "sparse_distances", "sparse_table", "validate_sparse"]
+__all__ = [
+    "SparseTable",
+    "columns_of",
+    "dense_products",
+    "is_sparse",
+    "sparse_distances",
+    "sparse_table",
+    "validate_sparse",
+]
 
 BLOCK_ENTRIES = 2**22  # of products with all training samples that are held twice, 32 MB
 

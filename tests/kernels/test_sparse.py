@@ -110,7 +110,9 @@ def test_no_dense_copy():
 
 
 def test_refusals():
-    with pytest.raises(TypeError, match=r"dense array for the kernel 'laplacian\(width=1\)'; got a sparse one"):
+    with pytest.raises(
+        TypeError, match=r"dense array for the kernel 'laplacian\(width=1\)'; got a sparse one"
+    ):
         KernelBank(Laplacian()).fit(WORDS)
     with pytest.raises(TypeError, match="for the kernel 'rbf'"):
         BEMKLClassifier(KernelBank("rbf")).fit(WORDS, LABELS)

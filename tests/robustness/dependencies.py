@@ -89,12 +89,18 @@ def megabytes(name: str) -> float:
 
 def modules_of(name: str) -> set[str]:
     """Return the modules that a package brings."""
-    return {path.parts[0].removesuffix(".py") for path in distribution(name).files or () if path.suffix == ".py"}
+    return {
+        path.parts[0].removesuffix(".py") for path in distribution(name).files or () if path.suffix == ".py"
+    }
 
 
 def page() -> str:
     """Return the table of what is required, with the packages that come along with it."""
-    found, direct, importing = needed(declared()), {canonicalize_name(one.name) for one in declared()}, importers()
+    found, direct, importing = (
+        needed(declared()),
+        {canonicalize_name(one.name) for one in declared()},
+        importers(),
+    )
     why = reasons()
     lines = ["| package | MB | license | reason | imported by |", "|---|---:|---|---|---|"]
     for name in sorted(direct):
@@ -103,9 +109,14 @@ def page() -> str:
         by = ", ".join(f"`{part}`" for part in parts) or "its packages"
         lines.append(f"| {name} | {megabytes(name):.0f} | {text} | {why[name]} | {by} |")
     others = sorted(((megabytes(name), name) for name in found if name not in direct), reverse=True)
-    along = ", ".join(f"{name} {size:.0f} MB ({found[name].asked_by})" for size, name in others if size >= 1.0)
+    along = ", ".join(
+        f"{name} {size:.0f} MB ({found[name].asked_by})" for size, name in others if size >= 1.0
+    )
     total = sum(megabytes(name) for name in found)
-    lines += ["", f"Along with these come {along} and {sum(size < 1.0 for size, _ in others)} of less than 1 MB."]
+    lines += [
+        "",
+        f"Along with these come {along} and {sum(size < 1.0 for size, _ in others)} of less than 1 MB.",
+    ]
     lines += ["", f"All of it: {len(found)} packages, {total:.0f} MB."]
     return "\n".join(lines) + "\n"
 

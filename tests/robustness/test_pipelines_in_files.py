@@ -100,7 +100,9 @@ def assert_same_or_refused(model, rows, path, refused):
     again = families.fitted(lambda: load_model(path, trusted=trusted))
     for says in ("predict", "decision_function", "predict_proba"):
         if hasattr(model, says):
-            expected, found = (families.fitted(lambda m=m, says=says: getattr(m, says)(rows)) for m in (model, again))
+            expected, found = (
+                families.fitted(lambda m=m, says=says: getattr(m, says)(rows)) for m in (model, again)
+            )
             np.testing.assert_array_equal(found, expected)
 
 

@@ -73,7 +73,9 @@ class _RoomyGeometry(PairwiseGeometry):
     @cached_property
     def inner_products(self) -> np.ndarray:
         out = self._room.array(self._products, len(self.X))
-        return dense_products(self.X, self.Z, out) if is_sparse(self.X) else np.matmul(self.X, self.Z.T, out=out)
+        return (
+            dense_products(self.X, self.Z, out) if is_sparse(self.X) else np.matmul(self.X, self.Z.T, out=out)
+        )
 
     def _moved(self, origin: np.ndarray) -> PairwiseGeometry:
         return _RoomyGeometry(self.X - origin, self.Z - origin, self._room, "moved inner products")
