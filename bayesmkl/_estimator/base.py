@@ -392,7 +392,8 @@ class BaseMKL(BaseEstimator):
         check_samples(X, may_be_sparse=self.kernel_bank_ is not None and self._may_be_sparse())
         with naming("X", X, NAN_REMEDY if self._takes_missing_views else ""):
             if self.kernel_bank_ is not None and (issparse(X) or is_sparse(self.kernel_bank_.X_train_)):
-                return validate_sparse(self, X, self.kernel_bank_.X_train_, reset=False)
+                table: Any = validate_sparse(self, X, self.kernel_bank_.X_train_, reset=False)
+                return table
             if self.kernel_bank_ is not None:
                 values = validate_data(self, X, reset=False, order="C", **options)
                 self.kernel_bank_.check_columns(X)

@@ -147,8 +147,8 @@ def fit(
     kernels_on: Annotated[
         KernelsOn,
         typer.Option(
-            help="3 Gaussian kernels and a linear one on all columns together, on each column, or both. types: numbers "
-            "together, text and true or false as categories, dates as days; empty cells are filled in."
+            help="3 Gaussian kernels and a linear one on all columns together, on each column, or both. types: "
+            "numbers, text and true or false as categories, dates as days; empty cells are filled in."
         ),
     ] = KernelsOn.ALL_AND_EACH,
     view: Annotated[

@@ -143,7 +143,8 @@ def numbers_in(columns: Sequence[np.ndarray], missing: Sequence[str] = MISSING) 
 
 def _parsed(data: bytes, separator: str, n_columns: int, header: bool) -> np.ndarray:
     """Return all fields, (n_lines, n_columns)."""
-    blocks, rows = [], []
+    blocks: list[np.ndarray] = []
+    rows: list[list[str]] = []
     for _, row in _rows(data, separator):
         if not row and (n_columns > 1 or not (rows or blocks)):
             continue

@@ -373,7 +373,7 @@ class KernelBank(FittedKernels, TransformerMixin, BankAlgebra):
         check_is_fitted(self, "normalizers_")
         return self.evaluate(self.imputed(self._validate(X, reset=False)))
 
-    def _validate(self, X: Samples, **options: Any) -> np.ndarray:
+    def _validate(self, X: Samples, **options: Any) -> Any:
         finite = True if self.missing_views == "error" else "allow-nan"
         check_samples(X, may_be_sparse=True)
         trained = None if options.get("reset", True) else self.X_train_
@@ -388,7 +388,7 @@ class KernelBank(FittedKernels, TransformerMixin, BankAlgebra):
             self.check_columns(X)
         return values
 
-    def _take(self, table: CheckedTable) -> np.ndarray:
+    def _take(self, table: CheckedTable) -> Any:
         """Learn the columns of a table that was validated, and return a copy of its values."""
         self.n_features_in_ = table.values.shape[1]
         if table.feature_names is not None:

@@ -266,8 +266,8 @@ def check_take_sparse(kernels: Sequence[Kernel], missing_views: str = "error", n
     for kernel in kernels:
         if not kernel.takes_sparse:
             raise TypeError(
-                f"`{name}` must be a dense array for the kernel {kernel.label!r}; got a sparse one. Linear, Cosine, Tanimoto, "
-                "Gaussian, Polynomial and their products take sparse ones; for others use `.toarray()`."
+                f"`{name}` must be a dense array for the kernel {kernel.label!r}; got a sparse one. Linear, Cosine, "
+                "Tanimoto, Gaussian, Polynomial and their products take sparse ones; for others use `.toarray()`."
             )
 
 

@@ -16,8 +16,8 @@ from bayesmkl.kernels.cache import current_cache
 from bayesmkl.kernels.geometry import PairwiseGeometry
 from bayesmkl.kernels.normalize import Center, Normalizer, normalized_kernel
 from bayesmkl.kernels.presence import present_views, with_means
-from bayesmkl.kernels.sparse import columns_of
 from bayesmkl.kernels.slopes import Slopes, normalized_slopes
+from bayesmkl.kernels.sparse import columns_of
 from bayesmkl.kernels.views import View, column_names
 
 __all__ = ["FittedKernels", "check_finite", "naming_kernel", "put_present"]

@@ -11,7 +11,6 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.sparse import csr_array, issparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array
@@ -36,12 +35,12 @@ ROUNDS = 10  # of k-means at most
 
 
 def choose_landmarks(
-    X: np.ndarray,
+    X: Any,
     landmarks: Any,
     selection: str = "kmeans",
     random_state: int | None = None,
     columns: np.ndarray | None = None,
-) -> np.ndarray:
+) -> Any:
     """Choose landmarks among or between training samples, or check those that are given.
 
     Parameters
@@ -174,7 +173,7 @@ def check_distances(kernels: Sequence[Kernel], landmarks: Any, selection: str) -
         )
 
 
-def _given(landmarks: int | ArrayLike | None, n_features: int) -> np.ndarray:
+def _given(landmarks: Any, n_features: int) -> np.ndarray:
     if issparse(landmarks):
         landmarks = landmarks.toarray()  # few
     try:
@@ -192,7 +191,7 @@ def _given(landmarks: int | ArrayLike | None, n_features: int) -> np.ndarray:
     return points
 
 
-def _rows(X: np.ndarray, used: np.ndarray, n_landmarks: int, rng: np.random.Generator) -> np.ndarray:
+def _rows(X: Any, used: Any, n_landmarks: int, rng: np.random.Generator) -> Any:
     """Draw distinct samples."""
     order = rng.permutation(len(X))
     first = _distinct(used[order[:n_landmarks]])
@@ -202,7 +201,7 @@ def _rows(X: np.ndarray, used: np.ndarray, n_landmarks: int, rng: np.random.Gene
     return X[np.sort(order[first[:n_landmarks]])]
 
 
-def _centers(X: np.ndarray, used: np.ndarray, n_landmarks: int, rng: np.random.Generator) -> np.ndarray:
+def _centers(X: Any, used: Any, n_landmarks: int, rng: np.random.Generator) -> Any:
     """Cluster the samples, or some of them if they are many."""
     from sklearn.cluster import KMeans
 
@@ -227,7 +226,7 @@ def _centers(X: np.ndarray, used: np.ndarray, n_landmarks: int, rng: np.random.G
     return centers / sizes[:, None]
 
 
-def _distinct(rows: np.ndarray) -> np.ndarray:
+def _distinct(rows: Any) -> np.ndarray:
     """Return the positions of rows that equal no row before them, in ascending order."""
     return rows.distinct() if is_sparse(rows) else np.sort(np.unique(rows, axis=0, return_index=True)[1])
 

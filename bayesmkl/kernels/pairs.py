@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.spatial.distance import pdist
 
-from bayesmkl.kernels.sparse import is_sparse, sparse_distances
+from bayesmkl.kernels.sparse import SparseTable, is_sparse, sparse_distances
 
 __all__ = ["mean_distance", "median_distance", "weighted_median"]
 
@@ -17,7 +17,7 @@ ROUNDING = 1e-12  # of sums of weights
 ENOUGH = 1000  # rows whose distances tell the median of all
 
 
-def median_distance(X: np.ndarray, metric: str, weights: np.ndarray | None = None) -> float:
+def median_distance(X: np.ndarray | SparseTable, metric: str, weights: np.ndarray | None = None) -> float:
     """Return the median distance between two rows; of rows that are mostly equal the mean, of equal ones 1.
 
     Rows count as often as `weights`, (n_rows,), say; None is once.

@@ -125,7 +125,11 @@ def sparse_table(name: str, X: Any) -> sparse.csr_array:
     if X.ndim != 2:
         raise ValueError(f"`{name}` must have two dimensions, samples and columns; got shape {X.shape}.")
     check_numbers(name, np.empty(1, X.dtype))  # its type
-    return sparse.csr_array(X, dtype=np.float64)
+    found = sparse.csr_array(X, dtype=np.float64)
+    if not found.has_canonical_format:
+        found = found.copy()
+        found.sum_duplicates()  # of which a square would be wrong
+    return found
 
 
 def validate_sparse(model: Any, X: Any, trained: Any = None, **options: Any) -> SparseTable:

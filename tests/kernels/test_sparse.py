@@ -42,6 +42,13 @@ def test_kernels_are_those_of_a_dense_copy(kernel, normalize):
             np.testing.assert_allclose(banks[1].transform(rows), banks[0].transform(COUNTS[:5]), atol=1e-9)
 
 
+def test_entries_that_come_twice_are_sums():
+    twice = sparse.csr_array((np.ones(3), [1, 1, 2], [0, 2, 3]), shape=(2, 3))
+    for kernel in KERNELS[:4]:
+        np.testing.assert_allclose(kernel(twice, twice), kernel(twice.toarray(), twice.toarray()), atol=1e-12)
+    assert twice.nnz == 3
+
+
 def test_calls_of_kernels():
     for kernel in KERNELS[:4]:
         np.testing.assert_allclose(kernel(WORDS, WORDS[:9]), kernel(COUNTS, COUNTS[:9]), atol=1e-12)

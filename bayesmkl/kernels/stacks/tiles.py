@@ -62,7 +62,7 @@ class _RoomyGeometry(PairwiseGeometry):
     @cached_property
     def squared_distances(self) -> np.ndarray:
         out = self._room.array("squared distances", len(self.X))
-        if is_sparse(self.X):
+        if is_sparse(self.X) and is_sparse(self.Z):
             return sparse_distances(self.X, self.Z, out)
         return cdist(self.X, self.Z, "sqeuclidean", out=out)
 
@@ -73,9 +73,9 @@ class _RoomyGeometry(PairwiseGeometry):
     @cached_property
     def inner_products(self) -> np.ndarray:
         out = self._room.array(self._products, len(self.X))
-        return (
-            dense_products(self.X, self.Z, out) if is_sparse(self.X) else np.matmul(self.X, self.Z.T, out=out)
-        )
+        if is_sparse(self.X) and is_sparse(self.Z):
+            return dense_products(self.X, self.Z, out)
+        return np.matmul(self.X, self.Z.T, out=out)
 
     def _moved(self, origin: np.ndarray) -> PairwiseGeometry:
         return _RoomyGeometry(self.X - origin, self.Z - origin, self._room, "moved inner products")
