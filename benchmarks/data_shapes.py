@@ -2,6 +2,8 @@
 
 The code of the page is run, block by block; each leaves a model, samples and labels.
 
+Last comes the memory of a fit to sparse texts, of which no dense copy is made.
+
     python benchmarks/data_shapes.py               all kinds and tools, two minutes
     python benchmarks/data_shapes.py --fast        one kind, no search
     python benchmarks/data_shapes.py --docs        also write the table for the page
@@ -14,13 +16,16 @@ import io
 import os
 import re
 import tempfile
+import time
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from _machine import measure
-from _report import ROOT, finish, markdown_table, parser
+from _memory import MB, alone, peak_of
+from _report import ROOT, claim, finish, markdown_table, parser
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.dummy import DummyClassifier
@@ -32,6 +37,7 @@ from sklearn.model_selection import HalvingGridSearchCV, TunedThresholdClassifie
 PAGE = ROOT / "docs" / "guide" / "data.md"
 CODE = re.compile(r"```python\n(.*?)```", re.DOTALL)
 FAST_KINDS = ("Matrices",)
+N_TEXTS, N_WORDS, WORDS_OF_A_TEXT, N_LANDMARKS = 20_000, 50_000, 100, 256
 
 
 def kinds_of_data() -> dict[str, tuple[Any, Any, Any]]:
@@ -101,6 +107,34 @@ TOOLS: dict[str, Callable[[Any, Any, Any], Any]] = {
 }
 
 
+def fit_to_texts(n_texts: int) -> tuple[float, int | None, int]:
+    """Seconds of a fit with landmarks to counts of words whose frequencies fall as those of a language, and memory."""
+    from bayesmkl import BEMKLClassifier, KernelBank
+    from bayesmkl.kernels import Linear
+
+    rng = np.random.default_rng(0)
+    shares = np.cumsum(1.0 / np.arange(1, N_WORDS + 1))
+    words = np.searchsorted(shares / shares[-1], rng.random(n_texts * WORDS_OF_A_TEXT))
+    texts = np.repeat(np.arange(n_texts), WORDS_OF_A_TEXT)
+    X = sparse.csr_array((np.ones(len(words)), (texts, words)), shape=(n_texts, N_WORDS))
+    topic = np.asarray(X[:, 100:400].sum(axis=1)).ravel()
+    bank = KernelBank(Linear(), landmarks=N_LANDMARKS, landmark_selection="random")
+
+    def fit() -> float:
+        start = time.perf_counter()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of few sweeps
+            BEMKLClassifier(bank, max_iter=50).fit(X, topic > np.median(topic)).predict_proba(X)
+        return time.perf_counter() - start
+
+    seconds, peak = peak_of(fit)
+    return seconds, peak.process, X.nnz
+
+
+def _grouped(number: int) -> str:
+    return f"{number:,}".replace(",", " ")
+
+
 def verdict(tool: Callable[[Any, Any, Any], Any], model: Any, X: Any, y: Any) -> str:
     """ "yes", or what the tool says."""
     try:
@@ -128,8 +162,19 @@ def main() -> None:
     marks = {text: f"[{i}]" for i, text in enumerate(reasons, 1)} | {"yes": "yes"}
     rows = [[title, *(marks[text] for text in of_kind.values())] for title, of_kind in found.items()]
     notes = "\n".join(f"{marks[text]} {text}  " for text in reasons)
+    n_texts = N_TEXTS // 20 if options.fast else N_TEXTS
+    seconds, peak, n_entries = alone(fit_to_texts, n_texts)
     text = markdown_table(["", *(f"`{name}`" for name in tools)], rows) + (f"\n\n{notes}" if notes else "")
-    finish(options, "data_shapes", text, {"machine": machine._asdict(), "verdicts": found})
+    claims = []
+    if peak is not None:
+        claims.append(claim("MB of the process that fits sparse texts", 1000, peak / MB, " MB"))
+        text += (
+            f"\n\nSparse texts: {_grouped(n_texts)} samples of {_grouped(N_WORDS)} words, {_grouped(n_entries)} counts that "
+            f"are not zero, a linear kernel with {N_LANDMARKS} landmarks. The process that fits and predicts takes "
+            f"{peak / MB:.0f} MB at most; a dense table would be {8 * n_texts * N_WORDS / 1e9:.1f} GB."
+        )
+    numbers = {"machine": machine._asdict(), "verdicts": found, "claims": claims}
+    finish(options, "data_shapes", text, numbers | {"texts": {"seconds": seconds, "peak_bytes": peak}})
 
 
 if __name__ == "__main__":

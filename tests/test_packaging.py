@@ -45,6 +45,28 @@ def test_import_loads_no_heavy_package():
     assert not HEAVY & set(loaded)
 
 
+SAMPLED = {"arviz", "arviz_base", "arviz_plots", "arviz_stats", "jax", "jaxlib", "numpyro"}
+FIT = """
+import json, sys, tempfile, warnings
+import numpy as np
+from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank, load_model, save_model
+from bayesmkl.discriminative import LMKLClassifier, PrimalMKLClassifier, SimpleMKLClassifier
+warnings.simplefilter("ignore")
+X = np.random.default_rng(0).normal(size=(30, 2))
+for kind in (BEMKLClassifier, SimpleMKLClassifier, LMKLClassifier, PrimalMKLClassifier, BEMKLRegressor):
+    model = kind(KernelBank("auto")).fit(X, X[:, 0] if kind is BEMKLRegressor else X[:, 0] > 0)
+    model.predict(X)
+with tempfile.TemporaryDirectory() as folder:
+    save_model(model, f"{folder}/model.skops")
+    load_model(f"{folder}/model.skops").predict(X, return_std=True)
+print(json.dumps(list(sys.modules)))
+"""
+
+
+def test_closed_form_and_discriminative_fits_load_no_sampler():
+    assert not SAMPLED & set(json.loads(run_python(FIT)))
+
+
 def test_version_is_the_installed_one():
     assert importlib.metadata.version("bayesmkl") == bayesmkl.__version__
 

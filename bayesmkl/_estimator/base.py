@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
@@ -34,6 +35,7 @@ from bayesmkl.kernels.presence import check_some_view, present_views, stack_with
 from bayesmkl.kernels.quality.checks import check_kernel_stack
 from bayesmkl.kernels.quality.verdicts import is_judged
 from bayesmkl.kernels.row_sources import check_rows, fit_bank_to_rows, is_row_source
+from bayesmkl.kernels.sparse import SparseTable, is_sparse, sparse_table, validate_sparse
 from bayesmkl.kernels.stacks.base import KernelStack
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.stacks.factored import factored_rows, has_factored_rows
@@ -85,6 +87,7 @@ class BaseMKL(BaseEstimator):
     # its values, and those of banks
     _MISSING_VIEWS: ClassVar[dict[str, str]] = {"error": "error", "integrate": "keep"}
     _needs_some_view: ClassVar[bool] = True  # samples without any view are refused
+    _takes_sparse: ClassVar[bool] = False  # nothing but kernels looks at samples
     _takes_landmarks: ClassVar[bool] = False  # kernels between samples and some other points will do
     _streams_rows: ClassVar[bool] = False  # predictions touch kernels only through contractions
 
@@ -100,6 +103,8 @@ class BaseMKL(BaseEstimator):
         tags.input_tags.pairwise = self._is_precomputed()
         tags.input_tags.three_d_array = self._is_precomputed()
         tags.input_tags.allow_nan = self.missing_views in ("integrate", "impute")
+        bank = self.kernels if isinstance(self.kernels, KernelBank) else KernelBank()
+        tags.input_tags.sparse = self._may_be_sparse() and bank.__sklearn_tags__().input_tags.sparse
         return tags
 
     @property
@@ -135,6 +140,10 @@ class BaseMKL(BaseEstimator):
     def _is_precomputed(self) -> bool:
         return isinstance(self.kernels, str) and self.kernels == "precomputed"
 
+    def _may_be_sparse(self) -> bool:
+        """Return whether samples may be a sparse matrix."""
+        return self._takes_sparse and self.missing_views == "error" and not self._is_precomputed()
+
     def _fit_stack(
         self, X: Samples, y: Targets, *, counts: np.ndarray | None = None, **check_y: Any
     ) -> tuple[Any, np.ndarray]:
@@ -165,14 +174,20 @@ class BaseMKL(BaseEstimator):
             return X, self._check_data(np.zeros((len(X), 1)), y, check)
         y = self._check_data(X, y, check)
         with naming("X", X, NAN_REMEDY if self._takes_missing_views else ""):
-            values, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2, **check)
+            rows = sparse_table("X", X) if issparse(X) else X
+            accepted = "csr" if issparse(X) else False
+            values, y = validate_data(
+                self, rows, y, dtype=np.float64, ensure_min_samples=2, accept_sparse=accepted, **check
+            )
+        if issparse(X):
+            values = SparseTable(values)
         return CheckedTable(values, getattr(self, "feature_names_in_", None), column_labels(X)), y
 
     def _check_data(self, X: Samples, y: Targets, check: dict[str, Any]) -> np.ndarray:
         """Check that `X` is a table of numbers with one target per row; return the target."""
         return check_targets(
             y,
-            check_samples(X),
+            check_samples(X, may_be_sparse=self._may_be_sparse()),
             type(self).__name__,
             numeric=not is_classifier(self),
             several=check.get("multi_output", False),
@@ -378,8 +393,11 @@ class BaseMKL(BaseEstimator):
         if self.kernel_bank_ is not None and is_row_source(X):
             check_rows(X, self.kernel_bank_)
             return X
-        check_samples(X)
+        check_samples(X, may_be_sparse=self.kernel_bank_ is not None and self._may_be_sparse())
         with naming("X", X, NAN_REMEDY if self._takes_missing_views else ""):
+            if self.kernel_bank_ is not None and (issparse(X) or is_sparse(self.kernel_bank_.X_train_)):
+                table: Any = validate_sparse(self, X, self.kernel_bank_.X_train_, reset=False)
+                return table
             if self.kernel_bank_ is not None:
                 values = validate_data(self, X, reset=False, order="C", **options)
                 self.kernel_bank_.check_columns(X)

@@ -61,7 +61,7 @@ def _bad_input_reported() -> Iterator[None]:
     try:
         with stops_raise():
             yield
-    except (ValueError, OSError, MemoryError) as error:
+    except (ValueError, OSError, MemoryError, ImportError) as error:
         typer.secho(f"error: {error or 'not enough memory; use fewer rows or kernels'}", fg="red", err=True)
         raise typer.Exit(2) from error
     except STOPS as stop:
@@ -124,7 +124,12 @@ def demo(
 def fit(
     data: Data,
     target: Annotated[str, typer.Option(help="Column to predict.", show_default=False)],
-    out: Annotated[Path, typer.Option(help="Folder to write; it must not exist yet.", show_default=False)],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder to write; it must not exist yet. Needed but for --dry-run.", show_default=False
+        ),
+    ] = None,
     task: Annotated[
         Task,
         typer.Option(
@@ -146,7 +151,8 @@ def fit(
     kernels_on: Annotated[
         KernelsOn,
         typer.Option(
-            help="3 Gaussian kernels and a linear one on all columns together, on each column, or both."
+            help="3 Gaussian kernels and a linear one on all columns together, on each column, or both. types: "
+            "numbers, text and true or false as categories, dates as days; empty cells are filled in."
         ),
     ] = KernelsOn.ALL_AND_EACH,
     view: Annotated[
@@ -156,6 +162,10 @@ def fit(
     kernels: Annotated[
         list[str] | None,
         typer.Option(help="VIEW=KERNEL, such as bits=tanimoto; repeated. Views not named have auto."),
+    ] = None,
+    category: Annotated[
+        list[str] | None,
+        typer.Option(help="--kernels-on types: column of numbers that are categories; repeated."),
     ] = None,
     method: Annotated[
         Method,
@@ -267,6 +277,12 @@ def fit(
         bool, typer.Option("--refit", help="After the metrics, fit all rows and save that model instead.")
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the folder of an earlier run.")] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run", help="Print views, kernels, memory and about how long it takes; write nothing."
+        ),
+    ] = False,
 ) -> None:
     """Fit BEMKL or GPMKL to a table; write the model, its posterior, metrics and plots.
 
@@ -287,6 +303,7 @@ def fit(
                 kernels_on=kernels_on.value,
                 view=tuple(view or ()),
                 view_kernels=tuple(kernels or ()),
+                category=tuple(category or ()),
                 method=method.value,
                 likelihood=None if likelihood is None else likelihood.value,
                 kernel_prior=None if kernel_prior is None else kernel_prior.value,
@@ -312,6 +329,7 @@ def fit(
                 refit=refit,
             ),
             force=force,
+            dry_run=dry_run,
         )
 
 

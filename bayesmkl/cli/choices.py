@@ -34,6 +34,7 @@ class KernelsOn(enum.StrEnum):
     ALL = "all"
     EACH = "each"
     ALL_AND_EACH = "all+each"
+    TYPES = "types"
 
 
 class Method(enum.StrEnum):

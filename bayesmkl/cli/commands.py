@@ -19,6 +19,7 @@ from bayesmkl import __version__
 from bayesmkl._utils.memory import format_bytes, require_memory
 from bayesmkl.bemkl import VB
 from bayesmkl.cli.designs import design_columns, group_columns
+from bayesmkl.cli.dry_run import n_kernels_of, print_dry_run
 from bayesmkl.cli.fit_models import new_model
 from bayesmkl.cli.fit_options import (
     COUNTS,
@@ -26,6 +27,7 @@ from bayesmkl.cli.fit_options import (
     FitOptions,
     check_likelihood,
     check_options,
+    has_types,
     may_be_empty,
 )
 from bayesmkl.cli.fit_views import columns_as_they_are
@@ -94,9 +96,14 @@ OF_NORMAL_LAWS = ("coverage_95", "nll")
 LONG_ROWS, LONG_KERNELS = 2000, 30  # beyond which GPMKL takes long
 
 
-def run_fit(data: Path, out: Path, options: FitOptions, force: bool) -> None:
-    """Fit a table from a file."""
-    check_free(out, force)
+def run_fit(
+    data: Path, out: Path | None, options: FitOptions, force: bool = False, dry_run: bool = False
+) -> None:
+    """Fit a table from a file; a dry run says what would be fitted."""
+    if out is None and not dry_run:
+        raise ValueError("--out must name the folder to write. To see what would be fitted, add --dry-run.")
+    if out is not None and not dry_run:
+        check_free(out, force)
     check_options(options)
     if options.task == "auto" and options.likelihood in LIKELIHOODS["regression"]:
         options = options._replace(task="regression")  # few whole numbers are classes otherwise
@@ -119,8 +126,13 @@ def run_fit(data: Path, out: Path, options: FitOptions, force: bool) -> None:
     words = words_among(y[known]) if task in ("classification", "ordinal") else []
     if words:
         say(f"{named(words)} in {options.target!r} is a class here. {EMPTY_CELLS}")
-    features = check_features(features, may_be_empty(options._asdict()), groups)
-    fit_and_write(features, y, out, options._replace(task=task), {"data": str(data.absolute())}, force)
+    options = options._replace(task=task)
+    if options.kernels_on != "types":
+        features = check_features(features, may_be_empty(options._asdict()), groups)
+    if dry_run or out is None:
+        print_dry_run(*_training(features, y, options)[:3], options)
+        return
+    fit_and_write(features, y, out, options, {"data": str(data.absolute())}, force)
 
 
 def _kind(y: np.ndarray, task: str) -> str:
@@ -148,7 +160,7 @@ def rows_with_target(config: dict[str, Any], data: Path) -> tuple[pd.DataFrame, 
     """Read new rows of a run, and their target."""
     labels = [config["target"]] if config["task"] in ("classification", "ordinal") else []
     table = read_table(data, labels, config.get("classes"))
-    X, _ = match_columns(table, config["features"], may_be_empty(config), config["text"])
+    X, _ = match_columns(table, config["features"], may_be_empty(config), config["text"], has_types(config))
     event = config.get("event")
     for what, column in (("target", config["target"]), ("event", event)):
         if column is not None and column not in table:
@@ -185,7 +197,9 @@ def run_predict(run: Path, data: Path, out: Path) -> None:
     with notes_of_warnings():
         model, config = load_run(run)
     table = read_table(data, config["text"])
-    features, others = match_columns(table, config["features"], may_be_empty(config), config["text"])
+    features, others = match_columns(
+        table, config["features"], may_be_empty(config), config["text"], has_types(config)
+    )
     ignored = [
         name for name in others if name not in (config["target"], config.get("event"), *config["drop"])
     ]
@@ -201,16 +215,9 @@ def fit_and_write(
     features: pd.DataFrame, y: np.ndarray, out: Path, options: FitOptions, about: dict[str, Any], force: bool
 ) -> None:
     """Fit a part of the rows, measure on the others, and write the folder of the run."""
-    known, unlabeled = labeled_rows(y, options.unlabeled_label)
-    train, test = held_out(features, y, known, options)
-    train = np.concatenate([train, unlabeled])
-    X_train, X_test, y_train, y_test = features.iloc[train], features.iloc[test], y[train], y[test]
-    seen = X_train.drop(columns=design_columns(options.design))
-    columns = [str(name) for name in seen]
-    model = new_model(options, y, columns)
-    bank = model[-1].get_params(deep=False)["kernels"]
-    check_constant(seen.drop(columns=columns_as_they_are(bank, columns)))
-    n_kernels = bank.training_shape(seen)[0]
+    model, X_train, y_train, test = _training(features, y, options)
+    X_test, y_test = features.iloc[test], y[test]
+    n_kernels = n_kernels_of(model, X_train.drop(columns=design_columns(options.design)))
     _announce(len(features) if options.refit else len(X_train), n_kernels, options)
     seconds = _timed_fit(model, X_train, y_train)
     on_test = Predictions(model, X_test, y_train=y_train)
@@ -249,6 +256,22 @@ def fit_and_write(
     else:
         say(f"The saved model is fitted to {n_train} of {len(features)} rows, the others gave the metrics.")
     say(f"Written to {out}{os.sep}: {', '.join(files)}")
+
+
+def _training(
+    features: pd.DataFrame, y: np.ndarray, options: FitOptions
+) -> tuple[Pipeline, pd.DataFrame, np.ndarray, np.ndarray]:
+    """Return the model that is to be fitted, its rows, their targets, and the positions of rows that are held out."""
+    known, unlabeled = labeled_rows(y, options.unlabeled_label)
+    train, test = held_out(features, y, known, options)
+    train = np.concatenate([train, unlabeled])
+    X_train = features.iloc[train]
+    seen = X_train.drop(columns=design_columns(options.design))
+    model = new_model(options, y, seen)
+    if options.kernels_on != "types":
+        bank = model[-1].get_params(deep=False)["kernels"]
+        check_constant(seen.drop(columns=columns_as_they_are(bank, [str(name) for name in seen])))
+    return model, X_train, y[train], test
 
 
 def _write_posterior(model: Pipeline, folder: Path, seed: int) -> dict[str, pd.DataFrame]:

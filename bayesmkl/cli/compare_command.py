@@ -17,7 +17,7 @@ from rich.table import Table
 from bayesmkl._utils.files import written_beside
 from bayesmkl._utils.progress import cell_progress
 from bayesmkl.cli.compare_config import read_config
-from bayesmkl.cli.report import console, notes_of_warnings, say
+from bayesmkl.cli.report import console, duration, notes_of_warnings, say
 from bayesmkl.cli.stops import STOPS
 from bayesmkl.evaluation.comparison import Comparison
 from bayesmkl.evaluation.journal import ABOUT, Journal, held_run
@@ -111,19 +111,6 @@ class Lines:
         parts += [f"about {duration(left)} left"] if done < total else []
         what = f"{row['dataset']} complete: " if complete else ""
         print(what + ", ".join(parts), file=sys.stderr, flush=True)  # noqa: T201
-
-
-def duration(seconds: float) -> str:
-    """Return a length of time as people say it.
-
-    Examples
-    --------
-    >>> duration(4.2), duration(200), duration(9000)
-    ('4 s', '3 min', '2.5 h')
-    """
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
 def print_comparison(comparison: Comparison) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 from sklearn.pipeline import Pipeline
 
 from bayesmkl.bemkl import (
@@ -19,7 +19,7 @@ from bayesmkl.bemkl import (
 )
 from bayesmkl.cli.designs import standardizer
 from bayesmkl.cli.fit_options import KERNEL_PRIORS, FitOptions
-from bayesmkl.cli.fit_views import bank_of_options, columns_as_they_are
+from bayesmkl.cli.fit_views import bank_of_options, bank_of_types, columns_as_they_are
 from bayesmkl.cli.tables import label_in, levels_of
 from bayesmkl.kernels import KernelBank
 from bayesmkl.marginal import (
@@ -53,10 +53,15 @@ def _kernel_prior(options: FitOptions) -> str:
     return options.kernel_prior or KERNEL_PRIORS[options.method][0]
 
 
-def new_model(options: FitOptions, y: np.ndarray, columns: Sequence[str] = ()) -> Pipeline:
-    """Build what is fitted; `y` says of which type labels are, `columns` are those that kernels may see."""
+def new_model(options: FitOptions, y: np.ndarray, seen: pd.DataFrame | None = None) -> Pipeline:
+    """Build what is fitted; `y` says of which type labels are, `seen` has the columns that kernels may see."""
+    build = _gpmkl if options.method == "gpmkl" else _bemkl
+    if options.kernels_on == "types":
+        made = bank_of_types(seen, options.category)
+        return Pipeline([("encode", made.encoder), (options.method, build(options, y, made.bank))])
+    columns = [] if seen is None else [str(name) for name in seen]
     bank = bank_of_options(options.view, options.view_kernels, options.kernels_on, columns)
-    last = (_gpmkl if options.method == "gpmkl" else _bemkl)(options, y, bank)
+    last = build(options, y, bank)
     first = standardizer(options.design, columns_as_they_are(bank, columns))
     return Pipeline([("standardize", first), (options.method, last)])
 

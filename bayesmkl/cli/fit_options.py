@@ -15,6 +15,7 @@ __all__ = [
     "FitOptions",
     "check_likelihood",
     "check_options",
+    "has_types",
     "may_be_empty",
 ]
 
@@ -41,6 +42,7 @@ class FitOptions(NamedTuple):
     kernels_on: str = "all+each"
     view: tuple[str, ...] = ()
     view_kernels: tuple[str, ...] = ()
+    category: tuple[str, ...] = ()
     method: str = "bemkl"
     likelihood: str | None = None
     kernel_prior: str | None = None
@@ -114,6 +116,7 @@ def check_options(options: FitOptions) -> None:
         raise ValueError(
             f"--view says what kernels see, and so does --kernels-on {options.kernels_on}. Leave one of them out."
         )
+    _check_types(options)
     _check_method(options)
     _check_design(options)
     if options.refine and options.inference != "vb":
@@ -142,6 +145,25 @@ def check_options(options: FitOptions) -> None:
             f"--kernels-on {options.kernels_on}, and kernels on all columns need all of them. Views of several "
             "columns, which are empty together, are named by --view."
         )
+
+
+def _check_types(options: FitOptions) -> None:
+    """Raise for what does not go with views by the types of columns."""
+    if options.kernels_on != "types":
+        if options.category:
+            raise ValueError("--category is of --kernels-on types. Give both, or leave it out.")
+        return
+    given = {
+        "--kernels": options.view_kernels,
+        "--missing-views": options.missing_views != "error",
+        "a design": options.design is not None,
+    }
+    for name, is_given in given.items():
+        if is_given:
+            raise ValueError(
+                f"--kernels-on types chooses kernels and fills empty cells in; got {name} as well. Leave one of them "
+                "out."
+            )
 
 
 def _check_method(options: FitOptions) -> None:
@@ -228,4 +250,9 @@ def _check_bemkl(options: FitOptions) -> None:
 
 def may_be_empty(config: dict[str, Any]) -> bool:
     """Return whether the model of a run takes empty cells."""
-    return config.get("missing_views", "error") != "error"
+    return config.get("missing_views", "error") != "error" or has_types(config)
+
+
+def has_types(config: dict[str, Any]) -> bool:
+    """Return whether the model of a run takes columns of any type."""
+    return config.get("kernels_on") == "types"

@@ -9,8 +9,9 @@ from typing import Any
 from bayesmkl.cli.config_models import did_you_mean
 from bayesmkl.kernels import Gaussian, KernelBank, Tanimoto
 from bayesmkl.kernels.adapters import NAMED, PAIRWISE_NAMES
+from bayesmkl.kernels.tables import TableBank, make_bank
 
-__all__ = ["bank_of_options", "columns_as_they_are", "pairs_of"]
+__all__ = ["bank_of_options", "bank_of_types", "columns_as_they_are", "pairs_of"]
 
 OWN: dict[str, Any] = {"gaussian": Gaussian(relative_width=1.0), "tanimoto": Tanimoto()}
 NAMES = (*NAMED, *OWN, *PAIRWISE_NAMES)
@@ -61,6 +62,17 @@ def bank_of_options(
         of_view[name].append(OWN.get(word, word))
     by_view = {name: own or ["auto"] for name, own in of_view.items()}
     return KernelBank(by_view, views=views or kernels_on)
+
+
+def bank_of_types(features: Any, categories: Sequence[str]) -> TableBank:
+    """Return kernels and an encoder by the types of columns; raise for `categories` that are no columns."""
+    for name in categories:
+        if name not in features.columns:
+            raise ValueError(
+                f"--category names the column {name!r}, from which nothing is predicted; "
+                f"{did_you_mean(name, list(features.columns))}"
+            )
+    return make_bank(features, types=dict.fromkeys(categories, "categories"))
 
 
 def columns_as_they_are(bank: KernelBank, columns: Sequence[str]) -> list[str]:

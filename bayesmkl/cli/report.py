@@ -16,6 +16,7 @@ from rich.table import Table
 __all__ = [
     "METRICS",
     "console",
+    "duration",
     "notes_of_warnings",
     "print_effects",
     "print_inclusion",
@@ -135,3 +136,16 @@ def print_metrics(metrics: dict[str, float], n_rows: int) -> None:
     for name, value in metrics.items():
         shown.add_row(name, f"{value:.4g}", METRICS[name])
     console().print(shown)
+
+
+def duration(seconds: float) -> str:
+    """Return a length of time as people say it.
+
+    Examples
+    --------
+    >>> duration(4.2), duration(200), duration(9000)
+    ('4 s', '3 min', '2.5 h')
+    """
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from bayesmkl._utils.extras import require
 from bayesmkl._utils.files import written_beside
 from bayesmkl.datasets._tables import (
     LONGEST_LIST,
     MOST_CLASSES,
+    PARQUET,
     column_hint,
     listed,
     named,
@@ -49,6 +51,7 @@ def write_table(table: pd.DataFrame, path: Path) -> None:
     suffix = table_suffix(path)
     with written_beside(path) as beside:
         if suffix == ".parquet":
+            require(*PARQUET)
             table.to_parquet(beside, index=False)
         else:
             compression: Any = "gzip" if suffix.endswith(".gz") else None
@@ -112,15 +115,15 @@ def check_features(
         example = features[text[0]].dropna()
         shown = f" (such as {example.iloc[0]!r} in {text[0]!r})" if len(example) else ""
         raise ValueError(
-            f"{_columns(text)} no numbers{shown}. Encode such columns as numbers first, or leave them out: "
-            + " ".join(f"--drop {_quoted(name)}" for name in text[:LONGEST_LIST])
+            f"{_columns(text)} no numbers{shown}. Fit with --kernels-on types, encode such columns as numbers first, "
+            "or leave them out: " + " ".join(f"--drop {_quoted(name)}" for name in text[:LONGEST_LIST])
         )
     missing = features.isna().sum()
     if missing.any() and not may_be_empty:
         counts = [f"{name!r} ({count} of {len(features)})" for name, count in missing[missing > 0].items()]
         raise ValueError(
             f"values are missing in {listed(counts)}. Fill them in or remove these rows, leave such columns out "
-            "with --drop, or fit with --missing-views integrate --kernels-on each."
+            "with --drop, or fit with --kernels-on types, or --missing-views integrate --kernels-on each."
         )
     kept = [name for name in may_be_text(features) if name in groups]
     numbers = features.astype({name: str if name in kept else np.float64 for name in features})
@@ -269,9 +272,16 @@ def words_among(labels: np.ndarray) -> list[str]:
 
 
 def match_columns(
-    table: pd.DataFrame, wanted: Sequence[str], may_be_empty: bool = False, text: Sequence[str] = ()
+    table: pd.DataFrame,
+    wanted: Sequence[str],
+    may_be_empty: bool = False,
+    text: Sequence[str] = (),
+    of_any_type: bool = False,
 ) -> tuple[pd.DataFrame, list[str]]:
-    """Take the columns that a model was fitted to, in its order, and name the others; those in `text` are text."""
+    """Take the columns that a model was fitted to, in its order, and name the others; those in `text` are text.
+
+    Columns are numbers beside these, unless they may be `of_any_type`.
+    """
     absent = [name for name in wanted if name not in table.columns]
     if absent:
         raise ValueError(
@@ -280,7 +290,8 @@ def match_columns(
         )
     features = table[list(wanted)]
     features = features.astype({name: str for name in text if not features[name].isna().any()})
-    features = check_features(features, may_be_empty, text)
+    if not of_any_type:
+        features = check_features(features, may_be_empty, text)
     return features, [name for name in table.columns if name not in wanted]
 
 

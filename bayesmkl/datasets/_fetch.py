@@ -263,7 +263,7 @@ def _wpbc(path: Path) -> Raw:
     columns = read_text(path, header=False).columns
     if len(columns) != 35:
         raise ValueError(f"found {len(columns)} comma-separated columns instead of 35")
-    outcomes = np.array([outcome.strip() for outcome in columns[1].to_pylist()])
+    outcomes = np.array([outcome.strip() for outcome in columns[1].tolist()])
     if not set(outcomes) <= {"N", "R"}:
         raise ValueError(f"found the outcomes {sorted(set(outcomes.tolist()))} instead of N and R")
     data = numbers_in(columns[2:], missing=("?", ""))

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bayesmkl._utils.extras import require
 from bayesmkl._utils.files import as_path, load_array
 from bayesmkl._utils.given import check_numbers
 from bayesmkl._utils.typing import Index
 from bayesmkl._utils.validation import check_integer, generator_of, shown
+from bayesmkl.datasets._tables import PARQUET
 
 if TYPE_CHECKING:
     import os
@@ -56,6 +58,8 @@ def open_rows(
         If there is no such file.
     TypeError
         If `path` is neither a path nor an array.
+    ImportError
+        For a Parquet file without pyarrow, which is part of ``bayesmkl[parquet]``.
 
     Notes
     -----
@@ -313,8 +317,7 @@ class _ParquetRows(RowSource):
     """Rows of a Parquet file; the last row group that was read is kept."""
 
     def __init__(self, file: Path, columns: Sequence[Any] | None) -> None:
-        from pyarrow import parquet
-
+        parquet = require(*PARQUET)
         try:
             opened = parquet.ParquetFile(file)
         except Exception as error:  # whatever Arrow stumbles over
@@ -343,8 +346,7 @@ class _ParquetRows(RowSource):
 
     def _group(self, group: int) -> np.ndarray:
         if self._kept[0] != group:
-            from pyarrow import parquet
-
+            parquet = require(*PARQUET)
             self._kept = (-1, np.empty((0, self.shape[1])))  # before the next one comes
             with parquet.ParquetFile(self._file, metadata=self._metadata) as opened:
                 table = opened.read_row_group(group, columns=self.columns, use_threads=False)

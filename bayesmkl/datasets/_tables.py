@@ -10,15 +10,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.compute as pc
-from pyarrow import parquet
 
+from bayesmkl._utils.extras import require
 from bayesmkl.datasets._text import MISSING, TextTable, as_object, numbers_of, other_separator, read_text
 
 __all__ = [
     "LONGEST_LIST",
     "MOST_CLASSES",
+    "PARQUET",
     "as_labels",
     "column_hint",
     "listed",
@@ -29,9 +28,11 @@ __all__ = [
 ]
 
 MOST_CLASSES = 10  # whole numbers with more different values than this are a quantity, not classes
+PADDED = re.compile(r"\s*[+-]?0[0-9]+\s*")
 UNNAMED = re.compile(r"Unnamed: \d+(_level_\d+)?|__index_level_\d+__")
 LOGICAL = {"True": True, "TRUE": True, "true": True, "False": False, "FALSE": False, "false": False}
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
+PARQUET = "pyarrow.parquet", "pyarrow", "a Parquet file", "parquet"  # what `require` is asked for
 LONGEST_LIST = 8  # names shown in a message
 LONGEST_REASON = 300  # characters of what a reader says
 
@@ -70,8 +71,9 @@ def read_table(path: Path, labels: Sequence[str] = (), classes: Sequence[Any] | 
     suffix = table_suffix(path)
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {str(path)!r}.")
+    parquet = require(*PARQUET) if suffix == ".parquet" else None
     try:
-        if suffix == ".parquet":
+        if parquet is not None:
             _refuse_twice(parquet.read_schema(path).names)
             table = pd.read_parquet(path, engine="pyarrow")
             table.columns = [str(column) for column in table.columns]
@@ -100,7 +102,7 @@ def _typed(
     names = [name if name.strip() else f"Unnamed: {j}" for j, name in enumerate(text.names)]
     _refuse_twice(names)
     for name, given, column in zip(names, text.names, text.columns, strict=True):
-        if name != given and len(column) and pc.all(pc.equal(column, "")).as_py():
+        if name != given and len(column) and np.all(column == ""):
             continue  # what follows a separator at the end of every line
         found[name] = as_labels(column, classes) if name in labels else _values(column)
     if all(values.dtype == object for values in found.values()):
@@ -108,16 +110,15 @@ def _typed(
     return pd.DataFrame(found)
 
 
-def _values(column: pa.ChunkedArray) -> np.ndarray:
+def _values(column: np.ndarray) -> np.ndarray:
     numbers = numbers_of(column)
     if numbers is not None:
         return numbers
-    if set(pc.unique(column).to_pylist()) <= set(LOGICAL):
-        return np.array([LOGICAL[word] for word in column.to_pylist()])
-    return as_object(column)
+    words = column.tolist()
+    return np.array([LOGICAL[word] for word in words]) if set(words) <= set(LOGICAL) else as_object(column)
 
 
-def as_labels(column: pa.ChunkedArray, classes: Sequence[Any] | None = None) -> np.ndarray:
+def as_labels(column: np.ndarray, classes: Sequence[Any] | None = None) -> np.ndarray:
     """Return labels as numbers where these are written as the labels are, and as text otherwise.
 
     Quantities are numbers: those that are not whole, and more than `MOST_CLASSES` different ones. Zeros in front are
@@ -125,14 +126,14 @@ def as_labels(column: pa.ChunkedArray, classes: Sequence[Any] | None = None) -> 
 
     Parameters
     ----------
-    column : ChunkedArray of text
+    column : ndarray of text of shape (n_rows,)
     classes : sequence of str or float, default=None
         The labels that are known, of which these are.
 
     Examples
     --------
     >>> for texts in (["2", "10"], ["2", "02"], ["1.50", "2.25"], ["1.0", "1"], ["mild", "None"]):
-    ...     print(as_labels(pa.chunked_array([texts])))
+    ...     print(as_labels(np.array(texts)))
     [ 2 10]
     ['2' '02']
     [1.5  2.25]
@@ -144,12 +145,11 @@ def as_labels(column: pa.ChunkedArray, classes: Sequence[Any] | None = None) -> 
         return as_object(column, missing=("",))
     if classes is not None:
         return numbers
-    different = pc.unique(column)
-    different = different.filter(pc.invert(pc.is_in(different, pa.array(MISSING))))
-    padded = pc.any(pc.match_substring_regex(different, r"^\s*[+-]?0[0-9]+\s*$")).as_py()
+    different = sorted(set(column.tolist()) - set(MISSING))
+    padded = any(map(PADDED.fullmatch, different))
     values = np.unique(numbers[~np.isnan(numbers)])
     few = len(values) <= MOST_CLASSES and bool(np.all(values == np.round(values)))
-    if padded or (few and not _are_written_alike(different.to_pylist())):
+    if padded or (few and not _are_written_alike(different)):
         return as_object(column)
     return numbers
 
@@ -169,7 +169,7 @@ def _refuse_twice(names: Sequence[str]) -> None:
 def _refuse_header_inside(text: TextTable) -> None:
     """Raise for a header among the rows, which files that were joined have."""
     same = np.logical_and.reduce(
-        [pc.equal(column, name).to_numpy() for name, column in zip(text.names, text.columns, strict=True)]
+        [column == name for name, column in zip(text.names, text.columns, strict=True)]
     )
     if same.any():
         raise ValueError(

@@ -5,14 +5,12 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-from pyarrow import csv as arrow_csv
 
 __all__ = [
     "MISSING",
@@ -26,8 +24,11 @@ __all__ = [
     "read_text",
 ]
 
-BLOCK = 2**24  # bytes that are parsed at once, the longest line that is read
-LARGEST_WHOLE = 2.0**63
+BLOCK = 2**18  # fields that are Python's texts at once
+LARGEST_WHOLE = 2**63
+WHOLE = re.compile(r"\+?[0-9]+|-0*[1-9][0-9]*")  # -0 is none: it has a sign
+SIGNED_WORD = re.compile(r"\+[^0-9.]")  # which `float` would read: +inf
+TEXT = np.dtypes.StringDType()
 # What stands for no value, as pandas has it.
 MISSING = (
     "",
@@ -42,7 +43,7 @@ class TextTable(NamedTuple):
     """The fields of a file."""
 
     names: list[str]  # of the columns; none without a header
-    columns: list[pa.ChunkedArray]  # of text
+    columns: list[np.ndarray]  # of text
 
 
 def read_text(path: Path, separator: str = ",", header: bool = True) -> TextTable:
@@ -61,8 +62,7 @@ def read_text(path: Path, separator: str = ",", header: bool = True) -> TextTabl
     if first is None:
         raise ValueError("it is empty")
     table = _parsed(data, separator, len(first), header)
-    columns = [column.slice(1) if header else column for column in table.columns]
-    return TextTable([column[0].as_py() for column in table.columns] if header else [], columns)
+    return TextTable(first if header else [], list(table[1:].T if header else table.T))
 
 
 def bytes_of_text(path: Path) -> bytes:
@@ -80,50 +80,42 @@ def bytes_of_text(path: Path) -> bytes:
     return data
 
 
-def numbers_of(column: pa.ChunkedArray, missing: Sequence[str] = MISSING) -> np.ndarray | None:
+def numbers_of(column: np.ndarray, missing: Sequence[str] = MISSING) -> np.ndarray | None:
     """Return text as whole numbers, or as the nearest float64 with NaN for `missing`; None if it is anything else.
 
     Whole numbers that 64 bits do not hold are no numbers: identifiers have such, and would be rounded.
 
     Examples
     --------
-    >>> numbers_of(pa.chunked_array([["1", "-20"]])), numbers_of(pa.chunked_array([["0.1", " +3", "NA"]]))
+    >>> numbers_of(np.array(["1", "-20"])), numbers_of(np.array(["0.1", " +3", "NA"]))
     (array([  1, -20]), array([0.1, 3. , nan]))
-    >>> numbers_of(pa.chunked_array([["1", "0x10"]])), numbers_of(pa.chunked_array([["1,5"]]))
-    (None, None)
+    >>> numbers_of(np.array(["1", "0x10"])), numbers_of(np.array(["1,5"])), numbers_of(np.array(["1_0"]))
+    (None, None, None)
     """
-    found = _cast(column)
-    if found is None:
-        trimmed = pc.replace_substring_regex(pc.utf8_trim_whitespace(column), r"^\+([0-9.])", r"\1")
-        absent = pc.is_in(trimmed, pa.array(missing))
-        found = _cast(pc.if_else(absent, None, trimmed))
-    return found
-
-
-def _cast(column: pa.ChunkedArray) -> np.ndarray | None:
-    """Return text as numbers, None as NaN, if every entry is one as Arrow reads them."""
-    whole = None if column.null_count else _cast_to(column, pa.int64())
-    if whole is not None:
-        is_hexadecimal = pc.any(pc.match_substring(column, "x", ignore_case=True)).as_py()
-        return None if is_hexadecimal else whole
-    real = _cast_to(column, pa.float64())
-    if real is None or not (np.abs(real) >= LARGEST_WHOLE).any():
-        return real
-    return None if pc.all(pc.match_substring_regex(column, "^-?[0-9]+$")).as_py() else real
-
-
-def _cast_to(column: pa.ChunkedArray, kind: pa.DataType) -> np.ndarray | None:
-    try:
-        return pc.cast(column, kind).to_numpy()
-    except pa.ArrowInvalid:
+    texts = [text.strip() for text in column.tolist()]
+    absent = frozenset(missing)
+    given = [text for text in texts if text not in absent]
+    all_whole = all(map(WHOLE.fullmatch, given))
+    if all_whole and any(len(text) > 18 and abs(int(text[:40])) >= LARGEST_WHOLE for text in given):
         return None
-
-
-def as_object(column: pa.ChunkedArray, missing: Sequence[str] = MISSING) -> np.ndarray:
-    """Return text as an array of objects, with None for `missing`."""
-    found = column.to_numpy().astype(object)
-    found[pc.is_in(column, pa.array(missing)).to_numpy()] = None
+    if all_whole and len(given) == len(texts):
+        return np.array(list(map(int, given)), dtype=np.int64)
+    together = "".join(given)
+    if not together.isascii() or "_" in together or ("+" in together and any(map(SIGNED_WORD.match, given))):
+        return None
+    try:
+        real = np.array(list(map(float, given)), dtype=np.float64)
+    except ValueError:
+        return None
+    found = np.full(len(texts), np.nan)
+    found[[text not in absent for text in texts]] = real
     return found
+
+
+def as_object(column: np.ndarray, missing: Sequence[str] = MISSING) -> np.ndarray:
+    """Return text as an array of objects, with None for `missing`."""
+    absent = frozenset(missing)
+    return np.array([None if text in absent else text for text in column.tolist()], dtype=object)
 
 
 def read_numbers(path: Path) -> np.ndarray:
@@ -137,38 +129,34 @@ def read_numbers(path: Path) -> np.ndarray:
     return numbers_in(read_text(path, header=False).columns)
 
 
-def numbers_in(columns: Sequence[pa.ChunkedArray], missing: Sequence[str] = MISSING) -> np.ndarray:
+def numbers_in(columns: Sequence[np.ndarray], missing: Sequence[str] = MISSING) -> np.ndarray:
     """Return columns of text as one table of float64, (n_rows, n_columns); raise for what is no number."""
     found = np.empty((len(columns[0]), len(columns)))
     for j, column in enumerate(columns):
         values = numbers_of(column, missing)
         if values is None:
-            single = (
-                text for text in column.to_pylist() if numbers_of(pa.chunked_array([[text]]), missing) is None
-            )
+            single = (text for text in column.tolist() if numbers_of(np.array([text]), missing) is None)
             raise ValueError(f"{next(single, 'a number beyond 64 bits')[:40]!r} is no number")
         found[:, j] = values
     return found
 
 
-def _parsed(data: bytes, separator: str, n_columns: int, header: bool) -> pa.Table:
-    names = [str(j) for j in range(n_columns)]
-    try:
-        table = arrow_csv.read_csv(
-            pa.BufferReader(data),
-            arrow_csv.ReadOptions(use_threads=False, block_size=BLOCK, column_names=names),
-            arrow_csv.ParseOptions(
-                delimiter=separator, newlines_in_values=True, ignore_empty_lines=n_columns > 1
-            ),
-            arrow_csv.ConvertOptions(
-                column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
-            ),
-        )
-    except pa.ArrowInvalid as error:
-        _refuse_lines(data, separator, n_columns, header)
-        raise ValueError(f"{error} (no line may be longer than {BLOCK} bytes)") from error
+def _parsed(data: bytes, separator: str, n_columns: int, header: bool) -> np.ndarray:
+    """Return all fields, (n_lines, n_columns)."""
+    blocks: list[np.ndarray] = []
+    rows: list[list[str]] = []
+    for _, row in _rows(data, separator):
+        if not row and (n_columns > 1 or not (rows or blocks)):
+            continue
+        if len(row or [""]) != n_columns:
+            _refuse_lines(data, separator, n_columns, header)
+        rows.append(row or [""])
+        if len(rows) * n_columns > BLOCK:
+            blocks.append(np.array(rows, dtype=TEXT))
+            rows = []
+    table = np.concatenate([*blocks, np.array(rows, dtype=TEXT).reshape(-1, n_columns)])
     # A quote that is never closed takes the rest of the file into the last field.
-    last = table.column(n_columns - 1)[-1].as_py()
+    last = table[-1, -1]
     if data.count(b'"') % 2 or "\n" in last or "\r" in last:
         _refuse_lines(data, separator, n_columns, header, strict=True)
     return table
@@ -183,6 +171,11 @@ def _rows(data: bytes, separator: str, strict: bool = False) -> Iterator[tuple[i
             yield first, row
             first = reader.line_num + 1
     except csv.Error as error:
+        if "field limit" in str(error):
+            raise ValueError(
+                f"line {first} has a field of more than {csv.field_size_limit()} characters. Close a quote that is "
+                "open, or leave that column out"
+            ) from error
         raise ValueError(
             f"from line {first} on quotes do not pair ({error}). Close the one that is open, or double those inside "
             "of quotes"

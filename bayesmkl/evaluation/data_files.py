@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from bayesmkl._utils.extras import require
 from bayesmkl._utils.files import load_array
 
 __all__ = ["read_values", "write_values"]
@@ -99,6 +100,20 @@ class _Writer:
     def _column(self, where: str, column: pd.Series | pd.Index) -> Any:
         if isinstance(column.dtype, np.dtype):
             return self.put(where, np.asarray(column))
+        kind = column.dtype
+        if isinstance(kind, pd.StringDtype):
+            values = np.asarray(column.array, dtype=object)
+            return {"text": [None if pd.isna(value) else value for value in values], "of": _form_of(kind)}
+        if isinstance(kind, pd.CategoricalDtype):
+            categories = self._labels(where, kind.categories)
+            return {
+                "codes": self._array(np.asarray(column.array.codes)),
+                "categories": categories,
+                "ordered": bool(kind.ordered),
+            }
+        require(
+            "pyarrow.parquet", "pyarrow", f"`{where}` with a column of {kind} and `n_jobs` above 1", "parquet"
+        )
         file = self.file("parquet")
         pd.DataFrame({"column": column.array}).to_parquet(file)
         return {"column": file.name}
@@ -121,6 +136,11 @@ def _read(part: object, folder: Path, mapped: bool = False) -> Any:
             return _of_objects(
                 held if isinstance(held, np.ndarray) else [_read(v, folder) for v in held], shape
             )
+        case {"text": values, "of": (storage, missing)}:
+            return pd.array(values, dtype=pd.StringDtype(storage, na_value=np.nan if missing else pd.NA))
+        case {"codes": codes, "categories": categories, "ordered": ordered}:
+            kind = pd.CategoricalDtype(_read_labels(categories, folder), ordered)
+            return pd.Categorical.from_codes(np.asarray(load_array(folder / codes)), dtype=kind)
         case {"column": name}:
             return pd.read_parquet(folder / name)["column"].array
     table = part["table"]
@@ -130,6 +150,11 @@ def _read(part: object, folder: Path, mapped: bool = False) -> Any:
     read = pd.DataFrame({j: _read(column, folder) for j, column in enumerate(table)}, index)
     read.columns = columns
     return read
+
+
+def _form_of(kind: pd.StringDtype) -> tuple[str, bool]:
+    """Return where pandas keeps text, and whether a missing one is NaN."""
+    return kind.storage, kind.na_value is not pd.NA
 
 
 def _of_objects(values: np.ndarray | Sequence[object], shape: list[int]) -> np.ndarray:

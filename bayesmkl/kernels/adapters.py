@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ __all__ = [
     "CallableKernel",
     "GaussianProcess",
     "SklearnPairwise",
+    "all_take_sparse",
     "as_kernels",
     "auto_kernels",
     "paper_kernels",
@@ -101,6 +102,22 @@ def as_kernels(kernels: object, name: str = "kernels") -> list[Kernel]:
     for kernel in resolved:
         kernel.check_parameters()
     return resolved
+
+
+def all_take_sparse(kernels: object) -> bool:
+    """Return whether the `kernels` of a bank, or of each of its views, compare sparse rows.
+
+    Examples
+    --------
+    >>> from bayesmkl.kernels import Laplacian
+    >>> all_take_sparse("auto"), all_take_sparse({"a": "paper", "b": Laplacian()}), all_take_sparse("none")
+    (True, False, False)
+    """
+    try:
+        given = list(kernels.values()) if isinstance(kernels, Mapping) else [kernels]
+        return all(kernel.takes_sparse for own in given for kernel in as_kernels(own))
+    except (TypeError, ValueError):  # which a fit reports
+        return False
 
 
 def _as_kernel(spec: object, position: int, name: str) -> Kernel:

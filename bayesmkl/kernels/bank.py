@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse import issparse
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -19,9 +20,9 @@ from bayesmkl._utils.memory import require_memory
 from bayesmkl._utils.settings import all_or_nothing, methods_with_own_settings
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice, check_integer
-from bayesmkl.kernels.adapters import as_kernels
+from bayesmkl.kernels.adapters import all_take_sparse, as_kernels
 from bayesmkl.kernels.algebra import BankAlgebra
-from bayesmkl.kernels.base import check_range
+from bayesmkl.kernels.base import check_range, check_take_sparse
 from bayesmkl.kernels.by_view import per_view, read_by_view
 from bayesmkl.kernels.cache import current_cache
 from bayesmkl.kernels.column_labels import column_labels, refuse_other_columns
@@ -30,6 +31,7 @@ from bayesmkl.kernels.gate import placed
 from bayesmkl.kernels.landmarks import SELECTIONS, landmarks_of_bank
 from bayesmkl.kernels.normalize import Normalizer, check_normalize
 from bayesmkl.kernels.presence import column_means
+from bayesmkl.kernels.sparse import is_sparse, validate_sparse
 from bayesmkl.kernels.training import fit_training, fit_weighted, learn_by_rows
 from bayesmkl.kernels.views import check_samples, resolve_views
 
@@ -45,7 +47,7 @@ REMEDY = (
 class CheckedTable(NamedTuple):
     """Training samples that an estimator has validated, so that its bank does not do it again."""
 
-    values: np.ndarray  # (n_train, n_features), float64
+    values: Any  # array or SparseTable of shape (n_train, n_features), float64
     feature_names: np.ndarray | None  # scikit-learn's, of columns whose names are text
     labels: list[Any] | None  # `column_labels`
 
@@ -204,6 +206,7 @@ class KernelBank(FittedKernels, TransformerMixin, BankAlgebra):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.missing_views in ("keep", "impute")
+        tags.input_tags.sparse = self.missing_views == "error" and all_take_sparse(self.kernels)
         return tags
 
     @all_or_nothing
@@ -215,8 +218,9 @@ class KernelBank(FittedKernels, TransformerMixin, BankAlgebra):
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_train, n_features)
-            Training samples; numbers, NaN only where `missing_views` says so.
+        X : array-like, DataFrame or sparse matrix of shape (n_train, n_features)
+            Training samples; numbers, NaN only where `missing_views` says so. Of a sparse matrix no dense copy is
+            made; `Linear`, `Cosine`, `Tanimoto`, `Gaussian`, `Polynomial` and their products take one.
         y : None
             Ignored.
         sample_weight : array-like of shape (n_train,), default=None
@@ -234,7 +238,8 @@ class KernelBank(FittedKernels, TransformerMixin, BankAlgebra):
             not allow it) or a view that no sample has, and for a kernel with values that are not finite; the message
             names it. For weights that are negative or all zero, or with `landmarks`.
         TypeError
-            If `kernels` holds what is no kernel, or `X` is a sparse matrix or holds other objects than numbers.
+            If `kernels` holds what is no kernel, or `X` holds other objects than numbers, or is sparse for a kernel
+            that takes dense arrays.
         """
         self._learn(X, False, sample_weight)
         return self
@@ -251,7 +256,7 @@ class KernelBank(FittedKernels, TransformerMixin, BankAlgebra):
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_train, n_features)
+        X : array-like, DataFrame or sparse matrix of shape (n_train, n_features)
             Training samples.
         y : None
             Ignored.
@@ -273,8 +278,8 @@ class KernelBank(FittedKernels, TransformerMixin, BankAlgebra):
             not allow it) or a view that no sample has, and for a kernel with values that are not finite; the message
             names it. For weights that are negative or all zero, or with `landmarks`.
         TypeError
-            If `kernels` holds what is no kernel, or `X` is a sparse matrix or holds other objects than numbers; for
-            other `fit_params`.
+            If `kernels` holds what is no kernel, or `X` holds other objects than numbers, or is sparse for a kernel
+            that takes dense arrays; for other `fit_params`.
         """
         if fit_params:
             raise TypeError(
@@ -291,8 +296,8 @@ class KernelBank(FittedKernels, TransformerMixin, BankAlgebra):
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_rows, n_features)
-            Query points, with the columns of the training data.
+        X : array-like, DataFrame or sparse matrix of shape (n_rows, n_features)
+            Query points, with the columns of the training data; sparse only where these were.
 
         Returns
         -------
@@ -307,7 +312,7 @@ class KernelBank(FittedKernels, TransformerMixin, BankAlgebra):
             If `X` does not have the columns of the training samples, holds no real numbers, or NaN or infinity where
             none may be; or if a kernel has values that are not finite.
         TypeError
-            If `X` is a sparse matrix, or holds other objects than numbers.
+            If `X` holds other objects than numbers, or is sparse where training samples were not.
         """
         return np.moveaxis(self.row_stack(X), 0, -1)
 
@@ -333,9 +338,8 @@ class KernelBank(FittedKernels, TransformerMixin, BankAlgebra):
             If `kernels` holds what is no kernel.
         """
         is_checked = isinstance(X, CheckedTable)
-        (n_train, n_features), labels = (
-            (X.values.shape, X.labels) if is_checked else (X.shape, column_labels(X))
-        )
+        n_train, n_features = X.values.shape if is_checked else X.shape
+        labels = X.labels if is_checked else column_labels(X)
         views, landmarks = resolve_views(self.views, n_features, labels), self.landmarks
         n_basis = (
             n_train if landmarks is None else landmarks if isinstance(landmarks, Integral) else len(landmarks)
@@ -348,8 +352,8 @@ class KernelBank(FittedKernels, TransformerMixin, BankAlgebra):
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_rows, n_features)
-            Query points, with the columns of the training data.
+        X : array-like, DataFrame or sparse matrix of shape (n_rows, n_features)
+            Query points, with the columns of the training data; sparse only where these were.
 
         Returns
         -------
@@ -364,14 +368,18 @@ class KernelBank(FittedKernels, TransformerMixin, BankAlgebra):
             If `X` does not have the columns of the training samples, holds no real numbers, or NaN or infinity where
             none may be; or if a kernel has values that are not finite.
         TypeError
-            If `X` is a sparse matrix, or holds other objects than numbers.
+            If `X` holds other objects than numbers, or is sparse where training samples were not.
         """
         check_is_fitted(self, "normalizers_")
         return self.evaluate(self.imputed(self._validate(X, reset=False)))
 
-    def _validate(self, X: Samples, **options: Any) -> np.ndarray:
+    def _validate(self, X: Samples, **options: Any) -> Any:
         finite = True if self.missing_views == "error" else "allow-nan"
-        check_samples(X)
+        check_samples(X, may_be_sparse=True)
+        trained = None if options.get("reset", True) else self.X_train_
+        if issparse(X) or is_sparse(trained):
+            self.column_labels_ = None
+            return validate_sparse(self, X, trained, **options)
         with naming("X", X):
             values = validate_data(self, X, dtype=np.float64, order="C", ensure_all_finite=finite, **options)
         if options.get("reset", True):
@@ -380,13 +388,13 @@ class KernelBank(FittedKernels, TransformerMixin, BankAlgebra):
             self.check_columns(X)
         return values
 
-    def _take(self, table: CheckedTable) -> np.ndarray:
+    def _take(self, table: CheckedTable) -> Any:
         """Learn the columns of a table that was validated, and return a copy of its values."""
         self.n_features_in_ = table.values.shape[1]
         if table.feature_names is not None:
             self.feature_names_in_ = table.feature_names
         self.column_labels_ = table.labels
-        return np.array(table.values, order="C")
+        return table.values.copy() if is_sparse(table.values) else np.array(table.values, order="C")
 
     def check_columns(self, X: Samples) -> None:
         """Raise for a frame with other columns than `fit` saw, or in another order, whatever their labels are.
@@ -428,6 +436,8 @@ class KernelBank(FittedKernels, TransformerMixin, BankAlgebra):
             for view, own in zip(views, functions, strict=True)
             for function in own
         ]
+        if is_sparse(X_train):
+            check_take_sparse(kernels, self.missing_views)
         for columns in [*(view.columns for view in views), *(kernel.gate_columns for kernel in kernels)]:
             check_range("X", X_train[:, columns])
         self.views_, self.column_means_ = views, None

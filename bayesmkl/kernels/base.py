@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
 
@@ -14,8 +15,9 @@ from bayesmkl._utils.given import check_numbers, naming
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl.kernels.geometry import PairwiseGeometry
+from bayesmkl.kernels.sparse import SparseTable, is_sparse, sparse_table
 
-__all__ = ["KERNEL", "LARGEST", "SMALLEST", "Kernel", "SlopeForms", "check_range"]
+__all__ = ["KERNEL", "LARGEST", "SMALLEST", "Kernel", "SlopeForms", "check_range", "check_take_sparse"]
 
 NO_COLUMNS = np.array([], dtype=np.intp)
 NO_COLUMNS.setflags(write=False)
@@ -95,6 +97,7 @@ class Kernel(BaseEstimator):
         self.check_parameters()
         return self
 
+    takes_sparse: bool = False  # whether it compares rows of a `SparseTable`
     has_gates: bool = False  # whether a bank has to find columns for it
     gate_columns: np.ndarray = (
         NO_COLUMNS  # positions in `X` of what it sees beside its view, once they are found
@@ -203,9 +206,9 @@ class Kernel(BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_rows, n_features)
+        X : array-like or sparse matrix of shape (n_rows, n_features)
             Query points.
-        Z : array-like of shape (n_train, n_features)
+        Z : array-like or sparse matrix of shape (n_train, n_features)
             Training points.
 
         Returns
@@ -221,6 +224,10 @@ class Kernel(BaseEstimator):
                 f"`X` and `Z` must have the same columns; got {rows.shape[1]} and {train.shape[1]}. "
                 "Rows are samples in both."
             )
+        if is_sparse(rows) or is_sparse(train):
+            check_take_sparse([self], name="X" if is_sparse(rows) else "Z")
+            if not (is_sparse(rows) and is_sparse(train)):
+                raise TypeError("`X` and `Z` must both be sparse, or both be dense.")
         geometry = PairwiseGeometry(rows, train)
         out = np.empty(geometry.shape)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -228,7 +235,12 @@ class Kernel(BaseEstimator):
         return out
 
 
-def _checked_rows(name: str, rows: ArrayLike) -> np.ndarray:
+def _checked_rows(name: str, rows: Any) -> Any:
+    if issparse(rows):
+        with naming(name):
+            table = SparseTable(check_array(sparse_table(name, rows), accept_sparse="csr", input_name=name))
+        check_range(name, table)
+        return table
     check_numbers(name, rows)
     with naming(name):
         array = check_array(rows, dtype=np.float64, input_name=name)
@@ -236,7 +248,30 @@ def _checked_rows(name: str, rows: ArrayLike) -> np.ndarray:
     return array
 
 
-def check_range(name: str, rows: np.ndarray) -> None:
+def check_take_sparse(kernels: Sequence[Kernel], missing_views: str = "error", name: str = "X") -> None:
+    """Raise for sparse rows and a kernel that cannot compare them without a dense copy.
+
+    Examples
+    --------
+    >>> from bayesmkl.kernels import Laplacian
+    >>> check_take_sparse([Laplacian()])
+    Traceback (most recent call last):
+    ...
+    TypeError: `X` must be a dense array for the kernel 'laplacian(width=1)'; got a sparse one. Linear, Cosine, ...
+    """
+    if missing_views != "error":
+        raise ValueError(
+            f'`missing_views` must be "error" for sparse samples, which have no NaN; got {missing_views!r}.'
+        )
+    for kernel in kernels:
+        if not kernel.takes_sparse:
+            raise TypeError(
+                f"`{name}` must be a dense array for the kernel {kernel.label!r}; got a sparse one. Linear, Cosine, "
+                "Tanimoto, Gaussian, Polynomial and their products take sparse ones; for others use `.toarray()`."
+            )
+
+
+def check_range(name: str, rows: np.ndarray | SparseTable) -> None:
     """Raise for features whose squares overflow, or vanish in all samples; NaN is not looked at.
 
     Examples
@@ -246,7 +281,8 @@ def check_range(name: str, rows: np.ndarray) -> None:
     ...
     ValueError: `X` must have entries up to a magnitude from 1e-150 to 1e+150, or zeros alone; got 2e-170. ...
     """
-    size = float(np.nanmax(np.abs(rows), initial=0.0))
+    entries = rows.values.data if is_sparse(rows) else rows
+    size = float(np.nanmax(np.abs(entries), initial=0.0))
     if size != 0.0 and not SMALLEST <= size <= LARGEST:
         raise ValueError(
             f"`{name}` must have entries up to a magnitude from {SMALLEST:g} to {LARGEST:g}, or zeros alone; got "

@@ -17,6 +17,7 @@ from bayesmkl.kernels.geometry import PairwiseGeometry
 from bayesmkl.kernels.normalize import Center, Normalizer, normalized_kernel
 from bayesmkl.kernels.presence import present_views, with_means
 from bayesmkl.kernels.slopes import Slopes, normalized_slopes
+from bayesmkl.kernels.sparse import columns_of
 from bayesmkl.kernels.views import View, column_names
 
 __all__ = ["FittedKernels", "check_finite", "naming_kernel", "put_present"]
@@ -385,8 +386,8 @@ class FittedKernels:
         of_basis = self.present_ if self.landmarks_ is None else self._present(self.basis_)
         of_rows = of_basis if is_basis else self._present(X)
         for v, (view, rows, columns) in enumerate(zip(self.views_, of_rows, of_basis, strict=True)):
-            basis = np.ascontiguousarray(self.basis_[:, view.columns][columns])
-            points = basis if is_basis else np.ascontiguousarray(X[:, view.columns][rows])
+            basis = columns_of(self.basis_, view.columns, columns)
+            points = basis if is_basis else columns_of(X, view.columns, rows)
             geometry = PairwiseGeometry(points, basis)
             place = None if rows.all() and columns.all() else np.ix_(rows, columns)
             wide = {b"": geometry}

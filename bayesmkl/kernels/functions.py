@@ -15,6 +15,7 @@ from bayesmkl.kernels.base import KERNEL, LARGEST, SMALLEST, Kernel, SlopeForms
 from bayesmkl.kernels.geometry import PairwiseGeometry, squared_norms
 from bayesmkl.kernels.moved import MovedPolynomial
 from bayesmkl.kernels.pairs import median_distance
+from bayesmkl.kernels.sparse import is_sparse
 
 __all__ = ["Cosine", "Gaussian", "Laplacian", "Linear", "Polynomial", "Tanimoto"]
 
@@ -126,7 +127,7 @@ class ScaledKernel(Kernel):
         self.check_parameters()
         if self.relative_width is not None:
             self.width_ = float(self.relative_width) * median_distance(
-                np.asarray(X, np.float64), self.METRIC, sample_weight
+                X if is_sparse(X) else np.asarray(X, np.float64), self.METRIC, sample_weight
             )
         return self
 
@@ -162,6 +163,7 @@ class Gaussian(ScaledKernel):
 
     NAME = "Gaussian"
     METRIC = "euclidean"
+    takes_sparse = True
 
     def _factor(self, width: float) -> float:
         return 0.5 / width**2
@@ -254,6 +256,8 @@ class Polynomial(Kernel):
     array([[25.]])
     """
 
+    takes_sparse = True
+
     def __init__(self, degree: int = 2, offset: float = 1.0) -> None:
         self.degree = degree
         self.offset = offset
@@ -337,6 +341,8 @@ class Linear(Kernel):
     array([[4.]])
     """
 
+    takes_sparse = True
+
     @property
     def label(self) -> str:
         """Name for tables and plots."""
@@ -386,6 +392,8 @@ class Cosine(Kernel):
     >>> Cosine()(np.array([[3.0, 0.0]]), np.array([[1.0, 1.0], [0.0, 0.0]])).round(4)
     array([[0.7071, 0.    ]])
     """
+
+    takes_sparse = True
 
     @property
     def label(self) -> str:
@@ -448,6 +456,8 @@ class Tanimoto(Kernel):
     >>> Tanimoto()(np.array([[1, 1, 0, 1]]), np.array([[1, 0, 0, 1]])).round(4)
     array([[0.6667]])
     """
+
+    takes_sparse = True
 
     @property
     def label(self) -> str:

@@ -7,6 +7,8 @@ from functools import cached_property
 import numpy as np
 from scipy.spatial.distance import cdist
 
+from bayesmkl.kernels.sparse import dense_products, is_sparse, sparse_distances
+
 __all__ = ["PairwiseGeometry", "mean_row"]
 
 
@@ -15,7 +17,8 @@ class PairwiseGeometry:
 
     Squared distances are sums of squared differences, not the expansion ``|x|^2 - 2 x.z + |z|^2``: they are
     never negative, exactly zero between equal rows, exactly symmetric, and keep all digits however far the
-    data lie from the origin. They cost 0.3 ns per pair and feature (measured), once per view.
+    data lie from the origin. They cost 0.3 ns per pair and feature (measured), once per view. Rows that are a
+    `SparseTable` are the exception: expansions touch what is not zero alone.
 
     Parameters
     ----------
@@ -48,6 +51,8 @@ class PairwiseGeometry:
     @cached_property
     def squared_distances(self) -> np.ndarray:
         """Squared Euclidean distances, shape (n_rows, n_train)."""
+        if is_sparse(self.X) and is_sparse(self.Z):
+            return sparse_distances(self.X, self.Z)
         return cdist(self.X, self.Z, "sqeuclidean")
 
     @cached_property
@@ -58,6 +63,8 @@ class PairwiseGeometry:
     @cached_property
     def inner_products(self) -> np.ndarray:
         """Inner products ``x.z``, shape (n_rows, n_train); exactly symmetric when `X` is `Z`."""
+        if is_sparse(self.X) and is_sparse(self.Z):
+            return dense_products(self.X, self.Z)
         return self.X @ self.Z.T
 
     @cached_property
@@ -95,7 +102,7 @@ class PairwiseGeometry:
 
 def squared_norms(X: np.ndarray) -> np.ndarray:
     """Return the squared length of each row of `X`, shape (n_rows,)."""
-    return np.einsum("ij,ij->i", X, X)
+    return X.squared_norms() if is_sparse(X) else np.einsum("ij,ij->i", X, X)
 
 
 def mean_row(X: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:

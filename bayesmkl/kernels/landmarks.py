@@ -11,7 +11,7 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from scipy.sparse import csr_array, issparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array
 
@@ -22,6 +22,7 @@ from bayesmkl._utils.warnings import holding_back
 from bayesmkl.kernels.base import Kernel
 from bayesmkl.kernels.column_labels import column_labels, have_same_columns
 from bayesmkl.kernels.distance import FromDistance
+from bayesmkl.kernels.sparse import SparseTable, is_sparse
 from bayesmkl.kernels.views import View
 
 __all__ = ["SELECTIONS", "check_distances", "choose_landmarks", "landmarks_of_bank"]
@@ -34,12 +35,12 @@ ROUNDS = 10  # of k-means at most
 
 
 def choose_landmarks(
-    X: np.ndarray,
+    X: Any,
     landmarks: Any,
     selection: str = "kmeans",
     random_state: int | None = None,
     columns: np.ndarray | None = None,
-) -> np.ndarray:
+) -> Any:
     """Choose landmarks among or between training samples, or check those that are given.
 
     Parameters
@@ -80,14 +81,16 @@ def choose_landmarks(
     seed = 0 if random_state is None else check_integer("random_state", random_state, low=0)
     is_number = isinstance(landmarks, Integral) and not isinstance(landmarks, bool)
     if not is_number and (
-        not hasattr(landmarks, "__len__") or isinstance(landmarks, str | bytes | dict | set)
+        not (hasattr(landmarks, "__len__") or issparse(landmarks))
+        or isinstance(landmarks, str | bytes | dict | set)
     ):
         raise ValueError(
             "`landmarks` must be None, a whole number of them, or an array of shape (n_landmarks, n_features); got "
             f"{shown(landmarks)}."
         )
     if not is_number:
-        return _given(landmarks, X.shape[1])
+        points = _given(landmarks, X.shape[1])
+        return SparseTable(csr_array(points)) if is_sparse(X) else points
     if not 1 <= landmarks <= len(X):
         raise ValueError(
             f"`landmarks` must be from 1 to the number of training samples, {len(X)}; got {shown(landmarks)}. "
@@ -95,7 +98,8 @@ def choose_landmarks(
         )
     used = X if columns is None or len(columns) == X.shape[1] else X[:, columns]
     draw, rng = (_centers if selection == "kmeans" else _rows), np.random.default_rng(seed)
-    return np.ascontiguousarray(draw(X, used, int(landmarks), rng))
+    drawn = draw(X, used, int(landmarks), rng)
+    return drawn if is_sparse(drawn) else np.ascontiguousarray(drawn)
 
 
 def landmarks_of_bank(
@@ -169,7 +173,9 @@ def check_distances(kernels: Sequence[Kernel], landmarks: Any, selection: str) -
         )
 
 
-def _given(landmarks: int | ArrayLike | None, n_features: int) -> np.ndarray:
+def _given(landmarks: Any, n_features: int) -> np.ndarray:
+    if issparse(landmarks):
+        landmarks = landmarks.toarray()  # few
     try:
         check_numbers("landmarks", landmarks)
         points = check_array(landmarks, dtype=np.float64, order="C", copy=True, input_name="landmarks")
@@ -185,7 +191,7 @@ def _given(landmarks: int | ArrayLike | None, n_features: int) -> np.ndarray:
     return points
 
 
-def _rows(X: np.ndarray, used: np.ndarray, n_landmarks: int, rng: np.random.Generator) -> np.ndarray:
+def _rows(X: Any, used: Any, n_landmarks: int, rng: np.random.Generator) -> Any:
     """Draw distinct samples."""
     order = rng.permutation(len(X))
     first = _distinct(used[order[:n_landmarks]])
@@ -195,7 +201,7 @@ def _rows(X: np.ndarray, used: np.ndarray, n_landmarks: int, rng: np.random.Gene
     return X[np.sort(order[first[:n_landmarks]])]
 
 
-def _centers(X: np.ndarray, used: np.ndarray, n_landmarks: int, rng: np.random.Generator) -> np.ndarray:
+def _centers(X: Any, used: Any, n_landmarks: int, rng: np.random.Generator) -> Any:
     """Cluster the samples, or some of them if they are many."""
     from sklearn.cluster import KMeans
 
@@ -208,17 +214,21 @@ def _centers(X: np.ndarray, used: np.ndarray, n_landmarks: int, rng: np.random.G
     clustering = KMeans(n_landmarks, n_init=1, max_iter=ROUNDS, random_state=int(rng.integers(2**31)))
     # threads add up in any order: one of them, for results that do not change in their last digits
     with one_thread(), holding_back(ConvergenceWarning):
-        labels = clustering.fit(used[some]).labels_
+        points = used[some]
+        labels = clustering.fit(points.values if is_sparse(points) else points).labels_
     sizes = np.bincount(labels, minlength=n_landmarks)
     _check_enough(int(np.count_nonzero(sizes)), n_landmarks)  # samples may differ by rounding alone
+    if is_sparse(X):
+        members = csr_array((1.0 / sizes[labels], (labels, np.arange(len(some)))), (n_landmarks, len(some)))
+        return SparseTable(csr_array(members @ X[some].values))
     centers = np.zeros((n_landmarks, X.shape[1]))
     np.add.at(centers, labels, X[some])
     return centers / sizes[:, None]
 
 
-def _distinct(rows: np.ndarray) -> np.ndarray:
+def _distinct(rows: Any) -> np.ndarray:
     """Return the positions of rows that equal no row before them, in ascending order."""
-    return np.sort(np.unique(rows, axis=0, return_index=True)[1])
+    return rows.distinct() if is_sparse(rows) else np.sort(np.unique(rows, axis=0, return_index=True)[1])
 
 
 def _check_enough(n_distinct: int, n_landmarks: int) -> None:

@@ -22,6 +22,7 @@ import numpy as np
 from bayesmkl._utils.typing import Index
 from bayesmkl.kernels.base import Kernel
 from bayesmkl.kernels.geometry import mean_row
+from bayesmkl.kernels.sparse import is_sparse
 
 __all__ = [
     "NORMALIZATIONS",
@@ -244,7 +245,7 @@ def move_origin(
     >>> move_origin(("center",), Gaussian(), X)[1] is None  # its origin moves by no formula
     True
     """
-    if "center" not in names or "spherical" in names[: names.index("center")]:
+    if "center" not in names or "spherical" in names[: names.index("center")] or is_sparse(train):
         return kernel, None
     origin = mean_row(train, weights)
     moved = kernel.about(origin)

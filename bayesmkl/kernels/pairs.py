@@ -9,13 +9,15 @@ from __future__ import annotations
 import numpy as np
 from scipy.spatial.distance import pdist
 
+from bayesmkl.kernels.sparse import SparseTable, is_sparse, sparse_distances
+
 __all__ = ["mean_distance", "median_distance", "weighted_median"]
 
 ROUNDING = 1e-12  # of sums of weights
 ENOUGH = 1000  # rows whose distances tell the median of all
 
 
-def median_distance(X: np.ndarray, metric: str, weights: np.ndarray | None = None) -> float:
+def median_distance(X: np.ndarray | SparseTable, metric: str, weights: np.ndarray | None = None) -> float:
     """Return the median distance between two rows; of rows that are mostly equal the mean, of equal ones 1.
 
     Rows count as often as `weights`, (n_rows,), say; None is once.
@@ -28,7 +30,11 @@ def median_distance(X: np.ndarray, metric: str, weights: np.ndarray | None = Non
     if weights is not None:
         X, weights = X[weights > 0.0], weights[weights > 0.0]
     some = slice(None, None, -(-len(X) // ENOUGH))
-    distances = pdist(X[some], metric)
+    if is_sparse(X):  # under a Gaussian kernel
+        points = X[some]
+        distances = np.sqrt(sparse_distances(points, points)[np.triu_indices(len(points), 1)])
+    else:
+        distances = pdist(X[some], metric)
     pairs = None
     if weights is not None:
         distances, pairs = weigh_pairs(distances, weights[some])

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from copy import copy, deepcopy
 from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -18,6 +19,8 @@ from bayesmkl.kernels.geometry import PairwiseGeometry
 
 __all__ = ["NamedKernels", "Precomputed", "stack_kernels"]
 
+# Matrices that were found to be symmetric and finite, which nobody writes to: a fit asks three times.
+CHECKED: WeakValueDictionary[int, np.ndarray] = WeakValueDictionary()
 REMEDY = "Use fewer kernels or samples, or a bank of kernels, which holds them in less memory."
 
 
@@ -52,13 +55,17 @@ class Precomputed(Kernel):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Precomputed:
         """Return a kernel that later changes of the matrix leave as it is; its own copies share its matrix."""
-        copied, matrix = copy(self), self.matrix
+        copied, matrix = copy(self), _without_labels(self.matrix)
         if not isinstance(matrix, np.ndarray) or matrix.flags.writeable or not matrix.flags.owndata:
             matrix = deepcopy(matrix, memo)
         if isinstance(matrix, np.ndarray):
             matrix.flags.writeable = False
         copied.matrix = matrix
         return copied
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what files hold: an array in the place of a DataFrame."""
+        return super().__getstate__() | {"matrix": _without_labels(self.matrix)}
 
     def __sklearn_clone__(self) -> Precomputed:
         """Return an unfitted copy."""
@@ -84,6 +91,8 @@ class Precomputed(Kernel):
         TypeError
             For a sparse matrix, or entries that are no numbers.
         """
+        if CHECKED.get(id(self.matrix)) is self.matrix:
+            return
         check_numbers("matrix", self.matrix)
         matrix = np.asarray(self.matrix, dtype=np.float64)
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.size == 0:
@@ -97,6 +106,8 @@ class Precomputed(Kernel):
             raise ValueError(
                 "`matrix` must be symmetric; it is not. If that is rounding, use (matrix + matrix.T) / 2."
             )
+        if isinstance(self.matrix, np.ndarray) and not self.matrix.flags.writeable:
+            CHECKED[id(self.matrix)] = self.matrix
 
     def fit(self, X: Any, y: Any = None, sample_weight: np.ndarray | None = None) -> Precomputed:
         """Check the matrix and the positions.
@@ -175,6 +186,11 @@ class Precomputed(Kernel):
                 'matrix all samples; landmarks are those of landmark_selection="random"'
             )
         return positions.astype(np.intp)
+
+
+def _without_labels(matrix: Any) -> Any:
+    """Return a DataFrame as an array, and anything else as it is."""
+    return matrix.to_numpy() if hasattr(matrix, "columns") and hasattr(matrix, "to_numpy") else matrix
 
 
 class NamedKernels(NamedTuple):

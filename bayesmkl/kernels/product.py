@@ -68,6 +68,11 @@ class Product(Kernel):
         return all(factor.known_psd for factor in self._factors())
 
     @property
+    def takes_sparse(self) -> bool:  # type: ignore[override]
+        """True where both factors do."""
+        return self.left.takes_sparse and self.right.takes_sparse
+
+    @property
     def has_gates(self) -> bool:  # type: ignore[override]
         """True where a factor has."""
         return self.left.has_gates or self.right.has_gates

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from numbers import Real
@@ -24,6 +25,8 @@ from bayesmkl.kernels.views import NUMERIC_TYPES, positions_of
 __all__ = ["Standardizer", "TableBank", "as_days", "as_labels", "as_numbers", "make_bank"]
 
 TYPES = ("numbers", "categories", "dates")
+ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ].*)?$")
+WORDS = 3  # spaces in a text that is no name
 UNSEEN, MISSING = -1, -2  # codes of categories that no training sample has, and of no category
 
 
@@ -69,7 +72,8 @@ def make_bank(
         What columns are, where their types do not tell: grades that are coded as numbers are categories.
     max_categories : int, default=20
         Text columns with more different values are in no view: identifiers, or free text that is to be turned
-        into numbers first. So are columns with one value.
+        into numbers first, as the page of data does. So are columns with one value. Texts that are all dates, such as
+        "2020-01-31", are dates.
 
     Returns
     -------
@@ -214,9 +218,16 @@ def _type_of(column: Any, max_categories: int) -> tuple[str, str]:
     if not _all_are(values, str):
         kinds = sorted({type(value).__name__ for value in values})
         return "", f"holds {' and '.join(kinds)}"
-    if n_different > max_categories:
-        return "", f"{n_different} different texts: an identifier, or free text"
-    return "categories", ""
+    if n_different <= max_categories:
+        return "categories", ""
+    if all(map(ISO_DATE.match, values)):
+        return "dates", ""
+    if np.median([text.count(" ") for text in values]) >= WORDS:
+        return (
+            "",
+            f"{n_different} different free texts: a pipeline of TfidfVectorizer and TruncatedSVD makes numbers",
+        )
+    return "", f"{n_different} different texts: an identifier, or free text"
 
 
 def _all_are(values: pd.Series, types: Any, but: Any = ()) -> bool:

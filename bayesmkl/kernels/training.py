@@ -12,6 +12,7 @@ from bayesmkl.kernels.base import Kernel
 from bayesmkl.kernels.fitted import check_finite
 from bayesmkl.kernels.geometry import PairwiseGeometry
 from bayesmkl.kernels.normalize import Normalizer, fit_normalizers, fit_normalizers_by_rows, move_origin
+from bayesmkl.kernels.sparse import is_sparse
 
 __all__ = ["fit_training", "fit_weighted", "learn_by_rows"]
 
@@ -58,7 +59,7 @@ def learn_by_rows(
 def _rows(kernel: Kernel, train: np.ndarray, index: Index) -> np.ndarray:
     """Return rows of the training kernel before normalization, (n_rows, n_train)."""
     rows = train[index]
-    is_whole = rows.shape == train.shape and np.may_share_memory(rows, train)
+    is_whole = rows.shape == train.shape and not is_sparse(train) and np.may_share_memory(rows, train)
     geometry = PairwiseGeometry(train if is_whole else rows, train)
     out = np.empty(geometry.shape)
     kernel.evaluate(geometry, out)

@@ -9,6 +9,7 @@ from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.sparse import issparse
 
 from bayesmkl._utils.given import check_numbers, refuse_unevaluated
 from bayesmkl._utils.validation import shown
@@ -252,7 +253,7 @@ def _position(name: str, item: Any, n_features: int, labels: _Labels | None) -> 
     )
 
 
-def check_samples(X: Any, name: str = "X") -> int:
+def check_samples(X: Any, name: str = "X", may_be_sparse: bool = False) -> int:
     """Check that a value is a table of real numbers, and return its number of rows.
 
     Shapes, NaN and infinity are left to scikit-learn.
@@ -263,6 +264,8 @@ def check_samples(X: Any, name: str = "X") -> int:
         An array, lists of lists, a pandas or polars DataFrame.
     name : str
         Name of the argument, for messages.
+    may_be_sparse : bool, default=False
+        Whether SciPy's sparse matrices and arrays pass.
 
     Raises
     ------
@@ -277,6 +280,8 @@ def check_samples(X: Any, name: str = "X") -> int:
     ...
     ValueError: `X` must hold numbers; got text. Convert or encode it first.
     """
+    if may_be_sparse and issparse(X):
+        return X.shape[0]
     refuse_unevaluated(name, X)
     if not hasattr(X, "columns") or not hasattr(X, "dtypes"):
         return len(check_numbers(name, X))

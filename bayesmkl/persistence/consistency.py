@@ -11,11 +11,13 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from bayesmkl._estimator import BaseMKL
 from bayesmkl._utils.warnings import holding_back
 from bayesmkl.kernels import KernelBank
 from bayesmkl.kernels.gate import Gated
+from bayesmkl.kernels.sparse import is_sparse
 from bayesmkl.persistence.parts import every_part
 
 if TYPE_CHECKING:
@@ -74,8 +76,13 @@ def _faults_of_bank(bank: KernelBank) -> Iterator[str]:
         points = getattr(bank, name)
         if points is not None:
             yield from _wrong(name, np.shape(points)[1:], (n_features,))
-            if np.asarray(points).dtype != np.float64:
-                yield f"has `{name}` of the type {np.asarray(points).dtype}"
+            dtype = points.dtype if is_sparse(points) else np.asarray(points).dtype
+            if dtype != np.float64:
+                yield f"has `{name}` of the type {dtype}"
+            if is_sparse(points) and not isinstance(points.values, csr_array):
+                yield f"has `{name}` of the type {type(points.values).__name__}"
+            elif is_sparse(points):
+                points.values.check_format(full_check=True)  # positions that compiled code follows
     yield from _faults_of_positions(bank)
     for view in bank.views_:
         columns = np.asarray(view.columns)
@@ -136,6 +143,8 @@ def _predict_once(model: BaseEstimator) -> None:
     row = (
         np.zeros((1, np.shape(model.dual_coef_)[-1], model.n_kernels_in_))
         if bank is None
+        else bank.X_train_[:1].values
+        if is_sparse(bank.X_train_)
         else bank.X_train_[:1]
     )
     names = getattr(model, "feature_names_in_", None)

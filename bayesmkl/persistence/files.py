@@ -26,7 +26,7 @@ from bayesmkl.persistence.archive import (
 from bayesmkl.persistence.consistency import check_consistent
 from bayesmkl.persistence.known_types import FUNCTIONS, PARTS, TRUSTED, SavedOutcome
 from bayesmkl.persistence.layouts import VERSION, migrate
-from bayesmkl.persistence.parts import every_part, faults, labels_of_index
+from bayesmkl.persistence.parts import every_part, faults, in_one_piece, labels_of_index
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -117,6 +117,8 @@ def _packed(model: BaseEstimator) -> bytes:
     for part in every_part(model):
         if (labels := labels_of_index(part)) is not None:
             instead[id(part)] = labels
+        elif (array := in_one_piece(part)) is not None:
+            instead[id(part)] = array
     try:
         copied = copy.deepcopy(model, instead)
         return skops.io.dumps({"format": FORMAT, "version": VERSION, "package": __version__, "model": copied})
@@ -143,7 +145,8 @@ def load_model(path: str | os.PathLike[str], trusted: Iterable[str | type] = ())
     Returns
     -------
     estimator
-        The model; its predictions are the same to the last bit.
+        The model; its predictions are the same to the last bit. (An array that is stored backwards, as that of
+        ``PCA(svd_solver="arpack")``, is read forwards: its products differ by rounding.)
 
     Raises
     ------

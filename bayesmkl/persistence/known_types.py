@@ -58,6 +58,7 @@ from bayesmkl.kernels.adapters import CallableKernel, GaussianProcess, SklearnPa
 from bayesmkl.kernels.gate import Gated
 from bayesmkl.kernels.normalize import Center, Spherical, Trace
 from bayesmkl.kernels.quality.definiteness import Clipping
+from bayesmkl.kernels.sparse import SparseTable
 from bayesmkl.kernels.stacks.lowrank import LowRankStack
 from bayesmkl.kernels.tables import Standardizer
 from bayesmkl.kernels.views import View
@@ -134,7 +135,7 @@ OWN_TYPES: tuple[type, ...] = (
     SavedOutcome, KernelBank,
     View, Center, Spherical, Trace, CallableKernel, GaussianProcess, SklearnPairwise, Cosine, FromDistance,
     Gaussian, Gate, Gated, Laplacian, Linear, Overlap, Polynomial, Precomputed, Product, Tanimoto, Clipping,
-    LowRankStack, MKLResult, Standardizer,
+    LowRankStack, MKLResult, SparseTable, Standardizer,
     *(getattr(importlib.import_module(module), name) for module, name in find_types()),  # discriminative methods
 )  # fmt: skip
 # Where each of them is, by its subpackage and its name, and what it is called; also by the names of earlier files.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
 
-__all__ = ["every_part", "faults", "labels_of_index"]
+__all__ = ["every_part", "faults", "in_one_piece", "labels_of_index"]
 
 _PLAIN = (str, bytes, int, float, np.generic)
 
@@ -50,6 +50,24 @@ def labels_of_index(part: object) -> np.ndarray | None:
     if all(isinstance(label, str) for label in labels):
         return np.array(labels, dtype=object)
     return np.array(labels) if all(type(label) in (bool, int, float) for label in labels) else None
+
+
+def in_one_piece(part: object) -> np.ndarray | None:
+    """Return an array whose columns are apart from each other in memory with the columns next to each other.
+
+    Files hold all others row by row, and products of what is read back would differ in the last digit.
+
+    Examples
+    --------
+    >>> part = np.asfortranarray(np.eye(3))[:2]
+    >>> in_one_piece(part).strides, in_one_piece(np.eye(3)[:, :2]) is None
+    ((8, 16), True)
+    """
+    if not isinstance(part, np.ndarray) or part.ndim < 2 or part.dtype.kind not in "biufc":
+        return None
+    if part.flags.c_contiguous or part.flags.f_contiguous or list(part.strides) != sorted(part.strides):
+        return None
+    return np.asfortranarray(part)
 
 
 def _fault(part: object) -> str | None:

@@ -238,7 +238,7 @@ def _labels(path: Path, held: dict[str, Any]) -> np.ndarray:
 def _splits(path: Path, held: dict[str, Any], n_samples: int) -> list[tuple[np.ndarray, np.ndarray]] | None:
     file = path / "splits.csv"
     if file.is_file():
-        table = np.array([column.to_pylist() for column in _read_words(file).columns]).T
+        table = np.array([column.tolist() for column in _read_words(file).columns]).T
         unknown = sorted(set(np.unique(table)) - {*_PARTS, ""})
         if unknown:
             raise ValueError(f"{str(file)!r} must hold `train`, `test` or nothing; got {str(unknown[0])!r}.")

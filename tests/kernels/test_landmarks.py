@@ -216,6 +216,7 @@ REFUSED = "weights of samples are refused: all statistics are those of the landm
         "check_sample_weights_list": REFUSED,
         "check_sample_weights_not_overwritten": REFUSED,
         "check_sample_weight_equivalence_on_dense_data": REFUSED,
+        "check_sample_weight_equivalence_on_sparse_data": REFUSED,
     },
 )
 def test_estimator_contract(estimator, check):

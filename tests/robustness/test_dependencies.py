@@ -19,7 +19,7 @@ import bayesmkl
 pytestmark = pytest.mark.family("supply chain")
 
 RUNTIME = {canonicalize_name(one.name): one for one in dependencies.declared()}
-OPTIONAL = {"dask", "distributed", "scikit-posthocs", "baycomp"}  # asked for where they are used
+OPTIONAL = {"dask", "distributed", "scikit-posthocs", "baycomp", "pyarrow"}  # asked for where they are used
 
 
 def imported():

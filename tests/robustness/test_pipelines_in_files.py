@@ -18,7 +18,7 @@ from sklearn.compose import (
     make_column_selector,
     make_column_transformer,
 )
-from sklearn.decomposition import PCA, FastICA, KernelPCA, TruncatedSVD
+from sklearn.decomposition import PCA, FastICA, IncrementalPCA, KernelPCA, TruncatedSVD
 from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401
 from sklearn.feature_selection import (
@@ -98,8 +98,12 @@ def assert_same_or_refused(model, rows, path, refused):
         families.fitted(lambda: save_model(model, path, trusted=trusted))
         assert "`path` holds types that are not trusted" in refusal(lambda: load_model(path))
     again = families.fitted(lambda: load_model(path, trusted=trusted))
-    expected, found = (families.fitted(lambda m=m: m.predict(rows)) for m in (model, again))
-    np.testing.assert_array_equal(found, expected)
+    for says in ("predict", "decision_function", "predict_proba"):
+        if hasattr(model, says):
+            expected, found = (
+                families.fitted(lambda m=m, says=says: getattr(m, says)(rows)) for m in (model, again)
+            )
+            np.testing.assert_array_equal(found, expected)
 
 
 # ---------------------------------------------------------------------------------------------- transformers
@@ -278,6 +282,7 @@ VARIANTS = [
         RFECV(LogisticRegression(), cv=2),
         SequentialFeatureSelector(classifier(), cv=2, n_features_to_select=1),
     ),
+    *(PCA(2, svd_solver="randomized", random_state=0), IncrementalPCA(2)),  # slices of what is in columns
     *(PCA(0.9), KernelPCA(2, kernel="rbf", fit_inverse_transform=True), FastICA(2, fun="exp")),
     *(FeatureAgglomeration(2, pooling_func=np.median), make_union(PCA(1), SelectKBest(k=1))),
 ]

@@ -98,7 +98,7 @@ class BaseBEMKL(BaseMKL):
     """Parameters, inference and posterior summaries of both tasks."""
 
     _KERNELS = "auto"
-    _takes_landmarks: ClassVar[bool] = True
+    _takes_sparse = _takes_landmarks = True
     _streams_rows: ClassVar[bool] = True
 
     nonnegative: bool = False  # a parameter of some

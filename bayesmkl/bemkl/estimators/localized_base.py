@@ -78,6 +78,7 @@ class BaseLocalizedBEMKL(UncertainGates, BaseBEMKL):
 
     _INFERENCES: ClassVar[tuple[str, ...]] = (VB.name, Marginal.name)
     _BY_TARGET: ClassVar[dict[str, Any]] = {"gate_width": 1.0}
+    _takes_sparse = False  # gates see samples
     _takes_landmarks = False
     _streams_rows = False
 

@@ -65,6 +65,8 @@ class BaseDiscriminative(BaseMKL):
         "C"  # the regularization: what `path` goes through, and what to change where a fit stalls
     )
 
+    _takes_sparse = True
+
     indefinite: str
     tol: float = 0.0  # of methods without such a parameter
     max_iter: int
@@ -266,7 +268,7 @@ class BaseDiscriminative(BaseMKL):
         """Do what `_fit_stack` does with samples that count as their weights say, and return these, too."""
         if sample_weight is None:
             return *self._fit_stack(X, y, **check_y), None
-        counts = check_weights(sample_weight, check_samples(X))
+        counts = check_weights(sample_weight, check_samples(X, may_be_sparse=self._may_be_sparse()))
         stack, y = self._fit_stack(X, y, counts=counts, **check_y)
         refuse_clipped(self, counts)
         return stack, y, counts

@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import validate_data
 
 from bayesmkl._estimator import BaseMKL
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl._utils.given import naming
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_integer, check_number, check_scale
 from bayesmkl._utils.warnings import warn_user
@@ -136,10 +134,8 @@ def fit_columns(
 
 def fit_bank(model: BaseMKL, X: Samples, y: Any, **check_y: Any) -> tuple[KernelBank, np.ndarray]:
     """Validate training data and fit the bank."""
-    y = model._check_data(X, y, check_y)
-    with naming("X", X):
-        _, y = validate_data(model, X, y, dtype=np.float64, ensure_min_samples=2, **check_y)
-    bank = model._new_bank(X).fit(X)
+    table, y = model._fit_rows(X, y, check_y)
+    bank = model._new_bank(table).fit(table)
     model.kernel_bank_, model.n_kernels_in_ = bank, bank.n_kernels_
     model.kernel_names_ = model._names(bank.kernel_names_)
     return bank, y

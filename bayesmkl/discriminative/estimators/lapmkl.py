@@ -174,6 +174,8 @@ class LapMKLClassifier(DiscriminativeClassifier):
     PATH_PARAMETER = "gamma_ambient"
     _LABELS = ("unlabeled_label",)
 
+    _takes_sparse = False  # the graph compares samples
+
     def __init__(
         self,
         kernels: KernelBank | str | None = None,

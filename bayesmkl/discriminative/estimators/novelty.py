@@ -56,7 +56,7 @@ class NoveltyDetector(OutlierMixin, BaseDiscriminative):
         """
         self._check_parameters()
         share = self.contamination
-        stack, nothing = self._fit_stack(X, np.zeros(check_samples(X)))
+        stack, nothing = self._fit_stack(X, np.zeros(check_samples(X, may_be_sparse=self._may_be_sparse())))
         self._fit_tasks(stack, nothing[None])
         self.offset_ = -float(self.intercept_)
         if share != "auto":

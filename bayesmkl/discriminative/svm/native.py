@@ -41,6 +41,7 @@ from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.base import Kernel
 from bayesmkl.kernels.functions import Cosine, Gaussian, Linear, Polynomial
 from bayesmkl.kernels.normalize import Normalizer, Spherical, Trace
+from bayesmkl.kernels.sparse import is_sparse
 
 if TYPE_CHECKING:
     from bayesmkl.discriminative.svm.libsvm import BoxProblem
@@ -300,6 +301,8 @@ def native_kernels(bank: KernelBank) -> tuple[NativeKernel, ...] | None:
     True
     """
     natives: list[NativeKernel] = []
+    if is_sparse(bank.X_train_):
+        return None
     for m, (kernel, normalizers) in enumerate(zip(bank.kernels_, bank.normalizers_, strict=True)):
         native = native_kernel(
             kernel, bank.X_train_, bank.views_[bank.view_positions_[m]].columns, normalizers

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from bayesmkl._utils.docstrings import fill_docs
+from bayesmkl._utils.extras import require
 from bayesmkl.evaluation.plots.parts import (
     PLOT,
     explain,
@@ -18,7 +19,6 @@ from bayesmkl.evaluation.plots.parts import (
     shown,
     width_of,
 )
-from bayesmkl.evaluation.significance.optional import require
 from bayesmkl.evaluation.significance.ranks import (
     blocks_of,
     check_level,

@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special, stats
 
+from bayesmkl._utils.extras import require
 from bayesmkl._utils.given import check_numbers
 from bayesmkl._utils.validation import check_number
-from bayesmkl.evaluation.significance.optional import require
 
 __all__ = ["BayesianTest", "PairedTest", "bayesian_correlated_t", "corrected_t", "paired_t", "wilcoxon"]
 

@@ -18,8 +18,8 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from bayesmkl._utils.extras import require
 from bayesmkl._utils.validation import check_flag, check_integer, check_number, shown
-from bayesmkl.evaluation.significance.optional import require
 
 __all__ = ["Blocks", "FriedmanTest", "blocks_of", "critical_difference", "friedman", "nemenyi", "rank_table"]
 

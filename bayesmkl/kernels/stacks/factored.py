@@ -14,6 +14,7 @@ from scipy.linalg import solve_triangular
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.geometry import PairwiseGeometry
 from bayesmkl.kernels.normalize import Center, Normalizer, Spherical
+from bayesmkl.kernels.sparse import columns_of
 from bayesmkl.kernels.stacks.base import KernelStack
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.stacks.lowrank import LowRankStack
@@ -104,7 +105,7 @@ def factored_rows(
 def _at_pivots(bank: KernelBank, m: int, X: np.ndarray, pivots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return kernel m between rows and training samples at `pivots`, (n_rows, rank), and of each row with itself."""
     kernel, columns = bank.kernels_[m], bank.columns_of(m)
-    rows, train = (np.ascontiguousarray(values[:, columns]) for values in (X, bank.X_train_[pivots]))
+    rows, train = (columns_of(values, columns) for values in (X, bank.X_train_[pivots]))
     geometry = PairwiseGeometry(rows, train)
     values = np.empty(geometry.shape)
     kernel.evaluate(geometry, values)

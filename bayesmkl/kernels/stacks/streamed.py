@@ -26,6 +26,7 @@ from bayesmkl._utils.memory import require_memory
 from bayesmkl._utils.typing import Index, RowBlocks
 from bayesmkl._utils.validation import check_integer
 from bayesmkl.kernels.bank import KernelBank
+from bayesmkl.kernels.sparse import SparseTable
 from bayesmkl.kernels.stacks.base import KernelRows, KernelStack, Spread
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.stacks.tiles import KernelTiles, Room
@@ -92,7 +93,7 @@ class StreamedStack:
         """Bytes that are held at once: tiles, what their kernels share, and the rows they are evaluated on."""
         tile_bytes = 8 * self._tile_rows * (4 * self.n_train + 2 * self.tiles.n_features)
         tile_bytes += 8 * self.n_kernels * self._rows_kept * self.n_train
-        waiting = 0 if isinstance(self.X, np.ndarray) else 2 * self.threads + 1
+        waiting = 0 if isinstance(self.X, np.ndarray | SparseTable) else 2 * self.threads + 1
         return self.threads * tile_bytes + waiting * 8 * self._block_rows * self.tiles.n_features
 
     @property
@@ -341,7 +342,7 @@ class StreamedStack:
 
     def _row_blocks(self) -> Iterator[tuple[int, np.ndarray]]:
         size = self._block_rows
-        if isinstance(self.X, np.ndarray):
+        if isinstance(self.X, np.ndarray | SparseTable):
             yield from ((first, self.X[first : first + size]) for first in range(0, self.n_rows, size))
             return
         first = 0

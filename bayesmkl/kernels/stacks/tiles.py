@@ -19,6 +19,7 @@ from bayesmkl.kernels.base import Kernel
 from bayesmkl.kernels.distance import FromDistance
 from bayesmkl.kernels.geometry import PairwiseGeometry
 from bayesmkl.kernels.normalize import Normalizer, Spherical, normalized_kernel
+from bayesmkl.kernels.sparse import columns_of, dense_products, is_sparse, sparse_distances
 
 __all__ = ["KernelTiles", "Room"]
 
@@ -61,6 +62,8 @@ class _RoomyGeometry(PairwiseGeometry):
     @cached_property
     def squared_distances(self) -> np.ndarray:
         out = self._room.array("squared distances", len(self.X))
+        if is_sparse(self.X) and is_sparse(self.Z):
+            return sparse_distances(self.X, self.Z, out)
         return cdist(self.X, self.Z, "sqeuclidean", out=out)
 
     @cached_property
@@ -69,7 +72,10 @@ class _RoomyGeometry(PairwiseGeometry):
 
     @cached_property
     def inner_products(self) -> np.ndarray:
-        return np.matmul(self.X, self.Z.T, out=self._room.array(self._products, len(self.X)))
+        out = self._room.array(self._products, len(self.X))
+        if is_sparse(self.X) and is_sparse(self.Z):
+            return dense_products(self.X, self.Z, out)
+        return np.matmul(self.X, self.Z.T, out=out)
 
     def _moved(self, origin: np.ndarray) -> PairwiseGeometry:
         return _RoomyGeometry(self.X - origin, self.Z - origin, self._room, "moved inner products")
@@ -133,7 +139,7 @@ class KernelTiles:
         for view, of_view in zip(bank.views_, bank.kernels_of_views(), strict=True):
             members = [_member(bank, m, places[m]) for m in of_view if m in places]
             if members:
-                basis = np.ascontiguousarray(bank.basis_[:, view.columns])
+                basis = columns_of(bank.basis_, view.columns)
                 self._views.append(_View(view.columns, basis, members))
         self.threads_allowed = not any(
             _is_foreign(member.kernel) for view in self._views for member in view.members
@@ -155,7 +161,7 @@ class KernelTiles:
     def _evaluate(self, X: np.ndarray, room: Room, memory: Callable[[int], np.ndarray]) -> Iterator[int]:
         """Evaluate every kernel into the memory for its place, and yield the place."""
         for view in self._views:
-            geometry = _RoomyGeometry(np.ascontiguousarray(X[:, view.columns]), view.basis, room)
+            geometry = _RoomyGeometry(columns_of(X, view.columns), view.basis, room)
             for place, name, kernel, normalizers in view.members:
                 values = memory(place)
                 seen: PairwiseGeometry = geometry

@@ -351,7 +351,7 @@ class BaseGPMKL(CompletingMKL):
         def blocks() -> Iterator[tuple[Any, np.ndarray, Any]]:
             left = X
             for kernels, diagonal in rows:
-                own, left = np.split(left, [kernels.n_rows])
+                own, left = left[: kernels.n_rows], left[kernels.n_rows :]
                 yield kernels, diagonal, None if self.design_ is None else self.design_.rows(own)
 
         return self._covariance(stack), blocks()

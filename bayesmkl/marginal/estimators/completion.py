@@ -21,6 +21,7 @@ class CompletingMKL(BaseMKL):
     """Center kernels and complete them where samples may lack views."""
 
     _takes_missing_views = True
+    _takes_sparse = True
     _MISSING_VIEWS: ClassVar[dict[str, str]] = {"error": "error", "integrate": "keep", "impute": "impute"}
     _needs_some_view = False  # a score without any part is the intercept
 
@@ -28,6 +29,9 @@ class CompletingMKL(BaseMKL):
     kernel_centers_: KernelCenters | None = None
     predictability_: np.ndarray | None = None
     sample_weight_: np.ndarray | None = None  # of the samples that count
+
+    def _may_be_sparse(self) -> bool:
+        return super()._may_be_sparse() and getattr(self, "design", None) is None  # which reads columns
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

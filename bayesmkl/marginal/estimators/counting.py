@@ -38,7 +38,7 @@ def counted(
     """
     if sample_weight is None:
         return X, y, None
-    n_samples = _length(X) or check_samples(X)  # groups may be text
+    n_samples = _length(X) or check_samples(X, may_be_sparse=model._may_be_sparse())  # groups may be text
     counts = check_weights(sample_weight, n_samples)
     if counts is None:
         return X, y, None

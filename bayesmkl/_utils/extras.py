@@ -1,4 +1,4 @@
-"""Libraries that only some of the evaluation needs."""
+"""Libraries that only some users need, and the line that installs them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 __all__ = ["require"]
 
 
-def require(module: str, package: str, purpose: str) -> Any:
-    """Import a module of the extra "compare", or say how to get it.
+def require(module: str, package: str, purpose: str, extra: str = "compare") -> Any:
+    """Import a module of an extra, or say how to get it.
 
     Examples
     --------
@@ -24,5 +24,5 @@ def require(module: str, package: str, purpose: str) -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         raise ImportError(
-            f'{purpose} needs {package}, which is not installed: pip install "bayesmkl[compare]"'
+            f'{purpose} needs {package}, which is not installed: pip install "bayesmkl[{extra}]"'
         ) from error
