@@ -31,7 +31,7 @@ from bayesmkl.kernels.bank import CheckedTable, KernelBank
 from bayesmkl.kernels.cache import current_cache
 from bayesmkl.kernels.column_labels import column_labels, refuse_other_columns, refuse_shuffled_rows
 from bayesmkl.kernels.presence import check_some_view, present_views, stack_with_absent
-from bayesmkl.kernels.quality.checks import check_kernel_stack
+from bayesmkl.kernels.quality.checks import KernelInspector
 from bayesmkl.kernels.row_sources import check_rows, fit_bank_to_rows, is_row_source
 from bayesmkl.kernels.stacks.base import KernelStack
 from bayesmkl.kernels.stacks.dense import DenseStack
@@ -230,14 +230,10 @@ class BaseMKL(BaseEstimator):
         similarity, lost = (
             (None, None) if bank is None else (bank.landmark_similarity(), bank.centering_errors())
         )
-        check_kernel_stack(
-            stack.columns(slice(None)),
-            names,
-            known_psd=known_psd,
-            present=stack.present,
-            self_similarity=similarity,
-            lost=lost,
-        )
+        inspector = KernelInspector(names, known_psd=known_psd, self_similarity=similarity, lost=lost)
+        for m, kernel in enumerate(stack.each()):
+            inspector.inspect(kernel, None if stack.present is None else stack.present[m])
+        inspector.report()
         return stack
 
     def _new_bank(self, X: Samples | None = None) -> KernelBank:
@@ -283,7 +279,7 @@ class BaseMKL(BaseEstimator):
                 "of kernels, pass a bank: `kernels=KernelBank(...)`."
             )
         self.kernel_bank_ = None
-        kernels = _kernels_first(X)
+        kernels = np.ascontiguousarray(np.moveaxis(np.atleast_3d(X), -1, 0))
         self.kernel_names_ = self._names([f"kernel {m}" for m in range(len(kernels))])
         return kernels, y
 
@@ -324,7 +320,8 @@ class BaseMKL(BaseEstimator):
         return stack_with_absent(kernels, list(self.kernel_names_[which]), self.present_[which], in_place)
 
     def _stack_of_precomputed(self, X: np.ndarray) -> DenseStack:
-        stack = self._stack_of(_kernels_first(X), in_place=False)
+        kernels = np.ascontiguousarray(np.moveaxis(np.atleast_3d(X), -1, 0))
+        stack = self._stack_of(kernels, in_place=False)
         if self._needs_some_view:
             check_some_view(stack.present)
         return stack
@@ -431,8 +428,3 @@ class BaseMKL(BaseEstimator):
         else:
             return
         warn_user(message, ConvergenceWarning)
-
-
-def _kernels_first(X: np.ndarray) -> np.ndarray:
-    """Transpose a stack once, from samples first (users) to kernels first (algorithms)."""
-    return np.ascontiguousarray(np.moveaxis(X, -1, 0) if X.ndim == 3 else X[None])
