@@ -6,8 +6,9 @@ A reader who follows a fit has to pass all of them. Counted are distinct functio
 of bayesmkl, each once however often it is called, from the call of `fit` on. Comprehensions and generator
 expressions are part of the function that they stand in (later Pythons run them there); functions of NumPy, SciPy and
 scikit-learn are not counted. The depth is the number of such functions that are under way when the first update
-begins: of q(a) in BEMKL, `update_dual`; of the machines in SimpleMKL, `Evaluator.__call__`. Fits of the default bank
-evaluate kernels; those of precomputed kernels do not.
+begins: of q(a) in BEMKL, `update_dual`; of the SVMs in SimpleMKL, `Evaluator.__call__`. In a classifier of BEMKL it is
+that of the first fold, by which the scale of the intermediate outputs is chosen. Fits of the default bank evaluate
+kernels; those of precomputed kernels, which are those of BEMKL's default bank, do not.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ def measure(n_samples: int) -> dict[tuple[str, str], Calls]:
     X = rng.normal(size=(n_samples, 5))
     score = X[:, 0] + X[:, 1] ** 2 + 0.1 * rng.normal(size=n_samples)
     labels = (score > np.median(score)).astype(int)
-    kernels = KernelBank("paper").fit_transform(X)
+    kernels = KernelBank("auto").fit_transform(X)  # the default bank of BEMKL
     found = {}
     for make, target, first in (
         (BEMKLClassifier, labels, update_dual),

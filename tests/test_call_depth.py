@@ -14,7 +14,7 @@ from bayesmkl.bemkl.models.moments import update_dual
 from bayesmkl.bemkl.models.regression import sweep
 
 DEEPEST = 9
-MOST = {"bank": 153, "precomputed": 107}  # what the classifier of BEMKL has, the most of all
+MOST = {"bank": 148, "precomputed": 99}  # what the classifier of BEMKL has, the most of all
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def call_depth():
     del sys.modules[path.stem]
 
 
-def test_few_functions_lie_between_fit_and_the_first_update(call_depth):
+def test_few_functions_lie_between_fit_and_the_first_update(call_depth, folds):
     found = call_depth.measure(40)
     assert len(found) == 6
     for (estimator, samples), calls in found.items():
@@ -35,6 +35,7 @@ def test_few_functions_lie_between_fit_and_the_first_update(call_depth):
         assert calls.nested[-1].endswith(" update_dual" if of_bemkl else " Evaluator.__call__"), estimator
         fit = f"{estimator}.fit" if of_bemkl else "fit_weighted_classes"
         assert any(name.endswith(f" {fit}") for name in calls.nested)
+        assert any(name.endswith(" choose_by_folds") for name in calls.nested) == (estimator == "BEMKLClassifier")
         assert len(calls.nested) <= DEEPEST, calls.nested
         assert 50 < len(set(calls.functions)) == len(calls.functions) <= MOST[samples], (estimator, samples)
         assert not any("inference/batch" in name or "inference/padding" in name for name in calls.functions)

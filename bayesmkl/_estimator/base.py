@@ -343,7 +343,8 @@ class BaseMKL(BaseEstimator):
         return stack_with_absent(kernels, list(self.kernel_names_[which]), self.present_[which], in_place)
 
     def _stack_of_precomputed(self, X: np.ndarray) -> DenseStack:
-        stack = self._stack_of(_kernels_first(X), in_place=False)
+        kernels = _kernels_first(X)
+        stack = self._stack_of(kernels, in_place=False)
         if self._needs_some_view:
             check_some_view(stack.present)
         return stack

@@ -8,27 +8,14 @@ classes it is the most likely one from 1 on: they may be made flatter, as where 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
-from bayesmkl._utils.validation import check_scale, shown
-
-__all__ = ["checked_temperature", "find_temperature", "tempered"]
+__all__ = ["find_temperature", "tempered"]
 
 PRIOR_STD = 0.3  # of the log temperature
 FARTHEST, N_GRID = 8.0, 65  # how many of them are searched, on either side, and where the search starts from
-
-
-def checked_temperature(value: Any) -> float | None:
-    """Return the parameter `temperature` of a classifier, checked; None where it is to be learned."""
-    if not isinstance(value, str):
-        return check_scale("temperature", value)
-    if value != "auto":
-        raise ValueError(f'`temperature` must be "auto" or a positive number; got {shown(value)}.')
-    return None
 
 
 def tempered(log_probabilities: np.ndarray, temperature: float) -> np.ndarray:

@@ -51,9 +51,9 @@ class _InferenceOptions(Options):
         return check_integer(_field(field), getattr(self, field), low=low)
 
 
-def _field(name: str, of: str = "inference") -> str:
+def _field(name: str) -> str:
     """Return the name of a field in messages, which put it into backticks."""
-    return f"{name}` of `{of}"
+    return f"{name}` of `inference"
 
 
 @dataclass(frozen=True, repr=False)
@@ -343,11 +343,6 @@ class Storage(Options):
     backend: str = "auto"
     devices: Any = None
 
-    def _check(self) -> None:
-        check_choice(_field("backend", "storage"), self.backend, BACKENDS)
-        if self.devices is not None:
-            self._check_devices()
-
     def _check_devices(self) -> None:
         if backend_of(self) != "jax":
             raise ValueError(
@@ -403,6 +398,8 @@ def storage_of(value: object, allowed: Sequence[str] = STORAGES) -> Storage:
         raise ValueError(
             f"`storage` must be one of {', '.join(map(repr, allowed))} or a Storage(...); got {shown(value)}."
         )
-    check_choice(_field("kind", "storage"), value.kind, allowed)
-    value._check()
+    check_choice("kind` of `storage", value.kind, allowed)
+    check_choice("backend` of `storage", value.backend, BACKENDS)
+    if value.devices is not None:
+        value._check_devices()
     return value

@@ -28,6 +28,7 @@ __all__ = [
     "check_verbose",
     "float_of",
     "generator_of",
+    "scale_or_auto",
     "shown",
 ]
 
@@ -106,6 +107,26 @@ def check_scale(name: str, value: object, zero: bool = False) -> float:
             "Give the data other units."
         )
     return number
+
+
+def scale_or_auto(name: str, value: object, zero: bool = False) -> float | None:
+    """Return `value` as `check_scale` does; None for "auto".
+
+    Examples
+    --------
+    >>> scale_or_auto("temperature", "auto"), scale_or_auto("temperature", 2)
+    (None, 2.0)
+    >>> scale_or_auto("temperature", "hot")
+    Traceback (most recent call last):
+    ...
+    ValueError: `temperature` must be "auto" or a positive number; got 'hot'.
+    """
+    if not isinstance(value, str):
+        return check_scale(name, value, zero)
+    if value != "auto":
+        allowed = "number of at least 0" if zero else "positive number"
+        raise ValueError(f'`{name}` must be "auto" or a {allowed}; got {shown(value)}.')
+    return None
 
 
 def check_integer(name: str, value: object, low: int) -> int:

@@ -82,7 +82,8 @@ def test_priors_of_chains_have_folds_of_closed_forms(folds, tables, monkeypatch)
     BEMKLClassifier(BANK, kernel_prior="dirichlet", inference=NUTS()).numpyro_model(X, y)
     BEMKLClassifier(BANK).fit(X, y)
     of_chains, of_closed_forms = chosen
-    assert of_chains == of_closed_forms
+    assert of_chains.intermediate_scale == of_closed_forms.intermediate_scale
+    np.testing.assert_array_equal(of_chains.held_out, of_closed_forms.held_out)
 
 
 def test_storage_does_not_decide(folds, tables):

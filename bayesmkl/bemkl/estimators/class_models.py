@@ -65,11 +65,6 @@ class ClassSettings(NamedTuple):
     missing_views: bool = False  # whether samples may lack views
     temperature: float | None = None  # of probabilities; None where it is learned
 
-    @property
-    def likelihood(self) -> tuple[float, float]:
-        """ν and 1/σ_g², as the problems have them."""
-        return self.margin, self.intermediate_scale**-2
-
 
 class ClassModel(Protocol):
     """Interface between classes and models of a classifier."""
@@ -117,8 +112,8 @@ class OneVersusAll:
         """Return a problem for every row of the targets."""
         if settings.missing_views:
             return [_multiclass_problem(stack, gram, y[None], settings) for y in targets]
-        priors = binary.BinaryPriors(*settings[:3])
-        return [binary.BinaryProblem(stack, gram, y, priors, *settings.likelihood) for y in targets]
+        priors, precision = binary.BinaryPriors(*settings[:3]), settings.intermediate_scale**-2
+        return [binary.BinaryProblem(stack, gram, y, priors, settings.margin, precision) for y in targets]
 
     def scores(
         self,
@@ -172,8 +167,8 @@ class CompetingClasses:
         self, stack: KernelStack, gram: np.ndarray, targets: np.ndarray, settings: ClassSettings
     ) -> list[Any]:
         """Return one problem over all classes."""
-        priors = multinomial.MultinomialPriors(*settings[:3])
-        return [multinomial.MultinomialProblem(stack, gram, targets, priors, *settings.likelihood)]
+        priors, precision = multinomial.MultinomialPriors(*settings[:3]), settings.intermediate_scale**-2
+        return [multinomial.MultinomialProblem(stack, gram, targets, priors, settings.margin, precision)]
 
     def scores(
         self, stack: KernelRows, posteriors: Sequence[Any], settings: ClassSettings, rule: str
@@ -204,8 +199,8 @@ class CompetingClasses:
 def _multiclass_problem(
     stack: KernelStack, gram: np.ndarray, targets: np.ndarray, settings: ClassSettings
 ) -> Any:
-    priors = multiclass.MulticlassPriors(*settings[:3])
-    return multiclass.MulticlassProblem(stack, gram, targets, priors, *settings.likelihood)
+    priors, precision = multiclass.MulticlassPriors(*settings[:3]), settings.intermediate_scale**-2
+    return multiclass.MulticlassProblem(stack, gram, targets, priors, settings.margin, precision)
 
 
 def _scores(stack: KernelRows, posterior: Any, settings: ClassSettings, rule: str) -> list[Score]:

@@ -11,11 +11,11 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags
 
 from bayesmkl._estimator import class_targets, most_probable
-from bayesmkl._estimator.temperature import checked_temperature, tempered
+from bayesmkl._estimator.temperature import find_temperature, tempered
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.options import VB, Inference, Storage
 from bayesmkl._utils.typing import Label, Samples, Targets
-from bayesmkl._utils.validation import check_choice, check_scale, shown
+from bayesmkl._utils.validation import check_choice, scale_or_auto
 from bayesmkl.bemkl.estimators.base import BaseBEMKL, FitTask
 from bayesmkl.bemkl.estimators.class_models import (
     CLASS_MODELS,
@@ -25,7 +25,7 @@ from bayesmkl.bemkl.estimators.class_models import (
     class_model_for,
     class_model_of,
 )
-from bayesmkl.bemkl.estimators.scale_choice import USUAL, FoldChoice, checked_scale, choose_by_folds
+from bayesmkl.bemkl.estimators.scale_choice import USUAL, FoldChoice, choose_by_folds
 from bayesmkl.bemkl.estimators.shared_docs import BEMKL
 from bayesmkl.bemkl.inference.loop import Algorithm, LoopOptions
 from bayesmkl.bemkl.inference.runs import Fit
@@ -297,15 +297,18 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         """Return the models of the classes in `y`."""
         labels = class_targets(y, self.unlabeled_label)
         model = class_model_for(self, labels)
-        chosen = FoldChoice()
+        chosen, of_several = FoldChoice(), len(labels.targets) > 1 and not labels.is_multilabel
+        truth = np.argmax(labels.targets, axis=0) if of_several else (labels.targets[0] > 0.0).astype(int)
         if isinstance(self.intermediate_scale, str):
-            chosen = choose_by_folds(self, stack, y, labels)
+            if not labels.is_multilabel and (labels.targets != 0.0).all():
+                chosen = choose_by_folds(self, stack, y.ravel(), truth)
             self.intermediate_scale_ = chosen.intermediate_scale
         settings = self._settings()
         self.intermediate_scale_ = settings.intermediate_scale
+        self.temperature_ = 1.0 if settings.temperature is None else settings.temperature
         learns = isinstance(self._inference(), VB) and not isinstance(model, CompetingClasses)
-        learned = chosen.temperature if learns else 1.0
-        self.temperature_ = learned if settings.temperature is None else settings.temperature
+        if settings.temperature is None and learns and chosen.held_out is not None:
+            self.temperature_ = find_temperature(chosen.held_out, truth, sharpen=of_several)
         self.classes_, self.is_multilabel_ = labels.classes, labels.is_multilabel
         problems = self._as_inferred(model.problems(stack, gram, labels.targets, settings))
         names = [f"class {label}" for label in labels.classes] if len(problems) > 1 else ["classes"]
@@ -327,31 +330,23 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
 
     def _settings(self) -> ClassSettings:
         check_choice("multiclass", self.multiclass, tuple(CLASS_MODELS))
+        margin = scale_or_auto("margin", self.margin, zero=True)
+        scale = scale_or_auto("intermediate_scale", self.intermediate_scale)
+        usual_margin = 0.0 if self.unlabeled_label is None else 1.0
+        chosen_scale = getattr(self, "intermediate_scale_", USUAL)
         return ClassSettings(
             self._prior("sample_prior"),
             self._prior("bias_prior"),
             self._kernel_prior(),
-            self._margin(),
-            checked_scale(self),
+            usual_margin if margin is None else margin,
+            chosen_scale if scale is None else scale,
             self.missing_views == "integrate",
-            checked_temperature(self.temperature),
+            scale_or_auto("temperature", self.temperature),
         )
 
-    def _margin(self) -> float:
-        if not isinstance(self.margin, str):
-            return check_scale("margin", self.margin, zero=True)
-        if self.margin != "auto":
-            raise ValueError(f'`margin` must be "auto" or a number of at least 0; got {shown(self.margin)}.')
-        return 0.0 if self.unlabeled_label is None else 1.0
-
-    def _fold_probabilities(
-        self, stack: KernelStack, gram: np.ndarray, y: np.ndarray, rows: KernelRows
-    ) -> np.ndarray:
-        """Fit to training kernels by variational updates, and return probabilities of other rows."""
-        task, options = self._task(stack, gram, y), self._loop_options()
-        runs = self._runs(task.algorithm, task.problems, task.inits, options, self._rng())
-        posteriors = tuple(result.state for result in self._maximize(task.algorithm, runs, options))
-        model = class_model_of(posteriors)
+    def _held_out_probabilities(self, posteriors: Sequence[State], rows: KernelRows) -> np.ndarray:
+        """Return the probabilities of rows that a fold has left out."""
+        model = class_model_of(tuple(posteriors))
         return self._probabilities(model, model.scores(rows, posteriors, self._settings(), self.predictive))
 
     def _problems(self, stack: KernelStack, with_gram: bool = True) -> list[Problem]:

@@ -12,9 +12,9 @@ from bayesmkl._estimator.grades import given_levels, number_grades
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.options import VB, Storage
 from bayesmkl._utils.typing import Samples, Targets
-from bayesmkl._utils.validation import check_choice
+from bayesmkl._utils.validation import check_choice, scale_or_auto
 from bayesmkl.bemkl.estimators.base import BaseBEMKL, FitTask
-from bayesmkl.bemkl.estimators.scale_choice import USUAL, checked_scale, compare_scales
+from bayesmkl.bemkl.estimators.scale_choice import USUAL, choose_by_folds
 from bayesmkl.bemkl.estimators.shared_docs import OUTCOMES
 from bayesmkl.bemkl.inference.loop import Algorithm, LoopOptions
 from bayesmkl.bemkl.inference.runs import Fit
@@ -208,8 +208,8 @@ class BEMKLOrdinalClassifier(ClassifierMixin, BaseBEMKL):
     def _task(self, stack: KernelStack, gram: Any, y: np.ndarray) -> FitTask:
         """Return the model of grades by their numbers."""
         if isinstance(self.intermediate_scale, str):
-            self.intermediate_scale_, _ = compare_scales(self, stack, y, y)
-        self.intermediate_scale_ = checked_scale(self)
+            self.intermediate_scale_ = choose_by_folds(self, stack, y, y).intermediate_scale
+        _, self.intermediate_scale_ = self._settings()
         algorithm = nonnegative(ordinal) if self.nonnegative else ordinal
         targets = y.astype(np.float64)
         problem = self._problem(stack, gram, targets, int(y.max()) + 1)
@@ -217,7 +217,9 @@ class BEMKLOrdinalClassifier(ClassifierMixin, BaseBEMKL):
 
     def _settings(self) -> tuple[ordinal.OrdinalPriors, float]:
         sample, intercept = self._prior("sample_prior"), self._prior("bias_prior")
-        return ordinal.OrdinalPriors(sample, intercept, self._kernel_prior()), checked_scale(self)
+        scale = scale_or_auto("intermediate_scale", self.intermediate_scale)
+        priors = ordinal.OrdinalPriors(sample, intercept, self._kernel_prior())
+        return priors, getattr(self, "intermediate_scale_", USUAL) if scale is None else scale
 
     def _kernel_prior(self) -> Gamma:
         return self._gamma_prior()
@@ -250,14 +252,12 @@ class BEMKLOrdinalClassifier(ClassifierMixin, BaseBEMKL):
         """Return where scores start between their cut points: at a random share of the probability, or the mean."""
         return None if rng is None else 1.0 - rng.random(n_samples)
 
-    def _fold_probabilities(
-        self, stack: KernelStack, gram: np.ndarray, y: np.ndarray, rows: KernelRows
+    def _held_out_probabilities(
+        self, posteriors: Sequence[ordinal.OrdinalState], rows: KernelRows
     ) -> np.ndarray:
-        """Fit to training kernels, and return probabilities of other rows."""
-        task, options = self._task(stack, gram, y), self._loop_options()
-        runs = self._runs(task.algorithm, task.problems, task.inits, options, self._rng())
-        (result,) = self._maximize(task.algorithm, runs, options)
-        return self._probabilities(result.state, self._score(rows, result.state))
+        """Return the probabilities of rows that a fold has left out."""
+        (posterior,) = posteriors
+        return self._probabilities(posterior, self._score(rows, posterior))
 
     def _summary(self, task: FitTask, fits: list[Fit]) -> dict[str, Any]:
         """Add the cut points."""
@@ -272,7 +272,8 @@ class BEMKLOrdinalClassifier(ClassifierMixin, BaseBEMKL):
     def _score(self, stack: KernelRows, posterior: ordinal.OrdinalState) -> ScoreMoments:
         """Return mean and variance of the scores of the rows of `stack`, without their noise."""
         rule = check_choice("predictive", self.predictive, ("full", "paper"))
-        return predict_score(stack, posterior.dual, posterior.readout, checked_scale(self) ** 2, rule)
+        _, scale = self._settings()
+        return predict_score(stack, posterior.dual, posterior.readout, scale**2, rule)
 
     def _probabilities(self, posterior: ordinal.OrdinalState, score: ScoreMoments) -> np.ndarray:
         """Return probabilities of grades, (n_rows, n_classes)."""

@@ -188,7 +188,7 @@ class KernelInspector:
         findings = self._findings
         flags = ("near_identity", "remote", "constant", "asymmetric")
         near_identity, remote, constant, asymmetric = (
-            join([finding.name for finding in findings if getattr(finding, flag)]) for flag in flags
+            [finding.name for finding in findings if getattr(finding, flag)] for flag in flags
         )
         problems = (
             near_identity,
@@ -196,12 +196,12 @@ class KernelInspector:
             constant,
             _duplicates(findings),
             asymmetric,
-            join([finding.canceled for finding in findings if finding.canceled]),
-            join([finding.indefinite for finding in findings if finding.indefinite]),
+            [finding.canceled for finding in findings if finding.canceled],
+            [finding.indefinite for finding in findings if finding.indefinite],
             _scales(findings),
         )
         lines = [
-            f"- {problem}: {found}. {remedy}"
+            f"- {problem}: {join(found)}. {remedy}"
             for found, (problem, remedy) in zip(problems, PROBLEMS, strict=True)
             if found
         ]
@@ -305,10 +305,10 @@ def _median_length(kernel: np.ndarray) -> float:
     return float(np.sqrt(np.median(np.einsum("ij,ij->i", kernel, kernel))))
 
 
-def _duplicates(findings: list[_Finding]) -> str:
+def _duplicates(findings: list[_Finding]) -> list[str]:
     candidates = [f for f in findings if f.fingerprint is not None and not (f.near_identity or f.remote)]
     if not candidates:
-        return ""
+        return []
     prints = np.stack([f.fingerprint for f in candidates if f.fingerprint is not None])
     # Equal fingerprints have equal first projections: sort by one and compare neighbors only.
     projection = prints @ np.random.default_rng(1).standard_normal(prints.shape[1])
@@ -320,12 +320,12 @@ def _duplicates(findings: list[_Finding]) -> str:
         near = np.linalg.norm(prints[run] - prints[run[0]], axis=1) <= DUPLICATE
         if near.sum() > 1:
             groups.append(" = ".join(candidates[i].name for i in sorted(run[near])))
-    return join(groups, "; ")
+    return [join(groups, "; ")] if groups else []
 
 
-def _scales(findings: list[_Finding]) -> str:
+def _scales(findings: list[_Finding]) -> list[str]:
     scales = [(finding.scale, finding.name) for finding in findings if finding.scale > 0]
     if not scales or max(scales)[0] <= SCALE_RATIO * min(scales)[0]:
-        return ""
+        return []
     (small, smallest), (large, largest) = min(scales), max(scales)
-    return f"{smallest} (mean self-similarity {small:.3g}) and {largest} ({large:.3g})"
+    return [f"{smallest} (mean self-similarity {small:.3g}) and {largest} ({large:.3g})"]

@@ -12,11 +12,11 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags
 
 from bayesmkl._estimator import class_targets, most_probable
-from bayesmkl._estimator.temperature import checked_temperature, find_temperature, tempered
+from bayesmkl._estimator.temperature import find_temperature, tempered
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.options import Marginal
 from bayesmkl._utils.typing import Samples, Targets
-from bayesmkl._utils.validation import check_choice
+from bayesmkl._utils.validation import check_choice, scale_or_auto
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.marginal.design import Design
@@ -237,11 +237,12 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        checked_temperature(self.temperature)
+        scale_or_auto("temperature", self.temperature)
 
     def _read_left_out(self, targets: np.ndarray, left_out: LeftOut) -> None:
         super()._read_left_out(targets, left_out)
-        given, competing = checked_temperature(self.temperature), len(targets) > 1 and not self.is_multilabel_
+        given = scale_or_auto("temperature", self.temperature)
+        competing = len(targets) > 1 and not self.is_multilabel_
         self.temperature_ = 1.0 if given is None else given
         if given is None and competing:
             counts = 1.0 if self.sample_weight_ is None else self.sample_weight_
