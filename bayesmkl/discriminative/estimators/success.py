@@ -13,6 +13,7 @@ from bayesmkl._estimator.gate_features import features_of, refuse_gate_features
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice, check_integer, check_number, check_scale, shown
 from bayesmkl.discriminative.estimators.checked import SINGLE_PRECISION, check_among_some, fit_bank
+from bayesmkl.discriminative.estimators.folds import evenly_dealt
 from bayesmkl.discriminative.estimators.localized import BaseLocalized, Rows
 from bayesmkl.discriminative.inner import InnerProblem
 from bayesmkl.discriminative.localized.success import Folds, SuccessOptions
@@ -223,11 +224,7 @@ def draw(model: BaseMKL, training: Rows, target: np.ndarray, compares: bool) -> 
     in_sample = model.gate_targets == "train" or (model.gate_targets == "auto" and model.gate_bank_ is None)
     if in_sample and not compares:
         return Draws(None, rng, order)
-    shuffled, fold = order[rng.permutation(len(target))], np.empty(len(target), dtype=np.intp)
-    for label in (-1.0, 1.0):
-        of_class = shuffled[target[shuffled] == label]
-        fold[of_class] = np.arange(len(of_class)) % N_FOLDS
-    folds = [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in np.unique(fold)]
+    folds = evenly_dealt(order, target, N_FOLDS, rng)
     return Draws(folds if len(folds) > 1 else None, rng, order)
 
 
