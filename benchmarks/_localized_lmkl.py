@@ -197,7 +197,10 @@ def descents(fast: bool) -> tuple[str, dict[str, Any]]:
     """Three ways down from the same starts."""
     rows, numbers = [], {}
     for name, of_set in parts(fast):
-        runs = {s: [fitted(LMKLClassifier(bank(part), solver=s, fallback=False), part) for part in of_set] for s in SOLVERS}
+        runs = {
+            s: [fitted(LMKLClassifier(bank(part), solver=s, fallback=False), part) for part in of_set]
+            for s in SOLVERS
+        }
         lowest = np.min([[run.objective for run in runs[s]] for s in SOLVERS], axis=0)
         numbers[name] = {s: [run._asdict() for run in runs[s]] for s in SOLVERS}
         for solver in SOLVERS:

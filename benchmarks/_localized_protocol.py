@@ -146,7 +146,10 @@ def sw_mkl(bank: KernelBank, **settings: Any) -> SwMKLClassifier:
 # C = 1 and LibSVM's tolerance everywhere. The paper's variants come first.
 VARIANTS = {
     "LMKL, paper's search": Variant(
-        "LMKL", lambda b: LMKLClassifier(b, solver="paper", fallback=False, random_state=0), "LMKL", costly=True
+        "LMKL",
+        lambda b: LMKLClassifier(b, solver="paper", fallback=False, random_state=0),
+        "LMKL",
+        costly=True,
     ),
     "LMKL": Variant("LMKL", lambda b: LMKLClassifier(b, fallback=False, random_state=0), costly=True),
     "SwMKL, paper": Variant("SwMKL", lambda b: sw_mkl(b, psd="paper")),
