@@ -197,7 +197,10 @@ def descents(fast: bool) -> tuple[str, dict[str, Any]]:
     """Three ways down from the same starts."""
     rows, numbers = [], {}
     for name, of_set in parts(fast):
-        runs = {s: [fitted(LMKLClassifier(bank(part), solver=s), part) for part in of_set] for s in SOLVERS}
+        runs = {
+            s: [fitted(LMKLClassifier(bank(part), solver=s, fallback=False), part) for part in of_set]
+            for s in SOLVERS
+        }
         lowest = np.min([[run.objective for run in runs[s]] for s in SOLVERS], axis=0)
         numbers[name] = {s: [run._asdict() for run in runs[s]] for s in SOLVERS}
         for solver in SOLVERS:
@@ -257,7 +260,7 @@ def gatings(fast: bool) -> tuple[str, dict[str, Any]]:
     for name, of_set in parts(fast):
         kernels = bank(of_set[0])
         models = {"uniform": UniformMKLClassifier(kernels)}
-        models |= {gating: LMKLClassifier(kernels, gating=gating) for gating in GATINGS}
+        models |= {gating: LMKLClassifier(kernels, gating=gating, fallback=False) for gating in GATINGS}
         numbers[name] = {}
         for label, model in models.items():
             found = [
@@ -296,7 +299,7 @@ def starts(fast: bool) -> tuple[str, dict[str, Any]]:
     for name, of_set in parts(fast):
         numbers[name] = {}
         for gating in GATINGS:
-            model = LMKLClassifier(bank(of_set[0]), gating=gating, n_init=n_starts)
+            model = LMKLClassifier(bank(of_set[0]), gating=gating, n_init=n_starts, fallback=False)
             for fit, _ in _fits(model, of_set[:1]):
                 ends = fit.results_[0].start_objectives
             numbers[name][gating] = ends.tolist()

@@ -31,7 +31,7 @@ __all__ = ["measure_all", "report"]
 
 # One step of the outer search and quick machines: memory does not depend on the number of steps.
 METHODS = {
-    "LMKL": (LMKLClassifier, {"max_iter": 1}),
+    "LMKL": (LMKLClassifier, {"max_iter": 1, "fallback": False}),
     "C-LMKL": (CLMKLClassifier, {"max_iter": 1, "n_landmarks": 100, "n_restarts": 1}),
     "SwMKL": (SwMKLClassifier, {"gate_subsample": 500, "temperature": None, **GATES}),
     "LD-MKL": (LDMKLClassifier, {"gate_subsample": 500, "temperature": 1.0, **GATES}),

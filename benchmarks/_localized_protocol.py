@@ -146,15 +146,18 @@ def sw_mkl(bank: KernelBank, **settings: Any) -> SwMKLClassifier:
 # C = 1 and LibSVM's tolerance everywhere. The paper's variants come first.
 VARIANTS = {
     "LMKL, paper's search": Variant(
-        "LMKL", lambda b: LMKLClassifier(b, solver="paper", random_state=0), "LMKL", costly=True
+        "LMKL",
+        lambda b: LMKLClassifier(b, solver="paper", fallback=False, random_state=0),
+        "LMKL",
+        costly=True,
     ),
-    "LMKL": Variant("LMKL", lambda b: LMKLClassifier(b, random_state=0), costly=True),
+    "LMKL": Variant("LMKL", lambda b: LMKLClassifier(b, fallback=False, random_state=0), costly=True),
     "SwMKL, paper": Variant("SwMKL", lambda b: sw_mkl(b, psd="paper")),
     "SwMKL": Variant("SwMKL", sw_mkl, "SwMKL, paper"),
     "LD-MKL, paper": Variant("LD-MKL", lambda b: ld_mkl(b, sv_gate="paper", bias="drop")),
     "LD-MKL, paper with bias": Variant("LD-MKL", lambda b: ld_mkl(b, sv_gate="paper", bias="keep")),
     "LD-MKL": Variant("LD-MKL", ld_mkl),
-    "C-LMKL": Variant("C-LMKL", lambda b: CLMKLClassifier(b, random_state=0), costly=True),
+    "C-LMKL": Variant("C-LMKL", lambda b: CLMKLClassifier(b, fallback=False, random_state=0), costly=True),
     "Uniform": Variant("Uniform", UniformMKLClassifier),
     "GMKL": Variant("GMKL", GMKLClassifier),
     "MWUMKL": Variant("MWUMKL", MWUMKLClassifier),

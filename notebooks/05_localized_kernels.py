@@ -37,7 +37,6 @@ import pandas as pd
 from bayesmkl import KernelBank
 from bayesmkl.discriminative import (
     CLMKLClassifier,
-    GaussianGating,
     GroupGating,
     LDMKLClassifier,
     LMKLClassifier,
@@ -114,13 +113,13 @@ plt.show()
 # %%
 bank = KernelBank(Gaussian(width=0.5), views={"across": [0], "up": [1]})
 near = Gaussian(width=1)  # of the plane: what gates of SwMKL and LD-MKL are functions of
-wide = GaussianGating(width=2, spread=1)  # centers start anywhere among the samples, not near their mean
+gates_anyway = {"fallback": False, "random_state": SEED}  # also where equal ones would do
 only_where_open = {"temperature": 0.2, "threshold": "paper"}  # sharp gates, and SVMs of the samples inside
 MODELS = {
     "equal weights": UniformMKLClassifier(bank),
     "SimpleMKL": SimpleMKLClassifier(bank),
-    "LMKL, softmax": LMKLClassifier(bank, gating="softmax", n_init=3, random_state=SEED),
-    "LMKL, Gaussian": LMKLClassifier(bank, gating=wide, n_init=3, random_state=SEED),
+    "LMKL, softmax": LMKLClassifier(bank, gating="softmax", n_init=3, **gates_anyway),
+    "LMKL, Gaussian": LMKLClassifier(bank, gating="gaussian", **gates_anyway),
     "C-LMKL": CLMKLClassifier(bank, n_clusters=2, random_state=SEED),
     "SwMKL": SwMKLClassifier(bank, gate_kernel=near, gate_targets="train", temperature=None),
     "LD-MKL": LDMKLClassifier(bank, gate_kernel=near, gate_targets="train", **only_where_open),
@@ -358,8 +357,8 @@ print(overall.round(1))
 
 # %% [markdown]
 # A prediction compares a sample with the support points, so their number is the cost of every prediction. The number
-# of SVMs is the cost of the fit. LMKL trains one SVM per step of its descent, and here descends from three
-# starts; SwMKL and LD-MKL train a fixed number, two or three for every kernel.
+# of SVMs is the cost of the fit. LMKL trains one SVM per step of its descent, and here descends from two
+# or three starts; SwMKL and LD-MKL train a fixed number, two or three for every kernel.
 #
 # ## Conclusion
 #

@@ -14,9 +14,10 @@ Gates that are learned are functions of parameters. `Gating` is what a learner n
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from bayesmkl._utils.docstrings import entries, fill_docs
 from bayesmkl._utils.validation import shown
@@ -25,7 +26,9 @@ from bayesmkl.kernels.stacks.base import StoredStack
 __all__ = [
     "GATING",
     "Gating",
+    "PenalizedGating",
     "check_gating",
+    "check_given_gates",
     "combine_components",
     "gates_of_components",
     "gating_matrix",
@@ -61,7 +64,7 @@ class Gating(Protocol):
     """Gates as differentiable functions of a flat array of parameters.
 
     Gates lie between 0 and 1 whatever the parameters are: without an upper bound the margin would grow with the gates
-    forever, and there would be nothing to find.
+    forever, and there would be nothing to find. Gates without parameters need no upper bound.
 
     Examples
     --------
@@ -127,6 +130,15 @@ class Gating(Protocol):
         ...
 
 
+@runtime_checkable
+class PenalizedGating(Gating, Protocol):
+    """Gates whose parameters have a price of their own."""
+
+    def penalize(self, parameters: np.ndarray, n_features: int) -> tuple[float, np.ndarray]:
+        """Return what is added to the objective, and its gradient of shape (n_parameters,)."""
+        ...
+
+
 def check_gating(gating: Gating, features: np.ndarray, n_kernels: int, rng: np.random.Generator) -> None:
     """Raise unless the three methods of `gating` fit together.
 
@@ -166,6 +178,9 @@ def check_gating(gating: Gating, features: np.ndarray, n_kernels: int, rng: np.r
         raise ValueError(
             f"`gating.init` must return a flat array of finite numbers; got shape {parameters.shape}. Flatten them."
         )
+    if not parameters.size:
+        _check_gates(gating.gates(parameters, features), (n_kernels, len(features)), highest=np.inf)
+        return
     direction = rng.choice([-1.0, 1.0], size=parameters.size)
     for distance in (0.0, FAR, -FAR):
         _check_gates(gating.gates(parameters + distance * direction, features), (n_kernels, len(features)))
@@ -249,13 +264,50 @@ def gates_of_components(components: np.ndarray) -> np.ndarray:
     return np.sqrt((components**2).sum(axis=0)).T
 
 
-def _check_gates(gates: np.ndarray, shape: tuple[int, int]) -> None:
+def _check_gates(gates: np.ndarray, shape: tuple[int, int], highest: float = 1.0 + ROUNDING) -> None:
     gates = np.asarray(gates)
     if gates.dtype.kind not in "biuf":
         raise ValueError(f"`gating.gates` must return numbers between 0 and 1; got {shown(gates)}.")
-    if gates.shape != shape or not ((gates >= 0.0) & (gates <= 1.0 + ROUNDING)).all():
+    if gates.shape != shape or not ((gates >= 0.0) & (gates <= highest)).all():
         values = f"values from {gates.min():.6g} to {gates.max():.6g}" if gates.size else "no values"
         raise ValueError(
             f"`gating.gates` must return numbers between 0 and 1 of shape (n_kernels, n_rows) = {shape}; got "
             f"{values} of shape {gates.shape}. Kernels come first; a sigmoid or a softmax keeps values in bounds."
         )
+
+
+def check_given_gates(name: str, given: ArrayLike, n_rows: int, bounded: bool) -> np.ndarray:
+    """Return gates of shape (n_rows, n_kernels) that users gave.
+
+    Parameters
+    ----------
+    name : str
+        Class that they were given to.
+    given : array-like
+        What was given.
+    n_rows : int
+        Number of rows there must be.
+    bounded : bool
+        Whether gates must be at most 1.
+
+    Raises
+    ------
+    ValueError
+        If the shape is another one, or gates are not finite or out of bounds.
+    """
+    gates, bounds = np.asarray(given), "between 0 and 1" if bounded else "of at least 0"
+    if gates.ndim != 2 or len(gates) != n_rows or gates.dtype.kind not in "biuf":
+        raise ValueError(
+            f"Gates of {name} must be an array of numbers of shape (n_rows, n_kernels), here {n_rows} rows; got "
+            f"{gates.dtype} of shape {gates.shape}. Kernels are the last axis."
+        )
+    gates = gates.astype(np.float64)
+    wrong = ~np.isfinite(gates) | (gates < 0.0) | (gates > (1.0 + ROUNDING if bounded else np.inf))
+    if wrong.any():
+        row, kernel = np.argwhere(wrong)[0]
+        remedy = "A sigmoid or a softmax keeps values in bounds." if bounded else "Clip or correct them."
+        raise ValueError(
+            f"Gates of {name} must be finite numbers {bounds}; got {gates[row, kernel]:.6g} for kernel {kernel} at "
+            f"row {row}. {remedy}"
+        )
+    return gates

@@ -302,10 +302,13 @@ METHODS: tuple[Method, ...] = (
         others={
             "gating": ("Gating", "check_gating"),
             "localized.gatings": ("SoftmaxGating", "SigmoidGating", "GaussianGating", "GroupGating"),
+            "localized.fixed_gating": ("FixedGating",),
+            "jax_gating": ("JaxGating",),
         },
         saved={
             "localized.lmkl": ("LMKLResult",),
             "localized.gatings": ("SoftmaxGating", "SigmoidGating", "GaussianGating", "GroupGating"),
+            "localized.fixed_gating": ("FixedGating",),
         },
         kind="localized",
         forms=(

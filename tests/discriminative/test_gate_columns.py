@@ -245,3 +245,18 @@ def test_frames_with_columns_in_another_order_are_refused(data):
     model = gated(MODELS["lmkl"], gate_columns=[-1]).fit(X.set_axis(numbered, axis=1), y)
     with pytest.raises(ValueError, match="another order"):
         model.predict(X.set_axis(numbered, axis=1)[numbered[::-1]])
+
+
+@pytest.mark.parametrize("estimator", [LDMKLClassifier, SwMKLClassifier])
+def test_columns_that_are_the_same_everywhere_are_named(data, estimator):
+    X, y = (
+        np.column_stack([np.random.default_rng(0).normal(size=(40, 2)), np.full(40, 3.0)]),
+        np.arange(40) % 2,
+    )
+    with pytest.raises(
+        ValueError, match=r"`gate_columns` \[2\] must differ between training samples.* got .*3\."
+    ):
+        estimator(gate_columns=[2]).fit(X, y)
+    kernel = np.exp(-0.5 * ((X[:, None] - X) ** 2).sum(axis=-1))
+    with pytest.raises(ValueError, match="`gate_features` must differ between training samples"):
+        estimator("precomputed").fit(kernel, y, gate_features=X[:, 2])

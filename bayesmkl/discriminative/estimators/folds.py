@@ -12,7 +12,28 @@ from bayesmkl._utils.typing import Seed, Splits
 from bayesmkl._utils.validation import check_integer
 from bayesmkl.discriminative.global_weights.two_stage import Folds
 
-__all__ = ["stratified_folds"]
+__all__ = ["evenly_dealt", "stratified_folds"]
+
+
+def evenly_dealt(order: np.ndarray, labels: np.ndarray, n_folds: int, rng: np.random.Generator) -> Folds:
+    """Deal the samples of every label over folds that depend on `order` only, not on that of the samples.
+
+    Parameters
+    ----------
+    order : ndarray of shape (n_samples,)
+        The samples, sorted by what is known of them.
+    labels : ndarray of shape (n_samples,)
+        Labels, or a constant.
+    n_folds : int
+        Number of folds; of the largest class as many as there are samples, where these are fewer.
+    rng : Generator
+        Shuffles.
+    """
+    shuffled, fold = order[rng.permutation(len(order))], np.empty(len(order), dtype=np.intp)
+    for label in np.unique(labels):
+        of_class = shuffled[labels[shuffled] == label]
+        fold[of_class] = np.arange(len(of_class)) % n_folds
+    return [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in np.unique(fold)]
 
 
 def stratified_folds(cv: Splits, random_state: Seed | None, targets: np.ndarray) -> Folds:

@@ -27,6 +27,7 @@ from bayesmkl.discriminative.estimators.success import (
     learn_gate_features,
     refuse_unseen_features,
     some_training_rows,
+    sorted_samples,
     success_options,
     trainable,
     voting,
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 __all__ = ["LDMKLClassifier"]
 
 
+AUTO = "auto"
 FEW = 0.1  # of the samples
 
 
@@ -82,9 +84,10 @@ class LDMKLClassifier(FeatureGatedClassifier):
         none (the formula of the paper).
     temperature : float, default=0.1
         Of the softmax, above 0; 1 is the paper's. Low values let one kernel decide.
-    threshold : float or "paper", default=0.0
+    threshold : float, "paper" or "auto", default="auto"
         Least gate, from 0 to 1, of the samples that a voter is trained on. 0 keeps all of them, "paper" is
-        1 / n_kernels, for sharp gates (a `gate_kernel` and a low `temperature`).
+        1 / n_kernels, for sharp gates (a `gate_kernel` and a low `temperature`). "auto" is "paper" where
+        `gate_columns` or `gate_features` say what gates depend on, else 0.
     strict : bool, default=False
         With a threshold, whether samples whose gate is equal to it, up to the accuracy of the regressions, are left
         out, as the paper prints, or kept.
@@ -153,8 +156,8 @@ class LDMKLClassifier(FeatureGatedClassifier):
     an SVM on the `combined_kernel`: every kernel has coefficients of its own, and votes are squashed.
 
     The defaults depart from the paper [1]_, which is
-    ``LDMKLClassifier(sv_gate="paper", bias="drop", threshold="paper", temperature=1, gate_targets="train",
-    gate_kernel="own")``. Its eq. 6 gates the support vectors and has
+    ``LDMKLClassifier(sv_gate="paper", bias="drop", threshold="paper", strict=True, temperature=1,
+    gate_targets="train")`` with a `gate_kernel` that it does not name. Its eq. 6 gates the support vectors and has
     no intercept. That unbalances the coefficients, which sum to zero as they are trained, and moves the scores: it
     costs accuracy where classes are unequal. Its voters are trained on the samples with a gate above 1 / n_kernels.
     Where kernels succeed about equally often these are few, and of unequal classes; the vote may then be the same
@@ -210,7 +213,7 @@ class LDMKLClassifier(FeatureGatedClassifier):
         sv_gate: str = "none",
         bias: str = "refit",
         temperature: float = 0.1,
-        threshold: float | str = 0.0,
+        threshold: float | str = "auto",
         strict: bool = False,
         gate_targets: str = "auto",
         gate_kernel: Kernel | str = "auto",
@@ -247,15 +250,24 @@ class LDMKLClassifier(FeatureGatedClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _options(self) -> LDMKLOptions:
-        threshold = self.threshold
-        if not (isinstance(threshold, str) and threshold == PAPER):
-            threshold = float_of(threshold)
-            if not 0.0 <= threshold <= 1.0:
-                raise ValueError(
-                    "`threshold` must be a number from 0 to 1, as gates are, or "
-                    f'"{PAPER}", which is 1 / n_kernels; got {shown(self.threshold)}. 0 keeps all samples.'
-                )
+    def _threshold(self, named: bool) -> float | str:
+        """Return the threshold in use where features of the gates are `named`, or not."""
+        if isinstance(self.threshold, str) and self.threshold in (PAPER, AUTO):
+            return PAPER if self.threshold == PAPER or named else 0.0
+        threshold = float_of(self.threshold)
+        if not 0.0 <= threshold <= 1.0:
+            raise ValueError(
+                f'`threshold` must be a number from 0 to 1, as gates are, "{AUTO}", or "{PAPER}", which is '
+                f"1 / n_kernels; got {shown(self.threshold)}. 0 keeps all samples."
+            )
+        return threshold
+
+    def _names_features(self) -> bool:
+        """Return whether the user said which features the gates of a fitted model depend on."""
+        return self.gate_columns is not None or (self._is_precomputed() and self.gate_bank_ is not None)
+
+    def _options(self, named: bool = False) -> LDMKLOptions:
+        threshold = self._threshold(named)
         return LDMKLOptions(
             sv_gate=check_choice("sv_gate", self.sv_gate, SV_GATE),
             bias=check_choice("bias", self.bias, BIAS),
@@ -280,17 +292,18 @@ class LDMKLClassifier(FeatureGatedClassifier):
     def _learn_task(
         self, training: Rows, target: np.ndarray, inner: InnerProblem, on_step: OnStep
     ) -> LDMKLResult:
-        kernels = trainable(training.kernels, self.svm, inner)
-        seen, *others = gate_kernels(self, kernels)
-        draws = draw(self, training, target, bool(others))
+        order = sorted_samples(self, training, target)
+        kernels = trainable(training.kernels, self.svm, inner, order)
+        seen, *others = gate_kernels(self, kernels, order)
+        draws = draw(self, order, target, bool(others))
         return fit_ldmkl(
             kernels,
             target,
-            self._options(),
+            self._options(self._names_features()),
             seen,
             draws.folds,
             draws.rng,
-            order=draws.order,
+            order=order,
             others=others,
             on_step=on_step,
         )
@@ -331,7 +344,7 @@ class LDMKLClassifier(FeatureGatedClassifier):
         return doubts
 
     def _remedy(self) -> str:
-        if self.threshold == 0.0:
+        if self._threshold(self._names_features()) == 0.0:
             return super()._remedy()
         return 'Use `threshold=0`, which keeps all samples, raise `temperature`, or use `gate_targets="cv"`.'
 

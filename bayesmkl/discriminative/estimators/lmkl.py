@@ -6,148 +6,38 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.preprocessing import StandardScaler
 
-from bayesmkl._estimator.gate_features import features_of
-from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.typing import Samples, Seed, Targets
-from bayesmkl._utils.validation import check_choice, check_flag, check_integer, check_number
-from bayesmkl._utils.warnings import warn_user
 from bayesmkl.discriminative.estimators.checked import OnStep, check_tube
 from bayesmkl.discriminative.estimators.feature_gated import FeatureGatedClassifier, FeatureGatedRegressor
-from bayesmkl.discriminative.estimators.localized import LocalFit, Rows
+from bayesmkl.discriminative.estimators.learned_gates import (
+    absolute_errors,
+    are_wrong,
+    check_lmkl,
+    described,
+    learn_gates,
+    most_steps,
+    scaled_features,
+    warn_of_descent,
+)
+from bayesmkl.discriminative.estimators.localized import BaseLocalized, LocalFit, Rows
 from bayesmkl.discriminative.estimators.shared_docs import GATED, REGRESSOR
 from bayesmkl.discriminative.estimators.solvers import (
     check_svm,
     fit_cached_columns,
     takes_bank_by_columns,
 )
-from bayesmkl.discriminative.gating import check_gating
 from bayesmkl.discriminative.inner import InnerProblem
-from bayesmkl.discriminative.localized.gatings import (
-    GaussianGating,
-    GroupGating,
-    SigmoidGating,
-    SoftmaxGating,
-    check_gating_parameters,
-)
-from bayesmkl.discriminative.localized.lmkl import SOLVERS, LMKLOptions, LMKLResult, fit_lmkl, predict_lmkl
+from bayesmkl.discriminative.localized.lmkl import LMKLResult, predict_lmkl
 from bayesmkl.kernels.geometry import mean_row
 
 if TYPE_CHECKING:
-    from bayesmkl._estimator import BaseMKL
     from bayesmkl.discriminative.gating import Gating
     from bayesmkl.kernels.bank import KernelBank
 
 
 __all__ = ["LMKLClassifier", "LMKLRegressor"]
-
-GATINGS = {"softmax": SoftmaxGating(), "sigmoid": SigmoidGating(), "gaussian": GaussianGating()}
-SMALLEST_TOL = 1e-12  # of the SVMs, whose rounding errors are larger
-INNER_TOL = 1e-4  # of the SVMs, or a tenth of the tolerance where that is less
-
-
-def _check_lmkl(model: BaseMKL) -> None:
-    """Check the parameters that classifier and regressor have in common."""
-    _options(model), _standardizes(model), _gating_object(model.gating)
-
-
-def _options(model: BaseMKL) -> LMKLOptions:
-    tol = check_number("tol", model.tol, low=0.0)
-    return LMKLOptions(
-        solver=check_choice("solver", model.solver, SOLVERS),
-        tol=tol,
-        max_iter=check_integer("max_iter", model.max_iter, low=1),
-        n_init=check_integer("n_init", model.n_init, low=1),
-        inner_tol=min(INNER_TOL, max(0.1 * tol, SMALLEST_TOL)),
-    )
-
-
-def _gating_object(gating: Gating | str) -> Any:
-    if isinstance(gating, str):
-        return GATINGS[check_choice("gating", gating, tuple(GATINGS))]
-    methods = ("init", "gates", "pullback")
-    if isinstance(gating, type) or not all(callable(getattr(gating, name, None)) for name in methods):
-        raise ValueError(
-            f"`gating` must be one of {', '.join(map(repr, GATINGS))}, or an object with the methods "
-            f"{', '.join(f'`{name}`' for name in methods)}; got {gating!r}."
-        )
-    check_gating_parameters(gating)
-    return gating
-
-
-def _standardizes(model: BaseMKL) -> bool:
-    if check_flag("standardize", model.standardize) and isinstance(model.gating, GroupGating):
-        raise ValueError(
-            "`standardize` must be False with GroupGating, whose feature is the number of a group; got True."
-        )
-    return bool(model.standardize)
-
-
-def _scaled_features(
-    model: BaseMKL, X: np.ndarray | None, gate_features: ArrayLike | None, n_rows: int, fitting: bool
-) -> Any:
-    """Return the gate features, scaled by statistics of the training samples."""
-    features = features_of(model, X, gate_features, n_rows, fitting)
-    if fitting:
-        model.gating_ = _gating_object(model.gating)
-        model.gate_scaler_ = StandardScaler().fit(features) if _standardizes(model) else None
-    scaled = features if model.gate_scaler_ is None else model.gate_scaler_.transform(features)
-    if fitting and not isinstance(model.gating, str):
-        check_gating(model.gating_, scaled, model.n_kernels_in_, model._rng())
-    return scaled
-
-
-def _learn(
-    model: BaseMKL, training: Rows, target: np.ndarray, inner: InnerProblem, on_step: OnStep
-) -> LMKLResult:
-    return fit_lmkl(
-        training.kernels,
-        target,
-        training.features,
-        inner,
-        model.gating_,
-        _options(model),
-        rng=model._rng(),
-        on_step=on_step,
-    )
-
-
-def _described(result: LMKLResult) -> LocalFit:
-    return LocalFit(
-        gates=result.gates,
-        signed_dual=result.signed_dual,
-        intercept=result.intercept,
-        objective_history=result.objective_history,
-        duality_gap=result.inner_gap,
-        outcome=result.outcome,
-        n_solves=result.n_solves,
-    )
-
-
-def _warn_of_descent(model: BaseMKL, results: Sequence[LocalFit], accurate: str) -> None:
-    """Warn once of descents that did not converge; `accurate` is the remedy for inaccurate SVMs."""
-    unfinished = [result for result in results if not result.outcome.converged]
-    if not unfinished:
-        return
-    if any(result.outcome is Outcome.MAX_ITER for result in unfinished):
-        gain = max(_last_gain(result.objective_history) for result in unfinished)
-        what = (
-            f"stopped after max_iter={model.max_iter} steps, the last of them a relative gain of {gain:.1e}"
-        )
-        remedy = f"above tol={model.tol:g}. Increase `max_iter`, or `tol` if this is accurate enough."
-    else:
-        what = "stopped where errors of the SVMs hide progress that the gradient promises"
-        remedy = f"above tol={model.tol:g}. {accurate}, or raise `tol`."
-    warn_user(f"{type(model).__name__} {what}, {remedy}", ConvergenceWarning)
-
-
-def _last_gain(history: np.ndarray) -> float:
-    """Return by which share of it the last step lowered the objective."""
-    return float((history[-2] - history[-1]) / max(abs(history[-1]), 1e-300)) if len(history) > 1 else np.inf
 
 
 @fill_docs(GATED)
@@ -170,15 +60,21 @@ class LMKLClassifier(FeatureGatedClassifier):
     %(C)s
     gating : {"softmax", "sigmoid", "gaussian"} or Gating, default="softmax"
         "softmax": kernels compete, gates sum to one at every sample. "sigmoid": each gate for itself. "gaussian":
-        each kernel has a center and a width, gates sum to one. Or an object such as
-        :class:`~bayesmkl.discriminative.GroupGating`, or one of your own with the methods `init`, `gates` and
-        `pullback`.
+        each kernel has a center and a width, gates sum to one; starts are of two kinds, `spread` 0.1 and 1 of
+        :class:`~bayesmkl.discriminative.GaussianGating`. Or an object such as
+        :class:`~bayesmkl.discriminative.GroupGating`, :class:`~bayesmkl.discriminative.JaxGating` for functions of
+        JAX, :class:`~bayesmkl.discriminative.FixedGating` for gates that are known, or one of your own with the
+        methods `init`, `gates` and `pullback`.
     %(gate_columns)s
     solver : {"lbfgs", "armijo", "paper"}, default="lbfgs"
         Quasi-Newton steps, gradient steps with a line search, or the line search of the original, which doubles and
         halves.
     n_init : int, default=1
-        Random starts, of which the one that ends lowest is kept.
+        Random starts, of which the one that ends lowest is kept; for "gaussian" of each kind.
+    fallback : bool or "auto", default="auto"
+        Compare with equal gates, those of :class:`~bayesmkl.discriminative.UniformMKLClassifier`, in three folds, and
+        keep these unless errors at held-out samples fall by more than one standard error. "auto": where neither
+        `gate_columns` nor `gate_features` say what gates may depend on. Not with `svm="mwu"`.
     standardize : bool, default=True
         Scale the features of the gates to mean 0 and standard deviation 1 over the training samples; constant ones
         become 0. Kernels do not see this.
@@ -205,9 +101,11 @@ class LMKLClassifier(FeatureGatedClassifier):
         Gates at the training samples.
     gating_ : Gating
         Gates as a function of parameters and (standardized) features.
+    is_local_ : bool, or ndarray of bool of shape (n_classes,)
+        False where equal gates were kept.
     gating_parameters_ : ndarray of shape (n_parameters,) *
-        Its parameters. For "softmax" and "sigmoid" these are the rows :math:`(v_{m0}, v_m)` of all kernels, for
-        "gaussian" the rows :math:`(s_m, \mu_m)`, one after the other.
+        Its parameters, NaN where equal gates were kept. For "softmax" and "sigmoid" these are the rows
+        :math:`(v_{m0}, v_m)` of all kernels, for "gaussian" the rows :math:`(s_m, \mu_m)`, one after the other.
     gate_scaler_ : StandardScaler or None
         Scaler of the gate features.
     %(n_gate_features_)s
@@ -273,7 +171,8 @@ class LMKLClassifier(FeatureGatedClassifier):
     """
 
     _inner = check_svm
-    _gate_features = _scaled_features
+    _gate_features = scaled_features
+    _most_steps = most_steps
 
     def __init__(
         self,
@@ -284,6 +183,7 @@ class LMKLClassifier(FeatureGatedClassifier):
         gate_columns: Sequence[str | int] | np.ndarray | None = None,
         solver: str = "lbfgs",
         n_init: int = 1,
+        fallback: bool | str = "auto",
         standardize: bool = True,
         svm: str = "libsvm",
         mwu_epsilon: float = 0.05,
@@ -300,6 +200,7 @@ class LMKLClassifier(FeatureGatedClassifier):
         self.gate_columns = gate_columns
         self.solver = solver
         self.n_init = n_init
+        self.fallback = fallback
         self.standardize = standardize
         self.svm = svm
         self.mwu_epsilon = mwu_epsilon
@@ -312,7 +213,7 @@ class LMKLClassifier(FeatureGatedClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        _check_lmkl(self)
+        check_lmkl(self)
 
     def _fit_stack(self, X: Samples, y: Targets, **check_y: Any) -> tuple[Any, np.ndarray]:
         """Fit the bank; with ``svm="mwu"``, return columns that are evaluated on demand."""
@@ -320,20 +221,19 @@ class LMKLClassifier(FeatureGatedClassifier):
             return fit_cached_columns(self, X, y, **check_y)
         return super()._fit_stack(X, y, **check_y)
 
-    def _most_steps(self) -> int:
-        return int(self.max_iter) * int(self.n_init)
-
     def _learn_task(
         self, training: Rows, target: np.ndarray, inner: InnerProblem, on_step: OnStep
     ) -> LMKLResult:
-        return _learn(self, training, target, inner, on_step)
+        return learn_gates(self, training, target, inner, are_wrong, target, on_step)
 
     def _describe(self, result: LMKLResult, stopped: bool) -> LocalFit:
-        return _described(result)
+        return described(result)
 
     def _store_local(self, results: list[LMKLResult], stopped: bool) -> None:
         self.gating_parameters_ = self._of_tasks([result.parameters for result in results])
-        super()._store_local(results, stopped)
+        local = [result.is_local for result in results]
+        self.is_local_ = np.array(local) if len(local) > 1 else local[0]
+        BaseLocalized._store_local(self, results, stopped)
 
     def _components(self, result: LMKLResult, rows: Rows) -> np.ndarray:
         return result.gating.gates(result.parameters, rows.features)[None]
@@ -343,7 +243,7 @@ class LMKLClassifier(FeatureGatedClassifier):
 
     def _warn_unless_converged(self, results: Sequence[LocalFit]) -> None:
         normalize = "Normalize the kernels, lower `C`"
-        _warn_of_descent(self, results, "Lower `mwu_epsilon`" if self.svm == "mwu" else normalize)
+        warn_of_descent(self, results, "Lower `mwu_epsilon`" if self.svm == "mwu" else normalize)
 
 
 @fill_docs(REGRESSOR, GATED, LMKLClassifier)
@@ -366,6 +266,10 @@ class LMKLRegressor(FeatureGatedRegressor):
     %(gate_columns)s
     %(LMKLClassifier.solver)s
     %(LMKLClassifier.n_init)s
+    fallback : bool or "auto", default="auto"
+        Compare with equal gates in three folds, and keep these unless absolute errors at held-out samples fall by
+        more than one standard error. "auto": where neither `gate_columns` nor `gate_features` say what gates may
+        depend on.
     %(LMKLClassifier.standardize)s
     %(LMKLClassifier.tol)s
     %(LMKLClassifier.max_iter)s
@@ -379,6 +283,8 @@ class LMKLRegressor(FeatureGatedRegressor):
     ----------
     %(LMKLClassifier.gates_)s
     %(LMKLClassifier.gating_)s
+    is_local_ : bool
+        False where equal gates were kept.
     %(LMKLClassifier.gating_parameters_)s
     %(LMKLClassifier.gate_scaler_)s
     %(n_gate_features_)s
@@ -428,7 +334,12 @@ class LMKLRegressor(FeatureGatedRegressor):
     True [[1. 0.]]
     """
 
-    _gate_features = _scaled_features
+    _gate_features = scaled_features
+    _most_steps = most_steps
+    _describe = LMKLClassifier._describe
+    _store_local = LMKLClassifier._store_local
+    _components = LMKLClassifier._components
+    _scores_at = LMKLClassifier._scores_at
 
     def __init__(
         self,
@@ -440,6 +351,7 @@ class LMKLRegressor(FeatureGatedRegressor):
         gate_columns: Sequence[str | int] | np.ndarray | None = None,
         solver: str = "lbfgs",
         n_init: int = 1,
+        fallback: bool | str = "auto",
         standardize: bool = True,
         tol: float = 1e-3,
         max_iter: int = 100,
@@ -455,6 +367,7 @@ class LMKLRegressor(FeatureGatedRegressor):
         self.gate_columns = gate_columns
         self.solver = solver
         self.n_init = n_init
+        self.fallback = fallback
         self.standardize = standardize
         self.tol = tol
         self.max_iter = max_iter
@@ -465,34 +378,19 @@ class LMKLRegressor(FeatureGatedRegressor):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        _check_lmkl(self)
+        check_lmkl(self)
 
     def _inner(self, report: Callable[[float], None] | None = None) -> InnerProblem:
         return check_tube(self.C, self.epsilon)
-
-    def _most_steps(self) -> int:
-        return int(self.max_iter) * int(self.n_init)
 
     def _learn_task(
         self, training: Rows, target: np.ndarray, inner: InnerProblem, on_step: OnStep
     ) -> LMKLResult:
         """Learn deviations from the mean, which the intercept takes: a large one would cost their digits."""
         mean = float(mean_row(target))
-        result = _learn(self, training, target - mean, inner, on_step)
+        alike = np.zeros_like(target)
+        result = learn_gates(self, training, target - mean, inner, absolute_errors, alike, on_step)
         return result._replace(intercept=result.intercept + mean)
 
-    def _describe(self, result: LMKLResult, stopped: bool) -> LocalFit:
-        return _described(result)
-
-    def _store_local(self, results: list[LMKLResult], stopped: bool) -> None:
-        self.gating_parameters_ = self._of_tasks([result.parameters for result in results])
-        super()._store_local(results, stopped)
-
-    def _components(self, result: LMKLResult, rows: Rows) -> np.ndarray:
-        return result.gating.gates(result.parameters, rows.features)[None]
-
-    def _scores_at(self, result: LMKLResult, rows: Rows) -> np.ndarray:
-        return predict_lmkl(result, rows.kernels, rows.features)
-
     def _warn_unless_converged(self, results: Sequence[LocalFit]) -> None:
-        _warn_of_descent(self, results, "Normalize the kernels, lower `C`")
+        warn_of_descent(self, results, "Normalize the kernels, lower `C`")

@@ -13,12 +13,14 @@ from bayesmkl._estimator.gate_features import features_of, refuse_gate_features
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice, check_integer, check_number, check_scale, shown
 from bayesmkl.discriminative.estimators.checked import SINGLE_PRECISION, check_among_some, fit_bank
+from bayesmkl.discriminative.estimators.folds import evenly_dealt
 from bayesmkl.discriminative.estimators.localized import BaseLocalized, Rows
 from bayesmkl.discriminative.inner import InnerProblem
 from bayesmkl.discriminative.localized.success import Folds, SuccessOptions
 from bayesmkl.discriminative.svm.by_columns import ByColumns
 from bayesmkl.discriminative.svm.native import NativeKernel, native_kernels
 from bayesmkl.discriminative.svm.one_kernel import (
+    InOrder,
     OneKernel,
     PrecomputedKernel,
     precomputed_kernels,
@@ -47,6 +49,7 @@ __all__ = [
     "learn_gate_features",
     "refuse_unseen_features",
     "some_training_rows",
+    "sorted_samples",
     "success_options",
     "trainable",
     "voting",
@@ -147,10 +150,24 @@ def learn_gate_features(
     if fitting:
         given = isinstance(model.gate_kernel, Kernel)
         named = model.gate_columns is not None or X is None
+        if named:
+            _refuse_constant(model, features)
         widths = WIDTHS if named else (1.0,)
         offered = [model.gate_kernel] if given else [Gaussian(relative_width=width) for width in widths]
         model.gate_bank_ = KernelBank(offered, normalize=None).fit(features)
     return features
+
+
+def _refuse_constant(model: BaseMKL, features: np.ndarray) -> None:
+    """Raise if no feature of the gates differs between training samples."""
+    if (features != features[0]).any():
+        return
+    columns = model.gate_columns_
+    given = "`gate_features`" if columns is None else f"`gate_columns` {shown(model.gate_columns)}"
+    raise ValueError(
+        f"{given} must differ between training samples, else gates are the same everywhere; got "
+        f"{shown(features[0])} in all {len(features)}. Leave them out, or name other columns."
+    )
 
 
 def _takes_features(model: BaseMKL, X: np.ndarray | None, gate_features: ArrayLike | None) -> bool:
@@ -171,21 +188,24 @@ def _offers_own(model: BaseMKL) -> bool:
     return auto and model.gate_columns_ is None and model.kernel_bank_ is not None
 
 
-def gate_kernels(model: BaseMKL, own: Sequence[OneKernel]) -> list[Sequence[OneKernel]]:
-    """Return the training kernels that gates may see, once per kernel; `own` are the kernels themselves."""
+def gate_kernels(model: BaseMKL, own: Sequence[OneKernel], order: np.ndarray) -> list[Sequence[OneKernel]]:
+    """Return the training kernels that gates may see, once per kernel; `own` are the kernels themselves.
+
+    SVMs are trained on samples in `order`.
+    """
     candidates = [own] if _offers_own(model) else []
     bank = model.gate_bank_
     if bank is None:
         return candidates
     native = native_of(bank)
     if native is not None:
-        return candidates + [[kernel] * model.n_kernels_in_ for kernel in native]
+        return candidates + [[InOrder(kernel, order)] * model.n_kernels_in_ for kernel in native]
     stack = bank.train_stack()
     found = indefinite_kernels(stack, bank.kernels_known_psd_, SINGLE_PRECISION)
     if found:
         described = describe_indefinite(stack, list(bank.kernel_names_), found)
         raise ValueError(f"`gate_kernel` must be positive semidefinite; got {described}. A Gaussian is.")
-    return [*candidates, [PrecomputedKernel(stack[0])] * model.n_kernels_in_]
+    return [*candidates, [InOrder(PrecomputedKernel(stack[0]), order)] * model.n_kernels_in_]
 
 
 class Draws(NamedTuple):
@@ -197,41 +217,34 @@ class Draws(NamedTuple):
         Training and validation samples, where a fit needs them.
     rng : Generator
         Draws further.
-    order : ndarray of shape (n_train,)
-        The training samples, sorted by what is known of them.
     """
 
     folds: Folds | None
     rng: np.random.Generator
-    order: np.ndarray
 
 
-def draw(model: BaseMKL, training: Rows, target: np.ndarray, compares: bool) -> Draws:
+def draw(model: BaseMKL, order: np.ndarray, target: np.ndarray, compares: bool) -> Draws:
     """Draw folds for successes by cross-validation and for comparisons of gates.
 
     Parameters
     ----------
     model : SwMKLClassifier or LDMKLClassifier
-    training : Rows
+    order : ndarray of shape (n_train,)
+        The training samples, sorted by what is known of them.
     target : ndarray of shape (n_train,)
         Labels -1 and +1.
     compares : bool
         Whether gates are compared.
     """
     rng = model._rng()
-    order = _sorted_samples(model, training, target)
     in_sample = model.gate_targets == "train" or (model.gate_targets == "auto" and model.gate_bank_ is None)
     if in_sample and not compares:
-        return Draws(None, rng, order)
-    shuffled, fold = order[rng.permutation(len(target))], np.empty(len(target), dtype=np.intp)
-    for label in (-1.0, 1.0):
-        of_class = shuffled[target[shuffled] == label]
-        fold[of_class] = np.arange(len(of_class)) % N_FOLDS
-    folds = [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in np.unique(fold)]
-    return Draws(folds if len(folds) > 1 else None, rng, order)
+        return Draws(None, rng)
+    folds = evenly_dealt(order, target, N_FOLDS, rng)
+    return Draws(folds if len(folds) > 1 else None, rng)
 
 
-def _sorted_samples(model: BaseMKL, training: Rows, target: np.ndarray) -> np.ndarray:
+def sorted_samples(model: BaseMKL, training: Rows, target: np.ndarray) -> np.ndarray:
     """Return samples sorted by features of gates, those of kernels or values of precomputed ones, and labels."""
     if model.kernel_bank_ is not None:
         keys = [*model.kernel_bank_.X_train_.T]
@@ -243,9 +256,12 @@ def _sorted_samples(model: BaseMKL, training: Rows, target: np.ndarray) -> np.nd
     return np.lexsort((target, *keys[::-1]))
 
 
-def trainable(kernels: Sequence[OneKernel], svm: str, inner: InnerProblem) -> Sequence[OneKernel]:
-    """Return the kernels with classifiers by the solver that was asked for."""
-    return kernels if svm == "libsvm" else [ByColumns(kernel, inner) for kernel in kernels]
+def trainable(
+    kernels: Sequence[OneKernel], svm: str, inner: InnerProblem, order: np.ndarray
+) -> Sequence[OneKernel]:
+    """Return the kernels with classifiers by the solver that was asked for, of samples in `order`."""
+    solved = kernels if svm == "libsvm" else [ByColumns(kernel, inner) for kernel in kernels]
+    return [InOrder(kernel, order) for kernel in solved]
 
 
 # -------------------------------------------------------------------------------------------------- results

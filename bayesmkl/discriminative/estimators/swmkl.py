@@ -28,6 +28,7 @@ from bayesmkl.discriminative.estimators.success import (
     learn_gate_features,
     refuse_unseen_features,
     some_training_rows,
+    sorted_samples,
     success_options,
     trainable,
     voting,
@@ -249,10 +250,11 @@ class SwMKLClassifier(FeatureGatedClassifier):
         self, training: Rows, target: np.ndarray, inner: InnerProblem, on_step: OnStep
     ) -> SwMKLResult:
         options = self._options()
-        kernels = trainable(training.kernels, self.svm, inner)
-        seen, *others = gate_kernels(self, kernels)
+        order = sorted_samples(self, training, target)
+        kernels = trainable(training.kernels, self.svm, inner, order)
+        seen, *others = gate_kernels(self, kernels, order)
         compares = bool(others) or (options.temperature == AUTO and seen is not kernels)
-        draws = draw(self, training, target, compares)
+        draws = draw(self, order, target, compares)
 
         def solve(gated: GatedKernel, labels: np.ndarray) -> Any:
             return inner.solve(gated, labels, options.success.tol)
@@ -264,7 +266,7 @@ class SwMKLClassifier(FeatureGatedClassifier):
             None if seen is kernels else seen,
             draws.folds,
             draws.rng,
-            order=draws.order,
+            order=order,
             others=others,
             solve=solve if self.svm == "mwu" else None,
             on_step=on_step,

@@ -111,6 +111,8 @@ def descend(
     (array([26.,  2.,  1.]), True)
     """
     history, end = [start.objective], [start]
+    if not start.parameters.size:
+        return Descent(start, history, Outcome.CONVERGED)
 
     def accept(new: Point) -> bool:
         """Record a step; return whether it lowered the objective by no more than the tolerance."""

@@ -18,7 +18,8 @@ Line numbers are those of algorithm 1 in Moeller et al. (2016).
 Departures: the original sets gates below a threshold to zero while it searches, which makes :math:`J` jump; here
 gates stay as they are. Beside the original's line search there are quasi-Newton steps (the default) and spectral
 ones. Gradients are of all samples, as in the original. With the epsilon-insensitive loss as inner problem this is the
-regression of 2013.
+regression of 2013. Starts may be of several kinds. With folds, gates are first compared with equal ones at samples
+that neither has seen.
 
 References
 ----------
@@ -31,19 +32,32 @@ Moeller, J., Swaminathan, S. and Venkatasubramanian, S. (2016). A unified view o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl.discriminative.gating import Gating
+from bayesmkl.discriminative.gating import Gating, PenalizedGating
 from bayesmkl.discriminative.inner import InnerProblem, InnerSolution
 from bayesmkl.discriminative.localized.descent import SOLVERS, Descent, descend
+from bayesmkl.discriminative.localized.fixed_gating import equal_gates
 from bayesmkl.discriminative.svm.by_columns import localized_kernel, takes_columns
 from bayesmkl.kernels.stacks.base import Kernels, SymmetricStack
+from bayesmkl.kernels.stacks.dense import DenseStack
 
-__all__ = ["SOLVERS", "GatedFit", "LMKLOptions", "LMKLResult", "fit_lmkl", "gate_slopes", "predict_lmkl"]
+__all__ = [
+    "SOLVERS",
+    "Comparison",
+    "GatedFit",
+    "LMKLOptions",
+    "LMKLResult",
+    "fit_lmkl",
+    "gate_slopes",
+    "predict_lmkl",
+]
+
+Folds = Sequence[tuple[np.ndarray, np.ndarray]]
 
 
 class LMKLOptions(NamedTuple):
@@ -60,7 +74,7 @@ class LMKLOptions(NamedTuple):
     max_iter : int
         Maximum number of iterations from one start.
     n_init : int
-        Random starts, of which the one that ends lowest is kept.
+        Random starts of every kind, of which the one that ends lowest is kept.
     inner_tol : float
         Tolerance of the SVMs in standard deviations of the target.
     """
@@ -72,6 +86,24 @@ class LMKLOptions(NamedTuple):
     inner_tol: float = 1e-4
 
 
+class Comparison(NamedTuple):
+    r"""How gates are compared with equal ones, :math:`1/\sqrt P`, whose kernel is the mean of all kernels.
+
+    Parameters
+    ----------
+    folds : sequence of (ndarray, ndarray)
+        Training and validation positions.
+    errors : callable
+        Takes targets and scores of the validation samples and returns an error for each.
+    rng : Generator
+        Draws the starts in the folds.
+    """
+
+    folds: Folds
+    errors: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    rng: np.random.Generator
+
+
 class LMKLResult(NamedTuple):
     """Result of a fit.
 
@@ -79,7 +111,7 @@ class LMKLResult(NamedTuple):
     ----------
     gating : Gating
     parameters : ndarray of shape (n_parameters,)
-        Of the gating.
+        Of the gating; NaN where equal gates were kept.
     gates : ndarray of shape (n_kernels, n_train)
     signed_dual : ndarray of shape (n_train,)
     intercept : float
@@ -87,7 +119,7 @@ class LMKLResult(NamedTuple):
         Duality gap of the SVM at the end.
     objective_history : ndarray of shape (n_iter + 1,)
         :math:`J` at the start that was kept and after each of its steps; it never rises.
-    start_objectives : ndarray of shape (n_init,)
+    start_objectives : ndarray of shape (n_starts,)
         Result of each start.
     outcome : Outcome
     n_solves : int
@@ -105,19 +137,20 @@ class LMKLResult(NamedTuple):
     outcome: Outcome
     n_solves: int
 
+    @property
+    def is_local(self) -> bool:
+        """Return whether the gates are the gating's, and not equal ones that were kept."""
+        return not np.isnan(self.parameters).any()
+
 
 class GatedFit(NamedTuple):
-    """The SVM at given parameters, with the gradient of its optimal value."""
+    """The SVM at given parameters, with the gradient of its optimal value, both with the penalty of the gating."""
 
     parameters: np.ndarray
     gates: np.ndarray
     solution: InnerSolution
+    objective: float
     gradient: np.ndarray
-
-    @property
-    def objective(self) -> float:
-        """Return :math:`J`, from below."""
-        return self.solution.objective
 
 
 def fit_lmkl(
@@ -129,6 +162,8 @@ def fit_lmkl(
     options: LMKLOptions = LMKLOptions(),  # noqa: B008
     *,
     rng: np.random.Generator,
+    others: Sequence[Gating] = (),
+    comparison: Comparison | None = None,
     on_step: Callable[[int, str], None] | None = None,
 ) -> LMKLResult:
     """Learn gates and SVM together.
@@ -146,6 +181,10 @@ def fit_lmkl(
     options : LMKLOptions
     rng : Generator
         Draws the starts.
+    others : sequence of Gating
+        The same gates, started in other ways.
+    comparison : Comparison, optional
+        Keep equal gates unless gates are better at the validation samples; for problems that take a matrix.
     on_step : callable, optional
         Takes the number of steps done, in all starts, and a line of status.
 
@@ -168,13 +207,40 @@ def fit_lmkl(
     >>> bool(result.gates[0, side > 1].min() > 0.9), bool(result.gates[0, side < -1].max() < 0.1)
     (True, True)
     """
-    evaluate = _Evaluator(stack, target, gate_features, inner, gating, options.inner_tol)
-    descents: list[Descent] = []
-    for start in range(options.n_init):
+    kinds = (gating, *others)
+    if comparison is None:
+        return _learn(stack, target, gate_features, inner, kinds, options, rng, on_step)
+    helps, n_parameters, n_solves = _compare(stack, target, gate_features, inner, kinds, options, comparison)
+    if helps:
+        result = _learn(stack, target, gate_features, inner, kinds, options, rng, on_step)
+    else:
+        result = _keep_equal(stack, target, inner, options, n_parameters)
+    return result._replace(n_solves=n_solves + result.n_solves)
+
+
+def _learn(
+    stack: SymmetricStack,
+    target: np.ndarray,
+    gate_features: np.ndarray,
+    inner: InnerProblem,
+    kinds: Sequence[Gating],
+    options: LMKLOptions,
+    rng: np.random.Generator,
+    on_step: Callable[[int, str], None] | None = None,
+) -> LMKLResult:
+    """Descend from every start and keep the lowest end."""
+    descents: list[tuple[Descent, Gating]] = []
+    n_starts, n_solves = options.n_init * len(kinds), 0
+    for start in range(n_starts):
+        gating = kinds[start % len(kinds)]
+        evaluate = _Evaluator(stack, target, gate_features, inner, gating, options.inner_tol)
         first = evaluate(gating.init(gate_features, stack.n_kernels, rng))
-        report = _reporter(on_step, sum(len(done.history) - 1 for done in descents), start, options.n_init)
-        descents.append(descend(evaluate, first, options.solver, options.tol, options.max_iter, report))
-    best = min(descents, key=lambda descent: descent.end.objective)
+        report = _reporter(on_step, sum(len(done.history) - 1 for done, _ in descents), start, n_starts)
+        descents.append(
+            (descend(evaluate, first, options.solver, options.tol, options.max_iter, report), gating)
+        )
+        n_solves += evaluate.n_solves
+    best, gating = min(descents, key=lambda pair: pair[0].end.objective)
     end: GatedFit = best.end
     # SVMs of a fixed accuracy hide what is lower by less than their gap
     blind = takes_columns(inner) and end.solution.gap > options.tol * abs(end.objective)
@@ -187,9 +253,58 @@ def fit_lmkl(
         intercept=end.solution.intercept,
         inner_gap=end.solution.gap,
         objective_history=np.array(best.history),
-        start_objectives=np.array([descent.end.objective for descent in descents]),
+        start_objectives=np.array([descent.end.objective for descent, _ in descents]),
         outcome=Outcome.CONVERGED if settled else best.outcome,
-        n_solves=evaluate.n_solves,
+        n_solves=n_solves,
+    )
+
+
+def _compare(
+    stack: SymmetricStack,
+    target: np.ndarray,
+    gate_features: np.ndarray,
+    inner: InnerProblem,
+    kinds: Sequence[Gating],
+    options: LMKLOptions,
+    comparison: Comparison,
+) -> tuple[bool, int, int]:
+    """Return whether gates are better than equal ones, their number of parameters, and that of SVMs trained.
+
+    They are if their errors at samples that were held out are smaller by more than one standard error.
+    """
+    gains, n_parameters, n_solves = [], 0, 0
+    for train, validated in comparison.folds:
+        columns = stack.columns(train)
+        square, rows = (DenseStack(columns[:, part]) for part in (train, validated))
+        learned = _learn(square, target[train], gate_features[train], inner, kinds, options, comparison.rng)
+        equal = _keep_equal(square, target[train], inner, options, learned.parameters.size)
+        errors = [
+            comparison.errors(target[validated], predict_lmkl(result, rows, gate_features[validated]))
+            for result in (equal, learned)
+        ]
+        gains.append(errors[0] - errors[1])
+        n_parameters, n_solves = learned.parameters.size, n_solves + learned.n_solves + equal.n_solves
+    gain = np.concatenate(gains)
+    return bool(gain.mean() > gain.std() / np.sqrt(gain.size)), n_parameters, n_solves
+
+
+def _keep_equal(
+    stack: SymmetricStack, target: np.ndarray, inner: InnerProblem, options: LMKLOptions, n_parameters: int
+) -> LMKLResult:
+    """Train the SVM on the mean of the kernels."""
+    gating, none = equal_gates(stack.n_kernels), np.zeros((len(target), 0))
+    fit = _Evaluator(stack, target, none, inner, gating, options.inner_tol)(np.zeros(0))
+    return LMKLResult(
+        gating=gating,
+        parameters=np.full(n_parameters, np.nan),
+        gates=fit.gates,
+        signed_dual=fit.solution.signed_dual,
+        intercept=fit.solution.intercept,
+        inner_gap=fit.solution.gap,
+        objective_history=np.array([fit.objective]),
+        start_objectives=np.array([fit.objective]),
+        outcome=Outcome.CONVERGED,
+        n_solves=1,
     )
 
 
@@ -253,7 +368,11 @@ class _Evaluator:
         self.n_solves += 1
         slopes = gate_slopes(self._stack, gates, solution.signed_dual)
         gradient = self._gating.pullback(parameters, self._features, slopes)
-        return GatedFit(parameters, gates, solution, gradient)
+        objective = solution.objective
+        if isinstance(self._gating, PenalizedGating):
+            penalty, by_parameters = self._gating.penalize(parameters, self._features.shape[1])
+            objective, gradient = objective + penalty, gradient + by_parameters
+        return GatedFit(parameters, gates, solution, objective, gradient)
 
 
 def _reporter(

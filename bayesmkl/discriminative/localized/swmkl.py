@@ -203,7 +203,7 @@ def fit_swmkl(
         kernel = gated.dense()
         if options.psd != "unit-norm":
             smallest = smallest_eigenvalue(kernel)
-        solution = solve_svm(kernel, target, options.success.C, options.success.tol)  # line 4
+        solution = _solve(kernel, target, options.success, order)  # line 4
     if on_step is not None:
         on_step(2 * len(kernels) + 1, "last SVM")
     gap = solution.gap if options.psd == "unit-norm" else np.nan
@@ -295,6 +295,18 @@ def smallest_eigenvalue(kernel: np.ndarray) -> float:
         for _ in range(2):
             vector = vector - basis[: k + 1].T @ (basis[: k + 1] @ vector)
     return float(eigh_tridiagonal(diagonal, beside[1:], eigvals_only=True)[0])
+
+
+def _solve(
+    kernel: np.ndarray, target: np.ndarray, options: SuccessOptions, order: np.ndarray | None
+) -> InnerSolution:
+    """Train the SVM on samples in a given order."""
+    if order is None:
+        return solve_svm(kernel, target, options.C, options.tol)
+    solution = solve_svm(kernel[np.ix_(order, order)], target[order], options.C, options.tol)
+    signed_dual = np.empty_like(solution.signed_dual)
+    signed_dual[order] = solution.signed_dual
+    return solution._replace(signed_dual=signed_dual)
 
 
 def _temperatures(options: SwMKLOptions, own: bool, compares: bool) -> tuple[float | None, ...]:

@@ -112,7 +112,7 @@ class ByColumns(NamedTuple):
 
     def classify(self, target: np.ndarray, C: float, tol: float, subset: np.ndarray | None = None) -> SVM:
         """Train a support vector classifier with the solver, whose accuracy replaces `tol`; see `OneKernel`."""
-        index = np.arange(len(target)) if subset is None else np.sort(subset)
+        index = np.arange(len(target)) if subset is None else subset
         if one_class(target[index]):
             return constant_svm(float(target[index[0]]))
         columns = _SubsetColumns(self.kernel, index)
@@ -143,7 +143,7 @@ class _SubsetColumns:
     """A kernel among the samples at `index`, as a stack of one."""
 
     def __init__(self, kernel: OneKernel, index: np.ndarray) -> None:
-        everything = len(index) == len(kernel.training_rows)
+        everything = np.array_equal(index, np.arange(len(kernel.training_rows)))
         self._kernel, self._index = kernel, index
         self._rows = kernel.training_rows if everything else kernel.training_rows[index]
 

@@ -120,7 +120,7 @@ class NativeKernel(NamedTuple):
 
     def classify(self, target: np.ndarray, C: float, tol: float, subset: np.ndarray | None = None) -> SVM:
         """Train a support vector classifier; see `OneKernel`."""
-        index = np.arange(len(target)) if subset is None else np.sort(subset)
+        index = np.arange(len(target)) if subset is None else subset
         if one_class(target[index]):
             return constant_svm(float(target[index[0]]))
         if (dense := self._dense(index, tol)) is not None:
@@ -134,7 +134,7 @@ class NativeKernel(NamedTuple):
         self, target: np.ndarray, C: float, epsilon: float, tol: float, subset: np.ndarray | None = None
     ) -> SVM:
         """Train support vector regression; see `OneKernel`."""
-        index = np.arange(len(target)) if subset is None else np.sort(subset)
+        index = np.arange(len(target)) if subset is None else subset
         if (dense := self._dense(index, tol)) is not None:
             return _at(index, dense.regress(target[index], C, epsilon, tol))
         svm = SVR(C=C, epsilon=epsilon, **self._parameters(), **libsvm_limits(len(index), tol))

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "SVM",
     "GatedKernel",
+    "InOrder",
     "OneKernel",
     "PrecomputedKernel",
     "precomputed_kernels",
@@ -72,8 +73,8 @@ class OneKernel(Protocol):
         C : float
         tol : float
         subset : ndarray of shape (n_subset,), optional
-            Positions of the samples to train on; all of them by default. If they are of one class, the SVM is
-            the constant of that class.
+            Positions of the samples to train on, in that order; all of them by default. If they are of one class, the
+            SVM is the constant of that class.
         """
         ...
 
@@ -124,7 +125,7 @@ class PrecomputedKernel(NamedTuple):
 
     def classify(self, target: np.ndarray, C: float, tol: float, subset: np.ndarray | None = None) -> SVM:
         """Train a support vector classifier; see `OneKernel`."""
-        index = np.arange(len(target)) if subset is None else np.sort(subset)
+        index = np.arange(len(target)) if subset is None else subset
         if one_class(target[index]):
             return constant_svm(float(target[index[0]]))
         return _svm(solve_svm(self._among(index, subset), target[index], C, tol), index)
@@ -133,7 +134,7 @@ class PrecomputedKernel(NamedTuple):
         self, target: np.ndarray, C: float, epsilon: float, tol: float, subset: np.ndarray | None = None
     ) -> SVM:
         """Train support vector regression; see `OneKernel`."""
-        index = np.arange(len(target)) if subset is None else np.sort(subset)
+        index = np.arange(len(target)) if subset is None else subset
         return _svm(solve_svr(self._among(index, subset), target[index], C, epsilon, tol), index)
 
     def block(self, rows: np.ndarray, columns: np.ndarray | slice) -> np.ndarray:
@@ -152,6 +153,64 @@ class PrecomputedKernel(NamedTuple):
 
     def _among(self, index: np.ndarray, subset: np.ndarray | None) -> np.ndarray:
         return self.kernel if subset is None else self.kernel[np.ix_(index, index)]
+
+
+class InOrder(NamedTuple):
+    """A kernel whose SVMs are trained on samples in a given order, whatever that of the training samples is.
+
+    Solutions of LibSVM depend on the order up to its tolerance.
+
+    Parameters
+    ----------
+    kernel : OneKernel
+    order : ndarray of shape (n_train,)
+        Positions of the samples.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> x, shuffled = rng.normal(size=40), rng.permutation(40)
+    >>> y = np.where(x + rng.normal(size=40) > 0.0, 1.0, -1.0)
+    >>> def train(x, y):
+    ...     kernel = PrecomputedKernel(np.exp(-np.subtract.outer(x, x) ** 2))
+    ...     return scores(InOrder(kernel, np.argsort(x)), InOrder(kernel, np.argsort(x)).classify(y, 1.0, 0.1))
+    >>> bool(np.allclose(train(x, y)[shuffled], train(x[shuffled], y[shuffled]), rtol=0.0, atol=1e-12))
+    True
+    """
+
+    kernel: OneKernel
+    order: np.ndarray
+
+    @property
+    def training_rows(self) -> np.ndarray:
+        """Rows of the training samples."""
+        return self.kernel.training_rows
+
+    def classify(self, target: np.ndarray, C: float, tol: float, subset: np.ndarray | None = None) -> SVM:
+        """Train a support vector classifier; see `OneKernel`."""
+        return self.kernel.classify(target, C, tol, self._ordered(subset))
+
+    def regress(
+        self, target: np.ndarray, C: float, epsilon: float, tol: float, subset: np.ndarray | None = None
+    ) -> SVM:
+        """Train support vector regression; see `OneKernel`."""
+        return self.kernel.regress(target, C, epsilon, tol, self._ordered(subset))
+
+    def block(self, rows: np.ndarray, columns: np.ndarray | slice) -> np.ndarray:
+        """Return kernel values; see `OneKernel`."""
+        return self.kernel.block(rows, columns)
+
+    def product(self, rows: np.ndarray, columns: np.ndarray, coef: np.ndarray) -> np.ndarray:
+        """Return ``block(rows, columns) @ coef``."""
+        return self.kernel.product(rows, columns, coef)
+
+    def diagonal(self) -> np.ndarray:
+        """Return k(x, x) of the training samples, (n_train,)."""
+        return self.kernel.diagonal()
+
+    def _ordered(self, subset: np.ndarray | None) -> np.ndarray:
+        return self.order if subset is None else self.order[np.isin(self.order, subset)]
 
 
 class GatedKernel(NamedTuple):
