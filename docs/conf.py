@@ -128,6 +128,7 @@ TEMPLATES = SandboxedEnvironment()
 
 html_theme = "pydata_sphinx_theme"
 html_title = "bayesmkl"
+html_context = {"default_mode": "auto"}  # light or dark, as the reader has it
 html_show_sourcelink = False
 html_static_path = ["_static"]
 html_css_files = ["bayesmkl.css"]

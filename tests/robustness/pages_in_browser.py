@@ -1,0 +1,103 @@
+"""Built pages in Chromium, by width and color scheme: overflow, contrast, complaints of the console.
+
+    make docs && python tests/robustness/pages_in_browser.py     every page of PAGES
+    python tests/robustness/pages_in_browser.py guide/data.html  some of them
+
+Contrast is that of WCAG AA: 4.5 between text and the background that is painted below it, 3 for large text. What
+scrolls in place is no overflow. Pages built with FAST=1 have no index for the search; that it is absent is expected.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+HTML = ROOT / "docs" / "_build" / "html"
+sys.path.insert(0, str(ROOT / "tests" / "evaluation"))
+
+from headless_browser import Browser, find_browser  # noqa: E402
+
+WIDTHS = (390, 768, 1440)
+SCHEMES = ("light", "dark")
+GUIDES = ("trust", "coming_from", "bemkl", "posterior", "comparing", "designs", "data", "survival")
+PAGES = (
+    *("index.html", "getting_started.html", "scoreboard.html", "gallery/index.html", "api/index.html"),
+    *("guide/index.html", *(f"guide/{name}.html" for name in GUIDES), "algorithms/gpmkl.html"),
+)
+OVERFLOW = """
+(() => {
+  const width = document.documentElement.clientWidth;
+  const scrolls = (node) => /auto|scroll|hidden|clip/.test(getComputedStyle(node).overflowX);
+  const inside = (node) => { for (let p = node.parentElement; p; p = p.parentElement) if (scrolls(p)) return true; };
+  const wide = [...document.querySelectorAll("main *")].filter(
+    (node) => node.getBoundingClientRect().right > width + 1 && node.checkVisibility() && !inside(node));
+  const by = document.documentElement.scrollWidth - width;
+  const told = wide.slice(0, 3).map((node) => node.tagName + ": " + node.textContent.trim().slice(0, 40));
+  return by > 0 ? [`${by} px`, ...told] : [];
+})()
+"""
+CONTRAST = """
+(() => {
+  const numbers = (color) => (color.match(/[\\d.]+/g) || []).map(Number);
+  const light = ([r, g, b]) => [r, g, b].map((c) => (c /= 255) <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+  const below = (node) => {
+    for (let p = node; p; p = p.parentElement) {
+      const color = numbers(getComputedStyle(p).backgroundColor);
+      if (color.length == 3 || color[3] == 1) return color;
+    }
+    return [255, 255, 255];
+  };
+  const found = new Set();
+  const walker = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const text = walker.currentNode, node = text.parentElement;
+    if (!text.data.trim() || !node.checkVisibility({opacityProperty: true, visibilityProperty: true})) continue;
+    if (node.closest("script, style, mjx-container, svg, button")) continue;
+    const style = getComputedStyle(node);
+    const pair = [light(numbers(style.color)), light(below(node))].sort((a, b) => b - a);
+    const ratio = (pair[0] + 0.05) / (pair[1] + 0.05), size = parseFloat(style.fontSize);
+    const large = size >= 24 || (size >= 18.66 && style.fontWeight >= 700);
+    if (ratio < (large ? 3 : 4.5)) found.add(`${ratio.toFixed(2)}: ${text.data.trim().slice(0, 40)}`);
+  }
+  return [...found].slice(0, 5);
+})()
+"""
+EXPECTED = ("ERR_FILE_NOT_FOUND", "Got invalid theme mode")
+
+
+def main() -> int:
+    """Look at every page; print what is wrong, and return the exit code."""
+    browser = find_browser()
+    if browser is None:
+        print("there is no Chromium here")
+        return 2
+    n_views = n_bad = 0
+    with tempfile.TemporaryDirectory() as profile, Browser(browser, Path(profile)) as view:
+        for page in sys.argv[1:] or PAGES:
+            for scheme in SCHEMES:
+                view.call(
+                    "Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}]
+                )
+                for width in WIDTHS:
+                    view.complaints.clear()
+                    view.open(HTML / page, width)
+                    complaints = [c for c in view.complaints if not any(known in c for known in EXPECTED)]
+                    wrong = {
+                        "overflow": view.evaluate(OVERFLOW),
+                        "contrast": view.evaluate(CONTRAST),
+                        "console": complaints,
+                    }
+                    n_views += 1
+                    n_bad += any(wrong.values())
+                    for what, found in wrong.items():
+                        if found:
+                            print(f"{page}, {width} px, {scheme}: {what}: {'; '.join(found)}", flush=True)
+    print(f"{n_views} views, {n_bad} of them with something wrong")
+    return int(bool(n_bad))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
