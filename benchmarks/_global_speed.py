@@ -136,7 +136,7 @@ def uniform_timings(X: np.ndarray, y: np.ndarray) -> dict[str, tuple[float, floa
 
 
 def beside_average(X: np.ndarray, y: np.ndarray) -> dict[str, tuple[float, float, int]]:
-    """SVMs and seconds of methods that learn weights of kernels that were checked before, and of the SVC on the mean."""
+    """Seconds of methods on kernels that were checked before, those of the SVC on the mean, and numbers of SVMs."""
     kernels = np.ascontiguousarray(np.moveaxis(paper_kernels().fit_transform(X), -1, 0))
     kernels.flags.writeable = False
     given, svc = np.moveaxis(kernels, 0, -1), SVC(kernel="precomputed", C=10.0)
@@ -196,8 +196,8 @@ def run(fast: bool) -> tuple[str, dict[str, Any]]:
             f"Asked: SimpleMKL within {ASKED_RATIO:g} times the time of its own machines; LpMKL with p = 2 not "
             f"slower than SimpleMKL ({_comparison(timings, prices)}).",
             _uniform_table(uniform),
-            f"{13 * (1 + X[:, :9].shape[1])} of these kernels, checked before, with default tolerances; seconds over those of "
-            "averaging them for an SVC:",
+            f"{13 * (1 + X[:, :9].shape[1])} of these kernels, checked before, with default tolerances; seconds over "
+            "those of averaging them for an SVC:",
             _average_table(learned),
         ]
     )
