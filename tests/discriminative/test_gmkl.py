@@ -121,6 +121,15 @@ def test_finite_difference_gradient(rng, combination):
         assert_same(move / np.linalg.norm(move), -gradient / np.linalg.norm(gradient), 0.01)
 
 
+def test_projected_gradients_need_hardly_more_svms_than_spectral_ones(rng):
+    kernels, y = problem(rng, 60, 12)
+    few, more = (
+        fit_gmkl(DenseStack(kernels), y[None], Hinge(3.0), GMKLOptions("l1", "sum", solver, 1e-4)).n_solves
+        for solver in SOLVERS
+    )
+    assert more < 3 * few
+
+
 def test_objective_never_rises_with_projected_gradients(rng):
     _, kernels, y = feature_problem(rng)
     for regularizer in REGULARIZERS:

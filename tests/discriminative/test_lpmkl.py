@@ -13,6 +13,7 @@ from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.discriminative import LpMKLClassifier, LpMKLRegressor, SimpleMKLClassifier, UniformMKLClassifier
 from bayesmkl.discriminative.global_weights.lpmkl import LpMKLOptions, fit_lpmkl
 from bayesmkl.discriminative.outer import fit_at
+from bayesmkl.discriminative.svm import evaluator
 from bayesmkl.discriminative.svm.libsvm import EpsilonInsensitive, Hinge
 from bayesmkl.kernels.stacks.dense import DenseStack
 
@@ -207,3 +208,14 @@ def test_p_one_reports_the_gap_it_has(rng):
     assert model.duality_gap_ > TIGHT * model.objective_history_[-1]
     best = SimpleMKLClassifier("precomputed", tol=1e-6).fit(samples_first(kernels), y).objective_history_[-1]
     assert model.objective_history_[-1] - model.duality_gap_ <= best <= model.objective_history_[-1]
+
+
+def test_steps_beyond_the_closed_form_need_fewer_svms_than_it_does(rng, monkeypatch):
+    kernels, y = problem(rng, 40, 12)
+    options = LpMKLOptions(1.0, 1e-4, 5000)
+    found = fit_lpmkl(DenseStack(kernels), y[None], Hinge(3.0), options)
+    monkeypatch.setattr(evaluator, "LONGER", 1.0)  # the paper's steps
+    paper = fit_lpmkl(DenseStack(kernels), y[None], Hinge(3.0), options)
+    assert 2 * found.n_solves < paper.n_solves
+    assert found.objective_history[-1] == pytest.approx(paper.objective_history[-1], rel=2e-4)
+    assert found.duality_gap <= 1e-4 * found.objective_history[-1]

@@ -14,7 +14,7 @@ from bayesmkl.datasets import load_iris, make_multiview
 from bayesmkl.discriminative import PrimalMKLClassifier, PrimalMKLOneClass, PrimalMKLRegressor
 from bayesmkl.discriminative.outer import dual_norm, fit_at
 from bayesmkl.discriminative.primal.primalmkl import _update_weights, fit_primalmkl
-from bayesmkl.discriminative.primal.records import PrimalMKLOptions
+from bayesmkl.discriminative.primal.records import PrimalMKLOptions, Solver, solve_all
 from bayesmkl.discriminative.primal.solve import Huber, OneClass, Squared, SquaredHinge
 from bayesmkl.discriminative.primal.steps import state_at
 from bayesmkl.kernels import Gaussian
@@ -117,6 +117,18 @@ def test_schemes_and_solvers_reach_the_same_optimum(stack, labels, solver, weigh
     norms = (found.weights_history**p_norm).sum(axis=1) ** (1.0 / p_norm)
     assert norms.max() <= 1.0 + 1e-9
     assert found.weights_history.min() >= 0.0
+
+
+def test_moving_weights_cost_no_accuracy(rng, stack, labels):
+    solver = Solver(stack, labels[None], SquaredHinge(0.1))
+    weights = project_simplex(rng.normal(size=stack.n_kernels))
+    for _ in range(30):
+        weights = project_simplex(weights + 0.05 * rng.normal(size=stack.n_kernels))
+        fit, plain = solver(weights, 1e-9), solve_all(stack, labels[None], SquaredHinge(0.1), weights, 1e-9)
+        assert fit.objective == pytest.approx(plain.objective, rel=1e-9)
+        used = weights > 0.0
+        np.testing.assert_allclose(fit.quadratics[used], plain.quadratics[used], rtol=1e-6)
+        np.testing.assert_allclose(solver.refresh(fit).quadratics, plain.quadratics, rtol=1e-6)
 
 
 @pytest.mark.parametrize("solver", SOLVERS)

@@ -125,7 +125,7 @@ def _by_spg(
         trace.see(fit)
         return fit.objective, -0.5 * fit.quadratics, fit
 
-    stalled: np.ndarray | None = None
+    stalled = np.full(stack.n_kernels, np.nan)  # nowhere
     while True:
         found = minimize_spg(
             evaluate,

@@ -17,8 +17,9 @@ __all__ = ["MovingCombination", "ShrinkingQuadratics", "SupportQuadratics"]
 
 ROUNDING = 1e-14  # weights that differ by less, relative to the largest, are the same
 LARGEST_ERROR = 1e5  # of a combined kernel that was not summed afresh, relative to one that was
-LARGEST_SHARE = 0.7  # of the samples: with more support vectors nothing is gained by copying their kernels
+LARGEST_SHARE = 0.6  # of the samples: with more support vectors little is gained by copying their kernels
 LARGEST_WASTE = 1.5  # samples that were met, per support vector
+LARGEST_COPY = 0.7  # of the samples that were met: their kernels take half of the memory of all
 EARLY, AGE = 3, 20  # all kernels are looked at in the first calls, then in every twentieth
 NEAR = 0.8  # of the largest quadratic: kernels above may soon get a weight
 
@@ -143,7 +144,8 @@ class SupportQuadratics:
 
     def _meet(self, support: np.ndarray) -> None:
         new = np.setdiff1d(support, self._met)
-        if self._met.size + new.size > LARGEST_WASTE * support.size:
+        most = min(LARGEST_WASTE * support.size, LARGEST_COPY * self._stack.n_train)
+        if self._met.size + new.size > most:
             self._met, self._groups, new = self._met[:0], [], support
         if new.size:
             before, self._met = self._met.size, np.concatenate([self._met, new])
