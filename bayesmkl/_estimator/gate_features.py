@@ -31,7 +31,11 @@ class UncertainGates:
 
     kernel_bank_: KernelBank | None
     gate_features_: np.ndarray
-    _bands_are_narrow = True  # whether standard deviations are but lower bounds
+
+    @property
+    def _bands_are_narrow(self) -> bool:
+        """Whether standard deviations are but lower bounds."""
+        return True
 
     def gates(
         self, X: Samples | None = None, gate_features: ArrayLike | None = None, return_std: bool = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -262,7 +262,8 @@ class BEMKLLocalizedRegressor(RegressorMixin, BaseLocalizedBEMKL):
             return mean
         if isinstance(score, ScoreDraws):
             return mean, self.y_scale_ * np.sqrt(score.total_variance)
-        epsilon: Any = self._posteriors()[0].noise_precision
+        (posterior,) = self._posteriors()
+        epsilon: Any = cast(localized.LocalizedState, posterior).noise_precision
         noise = epsilon.mean_reciprocal if self.predictive == "full" else 1.0 / epsilon.mean
         return mean, self.y_scale_ * np.sqrt(noise + score.variance)
 

@@ -260,8 +260,9 @@ def _draw_chains(
             here = flip(here)
         if k < options.n_warmup:
             seen.append(center + here.v @ root.T)
-            if k + 1 in (options.n_warmup // 3, 2 * options.n_warmup // 3):
-                center, root = _metric(np.concatenate(seen[k // 3 :]), root)
+            recent = np.concatenate(seen[k // 3 :])
+            if k + 1 in (options.n_warmup // 3, 2 * options.n_warmup // 3) and len(recent) > recent.shape[1]:
+                center, root = _metric(recent, root)
                 back = np.linalg.solve(root, (seen[-1] - center).T).T
                 here = visit(back, here.signs, here.sites, CLOSE)
             log_step += (accepted.mean() - ACCEPTED) / (k + 1.0) ** 0.5
@@ -272,7 +273,8 @@ def _draw_chains(
             kept.append((coordinates(here.v, here.signs), here.height, *here.sites))
         if report is not None:
             report(k + 1, "")
-    return _Chains(*(np.stack(field) for field in zip(*kept, strict=True)), n_evaluations)
+    found, heights, precision, linear = (np.stack(field) for field in zip(*kept, strict=True))
+    return _Chains(found, heights, precision, linear, n_evaluations)
 
 
 def _merge(taken: np.ndarray, new: _Place, old: _Place) -> _Place:
