@@ -108,7 +108,7 @@ TOOLS: dict[str, Callable[[Any, Any, Any], Any]] = {
 
 
 def fit_to_texts(n_texts: int) -> tuple[float, int | None, int]:
-    """Seconds of a fit with landmarks to counts of words whose frequencies fall as those of a language, and memory."""
+    """Seconds and memory of a fit with landmarks to counts of words whose frequencies fall as those of a language."""
     from bayesmkl import BEMKLClassifier, KernelBank
     from bayesmkl.kernels import Linear
 
@@ -169,9 +169,9 @@ def main() -> None:
     if peak is not None:
         claims.append(claim("MB of the process that fits sparse texts", 1000, peak / MB, " MB"))
         text += (
-            f"\n\nSparse texts: {_grouped(n_texts)} samples of {_grouped(N_WORDS)} words, {_grouped(n_entries)} counts that "
-            f"are not zero, a linear kernel with {N_LANDMARKS} landmarks. The process that fits and predicts takes "
-            f"{peak / MB:.0f} MB at most; a dense table would be {8 * n_texts * N_WORDS / 1e9:.1f} GB."
+            f"\n\nSparse texts: {_grouped(n_texts)} samples of {_grouped(N_WORDS)} words, {_grouped(n_entries)} "
+            f"counts that are not zero, a linear kernel with {N_LANDMARKS} landmarks. The process that fits and "
+            f"predicts takes {peak / MB:.0f} MB at most; a dense table would be {8 * n_texts * N_WORDS / 1e9:.1f} GB."
         )
     numbers = {"machine": machine._asdict(), "verdicts": found, "claims": claims}
     finish(options, "data_shapes", text, numbers | {"texts": {"seconds": seconds, "peak_bytes": peak}})

@@ -99,7 +99,7 @@ REFUSED = {
         ["--kernels-on", "types", "--kernels", "numbers=linear", "--dry-run"],
         "got --kernels as well",
     ),
-    "text": (["--kernels-on", "all", "--dry-run"], "Fit with --kernels-on types"),
+    "text": (["--kernels-on", "all", "--dry-run"], "fit with --kernels-on types"),
 }
 
 

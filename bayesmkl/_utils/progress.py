@@ -1,4 +1,4 @@
-"""Progress of long fits and of comparisons, on a terminal only."""
+"""Progress of long fits and of comparisons, on a terminal and in notebooks that have widgets."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any
 
 __all__ = ["announce", "cell_progress", "step_progress"]
@@ -14,9 +15,17 @@ PATIENCE_SECONDS = 2.0  # shorter fits show nothing
 
 
 def announce(show: bool, text: str) -> None:
-    """Write a line to stderr if that is a terminal and `show`."""
-    if show and sys.stderr.isatty():
+    """Write a line to stderr if that is a terminal, or a notebook, and `show`."""
+    if show and _is_watched():
         sys.stderr.write(text + "\n")
+
+
+def _is_watched() -> bool:
+    """Return whether stderr is a terminal, or a notebook in which a bar can be drawn."""
+    if sys.stderr.isatty():
+        return True
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    return type(shell).__name__ == "ZMQInteractiveShell" and find_spec("ipywidgets") is not None
 
 
 @contextmanager
@@ -28,7 +37,7 @@ def step_progress(
     Parameters
     ----------
     show : bool
-        False, or stderr not being a terminal, yields None.
+        False, or stderr being neither a terminal nor a notebook, yields None.
     label : str
         What is being fitted.
     n_steps : int
@@ -36,7 +45,7 @@ def step_progress(
     unit : str
         What a step is called: "sweep", "step".
     """
-    if not (show and sys.stderr.isatty()):
+    if not (show and _is_watched()):
         yield None
         return
     from rich.console import Console
@@ -68,8 +77,8 @@ def step_progress(
 
 @contextmanager
 def cell_progress(show: bool) -> Iterator[Callable[[dict[str, Any], int, int], None] | None]:
-    """Yield a callback ``(row, cells done, all cells)`` that draws a bar on stderr; None if there is no terminal."""
-    if not (show and sys.stderr.isatty()):
+    """Yield a callback ``(row, cells done, all cells)`` that draws a bar on stderr; None if nobody watches."""
+    if not (show and _is_watched()):
         yield None
         return
     from rich.console import Console

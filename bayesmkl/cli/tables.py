@@ -115,7 +115,7 @@ def check_features(
         example = features[text[0]].dropna()
         shown = f" (such as {example.iloc[0]!r} in {text[0]!r})" if len(example) else ""
         raise ValueError(
-            f"{_columns(text)} no numbers{shown}. Fit with --kernels-on types, encode such columns as numbers first, "
+            f"{_columns(text)} no numbers{shown}. Encode such columns as numbers first, fit with --kernels-on types, "
             "or leave them out: " + " ".join(f"--drop {_quoted(name)}" for name in text[:LONGEST_LIST])
         )
     missing = features.isna().sum()

@@ -106,7 +106,7 @@ def page() -> str:
     for name in sorted(direct):
         parts = sorted({part for module in modules_of(name) for part in importing.get(module, ())})
         text = found[name].license.replace("|", "/")[:40]
-        by = ", ".join(f"`{part}`" for part in parts) or "its packages"
+        by = "all parts" if len(parts) > 9 else ", ".join(f"`{part}`" for part in parts) or "others"
         lines.append(f"| {name} | {megabytes(name):.0f} | {text} | {why[name]} | {by} |")
     others = sorted(((megabytes(name), name) for name in found if name not in direct), reverse=True)
     along = ", ".join(
