@@ -65,9 +65,9 @@ class Data(NamedTuple):
 
 def run(fast: bool) -> tuple[str, dict[str, Any]]:
     """Run both studies; the second needs mfeat, or the bundled digits in the short form."""
-    n_repeats, n_train, n_test = (1, 40, 100) if fast else (10, 200, 1000)
+    n_repeats, n_train, n_test = (1, 30, 40) if fast else (10, 200, 1000)
     name = "mfeat" if not fast and have_real_data() else "digits"
-    sizes = (1, 60, 60) if fast else (2, 500, 500) if name == "mfeat" else (3, 200, 200)
+    sizes = (1, 40, 40) if fast else (2, 500, 500) if name == "mfeat" else (3, 200, 200)
     fractions = (0.3,) if fast else FRACTIONS
     cells = [
         (study, method, fraction, repeat)

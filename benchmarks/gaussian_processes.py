@@ -156,7 +156,7 @@ def verdicts(i: int, n_samples: int, has_signal: bool, inference: str | Marginal
 
 def bemkl(options: Any) -> None:
     """Count the verdicts on BEMKL."""
-    n_sets, n_samples = (1, 30) if options.fast else (40, 200)
+    n_sets, n_samples = (1, 20) if options.fast else (40, 200)
     marginal: Any = FEW if options.fast else "marginal"
     rows: list[dict[str, Any]] = []
     with threadpool_limits(1), quietly():
@@ -208,7 +208,7 @@ def outcomes(options: Any) -> None:
     rows = []
     if options.fast:
         with threadpool_limits(1):
-            rows.append(compare("poisson", 15, 1, 20, 20))
+            rows.append(compare("poisson", 15, 1, 5, 10))
     else:
         text = OUTCOMES.read_text(encoding="utf-8") if OUTCOMES.exists() else ""
         known = {row["likelihood"]: row for row in map(json.loads, text.splitlines())}

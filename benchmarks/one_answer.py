@@ -38,6 +38,7 @@ Distances = tuple[float, ...]
 DISTANCES: Distances = (1.0, 1.5, 2.0, 3.0, 4.0)
 N_SAMPLES, N_NEW, N_FEW, RARE = 200, 1000, 60, 0.1
 N_ORDERS, FAST_ORDERS = 6, 2
+FAST_SAMPLES, FAST_FEW = 60, 24
 UNIFORM, DEFAULTS, PAPER = "equal kernel weights", "LD-MKL", "LD-MKL, the paper's threshold"
 MODELS: dict[str, Callable[[], Any]] = {
     UNIFORM: UniformMKLClassifier,
@@ -69,9 +70,9 @@ def blobs(
     return rng.normal(size=(n_samples, 2)) + distance * np.eye(3, 2)[(y - 1) % 3], y
 
 
-def fit(name: str, distance: float, seed: int, share: float) -> Fit:
+def fit(name: str, distance: float, seed: int, n_samples: int, share: float) -> Fit:
     """Fit one model to one draw."""
-    X, y = blobs(distance, seed, N_SAMPLES, share=share)
+    X, y = blobs(distance, seed, n_samples, share=share)
     model = MODELS[name]()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -81,31 +82,37 @@ def fit(name: str, distance: float, seed: int, share: float) -> Fit:
     return Fit(one_answer, warned, model.score(*blobs(distance, 1000 + seed, N_NEW, share=share)))
 
 
-def fit_all(distances: Distances, n_seeds: int, share: float) -> dict[str, list[list[Fit]]]:
+def fit_all(distances: Distances, n_seeds: int, n_samples: int, share: float) -> dict[str, list[list[Fit]]]:
     """Fits by model and distance."""
     return {
-        name: [[fit(name, distance, seed, share) for seed in range(n_seeds)] for distance in distances]
+        name: [
+            [fit(name, distance, seed, n_samples, share) for seed in range(n_seeds)] for distance in distances
+        ]
         for name in MODELS
     }
 
 
-def spread(make: Callable[[], Any], distance: float, seed: int, n_classes: int, n_orders: int) -> float:
+def spread(
+    make: Callable[[], Any], distance: float, seed: int, n_few: int, n_classes: int, n_orders: int
+) -> float:
     """Largest difference of a score between orders of the same samples."""
-    X, y = blobs(distance, seed, N_FEW, n_classes)
+    X, y = blobs(distance, seed, n_few, n_classes)
     new = blobs(distance, 1000 + seed, N_SAMPLES, n_classes)[0]
     scores = []
     for order in range(n_orders):
-        rows = np.random.default_rng(order).permutation(N_FEW)
+        rows = np.random.default_rng(order).permutation(n_few)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             scores.append(make().fit(X[rows], y[rows]).decision_function(new))
     return float(np.ptp(scores, axis=0).max())
 
 
-def spreads(make: Callable[[], Any], distances: Distances, n_seeds: int, n_orders: int) -> list[float]:
+def spreads(
+    make: Callable[[], Any], distances: Distances, n_seeds: int, n_few: int, n_orders: int
+) -> list[float]:
     """Differences over all distances, for two and for three classes."""
     return [
-        spread(make, distance, seed, n_classes, n_orders)
+        spread(make, distance, seed, n_few, n_classes, n_orders)
         for n_classes in (2, 3)
         for distance in distances
         for seed in range(n_seeds)
@@ -137,13 +144,15 @@ def main() -> None:
     options = parser(__doc__).parse_args()
     n_seeds, n_rare, n_drawn = (1, 1, 1) if options.fast else (40, 10, 4)
     n_orders = FAST_ORDERS if options.fast else N_ORDERS
+    n_samples, n_few = (FAST_SAMPLES, FAST_FEW) if options.fast else (N_SAMPLES, N_FEW)
     distances = DISTANCES[1:2] if options.fast else DISTANCES
     with threadpool_limits(1):
-        balanced, rare = fit_all(distances, n_seeds, 0.5), fit_all(distances, n_rare, RARE)
+        balanced = fit_all(distances, n_seeds, n_samples, 0.5)
+        rare = fit_all(distances, n_rare, n_samples, RARE)
         orders = {
-            "default": spreads(LDMKLClassifier, distances, n_drawn, n_orders),
-            "tol=1e-4": spreads(lambda: LDMKLClassifier(tol=1e-4), distances, n_drawn, n_orders),
-            "paper": spreads(as_printed, distances, n_drawn, n_orders),
+            "default": spreads(LDMKLClassifier, distances, n_drawn, n_few, n_orders),
+            "tol=1e-4": spreads(lambda: LDMKLClassifier(tol=1e-4), distances, n_drawn, n_few, n_orders),
+            "paper": spreads(as_printed, distances, n_drawn, n_few, n_orders),
         }
     losses = [
         uniform.accuracy - ours.accuracy
@@ -166,7 +175,7 @@ def main() -> None:
         f"{answers_table(distances, balanced)}\n\n"
         f"The same where one class has {RARE:.0%} of the samples, of {n_rare}:\n\n"
         f"{answers_table(distances, rare)}\n\n"
-        f"Largest difference of a score between {n_orders} orders of {N_FEW} samples, over "
+        f"Largest difference of a score between {n_orders} orders of {n_few} samples, over "
         f"{len(orders['default'])} problems of two and three classes: {max(orders['default']):.1e} with the "
         f"defaults, {max(orders['tol=1e-4']):.1e} with `tol=1e-4`, {max(orders['paper']):.2f} with the paper's "
         "threshold."

@@ -1,4 +1,4 @@
-"""scikit-learn's checks of estimators take 90 samples where they would take 200 or 300.
+"""scikit-learn's checks of estimators take 60 samples where they would take 200 or 300.
 
 What they look at does not depend on the number, and fits of default models take its cube.
 """
@@ -10,7 +10,7 @@ from typing import Any
 from sklearn.datasets import make_blobs
 from sklearn.utils import estimator_checks
 
-N_MOST = 90
+N_MOST = 60
 
 
 def _few_blobs(n_samples: int = 100, **options: Any) -> Any:

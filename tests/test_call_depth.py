@@ -35,7 +35,9 @@ def test_few_functions_lie_between_fit_and_the_first_update(call_depth, folds):
         assert calls.nested[-1].endswith(" update_dual" if of_bemkl else " Evaluator.__call__"), estimator
         fit = f"{estimator}.fit" if of_bemkl else "fit_weighted_classes"
         assert any(name.endswith(f" {fit}") for name in calls.nested)
-        assert any(name.endswith(" choose_by_folds") for name in calls.nested) == (estimator == "BEMKLClassifier")
+        assert any(name.endswith(" choose_by_folds") for name in calls.nested) == (
+            estimator == "BEMKLClassifier"
+        )
         assert len(calls.nested) <= DEEPEST, calls.nested
         assert 50 < len(set(calls.functions)) == len(calls.functions) <= MOST[samples], (estimator, samples)
         assert not any("inference/batch" in name or "inference/padding" in name for name in calls.functions)

@@ -22,7 +22,9 @@ from sklearn.utils import validation
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import bayesmkl
+from bayesmkl._estimator import BaseMKL
 from bayesmkl._utils.options import INFERENCES, Marginal
+from bayesmkl.bemkl.estimators import localized_base
 from bayesmkl.discriminative.estimators import success
 from bayesmkl.kernels.base import Kernel
 
@@ -159,8 +161,17 @@ ELSEWHERE = {
 # These differ from BEMKLClassifier and GPMKLRegressor by likelihood and by what labels become.
 SIBLINGS = ("BEMKLOrdinalClassifier", "GPMKLClassifier", "GPMKLOrdinalClassifier")
 OF_LABELS = {"check_classifiers_one_label", "check_decision_proba_consistency"}
-# Folds that choose the scale as always, but fewer and less exact: which scale they choose is no matter here.
-QUICK_FOLDS = {"MOST_SAMPLES": no_folds.MOST_SAMPLES, "N_FOLDS": 3, "TOL": 1e-2}
+# What is compared within a fit is compared as always, but there is less of it, and less exact: which of it is chosen
+# is no matter here.
+QUICK = (
+    (
+        no_folds.scale_choice,
+        {"MOST_SAMPLES": no_folds.MOST_SAMPLES, "SCALES": (0.1,), "N_FOLDS": 3, "TOL": 1e-2},
+    ),
+    (localized_base, {"WIDTHS": (np.inf, 0.5), "COMPARED": 1e-3}),
+    (success, {"WIDTHS": (0.5,), "N_FOLDS": 2}),
+    (BaseMKL, {"_KERNELS": "auto"}),  # two kernels by default, not thirteen
+)
 FEW_POINTS = Marginal(n_points=100, n_draws=100)  # likewise, for `inference="marginal"`
 # Fits nine models to 300 samples, each of them after fits to folds; the other checks of labels have folds.
 WITHOUT_FOLDS = {"check_classifiers_train"}
@@ -181,13 +192,18 @@ def checks():
             yield pytest.param(name, estimator, check, id="-".join([name, *words]), marks=marks)
 
 
-@in_turn(("name", "estimator", "check"), checks())
-def test_contract_scikit_learn(name, estimator, check, monkeypatch):
-    assert estimator.get_params(deep=False) == EVERY[name]().get_params(deep=False)  # that is, untouched
-    for setting, value in QUICK_FOLDS.items():
-        monkeypatch.setattr(no_folds.scale_choice, setting, value)
+@pytest.fixture
+def quick(monkeypatch):
+    """Compare less within a fit."""
+    for module, settings in QUICK:
+        for setting, value in settings.items():
+            monkeypatch.setattr(module, setting, value)
     monkeypatch.setitem(INFERENCES, "marginal", lambda: FEW_POINTS)
-    monkeypatch.setattr(success, "N_FOLDS", 2)  # of gates, likewise
+
+
+@in_turn(("name", "estimator", "check"), checks())
+def test_contract_scikit_learn(name, estimator, check, quick, monkeypatch):
+    assert estimator.get_params(deep=False) == EVERY[name]().get_params(deep=False)  # that is, untouched
     if check.func.__name__ in WITHOUT_FOLDS:
         monkeypatch.setattr(no_folds.scale_choice, "MOST_SAMPLES", 0)
     if (name, check.func.__name__) in EXPECTED_TO_FAIL:
@@ -250,7 +266,7 @@ def known(name):
     }
 
 
-def test_data_come_in_by_the_doors_that_are_checked():
+def test_data_come_in_by_the_doors_that_are_checked(quick):
     found = {name: list(doors_of(name)) for name in EVERY if name != "KernelBank"}
     checked = [doors for name in DOORS if name in found for doors in found[name]]
     for name, every in found.items():

@@ -204,7 +204,12 @@ def predicted(model, X):
     return model.predict_proba(X) if hasattr(model, "predict_proba") else model.predict(X)
 
 
-@pytest.mark.parametrize("kind", MODELS)
+SLOW = ("tasks", "grades", "times")  # of which numbers, labels and hazards have the parts
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=[pytest.mark.slow] * (kind in SLOW)) for kind in MODELS]
+)
 def test_fit_with_weights_is_fit_to_copies(kind, data):
     X, score, noisy, counts = data
     cls, parameters, of = MODELS[kind]

@@ -72,7 +72,9 @@ def log_prior(prior, included):
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("labels", [False, True], ids=["numbers", "labels"])
+@pytest.mark.parametrize(
+    "labels", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["numbers", "labels"]
+)
 def test_chains_visit_models_as_often_as_their_probability(labels, rng):
     X, stack = stack_of(rng, 3)
     score = 0.7 * X[:, 0, 0] + 0.5 * X[:, 2, 1]

@@ -204,8 +204,21 @@ IMPUTERS = [
 ]
 
 
-@pytest.mark.parametrize("table", TABLES_WITH_GAPS)
-@pytest.mark.parametrize("imputer", IMPUTERS, ids=lambda step: " ".join(str(step).split())[:60])
+def crossed(steps, forms):
+    """Pair every step with the first form, and every form with the first step; the other pairs are slow."""
+    return [
+        pytest.param(
+            step,
+            form,
+            id=f"{' '.join(str(step).split())[:60]}-{form}",
+            marks=[pytest.mark.slow] * bool(i and j),
+        )
+        for i, step in enumerate(steps)
+        for j, form in enumerate(forms)
+    ]
+
+
+@pytest.mark.parametrize(("imputer", "table"), crossed(IMPUTERS, TABLES_WITH_GAPS))
 def test_imputers_of_every_table(imputer, table, tmp_path):
     rows = TABLES_WITH_GAPS[table]
     for steps in ([imputer], [clone(imputer).set_output(transform="pandas"), StandardScaler()]):
@@ -234,8 +247,7 @@ ENCODERS = [
 ]
 
 
-@pytest.mark.parametrize("dtype", WORDS_BY_TYPE)
-@pytest.mark.parametrize("encoder", ENCODERS, ids=lambda step: " ".join(str(step).split())[:60])
+@pytest.mark.parametrize(("encoder", "dtype"), crossed(ENCODERS, WORDS_BY_TYPE))
 def test_encoders_of_every_type(encoder, dtype, tmp_path):
     rows = FRAME.assign(c=WORDS_BY_TYPE[dtype])
     steps = ColumnTransformer([("c", clone(encoder), TEXT)], remainder=StandardScaler())
