@@ -1,7 +1,7 @@
 """Default settings of localized methods: what they lose where nothing is known to be local, and gain where it is.
 
-Twelve real sets, all of whose features every kernel of the default bank sees, for LMKL also without its comparison with
-equal gates; designs of `make_localized`, with the gate columns named; and SAMKL where kernels are wrong for some
+Twelve real sets, all of whose features every kernel of the default bank sees, for LMKL also without its comparison
+with equal gates; designs of `make_localized`, with the gate columns named; and SAMKL where kernels are wrong for some
 samples, beside SimpleMKL.
 """
 

@@ -22,6 +22,7 @@ from bayesmkl.discriminative.global_weights import mwumkl
 from bayesmkl.discriminative.localized.ldmkl import LDMKLOptions, fit_ldmkl, ldmkl_gates, ldmkl_scores
 from bayesmkl.discriminative.localized.success import SuccessOptions
 from bayesmkl.discriminative.svm.native import native_kernels
+from bayesmkl.discriminative.svm.one_kernel import InOrder
 from bayesmkl.kernels import Gaussian, Laplacian, Linear, Polynomial
 
 FUNCTIONS = [Gaussian(gamma=0.3), Polynomial(degree=2), Linear()]
@@ -65,8 +66,9 @@ def test_parameters_reach_the_algorithm(rng):
         of_class = shuffled[y[shuffled] == label]
         fold[of_class] = np.arange(len(of_class)) % 5
     folds = [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in range(5)]
+    kernels = [InOrder(kernel, order) for kernel in kernels]
     result = fit_ldmkl(kernels, y.astype(float), options, folds=folds, rng=draws, order=order)
-    rows = [kernel.rows(new) for kernel in kernels]
+    rows = [kernel.kernel.rows(new) for kernel in kernels]
     gates = ldmkl_gates(kernels, result, rows, 0.4)
 
     model = ld_mkl(
@@ -223,11 +225,11 @@ def test_gate_features_are_routed(rng):
     X, y, _ = toy(rng)
     stack = plain_bank().fit(X).transform(X)
     with sklearn.config_context(enable_metadata_routing=True):
-        model = ld_mkl("precomputed", gate_kernel=Gaussian(width=1))
+        model = ld_mkl("precomputed", gate_kernel=Gaussian(width=1), threshold=0)
         model.set_fit_request(gate_features=True).set_score_request(gate_features=True)
         found = cross_val_score(model, stack, y, cv=StratifiedKFold(2), params={"gate_features": X})
     for score, (train, test) in zip(found, StratifiedKFold(2).split(X, y), strict=True):
-        part = ld_mkl(plain_bank(), gate_kernel=Gaussian(width=1)).fit(X[train], y[train])
+        part = ld_mkl(plain_bank(), gate_kernel=Gaussian(width=1), threshold=0).fit(X[train], y[train])
         assert score == part.score(X[test], y[test])
 
 
@@ -387,29 +389,43 @@ def spread(X, y, new, **settings):
 
 
 @pytest.mark.parametrize(
-    ("n_classes", "kernels", "settings", "bound"),
+    ("n_classes", "kernels", "settings"),
     [
-        (2, None, {}, 1e-3),
-        (3, KernelBank(FUNCTIONS), {"tol": 1e-7}, 1e-6),
-        pytest.param(2, None, {"tol": 1e-7}, 1e-6, marks=pytest.mark.slow),
-        pytest.param(3, KernelBank(FUNCTIONS), {}, 1e-3, marks=pytest.mark.slow),
+        (2, None, {}),
+        (3, KernelBank(FUNCTIONS), {"tol": 1e-3}),
+        (2, None, {"tol": 1e-3, "threshold": "paper"}),
+        pytest.param(
+            2, None, {"tol": 1e-3, "gate_kernel": "auto", "gate_targets": "auto"}, marks=pytest.mark.slow
+        ),
     ],
 )
-def test_six_orders_of_the_samples_give_the_same_scores(n_classes, kernels, settings, bound):
+def test_six_orders_of_the_samples_give_the_same_scores(n_classes, kernels, settings):
+    """Samples are sorted before LibSVM sees them."""
     X, y = blobs(2, 2, 60)
     if n_classes == 3:
         y = np.arange(60) % 3
         X[:, 1] += 2.0 * (y == 2)
     new = blobs(2, 1002)[0]
-    assert spread(X, y, new, kernels=kernels, **settings) < bound
-
-
-def test_other_orders_have_other_samples_above_the_threshold():
-    X, y = blobs(2, 2, 60)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        found = spread(X, y, blobs(2, 1002)[0], threshold="paper", tol=1e-3)
-    assert found > 0.05  # as docs/testing.md says
+        warnings.simplefilter("ignore")  # one answer, with the paper's threshold
+        assert spread(X, y, new, kernels=kernels, **settings) < 1e-9
+
+
+def test_the_threshold_follows_named_features(rng):
+    X, y = halves(rng)
+    bank = KernelBank(Gaussian(width=1), views={"one": [1], "other": [2]})
+    common = {"gate_targets": "cv", "gate_kernel": Gaussian(width=1)}
+    named = LDMKLClassifier(bank, gate_columns=[0], **common).fit(X, y)
+    paper = LDMKLClassifier(bank, gate_columns=[0], threshold="paper", **common).fit(X, y)
+    np.testing.assert_array_equal(named.decision_function(X), paper.decision_function(X))
+    assert named.n_selected_.max() < len(y)
+    unnamed = LDMKLClassifier(bank, **common).fit(X, y)
+    assert unnamed.n_selected_.tolist() == [len(y)] * 2
+    stack = bank.fit(X).transform(X)
+    given = LDMKLClassifier("precomputed", **common).fit(stack, y, gate_features=X[:, 0])
+    assert given.n_selected_.max() < len(y)
+    own = LDMKLClassifier("precomputed").fit(stack, y)
+    assert own.n_selected_.tolist() == [len(y)] * 2
 
 
 def test_draws_follow_the_random_state(rng):

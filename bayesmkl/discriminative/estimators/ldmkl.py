@@ -102,7 +102,7 @@ class LDMKLClassifier(FeatureGatedClassifier):
         columns of the kernel. The regressions are LibSVM's in both cases.
     %(mwu_epsilon)s
     tol : float, default=1e-7
-        Tolerance of LibSVM. Up to about ten times as much, scores depend on the order of the samples.
+        Tolerance of LibSVM.
     %(indefinite)s
     %(kernel_names)s
     %(random_state)s
@@ -161,8 +161,8 @@ class LDMKLClassifier(FeatureGatedClassifier):
     no intercept. That unbalances the coefficients, which sum to zero as they are trained, and moves the scores: it
     costs accuracy where classes are unequal. Its voters are trained on the samples with a gate above 1 / n_kernels.
     Where kernels succeed about equally often these are few, and of unequal classes; the vote may then be the same
-    everywhere, and which samples they are depends on their order. The threshold itself counts as above, up to twice
-    `tol` in the regressions, so that a single kernel and identical kernels keep all samples. Where only one class is
+    everywhere. The threshold itself counts as above, up to twice `tol` in the regressions, so that a single kernel
+    and identical kernels keep all samples. Where only one class is
     above, the first classifier is kept.
 
     There is one warning if all training samples get the same answer, if a voter is trained on less than a tenth of
