@@ -3,6 +3,7 @@
 #   FAST     any value: short benchmarks and notebooks      make bench FAST=1
 #   JOBS     processes that share the tests                make test JOBS=1
 #   TESTS    which of them, by their marks                  make test TESTS="not slow"
+#   PATHS    which of them, by their place                  make test PATHS=tests/kernels
 #   WHEEL_TESTS which of them, for the wheel               make test-wheel WHEEL_TESTS=tests/evaluation
 #   WHEEL_VENV environment of the installed wheel          make test-wheel PYTHON=python3.12
 #   MIN_VENV environment of the lowest declared versions    make test-min MIN_VENV=.venv-min PYTHON=python3.11
@@ -36,10 +37,10 @@ demo: $(VENV)/.base  ## fit real data, print what it found, write a report to de
 	$(BIN)/bayesmkl demo --out demo/
 
 test: $(VENV)/.test  ## unit tests and docstring examples
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python $(PYTEST) -m "$(or $(TESTS),not slow and not heavy)"
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python $(PYTEST) -m "$(or $(TESTS),not slow and not heavy)" $(PATHS)
 
 test-heavy: $(VENV)/.test  ## the tests that compile, sample or run for long, and all cases of bad input
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python $(PYTEST) -m "heavy and not slow"
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python $(PYTEST) -m "heavy and not slow" $(PATHS)
 
 coverage: $(VENV)/.test  ## both, and which lines and branches they run: half as long again
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python $(PYTEST) $(MARKED) --cov --cov-report=term
