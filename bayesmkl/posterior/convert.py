@@ -162,7 +162,7 @@ def to_datatree(
 
     Of localized BEMKL there are ``posterior`` (``gates`` of the training samples, with ``obs_id`` and ``kernel``,
     ``locality``, ``kernel_weights``, ``intercept`` and ``dual_coef``), ``observed_data`` and ``constant_data`` with
-    ``gate_features``; `kernels` and `pointwise` play no part.
+    ``gate_features``; `kernels` and `pointwise` play no part. Draws of marginal inference are those of its chains.
 
     In regression the target is standardized before the fit, and parameters are those of the standardized target.
     ``y`` is in the original units everywhere, and the log likelihood is that of the original target.

@@ -42,7 +42,7 @@ def tree_of_gates(
     model : BEMKLLocalizedClassifier or BEMKLLocalizedRegressor
         Fitted.
     n_draws : int or None
-        None is 1000 of a variational posterior, and all that there are of marginal inference.
+        In each chain; None is 1000 of a variational posterior, and all that there are of marginal inference.
     rng : numpy.random.Generator
     sample_names : array-like of shape (n_samples,) or None
 
@@ -69,7 +69,11 @@ def tree_of_gates(
             f"{names.shape}, {len(np.unique(names))} different ones."
         )
     posteriors, features = model._posteriors(), model.gate_basis_.features(model.gate_features_)
-    drawn = [_variables(_chains(model, posterior, n_draws, rng), features) for posterior in posteriors]
+    n_iter = np.broadcast_to(model.n_iter_, len(posteriors))
+    drawn = [
+        _variables(_chains(posterior, int(per_chain), n_draws, rng), features)
+        for posterior, per_chain in zip(posteriors, n_iter, strict=True)
+    ]
     several = ["class"] if len(posteriors) > 1 else []
     posterior = {
         name: np.stack([own[name] for own in drawn], axis=2) if several else drawn[0][name] for name in DIMS
@@ -98,7 +102,7 @@ def tree_of_gates(
     tree = DataTree.from_dict(datasets)
     tree.attrs = {
         "model": type(model).__name__,
-        "inference": model._inference().name,
+        "inference": "marginal" if isinstance(posteriors[0], LocalDraws) else "vb",
         "inference_library": "bayesmkl",
         "inference_library_version": __version__,
         "elbo_gain": model.elbo_gain_,
@@ -110,20 +114,15 @@ def tree_of_gates(
     return tree
 
 
-def _chains(
-    model: BaseLocalizedBEMKL, posterior: Any, n_draws: int | None, rng: np.random.Generator
-) -> LocalDraws:
+def _chains(posterior: Any, per_chain: int, n_draws: int | None, rng: np.random.Generator) -> LocalDraws:
     """Return draws with the axes of chains and draws; those of marginal inference are thinned to `n_draws`."""
     if not isinstance(posterior, LocalDraws):
         drawn = local_draws(posterior, rng, N_DRAWS if n_draws is None else n_draws)
         return drawn._replace(**{name: getattr(drawn, name)[None] for name in PARAMETERS})
-    inference: Any = model._inference()
-    n_chains = inference.n_chains
-    per_chain = len(posterior.intercept) // n_chains
-    wanted = per_chain if n_draws is None else min(-(-n_draws // n_chains), per_chain)
+    wanted = per_chain if n_draws is None else min(n_draws, per_chain)
     kept = np.arange(wanted) * per_chain // wanted
     fields = {name: getattr(posterior, name) for name in PARAMETERS}
-    shaped = {name: own.reshape(n_chains, per_chain, *own.shape[1:])[:, kept] for name, own in fields.items()}
+    shaped = {name: own.reshape(-1, per_chain, *own.shape[1:])[:, kept] for name, own in fields.items()}
     return posterior._replace(**shaped)
 
 

@@ -297,7 +297,7 @@ def test_files_trees_and_plots_have_the_draws(data, models, tmp_path):
         np.testing.assert_allclose(gates.mean(("chain", "draw")), model.gates(), rtol=1e-8, atol=1e-12)
         assert tree.attrs["inference"] == "marginal"
         assert tree.attrs["rhat"] == model.rhat_
-        assert to_datatree(model, 40)["posterior/locality"].sizes["draw"] == 10
+        assert to_datatree(model, 10)["posterior/locality"].sizes["draw"] == 10
         assert "too narrow" not in plot_gates(model).get_title(loc="left")
 
 
@@ -337,3 +337,24 @@ def test_invalid_options(data, parameters, message):
     model = BEMKLLocalizedRegressor(bank, gate_columns=[2], gate_width=1.0, tol=1e-2, **parameters)
     with pytest.raises(ValueError, match=message):
         model.fit(X[:20], y[:20])
+
+
+def test_several_classes_have_chains_of_their_own(data):
+    X, y = data
+    labels = np.array(["low", "middle", "high"])[np.digitize(y, [-0.5, 0.5])]
+    bank = KernelBank([Gaussian(width=2)], views={"right": 0, "left": 1})
+    model = BEMKLLocalizedClassifier(
+        bank,
+        gate_columns=[2],
+        gate_width=1.0,
+        tol=1e-3,
+        inference=Marginal(n_points=100, n_draws=100, n_warmup=30),
+    )
+    fitted(model, X[:50], labels[:50])
+    assert model.gates(X[:5]).shape == (3, 5, 2)
+    assert model.rhat_.shape == (3,)
+    np.testing.assert_allclose(model.predict_proba(X[50:]).sum(axis=1), 1.0)
+    tree = to_datatree(model)
+    assert tree["posterior/gates"].dims == ("chain", "draw", "class", "obs_id", "kernel")
+    assert tree["posterior/gates"].sizes["draw"] == 25
+    assert model.score(X[50:], labels[50:]) > 0.5

@@ -118,7 +118,7 @@ class BaseLocalizedBEMKL(UncertainGates, BaseBEMKL):
 
     @property
     def _bands_are_narrow(self) -> bool:
-        return isinstance(self._inference(), VB)
+        return not isinstance(self._posteriors()[0], LocalDraws)
 
     def _kernel_prior(self) -> Gamma:
         return self._gamma_prior()

@@ -115,7 +115,7 @@ def run_marginal_localized(
     return Fit(
         draws,
         found.outcome,
-        options.n_draws,
+        per_chain,
         points=found,
         n_evaluations=mode.n_evaluations + chains.n_evaluations,
     )
