@@ -1,12 +1,18 @@
-"""The same seed gives the same numbers: in fresh processes, on more threads, in several processes."""
+"""The same seed gives the same numbers: in fresh processes, on more threads, in several processes.
+
+Fits that are compared with those of a fresh process change nothing of this one, either.
+"""
 
 from __future__ import annotations
+
+import importlib
 
 import families
 import numpy as np
 import pytest
-from fit_everything import are_on_all_threads, predictions_of
+from fit_everything import OTHERS, are_on_all_threads, predictions_of
 from fresh import N_SAMPLES, fresh_process
+from global_state import unchanged
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -27,10 +33,16 @@ def fresh(tmp_path_factory):
     return fresh_process(tmp_path_factory)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _others_are_imported():
+    for name in OTHERS:
+        importlib.import_module(name)
+
+
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_fresh_process_agrees_to_the_last_bit(fresh, name):
     """Strings hash differently there, so that sets of them are in another order, and nothing was fitted before."""
-    with one_thread():
+    with one_thread(), unchanged():
         here = predictions_of(name, N_SAMPLES)
     there = fresh.predictions[name]
     assert here.keys() == there.keys()

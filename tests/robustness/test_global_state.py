@@ -87,14 +87,6 @@ def _others_are_imported():
         importlib.import_module(name)
 
 
-@pytest.mark.parametrize("name", FITS)
-def test_a_fit_and_predictions_change_nothing(name):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with unchanged():
-            families.predictions(FITS[name]())
-
-
 def raising(message):
     """Return a kernel that computes one, and raises the next time."""
     calls = []
