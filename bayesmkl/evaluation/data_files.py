@@ -114,7 +114,8 @@ class _Writer:
             }
         if isinstance(column.array, MASKED):
             mask = np.asarray(column.array.isna())
-            values = column.array.to_numpy(dtype=kind.numpy_dtype, na_value=False)  # type: ignore[union-attr]
+            held: Any = column.array
+            values = held.to_numpy(dtype=held.dtype.numpy_dtype, na_value=False)
             place = [type(column.array) is masked for masked in MASKED].index(True)
             return {"masked": self._array(values), "mask": self._array(mask), "place": place}
         require(
