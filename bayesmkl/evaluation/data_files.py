@@ -16,6 +16,7 @@ from bayesmkl._utils.files import load_array
 __all__ = ["read_values", "write_values"]
 
 PARTS = "parts.json"
+MASKED = (pd.arrays.IntegerArray, pd.arrays.FloatingArray, pd.arrays.BooleanArray)
 PLAIN = {str, int, float, bool, type(None)}  # JSON holds these exactly
 
 
@@ -111,6 +112,12 @@ class _Writer:
                 "categories": categories,
                 "ordered": bool(kind.ordered),
             }
+        if isinstance(column.array, MASKED):
+            mask = np.asarray(column.array.isna())
+            held: Any = column.array
+            values = held.to_numpy(dtype=held.dtype.numpy_dtype, na_value=False)
+            place = [type(column.array) is masked for masked in MASKED].index(True)
+            return {"masked": self._array(values), "mask": self._array(mask), "place": place}
         require(
             "pyarrow.parquet", "pyarrow", f"`{where}` with a column of {kind} and `n_jobs` above 1", "parquet"
         )
@@ -138,6 +145,8 @@ def _read(part: object, folder: Path, mapped: bool = False) -> Any:
             )
         case {"text": values, "of": (storage, missing)}:
             return pd.array(values, dtype=pd.StringDtype(storage, na_value=np.nan if missing else pd.NA))
+        case {"masked": values, "mask": mask, "place": place}:
+            return MASKED[place](np.array(load_array(folder / values)), np.array(load_array(folder / mask)))
         case {"codes": codes, "categories": categories, "ordered": ordered}:
             kind = pd.CategoricalDtype(_read_labels(categories, folder), ordered)
             return pd.Categorical.from_codes(np.asarray(load_array(folder / codes)), dtype=kind)
