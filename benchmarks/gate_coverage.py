@@ -7,7 +7,7 @@ compared after division by their root mean square, with the sign of the posterio
 intercept are known, and those of gates are larger by the number of kernels. Variational inference promises nothing of
 the kind.
 
-    python benchmarks/gate_coverage.py           40 to 60 data sets of 100 samples of each kind (7 minutes)
+    python benchmarks/gate_coverage.py           30 to 60 data sets of 100 samples of each kind (7 minutes)
     python benchmarks/gate_coverage.py --fast    3 data sets of each
 """
 
@@ -32,7 +32,7 @@ from bayesmkl.kernels import Gaussian
 N, N_DRAWS, SCALE, WIDTH = 100, 1000, 0.3, 1.0
 PROBABILITY, ASKED = 0.94, (0.90, 0.97)
 ROUGH = 1e-3  # tolerance of the variational posterior that marginal inference starts from
-KINDS = (("labels", "vb", 60), ("labels", "marginal", 40), ("target", "marginal", 60))  # and data sets
+KINDS = (("labels", "vb", 60), ("labels", "marginal", 30), ("target", "marginal", 60))  # and data sets
 NAMES = {"vb": "variational", "marginal": "marginal"}
 
 
