@@ -271,7 +271,11 @@ def test_precomputed_kernels_with_features_are_the_bank(data, name):
     y = X[:, 1] if name.endswith("Regressor") else y
     plain = KernelBank(BANK.kernels, normalize=None).fit(X[:N_TRAIN])
     train, new = plain.transform(X[:N_TRAIN]), plain.transform(X[N_TRAIN:])
-    alike = {"gate_kernel": Gaussian(width=2), "threshold": 0.0, "fallback": False}  # of named features they differ
+    alike = {
+        "gate_kernel": Gaussian(width=2),
+        "threshold": 0.0,
+        "fallback": False,
+    }  # of named features they differ
     own = {key: alike[key] for key in alike.keys() & LOCALIZED[name]().get_params().keys()}
     bank = LOCALIZED[name](KernelBank(BANK.kernels, normalize=None), tol=1e-5, **own)
     bank.fit(X[:N_TRAIN], y[:N_TRAIN])
