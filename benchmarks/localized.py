@@ -8,6 +8,7 @@
     python benchmarks/localized.py --section lmkl         LMKL: cost of gradients, ways to descend
     python benchmarks/localized.py --section clmkl        C-LMKL: duality gaps, clustering by landmarks
     python benchmarks/localized.py --section defaults     every default on real sets and on designs that are local
+    python benchmarks/localized.py --section ldmkl        LD-MKL as printed: gate kernel, ties and intercepts
     python benchmarks/localized.py --fast                 short forms of all, on bundled data
 
 With BAYESMKL_DATA=folder the sets of the papers are read from there; sections run on bundled data without.
@@ -19,7 +20,7 @@ import argparse
 
 from _sections import run_sections
 
-SECTIONS = ("tables", "mwu", "scale", "samkl", "corruption", "lmkl", "clmkl", "defaults")
+SECTIONS = ("tables", "mwu", "scale", "samkl", "corruption", "lmkl", "clmkl", "defaults", "ldmkl")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

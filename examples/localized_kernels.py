@@ -49,7 +49,7 @@ MODELS: dict[str, Any] = {
     "LD-MKL, Gaussian gates": LDMKLClassifier(BANK, **AS_PRINTED | IN_PLANE | {"temperature": 0.2}),
     "SwMKL": SwMKLClassifier(BANK, temperature=None, **GATES),
     "SwMKL, Gaussian gates": SwMKLClassifier(BANK, temperature=None, **IN_PLANE),
-    "LMKL": LMKLClassifier(BANK),
+    "LMKL": LMKLClassifier(BANK, fallback=False),
     "C-LMKL, two clusters": CLMKLClassifier(BANK, n_clusters=2, random_state=0),
     "SAMKL": SAMKLClassifier(BANK, ties="largest"),
 }

@@ -31,6 +31,11 @@ class JaxGating:
         Takes such parameters and returns a number that is added to the objective, in which the SVM has
         :math:`\tfrac12 \sum_m \|w_m\|^2` and the losses; None adds nothing.
 
+    Raises
+    ------
+    TypeError
+        If one of them is not callable.
+
     Notes
     -----
     Everything is computed in double precision, whatever JAX is set to. Models with such gates are pickled where the

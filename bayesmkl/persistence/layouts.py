@@ -152,7 +152,12 @@ def _from_7(part: object) -> None:
 
 
 def _from_8(part: object) -> None:
-    """Migrate from layout 8, without a choice of gates, temperatures of SwMKL and rules of ties."""
+    """Migrate from layout 8, without a choice of gates, temperatures of SwMKL, rules of ties and equal gates."""
+    if isinstance(part, (LMKLClassifier, LMKLRegressor)):
+        _add(part, fallback=False)
+        if hasattr(part, "results_"):
+            n_results = len(part.results_)
+            _add(part, is_local_=True if n_results == 1 else np.ones(n_results, dtype=bool))
     if isinstance(part, SAMKLClassifier):
         _add(part, ties="largest", random_state=None)
     elif isinstance(part, SwMKLClassifier):

@@ -178,7 +178,7 @@ def ld_mkl(**settings: Any) -> LDMKLClassifier:
 
 
 AS_PUBLISHED = {
-    "LMKL": Method(LMKLClassifier(BANK, solver="paper"), "LMKL"),
+    "LMKL": Method(LMKLClassifier(BANK, solver="paper", fallback=False), "LMKL"),
     "SwMKL": Method(SwMKLClassifier(BANK, psd="paper", temperature=None, **GATES), "SwMKL"),
     "LD-MKL": Method(ld_mkl(sv_gate="paper", bias="drop"), "LD-MKL"),
     "C-LMKL": Method(CLMKLClassifier(BANK), "C-LMKL"),

@@ -15,7 +15,7 @@ X, y = X[np.abs(away) > 0.12], away[np.abs(away) > 0.12] > 0
 bank = KernelBank([Linear(), Polynomial(degree=1)], normalize=None)
 models = {
     "SimpleMKL": SimpleMKLClassifier(bank, C=10).fit(X, y),
-    "LMKL": LMKLClassifier(bank, C=10, random_state=0).fit(X, y),
+    "LMKL": LMKLClassifier(bank, C=10, fallback=False, random_state=0).fit(X, y),
 }
 
 plt.rc("font", size=11)

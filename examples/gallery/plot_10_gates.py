@@ -25,7 +25,7 @@ X = np.concatenate([line, ring])
 y = np.where(np.concatenate([line[:, 1] > 0.0, inner]), "A", "B")
 
 bank = KernelBank([Linear(), Gaussian(width=0.5)], normalize=None)
-model = LMKLClassifier(bank, n_init=3, random_state=0).fit(X, y)
+model = LMKLClassifier(bank, n_init=3, fallback=False, random_state=0).fit(X, y)
 same = UniformMKLClassifier(bank).fit(X, y)
 
 figure, ax = plt.subplots(figsize=(7.4, 5.4), layout="constrained")
