@@ -50,7 +50,7 @@ ELSEWHERE: dict[str, dict[str, str | tuple[str, str]]] = {
         ".007": (".7245", ".7176"),
         ".001": STANDARD_ERROR,
     },
-    "posterior.md": {"94": OPTION},
+    "posterior.md": {"94": OPTION, "3.12": VERSION},
     "robustness.md": {"1.9": VERSION, "2000": "benchmarks/fuzz.py"},
     "scaling.md": {"3.3": EXACT, "512": "bayesmkl.bemkl.inference.padding"},
     "survival.md": {"95": OPTION},

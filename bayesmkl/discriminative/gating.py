@@ -132,7 +132,7 @@ class Gating(Protocol):
 
 @runtime_checkable
 class PenalizedGating(Gating, Protocol):
-    """Gates whose parameters have a price of their own."""
+    """Gates whose parameters have a penalty of their own."""
 
     def penalize(self, parameters: np.ndarray, n_features: int) -> tuple[float, np.ndarray]:
         """Return what is added to the objective, and its gradient of shape (n_parameters,)."""

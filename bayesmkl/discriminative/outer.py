@@ -189,7 +189,7 @@ def beyond(before: np.ndarray, closed: np.ndarray, length: float) -> np.ndarray:
     before, closed : ndarray of shape (n_kernels,)
         Weights, and those of a closed-form update of them; what is zero stays zero there.
     length : float
-        1 for the closed form.
+        1 for the closed-form update.
 
     Returns
     -------

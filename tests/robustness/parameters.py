@@ -135,6 +135,7 @@ WRONG: dict[str, Wrong] = {
     ),
     "epsilon": NOT_NEGATIVE,
     "evenness": SHARE,
+    "fallback": Wrong(["", "on", None, 2, np.nan, [True], object]),
     "final": word("SVM"),
     "gamma_ambient": POSITIVE,
     "gamma_intrinsic": NOT_NEGATIVE,

@@ -268,7 +268,7 @@ LOCALIZED = (
     elbo_ : float
         By variational inference: evidence lower bound in nats.
     elbo_history_ : ndarray of shape (n_iter_,)
-        By variational inference: ELBO after every sweep.
+        By variational inference: ELBO after every iteration.
     n_iter_ : int
         Sweeps; by marginal inference draws of each chain.
     outcome_ : Outcome

@@ -13,8 +13,8 @@ The dual is :math:`\max_\alpha 1^\top\alpha - \tfrac12 \|S\|_{p/(p-1)}`, so that
 :math:`\tfrac12 (\|S\|_{p/(p-1)} - d^\top S)`.
 
 Departures: several tasks that share the weights add their objectives and their :math:`\|w_m\|^2`; a start is mixed
-with equal weights, as a weight that is zero would stay zero; steps go beyond the closed form, by a factor of 1.5 more
-after each that lowers the objective, as it takes hundreds of steps where `p` is close to 1.
+with equal weights, as a weight that is zero would stay zero; steps go beyond the closed-form update, by a factor of
+1.5 more after each that lowers the objective, as it takes hundreds of steps where `p` is close to 1.
 """
 
 from __future__ import annotations

@@ -13,7 +13,8 @@ Departure: the paper's solver is not used. Iterating the map above between SVMs 
 coordinate descent in :math:`(w, d)` does: the direction of `d` given :math:`\|w_m\| = d_m \sqrt{S_m}` is that of
 lp-norm multiple kernel learning, :math:`u`, and its length is
 :math:`t = (\sum_m \|w_m\|^2 / u_m / (2\lambda))^{1/3}`. The fixed point is the same, and primal and dual meet there.
-Steps go beyond the closed form as long as the objective falls (`bayesmkl.discriminative.svm.evaluator.alternate`).
+Steps go beyond the closed-form update as long as the objective falls
+(`bayesmkl.discriminative.svm.evaluator.alternate`).
 
 The other regularizer of the paper is a Bregman divergence, of the entropy, from weights :math:`d^0`, here 1 / P each:
 
