@@ -145,8 +145,8 @@ def load_model(path: str | os.PathLike[str], trusted: Iterable[str | type] = ())
     Returns
     -------
     estimator
-        The model; its predictions are the same to the last bit. (An array that is stored backwards, as that of
-        ``PCA(svd_solver="arpack")``, is read forwards: its products differ by rounding.)
+        The model; its predictions are the same to the last bit. An array that is stored backwards, as that of
+        ``PCA(svd_solver="arpack")``, is read forwards: its products differ by rounding.
 
     Raises
     ------
