@@ -259,9 +259,10 @@ def sorted_samples(model: BaseMKL, training: Rows, target: np.ndarray) -> np.nda
 def trainable(
     kernels: Sequence[OneKernel], svm: str, inner: InnerProblem, order: np.ndarray
 ) -> Sequence[OneKernel]:
-    """Return the kernels with classifiers by the solver that was asked for, of samples in `order`."""
-    solved = kernels if svm == "libsvm" else [ByColumns(kernel, inner) for kernel in kernels]
-    return [InOrder(kernel, order) for kernel in solved]
+    """Return the kernels with classifiers by the solver that was asked for, LibSVM on samples in `order`."""
+    if svm != "libsvm":
+        return [ByColumns(kernel, inner) for kernel in kernels]
+    return [InOrder(kernel, order) for kernel in kernels]
 
 
 # -------------------------------------------------------------------------------------------------- results
