@@ -157,6 +157,7 @@ CALLED = (
 ELSEWHERE = {
     "check_array_api_input",
     "check_sample_weight_equivalence_on_dense_data",
+    "check_sample_weight_equivalence_on_sparse_data",
 }  # the first one skips itself
 # These differ from BEMKLClassifier and GPMKLRegressor by likelihood and by what labels become.
 SIBLINGS = ("BEMKLOrdinalClassifier", "GPMKLClassifier", "GPMKLOrdinalClassifier")

@@ -22,6 +22,7 @@ __all__ = [
     "validate_sparse",
 ]
 
+ROUNDING = 8 * np.finfo(np.float64).eps  # of squared distances, in units of the squared lengths
 BLOCK_ENTRIES = 2**22  # of products with all training samples that are held twice, 32 MB
 
 
@@ -180,8 +181,8 @@ def dense_products(X: SparseTable, Z: SparseTable, out: np.ndarray | None = None
 def sparse_distances(X: SparseTable, Z: SparseTable, out: np.ndarray | None = None) -> np.ndarray:
     r"""Return squared distances as :math:`\|x\|^2 - 2 x \cdot z + \|z\|^2`, (n_rows, n_train).
 
-    They are off by rounding of the squared lengths, which is little where most entries are zero; those of a row to
-    itself are zero.
+    They are off by rounding of the squared lengths, which is little where most entries are zero; those between equal
+    rows are zero.
 
     Examples
     --------
@@ -192,8 +193,7 @@ def sparse_distances(X: SparseTable, Z: SparseTable, out: np.ndarray | None = No
     """
     found = dense_products(X, Z, out)
     found *= -2.0
-    found += np.add.outer(X.squared_norms(), Z.squared_norms())
-    np.maximum(found, 0.0, out=found)
-    if X is Z:
-        np.fill_diagonal(found, 0.0)
+    lengths = np.add.outer(X.squared_norms(), Z.squared_norms())
+    found += lengths
+    found[found <= ROUNDING * lengths] = 0.0  # rows that are equal
     return found

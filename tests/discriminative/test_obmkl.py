@@ -49,6 +49,7 @@ UNIFORM = np.full(4, 0.25)
             "check_sample_weights_list",
             "check_sample_weights_not_overwritten",
             "check_sample_weight_equivalence_on_dense_data",
+            "check_sample_weight_equivalence_on_sparse_data",
         ),
         "refuses weights of samples",
     ),

@@ -70,7 +70,8 @@ SEQUENCES = ["spherical", "trace", "center", None, ("center", "spherical"), ("sp
         KernelBank([Linear(), FromDistance(), "rbf"], "all+each", normalize=("center", "spherical")),
     ],
     expected_failed_checks=lambda _: {
-        "check_sample_weight_equivalence_on_dense_data": "columns are training samples, which are more if repeated"
+        "check_sample_weight_equivalence_on_dense_data": "columns are training samples, which are more if repeated",
+        "check_sample_weight_equivalence_on_sparse_data": "columns are training samples, which are more if repeated",
     },
 )
 def test_scikit_learn_estimator_checks(estimator, check):

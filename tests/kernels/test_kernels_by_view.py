@@ -380,7 +380,8 @@ def test_inclusion_of_views():
 @parametrize_with_checks(
     [KernelBank({"all": [Linear(), "rbf"]}, normalize={"all": ("center", "spherical")})],
     expected_failed_checks=lambda _: {
-        "check_sample_weight_equivalence_on_dense_data": "columns are training samples, which are more if repeated"
+        "check_sample_weight_equivalence_on_dense_data": "columns are training samples, which are more if repeated",
+        "check_sample_weight_equivalence_on_sparse_data": "columns are training samples, which are more if repeated",
     },
 )
 def test_scikit_learn_estimator_checks(estimator, check):

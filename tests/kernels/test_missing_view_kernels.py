@@ -204,7 +204,8 @@ def test_bank_keeps_missing_views_through_files_and_clones():
 @parametrize_with_checks(
     [keeping([Gaussian(width=2), FromDistance()], "each", ("center", "spherical"))],
     expected_failed_checks=lambda _: {
-        "check_sample_weight_equivalence_on_dense_data": "columns are training samples, which are more if repeated"
+        "check_sample_weight_equivalence_on_dense_data": "columns are training samples, which are more if repeated",
+        "check_sample_weight_equivalence_on_sparse_data": "columns are training samples, which are more if repeated",
     },
 )
 def test_scikit_learn_estimator_checks(estimator, check):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse import issparse
 from sklearn.utils import _safe_indexing
 
 from bayesmkl._utils.given import check_weights
@@ -61,4 +62,4 @@ def counted(
 
 
 def _length(values: Any) -> int:
-    return len(values) if hasattr(values, "__len__") else 0
+    return len(values) if hasattr(values, "__len__") and not issparse(values) else 0
