@@ -115,7 +115,7 @@ def all_take_sparse(kernels: object) -> bool:
     """
     try:
         given = list(kernels.values()) if isinstance(kernels, Mapping) else [kernels]
-        return all(kernel.takes_sparse for own in given for kernel in as_kernels(own))
+        return {kernel.takes_sparse for own in given for kernel in as_kernels(own)} <= {True}
     except (TypeError, ValueError):  # which a fit reports
         return False
 

@@ -152,7 +152,7 @@ def _from_7(part: object) -> None:
 
 
 def _from_8(part: object) -> None:
-    """Migrate from layout 8, without a choice of gates, temperatures of SwMKL, rules of ties and equal gates."""
+    """Migrate from layout 8, without a choice of gates, temperatures of SwMKL, rules of ties, regularizers and more."""
     if isinstance(part, (LMKLClassifier, LMKLRegressor)):
         _add(part, fallback=False)
         if hasattr(part, "results_"):
@@ -164,6 +164,8 @@ def _from_8(part: object) -> None:
         _add(part, temperature=None)
     elif isinstance(part, LDMKLClassifier):
         _add(part, strict=False)
+    elif isinstance(part, SMOMKLClassifier):
+        _add(part, regularizer="norm")
     if isinstance(part, (SwMKLClassifier, LDMKLClassifier)) and hasattr(part, "results_"):
         name = "own" if part.gate_bank_ is None else part.gate_bank_.kernel_names_[0]
         n_results = len(part.results_)
