@@ -152,7 +152,7 @@ def _from_7(part: object) -> None:
 
 
 def _from_8(part: object) -> None:
-    """Migrate from layout 8, without a choice of gates, temperatures of SwMKL, rules of ties, regularizers and more."""
+    """Migrate from layout 8, without a choice of gates, temperatures of SwMKL, rules of ties and regularizers."""
     if isinstance(part, (LMKLClassifier, LMKLRegressor)):
         _add(part, fallback=False)
         if hasattr(part, "results_"):
