@@ -157,7 +157,7 @@ VARIANTS = {
     "LD-MKL, paper": Variant("LD-MKL", lambda b: ld_mkl(b, sv_gate="paper", bias="drop")),
     "LD-MKL, paper with bias": Variant("LD-MKL", lambda b: ld_mkl(b, sv_gate="paper", bias="keep")),
     "LD-MKL": Variant("LD-MKL", ld_mkl),
-    "C-LMKL": Variant("C-LMKL", lambda b: CLMKLClassifier(b, fallback=False, random_state=0), costly=True),
+    "C-LMKL": Variant("C-LMKL", lambda b: CLMKLClassifier(b, random_state=0), costly=True),
     "Uniform": Variant("Uniform", UniformMKLClassifier),
     "GMKL": Variant("GMKL", GMKLClassifier),
     "MWUMKL": Variant("MWUMKL", MWUMKLClassifier),
