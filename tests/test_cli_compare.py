@@ -332,3 +332,30 @@ def test_lines_tell_the_time_that_is_left(monkeypatch, capsys):
         "b complete: 5 of 8 cells, 1 failed, about 2 min left",
     ]
     assert [duration(seconds) for seconds in (0.4, 99.0, 150.0, 7200.0)] == ["0 s", "99 s", "2 min", "2.0 h"]
+
+
+def merged(*arguments):
+    result = CliRunner().invoke(app, ["merge", *map(str, arguments)], env={"COLUMNS": "200"})
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stdout, " ".join(result.stderr.split())
+
+
+def test_two_runs_of_some_models_each_make_the_run_of_all(study, tmp_path):
+    """Cells are those of one study of both; the folders stay, and what is in the way is said."""
+    text = STUDY.partition("[models.")[0]
+    own = {"first": '[models.uniform]\nestimator = "UniformMKLClassifier"\n'}
+    own["second"] = '[models.centered]\nestimator = "AlignmentMKLClassifier"\n'
+    for name, models in {**own, "all": "".join(own.values())}.items():
+        assert run(study(text + models), "--out", tmp_path / name)[0] == 0
+    before = contents(tmp_path / "first") | contents(tmp_path / "second")
+    code, stdout, stderr = merged(tmp_path / "first", tmp_path / "second", "--out", tmp_path / "both")
+    assert code == 0, stderr
+    assert "about.json, cells, report.html, results.csv" in stdout
+    pd.testing.assert_frame_equal(scores_of(tmp_path / "both"), scores_of(tmp_path / "all"))
+    assert contents(tmp_path / "first") | contents(tmp_path / "second") == before
+    code, _, stderr = merged(tmp_path / "first", "--out", tmp_path / "both")
+    assert (code, stderr.startswith("error: --out must be a new or empty folder")) == (2, True)
+    code, _, stderr = merged(tmp_path / "first", tmp_path, "--out", tmp_path / "other")
+    assert (code, "is not the folder of a comparison" in stderr) == (2, True)
+    assert not (tmp_path / "other").exists()

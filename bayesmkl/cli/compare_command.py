@@ -1,4 +1,4 @@
-"""Command `bayesmkl compare`: read the configuration, run what is left of the study, report."""
+"""Commands `bayesmkl compare` and `bayesmkl merge`: run what is left of a study, or put several together; report."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ from bayesmkl.cli.report import console, duration, notes_of_warnings, say
 from bayesmkl.cli.stops import STOPS
 from bayesmkl.evaluation.comparison import Comparison
 from bayesmkl.evaluation.journal import ABOUT, Journal, held_run
+from bayesmkl.evaluation.merge import merge_comparisons
 from bayesmkl.evaluation.report import write_report
 from bayesmkl.evaluation.runner import run_study
 
-__all__ = ["run_compare"]
+__all__ = ["run_compare", "run_merge"]
 
 SECONDS_BETWEEN_LINES = 10.0  # where progress goes to a file
 DATASETS_PER_TABLE = 5
@@ -70,10 +71,32 @@ def run_compare(config_file: Path, out: Path, n_jobs: int | None = None) -> bool
         write_report(comparison, out / REPORT)
         with written_beside(out / CONFIG) as beside:
             beside.write_text(text, encoding="utf-8")
+    _tell(comparison, out)
+    return bool((comparison.cells["error"] == "").any())
+
+
+def run_merge(runs: list[Path], out: Path) -> None:
+    """Write the cells of several comparisons into a new folder.
+
+    Raises
+    ------
+    ValueError
+        If there is something in the folder, if a run is not the folder of a comparison, or if a name means two
+        things.
+    """
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise ValueError(f"--out must be a new or empty folder; {str(out)!r} is not. Nothing was written.")
+    with notes_of_warnings():
+        comparison = merge_comparisons(runs, out)
+        write_report(comparison, out / REPORT)
+    _tell(comparison, out)
+
+
+def _tell(comparison: Comparison, out: Path) -> None:
+    """Print the scores, and what was written."""
     print_comparison(comparison)
     say(f"Written to {out}{os.sep}: {', '.join(sorted(path.name for path in out.iterdir()))}")
     say(f"Tables, plots and tests: {out / REPORT}")
-    return bool((comparison.cells["error"] == "").any())
 
 
 class Lines:
