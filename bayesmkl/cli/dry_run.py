@@ -1,4 +1,4 @@
-"""What `bayesmkl fit` would do: views and kernels, memory, and about how long it takes."""
+"""Dry run of `bayesmkl fit`: views and kernels, memory, and about how long it takes."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The standard deviation of the intermediate outputs by cross-validation: the evidence bound cannot choose it.
 
-Held-out probabilities of several classes under the one that is chosen say which temperature they should have.
+Held-out probabilities under the one that is chosen say which temperature they should have.
 """
 
 from __future__ import annotations
@@ -40,9 +40,7 @@ class FoldChoice(NamedTuple):
     """What folds say."""
 
     intermediate_scale: float = USUAL
-    held_out: np.ndarray | None = (
-        None  # log probabilities under it, (n_samples, n_classes), where scales were compared
-    )
+    held_out: np.ndarray | None = None  # log probabilities (n_samples, n_classes), where scales were compared
 
 
 def choose_by_folds(model: Any, stack: KernelStack, y: np.ndarray, truth: np.ndarray) -> FoldChoice:

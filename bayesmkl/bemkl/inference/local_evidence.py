@@ -39,11 +39,8 @@ __all__ = ["MAX_STEPS", "LocalEvidence", "LocalModel", "LocalPrior", "LocalProce
 RANK = 1e-10  # eigenvalues of sum_m K_m' K_m below this part of the largest are left out of Q
 MAX_STEPS = 50  # of expectation propagation
 STALLED = 0.8  # of the last change: sites swing to and fro
-DAMPED, RECOVERED, LEAST_STEP = (
-    0.5,
-    1.2,
-    0.1,
-)  # the part of a step that is taken is times these, and at least this
+DAMPED, RECOVERED = 0.5, 1.2  # times which the part of a step that is taken is
+LEAST_STEP = 0.1
 LARGEST = 30.0  # log precision in absolute value
 LEAST_LENGTH, MOST_LENGTH = 1e-6, 12.0  # of coordinates of weights that share a precision
 
@@ -154,9 +151,10 @@ def local_evidence(
     inputs = np.empty((*noise.shape, parts.shape[-1] + 1))
     inputs[..., :-1] = sum(gates[:, m, :, None] * part for m, part in enumerate(parts))
     inputs[..., -1] = process.intercept_std
-    found = (_of_target if process.margin is None else _of_labels)(
-        process, inputs, noise, start, tol, max_steps
-    )
+    if process.margin is None:
+        found = _of_target(process, inputs, noise)
+    else:
+        found = _of_labels(process, process.margin, inputs, noise, start, tol, max_steps)
     log_evidence, by_noise, sites, posterior, converged = found
     pull = (sites.linear - sites.precision * posterior.mean)[..., None] * posterior.coefficients[:, None]
     pull -= sites.precision[..., None] * posterior.loadings
@@ -191,12 +189,7 @@ def _condition(inputs: np.ndarray, sites: Sites) -> _Conditioned:
 
 
 def _of_target(
-    process: LocalProcess,
-    inputs: np.ndarray,
-    noise: np.ndarray,
-    start: Sites | None,
-    tol: float,
-    max_steps: int,
+    process: LocalProcess, inputs: np.ndarray, noise: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, Sites, _Conditioned, np.ndarray]:
     """Return the evidence of a target, its gradient by the noise variances, sites, and u given them."""
     y = process.y
@@ -210,6 +203,7 @@ def _of_target(
 
 def _of_labels(
     process: LocalProcess,
+    margin: float,
     inputs: np.ndarray,
     noise: np.ndarray,
     start: Sites | None,
@@ -217,8 +211,7 @@ def _of_labels(
     max_steps: int,
 ) -> tuple[np.ndarray, np.ndarray, Sites, _Conditioned, np.ndarray]:
     """Return the same of labels, by expectation propagation (RW, algorithm 3.5, all sites at once)."""
-    y, margin = process.y, process.margin
-    nothing = np.zeros(noise.shape)
+    y, nothing = process.y, np.zeros(noise.shape)
     sites, last = Sites(nothing, nothing) if start is None else start, np.full(len(noise), np.inf)
     size = np.ones(len(noise))
     for step in range(max_steps):

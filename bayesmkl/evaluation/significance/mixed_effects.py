@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike
 from scipy.special import logsumexp, ndtr, roots_genlaguerre
 
 from bayesmkl._utils.validation import check_number
-from bayesmkl.evaluation.significance.pairs import paired_differences
+from bayesmkl.evaluation.significance.pairs import check_confidence, paired_differences
 
 __all__ = ["MixedEffects", "bayesian_mixed_effects"]
 
@@ -141,9 +141,7 @@ def bayesian_mixed_effects(
     >>> result.n, round(result.difference, 3), bool(result.lower > 0.0), result.p_first > 0.9
     (4, 0.037, True, True)
     """
-    confidence = check_number("confidence", confidence, low=0.0)
-    if confidence >= 1.0:
-        raise ValueError(f"`confidence` must be below 1; got {confidence:g}. 95 % is 0.95.")
+    confidence = check_confidence(confidence)
     rope = check_number("rope", rope, low=0.0, inclusive=True)
     effects = _effects(first, second, datasets, test_train_ratio)
     mu, tau, weight = _posterior(effects)

@@ -369,9 +369,15 @@ def _signed_ranks(differences: np.ndarray) -> tuple[float, float]:
     return min(positive, float(ranks.sum()) - positive), min(2.0 * float(tail), 1.0)
 
 
-def _interval(mean: float, scale: float, n: int, confidence: float) -> tuple[float, float]:
+def check_confidence(confidence: float) -> float:
+    """Return the probability content of an interval, checked."""
     confidence = check_number("confidence", confidence, low=0.0)
     if confidence >= 1.0:
         raise ValueError(f"`confidence` must be below 1; got {confidence:g}. 95 % is 0.95.")
+    return confidence
+
+
+def _interval(mean: float, scale: float, n: int, confidence: float) -> tuple[float, float]:
+    confidence = check_confidence(confidence)
     half = float(special.stdtrit(n - 1, 0.5 + confidence / 2.0)) * scale
     return mean - half, mean + half

@@ -116,7 +116,7 @@ def _once(
     """Judge kernels unless they were, where that takes longer than to recognize them."""
     if known_psd is not None and np.all(known_psd):
         return judge()
-    question = (np.asarray(each).tobytes() if isinstance(each, np.ndarray) else each for each in others)
+    question = (each.tobytes() if isinstance(each, np.ndarray) else each for each in others)
     known = None if known_psd is None else np.asarray(known_psd).tobytes()
     return remembered(kernels, (judge.__qualname__, known, *map(str, question)), judge)
 

@@ -31,10 +31,8 @@ ASYMMETRIC = 1e-8
 SCALE_RATIO = 1e4
 # Rounding errors of a centered kernel, in units of its mean self-similarity, that results may begin to show.
 LOST = 1e-6
-TILE = (
-    256  # rows and columns of a kernel that are compared with its transpose at once: they fit into the cache
-)
-CLOSE = 1e-3
+TILE = 256  # rows and columns that are compared with their transpose at once: they fit into the cache
+CLOSE = 1e-3  # part of the tolerance that products may differ by, see `is_asymmetric`
 
 
 class KernelQualityWarning(UserWarning):

@@ -27,9 +27,8 @@ _Verdict = TypeVar("_Verdict")
 _LOCK = threading.Lock()
 _VERDICTS: OrderedDict[Hashable, dict[Hashable, Any]] = OrderedDict()  # by stack, then by question
 _NUMBERS = count()
-_OWNERS: dict[
-    int, tuple[weakref.ref[np.ndarray], int]
-] = {}  # of memory that cannot change, and their numbers
+# Arrays that own memory which cannot change, by place, and their numbers.
+_OWNERS: dict[int, tuple[weakref.ref[np.ndarray], int]] = {}
 
 
 def remembered(kernels: np.ndarray, question: Hashable, judge: Callable[[], _Verdict]) -> _Verdict:
