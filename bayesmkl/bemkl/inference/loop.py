@@ -14,7 +14,7 @@ are around the sweeps, too: no model knows of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -146,30 +146,40 @@ def _maximize_on_jax(
     options: LoopOptions,
     on_sweep: OnSweep | None,
 ) -> LoopResult:
-    import jax
-
     from bayesmkl._utils.devices import double_precision, to_devices, to_numpy
 
     (problem,), (padding,) = pad_problems([problem])
     with double_precision():
         problem = to_devices(problem)
-        # a function is compiled once for every shape, however often it is wrapped
         own = padding.wrap(algorithm)
-        sweep, carry, scales = (jax.jit(f) for f in (own.sweep, own.carry, own.scales))
+        sweep = _compiled_sweep(own.sweep, own.carry, own.scales)
         views = Views(  # extrapolation is little work on arrays that grow: not worth compiling
-            lambda state: padding.carry(to_numpy(carry(problem, state))),
-            lambda state: padding.carry(to_numpy(scales(state))),
-            lambda state: padding.state(to_numpy(state)),
+            lambda found: padding.carry(to_numpy(found[1])),
+            lambda found: padding.carry(to_numpy(found[2])),
+            lambda found: padding.state(to_numpy(found[0])),
             algorithm.COORDINATES,
         )
         ascent = ascend(start, views, options, on_sweep)
         at = next(ascent)
         while True:
-            state, elbo = sweep(problem, padding.start(at))
+            found, elbo = sweep(problem, padding.start(at))
             try:
-                at = ascent.send((state, padding.bound(elbo)))
+                at = ascent.send((found, padding.bound(elbo)))
             except StopIteration as end:
                 return end.value
+
+
+@cache  # compiled once for every shape, however often it is asked for
+def _compiled_sweep(sweep: Callable[..., Any], carry: Callable[..., Any], scales: Callable[..., Any]) -> Any:
+    """Compile a sweep together with what is read of its state, whose moves to the host would wait for each other."""
+    import jax
+
+    @jax.jit
+    def compiled(problem: Any, start: Any) -> tuple[Any, Any]:
+        state, elbo = sweep(problem, start)
+        return (state, carry(problem, state), scales(state)), elbo
+
+    return compiled
 
 
 def largest_dimension(start: tuple[Array, ...]) -> int:

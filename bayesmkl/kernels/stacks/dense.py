@@ -22,7 +22,7 @@ from bayesmkl.kernels.stacks.base import (
     spread_then_sum,
 )
 
-__all__ = ["DenseStack", "in_c_order", "stored_array"]
+__all__ = ["DenseStack", "gram_on_jax", "in_c_order", "stored_array"]
 
 AXPY_READS = 3  # adding kernels one by one moves three numbers per entry, the product of all of them one
 COPY_COST = 6  # copying a few rows to multiply them pays below this fraction of all rows
@@ -175,7 +175,7 @@ class DenseStack(NamedTuple):
 
     def gram(self) -> Any:
         """Return ``sum_m K_m^T K_m`` of shape (n_train, n_train)."""
-        return self._tall.T @ self._tall
+        return self._tall.T @ self._tall if is_numpy(self.kernels) else gram_on_jax(self.kernels)
 
     def apply_and_adjoin(self, vector: Array, mixing: Array, offset: Array) -> tuple[Any, Any]:
         """Return ``apply(vector)`` and ``mixing @ apply(vector) + offset``, see `KernelStack.apply_and_adjoin`."""
@@ -256,6 +256,21 @@ class DenseStack(NamedTuple):
         """Return entries of all kernels, or those at `kernels`, (n_kernels, n_rows, n_columns)."""
         chosen = slice(None) if kernels is None else kernels[:, None, None]  # a slice is twice as fast
         return self.kernels[chosen, rows[:, None], columns]
+
+
+def gram_on_jax(kernels: Any) -> Any:
+    """Return ``sum_m K_m^T K_m``, one kernel after the other, in double precision.
+
+    One product of all of them would be compiled for as many seconds as it takes times trials of how to do it.
+    """
+    import jax
+
+    def add(total: Array, kernel: Array) -> Any:
+        wide = kernel.astype(total.dtype)
+        return total + wide.T @ wide, None
+
+    start = namespace(kernels).zeros((kernels.shape[2], kernels.shape[2]), dtype="float64")
+    return jax.lax.scan(add, start, kernels)[0]
 
 
 def in_c_order(stack: KernelRows) -> Any:

@@ -25,6 +25,7 @@ from bayesmkl.kernels.stacks.dense import DenseStack
 __all__ = ["ShardedStack", "shard", "shard_rows"]
 
 BLOCK_ENTRIES = 2**22  # of the rows that are evaluated and sent to a device at once, 32 MB
+OWN_ENTRIES = 2**26  # of the rows that an accelerator evaluates itself at once, 512 MB
 SPREAD_ENTRIES = 2**25  # of the products that a device holds at once
 REMEDY = "Use more devices, landmarks, fewer kernels, or a stack that is streamed."
 
@@ -202,7 +203,8 @@ def _place(
     evaluate: Callable[..., Any], rows: slice, shape: tuple[int, int, int], device: jax.Device
 ) -> jax.Array:
     """Evaluate the kernels of some rows on one device, in zeros of `shape`."""
-    step = max(1, BLOCK_ENTRIES // (shape[0] * shape[2]))
+    entries = BLOCK_ENTRIES if device.platform == "cpu" else OWN_ENTRIES
+    step = max(1, entries // (shape[0] * shape[2]))
     if step >= shape[1]:
         block = np.zeros(shape)
         if rows.stop > rows.start:
