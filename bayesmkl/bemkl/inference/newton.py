@@ -50,7 +50,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -75,10 +74,11 @@ from bayesmkl.bemkl.models.moments import update_readout
 __all__ = ["maximize_by_newton", "takes_newton_steps"]
 
 ROUNDING = 1e-9  # of the bound, which rounding may take away
-RESPONSES = 30, 4  # at most, to find all else at the start, and at every trial of a step
+RESPONSES = 30, 3  # at most, to find all else at the start, and at every trial of a step
 SETTLED = 1e-7, 1e-6  # gain of a response, relative to the bound, from which on no other is looked for
 TRIALS, MORE_TRIALS = 4, 20  # of a step and scale; and until a higher bound is found
 MOST_SCALE = 0.7  # change of the log scale in a trial
+MOST_STRETCH = 100.0  # of a step of log precisions
 LEAST_ENTRIES = 2**23  # of all kernels, 64 MB: where they are smaller, sweeps take no time
 
 
@@ -88,8 +88,8 @@ def takes_newton_steps(step: str, algorithm: Any, problem: Any) -> bool:
     There are some for two classes and for one target, where all samples have labels and all views: the score of an
     unlabeled sample is not log-concave, and weights that must not be negative have no normal factor. Under "auto"
     they are taken where they save time: for landmarks, where kernels are large, and weights few enough. A step
-    evaluates kernels twice, and there are tens of them where sweeps are hundreds; what it does beside, a gram of 2 N B^2 flops
-    and ten responses of 4 N P^2 + 4 B^3, must be less than ten sweeps of 4 P N B.
+    evaluates kernels twice, and there are tens of them where sweeps are hundreds; what it does beside, a gram of
+    2 N B^2 flops and ten responses of 4 N P^2 + 4 B^3, must be less than ten sweeps of 4 P N B.
 
     Parameters
     ----------
@@ -134,14 +134,31 @@ class _Functions(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """A point and its response."""
+    """A point and its response, and how much farther than to their updates log τ and log ε are to go."""
 
     at: Point
     response: Response
+    stretch: np.ndarray
 
     @property
     def bound(self) -> float:
         return float(self.response.bound)
+
+    @property
+    def log_precisions(self) -> np.ndarray:
+        return np.log([float(self.at.intermediate_precision), float(self.at.noise_precision)])
+
+    @property
+    def residual(self) -> np.ndarray:
+        """Distance of log τ and log ε to their updates, zero where they are known."""
+        return np.log(np.array([float(own) for own in self.response.next_precisions])) - self.log_precisions
+
+    def after(self, before: _Found) -> _Found:
+        """Return the same with the stretch of a secant step."""
+        moved, changed = self.log_precisions - before.log_precisions, self.residual - before.residual
+        falls = moved * changed < 0.0
+        stretch = np.where(falls, -moved / np.where(falls, changed, 1.0), 2.0 * before.stretch)
+        return self._replace(stretch=np.clip(stretch, 1.0, MOST_STRETCH))
 
 
 def maximize_by_newton(
@@ -194,8 +211,9 @@ def _ascend(
         if on_step is not None:
             on_step(len(trace), bound)
 
-    respond_to = partial(_attempt, own.respond, problem._replace(stack=None))
-    here = _settle(respond_to, own.first_point(problem, start), RESPONSES[0], SETTLED[0])
+    rest = problem._replace(stack=None)
+    here = _attempt(own, rest, np.ones(2), own.first_point(problem, start))
+    here = _settle(own, rest, here, RESPONSES[0], SETTLED[0])
     if here is None or not np.isfinite(here.bound):
         return LoopResult(None, np.array([np.nan]), 1, 0, Outcome.NOT_FINITE)
     record(here.bound)
@@ -212,7 +230,7 @@ def _ascend(
             outcome = Outcome.NOT_FINITE
             break
         ahead = own.apply(problem, direction)
-        before, found = here, _search(own, respond_to, here, direction, ahead, rise, scale_curvature)
+        before, found = here, _search(own, rest, here, direction, ahead, rise, scale_curvature)
         n_rejected += found.n_rejected
         here, scale_curvature = found.found, found.scale_curvature
         gain = here.bound - before.bound
@@ -230,30 +248,28 @@ def _ascend(
 
 
 def _attempt(
-    respond_: Callable[..., Response], problem: Any, at: Point, corrections: int = CORRECTIONS
+    own: _Functions, problem: Any, stretch: np.ndarray, at: Point, corrections: int = CORRECTIONS
 ) -> _Found | None:
-    """Respond; a failed factorization is None, as is a bound of NaN on JAX."""
+    """Respond; a failed factorization is None, and a bound of NaN on JAX."""
     try:
-        response = respond_(problem, at, corrections)
+        return _Found(at, own.respond(problem, at, corrections), stretch)
     except np.linalg.LinAlgError:
         return None
-    return _Found(at, response)
 
 
-def _settle(respond_to: Callable[..., _Found | None], at: Point, most: int, least: float) -> _Found | None:
+def _settle(own: _Functions, problem: Any, here: _Found | None, most: int, least: float) -> _Found | None:
     """Find all else at given E[a]: Newton steps of q(b, e), updates (4) where they are not higher."""
-    here = respond_to(at)
-    if here is None:
-        return None
-    for _ in range(most - 1):
+    for _ in range(most):
+        if here is None:
+            return None
         by_newton, by_update = _next_points(here)
-        trial = None if by_newton is None else respond_to(by_newton)
+        trial = None if by_newton is None else _attempt(own, problem, here.stretch, by_newton)
         for corrections in (CORRECTIONS, 0):
             if trial is None or not trial.bound >= here.bound:
-                trial = respond_to(by_update, corrections)
+                trial = _attempt(own, problem, np.ones(2), by_update, corrections)
         if trial is None or not trial.bound >= here.bound:
             break
-        gain, here = trial.bound - here.bound, trial
+        gain, here = trial.bound - here.bound, trial.after(here)
         if gain <= least * abs(here.bound):
             break
     return here
@@ -261,27 +277,18 @@ def _settle(respond_to: Callable[..., _Found | None], at: Point, most: int, leas
 
 def _next_points(found: _Found) -> tuple[Point | None, Point]:
     """Return the point of the Newton step of E[(b, e)], if there is one, and that of the update (4)."""
-    at, response = found
-    design, target, prior, curvature, mean = (
-        np.asarray(value)
-        for value in (
-            response.design,
-            response.target,
-            response.prior_precision,
-            response.curvature,
-            at.readout,
-        )
+    at, response, state = found.at, found.response, found.response.state
+    design, target, prior, curvature = map(
+        np.asarray, (response.design, response.target, response.prior_precision, response.curvature)
     )
-    epsilon = float(at.noise_precision)
+    mean, epsilon = np.asarray(at.readout), float(at.noise_precision)
     update = update_readout(design, target, prior, epsilon)
-    state = response.state
-    tau, noise = response.next_precisions
-    latent = state.latent.mean if isinstance(state, binary.BinaryState) else at.latent
+    tau, noise = np.exp(found.log_precisions + found.residual)
     plain = at._replace(
         dual_variance=state.dual.variance,
         readout=update.mean,
         readout_cov=update.cov,
-        latent=latent,
+        latent=state.latent.mean if isinstance(state, binary.BinaryState) else at.latent,
         intermediate_precision=tau,
         noise_precision=noise,
     )
@@ -291,7 +298,8 @@ def _next_points(found: _Found) -> tuple[Point | None, Point]:
         return None, plain
     slope = epsilon * (target - design @ mean) - prior * mean
     step = np.linalg.solve(root.T, np.linalg.solve(root, slope))
-    return plain._replace(readout=mean + step), plain
+    tau, noise = np.exp(found.log_precisions + found.stretch * found.residual)
+    return plain._replace(readout=mean + step, intermediate_precision=tau, noise_precision=noise), plain
 
 
 class _SearchResult(NamedTuple):
@@ -302,7 +310,7 @@ class _SearchResult(NamedTuple):
 
 def _search(
     own: _Functions,
-    respond_to: Callable[..., _Found | None],
+    problem: Any,
     start: _Found,
     direction: np.ndarray,
     ahead: Array,
@@ -326,7 +334,9 @@ def _search(
             break
         t, s = x + change
         base = last.at._replace(dual=start.at.dual, projection=start.at.projection)
-        found = _settle(respond_to, own.move(base, direction, ahead, t, s, x[1]), RESPONSES[1], SETTLED[1])
+        at = own.move(base, direction, ahead, t, s, x[1])
+        found = _attempt(own, problem, last.stretch, at)
+        found = _settle(own, problem, found, RESPONSES[1], SETTLED[1])
         if found is None or not np.isfinite(found.bound):
             n_rejected, curvature = n_rejected + 1, 4.0 * curvature
             continue
