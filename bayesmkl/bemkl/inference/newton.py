@@ -320,7 +320,9 @@ def _search(
     """Look for t and s of ``e^s (m + t d)`` by a diagonal secant method on the derivatives; keep what is highest."""
     best, last, n_rejected = start, start, 0
     x = np.zeros(2)
-    slope = np.array([rise, float(own.slopes(start.response, start.at, direction, ahead, 0.0)[1])])
+    slope = np.array(
+        [rise, float(own.slopes(start.response, start.at, direction, ahead, np.float64(0.0))[1])]
+    )
     curvature = np.array([rise, scale_curvature])
     for trial in range(MORE_TRIALS):
         change = np.clip(slope / curvature, [-0.75 * x[0], -MOST_SCALE], [2.0, MOST_SCALE])

@@ -267,4 +267,6 @@ def first_point(problem: Any, start: Any) -> Point:
     precision = update_precision(problem.priors.sample, start.dual_square).mean
     dual = update_dual(problem.gram, start.pull, precision, tau)
     projection = problem.stack.apply(dual.mean)
+    # numbers of a type that JAX does not compile for a second time
+    tau, epsilon = (namespace(projection).asarray(own, dtype=projection.dtype) for own in (tau, epsilon))
     return Point(dual.mean, projection, dual.variance, start.readout, start.readout_cov, latent, tau, epsilon)
