@@ -70,7 +70,6 @@ TOO_LARGE = (
     '(`KernelBank(normalize="spherical")`).'
 )
 
-
 TOO_MUCH_ROUNDING = (
     "{} has rounding errors that reach the third digit of posterior variances: the kernels are too large and too "
     'close to singular for double precision. Normalize them (`KernelBank(normalize="spherical")`), or divide all by '
@@ -196,11 +195,12 @@ class BaseBEMKL(BaseMKL):
     def _loop_options(self) -> LoopOptions:
         """Return the options of VB, once they are checked, and checked against each other."""
         check_choice("predictive", self.predictive, ("full", "paper"))
-        inference = self._inference()
+        own = vb if isinstance(vb := self._inference(), VB) else VB(step="coordinate")
         options = LoopOptions(
             max_iter=check_integer("max_iter", self.max_iter, low=1),
             tol=check_number("tol", self.tol, low=0.0, inclusive=True),
-            accelerate=not isinstance(inference, VB) or inference.accelerate,
+            accelerate=own.accelerate,
+            step=own.step,
             backend=self._storage().backend,
         )
         if self.missing_views == "integrate":

@@ -65,7 +65,8 @@ class LoopOptions(NamedTuple):
     """Stopping rule and acceleration.
 
     `tol` is the relative change of the ELBO; 0 runs all `max_iter` sweeps, as the paper does with 200.
-    `depth` is the number of past differences that are mixed.
+    `depth` is the number of past differences that are mixed. `step` is "coordinate", "newton", or "auto": the second
+    where it saves time (`newton`).
     """
 
     max_iter: int = 1000
@@ -73,6 +74,7 @@ class LoopOptions(NamedTuple):
     accelerate: bool = True
     depth: int = 20
     backend: str = "numpy"
+    step: str = "coordinate"
 
 
 class LoopResult(NamedTuple):
@@ -124,6 +126,11 @@ def maximize_elbo(
     on_sweep : callable, optional
         Called with the number of sweeps done and the bound, for progress reports.
     """
+    if options.step != "coordinate":
+        from bayesmkl.bemkl.inference.newton import maximize_by_newton, takes_newton_steps
+
+        if takes_newton_steps(options.step, algorithm, problem):
+            return maximize_by_newton(problem, start, options, on_sweep)
     if options.backend == "jax":
         return _maximize_on_jax(algorithm, problem, start, options, on_sweep)
     views = Views(

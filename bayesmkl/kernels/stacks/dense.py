@@ -17,6 +17,7 @@ from bayesmkl.kernels.stacks.base import (
     apply_and_mix,
     blocks_of_rows,
     kernels_at_once,
+    mixed_gram_of_blocks,
     quadratics_one_by_one,
     spread_of_products,
     spread_then_sum,
@@ -30,6 +31,7 @@ GATHER_COST = 6  # gathering the entries of a few samples pays below this fracti
 GATHERED = 2**17  # entries gathered at once, so that they stay in cache
 GATED = 2**18  # entries gated at once, likewise
 GATED_KERNELS = 16  # of this many kernels
+MIXED = 2**17  # entries of a mixture at once, likewise
 
 
 class DenseStack(NamedTuple):
@@ -180,6 +182,18 @@ class DenseStack(NamedTuple):
     def apply_and_adjoin(self, vector: Array, mixing: Array, offset: Array) -> tuple[Any, Any]:
         """Return ``apply(vector)`` and ``mixing @ apply(vector) + offset``, see `KernelStack.apply_and_adjoin`."""
         return apply_and_mix(self, vector, mixing, offset)
+
+    def adjoint_and_mixed_gram(self, rows: Array, mixing: Array, weights: Array) -> tuple[Any, Any]:
+        """Return the adjoint and a mixture's weighted gram, see `KernelStack.adjoint_and_mixed_gram`."""
+        if not is_numpy(self.kernels):
+            return mixed_gram_of_blocks(self, rows, mixing, weights)
+        gram = np.zeros((self.n_train, self.n_train))
+        step = max(1, MIXED // self.n_train)
+        for start in range(0, self.n_rows, step):
+            part = slice(start, start + step)
+            mixed = np.einsum("m,mij->ij", mixing, self.kernels[:, part])
+            gram += (mixed * weights[part, None]).T @ mixed
+        return self.adjoint(rows), gram
 
     def spread(self, vectors: np.ndarray) -> Spread:
         """Return mean and variance of ``K_m v`` over the rows that are present, for vectors (n_train, q)."""

@@ -17,6 +17,7 @@ from bayesmkl.kernels.stacks.base import (
     frobenius_products,
     gated_sum,
     kernels_at_once,
+    mixed_gram_of_blocks,
     quadratics_one_by_one,
     spread_of_products,
     spread_then_sum,
@@ -148,6 +149,10 @@ class Float32Stack(NamedTuple):
     def apply_and_adjoin(self, vector: Array, mixing: Array, offset: Array) -> tuple[Any, Any]:
         """Return ``apply(vector)`` and ``mixing @ apply(vector) + offset``, see `KernelStack.apply_and_adjoin`."""
         return apply_and_mix(self, vector, mixing, offset)
+
+    def adjoint_and_mixed_gram(self, rows: Array, mixing: Array, weights: Array) -> tuple[Any, Any]:
+        """Return the adjoint and a mixture's weighted gram, see `KernelStack.adjoint_and_mixed_gram`."""
+        return mixed_gram_of_blocks(self, rows, mixing, weights)
 
     def spread(self, vectors: np.ndarray) -> Spread:
         """Return mean and variance of ``K_m v`` over the rows that are present, for vectors (n_train, q)."""

@@ -117,6 +117,10 @@ class ShardedStack:
         """Return ``apply(vector)`` and ``mixing @ apply(vector) + offset``, see `KernelStack.apply_and_adjoin`."""
         return apply_and_mix(self, vector, mixing, offset)
 
+    def adjoint_and_mixed_gram(self, rows: Array, mixing: Array, weights: Array) -> tuple[Any, Any]:
+        """Return the adjoint and a mixture's weighted gram, see `KernelStack.adjoint_and_mixed_gram`."""
+        return _run(_adjoint_and_mixed_gram, self, rows, mixing, weights)
+
     def spread(self, vectors: np.ndarray) -> Spread:
         """Return mean and variance over rows of ``K_m v`` for a batch of vectors (n_train, q), as NumPy arrays."""
         step = max(1, SPREAD_ENTRIES * self.mesh.size // (self.n_kernels * self.n_rows))
@@ -269,6 +273,17 @@ def _adjoint(stack: ShardedStack, rows: Array) -> Any:
         PartitionSpec(),
     )
     return total(stack.local, jnp.pad(rows, padding))
+
+
+def _adjoint_and_mixed_gram(stack: ShardedStack, rows: Array, mixing: Array, weights: Array) -> Any:
+    padding = (0, stack.local.n_rows - stack.n_rows)
+    totals = _on_shards(
+        stack,
+        lambda local, *arrays: jax.lax.psum(local.adjoint_and_mixed_gram(*arrays), ROWS),
+        [PartitionSpec(None, ROWS), PartitionSpec(), PartitionSpec(ROWS)],
+        PartitionSpec(),
+    )
+    return totals(stack.local, jnp.pad(rows, [(0, 0), padding]), mixing, jnp.pad(weights, padding))
 
 
 def _gram(stack: ShardedStack) -> Any:
