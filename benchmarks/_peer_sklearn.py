@@ -37,10 +37,13 @@ def svc(problem: Problem, clock: Clock) -> Predict:
 
 
 def gaussian_process(problem: Problem, clock: Clock) -> Predict:
-    kernel = ConstantKernel() * RBF(np.full(problem.X.shape[1], np.sqrt(problem.X.shape[1])))
+    """Targets with a length scale for every feature; labels with one, since one for each takes minutes."""
+    n_features = problem.X.shape[1]
     if problem.regression:
-        model = GaussianProcessRegressor(kernel + WhiteKernel()).fit(problem.X, problem.y)
+        kernel = ConstantKernel() * RBF(np.full(n_features, np.sqrt(n_features))) + WhiteKernel()
+        model = GaussianProcessRegressor(kernel).fit(problem.X, problem.y)
         return lambda X: model.predict(X, return_std=True)
+    kernel = ConstantKernel() * RBF(np.sqrt(n_features))
     return _probabilities(GaussianProcessClassifier(kernel).fit(problem.X, problem.y))
 
 

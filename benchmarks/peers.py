@@ -155,7 +155,7 @@ def ask(method: Method, data: Data, python: str, options: argparse.Namespace, fo
         return scored(files[2], data)
     on_device = options.device == "cuda"
     environment = os.environ | {f"{name}_NUM_THREADS": str(options.threads) for name in THREADS}
-    environment["PYTHONPATH"] = str(ROOT)
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
 
     def bounded() -> None:
         if not on_device:

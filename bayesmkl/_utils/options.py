@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
+from bayesmkl._utils.files import as_path
 from bayesmkl._utils.validation import check_choice, check_flag, check_integer, check_number, shown
 
 __all__ = [
@@ -67,6 +68,11 @@ class VB(_InferenceOptions):
     ----------
     accelerate : bool, default=True
         Anderson acceleration between sweeps; the ELBO still never falls.
+    checkpoint : str or path, default=None
+        File to which a long fit writes once a minute where it is. The same fit, with the same samples, targets and
+        parameters, begins there if its process was killed, and has the numbers that it would have had. A fit that
+        converges removes the file; one that stops at `max_iter` leaves it, for a larger one. For fits of one model
+        from one start.
 
     See Also
     --------
@@ -83,11 +89,13 @@ class VB(_InferenceOptions):
     """
 
     accelerate: bool = True
+    checkpoint: Any = None
 
     name: ClassVar[str] = "vb"
 
     def _checked(self) -> VB:
-        return VB(check_flag(_field("accelerate"), self.accelerate))
+        path = None if self.checkpoint is None else as_path(_field("checkpoint"), self.checkpoint)
+        return VB(check_flag(_field("accelerate"), self.accelerate), path)
 
 
 @dataclass(frozen=True, repr=False)

@@ -55,7 +55,8 @@ def open_rows(
     ------
     ValueError
         For files of text, columns that are not there, columns that do not hold numbers, and a file of a folder whose
-        columns or types are not those of the first one. When rows are read: if a file has changed since it was opened.
+        columns or types are not those of the first one. When rows are read: for a file that has changed since it was
+        opened.
     FileNotFoundError
         If there is no such file, or none that ends in .parquet in a folder.
     TypeError
@@ -105,13 +106,17 @@ def open_rows(
         raise ValueError(f"`path` must be a .parquet or .npy file, or an array; got {file.name!r}.")
     if not file.is_file():
         raise FileNotFoundError(f"`path`: there is no file {str(file)!r}.")
-    return _ParquetRows([file], wanted, repr(file.name)) if suffix == ".parquet" else _array_file(file, wanted)
+    return (
+        _ParquetRows([file], wanted, repr(file.name)) if suffix == ".parquet" else _array_file(file, wanted)
+    )
 
 
 def _folder(folder: Path, columns: Sequence[Any] | None) -> RowSource:
     files = sorted(file for file in folder.iterdir() if file.suffix.lower() == ".parquet" and file.is_file())
     if not files:
-        raise FileNotFoundError(f"`path`: there is no file that ends in .parquet in the folder {str(folder)!r}.")
+        raise FileNotFoundError(
+            f"`path`: there is no file that ends in .parquet in the folder {str(folder)!r}."
+        )
     return _ParquetRows(files, columns, f"the {len(files)} files of {folder.name!r}")
 
 

@@ -115,10 +115,18 @@ def test_a_folder_is_its_files_one_after_another(folder, expected, size):
 @pytest.mark.parametrize(
     ("change", "columns", "message"),
     [
-        (lambda table: table.drop(columns="x"), None, "'part-d.parquet' must have the columns of 'part-a.*lacks 'x'"),
+        (
+            lambda table: table.drop(columns="x"),
+            None,
+            "'part-d.parquet' must have the columns of 'part-a.*lacks 'x'",
+        ),
         (lambda table: table.assign(z=1), None, "lacks none, and has 'z' besides"),
         (lambda table: table.drop(columns="x"), ["x"], "different columns of 'part-d.parquet'"),
-        (lambda table: table.astype({"x": np.float32}), ["x"], "'x' of 'part-d.parquet' holds float, that of .* double"),
+        (
+            lambda table: table.astype({"x": np.float32}),
+            ["x"],
+            "'x' of 'part-d.parquet' holds float, that of .* double",
+        ),
     ],
 )
 def test_a_file_with_other_columns_is_refused(folder, table, change, columns, message):
@@ -132,7 +140,7 @@ def test_a_file_with_other_columns_is_refused(folder, table, change, columns, me
 
 
 def test_a_folder_without_files_is_refused(tmp_path):
-    with pytest.raises(FileNotFoundError, match="no file that ends in .parquet in the folder"):
+    with pytest.raises(FileNotFoundError, match=r"no file that ends in \.parquet in the folder"):
         open_rows(tmp_path)
 
 
@@ -142,7 +150,9 @@ def test_a_file_that_changes_between_passes_is_refused(folder, table, gone):
     list(rows.blocks())
     last = folder / "part-c.parquet"
     last.unlink() if gone else table.iloc[:63].to_parquet(last)
-    with pytest.raises(ValueError, match=f"'part-c.parquet' has changed.* it {'is gone' if gone else 'has'}.*kept"):
+    with pytest.raises(
+        ValueError, match=f"'part-c.parquet' has changed.* it {'is gone' if gone else 'has'}.*kept"
+    ):
         list(rows.blocks())
     assert rows[:40].shape == (40, 1)  # of the first file, which is as it was
 
