@@ -82,7 +82,7 @@ class Checkpoint(NamedTuple):
         if not self.path.exists():
             return start
         try:
-            with np.load(self.path, allow_pickle=False) as file:
+            with self.path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
                 found = {name: file[name] for name in file.files}
             about = json.loads(str(found["about"]))
             known = about["format"] == FORMAT
