@@ -36,12 +36,12 @@ def group_lasso(problem: Problem, clock: Clock) -> Predict:
     def made(penalty: float, start: Any = None) -> Any:
         weights = np.ones(len(problem.views))
         if problem.regression:
-            datafit, solver = QuadraticGroup(of_groups, pointers), GroupBCD(max_iter=100, tol=1e-4)
+            datafit, solver = QuadraticGroup(pointers, of_groups), GroupBCD(max_iter=100, tol=1e-4)
         else:
-            datafit, solver = LogisticGroup(of_groups, pointers), GroupProxNewton(max_iter=20, tol=1e-4)
+            datafit, solver = LogisticGroup(pointers, of_groups), GroupProxNewton(max_iter=20, tol=1e-4)
         solver.fit_intercept, solver.warm_start = True, start is not None
         model = GeneralizedLinearEstimator(
-            datafit, WeightedGroupL2(penalty, weights, of_groups, pointers), solver
+            datafit, WeightedGroupL2(penalty, weights, pointers, of_groups), solver
         )
         if start is not None:
             model.coef_, model.intercept_ = start.coef_, start.intercept_

@@ -196,7 +196,8 @@ class BaseBEMKL(BaseMKL):
         """Return the options of VB, once they are checked, and checked against each other."""
         check_choice("predictive", self.predictive, ("full", "paper"))
         inference = self._inference()
-        check_path(inference, self._streams_rows, self.missing_views)
+        if isinstance(inference, VB) and inference.checkpoint is not None:
+            check_path(inference.checkpoint, self._streams_rows, self.missing_views)
         options = LoopOptions(
             max_iter=check_integer("max_iter", self.max_iter, low=1),
             tol=check_number("tol", self.tol, low=0.0, inclusive=True),

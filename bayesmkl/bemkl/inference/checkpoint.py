@@ -55,12 +55,9 @@ class Position(NamedTuple):
     def replaced(self, found: dict[str, np.ndarray]) -> Position:
         """Return the position that arrays hold; `begin` says what is a carry."""
         fields = [found[f"begin.{k}"] for k in range(len(self.begin))]
-        return Position(
-            type(self.begin)(*fields),
-            found["trace"].tolist(),
-            *map(int, found["counts"]),
-            History(tuple(found["outputs"]), tuple(found["residuals"])),
-        )
+        quiet, n_rejected = map(int, found["counts"])
+        history = History(tuple(found["outputs"]), tuple(found["residuals"]))
+        return Position(type(self.begin)(*fields), found["trace"].tolist(), quiet, n_rejected, history)
 
 
 class Checkpoint(NamedTuple):
@@ -115,7 +112,8 @@ class Checkpoint(NamedTuple):
     def _write(self, position: Position) -> None:
         about = json.dumps({"format": FORMAT, "key": self.key})
         with written_beside(self.path) as beside, beside.open("wb") as file:
-            np.savez(file, about=np.array(about), numbers=self.numbers, **position.arrays())
+            arrays: dict[str, Any] = {"about": np.array(about), "numbers": self.numbers, **position.arrays()}
+            np.savez(file, **arrays)
         self.written[0] = time.monotonic()
 
     def _message(self, problem: str) -> str:
@@ -125,11 +123,8 @@ class Checkpoint(NamedTuple):
         )
 
 
-def check_path(inference: Any, is_one_model: bool, missing_views: str) -> None:
+def check_path(path: Path, is_one_model: bool, missing_views: str) -> None:
     """Raise ValueError for a checkpoint that cannot be written, or of an estimator or a fit that has none."""
-    path = getattr(inference, "checkpoint", None)
-    if path is None:
-        return
     if not is_one_model or missing_views != "error":
         what = f"{missing_views=}" if is_one_model else "models of several tasks, and localized ones"
         raise ValueError(f"`checkpoint` of `inference` must be None for {what}; got {str(path)!r}.")
