@@ -129,13 +129,17 @@ def test_sweeps_after_an_interruption_are_those_without_one(tmp_path, monkeypatc
     assert_equal_fits(own.fit(X, LABELS), whole)
 
 
-def test_more_iterations_continue_a_fit(tmp_path):
+@pytest.mark.parametrize("n_first", [1, 6, 7, 12])
+def test_more_iterations_continue_a_fit(tmp_path, n_first):
+    """Whatever the last sweep of the first attempt was: nothing, kept, or an extrapolation that was rejected."""
     path = tmp_path / "fit.npz"
-    own = BEMKLRegressor(bank(), inference=VB(checkpoint=path), max_iter=6, storage="streamed", tol=1e-9)
+    own = BEMKLRegressor(
+        bank(), inference=VB(checkpoint=path), max_iter=n_first, storage="streamed", tol=1e-9
+    )
     with pytest.warns(ConvergenceWarning):
         own.fit(X, SIGNAL)
-    assert own.n_iter_ == 6
-    assert path.exists()
+    assert own.n_iter_ == n_first
+    assert path.exists() == (n_first > 1)
     with pytest.warns(ConvergenceWarning):
         own.set_params(max_iter=15).fit(X, SIGNAL)
     with pytest.warns(ConvergenceWarning):

@@ -106,7 +106,7 @@ class Checkpoint(NamedTuple):
         """Remove the file after a fit that converged; keep where others ended, for more iterations."""
         if outcome.converged:
             self.path.unlink(missing_ok=True)
-        else:
+        elif position.trace:
             self._write(position)
 
     def _write(self, position: Position) -> None:

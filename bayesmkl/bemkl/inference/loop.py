@@ -249,7 +249,7 @@ def ascend(
             outcome = Outcome.CONVERGED
     outcome = outcome or Outcome.MAX_ITER
     if checkpoint is not None:
-        checkpoint.end(at, outcome)
+        checkpoint.end(at._replace(n_rejected=n_rejected, history=history), outcome)
     return LoopResult(views.final(state), np.array(trace), len(trace), n_rejected, outcome)
 
 
