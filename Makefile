@@ -7,6 +7,7 @@
 #   WHEEL_TESTS which of them, for the wheel               make test-wheel WHEEL_TESTS=tests/evaluation
 #   WHEEL_VENV environment of the installed wheel          make test-wheel PYTHON=python3.12
 #   MIN_VENV environment of the lowest declared versions    make test-min MIN_VENV=.venv-min PYTHON=python3.11
+#   TORCH    which build of PyTorch peers use            make peers TORCH=torch
 #   MUTATE   modules whose tests are tested                make mutants MUTATE=bayesmkl/bemkl/models/binary.py
 
 PYTHON ?= python3
@@ -16,6 +17,12 @@ WHEEL_VENV ?= .venv-wheel
 WHEEL_TESTS ?= tests
 JOBS ?= auto
 BIN := $(VENV)/bin
+PEERS = himalaya mklpy gpytorch skglm
+TORCH ?= torch
+PEER_himalaya = himalaya packaging
+PEER_mklpy = MKLpy '$(TORCH)'
+PEER_gpytorch = gpytorch '$(TORCH)'
+PEER_skglm = skglm
 SOURCES = $(shell find bayesmkl -name "*.py") bayesmkl/py.typed README.md LICENSE pyproject.toml
 BENCHMARKS = $(wildcard benchmarks/[!_]*.py)
 PYTEST = -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal
@@ -28,7 +35,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help demo test test-heavy coverage slow robustness newcomer mutants test-min audit lint types layers docs notebooks reproduction \
-    performance bench track dist test-wheel changelog clean
+    performance bench peers track dist test-wheel changelog clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -100,6 +107,14 @@ ifdef FAST
 else
 	@set -e; for script in $(BENCHMARKS); do echo "== $$script"; $(BIN)/python $$script; done
 endif
+
+# One environment for each peer: they want other versions of what this package builds on. TORCH names a build.
+peers: $(PEERS:%=build/peers/%/.installed)  ## environments of the packages that benchmarks/peers.py compares with
+
+build/peers/%/.installed:
+	$(PYTHON) -m venv build/peers/$*
+	build/peers/$*/bin/python -m pip install -qq --no-compile scikit-learn $(PEER_$*)
+	@touch $@
 
 track: $(VENV)/.bench  ## time a few small things, keep the times by commit, compare them with the last ones
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest benchmarks/tracked/track_fits.py -q --benchmark-autosave \

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
+from bayesmkl._utils.files import as_path
 from bayesmkl._utils.validation import check_choice, check_flag, check_integer, check_number, shown
 
 __all__ = [
@@ -67,14 +68,9 @@ class VB(_InferenceOptions):
     ----------
     accelerate : bool, default=True
         Anderson acceleration between sweeps; the ELBO still never falls.
-    step : {"auto", "newton", "coordinate"}, default="auto"
-        "coordinate": sweeps that update one factor after the other, as the paper does. "newton": Newton steps of the
-        sample weights with all else at its optimum, tens of them where sweeps are hundreds, for two classes, each
-        class against the rest, and one target; `n_iter_` counts them, and a step evaluates the kernels twice. They
-        end where the gain is at most `tol` of the ELBO, and the root mean square change of expected training scores,
-        in units of their noise, at most the square root of `tol`. "auto": Newton steps where kernels between samples
-        and fewer landmarks are large, more than 64 MB, and there they take less time. The ELBO has several maxima;
-        which one is found depends on the steps.
+        step = check_choice(_field("step"), self.step, ("auto", "newton", "coordinate"))
+        path = None if self.checkpoint is None else as_path(_field("checkpoint"), self.checkpoint)
+        return VB(check_flag(_field("accelerate"), self.accelerate), step, path)
 
     See Also
     --------
@@ -92,12 +88,14 @@ class VB(_InferenceOptions):
 
     accelerate: bool = True
     step: str = "auto"
+    checkpoint: Any = None
 
     name: ClassVar[str] = "vb"
 
     def _checked(self) -> VB:
         step = check_choice(_field("step"), self.step, ("auto", "newton", "coordinate"))
-        return VB(check_flag(_field("accelerate"), self.accelerate), step)
+        path = None if self.checkpoint is None else as_path(_field("checkpoint"), self.checkpoint)
+        return VB(check_flag(_field("accelerate"), self.accelerate), step, path)
 
 
 @dataclass(frozen=True, repr=False)

@@ -39,10 +39,11 @@ def open_rows(
     Parameters
     ----------
     path : path or ndarray of shape (n_rows, n_columns)
-        A Parquet file (.parquet), of which one row group is in memory at a time; an array on disk (.npy), which is
-        mapped; or an array such as a `numpy.memmap` of your own.
+        A Parquet file (.parquet), of which one row group is in memory at a time; a folder of such files with the
+        same columns, one after another in the order of their names; an array on disk (.npy), which is mapped; or an
+        array such as a `numpy.memmap` of your own.
     columns : sequence of str or int, default=None
-        Which columns to read, and in which order: names in a Parquet file, positions in an array. None: all.
+        Which columns to read, and in which order: names in Parquet files, positions in an array. None: all.
 
     Returns
     -------
@@ -53,9 +54,11 @@ def open_rows(
     Raises
     ------
     ValueError
-        For files of text, columns that are not there, and columns that do not hold numbers.
+        For files of text, columns that are not there, columns that do not hold numbers, and a file of a folder whose
+        columns or types are not those of the first one. When rows are read: for a file that has changed since it was
+        opened.
     FileNotFoundError
-        If there is no such file.
+        If there is no such file, or none that ends in .parquet in a folder.
     TypeError
         If `path` is neither a path nor an array.
     ImportError
@@ -65,7 +68,12 @@ def open_rows(
     -----
     All numbers are float64 and missing ones NaN, which estimators refuse with the row they are in. Row groups of a
     Parquet file are the least that can be read at once: write them with about 100 000 rows
-    (``table.to_parquet(path, row_group_size=100_000)``).
+    (``table.to_parquet(path, row_group_size=100_000)``). Labels of a folder come in its order where they are a column
+    of it: ``open_rows(folder, columns="label")[:].ravel()``. Names are sorted as text: part-2 comes after part-10.
+
+    A fit goes through the rows many times. Size and time of the last change of each Parquet file are compared with
+    those when it was opened, whenever it is read; a fit that finds another file ends, and leaves the estimator as it
+    was.
 
     Examples
     --------
@@ -86,6 +94,8 @@ def open_rows(
     if isinstance(path, np.ndarray):
         return _ArrayRows(path, wanted, f"an array of shape {path.shape}")
     file = as_path("path", path)
+    if file.is_dir():
+        return _folder(file, wanted)
     suffix = file.suffix.lower()
     if suffix in TEXT:
         raise ValueError(
@@ -96,7 +106,18 @@ def open_rows(
         raise ValueError(f"`path` must be a .parquet or .npy file, or an array; got {file.name!r}.")
     if not file.is_file():
         raise FileNotFoundError(f"`path`: there is no file {str(file)!r}.")
-    return _ParquetRows(file, wanted) if suffix == ".parquet" else _array_file(file, wanted)
+    return (
+        _ParquetRows([file], wanted, repr(file.name)) if suffix == ".parquet" else _array_file(file, wanted)
+    )
+
+
+def _folder(folder: Path, columns: Sequence[Any] | None) -> RowSource:
+    files = sorted(file for file in folder.iterdir() if file.suffix.lower() == ".parquet" and file.is_file())
+    if not files:
+        raise FileNotFoundError(
+            f"`path`: there is no file that ends in .parquet in the folder {str(folder)!r}."
+        )
+    return _ParquetRows(files, columns, f"the {len(files)} files of {folder.name!r}")
 
 
 class RowSource(ABC):
@@ -313,11 +334,12 @@ def _array_file(file: Path, columns: Sequence[Any] | None) -> _ArrayRows:
     return _ArrayRows(values, columns, repr(file.name))
 
 
-class _ParquetRows(RowSource):
-    """Rows of a Parquet file; the last row group that was read is kept."""
+class _Parquet:
+    """A Parquet file as it was opened."""
 
     def __init__(self, file: Path, columns: Sequence[Any] | None) -> None:
         parquet = require(*PARQUET)
+        self.file, self.state = file, _state_of(file)
         try:
             opened = parquet.ParquetFile(file)
         except Exception as error:  # whatever Arrow stumbles over
@@ -325,13 +347,77 @@ class _ParquetRows(RowSource):
                 f"`path`: {file.name!r} is not a readable Parquet file: {str(error)[:200]}"
             ) from error
         with opened:
-            self._metadata = opened.metadata
-            names = _numeric_columns(opened.schema_arrow, columns, file.name)
-        self._file = file
-        groups = [self._metadata.row_group(group).num_rows for group in range(self._metadata.num_row_groups)]
-        self._ends = np.cumsum(groups)
-        self._kept: tuple[int, np.ndarray] = (-1, np.empty((0, len(names))))
-        super().__init__((self._metadata.num_rows, len(names)), names, repr(file.name))
+            self.metadata, schema = opened.metadata, opened.schema_arrow
+        self.names = _numeric_columns(schema, columns, file.name)
+        self.types = [schema.field(name).type for name in self.names]
+        self.groups = [self.metadata.row_group(k).num_rows for k in range(self.metadata.num_row_groups)]
+
+    def read(self, group: int, columns: Sequence[str]) -> np.ndarray:
+        """Return a row group, of the file that was opened."""
+        parquet = require(*PARQUET)
+        with parquet.ParquetFile(self.file, metadata=self.metadata) as opened:
+            table = opened.read_row_group(group, columns=list(columns), use_threads=False)
+        values = np.empty((table.num_rows, len(columns)))
+        for j, name in enumerate(columns):
+            values[:, j] = table.column(name).cast("float64", safe=False).to_numpy()
+        self.check_unchanged()
+        return values
+
+    def check_like(self, first: _Parquet, columns: Sequence[Any] | None) -> None:
+        """Raise ValueError unless columns and types are those of another file."""
+        name, other = self.file.name, first.file.name
+        if columns is None and set(self.names) != set(first.names):
+            missing, more = (
+                ", ".join(map(repr, [one for one in these if one not in those][:6])) or "none"
+                for these, those in ((first.names, self.names), (self.names, first.names))
+            )
+            raise ValueError(
+                f"`path`: {name!r} must have the columns of {other!r}; it lacks {missing}, and has {more} besides. "
+                "Choose those that all files have, `open_rows(folder, columns=[...])`, or move the file away."
+            )
+        own = dict(zip(self.names, self.types, strict=True))
+        for column, kind in zip(first.names, first.types, strict=True):
+            if own[column] != kind:
+                raise ValueError(
+                    f"`path`: {column!r} of {name!r} holds {own[column]}, that of {other!r} {kind}. Write all files "
+                    "with the same types."
+                )
+
+    def check_unchanged(self) -> None:
+        """Raise ValueError unless the file is the one that was opened."""
+        now = _state_of(self.file)
+        if now != self.state:
+            found = "is gone" if now is None else f"has {now[0]} bytes, last changed at {now[1]} ns"
+            then = "" if self.state is None else f" (then {self.state[0]} bytes, at {self.state[1]} ns)"
+            raise ValueError(
+                f"`path`: {self.file.name!r} has changed since it was opened: it {found}{then}. Rows that were read "
+                "belong to another table; nothing that was computed from them is kept. Open the table again, once it "
+                "stays as it is."
+            )
+
+
+def _state_of(file: Path) -> tuple[int, int] | None:
+    """Return size and time of the last change of a file, None if there is none."""
+    try:
+        found = file.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_size, found.st_mtime_ns
+
+
+class _ParquetRows(RowSource):
+    """Rows of Parquet files, one after another; the last row group that was read is kept."""
+
+    def __init__(self, files: Sequence[Path], columns: Sequence[Any] | None, origin: str) -> None:
+        self._files = [_Parquet(file, columns) for file in files]
+        first = self._files[0]
+        for other in self._files[1:]:
+            other.check_like(first, columns)
+        self._groups = [(file, group) for file in self._files for group in range(len(file.groups))]
+        self._sizes = np.array([file.groups[group] for file, group in self._groups], dtype=np.intp)
+        self._ends = np.cumsum(self._sizes)
+        self._kept: tuple[int, np.ndarray] = (-1, np.empty((0, len(first.names))))
+        super().__init__((int(self._sizes.sum()), len(first.names)), first.names, origin)
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"_kept": (-1, np.empty((0, self.shape[1])))}
@@ -339,21 +425,17 @@ class _ParquetRows(RowSource):
     def read(self, first: int, last: int) -> np.ndarray:
         parts, group = [], int(np.searchsorted(self._ends, first, side="right"))
         while first < last:
-            values, start = self._group(group), self._ends[group] - self._metadata.row_group(group).num_rows
+            values, start = self._group(group), self._ends[group] - self._sizes[group]
             parts.append(values[first - start : last - start])
             first, group = int(self._ends[group]), group + 1
         return np.concatenate(parts) if parts else np.empty((0, self.shape[1]))
 
     def _group(self, group: int) -> np.ndarray:
+        file, own = self._groups[group]
+        file.check_unchanged()
         if self._kept[0] != group:
-            parquet = require(*PARQUET)
             self._kept = (-1, np.empty((0, self.shape[1])))  # before the next one comes
-            with parquet.ParquetFile(self._file, metadata=self._metadata) as opened:
-                table = opened.read_row_group(group, columns=self.columns, use_threads=False)
-            values = np.empty((table.num_rows, self.shape[1]))
-            for j, name in enumerate(self.columns or []):
-                values[:, j] = table.column(name).cast("float64", safe=False).to_numpy()
-            self._kept = (group, values)
+            self._kept = (group, file.read(own, self.columns or []))
         return self._kept[1]
 
 

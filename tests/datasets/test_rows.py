@@ -91,6 +91,72 @@ def test_one_row_group_is_read_at_a_time(file, monkeypatch):
     assert rows._group(5).nbytes == 3 * 8  # the last row group is all that is kept
 
 
+@pytest.fixture
+def folder(table, tmp_path):
+    """The same rows in three files, of which one has no rows, and what else lies in folders."""
+    path = tmp_path / "parts"
+    path.mkdir()
+    for name, rows in (("a", slice(0, 40)), ("b", slice(40, 40)), ("c", slice(40, None))):
+        table.iloc[rows].to_parquet(path / f"part-{name}.parquet", row_group_size=20)
+    (path / "_SUCCESS").touch()
+    return path
+
+
+@pytest.mark.parametrize("size", [7, 20, 1000])
+def test_a_folder_is_its_files_one_after_another(folder, expected, size):
+    rows = open_rows(folder, NUMBERS)
+    np.testing.assert_array_equal(np.concatenate(list(rows.blocks(size))), expected)
+    np.testing.assert_array_equal(rows[[90, 3, 45]], expected[[90, 3, 45]])
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(rows))[35:50], expected[35:50])
+    assert repr(rows) == "<103 rows of 5 columns of the 3 files of 'parts'>"
+    assert rows._group(0).nbytes == 20 * 5 * 8  # one row group of one file
+
+
+@pytest.mark.parametrize(
+    ("change", "columns", "message"),
+    [
+        (
+            lambda table: table.drop(columns="x"),
+            None,
+            "'part-d.parquet' must have the columns of 'part-a.*lacks 'x'",
+        ),
+        (lambda table: table.assign(z=1), None, "lacks none, and has 'z' besides"),
+        (lambda table: table.drop(columns="x"), ["x"], "different columns of 'part-d.parquet'"),
+        (
+            lambda table: table.astype({"x": np.float32}),
+            ["x"],
+            "'x' of 'part-d.parquet' holds float, that of .* double",
+        ),
+    ],
+)
+def test_a_file_with_other_columns_is_refused(folder, table, change, columns, message):
+    plain = table.drop(columns=["city", "day"])
+    for name in "abc":
+        plain.to_parquet(folder / f"part-{name}.parquet")
+    change(plain).to_parquet(folder / "part-d.parquet")
+    with pytest.raises(ValueError, match=message):
+        open_rows(folder, columns)
+    assert open_rows(folder, ["count"]).shape == (4 * 103, 1)
+
+
+def test_a_folder_without_files_is_refused(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"no file that ends in \.parquet in the folder"):
+        open_rows(tmp_path)
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_file_that_changes_between_passes_is_refused(folder, table, gone):
+    rows = open_rows(folder, ["x"])
+    list(rows.blocks())
+    last = folder / "part-c.parquet"
+    last.unlink() if gone else table.iloc[:63].to_parquet(last)
+    with pytest.raises(
+        ValueError, match=f"'part-c.parquet' has changed.* it {'is gone' if gone else 'has'}.*kept"
+    ):
+        list(rows.blocks())
+    assert rows[:40].shape == (40, 1)  # of the first file, which is as it was
+
+
 def test_sample_draws_different_rows_in_order(rng):
     rows = open_rows(np.arange(50.0)[:, None])
     sample = rows.sample(20, random_state=3)[:, 0]

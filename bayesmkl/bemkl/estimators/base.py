@@ -38,6 +38,7 @@ from bayesmkl._utils.validation import (
 )
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.bemkl.inference.batch import maximize_elbo_batch
+from bayesmkl.bemkl.inference.checkpoint import check_path, checkpoint_of
 from bayesmkl.bemkl.inference.loop import Algorithm, LoopOptions, LoopResult, OnSweep, maximize_elbo
 from bayesmkl.bemkl.inference.marginal import known_precisions
 from bayesmkl.bemkl.inference.missing_views import fit_with_missing_views
@@ -69,7 +70,6 @@ TOO_LARGE = (
     "The kernels are too large or too close to singular for double precision: normalize them "
     '(`KernelBank(normalize="spherical")`).'
 )
-
 TOO_MUCH_ROUNDING = (
     "{} has rounding errors that reach the third digit of posterior variances: the kernels are too large and too "
     'close to singular for double precision. Normalize them (`KernelBank(normalize="spherical")`), or divide all by '
@@ -195,7 +195,10 @@ class BaseBEMKL(BaseMKL):
     def _loop_options(self) -> LoopOptions:
         """Return the options of VB, once they are checked, and checked against each other."""
         check_choice("predictive", self.predictive, ("full", "paper"))
-        own = vb if isinstance(vb := self._inference(), VB) else VB(step="coordinate")
+        inference = self._inference()
+        own = inference if isinstance(inference, VB) else VB(step="coordinate")
+        if own.checkpoint is not None:
+            check_path(own.checkpoint, self._streams_rows, self.missing_views)
         options = LoopOptions(
             max_iter=check_integer("max_iter", self.max_iter, low=1),
             tol=check_number("tol", self.tol, low=0.0, inclusive=True),
@@ -204,9 +207,7 @@ class BaseBEMKL(BaseMKL):
             backend=self._storage().backend,
         )
         if self.missing_views == "integrate":
-            self._check_inference(
-                '`missing_views="integrate"`', ["vb"], "Or leave the incomplete samples out."
-            )
+            self._check_inference('`missing_views="integrate"`', ["vb"], "Or leave incomplete samples out.")
         if self.nonnegative:
             self._check_inference(
                 "`nonnegative=True`", ["vb"], 'kernel_prior="dirichlet" has positive weights.'
@@ -313,6 +314,7 @@ class BaseBEMKL(BaseMKL):
     ) -> list[LoopResult]:
         """Run the closed-form loop from `n_init` starts for every problem and keep the highest bounds."""
         runs = self._runs(algorithm, problems, inits, options, rng)
+        options = options._replace(checkpoint=checkpoint_of(self._inference(), algorithm, runs, options))
         label = labels[0] if len(labels) == 1 else f"{len(labels)} models"
         with step_progress(self.verbose > 0, label, options.max_iter, "sweep") as report:
             on_sweep = None if report is None else lambda n, elbo: report(n, f"ELBO {elbo:.4f}")

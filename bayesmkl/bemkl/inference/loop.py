@@ -23,6 +23,7 @@ from bayesmkl._numerics import acceleration
 from bayesmkl._numerics.arrays import Array
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.threads import blas_threads_for
+from bayesmkl.bemkl.inference.checkpoint import Checkpoint, Position
 from bayesmkl.bemkl.inference.padding import pad_problems
 
 __all__ = [
@@ -66,7 +67,7 @@ class LoopOptions(NamedTuple):
 
     `tol` is the relative change of the ELBO; 0 runs all `max_iter` sweeps, as the paper does with 200.
     `depth` is the number of past differences that are mixed. `step` is "coordinate", "newton", or "auto": the second
-    where it saves time (`newton`).
+    where it saves time (`newton`). A loop with a `checkpoint` goes on where that is.
     """
 
     max_iter: int = 1000
@@ -75,6 +76,7 @@ class LoopOptions(NamedTuple):
     depth: int = 20
     backend: str = "numpy"
     step: str = "coordinate"
+    checkpoint: Checkpoint | None = None
 
 
 class LoopResult(NamedTuple):
@@ -220,23 +222,31 @@ def ascend(
         if on_sweep is not None:
             on_sweep(len(trace), elbo)
 
-    state, elbo = yield start
-    record(elbo)
+    at, checkpoint = Position(start, []), options.checkpoint
+    if checkpoint is not None:
+        at = checkpoint.resume(at)
+    state, elbo = yield at.begin
+    if at.trace:
+        trace += at.trace
+    else:
+        record(elbo)
     outcome = _failure(elbo, -np.inf)
-    quiet, n_rejected, history = 0, 0, acceleration.EMPTY
+    _, _, quiet, n_rejected, history = at
     here = views.carry(state) if outcome is None else None
     while outcome is None and len(trace) < options.max_iter:
         trial = None
         if len(history.outputs) >= 2:
             origin = acceleration.extrapolate(history, _flat(views.scales(state)))
-            trial = yield acceleration.restore(origin, here, views.coordinates)
+            begin = acceleration.restore(origin, here, views.coordinates)
+            trial = yield begin
             if not trial[1] >= elbo:  # falls, or is not finite: forget the past, take the plain sweep
                 trial, history, n_rejected = None, acceleration.forget(history), n_rejected + 1
                 record(elbo)
                 if len(trace) == options.max_iter:
                     break
         if trial is None:
-            trial = yield here
+            begin = here
+            trial = yield begin
             outcome = _failure(trial[1], elbo)
             if outcome is not None:
                 break
@@ -249,9 +259,14 @@ def ascend(
             output = acceleration.flatten(here, views.coordinates)
             residual = acceleration.measure(output - origin, here, views.coordinates)
             history = acceleration.remember(history, output, residual, options.depth)
+        at = Position(begin, trace, quiet, n_rejected, history)
+        if checkpoint is not None:
+            checkpoint.offer(at)
         if options.tol > 0.0 and quiet >= PATIENCE:
             outcome = Outcome.CONVERGED
     outcome = outcome or Outcome.MAX_ITER
+    if checkpoint is not None:
+        checkpoint.end(at._replace(n_rejected=n_rejected, history=history), outcome)
     return LoopResult(views.final(state), np.array(trace), len(trace), n_rejected, outcome)
 
 
