@@ -6,6 +6,7 @@
 #   PATHS    which of them, by their place                  make test PATHS=tests/kernels
 #   WHEEL_TESTS which of them, for the wheel               make test-wheel WHEEL_TESTS=tests/evaluation
 #   WHEEL_VENV environment of the installed wheel          make test-wheel PYTHON=python3.12
+#   PYTHONS  which try the wheel of a release              make release-check PYTHONS="python3.11 python3.12"
 #   MIN_VENV environment of the lowest declared versions    make test-min MIN_VENV=.venv-min PYTHON=python3.11
 #   MUTATE   modules whose tests are tested                make mutants MUTATE=bayesmkl/bemkl/models/binary.py
 
@@ -28,7 +29,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help demo test test-heavy coverage slow robustness newcomer mutants test-min audit lint types layers docs notebooks reproduction \
-    performance bench track dist test-wheel changelog clean
+    performance bench track dist test-wheel release-check changelog clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -118,6 +119,9 @@ test-wheel: $(WHEEL_VENV)/.installed  ## the tests of the source archive against
 	    --rootdir . -c pyproject.toml $(WHEEL_TESTS) \
 	    $$(cd / && $(abspath $(WHEEL_VENV))/bin/python -c 'import bayesmkl, pathlib; print(pathlib.Path(bayesmkl.__file__).parent)')
 
+release-check: $(VENV)/release/.checking  ## build, check and try a release in empty environments, with times; PYTHONS="..."
+	$(BIN)/python tests/robustness/release.py --tools $(VENV)/release/bin/python --python $(or $(PYTHONS),$(PYTHON))
+
 changelog: $(VENV)/release/.installed  ## move what changelog.d/ says into CHANGELOG.md, under the version of the package
 	$(VENV)/release/bin/python -m towncrier build --yes --version $$($(VENV)/release/bin/python -m hatchling version)
 
@@ -166,6 +170,11 @@ $(VENV)/release/.installed: $(VENV)/.created pyproject.toml
 	$(PYTHON) -m venv --without-pip $(VENV)/release
 	$(BIN)/python -m pip --python $(VENV)/release/bin/python install -qq --no-compile $$($(BIN)/python -c 'import tomllib; \
 	    print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["release"])')
+	@touch $@
+
+$(VENV)/release/.checking: $(VENV)/release/.installed
+	$(BIN)/python -m pip --python $(VENV)/release/bin/python install -qq --no-compile $$($(BIN)/python -c 'import tomllib; \
+	    print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["release-check"])')
 	@touch $@
 
 $(WHEEL_VENV)/.installed: dist/.built
