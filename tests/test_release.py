@@ -45,12 +45,12 @@ def test_package_says_that_it_is_typed():
     assert (Path(bayesmkl.__file__).parent / "py.typed").exists()
 
 
-def test_changelog_begins_with_what_comes_next():
+def test_changelog_begins_with_the_version_once_its_fragments_are_moved():
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     marker = "<!-- towncrier release notes start -->"
     assert text.count(marker) == 1
     released = re.findall(r"^## (.*)$", text.partition(marker)[2], re.MULTILINE)
-    assert bayesmkl.__version__.removesuffix(".dev0") in released[0]
+    assert FRAGMENTS or released[0].startswith(bayesmkl.__version__.removesuffix(".dev0"))
 
 
 @pytest.mark.parametrize("path", FRAGMENTS, ids=lambda path: path.name)

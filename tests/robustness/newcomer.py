@@ -5,9 +5,8 @@
     python tests/robustness/newcomer.py --wheel dist/*.whl       an empty environment and the wheel, no clone, no make
     python tests/robustness/newcomer.py --skip test              without a step, such as the tests
 
-Everything happens in a temporary folder. Seconds are printed step by step, as the clock and the
-processors count them; a step that fails is shown with the end of
-what it printed, and the script ends with 1.
+Everything happens in a temporary folder. Seconds are printed step by step, as the clock and the processors count them;
+a step that fails is shown with the end of what it printed, and the script ends with 1.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     make release-check                                      with the Python of the Makefile
     make release-check PYTHONS="python3.11 python3.12"      with several
 
-Seconds are printed step by step. The archives and a bill of materials (CycloneDX: every package that comes along, with
-version and license) are left in `dist/`.
+Seconds are printed step by step. The archives and a bill of materials (CycloneDX: every package that comes along,
+with version and license) are left in `dist/`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ def wrong_materials(path: Path, version: str) -> list[str]:
     """Return what is wrong with a bill of materials: packages that are not there, or without a license."""
     parts = {one["name"]: one for one in json.loads(path.read_text(encoding="utf-8"))["components"]}
     found = [] if parts.get("bayesmkl", {}).get("version") == version else ["bayesmkl is not in it"]
-    found += [f"{name} is not in it" for name in ("numpy", "scipy", "scikit-learn", "jax") if name not in parts]
+    found += [
+        f"{name} is not in it" for name in ("numpy", "scipy", "scikit-learn", "jax") if name not in parts
+    ]
     return found + [f"{name} has no license" for name, one in parts.items() if not one.get("licenses")]
 
 
@@ -86,7 +88,15 @@ def main() -> int:
                     visit.page(ROOT / page, new)
                 materials = ROOT / "dist" / f"bayesmkl-{version}.cdx.json"
                 materials.parent.mkdir(exist_ok=True)
-                list_parts = [*tools, "cyclonedx_py", "environment", "--output-reproducible", "-o", materials, new]
+                list_parts = [
+                    *tools,
+                    "cyclonedx_py",
+                    "environment",
+                    "--output-reproducible",
+                    "-o",
+                    materials,
+                    new,
+                ]
                 if visit.step("bill of materials", list_parts, visit.folder):
                     visit.check("versions and licenses of all parts", wrong_materials(materials, version))
             failed += visit.failed
