@@ -28,7 +28,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-heavy coverage slow robustness newcomer mutants test-min audit lint types layers docs notebooks reproduction \
+.PHONY: help demo test test-heavy coverage slow robustness newcomer mutants test-min audit lint types layers docs pages-check notebooks reproduction \
     performance bench track dist test-wheel release-check changelog clean
 
 help:  ## list the targets
@@ -84,6 +84,9 @@ docs: $(VENV)/.docs  ## the documentation with notebooks and gallery, every warn
 	OPENBLAS_NUM_THREADS=1 $(if $(FAST),BAYESMKL_FAST=1) \
 	    $(BIN)/python -m sphinx -W -n --keep-going -q -j auto -b html docs docs/_build/html
 	@echo "documentation: docs/_build/html/index.html"
+
+pages-check: $(VENV)/.test $(VENV)/axe/.installed  ## the built pages in Chromium: overflow, contrast, console, the rules of axe-core
+	$(BIN)/python tests/robustness/pages_in_browser.py --axe $(VENV)/axe/node_modules/axe-core/axe.min.js
 
 notebooks: $(VENV)/.test  ## bring the two forms of every notebook up to date with each other: the newer one wins
 	cd notebooks && $(abspath $(BIN))/python -m jupytext --quiet --sync *.md
@@ -156,6 +159,10 @@ $(VENV)/.mutants: $(VENV)/.test
 $(VENV)/audit/.installed: $(VENV)/.created
 	$(PYTHON) -m venv $(VENV)/audit
 	$(VENV)/audit/bin/python -m pip install -qq pip-audit
+	@touch $@
+
+$(VENV)/axe/.installed: $(VENV)/.created
+	npm install --silent --no-audit --no-fund --prefix $(VENV)/axe axe-core@4
 	@touch $@
 
 $(MIN_VENV)/.test: pyproject.toml tests/robustness/dependencies.py

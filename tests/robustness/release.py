@@ -1,4 +1,4 @@
-"""A release, tried before it is one: archives, license, metadata, changelog, and an empty environment with the wheel.
+"""A release, tried before it is one: archives, license, metadata, recipe, changelog, and the wheel by itself.
 
     make release-check                                      with the Python of the Makefile
     make release-check PYTHONS="python3.11 python3.12"      with several
@@ -20,6 +20,14 @@ from email.parser import Parser
 from pathlib import Path
 
 from newcomer import ROOT, Visit
+
+
+RENDER = """
+import sys
+from rattler_build import RenderConfig, Stage0Recipe, VariantConfig
+(found,) = Stage0Recipe.from_yaml(open(sys.argv[1]).read()).render(VariantConfig(), RenderConfig())
+assert found.recipe.package.version == sys.argv[2], f"{found}, not {sys.argv[2]}"
+"""
 
 
 def wrong_archives(folder: Path, version: str) -> list[str]:
@@ -75,6 +83,8 @@ def main() -> int:
         (version,) = {path.name.split("-")[1] for path in built.glob("*.whl")}
         visit.check("names, license, metadata", wrong_archives(built, version))
         visit.step("twine check", [*tools, "twine", "check", "--strict", *built.iterdir()], ROOT)
+        python, recipe = tools[0], ROOT / "conda" / "recipe.yaml"
+        visit.step("conda recipe, rendered", [python, "-c", RENDER, recipe, version], ROOT)
         draft = [*tools, "towncrier", "build", "--draft", "--version", version]
         visit.step("changelog, as a draft", draft, ROOT)
         failed += visit.failed
