@@ -23,6 +23,8 @@ PYTEST = -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal
 MARKED = $(if $(TESTS),-m "$(TESTS)")
 # Modules are compiled where they are first imported, once for all processes, and not all 10 000 of them beforehand.
 PIP_INSTALL := $(BIN)/python -m pip install -qq --no-compile
+PIP_FAILED = || { echo "pip could not install bayesmkl. Where it says '(from versions: none)', it reaches no package index: \
+is there a network, or a proxy that HTTPS_PROXY should name?" >&2; exit 1; }
 export PYTHONDONTWRITEBYTECODE =
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
@@ -141,11 +143,11 @@ $(VENV)/.created:
 	@touch $@
 
 $(VENV)/.base: $(VENV)/.created pyproject.toml bayesmkl/__init__.py
-	$(PIP_INSTALL) -e .
+	@$(PIP_INSTALL) -e . $(PIP_FAILED)
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.created pyproject.toml bayesmkl/__init__.py
-	$(PIP_INSTALL) -e '.[test]'
+	@$(PIP_INSTALL) -e '.[test]' $(PIP_FAILED)
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.test
@@ -194,9 +196,9 @@ $(WHEEL_VENV)/.installed: dist/.built
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.created pyproject.toml bayesmkl/__init__.py
-	$(PIP_INSTALL) -e '.[docs]'
+	@$(PIP_INSTALL) -e '.[docs]' $(PIP_FAILED)
 	@touch $@
 
 $(VENV)/.gate: $(VENV)/.created pyproject.toml bayesmkl/__init__.py
-	$(PIP_INSTALL) -e '.[test,docs]'
+	@$(PIP_INSTALL) -e '.[test,docs]' $(PIP_FAILED)
 	@touch $(VENV)/.base $(VENV)/.test $(VENV)/.docs $@

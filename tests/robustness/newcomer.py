@@ -5,8 +5,8 @@
     python tests/robustness/newcomer.py --wheel dist/*.whl       an empty environment and the wheel, no clone, no make
     python tests/robustness/newcomer.py --skip test              without a step, such as the tests
 
-Everything happens in a temporary folder. Seconds are printed step by step, as the clock and the processors count them;
-a step that fails is shown with the end of what it printed, and the script ends with 1.
+Everything happens in a temporary folder. Seconds are printed step by step, as the clock and the processors count
+them; a step that fails is shown with the end of what it printed, and the script ends with 1.
 """
 
 from __future__ import annotations
@@ -60,7 +60,16 @@ class Visit:
         new = self.folder / "env" / "bin" / "python"
         steps = {
             "environment": [python, "-m", "venv", self.folder / "env"],
-            "pip install": [new, "-m", "pip", "install", "-qq", wheel.resolve()],
+            "pip install, no compiler": [
+                new,
+                "-m",
+                "pip",
+                "install",
+                "-qq",
+                "--only-binary",
+                ":all:",
+                wheel.resolve(),
+            ],
             "pip check": [new, "-m", "pip", "check"],
             "bayesmkl demo": [new.with_name("bayesmkl"), "demo", "--out", self.folder / "demo"],
         }

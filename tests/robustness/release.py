@@ -21,7 +21,6 @@ from pathlib import Path
 
 from newcomer import ROOT, Visit
 
-
 RENDER = """
 import sys
 from rattler_build import RenderConfig, Stage0Recipe, VariantConfig
@@ -74,7 +73,8 @@ def main() -> int:
     options.add_argument("--python", nargs="+", default=["python3"], help="interpreters that try the wheel")
     options.add_argument("--pages", nargs="*", default=["README.md"], help="pages whose code they run")
     given = options.parse_args()
-    failed = []
+    dist, failed = ROOT / "dist", []
+    dist.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as place:
         visit, built = Visit(Path(place), ()), Path(place) / "dist"
         tools = [given.tools.absolute(), "-m"]
@@ -96,8 +96,7 @@ def main() -> int:
             if new is not None:
                 for page in given.pages:
                     visit.page(ROOT / page, new)
-                materials = ROOT / "dist" / f"bayesmkl-{version}.cdx.json"
-                materials.parent.mkdir(exist_ok=True)
+                materials = dist / f"bayesmkl-{version}.cdx.json"
                 list_parts = [
                     *tools,
                     "cyclonedx_py",
@@ -111,7 +110,7 @@ def main() -> int:
                     visit.check("versions and licenses of all parts", wrong_materials(materials, version))
             failed += visit.failed
         for path in built.iterdir():
-            shutil.copy2(path, ROOT / "dist")
+            shutil.copy2(path, dist)
     print(f"failed: {', '.join(failed)}" if failed else f"bayesmkl {version} can be released: dist/")
     return int(bool(failed))
 
