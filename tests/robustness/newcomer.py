@@ -58,6 +58,7 @@ class Visit:
     def install(self, python: str, wheel: Path) -> Path | None:
         """Make an empty environment with a wheel, and run its demo; return the interpreter."""
         new = self.folder / "env" / "bin" / "python"
+        pip = [new, "-m", "pip"]
         steps = {
             "environment": [python, "-m", "venv", self.folder / "env"],
             "pip install, no compiler": [
@@ -70,7 +71,7 @@ class Visit:
                 ":all:",
                 wheel.resolve(),
             ],
-            "pip check": [new, "-m", "pip", "check"],
+            "pip check": [*pip, "check"],
             "bayesmkl demo": [new.with_name("bayesmkl"), "demo", "--out", self.folder / "demo"],
         }
         return new if all(self.step(name, command, self.folder) for name, command in steps.items()) else None
