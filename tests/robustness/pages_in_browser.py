@@ -20,7 +20,10 @@ ROOT = Path(__file__).resolve().parents[2]
 HTML = ROOT / "docs" / "_build" / "html"
 sys.path.insert(0, str(ROOT / "tests" / "evaluation"))
 
+import headless_browser  # noqa: E402
 from headless_browser import Browser, find_browser  # noqa: E402
+
+headless_browser.PATIENCE = 300.0  # seconds: axe-core looks at every node of a long page
 
 WIDTHS = (390, 768, 1440)
 SCHEMES = ("light", "dark")
