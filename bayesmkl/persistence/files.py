@@ -273,9 +273,19 @@ def _build(path: str | os.PathLike[str], data: bytes, named: set[str]) -> Any:
         warn_user(
             f"{str(path)!r} holds parts of scikit-learn {first.original_sklearn_version}, and this is "
             f"{first.current_sklearn_version}: their results may differ. Fit the model again to be sure.",
-            InconsistentVersionWarning,
+            _OtherVersionWarning,
         )
     return content
+
+
+class _OtherVersionWarning(InconsistentVersionWarning):
+    """What scikit-learn warns of for each of its estimators, in one text for all."""
+
+    def __init__(self, message: str) -> None:
+        Warning.__init__(self, message)
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 def _checked(path: str | os.PathLike[str], content: object) -> Any:

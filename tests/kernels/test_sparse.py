@@ -105,7 +105,9 @@ def test_texts_in_a_pipeline():
 
 
 def test_no_dense_copy():
-    words = sparse.random_array((4000, 20_000), density=0.002, format="csr", rng=0)  # 640 MB if it were dense
+    rng = np.random.default_rng(0)
+    places = np.repeat(np.arange(4000), 40), rng.integers(20_000, size=160_000)
+    words = sparse.csr_array((rng.random(160_000), places), shape=(4000, 20_000))  # 640 MB if it were dense
     bank = KernelBank(Linear(), landmarks=64, landmark_selection="random")
     tracemalloc.start()
     try:
