@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.pipeline import make_pipeline
 
 from bayesmkl import BEMKLClassifier, GPMKLClassifier, KernelBank, load_model, save_model
@@ -102,6 +102,21 @@ def test_texts_in_a_pipeline():
     model = make_pipeline(TfidfVectorizer(), BEMKLClassifier(KernelBank(Linear()))).fit(notes, y)
     assert isinstance(model[-1].kernel_bank_.X_train_, SparseTable)
     assert model.score(notes, y) > 0.9
+
+
+def test_texts_of_length_zero_are_like_each_other_alone():
+    strings = ["AACC", "ACAC", "CCAA", "GGTT", "GTGT", "TTGG"] * 3
+    y = np.array([True, True, True, False, False, False] * 3)
+    pairs = CountVectorizer(analyzer="char", ngram_range=(2, 2), lowercase=False).fit(strings)
+    for kernel in (Linear(), Cosine(), Tanimoto()):
+        model = make_pipeline(pairs, BEMKLClassifier(KernelBank(kernel), intermediate_scale=1.0))
+        model.fit([*strings, "", ""], [*y, True, False])
+        bank, last = model[-1].kernel_bank_, model[-1]
+        rows = bank.transform(pairs.transform(["", "AA"]))
+        np.testing.assert_array_equal(rows[0, :, 0], np.repeat([0.0, 1.0], [18, 2]))
+        assert rows[1].max() > 0.0
+        np.testing.assert_allclose(last.predict_proba(pairs.transform([""]))[:, 1], 0.5, atol=0.1)
+        assert model.predict(["AACC", "TTGG"]).tolist() == [True, False]
 
 
 def test_no_dense_copy():
