@@ -56,6 +56,7 @@ from bayesmkl.kernels import (
 )
 from bayesmkl.kernels.adapters import CallableKernel, GaussianProcess, SklearnPairwise
 from bayesmkl.kernels.gate import Gated
+from bayesmkl.kernels.molecules import MorganFingerprint
 from bayesmkl.kernels.normalize import Center, Spherical, Trace
 from bayesmkl.kernels.quality.definiteness import Clipping
 from bayesmkl.kernels.sparse import SparseTable
@@ -135,7 +136,7 @@ OWN_TYPES: tuple[type, ...] = (
     SavedOutcome, KernelBank,
     View, Center, Spherical, Trace, CallableKernel, GaussianProcess, SklearnPairwise, Cosine, FromDistance,
     Gaussian, Gate, Gated, Laplacian, Linear, Overlap, Polynomial, Precomputed, Product, Tanimoto, Clipping,
-    LowRankStack, MKLResult, SparseTable, Standardizer,
+    LowRankStack, MKLResult, MorganFingerprint, SparseTable, Standardizer,
     *(getattr(importlib.import_module(module), name) for module, name in find_types()),  # discriminative methods
 )  # fmt: skip
 # Where each of them is, by its subpackage and its name, and what it is called; also by the names of earlier files.
@@ -175,6 +176,8 @@ PARTS = frozenset((
     "sklearn.model_selection._split.TimeSeriesSplit",
     "sklearn.multiclass._ConstantPredictor",
     "sklearn.utils._bunch.Bunch",
+    "sklearn.utils._metadata_requests.MetadataRequest",  # in the scorers of searches of scikit-learn 1.7
+    "sklearn.utils._metadata_requests.MethodMetadataRequest",
 ))  # fmt: skip
 FUNCTIONS = frozenset((
     "bayesmkl.kernels.tables.as_days",
