@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 from helpers import ROOT, from_source
+from in_turn import together
 
 import bayesmkl
 
@@ -53,6 +54,7 @@ def test_changelog_begins_with_what_comes_next():
     assert bayesmkl.__version__.removesuffix(".dev0") in released[0]
 
 
+@together
 @pytest.mark.parametrize("path", FRAGMENTS, ids=lambda path: path.name)
 def test_fragments_are_of_a_known_kind(path):
     kinds = "|".join(kind["directory"] for kind in PROJECT["tool"]["towncrier"]["type"])
