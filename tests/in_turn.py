@@ -60,7 +60,7 @@ def together(test: Callable[..., None]) -> Callable[..., None]:
         pytest.param(
             *(value for part in parts for value in part.values),
             marks=[mark for part in parts for mark in part.marks],
-            id=", ".join(part.id for part in parts if isinstance(part.id, str)) or None,
+            id=", ".join(_shown(part) for part in parts),
         )
         for parts in itertools.product(*choices)
     ]
@@ -74,6 +74,10 @@ def _case(value: Any, n_names: int) -> Any:
     return pytest.param(value) if n_names == 1 else pytest.param(*value)
 
 
+def _shown(case: Any) -> str:
+    return case.id if isinstance(case.id, str) else ", ".join(repr(value)[:80] for value in case.values)
+
+
 def _run(test: Callable[..., None], names: Iterable[str], cases: list[Any], fixtures: dict[str, Any]) -> None:
     """Run every case; raise the first failure, and name the others."""
     failed: list[tuple[str, BaseException]] = []
@@ -81,7 +85,7 @@ def _run(test: Callable[..., None], names: Iterable[str], cases: list[Any], fixt
         try:
             test(**dict(zip(names, case.values, strict=True)), **fixtures)
         except (Exception, pytest.fail.Exception) as error:
-            failed.append((case.id or ", ".join(repr(value)[:80] for value in case.values), error))
+            failed.append((_shown(case), error))
     if failed:
         error = failed[0][1]
         error.add_note(f"in the case {failed[0][0]}, one of {len(cases)}")
