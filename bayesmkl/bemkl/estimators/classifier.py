@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import expit
 from sklearn.base import ClassifierMixin
-from sklearn.utils import Tags
 
 from bayesmkl._estimator import class_targets, most_probable
 from bayesmkl._estimator.temperature import find_temperature, tempered
@@ -202,7 +201,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
 
     _FLAGS = ("nonnegative",)
     _LABELS = ("unlabeled_label",)
-    _takes_missing_views = True
+    _takes_missing_views = _takes_several_targets = True
     _BY_TARGET: ClassVar[dict[str, Any]] = {"intermediate_scale": USUAL}
     _OF_SOME_FITS = (*BaseBEMKL._OF_SOME_FITS, "transduction_")
 
@@ -253,11 +252,6 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         self.random_state = random_state
         self.verbose = verbose
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_label = True
-        return tags
-
     def fit(self, X: Samples, y: Targets) -> BEMKLClassifier:
         """Fit the posterior.
 
@@ -291,7 +285,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
     def _prepare(self, X: Samples, y: Targets) -> tuple[KernelStack, np.ndarray]:
         """Validate parameters, then data; return the training kernels and the labels."""
         self._check_parameters()  # first: a mistake in them costs no time
-        return self._fit_stack(X, y, multi_output=True)
+        return self._fit_stack(X, y)
 
     def _task(self, stack: KernelStack, gram: np.ndarray, y: np.ndarray) -> FitTask:
         """Return the models of the classes in `y`."""

@@ -175,6 +175,7 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
     y_scale_: Any
 
     _FLAGS = ("normalize_y",)
+    _takes_several_targets = True
     _takes_offset = True
     KERNEL_PRIORS: ClassVar[NamedPriors] = {
         "dirichlet": DirichletShares(0.5, 4.0, 1.0),
@@ -214,7 +215,6 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
         tags.target_tags.positive_only = self.likelihood in ("poisson", "negative-binomial")
         return tags
 
@@ -275,7 +275,7 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         self._check_parameters()  # first: a mistake in them costs no time
         likelihood = self._likelihood()
         X, y, counts = counted(self, X, y, sample_weight)
-        stack, y = self._fit_stack(X, y, counts=counts, y_numeric=True, multi_output=True)
+        stack, y = self._fit_stack(X, y, counts=counts, y_numeric=True)
         self.offset_ = np.zeros(len(y))
         if self.design_ is not None and self.design_.offset_column is not None:
             self.offset_ = self.design_.offsets(self.kernel_bank_.X_train_)  # type: ignore[union-attr]
