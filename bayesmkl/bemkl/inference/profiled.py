@@ -98,8 +98,9 @@ def respond(problem: Any, at: Point, corrections: int = CORRECTIONS) -> Response
     latent, mean = None, at.latent
     if isinstance(problem, binary.BinaryProblem):
         latent, mean = _latent(problem, at, corrections)  # q(f)
+    known: Any = _Known(at.projection)
     _, intermediate = update_intermediate(  # q(G)
-        _Known(at.projection),
+        known,
         at.dual,
         mean,
         at.readout,
@@ -112,7 +113,7 @@ def respond(problem: Any, at: Point, corrections: int = CORRECTIONS) -> Response
     intercept_precision = update_precision(priors.intercept, readout.square[0])  # q(γ)
     kernel_precision = update_precision(priors.kernel, readout.square[1:])  # q(ω)
     design = readout_design(intermediate)
-    shared = (intercept_precision, kernel_precision, readout)
+    shared: Any = (intercept_precision, kernel_precision, readout)
     if latent is not None:
         state: Any = binary.BinaryState(sample_precision, dual, intermediate, *shared, latent)
         bound = binary.elbo(problem, state, at.projection, design)
