@@ -29,6 +29,8 @@ BEMKL = ESTIMATOR | entries(
         Maximum number of iterations, each an update of all factors.
     tol : float, default=1e-6
         Stop when the relative change of the ELBO stays below this for three iterations; 0 does all `max_iter`.
+        Newton steps, which are taken where kernels between samples and landmarks are large, have a rule of their own
+        (`bayesmkl.bemkl.VB`).
     storage : {"auto", "dense", "compressed", "float32", "streamed"} or Storage, default="auto"
         Storage of training kernels in a closed-form fit, and with a `Storage` also the backend and the devices of
         its updates. "auto" holds them dense or compressed, whatever is faster, and streams those of a bank with
@@ -44,7 +46,7 @@ BEMKL = ESTIMATOR | entries(
     elbo_history_ : ndarray of shape (n_iter_,)
         ELBO after every iteration ("vb"), or its mean over blocks of steps ("svi").
     n_iter_ : int
-        Sweeps, draws of each chain, or optimizer steps.
+        Sweeps or Newton steps, draws of each chain, or optimizer steps.
     outcome_ : Outcome
         Stopping reason of the inference.
     log_evidence_ : float

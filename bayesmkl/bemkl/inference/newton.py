@@ -79,6 +79,8 @@ SETTLED = 1e-7, 1e-6  # gain of a response, relative to the bound, from which on
 TRIALS, MORE_TRIALS = 4, 20  # of a step and scale; and until a higher bound is found
 MOST_SCALE = 0.7  # change of the log scale in a trial
 MOST_STRETCH = 100.0  # of a step of log precisions
+ROWS_PER_WEIGHT, SMALLEST_PART, LARGEST_PART = 16, 4, 16  # of all rows, with which the ascent begins
+EARLY_TOL, EARLY_STEPS = 1e-4, 40  # of the ascent on them
 LEAST_ENTRIES = 2**23  # of all kernels, 64 MB: where they are smaller, sweeps take no time
 
 
@@ -131,6 +133,7 @@ class _Functions(NamedTuple):
     apply: Callable[..., Any]
     move: Callable[..., Point]
     slopes: Callable[..., Any]
+    host: Callable[[Any], Any]  # NumPy arrays of what they return
 
 
 class _Found(NamedTuple):
@@ -173,8 +176,8 @@ def maximize_by_newton(
     start : BinaryCarry or RegressionCarry
         NumPy arrays.
     options : LoopOptions
-        `max_iter` counts steps, `tol` is the relative gain of the bound; both criteria are above. With `tol` 0 the
-        ascent ends where rounding does not let the bound rise any more.
+        `max_iter` counts steps over all rows, `tol` is the relative gain of the bound; both criteria are above. With
+        `tol` 0 the ascent ends where rounding does not let the bound rise any more.
     on_step : callable, optional
         Called with the number of steps done, the start counted as one, and the bound.
 
@@ -183,26 +186,61 @@ def maximize_by_newton(
     LoopResult
         `n_rejected` counts trials of a step that did not raise the bound.
     """
-    plain = _Functions(first_point, respond, curve, _apply, move, slopes)
+    plain = _Functions(first_point, respond, curve, _apply, move, slopes, np.asarray)
     if options.backend != "jax":
         with blas_threads_for(problem.stack.n_rows), np.errstate(all="ignore"):
-            return _ascend(plain, problem, start, options, on_step)
+            here = _begin(plain, problem, first_point(problem, start))
+            early = _from_some_rows(plain, problem, start, options)
+            if here is not None and early is not None and early.bound > here.bound:
+                here = early
+            return _ascend(plain, problem, here, options, on_step)
     import jax
 
     from bayesmkl._utils.devices import double_precision, to_devices, to_numpy
 
     with double_precision():
-        compiled = _Functions(*map(jax.jit, plain))
-        result = _ascend(compiled, to_devices(problem), start, options, on_step)
+        compiled, problem = _Functions(*map(jax.jit, plain[:-1]), to_numpy), to_devices(problem)
+        here = _begin(compiled, problem, compiled.first_point(problem, start))
+        result = _ascend(compiled, problem, here, options, on_step)
         return result._replace(state=to_numpy(result.state))
+
+
+def _from_some_rows(own: _Functions, problem: Any, start: Any, options: LoopOptions) -> _Found | None:
+    """Return the point, among all rows, where the ascent on a few rows ends; None where a few are most of them.
+
+    Steps on a sixteenth of the rows cost as much less. They end near enough for the last ones, on all rows; the steps
+    between are saved.
+    """
+    stack = problem.stack
+    n_rows = max(ROWS_PER_WEIGHT * stack.n_train, stack.n_rows // LARGEST_PART)
+    if SMALLEST_PART * n_rows > stack.n_rows:
+        return None
+    rows = np.sort(np.random.default_rng(0).choice(stack.n_rows, n_rows, replace=False))
+    few = stack.rows(rows)
+    part, y = start._replace(pull=start.pull * (n_rows / stack.n_rows)), problem.y[rows]
+    if isinstance(problem, binary.BinaryProblem):
+        part = part._replace(latent=start.latent[rows])
+    smaller = problem._replace(stack=few, gram=few.gram(), y=y)
+    early = options._replace(tol=max(options.tol, EARLY_TOL), max_iter=EARLY_STEPS)
+    state = _ascend(own, smaller, _begin(own, smaller, first_point(smaller, part)), early).state
+    if state is None:
+        return None
+    at = first_point(problem, start, state)
+    return _begin(own, problem, at)
 
 
 def _apply(problem: Any, vector: Array) -> Any:
     return problem.stack.apply(vector)
 
 
+def _begin(own: _Functions, problem: Any, at: Point) -> _Found | None:
+    """Find all else at a point with which the ascent may begin."""
+    rest = problem._replace(stack=None)
+    return _settle(own, rest, _attempt(own, rest, np.ones(2), at), RESPONSES[0], SETTLED[0])
+
+
 def _ascend(
-    own: _Functions, problem: Any, start: Any, options: LoopOptions, on_step: OnSweep | None
+    own: _Functions, problem: Any, here: _Found | None, options: LoopOptions, on_step: OnSweep | None = None
 ) -> LoopResult:
     trace: list[float] = []
 
@@ -212,14 +250,12 @@ def _ascend(
             on_step(len(trace), bound)
 
     rest = problem._replace(stack=None)
-    here = _attempt(own, rest, np.ones(2), own.first_point(problem, start))
-    here = _settle(own, rest, here, RESPONSES[0], SETTLED[0])
     if here is None or not np.isfinite(here.bound):
         return LoopResult(None, np.array([np.nan]), 1, 0, Outcome.NOT_FINITE)
     record(here.bound)
     outcome, n_rejected, scale_curvature = None, 0, 0.1 * problem.y.shape[-1]
     while outcome is None and len(trace) < options.max_iter:
-        slope, curvature = map(np.asarray, own.curve(problem, here.at, here.response))
+        slope, curvature = map(own.host, own.curve(problem, here.at, here.response))
         try:
             direction = np.linalg.solve(curvature, slope)
         except np.linalg.LinAlgError:
@@ -239,8 +275,8 @@ def _ascend(
             outcome = Outcome.CONVERGED if small else Outcome.NOT_IMPROVING
             break
         record(here.bound)
-        difference = np.asarray(here.response.scores - before.response.scores)
-        change = math.sqrt(float(here.at.noise_precision) * np.mean(difference**2))
+        square = ((here.response.scores - before.response.scores) ** 2).mean()
+        change = math.sqrt(float(here.at.noise_precision) * float(square))
         if gain <= options.tol * abs(here.bound) and change <= math.sqrt(options.tol):
             outcome = Outcome.CONVERGED
     outcome = outcome or Outcome.MAX_ITER
@@ -262,7 +298,7 @@ def _settle(own: _Functions, problem: Any, here: _Found | None, most: int, least
     for _ in range(most):
         if here is None:
             return None
-        by_newton, by_update = _next_points(here)
+        by_newton, by_update = _next_points(own, here)
         trial = None if by_newton is None else _attempt(own, problem, here.stretch, by_newton)
         for corrections in (CORRECTIONS, 0):
             if trial is None or not trial.bound >= here.bound:
@@ -275,13 +311,13 @@ def _settle(own: _Functions, problem: Any, here: _Found | None, most: int, least
     return here
 
 
-def _next_points(found: _Found) -> tuple[Point | None, Point]:
+def _next_points(own: _Functions, found: _Found) -> tuple[Point | None, Point]:
     """Return the point of the Newton step of E[(b, e)], if there is one, and that of the update (4)."""
     at, response, state = found.at, found.response, found.response.state
     design, target, prior, curvature = map(
-        np.asarray, (response.design, response.target, response.prior_precision, response.curvature)
+        own.host, (response.design, response.target, response.prior_precision, response.curvature)
     )
-    mean, epsilon = np.asarray(at.readout), float(at.noise_precision)
+    mean, epsilon = own.host(at.readout), float(at.noise_precision)
     update = update_readout(design, target, prior, epsilon)
     tau, noise = np.exp(found.log_precisions + found.residual)
     plain = at._replace(
@@ -320,18 +356,16 @@ def _search(
     """Look for t and s of ``e^s (m + t d)`` by a diagonal secant method on the derivatives; keep what is highest."""
     best, last, n_rejected = start, start, 0
     x = np.zeros(2)
-    slope = np.array(
-        [rise, float(own.slopes(start.response, start.at, direction, ahead, np.float64(0.0))[1])]
-    )
+    by_scale = own.host(own.slopes(start.response, start.at, direction, ahead, np.float64(0.0)))[1]
+    slope = np.array([rise, by_scale])
     curvature = np.array([rise, scale_curvature])
     for trial in range(MORE_TRIALS):
         change = np.clip(slope / curvature, [-0.75 * x[0], -MOST_SCALE], [2.0, MOST_SCALE])
         if trial >= TRIALS:
             if best is not start:
                 break
-            change = (
-                np.array([0.25 ** (trial - TRIALS + 1), 0.0]) - x
-            )  # short enough, a step raises the bound
+            # short enough, a step raises the bound
+            change = np.array([0.25 ** (trial - TRIALS + 1), 0.0]) - x
         elif best is not start and abs(slope @ change) < SETTLED[1] * abs(best.bound):
             break
         t, s = x + change
@@ -342,7 +376,7 @@ def _search(
         if found is None or not np.isfinite(found.bound):
             n_rejected, curvature = n_rejected + 1, 4.0 * curvature
             continue
-        before, slope = slope, np.asarray(own.slopes(found.response, found.at, direction, ahead, s))
+        before, slope = slope, own.host(own.slopes(found.response, found.at, direction, ahead, s))
         last, x = found, x + change
         if found.bound > best.bound:
             best = found
