@@ -28,6 +28,7 @@ from bayesmkl.marginal.conditioning import Sites
 from bayesmkl.marginal.covariances import Covariance
 from bayesmkl.marginal.evidence import Evidence, Height, exact_evidence, exact_height
 from bayesmkl.marginal.hyperpriors import WeightPrior, WithDesign
+from bayesmkl.marginal.landmarks import Remainder
 from bayesmkl.marginal.likelihoods import Likelihood
 
 __all__ = [
@@ -81,6 +82,8 @@ class Hypermodel(NamedTuple):
         Or what a model that maps coordinates to parameters itself reads.
     evidence : callable
         `exact_evidence`, `ep_evidence`, `laplace_evidence` or `mixture_evidence`.
+    remainder : Remainder, optional
+        What the evidence lacks where samples are pseudo-samples.
     """
 
     covariance: Covariance
@@ -89,6 +92,7 @@ class Hypermodel(NamedTuple):
     weight_prior: WeightPrior
     parameter_prior: Any
     evidence: Callable[..., Evidence]
+    remainder: Remainder | None = None
 
     @property
     def kernel_prior(self) -> Any:
@@ -321,6 +325,8 @@ def _point_of(
     astray = not (converged and np.isfinite(log_evidence))
     if astray and start is not None and evidence is not exact_height:  # other sites may lead there
         return _point_of(model, coordinates, matrix, parameters, None, evidence, options)
+    if model.remainder is not None:
+        log_evidence += model.remainder(model.values(coordinates)[0], parameters)[0]
     if not np.isfinite(log_evidence):
         raise np.linalg.LinAlgError("the evidence is not finite")
     log_density = log_evidence + model.log_prior(coordinates)[0]
@@ -332,9 +338,12 @@ def evaluate_slope(
 ) -> tuple[Point, np.ndarray]:
     """Return the log posterior and its gradient; see `evaluate`."""
     point, found = evaluate(model, coordinates, start, **tol)
-    weights, _ = model.values(coordinates)
+    weights, parameters = model.values(coordinates)
     by_weights = model.covariance.pull(weights, sum(output.by_covariance() for output in found))
     by_parameters = np.stack([output.by_parameters for output in found])
+    if model.remainder is not None:
+        _, of_weights, of_parameters = model.remainder(weights, parameters)
+        by_weights, by_parameters = by_weights + of_weights, by_parameters + of_parameters
     return point, model.pull(coordinates, by_weights, by_parameters) + model.log_prior(coordinates)[1]
 
 

@@ -175,7 +175,7 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
     y_scale_: Any
 
     _FLAGS = ("normalize_y",)
-    _takes_offset = True
+    _takes_offset = _takes_landmarks = True
     KERNEL_PRIORS: ClassVar[NamedPriors] = {
         "dirichlet": DirichletShares(0.5, 4.0, 1.0),
         "half-t": HalfT(4.0, 1.0),

@@ -1,0 +1,243 @@
+"""Fits of many samples through landmarks: what an estimator does with pseudo-samples in place of its samples."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from bayesmkl._utils.memory import require_memory
+from bayesmkl.kernels.bank import KernelBank
+from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.marginal.conditioning import Sites, cavity, condition
+from bayesmkl.marginal.covariances import Additive
+from bayesmkl.marginal.estimators.priors import is_spike_slab
+from bayesmkl.marginal.landmarks import (
+    Features,
+    PseudoSamples,
+    Remainder,
+    gather,
+    landmark_features,
+    pseudo_samples,
+    row_blocks,
+)
+from bayesmkl.marginal.likelihoods import Gaussian, Heteroscedastic
+from bayesmkl.marginal.reading import HyperDraws, LeftOut, average_left_out, leave_out
+
+if TYPE_CHECKING:
+    from bayesmkl.marginal.estimators.base import BaseGPMKL
+
+__all__ = ["Induced", "check_with_landmarks", "few_points", "induce", "read_samples"]
+
+POINT_ENTRIES = 2**23  # of the covariances at all points of the posterior that predictions are made from
+LEFT_OUT_ENTRIES = 2**20  # the same where samples are left out
+FEWEST_POINTS = 4
+REMEDY = "Use fewer landmarks or kernels."
+TINY = float(np.finfo(float).tiny)
+
+
+def check_with_landmarks(model: BaseGPMKL, bank: KernelBank) -> None:
+    """Raise for parameters that need all pairs of samples, where a bank has landmarks.
+
+    Parameters
+    ----------
+    model : BaseGPMKL
+    bank : KernelBank
+    """
+    if bank.landmarks is None:
+        return
+    if is_spike_slab(model.kernel_prior, model.KERNEL_PRIORS):
+        raise ValueError(
+            '`kernel_prior` must not be "spike-slab" with a bank that has `landmarks`, whose evidence is not known '
+            'kernel by kernel. Use "dirichlet" or "horseshoe", or compare with all training samples '
+            "(`landmarks=None`)."
+        )
+    if model.design is not None:
+        raise ValueError(
+            f"`design` must be None with a bank that has `landmarks`; got {model.design!r}. Give the columns kernels of "
+            "their own, as views of the bank, or compare with all training samples (`landmarks=None`)."
+        )
+    if model._inference().sampler != "importance":
+        raise ValueError(
+            '`sampler` of `inference` must be "importance" with a bank that has `landmarks`; got '
+            f"{model._inference().sampler!r}. Increase its `n_points` if weights have a heavy tail."
+        )
+
+
+class Induced(NamedTuple):
+    """Samples as pseudo-samples.
+
+    Attributes
+    ----------
+    features : Features
+    pseudo : PseudoSamples
+    likelihood : Likelihood
+        Of pseudo-samples.
+    targets : ndarray of shape (n_outputs, n_fields, n_pseudo)
+        Of pseudo-samples, with the positions of their task and their precisions.
+    remainder : Remainder
+    """
+
+    features: Features
+    pseudo: PseudoSamples
+    likelihood: Heteroscedastic
+    targets: np.ndarray
+    remainder: Remainder
+
+
+def induce(model: BaseGPMKL, targets: np.ndarray) -> Induced:
+    """Read the training samples once, and make pseudo-samples of them.
+
+    Parameters
+    ----------
+    model : BaseGPMKL
+        Whose bank is fitted.
+    targets : ndarray of shape (n_outputs, n_samples)
+        Numbers.
+    """
+    bank: Any = model.kernel_bank_
+    n_features = bank.n_kernels_ * len(bank.basis_)
+    require_memory(24.0 * n_features**2, f"products of {n_features} features of landmarks", REMEDY)
+    features = landmark_features(bank)
+    pseudo, seen, remainder = pseudo_samples(features, gather(bank, features, bank.X_train_, targets))
+    require_memory(
+        8.0 * bank.n_kernels_ * pseudo.n_pseudo**2, f"kernels of {pseudo.n_pseudo} pseudo-samples", REMEDY
+    )
+    fields = np.stack([seen, np.zeros_like(seen), np.full_like(seen, pseudo.precision)], axis=1)
+    return Induced(features, pseudo, Heteroscedastic(Gaussian()), fields, remainder)
+
+
+def few_points(draws: HyperDraws, n_entries: int = POINT_ENTRIES, fewest: int = FEWEST_POINTS) -> HyperDraws:
+    """Return equally likely hyperparameters of as few points as many predictions can afford.
+
+    Parameters
+    ----------
+    draws : HyperDraws
+        Of pseudo-samples.
+    n_entries : int
+        Of the covariances of pseudo-samples at all points together, at most.
+    fewest : int
+        Points there are in any case.
+    """
+    wanted = max(n_entries // draws.site_precision.shape[-1] ** 2, fewest)
+    if wanted >= len(draws.kernel_weights):
+        return draws
+    sizes = np.linalg.norm(draws.kernel_weights[draws.point], axis=1)
+    order = np.argsort(sizes, kind="stable")  # so that they are spread over small and large functions
+    chosen = order[((np.arange(wanted) + 0.5) / wanted * len(order)).astype(int)]
+    points, point = np.unique(draws.point[chosen], return_inverse=True)
+    of_points = (
+        "kernel_weights",
+        "parameters",
+        "site_precision",
+        "site_linear",
+        "cavity_mean",
+        "cavity_variance",
+        "group_std",
+        "task_values",
+    )
+    return draws._replace(point=point, **{name: getattr(draws, name)[points] for name in of_points})
+
+
+def mean_duals(covariance: Additive, draws: HyperDraws) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean weights of pseudo-samples, (n_outputs, n_kernels, n_pseudo), and intercepts, (n_outputs,).
+
+    Parameters
+    ----------
+    covariance : Additive
+        Of the pseudo-samples.
+    draws : HyperDraws
+    """
+    duals: Any = 0.0
+    intercepts: Any = 0.0
+    for at, probability in enumerate(draws.probability):
+        weights, matrix = draws.weights[at], covariance.matrix(draws.weights[at])
+        sites = zip(draws.site_precision[at], draws.site_linear[at], strict=True)
+        each = np.stack([condition(matrix, Sites(*own)).dual for own in sites])
+        duals = duals + probability * np.stack([covariance.part_duals(weights, own) for own in each])
+        intercepts = intercepts + probability * covariance.intercept_std**2 * each.sum(axis=1)
+    return duals, intercepts
+
+
+def left_out_of_samples(
+    model: BaseGPMKL, induced: Induced, covariance: Additive, targets: np.ndarray
+) -> LeftOut:
+    r"""Return log densities of left-out targets, by few hyperparameters.
+
+    A sample is taken out of what landmarks know, and the variance of its score that they do not explain is added
+    again.
+
+    Parameters
+    ----------
+    model : BaseGPMKL
+    induced : Induced
+    covariance : Additive
+        Of the pseudo-samples.
+    targets : ndarray of shape (n_outputs, n_samples)
+    """
+    bank: Any = model.kernel_bank_
+    draws, columns = few_points(model.posterior_, LEFT_OUT_ENTRIES, 1), induced.features.columns
+    constant, maps, n_landmarks = covariance.intercept_std**2, induced.pseudo.maps, len(bank.basis_)
+    scales = draws.kernel_weights**2 / covariance.units
+    of_features = np.repeat(scales, [own.stop - own.start for own in columns], axis=1).T
+    shape = len(scales), len(targets)
+    duals, shifts = np.empty((*shape, maps.shape[0] * n_landmarks)), np.empty(shape)
+    told = np.empty((*shape, maps.shape[0] * n_landmarks, maps.shape[-1]))
+    told_constant = np.empty((*shape, maps.shape[-1]))
+    for at, weights in enumerate(draws.weights):
+        matrix, own = covariance.matrix(weights), (scales[at][:, None, None] * maps).reshape(-1, maps.shape[-1])
+        for k, sites in enumerate(zip(draws.site_precision[at], draws.site_linear[at], strict=True)):
+            posterior = condition(matrix, Sites(*sites))
+            root = posterior.root[:, None] * posterior.inverse_root
+            duals[at, k], shifts[at, k] = own @ posterior.dual, constant * posterior.dual.sum()
+            told[at, k], told_constant[at, k] = own @ root, constant * root.sum(axis=0)
+    found = np.empty((*shape, targets.shape[-1]))
+    for rows in row_blocks(bank, targets.shape[-1]):
+        kernels, diagonal = bank.rows_and_diagonal(bank.X_train_[rows])
+        explained = induced.features.of(kernels)[:, 1:] ** 2 @ of_features
+        rest = np.maximum(diagonal.T @ scales.T - explained, 0.0)
+        flat = np.moveaxis(kernels, 0, 1).reshape(len(explained), -1)
+        for at, k in np.ndindex(shape):
+            y, own = targets[k, rows], draws.parameters[at, k]
+            mean = flat @ duals[at, k] + shifts[at, k]
+            known = ((flat @ told[at, k] + told_constant[at, k]) ** 2).sum(axis=1)
+            slopes = model.likelihood_.derivatives(y, np.zeros_like(y), own, 2)
+            variance = np.maximum(explained[:, at] + constant - known, TINY)
+            left = cavity(Told(mean, variance), Sites(-slopes.second, slopes.first))
+            left = left._replace(precision=1.0 / (1.0 / left.precision + rest[:, at]))
+            found[at, k, rows] = leave_out(model.likelihood_, y, left, own)[0]
+    return average_left_out(draws.probability, found)
+
+
+def read_samples(model: BaseGPMKL, induced: Induced, targets: np.ndarray) -> LeftOut:
+    """Set what a fit says of landmarks rather than of pseudo-samples, and return leave-one-out densities.
+
+    `dual_coef_` and `intercept_` are those of the points from which all is predicted. Draws of the scores of
+    pseudo-samples mean nothing to a user, and are not kept.
+
+    Parameters
+    ----------
+    model : BaseGPMKL
+        With `posterior_`, which is set anew.
+    induced : Induced
+    targets : ndarray of shape (n_outputs, n_samples)
+    """
+    covariance = model._covariance(DenseStack(induced.pseudo.kernels))
+    duals, intercept = mean_duals(covariance, few_points(model.posterior_))
+    duals = np.matmul(induced.pseudo.maps, duals[..., None])[..., 0]
+    several = len(targets) > 1
+    model.dual_coef_ = duals if several else duals[0]
+    model.intercept_ = intercept if several else float(intercept[0])
+    left_out = left_out_of_samples(model, induced, covariance, targets)
+    draws = model.posterior_
+    model.posterior_ = draws._replace(
+        score=draws.score[..., :0], cavity_mean=draws.cavity_mean[..., :0], cavity_variance=draws.cavity_variance[..., :0]
+    )
+    return left_out
+
+
+class Told(NamedTuple):
+    """Means and variances of scores, each of shape (n_samples,)."""
+
+    mean: np.ndarray
+    variance: np.ndarray
