@@ -47,6 +47,7 @@ __all__ = [
 
 START = 0.3  # of every coordinate, above the median
 STEP = 0.1  # of the finite differences of the gradient at the mode
+FARTHEST = 8.0  # standard deviations of a coordinate that a step may have
 LEAST_CURVATURE = 0.3  # of a coordinate; the prior alone has one
 LEAST_COV = 1e-3  # of a coordinate, in later rounds
 DRAWS_PER_COORDINATE = 3.0  # effective ones that moments take to be half trusted
@@ -368,15 +369,22 @@ def find_mode(
         negative, at, jac=True, method="L-BFGS-B", options={"maxiter": max_iter, "ftol": tol}
     )
     point, _ = evaluate_height(model, found.x, latest[-1].sites)
-    directions = STEP * np.eye(len(found.x))
-    below, above = (
-        np.array([evaluate_slope(model, found.x + sign * d, point.sites, tol=CLOSE)[1] for d in directions])
-        for sign in (-1.0, 1.0)
-    )
-    curvature = (below - above) / (2.0 * STEP)
+    steps, n_evaluations = np.full(len(found.x), STEP), found.nfev + 1
+    curvature = np.zeros((len(steps), len(steps)))
+    wanted = np.arange(len(steps))
+    while len(wanted):
+        for j in wanted:
+            below, above = (
+                evaluate_slope(model, found.x + sign * steps[j] * unit, point.sites, tol=CLOSE)[1]
+                for sign, unit in ((-1.0, np.eye(len(steps))[j]), (1.0, np.eye(len(steps))[j]))
+            )
+            curvature[j] = (below - above) / (2.0 * steps[j])
+        n_evaluations += 2 * len(wanted)
+        sds = 1.0 / np.sqrt(np.maximum(np.diag(curvature), LEAST_CURVATURE))
+        wanted = np.flatnonzero(sds * FARTHEST < steps)  # a quadratic that far is none
+        steps[wanted] = sds[wanted]
     values, vectors = np.linalg.eigh(0.5 * (curvature + curvature.T))
     cov = (vectors / np.maximum(values, LEAST_CURVATURE)) @ vectors.T
-    n_evaluations = found.nfev + 2 * len(found.x) + 1
     return Mode(found.x, cov, point, n_evaluations, bool(found.success) and point.converged)
 
 
@@ -474,7 +482,8 @@ class _Proposal(NamedTuple):
             weights = np.concatenate([weights * here, weights * (1.0 - here)])
         ess, mean = 1.0 / (weights**2).sum(), weights @ coordinates
         around = coordinates - mean
-        cov = (around * weights[:, None]).T @ around + LEAST_COV * np.eye(len(mean))
+        least = np.minimum(LEAST_COV, np.diag(self.cov))  # of many samples little is left of the noise's
+        cov = (around * weights[:, None]).T @ around + np.diag(least)
         trust = ess / (ess + DRAWS_PER_COORDINATE * len(mean))
         return self._replace(
             mean=self.mean + trust * (mean - self.mean), cov=self.cov + trust * (cov - self.cov)
