@@ -111,15 +111,15 @@ class PseudoSamples(NamedTuple):
         Mean variance of every kernel around its mean over the samples.
     precision : float
         Of the noise of a pseudo-sample relative to that of a sample.
-    unexplained : ndarray of shape (n_kernels,)
-        Mean variance that landmarks do not explain.
+    dual : ndarray of shape (n_outputs, n_kernels, n_pseudo)
+        Posterior mean weights of pseudo-samples in each kernel's part; empty before there is a posterior.
     """
 
     kernels: np.ndarray
     maps: np.ndarray
     units: np.ndarray
     precision: float
-    unexplained: np.ndarray
+    dual: np.ndarray = np.empty((0, 0, 0))
 
     @property
     def n_pseudo(self) -> int:
@@ -280,5 +280,5 @@ def pseudo_samples(features: Features, found: Statistics) -> tuple[PseudoSamples
     mean = kernels.sum(axis=(1, 2)) / n_pseudo**2
     variance, diagonal = found.diagonal / total - mean, found.diagonal / total
     units = np.where(variance > CONSTANT * np.abs(diagonal), variance, np.inf)
-    pseudo = PseudoSamples(kernels, maps, units, total / n_pseudo, rest / total)
+    pseudo = PseudoSamples(kernels, maps, units, total / n_pseudo)
     return pseudo, targets * np.sqrt(shrink), Remainder(n_pseudo, found.n_samples, total, squares, rest / units)

@@ -212,8 +212,7 @@ def left_out_of_samples(
 def read_samples(model: BaseGPMKL, induced: Induced, targets: np.ndarray) -> LeftOut:
     """Set what a fit says of landmarks rather than of pseudo-samples, and return leave-one-out densities.
 
-    `dual_coef_` and `intercept_` are those of the points from which all is predicted. Draws of the scores of
-    pseudo-samples mean nothing to a user, and are not kept.
+    `dual_coef_` and `intercept_` are those of the points from which all is predicted.
 
     Parameters
     ----------
@@ -224,6 +223,7 @@ def read_samples(model: BaseGPMKL, induced: Induced, targets: np.ndarray) -> Lef
     """
     covariance = model._covariance(DenseStack(induced.pseudo.kernels))
     duals, intercept = mean_duals(covariance, few_points(model.posterior_))
+    model.pseudo_samples_ = induced.pseudo._replace(dual=duals)
     duals = np.matmul(induced.pseudo.maps, duals[..., None])[..., 0]
     several = len(targets) > 1
     model.dual_coef_ = duals if several else duals[0]
@@ -231,7 +231,7 @@ def read_samples(model: BaseGPMKL, induced: Induced, targets: np.ndarray) -> Lef
     left_out = left_out_of_samples(model, induced, covariance, targets)
     draws = model.posterior_
     model.posterior_ = draws._replace(
-        score=draws.score[..., :0], cavity_mean=draws.cavity_mean[..., :0], cavity_variance=draws.cavity_variance[..., :0]
+        cavity_mean=draws.cavity_mean[..., :0], cavity_variance=draws.cavity_variance[..., :0]
     )
     return left_out
 
