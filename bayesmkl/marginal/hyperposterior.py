@@ -36,6 +36,7 @@ __all__ = [
     "Hypermodel",
     "Mode",
     "Point",
+    "climb",
     "draw_importance",
     "equally_likely",
     "evaluate",
@@ -348,10 +349,10 @@ def evaluate_slope(
     return point, model.pull(coordinates, by_weights, by_parameters) + model.log_prior(coordinates)[1]
 
 
-def find_mode(
+def climb(
     model: Hypermodel, start: np.ndarray | None = None, max_iter: int = 200, tol: float = 1e-6
-) -> Mode:
-    """Climb to the mode by L-BFGS, and measure the curvature there by differences of gradients."""
+) -> tuple[np.ndarray, tuple[Sites, ...] | None, Any]:
+    """Climb to the mode by L-BFGS; return coordinates, sites near there, and what SciPy's `minimize` does."""
     latest: list[Point] = []
 
     def negative(coordinates: np.ndarray) -> tuple[float, np.ndarray]:
@@ -368,7 +369,15 @@ def find_mode(
     found = optimize.minimize(
         negative, at, jac=True, method="L-BFGS-B", options={"maxiter": max_iter, "ftol": tol}
     )
-    point, _ = evaluate_height(model, found.x, latest[-1].sites)
+    return found.x, latest[-1].sites if latest else None, found
+
+
+def find_mode(
+    model: Hypermodel, start: np.ndarray | None = None, max_iter: int = 200, tol: float = 1e-6
+) -> Mode:
+    """Climb to the mode by L-BFGS, and measure the curvature there by differences of gradients."""
+    _, sites, found = climb(model, start, max_iter, tol)
+    point, _ = evaluate_height(model, found.x, sites)
     steps, n_evaluations = np.full(len(found.x), STEP), found.nfev + 1
     curvature = np.zeros((len(steps), len(steps)))
     wanted = np.arange(len(steps))

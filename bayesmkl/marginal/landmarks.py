@@ -33,7 +33,7 @@ from scipy.linalg.blas import dsyrk
 
 from bayesmkl.kernels.fitted import FittedKernels
 
-__all__ = ["Features", "PseudoSamples", "Remainder", "Statistics", "gather", "landmark_features", "pseudo_samples"]
+__all__ = ["Features", "PseudoSamples", "Remainder", "Statistics", "between_weights", "Sums", "feature_blocks", "gather", "landmark_features", "pseudo_samples"]
 
 BLOCK_ENTRIES = 2**22  # of kernels of samples with landmarks that are held at once, 32 MB
 LEAST_EIGENVALUE = 1e-12  # of a kernel of landmarks, relative to its largest
@@ -104,9 +104,9 @@ class PseudoSamples(NamedTuple):
 
     Attributes
     ----------
-    kernels : ndarray of shape (n_kernels, n_pseudo, n_pseudo)
-    maps : ndarray of shape (n_kernels, n_landmarks, n_pseudo)
-        Similarities to landmarks times these are similarities to pseudo-samples.
+    features : Features
+    loadings : ndarray of shape (n_pseudo, n_features)
+        Means of the features, of which the first is one.
     units : ndarray of shape (n_kernels,)
         Mean variance of every kernel around its mean over the samples.
     precision : float
@@ -115,8 +115,8 @@ class PseudoSamples(NamedTuple):
         Posterior mean weights of pseudo-samples in each kernel's part; empty before there is a posterior.
     """
 
-    kernels: np.ndarray
-    maps: np.ndarray
+    features: Features
+    loadings: np.ndarray
     units: np.ndarray
     precision: float
     dual: np.ndarray = np.empty((0, 0, 0))
@@ -124,11 +124,34 @@ class PseudoSamples(NamedTuple):
     @property
     def n_pseudo(self) -> int:
         """Number of pseudo-samples."""
-        return self.kernels.shape[-1]
+        return len(self.loadings)
+
+    def of_kernels(self) -> list[np.ndarray]:
+        """Return the means of the features of every kernel, (n_pseudo, n_features)."""
+        return [self.loadings[:, own] for own in self.features.columns]
+
+    def kernels(self) -> np.ndarray:
+        """Return the kernels of pseudo-samples, (n_kernels, n_pseudo, n_pseudo)."""
+        return np.stack([own @ own.T for own in self.of_kernels()])
 
     def rows(self, kernels: np.ndarray) -> np.ndarray:
         """Return similarities to pseudo-samples, (n_kernels, n_rows, n_pseudo), from those to landmarks."""
-        return np.matmul(kernels, self.maps)
+        triples = zip(kernels, self.features.whitening, self.of_kernels(), strict=True)
+        return np.stack([(kernel @ whitening) @ own.T for kernel, whitening, own in triples])
+
+    def from_landmarks(self, m: int, rows: np.ndarray) -> np.ndarray:
+        """Return what linear functionals of kernel `m` at landmarks, (..., n_landmarks), are at pseudo-samples."""
+        return (rows @ self.features.whitening[m]) @ self.of_kernels()[m].T
+
+    def of_landmarks(self, m: int, weights: np.ndarray) -> np.ndarray:
+        """Return weights of landmarks from weights of pseudo-samples, (..., n_pseudo), in the part of kernel `m`."""
+        return (weights @ self.of_kernels()[m]) @ self.features.whitening[m].T
+
+    def scales(self, weights: np.ndarray, intercept_std: float) -> np.ndarray:
+        """Return prior variances of the weights of features, (n_features,), at some kernel weights."""
+        each = weights**2 / self.units
+        sizes = [own.shape[1] for own in self.features.whitening]
+        return np.concatenate([[intercept_std**2], np.repeat(each, sizes)])
 
 
 class Remainder(NamedTuple):
@@ -136,14 +159,19 @@ class Remainder(NamedTuple):
 
     Attributes
     ----------
-    n_pseudo : int
-    n_samples : int
+    n_pseudo, n_samples : int
     total : float
         Weights of the samples.
     squares : ndarray of shape (n_outputs,)
         Of the part of the targets that no feature has.
     traces : ndarray of shape (n_kernels,)
-        Variances that landmarks do not explain, of functions of unit weight, summed over the samples.
+        Variances that landmarks do not explain, of functions of unit weight, summed over the weighted samples.
+    unexplained : ndarray of shape (n_kernels,)
+        Mean of the same over samples of equal weight.
+    constant : float
+        What does not depend on hyperparameters.
+    turn : ndarray of shape (n_equal, n_pseudo), optional
+        Turns functions at pseudo-samples into those at pseudo-samples of equal weight; None: they have it.
     """
 
     n_pseudo: int
@@ -151,10 +179,13 @@ class Remainder(NamedTuple):
     total: float
     squares: np.ndarray
     traces: np.ndarray
+    unexplained: np.ndarray
+    constant: float = 0.0
+    turn: np.ndarray | None = None
 
-    def variances(self, weights: np.ndarray) -> np.ndarray:
-        """Return the mean variances of parts that landmarks do not explain, (n_kernels,)."""
-        return weights**2 * self.traces / self.total
+    def evenly(self, functions: np.ndarray) -> np.ndarray:
+        """Return functions at pseudo-samples of equal weight."""
+        return functions if self.turn is None else functions @ self.turn.T
 
     def __call__(self, weights: np.ndarray, parameters: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
         """Return it in nats, and its gradient by kernel weights and by parameters.
@@ -162,17 +193,17 @@ class Remainder(NamedTuple):
         Parameters
         ----------
         weights : ndarray of shape (n_kernels,)
-        parameters : ndarray of shape (n_outputs, 1)
-            Standard deviations of the noise.
+        parameters : ndarray of shape (n_outputs, 1) or (n_outputs, 0)
+            Standard deviations of the noise; none, where the weights of samples are its precisions.
         """
         rest = self.n_samples - self.n_pseudo
-        variance = parameters[:, 0] ** 2
+        noise = parameters[:, 0] if parameters.shape[1] else np.ones(len(parameters))
         lost = self.squares + weights**2 @ self.traces
-        value = 0.5 * len(variance) * self.n_pseudo * np.log(self.n_pseudo / self.total)
-        value -= 0.5 * (rest * (LOG_2PI + np.log(variance)) + lost / variance).sum()
-        by_weights = -weights * self.traces * (1.0 / variance).sum()
-        by_parameters = (lost / variance - rest) / parameters[:, 0]
-        return float(value), by_weights, by_parameters[:, None]
+        value = self.constant + 0.5 * len(noise) * self.n_pseudo * np.log(self.n_pseudo / self.total)
+        value -= 0.5 * (rest * (LOG_2PI + 2.0 * np.log(noise)) + lost / noise**2).sum()
+        by_weights = -weights * self.traces * (noise**-2.0).sum()
+        by_noise = (lost / noise**2 - rest) / noise
+        return float(value), by_weights, by_noise[:, None][:, : parameters.shape[1]]
 
 
 def landmark_features(bank: FittedKernels) -> Features:
@@ -199,15 +230,68 @@ def landmark_features(bank: FittedKernels) -> Features:
     return Features(tuple(found))
 
 
-def row_blocks(bank: FittedKernels, n_rows: int) -> Iterator[slice]:
-    """Cut samples into blocks whose kernels take little memory."""
+def feature_blocks(
+    bank: FittedKernels, features: Features, X: Any
+) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+    """Go through samples, a block at a time: which, their features, and their similarities to themselves.
+
+    Parameters
+    ----------
+    bank : FittedKernels
+    features : Features
+        Of the bank.
+    X : ndarray of shape (n_samples, n_columns)
+        Validated samples.
+
+    Yields
+    ------
+    rows : slice
+    block : ndarray of shape (n_rows, n_features)
+    diagonal : ndarray of shape (n_kernels, n_rows)
+    """
     size = max(1, BLOCK_ENTRIES // (bank.n_kernels_ * len(bank.basis_)))
-    return (slice(first, min(first + size, n_rows)) for first in range(0, n_rows, size))
+    for first in range(0, len(X), size):
+        rows = slice(first, min(first + size, len(X)))
+        kernels, diagonal = bank.rows_and_diagonal(X[rows])
+        yield rows, features.of(kernels), diagonal
 
 
-def gather(
-    bank: FittedKernels, features: Features, X: Any, targets: np.ndarray, weights: np.ndarray | None = None
-) -> Statistics:
+class Sums:
+    """Sums over samples, to which blocks of them are added.
+
+    Parameters
+    ----------
+    features : Features
+    n_outputs : int
+    """
+
+    def __init__(self, features: Features, n_outputs: int) -> None:
+        self.gram = np.zeros((features.size, features.size), order="F")
+        self.products, self.squares = np.zeros((n_outputs, features.size)), np.zeros(n_outputs)
+        self.diagonal, self.n_samples, self.total = np.zeros(len(features.whitening)), 0, 0.0
+
+    def add(
+        self, block: np.ndarray, diagonal: np.ndarray, targets: np.ndarray, weights: np.ndarray | None = None
+    ) -> None:
+        """Add a block of samples; targets are (n_outputs, n_rows), weights (n_rows,) or all one."""
+        self.n_samples += len(block)
+        self.total += float(len(block) if weights is None else weights.sum())
+        if weights is not None:
+            root = np.sqrt(weights)
+            block, targets, diagonal = block * root[:, None], targets * root, diagonal * weights
+        self.gram = dsyrk(1.0, block.T, beta=1.0, c=self.gram, overwrite_c=True)
+        self.products += targets @ block
+        self.squares += (targets**2).sum(axis=1)
+        self.diagonal += diagonal.sum(axis=1)
+
+    def statistics(self) -> Statistics:
+        """Return what was found."""
+        upper = np.triu(self.gram)
+        gram = upper + np.triu(upper, 1).T
+        return Statistics(gram, self.products, self.squares, self.diagonal, self.n_samples, self.total)
+
+
+def gather(bank: FittedKernels, features: Features, X: Any, targets: np.ndarray) -> Statistics:
     """Sum over samples, a block at a time.
 
     Parameters
@@ -218,42 +302,28 @@ def gather(
     X : ndarray of shape (n_samples, n_columns)
         Validated samples.
     targets : ndarray of shape (n_outputs, n_samples)
-    weights : ndarray of shape (n_samples,), optional
-        Of samples; None: each is one.
     """
-    gram = np.zeros((features.size, features.size), order="F")
-    products, squares = np.zeros((len(targets), features.size)), np.zeros(len(targets))
-    diagonal, total = np.zeros(bank.n_kernels_), 0.0
-    for rows in row_blocks(bank, len(X)):
-        kernels, own = bank.rows_and_diagonal(X[rows])
-        block, y = features.of(kernels), targets[:, rows]
-        if weights is not None:
-            root = np.sqrt(weights[rows])
-            block *= root[:, None]
-            y, own = y * root, own * weights[rows]
-            total += float(weights[rows].sum())
-        else:
-            total += len(block)
-        gram = dsyrk(1.0, block.T, beta=1.0, c=gram, overwrite_c=True)
-        products += y @ block
-        squares += (y**2).sum(axis=1)
-        diagonal += own.sum(axis=1)
-    upper = np.triu(gram)
-    return Statistics(upper + np.triu(upper, 1).T, products, squares, diagonal, len(X), total)
+    sums = Sums(features, len(targets))
+    for rows, block, diagonal in feature_blocks(bank, features, X):
+        sums.add(block, diagonal, targets[:, rows])
+    return sums.statistics()
 
 
-def pseudo_samples(features: Features, found: Statistics) -> tuple[PseudoSamples, np.ndarray, Remainder]:
+def pseudo_samples(
+    features: Features, found: Statistics, units: np.ndarray | None = None
+) -> tuple[PseudoSamples, np.ndarray, Remainder]:
     """Return pseudo-samples, their targets, (n_outputs, n_pseudo), and what their evidence lacks.
 
     Parameters
     ----------
     features : Features
     found : Statistics
+    units : ndarray of shape (n_kernels,), optional
+        Of the kernels; None: those of the samples as they are weighted.
     """
     columns, total = features.columns, found.total
     traces = np.array([np.trace(found.gram[own, own]) for own in columns])
-    scale = np.empty(features.size)  # all kernels alike
-    scale[0] = 1.0
+    scale = np.ones(features.size)  # so that all kernels are alike
     for own, diagonal in zip(columns, found.diagonal, strict=True):
         scale[own] = np.sqrt(total / max(diagonal, np.finfo(float).tiny))
     values, vectors = np.linalg.eigh(scale[:, None] * found.gram * scale)
@@ -268,17 +338,33 @@ def pseudo_samples(features: Features, found: Statistics) -> tuple[PseudoSamples
         loadings -= np.outer(2.0 / length * turn, turn @ loadings)
         targets -= np.outer(targets @ turn, 2.0 / length * turn)
     squares = np.maximum(found.squares - (targets**2).sum(axis=1), 0.0)
-    shrink = n_pseudo / total
-    loadings *= np.sqrt(shrink)
-    kernels = np.empty((len(columns), n_pseudo, n_pseudo))
-    maps = np.empty((len(columns), len(features.whitening[0]), n_pseudo))
-    for m, (own, whitening) in enumerate(zip(columns, features.whitening, strict=True)):
-        of_kernel = loadings[:, own]
-        np.matmul(of_kernel, of_kernel.T, out=kernels[m])
-        np.matmul(whitening, of_kernel.T, out=maps[m])
+    loadings *= np.sqrt(n_pseudo / total)
     rest = np.maximum(found.diagonal - traces, 0.0)
-    mean = kernels.sum(axis=(1, 2)) / n_pseudo**2
-    variance, diagonal = found.diagonal / total - mean, found.diagonal / total
-    units = np.where(variance > CONSTANT * np.abs(diagonal), variance, np.inf)
-    pseudo = PseudoSamples(kernels, maps, units, total / n_pseudo)
-    return pseudo, targets * np.sqrt(shrink), Remainder(n_pseudo, found.n_samples, total, squares, rest / units)
+    mean = np.array([(loadings[:, own].mean(axis=0) ** 2).sum() for own in columns])
+    diagonal = found.diagonal / total
+    variance = diagonal - mean
+    if units is None:
+        units = np.where(variance > CONSTANT * np.abs(diagonal), variance, np.inf)
+    pseudo = PseudoSamples(features, loadings, units, total / n_pseudo)
+    remainder = Remainder(
+        n_pseudo, found.n_samples, total, squares, rest / units, rest / units / total
+    )
+    return pseudo, targets * np.sqrt(n_pseudo / total), remainder
+
+
+def between_weights(equal: PseudoSamples, weighted: PseudoSamples) -> np.ndarray:
+    """Return what turns functions at weighted pseudo-samples into those at pseudo-samples of equal weight.
+
+    Parameters
+    ----------
+    equal, weighted : PseudoSamples
+        Of the same samples.
+
+    Returns
+    -------
+    ndarray of shape (n_equal, n_weighted)
+    """
+    size = np.sqrt((equal.loadings**2).mean(axis=0))
+    size = np.where(size > 0.0, size, 1.0)
+    found: np.ndarray = np.linalg.lstsq((weighted.loadings / size).T, (equal.loadings / size).T)[0]
+    return found.T

@@ -212,12 +212,16 @@ def read(model: Hypermodel, weighted: Draws, prior_parts: np.ndarray, rng: np.ra
             parts[:, k], draws.score[here, k], draws.effects[here, k] = draw_parts(
                 model.covariance, weights, posterior, sites, prior_parts[here, k], rng
             )
-        alone = 0.0 if model.remainder is None else model.remainder.variances(weights)
+        alone: Any = 0.0
+        if model.remainder is not None:
+            alone, parts = weights**2 * model.remainder.unexplained, model.remainder.evenly(parts)
         draws.shares[here] = shares(parts, counts, alone)
         for t in range(n_tasks):
             own_samples = np.flatnonzero(tasks.task == t)  # type: ignore[union-attr]
             own_counts = counts if np.ndim(counts) == 0 else counts[own_samples]
             draws.task_shares[here, t] = shares(parts[..., own_samples], own_counts)
+    if model.remainder is not None:
+        draws = draws._replace(score=model.remainder.evenly(draws.score))
     without = average_left_out(draws.probability, left_out, taken_out)
     return Reading(draws, without, dual, intercept, mean_effects)
 

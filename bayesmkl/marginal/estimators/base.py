@@ -213,9 +213,7 @@ class BaseGPMKL(CompletingMKL):
         rng, parts_rng = self._rng().spawn(2)  # hyperparameters do not depend on how many samples there are
         model = with_kernels_to_choose(self._hypermodel(stack, targets, options, kept))
         if induced is not None:
-            model = model._replace(
-                likelihood=induced.likelihood, targets=induced.targets, remainder=induced.remainder
-            )
+            model = induced.within(model)
         n_tasks = 1 if model.covariance.tasks is None else model.covariance.tasks.n_tasks
         n_functions = options.n_draws * len(targets)
         n_bytes = 16.0 * stack.n_kernels * stack.n_train * n_functions * n_tasks
@@ -246,8 +244,8 @@ class BaseGPMKL(CompletingMKL):
         options, induced, self.pseudo_samples_ = self._inference(), None, None
         if self._has_landmarks:
             with self._naming_kernels():
-                induced = induce(self, targets)
-            self.pseudo_samples_, stack = induced.pseudo, DenseStack(induced.pseudo.kernels)
+                induced = induce(self, targets, self._rng().spawn(3)[2])
+            self.pseudo_samples_, stack = induced.pseudo, DenseStack(induced.pseudo.kernels())
         n_evaluations, weighted, reading = self._infer(stack, targets, options, induced=induced)
         draws, several = reading.draws, len(targets) > 1
         self.target_ = targets if several else targets[0]
@@ -336,7 +334,7 @@ class BaseGPMKL(CompletingMKL):
         if self.training_kernels_ is not None:
             return DenseStack(self.training_kernels_)
         if self.pseudo_samples_ is not None:
-            return DenseStack(self.pseudo_samples_.kernels)
+            return DenseStack(self.pseudo_samples_.kernels())
         return DenseStack(self.kernel_bank_.train_stack())  # type: ignore[union-attr]
 
     def _rows(self, X: np.ndarray) -> Iterator[tuple[DenseStack, np.ndarray]]:

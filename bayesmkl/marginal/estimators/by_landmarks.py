@@ -12,16 +12,19 @@ from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.marginal.conditioning import Sites, cavity, condition
 from bayesmkl.marginal.covariances import Additive
 from bayesmkl.marginal.estimators.priors import is_spike_slab
+from bayesmkl.marginal.evidence import exact_evidence
+from bayesmkl.marginal.hyperposterior import Hypermodel
+from bayesmkl.marginal.landmark_sites import find_sites, predictor_of
 from bayesmkl.marginal.landmarks import (
-    Features,
     PseudoSamples,
     Remainder,
+    feature_blocks,
     gather,
     landmark_features,
     pseudo_samples,
-    row_blocks,
 )
 from bayesmkl.marginal.likelihoods import Gaussian, Heteroscedastic
+from bayesmkl.marginal.likelihoods.base import Derivatives, Tilted, no_parameters
 from bayesmkl.marginal.reading import HyperDraws, LeftOut, average_left_out, leave_out
 
 if TYPE_CHECKING:
@@ -64,47 +67,107 @@ def check_with_landmarks(model: BaseGPMKL, bank: KernelBank) -> None:
         )
 
 
+class KnownNoise(NamedTuple):
+    """Normal noise of known precisions, the last field of the targets: what sites are to pseudo-samples."""
+
+    noise: Heteroscedastic = Heteroscedastic(Gaussian())
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the parameters: none."""
+        return ()
+
+    @property
+    def priors(self) -> tuple[Any, ...]:
+        """Priors of the parameters: none."""
+        return ()
+
+    def log_density(self, y: Any, score: Any, parameters: Any) -> Any:
+        """Return the log density of every target."""
+        return self.noise.log_density(y, score, np.ones(1))
+
+    def derivatives(self, y: Any, score: Any, parameters: Any, order: int = 3) -> Derivatives:
+        """Return derivatives of the log density."""
+        found = self.noise.derivatives(y, score, np.ones(1), order)
+        none = no_parameters(score)
+        return found._replace(parameters=none, first_parameters=none, second_parameters=none)
+
+    def tilted(self, y: Any, mean: Any, variance: Any, parameters: Any) -> Tilted:
+        """Integrate the density over normal scores."""
+        found = self.noise.tilted(y, mean, variance, np.ones(1))
+        return found._replace(parameters=np.zeros((0, *np.shape(mean))))
+
+
 class Induced(NamedTuple):
     """Samples as pseudo-samples.
 
     Attributes
     ----------
-    features : Features
     pseudo : PseudoSamples
     likelihood : Likelihood
         Of pseudo-samples.
     targets : ndarray of shape (n_outputs, n_fields, n_pseudo)
         Of pseudo-samples, with the positions of their task and their precisions.
     remainder : Remainder
+    sites : Sites or None
+        Of the samples; None: those of normal noise.
     """
 
-    features: Features
     pseudo: PseudoSamples
-    likelihood: Heteroscedastic
+    likelihood: Any
     targets: np.ndarray
     remainder: Remainder
+    sites: Sites | None = None
+
+    def within(self, model: Hypermodel) -> Hypermodel:
+        """Return the model of the pseudo-samples."""
+        return model._replace(likelihood=self.likelihood, targets=self.targets, remainder=self.remainder, evidence=exact_evidence)
 
 
-def induce(model: BaseGPMKL, targets: np.ndarray) -> Induced:
-    """Read the training samples once, and make pseudo-samples of them.
+def induce(model: BaseGPMKL, targets: np.ndarray, rng: np.random.Generator) -> Induced:
+    """Read the training samples, and make pseudo-samples of them.
 
     Parameters
     ----------
     model : BaseGPMKL
         Whose bank is fitted.
     targets : ndarray of shape (n_outputs, n_samples)
-        Numbers.
+        Numbers, or labels -1 and +1.
+    rng : numpy.random.Generator
+        Of samples from which the first sites are found.
+
+    Raises
+    ------
+    ValueError
+        For several outputs of other likelihoods than the normal one.
     """
     bank: Any = model.kernel_bank_
     n_features = bank.n_kernels_ * len(bank.basis_)
-    require_memory(24.0 * n_features**2, f"products of {n_features} features of landmarks", REMEDY)
+    require_memory(32.0 * n_features**2, f"products of {n_features} features of landmarks", REMEDY)
     features = landmark_features(bank)
-    pseudo, seen, remainder = pseudo_samples(features, gather(bank, features, bank.X_train_, targets))
-    require_memory(
-        8.0 * bank.n_kernels_ * pseudo.n_pseudo**2, f"kernels of {pseudo.n_pseudo} pseudo-samples", REMEDY
-    )
+    if isinstance(model.likelihood_, Gaussian):
+        found = pseudo_samples(features, gather(bank, features, bank.X_train_, targets))
+        return _with_fields(*found, Heteroscedastic(Gaussian()))
+    if len(targets) > 1:
+        raise ValueError(
+            f"`y` must have two classes with a bank that has `landmarks`; got {len(targets)}. Fit one model for each "
+            "class, as sklearn.multiclass.OneVsRestClassifier does, or compare with all training samples "
+            "(`landmarks=None`)."
+        )
+
+    def model_of(pseudo: PseudoSamples, seen: np.ndarray, remainder: Remainder) -> Hypermodel:
+        model.pseudo_samples_ = pseudo
+        own = _with_fields(pseudo, seen, remainder, KnownNoise())
+        return own.within(model._hypermodel(DenseStack(pseudo.kernels()), targets, model._inference()))
+
+    found_sites = find_sites(bank, features, bank.X_train_, targets[0], model.likelihood_, model_of, rng)
+    own = _with_fields(found_sites.pseudo, found_sites.targets, found_sites.remainder, KnownNoise())
+    return own._replace(sites=found_sites.sites)
+
+
+def _with_fields(pseudo: PseudoSamples, seen: np.ndarray, remainder: Remainder, likelihood: Any) -> Induced:
     fields = np.stack([seen, np.zeros_like(seen), np.full_like(seen, pseudo.precision)], axis=1)
-    return Induced(features, pseudo, Heteroscedastic(Gaussian()), fields, remainder)
+    return Induced(pseudo, likelihood, fields, remainder)
 
 
 def few_points(draws: HyperDraws, n_entries: int = POINT_ENTRIES, fewest: int = FEWEST_POINTS) -> HyperDraws:
@@ -176,35 +239,27 @@ def left_out_of_samples(
     targets : ndarray of shape (n_outputs, n_samples)
     """
     bank: Any = model.kernel_bank_
-    draws, columns = few_points(model.posterior_, LEFT_OUT_ENTRIES, 1), induced.features.columns
-    constant, maps, n_landmarks = covariance.intercept_std**2, induced.pseudo.maps, len(bank.basis_)
-    scales = draws.kernel_weights**2 / covariance.units
-    of_features = np.repeat(scales, [own.stop - own.start for own in columns], axis=1).T
-    shape = len(scales), len(targets)
-    duals, shifts = np.empty((*shape, maps.shape[0] * n_landmarks)), np.empty(shape)
-    told = np.empty((*shape, maps.shape[0] * n_landmarks, maps.shape[-1]))
-    told_constant = np.empty((*shape, maps.shape[-1]))
-    for at, weights in enumerate(draws.weights):
-        matrix, own = covariance.matrix(weights), (scales[at][:, None, None] * maps).reshape(-1, maps.shape[-1])
-        for k, sites in enumerate(zip(draws.site_precision[at], draws.site_linear[at], strict=True)):
-            posterior = condition(matrix, Sites(*sites))
-            root = posterior.root[:, None] * posterior.inverse_root
-            duals[at, k], shifts[at, k] = own @ posterior.dual, constant * posterior.dual.sum()
-            told[at, k], told_constant[at, k] = own @ root, constant * root.sum(axis=0)
+    draws, pseudo = few_points(model.posterior_, LEFT_OUT_ENTRIES, 1), induced.pseudo
+    shape = len(draws.kernel_weights), len(targets)
+    predictors = [
+        [
+            predictor_of(pseudo, covariance, weights, Sites(*own))
+            for own in zip(draws.site_precision[at], draws.site_linear[at], strict=True)
+        ]
+        for at, weights in enumerate(draws.weights)
+    ]
     found = np.empty((*shape, targets.shape[-1]))
-    for rows in row_blocks(bank, targets.shape[-1]):
-        kernels, diagonal = bank.rows_and_diagonal(bank.X_train_[rows])
-        explained = induced.features.of(kernels)[:, 1:] ** 2 @ of_features
-        rest = np.maximum(diagonal.T @ scales.T - explained, 0.0)
-        flat = np.moveaxis(kernels, 0, 1).reshape(len(explained), -1)
+    for rows, block, diagonal in feature_blocks(bank, pseudo.features, bank.X_train_):
         for at, k in np.ndindex(shape):
             y, own = targets[k, rows], draws.parameters[at, k]
-            mean = flat @ duals[at, k] + shifts[at, k]
-            known = ((flat @ told[at, k] + told_constant[at, k]) ** 2).sum(axis=1)
-            slopes = model.likelihood_.derivatives(y, np.zeros_like(y), own, 2)
-            variance = np.maximum(explained[:, at] + constant - known, TINY)
-            left = cavity(Told(mean, variance), Sites(-slopes.second, slopes.first))
-            left = left._replace(precision=1.0 / (1.0 / left.precision + rest[:, at]))
+            mean, variance, rest = predictors[at][k].moments(block, diagonal)
+            if induced.sites is None:
+                slopes = model.likelihood_.derivatives(y, np.zeros_like(y), own, 2)
+                site = Sites(-slopes.second, slopes.first)
+            else:
+                site = Sites(*(values[rows] for values in induced.sites))
+            left = cavity(_Known(mean, variance), site)  # type: ignore[arg-type]
+            left = left._replace(precision=1.0 / (1.0 / left.precision + rest))
             found[at, k, rows] = leave_out(model.likelihood_, y, left, own)[0]
     return average_left_out(draws.probability, found)
 
@@ -221,10 +276,10 @@ def read_samples(model: BaseGPMKL, induced: Induced, targets: np.ndarray) -> Lef
     induced : Induced
     targets : ndarray of shape (n_outputs, n_samples)
     """
-    covariance = model._covariance(DenseStack(induced.pseudo.kernels))
+    covariance = model._covariance(DenseStack(induced.pseudo.kernels()))
     duals, intercept = mean_duals(covariance, few_points(model.posterior_))
     model.pseudo_samples_ = induced.pseudo._replace(dual=duals)
-    duals = np.matmul(induced.pseudo.maps, duals[..., None])[..., 0]
+    duals = np.stack([induced.pseudo.of_landmarks(m, duals[:, m]) for m in range(duals.shape[1])], axis=1)
     several = len(targets) > 1
     model.dual_coef_ = duals if several else duals[0]
     model.intercept_ = intercept if several else float(intercept[0])
@@ -236,7 +291,7 @@ def read_samples(model: BaseGPMKL, induced: Induced, targets: np.ndarray) -> Lef
     return left_out
 
 
-class Told(NamedTuple):
+class _Known(NamedTuple):
     """Means and variances of scores, each of shape (n_samples,)."""
 
     mean: np.ndarray

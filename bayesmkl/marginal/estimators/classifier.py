@@ -152,6 +152,7 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
     """
 
     _OUTCOME = "labels"
+    _takes_landmarks = True
     KERNEL_PRIORS: ClassVar[NamedPriors] = {
         "dirichlet": DirichletShares(0.5, 4.0, 2.0),
         "half-t": HalfT(4.0, 2.0),
