@@ -19,8 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import optimize
-from scipy.special import expit, logsumexp, ndtri
-from scipy.stats import chi2, multivariate_t, qmc
+from scipy.special import logsumexp
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.psis import smooth_weights
@@ -30,6 +29,7 @@ from bayesmkl.marginal.evidence import Evidence, Height, exact_evidence, exact_h
 from bayesmkl.marginal.hyperpriors import WeightPrior, WithDesign
 from bayesmkl.marginal.landmarks import Remainder
 from bayesmkl.marginal.likelihoods import Likelihood
+from bayesmkl.marginal.proposals import Proposal
 
 __all__ = [
     "Draws",
@@ -50,12 +50,6 @@ START = 0.3  # of every coordinate, above the median
 STEP = 0.1  # of the finite differences of the gradient at the mode
 FARTHEST = 8.0  # standard deviations of a coordinate that a step may have
 LEAST_CURVATURE = 0.3  # of a coordinate; the prior alone has one
-LEAST_COV = 1e-3  # of a coordinate, in later rounds
-DRAWS_PER_COORDINATE = 3.0  # effective ones that moments take to be half trusted
-LEAST_DF = 6.0  # of the densities that are drawn from
-DF_PER_COORDINATE = (
-    0.75  # with fewer, the scale that all coordinates have in common varies more than their density
-)
 CLOSE = 1e-4  # tolerance of sites on the way to the mode
 LOOSE = 3e-2  # tolerance of sites for an evidence without gradient: what it lacks counts squared
 N_ROUNDS = 4  # densities that are drawn from, and as many again where their weights have a heavy tail
@@ -65,8 +59,6 @@ HOPELESS_K = 1.0  # k-hat from which on weights have no mean, so that more of th
 LARGEST_RHAT = 1.05  # of chains that are short, and start where they belong
 LEAST_DRAWS = 50.0  # effective ones
 MOST_UNKNOWN = 0.01  # weight of points whose evidence is not known
-LOG_2 = float(np.log(2.0))
-EDGE = 1e-12  # of the unit cube, where a normal quantile is not finite
 
 
 class Hypermodel(NamedTuple):
@@ -418,7 +410,7 @@ def draw_importance(
     report : callable, optional
         Is told how many draws there are, and what their weights are like.
     """
-    proposals = [_Proposal(mode.coordinates, mode.cov, model.mirror)]
+    proposals = [Proposal(mode.coordinates, mode.cov, model.mirror)]
     coordinates = np.empty((0, len(mode.coordinates)))
     points: list[Point] = []
     pareto_k = np.inf
@@ -453,53 +445,6 @@ def equally_likely(weights: np.ndarray, n_draws: int, rng: np.random.Generator) 
     """
     steps = (rng.random() + np.arange(n_draws)) / n_draws
     return np.minimum(np.searchsorted(np.cumsum(weights), steps), len(weights) - 1)
-
-
-class _Proposal(NamedTuple):
-    """A multivariate t density, or the mean of one and its mirror image."""
-
-    mean: np.ndarray
-    cov: np.ndarray
-    mirror: Callable[[np.ndarray], np.ndarray | None]
-
-    @property
-    def df(self) -> float:
-        return max(LEAST_DF, DF_PER_COORDINATE * len(self.mean))
-
-    def log_density(self, coordinates: np.ndarray) -> np.ndarray:
-        mirrored = self.mirror(coordinates)
-        own = self._log_t(coordinates)
-        return own if mirrored is None else np.logaddexp(own, self._log_t(mirrored)) - LOG_2
-
-    def draw(self, n_draws: int, rng: np.random.Generator) -> np.ndarray:
-        """Draw by scrambled Sobol points, one coordinate of which is that of the scale; the closest come first.
-
-        Draws are of the t density: which side of the mirror they are on says nothing.
-        """
-        sequence = qmc.Sobol(len(self.mean) + 1, seed=rng)
-        cube = np.clip(sequence.random_base2(max(n_draws - 1, 0).bit_length())[:n_draws], EDGE, 1.0 - EDGE)
-        scale = np.sqrt(chi2.ppf(cube[:, -1:], self.df) / self.df)
-        steps = ndtri(cube[:, :-1]) @ np.linalg.cholesky(self.cov).T / scale
-        return self.mean + steps[np.argsort((steps**2).sum(axis=1))]
-
-    def adapted(self, coordinates: np.ndarray, weights: np.ndarray) -> _Proposal:
-        """Return the density with the moments of weighted draws, or as near to it as so many draws are good for."""
-        mirrored = self.mirror(coordinates)
-        if mirrored is not None:  # each draw counts on both sides, as far as it belongs to this one
-            here = expit(self._log_t(coordinates) - self._log_t(mirrored))
-            coordinates = np.vstack([coordinates, mirrored])
-            weights = np.concatenate([weights * here, weights * (1.0 - here)])
-        ess, mean = 1.0 / (weights**2).sum(), weights @ coordinates
-        around = coordinates - mean
-        least = np.minimum(LEAST_COV, np.diag(self.cov))  # of many samples little is left of the noise's
-        cov = (around * weights[:, None]).T @ around + np.diag(least)
-        trust = ess / (ess + DRAWS_PER_COORDINATE * len(mean))
-        return self._replace(
-            mean=self.mean + trust * (mean - self.mean), cov=self.cov + trust * (cov - self.cov)
-        )
-
-    def _log_t(self, coordinates: np.ndarray) -> np.ndarray:
-        return np.atleast_1d(multivariate_t.logpdf(coordinates, self.mean, self.cov, self.df))
 
 
 def _nearest(

@@ -25,13 +25,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesmkl.kernels.fitted import FittedKernels
 from bayesmkl.marginal.conditioning import Sites, condition
-from bayesmkl.marginal.covariances import Additive
+from bayesmkl.marginal.covariances import Covariance
 from bayesmkl.marginal.hyperposterior import Hypermodel, climb, evaluate_height
 from bayesmkl.marginal.landmarks import (
     LOG_2PI,
     Features,
+    LandmarkKernels,
     PseudoSamples,
     Remainder,
     Statistics,
@@ -122,14 +122,14 @@ class FoundSites(NamedTuple):
 
 
 def predictor_of(
-    pseudo: PseudoSamples, covariance: Additive, weights: np.ndarray, sites: Sites
+    pseudo: PseudoSamples, covariance: Covariance, weights: np.ndarray, sites: Sites
 ) -> Predictor:
     """Condition scores on the sites of pseudo-samples.
 
     Parameters
     ----------
     pseudo : PseudoSamples
-    covariance : Additive
+    covariance : Covariance
         Of the pseudo-samples.
     weights : ndarray of shape (n_kernels,)
     sites : Sites
@@ -138,11 +138,16 @@ def predictor_of(
     posterior = condition(covariance.matrix(weights), sites)
     scales = pseudo.scales(weights, covariance.intercept_std)
     cross = scales[:, None] * pseudo.loadings.T
-    return Predictor(scales, weights**2 / pseudo.units, cross @ posterior.dual, cross @ (posterior.root[:, None] * posterior.inverse_root))
+    return Predictor(
+        scales,
+        weights**2 / pseudo.units,
+        cross @ posterior.dual,
+        cross @ (posterior.root[:, None] * posterior.inverse_root),
+    )
 
 
 def find_sites(
-    bank: FittedKernels,
+    bank: LandmarkKernels,
     features: Features,
     X: Any,
     y: np.ndarray,
@@ -154,7 +159,7 @@ def find_sites(
 
     Parameters
     ----------
-    bank : FittedKernels
+    bank : LandmarkKernels
     features : Features
         Of the bank.
     X : ndarray of shape (n_samples, n_columns)
@@ -182,7 +187,7 @@ class _State(NamedTuple):
 
 
 def _climb(
-    bank: FittedKernels,
+    bank: LandmarkKernels,
     features: Features,
     X: Any,
     y: np.ndarray,
@@ -191,16 +196,16 @@ def _climb(
     state: _State,
 ) -> tuple[FoundSites, _State, float]:
     """Alternate between sites and hyperparameters until neither moves."""
-    equal, sites, size, bound = None, None, 1.0, -np.inf
+    found = _pass(bank, features, X, y, likelihood, state.predictor, None, 1.0)
+    equal, _, of_equal = pseudo_samples(features, found.equal)  # type: ignore[arg-type]
+    size, bound = 1.0, -np.inf
     for n_passes in range(1, MOST_PASSES + 1):
-        found = _pass(bank, features, X, y, likelihood, state.predictor, sites, size, equal is None)
-        if equal is None:
-            assert found.equal is not None
-            equal = pseudo_samples(features, found.equal)
-        sites, units = found.sites, equal[0].units
-        pseudo, targets, remainder = pseudo_samples(features, found.weighted, units)
+        if n_passes > 1:
+            found = _pass(bank, features, X, y, likelihood, state.predictor, found.sites, size)
+        sites = found.sites
+        pseudo, targets, remainder = pseudo_samples(features, found.weighted, equal.units)
         constant = found.gain + 0.5 * float(np.log(sites.precision).sum())
-        remainder = remainder._replace(unexplained=equal[2].unexplained, constant=constant)
+        remainder = remainder._replace(unexplained=of_equal.unexplained, constant=constant)
         model = model_of(pseudo, targets, remainder)
         coordinates = climb(model, state.coordinates, MOST_STEPS)[0]
         point, _ = evaluate_height(model, coordinates, None)
@@ -213,7 +218,7 @@ def _climb(
         state = _State(coordinates, predictor)
         if converged:
             break
-    remainder = remainder._replace(turn=between_weights(equal[0], pseudo))
+    remainder = remainder._replace(turn=between_weights(equal, pseudo))
     return (
         FoundSites(sites, pseudo, targets, remainder, coordinates, n_passes, converged),
         state,
@@ -230,7 +235,7 @@ class _Pass(NamedTuple):
 
 
 def _pass(
-    bank: FittedKernels,
+    bank: LandmarkKernels,
     features: Features,
     X: Any,
     y: np.ndarray,
@@ -238,7 +243,6 @@ def _pass(
     predictor: Predictor | None,
     old: Sites | None,
     size: float,
-    count_equally: bool,
 ) -> _Pass:
     """Step to new sites, and sum what they are to the features."""
     precision, linear = np.empty(len(y)), np.empty(len(y))
@@ -261,7 +265,7 @@ def _pass(
         log_site = 0.5 * (np.log(new) - LOG_2PI - new * ((mean - at / new) ** 2 + variance))
         gain += float((log_density - log_site).sum())
         weighted.add(block, diagonal, at[None] / new, new)
-        if count_equally:
+        if old is None:
             equal.add(block, diagonal, np.zeros((1, len(block))))
     change = np.inf if old is None else float(np.sqrt(moved / len(y)))
     return _Pass(
@@ -269,7 +273,7 @@ def _pass(
         gain,
         change,
         weighted.statistics(),
-        equal.statistics() if count_equally else None,
+        equal.statistics() if old is None else None,
     )
 
 
@@ -292,6 +296,8 @@ def expected(
     for node, weight in zip(nodes, weights, strict=True):
         score = mean + node * sd
         slopes = likelihood.derivatives(y, score, nothing, 2)
-        for total, one in zip(found, (likelihood.log_density(y, score, nothing), slopes.first, slopes.second), strict=True):
+        for total, one in zip(
+            found, (likelihood.log_density(y, score, nothing), slopes.first, slopes.second), strict=True
+        ):
             total += weight * one
     return found[0], found[1], found[2]

@@ -8,8 +8,8 @@ Variational learning of inducing variables in sparse Gaussian processes). With f
 .. math:: \log N(y \mid 0, \textstyle\sum_m a_m Q_m + \gamma^{-1} 1 1^\top + \sigma^2 I)
    - \frac{1}{2 \sigma^2} \sum_m a_m \operatorname{tr}(K_m - Q_m) .
 
-All features together have `r` dimensions. With an orthonormal basis :math:`U` of these, whose `r` columns are turned so
-that they have the same sum, the means :math:`\sqrt{r / n} \, U^\top y` are targets of `r` pseudo-samples with the
+All features together have `r` dimensions. With an orthonormal basis :math:`U` of these, whose `r` columns are turned
+so that they have the same sum, the means :math:`\sqrt{r / n} \, U^\top y` are targets of `r` pseudo-samples with the
 kernels :math:`\frac{r}{n} U^\top Q_m U` and noise of the variance :math:`\sigma^2 r / n`, as if each were the mean of
 `n / r` samples: an intercept, variances over the samples, and units of kernels are what they were. So the posterior
 of the parts and of the hyperparameters is that of an exact model of `r` samples, and what its evidence lacks is
@@ -26,20 +26,49 @@ then the sum of weights.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy.linalg.blas import dsyrk
 
-from bayesmkl.kernels.fitted import FittedKernels
-
-__all__ = ["Features", "PseudoSamples", "Remainder", "Statistics", "between_weights", "Sums", "feature_blocks", "gather", "landmark_features", "pseudo_samples"]
+__all__ = [
+    "Features",
+    "LandmarkKernels",
+    "PseudoSamples",
+    "Remainder",
+    "Statistics",
+    "Sums",
+    "between_weights",
+    "feature_blocks",
+    "gather",
+    "landmark_features",
+    "pseudo_samples",
+]
 
 BLOCK_ENTRIES = 2**22  # of kernels of samples with landmarks that are held at once, 32 MB
 LEAST_EIGENVALUE = 1e-12  # of a kernel of landmarks, relative to its largest
 LEAST_DIRECTION = 1e-14  # of the Gram matrix of features, relative to its largest eigenvalue
 CONSTANT = 1e-10  # part of a kernel around its mean that is rounding error
 LOG_2PI = float(np.log(2.0 * np.pi))
+
+
+class LandmarkKernels(Protocol):
+    """Kernels of a fitted bank that compares rows with landmarks."""
+
+    n_kernels_: int
+
+    @property
+    def basis_(self) -> np.ndarray:
+        """Landmarks."""
+        ...
+
+    def evaluate(self, X: np.ndarray) -> np.ndarray:
+        """Return similarities of rows to landmarks, (n_kernels, n_rows, n_landmarks)."""
+        ...
+
+    def rows_and_diagonal(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the same, and similarities of rows to themselves, (n_kernels, n_rows)."""
+        ...
 
 
 class Features(NamedTuple):
@@ -57,7 +86,10 @@ class Features(NamedTuple):
     def columns(self) -> list[slice]:
         """Places of the features of every kernel; before them comes a constant."""
         stops = 1 + np.cumsum([own.shape[1] for own in self.whitening])
-        return [slice(int(stop) - own.shape[1], int(stop)) for own, stop in zip(self.whitening, stops, strict=True)]
+        return [
+            slice(int(stop) - own.shape[1], int(stop))
+            for own, stop in zip(self.whitening, stops, strict=True)
+        ]
 
     @property
     def size(self) -> int:
@@ -206,12 +238,12 @@ class Remainder(NamedTuple):
         return float(value), by_weights, by_noise[:, None][:, : parameters.shape[1]]
 
 
-def landmark_features(bank: FittedKernels) -> Features:
+def landmark_features(bank: LandmarkKernels) -> Features:
     """Return the features of all kernels of a bank with landmarks.
 
     Parameters
     ----------
-    bank : FittedKernels
+    bank : LandmarkKernels
         Fitted.
 
     Raises
@@ -231,13 +263,13 @@ def landmark_features(bank: FittedKernels) -> Features:
 
 
 def feature_blocks(
-    bank: FittedKernels, features: Features, X: Any
+    bank: LandmarkKernels, features: Features, X: Any
 ) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
     """Go through samples, a block at a time: which, their features, and their similarities to themselves.
 
     Parameters
     ----------
-    bank : FittedKernels
+    bank : LandmarkKernels
     features : Features
         Of the bank.
     X : ndarray of shape (n_samples, n_columns)
@@ -291,12 +323,12 @@ class Sums:
         return Statistics(gram, self.products, self.squares, self.diagonal, self.n_samples, self.total)
 
 
-def gather(bank: FittedKernels, features: Features, X: Any, targets: np.ndarray) -> Statistics:
+def gather(bank: LandmarkKernels, features: Features, X: Any, targets: np.ndarray) -> Statistics:
     """Sum over samples, a block at a time.
 
     Parameters
     ----------
-    bank : FittedKernels
+    bank : LandmarkKernels
     features : Features
         Of the bank.
     X : ndarray of shape (n_samples, n_columns)
@@ -346,9 +378,7 @@ def pseudo_samples(
     if units is None:
         units = np.where(variance > CONSTANT * np.abs(diagonal), variance, np.inf)
     pseudo = PseudoSamples(features, loadings, units, total / n_pseudo)
-    remainder = Remainder(
-        n_pseudo, found.n_samples, total, squares, rest / units, rest / units / total
-    )
+    remainder = Remainder(n_pseudo, found.n_samples, total, squares, rest / units, rest / units / total)
     return pseudo, targets * np.sqrt(n_pseudo / total), remainder
 
 

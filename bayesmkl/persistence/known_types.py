@@ -78,8 +78,8 @@ from bayesmkl.marginal import (
 from bayesmkl.marginal import likelihoods as of_targets
 from bayesmkl.marginal.design import FittedDesign
 from bayesmkl.marginal.group_labels import GroupLabels
-from bayesmkl.marginal.reading import HyperDraws
 from bayesmkl.marginal.landmarks import Features, PseudoSamples
+from bayesmkl.marginal.reading import HyperDraws
 from bayesmkl.marginal.unknown_points import KernelCenters
 
 __all__ = [

@@ -82,7 +82,10 @@ def _sections_of_landmarks(
 ) -> list[Section]:
     """Examine what there is of a model of pseudo-samples, which has no draws at its training samples."""
     advice = {
-        ("leave_one_out", "Leave-one-out"): f"Log densities of left-out samples are in `elpd_i_`: their sum is "
+        (
+            "leave_one_out",
+            "Leave-one-out",
+        ): f"Log densities of left-out samples are in `elpd_i_`: their sum is "
         f"{fitted.estimator.elpd_i_.sum():.1f}.",
         ("checks", "Predictive checks"): "Pass held-out samples.",
     }

@@ -13,7 +13,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from bayesmkl._estimator import announce
-from bayesmkl._estimator.storage import Holding
 from bayesmkl._estimator.program import NumPyroProgram, numpyro_model
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.memory import format_bytes, require_memory
@@ -33,13 +32,20 @@ from bayesmkl.marginal.design import (
     check_known_columns,
 )
 from bayesmkl.marginal.drawing import draw_hyperparameters, with_kernels_to_choose
-from bayesmkl.marginal.estimators.by_landmarks import Induced, check_with_landmarks, few_points, induce, read_samples
-from bayesmkl.marginal.estimators.completion import BLOCK_ENTRIES, CompletingMKL
+from bayesmkl.marginal.estimators.by_landmarks import (
+    NOT_SETTLED,
+    Induced,
+    check_with_landmarks,
+    few_points,
+    induce,
+    read_samples,
+    refuse_program,
+)
+from bayesmkl.marginal.estimators.completion import CompletingMKL
 from bayesmkl.marginal.estimators.priors import NamedPriors, checked_weight_prior, of_kernels
 from bayesmkl.marginal.estimators.shared_docs import GPMKL
 from bayesmkl.marginal.evidence import ep_evidence, exact_evidence, laplace_evidence, mixture_evidence
 from bayesmkl.marginal.group_labels import GroupLabels, learn_groups, number_groups
-from bayesmkl.marginal.landmarks import PseudoSamples
 from bayesmkl.marginal.hyperposterior import Draws, Hypermodel
 from bayesmkl.marginal.hyperpriors import ParameterPriors, WeightPrior, WithDesign
 from bayesmkl.marginal.likelihoods import Gaussian, Heteroscedastic, Likelihood, StudentT, repeated
@@ -78,8 +84,6 @@ class BaseGPMKL(CompletingMKL):
     target_: np.ndarray
     elpd_i_: np.ndarray
     log_evidence_: float
-    training_kernels_: np.ndarray | None
-    pseudo_samples_: PseudoSamples | None = None  # where samples are compared with landmarks
 
     # ------------------------------------------------------------------------------------------ parameters
 
@@ -92,11 +96,6 @@ class BaseGPMKL(CompletingMKL):
         check_design(self.design, self._is_precomputed(), self._takes_offset)
         if isinstance(self.kernels, KernelBank):
             check_with_landmarks(self, self.kernels)
-
-    def _storage(self) -> Holding:
-        """Return one dense array, or with landmarks none: samples are read once, a block at a time."""
-        through = isinstance(self.kernels, KernelBank) and self.kernels.landmarks is not None
-        return Holding("streamed") if through else super()._storage()
 
     def _fit_rows(self, X: Any, y: Any, check: dict[str, Any]) -> tuple[Any, np.ndarray]:
         self.group_labels_ = ()
@@ -186,6 +185,7 @@ class BaseGPMKL(CompletingMKL):
         from bayesmkl.marginal.numpyro_program import explicit_program
 
         stack, targets = self._prepare(X, y)
+        refuse_program(self)
         self.training_kernels_ = stack.columns(slice(None)) if self.kernel_bank_ is None else None
         n_bytes = 16.0 * stack.n_kernels * stack.n_train**2
         require_memory(n_bytes, f"the program of {stack.n_kernels} kernels", "Use fewer kernels or samples.")
@@ -258,9 +258,7 @@ class BaseGPMKL(CompletingMKL):
         self.dual_coef_ = reading.dual if several else reading.dual[0]
         self.intercept_ = reading.intercept if several else float(reading.intercept[0])
         self.effects_ = reading.effects if several else reading.effects[0]
-        left_out = reading.left_out
-        if induced is not None:
-            left_out = read_samples(self, induced, targets)
+        left_out = reading.left_out if induced is None else read_samples(self, induced, targets)
         self.log_evidence_ = self._in_nats(weighted.log_evidence)
         self._read_left_out(targets, left_out)
         self.pareto_k_, self.ess_, self.rhat_ = weighted.pareto_k, weighted.ess, weighted.rhat
@@ -268,6 +266,8 @@ class BaseGPMKL(CompletingMKL):
         self.n_evaluations_ = n_evaluations
         self.outcome_, self.converged_ = weighted.outcome, weighted.converged
         advice = weighted.advice("hyperparameters", "scale")
+        if induced is not None and not induced.converged:
+            self.converged_, advice = False, NOT_SETTLED
         if advice is not None:
             warn_user(f"{type(self).__name__} {advice}", ConvergenceWarning)
 
@@ -326,38 +326,6 @@ class BaseGPMKL(CompletingMKL):
     def _targets_of_outputs(self) -> np.ndarray:
         """Return what the likelihood sees, with an axis of outputs."""
         return self.target_ if self._has_outputs else self.target_[None]
-
-    def _training_dense(self) -> DenseStack:
-        """Return the training kernels, as they were given or evaluated anew."""
-        if self.kernel_centers_ is not None:
-            return self._completed_training().training
-        if self.training_kernels_ is not None:
-            return DenseStack(self.training_kernels_)
-        if self.pseudo_samples_ is not None:
-            return DenseStack(self.pseudo_samples_.kernels())
-        return DenseStack(self.kernel_bank_.train_stack())  # type: ignore[union-attr]
-
-    def _rows(self, X: np.ndarray) -> Iterator[tuple[DenseStack, np.ndarray]]:
-        """Yield kernels of blocks of validated rows, and similarities of rows to themselves.
-
-        Those of precomputed kernels are not known: they are taken as those of the training samples on average.
-        """
-        if self.kernel_centers_ is not None:
-            yield from self._completed_rows(X)
-            return
-        bank = self.kernel_bank_
-        if bank is None:
-            stack = self._stack_of_precomputed(X)
-            mean = self._training_dense().diagonal().mean(axis=1)
-            yield stack, np.repeat(mean[:, None], stack.n_rows, axis=1)
-            return
-        width = len(bank.basis_) if self.pseudo_samples_ is None else self.pseudo_samples_.n_pseudo
-        size = max(1, BLOCK_ENTRIES // (bank.n_kernels_ * width))
-        for first in range(0, len(X), size):
-            kernels, diagonal = bank.rows_and_diagonal(X[first : first + size])
-            if self.pseudo_samples_ is not None:
-                kernels = self.pseudo_samples_.rows(kernels)
-            yield DenseStack(kernels), diagonal
 
     def _moments(self, X: Samples) -> ScoreMoments:
         """Return moments of the scores of rows, their offsets included, at every point of the posterior."""

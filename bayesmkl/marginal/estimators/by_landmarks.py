@@ -23,18 +23,30 @@ from bayesmkl.marginal.landmarks import (
     landmark_features,
     pseudo_samples,
 )
-from bayesmkl.marginal.likelihoods import Gaussian, Heteroscedastic
+from bayesmkl.marginal.likelihoods import Gaussian, Heteroscedastic, Logit, Probit
 from bayesmkl.marginal.likelihoods.base import Derivatives, Tilted, no_parameters
 from bayesmkl.marginal.reading import HyperDraws, LeftOut, average_left_out, leave_out
 
 if TYPE_CHECKING:
     from bayesmkl.marginal.estimators.base import BaseGPMKL
 
-__all__ = ["Induced", "check_with_landmarks", "few_points", "induce", "read_samples"]
+__all__ = [
+    "NOT_SETTLED",
+    "Induced",
+    "check_with_landmarks",
+    "few_points",
+    "induce",
+    "read_samples",
+    "refuse_program",
+]
 
 POINT_ENTRIES = 2**23  # of the covariances at all points of the posterior that predictions are made from
 LEFT_OUT_ENTRIES = 2**20  # the same where samples are left out
 FEWEST_POINTS = 4
+NOT_SETTLED = (
+    "finished before the sites of its samples settled, whose bound is looser than it can be. Use a `kernel_prior` "
+    "with a smaller scale, or other landmarks."
+)
 REMEDY = "Use fewer landmarks or kernels."
 TINY = float(np.finfo(float).tiny)
 
@@ -55,15 +67,29 @@ def check_with_landmarks(model: BaseGPMKL, bank: KernelBank) -> None:
             'kernel by kernel. Use "dirichlet" or "horseshoe", or compare with all training samples '
             "(`landmarks=None`)."
         )
+    if not isinstance(model._likelihood(), Gaussian | Probit | Logit):
+        raise ValueError(
+            "`likelihood` must be normal, probit or logit with a bank that has `landmarks`; got "
+            f"{model._likelihood()!r}. Compare with all training samples (`landmarks=None`)."
+        )
     if model.design is not None:
         raise ValueError(
-            f"`design` must be None with a bank that has `landmarks`; got {model.design!r}. Give the columns kernels of "
-            "their own, as views of the bank, or compare with all training samples (`landmarks=None`)."
+            f"`design` must be None with a bank that has `landmarks`; got {model.design!r}. Give the columns kernels "
+            "of their own, as views of the bank, or compare with all training samples (`landmarks=None`)."
         )
     if model._inference().sampler != "importance":
         raise ValueError(
             '`sampler` of `inference` must be "importance" with a bank that has `landmarks`; got '
             f"{model._inference().sampler!r}. Increase its `n_points` if weights have a heavy tail."
+        )
+
+
+def refuse_program(model: BaseGPMKL) -> None:
+    """Raise for a program of the model where samples are compared with landmarks."""
+    if model._has_landmarks:
+        raise ValueError(
+            "`kernels` must be a bank with `landmarks=None` for a program of all training samples. Fit it to some "
+            "of them."
         )
 
 
@@ -111,6 +137,8 @@ class Induced(NamedTuple):
     remainder : Remainder
     sites : Sites or None
         Of the samples; None: those of normal noise.
+    converged : bool
+        Whether sites have settled.
     """
 
     pseudo: PseudoSamples
@@ -118,10 +146,16 @@ class Induced(NamedTuple):
     targets: np.ndarray
     remainder: Remainder
     sites: Sites | None = None
+    converged: bool = True
 
     def within(self, model: Hypermodel) -> Hypermodel:
         """Return the model of the pseudo-samples."""
-        return model._replace(likelihood=self.likelihood, targets=self.targets, remainder=self.remainder, evidence=exact_evidence)
+        return model._replace(
+            likelihood=self.likelihood,
+            targets=self.targets,
+            remainder=self.remainder,
+            evidence=exact_evidence,
+        )
 
 
 def induce(model: BaseGPMKL, targets: np.ndarray, rng: np.random.Generator) -> Induced:
@@ -162,7 +196,7 @@ def induce(model: BaseGPMKL, targets: np.ndarray, rng: np.random.Generator) -> I
 
     found_sites = find_sites(bank, features, bank.X_train_, targets[0], model.likelihood_, model_of, rng)
     own = _with_fields(found_sites.pseudo, found_sites.targets, found_sites.remainder, KnownNoise())
-    return own._replace(sites=found_sites.sites)
+    return own._replace(sites=found_sites.sites, converged=found_sites.converged)
 
 
 def _with_fields(pseudo: PseudoSamples, seen: np.ndarray, remainder: Remainder, likelihood: Any) -> Induced:
