@@ -184,8 +184,8 @@ def induce(model: BaseGPMKL, targets: np.ndarray, rng: np.random.Generator) -> I
         return _with_fields(*found, Heteroscedastic(Gaussian()))
     if len(targets) > 1:
         raise ValueError(
-            f"`y` must have two classes with a bank that has `landmarks`; got {len(targets)}. Fit one model for each "
-            "class, as sklearn.multiclass.OneVsRestClassifier does, or compare with all training samples "
+            f"`y` must have two classes with a bank that has `landmarks`; got {len(targets)} classes or labels. Fit one "
+            "model for each, as sklearn.multiclass.OneVsRestClassifier does, or compare with all training samples "
             "(`landmarks=None`)."
         )
 

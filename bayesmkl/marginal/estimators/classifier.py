@@ -109,6 +109,7 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
     target_ : ndarray of shape (n_samples,) *
         Training labels as the model sees them, -1 and +1.
     %(training_kernels_)s
+    %(pseudo_samples_)s
     %(present_)s
     %(kernel_centers_)s
     %(predictability_)s
