@@ -184,9 +184,9 @@ def induce(model: BaseGPMKL, targets: np.ndarray, rng: np.random.Generator) -> I
         return _with_fields(*found, Heteroscedastic(Gaussian()))
     if len(targets) > 1:
         raise ValueError(
-            f"`y` must have two classes with a bank that has `landmarks`; got {len(targets)} classes or labels. Fit one "
-            "model for each, as sklearn.multiclass.OneVsRestClassifier does, or compare with all training samples "
-            "(`landmarks=None`)."
+            f"`y` must have two classes with a bank that has `landmarks`; got {len(targets)} classes or labels. Fit "
+            "one model for each, as sklearn.multiclass.OneVsRestClassifier does, or compare with all training "
+            "samples (`landmarks=None`)."
         )
 
     def model_of(pseudo: PseudoSamples, seen: np.ndarray, remainder: Remainder) -> Hypermodel:

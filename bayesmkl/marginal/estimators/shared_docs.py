@@ -51,7 +51,8 @@ GPMKL = ESTIMATOR | entries(
     group_labels_ : tuple of GroupLabels
         Labels of groups that are text.
     log_evidence_ : float
-        Log evidence of the model in nats, hyperparameters integrated out; NaN of chains. With landmarks a lower bound.
+        Log evidence of the model in nats, hyperparameters integrated out; NaN of chains. By a lower bound with
+        landmarks.
     pareto_k_ : float
         Pareto :math:`\hat k` of the importance weights: below 0.5 posterior moments are reliable, above 0.7 nothing
         is. NaN of chains.
