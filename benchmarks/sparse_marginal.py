@@ -6,7 +6,7 @@ with noise of one. Shares are compared with those of the exact fit, ends of thei
 are of targets of held-out samples, and of scores of these where there are labels. Seconds are processor time of `fit`
 on one BLAS thread.
 
-    python benchmarks/sparse_marginal.py             exact and sparse at 1000 samples; sparse from 5000 to 50 000
+    python benchmarks/sparse_marginal.py             exact and sparse at 1000 and 500 samples; sparse from 5000 to 50 000
     python benchmarks/sparse_marginal.py --fast      60 and 200 samples
 """
 
@@ -25,9 +25,9 @@ from bayesmkl.kernels import Gaussian
 from bayesmkl.marginal import Marginal
 
 VIEWS = {"wave": [0, 1], "product": [2, 3], "line": [4, 5], "noise": [6, 7]}
-N_TEST, N_EXACT = 1000, 1000
+N_TEST, N_EXACT = 1000, {"numbers": 1000, "labels": 500}
 COMPARED = (16, 64)  # landmarks beside the exact fit
-GROWING = ((64, (5000, 50_000)), (256, (20_000,)))
+GROWING = (("numbers", 64, (5000, 50_000)), ("numbers", 256, (20_000,)), ("labels", 64, (5000, 50_000)))
 FEWER = Marginal(n_points=200)  # beside exact fits, which take long
 NOISE, WITHIN = 0.3, 1.96
 
@@ -115,20 +115,19 @@ def main() -> None:
     options = parser(__doc__).parse_args()
     machine, fast = measure(options.fast), options.fast
     print(machine.report() + "\n")
-    growing: tuple[Any, ...] = ((8, (60, 200)),) if fast else GROWING
+    growing: tuple[Any, ...] = (("numbers", 8, (60, 200)), ("labels", 8, (60, 200))) if fast else GROWING
     with threadpool_limits(1):
         quick = Marginal(n_points=100, n_draws=200)
         fitted("numbers", 60, 8, quick)  # imports are not timed
         exact = [
-            fitted(kind, 60 if fast else N_EXACT, landmarks, quick if fast else FEWER)
+            fitted(kind, 60 if fast else N_EXACT[kind], landmarks, quick if fast else FEWER)
             for kind in ("numbers", "labels")
             for landmarks in (None, *((8,) if fast else COMPARED))
         ]
         compared(exact)
         large = [
             [fitted(kind, n_samples, landmarks, quick if fast else Marginal()) for n_samples in sizes]
-            for kind in ("numbers", "labels")
-            for landmarks, sizes in growing
+            for kind, landmarks, sizes in growing
         ]
     claims = []
     for rows in large:
