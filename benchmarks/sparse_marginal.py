@@ -6,7 +6,7 @@ with noise of one. Shares are compared with those of the exact fit, ends of thei
 are of targets of held-out samples, and of scores of these where there are labels. Seconds are processor time of `fit`
 on one BLAS thread.
 
-    python benchmarks/sparse_marginal.py             exact and sparse at 1000 and 500 samples; sparse from 5000 to 50 000
+    python benchmarks/sparse_marginal.py             exact and sparse, 500 and 1000 samples; sparse, 5000 and more
     python benchmarks/sparse_marginal.py --fast      60 and 200 samples
 """
 
