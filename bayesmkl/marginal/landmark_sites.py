@@ -106,18 +106,14 @@ class FoundSites(NamedTuple):
     pseudo : PseudoSamples
     targets : ndarray of shape (1, n_pseudo)
     remainder : Remainder
-    coordinates : ndarray of shape (n_coordinates,)
-        Of the mode of the hyperparameters.
-    n_passes : int
     converged : bool
+        Whether they have settled.
     """
 
     sites: Sites
     pseudo: PseudoSamples
     targets: np.ndarray
     remainder: Remainder
-    coordinates: np.ndarray
-    n_passes: int
     converged: bool
 
 
@@ -173,12 +169,11 @@ def find_sites(
         Of the samples of the first round.
     """
     n_first = max(FIRST_SAMPLES, SAMPLES_PER_FEATURE * features.size)
-    start: _State = _State(None, None)
+    start = _State(None, None)
     if n_first < len(y) / 2:
         some = np.sort(rng.choice(len(y), n_first, replace=False))
-        _, start, _ = _climb(bank, features, X[some], y[some], likelihood, model_of, start)
-    found, _, _ = _climb(bank, features, X, y, likelihood, model_of, start)
-    return found
+        _, start = _climb(bank, features, X[some], y[some], likelihood, model_of, start)
+    return _climb(bank, features, X, y, likelihood, model_of, start)[0]
 
 
 class _State(NamedTuple):
@@ -194,7 +189,7 @@ def _climb(
     likelihood: Likelihood,
     model_of: Callable[[PseudoSamples, np.ndarray, Remainder], Hypermodel],
     state: _State,
-) -> tuple[FoundSites, _State, float]:
+) -> tuple[FoundSites, _State]:
     """Alternate between sites and hyperparameters until neither moves."""
     found = _pass(bank, features, X, y, likelihood, state.predictor, None, 1.0)
     equal, _, of_equal = pseudo_samples(features, found.equal)  # type: ignore[arg-type]
@@ -219,11 +214,7 @@ def _climb(
         if converged:
             break
     remainder = remainder._replace(turn=between_weights(equal, pseudo))
-    return (
-        FoundSites(sites, pseudo, targets, remainder, coordinates, n_passes, converged),
-        state,
-        bound,
-    )
+    return FoundSites(sites, pseudo, targets, remainder, converged), state
 
 
 class _Pass(NamedTuple):
