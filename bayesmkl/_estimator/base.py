@@ -286,7 +286,8 @@ class BaseMKL(BaseEstimator):
         if not self._takes_landmarks:
             raise ValueError(
                 f"`kernels` must be a bank with `landmarks=None` for {type(self).__name__}, which needs the "
-                "similarities of all pairs of training samples; got one with landmarks. BEMKL estimators take them."
+                "similarities of all pairs of training samples; got one with landmarks. GPMKLClassifier, "
+                "GPMKLRegressor and BEMKL estimators take them."
             )
         if self.missing_views != "error":
             raise ValueError(

@@ -79,6 +79,7 @@ from bayesmkl.marginal import (
 from bayesmkl.marginal import likelihoods as of_targets
 from bayesmkl.marginal.design import FittedDesign
 from bayesmkl.marginal.group_labels import GroupLabels
+from bayesmkl.marginal.landmarks import Features, PseudoSamples
 from bayesmkl.marginal.reading import HyperDraws
 from bayesmkl.marginal.unknown_points import KernelCenters
 
@@ -130,6 +131,7 @@ OWN_TYPES: tuple[type, ...] = (
     moments.Gamma, moments.Gaussian, moments.PrecisionMoments, moments.IntermediateOutputs, TruncatedMoments,
     GPMKLClassifier, GPMKLRegressor, HyperDraws, Marginal, HalfT, DirichletShares, Horseshoe, LogNormal,
     SpikeSlabWeights, GPMKLOrdinalClassifier, GPMKLSurvival, Design, FittedDesign, GroupLabels, KernelCenters,
+    Features, PseudoSamples,
     of_targets.BetaBinomial, of_targets.FailureTime, of_targets.Gaussian, of_targets.Heteroscedastic,
     of_targets.Logit, of_targets.NegativeBinomial, of_targets.Offset, of_targets.OrdinalProbit,
     of_targets.PiecewiseHazard, of_targets.Poisson, of_targets.Probit, of_targets.StudentT,

@@ -108,6 +108,7 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
     target_ : ndarray of shape (n_samples,) *
         Training labels as the model sees them, -1 and +1.
     %(training_kernels_)s
+    %(pseudo_samples_)s
     %(present_)s
     %(kernel_centers_)s
     %(predictability_)s
@@ -151,7 +152,7 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
     """
 
     _OUTCOME = "labels"
-    _takes_several_targets = True
+    _takes_several_targets = _takes_landmarks = True
     KERNEL_PRIORS: ClassVar[NamedPriors] = {
         "dirichlet": DirichletShares(0.5, 4.0, 2.0),
         "half-t": HalfT(4.0, 2.0),
