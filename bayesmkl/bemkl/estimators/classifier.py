@@ -31,6 +31,7 @@ from bayesmkl.bemkl.inference.loop import Algorithm, LoopOptions
 from bayesmkl.bemkl.inference.runs import Fit
 from bayesmkl.bemkl.models.all_models import Problem, State
 from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
+from bayesmkl.bemkl.models.many_kernels import for_so_many
 from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.bemkl.models.nonnegative import nonnegative
 from bayesmkl.bemkl.models.semisupervised import labeled_part, positive_probability, start_from_labeled
@@ -314,6 +315,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         names = [f"class {label}" for label in labels.classes] if len(problems) > 1 else ["classes"]
         algorithm = model.algorithm(settings)
         algorithm = nonnegative(algorithm) if self.nonnegative else algorithm
+        algorithm = for_so_many(algorithm, stack, self._storage().backend)
         targets = labels.targets[0] if len(labels.targets) == 1 else labels.targets
         inits, several = self._inits(len(problems)), len(problems) > 1
         return FitTask(problems, stack, targets, several, algorithm, inits, names)
