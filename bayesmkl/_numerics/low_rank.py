@@ -62,7 +62,7 @@ class DiagonalPlusLowRank(NamedTuple):
     def __matmul__(self, other: np.ndarray) -> np.ndarray:
         base = self.base if other.ndim == 1 else self.base[:, None]
         inner = self.middle @ (self.factors.T @ other)
-        return base * other + self.factors @ inner  # type: ignore[no-any-return]
+        return base * other + self.factors @ inner
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         dense = (self.factors @ self.middle) @ self.factors.T

@@ -70,8 +70,6 @@ TOO_LARGE = (
     "The kernels are too large or too close to singular for double precision: normalize them "
     '(`KernelBank(normalize="spherical")`).'
 )
-
-
 TOO_MUCH_ROUNDING = (
     "{} has rounding errors that reach the third digit of posterior variances: the kernels are too large and too "
     'close to singular for double precision. Normalize them (`KernelBank(normalize="spherical")`), or divide all by '
@@ -457,11 +455,9 @@ class BaseBEMKL(BaseMKL):
         """Return posterior moments, of several models each with a leading axis for them, by attribute."""
         single = task.several or task.targets.ndim == 1
         moments = [self._moments(fit.posterior, task.stack, single) for fit in fits]
-        values = moments[0]
-        if task.several:
-            values = {name: np.array([own[name] for own in moments]) for name in values}
+        each = {name: [own[name] for own in moments] for name in moments[0]}
         return {
-            **values,
+            **{name: np.array(values) if task.several else values[0] for name, values in each.items()},
             "target_": task.targets,
             "storage_": task.stack.storage,
             "kernel_bytes_": int(task.stack.nbytes),

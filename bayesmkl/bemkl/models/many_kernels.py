@@ -21,9 +21,9 @@ differs from C by at most 4/27 δ of Λ⁻¹, where Σ = D - κ u u' + ... by Wo
     Σ = (υ I + ε (E E' + C₁))⁻¹,    C = (diag E[ω] + ε N Σ + ε G H G')⁻¹,
 
 a diagonal plus N + 2 columns, and one plus 2 N + 2 (`low_rank`). q(b, e) is the exact optimum given q(G), and the
-bound is that of these very factors. q(G) has C₁ where the dense update has C: that lowers the bound by no more than
-N/4 |ε (C - C₁) / υ|², less than 1/(100 N²) nats. (The diagonal of C alone in the place of C₁ would cost up to 1/4
-nats, and move shares in the fifth digit.)
+bound is that of these very factors. q(G) has C₁ where the dense update has C: its covariance lowers the bound by no
+more than N/4 |ε (C - C₁) / υ|², less than 1/(100 N²) nats. (The diagonal of C alone in the place of C₁ would cost up
+to 1/4 nats, and move shares in the fifth digit.)
 
 An update takes O(P N²) operations, and O(P N) numbers.
 """
@@ -81,9 +81,7 @@ def many_kernels(algorithm: Any) -> Any:
     coordinates = algorithm.COORDINATES._replace(readout_cov=WeightCovarianceCoordinate)
     names = ("STATE", "elbo", "scales")
     same = {name: getattr(algorithm, name) for name in names}
-    return SimpleNamespace(
-        sweep=sweep, init=init, carry=carry, step=step, COORDINATES=coordinates, **same
-    )
+    return SimpleNamespace(sweep=sweep, init=init, carry=carry, step=step, COORDINATES=coordinates, **same)
 
 
 def _uncorrelated(cov: np.ndarray) -> WeightCovariance:

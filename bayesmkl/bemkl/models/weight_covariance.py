@@ -24,7 +24,9 @@ class WeightCovariance(NamedTuple):
     cross: np.ndarray  # (n_kernels,), of b with e
     slope: np.ndarray  # (n_kernels,): E[b | e] falls by slope' e
     intercept_variance: float  # of b given e
-    design_product: float  # sum of the entries of `readout_design` times those of this, by the equation for it
+    design_product: (
+        float  # sum of the entries of `readout_design` times those of this, by the equation for it
+    )
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -38,7 +40,7 @@ class WeightCovariance(NamedTuple):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         dense = bordered(self.variance[0], self.cross, np.asarray(self.weights))
-        return dense if dtype is None else dense.astype(dtype, copy=False)  # type: ignore[no-any-return]
+        return dense if dtype is None else dense.astype(dtype, copy=False)
 
     def diagonal(self, offset: int = 0, axis1: int = -2, axis2: int = -1) -> np.ndarray:
         """Return the variances; the parameters of the array method are of no use here."""
@@ -72,9 +74,7 @@ class WeightCovarianceCoordinate:
     def backward(vector: np.ndarray, like: WeightCovariance) -> WeightCovariance:
         """Put mixed values into the latest covariance."""
         scale = np.exp(vector[: len(like.variance)])
-        return like._replace(
-            variance=scale * scale, cross=vector[len(scale) :] * scale[0] * scale[1:]
-        )
+        return like._replace(variance=scale * scale, cross=vector[len(scale) :] * scale[0] * scale[1:])
 
     @staticmethod
     def measure(vector: np.ndarray, like: WeightCovariance) -> np.ndarray:
@@ -82,8 +82,6 @@ class WeightCovarianceCoordinate:
         return vector[: len(like.variance)]
 
 
-def cov_of_weights(
-    cov: np.ndarray | WeightCovariance, n_outputs: int
-) -> np.ndarray | DiagonalPlusLowRank:
+def cov_of_weights(cov: np.ndarray | WeightCovariance, n_outputs: int) -> np.ndarray | DiagonalPlusLowRank:
     """Return the covariance of e, of that of q(b, e) with `n_outputs` intercepts."""
     return cov.weights if isinstance(cov, WeightCovariance) else cov[n_outputs:, n_outputs:]
