@@ -235,8 +235,14 @@ class LowRankStack(NamedTuple):
         return gated_sum(self, row_gates, train_gates)
 
     def frobenius(self, other: Array | None = None) -> Any:
-        """Return Frobenius products of the kernels, see `DenseStack.frobenius`."""
-        return frobenius_products(self, other)
+        """Return Frobenius products of the kernels, see `DenseStack.frobenius`; those with a matrix on factors."""
+        if other is None:
+            return frobenius_products(self)
+        parts = [
+            ((_tall(left) @ other).reshape(right.shape) * right).sum(axis=(1, 2))
+            for _, left, right in self._pieces()
+        ]
+        return namespace(self.dense).concatenate([*parts, self._rest.frobenius(other)])[self.order]
 
     def diagonal(self) -> Any:
         """Return the diagonals of a square stack, shape (n_kernels, n_rows)."""
