@@ -45,6 +45,7 @@ __all__ = [
 ]
 
 START = 0.3  # of every coordinate, above the median
+MANY = 200  # coordinates, beyond which the curvature of weights is expected, not measured by differences
 STEP = 0.1  # of the finite differences of the gradient at the mode
 LEAST_CURVATURE = 0.3  # of a coordinate; the prior alone has one
 LEAST_COV = 1e-3  # of a coordinate, in later rounds
@@ -341,7 +342,11 @@ def evaluate_slope(
 def find_mode(
     model: Hypermodel, start: np.ndarray | None = None, max_iter: int = 200, tol: float = 1e-6
 ) -> Mode:
-    """Climb to the mode by L-BFGS, and measure the curvature there by differences of gradients."""
+    """Climb to the mode by L-BFGS, and measure the curvature there by differences of gradients.
+
+    Of more than 200 coordinates, that of kernel weights is the Fisher information instead, where the covariance has
+    it: two gradients for each coordinate would take longer than all else.
+    """
     latest: list[Point] = []
 
     def negative(coordinates: np.ndarray) -> tuple[float, np.ndarray]:
@@ -359,16 +364,41 @@ def find_mode(
         negative, at, jac=True, method="L-BFGS-B", options={"maxiter": max_iter, "ftol": tol}
     )
     point, _ = evaluate_height(model, found.x, latest[-1].sites)
-    directions = STEP * np.eye(len(found.x))
+    expected = _expected_curvature(model, found.x, point.sites) if len(found.x) > MANY else None
+    n_expected = 0 if expected is None else len(expected)
+    directions = STEP * np.eye(len(found.x))[n_expected:]
     below, above = (
         np.array([evaluate_slope(model, found.x + sign * d, point.sites, tol=CLOSE)[1] for d in directions])
         for sign in (-1.0, 1.0)
     )
-    curvature = (below - above) / (2.0 * STEP)
+    curvature = np.reshape((below - above) / (2.0 * STEP), (-1, len(found.x)))
+    if expected is not None:
+        across = curvature[:, :n_expected]
+        curvature = np.block([[expected, across.T], [across, curvature[:, n_expected:]]])
     values, vectors = np.linalg.eigh(0.5 * (curvature + curvature.T))
     cov = (vectors / np.maximum(values, LEAST_CURVATURE)) @ vectors.T
-    n_evaluations = found.nfev + 2 * len(found.x) + 1
+    n_evaluations = found.nfev + 2 * len(directions) + 1
     return Mode(found.x, cov, point, n_evaluations, bool(found.success) and point.converged)
+
+
+def _expected_curvature(
+    model: Hypermodel, coordinates: np.ndarray, sites: tuple[Sites, ...]
+) -> np.ndarray | None:
+    """Return the Fisher information of the coordinates of weights, prior included, if the covariance has it."""
+    weights, _ = model.values(coordinates)
+    _, found = evaluate(model, coordinates, sites, tol=CLOSE)
+    total = np.zeros((len(weights), len(weights)))
+    for output in found:
+        own = model.covariance.information(
+            weights, output.posterior.root[:, None] * output.posterior.inverse_root
+        )
+        if own is None:
+            return None
+        total += own
+    mapped = model.weight_prior.weights(coordinates[: model.n_weights])
+    slopes = np.array([mapped.pull(row) for row in np.eye(len(weights))])  # of weights by coordinates
+    expected: np.ndarray = slopes.T @ total @ slopes + np.eye(model.n_weights)
+    return expected
 
 
 def draw_importance(

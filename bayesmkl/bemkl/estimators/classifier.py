@@ -175,7 +175,8 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
     the priors: the standard deviations of `predict_latent` and `kernel_weights_std_` are then those of the draws, and
     differ from run to run. Shares and probabilities do not.
 
-    One sweep costs :math:`O(PN^2 + N^3 + P^3 + P^2 N)` for `P` kernels and `N` samples; all kernels take
+    One sweep costs :math:`O(PN^2 + N^3 + P^3 + P^2 N)` for `P` kernels and `N` samples, and :math:`O(PN^2 + N^3)` for
+    two classes where :math:`P \ge 3N` and :math:`P \ge 1000`; all kernels take
     :math:`8PN^2` bytes. Variational posteriors are too narrow as a rule; the standard deviations are lower
     bounds of the uncertainty rather than estimates of it.
 
