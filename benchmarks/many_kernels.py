@@ -228,7 +228,7 @@ def main() -> None:
         "BEMKL for two classes, 500 samples, kernels on 10 to 200 of 3000 features; CPU seconds of one thread.\n\n"
         f"{fit_table(fits)}\n\n"
         "The last column is one log evidence of additive Gaussian processes (Laplace) and its gradient by all kernel "
-        "weights, on the factors of linear kernels. Against updates with P x P matrices on dense kernels, 500 of them: "
+        "weights, on the factors of linear kernels. Against P x P matrices and dense kernels, 500 of them: "
         + "; ".join(
             f"{row['kernel']}, bound {row['bound_change']:+.1e} nats, shares {row['share_change']:.1e}"
             for row in compared

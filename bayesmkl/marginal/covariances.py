@@ -73,7 +73,7 @@ class Covariance(Protocol):
         ...
 
     def information(self, weights: np.ndarray, within: np.ndarray) -> np.ndarray | None:
-        r"""Return the Fisher information of the weights, (n_weights, n_weights), or None where it takes as long as not.
+        r"""Return the Fisher information of the weights, (n_weights, n_weights); None if it has none.
 
         It is :math:`\tfrac12 \mathrm{tr}(R\, \partial_m C\, R\, \partial_n C)`, of an `R` that is ``within @
         within.T``.

@@ -28,6 +28,7 @@ from bayesmkl.marginal.conditioning import Sites
 from bayesmkl.marginal.covariances import Covariance
 from bayesmkl.marginal.evidence import Evidence, Height, exact_evidence, exact_height
 from bayesmkl.marginal.hyperpriors import WeightPrior, WithDesign
+from bayesmkl.marginal.information import expected_curvature
 from bayesmkl.marginal.likelihoods import Likelihood
 
 __all__ = [
@@ -344,8 +345,7 @@ def find_mode(
 ) -> Mode:
     """Climb to the mode by L-BFGS, and measure the curvature there by differences of gradients.
 
-    Of more than 200 coordinates, that of kernel weights is the Fisher information instead, where the covariance has
-    it: two gradients for each coordinate would take longer than all else.
+    Of more than 200 coordinates, that of kernel weights is the expected one instead, where the covariance has it.
     """
     latest: list[Point] = []
 
@@ -364,7 +364,11 @@ def find_mode(
         negative, at, jac=True, method="L-BFGS-B", options={"maxiter": max_iter, "ftol": tol}
     )
     point, _ = evaluate_height(model, found.x, latest[-1].sites)
-    expected = _expected_curvature(model, found.x, point.sites) if len(found.x) > MANY else None
+    expected = None
+    if len(found.x) > MANY:
+        posteriors = [one.posterior for one in evaluate(model, found.x, point.sites, tol=CLOSE)[1]]
+        own = found.x[: model.n_weights]
+        expected = expected_curvature(model.covariance, model.weight_prior, own, posteriors)
     n_expected = 0 if expected is None else len(expected)
     directions = STEP * np.eye(len(found.x))[n_expected:]
     below, above = (
@@ -379,26 +383,6 @@ def find_mode(
     cov = (vectors / np.maximum(values, LEAST_CURVATURE)) @ vectors.T
     n_evaluations = found.nfev + 2 * len(directions) + 1
     return Mode(found.x, cov, point, n_evaluations, bool(found.success) and point.converged)
-
-
-def _expected_curvature(
-    model: Hypermodel, coordinates: np.ndarray, sites: tuple[Sites, ...]
-) -> np.ndarray | None:
-    """Return the Fisher information of the coordinates of weights, prior included, if the covariance has it."""
-    weights, _ = model.values(coordinates)
-    _, found = evaluate(model, coordinates, sites, tol=CLOSE)
-    total = np.zeros((len(weights), len(weights)))
-    for output in found:
-        own = model.covariance.information(
-            weights, output.posterior.root[:, None] * output.posterior.inverse_root
-        )
-        if own is None:
-            return None
-        total += own
-    mapped = model.weight_prior.weights(coordinates[: model.n_weights])
-    slopes = np.array([mapped.pull(row) for row in np.eye(len(weights))])  # of weights by coordinates
-    expected: np.ndarray = slopes.T @ total @ slopes + np.eye(model.n_weights)
-    return expected
 
 
 def draw_importance(

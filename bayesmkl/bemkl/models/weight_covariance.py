@@ -82,6 +82,6 @@ class WeightCovarianceCoordinate:
         return vector[: len(like.variance)]
 
 
-def cov_of_weights(cov: np.ndarray | WeightCovariance, n_outputs: int) -> np.ndarray | DiagonalPlusLowRank:
+def cov_of_weights(cov: np.ndarray | WeightCovariance, n_outputs: int) -> Any:
     """Return the covariance of e, of that of q(b, e) with `n_outputs` intercepts."""
     return cov.weights if isinstance(cov, WeightCovariance) else cov[n_outputs:, n_outputs:]
