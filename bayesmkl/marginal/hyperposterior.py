@@ -27,6 +27,7 @@ from bayesmkl.marginal.conditioning import Sites
 from bayesmkl.marginal.covariances import Covariance
 from bayesmkl.marginal.evidence import Evidence, Height, exact_evidence, exact_height
 from bayesmkl.marginal.hyperpriors import WeightPrior, WithDesign
+from bayesmkl.marginal.information import expected_curvature
 from bayesmkl.marginal.landmarks import Remainder
 from bayesmkl.marginal.likelihoods import Likelihood
 from bayesmkl.marginal.proposals import Proposal
@@ -47,6 +48,7 @@ __all__ = [
 ]
 
 START = 0.3  # of every coordinate, above the median
+MANY = 200  # coordinates, beyond which the curvature of weights is expected, not measured by differences
 STEP = 0.1  # of the finite differences of the gradient at the mode
 FARTHEST = 8.0  # standard deviations of a coordinate that a step may have
 LEAST_CURVATURE = 0.3  # of a coordinate; the prior alone has one
@@ -367,23 +369,35 @@ def climb(
 def find_mode(
     model: Hypermodel, start: np.ndarray | None = None, max_iter: int = 200, tol: float = 1e-6
 ) -> Mode:
-    """Climb to the mode by L-BFGS, and measure the curvature there by differences of gradients."""
+    """Climb to the mode by L-BFGS, and measure the curvature there by differences of gradients.
+
+    Of more than 200 coordinates, that of kernel weights is the expected one instead, where the covariance has it.
+    """
     _, sites, found = climb(model, start, max_iter, tol)
     point, _ = evaluate_height(model, found.x, sites)
-    steps, n_evaluations = np.full(len(found.x), STEP), found.nfev + 1
-    curvature = np.zeros((len(steps), len(steps)))
-    wanted = np.arange(len(steps))
+    size, expected = len(found.x), None
+    if size > MANY:
+        posteriors = [one.posterior for one in evaluate(model, found.x, point.sites, tol=CLOSE)[1]]
+        own = found.x[: model.n_weights]
+        expected = expected_curvature(model.covariance, model.weight_prior, own, posteriors)
+    first = 0 if expected is None else len(expected)
+    steps, n_evaluations, curvature = np.full(size, STEP), found.nfev + 1, np.zeros((size, size))
+    wanted = np.arange(first, size)
     while len(wanted):
         for j in wanted:
+            step = np.zeros(size)
+            step[j] = steps[j]
             below, above = (
-                evaluate_slope(model, found.x + sign * steps[j] * unit, point.sites, tol=CLOSE)[1]
-                for sign, unit in ((-1.0, np.eye(len(steps))[j]), (1.0, np.eye(len(steps))[j]))
+                evaluate_slope(model, found.x + sign * step, point.sites, tol=CLOSE)[1]
+                for sign in (-1.0, 1.0)
             )
             curvature[j] = (below - above) / (2.0 * steps[j])
         n_evaluations += 2 * len(wanted)
         sds = 1.0 / np.sqrt(np.maximum(np.diag(curvature), LEAST_CURVATURE))
-        wanted = np.flatnonzero(sds * FARTHEST < steps)  # a quadratic that far is none
+        wanted = first + np.flatnonzero((sds * FARTHEST < steps)[first:])  # a quadratic that far is none
         steps[wanted] = sds[wanted]
+    if expected is not None:
+        curvature[:first, :first], curvature[:first, first:] = expected, curvature[first:, :first].T
     values, vectors = np.linalg.eigh(0.5 * (curvature + curvature.T))
     cov = (vectors / np.maximum(values, LEAST_CURVATURE)) @ vectors.T
     return Mode(found.x, cov, point, n_evaluations, bool(found.success) and point.converged)

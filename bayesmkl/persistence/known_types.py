@@ -9,6 +9,7 @@ from scipy import sparse
 from sklearn.gaussian_process import kernels as gp
 
 from bayesmkl._numerics.convergence import Outcome
+from bayesmkl._numerics.low_rank import DiagonalPlusLowRank
 from bayesmkl._numerics.truncated_normal import TruncatedMoments
 from bayesmkl._utils.options import NUTS, SVI, VB, Gibbs, Storage
 from bayesmkl.bemkl import (
@@ -36,6 +37,7 @@ from bayesmkl.bemkl.models.ordinal import OrdinalState
 from bayesmkl.bemkl.models.regression import RegressionState
 from bayesmkl.bemkl.models.task_parts import LabelState, MultitaskState, TargetState
 from bayesmkl.bemkl.models.tasks import TaskReadouts
+from bayesmkl.bemkl.models.weight_covariance import WeightCovariance
 from bayesmkl.bemkl.reading.draws import PosteriorDraws
 from bayesmkl.bemkl.reading.local_weights import LocalDraws
 from bayesmkl.discriminative.methods import find_types
@@ -129,6 +131,7 @@ OWN_TYPES: tuple[type, ...] = (
     BEMKLLocalizedRegressor, LocalDraws, LocalizedState, LocalOutputs, GateBasis, GateScale,
     PosteriorDraws, Dirichlet, SpikeSlab, VB, NUTS, Gibbs, SVI, Storage,
     moments.Gamma, moments.Gaussian, moments.PrecisionMoments, moments.IntermediateOutputs, TruncatedMoments,
+    DiagonalPlusLowRank, WeightCovariance,
     GPMKLClassifier, GPMKLRegressor, HyperDraws, Marginal, HalfT, DirichletShares, Horseshoe, LogNormal,
     SpikeSlabWeights, GPMKLOrdinalClassifier, GPMKLSurvival, Design, FittedDesign, GroupLabels, KernelCenters,
     Features, PseudoSamples,

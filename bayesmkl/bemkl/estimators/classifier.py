@@ -30,6 +30,7 @@ from bayesmkl.bemkl.inference.loop import Algorithm, LoopOptions
 from bayesmkl.bemkl.inference.runs import Fit
 from bayesmkl.bemkl.models.all_models import Problem, State
 from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
+from bayesmkl.bemkl.models.many_kernels import for_so_many
 from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.bemkl.models.nonnegative import nonnegative
 from bayesmkl.bemkl.models.semisupervised import labeled_part, positive_probability, start_from_labeled
@@ -173,7 +174,8 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
     the priors: the standard deviations of `predict_latent` and `kernel_weights_std_` are then those of the draws, and
     differ from run to run. Shares and probabilities do not.
 
-    One sweep costs :math:`O(PN^2 + N^3 + P^3 + P^2 N)` for `P` kernels and `N` samples; all kernels take
+    One sweep costs :math:`O(PN^2 + N^3 + P^3 + P^2 N)` for `P` kernels and `N` samples, and :math:`O(PN^2 + N^3)` for
+    two classes where :math:`P \ge 3N` and :math:`P \ge 1000`; all kernels take
     :math:`8PN^2` bytes. Variational posteriors are too narrow as a rule; the standard deviations are lower
     bounds of the uncertainty rather than estimates of it.
 
@@ -308,6 +310,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         names = [f"class {label}" for label in labels.classes] if len(problems) > 1 else ["classes"]
         algorithm = model.algorithm(settings)
         algorithm = nonnegative(algorithm) if self.nonnegative else algorithm
+        algorithm = for_so_many(algorithm, stack, self._storage().backend)
         targets = labels.targets[0] if len(labels.targets) == 1 else labels.targets
         inits, several = self._inits(len(problems)), len(problems) > 1
         return FitTask(problems, stack, targets, several, algorithm, inits, names)
