@@ -56,7 +56,7 @@ import numpy as np
 
 from bayesmkl._numerics.arrays import Array
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl._utils.threads import blas_threads_for
+from bayesmkl._utils.threads import blas_threads_for, one_thread
 from bayesmkl.bemkl.inference.loop import LoopOptions, LoopResult, OnSweep
 from bayesmkl.bemkl.inference.profiled import (
     CORRECTIONS,
@@ -196,12 +196,19 @@ def maximize_by_newton(
             return _ascend(plain, problem, here, options, on_step)
     import jax
 
-    from bayesmkl._utils.devices import double_precision, to_devices, to_numpy
+    from bayesmkl._utils.devices import double_precision, on_every_device, to_devices, to_numpy
 
-    with double_precision():
-        compiled, problem = _Functions(*map(jax.jit, plain[:-1]), to_numpy), to_devices(problem)
-        here = _begin(compiled, problem, compiled.first_point(problem, start))
-        result = _ascend(compiled, problem, here, options, on_step)
+    with double_precision(), one_thread("blas"):  # which has nothing but small systems
+        problem, mesh = to_devices(problem), problem.stack.mesh
+        compiled = _Functions(*map(jax.jit, plain[:-1]), to_numpy)
+
+        def placed(problem: Any, at: Point, corrections: int) -> Response:
+            """Respond where all arrays are in one kind of place, for which it is compiled once."""
+            return compiled.respond(problem, on_every_device(at, mesh), corrections)
+
+        own = compiled._replace(respond=placed)
+        here = _begin(own, problem, own.first_point(problem, start))
+        result = _ascend(own, problem, here, options, on_step)
         return result._replace(state=to_numpy(result.state))
 
 
