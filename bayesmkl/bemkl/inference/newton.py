@@ -189,9 +189,10 @@ def maximize_by_newton(
     plain = _Functions(first_point, respond, curve, _apply, move, slopes, np.asarray)
     if options.backend != "jax":
         with blas_threads_for(problem.stack.n_rows), np.errstate(all="ignore"):
-            here = _begin(plain, problem, first_point(problem, start))
             early = _from_some_rows(plain, problem, start, options)
-            if here is not None and early is not None and early.bound > here.bound:
+            responses = RESPONSES[0] if early is None else RESPONSES[1]
+            here = _begin(plain, problem, first_point(problem, start), responses)
+            if early is not None and (here is None or not here.bound >= early.bound):
                 here = early
             return _ascend(plain, problem, here, options, on_step)
     import jax
@@ -240,10 +241,10 @@ def _apply(problem: Any, vector: Array) -> Any:
     return problem.stack.apply(vector)
 
 
-def _begin(own: _Functions, problem: Any, at: Point) -> _Found | None:
+def _begin(own: _Functions, problem: Any, at: Point, responses: int = RESPONSES[0]) -> _Found | None:
     """Find all else at a point with which the ascent may begin."""
     rest = problem._replace(stack=None)
-    return _settle(own, rest, _attempt(own, rest, np.ones(2), at), RESPONSES[0], SETTLED[0])
+    return _settle(own, rest, _attempt(own, rest, np.ones(2), at), responses, SETTLED[0])
 
 
 def _ascend(
