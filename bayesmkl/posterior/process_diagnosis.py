@@ -81,35 +81,36 @@ def _sections_of_landmarks(
     fitted: FittedBEMKL, ci_prob: float, held_out: Predictions | None
 ) -> list[Section]:
     """Examine what there is of a model of pseudo-samples, which has no draws at its training samples."""
-    advice = {
+    elpd = float(fitted.estimator.elpd_i_.sum())
+    instead = {
         (
-            "leave_one_out",
+            "loo",
             "Leave-one-out",
-        ): f"Log densities of left-out samples are in `elpd_i_`: their sum is "
-        f"{fitted.estimator.elpd_i_.sum():.1f}.",
+        ): f"Log densities of left-out samples are in `elpd_i_`: their sum is {elpd:.1f}.",
         ("checks", "Predictive checks"): "Pass held-out samples.",
+        ("calibration", "Calibration"): "Pass held-out samples.",
     }
-    sections = [
-        hyperparameters_section(fitted),
-        _shares(fitted, ci_prob),
-        signal_section(fitted, sizes_of_process(fitted), ci_prob),
-    ]
-    sections += [
-        Section(
+    skipped = {
+        key: Section(
             key,
             title,
             {},
             [],
             "skipped",
-            f"The model has no draws of the scores of its training samples, which are compared with "
-            f"{fitted.n_basis} landmarks. {instead}",
+            "The model has no draws of the scores of its training samples, which are compared with "
+            f"{fitted.n_basis} landmarks. {remedy}",
         )
-        for (key, title), instead in advice.items()
-    ]
+        for (key, title), remedy in instead.items()
+    }
     if held_out is not None:
         classes = getattr(fitted.estimator, "classes_", None)
-        sections.append(_calibration(fitted, held_out, classes, ci_prob))
-    return sections
+        skipped["calibration"] = _calibration(fitted, held_out, classes, ci_prob)
+    return [
+        hyperparameters_section(fitted),
+        _shares(fitted, ci_prob),
+        signal_section(fitted, sizes_of_process(fitted), ci_prob),
+        *skipped.values(),
+    ]
 
 
 def _calibration(

@@ -222,6 +222,11 @@ def test_summaries_of_landmarks(fits, tmp_path):
     assert "kernel_shares" in to_datatree(model)["posterior"]
     assert "posterior_predictive" not in to_datatree(model)
     assert diagnose(model, X_test=X[:20], y_test=y[:20])["shares"]["kernel"][0] == table["kernel"][0]
+    left = diagnose(model)
+    assert [left[key]["verdict"] for key in ("importance", "loo", "checks", "calibration")] == [
+        "good",
+        *["skipped"] * 3,
+    ]
     slopes = [feature_table(models[name], X, random_state=0)["size"].to_numpy() for name in ("all", "every")]
     np.testing.assert_allclose(np.sort(slopes[0]), np.sort(slopes[1]), atol=0.1)
     save_model(model, tmp_path / "model.bmkl")
