@@ -24,7 +24,7 @@ NEGLIGIBLE = 1e-13  # of the largest eigenvalue of a Gram matrix, below which it
 class DiagonalPlusLowRank(NamedTuple):
     """The matrix ``diag(base) + factors @ middle @ factors.T``.
 
-    ``matrix @ x``, ``diagonal``, ``trace`` and ``np.asarray`` are those of an array.
+    ``matrix @ x``, ``matrix[rows, columns]``, ``diagonal``, ``trace`` and ``np.asarray`` are those of an array.
 
     Parameters
     ----------
@@ -58,6 +58,9 @@ class DiagonalPlusLowRank(NamedTuple):
     def nbytes(self) -> int:
         """Bytes that the parts take."""
         return self.base.nbytes + self.factors.nbytes + self.middle.nbytes
+
+    def __getitem__(self, index: Any) -> Any:
+        return np.asarray(self)[index]
 
     def __matmul__(self, other: np.ndarray) -> np.ndarray:
         base = self.base if other.ndim == 1 else self.base[:, None]

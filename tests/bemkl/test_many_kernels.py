@@ -64,6 +64,7 @@ def test_a_diagonal_plus_factors_is_its_matrix_and_has_its_inverse():
     assert_same(matrix @ vectors[:, 0], dense @ vectors[:, 0], SAME_FORMULA)
     assert_same(matrix.diagonal(), dense.diagonal(), SAME_FORMULA)
     assert_same(matrix.trace(), np.trace(dense), SAME_FORMULA)
+    assert_same(matrix[2:4, 5], dense[2:4, 5], SAME_FORMULA)
     inverse, log_det = matrix.inverse()
     assert_same(np.asarray(inverse), np.linalg.inv(dense), SAME_FORMULA)
     assert_same(log_det, -np.linalg.slogdet(dense)[1], SAME_FORMULA)
@@ -155,8 +156,8 @@ def test_the_first_order_covariance_is_close(kind, prior):
 @pytest.mark.parametrize("kind", ["binary", "regression"])
 def test_fits_are_those_of_dense_updates(kind):
     rng = np.random.default_rng(4)
-    algorithm, problem = problem_of(kind, rng, 150, 40)
-    options = LoopOptions(max_iter=1000, tol=1e-13)
+    algorithm, problem = problem_of(kind, rng, 100, 30)
+    options = LoopOptions(max_iter=600, tol=1e-13)
     bounds, shares = [], []
     for one in (algorithm, many_kernels.many_kernels(algorithm)):
         found = maximize_elbo(one, problem, start_of(one, problem), options)
@@ -164,8 +165,8 @@ def test_fits_are_those_of_dense_updates(kind):
         assert np.diff(found.elbo_history).min() > -1e-9 * abs(bounds[-1])
         state = found.state
         shares.append(share_draws(problem.stack, state.dual.mean[None], state.readout.mean[None, 1:])[0])
-    assert -1e-9 * abs(bounds[0]) < bounds[0] - bounds[1] < 0.2 / 40**2  # nats
-    np.testing.assert_allclose(shares[1], shares[0], atol=0.05 / 40**2)
+    assert -1e-9 * abs(bounds[0]) < bounds[0] - bounds[1] < 0.2 / 30**2  # nats
+    np.testing.assert_allclose(shares[1], shares[0], atol=0.05 / 30**2)
 
 
 # ----------------------------------------------------------------------------------------------- estimators

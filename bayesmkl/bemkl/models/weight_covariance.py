@@ -15,7 +15,7 @@ __all__ = ["WeightCovariance", "WeightCovarianceCoordinate", "cov_of_weights"]
 class WeightCovariance(NamedTuple):
     """Covariance of q(b, e), in parts: the counterpart of a matrix (1 + n_kernels, 1 + n_kernels), intercept first.
 
-    ``covariance @ x``, ``diagonal`` and ``np.asarray`` are those of an array.
+    ``covariance @ x``, ``covariance[rows, columns]``, ``diagonal`` and ``np.asarray`` are those of an array.
     """
 
     weights: DiagonalPlusLowRank  # C, of e
@@ -32,6 +32,9 @@ class WeightCovariance(NamedTuple):
     def shape(self) -> tuple[int, int]:
         """Number of rows and columns."""
         return len(self.variance), len(self.variance)
+
+    def __getitem__(self, index: Any) -> Any:
+        return np.asarray(self)[index]
 
     def __matmul__(self, other: np.ndarray) -> np.ndarray:
         cross = self.cross if other.ndim == 1 else self.cross[:, None]
