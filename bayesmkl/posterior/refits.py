@@ -29,7 +29,7 @@ from bayesmkl._utils.warnings import holding_back, warn_user
 from bayesmkl.bemkl.estimators.base import FitTask
 from bayesmkl.bemkl.estimators.class_models import class_model_of
 from bayesmkl.bemkl.inference.runs import Fit
-from bayesmkl.bemkl.models import binary, multiclass, multinomial, multioutput, regression
+from bayesmkl.bemkl.models.all_models import ALGORITHMS
 from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
 from bayesmkl.bemkl.models.nonnegative import nonnegative
 from bayesmkl.bemkl.reading.predict import ScoreDraws, log_probabilities
@@ -60,13 +60,6 @@ CLEAR = 2.0  # standard errors beyond which a difference is called one
 N_FOLDS = 10
 TOL = 1e-4  # of the bound in folds: probabilities need no more
 N_DRAWS = 500  # of refits by marginal inference, where no more is asked than predictions
-ALGORITHMS: dict[type, Any] = {
-    binary.BinaryProblem: binary,
-    regression.RegressionProblem: regression,
-    multiclass.MulticlassProblem: multiclass,
-    multioutput.MultioutputProblem: multioutput,
-    multinomial.MultinomialProblem: multinomial,
-}
 
 
 class Accuracy(NamedTuple):

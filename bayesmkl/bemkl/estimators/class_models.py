@@ -6,7 +6,7 @@ Three ways lead from several classes, or several labels, to models that `loop` c
 * `SharedWeights`: the same with one set of kernel weights for all rows (`multiclass`);
 * `CompetingClasses`: classes whose scores compete, by the multinomial probit likelihood (`multinomial`).
 
-Each of them knows its algorithm, its problems, the scores of new samples, and what follows from scores: moments, log
+Each of them knows its problems, the scores of new samples, and what follows from scores: moments, log
 odds of each class against the rest, and log probabilities of the classes.
 """
 
@@ -69,9 +69,6 @@ class ClassSettings(NamedTuple):
 class ClassModel(Protocol):
     """Interface between classes and models of a classifier."""
 
-    def algorithm(self, settings: ClassSettings) -> Any:
-        """Return the module whose updates find the posterior."""
-
     def problems(
         self, stack: KernelStack, gram: np.ndarray, targets: np.ndarray, settings: ClassSettings
     ) -> list[Any]:
@@ -101,10 +98,6 @@ class OneVersusAll:
 
     Missing views are integrated over by the algorithm for several outputs, which is given one.
     """
-
-    def algorithm(self, settings: ClassSettings) -> Any:
-        """Return `binary`, or its variant for missing views."""
-        return multiclass if settings.missing_views else binary
 
     def problems(
         self, stack: KernelStack, gram: np.ndarray, targets: np.ndarray, settings: ClassSettings
@@ -145,10 +138,6 @@ class OneVersusAll:
 class SharedWeights(OneVersusAll):
     """Binary models with one set of kernel weights for all classes or labels."""
 
-    def algorithm(self, settings: ClassSettings) -> Any:
-        """Return `multiclass`."""
-        return multiclass
-
     def problems(
         self, stack: KernelStack, gram: np.ndarray, targets: np.ndarray, settings: ClassSettings
     ) -> list[Any]:
@@ -158,10 +147,6 @@ class SharedWeights(OneVersusAll):
 
 class CompetingClasses:
     """Classes of which the one with the largest score is true: probabilities sum to one by themselves."""
-
-    def algorithm(self, settings: ClassSettings) -> Any:
-        """Return `multinomial`."""
-        return multinomial
 
     def problems(
         self, stack: KernelStack, gram: np.ndarray, targets: np.ndarray, settings: ClassSettings

@@ -28,7 +28,7 @@ from bayesmkl.bemkl.estimators.scale_choice import USUAL, FoldChoice, choose_by_
 from bayesmkl.bemkl.estimators.shared_docs import BEMKL
 from bayesmkl.bemkl.inference.loop import Algorithm, LoopOptions
 from bayesmkl.bemkl.inference.runs import Fit
-from bayesmkl.bemkl.models.all_models import Problem, State
+from bayesmkl.bemkl.models.all_models import ALGORITHMS, Problem, State
 from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
 from bayesmkl.bemkl.models.many_kernels import for_so_many
 from bayesmkl.bemkl.models.moments import Gamma
@@ -308,7 +308,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         self.classes_, self.is_multilabel_ = labels.classes, labels.is_multilabel
         problems = self._as_inferred(model.problems(stack, gram, labels.targets, settings))
         names = [f"class {label}" for label in labels.classes] if len(problems) > 1 else ["classes"]
-        algorithm = model.algorithm(settings)
+        algorithm: Any = ALGORITHMS[type(problems[0])]
         algorithm = nonnegative(algorithm) if self.nonnegative else algorithm
         algorithm = for_so_many(algorithm, stack, self._storage().backend)
         targets = labels.targets[0] if len(labels.targets) == 1 else labels.targets

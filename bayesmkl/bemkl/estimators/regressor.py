@@ -17,7 +17,7 @@ from bayesmkl.bemkl.estimators.base import BaseBEMKL, FitTask
 from bayesmkl.bemkl.estimators.shared_docs import BEMKL
 from bayesmkl.bemkl.models import multioutput, regression
 from bayesmkl.bemkl.models.absent_views import view_moments
-from bayesmkl.bemkl.models.all_models import Problem, State
+from bayesmkl.bemkl.models.all_models import ALGORITHMS, Problem, State
 from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
 from bayesmkl.bemkl.models.many_kernels import for_so_many
 from bayesmkl.bemkl.models.moments import Gamma
@@ -228,7 +228,7 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
                 "Or fit a model for every column.",
             )
         (problem,) = self._as_inferred([self._problem(stack, gram, targets, self._settings())])
-        algorithm = multioutput if isinstance(problem, multioutput.MultioutputProblem) else regression
+        algorithm: Any = ALGORITHMS[type(problem)]
         algorithm = nonnegative(algorithm) if self.nonnegative else algorithm
         algorithm = for_so_many(algorithm, stack, self._storage().backend)
         return FitTask([problem], stack, targets, False, algorithm, [self.init], ["regression"])
