@@ -401,6 +401,9 @@ class _Walk:
     def _global(self, value: object, name: str, kind: type) -> None:
         """Hash what pickling would find by its name in a module."""
         module = getattr(value, "__module__", None) or ""
+        if isinstance(value, np.ufunc) and not module:  # before NumPy 2.2
+            places = ("numpy", "scipy.special")
+            module = next((p for p in places if getattr(sys.modules.get(p), name, None) is value), "")
         found: Any = sys.modules.get(module)
         for part in name.split("."):
             found = getattr(found, part, None)
