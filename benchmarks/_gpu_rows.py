@@ -20,6 +20,7 @@ from bayesmkl.kernels import Gaussian, KernelBank
 WIDTHS = (1.0, 2.0, 4.0, 8.0)
 VIEWS = {f"features {k + 1}-{k + 5}": slice(k, k + 5) for k in range(0, 20, 5)}
 N_TEST = 10_000
+LOOSE, TIGHT = 1e-4, 1e-6  # tolerances; the second is the default
 
 
 class Size(NamedTuple):
@@ -36,11 +37,13 @@ def size_of(fast: bool) -> Size:
     return Size(500, 16, 5) if fast else Size(20_000, 64, 1000)
 
 
-def fit(size: Size, X: np.ndarray, y: np.ndarray) -> tuple[BEMKLClassifier, float]:
-    """Fit with the defaults; return the model and seconds."""
+def fit(size: Size, X: np.ndarray, y: np.ndarray, tol: float) -> tuple[BEMKLClassifier, float]:
+    """Fit; return the model and seconds."""
     bank = KernelBank([Gaussian(width=width) for width in WIDTHS], views=VIEWS, landmarks=size.n_landmarks)
     storage = Storage("dense", backend="jax", devices="all")
-    model = BEMKLClassifier(bank, storage=storage, margin=1.0, intermediate_scale=1.0, max_iter=size.max_iter)
+    model = BEMKLClassifier(
+        bank, storage=storage, margin=1.0, intermediate_scale=1.0, max_iter=size.max_iter, tol=tol
+    )
     start = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # stated in the table
@@ -48,42 +51,61 @@ def fit(size: Size, X: np.ndarray, y: np.ndarray) -> tuple[BEMKLClassifier, floa
     return model, time.perf_counter() - start
 
 
-def run(fast: bool) -> tuple[str, dict[str, Any]]:
-    """Fit twice, the second time with everything compiled."""
-    rates, size = device(fast), size_of(fast)
-    sample, test = make_twonorm(size.n_samples, random_state=0), make_twonorm(N_TEST, random_state=1)
-    model, seconds = fit(size, sample.data, sample.target)
-    _, again = fit(size, sample.data, sample.target)
-    start = time.perf_counter()
-    probabilities = model.predict_proba(test.data)
-    predicting = time.perf_counter() - start
-    accuracy = float(np.mean(model.predict(test.data) == test.target))
-    numbers = {
-        "device": rates._asdict(),
-        "size": size._asdict(),
-        "n_kernels": len(WIDTHS) * len(VIEWS),
+def judged(model: BEMKLClassifier, seconds: float, test: Any) -> dict[str, Any]:
+    """What a fit took, and what its predictions are worth."""
+    return {
         "seconds": seconds,
-        "seconds_again": again,
         "n_iter": int(model.n_iter_),
         "converged": bool(model.converged_),
         "elbo": float(model.elbo_),
-        "accuracy": accuracy,
-        "log_loss": float(log_loss(test.target, probabilities)),
-        "predict_seconds": predicting,
-        "claims": [
-            claim(f"fit of {size.n_samples} samples on a GPU, compilation included", 20.0, seconds, " s")
-        ]
-        if is_accelerator()
-        else [],
+        "accuracy": float(np.mean(model.predict(test.data) == test.target)),
+        "log_loss": float(log_loss(test.target, model.predict_proba(test.data))),
     }
-    ending = "converged" if numbers["converged"] else "not converged"
-    rows = [
-        ["fit, compilation included", f"{seconds:.1f} s"],
-        ["the same again", f"{again:.1f} s"],
-        ["updates", f"{numbers['n_iter']}, {ending}"],
-        ["accuracy on new samples (Bayes: 97.7 %)", f"{accuracy:.1%}"],
-        ["log loss on new samples", f"{numbers['log_loss']:.4f}"],
-        [f"prediction of {N_TEST} samples", f"{predicting:.2f} s"],
+
+
+def run(fast: bool) -> tuple[str, dict[str, Any]]:
+    """Fit with two tolerances, the first of them again with everything compiled."""
+    size = size_of(fast)
+    sample, test = make_twonorm(size.n_samples, random_state=0), make_twonorm(N_TEST, random_state=1)
+    fits = [
+        ("compilation included", *fit(size, sample.data, sample.target, LOOSE)),
+        ("the same again", *fit(size, sample.data, sample.target, LOOSE)),
+        ("compiled before", *fit(size, sample.data, sample.target, TIGHT)),
     ]
-    head = f"{size.n_samples} samples, {numbers['n_kernels']} kernels, {size.n_landmarks} landmarks"
-    return f"{rates.report()}\n\n" + markdown_table([head, ""], rows), numbers
+    found = [judged(model, seconds, test) | {"how": how, "tol": model.tol} for how, model, seconds in fits]
+    rates = device(fast)
+    rows = [
+        [
+            f"to {one['tol']:g}, {one['how']}",
+            f"{one['seconds']:.1f} s",
+            f"{one['n_iter']}{'' if one['converged'] else ', not converged'}",
+            f"{one['accuracy']:.2%}",
+            f"{one['log_loss']:.4f}",
+        ]
+        for one in found
+    ]
+    first, last = found[0], found[-1]
+    what = f"{size.n_samples} samples on a GPU"
+    claims = [
+        claim(f"fit of {what} to {LOOSE:g}, compilation included", 20.0, first["seconds"], " s"),
+        claim(
+            f"{what}: accuracy below that of the fit to {TIGHT:g}",
+            0.001,
+            last["accuracy"] - first["accuracy"],
+        ),
+        claim(
+            f"{what}: log loss above that of the fit to {TIGHT:g}",
+            0.002,
+            first["log_loss"] - last["log_loss"],
+        ),
+    ]
+    n_kernels = len(WIDTHS) * len(VIEWS)
+    head = f"{size.n_samples} samples, {n_kernels} kernels, {size.n_landmarks} landmarks"
+    numbers = {
+        "device": rates._asdict(),
+        "size": size._asdict(),
+        "fits": found,
+        "claims": claims if is_accelerator() else [],
+    }
+    columns = [head, "fit", "steps", "accuracy", "log loss"]
+    return f"{rates.report()}\n\n" + markdown_table(columns, rows), numbers

@@ -13,6 +13,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 __all__ = [
     "ROWS",
+    "begin_copies",
     "double_precision",
     "on_every_device",
     "resolve_devices",
@@ -118,7 +119,15 @@ def on_every_device(tree: Any, mesh: Mesh | None) -> Any:
 
 def to_numpy(tree: object) -> Any:
     """Copy JAX arrays into NumPy arrays, from all devices of all hosts; all processes have to call it."""
+    begin_copies(tree)
     return jax.tree.map(_fetch, tree)
+
+
+def begin_copies(tree: object) -> None:
+    """Let JAX arrays be copied to the host as soon as they are computed, all at once, not each when it is asked for."""
+    for leaf in jax.tree.leaves(tree):
+        if isinstance(leaf, jax.Array) and leaf.is_fully_addressable:
+            leaf.copy_to_host_async()
 
 
 def _fetch(array: jax.Array) -> np.ndarray:

@@ -155,7 +155,7 @@ def _maximize_on_jax(
     options: LoopOptions,
     on_sweep: OnSweep | None,
 ) -> LoopResult:
-    from bayesmkl._utils.devices import double_precision, to_devices, to_numpy
+    from bayesmkl._utils.devices import begin_copies, double_precision, to_devices, to_numpy
 
     (problem,), (padding,) = pad_problems([problem])
     with double_precision():
@@ -172,6 +172,7 @@ def _maximize_on_jax(
         at = next(ascent)
         while True:
             found, elbo = sweep(problem, padding.start(at))
+            begin_copies((elbo, *found[1:]))
             try:
                 at = ascent.send((found, padding.bound(elbo)))
             except StopIteration as end:
