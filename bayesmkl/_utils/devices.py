@@ -124,7 +124,7 @@ def to_numpy(tree: object) -> Any:
 
 
 def begin_copies(tree: object) -> None:
-    """Let JAX arrays be copied to the host as soon as they are computed, all at once, not each when it is asked for."""
+    """Let JAX arrays be copied to the host as soon as they are computed, not each when it is asked for."""
     for leaf in jax.tree.leaves(tree):
         if isinstance(leaf, jax.Array) and leaf.is_fully_addressable:
             leaf.copy_to_host_async()
