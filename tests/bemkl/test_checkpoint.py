@@ -215,7 +215,9 @@ def test_a_file_that_changes_during_a_fit_leaves_model_and_checkpoint(tmp_path, 
         part = pd.DataFrame(X[40 * k : 40 * (k + 1)], columns=["a", "b", "c"])
         part.to_parquet(parts / f"{k}.parquet")
     own = model(path).fit(open_rows(parts), LABELS)
-    assert_equal_fits(own, model().fit(pd.DataFrame(X, columns=["a", "b", "c"]), LABELS))
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    assert_equal_fits(own, model().fit(frame, LABELS))
+    np.testing.assert_allclose(own.predict_proba(open_rows(parts)), own.predict_proba(frame), rtol=1e-12)
     before = own.dual_coef_.copy()
     monkeypatch.setattr(checkpoint, "SECONDS", 0.0)
     write = checkpoint.Checkpoint._write
