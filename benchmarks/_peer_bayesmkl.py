@@ -40,7 +40,8 @@ def _fitted(model: Any, problem: Problem, probabilities: bool = True) -> Predict
 
 def bemkl(problem: Problem, clock: Clock, landmarks: int | None = None, tol: float = 1e-6) -> Predict:
     kind = BEMKLRegressor if problem.regression else BEMKLClassifier
-    storage = Storage(backend="jax" if problem.device == "cuda" else "numpy")
+    on_gpu = problem.device == "cuda"
+    storage = Storage("dense", backend="jax", devices="all") if on_gpu else Storage()
     return _fitted(kind(_bank(problem, landmarks), storage=storage, tol=tol), problem)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,9 +11,18 @@ from scipy.linalg import blas, lapack
 
 from bayesmkl._numerics.arrays import Array, is_numpy, namespace
 
-__all__ = ["bordered", "plus_diagonal", "solve_factor", "spd_factor", "spd_inverse", "spd_inverse_root"]
+__all__ = [
+    "bordered",
+    "inverse_by_blocks",
+    "plus_diagonal",
+    "solve_factor",
+    "spd_factor",
+    "spd_inverse",
+    "spd_inverse_root",
+]
 
 TILE = 64  # rows of a block, in which LAPACK is at its best and that stays in cache
+LEAF = 256  # rows of the triangles that an accelerator inverts by substitution, all at once
 ABOVE = np.triu(np.ones((TILE, TILE), dtype=bool), 1)  # the diagonal, in a tile on it
 
 
@@ -257,11 +267,11 @@ def _one_at_a_time(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _invert_root_and_solve_on_jax(matrix: Array, vector: Array) -> tuple[Any, Any, Any]:
-    from jax.scipy.linalg import cho_solve, solve_triangular
+    from jax.scipy.linalg import cho_solve
 
     xp = namespace(matrix)
     factor = xp.linalg.cholesky(matrix)
-    root = solve_triangular(factor, xp.eye(len(matrix), dtype=matrix.dtype), lower=True).T
+    root = _inverse_of_triangle(factor).T
     return root, -2.0 * xp.log(xp.diagonal(factor)).sum(), cho_solve((factor, True), vector)
 
 
@@ -270,10 +280,77 @@ def _invert_on_jax(matrix: Array) -> tuple[Any, Any]:
 
 
 def _inverse_of_factor(factor: Array) -> tuple[Any, Any]:
+    import jax
     from jax.scipy.linalg import cho_solve
 
     xp = namespace(factor)
-    eye = xp.broadcast_to(xp.eye(factor.shape[-1], dtype=factor.dtype), factor.shape)
-    inverse = cho_solve((factor, True), eye)
+    if jax.default_backend() == "cpu":
+        eye = xp.broadcast_to(xp.eye(factor.shape[-1], dtype=factor.dtype), factor.shape)
+        inverse = cho_solve((factor, True), eye)
+    else:
+        root = _inverse_of_triangle(factor)
+        inverse = root.mT @ root
     log_det = -2.0 * xp.log(xp.diagonal(factor, axis1=-2, axis2=-1)).sum(axis=-1)
     return 0.5 * (inverse + inverse.mT), log_det
+
+
+def _inverse_of_triangle(lower: Array) -> Any:
+    """Invert lower triangles on JAX; on accelerators by products of blocks, 2/3 of whose flops are in the last two.
+
+    Substitution with `d` right-hand sides has three times as many flops, and few of them at once.
+    """
+    import jax
+    from jax.scipy.linalg import solve_triangular
+
+    xp, d = namespace(lower), lower.shape[-1]
+    if jax.default_backend() == "cpu" or d <= LEAF:
+        return solve_triangular(lower, xp.broadcast_to(xp.eye(d, dtype=lower.dtype), lower.shape), lower=True)
+    return inverse_by_blocks(lower)
+
+
+def inverse_by_blocks(lower: Array, leaf: int = LEAF) -> Any:
+    r"""Invert lower triangles on JAX by pairs of blocks, which grow from `leaf` rows on.
+
+    .. math:: \begin{pmatrix} A & 0 \\ B & C \end{pmatrix}^{-1} =
+       \begin{pmatrix} A^{-1} & 0 \\ -C^{-1} B A^{-1} & C^{-1} \end{pmatrix}
+
+    Parameters
+    ----------
+    lower : array of shape (..., d, d)
+        With zeros above the diagonal.
+    leaf : int
+        Rows of the blocks that are inverted by substitution.
+
+    Returns
+    -------
+    array of shape (..., d, d)
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> inverse_by_blocks(jnp.array([[1.0, 0.0], [2.0, 4.0]]), leaf=1)
+    Array([[ 1.  ,  0.  ],
+           [-0.5 ,  0.25]], dtype=float32)
+    """
+    from jax.scipy.linalg import solve_triangular
+
+    xp, d = namespace(lower), lower.shape[-1]
+    size, whole = leaf, leaf * 2 ** max(0, math.ceil(math.log2(d / leaf)))
+    padding = [(0, 0)] * (lower.ndim - 2) + [(0, whole - d)] * 2
+    lower = xp.pad(lower, padding) + xp.diag((xp.arange(whole) >= d).astype(lower.dtype))
+
+    def blocks(first: int, step: int) -> Any:
+        """Return the blocks of `size` columns from every multiple of `step` on, `first` rows below the diagonal."""
+        at = [lower[..., i + first : i + first + size, i : i + size] for i in range(0, whole, step)]
+        return xp.stack(at, axis=-3)
+
+    triangles = blocks(0, size)
+    eye = xp.broadcast_to(xp.eye(size, dtype=lower.dtype), triangles.shape)
+    inverse = solve_triangular(triangles, eye, lower=True)
+    while size < whole:
+        first, last = inverse[..., 0::2, :, :], inverse[..., 1::2, :, :]
+        corner = -last @ blocks(size, 2 * size) @ first
+        top = xp.concatenate([first, xp.zeros_like(first)], axis=-1)
+        inverse = xp.concatenate([top, xp.concatenate([corner, last], axis=-1)], axis=-2)
+        size *= 2
+    return inverse[..., 0, :d, :d]

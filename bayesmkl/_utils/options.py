@@ -68,11 +68,9 @@ class VB(_InferenceOptions):
     ----------
     accelerate : bool, default=True
         Anderson acceleration between sweeps; the ELBO still never falls.
-    checkpoint : str or path, default=None
-        File to which a long fit writes once a minute where it is. The same fit, with the same samples, targets and
-        parameters, begins there if its process was killed, and has the numbers that it would have had. A fit that
-        converges removes the file; one that stops at `max_iter` leaves it, for a larger one. For fits of one model
-        from one start.
+        step = check_choice(_field("step"), self.step, ("auto", "newton", "coordinate"))
+        path = None if self.checkpoint is None else as_path(_field("checkpoint"), self.checkpoint)
+        return VB(check_flag(_field("accelerate"), self.accelerate), step, path)
 
     See Also
     --------
@@ -89,13 +87,15 @@ class VB(_InferenceOptions):
     """
 
     accelerate: bool = True
+    step: str = "auto"
     checkpoint: Any = None
 
     name: ClassVar[str] = "vb"
 
     def _checked(self) -> VB:
+        step = check_choice(_field("step"), self.step, ("auto", "newton", "coordinate"))
         path = None if self.checkpoint is None else as_path(_field("checkpoint"), self.checkpoint)
-        return VB(check_flag(_field("accelerate"), self.accelerate), path)
+        return VB(check_flag(_field("accelerate"), self.accelerate), step, path)
 
 
 @dataclass(frozen=True, repr=False)

@@ -198,6 +198,7 @@ COMPILED = {
     "dense, JAX": {
         "apply",
         "adjoint",
+        "adjoint_and_mixed_gram",
         "gram",
         "combine",
         "combine_gated",
@@ -207,7 +208,7 @@ COMPILED = {
         "select",
     },
     "dense, square, JAX": {"quadratic", "diagonal"},
-    "streamed on JAX": {"apply", "adjoint", "gram", "spread"},
+    "streamed on JAX": {"apply", "adjoint", "adjoint_and_mixed_gram", "gram", "spread"},
 }
 
 
@@ -296,6 +297,15 @@ def check_apply_and_adjoin(case, K):
     expected = mixing @ (K @ vector) + offset
     check(case, mixed, expected, "mixed")
     check(case, case.stack.adjoint(mixed), np.einsum("mij,mi->j", K, expected), "adjoint of what was mixed")
+
+
+def check_adjoint_and_mixed_gram(case, K):
+    rows, mixing, weights = random(*K.shape[:2]), random(len(K)), random(K.shape[1])
+    arguments = (on(case, value) for value in (rows, mixing, weights))
+    adjoint, gram = case.stack.adjoint_and_mixed_gram(*arguments)
+    check(case, adjoint, np.einsum("mij,mi->j", K, rows), "adjoint")
+    mixed = np.einsum("m,mij->ij", mixing, K)
+    check(case, gram, np.einsum("ij,i,ik->jk", mixed, weights, mixed), "mixed gram")
 
 
 def check_spread(case, K):

@@ -270,6 +270,7 @@ WRONG: dict[str, Wrong] = {
     "solver": word("newton-cg", "SPG"),
     "standardize": FLAG,
     "stopping": word("both"),
+    "step": word("gradient", "Newton"),
     "storage": word("sparse", "Dense", Storage, VB()),
     "strict": FLAG,
     "sv_gate": word("all"),

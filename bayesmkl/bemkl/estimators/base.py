@@ -196,12 +196,14 @@ class BaseBEMKL(BaseMKL):
         """Return the options of VB, once they are checked, and checked against each other."""
         check_choice("predictive", self.predictive, ("full", "paper"))
         inference = self._inference()
-        if isinstance(inference, VB) and inference.checkpoint is not None:
-            check_path(inference.checkpoint, self._streams_rows, self.missing_views)
+        own = inference if isinstance(inference, VB) else VB(step="coordinate")
+        if own.checkpoint is not None:
+            check_path(own.checkpoint, self._streams_rows, self.missing_views)
         options = LoopOptions(
             max_iter=check_integer("max_iter", self.max_iter, low=1),
             tol=check_number("tol", self.tol, low=0.0, inclusive=True),
-            accelerate=not isinstance(inference, VB) or inference.accelerate,
+            accelerate=own.accelerate,
+            step=own.step,
             backend=self._storage().backend,
         )
         if self.missing_views == "integrate":

@@ -32,6 +32,7 @@ from bayesmkl.bemkl.inference.loop import (
     largest_dimension,
     maximize_elbo,
 )
+from bayesmkl.bemkl.inference.newton import takes_newton_steps
 from bayesmkl.bemkl.inference.padding import ExactShape, Padding, pad_problems, size_class, stored_kernels
 
 __all__ = ["maximize_elbo_batch"]
@@ -66,7 +67,8 @@ def maximize_elbo_batch(
         In the order of the problems.
     """
     observers = _observers(len(problems), on_sweep)
-    if options.backend != "jax" or len(problems) == 1:
+    by_newton = [takes_newton_steps(options.step, algorithm, problem) for problem in problems]
+    if options.backend != "jax" or len(problems) == 1 or all(by_newton):
         return _in_turn(algorithm, problems, starts, options, observers)
     results: dict[int, LoopResult] = {}
     for batch in _batches(problems):

@@ -226,11 +226,18 @@ def step(problem: RegressionProblem, state: RegressionState) -> tuple[Regression
     return sweep(problem, carry(problem, state))
 
 
-def elbo(problem: RegressionProblem, state: RegressionState) -> Any:
-    """Return the evidence lower bound in nats, for any state."""
-    projection = problem.stack.apply(state.dual.mean)
+def elbo(
+    problem: RegressionProblem,
+    state: RegressionState,
+    projection: Array | None = None,
+    design: Array | None = None,
+) -> Any:
+    """Return the evidence lower bound in nats, for any state; `projection` and `design` as in `binary.elbo`."""
+    if projection is None:
+        projection = problem.stack.apply(state.dual.mean)
+    if design is None:
+        design = readout_design(state.intermediate)
     error = intermediate_error(state.intermediate, projection, problem.gram, state.dual)
-    design = readout_design(state.intermediate)
     return _bound(problem, state, error, score_error(problem.y, state.intermediate, state.readout, design))
 
 

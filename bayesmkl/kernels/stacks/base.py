@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
-from bayesmkl._numerics.arrays import Array
+from bayesmkl._numerics.arrays import Array, is_numpy
 from bayesmkl._utils.typing import Index
 
 __all__ = ["KernelColumns", "KernelRows", "KernelStack", "Kernels", "Spread", "StoredStack", "SymmetricStack"]
@@ -29,6 +29,7 @@ __all__ = ["KernelColumns", "KernelRows", "KernelStack", "Kernels", "Spread", "S
 BLOCK_ROWS = 64  # of all kernels that are copied at once
 SPREAD_ENTRIES = 2**20  # of the products of a few vectors with a few kernels
 SUM_ENTRIES = 2**24  # of the products of a few vectors with all kernels
+MIXED_ENTRIES = 2**19  # of a mixture of kernels at once: 4 MB
 
 
 class Spread(NamedTuple):
@@ -132,6 +133,27 @@ class KernelStack(Kernels, Protocol):
         Returns
         -------
         product, mixed : arrays of shape (n_kernels, n_rows)
+        """
+        ...
+
+    def adjoint_and_mixed_gram(self, rows: Array, mixing: Array, weights: Array) -> tuple[Any, Any]:
+        """Return ``adjoint(rows)``, and the weighted gram ``K^T diag(w) K`` of one mixture ``K = sum_m c_m K_m``.
+
+        Kernels that are evaluated whenever they are needed are evaluated once for both. The mixture takes as many
+        flops as `adjoint`, 2 P N B, its products with itself 2 N B^2, and nothing of size N B is kept.
+
+        Parameters
+        ----------
+        rows : array of shape (n_kernels, n_rows)
+        mixing : array of shape (n_kernels,)
+            c.
+        weights : array of shape (n_rows,)
+            w, of either sign.
+
+        Returns
+        -------
+        adjoint : array of shape (n_train,)
+        gram : array of shape (n_train, n_train)
         """
         ...
 
@@ -301,6 +323,20 @@ def apply_and_mix(stack: KernelStack, vector: Array, mixing: Array, offset: Arra
     """Do what `KernelStack.apply_and_adjoin` does, and leave the adjoint to later."""
     product = stack.apply(vector)
     return product, mixing @ product + offset
+
+
+def mixed_gram_of_blocks(stack: Any, rows: Array, mixing: Array, weights: Array) -> tuple[Any, Any]:
+    """Do what `KernelStack.adjoint_and_mixed_gram` does for a stack in memory with `combine`, some rows at a time."""
+    if not is_numpy(rows):
+        mixed = stack.combine(mixing)
+        return stack.adjoint(rows), (mixed * weights[:, None]).T @ mixed
+    gram = np.zeros((stack.n_train, stack.n_train))
+    step = max(1, MIXED_ENTRIES // stack.n_train)
+    for start in range(0, stack.n_rows, step):
+        part = slice(start, start + step)
+        mixed = stack.rows(part).combine(mixing)
+        gram += (mixed * weights[part, None]).T @ mixed
+    return stack.adjoint(rows), gram
 
 
 def spread_then_sum(

@@ -17,12 +17,13 @@ from bayesmkl.kernels.stacks.base import (
     apply_and_mix,
     blocks_of_rows,
     kernels_at_once,
+    mixed_gram_of_blocks,
     quadratics_one_by_one,
     spread_of_products,
     spread_then_sum,
 )
 
-__all__ = ["DenseStack", "in_c_order", "stored_array"]
+__all__ = ["DenseStack", "gram_on_jax", "in_c_order", "stored_array"]
 
 AXPY_READS = 3  # adding kernels one by one moves three numbers per entry, the product of all of them one
 COPY_COST = 6  # copying a few rows to multiply them pays below this fraction of all rows
@@ -30,6 +31,7 @@ GATHER_COST = 6  # gathering the entries of a few samples pays below this fracti
 GATHERED = 2**17  # entries gathered at once, so that they stay in cache
 GATED = 2**18  # entries gated at once, likewise
 GATED_KERNELS = 16  # of this many kernels
+MIXED = 2**17  # entries of a mixture at once, likewise
 
 
 class DenseStack(NamedTuple):
@@ -175,11 +177,23 @@ class DenseStack(NamedTuple):
 
     def gram(self) -> Any:
         """Return ``sum_m K_m^T K_m`` of shape (n_train, n_train)."""
-        return self._tall.T @ self._tall
+        return self._tall.T @ self._tall if is_numpy(self.kernels) else gram_on_jax(self.kernels)
 
     def apply_and_adjoin(self, vector: Array, mixing: Array, offset: Array) -> tuple[Any, Any]:
         """Return ``apply(vector)`` and ``mixing @ apply(vector) + offset``, see `KernelStack.apply_and_adjoin`."""
         return apply_and_mix(self, vector, mixing, offset)
+
+    def adjoint_and_mixed_gram(self, rows: Array, mixing: Array, weights: Array) -> tuple[Any, Any]:
+        """Return the adjoint and a mixture's weighted gram, see `KernelStack.adjoint_and_mixed_gram`."""
+        if not is_numpy(self.kernels):
+            return mixed_gram_of_blocks(self, rows, mixing, weights)
+        gram = np.zeros((self.n_train, self.n_train))
+        step = max(1, MIXED // self.n_train)
+        for start in range(0, self.n_rows, step):
+            part = slice(start, start + step)
+            mixed = np.einsum("m,mij->ij", mixing, self.kernels[:, part])
+            gram += (mixed * weights[part, None]).T @ mixed
+        return self.adjoint(rows), gram
 
     def spread(self, vectors: np.ndarray) -> Spread:
         """Return mean and variance of ``K_m v`` over the rows that are present, for vectors (n_train, q)."""
@@ -256,6 +270,21 @@ class DenseStack(NamedTuple):
         """Return entries of all kernels, or those at `kernels`, (n_kernels, n_rows, n_columns)."""
         chosen = slice(None) if kernels is None else kernels[:, None, None]  # a slice is twice as fast
         return self.kernels[chosen, rows[:, None], columns]
+
+
+def gram_on_jax(kernels: Any) -> Any:
+    """Return ``sum_m K_m^T K_m``, one kernel after the other, in double precision.
+
+    One product of all of them would be compiled for as many seconds as it takes times trials of how to do it.
+    """
+    import jax
+
+    def add(total: Array, kernel: Array) -> Any:
+        wide = kernel.astype(total.dtype)
+        return total + wide.T @ wide, None
+
+    start = namespace(kernels).zeros((kernels.shape[2], kernels.shape[2]), dtype="float64")
+    return jax.lax.scan(add, start, kernels)[0]
 
 
 def in_c_order(stack: KernelRows) -> Any:

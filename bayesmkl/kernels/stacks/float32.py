@@ -17,11 +17,12 @@ from bayesmkl.kernels.stacks.base import (
     frobenius_products,
     gated_sum,
     kernels_at_once,
+    mixed_gram_of_blocks,
     quadratics_one_by_one,
     spread_of_products,
     spread_then_sum,
 )
-from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.dense import DenseStack, gram_on_jax
 
 __all__ = ["Float32Stack", "store_float32"]
 
@@ -139,7 +140,7 @@ class Float32Stack(NamedTuple):
     def gram(self) -> Any:
         """Return ``sum_m K_m^T K_m`` of shape (n_train, n_train)."""
         if not is_numpy(self.kernels):
-            return _gram_on_jax(self.kernels)
+            return gram_on_jax(self.kernels)
         total = np.zeros((self.n_train, self.n_train))
         for _, _, block in self._blocks(MANY_ENTRIES):
             total += block.gram()
@@ -148,6 +149,10 @@ class Float32Stack(NamedTuple):
     def apply_and_adjoin(self, vector: Array, mixing: Array, offset: Array) -> tuple[Any, Any]:
         """Return ``apply(vector)`` and ``mixing @ apply(vector) + offset``, see `KernelStack.apply_and_adjoin`."""
         return apply_and_mix(self, vector, mixing, offset)
+
+    def adjoint_and_mixed_gram(self, rows: Array, mixing: Array, weights: Array) -> tuple[Any, Any]:
+        """Return the adjoint and a mixture's weighted gram, see `KernelStack.adjoint_and_mixed_gram`."""
+        return mixed_gram_of_blocks(self, rows, mixing, weights)
 
     def spread(self, vectors: np.ndarray) -> Spread:
         """Return mean and variance of ``K_m v`` over the rows that are present, for vectors (n_train, q)."""
@@ -273,16 +278,6 @@ def _adjoint_on_jax(kernels: Array, rows: Array) -> Any:
 
     start = namespace(rows).zeros((kernels.shape[2], *rows.shape[2:]), dtype="float64")
     return jax.lax.scan(add, start, (kernels, rows))[0]
-
-
-def _gram_on_jax(kernels: Any) -> Any:
-    import jax
-
-    def add(total: Array, kernel: Array) -> Any:
-        return total + _double(kernel).T @ _double(kernel), None
-
-    start = namespace(kernels).zeros((kernels.shape[2], kernels.shape[2]), dtype="float64")
-    return jax.lax.scan(add, start, kernels)[0]
 
 
 # checked by mypy

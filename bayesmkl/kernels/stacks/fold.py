@@ -102,6 +102,13 @@ class FoldStack(NamedTuple):
         """Return ``apply(vector)`` and ``mixing @ apply(vector) + offset``, see `KernelStack.apply_and_adjoin`."""
         return apply_and_mix(self, vector, mixing, offset)
 
+    def adjoint_and_mixed_gram(self, rows: Array, mixing: Array, weights: Array) -> tuple[Any, Any]:
+        """Return the adjoint and a mixture's weighted gram, see `KernelStack.adjoint_and_mixed_gram`."""
+        spread = np.zeros(self.whole.n_rows)
+        spread[self.samples] = weights
+        _, gram = self.whole.adjoint_and_mixed_gram(np.zeros((self.n_kernels, len(spread))), mixing, spread)
+        return self.adjoint(rows), gram[np.ix_(self.samples, self.samples)]
+
     def spread(self, vectors: np.ndarray) -> Spread:
         """Return mean and variance over the samples of ``K_m v`` for a batch of vectors (n_train, q)."""
         return spread_of_products([(slice(None), self)], self.n_kernels, vectors)

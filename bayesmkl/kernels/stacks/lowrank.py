@@ -23,6 +23,7 @@ from bayesmkl.kernels.stacks.base import (
     blocks_of_rows,
     frobenius_products,
     gated_sum,
+    mixed_gram_of_blocks,
     quadratics_one_by_one,
     spread_then_sum,
 )
@@ -200,6 +201,10 @@ class LowRankStack(NamedTuple):
     def apply_and_adjoin(self, vector: Array, mixing: Array, offset: Array) -> tuple[Any, Any]:
         """Return ``apply(vector)`` and ``mixing @ apply(vector) + offset``, see `KernelStack.apply_and_adjoin`."""
         return apply_and_mix(self, vector, mixing, offset)
+
+    def adjoint_and_mixed_gram(self, rows: Array, mixing: Array, weights: Array) -> tuple[Any, Any]:
+        """Return the adjoint and a mixture's weighted gram, see `KernelStack.adjoint_and_mixed_gram`."""
+        return mixed_gram_of_blocks(self, rows, mixing, weights)
 
     def spread(self, vectors: np.ndarray) -> Spread:
         """Return mean and variance over rows of ``K_m v`` for a batch of vectors (n_train, q), NumPy."""

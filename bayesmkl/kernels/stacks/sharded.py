@@ -25,6 +25,7 @@ from bayesmkl.kernels.stacks.dense import DenseStack
 __all__ = ["ShardedStack", "shard", "shard_rows"]
 
 BLOCK_ENTRIES = 2**22  # of the rows that are evaluated and sent to a device at once, 32 MB
+OWN_ENTRIES = 2**26  # of the rows that an accelerator evaluates itself at once, 512 MB
 SPREAD_ENTRIES = 2**25  # of the products that a device holds at once
 REMEDY = "Use more devices, landmarks, fewer kernels, or a stack that is streamed."
 
@@ -116,6 +117,10 @@ class ShardedStack:
         """Return ``apply(vector)`` and ``mixing @ apply(vector) + offset``, see `KernelStack.apply_and_adjoin`."""
         return apply_and_mix(self, vector, mixing, offset)
 
+    def adjoint_and_mixed_gram(self, rows: Array, mixing: Array, weights: Array) -> tuple[Any, Any]:
+        """Return the adjoint and a mixture's weighted gram, see `KernelStack.adjoint_and_mixed_gram`."""
+        return _run(_adjoint_and_mixed_gram, self, rows, mixing, weights)
+
     def spread(self, vectors: np.ndarray) -> Spread:
         """Return mean and variance over rows of ``K_m v`` for a batch of vectors (n_train, q), as NumPy arrays."""
         step = max(1, SPREAD_ENTRIES * self.mesh.size // (self.n_kernels * self.n_rows))
@@ -202,7 +207,8 @@ def _place(
     evaluate: Callable[..., Any], rows: slice, shape: tuple[int, int, int], device: jax.Device
 ) -> jax.Array:
     """Evaluate the kernels of some rows on one device, in zeros of `shape`."""
-    step = max(1, BLOCK_ENTRIES // (shape[0] * shape[2]))
+    entries = BLOCK_ENTRIES if device.platform == "cpu" else OWN_ENTRIES
+    step = max(1, entries // (shape[0] * shape[2]))
     if step >= shape[1]:
         block = np.zeros(shape)
         if rows.stop > rows.start:
@@ -267,6 +273,17 @@ def _adjoint(stack: ShardedStack, rows: Array) -> Any:
         PartitionSpec(),
     )
     return total(stack.local, jnp.pad(rows, padding))
+
+
+def _adjoint_and_mixed_gram(stack: ShardedStack, rows: Array, mixing: Array, weights: Array) -> Any:
+    padding = (0, stack.local.n_rows - stack.n_rows)
+    totals = _on_shards(
+        stack,
+        lambda local, *arrays: jax.lax.psum(local.adjoint_and_mixed_gram(*arrays), ROWS),
+        [PartitionSpec(None, ROWS), PartitionSpec(), PartitionSpec(ROWS)],
+        PartitionSpec(),
+    )
+    return totals(stack.local, jnp.pad(rows, [(0, 0), padding]), mixing, jnp.pad(weights, padding))
 
 
 def _gram(stack: ShardedStack) -> Any:

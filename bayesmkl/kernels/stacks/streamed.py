@@ -18,7 +18,7 @@ from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg.blas import dsyrk
+from scipy.linalg.blas import daxpy, dsyrk
 from threadpoolctl import ThreadpoolController
 
 from bayesmkl._numerics.arrays import Array
@@ -200,6 +200,40 @@ class StreamedStack:
         mixed.flags.writeable = False
         self._pulled = weakref.ref(mixed), total
         return product, mixed
+
+    def adjoint_and_mixed_gram(self, rows: Array, mixing: Array, weights: Array) -> tuple[Any, Any]:
+        """Return the adjoint and a mixture's weighted gram in one evaluation of the kernels.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n_kernels, n_rows)
+        mixing : ndarray of shape (n_kernels,)
+        weights : ndarray of shape (n_rows,)
+
+        Returns
+        -------
+        adjoint : ndarray of shape (n_train,)
+        gram : ndarray of shape (n_train, n_train)
+        """
+        n = self.n_train
+
+        def of_block(block: _Block, room: Room) -> tuple[np.ndarray, np.ndarray]:
+            total, gram = np.zeros(n), np.zeros((n, n))
+            mixed = np.empty((self._tile_rows, n))
+            for start, X in block.cut(self._tile_rows):
+                where, mixture = slice(start, start + len(X)), mixed[: len(X)]
+                mixture[...] = 0.0
+                for place, tile in self.tiles.of(X, room):
+                    np.add(total, rows[place, where] @ tile, out=total)
+                    daxpy(tile.reshape(-1), mixture.reshape(-1), a=mixing[place])
+                gram += (mixture * weights[where, None]).T @ mixture
+            return total, gram
+
+        total, gram = np.zeros(n), np.zeros((n, n))
+        for part, product in self._over_blocks(of_block):
+            total += part
+            gram += product
+        return total, gram
 
     def gram(self) -> np.ndarray:
         """Return ``sum_m K_m^T K_m`` of shape (n_train, n_train); entries that are not finite are an error."""

@@ -131,6 +131,23 @@ class KernelBlocks:
             yield part.adjoint(rows[first : first + part.n_kernels])
             first += part.n_kernels
 
+    def adjoint_and_mixed_gram(self, rows: Array, mixing: Array, weights: Array) -> Any:
+        """Do what `DenseStack.adjoint_and_mixed_gram` does, in one evaluation."""
+        cut, mixing = rows.reshape(self.n_kernels, *self.rows.shape[:2]), mixing[jnp.argsort(self.order)]
+
+        def add(totals: Any, block: Any) -> Any:
+            x, own, weight = block
+            own, first, total, mixed = own[jnp.argsort(self.order)], 0, totals[0], 0.0
+            for part in _parts(self.groups, x):
+                some = slice(first, first + part.n_kernels)
+                total, mixed = total + part.adjoint(own[some]), mixed + part.combine(mixing[some])
+                first += part.n_kernels
+            return (total, totals[1] + (mixed * weight[:, None]).T @ mixed), None
+
+        zero = jnp.zeros((self.n_train, self.n_train), dtype=rows.dtype)
+        blocks = (self.rows, jnp.moveaxis(cut, 1, 0), weights.reshape(self.rows.shape[:2]))
+        return jax.lax.scan(add, (zero[0], zero), blocks)[0]
+
     def gram(self) -> Any:
         """Return ``sum_m K_m^T K_m`` of shape (n_train, n_train)."""
 

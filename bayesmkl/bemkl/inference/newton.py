@@ -1,0 +1,355 @@
+r"""Newton's method for the weights of landmarks, with all other factors profiled out.
+
+Coordinate ascent (`loop`) reads all kernels in every sweep, and takes hundreds of them where there are many more
+samples than weights `a`. But of q(a) the other factors see its covariance, which needs no sample, and
+:math:`H = (K_m E[a])_m` alone. So let
+
+.. math:: F(m) = \max_{q : E_q[a] = m} \mathrm{ELBO}(q)
+
+with H known, which touches no kernel: Newton's method finds m, a few rounds on arrays of size P x N all else.
+
+**Slope.** At the maximum over all else, with :math:`\tau = E[\upsilon]` and :math:`\varepsilon = E[\epsilon]`,
+
+.. math:: \nabla F = \tau \sum_m K_m^\top (E[g_m] - K_m m) - E[\lambda] \circ m .    \tag{N1}
+
+**Curvature.** Let :math:`w = E[e]`, C its covariance, :math:`\Sigma` the covariance of :math:`q(g_i)`,
+:math:`u = \Sigma w`, :math:`\kappa = \varepsilon w^\top u`, :math:`v_i` the variance of :math:`q(f_i)` (0 where the
+target is observed), :math:`r_i = E[f_i] - s_i` with the expected score :math:`s_i = w^\top E[g_i] + b`. Equations (4)
+of q(G) and the moments of q(f) give :math:`dE[f_i] = v_i\,ds_i` and
+
+.. math:: dE[g_i] = \tau \Sigma\,dh_i + \varepsilon u\,dE[f_i], \qquad
+   (1 - \kappa v_i)\,ds_i = \tau u^\top dh_i .    \tag{N2}
+
+With Woodbury's identity for :math:`\Sigma = (\tau I + \varepsilon(w w^\top + C))^{-1}` the derivative of (N1) is
+
+.. math:: -\nabla^2 F = \mathrm{diag}\,E[\lambda] + \sum_i K_i^\top (S_0 + \omega_i u u^\top) K_i, \qquad
+   \omega_i = \frac{\varepsilon \tau^2 (1 - v_i)}{(1 - \kappa)(1 - \kappa v_i)} \ge 0    \tag{N3}
+
+at given q(b, e) and q(:math:`\lambda`), where :math:`S_0 = \tau \varepsilon C (\tau I + \varepsilon C)^{-1}` is of
+order 1/N. The second part is the weighted gram of *one* mixture
+:math:`\sum_m u_m K_m`, `KernelStack.adjoint_and_mixed_gram`; of the first the trace is kept,
+:math:`(\mathrm{tr} S_0 / P) \sum_m K_m^\top K_m`, which is at hand. What (N3) leaves out, above all that E[λ] falls
+as weights grow, makes it too large by a factor near two: the length of the step is searched for.
+
+**Step.** Along :math:`e^s (m + t d)`, d the solution of (N3) for (N1), H is known, so t and s cost no kernels. The
+scale s matters: prior and noises leave :math:`(c a, e / c)` undecided to first order, the direction in which
+coordinate ascent creeps. Both derivatives follow from (N1) with :math:`H_d = (K_m d)_m`; a diagonal secant method
+looks for their zeros, and nothing is kept but a higher bound, so that the bound never falls.
+
+**All else.** At given H, q(b, e) is found by Newton's method with q(G) and q(f) profiled out (`_readout_curvature`),
+or by equation (4) wherever that is not higher.
+
+A step evaluates the kernels twice: (N1) with (N3), and :math:`H_d`. It takes 6 P N B flops for products with kernels,
+2 N B^2 for the gram, and some tens of N P^2 + B^3 for all else; the floor of any method that looks at all kernels
+once is 2 P N B. It ends where both the gain is at most `tol` of the bound, and the root mean square change of the
+expected scores of the training samples, in units of their noise, at most :math:`\sqrt{\mathrm{tol}}`: the bound alone
+says little about predictions, as it is flat around its maximum.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bayesmkl._numerics.arrays import Array
+from bayesmkl._numerics.convergence import Outcome
+from bayesmkl._utils.threads import blas_threads_for
+from bayesmkl.bemkl.inference.loop import LoopOptions, LoopResult, OnSweep
+from bayesmkl.bemkl.inference.profiled import (
+    CORRECTIONS,
+    Point,
+    Response,
+    curve,
+    first_point,
+    move,
+    respond,
+    slopes,
+)
+from bayesmkl.bemkl.models import binary, regression
+from bayesmkl.bemkl.models.moments import update_readout
+
+__all__ = ["maximize_by_newton", "takes_newton_steps"]
+
+ROUNDING = 1e-9  # of the bound, which rounding may take away
+RESPONSES = 30, 3  # at most, to find all else at the start, and at every trial of a step
+SETTLED = 1e-7, 1e-6  # gain of a response, relative to the bound, from which on no other is looked for
+TRIALS, MORE_TRIALS = 4, 20  # of a step and scale; and until a higher bound is found
+MOST_SCALE = 0.7  # change of the log scale in a trial
+MOST_STRETCH = 100.0  # of a step of log precisions
+LEAST_ENTRIES = 2**23  # of all kernels, 64 MB: where they are smaller, sweeps take no time
+
+
+def takes_newton_steps(step: str, algorithm: Any, problem: Any) -> bool:
+    """Return whether a problem is to be solved by Newton steps.
+
+    There are some for two classes and for one target, where all samples have labels and all views: the score of an
+    unlabeled sample is not log-concave, and weights that must not be negative have no normal factor. Under "auto"
+    they are taken where they save time: for landmarks, where kernels are large, and weights few enough. A step
+    evaluates kernels twice, and there are tens of them where sweeps are hundreds; what it does beside, a gram of
+    2 N B^2 flops and ten responses of 4 N P^2 + 4 B^3, must be less than ten sweeps of 4 P N B.
+
+    Parameters
+    ----------
+    step : {"auto", "newton", "coordinate"}
+    algorithm : module
+    problem : NamedTuple
+
+    Raises
+    ------
+    ValueError
+        For "newton" with a problem that has no Newton steps.
+    """
+    if step == "coordinate":
+        return False
+    has_steps = algorithm in (binary, regression) and problem.stack.present is None
+    if has_steps and algorithm is binary:
+        has_steps = bool(np.all(np.asarray(problem.y) != 0.0))
+    if step == "newton" and not has_steps:
+        raise ValueError(
+            '`step` of `inference` "newton" is for two classes (or each class against the rest) and for one target, '
+            'with labels and views of all samples, and weights of either sign. Use "auto" or "coordinate" here.'
+        )
+    if step == "newton" or not has_steps:
+        return has_steps
+    P, N, B = problem.stack.n_kernels, problem.stack.n_rows, problem.stack.n_train
+    beside = 2 * N * B**2 + 10 * (4 * N * P**2 + 4 * B**3)
+    return bool(B < N and P * N * B >= LEAST_ENTRIES and beside <= 10 * 4 * P * N * B)
+
+
+# ------------------------------------------------------------------------------------------------------- the ascent
+
+
+class _Functions(NamedTuple):
+    """The functions above as they are, or compiled."""
+
+    first_point: Callable[..., Point]
+    respond: Callable[..., Response]
+    curve: Callable[..., tuple[Any, Any]]
+    apply: Callable[..., Any]
+    move: Callable[..., Point]
+    slopes: Callable[..., Any]
+
+
+class _Found(NamedTuple):
+    """A point and its response, and how much farther than to their updates log τ and log ε are to go."""
+
+    at: Point
+    response: Response
+    stretch: np.ndarray
+
+    @property
+    def bound(self) -> float:
+        return float(self.response.bound)
+
+    @property
+    def log_precisions(self) -> np.ndarray:
+        return np.log([float(self.at.intermediate_precision), float(self.at.noise_precision)])
+
+    @property
+    def residual(self) -> np.ndarray:
+        """Distance of log τ and log ε to their updates, zero where they are known."""
+        return np.log(np.array([float(own) for own in self.response.next_precisions])) - self.log_precisions
+
+    def after(self, before: _Found) -> _Found:
+        """Return the same with the stretch of a secant step."""
+        moved, changed = self.log_precisions - before.log_precisions, self.residual - before.residual
+        falls = moved * changed < 0.0
+        stretch = np.where(falls, -moved / np.where(falls, changed, 1.0), 2.0 * before.stretch)
+        return self._replace(stretch=np.clip(stretch, 1.0, MOST_STRETCH))
+
+
+def maximize_by_newton(
+    problem: Any, start: Any, options: LoopOptions, on_step: OnSweep | None = None
+) -> LoopResult:
+    """Raise the bound of a problem by Newton steps from the carry `start`.
+
+    Parameters
+    ----------
+    problem : BinaryProblem or RegressionProblem
+        One for which `has_newton_steps`.
+    start : BinaryCarry or RegressionCarry
+        NumPy arrays.
+    options : LoopOptions
+        `max_iter` counts steps, `tol` is the relative gain of the bound; both criteria are above. With `tol` 0 the
+        ascent ends where rounding does not let the bound rise any more.
+    on_step : callable, optional
+        Called with the number of steps done, the start counted as one, and the bound.
+
+    Returns
+    -------
+    LoopResult
+        `n_rejected` counts trials of a step that did not raise the bound.
+    """
+    plain = _Functions(first_point, respond, curve, _apply, move, slopes)
+    if options.backend != "jax":
+        with blas_threads_for(problem.stack.n_rows), np.errstate(all="ignore"):
+            return _ascend(plain, problem, start, options, on_step)
+    import jax
+
+    from bayesmkl._utils.devices import double_precision, to_devices, to_numpy
+
+    with double_precision():
+        compiled = _Functions(*map(jax.jit, plain))
+        result = _ascend(compiled, to_devices(problem), start, options, on_step)
+        return result._replace(state=to_numpy(result.state))
+
+
+def _apply(problem: Any, vector: Array) -> Any:
+    return problem.stack.apply(vector)
+
+
+def _ascend(
+    own: _Functions, problem: Any, start: Any, options: LoopOptions, on_step: OnSweep | None
+) -> LoopResult:
+    trace: list[float] = []
+
+    def record(bound: float) -> None:
+        trace.append(bound)
+        if on_step is not None:
+            on_step(len(trace), bound)
+
+    rest = problem._replace(stack=None)
+    here = _attempt(own, rest, np.ones(2), own.first_point(problem, start))
+    here = _settle(own, rest, here, RESPONSES[0], SETTLED[0])
+    if here is None or not np.isfinite(here.bound):
+        return LoopResult(None, np.array([np.nan]), 1, 0, Outcome.NOT_FINITE)
+    record(here.bound)
+    outcome, n_rejected, scale_curvature = None, 0, 0.1 * problem.y.shape[-1]
+    while outcome is None and len(trace) < options.max_iter:
+        slope, curvature = map(np.asarray, own.curve(problem, here.at, here.response))
+        try:
+            direction = np.linalg.solve(curvature, slope)
+        except np.linalg.LinAlgError:
+            outcome = Outcome.NOT_FINITE
+            break
+        rise = float(slope @ direction)
+        if not np.isfinite(rise):
+            outcome = Outcome.NOT_FINITE
+            break
+        ahead = own.apply(problem, direction)
+        before, found = here, _search(own, rest, here, direction, ahead, rise, scale_curvature)
+        n_rejected += found.n_rejected
+        here, scale_curvature = found.found, found.scale_curvature
+        gain = here.bound - before.bound
+        if here is before:
+            small = rise <= max(options.tol, ROUNDING) * abs(here.bound)
+            outcome = Outcome.CONVERGED if small else Outcome.NOT_IMPROVING
+            break
+        record(here.bound)
+        difference = np.asarray(here.response.scores - before.response.scores)
+        change = math.sqrt(float(here.at.noise_precision) * np.mean(difference**2))
+        if gain <= options.tol * abs(here.bound) and change <= math.sqrt(options.tol):
+            outcome = Outcome.CONVERGED
+    outcome = outcome or Outcome.MAX_ITER
+    return LoopResult(here.response.state, np.array(trace), len(trace), n_rejected, outcome)
+
+
+def _attempt(
+    own: _Functions, problem: Any, stretch: np.ndarray, at: Point, corrections: int = CORRECTIONS
+) -> _Found | None:
+    """Respond; a failed factorization is None, and a bound of NaN on JAX."""
+    try:
+        return _Found(at, own.respond(problem, at, corrections), stretch)
+    except np.linalg.LinAlgError:
+        return None
+
+
+def _settle(own: _Functions, problem: Any, here: _Found | None, most: int, least: float) -> _Found | None:
+    """Find all else at given E[a]: Newton steps of q(b, e), updates (4) where they are not higher."""
+    for _ in range(most):
+        if here is None:
+            return None
+        by_newton, by_update = _next_points(here)
+        trial = None if by_newton is None else _attempt(own, problem, here.stretch, by_newton)
+        for corrections in (CORRECTIONS, 0):
+            if trial is None or not trial.bound >= here.bound:
+                trial = _attempt(own, problem, np.ones(2), by_update, corrections)
+        if trial is None or not trial.bound >= here.bound:
+            break
+        gain, here = trial.bound - here.bound, trial.after(here)
+        if gain <= least * abs(here.bound):
+            break
+    return here
+
+
+def _next_points(found: _Found) -> tuple[Point | None, Point]:
+    """Return the point of the Newton step of E[(b, e)], if there is one, and that of the update (4)."""
+    at, response, state = found.at, found.response, found.response.state
+    design, target, prior, curvature = map(
+        np.asarray, (response.design, response.target, response.prior_precision, response.curvature)
+    )
+    mean, epsilon = np.asarray(at.readout), float(at.noise_precision)
+    update = update_readout(design, target, prior, epsilon)
+    tau, noise = np.exp(found.log_precisions + found.residual)
+    plain = at._replace(
+        dual_variance=state.dual.variance,
+        readout=update.mean,
+        readout_cov=update.cov,
+        latent=state.latent.mean if isinstance(state, binary.BinaryState) else at.latent,
+        intermediate_precision=tau,
+        noise_precision=noise,
+    )
+    try:
+        root = np.linalg.cholesky(curvature)
+    except np.linalg.LinAlgError:
+        return None, plain
+    slope = epsilon * (target - design @ mean) - prior * mean
+    step = np.linalg.solve(root.T, np.linalg.solve(root, slope))
+    tau, noise = np.exp(found.log_precisions + found.stretch * found.residual)
+    return plain._replace(readout=mean + step, intermediate_precision=tau, noise_precision=noise), plain
+
+
+class _SearchResult(NamedTuple):
+    found: _Found
+    scale_curvature: float
+    n_rejected: int
+
+
+def _search(
+    own: _Functions,
+    problem: Any,
+    start: _Found,
+    direction: np.ndarray,
+    ahead: Array,
+    rise: float,
+    scale_curvature: float,
+) -> _SearchResult:
+    """Look for t and s of ``e^s (m + t d)`` by a diagonal secant method on the derivatives; keep what is highest."""
+    best, last, n_rejected = start, start, 0
+    x = np.zeros(2)
+    slope = np.array(
+        [rise, float(own.slopes(start.response, start.at, direction, ahead, np.float64(0.0))[1])]
+    )
+    curvature = np.array([rise, scale_curvature])
+    for trial in range(MORE_TRIALS):
+        change = np.clip(slope / curvature, [-0.75 * x[0], -MOST_SCALE], [2.0, MOST_SCALE])
+        if trial >= TRIALS:
+            if best is not start:
+                break
+            change = (
+                np.array([0.25 ** (trial - TRIALS + 1), 0.0]) - x
+            )  # short enough, a step raises the bound
+        elif best is not start and abs(slope @ change) < SETTLED[1] * abs(best.bound):
+            break
+        t, s = x + change
+        base = last.at._replace(dual=start.at.dual, projection=start.at.projection)
+        at = own.move(base, direction, ahead, t, s, x[1])
+        found = _attempt(own, problem, last.stretch, at)
+        found = _settle(own, problem, found, RESPONSES[1], SETTLED[1])
+        if found is None or not np.isfinite(found.bound):
+            n_rejected, curvature = n_rejected + 1, 4.0 * curvature
+            continue
+        before, slope = slope, np.asarray(own.slopes(found.response, found.at, direction, ahead, s))
+        last, x = found, x + change
+        if found.bound > best.bound:
+            best = found
+        else:
+            n_rejected += 1
+        for i in np.flatnonzero(np.abs(change) > 1e-3):
+            measured = (before[i] - slope[i]) / change[i]
+            near = curvature[i] / 5.0, curvature[i] * 5.0
+            curvature[i] = np.clip(measured, *near) if measured > 0.0 else curvature[i] / 2.0
+    return _SearchResult(best, float(curvature[1]), n_rejected)
