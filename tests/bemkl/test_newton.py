@@ -210,7 +210,7 @@ def test_jax_finds_the_same(cls, kind):
 
 def test_each_class_against_the_rest_and_random_starts():
     labels = np.digitize(SCORE, [-0.5, 0.7])
-    model = estimator(BEMKLClassifier, multiclass="one-vs-rest", n_init=2, random_state=0, tol=1e-5)
+    model = estimator(BEMKLClassifier, multiclass="one-versus-all", n_init=2, random_state=0, tol=1e-5)
     model.fit(X, labels)
     assert model.n_iter_.shape == (3,)
     assert np.mean(model.predict(X) == labels) > 0.8

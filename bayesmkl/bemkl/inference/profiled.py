@@ -98,8 +98,9 @@ def respond(problem: Any, at: Point, corrections: int = CORRECTIONS) -> Response
     latent, mean = None, at.latent
     if isinstance(problem, binary.BinaryProblem):
         latent, mean = _latent(problem, at, corrections)  # q(f)
+    known: Any = _Known(at.projection)
     _, intermediate = update_intermediate(  # q(G)
-        _Known(at.projection),
+        known,
         at.dual,
         mean,
         at.readout,
@@ -112,7 +113,7 @@ def respond(problem: Any, at: Point, corrections: int = CORRECTIONS) -> Response
     intercept_precision = update_precision(priors.intercept, readout.square[0])  # q(γ)
     kernel_precision = update_precision(priors.kernel, readout.square[1:])  # q(ω)
     design = readout_design(intermediate)
-    shared = (intercept_precision, kernel_precision, readout)
+    shared: Any = (intercept_precision, kernel_precision, readout)
     if latent is not None:
         state: Any = binary.BinaryState(sample_precision, dual, intermediate, *shared, latent)
         bound = binary.elbo(problem, state, at.projection, design)
@@ -257,16 +258,24 @@ def slopes(response: Response, at: Point, direction: Array, ahead: Array, s: Any
     return xp.stack([by_t, xp.vdot(left, at.projection) - pull @ at.dual])
 
 
-def first_point(problem: Any, start: Any) -> Point:
-    """Return the point of the update of q(a), (3), from a carry of the model."""
+def first_point(problem: Any, start: Any, state: Any = None) -> Point:
+    """Return the point of the update of q(a), (3), from a carry of the model; or with q(a), q(b, e) of a `state`."""
     tau, epsilon, latent = 1.0, 1.0, problem.y
     if isinstance(problem, binary.BinaryProblem):
         tau, latent = problem.intermediate_precision, start.latent
     else:
         tau, epsilon = start.intermediate_precision, start.noise_precision
-    precision = update_precision(problem.priors.sample, start.dual_square).mean
-    dual = update_dual(problem.gram, start.pull, precision, tau)
+    if state is None:
+        precision = update_precision(problem.priors.sample, start.dual_square).mean
+        dual, readout = (
+            update_dual(problem.gram, start.pull, precision, tau),
+            (start.readout, start.readout_cov),
+        )
+    else:
+        dual, readout = state.dual, (state.readout.mean, state.readout.cov)
+        if not isinstance(problem, binary.BinaryProblem):
+            tau, epsilon = state.intermediate_precision.mean, state.noise_precision.mean
     projection = problem.stack.apply(dual.mean)
     # numbers of a type that JAX does not compile for a second time
     tau, epsilon = (namespace(projection).asarray(own, dtype=projection.dtype) for own in (tau, epsilon))
-    return Point(dual.mean, projection, dual.variance, start.readout, start.readout_cov, latent, tau, epsilon)
+    return Point(dual.mean, projection, dual.variance, *readout, latent, tau, epsilon)
