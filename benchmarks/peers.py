@@ -154,7 +154,8 @@ def ask(method: Method, data: Data, python: str, options: argparse.Namespace, fo
         answer(importlib.import_module(method.script).METHODS, *files)
         return scored(files[2], data)
     on_device = options.device == "cuda"
-    environment = os.environ | {f"{name}_NUM_THREADS": str(options.threads) for name in THREADS}
+    hidden = {} if on_device else {"CUDA_VISIBLE_DEVICES": "", "JAX_PLATFORMS": "cpu"}
+    environment = os.environ | hidden | {f"{name}_NUM_THREADS": str(options.threads) for name in THREADS}
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
 
     def bounded() -> None:
