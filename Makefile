@@ -6,6 +6,7 @@
 #   PATHS    which of them, by their place                  make test PATHS=tests/kernels
 #   WHEEL_TESTS which of them, for the wheel               make test-wheel WHEEL_TESTS=tests/evaluation
 #   WHEEL_VENV environment of the installed wheel          make test-wheel PYTHON=python3.12
+#   PYTHONS  which try the wheel of a release              make release-check PYTHONS="python3.11 python3.12"
 #   MIN_VENV environment of the lowest declared versions    make test-min MIN_VENV=.venv-min PYTHON=python3.11
 #   TORCH    which build of PyTorch peers use            make peers TORCH=torch
 #   MUTATE   modules whose tests are tested                make mutants MUTATE=bayesmkl/bemkl/models/binary.py
@@ -29,13 +30,15 @@ PYTEST = -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal
 MARKED = $(if $(TESTS),-m "$(TESTS)")
 # Modules are compiled where they are first imported, once for all processes, and not all 10 000 of them beforehand.
 PIP_INSTALL := $(BIN)/python -m pip install -qq --no-compile
+PIP_FAILED = || { echo "pip could not install bayesmkl. Where it says '(from versions: none)', it reaches no package index: \
+is there a network, or a proxy that HTTPS_PROXY should name?" >&2; exit 1; }
 export PYTHONDONTWRITEBYTECODE =
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-heavy coverage slow robustness newcomer mutants test-min audit lint types layers docs notebooks reproduction \
-    performance bench peers track dist test-wheel changelog clean
+.PHONY: help demo test test-heavy coverage slow robustness newcomer mutants test-min audit lint types layers docs pages-check notebooks reproduction \
+    performance bench peers track dist test-wheel release-check changelog clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -91,6 +94,9 @@ docs: $(VENV)/.docs  ## the documentation with notebooks and gallery, every warn
 	    $(BIN)/python -m sphinx -W -n --keep-going -q -j auto -b html docs docs/_build/html
 	@echo "documentation: docs/_build/html/index.html"
 
+pages-check: $(VENV)/.test $(VENV)/axe/.installed  ## the built pages in Chromium: overflow, contrast, console, the rules of axe-core
+	$(BIN)/python tests/robustness/pages_in_browser.py --axe $(VENV)/axe/node_modules/axe-core/axe.min.js
+
 notebooks: $(VENV)/.test  ## bring the two forms of every notebook up to date with each other: the newer one wins
 	cd notebooks && $(abspath $(BIN))/python -m jupytext --quiet --sync *.md
 
@@ -133,6 +139,9 @@ test-wheel: $(WHEEL_VENV)/.installed  ## the tests of the source archive against
 	    --rootdir . -c pyproject.toml $(WHEEL_TESTS) \
 	    $$(cd / && $(abspath $(WHEEL_VENV))/bin/python -c 'import bayesmkl, pathlib; print(pathlib.Path(bayesmkl.__file__).parent)')
 
+release-check: $(VENV)/release/.checking  ## build, check and try a release in empty environments, with times; PYTHONS="..."
+	$(BIN)/python tests/robustness/release.py --tools $(VENV)/release/bin/python --python $(or $(PYTHONS),$(PYTHON))
+
 changelog: $(VENV)/release/.installed  ## move what changelog.d/ says into CHANGELOG.md, under the version of the package
 	$(VENV)/release/bin/python -m towncrier build --yes --version $$($(VENV)/release/bin/python -m hatchling version)
 
@@ -149,11 +158,11 @@ $(VENV)/.created:
 	@touch $@
 
 $(VENV)/.base: $(VENV)/.created pyproject.toml bayesmkl/__init__.py
-	$(PIP_INSTALL) -e .
+	@$(PIP_INSTALL) -e . $(PIP_FAILED)
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.created pyproject.toml bayesmkl/__init__.py
-	$(PIP_INSTALL) -e '.[test]'
+	@$(PIP_INSTALL) -e '.[test]' $(PIP_FAILED)
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.test
@@ -167,6 +176,10 @@ $(VENV)/.mutants: $(VENV)/.test
 $(VENV)/audit/.installed: $(VENV)/.created
 	$(PYTHON) -m venv $(VENV)/audit
 	$(VENV)/audit/bin/python -m pip install -qq pip-audit
+	@touch $@
+
+$(VENV)/axe/.installed: $(VENV)/.created
+	npm install --silent --no-audit --no-fund --prefix $(VENV)/axe axe-core@4
 	@touch $@
 
 $(MIN_VENV)/.test: pyproject.toml tests/robustness/dependencies.py
@@ -183,6 +196,11 @@ $(VENV)/release/.installed: $(VENV)/.created pyproject.toml
 	    print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["release"])')
 	@touch $@
 
+$(VENV)/release/.checking: $(VENV)/release/.installed
+	$(BIN)/python -m pip --python $(VENV)/release/bin/python install -qq --no-compile $$($(BIN)/python -c 'import tomllib; \
+	    print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["release-check"])')
+	@touch $@
+
 $(WHEEL_VENV)/.installed: dist/.built
 	rm -rf $(WHEEL_VENV) build/wheel
 	mkdir -p build/wheel
@@ -193,9 +211,9 @@ $(WHEEL_VENV)/.installed: dist/.built
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.created pyproject.toml bayesmkl/__init__.py
-	$(PIP_INSTALL) -e '.[docs]'
+	@$(PIP_INSTALL) -e '.[docs]' $(PIP_FAILED)
 	@touch $@
 
 $(VENV)/.gate: $(VENV)/.created pyproject.toml bayesmkl/__init__.py
-	$(PIP_INSTALL) -e '.[test,docs]'
+	@$(PIP_INSTALL) -e '.[test,docs]' $(PIP_FAILED)
 	@touch $(VENV)/.base $(VENV)/.test $(VENV)/.docs $@

@@ -82,7 +82,7 @@ def starts(model: Hypermodel, size: Size) -> tuple[Any, Any]:
     return jax.numpy.asarray(weights), jax.numpy.asarray(parameters)
 
 
-def draw(model: Hypermodel, size: Size) -> dict[str, float]:
+def sample_chains(model: Hypermodel, size: Size) -> dict[str, float]:
     """Draw twice, the second time with everything compiled."""
     weights, parameters = starts(model, size)
     names = {"kernel_weights": weights} | {
@@ -119,7 +119,7 @@ def run(fast: bool) -> tuple[str, dict[str, Any]]:
         kinds = ("target",) if fast else ("target", "labels")
         models = {kind: model_of(kind, size) for kind in kinds}
         gradient = {kind: gradient_seconds(model, size) for kind, model in models.items()}
-        chains = draw(models["target"], size)
+        chains = sample_chains(models["target"], size)
     floor = 2.0 * size.n_chains * size.n_samples**3 / 1e9 / rates.gemm_gflop_s
     rows = [
         ["evidence and gradient of all chains, normal noise", f"{gradient['target'] * 1e3:.3g} ms"],

@@ -114,6 +114,7 @@ plot_basedir = "pictures"
 # API pages: one per public name, from its docstring alone
 autosummary_generate = ["api/index.rst", "api/_methods.rst"]
 autodoc_typehints = "none"
+maximum_signature_line_length = 80  # longer ones have a line for each parameter
 autodoc_member_order = "groupwise"
 autodoc_default_options = {
     "inherited-members": "BaseEstimator,ClassifierMixin,RegressorMixin,TransformerMixin,tuple,dict,Warning",

@@ -79,14 +79,15 @@ def prose_of(text: str) -> str:
 
 
 def pages() -> list[Path]:
-    """Return the README, the pages and the notebooks."""
+    """Return the README, the changes, the pages and the notebooks."""
     docs = [
         path
         for path in sorted((ROOT / "docs").rglob("*.md"))
         if not WRITTEN & set(path.relative_to(ROOT / "docs").parts) and path.name not in WRITTEN_PAGES
     ]
     templates = [ROOT / "docs" / "_templates" / name for name in sorted(WRITTEN_PAGES)]
-    return [ROOT / "README.md", *docs, *templates, *sorted((ROOT / "notebooks").glob("*.md"))]
+    changes = [ROOT / "CHANGELOG.md", *sorted((ROOT / "changelog.d").glob("*.md"))]
+    return [ROOT / "README.md", *changes, *docs, *templates, *sorted((ROOT / "notebooks").glob("*.md"))]
 
 
 def texts_of_module(path: Path) -> Iterator[Text]:

@@ -269,3 +269,25 @@ def test_widths_repeat_and_improvements_are_rounded():
     assert len(primalmkl.WIDTHS) == 31
     gains = [round(row[0][0] - row[1][0], 1) for _, row in samkl.SUBCELLULAR.values()]
     assert gains == [2.9, 2.6, 1.5]  # printed: 3.0, 2.5 and 1.5
+
+
+LIMITS = re.compile(
+    r"^##+ (?:.*[Ll]imits|.*when not|What does not compare|What has no program|When a worker dies)$",
+    re.MULTILINE,
+)
+REFERENCE = {"coming_from", "command_line", "compare_command", "files", "index", "reproducing", "robustness"}
+ABOUT_LIMITS = {"trust"}  # from its first line on
+
+
+@pytest.mark.parametrize(
+    "page",
+    [page for page in sorted((DOCS / "guide").glob("*.md")) if page.stem not in REFERENCE],
+    ids=lambda page: page.stem,
+)
+def test_guides_say_what_one_gets_show_code_and_name_limits(page):
+    text = page.read_text(encoding="utf-8")
+    before = text.partition("\n## ")[0].partition("```")[0]
+    assert len(before.split()) > 20, "what does one get?"
+    (first, *_) = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    assert text[: text.index(first)].count("\n") < 50, "the first lines that run come late"
+    assert page.stem in ABOUT_LIMITS or LIMITS.search(text), "where are its limits?"

@@ -146,6 +146,27 @@ def test_code_blocks_run_and_print_what_the_page_says(page, folds, tmp_path, mon
         check_picture(tmp_path / "shares.png")
 
 
+@pytest.mark.slow
+def test_calibration_of_a_program_runs_at_smaller_lengths():
+    """The block whose hundred posteriors take too long for the others' test."""
+    text = (ROOT / "docs" / "guide" / "numpyro.md").read_text(encoding="utf-8")
+    (block,) = (f["text"] for f in FENCE.finditer(text) if f["kind"] == "py" and "ranks" in f["text"])
+    for old, new in (("num_samples=100)", "num_samples=3)"), (": 500", ": 20"), (": 1000", ": 20")):
+        assert old in block
+        block = block.replace(old, new)
+    namespace: dict[str, object] = {"__name__": "__main__"}
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        exec("from numpyro.infer import MCMC, NUTS\n", namespace)
+        for own in blocks_of(text):
+            exec(own.code, namespace)
+        exec(block, namespace)
+    ranks = np.array(namespace["ranks"])
+    assert ranks.shape == (3, 3)
+    assert ranks.min() >= 0
+    assert ranks.max() <= 2  # of two draws
+    assert printed.getvalue().rstrip().endswith("]")
+
+
 @pytest.mark.parametrize(
     ("expected", "got", "same"),
     [

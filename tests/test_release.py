@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 import yaml
 from helpers import ROOT, from_source
+from in_turn import together
+from packaging.requirements import Requirement
 
 import bayesmkl
 
@@ -45,14 +47,15 @@ def test_package_says_that_it_is_typed():
     assert (Path(bayesmkl.__file__).parent / "py.typed").exists()
 
 
-def test_changelog_begins_with_what_comes_next():
+def test_changelog_begins_with_the_version_once_its_fragments_are_moved():
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     marker = "<!-- towncrier release notes start -->"
     assert text.count(marker) == 1
     released = re.findall(r"^## (.*)$", text.partition(marker)[2], re.MULTILINE)
-    assert bayesmkl.__version__.removesuffix(".dev0") in released[0]
+    assert FRAGMENTS or released[0].startswith(bayesmkl.__version__.removesuffix(".dev0"))
 
 
+@together
 @pytest.mark.parametrize("path", FRAGMENTS, ids=lambda path: path.name)
 def test_fragments_are_of_a_known_kind(path):
     kinds = "|".join(kind["directory"] for kind in PROJECT["tool"]["towncrier"]["type"])
@@ -60,6 +63,22 @@ def test_fragments_are_of_a_known_kind(path):
     text = path.read_text(encoding="utf-8").strip()
     assert text.endswith((".", ")."))
     assert not text.startswith("-")
+
+
+def test_conda_recipe_asks_for_what_the_package_declares():
+    recipe = yaml.safe_load((ROOT / "conda" / "recipe.yaml").read_text(encoding="utf-8"))
+    assert recipe["context"]["version"] == bayesmkl.__version__
+    assert recipe["source"] == {"path": ".."}
+    assert recipe["about"]["summary"] == PROJECT["project"]["description"]
+    assert recipe["about"]["license"] == PROJECT["project"]["license"]
+    on_python312 = {"python_version": "3.12", "python_full_version": "3.12.0"}
+    declared = [Requirement(text) for text in PROJECT["project"]["dependencies"]]
+    declared = [one for one in declared if one.marker is None or one.marker.evaluate(on_python312)]
+    names = {one.name: {"matplotlib": "matplotlib-base"}.get(one.name, one.name) for one in declared}
+    expected = {f"{names[one.name]} {one.specifier}" for one in declared}
+    assert set(recipe["requirements"]["run"]) == expected | {"python >=3.12"}
+    extras = {extra for one in declared for extra in one.extras}
+    assert extras <= {"matplotlib", "xarray", "h5py"}  # which are required besides
 
 
 @from_source

@@ -87,6 +87,7 @@ class BaseMKL(BaseEstimator):
     # its values, and those of banks
     _MISSING_VIEWS: ClassVar[dict[str, str]] = {"error": "error", "integrate": "keep"}
     _needs_some_view: ClassVar[bool] = True  # samples without any view are refused
+    _takes_several_targets: ClassVar[bool] = False  # one per column of `y`
     _takes_sparse: ClassVar[bool] = False  # nothing but kernels looks at samples
     _takes_landmarks: ClassVar[bool] = False  # kernels between samples and some other points will do
     _streams_rows: ClassVar[bool] = False  # predictions touch kernels only through contractions
@@ -103,8 +104,13 @@ class BaseMKL(BaseEstimator):
         tags.input_tags.pairwise = self._is_precomputed()
         tags.input_tags.three_d_array = self._is_precomputed()
         tags.input_tags.allow_nan = self.missing_views in ("integrate", "impute")
-        bank = self.kernels if isinstance(self.kernels, KernelBank) else KernelBank()
-        tags.input_tags.sparse = self._may_be_sparse() and bank.__sklearn_tags__().input_tags.sparse
+        tags.input_tags.sparse = self._may_be_sparse() and (
+            not isinstance(self.kernels, KernelBank) or self.kernels.__sklearn_tags__().input_tags.sparse
+        )
+        if tags.classifier_tags is not None:
+            tags.classifier_tags.multi_label = self._takes_several_targets
+        else:
+            tags.target_tags.multi_output = self._takes_several_targets
         return tags
 
     @property
@@ -151,6 +157,7 @@ class BaseMKL(BaseEstimator):
 
         `counts` are the weights of the samples in what the bank learns; None counts each once.
         """
+        check_y["multi_output"] = self._takes_several_targets
         if self.missing_views != "error":
             check_y["ensure_all_finite"] = "allow-nan"
         if self._is_precomputed():
@@ -190,7 +197,7 @@ class BaseMKL(BaseEstimator):
             check_samples(X, may_be_sparse=self._may_be_sparse()),
             type(self).__name__,
             numeric=not is_classifier(self),
-            several=check.get("multi_output", False),
+            several=self._takes_several_targets,
             mark=self.unlabeled_label,
         )
 
@@ -279,7 +286,8 @@ class BaseMKL(BaseEstimator):
         if not self._takes_landmarks:
             raise ValueError(
                 f"`kernels` must be a bank with `landmarks=None` for {type(self).__name__}, which needs the "
-                "similarities of all pairs of training samples; got one with landmarks. BEMKL estimators take them."
+                "similarities of all pairs of training samples; got one with landmarks. GPMKLClassifier, "
+                "GPMKLRegressor and BEMKL estimators take them."
             )
         if self.missing_views != "error":
             raise ValueError(
@@ -290,8 +298,9 @@ class BaseMKL(BaseEstimator):
     def _fit_precomputed(self, X: Any, y: Any, check: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
         y = self._check_data(X, y, check)
         with naming("X", X, NAN_REMEDY if self._takes_missing_views else ""):
-            refuse_shuffled_rows(X)
             self._column_labels = column_labels(X)  # of kernels: the training samples
+            if self._column_labels is not None:
+                refuse_shuffled_rows(X, self._column_labels)
             if isinstance(X, np.ndarray) and X.ndim == 3 and is_judged(np.moveaxis(X, -1, 0)):
                 check = check | {"ensure_all_finite": False}  # they are
             X, y = validate_data(self, X, y, dtype=np.float64, allow_nd=True, ensure_min_samples=2, **check)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -28,4 +29,9 @@ def is_numpy(array: Array) -> bool:
 
 def special_functions(array: Array) -> ModuleType:
     """Return the module with ``digamma``, ``gammaln``, ``erfc`` for the namespace of `array`."""
-    return importlib.import_module("scipy.special" if is_numpy(array) else "jax.scipy.special")
+    return _special(is_numpy(array))
+
+
+@cache
+def _special(of_numpy: bool) -> ModuleType:
+    return importlib.import_module("scipy.special" if of_numpy else "jax.scipy.special")

@@ -236,7 +236,12 @@ def _above(cut: Array) -> tuple[Any, Any, Any, Any]:
     """Return mean above the cut, variance, entropy and log probability of a standard normal above it."""
     xp, z = namespace(cut), -cut
     in_tail = z < TAIL
-    body, tail = _body(xp.where(in_tail, TAIL, z)), _tail(xp.where(in_tail, -z, -TAIL))
+    body = _body(xp.where(in_tail, TAIL, z))
+    if is_numpy(cut) and cut.ndim:  # few are in the tail, whose fraction takes longest
+        for whole, own in zip(body, _tail(-z[in_tail]), strict=True):
+            whole[in_tail] = own
+        return body
+    tail = _tail(xp.where(in_tail, -z, -TAIL))
     excess, variance, entropy, log_normalizer = (
         xp.where(in_tail, t, b) for t, b in zip(tail, body, strict=True)
     )

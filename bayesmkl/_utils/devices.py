@@ -11,7 +11,15 @@ import jax
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-__all__ = ["ROWS", "double_precision", "resolve_devices", "row_mesh", "to_devices", "to_numpy"]
+__all__ = [
+    "ROWS",
+    "double_precision",
+    "on_every_device",
+    "resolve_devices",
+    "row_mesh",
+    "to_devices",
+    "to_numpy",
+]
 
 ROWS = "rows"  # name of the one axis of a mesh, along which samples are split
 
@@ -96,10 +104,16 @@ def to_devices(problem: Any) -> Any:
     """
     mesh = problem.stack.mesh if "stack" in problem._fields else None  # tasks have stacks of their own
     if mesh is None:
-        return jax.tree.map(jax.numpy.asarray, problem)
+        return on_every_device(problem, None)
+    return on_every_device(problem._replace(stack=None), mesh)._replace(stack=problem.stack)
+
+
+def on_every_device(tree: Any, mesh: Mesh | None) -> Any:
+    """Move arrays to JAX, a copy to every device of a mesh; those that are there stay."""
+    if mesh is None:
+        return jax.tree.map(jax.numpy.asarray, tree)
     everywhere = NamedSharding(mesh, PartitionSpec())
-    rest = jax.tree.map(lambda leaf: jax.device_put(leaf, everywhere), problem._replace(stack=None))
-    return rest._replace(stack=problem.stack)
+    return jax.tree.map(lambda leaf: jax.device_put(leaf, everywhere), tree)
 
 
 def to_numpy(tree: object) -> Any:

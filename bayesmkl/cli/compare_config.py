@@ -18,7 +18,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.multiclass import type_of_target
 
 from bayesmkl._estimator.gate_features import apart_from_gates
-from bayesmkl.cli.config_models import Section, bank_of, did_you_mean, model_of, read_toml
+from bayesmkl.cli.config_models import BY_TYPES, Section, bank_of, did_you_mean, model_of, read_toml
 from bayesmkl.cli.designs import design_columns
 from bayesmkl.cli.report import say
 from bayesmkl.cli.tables import words_among
@@ -39,6 +39,7 @@ from bayesmkl.evaluation.study import (
 from bayesmkl.kernels import KernelBank
 from bayesmkl.kernels.by_view import check_entries
 from bayesmkl.kernels.column_labels import column_labels
+from bayesmkl.kernels.tables import TableBank, make_bank
 from bayesmkl.kernels.views import positions_of, resolve_views
 
 __all__ = ["Config", "read_config"]
@@ -55,7 +56,7 @@ STUDY_KEYS = (
 )
 ABOUT = {"classification": "classes", "regression": "a quantity", "survival": "times to an event"}
 KINDS = {"classification": "classifier", "regression": "regressor"}
-FILE_KEYS = ("file", "target", "event", "drop", "group")
+FILE_KEYS = ("file", "target", "event", "drop", "group", "types")
 SPLITTERS = {
     "kfold": model_selection.KFold,
     "stratified": model_selection.StratifiedKFold,
@@ -98,7 +99,13 @@ def read_config(path: Path) -> Config:
     banks: dict[str, KernelBank] = {}
     for name in tables.values:
         banks[name] = bank_of(tables, name, tables.section(name).values, {})
-    models = {name: model_of(section, banks) for name, section in config.section("models").sections().items()}
+    if BY_TYPES in banks:
+        raise tables.wrong(BY_TYPES, "is the name of kernels by types of columns. Take another one.")
+    encoded = _encoded(config.section("datasets").sections())
+    models = {
+        name: model_of(section, banks, encoded)
+        for name, section in config.section("models").sections().items()
+    }
     quantity = not any(is_classifier(spec.estimator) for spec in models.values())
     datasets = {
         name: _data(section, quantity) for name, section in config.section("datasets").sections().items()
@@ -157,19 +164,59 @@ def _data(section: Section, quantity: bool) -> DataRef:
     return DataRef(fetched, name=name, **given)
 
 
-def _data_of_file(section: Section, quantity: bool) -> DataRef:
+def _encoded(sections: dict[str, Section]) -> Callable[[list[Any]], TableBank] | None:
+    """Return what makes encoder and kernels by types of columns, but for some; None without data sets with `types`.
+
+    Models are the same on all data sets, whose columns therefore must be of the same types.
+    """
+    typed = [name for name, section in sections.items() if "types" in section]
+    if not typed:
+        return None
+    first, shown = typed[0], ""
+    for name in [first, *(name for name in sections if name != first)]:
+        section = sections[name]
+        if name not in typed:
+            raise section.wrong(
+                None,
+                f"must have `types`, as the data set {first!r} has: models encode the columns of all data sets. Give "
+                "it to all of them, or compare them in runs of their own.",
+            )
+        if "file" not in section:
+            raise section.wrong("types", "is for data sets in files. Leave it out.")
+        table, others = _table_of(section, False)
+        features, types = table.drop(columns=others), section.section("types").values
+        with section.blamed("types"):
+            made = make_bank(features, types=types)
+        views = "; ".join(line for line in str(made).splitlines() if not line.startswith("left out"))
+        if name == first:
+            shown, of_first = views, (features, types)
+        elif views != shown:
+            raise section.wrong(
+                "types",
+                f"leads to {views}, and that of the data set {first!r} to {shown}: models are the same on all data "
+                "sets. Compare these in runs of their own.",
+            )
+
+    def encoded(kept: list[Any]) -> TableBank:
+        features, types = of_first
+        seen = features.drop(
+            columns=kept, errors="ignore"
+        )  # what is not there is told where designs are checked
+        return make_bank(seen, types={name: kind for name, kind in types.items() if name not in kept})
+
+    return encoded
+
+
+def _table_of(section: Section, quantity: bool) -> tuple[pd.DataFrame, list[str]]:
+    """Read the table of a data set, with the columns that are no features; every column that is named is there."""
     section.refuse_others(FILE_KEYS, "a data set in a file")
     section.take("file", str)
     path = _beside(section, "file")
     target = section.need("target", str, 'target = "diagnosis"')
     drop = section.texts("drop", ())
-    group = section.take("group", str)
-    event = section.take("event", str)
-    quantity = quantity or event is not None
-    options: dict[str, Any] = {"target": target, "group": group} | ({"quantity": True} if quantity else {})
-    beside = [column for column in (event, group) if column]
+    group, event = section.take("group", str), section.take("event", str)
     with section.blamed("file"):
-        table = read_table(path, label_columns(**options))
+        table = read_table(path, label_columns(target, group, quantity))
     for key, columns in (
         ("target", [target]),
         ("event", [event] if event else []),
@@ -182,7 +229,18 @@ def _data_of_file(section: Section, quantity: bool) -> DataRef:
                 raise section.wrong(
                     key, f"names the column {column!r}, which {path.name} does not have; {hint}"
                 )
-    _check_columns(section, table, [target, *drop, *beside])
+    others = [target, *drop, *(column for column in (event, group) if column)]
+    _check_columns(section, table, others)
+    return table, others
+
+
+def _data_of_file(section: Section, quantity: bool) -> DataRef:
+    event = section.take("event", str)
+    quantity = quantity or event is not None
+    table, _ = _table_of(section, quantity)
+    path, target, group = _beside(section, "file"), section.values["target"], section.take("group", str)
+    drop = section.texts("drop", ())
+    options: dict[str, Any] = {"target": target, "group": group} | ({"quantity": True} if quantity else {})
     for key, column in (("target", target), ("event", event), ("group", group)):
         if column and table[column].isna().any():
             raise section.wrong(
@@ -202,7 +260,7 @@ def _data_of_file(section: Section, quantity: bool) -> DataRef:
 
 
 def _check_columns(section: Section, table: pd.DataFrame, others: list[str]) -> None:
-    """Raise for tables without anything to learn from, or with text in it."""
+    """Raise for tables without anything to learn from, or with text in it that no types encode."""
     features = table.drop(columns=others)
     if features.shape[1] == 0:
         raise section.wrong("drop", "leaves no column to learn from.")
@@ -215,11 +273,11 @@ def _check_columns(section: Section, table: pd.DataFrame, others: list[str]) -> 
             f"them names, or leave them out: drop = [{quoted}].",
         )
     text = [str(name) for name, kind in features.dtypes.items() if not pd.api.types.is_numeric_dtype(kind)]
-    if text:
+    if text and "types" not in section:
         quoted = ", ".join(f'"{name}"' for name in text)
         raise section.wrong(
             "file",
-            f"has columns that hold no numbers: {named(text)}. Encode them first, or leave them out: "
+            f"has columns that hold no numbers: {named(text)}. Encode them, `types = {{}}`, or leave them out: "
             f"drop = [{quoted}].",
         )
 

@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.pipeline import Pipeline
 
 from bayesmkl import bemkl, discriminative, kernels, marginal
-from bayesmkl.cli.designs import design_columns, listed, standardizer
+from bayesmkl.cli.designs import beside_design, design_columns, listed, standardizer
 from bayesmkl.datasets._tables import named
 from bayesmkl.evaluation.study import ModelSpec
 from bayesmkl.kernels import KernelBank
@@ -24,14 +24,16 @@ from bayesmkl.kernels.adapters import NAMED, as_kernels
 from bayesmkl.kernels.base import Kernel
 from bayesmkl.kernels.by_view import read_by_view
 from bayesmkl.kernels.normalize import check_normalize
+from bayesmkl.kernels.tables import TableBank
 
-__all__ = ["Section", "bank_of", "did_you_mean", "model_of", "read_toml"]
+__all__ = ["BY_TYPES", "Section", "bank_of", "did_you_mean", "model_of", "read_toml"]
 
 KEYS = ("estimator", "kernels", "standardize", "transductive", "parameters", "grid")
 OF_BEMKL = ("Dirichlet", "Gamma", "SpikeSlab", "VB", "NUTS", "Gibbs", "SVI", "Storage")
 OF_MARGINAL = ("Design", "DirichletShares", "HalfT", "Horseshoe", "LogNormal", "Marginal", "SpikeSlabWeights")
 GATINGS = ("GaussianGating", "GroupGating", "SigmoidGating", "SoftmaxGating")
 VIEWS = ("all", "each", "all+each")
+BY_TYPES = "types"  # name of the kernels by types of columns
 STEP = "model"  # name of the estimator in the pipeline with the standardization
 _KINDS: dict[type, str] = {
     str: "text",
@@ -42,8 +44,15 @@ _KINDS: dict[type, str] = {
 }
 
 
-def model_of(section: Section, banks: dict[str, KernelBank]) -> ModelSpec:
-    """Build a model from its table; `banks` are the kernel banks that it may name."""
+def model_of(
+    section: Section,
+    banks: dict[str, KernelBank],
+    encoded: Callable[[list[Any]], TableBank] | None = None,
+) -> ModelSpec:
+    """Build a model from its table; `banks` are the kernel banks that it may name.
+
+    `encoded` makes the encoder of columns by their types, but for some columns, and the kernels called "types".
+    """
     constructor = _estimator(section, section.need("estimator", str, 'estimator = "SimpleMKLClassifier"'))
     known = inspect.signature(constructor).parameters
     section.refuse_others({*KEYS, *known}, f"a model with the estimator {section.values['estimator']}")
@@ -52,6 +61,11 @@ def model_of(section: Section, banks: dict[str, KernelBank]) -> ModelSpec:
     further.refuse_others(known, f"the parameters of {section.values['estimator']}")
     values = Section(parameters | further.values, section.path, section.file)
     arguments = {key: _value(values, key) for key in values.values}
+    made = None if encoded is None else _encoder_of(section, encoded, arguments.get("design"))
+    if made is not None:
+        banks = banks | {BY_TYPES: made.bank}
+        if "kernels" in known:
+            arguments["kernels"] = made.bank
     if "kernels" in section:
         if "kernels" not in known:
             raise section.wrong("kernels", f"is no parameter of {section.values['estimator']}. Leave it out.")
@@ -61,7 +75,10 @@ def model_of(section: Section, banks: dict[str, KernelBank]) -> ModelSpec:
     grid = _grid(section, known, banks)
     if section.take("standardize", bool, True):
         design = _design_by_name(section, arguments, grid)
-        estimator = Pipeline([("standardize", standardizer(design)), (STEP, estimator)])
+        first = ("standardize", standardizer(design))
+        if made is not None:
+            first = ("encode", beside_design(made.encoder, design))
+        estimator = Pipeline([first, (STEP, estimator)])
         grid = {f"{STEP}__{key}": values for key, values in grid.items()}
     transductive = section.take("transductive", bool, False)
     if transductive and "unlabeled_label" not in known:
@@ -70,6 +87,20 @@ def model_of(section: Section, banks: dict[str, KernelBank]) -> ModelSpec:
             f"is for estimators with an `unlabeled_label`, which {constructor.__name__} has not.",
         )
     return ModelSpec(estimator, grid or None, transductive)
+
+
+def _encoder_of(
+    section: Section, encoded: Callable[[list[Any]], TableBank], design: marginal.Design | None
+) -> TableBank:
+    """Return the encoder and the kernels of all columns but those of a design."""
+    if not section.take("standardize", bool, True):
+        raise section.wrong(
+            "standardize",
+            "is false, and columns of data sets with `types` have to be encoded. Leave out one of them.",
+        )
+    columns = design_columns(design) if isinstance(design, marginal.Design) else []
+    with section.blamed():
+        return encoded(columns)
 
 
 def _design_by_name(section: Section, arguments: dict[str, Any], grid: dict[str, list[Any]]) -> Any:
@@ -119,6 +150,8 @@ def bank_of(section: Section, key: str, value: object, banks: dict[str, KernelBa
         known = {name: KernelBank(name) for name in NAMED} | banks
         if value not in known:
             hint = did_you_mean(value, known)
+            if value == BY_TYPES:
+                hint = "data sets that have `types = {}` make one."
             raise section.wrong(
                 key, f"names the kernels {value!r}, for which there is no table [kernels.{value}]; {hint}"
             )

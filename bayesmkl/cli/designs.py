@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from bayesmkl.marginal import Design
 from bayesmkl.marginal.group_labels import is_given
 
-__all__ = ["design_columns", "group_columns", "listed", "standardizer"]
+__all__ = ["beside_design", "design_columns", "group_columns", "listed", "standardizer"]
 
 
 def design_columns(design: Design | None) -> list[Any]:
@@ -48,10 +48,15 @@ def standardizer(design: Design | None, others: Sequence[Any] = ()) -> BaseEstim
     These come first, and keep their units: an effect is that of one unit, and a site is a site. So do `others`.
     """
     scaler = StandardScaler().set_output(transform="pandas")  # views may name columns
+    return beside_design(scaler, design, others)
+
+
+def beside_design(encoder: BaseEstimator, design: Design | None, others: Sequence[Any] = ()) -> BaseEstimator:
+    """Return what encodes all columns but those of a design and `others`, which come first, as they are."""
     kept = [*design_columns(design), *others]
     if not kept:
-        return scaler
+        return encoder
     beside = ColumnTransformer(
-        [("design", "passthrough", kept)], remainder=scaler, verbose_feature_names_out=False
+        [("design", "passthrough", kept)], remainder=encoder, verbose_feature_names_out=False
     )
     return beside.set_output(transform="pandas")

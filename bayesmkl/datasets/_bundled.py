@@ -62,7 +62,7 @@ def load_wdbc(*, return_X_y: bool = False, as_frame: bool = False) -> Bunch | tu
         TABLE["wdbc"],
         source.data,
         1 - 2 * source.target,
-        list(source.feature_names),
+        source.feature_names.tolist(),  # plain strings: joined to other names, NumPy's are another type
         return_X_y=return_X_y,
         as_frame=as_frame,
     )

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["read_gene_sets"]
 
+MOST_BYTES = 2**28  # five times the largest collections
 LONGEST_NAME = 40  # characters of a gene in a list of them
 GMT = "a GMT file, in whose lines the name of a set, a description and genes are separated by tabs"
 
@@ -44,7 +45,8 @@ def read_gene_sets(
     ----------
     path : path
         A text file in UTF-8, also packed as ``.gz``. Each line is a set: its name, a description and its genes,
-        separated by tabs. Empty lines and fields are skipped, and a gene that comes twice counts once.
+        separated by tabs. Empty lines and fields are skipped, and a gene that comes twice counts once. No more than
+        256 MB are unpacked.
     columns : DataFrame, RowSource or sequence of str
         The table whose columns are genes, or their names alone. They must be written as in the file; those that no
         set has, such as age, are in no view.
@@ -151,7 +153,7 @@ def _column_names(columns: Any) -> list[str]:
 def _read(file: Path) -> dict[str, list[str]]:
     """Return the genes of each set by its name, both in the order of the file."""
     try:
-        data = bytes_of_text(file)
+        data = bytes_of_text(file, MOST_BYTES)
     except (ValueError, EOFError, zlib.error, gzip.BadGzipFile) as error:
         said = str(error).rstrip(".")
         raise ValueError(f"`path`: {str(file)!r} cannot be read as a GMT file: {said}.") from error

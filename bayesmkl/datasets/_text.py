@@ -65,17 +65,20 @@ def read_text(path: Path, separator: str = ",", header: bool = True) -> TextTabl
     return TextTable(first if header else [], list(table[1:].T if header else table.T))
 
 
-def bytes_of_text(path: Path) -> bytes:
+def bytes_of_text(path: Path, most: int | None = None) -> bytes:
     """Read a file of text in UTF-8, with or without a mark at its beginning; .gz is unpacked.
+
+    No more than `most` bytes are read and unpacked, so that a file of a stranger does not take all memory.
 
     Raises
     ------
     ValueError
-        If it is anything else, with the line; gzip has other errors for what it cannot unpack.
+        If it is anything else, with the line, or longer; gzip has other errors for what it cannot unpack.
     """
-    data = path.read_bytes()
-    if path.name.lower().endswith(".gz"):
-        data = gzip.decompress(data)
+    with gzip.open(path) if path.name.lower().endswith(".gz") else path.open("rb") as file:
+        data = file.read(-1 if most is None else most + 1)
+    if most is not None and len(data) > most:
+        raise ValueError(f"it holds more than {most / 2**20:g} MB")
     _check_characters(data)
     return data
 

@@ -15,6 +15,7 @@ from bayesmkl.kernels.product import Product
 from bayesmkl.kernels.quality.checks import KernelQualityWarning
 
 if TYPE_CHECKING:
+    from bayesmkl.kernels.molecules import MorganFingerprint
     from bayesmkl.kernels.tables import make_bank
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "KernelQualityWarning",
     "Laplacian",
     "Linear",
+    "MorganFingerprint",
     "Overlap",
     "Polynomial",
     "Precomputed",
@@ -35,7 +37,10 @@ __all__ = [
     "stack_kernels",
 ]
 
-_LAZY = {"make_bank": "bayesmkl.kernels.tables"}  # what needs pandas
+_LAZY = {  # what needs pandas, or is for some alone
+    "MorganFingerprint": "bayesmkl.kernels.molecules",
+    "make_bank": "bayesmkl.kernels.tables",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -122,21 +122,23 @@ def refuse_other_columns(X: Samples, trained: Sequence[Label] | None, name: str 
     )
 
 
-def refuse_shuffled_rows(X: Samples) -> None:
+def refuse_shuffled_rows(X: Samples, columns: list[Label]) -> None:
     """Raise for a square frame of kernels whose rows are the samples of its columns in another order.
 
     Parameters
     ----------
     X : object
         A pandas DataFrame; anything else passes.
+    columns : list of labels
+        Its `column_labels`.
 
     Raises
     ------
     ValueError
         If its index holds the labels of its columns, but not in their order.
     """
-    rows, columns = getattr(X, "index", None), column_labels(X)
-    if columns is None or rows is None or callable(rows):
+    rows = getattr(X, "index", None)
+    if rows is None or callable(rows):
         return
     rows = [_plain(label) for label in rows]
     if rows != columns and len(rows) == len(columns) and set(rows) == set(columns):

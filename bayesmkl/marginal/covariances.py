@@ -28,6 +28,8 @@ __all__ = ["Additive", "Covariance", "Weighted", "kernel_units"]
 
 JITTER = 1e-10  # of the mean diagonal, to factorize kernels that are semidefinite
 ROUGH = 1e-6  # the same of kernels in single precision
+N_PROBES = 128  # random columns that stand for all of a matrix, to some percent of a trace
+PROBES_AT_ONCE = 16
 CONSTANT = 1e-10  # part of a kernel around its mean that is rounding error
 
 
@@ -68,6 +70,14 @@ class Covariance(Protocol):
 
     def pull(self, weights: Array, adjoint: Array) -> Any:
         r"""Return :math:`\sum_{ij} A_{ij} \partial C_{ij} / \partial w_m`, of a symmetric `adjoint` `A`."""
+        ...
+
+    def information(self, weights: np.ndarray, within: np.ndarray) -> np.ndarray | None:
+        r"""Return the Fisher information of the weights, (n_weights, n_weights); None if it has none.
+
+        It is :math:`\tfrac12 \mathrm{tr}(R\, \partial_m C\, R\, \partial_n C)`, of an `R` that is ``within @
+        within.T``.
+        """
         ...
 
     def draw_parts(self, rng: np.random.Generator, n_draws: int) -> np.ndarray:
@@ -167,6 +177,26 @@ class Additive(NamedTuple):
             combined = self.stack.combine(own**2 / self.units)
             found.append(self.tasks.pull(of_tasks, adjoint * combined))
         return found[0] if len(found) == 1 else namespace(found[0]).concatenate(found)
+
+    def information(self, weights: np.ndarray, within: np.ndarray) -> np.ndarray | None:
+        r"""Return the Fisher information of the weights, where there are kernels alone.
+
+        With :math:`A_m = V^\top K_m V`, :math:`V V^\top = R`, the traces are products of all entries of two of them;
+        `N_PROBES` random combinations of their columns stand for these, where there are more.
+        """
+        if self.effects is not None or self.tasks is not None:
+            return None
+        probes = within
+        if within.shape[1] > N_PROBES:
+            rng = np.random.default_rng(0)
+            probes = within @ (rng.standard_normal((within.shape[1], N_PROBES)) / N_PROBES**0.5)
+        traces = np.zeros((self.stack.n_kernels, self.stack.n_kernels))
+        for first in range(0, probes.shape[1], PROBES_AT_ONCE):
+            columns = self.stack.apply(probes[:, first : first + PROBES_AT_ONCE])
+            columns = (within.T @ columns).reshape(len(traces), -1)
+            traces += columns @ columns.T
+        slopes = 2.0 * weights / self.units
+        return 0.5 * slopes[:, None] * traces * slopes
 
     def cross(self, rows: KernelRows, part: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Return the covariance of part of the scores at new rows with the training scores."""
@@ -274,6 +304,10 @@ class Weighted(NamedTuple):
         product = adjoint @ self.stack.combine(weights)
         alone = 2.0 * self.intermediate_std**2 * xp.trace(adjoint) * weights
         return 2.0 * self.stack.frobenius(product) + alone
+
+    def information(self, weights: np.ndarray, within: np.ndarray) -> None:
+        """Return nothing: the slopes of this covariance are no kernels."""
+        return
 
     def cross(self, rows: KernelRows, part: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Return the covariance of part of the scores at new rows with the training scores."""

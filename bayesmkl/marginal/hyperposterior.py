@@ -19,8 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import optimize
-from scipy.special import expit, logsumexp, ndtri
-from scipy.stats import chi2, multivariate_t, qmc
+from scipy.special import logsumexp
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.psis import smooth_weights
@@ -28,13 +27,17 @@ from bayesmkl.marginal.conditioning import Sites
 from bayesmkl.marginal.covariances import Covariance
 from bayesmkl.marginal.evidence import Evidence, Height, exact_evidence, exact_height
 from bayesmkl.marginal.hyperpriors import WeightPrior, WithDesign
+from bayesmkl.marginal.information import expected_curvature
+from bayesmkl.marginal.landmarks import Remainder
 from bayesmkl.marginal.likelihoods import Likelihood
+from bayesmkl.marginal.proposals import Proposal
 
 __all__ = [
     "Draws",
     "Hypermodel",
     "Mode",
     "Point",
+    "climb",
     "draw_importance",
     "equally_likely",
     "evaluate",
@@ -45,14 +48,10 @@ __all__ = [
 ]
 
 START = 0.3  # of every coordinate, above the median
+MANY = 200  # coordinates, beyond which the curvature of weights is expected, not measured by differences
 STEP = 0.1  # of the finite differences of the gradient at the mode
+FARTHEST = 8.0  # standard deviations of a coordinate that a step may have
 LEAST_CURVATURE = 0.3  # of a coordinate; the prior alone has one
-LEAST_COV = 1e-3  # of a coordinate, in later rounds
-DRAWS_PER_COORDINATE = 3.0  # effective ones that moments take to be half trusted
-LEAST_DF = 6.0  # of the densities that are drawn from
-DF_PER_COORDINATE = (
-    0.75  # with fewer, the scale that all coordinates have in common varies more than their density
-)
 CLOSE = 1e-4  # tolerance of sites on the way to the mode
 LOOSE = 3e-2  # tolerance of sites for an evidence without gradient: what it lacks counts squared
 N_ROUNDS = 4  # densities that are drawn from, and as many again where their weights have a heavy tail
@@ -62,8 +61,6 @@ HOPELESS_K = 1.0  # k-hat from which on weights have no mean, so that more of th
 LARGEST_RHAT = 1.05  # of chains that are short, and start where they belong
 LEAST_DRAWS = 50.0  # effective ones
 MOST_UNKNOWN = 0.01  # weight of points whose evidence is not known
-LOG_2 = float(np.log(2.0))
-EDGE = 1e-12  # of the unit cube, where a normal quantile is not finite
 
 
 class Hypermodel(NamedTuple):
@@ -81,6 +78,8 @@ class Hypermodel(NamedTuple):
         Or what a model that maps coordinates to parameters itself reads.
     evidence : callable
         `exact_evidence`, `ep_evidence`, `laplace_evidence` or `mixture_evidence`.
+    remainder : Remainder, optional
+        What the evidence lacks where samples are pseudo-samples.
     """
 
     covariance: Covariance
@@ -89,6 +88,7 @@ class Hypermodel(NamedTuple):
     weight_prior: WeightPrior
     parameter_prior: Any
     evidence: Callable[..., Evidence]
+    remainder: Remainder | None = None
 
     @property
     def kernel_prior(self) -> Any:
@@ -321,6 +321,8 @@ def _point_of(
     astray = not (converged and np.isfinite(log_evidence))
     if astray and start is not None and evidence is not exact_height:  # other sites may lead there
         return _point_of(model, coordinates, matrix, parameters, None, evidence, options)
+    if model.remainder is not None:
+        log_evidence += model.remainder(model.values(coordinates)[0], parameters)[0]
     if not np.isfinite(log_evidence):
         raise np.linalg.LinAlgError("the evidence is not finite")
     log_density = log_evidence + model.log_prior(coordinates)[0]
@@ -332,16 +334,19 @@ def evaluate_slope(
 ) -> tuple[Point, np.ndarray]:
     """Return the log posterior and its gradient; see `evaluate`."""
     point, found = evaluate(model, coordinates, start, **tol)
-    weights, _ = model.values(coordinates)
+    weights, parameters = model.values(coordinates)
     by_weights = model.covariance.pull(weights, sum(output.by_covariance() for output in found))
     by_parameters = np.stack([output.by_parameters for output in found])
+    if model.remainder is not None:
+        _, of_weights, of_parameters = model.remainder(weights, parameters)
+        by_weights, by_parameters = by_weights + of_weights, by_parameters + of_parameters
     return point, model.pull(coordinates, by_weights, by_parameters) + model.log_prior(coordinates)[1]
 
 
-def find_mode(
+def climb(
     model: Hypermodel, start: np.ndarray | None = None, max_iter: int = 200, tol: float = 1e-6
-) -> Mode:
-    """Climb to the mode by L-BFGS, and measure the curvature there by differences of gradients."""
+) -> tuple[np.ndarray, tuple[Sites, ...] | None, Any]:
+    """Climb to the mode by L-BFGS; return coordinates, sites near there, and what SciPy's `minimize` does."""
     latest: list[Point] = []
 
     def negative(coordinates: np.ndarray) -> tuple[float, np.ndarray]:
@@ -358,16 +363,43 @@ def find_mode(
     found = optimize.minimize(
         negative, at, jac=True, method="L-BFGS-B", options={"maxiter": max_iter, "ftol": tol}
     )
-    point, _ = evaluate_height(model, found.x, latest[-1].sites)
-    directions = STEP * np.eye(len(found.x))
-    below, above = (
-        np.array([evaluate_slope(model, found.x + sign * d, point.sites, tol=CLOSE)[1] for d in directions])
-        for sign in (-1.0, 1.0)
-    )
-    curvature = (below - above) / (2.0 * STEP)
+    return found.x, latest[-1].sites if latest else None, found
+
+
+def find_mode(
+    model: Hypermodel, start: np.ndarray | None = None, max_iter: int = 200, tol: float = 1e-6
+) -> Mode:
+    """Climb to the mode by L-BFGS, and measure the curvature there by differences of gradients.
+
+    Of more than 200 coordinates, that of kernel weights is the expected one instead, where the covariance has it.
+    """
+    _, sites, found = climb(model, start, max_iter, tol)
+    point, _ = evaluate_height(model, found.x, sites)
+    size, expected = len(found.x), None
+    if size > MANY:
+        posteriors = [one.posterior for one in evaluate(model, found.x, point.sites, tol=CLOSE)[1]]
+        own = found.x[: model.n_weights]
+        expected = expected_curvature(model.covariance, model.weight_prior, own, posteriors)
+    first = 0 if expected is None else len(expected)
+    steps, n_evaluations, curvature = np.full(size, STEP), found.nfev + 1, np.zeros((size, size))
+    wanted = np.arange(first, size)
+    while len(wanted):
+        for j in wanted:
+            step = np.zeros(size)
+            step[j] = steps[j]
+            below, above = (
+                evaluate_slope(model, found.x + sign * step, point.sites, tol=CLOSE)[1]
+                for sign in (-1.0, 1.0)
+            )
+            curvature[j] = (below - above) / (2.0 * steps[j])
+        n_evaluations += 2 * len(wanted)
+        sds = 1.0 / np.sqrt(np.maximum(np.diag(curvature), LEAST_CURVATURE))
+        wanted = first + np.flatnonzero((sds * FARTHEST < steps)[first:])  # a quadratic that far is none
+        steps[wanted] = sds[wanted]
+    if expected is not None:
+        curvature[:first, :first], curvature[:first, first:] = expected, curvature[first:, :first].T
     values, vectors = np.linalg.eigh(0.5 * (curvature + curvature.T))
     cov = (vectors / np.maximum(values, LEAST_CURVATURE)) @ vectors.T
-    n_evaluations = found.nfev + 2 * len(found.x) + 1
     return Mode(found.x, cov, point, n_evaluations, bool(found.success) and point.converged)
 
 
@@ -392,7 +424,7 @@ def draw_importance(
     report : callable, optional
         Is told how many draws there are, and what their weights are like.
     """
-    proposals = [_Proposal(mode.coordinates, mode.cov, model.mirror)]
+    proposals = [Proposal(mode.coordinates, mode.cov, model.mirror)]
     coordinates = np.empty((0, len(mode.coordinates)))
     points: list[Point] = []
     pareto_k = np.inf
@@ -427,52 +459,6 @@ def equally_likely(weights: np.ndarray, n_draws: int, rng: np.random.Generator) 
     """
     steps = (rng.random() + np.arange(n_draws)) / n_draws
     return np.minimum(np.searchsorted(np.cumsum(weights), steps), len(weights) - 1)
-
-
-class _Proposal(NamedTuple):
-    """A multivariate t density, or the mean of one and its mirror image."""
-
-    mean: np.ndarray
-    cov: np.ndarray
-    mirror: Callable[[np.ndarray], np.ndarray | None]
-
-    @property
-    def df(self) -> float:
-        return max(LEAST_DF, DF_PER_COORDINATE * len(self.mean))
-
-    def log_density(self, coordinates: np.ndarray) -> np.ndarray:
-        mirrored = self.mirror(coordinates)
-        own = self._log_t(coordinates)
-        return own if mirrored is None else np.logaddexp(own, self._log_t(mirrored)) - LOG_2
-
-    def draw(self, n_draws: int, rng: np.random.Generator) -> np.ndarray:
-        """Draw by scrambled Sobol points, one coordinate of which is that of the scale; the closest come first.
-
-        Draws are of the t density: which side of the mirror they are on says nothing.
-        """
-        sequence = qmc.Sobol(len(self.mean) + 1, seed=rng)
-        cube = np.clip(sequence.random_base2(max(n_draws - 1, 0).bit_length())[:n_draws], EDGE, 1.0 - EDGE)
-        scale = np.sqrt(chi2.ppf(cube[:, -1:], self.df) / self.df)
-        steps = ndtri(cube[:, :-1]) @ np.linalg.cholesky(self.cov).T / scale
-        return self.mean + steps[np.argsort((steps**2).sum(axis=1))]
-
-    def adapted(self, coordinates: np.ndarray, weights: np.ndarray) -> _Proposal:
-        """Return the density with the moments of weighted draws, or as near to it as so many draws are good for."""
-        mirrored = self.mirror(coordinates)
-        if mirrored is not None:  # each draw counts on both sides, as far as it belongs to this one
-            here = expit(self._log_t(coordinates) - self._log_t(mirrored))
-            coordinates = np.vstack([coordinates, mirrored])
-            weights = np.concatenate([weights * here, weights * (1.0 - here)])
-        ess, mean = 1.0 / (weights**2).sum(), weights @ coordinates
-        around = coordinates - mean
-        cov = (around * weights[:, None]).T @ around + LEAST_COV * np.eye(len(mean))
-        trust = ess / (ess + DRAWS_PER_COORDINATE * len(mean))
-        return self._replace(
-            mean=self.mean + trust * (mean - self.mean), cov=self.cov + trust * (cov - self.cov)
-        )
-
-    def _log_t(self, coordinates: np.ndarray) -> np.ndarray:
-        return np.atleast_1d(multivariate_t.logpdf(coordinates, self.mean, self.cov, self.df))
 
 
 def _nearest(

@@ -212,11 +212,16 @@ def read(model: Hypermodel, weighted: Draws, prior_parts: np.ndarray, rng: np.ra
             parts[:, k], draws.score[here, k], draws.effects[here, k] = draw_parts(
                 model.covariance, weights, posterior, sites, prior_parts[here, k], rng
             )
-        draws.shares[here] = shares(parts, counts)
+        alone: Any = 0.0
+        if model.remainder is not None:
+            alone, parts = weights**2 * model.remainder.unexplained, model.remainder.evenly(parts)
+        draws.shares[here] = shares(parts, counts, alone)
         for t in range(n_tasks):
             own_samples = np.flatnonzero(tasks.task == t)  # type: ignore[union-attr]
             own_counts = counts if np.ndim(counts) == 0 else counts[own_samples]
             draws.task_shares[here, t] = shares(parts[..., own_samples], own_counts)
+    if model.remainder is not None:
+        draws = draws._replace(score=model.remainder.evenly(draws.score))
     without = average_left_out(draws.probability, left_out, taken_out)
     return Reading(draws, without, dual, intercept, mean_effects)
 
@@ -314,7 +319,7 @@ def average_left_out(
     return LeftOut(logsumexp(log_weights[:, None] + log_densities, axis=0), joint, log_weights)
 
 
-def shares(parts: np.ndarray, sample_weight: Any = 1.0) -> np.ndarray:
+def shares(parts: np.ndarray, sample_weight: Any = 1.0, alone: Any = 0.0) -> np.ndarray:
     r"""Return the shares of kernels in the score, :math:`\operatorname{Cov}(f_m, f) / \operatorname{Var}(f)`.
 
     Covariances are over training samples, and summed over outputs. Shares of a draw sum to one; a small part
@@ -326,6 +331,8 @@ def shares(parts: np.ndarray, sample_weight: Any = 1.0) -> np.ndarray:
     parts : ndarray of shape (n_draws, n_outputs, n_kernels, n_samples)
     sample_weight : ndarray of shape (n_samples,) or 1.0
         How often samples count.
+    alone : ndarray of shape (n_kernels,) or 0.0
+        Variances of parts that are independent of all that `parts` has, and of each other.
 
     Returns
     -------
@@ -334,7 +341,7 @@ def shares(parts: np.ndarray, sample_weight: Any = 1.0) -> np.ndarray:
     counts = np.broadcast_to(sample_weight, parts.shape[-1:])
     around = parts - (parts @ (counts / counts.sum()))[..., None]
     total = counts * around.sum(axis=2)
-    covariance = np.einsum("dkmi,dki->dm", around, total)
+    covariance = np.einsum("dkmi,dki->dm", around, total) + parts.shape[1] * counts.sum() * alone
     variance = covariance.sum(axis=1, keepdims=True)
     alike = np.full_like(covariance, 1.0 / covariance.shape[1])
     return np.divide(covariance, variance, out=alike, where=variance > 0.0)

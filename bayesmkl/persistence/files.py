@@ -26,7 +26,7 @@ from bayesmkl.persistence.archive import (
 from bayesmkl.persistence.consistency import check_consistent
 from bayesmkl.persistence.known_types import FUNCTIONS, PARTS, TRUSTED, SavedOutcome
 from bayesmkl.persistence.layouts import VERSION, migrate
-from bayesmkl.persistence.parts import every_part, faults, in_one_piece, labels_of_index
+from bayesmkl.persistence.parts import every_part, faults, in_one_piece, labels_of_index, plain_slice
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -119,6 +119,8 @@ def _packed(model: BaseEstimator) -> bytes:
             instead[id(part)] = labels
         elif (array := in_one_piece(part)) is not None:
             instead[id(part)] = array
+        elif isinstance(part, slice):
+            instead[id(part)] = plain_slice(part)
     try:
         copied = copy.deepcopy(model, instead)
         return skops.io.dumps({"format": FORMAT, "version": VERSION, "package": __version__, "model": copied})
@@ -273,9 +275,19 @@ def _build(path: str | os.PathLike[str], data: bytes, named: set[str]) -> Any:
         warn_user(
             f"{str(path)!r} holds parts of scikit-learn {first.original_sklearn_version}, and this is "
             f"{first.current_sklearn_version}: their results may differ. Fit the model again to be sure.",
-            InconsistentVersionWarning,
+            OtherScikitLearnWarning,
         )
     return content
+
+
+class OtherScikitLearnWarning(InconsistentVersionWarning):
+    """What scikit-learn warns of for each of its estimators, in one text for all."""
+
+    def __init__(self, message: str) -> None:
+        Warning.__init__(self, message)
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 def _checked(path: str | os.PathLike[str], content: object) -> Any:

@@ -9,6 +9,7 @@ from scipy import sparse
 from sklearn.gaussian_process import kernels as gp
 
 from bayesmkl._numerics.convergence import Outcome
+from bayesmkl._numerics.low_rank import DiagonalPlusLowRank
 from bayesmkl._numerics.truncated_normal import TruncatedMoments
 from bayesmkl._utils.options import NUTS, SVI, VB, Gibbs, Storage
 from bayesmkl.bemkl import (
@@ -36,6 +37,7 @@ from bayesmkl.bemkl.models.ordinal import OrdinalState
 from bayesmkl.bemkl.models.regression import RegressionState
 from bayesmkl.bemkl.models.task_parts import LabelState, MultitaskState, TargetState
 from bayesmkl.bemkl.models.tasks import TaskReadouts
+from bayesmkl.bemkl.models.weight_covariance import WeightCovariance
 from bayesmkl.bemkl.reading.draws import PosteriorDraws
 from bayesmkl.bemkl.reading.local_weights import LocalDraws
 from bayesmkl.discriminative.methods import find_types
@@ -56,6 +58,7 @@ from bayesmkl.kernels import (
 )
 from bayesmkl.kernels.adapters import CallableKernel, GaussianProcess, SklearnPairwise
 from bayesmkl.kernels.gate import Gated
+from bayesmkl.kernels.molecules import MorganFingerprint
 from bayesmkl.kernels.normalize import Center, Spherical, Trace
 from bayesmkl.kernels.quality.definiteness import Clipping
 from bayesmkl.kernels.sparse import SparseTable
@@ -78,6 +81,7 @@ from bayesmkl.marginal import (
 from bayesmkl.marginal import likelihoods as of_targets
 from bayesmkl.marginal.design import FittedDesign
 from bayesmkl.marginal.group_labels import GroupLabels
+from bayesmkl.marginal.landmarks import Features, PseudoSamples
 from bayesmkl.marginal.reading import HyperDraws
 from bayesmkl.marginal.unknown_points import KernelCenters
 
@@ -127,15 +131,17 @@ OWN_TYPES: tuple[type, ...] = (
     BEMKLLocalizedRegressor, LocalDraws, LocalizedState, LocalOutputs, GateBasis, GateScale,
     PosteriorDraws, Dirichlet, SpikeSlab, VB, NUTS, Gibbs, SVI, Storage,
     moments.Gamma, moments.Gaussian, moments.PrecisionMoments, moments.IntermediateOutputs, TruncatedMoments,
+    DiagonalPlusLowRank, WeightCovariance,
     GPMKLClassifier, GPMKLRegressor, HyperDraws, Marginal, HalfT, DirichletShares, Horseshoe, LogNormal,
     SpikeSlabWeights, GPMKLOrdinalClassifier, GPMKLSurvival, Design, FittedDesign, GroupLabels, KernelCenters,
+    Features, PseudoSamples,
     of_targets.BetaBinomial, of_targets.FailureTime, of_targets.Gaussian, of_targets.Heteroscedastic,
     of_targets.Logit, of_targets.NegativeBinomial, of_targets.Offset, of_targets.OrdinalProbit,
     of_targets.PiecewiseHazard, of_targets.Poisson, of_targets.Probit, of_targets.StudentT,
     SavedOutcome, KernelBank,
     View, Center, Spherical, Trace, CallableKernel, GaussianProcess, SklearnPairwise, Cosine, FromDistance,
     Gaussian, Gate, Gated, Laplacian, Linear, Overlap, Polynomial, Precomputed, Product, Tanimoto, Clipping,
-    LowRankStack, MKLResult, SparseTable, Standardizer,
+    LowRankStack, MKLResult, MorganFingerprint, SparseTable, Standardizer,
     *(getattr(importlib.import_module(module), name) for module, name in find_types()),  # discriminative methods
 )  # fmt: skip
 # Where each of them is, by its subpackage and its name, and what it is called; also by the names of earlier files.
@@ -175,6 +181,8 @@ PARTS = frozenset((
     "sklearn.model_selection._split.TimeSeriesSplit",
     "sklearn.multiclass._ConstantPredictor",
     "sklearn.utils._bunch.Bunch",
+    "sklearn.utils._metadata_requests.MetadataRequest",  # in the scorers of searches of scikit-learn 1.7
+    "sklearn.utils._metadata_requests.MethodMetadataRequest",
 ))  # fmt: skip
 FUNCTIONS = frozenset((
     "bayesmkl.kernels.tables.as_days",

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
 
-__all__ = ["every_part", "faults", "in_one_piece", "labels_of_index"]
+__all__ = ["every_part", "faults", "in_one_piece", "labels_of_index", "plain_slice"]
 
 _PLAIN = (str, bytes, int, float, np.generic)
 
@@ -68,6 +68,18 @@ def in_one_piece(part: object) -> np.ndarray | None:
     if part.flags.c_contiguous or part.flags.f_contiguous or list(part.strides) != sorted(part.strides):
         return None
     return np.asfortranarray(part)
+
+
+def plain_slice(part: slice) -> slice:
+    """Return a slice whose numbers are Python's, as those of a view may be NumPy's: JSON has no others.
+
+    Examples
+    --------
+    >>> plain_slice(slice(np.int64(2), None))
+    slice(2, None, None)
+    """
+    ends = (part.start, part.stop, part.step)
+    return slice(*(int(end) if isinstance(end, np.integer) else end for end in ends))
 
 
 def _fault(part: object) -> str | None:

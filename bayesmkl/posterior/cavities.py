@@ -33,6 +33,7 @@ def leave_one_out_by_cavities(fitted: FittedBEMKL) -> LeaveOneOut:
     fitted : FittedBEMKL
         Of an additive Gaussian process.
     """
+    fitted.refuse_landmarks("leave-one-out predictions, but for their log densities in `elpd_i_`")
     estimator: Any = fitted.estimator
     draws: HyperDraws = fitted.states[0]
     targets = estimator._targets_of_outputs()

@@ -191,7 +191,8 @@ def to_datatree(
         return tree_of_gates(localized[0], n_draws, rng, sample_names)
     fitted = fitted_bemkl(model)
     if pointwise is not None:
-        check_flag("pointwise", pointwise)
+        if check_flag("pointwise", pointwise):
+            fitted.refuse_landmarks("`pointwise=True`")
     else:
         pointwise = kernels is not None or fitted.is_marginal or fitted.estimator.kernel_bank_ is not None
     coords = _coords(fitted, sample_names)

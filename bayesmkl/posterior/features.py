@@ -259,6 +259,8 @@ def _of_views(
             if completed is not None:
                 centers = estimator.kernel_centers_
                 cross, dual = completed.slopes(m, centers, cross), completed.duals(m, centers, dual)
+            if fitted.is_marginal and estimator.pseudo_samples_ is not None:
+                cross = estimator.pseudo_samples_.from_landmarks(m, cross)
             averages.append(KernelSlopes(cross, own.variance(q)))
             slopes = slopes + np.stack([own.over_train(one) for one in dual])
         found.append(_View(averages, np.sqrt(np.einsum("r,krj->kj", q, slopes**2))))

@@ -170,6 +170,20 @@ class FittedBEMKL(NamedTuple):
         bank = self.estimator.kernel_bank_
         return bank is not None and bank.landmarks_ is not None
 
+    def refuse_landmarks(self, what: str) -> None:
+        """Raise for an additive Gaussian process of pseudo-samples, which has no draws at its training samples.
+
+        Parameters
+        ----------
+        what : str
+            That needs these.
+        """
+        if self.is_marginal and self.has_landmarks:
+            raise ValueError(
+                f"`model` compares samples with landmarks, and has no draws of their scores for {what}. Fit one with "
+                "`landmarks=None` to some of the samples."
+            )
+
     @property
     def n_basis(self) -> int:
         """Number of landmarks, or of training samples without them."""

@@ -35,15 +35,14 @@ def drawn_of_process(
     chosen = evenly(draws.n_draws, n_draws)
     point, score = draws.point[chosen], draws.score[chosen]
     parameters, n_outputs = draws.parameters[point], draws.score.shape[1]
-    groups = {
-        "posterior": parameters_of_process(fitted, chosen),
-        "posterior_predictive": {"y": _outputs(fitted, estimator._replicate(score, parameters, rng))},
-        "log_likelihood": {"y": _outputs(fitted, estimator._log_likelihood(score, parameters))},
-    }
+    groups = {"posterior": parameters_of_process(fitted, chosen)}
+    if not fitted.has_landmarks:
+        groups["posterior_predictive"] = {"y": _outputs(fitted, estimator._replicate(score, parameters, rng))}
+        groups["log_likelihood"] = {"y": _outputs(fitted, estimator._log_likelihood(score, parameters))}
     n_prior = min(N_PRIOR, len(chosen))
     weights, own = estimator._draw_prior(n_prior, n_outputs, rng)
     groups["prior"] = {"kernel_weights": weights[:, : estimator.n_kernels_in_], **_parameters(fitted, own)}
-    if pointwise:
+    if pointwise and not fitted.has_landmarks:
         scores = estimator._draw_prior_scores(weights, n_outputs, rng)
         groups["prior_predictive"] = {"y": _outputs(fitted, estimator._replicate(scores, own, rng))}
     return {
@@ -66,7 +65,7 @@ def parameters_of_process(fitted: FittedBEMKL, chosen: np.ndarray) -> dict[str, 
     return {
         "kernel_weights": draws.kernel_weights[point],
         "kernel_shares": draws.shares[chosen],
-        "score": _outputs(fitted, draws.score[chosen]),
+        **({} if fitted.has_landmarks else {"score": _outputs(fitted, draws.score[chosen])}),
         **_parameters(fitted, draws.parameters[point]),
         **_effects(fitted, chosen),
     }

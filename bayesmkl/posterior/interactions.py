@@ -113,6 +113,7 @@ def interaction_table(
     fitted = fitted_bemkl(model, of_outcome=True)
     check_flag("verbose", verbose)
     views = _views(fitted)
+    fitted.refuse_landmarks("refits with products of kernels")
     chosen = _pairs(pairs, list(views))
     refits, needed = ProcessRefits(fitted), chosen or itertools.combinations(views, 2)
     kernels = stored_array(refits.stack)

@@ -53,6 +53,8 @@ def sections_of_process(
     held_out : Predictions or None
         Of samples that the model was not fitted to.
     """
+    if fitted.has_landmarks:
+        return _sections_of_landmarks(fitted, ci_prob, held_out)
     loo = leave_one_out_by_cavities(fitted)
     predictions = left_out_predictions(fitted, loo) if held_out is None else held_out
     classes = getattr(fitted.estimator, "classes_", None)
@@ -73,6 +75,41 @@ def sections_of_process(
         _checks(fitted, n_draws, ci_prob, rng),
         _calibration(fitted, predictions, classes, ci_prob),
     ]
+
+
+def _sections_of_landmarks(
+    fitted: FittedBEMKL, ci_prob: float, held_out: Predictions | None
+) -> list[Section]:
+    """Examine what there is of a model of pseudo-samples, which has no draws at its training samples."""
+    advice = {
+        (
+            "leave_one_out",
+            "Leave-one-out",
+        ): f"Log densities of left-out samples are in `elpd_i_`: their sum is "
+        f"{fitted.estimator.elpd_i_.sum():.1f}.",
+        ("checks", "Predictive checks"): "Pass held-out samples.",
+    }
+    sections = [
+        hyperparameters_section(fitted),
+        _shares(fitted, ci_prob),
+        signal_section(fitted, sizes_of_process(fitted), ci_prob),
+    ]
+    sections += [
+        Section(
+            key,
+            title,
+            {},
+            [],
+            "skipped",
+            f"The model has no draws of the scores of its training samples, which are compared with "
+            f"{fitted.n_basis} landmarks. {instead}",
+        )
+        for (key, title), instead in advice.items()
+    ]
+    if held_out is not None:
+        classes = getattr(fitted.estimator, "classes_", None)
+        sections.append(_calibration(fitted, held_out, classes, ci_prob))
+    return sections
 
 
 def _calibration(

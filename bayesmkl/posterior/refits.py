@@ -51,6 +51,10 @@ __all__ = [
     "why_no_refits",
 ]
 
+THROUGH_LANDMARKS = (
+    "it compares samples with landmarks. Fit one with `landmarks=None` to some of the samples, or compare "
+    "predictions of held-out samples: `bayesmkl.evaluation.compare_models`."
+)
 CLEAR = 2.0  # standard errors beyond which a difference is called one
 
 N_FOLDS = 10
@@ -167,7 +171,7 @@ def refits_of(fitted: FittedBEMKL, kernels: ArrayLike | None = None) -> Refits:
 def why_no_refits(fitted: FittedBEMKL) -> str | None:
     """Say why samples cannot be left out by refits, and what to do instead; None if they can."""
     if fitted.is_marginal:
-        return None
+        return THROUGH_LANDMARKS if fitted.has_landmarks else None
     if not fitted.labeled.all():
         return "some of its samples are unlabeled. Fit it to the labeled ones."
     if getattr(fitted.estimator, "missing_views", "error") != "error":

@@ -91,6 +91,8 @@ def _process_means(
     """Return posterior means of the parts in the units of the score, (n_outputs, n_parts, n_rows)."""
     task = None if design_rows is None else design_rows.task
     duals = estimator.dual_coef_ if estimator._has_outputs or task is not None else estimator.dual_coef_[None]
+    if estimator.pseudo_samples_ is not None:
+        duals = estimator.pseudo_samples_.dual
     of_kernels = np.stack([rows.apply(dual[..., None]) for dual in duals])
     if task is not None:
         of_kernels = of_kernels[task, :, np.arange(rows.n_rows)].T[None]

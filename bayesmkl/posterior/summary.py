@@ -298,6 +298,8 @@ def interval_by(fitted: FittedBEMKL) -> str:
     """Return the inference, with what is wrong with its intervals."""
     if fitted.inference in TOO_NARROW:
         return f"{fitted.inference} (too narrow)"
+    if fitted.is_marginal and fitted.has_landmarks and fitted.estimator.converged_:
+        return f"{fitted.inference} (bound by {fitted.n_basis} landmarks)"
     return fitted.inference if fitted.estimator.converged_ else f"{fitted.inference} (not converged)"
 
 

@@ -34,7 +34,7 @@ PROBLEMS = {
         regression.RegressionProblem(STACK, STACK.gram(), SCORE, regression.RegressionPriors()),
     ),
 }
-PLAIN = newton._Functions(first_point, respond, curve, newton._apply, move, slopes)
+PLAIN = newton._Functions(first_point, respond, curve, newton._apply, move, slopes, np.asarray)
 EXACT = 40  # Newton steps to the score of each sample
 
 

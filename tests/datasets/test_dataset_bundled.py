@@ -45,6 +45,7 @@ def test_frame_and_tuple_hold_the_same_numbers(name):
     assert isinstance(X, pd.DataFrame)
     assert isinstance(y, pd.Series)
     assert list(X.columns) == bunch.feature_names
+    assert {type(name) for name in bunch.feature_names} == {str}  # scikit-learn refuses two kinds of names
     np.testing.assert_array_equal(X.to_numpy(), bunch.data)
     np.testing.assert_array_equal(y.to_numpy(), bunch.target)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from in_turn import together
 
 from bayesmkl.datasets import fetch, list_datasets
 from bayesmkl.datasets._columns import CATEGORICAL, feature_names
@@ -10,6 +11,7 @@ from bayesmkl.datasets._names import AMBIGUOUS
 from bayesmkl.datasets._table import TABLE
 
 
+@together
 @pytest.mark.parametrize("entry", TABLE.values(), ids=list(TABLE))
 def test_entries_are_consistent(entry):
     if entry.classes:

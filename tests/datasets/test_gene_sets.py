@@ -244,6 +244,19 @@ def test_damaged_files_are_refused_whole(what, tmp_path):
     assert expected in message
 
 
+@pytest.mark.parametrize("packed", [False, True])
+def test_files_that_unpack_to_more_than_memory_holds_are_not_unpacked(packed, tmp_path, monkeypatch):
+    monkeypatch.setattr("bayesmkl.datasets._gene_sets.MOST_BYTES", 2**20)
+    file = tmp_path / ("a.gmt.gz" if packed else "a.gmt")
+    for n_genes, fits in ((2**17 - 10, True), (2**17, False)):  # of eight letters, and a tab
+        data = b"A\tb" + b"\tG000000" * n_genes
+        file.write_bytes(gzip.compress(data) if packed else data)
+        if fits:
+            assert read_gene_sets(file, ["G000000"], min_size=1) == {"A": ["G000000"]}
+        else:
+            assert "cannot be read as a GMT file: it holds more than 1 MB." in refusal(file, min_size=1)
+
+
 def test_files_that_are_not_there_are_named(tmp_path):
     for file in (tmp_path / "none.gmt", tmp_path):
         message = refusal(file, kind=FileNotFoundError)

@@ -501,6 +501,16 @@ def test_models_in_files_predict_the_same(tmp_path, process, regressor):
         clone(again)
 
 
+def test_views_between_numbers_of_numpy_survive_a_file(tmp_path):
+    ends = np.cumsum([0, 3, 2])
+    views = {"first": slice(ends[0], ends[1]), "second": slice(ends[1], None)}
+    model = UniformMKLClassifier(KernelBank("linear", views=views)).fit(X[:, :5], LABELS)
+    save_model(model, tmp_path / "model.skops")
+    again = load_model(tmp_path / "model.skops")
+    np.testing.assert_array_equal(again.predict(X[:, :5]), model.predict(X[:, :5]))
+    assert again.kernels.views == {"first": slice(0, 3), "second": slice(3, None)} == model.kernels.views
+
+
 def test_bank_of_an_earlier_layout_learns_where_its_kernels_are():
     fitted = KernelBank(["auto", Polynomial()], VIEWS).fit(X)
     positions = fitted.view_positions_

@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.pipeline import make_pipeline
 
 from bayesmkl import BEMKLClassifier, GPMKLClassifier, KernelBank, load_model, save_model
@@ -104,8 +104,25 @@ def test_texts_in_a_pipeline():
     assert model.score(notes, y) > 0.9
 
 
+def test_texts_of_length_zero_are_like_each_other_alone():
+    strings = ["AACC", "ACAC", "CCAA", "GGTT", "GTGT", "TTGG"] * 3
+    y = np.array([True, True, True, False, False, False] * 3)
+    pairs = CountVectorizer(analyzer="char", ngram_range=(2, 2), lowercase=False).fit(strings)
+    for kernel in (Linear(), Cosine(), Tanimoto()):
+        model = make_pipeline(pairs, BEMKLClassifier(KernelBank(kernel), intermediate_scale=1.0))
+        model.fit([*strings, "", ""], [*y, True, False])
+        bank, last = model[-1].kernel_bank_, model[-1]
+        rows = bank.transform(pairs.transform(["", "AA"]))
+        np.testing.assert_array_equal(rows[0, :, 0], np.repeat([0.0, 1.0], [18, 2]))
+        assert rows[1].max() > 0.0
+        np.testing.assert_allclose(last.predict_proba(pairs.transform([""]))[:, 1], 0.5, atol=0.1)
+        assert model.predict(["AACC", "TTGG"]).tolist() == [True, False]
+
+
 def test_no_dense_copy():
-    words = sparse.random_array((4000, 20_000), density=0.002, format="csr", rng=0)  # 640 MB if it were dense
+    rng = np.random.default_rng(0)
+    places = np.repeat(np.arange(4000), 40), rng.integers(20_000, size=160_000)
+    words = sparse.csr_array((rng.random(160_000), places), shape=(4000, 20_000))  # 640 MB if it were dense
     bank = KernelBank(Linear(), landmarks=64, landmark_selection="random")
     tracemalloc.start()
     try:

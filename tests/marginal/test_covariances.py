@@ -89,3 +89,22 @@ def test_units_are_variances_around_the_mean(rng):
     np.testing.assert_allclose(
         scaled.matrix(WEIGHTS), processes(stack)["additive"].matrix(WEIGHTS), rtol=1e-12
     )
+
+
+@pytest.mark.parametrize(("n_samples", "tolerance"), [(12, 1e-6), (160, 0.2)], ids=["exact", "by probes"])
+def test_information_is_that_of_differences_of_the_matrix(n_samples, tolerance, rng):
+    _, stack = kernels(rng, n_samples)
+    covariance, h = processes(stack)["additive"], 1e-5
+    within = rng.standard_normal((n_samples, n_samples)) / n_samples**0.5
+    slopes = [
+        (covariance.matrix(WEIGHTS + h * e) - covariance.matrix(WEIGHTS - h * e)) / (2 * h) for e in np.eye(3)
+    ]
+    shrinkage = within @ within.T
+    expected = np.array([[np.trace(shrinkage @ a @ shrinkage @ b) / 2 for b in slopes] for a in slopes])
+    found = covariance.information(WEIGHTS, within)
+    scale = np.sqrt(expected.diagonal())
+    np.testing.assert_allclose(
+        found / np.outer(scale, scale), expected / np.outer(scale, scale), atol=tolerance
+    )
+    assert np.linalg.eigvalsh(found).min() > -1e-12
+    assert processes(stack)["weighted"].information(WEIGHTS, within) is None

@@ -424,7 +424,6 @@ def test_constant_kernel_has_no_share(classification):
         ({"noise_prior": 1.0}, '`noise_prior` must be "log-normal" or a LogNormal'),
         ({"noise_prior": LogNormal(0.0, 1.0)}, r"`noise_prior.median` must be"),
         ({"normalize_y": "yes"}, "`normalize_y` must be True or False"),
-        ({"kernels": KernelBank(landmarks=5)}, "`kernels` must be a bank with `landmarks=None`"),
     ],
     ids=lambda value: str(value)[:40],
 )

@@ -13,6 +13,7 @@ from scipy.special import logsumexp
 
 from bayesmkl._utils.numpyro_session import numpyro_session
 from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.marginal import hyperposterior
 from bayesmkl.marginal.conditioning import Sites, condition
 from bayesmkl.marginal.evidence import ep_evidence, exact_evidence, laplace_evidence
 from bayesmkl.marginal.hyperposterior import (
@@ -348,3 +349,31 @@ def test_same_seed_same_draws(rng):
     first, second, other = drawn(model, 120), drawn(model, 120), drawn(model, 120, seed=1)
     np.testing.assert_array_equal(first.coordinates, second.coordinates)
     assert (first.coordinates != other.coordinates).any()
+
+
+@pytest.mark.parametrize("build", [classification, regression])
+def test_the_curvature_of_many_weights_is_expected(build, rng, monkeypatch):
+    """Of weights the Fisher information and the prior's one; of parameters what differences say."""
+    model = build(rng)
+    measured = find_mode(model)
+    monkeypatch.setattr(hyperposterior, "MANY", 0)
+    found = find_mode(model)
+    np.testing.assert_array_equal(found.coordinates, measured.coordinates)
+    n_weights = model.n_weights
+    assert measured.n_evaluations - found.n_evaluations == 2 * n_weights
+    weights, _ = model.values(found.coordinates)
+    _, (output,) = evaluate(model, found.coordinates, found.point.sites)
+    shrinkage, h = output.posterior.shrinkage, 1e-5
+    slopes = [
+        (
+            model.covariance.matrix(model.values(found.coordinates + h * e)[0])
+            - model.covariance.matrix(model.values(found.coordinates - h * e)[0])
+        )
+        / (2 * h)
+        for e in np.eye(len(found.coordinates))[:n_weights]
+    ]
+    expected = np.array([[np.trace(shrinkage @ a @ shrinkage @ b) / 2 for b in slopes] for a in slopes])
+    curvature, other = np.linalg.inv(found.cov), np.linalg.inv(measured.cov)
+    assert len(weights) == n_weights
+    np.testing.assert_allclose(curvature[:n_weights, :n_weights], expected + np.eye(n_weights), rtol=0.01)
+    np.testing.assert_allclose(curvature[n_weights:], other[n_weights:], rtol=0.05, atol=0.02)

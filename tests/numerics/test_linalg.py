@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 from helpers import SAME_FORMULA, assert_same, frozen, random_covariance
 
-from bayesmkl._numerics.linalg import bordered, plus_diagonal, spd_inverse, spd_inverse_root
+from bayesmkl._numerics.linalg import (
+    bordered,
+    gram_of_triangle,
+    inverse_by_blocks,
+    plus_diagonal,
+    spd_inverse,
+    spd_inverse_root,
+)
 
 pytestmark = pytest.mark.heavy
 
@@ -53,6 +60,30 @@ def test_solution_against_numpy_of_one_system_and_of_several_under_vmap(rng):
             (roots @ roots.mT, *found[1:]), (inverses, log_dets, expected), strict=True
         ):
             np.testing.assert_allclose(actual, desired, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("size", [1, 7, 8, 9, 33])
+def test_triangles_by_blocks_against_numpy(rng, size):
+    lower = np.tril(rng.normal(size=(2, size, size))) + 3.0 * np.eye(size)
+    with jax.enable_x64(True):
+        inverse = inverse_by_blocks(jax.numpy.asarray(lower), leaf=4)
+        gram = gram_of_triangle(jax.numpy.asarray(lower))
+    np.testing.assert_allclose(inverse, np.linalg.inv(lower), rtol=1e-10, atol=1e-12)
+    np.testing.assert_array_equal(np.triu(inverse, 1), 0.0)
+    np.testing.assert_allclose(gram, lower.swapaxes(1, 2) @ lower, rtol=1e-12, atol=1e-12)
+
+
+def test_inverses_as_an_accelerator_finds_them(rng, monkeypatch):
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    matrix, vector = random_covariance(rng, 150), rng.normal(size=150)
+    with jax.enable_x64(True):
+        inverse, log_det = spd_inverse(jax.numpy.asarray(matrix))
+        root, again, solution = map(np.asarray, spd_inverse_root(*map(jax.numpy.asarray, (matrix, vector))))
+    np.testing.assert_allclose(inverse, np.linalg.inv(matrix), rtol=1e-8, atol=1e-10)
+    np.testing.assert_array_equal(inverse, np.transpose(inverse))
+    np.testing.assert_allclose(root @ root.T, inverse, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(solution, np.linalg.solve(matrix, vector), rtol=1e-8)
+    np.testing.assert_allclose([log_det, again], -np.linalg.slogdet(matrix)[1], rtol=1e-10)
 
 
 def test_spd_inverse_of_a_diagonal_is_its_reciprocal(xp):

@@ -106,3 +106,6 @@ def test_other_library_arviz_itself(binary_model):
     tree = to_datatree(binary_model, 100, random_state=0)
     table = arviz.summary(tree, var_names=["kernel_weights"], ci_prob=0.94, kind="stats")
     assert len(table) == len(binary_model.kernel_names_)
+    assert (arviz.loo, arviz.compare) == (arviz_stats.loo, arviz_stats.compare)
+    for name in ("plot_prior_posterior", "plot_ppc_dist", "plot_ppc_pit", "plot_ppc_pava"):
+        assert getattr(arviz, name) is getattr(arviz_plots, name)  # which the tests above call

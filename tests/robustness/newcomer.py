@@ -5,8 +5,8 @@
     python tests/robustness/newcomer.py --wheel dist/*.whl       an empty environment and the wheel, no clone, no make
     python tests/robustness/newcomer.py --skip test              without a step, such as the tests
 
-Everything happens in a temporary folder. Seconds are printed step by step; a step that fails is shown with the end of
-what it printed, and the script ends with 1.
+Everything happens in a temporary folder. Seconds are printed step by step, as the clock and the processors count
+them; a step that fails is shown with the end of what it printed, and the script ends with 1.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -35,23 +36,51 @@ class Visit:
         """Run a command; print how long it took, and what it printed last if it fails."""
         if name in self.skip:
             return True
-        started = time.monotonic()
+        started, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
         clean = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
         done = subprocess.run(
             [str(part) for part in command], cwd=cwd, capture_output=True, text=True, check=False, env=clean
         )
-        seconds = time.monotonic() - started
-        print(f"{name:42} {seconds:7.1f} s  {'ok' if done.returncode == 0 else 'FAILED'}", flush=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        told = f"{time.monotonic() - started:7.1f} s  processors {used:7.1f} s"
+        print(f"{name:40} {told}  {'ok' if done.returncode == 0 else 'FAILED'}", flush=True)
         if done.returncode:
             self.failed.append(name)
             print((done.stdout + done.stderr)[-3000:], flush=True)
         return done.returncode == 0
 
+    def check(self, name: str, wrong: Sequence[str]) -> None:
+        """Print what is wrong with something that was looked at."""
+        print(f"{name:40} {'':30}  {'FAILED: ' + '; '.join(wrong) if wrong else 'ok'}", flush=True)
+        self.failed.extend([name] if wrong else [])
+
+    def install(self, python: str, wheel: Path) -> Path | None:
+        """Make an empty environment with a wheel, and run its demo; return the interpreter."""
+        new = self.folder / "env" / "bin" / "python"
+        pip = [new, "-m", "pip"]
+        steps = {
+            "environment": [python, "-m", "venv", self.folder / "env"],
+            "pip install, no compiler": [
+                new,
+                "-m",
+                "pip",
+                "install",
+                "-qq",
+                "--only-binary",
+                ":all:",
+                wheel.resolve(),
+            ],
+            "pip check": [*pip, "check"],
+            "bayesmkl demo": [new.with_name("bayesmkl"), "demo", "--out", self.folder / "demo"],
+        }
+        return new if all(self.step(name, command, self.folder) for name, command in steps.items()) else None
+
     def page(self, path: Path, python: Path) -> None:
         """Run the code of a page from its first block to its last, in a folder of its own."""
         code = "\n".join(BLOCK.findall(path.read_text(encoding="utf-8")))
         if code:
-            name = path.relative_to(ROOT).as_posix()
+            name = f"{path.parent.name}/{path.name}" if path.parent.name == "guide" else path.name
             cwd = self.folder / "pages" / path.stem
             cwd.mkdir(parents=True)
             (cwd / "page.py").write_text(code, encoding="utf-8")
@@ -68,22 +97,14 @@ def main() -> int:
     options.add_argument("--skip", nargs="*", default=(), help="names of steps")
     options.add_argument("--pages", nargs="*", help="pages to run, instead of the README and all guides")
     given = options.parse_args()
-    guides = [
-        ROOT / "README.md",
-        ROOT / "docs" / "getting_started.md",
-        *sorted((ROOT / "docs" / "guide").glob("*.md")),
-    ]
-    pages = guides if given.pages is None else [ROOT / page for page in given.pages]
+    guides = (path.relative_to(ROOT) for path in sorted((ROOT / "docs" / "guide").glob("*.md")))
+    pages = given.pages or ["README.md", "docs/getting_started.md", *guides]
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         visit = Visit(folder, given.skip)
         if given.wheel is not None:
-            python = folder / "env" / "bin" / "python"
-            ready = visit.step("environment", [given.python, "-m", "venv", folder / "env"], folder)
-            ready = ready and visit.step(
-                "pip install", [python, "-m", "pip", "install", "-qq", given.wheel.resolve()], folder
-            )
-            ready = ready and visit.step("bayesmkl demo", [python.with_name("bayesmkl"), "demo"], folder)
+            python = visit.install(given.python, given.wheel)
+            ready = python is not None
         else:
             clone = folder / "clone"
             python = clone / ".venv" / "bin" / "python"
@@ -91,7 +112,7 @@ def main() -> int:
             ready = ready and visit.step("demo", ["make", "demo", f"PYTHON={given.python}"], clone)
             ready = ready and visit.step("test", ["make", "test", f"PYTHON={given.python}"], clone)
         for page in pages if ready else ():
-            visit.page(page, python)
+            visit.page((ROOT if given.wheel is not None else clone) / page, python)
     if visit.failed:
         print(f"failed: {', '.join(visit.failed)}")
     return int(bool(visit.failed))

@@ -1,14 +1,17 @@
 """Built pages in Chromium, by width and color scheme: overflow, contrast, complaints of the console.
 
-    make docs && python tests/robustness/pages_in_browser.py     every page of PAGES
+    make docs pages-check                                        every page of PAGES, by axe-core too
     python tests/robustness/pages_in_browser.py guide/data.html  some of them
+    python tests/robustness/pages_in_browser.py --axe FILE       by the rules of axe-core, whose axe.min.js FILE is
 
 Contrast is that of WCAG AA: 4.5 between text and the background that is painted below it, 3 for large text. What
 scrolls in place is no overflow. Pages built with FAST=1 have no index for the search; that it is absent is expected.
+axe-core tries its rules for WCAG 2.1, A and AA, on the whole page.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
 import tempfile
 from pathlib import Path
@@ -17,7 +20,10 @@ ROOT = Path(__file__).resolve().parents[2]
 HTML = ROOT / "docs" / "_build" / "html"
 sys.path.insert(0, str(ROOT / "tests" / "evaluation"))
 
+import headless_browser  # noqa: E402
 from headless_browser import Browser, find_browser  # noqa: E402
+
+headless_browser.PATIENCE = 300.0  # seconds: axe-core looks at every node of a long page
 
 WIDTHS = (390, 768, 1440)
 SCHEMES = ("light", "dark")
@@ -65,6 +71,11 @@ CONTRAST = """
   return [...found].slice(0, 5);
 })()
 """
+AXE = """
+axe.run(document, {
+  runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"], resultTypes: ["violations"], preload: false
+}).then((done) => done.violations.map(({id, nodes}) => `${id} (${nodes.length}): ${nodes[0].html.slice(0, 160)}`))
+"""
 EXPECTED = ("ERR_FILE_NOT_FOUND", "Got invalid theme mode")
 
 
@@ -74,9 +85,16 @@ def main() -> int:
     if browser is None:
         print("there is no Chromium here")
         return 2
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    options.add_argument("pages", nargs="*", help="pages below docs/_build/html, instead of all")
+    options.add_argument("--axe", type=Path, help="axe.min.js of the package axe-core")
+    given = options.parse_args()
+    axe = given.axe.read_text(encoding="utf-8") if given.axe else None
     n_views = n_bad = 0
     with tempfile.TemporaryDirectory() as profile, Browser(browser, Path(profile)) as view:
-        for page in sys.argv[1:] or PAGES:
+        for page in given.pages or PAGES:
             for scheme in SCHEMES:
                 view.call(
                     "Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}]
@@ -90,6 +108,9 @@ def main() -> int:
                         "contrast": view.evaluate(CONTRAST),
                         "console": complaints,
                     }
+                    if axe is not None:
+                        view.evaluate(axe + "; null")
+                        wrong["axe"] = view.evaluate(AXE)
                     n_views += 1
                     n_bad += any(wrong.values())
                     for what, found in wrong.items():

@@ -10,9 +10,12 @@ import families
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn
 from crafted import built, packed, schema
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, InconsistentVersionWarning
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from typer.testing import CliRunner
 from verdicts import assert_refused, quietly
 
@@ -20,6 +23,7 @@ from bayesmkl import KernelBank, load_model, save_model
 from bayesmkl.bemkl import SVI, VB, Storage
 from bayesmkl.cli import app
 from bayesmkl.cli.folders import RUN_VERSION, load_run
+from bayesmkl.discriminative import UniformMKLClassifier
 from bayesmkl.evaluation import journal
 from bayesmkl.evaluation.comparison import Comparison
 from bayesmkl.evaluation.journal import Journal
@@ -28,7 +32,10 @@ from bayesmkl.persistence.layouts import STEPS, VERSION, migrate
 from bayesmkl.posterior import files as posterior_files
 from bayesmkl.posterior import load_posterior, save_posterior
 
-pytestmark = pytest.mark.family("files of other versions")
+pytestmark = [
+    pytest.mark.family("files of other versions"),
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.InconsistentVersionWarning"),  # `make test-min`
+]
 
 NEWER = "newer layout"
 
@@ -46,11 +53,30 @@ def test_every_earlier_model_can_still_be_fitted():
 
 @pytest.mark.parametrize("name", earlier.names())
 def test_earlier_model_predicts_what_it_did(name):
-    model = quietly(lambda: load_model(earlier.files() / "models" / f"{name}.skops"))
+    model = quietly(
+        lambda: load_model(earlier.files() / "models" / f"{name}.skops"), InconsistentVersionWarning
+    )
     found, then = families.predictions(model), earlier.predictions()[name]
     assert found.keys() == then.keys()
     for method in then:
         np.testing.assert_allclose(found[method], then[method], rtol=1e-12, atol=1e-12, err_msg=method)
+
+
+def test_another_scikit_learn_is_told_once(tmp_path, monkeypatch):
+    X = families.data(12)
+    model = make_pipeline(StandardScaler(), MinMaxScaler(), UniformMKLClassifier(KernelBank("linear")))
+    model.fit(X, families.labels(X, 2))
+    monkeypatch.setattr("sklearn.base.__version__", "1.5.0")
+    save_model(model, tmp_path / "model.skops")
+    monkeypatch.undo()
+    told = (
+        rf"holds parts of scikit-learn 1\.5\.0, and this is {sklearn.__version__}: their results may differ"
+    )
+    with pytest.warns(InconsistentVersionWarning, match=told) as caught:
+        loaded = load_model(tmp_path / "model.skops")
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
 
 
 def test_every_step_between_layouts_is_there():

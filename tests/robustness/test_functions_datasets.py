@@ -10,7 +10,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from in_turn import in_turn
+from in_turn import in_turn, together
 from parameters import thinned
 from scipy import sparse
 from verdicts import THING, assert_refused
@@ -92,6 +92,7 @@ WRONG = {
 }
 
 
+@together
 @pytest.mark.parametrize(
     ("maker", "argument", "value"),
     thinned(
@@ -105,6 +106,7 @@ def test_wrong_arguments_of_generators_are_refused_by_name(maker, argument, valu
     assert_refused(lambda: MAKERS[maker](**{argument: value}), f"`{argument}`")
 
 
+@together
 @pytest.mark.parametrize("maker", MAKERS)
 def test_equal_arguments_of_other_types_draw_equal_data(maker):
     plain = MAKERS[maker](30, random_state=7)
@@ -263,6 +265,7 @@ def test_wrong_arguments_of_open_rows_are_refused_by_name(given, name, monkeypat
     assert_refused(lambda: datasets.open_rows(**call)[:], name, kinds=(ValueError, TypeError, OSError))
 
 
+@together
 @pytest.mark.parametrize(
     "index", [1.5, "a", None, [0.5], [[0, 1]], [8], [-9], [True, False], (0, 1, "a")], ids=str
 )
@@ -271,6 +274,7 @@ def test_rows_that_are_not_there_are_refused(index):
     assert_refused(lambda: rows[index], "", kinds=(TypeError, IndexError, ValueError))
 
 
+@together
 @pytest.mark.parametrize("value", COUNTS, ids=str)
 def test_sizes_of_blocks_and_samples_are_whole_numbers(value):
     rows = datasets.open_rows(TABLE)
@@ -287,6 +291,7 @@ STRANGE = {
 }
 
 
+@together
 @pytest.mark.parametrize("what", STRANGE)
 def test_transformed_rows_that_are_none_are_blamed_on_the_function(what):
     rows = datasets.open_rows(TABLE)

@@ -6,6 +6,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+from in_turn import together
 from parameters import LABELS, X, thinned
 from sklearn.cluster import KMeans
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -58,6 +59,7 @@ EVENTS = {
 }
 
 
+@together
 @pytest.mark.parametrize("what", EVENTS)
 @pytest.mark.parametrize("metric", [e.equal_error_rate, e.expected_calibration_error])
 def test_events_and_scores_that_cannot_be(metric, what):
@@ -65,6 +67,7 @@ def test_events_and_scores_that_cannot_be(metric, what):
     assert_refused(lambda: metric(y, scores, **options), name)
 
 
+@together
 @pytest.mark.parametrize("value", COUNTS, ids=str)
 def test_bins_are_counted(value):
     assert_refused(lambda: e.expected_calibration_error(LABELS, SCORES, n_bins=value), "`n_bins`")
@@ -102,12 +105,14 @@ EVALUATED = {
 }
 
 
+@together
 @pytest.mark.parametrize("what", EVALUATED)
 def test_classifiers_and_labels_that_cannot_be_evaluated(what):
     model, rows, y, name = EVALUATED[what]
     assert_refused(lambda: e.evaluate_classifier(model, rows, y), name)
 
 
+@together
 @pytest.mark.parametrize(
     "model", [None, "model", Ridge, Ridge().fit(X, X[:, 0]), StandardScaler().fit(X)], ids=str
 )
@@ -115,6 +120,7 @@ def test_regressors_without_standard_deviations_cannot_be_evaluated(model):
     assert_refused(lambda: e.evaluate_regressor(model, X, X[:, 0]), "`model`")
 
 
+@together
 @pytest.mark.parametrize(
     "y", [None, np.full(12, np.nan), np.full(12, "a"), np.ones((12, 2)), X[:, 0] * 1j], ids=range(5)
 )
@@ -223,6 +229,7 @@ def test_wrong_arguments_of_a_comparison_are_refused_by_name(argument, value, tm
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
+@together
 @pytest.mark.parametrize(
     ("rows", "y", "name"),
     [
@@ -277,6 +284,7 @@ ASKED = {
 }
 
 
+@together
 @pytest.mark.parametrize(
     ("method", "argument", "value"),
     thinned(
@@ -290,6 +298,7 @@ def test_wrong_questions_to_a_comparison_are_refused_by_name(found, method, argu
     assert_refused(lambda: getattr(found, method)(**{argument: value}), f"`{argument}`")
 
 
+@together
 @pytest.mark.parametrize("kind", ["scores", "ranks", "pairwise", "time"])
 @pytest.mark.parametrize("options", [{"ax": "ax"}, {"ax": 1}, {"nonsense": 1}], ids=str)
 def test_wrong_options_of_plots_are_refused(found, kind, options):
@@ -343,6 +352,7 @@ NO_PAIRS = {
 }
 
 
+@together
 @pytest.mark.parametrize("what", NO_PAIRS)
 @pytest.mark.parametrize("test", PAIRS)
 def test_scores_that_are_no_pairs_are_refused(test, what):
@@ -361,6 +371,7 @@ OPTIONS = {
 }
 
 
+@together
 @pytest.mark.parametrize(
     ("test", "argument", "value"),
     thinned(
@@ -389,23 +400,27 @@ NO_TABLES = {
 }
 
 
+@together
 @pytest.mark.parametrize("what", NO_TABLES)
 @pytest.mark.parametrize("function", [s.friedman, s.nemenyi])
 def test_tables_that_hold_no_scores_are_refused(function, what):
     assert_refused(lambda: function(NO_TABLES[what]), "`scores`")
 
 
+@together
 @pytest.mark.parametrize("what", [what for what in NO_TABLES if what not in ("one model", "one data set")])
 def test_tables_that_hold_no_scores_have_no_ranks(what):
     assert_refused(lambda: s.rank_table(NO_TABLES[what]), "`scores`")
 
 
+@together
 @pytest.mark.parametrize("function", [s.friedman, s.nemenyi, s.rank_table])
 @pytest.mark.parametrize("value", FLAGS, ids=str)
 def test_directions_of_scores_are_true_or_false(function, value):
     assert_refused(lambda: function(TABLE, greater_is_better=value), "`greater_is_better`")
 
 
+@together
 @pytest.mark.parametrize("value", [*COUNTS, 1], ids=str)
 def test_critical_differences_of_what_is_not_counted(value):
     assert_refused(lambda: s.critical_difference(value, 10), "`n_models`")
@@ -413,11 +428,13 @@ def test_critical_differences_of_what_is_not_counted(value):
         assert_refused(lambda: s.critical_difference(3, value), "`n_datasets`")
 
 
+@together
 @pytest.mark.parametrize("value", [*SHARES, 0.0, 1.0], ids=str)
 def test_levels_lie_between_zero_and_one(value):
     assert_refused(lambda: s.critical_difference(3, 10, value), "`alpha`")
 
 
+@together
 @pytest.mark.parametrize("value", [None, "a", [-0.1], [1.1], ["a"], [[0.5]], [1j]], ids=str)
 def test_p_values_that_cannot_be(value):
     assert_refused(lambda: s.holm(value), "`p_values`")

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
-from in_turn import in_turn
+from in_turn import in_turn, together
 from parameters import thinned
 from scipy import sparse
 from sklearn.base import clone
@@ -82,6 +82,7 @@ WRONG = {
 NEEDED = {Product: {"left": Linear(), "right": Linear()}, Gate: {"columns": 2}}
 
 
+@together
 @pytest.mark.parametrize(
     ("cls", "parameter", "value"),
     thinned(
@@ -127,6 +128,7 @@ NO_COLUMNS = [
 ]
 
 
+@together
 @pytest.mark.parametrize("columns", NO_COLUMNS, ids=lambda columns: str(columns)[:24])
 def test_wrong_columns_of_gates_are_refused_by_name(columns):
     assert_refused(lambda: KernelBank(Gaussian() * Gate(columns)).fit(X), "`columns of Gate`")
@@ -155,6 +157,7 @@ EQUAL = [
 ]
 
 
+@together
 @pytest.mark.parametrize(("plain", "other"), EQUAL, ids=lambda kernel: str(kernel)[:30])
 def test_equal_parameters_of_other_types_give_equal_kernels(plain, other):
     np.testing.assert_allclose(other.fit(X)(X, X), plain.fit(X)(X, X), rtol=1e-14)
@@ -192,6 +195,7 @@ def test_kernels_name_the_rows_that_they_cannot_compare(kernel, what):
     assert_refused(lambda: fitted(X, BAD_ROWS[what]), "Z")
 
 
+@together
 @pytest.mark.parametrize("scale", [1e-160, 1e-90, 1e90, 1e160])
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_kernels_of_huge_and_tiny_features_are_right_or_refused(kernel, scale):
@@ -315,6 +319,7 @@ BANKS = {
 }
 
 
+@together
 @pytest.mark.parametrize(
     ("parameter", "value"),
     thinned(
@@ -329,6 +334,7 @@ def test_wrong_parameters_of_banks_are_refused_by_name(parameter, value):
     assert_refused(lambda: bank.fit(X), f"`{parameter}")
 
 
+@together
 @pytest.mark.parametrize("parameter", ["landmark_selection", "random_state"])
 @pytest.mark.parametrize("value", ["nonsense", 1.5, True, object])
 def test_parameters_of_landmarks_are_checked_without_landmarks_too(parameter, value):
@@ -358,6 +364,7 @@ SAME = [
 ]
 
 
+@together
 @pytest.mark.parametrize(("plain", "other"), SAME, ids=range(len(SAME)))
 def test_equal_parameters_of_other_types_give_equal_banks(plain, other):
     one, two = ({"kernels": [Linear(), Gaussian()]} | parameters for parameters in (plain, other))
@@ -369,6 +376,7 @@ def test_equal_parameters_of_other_types_give_equal_banks(plain, other):
 # ------------------------------------------------------------------------------------------- arguments of banks
 
 
+@together
 @pytest.mark.parametrize("what", [what for what in BAD_ROWS if what != "other columns"])
 @pytest.mark.parametrize("method", ["fit", "fit_transform", "transform"])
 def test_banks_name_the_samples_that_they_cannot_take(method, what):
@@ -403,6 +411,7 @@ STRANGE = {
 }
 
 
+@together
 @pytest.mark.parametrize("what", STRANGE)
 def test_results_of_a_callable_that_are_no_kernel_are_blamed_on_it(what):
     assert_refused(lambda: KernelBank([STRANGE[what]]).fit_transform(X), "callable[0]")
@@ -417,6 +426,7 @@ DISTANCES = {
 }
 
 
+@together
 @pytest.mark.parametrize("what", DISTANCES)
 def test_results_of_a_callable_that_are_no_distance_are_blamed_on_it(what):
     assert_refused(lambda: KernelBank([FromDistance(DISTANCES[what])]).fit_transform(X), "istance")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from in_turn import together
 from parameters import LABELS, X, fitted, thinned
 from scipy import sparse
 from sklearn.svm import SVC
@@ -55,6 +56,7 @@ EVIDENCE = {
 }
 
 
+@together
 @pytest.mark.parametrize(
     ("argument", "value"),
     thinned(pytest.param(a, v, id=f"{a}-{str(v)[:30]!r}") for a, values in FOLDS.items() for v in values),
@@ -64,6 +66,7 @@ def test_wrong_arguments_of_cross_fit_are_refused_by_name(argument, value):
     assert_refused(lambda: cross_fit(**given), argument.split("_")[-1])
 
 
+@together
 @pytest.mark.parametrize(
     ("argument", "value"),
     thinned(pytest.param(a, v, id=f"{a}-{str(v)[:30]!r}") for a, values in EVIDENCE.items() for v in values),
@@ -73,6 +76,7 @@ def test_wrong_arguments_of_select_by_elbo_are_refused_by_name(argument, value):
     assert_refused(lambda: select_by_elbo(**given | {argument: value}), argument.split("_")[-1])
 
 
+@together
 @pytest.mark.parametrize(
     "prior",
     [
@@ -112,6 +116,7 @@ def test_priors_that_cannot_be_are_refused_before_any_draw(prior):
 # ----------------------------------------------------------------------------------------------------- gatings
 
 
+@together
 @pytest.mark.parametrize(
     ("gating", "name"),
     [
@@ -155,6 +160,7 @@ ODD = {
 }
 
 
+@together
 @pytest.mark.parametrize("what", ODD)
 def test_gatings_of_users_that_are_wrong_are_refused_by_the_part(what):
     rng = np.random.default_rng(0)
@@ -180,17 +186,20 @@ NO_SAMPLES = {
 }
 
 
+@together
 @pytest.mark.parametrize("what", NO_SAMPLES)
 @pytest.mark.parametrize("metric", ["euclidean", "precomputed"])
 def test_graphs_of_what_are_no_samples_are_refused(what, metric):
     assert_refused(lambda: d.knn_laplacian(NO_SAMPLES[what], metric=metric), "X")
 
 
+@together
 @pytest.mark.parametrize("value", COUNTS, ids=str)
 def test_neighbors_are_counted(value):
     assert_refused(lambda: d.knn_laplacian(X, value), "`n_neighbors`")
 
 
+@together
 @pytest.mark.parametrize("value", ["nonsense", "", None, 1, True, []], ids=range(6))
 def test_metrics_of_graphs_are_known_or_functions(value):
     assert_refused(lambda: d.knn_laplacian(X, 3, metric=value), "`metric`")
@@ -230,6 +239,7 @@ GLKS = {
 }
 
 
+@together
 @pytest.mark.parametrize(
     ("argument", "value"),
     thinned(pytest.param(a, v, id=f"{a}-{str(v)[:20]!r}") for a, values in GLKS.items() for v in values),
@@ -244,6 +254,7 @@ def test_wrong_arguments_of_glks_transduce_are_refused_by_name(argument, value):
 STRANGERS = [None, 1, "model", SVC().fit(X, LABELS), d.SimpleMKLClassifier, X]
 
 
+@together
 @pytest.mark.parametrize("stranger", STRANGERS, ids=range(len(STRANGERS)))
 @pytest.mark.parametrize(
     "plot", [lambda model: d.plot_gates(model), lambda model: d.plot_decision(model, X, LABELS)]
@@ -284,6 +295,7 @@ def test_wrong_arguments_of_plot_gates_are_refused_by_name(argument, value):
     assert_refused(lambda: d.plot_gates(model, **{argument: value}), argument)
 
 
+@together
 @pytest.mark.parametrize(
     ("argument", "value"),
     thinned(pytest.param(a, v, id=f"{a}-{str(v)[:20]!r}") for a, values in DECISION.items() for v in values),
@@ -311,6 +323,7 @@ SWITCHES = {
 }
 
 
+@together
 @pytest.mark.parametrize(
     ("argument", "value"),
     thinned(pytest.param(a, v, id=f"{a}-{str(v)[:20]!r}") for a, values in SWITCHES.items() for v in values),
@@ -320,6 +333,7 @@ def test_wrong_arguments_of_plot_switches_are_refused_by_name(argument, value):
     assert_refused(lambda: d.plot_switches(**given), f"`{argument}`")
 
 
+@together
 @pytest.mark.parametrize(
     "values", [None, 1.0, "ab", [], ["1"], [None], [-1.0], [np.nan], [True], [1e200]], ids=str
 )

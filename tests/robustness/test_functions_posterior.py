@@ -10,7 +10,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from in_turn import in_turn
+from in_turn import in_turn, together
 from parameters import LABELS, X, thinned
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.pipeline import make_pipeline
@@ -103,12 +103,14 @@ def test_what_has_no_posterior_is_refused(function, stranger):
     assert_refused(lambda: OF_A_MODEL[function](STRANGERS[stranger]()), "model")
 
 
+@together
 @pytest.mark.parametrize("function", OF_A_MODEL)
 def test_models_that_were_not_fitted_are_refused(function):
     for model in (BEMKLClassifier(), make_pipeline(StandardScaler(), BEMKLClassifier())):
         assert_refused(lambda model=model: OF_A_MODEL[function](model), "fit", kinds=NotFittedError)
 
 
+@together
 @pytest.mark.parametrize("function", [name for name in OF_A_MODEL if name not in MULTITASK_TOO])
 def test_multitask_models_are_refused_where_a_posterior_of_one_task_is_needed(function):
     tasks = fit(BEMKLMultitaskRegressor(BANK, max_iter=5), X, X[:, :2])
@@ -210,6 +212,7 @@ NO_STACKS = {
 }
 
 
+@together
 @pytest.mark.parametrize("what", NO_STACKS)
 @pytest.mark.parametrize(
     "function", ["diagnose", "compare_loo", "refine_posterior", "relevance", "plot_pareto_k"]
@@ -228,6 +231,7 @@ def test_what_is_no_stack_of_training_kernels_is_refused(models, function, what)
 # ------------------------------------------------------------------------------------------- new data, mappings
 
 
+@together
 @pytest.mark.parametrize(
     ("X_test", "y_test", "name"),
     [
@@ -247,6 +251,7 @@ def test_diagnose_names_what_is_wrong_with_new_data(models, X_test, y_test, name
     assert_refused(lambda: p.diagnose(models["classifier"], X_test, y_test), name)
 
 
+@together
 @pytest.mark.parametrize("given", [None, 1, "ab", {}, [], [1], {"a": None}, {"a": SVC()}, {1: None}])
 @pytest.mark.parametrize("function", [p.compare_loo, p.plot_posteriors])
 def test_mappings_of_models_that_are_none_are_refused(function, given):
@@ -260,6 +265,7 @@ def test_models_of_different_samples_do_not_compare(models):
         assert_refused(lambda d=different: p.compare_loo({"a": models["classifier"], "b": d}), "model")
 
 
+@together
 @pytest.mark.parametrize(
     "given",
     [
@@ -333,6 +339,7 @@ PREDICTED = {
 }
 
 
+@together
 @pytest.mark.parametrize("what", PREDICTED)
 def test_predictions_that_cannot_be_drawn(what):
     *arrays, options, name = PREDICTED[what]

@@ -38,7 +38,7 @@ from crafted import (
     several,
     type_,
 )
-from in_turn import in_turn
+from in_turn import in_turn, together
 from verdicts import assert_refused
 
 import bayesmkl
@@ -815,6 +815,7 @@ def test_the_look_of_skops_agrees(tmp_path):
     assert set(found) <= set(known_types.TRUSTED)
 
 
+@together
 @pytest.mark.parametrize("name", sorted(known_types.PARTS | known_types.FUNCTIONS))
 def test_names_known_by_kind_are_needed_and_are_what_they_seem(name):
     """skops does not list them; a class of scikit-learn written in Python, or a function of numbers."""

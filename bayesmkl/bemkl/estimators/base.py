@@ -57,6 +57,7 @@ from bayesmkl.bemkl.inference.runs import (
 from bayesmkl.bemkl.models.all_models import Problem, State
 from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
 from bayesmkl.bemkl.models.moments import Gamma
+from bayesmkl.bemkl.models.weight_covariance import cov_of_weights
 from bayesmkl.bemkl.reading.draws import PosteriorDraws
 from bayesmkl.bemkl.reading.shares import KernelShares, kernel_shares, shares_of_draws
 from bayesmkl.kernels.quality.checks import KernelQualityWarning
@@ -458,9 +459,9 @@ class BaseBEMKL(BaseMKL):
         """Return posterior moments, of several models each with a leading axis for them, by attribute."""
         single = task.several or task.targets.ndim == 1
         moments = [self._moments(fit.posterior, task.stack, single) for fit in fits]
-        values = {name: np.array([own[name] for own in moments]) for name in moments[0]}
+        each = {name: [own[name] for own in moments] for name in moments[0]}
         return {
-            **(values if task.several else {name: value[0] for name, value in values.items()}),
+            **{name: np.array(values) if task.several else values[0] for name, values in each.items()},
             "target_": task.targets,
             "storage_": task.stack.storage,
             "kernel_bytes_": int(task.stack.nbytes),
@@ -477,13 +478,13 @@ class BaseBEMKL(BaseMKL):
         else:
             readout, n_outputs = posterior.readout, len(np.atleast_2d(posterior.dual.mean))
             shares = kernel_shares(stack, posterior.dual, readout, self._rng())
-            mean, cov = readout.mean[n_outputs:], readout.cov[n_outputs:, n_outputs:]
+            mean, cov = readout.mean[n_outputs:], cov_of_weights(readout.cov, n_outputs)
             intercept, dual = readout.mean[:n_outputs], np.atleast_2d(posterior.dual.mean)
             if single:
                 intercept, dual = intercept[0], dual[0]
         return {
             "kernel_weights_": mean,
-            "kernel_weights_std_": np.sqrt(np.diag(cov)),
+            "kernel_weights_std_": np.sqrt(cov.diagonal()),
             "kernel_weights_cov_": cov,
             "kernel_shares_": shares.mean,
             "kernel_shares_std_": shares.std,

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import expit
 from sklearn.base import ClassifierMixin
-from sklearn.utils import Tags
 
 from bayesmkl._estimator import class_targets, most_probable
 from bayesmkl._estimator.temperature import find_temperature, tempered
@@ -31,6 +30,7 @@ from bayesmkl.bemkl.inference.loop import Algorithm, LoopOptions
 from bayesmkl.bemkl.inference.runs import Fit
 from bayesmkl.bemkl.models.all_models import Problem, State
 from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
+from bayesmkl.bemkl.models.many_kernels import for_so_many
 from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.bemkl.models.nonnegative import nonnegative
 from bayesmkl.bemkl.models.semisupervised import labeled_part, positive_probability, start_from_labeled
@@ -174,7 +174,8 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
     the priors: the standard deviations of `predict_latent` and `kernel_weights_std_` are then those of the draws, and
     differ from run to run. Shares and probabilities do not.
 
-    One sweep costs :math:`O(PN^2 + N^3 + P^3 + P^2 N)` for `P` kernels and `N` samples; all kernels take
+    One sweep costs :math:`O(PN^2 + N^3 + P^3 + P^2 N)` for `P` kernels and `N` samples, and :math:`O(PN^2 + N^3)` for
+    two classes where :math:`P \ge 3N` and :math:`P \ge 1000`; all kernels take
     :math:`8PN^2` bytes. Variational posteriors are too narrow as a rule; the standard deviations are lower
     bounds of the uncertainty rather than estimates of it.
 
@@ -202,7 +203,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
 
     _FLAGS = ("nonnegative",)
     _LABELS = ("unlabeled_label",)
-    _takes_missing_views = True
+    _takes_missing_views = _takes_several_targets = True
     _BY_TARGET: ClassVar[dict[str, Any]] = {"intermediate_scale": USUAL}
     _OF_SOME_FITS = (*BaseBEMKL._OF_SOME_FITS, "transduction_")
 
@@ -253,11 +254,6 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         self.random_state = random_state
         self.verbose = verbose
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_label = True
-        return tags
-
     def fit(self, X: Samples, y: Targets) -> BEMKLClassifier:
         """Fit the posterior.
 
@@ -291,7 +287,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
     def _prepare(self, X: Samples, y: Targets) -> tuple[KernelStack, np.ndarray]:
         """Validate parameters, then data; return the training kernels and the labels."""
         self._check_parameters()  # first: a mistake in them costs no time
-        return self._fit_stack(X, y, multi_output=True)
+        return self._fit_stack(X, y)
 
     def _task(self, stack: KernelStack, gram: np.ndarray, y: np.ndarray) -> FitTask:
         """Return the models of the classes in `y`."""
@@ -314,6 +310,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         names = [f"class {label}" for label in labels.classes] if len(problems) > 1 else ["classes"]
         algorithm = model.algorithm(settings)
         algorithm = nonnegative(algorithm) if self.nonnegative else algorithm
+        algorithm = for_so_many(algorithm, stack, self._storage().backend)
         targets = labels.targets[0] if len(labels.targets) == 1 else labels.targets
         inits, several = self._inits(len(problems)), len(problems) > 1
         return FitTask(problems, stack, targets, several, algorithm, inits, names)

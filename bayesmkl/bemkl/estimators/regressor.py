@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils import Tags
 
 from bayesmkl._estimator.targets import location_and_scale
 from bayesmkl._utils.docstrings import fill_docs
@@ -20,6 +19,7 @@ from bayesmkl.bemkl.models import multioutput, regression
 from bayesmkl.bemkl.models.absent_views import view_moments
 from bayesmkl.bemkl.models.all_models import Problem, State
 from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
+from bayesmkl.bemkl.models.many_kernels import for_so_many
 from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.bemkl.models.nonnegative import nonnegative
 from bayesmkl.bemkl.reading.draws import PosteriorDraws
@@ -138,7 +138,7 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
     """
 
     _FLAGS = ("nonnegative", "normalize_y")
-    _takes_missing_views = True
+    _takes_missing_views = _takes_several_targets = True
 
     def __init__(
         self,
@@ -183,11 +183,6 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
         self.random_state = random_state
         self.verbose = verbose
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
-
     def fit(self, X: Samples, y: Targets) -> BEMKLRegressor:
         """Fit the posterior.
 
@@ -220,7 +215,7 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
     def _prepare(self, X: Samples, y: Targets) -> tuple[KernelStack, np.ndarray]:
         """Validate parameters, then data; return the training kernels and the targets."""
         self._check_parameters()  # first: a mistake in them costs no time
-        return self._fit_stack(X, y, y_numeric=True, multi_output=True)
+        return self._fit_stack(X, y, y_numeric=True)
 
     def _task(self, stack: KernelStack, gram: np.ndarray, y: np.ndarray) -> FitTask:
         """Return the model of the targets in `y`."""
@@ -235,6 +230,7 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
         (problem,) = self._as_inferred([self._problem(stack, gram, targets, self._settings())])
         algorithm = multioutput if isinstance(problem, multioutput.MultioutputProblem) else regression
         algorithm = nonnegative(algorithm) if self.nonnegative else algorithm
+        algorithm = for_so_many(algorithm, stack, self._storage().backend)
         return FitTask([problem], stack, targets, False, algorithm, [self.init], ["regression"])
 
     def _settings(self) -> regression.RegressionPriors:

@@ -5,17 +5,17 @@ Held-out probabilities under the one that is chosen say which temperature they s
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
 
 from bayesmkl._estimator import step_progress
 from bayesmkl._utils.options import Storage
 from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.kernels.stacks.base import KernelStack, StoredStack
-from bayesmkl.kernels.stacks.dense import DenseStack, stored_array
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = ["USUAL", "FoldChoice", "choose_by_folds"]
 
@@ -72,17 +72,17 @@ def choose_by_folds(model: Any, stack: KernelStack, y: np.ndarray, truth: np.nda
     closed_form = isinstance(model._kernel_prior(), Gamma)
     on_the_way = ON_THE_WAY | ({} if closed_form else {"kernel_prior": "nonsparse"})
     held_out = np.empty((len(SCALES), len(truth), int(truth.max()) + 1))  # log probabilities
-    kernels = stored_array(cast(StoredStack, stack))
+    held = cast(StoredStack, stack)
     splitter = StratifiedKFold(min(N_FOLDS, smallest), shuffle=True, random_state=model.random_state or 0)
     folds = list(splitter.split(truth, truth))
     with step_progress(model.verbose > 0, "folds", len(folds), "fold") as report:
         for n, (train, test) in enumerate(folds):
             fold, rows = (
-                DenseStack(np.ascontiguousarray(kernels[:, some][:, :, train])) for some in (train, test)
+                DenseStack(np.ascontiguousarray(held.rows(some).columns(train))) for some in (train, test)
             )
             gram = model._gram(fold)
             for k, scale in enumerate(SCALES):
-                own = clone(model).set_params(intermediate_scale=scale, tol=max(model.tol, TOL), **on_the_way)
+                own = copy(model).set_params(intermediate_scale=scale, tol=max(model.tol, TOL), **on_the_way)
                 task, options = own._task(fold, gram, y[train]), own._loop_options()
                 runs = own._runs(task.algorithm, task.problems, task.inits, options, own._rng())
                 results = own._maximize(task.algorithm, runs, options)

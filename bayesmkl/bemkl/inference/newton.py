@@ -56,7 +56,7 @@ import numpy as np
 
 from bayesmkl._numerics.arrays import Array
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl._utils.threads import blas_threads_for
+from bayesmkl._utils.threads import blas_threads_for, one_thread
 from bayesmkl.bemkl.inference.checkpoint import named_leaves, with_leaves
 from bayesmkl.bemkl.inference.loop import LoopOptions, LoopResult, OnSweep
 from bayesmkl.bemkl.inference.profiled import (
@@ -134,6 +134,7 @@ class _Functions(NamedTuple):
     apply: Callable[..., Any]
     move: Callable[..., Point]
     slopes: Callable[..., Any]
+    host: Callable[[Any], Any]  # NumPy arrays of what they return
 
 
 class _Found(NamedTuple):
@@ -204,22 +205,30 @@ def maximize_by_newton(
     LoopResult
         `n_rejected` counts trials of a step that did not raise the bound.
     """
-    plain = _Functions(first_point, respond, curve, _apply, move, slopes)
+    plain = _Functions(first_point, respond, curve, _apply, move, slopes, np.asarray)
     if options.backend != "jax":
         with blas_threads_for(problem.stack.n_rows), np.errstate(all="ignore"):
-            here = _begin(plain, problem, first_point(problem, start))
             early = _from_some_rows(plain, problem, start, options)
-            if here is not None and early is not None and early.bound > here.bound:
+            responses = RESPONSES[0] if early is None else RESPONSES[1]
+            here = _begin(plain, problem, first_point(problem, start), responses)
+            if early is not None and (here is None or not here.bound >= early.bound):
                 here = early
             return _ascend(plain, problem, here, options, on_step)
     import jax
 
-    from bayesmkl._utils.devices import double_precision, to_devices, to_numpy
+    from bayesmkl._utils.devices import double_precision, on_every_device, to_devices, to_numpy
 
-    with double_precision():
-        compiled, problem = _Functions(*map(jax.jit, plain)), to_devices(problem)
-        here = _begin(compiled, problem, compiled.first_point(problem, start))
-        result = _ascend(compiled, problem, here, options, on_step)
+    with double_precision(), one_thread("blas"):  # which has nothing but small systems
+        problem, mesh = to_devices(problem), problem.stack.mesh
+        compiled = _Functions(*map(jax.jit, plain[:-1]), to_numpy)
+
+        def placed(problem: Any, at: Point, corrections: int) -> Response:
+            """Respond where all arrays are in one kind of place, for which it is compiled once."""
+            return compiled.respond(problem, on_every_device(at, mesh), corrections)
+
+        own = compiled._replace(respond=placed)
+        here = _begin(own, problem, own.first_point(problem, start))
+        result = _ascend(own, problem, here, options, on_step)
         return result._replace(state=to_numpy(result.state))
 
 
@@ -251,10 +260,10 @@ def _apply(problem: Any, vector: Array) -> Any:
     return problem.stack.apply(vector)
 
 
-def _begin(own: _Functions, problem: Any, at: Point) -> _Found | None:
+def _begin(own: _Functions, problem: Any, at: Point, responses: int = RESPONSES[0]) -> _Found | None:
     """Find all else at a point with which the ascent may begin."""
     rest = problem._replace(stack=None)
-    return _settle(own, rest, _attempt(own, rest, np.ones(2), at), RESPONSES[0], SETTLED[0])
+    return _settle(own, rest, _attempt(own, rest, np.ones(2), at), responses, SETTLED[0])
 
 
 def _ascend(
@@ -279,7 +288,7 @@ def _ascend(
         record(here.bound)
     outcome = None
     while outcome is None and len(trace) < options.max_iter:
-        slope, curvature = map(np.asarray, own.curve(problem, here.at, here.response))
+        slope, curvature = map(own.host, own.curve(problem, here.at, here.response))
         try:
             direction = np.linalg.solve(curvature, slope)
         except np.linalg.LinAlgError:
@@ -299,8 +308,8 @@ def _ascend(
             outcome = Outcome.CONVERGED if small else Outcome.NOT_IMPROVING
             break
         record(here.bound)
-        difference = np.asarray(here.response.scores - before.response.scores)
-        change = math.sqrt(float(here.at.noise_precision) * np.mean(difference**2))
+        square = ((here.response.scores - before.response.scores) ** 2).mean()
+        change = math.sqrt(float(here.at.noise_precision) * float(square))
         if gain <= options.tol * abs(here.bound) and change <= math.sqrt(options.tol):
             outcome = Outcome.CONVERGED
         if checkpoint is not None:
@@ -326,7 +335,7 @@ def _settle(own: _Functions, problem: Any, here: _Found | None, most: int, least
     for _ in range(most):
         if here is None:
             return None
-        by_newton, by_update = _next_points(here)
+        by_newton, by_update = _next_points(own, here)
         trial = None if by_newton is None else _attempt(own, problem, here.stretch, by_newton)
         for corrections in (CORRECTIONS, 0):
             if trial is None or not trial.bound >= here.bound:
@@ -339,13 +348,13 @@ def _settle(own: _Functions, problem: Any, here: _Found | None, most: int, least
     return here
 
 
-def _next_points(found: _Found) -> tuple[Point | None, Point]:
+def _next_points(own: _Functions, found: _Found) -> tuple[Point | None, Point]:
     """Return the point of the Newton step of E[(b, e)], if there is one, and that of the update (4)."""
     at, response, state = found.at, found.response, found.response.state
     design, target, prior, curvature = map(
-        np.asarray, (response.design, response.target, response.prior_precision, response.curvature)
+        own.host, (response.design, response.target, response.prior_precision, response.curvature)
     )
-    mean, epsilon = np.asarray(at.readout), float(at.noise_precision)
+    mean, epsilon = own.host(at.readout), float(at.noise_precision)
     update = update_readout(design, target, prior, epsilon)
     tau, noise = np.exp(found.log_precisions + found.residual)
     plain = at._replace(
@@ -384,18 +393,16 @@ def _search(
     """Look for t and s of ``e^s (m + t d)`` by a diagonal secant method on the derivatives; keep what is highest."""
     best, last, n_rejected = start, start, 0
     x = np.zeros(2)
-    slope = np.array(
-        [rise, float(own.slopes(start.response, start.at, direction, ahead, np.float64(0.0))[1])]
-    )
+    by_scale = own.host(own.slopes(start.response, start.at, direction, ahead, np.float64(0.0)))[1]
+    slope = np.array([rise, by_scale])
     curvature = np.array([rise, scale_curvature])
     for trial in range(MORE_TRIALS):
         change = np.clip(slope / curvature, [-0.75 * x[0], -MOST_SCALE], [2.0, MOST_SCALE])
         if trial >= TRIALS:
             if best is not start:
                 break
-            change = (
-                np.array([0.25 ** (trial - TRIALS + 1), 0.0]) - x
-            )  # short enough, a step raises the bound
+            # short enough, a step raises the bound
+            change = np.array([0.25 ** (trial - TRIALS + 1), 0.0]) - x
         elif best is not start and abs(slope @ change) < SETTLED[1] * abs(best.bound):
             break
         t, s = x + change
@@ -406,7 +413,7 @@ def _search(
         if found is None or not np.isfinite(found.bound):
             n_rejected, curvature = n_rejected + 1, 4.0 * curvature
             continue
-        before, slope = slope, np.asarray(own.slopes(found.response, found.at, direction, ahead, s))
+        before, slope = slope, own.host(own.slopes(found.response, found.at, direction, ahead, s))
         last, x = found, x + change
         if found.bound > best.bound:
             best = found

@@ -210,6 +210,7 @@ class Padding(NamedTuple):
             "dual_square": _spread(carry.dual_square, self.basis, self.n_basis, self.fixed_square),
             "pull": _spread(carry.pull, self.basis, self.n_basis),
             "probe": carry.probe[..., :0],
+            "readout_cov": np.asarray(carry.readout_cov),  # of a posterior of `many_kernels`, a matrix
         }
         if hasattr(carry, "latent"):
             fields["latent"] = _spread(carry.latent, self.rows, self.n_rows)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from bayesmkl._numerics.arrays import Array, is_numpy, namespace
 from bayesmkl._numerics.linalg import bordered, plus_diagonal, spd_inverse
-from bayesmkl._numerics.truncated_normal import TruncatedMoments, label_moments
+from bayesmkl._numerics.truncated_normal import TruncatedMoments, truncated_moments
 from bayesmkl.bemkl.models import binary, regression
 from bayesmkl.bemkl.models.moments import (
     Gaussian,
@@ -154,7 +154,7 @@ def _latent(problem: Any, at: Point, corrections: int) -> tuple[TruncatedMoments
     start = tau * (u @ at.projection) + moments.intercept - epsilon * (u @ moments.intercept_weights)
 
     def corrected(_: int, score: Array) -> Any:
-        own = label_moments(score, problem.y, problem.margin)
+        own = truncated_moments(score, problem.y, problem.margin)
         return score - (score - start - kappa * own.mean) / (1.0 - kappa * own.variance)
 
     score = start + kappa * at.latent
@@ -165,7 +165,7 @@ def _latent(problem: Any, at: Point, corrections: int) -> tuple[TruncatedMoments
         import jax
 
         score = jax.lax.fori_loop(0, corrections, corrected, score)
-    latent = label_moments(score, problem.y, problem.margin)
+    latent = truncated_moments(score, problem.y, problem.margin)
     return latent, namespace(score).where(corrections > 0, latent.mean, at.latent)
 
 

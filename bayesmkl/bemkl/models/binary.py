@@ -183,7 +183,7 @@ def sweep(
     projection, intermediate = solve_intermediate(  # q(G)
         problem.stack, dual.mean, start.latent, start.readout, start.readout_cov, precision, 1.0
     )
-    readout_square = start.readout**2 + namespace(projection).diagonal(start.readout_cov)
+    readout_square = start.readout**2 + start.readout_cov.diagonal()
     intercept_precision = update_precision(priors.intercept, readout_square[0])  # q(γ)
     kernel_precision = update_precision(priors.kernel, readout_square[1:])  # q(ω)
     design = readout_design(intermediate)

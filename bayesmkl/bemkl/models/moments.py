@@ -23,6 +23,8 @@ from bayesmkl._numerics.acceleration import CovarianceCoordinate
 from bayesmkl._numerics.arrays import Array, namespace, special_functions
 from bayesmkl._numerics.gamma_divergence import gamma_divergence
 from bayesmkl._numerics.linalg import bordered, plus_diagonal, spd_inverse
+from bayesmkl._numerics.low_rank import DiagonalPlusLowRank
+from bayesmkl.bemkl.models.weight_covariance import WeightCovariance
 from bayesmkl.kernels.stacks.base import KernelStack
 
 __all__ = [
@@ -129,7 +131,7 @@ class Gaussian(NamedTuple):
     @property
     def variance(self) -> Any:
         """Marginal variances, shaped as the mean."""
-        return namespace(self.cov).diagonal(self.cov, axis1=-2, axis2=-1)
+        return self.cov.diagonal(axis1=-2, axis2=-1)
 
     @property
     def square(self) -> Any:
@@ -147,6 +149,8 @@ class Gaussian(NamedTuple):
         The Cholesky factor is that of the correlation matrix: pruned kernels have variances far below the rounding
         errors of the others.
         """
+        if isinstance(self.cov, WeightCovariance):
+            return self.mean + self.cov.draw(n_draws, rng)
         std = np.sqrt(self.variance)
         root = np.linalg.cholesky(self.cov / np.outer(std, std))
         return self.mean + std * (rng.standard_normal((n_draws, len(std))) @ root.T)
@@ -194,7 +198,7 @@ class IntermediateOutputs(NamedTuple):
     def variance(self) -> Any:
         """Marginal variances, shaped as the mean."""
         xp = namespace(self.mean)
-        return xp.broadcast_to(xp.diagonal(self.cov, axis1=-2, axis2=-1)[..., None], self.mean.shape)
+        return xp.broadcast_to(self.cov.diagonal(axis1=-2, axis2=-1)[..., None], self.mean.shape)
 
     @property
     def total_cov(self) -> Any:
@@ -204,7 +208,7 @@ class IntermediateOutputs(NamedTuple):
     def squared_distance(self, projection: Array) -> Any:
         """``E (g_mi - projection_mi)²``, summed over kernels and samples."""
         residual = self.mean - projection
-        spread = self.mean.shape[-1] * namespace(self.cov).trace(self.cov, axis1=-2, axis2=-1)
+        spread = self.mean.shape[-1] * self.cov.trace(axis1=-2, axis2=-1)
         return (residual * residual).sum(axis=(-2, -1)) + spread
 
 
@@ -304,7 +308,12 @@ def update_intermediate(
 
 
 def readout_design(intermediate: IntermediateOutputs) -> Any:
-    """Return E of ``[1; G] [1; G]^T``, which equation (4) adds to the prior precisions (erratum: E[G G^T])."""
+    """Return E of ``[1; G] [1; G]^T``, which equation (4) adds to the prior precisions (erratum: E[G G^T]).
+
+    Of `many_kernels`, q(G) itself: there is no such matrix.
+    """
+    if isinstance(intermediate.cov, DiagonalPlusLowRank):
+        return intermediate
     mean, n_samples = intermediate.mean, intermediate.n_samples
     return bordered(n_samples, mean.sum(axis=1), mean @ mean.T + n_samples * intermediate.cov)
 
@@ -371,6 +380,8 @@ def _probe_distance(intermediate: Any) -> int:
 
 def readout_cov_scale(readout: Gaussian) -> Any:
     """Return the reciprocal scale of log standard deviations and correlations: 1 for all that are measured."""
+    if isinstance(readout.cov, WeightCovariance):
+        return np.ones(len(readout.mean))
     xp = namespace(readout.mean)
     flat = xp.ones((CovarianceCoordinate.size(readout.cov),), dtype=readout.mean.dtype)
     return xp.ones_like(CovarianceCoordinate.measure(flat, readout.cov))
@@ -422,7 +433,10 @@ def score_error(scores: Array, intermediate: IntermediateOutputs, readout: Gauss
     """
     weights, residual = readout.mean[1:], scores - latent_mean(intermediate, readout)
     from_scores = (intermediate.score_weight * residual * residual).sum()
-    from_readout = namespace(design).vdot(readout.cov, design)
+    if isinstance(readout.cov, WeightCovariance):
+        from_readout = readout.cov.design_product
+    else:
+        from_readout = namespace(design).vdot(readout.cov, design)
     return from_scores + from_readout + intermediate.n_samples * (weights @ (intermediate.cov @ weights))
 
 

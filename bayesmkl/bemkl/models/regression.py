@@ -192,7 +192,7 @@ def sweep(
         start.intermediate_precision,
         start.noise_precision,
     )
-    readout_square = start.readout**2 + namespace(y).diagonal(start.readout_cov)
+    readout_square = start.readout**2 + start.readout_cov.diagonal()
     intercept_precision = update_precision(priors.intercept, readout_square[0])  # q(γ)
     kernel_precision = update_precision(priors.kernel, readout_square[1:])  # q(ω)
     design = readout_design(intermediate)

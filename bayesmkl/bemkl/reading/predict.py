@@ -28,6 +28,7 @@ from bayesmkl._numerics.truncated_normal import log_normal_cdf
 from bayesmkl.bemkl.models.absent_views import ViewMoments, apply_by_pattern, completion, view_patterns
 from bayesmkl.bemkl.models.moments import Gaussian, readout_moments
 from bayesmkl.bemkl.models.outputs import project, readout_of
+from bayesmkl.bemkl.models.weight_covariance import WeightCovariance
 from bayesmkl.bemkl.reading.collapsed import log_beyond, score_means, score_scales
 from bayesmkl.bemkl.reading.draws import PosteriorDraws
 from bayesmkl.kernels.forms import weighted_forms
@@ -46,6 +47,7 @@ __all__ = [
 
 # Draws of many rows are taken in blocks, so that temporary arrays stay near this many numbers.
 BLOCK_SIZE = 2**23
+N_MIXED = 64  # draws of the kernel weights that stand for their covariance where there are many
 
 
 class ScoreMoments(NamedTuple):
@@ -74,7 +76,11 @@ def predict_score(
     score = _readout_part(stack.apply(dual.mean), readout)
     if rule == "full":
         noise, roots = np.array([intermediate_variance]), [np.linalg.cholesky(dual.cov)]
-        (part,) = _intermediate_parts(stack, roots, _weights_square(readout), noise)
+        if isinstance(readout.cov, WeightCovariance):
+            mixing, total = _drawn_mixing(readout)
+        else:
+            mixing, total = _mixing(_weights_square(readout))
+        (part,) = weighted_forms(stack, mixing, roots) + noise[:, None] * total
         score = score._replace(variance=score.variance + part)
     return score
 
@@ -210,10 +216,26 @@ def _intermediate_parts(
 
     `roots` are Cholesky factors of Cov[a_c], `noise` is E[1/υ_c].
     """
+    mixing, total = _mixing(weights_square)
+    return weighted_forms(stack, mixing, roots) + noise[:, None] * total
+
+
+def _mixing(weights_square: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return R with ``R' R = E[e e']``, and the trace of this."""
     values, vectors = np.linalg.eigh(weights_square)
     kept = values > values[-1] * np.finfo(float).eps  # with pruned kernels most directions vanish
-    mixing = np.sqrt(values[kept])[:, None] * vectors[:, kept].T  # R with R' R = E[e e']
-    return weighted_forms(stack, mixing, roots) + noise[:, None] * values.sum()
+    return np.sqrt(values[kept])[:, None] * vectors[:, kept].T, float(values.sum())
+
+
+def _drawn_mixing(readout: Gaussian) -> tuple[np.ndarray, float]:
+    """Do what `_mixing` does for many kernels, with the covariance of some draws of e for Cov(e).
+
+    What it makes of Cov(a) is of the order of 1/P of its part in the noise of the intermediate outputs, which is
+    exact.
+    """
+    weights, cov = readout.mean[1:], readout.cov.weights
+    draws = cov.draw(N_MIXED, np.random.default_rng(0)) / N_MIXED**0.5
+    return np.vstack([weights, draws]), float(weights @ weights + cov.trace())
 
 
 class ScoreDraws(NamedTuple):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -105,20 +105,10 @@ def check_kernel_stack(
             inspector.inspect(kernel, None if present is None else present[m])
         return inspector.message()
 
-    message = _once(kernels, known_psd, (definiteness, names, present, self_similarity, lost), judge)
+    question = (judge.__qualname__, definiteness, names, present, self_similarity, lost)
+    message = remembered(kernels, question, judge, known_psd)
     if message:
         warn_user(message, KernelQualityWarning)
-
-
-def _once(
-    kernels: np.ndarray, known_psd: np.ndarray | None, others: Sequence[Any], judge: Callable[[], Any]
-) -> Any:
-    """Judge kernels unless they were, where that takes longer than to recognize them."""
-    if known_psd is not None and np.all(known_psd):
-        return judge()
-    question = (each.tobytes() if isinstance(each, np.ndarray) else each for each in others)
-    known = None if known_psd is None else np.asarray(known_psd).tobytes()
-    return remembered(kernels, (judge.__qualname__, known, *map(str, question)), judge)
 
 
 class Fitness(NamedTuple):
@@ -169,7 +159,7 @@ def judge_for_svm(
         found = indefinite_kernels(kernels, known_psd, tolerance)
         return Fitness(tuple(found), inspector.message())
 
-    return _once(kernels, known_psd, (tolerance, names, lost), judge)
+    return remembered(kernels, (judge.__qualname__, tolerance, names, lost), judge, known_psd)
 
 
 def refuse_unusable(kernels: np.ndarray, names: Sequence[str], known_psd: np.ndarray | None = None) -> None:

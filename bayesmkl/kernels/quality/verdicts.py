@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from hashlib import blake2b
 from itertools import count
 from typing import Any, TypeVar
@@ -31,16 +31,23 @@ _NUMBERS = count()
 _OWNERS: dict[int, tuple[weakref.ref[np.ndarray], int]] = {}
 
 
-def remembered(kernels: np.ndarray, question: Hashable, judge: Callable[[], _Verdict]) -> _Verdict:
+def remembered(
+    kernels: np.ndarray,
+    question: Sequence[Any],
+    judge: Callable[[], _Verdict],
+    known_psd: np.ndarray | None = None,
+) -> _Verdict:
     """Return what `judge` returns, or returned to the same question about the same kernels.
 
     Parameters
     ----------
     kernels : ndarray of shape (n_kernels, n_train, n_train)
-    question : hashable
-        All that the verdict depends on beside the kernels.
+    question : sequence
+        All that the verdict depends on beside the kernels: arrays, and what differs where its text does.
     judge : callable
         If it raises, nothing is remembered.
+    known_psd : ndarray of bool of shape (n_kernels,), default=None
+        Kernels that need no test of definiteness. If none does, they are judged faster than recognized.
 
     Examples
     --------
@@ -54,17 +61,21 @@ def remembered(kernels: np.ndarray, question: Hashable, judge: Callable[[], _Ver
     >>> remembered(kernels, "trace", lambda: float(np.trace(kernels[0])))
     4.0
     """
+    if known_psd is not None and np.all(known_psd):
+        return judge()
     stack = _identity(kernels) or _content(kernels)
     if stack is None:
         return judge()
+    parts = (None if known_psd is None else np.asarray(known_psd), *question)
+    asked = tuple(part.tobytes() if isinstance(part, np.ndarray) else str(part) for part in parts)
     with _LOCK:
         known = _VERDICTS.get(stack, {})
-        if question in known:
+        if asked in known:
             _VERDICTS.move_to_end(stack)
-            return known[question]
+            return known[asked]
     verdict = judge()
     with _LOCK:
-        _VERDICTS.setdefault(stack, {})[question] = verdict
+        _VERDICTS.setdefault(stack, {})[asked] = verdict
         _VERDICTS.move_to_end(stack)
         while len(_VERDICTS) > KEPT:
             _VERDICTS.popitem(last=False)

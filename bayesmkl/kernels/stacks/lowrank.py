@@ -35,6 +35,7 @@ __all__ = ["TOLERANCE", "LowRankStack", "compress", "compress_each"]
 TOLERANCE = 1e-10  # of an entry, relative to the largest entry of the diagonal
 LOOKED_AFTER = 2**26  # bytes of dense kernels after which to look whether there is memory for more
 REMEDY = "Compare samples with landmarks, KernelBank(landmarks=256), or use fewer kernels or samples."
+GATHERED = 2**28  # bytes of factors that are put into groups at a time, during which they are there twice
 PIECE = 2**20  # bytes of factors that stay in cache from their first use to the second
 
 
@@ -239,8 +240,14 @@ class LowRankStack(NamedTuple):
         return gated_sum(self, row_gates, train_gates)
 
     def frobenius(self, other: Array | None = None) -> Any:
-        """Return Frobenius products of the kernels, see `DenseStack.frobenius`."""
-        return frobenius_products(self, other)
+        """Return Frobenius products of the kernels, see `DenseStack.frobenius`; those with a matrix on factors."""
+        if other is None:
+            return frobenius_products(self)
+        parts = [
+            ((_tall(left) @ other).reshape(right.shape) * right).sum(axis=(1, 2))
+            for _, left, right in self._pieces()
+        ]
+        return namespace(self.dense).concatenate([*parts, self._rest.frobenius(other)])[self.order]
 
     def diagonal(self) -> Any:
         """Return the diagonals of a square stack, shape (n_kernels, n_rows)."""
@@ -379,14 +386,19 @@ def compress_each(
     ((3, 1, 50), 0)
     """
     tolerance = check_number("tolerance", tolerance, low=0.0)
-    factors: dict[int, Factor] = {}
-    dense, kept = np.empty((0, 0, 0)), []
+    groups = _Groups([], [], [])
+    factors: dict[int, Factor] = {}  # of the groups to come
+    n_bytes, dense, kept = 0, np.empty((0, 0, 0)), []
     for m, kernel in enumerate(kernels):
         if m == 0:
             factorize, dense = Factorizer(len(kernel), tolerance), np.empty((0, *kernel.shape))
         factor = factorize(kernel)
         if factor is not None:
             factors[m] = factor
+            n_bytes += factor.transposed.nbytes
+            if n_bytes > GATHERED:
+                groups.gather(factors)
+                n_bytes = 0
             continue
         kept.append(m)
         if dense.nbytes // LOOKED_AFTER != (dense.nbytes + kernel.nbytes) // LOOKED_AFTER:
@@ -396,30 +408,39 @@ def compress_each(
             require_memory(max(kernel.nbytes, LOOKED_AFTER), what, REMEDY)
         dense.resize((len(kept), *kernel.shape), refcheck=False)  # extends its memory, copies nothing
         dense[-1] = kernel
-    if len(factors) + len(kept) != n_kernels:
+    if factors:
+        groups.gather(factors)
+    found = np.concatenate([*groups.members, np.array(kept, dtype=np.intp)])
+    if len(found) != n_kernels:
         raise ValueError(
-            f"`n_kernels` must be the number of `kernels`; got {n_kernels} and {len(factors) + len(kept)} kernels."
+            f"`n_kernels` must be the number of `kernels`; got {n_kernels} and {len(found)} kernels."
         )
-    return _gather(factors, kept, dense) if factors else DenseStack(dense)
+    if not groups.members:
+        return DenseStack(dense)
+    return LowRankStack(np.argsort(found), tuple(groups.padded), dense, None, tuple(groups.pivots))
 
 
-def _gather(factors: dict[int, Factor], kept: list[int], dense: np.ndarray) -> LowRankStack:
-    """Move factors into groups, one group at a time."""
-    positions = np.array(list(factors))
-    ranks = np.array([len(factor.pivots) for factor in factors.values()])
-    groups = [positions[group] for group in group_by_rank(ranks, dense.shape[2])]
-    longest = {m: rank for m, rank in zip(positions.tolist(), ranks.tolist(), strict=True)}
-    padded, pivots = [], []
-    for group in groups:
-        rank = max(longest[m] for m in group.tolist())
-        padded.append(np.zeros((len(group), rank, dense.shape[2])))
-        pivots.append(np.full((len(group), rank), -1))
-        for place, m in enumerate(group.tolist()):
-            factor = factors.pop(m)
-            padded[-1][place, : len(factor.pivots)] = factor.transposed
-            pivots[-1][place, : len(factor.pivots)] = factor.pivots
-    order = np.argsort(np.concatenate([*groups, np.array(kept, dtype=np.intp)]))
-    return LowRankStack(order, tuple(padded), dense, None, tuple(pivots))
+class _Groups(NamedTuple):
+    """Groups of kernels: their positions, and the fields of a stack."""
+
+    members: list[np.ndarray]
+    padded: list[np.ndarray]
+    pivots: list[np.ndarray]
+
+    def gather(self, factors: dict[int, Factor]) -> None:
+        """Move factors into groups, one group at a time, and leave none."""
+        positions = np.array(list(factors))
+        ranks = np.array([len(factor.pivots) for factor in factors.values()])
+        n_train = next(iter(factors.values())).transposed.shape[1]
+        for group in group_by_rank(ranks, n_train):
+            self.members.append(positions[group])
+            rank = int(ranks[group].max())
+            self.padded.append(np.zeros((len(group), rank, n_train)))
+            self.pivots.append(np.full((len(group), rank), -1))
+            for place, m in enumerate(positions[group].tolist()):
+                factor = factors.pop(m)
+                self.padded[-1][place, : len(factor.pivots)] = factor.transposed
+                self.pivots[-1][place, : len(factor.pivots)] = factor.pivots
 
 
 # checked by mypy

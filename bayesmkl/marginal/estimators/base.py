@@ -32,7 +32,16 @@ from bayesmkl.marginal.design import (
     check_known_columns,
 )
 from bayesmkl.marginal.drawing import draw_hyperparameters, with_kernels_to_choose
-from bayesmkl.marginal.estimators.completion import BLOCK_ENTRIES, CompletingMKL
+from bayesmkl.marginal.estimators.by_landmarks import (
+    NOT_SETTLED,
+    Induced,
+    check_with_landmarks,
+    few_points,
+    induce,
+    read_samples,
+    refuse_program,
+)
+from bayesmkl.marginal.estimators.completion import CompletingMKL
 from bayesmkl.marginal.estimators.priors import NamedPriors, checked_weight_prior, of_kernels
 from bayesmkl.marginal.estimators.shared_docs import GPMKL
 from bayesmkl.marginal.evidence import ep_evidence, exact_evidence, laplace_evidence, mixture_evidence
@@ -75,7 +84,6 @@ class BaseGPMKL(CompletingMKL):
     target_: np.ndarray
     elpd_i_: np.ndarray
     log_evidence_: float
-    training_kernels_: np.ndarray | None
 
     # ------------------------------------------------------------------------------------------ parameters
 
@@ -86,6 +94,8 @@ class BaseGPMKL(CompletingMKL):
         self._likelihood()
         check_scale("intercept_std", self.intercept_std)
         check_design(self.design, self._is_precomputed(), self._takes_offset)
+        if isinstance(self.kernels, KernelBank):
+            check_with_landmarks(self, self.kernels)
 
     def _fit_rows(self, X: Any, y: Any, check: dict[str, Any]) -> tuple[Any, np.ndarray]:
         self.group_labels_ = ()
@@ -133,7 +143,8 @@ class BaseGPMKL(CompletingMKL):
             X = self.kernel_bank_.X_train_  # type: ignore[union-attr]
             effects, task = self.design_.effects(X), self.design_.task(X)
             tasks = None if task is None else Tasks(task, len(self.design_.tasks))
-        units = kernel_units(stack, self.sample_weight_)
+        pseudo = self.pseudo_samples_
+        units = kernel_units(stack, self.sample_weight_) if pseudo is None else pseudo.units
         return Additive(stack, units, float(self.intercept_std), effects, tasks)
 
     def _hypermodel(
@@ -174,6 +185,7 @@ class BaseGPMKL(CompletingMKL):
         from bayesmkl.marginal.numpyro_program import explicit_program
 
         stack, targets = self._prepare(X, y)
+        refuse_program(self)
         self.training_kernels_ = stack.columns(slice(None)) if self.kernel_bank_ is None else None
         n_bytes = 16.0 * stack.n_kernels * stack.n_train**2
         require_memory(n_bytes, f"the program of {stack.n_kernels} kernels", "Use fewer kernels or samples.")
@@ -190,11 +202,18 @@ class BaseGPMKL(CompletingMKL):
     # ------------------------------------------------------------------------------------------- inference
 
     def _infer(
-        self, stack: DenseStack, targets: np.ndarray, options: Marginal, kept: np.ndarray | None = None
+        self,
+        stack: DenseStack,
+        targets: np.ndarray,
+        options: Marginal,
+        kept: np.ndarray | None = None,
+        induced: Induced | None = None,
     ) -> tuple[int, Draws, Reading]:
         """Find the posterior of the hyperparameters and read from it; `targets` are (n_outputs, n_samples)."""
         rng, parts_rng = self._rng().spawn(2)  # hyperparameters do not depend on how many samples there are
         model = with_kernels_to_choose(self._hypermodel(stack, targets, options, kept))
+        if induced is not None:
+            model = induced.within(model)
         n_tasks = 1 if model.covariance.tasks is None else model.covariance.tasks.n_tasks
         n_functions = options.n_draws * len(targets)
         n_bytes = 16.0 * stack.n_kernels * stack.n_train * n_functions * n_tasks
@@ -222,8 +241,12 @@ class BaseGPMKL(CompletingMKL):
 
     def _find_posterior(self, stack: DenseStack, targets: np.ndarray) -> None:
         """Set the fitted attributes, and warn at most once; `targets` are (n_outputs, n_samples)."""
-        options = self._inference()
-        n_evaluations, weighted, reading = self._infer(stack, targets, options)
+        options, induced, self.pseudo_samples_ = self._inference(), None, None
+        if self._has_landmarks:
+            with self._naming_kernels():
+                induced = induce(self, targets, self._rng().spawn(3)[2])
+            self.pseudo_samples_, stack = induced.pseudo, DenseStack(induced.pseudo.kernels())
+        n_evaluations, weighted, reading = self._infer(stack, targets, options, induced=induced)
         draws, several = reading.draws, len(targets) > 1
         self.target_ = targets if several else targets[0]
         self.training_kernels_ = stack.columns(slice(None)) if self.kernel_bank_ is None else None
@@ -235,13 +258,16 @@ class BaseGPMKL(CompletingMKL):
         self.dual_coef_ = reading.dual if several else reading.dual[0]
         self.intercept_ = reading.intercept if several else float(reading.intercept[0])
         self.effects_ = reading.effects if several else reading.effects[0]
+        left_out = reading.left_out if induced is None else read_samples(self, induced, targets)
         self.log_evidence_ = self._in_nats(weighted.log_evidence)
-        self._read_left_out(targets, reading.left_out)
+        self._read_left_out(targets, left_out)
         self.pareto_k_, self.ess_, self.rhat_ = weighted.pareto_k, weighted.ess, weighted.rhat
         self.unconverged_ = weighted.unconverged
         self.n_evaluations_ = n_evaluations
         self.outcome_, self.converged_ = weighted.outcome, weighted.converged
         advice = weighted.advice("hyperparameters", "scale")
+        if induced is not None and not induced.converged:
+            self.converged_, advice = False, NOT_SETTLED
         if advice is not None:
             warn_user(f"{type(self).__name__} {advice}", ConvergenceWarning)
 
@@ -301,40 +327,14 @@ class BaseGPMKL(CompletingMKL):
         """Return what the likelihood sees, with an axis of outputs."""
         return self.target_ if self._has_outputs else self.target_[None]
 
-    def _training_dense(self) -> DenseStack:
-        """Return the training kernels, as they were given or evaluated anew."""
-        if self.kernel_centers_ is not None:
-            return self._completed_training().training
-        if self.training_kernels_ is not None:
-            return DenseStack(self.training_kernels_)
-        return DenseStack(self.kernel_bank_.train_stack())  # type: ignore[union-attr]
-
-    def _rows(self, X: np.ndarray) -> Iterator[tuple[DenseStack, np.ndarray]]:
-        """Yield kernels of blocks of validated rows, and similarities of rows to themselves.
-
-        Those of precomputed kernels are not known: they are taken as those of the training samples on average.
-        """
-        if self.kernel_centers_ is not None:
-            yield from self._completed_rows(X)
-            return
-        bank = self.kernel_bank_
-        if bank is None:
-            stack = self._stack_of_precomputed(X)
-            mean = self._training_dense().diagonal().mean(axis=1)
-            yield stack, np.repeat(mean[:, None], stack.n_rows, axis=1)
-            return
-        size = max(1, BLOCK_ENTRIES // (bank.n_kernels_ * len(bank.basis_)))
-        for first in range(0, len(X), size):
-            kernels, diagonal = bank.rows_and_diagonal(X[first : first + size])
-            yield DenseStack(kernels), diagonal
-
     def _moments(self, X: Samples) -> ScoreMoments:
         """Return moments of the scores of rows, their offsets included, at every point of the posterior."""
         X = self._validate_rows(X)
         covariance, blocks = self._covariance_and_rows(X)
+        draws = self.posterior_ if self.pseudo_samples_ is None else few_points(self.posterior_)
         with blas_threads_for(covariance.stack.n_train):
             found = [
-                score_moments(covariance, self.posterior_, kernels, diagonal, design_rows=of_rows)
+                score_moments(covariance, draws, kernels, diagonal, design_rows=of_rows)
                 for kernels, diagonal, of_rows in blocks
             ]
         mean, variance = (

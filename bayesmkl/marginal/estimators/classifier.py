@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit, logsumexp
 from sklearn.base import ClassifierMixin
-from sklearn.utils import Tags
 
 from bayesmkl._estimator import class_targets, most_probable
 from bayesmkl._estimator.temperature import find_temperature, tempered
@@ -109,6 +108,7 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
     target_ : ndarray of shape (n_samples,) *
         Training labels as the model sees them, -1 and +1.
     %(training_kernels_)s
+    %(pseudo_samples_)s
     %(present_)s
     %(kernel_centers_)s
     %(predictability_)s
@@ -152,6 +152,7 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
     """
 
     _OUTCOME = "labels"
+    _takes_several_targets = _takes_landmarks = True
     KERNEL_PRIORS: ClassVar[NamedPriors] = {
         "dirichlet": DirichletShares(0.5, 4.0, 2.0),
         "half-t": HalfT(4.0, 2.0),
@@ -185,11 +186,6 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
         self.kernel_names = kernel_names
         self.random_state = random_state
         self.verbose = verbose
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_label = True
-        return tags
 
     def _likelihood(self) -> Likelihood:
         return LIKELIHOODS[check_choice("likelihood", self.likelihood, tuple(LIKELIHOODS))]
@@ -229,7 +225,7 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
     ) -> tuple[DenseStack, np.ndarray]:
         self._check_parameters()  # first: a mistake in them costs no time
         X, y, counts = counted(self, X, y, sample_weight)
-        stack, y = self._fit_stack(X, y, counts=counts, multi_output=True)
+        stack, y = self._fit_stack(X, y, counts=counts)
         labels = class_targets(y)
         self.classes_, self.is_multilabel_ = labels.classes, labels.is_multilabel
         self.likelihood_ = self._likelihood()

@@ -1,4 +1,4 @@
-"""Kernels of samples that lack views, as covariances of functions: what estimators of marginal inference share."""
+"""Kernels as covariances of functions, of landmarks and of samples that lack views: what estimators share."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bayesmkl._estimator import BaseMKL
+from bayesmkl._estimator.storage import Holding
 from bayesmkl._utils.typing import Samples, Targets
+from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.marginal.landmarks import PseudoSamples
 from bayesmkl.marginal.unknown_points import CompletedKernels, KernelCenters, find_centers
 
 __all__ = ["BLOCK_ENTRIES", "CompletingMKL"]
@@ -29,6 +32,7 @@ class CompletingMKL(BaseMKL):
     kernel_centers_: KernelCenters | None = None
     predictability_: np.ndarray | None = None
     sample_weight_: np.ndarray | None = None  # of the samples that count
+    pseudo_samples_: PseudoSamples | None = None  # where samples are compared with landmarks
 
     def _may_be_sparse(self) -> bool:
         return super()._may_be_sparse() and getattr(self, "design", None) is None  # which reads columns
@@ -95,3 +99,40 @@ class CompletingMKL(BaseMKL):
             kernels, diagonal = bank.rows_and_diagonal(X[first : first + size])
             stack = self._stack_of(kernels)
             yield completed.rows(centers.rows(stack), centers.diagonal(stack, diagonal))
+
+    def _storage(self) -> Holding:
+        """Return one dense array, or with landmarks none: samples are read once, a block at a time."""
+        through = isinstance(self.kernels, KernelBank) and self.kernels.landmarks is not None
+        return Holding("streamed") if through else super()._storage()
+
+    def _training_dense(self) -> DenseStack:
+        """Return the training kernels, as they were given or evaluated anew."""
+        if self.kernel_centers_ is not None:
+            return self._completed_training().training
+        if self.training_kernels_ is not None:
+            return DenseStack(self.training_kernels_)
+        if self.pseudo_samples_ is not None:
+            return DenseStack(self.pseudo_samples_.kernels())
+        return DenseStack(self.kernel_bank_.train_stack())  # type: ignore[union-attr]
+
+    def _rows(self, X: np.ndarray) -> Iterator[tuple[DenseStack, np.ndarray]]:
+        """Yield kernels of blocks of validated rows, and similarities of rows to themselves.
+
+        Those of precomputed kernels are not known: they are taken as those of the training samples on average.
+        """
+        if self.kernel_centers_ is not None:
+            yield from self._completed_rows(X)
+            return
+        bank = self.kernel_bank_
+        if bank is None:
+            stack = self._stack_of_precomputed(X)
+            mean = self._training_dense().diagonal().mean(axis=1)
+            yield stack, np.repeat(mean[:, None], stack.n_rows, axis=1)
+            return
+        width = len(bank.basis_) if self.pseudo_samples_ is None else self.pseudo_samples_.n_pseudo
+        size = max(1, BLOCK_ENTRIES // (bank.n_kernels_ * width))
+        for first in range(0, len(X), size):
+            kernels, diagonal = bank.rows_and_diagonal(X[first : first + size])
+            if self.pseudo_samples_ is not None:
+                kernels = self.pseudo_samples_.rows(kernels)
+            yield DenseStack(kernels), diagonal

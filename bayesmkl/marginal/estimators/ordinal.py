@@ -92,6 +92,7 @@ class GPMKLOrdinalClassifier(ClassifierMixin, BaseGPMKL):
     target_ : ndarray of shape (n_samples,)
         Numbers of the training grades, from 0.
     %(training_kernels_)s
+    %(pseudo_samples_)s
     %(present_)s
     %(kernel_centers_)s
     %(predictability_)s

@@ -112,7 +112,7 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
     intercept_ : float, or ndarray of shape (n_outputs,)
         Posterior mean of `b`.
     dual_coef_ : ndarray of shape (n_kernels, n_samples) or (n_outputs, n_kernels, n_samples)
-        Posterior mean weights of the training samples in each kernel's part.
+        Posterior mean weights of the training samples, or of the landmarks, in each kernel's part.
     offset_ : ndarray of shape (n_samples,)
         Offsets of the training samples, zero without `design`.
     y_mean_, y_scale_ : float, or ndarray of shape (n_outputs,) or (n_tasks,)
@@ -139,6 +139,7 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         The standardized training target. Of counts (n_fields, n_samples): counts, trials if there are any, offsets;
         where `design` names tasks or precisions: numbers, positions of tasks, precisions.
     %(training_kernels_)s
+    %(pseudo_samples_)s
     %(present_)s
     %(kernel_centers_)s
     %(predictability_)s
@@ -175,7 +176,8 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
     y_scale_: Any
 
     _FLAGS = ("normalize_y",)
-    _takes_offset = True
+    _takes_several_targets = True
+    _takes_offset = _takes_landmarks = True
     KERNEL_PRIORS: ClassVar[NamedPriors] = {
         "dirichlet": DirichletShares(0.5, 4.0, 1.0),
         "half-t": HalfT(4.0, 1.0),
@@ -214,7 +216,6 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
         tags.target_tags.positive_only = self.likelihood in ("poisson", "negative-binomial")
         return tags
 
@@ -275,7 +276,7 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         self._check_parameters()  # first: a mistake in them costs no time
         likelihood = self._likelihood()
         X, y, counts = counted(self, X, y, sample_weight)
-        stack, y = self._fit_stack(X, y, counts=counts, y_numeric=True, multi_output=True)
+        stack, y = self._fit_stack(X, y, counts=counts, y_numeric=True)
         self.offset_ = np.zeros(len(y))
         if self.design_ is not None and self.design_.offset_column is not None:
             self.offset_ = self.design_.offsets(self.kernel_bank_.X_train_)  # type: ignore[union-attr]

@@ -12,7 +12,8 @@ GPMKL = ESTIMATOR | entries(
     kernels : KernelBank, "precomputed" or None, default=None
         A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
         (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank("auto")``, whose
-        kernels have the scale of the samples.
+        kernels have the scale of the samples. Of classifiers of two classes and of regression with normal noise the
+        bank may have `landmarks`, for more samples than a few thousand.
     missing_views : {"error", "integrate", "impute"}, default="error"
         Meaning of NaN in `X`. "error": raise an error. "integrate": samples lack views, in training and predictions
         alike: all columns of a view are NaN, or the row and column of a precomputed kernel; what a kernel adds to the
@@ -50,7 +51,8 @@ GPMKL = ESTIMATOR | entries(
     group_labels_ : tuple of GroupLabels
         Labels of groups that are text.
     log_evidence_ : float
-        Log evidence of the model in nats, hyperparameters integrated out; NaN of chains.
+        Log evidence of the model in nats, hyperparameters integrated out; NaN of chains. By a lower bound with
+        landmarks.
     pareto_k_ : float
         Pareto :math:`\hat k` of the importance weights: below 0.5 posterior moments are reliable, above 0.7 nothing
         is. NaN of chains.
@@ -71,6 +73,8 @@ GPMKL = ESTIMATOR | entries(
     training_kernels_ : ndarray of shape (n_kernels, n_samples, n_samples) or None
         Precomputed training kernels, which predictions need; None where a bank evaluates them. With missing views
         they are centered.
+    pseudo_samples_ : PseudoSamples or None
+        The few samples by which predictions are made where a bank has `landmarks`; `posterior_` is of these.
     present_ : ndarray of bool of shape (n_kernels, n_samples) or None
         Mask of training samples that have the view of each kernel; None with ``missing_views="error"``.
     kernel_centers_ : KernelCenters or None

@@ -111,6 +111,7 @@ class GPMKLSurvival(BaseGPMKL):
         Standardized logarithms of the ends of the intervals of the training times, and of their entries.
     %(event_times_)s
     %(training_kernels_)s
+    %(pseudo_samples_)s
     %(present_)s
     %(kernel_centers_)s
     %(predictability_)s
