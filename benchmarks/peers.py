@@ -154,7 +154,8 @@ def ask(method: Method, data: Data, python: str, options: argparse.Namespace, fo
         answer(importlib.import_module(method.script).METHODS, *files)
         return scored(files[2], data)
     on_device = options.device == "cuda"
-    environment = os.environ | {f"{name}_NUM_THREADS": str(options.threads) for name in THREADS}
+    hidden = {} if on_device else {"CUDA_VISIBLE_DEVICES": "", "JAX_PLATFORMS": "cpu"}
+    environment = os.environ | hidden | {f"{name}_NUM_THREADS": str(options.threads) for name in THREADS}
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
 
     def bounded() -> None:
@@ -299,7 +300,8 @@ def main() -> None:
     if options.docs:
         STATIC.mkdir(parents=True, exist_ok=True)
         picture(rows, STATIC / "peers.svg")
-    finish(options, "peers", text, {"machine": facts._asdict(), **numbers})
+    command = {} if options.fast else {"command": "python benchmarks/peers.py"}  # which made the rows
+    finish(options, "peers", text, {"machine": facts._asdict(), **numbers, **command})
 
 
 if __name__ == "__main__":

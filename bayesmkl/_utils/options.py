@@ -68,9 +68,19 @@ class VB(_InferenceOptions):
     ----------
     accelerate : bool, default=True
         Anderson acceleration between sweeps; the ELBO still never falls.
-        step = check_choice(_field("step"), self.step, ("auto", "newton", "coordinate"))
-        path = None if self.checkpoint is None else as_path(_field("checkpoint"), self.checkpoint)
-        return VB(check_flag(_field("accelerate"), self.accelerate), step, path)
+    step : {"auto", "newton", "coordinate"}, default="auto"
+        "coordinate": sweeps that update one factor after the other, as the paper does. "newton": Newton steps of the
+        sample weights with all else at its optimum, tens of them where sweeps are hundreds, for two classes, each
+        class against the rest, and one target; `n_iter_` counts them, and a step evaluates the kernels twice. They
+        end where the gain is at most `tol` of the ELBO, and the root mean square change of expected training scores,
+        in units of their noise, at most the square root of `tol`. "auto": Newton steps where kernels between samples
+        and fewer landmarks are large, more than 64 MB, and there they take less time. The ELBO has several maxima;
+        which one is found depends on the steps.
+    checkpoint : str or path, default=None
+        File to which a long fit writes once a minute where it is. The same fit, with the same samples, targets and
+        parameters, begins there if its process was killed, and has the numbers that it would have had. A fit that
+        converges removes the file; one that stops at `max_iter` leaves it, for a larger one. For fits of one model
+        from one start.
 
     See Also
     --------

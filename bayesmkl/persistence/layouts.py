@@ -110,7 +110,8 @@ def _from_3(part: object) -> None:
         inference = INFERENCES[before.get("inference", "vb")]
         where: dict[str, Any] = {key: before.get(key) for key in ("backend", "devices")}
         kind = before.get("storage", "auto")
-        options = {field.name: before[field.name] for field in fields(inference)}
+        names = [field.name for field in fields(inference)]
+        options = {name: before[name] for name in names if name in before}
         for name in OPTIONS_BEFORE_4 & before.keys():
             delattr(part, name)
         part.inference = inference.name if inference(**options) == inference() else inference(**options)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -111,19 +112,22 @@ def test_a_killed_process_is_continued(tmp_path):
         {"storage": "dense"},
         pytest.param({"storage": Storage("dense", "jax")}, marks=pytest.mark.heavy),
         {"inference": VB(accelerate=False), "max_iter": 30, "tol": 0.0},
+        {"inference": VB(step="newton"), "tol": 1e-12, "n_offers": 3},
+        pytest.param(
+            {"inference": VB(step="newton"), "tol": 1e-12, "n_offers": 3, "storage": Storage("dense", "jax")},
+            marks=pytest.mark.heavy,
+        ),
     ],
-    ids=["dense", "jax", "plain"],
+    ids=["dense", "jax", "plain", "newton", "newton on jax"],
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_sweeps_after_an_interruption_are_those_without_one(tmp_path, monkeypatch, options):
-    path = str(tmp_path / "fit.npz")
-    plain = model(**{key: value for key, value in options.items() if key != "inference"})
-    accelerate = options.get("inference", VB()).accelerate
-    plain.set_params(inference=VB(accelerate))
-    whole = clone(plain).fit(X, LABELS)
-    own = clone(plain).set_params(inference=VB(accelerate, path))
+    path, options = str(tmp_path / "fit.npz"), dict(options)
+    inference, n_offers = options.pop("inference", VB()), options.pop("n_offers", 7)
+    whole = model(**options).set_params(inference=inference).fit(X, LABELS)
+    own = clone(whole).set_params(inference=replace(inference, checkpoint=path))
     with monkeypatch.context() as patch:
-        stop_after(patch, 7)
+        stop_after(patch, n_offers)
         with pytest.raises(Stopped):
             own.fit(X, LABELS)
     assert_equal_fits(own.fit(X, LABELS), whole)
@@ -215,7 +219,9 @@ def test_a_file_that_changes_during_a_fit_leaves_model_and_checkpoint(tmp_path, 
         part = pd.DataFrame(X[40 * k : 40 * (k + 1)], columns=["a", "b", "c"])
         part.to_parquet(parts / f"{k}.parquet")
     own = model(path).fit(open_rows(parts), LABELS)
-    assert_equal_fits(own, model().fit(pd.DataFrame(X, columns=["a", "b", "c"]), LABELS))
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    assert_equal_fits(own, model().fit(frame, LABELS))
+    np.testing.assert_allclose(own.predict_proba(open_rows(parts)), own.predict_proba(frame), rtol=1e-12)
     before = own.dual_coef_.copy()
     monkeypatch.setattr(checkpoint, "SECONDS", 0.0)
     write = checkpoint.Checkpoint._write

@@ -1,6 +1,7 @@
 """Checkpoint of a closed-form loop on disk, from which the same fit goes on after its process was killed.
 
-A loop asks ``resume`` where to begin, and calls ``offer`` after every sweep that it keeps. A `Position` holds no
+A loop asks ``resume`` where to begin, calls ``offer`` after every step that it keeps, and ``end``. What it gives them
+has a `trace`, is turned into ``arrays()``, and is ``replaced`` by those of a file. The `Position` of sweeps holds no
 posterior: the sweep that found it is done once more, from where it began. So the file has the size of the carries
 that acceleration remembers, and the loop continues with the numbers that it would have had.
 """
@@ -13,7 +14,7 @@ import zipfile
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -24,12 +25,47 @@ from bayesmkl._utils.content import ContentHasher
 from bayesmkl._utils.devices import double_precision
 from bayesmkl._utils.files import written_beside
 
-__all__ = ["Checkpoint", "Position", "check_path", "checkpoint_of"]
+__all__ = ["Checkpoint", "Position", "check_path", "checkpoint_of", "named_leaves", "with_leaves"]
 
 SECONDS = 60.0  # between two writings
 FORMAT = "bayesmkl checkpoint 1"
 # Of numbers that say which fit it is; sums over rows may be taken in another order after a restart.
 SAME = 1e-7
+
+
+class Progress(Protocol):
+    """What a loop writes."""
+
+    @property
+    def trace(self) -> list[float]: ...
+    def arrays(self) -> dict[str, np.ndarray]: ...
+    def replaced(self, found: dict[str, np.ndarray]) -> Any: ...
+
+
+def named_leaves(value: Any, name: str = "at") -> dict[str, np.ndarray]:
+    """Return the arrays and numbers in nested tuples, by their place."""
+    if value is None:
+        return {}
+    if not isinstance(value, tuple):
+        return {name: np.asarray(value)}
+    parts = [named_leaves(item, f"{name}.{k}") for k, item in enumerate(value)]
+    return {key: leaf for part in parts for key, leaf in part.items()}
+
+
+def with_leaves(like: Any, found: dict[str, np.ndarray], name: str = "at") -> Any:
+    """Invert `named_leaves`, for tuples that are nested as `like`.
+
+    Examples
+    --------
+    >>> with_leaves((1.0, (np.ones(2), None)), named_leaves((3.0, (np.zeros(2), None))))
+    (3.0, (array([0., 0.]), None))
+    """
+    if like is None:
+        return None
+    if not isinstance(like, tuple):
+        return type(like)(found[name]) if isinstance(like, float | int) else found[name]
+    items = [with_leaves(item, found, f"{name}.{k}") for k, item in enumerate(like)]
+    return type(like)(*items) if hasattr(like, "_fields") else tuple(items)
 
 
 class Position(NamedTuple):
@@ -49,15 +85,15 @@ class Position(NamedTuple):
             "counts": np.array([self.quiet, self.n_rejected]),
             "outputs": outputs,
             "residuals": residuals,
-            **{f"begin.{k}": np.asarray(field) for k, field in enumerate(self.begin)},
+            **named_leaves(self.begin),
         }
 
     def replaced(self, found: dict[str, np.ndarray]) -> Position:
         """Return the position that arrays hold; `begin` says what is a carry."""
-        fields = [found[f"begin.{k}"] for k in range(len(self.begin))]
         quiet, n_rejected = map(int, found["counts"])
         history = History(tuple(found["outputs"]), tuple(found["residuals"]))
-        return Position(type(self.begin)(*fields), found["trace"].tolist(), quiet, n_rejected, history)
+        begin = with_leaves(self.begin, found)
+        return Position(begin, found["trace"].tolist(), quiet, n_rejected, history)
 
 
 class Checkpoint(NamedTuple):
@@ -68,8 +104,8 @@ class Checkpoint(NamedTuple):
     numbers: np.ndarray  # functions of the kernels and of the start
     written: list[float]  # time of the last writing
 
-    def resume(self, start: Position) -> Position:
-        """Return the position in the file, or `start` where there is no file.
+    def resume(self, start: Any) -> Any:
+        """Return the progress in the file, or `start` where there is no file.
 
         Raises
         ------
@@ -97,22 +133,22 @@ class Checkpoint(NamedTuple):
             raise ValueError(self._message(f"is of a fit with other {what}"))
         return start.replaced(found)
 
-    def offer(self, position: Position) -> None:
-        """Write a position, unless the last one was written a short while ago."""
+    def offer(self, progress: Progress) -> None:
+        """Write it, unless the last one was written a short while ago."""
         if time.monotonic() - self.written[0] >= SECONDS:
-            self._write(position)
+            self._write(progress)
 
-    def end(self, position: Position, outcome: Outcome) -> None:
+    def end(self, progress: Progress, outcome: Outcome) -> None:
         """Remove the file after a fit that converged; keep where others ended, for more iterations."""
         if outcome.converged:
             self.path.unlink(missing_ok=True)
-        elif position.trace:
-            self._write(position)
+        elif progress.trace:
+            self._write(progress)
 
-    def _write(self, position: Position) -> None:
+    def _write(self, progress: Progress) -> None:
         about = json.dumps({"format": FORMAT, "key": self.key})
         with written_beside(self.path) as beside, beside.open("wb") as file:
-            arrays: dict[str, Any] = {"about": np.array(about), "numbers": self.numbers, **position.arrays()}
+            arrays: dict[str, Any] = {"about": np.array(about), "numbers": self.numbers, **progress.arrays()}
             np.savez(file, **arrays)
         self.written[0] = time.monotonic()
 
@@ -165,7 +201,7 @@ def checkpoint_of(
     ((problem, start),) = runs
     stack = problem.stack
     given = problem._replace(stack=None, gram=None)._asdict()
-    loop = (options.accelerate, options.depth, options.backend)
+    loop = (options.accelerate, options.depth, options.step, options.backend)
     shape = (stack.n_kernels, stack.n_rows, stack.n_train)
     key = ContentHasher()((bayesmkl.__version__, algorithm.__name__, shape, given, loop))
     with double_precision() if options.backend == "jax" else nullcontext():

@@ -57,6 +57,7 @@ import numpy as np
 from bayesmkl._numerics.arrays import Array
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.threads import blas_threads_for, one_thread
+from bayesmkl.bemkl.inference.checkpoint import named_leaves, with_leaves
 from bayesmkl.bemkl.inference.loop import LoopOptions, LoopResult, OnSweep
 from bayesmkl.bemkl.inference.profiled import (
     CORRECTIONS,
@@ -164,6 +165,24 @@ class _Found(NamedTuple):
         return self._replace(stretch=np.clip(stretch, 1.0, MOST_STRETCH))
 
 
+class _Progress(NamedTuple):
+    """Where the ascent is, for a checkpoint."""
+
+    here: _Found
+    trace: list[float]
+    n_rejected: int
+    scale_curvature: float
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        numbers = {"trace": self.trace, "others": [self.n_rejected, self.scale_curvature]}
+        return {name: np.array(values) for name, values in numbers.items()} | named_leaves(self.here)
+
+    def replaced(self, found: dict[str, np.ndarray]) -> _Progress:
+        n_rejected, scale_curvature = found["others"]
+        here = with_leaves(self.here, found)
+        return _Progress(here, found["trace"].tolist(), int(n_rejected), float(scale_curvature))
+
+
 def maximize_by_newton(
     problem: Any, start: Any, options: LoopOptions, on_step: OnSweep | None = None
 ) -> LoopResult:
@@ -229,7 +248,7 @@ def _from_some_rows(own: _Functions, problem: Any, start: Any, options: LoopOpti
     if isinstance(problem, binary.BinaryProblem):
         part = part._replace(latent=start.latent[rows])
     smaller = problem._replace(stack=few, gram=few.gram(), y=y)
-    early = options._replace(tol=max(options.tol, EARLY_TOL), max_iter=EARLY_STEPS)
+    early = options._replace(tol=max(options.tol, EARLY_TOL), max_iter=EARLY_STEPS, checkpoint=None)
     state = _ascend(own, smaller, _begin(own, smaller, first_point(smaller, part)), early).state
     if state is None:
         return None
@@ -260,8 +279,14 @@ def _ascend(
     rest = problem._replace(stack=None)
     if here is None or not np.isfinite(here.bound):
         return LoopResult(None, np.array([np.nan]), 1, 0, Outcome.NOT_FINITE)
-    record(here.bound)
-    outcome, n_rejected, scale_curvature = None, 0, 0.1 * problem.y.shape[-1]
+    progress, checkpoint = _Progress(here, [], 0, 0.1 * problem.y.shape[-1]), options.checkpoint
+    if checkpoint is not None:
+        progress = checkpoint.resume(progress)
+    here, done, n_rejected, scale_curvature = progress
+    trace += done
+    if not trace:
+        record(here.bound)
+    outcome = None
     while outcome is None and len(trace) < options.max_iter:
         slope, curvature = map(own.host, own.curve(problem, here.at, here.response))
         try:
@@ -287,7 +312,11 @@ def _ascend(
         change = math.sqrt(float(here.at.noise_precision) * float(square))
         if gain <= options.tol * abs(here.bound) and change <= math.sqrt(options.tol):
             outcome = Outcome.CONVERGED
+        if checkpoint is not None:
+            checkpoint.offer(_Progress(here, trace, n_rejected, scale_curvature))
     outcome = outcome or Outcome.MAX_ITER
+    if checkpoint is not None:
+        checkpoint.end(_Progress(here, trace, n_rejected, scale_curvature), outcome)
     return LoopResult(here.response.state, np.array(trace), len(trace), n_rejected, outcome)
 
 
