@@ -43,8 +43,9 @@ A step evaluates the kernels twice: (N1) with (N3), and :math:`H_d`. It takes 6 
 2 N B^2 for the gram, and about fifteen times N P^2 + B^3 for all else; the floor of any method that looks at all
 kernels once is 2 P N B.
 
-It ends where both the gain is at most `tol` of the bound, and the root mean square change of the expected scores of the training samples, in units of their noise, at most :math:`\sqrt{\mathrm{tol}}`: the bound alone
-says little about predictions, as it is flat around its maximum.
+It ends where both the gain is at most `tol` of the bound, and the root mean square change of the expected scores of
+the training samples, in units of their noise, at most :math:`\sqrt{\mathrm{tol}}`: the bound alone says little about
+predictions, as it is flat around its maximum. Where there are many rows, it begins on a sixteenth of them.
 """
 
 from __future__ import annotations
