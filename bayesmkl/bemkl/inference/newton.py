@@ -40,10 +40,12 @@ looks for their zeros, and nothing is kept but a higher bound, so that the bound
 or by equation (4) wherever that is not higher.
 
 A step evaluates the kernels twice: (N1) with (N3), and :math:`H_d`. It takes 6 P N B flops for products with kernels,
-2 N B^2 for the gram, and some tens of N P^2 + B^3 for all else; the floor of any method that looks at all kernels
-once is 2 P N B. It ends where both the gain is at most `tol` of the bound, and the root mean square change of the
-expected scores of the training samples, in units of their noise, at most :math:`\sqrt{\mathrm{tol}}`: the bound alone
-says little about predictions, as it is flat around its maximum.
+2 N B^2 for the gram, and about fifteen times N P^2 + B^3 for all else; the floor of any method that looks at all
+kernels once is 2 P N B.
+
+It ends where both the gain is at most `tol` of the bound, and the root mean square change of the expected scores of
+the training samples, in units of their noise, at most :math:`\sqrt{\mathrm{tol}}`: the bound alone says little about
+predictions, as it is flat around its maximum. Where there are many rows, it begins on a sixteenth of them.
 """
 
 from __future__ import annotations
@@ -205,7 +207,8 @@ def maximize_by_newton(
     LoopResult
         `n_rejected` counts trials of a step that did not raise the bound.
     """
-    plain = _Functions(first_point, respond, curve, _apply, move, slopes, np.asarray)
+    functions: Any = (first_point, respond, curve, _apply, move, slopes)
+    plain = _Functions._make((*functions, np.asarray))
     if options.backend != "jax":
         with blas_threads_for(problem.stack.n_rows), np.errstate(all="ignore"):
             early = _from_some_rows(plain, problem, start, options)
@@ -220,7 +223,7 @@ def maximize_by_newton(
 
     with double_precision(), one_thread("blas"):  # which has nothing but small systems
         problem, mesh = to_devices(problem), problem.stack.mesh
-        compiled = _Functions(*map(jax.jit, plain[:-1]), to_numpy)
+        compiled = _Functions._make((*map(jax.jit, functions), to_numpy))
 
         def placed(problem: Any, at: Point, corrections: int) -> Response:
             """Respond where all arrays are in one kind of place, for which it is compiled once."""

@@ -113,9 +113,10 @@ def respond(problem: Any, at: Point, corrections: int = CORRECTIONS) -> Response
     intercept_precision = update_precision(priors.intercept, readout.square[0])  # q(γ)
     kernel_precision = update_precision(priors.kernel, readout.square[1:])  # q(ω)
     design = readout_design(intermediate)
-    shared: Any = (intercept_precision, kernel_precision, readout)
     if latent is not None:
-        state: Any = binary.BinaryState(sample_precision, dual, intermediate, *shared, latent)
+        state: Any = binary.BinaryState(
+            sample_precision, dual, intermediate, intercept_precision, kernel_precision, readout, latent
+        )
         bound = binary.elbo(problem, state, at.projection, design)
         mean, next_precisions = latent.mean, (tau, epsilon)
     else:
@@ -125,7 +126,15 @@ def respond(problem: Any, at: Point, corrections: int = CORRECTIONS) -> Response
             update_noise_precision(priors.intermediate, error, intermediate.n_projected),  # q(υ)
             update_noise_precision(priors.noise, misfit, intermediate.n_samples),  # q(ε)
         )
-        state = regression.RegressionState(sample_precision, *noises, dual, intermediate, *shared)
+        state = regression.RegressionState(
+            sample_precision,
+            *noises,
+            dual,
+            intermediate,
+            intercept_precision,
+            kernel_precision,
+            readout,
+        )
         bound = regression.elbo(problem, state, at.projection, design)
         mean, next_precisions = problem.y, (noises[0].mean, noises[1].mean)
     prior_precision = readout_precision(intercept_precision, kernel_precision)
