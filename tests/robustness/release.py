@@ -101,6 +101,7 @@ def main() -> int:
                     *tools,
                     "cyclonedx_py",
                     "environment",
+                    "--gather-license-texts",
                     "--output-reproducible",
                     "-o",
                     materials,
