@@ -43,6 +43,14 @@ FAST_SAMPLES, FAST_TEST = 60, 200
 BOTH = ("classification", "regression")
 
 
+IMPORTS = {
+    "himalaya": ("himalaya.kernel_ridge",),
+    "mklpy": ("torch", "MKLpy.algorithms", "sklearn.svm"),
+    "gpytorch": ("torch", "gpytorch"),
+    "skglm": ("skglm", "skglm.datafits", "skglm.penalties", "skglm.solvers"),
+}
+
+
 class Method(NamedTuple):
     """A row of the table."""
 
@@ -142,6 +150,7 @@ def ask(method: Method, data: Data, python: str, options: argparse.Namespace, fo
     files = [folder / name for name in ("problem.npz", "request.json", "answer.npz")]
     np.savez(files[0], X=data.X, y=data.y, X_test=data.X_test)
     request = {"name": method.name, "options": method.options, "packages": method.packages}
+    request["imports"] = IMPORTS.get(method.environment, ())
     request |= {
         "views": data.views,
         "widths": data.widths,
