@@ -285,30 +285,47 @@ def _inverse_of_factor(factor: Array) -> tuple[Any, Any]:
     from jax.scipy.linalg import cho_solve
 
     xp = namespace(factor)
-    if jax.default_backend() == "cpu":
-        eye = xp.broadcast_to(xp.eye(factor.shape[-1], dtype=factor.dtype), factor.shape)
-        inverse = cho_solve((factor, True), eye)
-    else:
-        inverse = gram_of_triangle(_inverse_of_triangle(factor))
     log_det = -2.0 * xp.log(xp.diagonal(factor, axis1=-2, axis2=-1)).sum(axis=-1)
+    if jax.default_backend() != "cpu":
+        return gram_of_triangle(_inverse_of_triangle(factor)), log_det
+    eye = xp.broadcast_to(xp.eye(factor.shape[-1], dtype=factor.dtype), factor.shape)
+    inverse = cho_solve((factor, True), eye)
     return 0.5 * (inverse + inverse.mT), log_det
 
 
-def gram_of_triangle(lower: Array) -> Any:
-    r"""Return :math:`L^\top L` of lower triangles on JAX, in half of the flops of a product of matrices.
+def gram_of_triangle(lower: Array, leaf: int = 16 * LEAF) -> Any:
+    r"""Return :math:`L^\top L` of lower triangles on JAX, exactly symmetric, in half of a product's flops or less.
+
+    Parameters
+    ----------
+    lower : array of shape (..., d, d)
+        With zeros above the diagonal.
+    leaf : int
+        Rows of the triangles that are multiplied as a whole.
+
+    Returns
+    -------
+    array of shape (..., d, d)
 
     Examples
     --------
     >>> import jax.numpy as jnp
-    >>> gram_of_triangle(jnp.array([[1.0, 0.0], [2.0, 4.0]]))
+    >>> gram_of_triangle(jnp.array([[1.0, 0.0], [2.0, 4.0]]), leaf=1)
     Array([[ 5.,  8.],
            [ 8., 16.]], dtype=float32)
     """
     xp, half = namespace(lower), lower.shape[-1] // 2
+    if lower.shape[-1] <= leaf:
+        return _gram(lower)
     first, corner, last = lower[..., :half, :half], lower[..., half:, :half], lower[..., half:, half:]
     below = last.mT @ corner
-    top = xp.concatenate([first.mT @ first + corner.mT @ corner, below.mT], axis=-1)
-    return xp.concatenate([top, xp.concatenate([below, last.mT @ last], axis=-1)], axis=-2)
+    top = xp.concatenate([gram_of_triangle(first, leaf) + _gram(corner), below.mT], axis=-1)
+    return xp.concatenate([top, xp.concatenate([below, gram_of_triangle(last, leaf)], axis=-1)], axis=-2)
+
+
+def _gram(matrix: Array) -> Any:
+    product = matrix.mT @ matrix
+    return 0.5 * (product + product.mT)
 
 
 def _inverse_of_triangle(lower: Array) -> Any:

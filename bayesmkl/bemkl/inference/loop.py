@@ -155,10 +155,13 @@ def _maximize_on_jax(
     options: LoopOptions,
     on_sweep: OnSweep | None,
 ) -> LoopResult:
+    import jax
+
     from bayesmkl._utils.devices import begin_copies, double_precision, to_devices, to_numpy
 
     (problem,), (padding,) = pad_problems([problem])
-    with double_precision():
+    factorized_here = largest_dimension(start) if jax.default_backend() == "cpu" else 0
+    with double_precision(), blas_threads_for(factorized_here):
         problem = to_devices(problem)
         own = padding.wrap(algorithm)
         sweep = _compiled_sweep(own.sweep, own.carry, own.scales)
