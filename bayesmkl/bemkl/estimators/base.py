@@ -272,10 +272,8 @@ class BaseBEMKL(BaseMKL):
         algorithm, problems, inits, labels = task.algorithm, task.problems, task.inits, task.labels
         options, rng = self._loop_options(), self._rng()
         if isinstance(self._inference(), VB):
-            return [
-                variational_fit(result)
-                for result in self._raise_bounds(algorithm, problems, inits, options, rng, labels)
-            ]
+            found = self._raise_bounds(algorithm, problems, inits, options, rng, labels)
+            return list(map(variational_fit, found))
         fits: list[Fit] = []
         for problem, init, label in zip(problems, inits, labels, strict=True):
             fits.append(self._sample(algorithm, problem, init, rng, label))
@@ -300,9 +298,8 @@ class BaseBEMKL(BaseMKL):
         is_nuts = isinstance(inference, NUTS)
         total = inference.n_warmup + inference.n_draws
         total *= 1 if is_nuts and inference.chain_method == "vectorized" else inference.n_chains
-        run = run_nuts if is_nuts else run_gibbs
         with step_progress(self.verbose > 0, label, total, "step") as report:
-            return run(problem, inference, rng, report)
+            return (run_nuts if is_nuts else run_gibbs)(problem, inference, rng, report)
 
     def _raise_bounds(
         self,
