@@ -95,9 +95,7 @@ class KernelBank(FittedKernels, TransformerMixin, BankAlgebra):
     landmarks : int or array-like of shape (n_landmarks, n_features), default=None
         Points that samples are compared with in place of the training samples, so that time and memory grow in
         proportion to the number of samples: how many of them, or the points themselves. None: the training samples.
-        :class:`~bayesmkl.bemkl.BEMKLClassifier` and other BEMKL estimators take them, and so do
-        :class:`~bayesmkl.marginal.GPMKLClassifier` and :class:`~bayesmkl.marginal.GPMKLRegressor`; discriminative
-        ones do not.
+        BEMKL estimators take them, GPMKLClassifier and GPMKLRegressor; discriminative ones do not.
     landmark_selection : {"kmeans", "random"}, default="kmeans"
         Selection of a number of landmarks. "kmeans": centers of clusters of the training samples. "random":
         training samples, all different, for kernels that mean nothing between samples.

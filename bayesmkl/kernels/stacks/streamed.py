@@ -202,19 +202,7 @@ class StreamedStack:
         return product, mixed
 
     def adjoint_and_mixed_gram(self, rows: Array, mixing: Array, weights: Array) -> tuple[Any, Any]:
-        """Return the adjoint and a mixture's weighted gram in one evaluation of the kernels.
-
-        Parameters
-        ----------
-        rows : ndarray of shape (n_kernels, n_rows)
-        mixing : ndarray of shape (n_kernels,)
-        weights : ndarray of shape (n_rows,)
-
-        Returns
-        -------
-        adjoint : ndarray of shape (n_train,)
-        gram : ndarray of shape (n_train, n_train)
-        """
+        """Return the adjoint and a mixture's weighted gram, see `KernelStack.adjoint_and_mixed_gram`."""
         n = self.n_train
 
         def of_block(block: _Block, room: Room) -> tuple[np.ndarray, np.ndarray]:
