@@ -12,7 +12,7 @@ import json
 import time
 import zipfile
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -22,7 +22,6 @@ import bayesmkl
 from bayesmkl._numerics.acceleration import EMPTY, History
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.content import ContentHasher
-from bayesmkl._utils.devices import double_precision
 from bayesmkl._utils.files import written_beside
 
 __all__ = ["Checkpoint", "Position", "check_path", "checkpoint_of", "named_leaves", "with_leaves"]
@@ -204,8 +203,16 @@ def checkpoint_of(
     loop = (options.accelerate, options.depth, options.step, options.backend)
     shape = (stack.n_kernels, stack.n_rows, stack.n_train)
     key = ContentHasher()((bayesmkl.__version__, algorithm.__name__, shape, given, loop))
-    with double_precision() if options.backend == "jax" else nullcontext():
+    with _precision_of(options.backend):
         scores = np.asarray(stack.apply(np.linspace(1.0, 2.0, stack.n_train)))
     numbers = [np.diagonal(np.asarray(problem.gram)), scores @ np.linspace(-1.0, 1.0, scores.shape[-1])]
     norms = [np.linalg.norm(np.asarray(field)) for field in start]
     return Checkpoint(path, key, np.concatenate([*numbers, norms]), [time.monotonic()])
+
+
+def _precision_of(backend: str) -> AbstractContextManager[Any]:
+    if backend != "jax":
+        return nullcontext()
+    from bayesmkl._utils.devices import double_precision
+
+    return double_precision()

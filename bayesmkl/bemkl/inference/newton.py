@@ -193,7 +193,7 @@ def maximize_by_newton(
     Parameters
     ----------
     problem : BinaryProblem or RegressionProblem
-        One for which `has_newton_steps`.
+        One for which `takes_newton_steps`.
     start : BinaryCarry or RegressionCarry
         NumPy arrays.
     options : LoopOptions
