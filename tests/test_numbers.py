@@ -80,6 +80,7 @@ ELSEWHERE: dict[str, dict[str, str | tuple[str, str]]] = {
         "64": "bayesmkl.kernels.alignment:CHUNK_BYTES / 2**20",
     },
     "algorithms/bemkl.md": {
+        "64": "bayesmkl.bemkl.inference.newton:LEAST_ENTRIES * 8 / 2**20",
         "1.03": "bayesmkl.posterior.refine:LARGEST_RHAT",
         ".1": "bayesmkl.bemkl.estimators.scale_choice:SCALES[0]",
         ".3": "bayesmkl.bemkl.estimators.scale_choice:SCALES[1]",
