@@ -162,7 +162,7 @@ class PseudoSamples(NamedTuple):
         """Return the means of the features of every kernel, (n_pseudo, n_features)."""
         return [self.loadings[:, own] for own in self.features.columns]
 
-    def kernels(self) -> np.ndarray:
+    def matrices(self) -> np.ndarray:
         """Return the kernels of pseudo-samples, (n_kernels, n_pseudo, n_pseudo)."""
         return np.stack([own @ own.T for own in self.of_kernels()])
 

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterable
 from dataclasses import fields
 from fractions import Fraction
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -110,6 +111,10 @@ WRONG: dict[str, Wrong] = {
     "bias_prior": PRIOR,
     "cache_mb": NOT_NEGATIVE,
     "chain_method": word("parallel"),
+    "checkpoint": Wrong(
+        [1, 1.0, True, np.nan, [], ["fit.npz"], {"file": "fit.npz"}, object],
+        ((Path("fit.npz"), "fit.npz"),),
+    ),
     "class_weight": Wrong(
         ["equal", "", 1, True, np.nan, [1.0], object, {0: -1.0}, {0: 0.0}, {0: np.nan}, {0: "2"}, {0: True}],
         (("balanced", np.str_("balanced")), ({}, None)),

@@ -245,7 +245,7 @@ class BaseGPMKL(CompletingMKL):
         if self._has_landmarks:
             with self._naming_kernels():
                 induced = induce(self, targets, self._rng().spawn(3)[2])
-            self.pseudo_samples_, stack = induced.pseudo, DenseStack(induced.pseudo.kernels())
+            self.pseudo_samples_, stack = induced.pseudo, DenseStack(induced.pseudo.matrices())
         n_evaluations, weighted, reading = self._infer(stack, targets, options, induced=induced)
         draws, several = reading.draws, len(targets) > 1
         self.target_ = targets if several else targets[0]

@@ -192,7 +192,7 @@ def induce(model: BaseGPMKL, targets: np.ndarray, rng: np.random.Generator) -> I
     def model_of(pseudo: PseudoSamples, seen: np.ndarray, remainder: Remainder) -> Hypermodel:
         model.pseudo_samples_ = pseudo
         own = _with_fields(pseudo, seen, remainder, KnownNoise())
-        return own.within(model._hypermodel(DenseStack(pseudo.kernels()), targets, model._inference()))
+        return own.within(model._hypermodel(DenseStack(pseudo.matrices()), targets, model._inference()))
 
     found_sites = find_sites(bank, features, bank.X_train_, targets[0], model.likelihood_, model_of, rng)
     own = _with_fields(found_sites.pseudo, found_sites.targets, found_sites.remainder, KnownNoise())
@@ -310,7 +310,7 @@ def read_samples(model: BaseGPMKL, induced: Induced, targets: np.ndarray) -> Lef
     induced : Induced
     targets : ndarray of shape (n_outputs, n_samples)
     """
-    covariance = model._covariance(DenseStack(induced.pseudo.kernels()))
+    covariance = model._covariance(DenseStack(induced.pseudo.matrices()))
     duals, intercept = mean_duals(covariance, few_points(model.posterior_))
     model.pseudo_samples_ = induced.pseudo._replace(dual=duals)
     duals = np.stack([induced.pseudo.of_landmarks(m, duals[:, m]) for m in range(duals.shape[1])], axis=1)

@@ -112,7 +112,7 @@ class CompletingMKL(BaseMKL):
         if self.training_kernels_ is not None:
             return DenseStack(self.training_kernels_)
         if self.pseudo_samples_ is not None:
-            return DenseStack(self.pseudo_samples_.kernels())
+            return DenseStack(self.pseudo_samples_.matrices())
         return DenseStack(self.kernel_bank_.train_stack())  # type: ignore[union-attr]
 
     def _rows(self, X: np.ndarray) -> Iterator[tuple[DenseStack, np.ndarray]]:

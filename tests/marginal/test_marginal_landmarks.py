@@ -50,7 +50,7 @@ def model_of(X, y, landmarks, classes=False):
     _, targets = estimator._prepare(X, y)
     found = induce(estimator, targets, np.random.default_rng(0))
     estimator.pseudo_samples_ = found.pseudo
-    dense = DenseStack(found.pseudo.kernels())
+    dense = DenseStack(found.pseudo.matrices())
     own = estimator._hypermodel(dense, targets, Marginal())
     return found.within(own), found, targets, estimator
 
