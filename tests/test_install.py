@@ -26,7 +26,8 @@ def interpreter(folder, *lines: str):
 
 def make_demo(folder, python) -> subprocess.CompletedProcess:
     command = [MAKE, "demo", f"PYTHON={python}", f"VENV={folder}/env"]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    own = {key: value for key, value in os.environ.items() if "MAKE" not in key and key != "MFLAGS"}
+    return subprocess.run(command, cwd=ROOT, env=own, capture_output=True, text=True, check=False)
 
 
 @from_source
