@@ -48,7 +48,8 @@ FIRST_SAMPLES, SAMPLES_PER_FEATURE = 4000, 4  # of the first round
 MOST_PASSES = 30
 MOST_STEPS = 25  # of hyperparameters between two passes
 TOL = 1e-2  # largest root mean square change of a site, in standard deviations of its score
-N_NODES = 20  # of the quadrature
+NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(20)  # of a normal score
+WEIGHTS = WEIGHTS / WEIGHTS.sum()
 LEAST_PRECISION = 1e-10
 SLACK = 0.1  # nats by which the bound may fall without shorter steps
 SHORTEST = 0.125
@@ -169,11 +170,22 @@ def find_sites(
         Of the samples of the first round.
     """
     n_first = max(FIRST_SAMPLES, SAMPLES_PER_FEATURE * features.size)
-    start = _State(None, None)
+    problem, start = _Problem(bank, features, X, y, likelihood, model_of), _State(None, None)
     if n_first < len(y) / 2:
         some = np.sort(rng.choice(len(y), n_first, replace=False))
-        _, start = _climb(bank, features, X[some], y[some], likelihood, model_of, start)
-    return _climb(bank, features, X, y, likelihood, model_of, start)[0]
+        _, start = _climb(problem._replace(X=X[some], y=y[some]), start)
+    return _climb(problem, start)[0]
+
+
+class _Problem(NamedTuple):
+    """What `find_sites` is given, of the samples of a round."""
+
+    bank: LandmarkKernels
+    features: Features
+    X: Any
+    y: np.ndarray
+    likelihood: Likelihood
+    model_of: Callable[[PseudoSamples, np.ndarray, Remainder], Hypermodel]
 
 
 class _State(NamedTuple):
@@ -181,27 +193,19 @@ class _State(NamedTuple):
     predictor: Predictor | None
 
 
-def _climb(
-    bank: LandmarkKernels,
-    features: Features,
-    X: Any,
-    y: np.ndarray,
-    likelihood: Likelihood,
-    model_of: Callable[[PseudoSamples, np.ndarray, Remainder], Hypermodel],
-    state: _State,
-) -> tuple[FoundSites, _State]:
+def _climb(problem: _Problem, state: _State) -> tuple[FoundSites, _State]:
     """Alternate between sites and hyperparameters until neither moves."""
-    found = _pass(bank, features, X, y, likelihood, state.predictor, None, 1.0)
+    found, features = _pass(problem, state.predictor, None, 1.0), problem.features
     equal, _, of_equal = pseudo_samples(features, found.equal)  # type: ignore[arg-type]
     size, bound = 1.0, -np.inf
     for n_passes in range(1, MOST_PASSES + 1):
         if n_passes > 1:
-            found = _pass(bank, features, X, y, likelihood, state.predictor, found.sites, size)
+            found = _pass(problem, state.predictor, found.sites, size)
         sites = found.sites
         pseudo, targets, remainder = pseudo_samples(features, found.weighted, equal.units)
         constant = found.gain + 0.5 * float(np.log(sites.precision).sum())
         remainder = remainder._replace(unexplained=of_equal.unexplained, constant=constant)
-        model = model_of(pseudo, targets, remainder)
+        model = problem.model_of(pseudo, targets, remainder)
         coordinates = climb(model, state.coordinates, MOST_STEPS)[0]
         point, _ = evaluate_height(model, coordinates, None)
         if point.log_density < bound - SLACK:
@@ -225,26 +229,18 @@ class _Pass(NamedTuple):
     equal: Statistics | None
 
 
-def _pass(
-    bank: LandmarkKernels,
-    features: Features,
-    X: Any,
-    y: np.ndarray,
-    likelihood: Likelihood,
-    predictor: Predictor | None,
-    old: Sites | None,
-    size: float,
-) -> _Pass:
+def _pass(problem: _Problem, predictor: Predictor | None, old: Sites | None, size: float) -> _Pass:
     """Step to new sites, and sum what they are to the features."""
+    features, y = problem.features, problem.y
     precision, linear = np.empty(len(y)), np.empty(len(y))
     weighted, equal = Sums(features, 1), Sums(features, 1)
     gain = moved = 0.0
-    for rows, block, diagonal in feature_blocks(bank, features, X):
+    for rows, block, diagonal in feature_blocks(problem.bank, features, problem.X):
         mean, variance = np.zeros(len(block)), np.ones(len(block))
         if predictor is not None:
             mean, own, rest = predictor.moments(block, diagonal)
             variance = own + rest
-        log_density, first, second = expected(likelihood, y[rows], mean, variance)
+        log_density, first, second = expected(problem.likelihood, y[rows], mean, variance)
         new = np.maximum(-second, LEAST_PRECISION)
         at = first + new * mean
         if old is not None:
@@ -281,10 +277,9 @@ def expected(
     mean, variance : ndarray of shape (n_rows,)
         Of the scores.
     """
-    nodes, weights = np.polynomial.hermite_e.hermegauss(N_NODES)
-    weights, sd, nothing = weights / weights.sum(), np.sqrt(variance), np.zeros(0)
+    sd, nothing = np.sqrt(variance), np.zeros(0)
     found = np.zeros((3, len(y)))
-    for node, weight in zip(nodes, weights, strict=True):
+    for node, weight in zip(NODES, WEIGHTS, strict=True):
         score = mean + node * sd
         slopes = likelihood.derivatives(y, score, nothing, 2)
         for total, one in zip(

@@ -67,8 +67,9 @@ def maximize_elbo_batch(
         In the order of the problems.
     """
     observers = _observers(len(problems), on_sweep)
-    by_newton = [takes_newton_steps(options.step, algorithm, problem) for problem in problems]
-    if options.backend != "jax" or len(problems) == 1 or all(by_newton):
+    if options.backend != "jax" or len(problems) == 1:
+        return _in_turn(algorithm, problems, starts, options, observers)
+    if all(takes_newton_steps(options.step, algorithm, problem) for problem in problems):
         return _in_turn(algorithm, problems, starts, options, observers)
     results: dict[int, LoopResult] = {}
     for batch in _batches(problems):

@@ -16,7 +16,7 @@ the contract that they need:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -325,16 +325,26 @@ def apply_and_mix(stack: KernelStack, vector: Array, mixing: Array, offset: Arra
     return product, mixing @ product + offset
 
 
-def mixed_gram_of_blocks(stack: Any, rows: Array, mixing: Array, weights: Array) -> tuple[Any, Any]:
-    """Do what `KernelStack.adjoint_and_mixed_gram` does for a stack in memory with `combine`, some rows at a time."""
+def mixed_gram_of_blocks(
+    stack: Any,
+    rows: Array,
+    mixing: Array,
+    weights: Array,
+    mix: Callable[[slice], np.ndarray] | None = None,
+    entries: int = MIXED_ENTRIES,
+) -> tuple[Any, Any]:
+    """Do what `KernelStack.adjoint_and_mixed_gram` does for a stack in memory, some rows at a time.
+
+    On NumPy `mix` returns these rows of the mixture, by `combine` unless it is given; they have so many `entries`.
+    """
     if not is_numpy(rows):
         mixed = stack.combine(mixing)
         return stack.adjoint(rows), (mixed * weights[:, None]).T @ mixed
     gram = np.zeros((stack.n_train, stack.n_train))
-    step = max(1, MIXED_ENTRIES // stack.n_train)
+    step = max(1, entries // stack.n_train)
     for start in range(0, stack.n_rows, step):
         part = slice(start, start + step)
-        mixed = stack.rows(part).combine(mixing)
+        mixed = stack.rows(part).combine(mixing) if mix is None else mix(part)
         gram += (mixed * weights[part, None]).T @ mixed
     return stack.adjoint(rows), gram
 

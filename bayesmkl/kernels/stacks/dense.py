@@ -185,15 +185,11 @@ class DenseStack(NamedTuple):
 
     def adjoint_and_mixed_gram(self, rows: Array, mixing: Array, weights: Array) -> tuple[Any, Any]:
         """Return the adjoint and a mixture's weighted gram, see `KernelStack.adjoint_and_mixed_gram`."""
-        if not is_numpy(self.kernels):
-            return mixed_gram_of_blocks(self, rows, mixing, weights)
-        gram = np.zeros((self.n_train, self.n_train))
-        step = max(1, MIXED // self.n_train)
-        for start in range(0, self.n_rows, step):
-            part = slice(start, start + step)
-            mixed = np.einsum("m,mij->ij", mixing, self.kernels[:, part])
-            gram += (mixed * weights[part, None]).T @ mixed
-        return self.adjoint(rows), gram
+
+        def mix(part: slice) -> np.ndarray:
+            return np.einsum("m,mij->ij", mixing, self.kernels[:, part])  # `combine` would copy these rows
+
+        return mixed_gram_of_blocks(self, rows, mixing, weights, mix, MIXED)
 
     def spread(self, vectors: np.ndarray) -> Spread:
         """Return mean and variance of ``K_m v`` over the rows that are present, for vectors (n_train, q)."""
