@@ -329,9 +329,9 @@ class BaseBEMKL(BaseMKL):
         problems: list[Any],
         inits: Sequence[Any],
         options: LoopOptions,
-        rng: np.random.Generator,
+        rng: np.random.Generator | None = None,
     ) -> list[tuple[Any, Any]]:
-        """Return pairs of a problem and a start, `n_init` of them for every problem.
+        """Return pairs of a problem and a start, `n_init` of them for every problem; `rng` is for random ones.
 
         With missing views kernels are centered first: there the second is what finds a start for a problem.
         """
@@ -370,7 +370,12 @@ class BaseBEMKL(BaseMKL):
         return maximize_elbo_batch(algorithm, list(problems), list(starts), options, on_sweep)
 
     def _start(
-        self, algorithm: Any, problem: Any, init: Any, rng: np.random.Generator, options: LoopOptions
+        self,
+        algorithm: Any,
+        problem: Any,
+        init: Any,
+        rng: np.random.Generator | None,
+        options: LoopOptions,
     ) -> Any:
         """Return the carry that the loop starts from: deterministic, random, or a posterior given by the user."""
         n_kernels, n_samples = problem.stack.n_kernels, problem.y.shape[-1]

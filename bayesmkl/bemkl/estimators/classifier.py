@@ -354,7 +354,12 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         return self._as_inferred(model.problems(stack, gram, targets, self._settings()))
 
     def _start(
-        self, algorithm: Algorithm, problem: Any, init: object, rng: np.random.Generator, options: LoopOptions
+        self,
+        algorithm: Algorithm,
+        problem: Any,
+        init: object,
+        rng: np.random.Generator | None,
+        options: LoopOptions,
     ) -> Any:
         """Start semi-supervised learning at the posterior of the labeled samples, other models as usual."""
         if not (isinstance(init, str) and (problem.y == 0.0).any()):

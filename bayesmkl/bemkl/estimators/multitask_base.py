@@ -176,7 +176,12 @@ class BaseMultitask(BaseBEMKL):
         return [maximize_elbo(algorithm, *run, options, on_sweep) for run in runs]
 
     def _start(
-        self, algorithm: Algorithm, problem: Any, init: object, rng: np.random.Generator, options: LoopOptions
+        self,
+        algorithm: Algorithm,
+        problem: Any,
+        init: object,
+        rng: np.random.Generator | None,
+        options: LoopOptions,
     ) -> Any:
         """Return the carry that the loop starts from; of all tasks, or of one as in the models of one task."""
         if not isinstance(problem, MultitaskProblem):

@@ -237,7 +237,12 @@ class BEMKLOrdinalClassifier(ClassifierMixin, BaseBEMKL):
         return [self._problem(stack, gram, self.target_, len(self.classes_))]
 
     def _start(
-        self, algorithm: Algorithm, problem: Any, init: Any, rng: np.random.Generator, options: LoopOptions
+        self,
+        algorithm: Algorithm,
+        problem: Any,
+        init: Any,
+        rng: np.random.Generator | None,
+        options: LoopOptions,
     ) -> Any:
         """Start at a posterior of as many grades, or as usual."""
         n_levels = len(problem.cut_slopes) + 1

@@ -62,8 +62,9 @@ def choose_by_folds(model: Any, stack: KernelStack, y: np.ndarray, truth: np.nda
     truth : ndarray of int of shape (n_samples,)
         Numbers of the classes, columns of the probabilities.
     """
-    whole = stack.storage != "streamed" and stack.present is None and stack.n_rows == stack.n_train
-    few = stack.n_rows <= MOST_SAMPLES and stack.n_kernels * stack.n_rows**2 <= MOST_ENTRIES
+    n_samples = len(truth)
+    whole = stack.storage != "streamed" and stack.present is None and stack.n_train == n_samples
+    few = n_samples <= MOST_SAMPLES and stack.n_kernels * n_samples**2 <= MOST_ENTRIES
     if not few or not whole or model._storage().devices is not None:
         return FoldChoice()
     smallest = int(np.bincount(truth).min())
@@ -71,24 +72,24 @@ def choose_by_folds(model: Any, stack: KernelStack, y: np.ndarray, truth: np.nda
         return FoldChoice()
     closed_form = isinstance(model._kernel_prior(), Gamma)
     on_the_way = ON_THE_WAY | ({} if closed_form else {"kernel_prior": "nonsparse"})
-    held_out = np.empty((len(SCALES), len(truth), int(truth.max()) + 1))  # log probabilities
+    held_out = np.empty((len(SCALES), n_samples, int(truth.max()) + 1))  # log probabilities
     held = cast(StoredStack, stack)
     splitter = StratifiedKFold(min(N_FOLDS, smallest), shuffle=True, random_state=model.random_state or 0)
     folds = list(splitter.split(truth, truth))
     with step_progress(model.verbose > 0, "folds", len(folds), "fold") as report:
         for n, (train, test) in enumerate(folds):
-            fold, rows = (
-                DenseStack(np.ascontiguousarray(held.rows(some).columns(train))) for some in (train, test)
-            )
+            kernels = held.columns(train)
+            fold, rows = (DenseStack(np.ascontiguousarray(kernels[:, some])) for some in (train, test))
             gram = model._gram(fold)
             for k, scale in enumerate(SCALES):
                 own = copy(model).set_params(intermediate_scale=scale, tol=max(model.tol, TOL), **on_the_way)
-                task, options = own._task(fold, gram, y[train]), own._loop_options()
-                runs = own._runs(task.algorithm, task.problems, task.inits, options, own._rng())
+                task = own._task(fold, gram, y[train])
+                options = own._loop_options()._replace(step="coordinate")  # square kernels have no other
+                runs = own._runs(task.algorithm, task.problems, task.inits, options)
                 results = own._maximize(task.algorithm, runs, options)
                 probabilities = own._held_out_probabilities([result.state for result in results], rows)
                 held_out[k, test] = np.log(np.maximum(probabilities, LEAST_PROBABILITY))
             if report is not None:
                 report(n + 1, "log loss of the scales")
-    best = int(np.argmax(held_out[:, np.arange(len(truth)), truth].sum(axis=1)))
+    best = int(np.argmax(held_out[:, np.arange(n_samples), truth].sum(axis=1)))
     return FoldChoice(SCALES[best], held_out[best])

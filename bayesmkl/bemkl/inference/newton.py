@@ -63,7 +63,9 @@ from bayesmkl.bemkl.inference.checkpoint import named_leaves, with_leaves
 from bayesmkl.bemkl.inference.loop import LoopOptions, LoopResult, OnSweep
 from bayesmkl.bemkl.inference.profiled import (
     CORRECTIONS,
+    Carry,
     Point,
+    Problem,
     Response,
     curve,
     first_point,
@@ -87,7 +89,7 @@ EARLY_TOL, EARLY_STEPS = 1e-4, 40  # of the ascent on them
 LEAST_ENTRIES = 2**23  # of all kernels, 64 MB: where they are smaller, sweeps take no time
 
 
-def takes_newton_steps(step: str, algorithm: Any, problem: Any) -> bool:
+def takes_newton_steps(step: str, algorithm: object, problem: Any) -> bool:
     """Return whether a problem is to be solved by Newton steps.
 
     There are some for two classes and for one target, where all samples have labels and all views: the score of an
@@ -186,7 +188,7 @@ class _Progress(NamedTuple):
 
 
 def maximize_by_newton(
-    problem: Any, start: Any, options: LoopOptions, on_step: OnSweep | None = None
+    problem: Problem, start: Carry, options: LoopOptions, on_step: OnSweep | None = None
 ) -> LoopResult:
     """Raise the bound of a problem by Newton steps from the carry `start`.
 
@@ -225,7 +227,7 @@ def maximize_by_newton(
         problem, mesh = to_devices(problem), problem.stack.mesh
         compiled = _Functions._make((*map(jax.jit, functions), to_numpy))
 
-        def placed(problem: Any, at: Point, corrections: int) -> Response:
+        def placed(problem: Problem, at: Point, corrections: int) -> Response:
             """Respond where all arrays are in one kind of place, for which it is compiled once."""
             return compiled.respond(problem, on_every_device(at, mesh), corrections)
 
@@ -259,7 +261,7 @@ def _from_some_rows(own: _Functions, problem: Any, start: Any, options: LoopOpti
     return _begin(own, problem, at)
 
 
-def _apply(problem: Any, vector: Array) -> Any:
+def _apply(problem: Problem, vector: Array) -> Any:
     return problem.stack.apply(vector)
 
 
@@ -324,7 +326,7 @@ def _ascend(
 
 
 def _attempt(
-    own: _Functions, problem: Any, stretch: np.ndarray, at: Point, corrections: int = CORRECTIONS
+    own: _Functions, problem: Problem, stretch: np.ndarray, at: Point, corrections: int = CORRECTIONS
 ) -> _Found | None:
     """Respond; a failed factorization is None, and a bound of NaN on JAX."""
     try:
@@ -333,7 +335,7 @@ def _attempt(
         return None
 
 
-def _settle(own: _Functions, problem: Any, here: _Found | None, most: int, least: float) -> _Found | None:
+def _settle(own: _Functions, problem: Problem, here: _Found | None, most: int, least: float) -> _Found | None:
     """Find all else at given E[a]: Newton steps of q(b, e), updates (4) where they are not higher."""
     for _ in range(most):
         if here is None:
@@ -386,7 +388,7 @@ class _SearchResult(NamedTuple):
 
 def _search(
     own: _Functions,
-    problem: Any,
+    problem: Problem,
     start: _Found,
     direction: np.ndarray,
     ahead: Array,

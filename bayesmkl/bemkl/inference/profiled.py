@@ -8,7 +8,7 @@ evaluation of the kernels; `move` and `slopes` go along :math:`e^s (m + t d)` an
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from bayesmkl._numerics.arrays import Array, is_numpy, namespace
 from bayesmkl._numerics.linalg import bordered, plus_diagonal, spd_inverse
@@ -16,6 +16,7 @@ from bayesmkl._numerics.truncated_normal import TruncatedMoments, truncated_mome
 from bayesmkl.bemkl.models import binary, regression
 from bayesmkl.bemkl.models.moments import (
     Gaussian,
+    IntermediateOutputs,
     intermediate_error,
     latent_mean,
     readout_design,
@@ -29,10 +30,28 @@ from bayesmkl.bemkl.models.moments import (
     update_precision,
 )
 
-__all__ = ["CORRECTIONS", "Point", "Response", "curve", "first_point", "move", "respond", "slopes"]
+__all__ = [
+    "CORRECTIONS",
+    "Carry",
+    "Point",
+    "Problem",
+    "Response",
+    "State",
+    "curve",
+    "first_point",
+    "move",
+    "respond",
+    "slopes",
+]
 
 COVARIANCE_ROUNDS = 2  # of q(λ) and the covariance of q(a), in every response
 CORRECTIONS = 2  # Newton steps to the expected score of each sample
+
+Scalar: TypeAlias = "Array | float"
+# of either model
+Problem: TypeAlias = binary.BinaryProblem | regression.RegressionProblem
+State: TypeAlias = binary.BinaryState | regression.RegressionState
+Carry: TypeAlias = binary.BinaryCarry | regression.RegressionCarry
 
 
 class Point(NamedTuple):
@@ -51,7 +70,7 @@ class Point(NamedTuple):
 class Response(NamedTuple):
     """Factors at a point, their bound, and the equations of the next q(b, e)."""
 
-    state: Any
+    state: State
     bound: Any
     next_precisions: tuple[Any, Any]  # τ, ε
     design: Any  # E of [1; G] [1; G]', summed over samples
@@ -70,7 +89,7 @@ class _Known(NamedTuple):
         return self.projection, mixing @ self.projection + offset
 
 
-def respond(problem: Any, at: Point, corrections: int = CORRECTIONS) -> Response:
+def respond(problem: Problem, at: Point, corrections: int = CORRECTIONS) -> Response:
     """Update every factor but E[a] and q(b, e), which the point has.
 
     Parameters
@@ -95,7 +114,8 @@ def respond(problem: Any, at: Point, corrections: int = CORRECTIONS) -> Response
         )
         variance = dual.variance
     sample_precision = update_precision(priors.sample, dual.square)
-    latent, mean = None, at.latent
+    latent: Any = None
+    mean = at.latent
     if isinstance(problem, binary.BinaryProblem):
         latent, mean = _latent(problem, at, corrections)  # q(f)
     known: Any = _Known(at.projection)
@@ -113,8 +133,9 @@ def respond(problem: Any, at: Point, corrections: int = CORRECTIONS) -> Response
     intercept_precision = update_precision(priors.intercept, readout.square[0])  # q(γ)
     kernel_precision = update_precision(priors.kernel, readout.square[1:])  # q(ω)
     design = readout_design(intermediate)
-    if latent is not None:
-        state: Any = binary.BinaryState(
+    state: State
+    if isinstance(problem, binary.BinaryProblem):
+        state = binary.BinaryState(
             sample_precision, dual, intermediate, intercept_precision, kernel_precision, readout, latent
         )
         bound = binary.elbo(problem, state, at.projection, design)
@@ -123,8 +144,8 @@ def respond(problem: Any, at: Point, corrections: int = CORRECTIONS) -> Response
         error = intermediate_error(intermediate, at.projection, problem.gram, dual)
         misfit = score_error(problem.y, intermediate, readout, design)
         noises = (
-            update_noise_precision(priors.intermediate, error, intermediate.n_projected),  # q(υ)
-            update_noise_precision(priors.noise, misfit, intermediate.n_samples),  # q(ε)
+            update_noise_precision(problem.priors.intermediate, error, intermediate.n_projected),  # q(υ)
+            update_noise_precision(problem.priors.noise, misfit, intermediate.n_samples),  # q(ε)
         )
         state = regression.RegressionState(
             sample_precision,
@@ -145,7 +166,7 @@ def respond(problem: Any, at: Point, corrections: int = CORRECTIONS) -> Response
     return Response(state, bound, next_precisions, design, target, prior_precision, curvature, scores)
 
 
-def _latent(problem: Any, at: Point, corrections: int) -> tuple[TruncatedMoments, Any]:
+def _latent(problem: binary.BinaryProblem, at: Point, corrections: int) -> tuple[TruncatedMoments, Any]:
     """Return q(f), and the E[f] of which q(G) is to be the update, where both agree.
 
     They do where the expected score solves ``s = α + κ E[f | s]``. Its right-hand side rises with a slope below one,
@@ -179,7 +200,12 @@ def _latent(problem: Any, at: Point, corrections: int) -> tuple[TruncatedMoments
 
 
 def _readout_curvature(
-    intermediate: Any, weights: Array, residual: Array, variance: Array, epsilon: Any, design: Array
+    intermediate: IntermediateOutputs,
+    weights: Array,
+    residual: Array,
+    variance: Array,
+    epsilon: Scalar,
+    design: Array,
 ) -> Any:
     r"""Return the curvature of the bound over (b, e), without the prior, q(G) and q(f) profiled out.
 
@@ -216,7 +242,7 @@ def _readout_curvature(
 # ------------------------------------------------------------------------------------------------ with the kernels
 
 
-def curve(problem: Any, at: Point, response: Response) -> tuple[Any, Any]:
+def curve(problem: Problem, at: Point, response: Response) -> tuple[Any, Any]:
     """Return slope (N1) and curvature (N3), from one evaluation of the kernels."""
     xp, state = namespace(at.dual), response.state
     tau, epsilon = response.next_precisions
@@ -236,7 +262,7 @@ def curve(problem: Any, at: Point, response: Response) -> tuple[Any, Any]:
     return slope, curvature
 
 
-def move(at: Point, direction: Array, ahead: Array, t: Any, s: Any, scaled: Any) -> Point:
+def move(at: Point, direction: Array, ahead: Array, t: Scalar, s: Scalar, scaled: Scalar) -> Point:
     """Go to ``e^s (m + t d)``, with kernel weights that are smaller by the same factor.
 
     Parameters
@@ -258,7 +284,7 @@ def move(at: Point, direction: Array, ahead: Array, t: Any, s: Any, scaled: Any)
     )
 
 
-def slopes(response: Response, at: Point, direction: Array, ahead: Array, s: Any) -> Any:
+def slopes(response: Response, at: Point, direction: Array, ahead: Array, s: Scalar) -> Any:
     """Return the derivatives of the bound by t and s at ``e^s (m + t d)``, where `at` is now."""
     xp, state = namespace(at.dual), response.state
     left = response.next_precisions[0] * (state.intermediate.mean - at.projection)
@@ -267,13 +293,12 @@ def slopes(response: Response, at: Point, direction: Array, ahead: Array, s: Any
     return xp.stack([by_t, xp.vdot(left, at.projection) - pull @ at.dual])
 
 
-def first_point(problem: Any, start: Any, state: Any = None) -> Point:
+def first_point(problem: Problem, start: Any, state: State | None = None) -> Point:
     """Return the point of the update of q(a), (3), from a carry of the model; or with q(a), q(b, e) of a `state`."""
-    tau, epsilon, latent = 1.0, 1.0, problem.y
     if isinstance(problem, binary.BinaryProblem):
-        tau, latent = problem.intermediate_precision, start.latent
+        tau, epsilon, latent = problem.intermediate_precision, 1.0, start.latent
     else:
-        tau, epsilon = start.intermediate_precision, start.noise_precision
+        tau, epsilon, latent = start.intermediate_precision, start.noise_precision, problem.y
     if state is None:
         precision = update_precision(problem.priors.sample, start.dual_square).mean
         dual, readout = (
@@ -282,7 +307,7 @@ def first_point(problem: Any, start: Any, state: Any = None) -> Point:
         )
     else:
         dual, readout = state.dual, (state.readout.mean, state.readout.cov)
-        if not isinstance(problem, binary.BinaryProblem):
+        if isinstance(state, regression.RegressionState):
             tau, epsilon = state.intermediate_precision.mean, state.noise_precision.mean
     projection = problem.stack.apply(dual.mean)
     # numbers of a type that JAX does not compile for a second time

@@ -51,7 +51,7 @@ LEAST = 1000  # kernels; of fewer, P x P matrices are small
 def for_so_many(algorithm: Any, stack: KernelStack, backend: str) -> Any:
     """Return `algorithm`, or its form of this module where that takes less time: on NumPy, by the size."""
     has_form = algorithm is binary or algorithm is regression
-    are_many = stack.n_kernels >= max(LEAST, MANY * stack.n_rows)
+    are_many = stack.n_kernels >= LEAST and stack.n_kernels >= MANY * stack.n_rows
     return many_kernels(algorithm) if has_form and are_many and backend == "numpy" else algorithm
 
 

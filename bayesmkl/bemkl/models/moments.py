@@ -364,18 +364,15 @@ def probe(intermediate: Array) -> Any:
     A carry holds `pull` = ``sum_m K_m' E[g_m]``, from which the next sweep starts, and this. No update reads it: it
     measures for the acceleration how far E[G] is from being fixed, which its projection `pull` does not tell.
     """
-    return intermediate[..., :: _probe_distance(intermediate)]
+    n_probed = max(PROBED, PROBED_ENTRIES // intermediate.shape[-2])
+    return intermediate[..., :: -(-intermediate.shape[-1] // n_probed)]
 
 
 def probe_scale(intermediate: Any) -> Any:
     """Return the reciprocal scale of a probe: root precisions of its kernels, times root weights of samples."""
-    weight = _probe_distance(intermediate.mean) ** 0.5
-    return weight / namespace(intermediate.mean).sqrt(probe(intermediate.variance))
-
-
-def _probe_distance(intermediate: Any) -> int:
-    n_probed = max(PROBED, PROBED_ENTRIES // intermediate.shape[-2])
-    return int(-(-intermediate.shape[-1] // n_probed))
+    variance = probe(intermediate.variance)
+    distance = -(-intermediate.mean.shape[-1] // variance.shape[-1])  # from one probed sample to the next
+    return distance**0.5 / namespace(intermediate.mean).sqrt(variance)
 
 
 def readout_cov_scale(readout: Gaussian) -> Any:
