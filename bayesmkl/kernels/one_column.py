@@ -104,6 +104,11 @@ class DistanceToTraining(OneColumn):
         -------
         names : ndarray of str of shape (n_train,)
             "distance0" and so on.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
         """
         check_is_fitted(self)
         return np.array([f"distance{j}" for j in range(len(self.train_))], dtype=object)

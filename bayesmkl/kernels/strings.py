@@ -184,6 +184,11 @@ class MismatchSpectrum(OneColumn):
         -------
         names : ndarray of str of shape (n_letters ** length,)
             The words.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
         """
         check_is_fitted(self)
         return np.array(
