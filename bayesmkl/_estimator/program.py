@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,7 +51,11 @@ class NumPyroProgram(NamedTuple):
 
 
 def numpyro_model(
-    self: Any, X: Samples, y: Targets | None = None, X_new: Samples | None = None
+    self: Any,
+    X: Samples,
+    y: Targets | None = None,
+    X_new: Samples | None = None,
+    priors: Mapping[str, Any] | None = None,
 ) -> NumPyroProgram:
     """Return the model as a NumPyro program, with its data, for use outside this package.
 
@@ -69,6 +73,13 @@ def numpyro_model(
     X_new : array-like of shape (n_rows, n_features) or (n_rows, n_samples, n_kernels), optional
         New samples as in `predict`. The sites `score_new` and `y_new` of draws with ``**program.new`` are those
         of each on its own: what new samples have in common beyond the training samples is left out.
+    priors : mapping of str to numpyro.distributions.Distribution or callable, optional
+        What sites draw from instead, such as ``{"intercept": Normal(0, 3), "noise_std": HalfCauchy(1)}``: kernel
+        weights, samples (`dual`, `whitened`), noise and all others but those that follow from them. A distribution
+        of one number is that of each entry; a callable makes one of that which is there, as
+        ``{"y": lambda law: StudentT(4, law.loc, law.scale)}``, noise with heavy tails. Parameters of the estimator
+        take what its inferences can do: conjugate priors for VB, distributions of NumPyro as `kernel_prior` of
+        Gaussian processes.
 
     Returns
     -------
@@ -80,7 +91,8 @@ def numpyro_model(
     ------
     ValueError
         If parameters, `X` or `y` are wrong, if kernels are not positive semidefinite, or if a parameter has a
-        value of which there is no program; the message says which and what to use instead.
+        value of which there is no program; if `priors` name no sites, or have another shape or other values than
+        these. The message says which and what to use instead.
     TypeError
         If `X` or `y` is of a type that cannot be learned from.
     MemoryError
@@ -88,8 +100,7 @@ def numpyro_model(
     """
     own = clone(self)  # a program may set attributes
     if y is not None:
-        program: NumPyroProgram = own._program(X, y, X_new)
-        return program
+        return _with_priors(own._program(X, y, X_new), priors)
     rows = np.arange(check_samples(X))
     chosen = {name: value for name, value in own._BY_TARGET.items() if own.get_params()[name] == "auto"}
     unknown = rows % 2 if is_classifier(self) else rows
@@ -99,4 +110,13 @@ def numpyro_model(
     program = own.set_params(**chosen)._program(X, unknown, X_new)
     none = {name: 0.0 * value for name, value in program.data.items() if name == "offset"}
     of_new = {name: 0.0 * value for name, value in program.new.items() if name == "new_offset"}
-    return program._replace(data=program.data | none | {"y": None}, new=program.new | of_new)
+    program = program._replace(data=program.data | none | {"y": None}, new=program.new | of_new)
+    return _with_priors(program, priors)
+
+
+def _with_priors(program: NumPyroProgram, priors: Mapping[str, Any] | None) -> NumPyroProgram:
+    if priors is None:
+        return program
+    from bayesmkl._estimator.program_priors import with_priors
+
+    return program._replace(model=with_priors(program.model, program.data, priors))

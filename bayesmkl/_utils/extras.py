@@ -23,6 +23,12 @@ def require(module: str, package: str, purpose: str, extra: str = "compare") -> 
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise ImportError(
-            f'{purpose} needs {package}, which is not installed: pip install "bayesmkl[{extra}]"'
-        ) from error
+        is_missing = isinstance(error, ModuleNotFoundError) and f"{error.name}.".startswith(
+            module.split(".")[0] + "."
+        )
+        why = (
+            "is not installed: pip install"
+            if is_missing
+            else f"does not import ({error}): pip install --upgrade"
+        )
+        raise ImportError(f'{purpose} needs {package}, which {why} "bayesmkl[{extra}]"') from error

@@ -15,11 +15,15 @@ from bayesmkl.kernels.product import Product
 from bayesmkl.kernels.quality.checks import KernelQualityWarning
 
 if TYPE_CHECKING:
+    from bayesmkl.kernels.graphs import WeisfeilerLehman
     from bayesmkl.kernels.molecules import MorganFingerprint
+    from bayesmkl.kernels.series import SeriesDistance
+    from bayesmkl.kernels.strings import EditDistance, MismatchSpectrum
     from bayesmkl.kernels.tables import make_bank
 
 __all__ = [
     "Cosine",
+    "EditDistance",
     "FromDistance",
     "Gate",
     "Gaussian",
@@ -27,18 +31,25 @@ __all__ = [
     "KernelQualityWarning",
     "Laplacian",
     "Linear",
+    "MismatchSpectrum",
     "MorganFingerprint",
     "Overlap",
     "Polynomial",
     "Precomputed",
     "Product",
+    "SeriesDistance",
     "Tanimoto",
+    "WeisfeilerLehman",
     "make_bank",
     "stack_kernels",
 ]
 
 _LAZY = {  # what needs pandas, or is for some alone
+    "EditDistance": "bayesmkl.kernels.strings",
+    "MismatchSpectrum": "bayesmkl.kernels.strings",
     "MorganFingerprint": "bayesmkl.kernels.molecules",
+    "SeriesDistance": "bayesmkl.kernels.series",
+    "WeisfeilerLehman": "bayesmkl.kernels.graphs",
     "make_bank": "bayesmkl.kernels.tables",
 }
 

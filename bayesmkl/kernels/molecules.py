@@ -5,21 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from bayesmkl._utils.extras import require
-from bayesmkl._utils.validation import check_integer, shown
+from bayesmkl._utils.validation import check_integer
+from bayesmkl.kernels.one_column import OneColumn, column_of, refused_row, refused_text
 
 __all__ = ["MorganFingerprint"]
 
+SMILES = "molecules as SMILES, such as 'CCO'"
 RDKIT = "rdkit", "circular fingerprints", "molecules"
 LONGEST = 10_000  # characters of a molecule
 DEEPEST = 200  # branches inside of branches
 
 
-class MorganFingerprint(TransformerMixin, BaseEstimator):
+class MorganFingerprint(OneColumn):
     """Count the atom environments of molecules: Morgan, or extended-connectivity, fingerprints by RDKit.
 
     What comes out is for :class:`Tanimoto`, which compares what two molecules share with what either has. Nothing is
@@ -77,8 +78,6 @@ class MorganFingerprint(TransformerMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.string = True
-        tags.input_tags.one_d_array = True
-        tags.input_tags.two_d_array = False
         return tags
 
     def fit(self, X: Any, y: Any = None) -> MorganFingerprint:
@@ -152,11 +151,11 @@ class MorganFingerprint(TransformerMixin, BaseEstimator):
         n_bits = check_integer("n_bits", self.n_bits, low=1)
         if not isinstance(self.counts, bool):
             raise ValueError(f"`counts` must be True or False; got {self.counts!r}.")
-        texts = _texts(X)
+        texts = column_of(X, "molecules as SMILES")
         for row, text in enumerate(texts):
             why = _refused(text)
             if why:
-                raise _wrong(row, text, why)
+                raise refused_row(row, text, why, SMILES)
         chem = require("rdkit.Chem", *RDKIT)
         base = require("rdkit.rdBase", *RDKIT)
         made = require("rdkit.Chem.rdFingerprintGenerator", *RDKIT)
@@ -167,32 +166,15 @@ class MorganFingerprint(TransformerMixin, BaseEstimator):
             for row, text in enumerate(texts):
                 molecule = chem.MolFromSmiles(text)
                 if molecule is None:
-                    raise _wrong(row, text, "RDKit does not parse it")
+                    raise refused_row(row, text, "RDKit does not parse it", SMILES)
                 found[row] = count(molecule)
         return found
 
 
-def _texts(X: Any) -> list[Any]:
-    """Return the rows of one column."""
-    values = np.asarray(X, dtype=object)
-    if values.ndim == 2 and values.shape[1] == 1:
-        values = values[:, 0]
-    if values.ndim != 1 or not len(values):
-        raise ValueError(
-            f"`X` must be one column of molecules as SMILES, of shape (n_samples,); got {values.shape}. In a "
-            "ColumnTransformer, name the column alone."
-        )
-    return values.tolist()
-
-
 def _refused(text: Any) -> str:
     """Return why something is not even tried, or nothing."""
-    if not isinstance(text, str):
-        return f"it is of type {type(text).__name__}"
-    if not text.strip():
-        return "it is empty"
-    if len(text) > LONGEST:
-        return f"it has {len(text)} characters, and more than {LONGEST} are not read"
+    if why := refused_text(text, LONGEST):
+        return why
     depth = deepest = 0
     for letter in text:
         depth += (letter == "(") - (letter == ")")
@@ -201,11 +183,4 @@ def _refused(text: Any) -> str:
         f"it has {deepest} branches inside of each other, and more than {DEEPEST} are not read"
         if deepest > DEEPEST
         else ""
-    )
-
-
-def _wrong(row: int, text: Any, why: str) -> ValueError:
-    return ValueError(
-        f"`X` must hold molecules as SMILES, such as 'CCO'; row {row} is {shown(text)}: {why}. Mend it, or leave "
-        "this sample out."
     )

@@ -400,7 +400,8 @@ def checked_log_normal(name: str, value: Any, usual: LogNormal) -> LogNormal:
         return usual
     if not isinstance(value, LogNormal):
         raise ValueError(
-            f'`{name}` must be "log-normal" or a LogNormal(median, log_std); got {shown(value)}.'
+            f'`{name}` must be "log-normal" or a LogNormal(median, log_std); got {shown(value)}. Programs take other '
+            "distributions: `numpyro_model(X, y, priors=...)`."
         )
     return LogNormal(*(check_scale(f"{name}.{k}", v) for k, v in value._asdict().items()))
 

@@ -121,6 +121,7 @@ def test_other_library_dual_norm_is_the_largest_product_on_the_ball(rng, p_norm)
         assert point @ values <= dual_norm(values, p_norm) * (1.0 + 1e-12)
 
 
+@pytest.mark.filterwarnings("ignore:Values in x were outside bounds")  # of SciPy 1.14
 @pytest.mark.parametrize("p_norm", NORMS)
 def test_other_library_closed_form_weights_minimize_the_block_norms(rng, p_norm):
     norms = rng.uniform(0.1, 2.0, size=4)

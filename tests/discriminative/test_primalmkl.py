@@ -98,7 +98,7 @@ def test_optimum_equals_a_general_solver_of_the_dual(rng, reg, p_norm):
         method="SLSQP",
         options={"ftol": 1e-13, "maxiter": 2000},
     )
-    assert result.objective_history[-1] == pytest.approx(-found.fun, rel=2e-6)
+    assert result.objective_history[-1] == pytest.approx(-found.fun, rel=5e-6)  # SciPy 1.14 stops at 3e-6
     assert result.duality_gap <= 1e-7 * result.objective_history[-1]
 
 

@@ -79,7 +79,8 @@ def test_rows_that_are_no_molecules_are_named(what, rdkit, capfd):
         ({"radius": -1}, SMILES, "`radius` must be a whole number >= 0; got -1"),
         ({"n_bits": 0}, SMILES, "`n_bits` must be a whole number >= 1; got 0"),
         ({"counts": 1}, SMILES, "`counts` must be True or False; got 1"),
-        ({}, [SMILES, SMILES], r"`X` must be one column .* got \(2, 8\)"),
+        ({}, np.array([SMILES, SMILES]), r"`X` must be one column .* got \(2, 8\)"),
+        ({}, [SMILES, SMILES], r"row 0 is .*: it is of type list"),
         ({}, [], r"`X` must be one column .* got \(0,\)"),
     ],
 )

@@ -124,14 +124,12 @@ class BaseBEMKL(BaseMKL):
         if isinstance(value, str) and value in self.PRIORS:
             return self.PRIORS[value]
         if isinstance(value, (tuple, list)) and len(value) == 2 and not isinstance(value, SpikeSlab):
-            concentration, rate = value
-            return Gamma(
-                check_scale(f"{name}.concentration", concentration),
-                check_scale(f"{name}.rate", rate),
-            )
+            shape, rate = value
+            return Gamma(check_scale(f"{name}.concentration", shape), check_scale(f"{name}.rate", rate))
         others = ', "dirichlet", "spike-slab"' if name == "kernel_prior" else ""
         raise ValueError(
-            f'`{name}` must be "nonsparse", "sparse"{others} or a Gamma(concentration, rate); got {shown(value)}.'
+            f'`{name}` must be "nonsparse", "sparse"{others} or a Gamma(concentration, rate); got {shown(value)}. '
+            "Programs take other distributions: `numpyro_model(X, y, priors=...)`."
         )
 
     def _kernel_prior(self) -> Any:
