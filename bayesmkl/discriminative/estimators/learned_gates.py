@@ -19,6 +19,7 @@ from bayesmkl.discriminative.estimators.folds import evenly_dealt
 from bayesmkl.discriminative.estimators.localized import LocalFit, Rows
 from bayesmkl.discriminative.gating import check_gating
 from bayesmkl.discriminative.inner import InnerProblem
+from bayesmkl.discriminative.localized.comparison import Comparison
 from bayesmkl.discriminative.localized.fixed_gating import FixedGating
 from bayesmkl.discriminative.localized.gatings import (
     GaussianGating,
@@ -27,7 +28,7 @@ from bayesmkl.discriminative.localized.gatings import (
     SoftmaxGating,
     check_gating_parameters,
 )
-from bayesmkl.discriminative.localized.lmkl import SOLVERS, Comparison, LMKLOptions, LMKLResult, fit_lmkl
+from bayesmkl.discriminative.localized.lmkl import SOLVERS, LMKLOptions, LMKLResult, fit_lmkl
 from bayesmkl.discriminative.svm.by_columns import takes_columns
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ __all__ = [
     "are_wrong",
     "check_lmkl",
     "described",
+    "held_out",
     "learn_gates",
     "most_steps",
     "scaled_features",
@@ -134,7 +136,7 @@ def learn_gates(
         _options(model),
         rng=model._rng(),
         others=others,
-        comparison=_comparison(model, labels, errors) if _compares(model, inner) else None,
+        comparison=held_out(model, labels, errors) if _compares(model, inner) else None,
         on_step=on_step,
     )
 
@@ -155,10 +157,10 @@ def _compares(model: BaseMKL, inner: InnerProblem) -> bool:
     return able and _falls_back(model, named)
 
 
-def _comparison(
+def held_out(
     model: BaseMKL, labels: np.ndarray, errors: Callable[[np.ndarray, np.ndarray], np.ndarray]
 ) -> Comparison | None:
-    """Return the folds; None where a class is too small for them."""
+    """Return three folds and how to judge them; None where a class is too small to be held out."""
     n_folds = min(N_FOLDS, *np.unique(labels, return_counts=True)[1])
     if n_folds < 2:
         return None

@@ -40,6 +40,7 @@ import numpy as np
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.discriminative.gating import Gating, PenalizedGating
 from bayesmkl.discriminative.inner import InnerProblem, InnerSolution
+from bayesmkl.discriminative.localized.comparison import Comparison, local_weights_help
 from bayesmkl.discriminative.localized.descent import SOLVERS, Descent, descend
 from bayesmkl.discriminative.localized.fixed_gating import equal_gates
 from bayesmkl.discriminative.svm.by_columns import localized_kernel, takes_columns
@@ -48,7 +49,6 @@ from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = [
     "SOLVERS",
-    "Comparison",
     "GatedFit",
     "LMKLOptions",
     "LMKLResult",
@@ -56,8 +56,6 @@ __all__ = [
     "gate_slopes",
     "predict_lmkl",
 ]
-
-Folds = Sequence[tuple[np.ndarray, np.ndarray]]
 
 
 class LMKLOptions(NamedTuple):
@@ -84,24 +82,6 @@ class LMKLOptions(NamedTuple):
     max_iter: int = 100
     n_init: int = 1
     inner_tol: float = 1e-4
-
-
-class Comparison(NamedTuple):
-    r"""How gates are compared with equal ones, :math:`1/\sqrt P`, whose kernel is the mean of all kernels.
-
-    Parameters
-    ----------
-    folds : sequence of (ndarray, ndarray)
-        Training and validation positions.
-    errors : callable
-        Takes targets and scores of the validation samples and returns an error for each.
-    rng : Generator
-        Draws the starts in the folds.
-    """
-
-    folds: Folds
-    errors: Callable[[np.ndarray, np.ndarray], np.ndarray]
-    rng: np.random.Generator
 
 
 class LMKLResult(NamedTuple):
@@ -268,24 +248,27 @@ def _compare(
     options: LMKLOptions,
     comparison: Comparison,
 ) -> tuple[bool, int, int]:
-    """Return whether gates are better than equal ones, their number of parameters, and that of SVMs trained.
+    r"""Compare gates with equal ones, :math:`1/\sqrt P`, whose kernel is the mean of all kernels.
 
-    They are if their errors at samples that were held out are smaller by more than one standard error.
+    Returns whether gates help, their number of parameters, and the number of SVMs trained.
     """
-    gains, n_parameters, n_solves = [], 0, 0
-    for train, validated in comparison.folds:
-        columns = stack.columns(train)
-        square, rows = (DenseStack(columns[:, part]) for part in (train, validated))
+    n_parameters = n_solves = 0
+
+    def score_both(
+        square: DenseStack, rows: DenseStack, train: np.ndarray, validated: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        nonlocal n_parameters, n_solves
         learned = _learn(square, target[train], gate_features[train], inner, kinds, options, comparison.rng)
-        equal = _keep_equal(square, target[train], inner, options, learned.parameters.size)
-        errors = [
-            comparison.errors(target[validated], predict_lmkl(result, rows, gate_features[validated]))
-            for result in (equal, learned)
-        ]
-        gains.append(errors[0] - errors[1])
-        n_parameters, n_solves = learned.parameters.size, n_solves + learned.n_solves + equal.n_solves
-    gain = np.concatenate(gains)
-    return bool(gain.mean() > gain.std() / np.sqrt(gain.size)), n_parameters, n_solves
+        n_parameters = learned.parameters.size
+        equal = _keep_equal(square, target[train], inner, options, n_parameters)
+        n_solves += learned.n_solves + equal.n_solves
+        of_equal, of_learned = (
+            predict_lmkl(result, rows, gate_features[validated]) for result in (equal, learned)
+        )
+        return of_equal, of_learned
+
+    helps = local_weights_help(comparison, stack, target, score_both)
+    return helps, n_parameters, n_solves
 
 
 def _keep_equal(
