@@ -64,9 +64,9 @@ class Size(NamedTuple):
     prices: tuple[float, ...] = (0.1, 1.0, 10.0)
     budgets: tuple[int, ...] = (0, 1, 2, 4)
     n_folds: int = 3
-    many: tuple[int, ...] = (12, 25, 69)  # kernels
+    many: tuple[int, ...] = (12, 69)  # kernels
     many_fraction: float = 0.3
-    many_splits: int = 8
+    many_splits: int = 5
     many_prices: tuple[float, ...] = (1.0, 10.0)
 
 
