@@ -176,7 +176,9 @@ def _from_8(part: object) -> None:
 
 
 def _from_9(part: object) -> None:
-    """Migrate from layout 9, where switches were not compared with none."""
+    """Migrate from layout 9, where switches were not compared with none and gates of LMKL had one read-out."""
+    if isinstance(part, LMKLClassifier):
+        _add(part, readout="svm")
     if isinstance(part, SAMKLClassifier):
         _add(part, fallback=False)
         if hasattr(part, "results_"):

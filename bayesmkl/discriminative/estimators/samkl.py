@@ -304,6 +304,13 @@ class SAMKLClassifier(LocalizedClassifier):
     def _scores_at(self, result: SAMKLResult, rows: Rows) -> np.ndarray:
         return self._infer(result, rows.kernels).scores
 
+    def _remedy(self) -> str:
+        return (
+            self.ONE_ANSWER
+            if np.any(self.is_local_)
+            else "Raise `C`, or give kernels that tell the classes apart."
+        )
+
     def _store_local(self, results: list[SAMKLResult], stopped: bool) -> None:
         super()._store_local(results, stopped)
         self.kernel_weights_ = self._of_tasks([result.kernel_weights for result in results])
