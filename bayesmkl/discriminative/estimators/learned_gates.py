@@ -276,7 +276,7 @@ def absolute_errors(target: np.ndarray, predicted: np.ndarray) -> np.ndarray:
 
 def described(result: LMKLResult) -> LocalFit:
     """Return a result in the fields that all localized methods have."""
-    signed_dual, intercept = result.signed_dual, result.intercept
+    signed_dual, intercept = result.signed_dual, np.asarray(result.intercept)
     if result.voters is not None:
         signed_dual, intercept = coefficients_of(result.voters.svms, result.gates.shape[1])
     return LocalFit(

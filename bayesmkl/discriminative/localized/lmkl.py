@@ -372,7 +372,8 @@ def gates_at(result: LMKLResult, stack: StoredStack, gate_features: np.ndarray |
     """Return the gates at rows, (n_kernels, n_rows), for `predict_lmkl`'s arguments."""
     if isinstance(result.gating, KernelGating):
         return result.gating.values(gate_features, stack)
-    return result.gating.gates(result.parameters, gate_features)
+    features = np.zeros((stack.n_rows, 0)) if gate_features is None else gate_features
+    return result.gating.gates(result.parameters, features)
 
 
 def predict_lmkl(result: LMKLResult, stack: StoredStack, gate_features: np.ndarray | None) -> np.ndarray:
