@@ -134,7 +134,8 @@ class LMKLClassifier(FeatureGatedClassifier):
     duality_gap_ : float *
         Of the SVM at the end. Of the gates there is no such certificate, only a minimum nearby.
     n_iter_, n_solves_ : int *
-        Length of the history, and number of SVMs trained, for all starts.
+        Length of the history, and number of SVMs trained, for all starts, without those of another classifier whose
+        gates are read.
     outcome_ : Outcome *
         Stopping reason of the descent.
     converged_ : bool
