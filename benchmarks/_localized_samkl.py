@@ -224,7 +224,9 @@ def draw(numbers: dict[str, Any]) -> None:
     rows = np.random.default_rng(0).permutation(len(data.target))[:150]
     rows = rows[np.argsort(data.target[rows], kind="stable")]  # one class above the other
     X = StandardScaler().fit_transform(data.data[rows])
-    model = SAMKLClassifier(KernelBank(Gaussian(width=1), views="each"), C=10.0, max_switches=5)
+    model = SAMKLClassifier(
+        KernelBank(Gaussian(width=1), views="each"), C=10.0, max_switches=5, fallback=False
+    )
     with threadpool_limits(1):
         model.fit(X, data.target[rows])
     ax = plot_switches(model.kernel_switches_, model.kernel_weights_)

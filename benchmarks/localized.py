@@ -11,12 +11,19 @@
     python benchmarks/localized.py --section ldmkl        LD-MKL as printed: gate kernel, ties and intercepts
     python benchmarks/localized.py --fast                 short forms of all, on bundled data
 
+The sections corruption and defaults can be shared by processes, each with a file of its own; then all in one:
+
+    python benchmarks/localized.py --section defaults --part 1/4 --cells 1.jsonl  (and so on)
+    cat 1.jsonl 2.jsonl 3.jsonl 4.jsonl > all.jsonl
+    python benchmarks/localized.py --section defaults --cells all.jsonl
+
 With BAYESMKL_DATA=folder the sets of the papers are read from there; sections run on bundled data without.
 """
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from _sections import run_sections
 
@@ -28,6 +35,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--splits", type=int, metavar="N", help="random splits of the studies that repeat themselves on some"
     )
+    parser.add_argument(
+        "--cells", type=Path, metavar="FILE", help="append what is done here, and leave out what is there"
+    )
+    parser.add_argument("--part", metavar="I/N", help="do one of N parts only, for --cells; print no tables")
 
 
 if __name__ == "__main__":

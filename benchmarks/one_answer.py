@@ -7,15 +7,20 @@ fitted in six orders, and the scores of 200 new ones compared.
 
     python benchmarks/one_answer.py           40 seeds, about half an hour
     python benchmarks/one_answer.py --fast    one seed, one distance
+    python benchmarks/one_answer.py --part 1/4 --cells 1.jsonl    one of four parts
+    python benchmarks/one_answer.py --cells all.jsonl             what is left, and the table
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from itertools import product
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from _cells import completed
 from _report import claim, finish, markdown_table, parser
 from threadpoolctl import threadpool_limits
 
@@ -48,6 +53,11 @@ MODELS: dict[str, Callable[[], Any]] = {
     "LMKL": lambda: LMKLClassifier(random_state=0),
     "C-LMKL": lambda: CLMKLClassifier(random_state=0),
     "SAMKL": SAMKLClassifier,
+}
+IN_ORDERS: dict[str, Callable[[], Any]] = {
+    "default": LDMKLClassifier,
+    "tol=1e-4": lambda: LDMKLClassifier(tol=1e-4),
+    "paper": as_printed,
 }
 
 
@@ -82,20 +92,9 @@ def fit(name: str, distance: float, seed: int, n_samples: int, share: float) -> 
     return Fit(one_answer, warned, model.score(*blobs(distance, 1000 + seed, N_NEW, share=share)))
 
 
-def fit_all(distances: Distances, n_seeds: int, n_samples: int, share: float) -> dict[str, list[list[Fit]]]:
-    """Fits by model and distance."""
-    return {
-        name: [
-            [fit(name, distance, seed, n_samples, share) for seed in range(n_seeds)] for distance in distances
-        ]
-        for name in MODELS
-    }
-
-
-def spread(
-    make: Callable[[], Any], distance: float, seed: int, n_few: int, n_classes: int, n_orders: int
-) -> float:
+def spread(title: str, n_classes: int, distance: float, seed: int, n_few: int, n_orders: int) -> float:
     """Largest difference of a score between orders of the same samples."""
+    make = IN_ORDERS[title]
     X, y = blobs(distance, seed, n_few, n_classes)
     new = blobs(distance, 1000 + seed, N_SAMPLES, n_classes)[0]
     scores = []
@@ -105,18 +104,6 @@ def spread(
             warnings.simplefilter("ignore")
             scores.append(make().fit(X[rows], y[rows]).decision_function(new))
     return float(np.ptp(scores, axis=0).max())
-
-
-def spreads(
-    make: Callable[[], Any], distances: Distances, n_seeds: int, n_few: int, n_orders: int
-) -> list[float]:
-    """Differences over all distances, for two and for three classes."""
-    return [
-        spread(make, distance, seed, n_few, n_classes, n_orders)
-        for n_classes in (2, 3)
-        for distance in distances
-        for seed in range(n_seeds)
-    ]
 
 
 def answers_table(distances: Distances, fits: dict[str, list[list[Fit]]]) -> str:
@@ -141,19 +128,45 @@ def flat(of_model: list[list[Fit]]) -> list[Fit]:
 
 def main() -> None:
     """Run, print."""
-    options = parser(__doc__).parse_args()
+    options_parser = parser(__doc__)
+    options_parser.add_argument(
+        "--cells", type=Path, metavar="FILE", help="append fits here, leave out those there"
+    )
+    options_parser.add_argument(
+        "--part", metavar="I/N", help="do one of N parts only, for --cells; print no table"
+    )
+    options = options_parser.parse_args()
     n_seeds, n_rare, n_drawn = (1, 1, 1) if options.fast else (40, 10, 4)
     n_orders = FAST_ORDERS if options.fast else N_ORDERS
     n_samples, n_few = (FAST_SAMPLES, FAST_FEW) if options.fast else (N_SAMPLES, N_FEW)
     distances = DISTANCES[1:2] if options.fast else DISTANCES
+    orders_of = list(product(("orders",), IN_ORDERS, (2, 3), distances, range(n_drawn)))
+    units: list[tuple[Any, ...]] = [
+        *product((0.5,), MODELS, distances, range(n_seeds)),
+        *product((RARE,), MODELS, distances, range(n_rare)),
+        *orders_of,
+    ]
+
+    def computed(kind: float | str, name: str, *of: Any) -> Any:
+        if kind == "orders":
+            return spread(name, *of, n_few, n_orders)
+        return list(fit(name, *of, n_samples, float(kind)))
+
     with threadpool_limits(1):
-        balanced = fit_all(distances, n_seeds, n_samples, 0.5)
-        rare = fit_all(distances, n_rare, n_samples, RARE)
-        orders = {
-            "default": spreads(LDMKLClassifier, distances, n_drawn, n_few, n_orders),
-            "tol=1e-4": spreads(lambda: LDMKLClassifier(tol=1e-4), distances, n_drawn, n_few, n_orders),
-            "paper": spreads(as_printed, distances, n_drawn, n_few, n_orders),
+        found = completed(units, computed, options.cells, options.part)
+    if options.part:
+        print(f"{len(found)} of {len(units)} fits done")
+        return
+
+    def fits(share: float, n_seeds: int) -> dict[str, list[list[Fit]]]:
+        """Fits by model and distance."""
+        return {
+            name: [[Fit(*found[share, name, at, seed]) for seed in range(n_seeds)] for at in distances]
+            for name in MODELS
         }
+
+    balanced, rare = fits(0.5, n_seeds), fits(RARE, n_rare)
+    orders = {title: [found[unit] for unit in orders_of if unit[1] == title] for title in IN_ORDERS}
     losses = [
         uniform.accuracy - ours.accuracy
         for uniform, ours in zip(flat(balanced[UNIFORM]), flat(balanced[DEFAULTS]), strict=True)

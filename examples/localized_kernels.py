@@ -51,7 +51,7 @@ MODELS: dict[str, Any] = {
     "SwMKL, Gaussian gates": SwMKLClassifier(BANK, temperature=None, **IN_PLANE),
     "LMKL": LMKLClassifier(BANK, fallback=False),
     "C-LMKL, two clusters": CLMKLClassifier(BANK, n_clusters=2, random_state=0),
-    "SAMKL": SAMKLClassifier(BANK, ties="largest"),
+    "SAMKL": SAMKLClassifier(BANK, ties="largest", fallback=False),
 }
 DRAWN = ("global, mean of the kernels", "LD-MKL, Gaussian gates", "LMKL", "C-LMKL, two clusters")
 

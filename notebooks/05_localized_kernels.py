@@ -123,7 +123,7 @@ MODELS = {
     "C-LMKL": CLMKLClassifier(bank, n_clusters=2, random_state=SEED),
     "SwMKL": SwMKLClassifier(bank, gate_kernel=near, gate_targets="train", temperature=None),
     "LD-MKL": LDMKLClassifier(bank, gate_kernel=near, gate_targets="train", **only_where_open),
-    "SAMKL": SAMKLClassifier(bank, ties="largest"),
+    "SAMKL": SAMKLClassifier(bank, ties="largest", fallback=False),
 }
 
 # %% [markdown]
@@ -306,7 +306,7 @@ plt.show()
 # %%
 X, share = draw("half-plane", N_TRAIN, np.random.default_rng(0))
 y = label(X, share)
-switched = SAMKLClassifier(bank, ties="largest").fit(X, y)
+switched = SAMKLClassifier(bank, ties="largest", fallback=False).fit(X, y)
 order = np.lexsort((y, share))
 figure, ax = plt.subplots(figsize=(5.5, 5.5), layout="constrained")
 plot_switches(switched.kernel_switches_[order], switched.kernel_weights_, ax=ax)

@@ -9,7 +9,8 @@ The functions :math:`g_{rm} \ge 0` are the components; with a single one the gat
 the gating matrix :math:`\Gamma_m` is a sum of products :math:`g g^\top`, so that :math:`K_\gamma` is positive
 semidefinite wherever the base kernels are (rank one for one component, hence not definite).
 
-Gates that are learned are functions of parameters. `Gating` is what a learner needs to know of them.
+Gates that are learned together with an SVM are functions of parameters, and `Gating` is what the learner needs to
+know of them. Others are found before it, from kernels and labels: `KernelGating`.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from bayesmkl.kernels.stacks.base import StoredStack
 __all__ = [
     "GATING",
     "Gating",
+    "KernelGating",
     "PenalizedGating",
     "check_gating",
     "check_given_gates",
@@ -136,6 +138,69 @@ class PenalizedGating(Gating, Protocol):
 
     def penalize(self, parameters: np.ndarray, n_features: int) -> tuple[float, np.ndarray]:
         """Return what is added to the objective, and its gradient of shape (n_parameters,)."""
+        ...
+
+
+@runtime_checkable
+class KernelGating(Protocol):
+    """Gates that are found before the SVM that reads them, from kernels and labels.
+
+    Examples
+    --------
+    Where a kernel is large against the training samples on average, it counts:
+
+    >>> import numpy as np
+    >>> from bayesmkl import KernelBank
+    >>> from bayesmkl.datasets import make_localized
+    >>> from bayesmkl.discriminative import LMKLClassifier
+    >>> from bayesmkl.kernels import Gaussian
+    >>> class NearTheMiddle:
+    ...     def fit(self, features, kernels, target):
+    ...         return self
+    ...     def values(self, features, kernels):
+    ...         return np.stack([kernel.mean(axis=1).clip(min=0.0) for kernel in kernels.each()])
+    >>> sample = make_localized(120, design="global", random_state=0)
+    >>> bank = KernelBank(Gaussian(width=2), sample.views)
+    >>> model = LMKLClassifier(bank, gating=NearTheMiddle()).fit(sample.data, sample.target)
+    >>> model.gates().shape, bool(model.score(sample.data, sample.target) > 0.85)
+    ((120, 2), True)
+    """
+
+    def fit(self, features: np.ndarray | None, kernels: StoredStack, target: np.ndarray) -> KernelGating:
+        """Find the gates, and return an object that has them; this one stays as it is.
+
+        Parameters
+        ----------
+        features : ndarray of shape (n_samples, n_features) or None
+            Gating features of the training samples; None where none were named.
+        kernels : StoredStack
+            Training kernels; ``kernels.each()`` are the matrices, (n_samples, n_samples).
+        target : ndarray of shape (n_samples,)
+            Labels -1 and +1.
+
+        Returns
+        -------
+        KernelGating
+            The fitted gates.
+        """
+        ...
+
+    def values(self, features: np.ndarray | None, kernels: StoredStack) -> np.ndarray:
+        """Return the gates at rows.
+
+        Parameters
+        ----------
+        features : ndarray of shape (n_rows, n_features) or None
+            Gating features of the rows.
+        kernels : StoredStack
+            Kernels between the rows and the training samples; ``kernels.each()`` are the matrices, (n_rows,
+            n_samples).
+
+        Returns
+        -------
+        ndarray of shape (n_kernels, n_rows)
+            Finite and at least 0.
+        """
         ...
 
 

@@ -300,13 +300,15 @@ METHODS: tuple[Method, ...] = (
         convex="no",
         cost="an SVM and $O(P N^2)$ per evaluation",
         others={
-            "gating": ("Gating", "check_gating"),
+            "gating": ("Gating", "KernelGating", "check_gating"),
             "localized.gatings": ("SoftmaxGating", "SigmoidGating", "GaussianGating", "GroupGating"),
             "localized.fixed_gating": ("FixedGating",),
             "jax_gating": ("JaxGating",),
         },
         saved={
             "localized.lmkl": ("LMKLResult",),
+            "localized.ldmkl": ("Voters",),
+            "estimators.learned_gates": ("ModelGates",),
             "localized.gatings": ("SoftmaxGating", "SigmoidGating", "GaussianGating", "GroupGating"),
             "localized.fixed_gating": ("FixedGating",),
         },
@@ -314,6 +316,7 @@ METHODS: tuple[Method, ...] = (
         forms=(
             *_forms("LMKLClassifier", gating=("softmax", "sigmoid", "gaussian")),
             Form("LMKLClassifier", "classes"),
+            Form("LMKLClassifier", "binary", {"readout": "vote", "max_iter": 5}),
             Form("LMKLClassifier", "binary", {"svm": "mwu", "max_iter": 5}),
             Form("LMKLRegressor", "real"),
         ),
@@ -401,12 +404,13 @@ METHODS: tuple[Method, ...] = (
         kind="localized",
         forms=(
             Form("SAMKLClassifier"),
-            Form("SAMKLClassifier", "binary", {"initial_switches": "support"}),
+            Form("SAMKLClassifier", "binary", {"initial_switches": "support", "fallback": False}),
             Form("SAMKLClassifier", "classes"),
         ),
         settings={
             "SAMKLClassifier": {
                 "initial_switches": ("ones", "support"),
+                "fallback": (True, False),
                 "rule": ("auto", "surest", "one-versus-rest"),
                 "normalize": (False, True),
             }

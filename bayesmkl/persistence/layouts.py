@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 __all__ = ["VERSION", "migrate"]
 
-VERSION = 9
+VERSION = 10
 BEMKL = (BEMKLClassifier, BEMKLRegressor, BEMKLMultitaskClassifier, BEMKLMultitaskRegressor)
 WITH_CLASS_WEIGHT = (
     *(AlignmentMKLClassifier, GMKLClassifier, LpMKLClassifier, OBMKLClassifier, SILPMKLClassifier),
@@ -175,6 +175,17 @@ def _from_8(part: object) -> None:
             _add(part, temperature_=None if n_results == 1 else [None] * n_results)
 
 
+def _from_9(part: object) -> None:
+    """Migrate from layout 9, where switches were not compared with none and gates of LMKL had one read-out."""
+    if isinstance(part, LMKLClassifier):
+        _add(part, readout="svm")
+    if isinstance(part, SAMKLClassifier):
+        _add(part, fallback=False)
+        if hasattr(part, "results_"):
+            local = [len(result.patterns) > 1 for result in part.results_]
+            _add(part, is_local_=local[0] if len(local) == 1 else np.array(local))
+
+
 def _add(part: object, **attributes: Any) -> None:
     for name, value in attributes.items():
         if name not in vars(part):  # classes may have a default
@@ -190,4 +201,5 @@ STEPS: dict[int, Callable[[Any], None]] = {
     6: _from_6,
     7: _from_7,
     8: _from_8,
+    9: _from_9,
 }

@@ -229,7 +229,8 @@ def convex(C: float = 1.0) -> dict[str, Any]:
 
 def switching(max_switches: int, C: float = 1.0) -> dict[str, Any]:
     """Return SAMKL as published, and with scores divided by the margins of their patterns."""
-    plain = SAMKLClassifier("precomputed", C=C, max_switches=max_switches, ties="largest", gap_tol=GAP)
+    published: dict[str, Any] = {"ties": "largest", "fallback": False, "gap_tol": GAP}
+    plain = SAMKLClassifier("precomputed", C=C, max_switches=max_switches, **published)
     return {"SAMKL": plain, "SAMKL, normalized": clone(plain).set_params(normalize=True)}
 
 

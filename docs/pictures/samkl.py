@@ -21,7 +21,7 @@ warnings.filterwarnings(
 )  # with a budget of two, as the page says
 panels = [("truly misled", corrupted, f"{100 * corrupted.mean():.0f} % of the pairs")]
 for budget in (1, 2):
-    model = SAMKLClassifier("precomputed", max_switches=budget, ties="largest").fit(K, y)
+    model = SAMKLClassifier("precomputed", max_switches=budget, ties="largest", fallback=False).fit(K, y)
     off = ~model.kernel_switches_
     hit = 100 * (off & corrupted).sum() / off.sum()
     accuracy = 100 * model.score(K_new, y_new)

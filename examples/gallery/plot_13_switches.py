@@ -22,7 +22,9 @@ for name, separations in SEPARATIONS.items():
     sample = make_corrupted(720, corruption="kernels", fraction=0.3, separations=separations, random_state=0)
     K, y = sample.kernels[:N_TRAIN, :N_TRAIN], sample.target[:N_TRAIN]
     samples[name] = sample
-    of_budget = [SAMKLClassifier("precomputed", C=10, max_switches=m, ties="largest") for m in BUDGETS]
+    of_budget = [
+        SAMKLClassifier("precomputed", C=10, max_switches=m, ties="largest", fallback=False) for m in BUDGETS
+    ]
     models[name] = [model.fit(K, y) for model in of_budget]
 
 y, mixed_up = samples["good kernels"].target[:N_TRAIN], samples["good kernels"].corrupted[:N_TRAIN]

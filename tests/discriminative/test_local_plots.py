@@ -349,7 +349,7 @@ def test_few_different_values_are_groups(fitted):
 @pytest.mark.filterwarnings("ignore:SAMKLClassifier predicts 'blue' for all training samples")
 def test_many_kernels_are_a_picture():
     bank = KernelBank([Gaussian(width=w) for w in (0.2, 0.5, 1, 2, 4, 8, 16)])
-    model = SAMKLClassifier(bank, max_switches=3).fit(X, Y)
+    model = SAMKLClassifier(bank, max_switches=3, fallback=False).fit(X, Y)
     ax = plot_gates(model, order_by=Y)
     (image,) = ax.images
     expected = model.gates()[np.argsort(Y, kind="stable")]

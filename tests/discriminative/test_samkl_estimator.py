@@ -14,6 +14,7 @@ from bayesmkl import KernelBank
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.datasets import load_iris, make_corrupted
 from bayesmkl.discriminative import SimpleMKLClassifier
+from bayesmkl.discriminative.estimators.folds import evenly_dealt
 from bayesmkl.discriminative.estimators.samkl import SAMKLClassifier
 from bayesmkl.discriminative.localized.patterns import infer_switches
 from bayesmkl.discriminative.localized.samkl import SAMKLOptions, fit_samkl, initial_support
@@ -21,6 +22,7 @@ from bayesmkl.kernels import Gaussian
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 SEPARATIONS = (1.5, 1.0, 1.0, 0.0)
+OF_USE = 19  # a seed with which switches help in the folds
 
 
 def stack_of(kernels):
@@ -44,12 +46,12 @@ def three():
 
 @pytest.fixture(scope="module")
 def binary(pair):
-    return SAMKLClassifier("precomputed", C=10.0, max_switches=2).fit(pair[0], pair[2])
+    return SAMKLClassifier("precomputed", C=10.0, max_switches=2, fallback=False).fit(pair[0], pair[2])
 
 
 @pytest.fixture(scope="module")
 def several(three):
-    return SAMKLClassifier("precomputed", C=10.0, max_switches=2).fit(three[0], three[2])
+    return SAMKLClassifier("precomputed", C=10.0, max_switches=2, fallback=False).fit(three[0], three[2])
 
 
 def from_gating_matrices(model, new, rows, columns):
@@ -131,7 +133,7 @@ def test_brute_force_of_several_classes_is_the_largest_score(three, several):
 
 def test_two_classes_one_versus_rest_with_both_svms_is_the_surest_rule(pair):
     train, new, y, _ = pair
-    settings = {"C": 10.0, "max_switches": 2, "gap_tol": 1e-6, "rule": "one-versus-rest"}
+    settings = {"C": 10.0, "max_switches": 2, "gap_tol": 1e-6, "rule": "one-versus-rest", "fallback": False}
     positive, negative = (SAMKLClassifier("precomputed", **settings).fit(train, target) for target in (y, -y))
     mine, theirs = positive.decision_function(new), negative.decision_function(new)
     surest = positive.set_params(rule="surest").decision_function(new)
@@ -191,8 +193,8 @@ def test_degenerate_one_kernel_is_a_support_vector_svm(pair):
 def test_degenerate_initial_switches_are_a_choice_of_kernels(pair):
     train, new, y, _ = pair
     chosen = [True, False, True, True]
-    model = SAMKLClassifier("precomputed", initial_switches=chosen).fit(train, y)
-    alone = SAMKLClassifier("precomputed").fit(train[:, :, chosen], y)
+    model = SAMKLClassifier("precomputed", initial_switches=chosen, fallback=False).fit(train, y)
+    alone = SAMKLClassifier("precomputed", fallback=False).fit(train[:, :, chosen], y)
     assert not model.kernel_switches_[:, 1].any()
     np.testing.assert_allclose(
         model.decision_function(new), alone.decision_function(new[:, :, chosen]), atol=1e-6
@@ -205,7 +207,7 @@ def test_support_of_the_simplex_solution_is_where_samples_start(pair):
     padded = np.concatenate([train, noise], axis=2)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # kernels like the identity
-        model = SAMKLClassifier("precomputed", initial_switches="support").fit(padded, y)
+        model = SAMKLClassifier("precomputed", initial_switches="support", fallback=False).fit(padded, y)
     support = initial_support(stack_of(padded), y.astype(float), SAMKLOptions())
     assert support.any()
     assert not support.all()
@@ -215,7 +217,7 @@ def test_support_of_the_simplex_solution_is_where_samples_start(pair):
 
 def test_recovery_of_the_samples_that_a_kernel_takes_for_others():
     data = make_corrupted(120, corruption="kernels", fraction=0.3, separations=(2, 2, 2), random_state=1)
-    model = SAMKLClassifier("precomputed", C=10.0).fit(data.kernels, data.target)
+    model = SAMKLClassifier("precomputed", C=10.0, fallback=False).fit(data.kernels, data.target)
     off = ~model.kernel_switches_ & (model.kernel_weights_ > 0)
     assert off.sum() > 50
     assert data.corrupted[off].mean() > data.corrupted.mean() + 0.1
@@ -225,14 +227,59 @@ def test_bank_and_stack_agree():
     X, y = load_iris(return_X_y=True)
     X, y = X[50::2], y[50::2]
     bank = KernelBank([Gaussian(width=1), Gaussian(width=4)], views="each")
-    model = SAMKLClassifier(bank, max_switches=3).fit(X, y)
+    model = SAMKLClassifier(bank, max_switches=3, fallback=False).fit(X, y)
     stack = bank.fit(X).evaluate(X).transpose(1, 2, 0)
-    other = SAMKLClassifier("precomputed", max_switches=3).fit(stack, y)
+    other = SAMKLClassifier("precomputed", max_switches=3, fallback=False).fit(stack, y)
     np.testing.assert_allclose(model.decision_function(X), other.decision_function(stack), atol=1e-6)
     np.testing.assert_allclose(model.gates(X), other.gates(stack), atol=1e-6)
     assert model.score(X, y) > 0.85
     # with the labels known, switches of training samples need not be those that are inferred without
     assert model.gates(X).shape == model.gates().shape == (50, 8)
+
+
+# ---------------------------------------------------------------------------------------- without switches
+
+
+def by_hand(kernels, labels, budget):
+    """Whether switches help in the folds of the estimator."""
+    folds = evenly_dealt(np.arange(len(labels)), labels, 3, np.random.default_rng(0))
+    wrong = []
+    for train, new in folds:
+        square, rows = kernels[np.ix_(train, train)], kernels[np.ix_(new, train)]
+        models = [SAMKLClassifier("precomputed", max_switches=m, fallback=False) for m in (0, budget)]
+        scores = [model.fit(square, labels[train]).decision_function(rows) for model in models]
+        wrong.append(np.array([(f > 0.0) != (labels[new] > 0.0) for f in scores], dtype=float))
+    none, some = np.hstack(wrong)
+    gain = none - some
+    return gain.mean() > gain.std() / np.sqrt(len(gain))
+
+
+@pytest.mark.parametrize(("seed", "expected"), [(0, False), (OF_USE, True)])
+def test_switches_are_kept_where_they_help_in_the_folds(seed, expected):
+    data = make_corrupted(80, corruption="kernels", fraction=0.3, separations=SEPARATIONS, random_state=seed)
+    K, y = data.kernels, data.target
+    assert by_hand(K, y, 1) == expected
+    model = SAMKLClassifier("precomputed").fit(K, y)
+    same = SAMKLClassifier("precomputed", max_switches=int(expected), fallback=False).fit(K, y)
+    assert model.is_local_ is expected
+    np.testing.assert_array_equal(model.decision_function(K), same.decision_function(K))
+    np.testing.assert_array_equal(model.kernel_switches_, same.kernel_switches_)
+    assert model.n_solves_ > same.n_solves_  # of the comparison
+    if not expected:
+        simple = SimpleMKLClassifier("precomputed", tol=1e-2).fit(K, y)
+        np.testing.assert_allclose(model.decision_function(K), simple.decision_function(K), atol=0.05)
+
+
+def test_classes_too_small_to_be_held_out_are_not_switched(pair):
+    y = np.where(np.arange(60) == 7, 1, -1)
+    assert SAMKLClassifier("precomputed", C=100.0).fit(pair[0], y).is_local_ is False
+
+
+def test_each_class_is_compared_for_itself(three):
+    model = SAMKLClassifier("precomputed", C=10.0, max_switches=2).fit(three[0], three[2])
+    assert model.is_local_.shape == (3,)
+    several = (model.kernel_switches_ != model.kernel_switches_[:, :1]).any(axis=(1, 2))
+    np.testing.assert_array_equal(model.is_local_, several)
 
 
 # ---------------------------------------------------------------------------------------------- refusals
@@ -258,7 +305,7 @@ def test_bad_parameters_are_refused_by_name(pair, parameters, message):
 
 def test_one_warning_says_which_limit_was_met_and_what_to_do(pair):
     train, _, y, _ = pair
-    model = SAMKLClassifier("precomputed", max_switches=2, ties="largest", max_iter=2)
+    model = SAMKLClassifier("precomputed", max_switches=2, ties="largest", max_iter=2, fallback=False)
     with pytest.warns(ConvergenceWarning, match="max_iter=2 alternations .* Increase `max_iter`") as caught:
         model.fit(train, y)
     assert len(caught) == 1
@@ -269,7 +316,7 @@ def test_one_warning_says_which_limit_was_met_and_what_to_do(pair):
     with pytest.warns(
         ConvergenceWarning, match=r"duality gap of .* above gap_tol=1e-15. Normalize"
     ) as caught:
-        SAMKLClassifier("precomputed", ties="largest", tol=1e6, gap_tol=1e-15).fit(train, y)
+        SAMKLClassifier("precomputed", ties="largest", tol=1e6, gap_tol=1e-15, fallback=False).fit(train, y)
     assert len(caught) == 1
 
 
@@ -278,7 +325,7 @@ def test_one_answer_for_everything_is_said_so():
     kernels, y = data.kernels[:60, :60], data.target[:60]
     found = []
     for max_switches in (0, 1, 2):
-        model = SAMKLClassifier("precomputed", max_switches=max_switches, ties="largest")
+        model = SAMKLClassifier("precomputed", max_switches=max_switches, ties="largest", fallback=False)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             model.fit(kernels, y)

@@ -262,6 +262,7 @@ WRONG: dict[str, Wrong] = {
     "p_norm": AT_LEAST_ONE,
     "predictive": word("half"),
     "psd": word("none"),
+    "readout": word("votes"),
     "random_state": Wrong(
         ["0", -1, 1.5, 0.0, True, np.nan, [1, 2], (0,), {}, np.array([1]), object],
         ((3, np.int64(3)), (3, np.uint32(3))),

@@ -43,7 +43,7 @@ from bayesmkl.discriminative.localized.ldmkl import (
     ldmkl_gates,
     ldmkl_scores,
 )
-from bayesmkl.discriminative.svm.one_kernel import GatedKernel
+from bayesmkl.discriminative.svm.one_kernel import GatedKernel, coefficients_of
 
 if TYPE_CHECKING:
     from bayesmkl.kernels.bank import KernelBank
@@ -309,13 +309,11 @@ class LDMKLClassifier(FeatureGatedClassifier):
         )
 
     def _describe(self, result: LDMKLResult, stopped: bool) -> LocalFit:
-        duals = np.zeros_like(result.gates)
-        for row, svm in zip(duals, result.svms, strict=True):
-            row[svm.support] = svm.coef
+        duals, intercepts = coefficients_of(result.svms, result.gates.shape[1])
         return LocalFit(
             gates=result.gates,
             signed_dual=duals,
-            intercept=np.array([svm.intercept for svm in result.svms]),
+            intercept=intercepts,
             objective_history=np.zeros(0),
             duality_gap=np.nan,
             outcome=Outcome.MAX_ITER if stopped else Outcome.CONVERGED,

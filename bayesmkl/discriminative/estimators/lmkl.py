@@ -9,9 +9,11 @@ import numpy as np
 
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.typing import Samples, Seed, Targets
+from bayesmkl._utils.validation import check_choice
 from bayesmkl.discriminative.estimators.checked import OnStep, check_tube
 from bayesmkl.discriminative.estimators.feature_gated import FeatureGatedClassifier, FeatureGatedRegressor
 from bayesmkl.discriminative.estimators.learned_gates import (
+    INNER_TOL,
     absolute_errors,
     are_wrong,
     check_lmkl,
@@ -29,15 +31,19 @@ from bayesmkl.discriminative.estimators.solvers import (
     takes_bank_by_columns,
 )
 from bayesmkl.discriminative.inner import InnerProblem
-from bayesmkl.discriminative.localized.lmkl import LMKLResult, predict_lmkl
+from bayesmkl.discriminative.localized.lmkl import LMKLResult, add_voters, gates_at, predict_lmkl
+from bayesmkl.discriminative.svm.one_kernel import precomputed_kernels
 from bayesmkl.kernels.geometry import mean_row
 
 if TYPE_CHECKING:
-    from bayesmkl.discriminative.gating import Gating
+    from bayesmkl._estimator import BaseMKL
+    from bayesmkl.discriminative.gating import Gating, KernelGating
     from bayesmkl.kernels.bank import KernelBank
 
 
 __all__ = ["LMKLClassifier", "LMKLRegressor"]
+
+READOUTS = ("svm", "vote")
 
 
 @fill_docs(GATED)
@@ -64,7 +70,13 @@ class LMKLClassifier(FeatureGatedClassifier):
         :class:`~bayesmkl.discriminative.GaussianGating`. Or an object such as
         :class:`~bayesmkl.discriminative.GroupGating`, :class:`~bayesmkl.discriminative.JaxGating` for functions of
         JAX, :class:`~bayesmkl.discriminative.FixedGating` for gates that are known, or one of your own with the
-        methods `init`, `gates` and `pullback`.
+        methods `init`, `gates` and `pullback`. Or gates that are found before the SVM: those of another classifier,
+        ``SwMKLClassifier()``, which is fitted on the same kernels and, where they are named, features of the gates;
+        or a :class:`~bayesmkl.discriminative.KernelGating`.
+    readout : {"svm", "vote"}, default="svm"
+        What reads the gates: one SVM on the gated kernel; or an SVM per kernel, on the samples where its share of the
+        gates is at least 1 / n_kernels, and their vote, weighted by shares, as in
+        :class:`~bayesmkl.discriminative.LDMKLClassifier`.
     %(gate_columns)s
     solver : {"lbfgs", "armijo", "paper"}, default="lbfgs"
         Quasi-Newton steps, gradient steps with a line search, or the line search of the original, which doubles and
@@ -110,8 +122,10 @@ class LMKLClassifier(FeatureGatedClassifier):
         Scaler of the gate features.
     %(n_gate_features_)s
     %(gate_columns_)s
-    %(dual_coef_)s *
-    %(intercept_)s *
+    dual_coef_ : ndarray of shape (n_samples,) *
+        Signed dual coefficients of the SVM; of a vote, (n_kernels, n_samples).
+    intercept_ : float *
+        Its intercept; of a vote, (n_kernels,).
     %(support_)s
     %(support_fraction_)s
     %(n_active_kernels_)s
@@ -120,7 +134,8 @@ class LMKLClassifier(FeatureGatedClassifier):
     duality_gap_ : float *
         Of the SVM at the end. Of the gates there is no such certificate, only a minimum nearby.
     n_iter_, n_solves_ : int *
-        Length of the history, and number of SVMs trained, for all starts.
+        Length of the history, and number of SVMs trained, for all starts, without those of another classifier whose
+        gates are read.
     outcome_ : Outcome *
         Stopping reason of the descent.
     converged_ : bool
@@ -179,7 +194,8 @@ class LMKLClassifier(FeatureGatedClassifier):
         kernels: KernelBank | str | None = None,
         *,
         C: float = 1.0,
-        gating: Gating | str = "softmax",
+        gating: Gating | KernelGating | BaseMKL | str = "softmax",
+        readout: str = "svm",
         gate_columns: Sequence[str | int] | np.ndarray | None = None,
         solver: str = "lbfgs",
         n_init: int = 1,
@@ -197,6 +213,7 @@ class LMKLClassifier(FeatureGatedClassifier):
         self.kernels = kernels
         self.C = C
         self.gating = gating
+        self.readout = readout
         self.gate_columns = gate_columns
         self.solver = solver
         self.n_init = n_init
@@ -214,6 +231,10 @@ class LMKLClassifier(FeatureGatedClassifier):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_lmkl(self)
+        if check_choice("readout", self.readout, READOUTS) == "vote" and self.svm != "libsvm":
+            raise ValueError(
+                f'`svm` must be "libsvm" for a vote, which needs whole kernels; got {self.svm!r}.'
+            )
 
     def _fit_stack(self, X: Samples, y: Targets, **check_y: Any) -> tuple[Any, np.ndarray]:
         """Fit the bank; with ``svm="mwu"``, return columns that are evaluated on demand."""
@@ -224,7 +245,11 @@ class LMKLClassifier(FeatureGatedClassifier):
     def _learn_task(
         self, training: Rows, target: np.ndarray, inner: InnerProblem, on_step: OnStep
     ) -> LMKLResult:
-        return learn_gates(self, training, target, inner, are_wrong, target, on_step)
+        result = learn_gates(self, training, target, inner, are_wrong, target, on_step)
+        if self.readout == "svm":
+            return result
+        tol = min(INNER_TOL, 0.1 * self.tol)
+        return add_voters(result, precomputed_kernels(training.kernels), target, self.C, tol)
 
     def _describe(self, result: LMKLResult, stopped: bool) -> LocalFit:
         return described(result)
@@ -236,7 +261,7 @@ class LMKLClassifier(FeatureGatedClassifier):
         BaseLocalized._store_local(self, results, stopped)
 
     def _components(self, result: LMKLResult, rows: Rows) -> np.ndarray:
-        return result.gating.gates(result.parameters, rows.features)[None]
+        return gates_at(result, rows.kernels, rows.features)[None]
 
     def _scores_at(self, result: LMKLResult, rows: Rows) -> np.ndarray:
         return predict_lmkl(result, rows.kernels, rows.features)

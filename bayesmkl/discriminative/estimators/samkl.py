@@ -13,9 +13,11 @@ from bayesmkl._utils.typing import Samples, Seed, Targets
 from bayesmkl._utils.validation import check_choice, check_flag
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.discriminative.estimators.checked import OnStep
+from bayesmkl.discriminative.estimators.learned_gates import are_wrong, held_out
 from bayesmkl.discriminative.estimators.localized import LocalFit, Rows
 from bayesmkl.discriminative.estimators.localized_classifier import LocalizedClassifier
 from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER
+from bayesmkl.discriminative.localized.comparison import local_weights_help
 from bayesmkl.discriminative.localized.patterns import (
     RULES,
     Inference,
@@ -32,6 +34,7 @@ from bayesmkl.discriminative.localized.samkl import (
 )
 from bayesmkl.discriminative.localized.switches import TIES
 from bayesmkl.kernels.stacks.base import StoredStack
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 if TYPE_CHECKING:
     from bayesmkl.discriminative.inner import InnerProblem
@@ -66,6 +69,9 @@ class SAMKLClassifier(LocalizedClassifier):
         Which of several equally small choices of kernels for a training sample is taken. "largest" keeps those that
         speak most for its label, which is known of training samples alone, "smallest" switches off those that speak
         most for it among the kernels that the sample can do without.
+    fallback : bool, default=True
+        Compare with no switches, SimpleMKL, in three folds, and switch nothing unless errors at held-out samples fall
+        by more than one standard error. False is the paper.
     rule : {"auto", "surest", "one-versus-rest"}, default="auto"
         Choice among the training samples' patterns of switches for a new sample: that with the largest absolute score
         (eq. 17), or with the largest score, in favor of the class (eq. 18). "auto" is the first one for two classes
@@ -96,6 +102,8 @@ class SAMKLClassifier(LocalizedClassifier):
         Their :math:`\tau`; 1 where no kernel with a weight is off, and at least 0.001.
     patterns_ : ndarray of bool of shape (n_patterns, n_kernels) *
         The different rows of `kernel_switches_`, from which a new sample gets one.
+    is_local_ : bool, or ndarray of bool of shape (n_classes,)
+        False where all training samples have the same switches.
     gates_ : ndarray of shape (n_samples, n_kernels) *
         :math:`\sqrt{\gamma_m}\, h_{im}` of the training samples.
     dual_coef_ : ndarray of shape (n_samples,) *
@@ -111,7 +119,7 @@ class SAMKLClassifier(LocalizedClassifier):
         Primal minus dual value of the problem in kernel weights and SVM at `kernel_switches_`. The problem in
         the switches is not convex and has no such certificate.
     n_iter_, n_solves_ : int *
-        Number of alternations, and number of SVMs trained.
+        Number of alternations, and number of SVMs trained, those of the comparison included.
     outcome_ : Outcome *
         How the alternation ended.
     %(converged_)s
@@ -134,9 +142,10 @@ class SAMKLClassifier(LocalizedClassifier):
     The page *SAMKL* maps equations to functions and lists departures.
 
     The switches of a training sample are chosen with its label known, those of a new one are not. So the objective
-    falls with `max_switches` whatever the kernels are worth: choose it and `C` by cross-validation, with 0 among the
-    candidates. For the same reason `predict` on training samples and the training gates (``gates()``) do not go
-    together: `predict` infers the switches of all rows.
+    falls with `max_switches` whatever the kernels are worth. `fallback` compares at held-out samples, of several
+    classes each against the rest; `C`, and other budgets, are for cross-validation to choose. For the same reason
+    `predict` on training samples and the training gates (``gates()``) do not go together: `predict` infers the
+    switches of all rows.
 
     More than two classes are learned one against the rest. For two, ``rule="one-versus-rest"`` is the score of
     ``classes_[1]`` alone and favors it; with that of ``classes_[0]``, its mirror image, it is "surest".
@@ -150,12 +159,16 @@ class SAMKLClassifier(LocalizedClassifier):
 
     Examples
     --------
-    Each of three kernels takes 30 % of the samples for others. It is off for those more often than by chance.
+    Each of three kernels takes 30 % of the samples for others. It is off for those more often than by chance, which
+    does not help new samples:
 
     >>> from bayesmkl.datasets import make_corrupted
     >>> from bayesmkl.discriminative import SAMKLClassifier
     >>> data = make_corrupted(120, corruption="kernels", fraction=0.3, separations=(2, 2, 2), random_state=0)
-    >>> model = SAMKLClassifier("precomputed", C=10.0, max_switches=1).fit(data.kernels, data.target)
+    >>> settings = {"C": 10.0, "max_switches": 1}
+    >>> print(SAMKLClassifier("precomputed", **settings).fit(data.kernels, data.target).is_local_)
+    False
+    >>> model = SAMKLClassifier("precomputed", fallback=False, **settings).fit(data.kernels, data.target)
     >>> switched_off = ~model.kernel_switches_
     >>> print(f"{data.corrupted.mean():.2f} of all, {data.corrupted[switched_off].mean():.2f} of those switched off")
     0.29 of all, 0.45 of those switched off
@@ -180,6 +193,7 @@ class SAMKLClassifier(LocalizedClassifier):
         max_switches: int = 1,
         initial_switches: Sequence[bool] | np.ndarray | str | None = "ones",
         ties: str = "smallest",
+        fallback: bool = True,
         rule: str = "auto",
         normalize: bool = False,
         tol: float = 1e-4,
@@ -195,6 +209,7 @@ class SAMKLClassifier(LocalizedClassifier):
         self.max_switches = max_switches
         self.initial_switches = initial_switches
         self.ties = ties
+        self.fallback = fallback
         self.rule = rule
         self.normalize = normalize
         self.tol = tol
@@ -205,7 +220,7 @@ class SAMKLClassifier(LocalizedClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    _FLAGS = ("normalize",)
+    _FLAGS = ("normalize", "fallback")
 
     def _options(self) -> SAMKLOptions:
         initial = self.initial_switches
@@ -229,10 +244,39 @@ class SAMKLClassifier(LocalizedClassifier):
     def _learn_task(
         self, training: Rows, target: np.ndarray, inner: InnerProblem, on_step: OnStep
     ) -> SAMKLResult:
-        kernels, options = training.kernels, self._options()
+        budget, n_compared = self.max_switches, 0
+        if self.fallback and budget > 0:
+            helps, n_compared = self._compare(training.kernels, target)
+            budget = budget if helps else 0
+        result = self._switch(training.kernels, target, budget, self._rng(), on_step)
+        return result._replace(n_solves=n_compared + result.n_solves)
+
+    def _switch(
+        self, stack: StoredStack, target: np.ndarray, budget: int, rng: Any, on_step: OnStep | None = None
+    ) -> SAMKLResult:
+        options = self._options()._replace(max_switches=budget)
         if isinstance(self.initial_switches, str) and self.initial_switches == "support":
-            options = options._replace(initial_switches=initial_support(kernels, target, options))
-        return fit_samkl(kernels, target, options, rng=self._rng(), on_step=on_step)
+            options = options._replace(initial_switches=initial_support(stack, target, options))
+        return fit_samkl(stack, target, options, rng=rng, on_step=on_step)
+
+    def _compare(self, stack: StoredStack, target: np.ndarray) -> tuple[bool, int]:
+        """Return whether switches help held-out samples, and the number of SVMs trained to find out."""
+        comparison, n_solves = held_out(self, target, are_wrong), 0
+        if comparison is None:
+            return False, 0
+
+        def score_both(
+            square: DenseStack, rows: DenseStack, train: np.ndarray, _validated: np.ndarray
+        ) -> tuple[np.ndarray, np.ndarray]:
+            nonlocal n_solves
+            scores = []
+            for budget in (0, self.max_switches):
+                result = self._switch(square, target[train], budget, comparison.rng)
+                scores.append(self._infer(result, rows).scores)
+                n_solves += result.n_solves
+            return scores[0], scores[1]
+
+        return local_weights_help(comparison, stack, target, score_both), n_solves
 
     def _describe(self, result: SAMKLResult, stopped: bool) -> LocalFit:
         return LocalFit(
@@ -248,17 +292,24 @@ class SAMKLClassifier(LocalizedClassifier):
     def _train_components(self, result: SAMKLResult) -> np.ndarray:
         return switch_gates(result.kernel_weights, result.switches)
 
-    def _infer(self, result: SAMKLResult, rows: Rows) -> Inference:
+    def _infer(self, result: SAMKLResult, kernels: StoredStack) -> Inference:
         rule = self.rule
         if rule == "auto":
-            rule = "surest" if len(self.results_) == 1 else "one-versus-rest"
-        return infer_switches(rows.kernels, result, rule, check_flag("normalize", self.normalize))
+            rule = "surest" if len(self.classes_) == 2 else "one-versus-rest"
+        return infer_switches(kernels, result, rule, check_flag("normalize", self.normalize))
 
     def _components(self, result: SAMKLResult, rows: Rows) -> np.ndarray:
-        return switch_gates(result.kernel_weights, self._infer(result, rows).switches)
+        return switch_gates(result.kernel_weights, self._infer(result, rows.kernels).switches)
 
     def _scores_at(self, result: SAMKLResult, rows: Rows) -> np.ndarray:
-        return self._infer(result, rows).scores
+        return self._infer(result, rows.kernels).scores
+
+    def _remedy(self) -> str:
+        return (
+            self.ONE_ANSWER
+            if np.any(self.is_local_)
+            else "Raise `C`, or give kernels that tell the classes apart."
+        )
 
     def _store_local(self, results: list[SAMKLResult], stopped: bool) -> None:
         super()._store_local(results, stopped)
@@ -268,6 +319,8 @@ class SAMKLClassifier(LocalizedClassifier):
         )
         self.margins_ = self._of_tasks([result.margins for result in results])
         patterns = tuple(result.patterns for result in results)
+        local = [len(of_result) > 1 for of_result in patterns]
+        self.is_local_ = np.array(local) if len(local) > 1 else local[0]
         self.patterns_ = patterns if len(patterns) > 1 else patterns[0]
 
     def _warn_unless_converged(self, results: Sequence[Any]) -> None:

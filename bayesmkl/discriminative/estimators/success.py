@@ -20,6 +20,7 @@ from bayesmkl.discriminative.localized.success import Folds, SuccessOptions
 from bayesmkl.discriminative.svm.by_columns import ByColumns
 from bayesmkl.discriminative.svm.native import NativeKernel, native_kernels
 from bayesmkl.discriminative.svm.one_kernel import (
+    NOT_HELD,
     InOrder,
     OneKernel,
     PrecomputedKernel,
@@ -59,7 +60,6 @@ GATE_TARGETS = ("auto", "cv", "train")
 OWN, AUTO = "own", "auto"
 WIDTHS = (0.5, 0.25)  # of Gaussians of named features, in median distances
 N_FOLDS = 5
-NOT_HELD = PrecomputedKernel(np.zeros((0, 0)))  # the training kernel, where only rows are scored
 
 
 # ----------------------------------------------------------------------------------------------- parameters

@@ -54,7 +54,9 @@ __all__ = [
     "SV_GATE",
     "LDMKLOptions",
     "LDMKLResult",
+    "Voters",
     "fit_ldmkl",
+    "fit_voters",
     "ldmkl_gates",
     "ldmkl_scores",
 ]
@@ -195,21 +197,86 @@ def fit_ldmkl(
     )
     gates = softmax(first.outputs / options.temperature, axis=0)  # line 4
     selected = _above_threshold(first.outputs, options)
+    steps = None if on_step is None else lambda m: on_step(2 * len(kernels) + m, "voters")
+    voters = fit_voters(kernels, target, gates, selected, options, first.svms, on_step=steps)
+    return LDMKLResult(
+        voters.svms,
+        first.gate_svms,
+        gates,
+        first.success,
+        selected.sum(axis=1),
+        voters.retrained,
+        first.n_solves + voters.n_solves,
+        first.chosen,
+    )
+
+
+class Voters(NamedTuple):
+    """One SVM per kernel.
+
+    Parameters
+    ----------
+    svms : tuple of SVM
+        With gates on their support vectors where asked for.
+    retrained : ndarray of bool of shape (n_kernels,)
+        False where the samples that were selected are of one class, and the SVM is that of all samples.
+    n_solves : int
+        Number of SVMs trained.
+    """
+
+    svms: tuple[SVM, ...]
+    retrained: np.ndarray
+    n_solves: int
+
+
+def fit_voters(
+    kernels: Sequence[OneKernel],
+    target: np.ndarray,
+    gates: np.ndarray,
+    selected: np.ndarray,
+    options: LDMKLOptions = LDMKLOptions(),  # noqa: B008
+    first: Sequence[SVM] | None = None,
+    *,
+    on_step: Callable[[int], None] | None = None,
+) -> Voters:
+    """Train an SVM per kernel on the samples that are selected for it (lines 5 to 7).
+
+    Parameters
+    ----------
+    kernels : sequence of OneKernel
+    target : ndarray of shape (n_train,)
+        Labels -1 and +1.
+    gates : ndarray of shape (n_kernels, n_train)
+    selected : ndarray of bool of shape (n_kernels, n_train)
+    options : LDMKLOptions
+    first : sequence of SVM, optional
+        SVMs of the kernels on all samples; trained where they are needed by default.
+    on_step : callable, optional
+        Called with the number of finished voters.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl.discriminative.svm.one_kernel import PrecomputedKernel
+    >>> x = np.array([-1.0, -0.8, 0.8, 1.0])
+    >>> selected = np.array([[True, True, True, True], [True, True, False, False]])
+    >>> kernels = [PrecomputedKernel(np.outer(x, x))] * 2
+    >>> fit_voters(kernels, np.sign(x), np.full((2, 4), 0.5), selected).retrained
+    array([ True, False])
+    """
     retrained = np.array([_is_trainable(target[chosen]) for chosen in selected])
-    voters, n_solves = [], first.n_solves
+    voters, n_solves = [], 0
     for m, kernel in enumerate(kernels):
-        subset = None if selected[m].all() else np.flatnonzero(selected[m])
-        svm = first.svms[m]
-        if retrained[m] and subset is not None:
+        subset = np.flatnonzero(selected[m]) if retrained[m] and not selected[m].all() else None
+        if first is not None and subset is None:
+            svm = first[m]
+        else:
             svm = kernel.classify(target, options.success.C, options.success.tol, subset)  # line 6
             n_solves += 1
         voters.append(_voter(kernel, svm, target, gates[m], options))  # line 7
         if on_step is not None:
-            on_step(2 * len(kernels) + m + 1, "voters")
-    n_selected = selected.sum(axis=1)
-    return LDMKLResult(
-        tuple(voters), first.gate_svms, gates, first.success, n_selected, retrained, n_solves, first.chosen
-    )
+            on_step(m + 1)
+    return Voters(tuple(voters), retrained, n_solves)
 
 
 def ldmkl_gates(
@@ -223,14 +290,17 @@ def ldmkl_gates(
 
 
 def ldmkl_scores(
-    kernels: Sequence[OneKernel], result: LDMKLResult, rows: Sequence[np.ndarray], row_gates: np.ndarray
+    kernels: Sequence[OneKernel],
+    result: LDMKLResult | Voters,
+    rows: Sequence[np.ndarray],
+    row_gates: np.ndarray,
 ) -> np.ndarray:
     """Return the gated vote at rows (eq. 7), shape (n_rows,), strictly between -1 and 1.
 
     Parameters
     ----------
     kernels : sequence of OneKernel
-    result : LDMKLResult
+    result : LDMKLResult or Voters
     rows : sequence of ndarray
         One per kernel.
     row_gates : ndarray of shape (n_kernels, n_rows)

@@ -38,26 +38,32 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl.discriminative.gating import Gating, PenalizedGating
+from bayesmkl.discriminative.gating import Gating, KernelGating, PenalizedGating
 from bayesmkl.discriminative.inner import InnerProblem, InnerSolution
+from bayesmkl.discriminative.localized.comparison import Comparison, local_weights_help
 from bayesmkl.discriminative.localized.descent import SOLVERS, Descent, descend
-from bayesmkl.discriminative.localized.fixed_gating import equal_gates
+from bayesmkl.discriminative.localized.fixed_gating import FixedGating, equal_gates
+from bayesmkl.discriminative.localized.ldmkl import LDMKLOptions, Voters, fit_voters, ldmkl_scores
+from bayesmkl.discriminative.localized.success import SuccessOptions
 from bayesmkl.discriminative.svm.by_columns import localized_kernel, takes_columns
-from bayesmkl.kernels.stacks.base import Kernels, SymmetricStack
+from bayesmkl.discriminative.svm.one_kernel import NOT_HELD, OneKernel
+from bayesmkl.kernels.stacks.base import StoredStack, SymmetricStack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = [
     "SOLVERS",
-    "Comparison",
     "GatedFit",
     "LMKLOptions",
     "LMKLResult",
+    "add_voters",
+    "fit_at_gates",
     "fit_lmkl",
     "gate_slopes",
+    "gates_at",
     "predict_lmkl",
 ]
 
-Folds = Sequence[tuple[np.ndarray, np.ndarray]]
+OPEN = 1e-9  # relative: shares of 1/P up to rounding are no smaller
 
 
 class LMKLOptions(NamedTuple):
@@ -86,24 +92,6 @@ class LMKLOptions(NamedTuple):
     inner_tol: float = 1e-4
 
 
-class Comparison(NamedTuple):
-    r"""How gates are compared with equal ones, :math:`1/\sqrt P`, whose kernel is the mean of all kernels.
-
-    Parameters
-    ----------
-    folds : sequence of (ndarray, ndarray)
-        Training and validation positions.
-    errors : callable
-        Takes targets and scores of the validation samples and returns an error for each.
-    rng : Generator
-        Draws the starts in the folds.
-    """
-
-    folds: Folds
-    errors: Callable[[np.ndarray, np.ndarray], np.ndarray]
-    rng: np.random.Generator
-
-
 class LMKLResult(NamedTuple):
     """Result of a fit.
 
@@ -124,9 +112,11 @@ class LMKLResult(NamedTuple):
     outcome : Outcome
     n_solves : int
         Number of SVMs trained, for all starts.
+    voters : Voters or None
+        SVMs of the single kernels, where they vote.
     """
 
-    gating: Gating
+    gating: Gating | KernelGating
     parameters: np.ndarray
     gates: np.ndarray
     signed_dual: np.ndarray
@@ -136,6 +126,7 @@ class LMKLResult(NamedTuple):
     start_objectives: np.ndarray
     outcome: Outcome
     n_solves: int
+    voters: Voters | None = None
 
     @property
     def is_local(self) -> bool:
@@ -268,35 +259,65 @@ def _compare(
     options: LMKLOptions,
     comparison: Comparison,
 ) -> tuple[bool, int, int]:
-    """Return whether gates are better than equal ones, their number of parameters, and that of SVMs trained.
+    r"""Compare gates with equal ones, :math:`1/\sqrt P`, whose kernel is the mean of all kernels.
 
-    They are if their errors at samples that were held out are smaller by more than one standard error.
+    Returns whether gates help, their number of parameters, and the number of SVMs trained.
     """
-    gains, n_parameters, n_solves = [], 0, 0
-    for train, validated in comparison.folds:
-        columns = stack.columns(train)
-        square, rows = (DenseStack(columns[:, part]) for part in (train, validated))
+    n_parameters = n_solves = 0
+
+    def score_both(
+        square: DenseStack, rows: DenseStack, train: np.ndarray, validated: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        nonlocal n_parameters, n_solves
         learned = _learn(square, target[train], gate_features[train], inner, kinds, options, comparison.rng)
-        equal = _keep_equal(square, target[train], inner, options, learned.parameters.size)
-        errors = [
-            comparison.errors(target[validated], predict_lmkl(result, rows, gate_features[validated]))
-            for result in (equal, learned)
-        ]
-        gains.append(errors[0] - errors[1])
-        n_parameters, n_solves = learned.parameters.size, n_solves + learned.n_solves + equal.n_solves
-    gain = np.concatenate(gains)
-    return bool(gain.mean() > gain.std() / np.sqrt(gain.size)), n_parameters, n_solves
+        n_parameters = learned.parameters.size
+        equal = _keep_equal(square, target[train], inner, options, n_parameters)
+        n_solves += learned.n_solves + equal.n_solves
+        of_equal, of_learned = (
+            predict_lmkl(result, rows, gate_features[validated]) for result in (equal, learned)
+        )
+        return of_equal, of_learned
+
+    helps = local_weights_help(comparison, stack, target, score_both)
+    return helps, n_parameters, n_solves
 
 
 def _keep_equal(
     stack: SymmetricStack, target: np.ndarray, inner: InnerProblem, options: LMKLOptions, n_parameters: int
 ) -> LMKLResult:
     """Train the SVM on the mean of the kernels."""
-    gating, none = equal_gates(stack.n_kernels), np.zeros((len(target), 0))
-    fit = _Evaluator(stack, target, none, inner, gating, options.inner_tol)(np.zeros(0))
+    gating = equal_gates(stack.n_kernels)
+    gates = gating.gates(np.zeros(0), target[:, None])
+    result = fit_at_gates(stack, target, inner, gating, gates, options)
+    return result._replace(parameters=np.full(n_parameters, np.nan))
+
+
+def fit_at_gates(
+    stack: SymmetricStack,
+    target: np.ndarray,
+    inner: InnerProblem,
+    gating: Gating | KernelGating,
+    gates: np.ndarray,
+    options: LMKLOptions = LMKLOptions(),  # noqa: B008
+) -> LMKLResult:
+    """Train the SVM at gates that were found before.
+
+    Parameters
+    ----------
+    stack : SymmetricStack
+        Training kernels.
+    target : ndarray of shape (n_train,)
+    inner : InnerProblem
+    gating : Gating or KernelGating
+        Where the gates come from; only passed on.
+    gates : ndarray of shape (n_kernels, n_train)
+    options : LMKLOptions
+    """
+    given, none = FixedGating(lambda _: gates.T), np.zeros((len(target), 0))
+    fit = _Evaluator(stack, target, none, inner, given, options.inner_tol)(np.zeros(0))
     return LMKLResult(
         gating=gating,
-        parameters=np.full(n_parameters, np.nan),
+        parameters=np.zeros(0),
         gates=fit.gates,
         signed_dual=fit.solution.signed_dual,
         intercept=fit.solution.intercept,
@@ -308,21 +329,72 @@ def _keep_equal(
     )
 
 
-def predict_lmkl(result: LMKLResult, stack: Kernels, gate_features: np.ndarray) -> np.ndarray:
-    r"""Return the scores :math:`\sum_m \eta_m(x) \sum_i v_i \eta_m(x_i) K_m(x_i, x) + b`.
+def add_voters(
+    result: LMKLResult, kernels: Sequence[OneKernel], target: np.ndarray, C: float, tol: float
+) -> LMKLResult:
+    r"""Train an SVM per kernel where its gate is open, for a vote in place of the SVM on the gated kernel.
+
+    Gates are taken as shares, :math:`\pi_m(x) = \eta_m(x) / \sum_h \eta_h(x)`, and the SVM of kernel `m` sees the
+    samples with :math:`\pi_m \ge 1/P`: lines 5 to 7 of LD-MKL (Moeller et al. 2016), at any gates.
 
     Parameters
     ----------
     result : LMKLResult
-    stack : Kernels
+    kernels : sequence of OneKernel
+    target : ndarray of shape (n_train,)
+        Labels -1 and +1.
+    C : float
+    tol : float
+        LibSVM's tolerance.
+    """
+    shares = shares_of(result.gates)
+    selected = shares >= (1.0 - OPEN) / len(shares)
+    options = LDMKLOptions(success=SuccessOptions(C=C, tol=tol))
+    voters = fit_voters(kernels, target, shares, selected, options)
+    return result._replace(voters=voters, n_solves=result.n_solves + voters.n_solves)
+
+
+def shares_of(gates: np.ndarray) -> np.ndarray:
+    """Return gates that sum to one at every sample, equal ones where all are zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> shares_of(np.array([[3.0, 0.0], [1.0, 0.0]]))
+    array([[0.75, 0.5 ],
+           [0.25, 0.5 ]])
+    """
+    total = gates.sum(axis=0)
+    return np.where(total > 0.0, gates / np.where(total > 0.0, total, 1.0), 1.0 / len(gates))
+
+
+def gates_at(result: LMKLResult, stack: StoredStack, gate_features: np.ndarray | None) -> np.ndarray:
+    """Return the gates at rows, (n_kernels, n_rows), for `predict_lmkl`'s arguments."""
+    if isinstance(result.gating, KernelGating):
+        return result.gating.values(gate_features, stack)
+    features = np.zeros((stack.n_rows, 0)) if gate_features is None else gate_features
+    return result.gating.gates(result.parameters, features)
+
+
+def predict_lmkl(result: LMKLResult, stack: StoredStack, gate_features: np.ndarray | None) -> np.ndarray:
+    r"""Return the scores :math:`\sum_m \eta_m(x) \sum_i v_i \eta_m(x_i) K_m(x_i, x) + b`, or the vote.
+
+    Parameters
+    ----------
+    result : LMKLResult
+    stack : StoredStack
         Kernels between rows and training samples.
-    gate_features : ndarray of shape (n_rows, n_features)
+    gate_features : ndarray of shape (n_rows, n_features) or None
+        None for gates that are no functions of features.
 
     Returns
     -------
     ndarray of shape (n_rows,)
     """
-    gates = result.gating.gates(result.parameters, gate_features)
+    gates = gates_at(result, stack, gate_features)
+    if result.voters is not None:
+        matrices = list(stack.each())
+        return ldmkl_scores([NOT_HELD] * len(gates), result.voters, matrices, shares_of(gates))
     products = stack.apply((result.gates * result.signed_dual)[..., None])
     return (gates * products).sum(axis=0) + result.intercept
 

@@ -22,7 +22,7 @@ Departures from the paper:
   never switched on: the alternation from :math:`h_0` is that on the kernels of :math:`h_0`.
 
 Eq. 15 sees the label of its sample, so the objective can fall far below that of any model that does not see it and
-says nothing about new samples: :math:`C` and :math:`m_0` are for cross-validation to choose.
+says nothing about new samples: whether switches help is for held-out samples to say.
 """
 
 from __future__ import annotations

@@ -24,11 +24,13 @@ if TYPE_CHECKING:
 
 
 __all__ = [
+    "NOT_HELD",
     "SVM",
     "GatedKernel",
     "InOrder",
     "OneKernel",
     "PrecomputedKernel",
+    "coefficients_of",
     "precomputed_kernels",
     "row_blocks",
     "scores",
@@ -153,6 +155,9 @@ class PrecomputedKernel(NamedTuple):
 
     def _among(self, index: np.ndarray, subset: np.ndarray | None) -> np.ndarray:
         return self.kernel if subset is None else self.kernel[np.ix_(index, index)]
+
+
+NOT_HELD = PrecomputedKernel(np.zeros((0, 0)))  # the training kernel, where only rows are scored
 
 
 class InOrder(NamedTuple):
@@ -297,6 +302,14 @@ class GatedKernel(NamedTuple):
 def precomputed_kernels(stack: StoredStack) -> tuple[PrecomputedKernel, ...]:
     """Return the kernels of a square stack one by one, sharing its memory."""
     return tuple(map(PrecomputedKernel, stack.each()))
+
+
+def coefficients_of(svms: Sequence[SVM], n_train: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return signed duals, (n_svms, n_train), and intercepts, (n_svms,), of some SVMs."""
+    duals = np.zeros((len(svms), n_train))
+    for row, svm in zip(duals, svms, strict=True):
+        row[svm.support] = svm.coef
+    return duals, np.array([svm.intercept for svm in svms])
 
 
 def scores(kernel: OneKernel, svm: SVM, rows: np.ndarray | None = None) -> np.ndarray:

@@ -1,0 +1,242 @@
+"""Gates times read-outs: gates of one method read by an SVM or a vote, against the methods that are named."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import expit
+from sklearn.model_selection import GridSearchCV
+from sklearn.svm import SVC
+
+from bayesmkl import KernelBank
+from bayesmkl.datasets import make_localized
+from bayesmkl.discriminative import (
+    CLMKLClassifier,
+    FixedGating,
+    LDMKLClassifier,
+    LMKLClassifier,
+    LMKLRegressor,
+    SAMKLClassifier,
+    SimpleMKLClassifier,
+    SwMKLClassifier,
+    UniformMKLClassifier,
+)
+from bayesmkl.kernels import Gaussian
+from bayesmkl.persistence import load_model, save_model
+
+SAMPLE = make_localized(200, design="halves", random_state=0)
+X, Y = SAMPLE.data, SAMPLE.target
+NEW, TRAIN = slice(120, 200), slice(0, 120)
+BANK = KernelBank(Gaussian(width=2), SAMPLE.views)
+NAMED = {"gate_columns": SAMPLE.gate_columns}
+STACK = BANK.fit(X[TRAIN]).transform(X)  # of all samples against the training samples
+K, K_NEW = STACK[TRAIN], STACK[NEW]
+
+
+def fitted(gating, **settings):
+    return LMKLClassifier(BANK, gating=gating, **settings).fit(X[TRAIN], Y[TRAIN])
+
+
+def trained(estimator):
+    return estimator.set_params(kernels=BANK).fit(X[TRAIN], Y[TRAIN])
+
+
+# ----------------------------------------------------------------------------------------- the methods that are named
+
+
+def test_success_gates_and_an_svm_are_swmkl():
+    success = {"tol": 1e-8, "temperature": 0.1}
+    sw = trained(SwMKLClassifier(**success, **NAMED))
+    model = fitted(SwMKLClassifier(**success), tol=1e-7, **NAMED)
+    np.testing.assert_allclose(model.gates(X), sw.gates(X), atol=1e-9)
+    np.testing.assert_allclose(model.combined_kernel(X), sw.combined_kernel(X), atol=1e-9)
+    np.testing.assert_allclose(model.decision_function(X), sw.decision_function(X), atol=1e-5)
+
+
+def test_success_gates_and_a_vote_are_ldmkl():
+    ld = trained(LDMKLClassifier(threshold="paper", tol=1e-8, **NAMED))
+    model = fitted(LDMKLClassifier(tol=1e-8), readout="vote", tol=1e-7, **NAMED)
+    np.testing.assert_allclose(model.gates(X), ld.gates(X), atol=1e-9)
+    np.testing.assert_allclose(model.decision_function(X), ld.decision_function(X), atol=1e-5)
+    np.testing.assert_allclose(model.dual_coef_, ld.dual_coef_, atol=1e-4)
+    np.testing.assert_allclose(model.intercept_, ld.intercept_, atol=1e-4)
+    np.testing.assert_array_equal(model.results_[0].voters.retrained, ld.retrained_)
+
+
+def test_global_weights_and_an_svm_are_the_global_method():
+    simple = trained(SimpleMKLClassifier(tol=1e-6))
+    model = fitted(SimpleMKLClassifier(tol=1e-6), tol=1e-7)
+    np.testing.assert_allclose(model.gates_**2, np.tile(simple.kernel_weights_, (120, 1)), atol=1e-9)
+    np.testing.assert_allclose(model.decision_function(X), simple.decision_function(X), atol=2e-3)
+
+
+def test_one_cluster_and_an_svm_are_clmkl():
+    one = CLMKLClassifier(n_clusters=1, tol=1e-6)
+    model = fitted(one, tol=1e-7)
+    np.testing.assert_allclose(model.decision_function(X), trained(one).decision_function(X), atol=2e-3)
+
+
+def test_switches_without_budget_and_an_svm_are_samkl():
+    none = SAMKLClassifier(max_switches=0, gap_tol=1e-6)
+    model = fitted(none, tol=1e-7)
+    np.testing.assert_allclose(model.decision_function(X), trained(none).decision_function(X), atol=5e-3)
+
+
+def test_equal_gates_vote_with_equal_shares():
+    model = fitted(FixedGating([2.0, 2.0]), readout="vote", standardize=False, tol=1e-7)
+    votes = [SVC(C=1.0, kernel="precomputed", tol=1e-8).fit(K[..., m], Y[TRAIN]) for m in range(2)]
+    expected = np.mean([np.tanh(svm.decision_function(K_NEW[..., m])) for m, svm in enumerate(votes)], axis=0)
+    np.testing.assert_allclose(model.decision_function(X[NEW]), expected, atol=1e-4)
+
+
+# ------------------------------------------------------------------------------------------------ those that are not
+
+
+@pytest.mark.parametrize(
+    ("gating", "settings"),
+    [
+        ("softmax", NAMED),
+        ("gaussian", NAMED | {"random_state": 0}),
+        (SwMKLClassifier(), NAMED),
+        (CLMKLClassifier(n_clusters=2), {}),
+        (SAMKLClassifier(fallback=False), {}),
+    ],
+    ids=["softmax", "gaussian", "success", "clusters", "switches"],
+)
+def test_votes_are_those_of_svms_on_open_samples(gating, settings):
+    model = fitted(gating, readout="vote", tol=1e-6, **settings)
+    shares = model.gates(X) / model.gates(X).sum(axis=1, keepdims=True)
+    total = np.zeros(80)
+    for m in range(2):
+        open_ = shares[TRAIN, m] >= 0.5 - 1e-9
+        open_ = open_ if len(np.unique(Y[TRAIN][open_])) == 2 else np.ones(120, dtype=bool)
+        svm = SVC(C=1.0, kernel="precomputed", tol=1e-8).fit(
+            K[np.ix_(open_, open_, [m])][..., 0], Y[TRAIN][open_]
+        )
+        total += shares[NEW, m] * np.tanh(svm.decision_function(K_NEW[:, open_, m]))
+    np.testing.assert_allclose(model.decision_function(X[NEW]), total, atol=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("gating", "settings"),
+    [(LDMKLClassifier(), NAMED), (CLMKLClassifier(n_clusters=2), {}), (SAMKLClassifier(fallback=False), {})],
+    ids=["success", "clusters", "switches"],
+)
+def test_gates_of_other_methods_and_an_svm(gating, settings):
+    """The SVM on the kernel of the gates at rows, by scikit-learn."""
+    model = fitted(gating, tol=1e-7, **settings)
+    gates = model.gates(X)
+    gated, new = (np.einsum("im,jm,ijm->ij", gates[rows], gates[TRAIN], STACK[rows]) for rows in (TRAIN, NEW))
+    svm = SVC(C=1.0, kernel="precomputed", tol=1e-8).fit(gated, Y[TRAIN])
+    np.testing.assert_allclose(model.decision_function(X[NEW]), svm.decision_function(new), atol=1e-4)
+    np.testing.assert_allclose(model.combined_kernel(X[NEW]), new, atol=1e-9)
+
+
+class ByFeature:
+    """Gates found from features and labels: a kernel counts on the side where its own rule is right."""
+
+    def fit(self, features, kernels, target):
+        found = ByFeature()
+        self.seen = features.shape, len(list(kernels.each())), target.shape
+        found.sharpness = 4.0
+        return found
+
+    def values(self, features, kernels):
+        right = expit(self.sharpness * features[:, 0])
+        return np.stack([1.0 - right, right])
+
+
+@pytest.mark.parametrize("readout", ["svm", "vote"])
+def test_gates_of_your_own_from_kernels_and_labels(readout):
+    own = ByFeature()
+    model = fitted(own, readout=readout, tol=1e-6, **NAMED)
+    assert own.seen == ((120, 1), 2, (120,))
+    given = FixedGating(lambda z: ByFeature.values(own.fit(z, BANKED, Y[TRAIN]), z, None).T)
+    same = fitted(given, readout=readout, tol=1e-6, **NAMED)
+    np.testing.assert_allclose(model.decision_function(X), same.decision_function(X), atol=1e-9)
+    assert model.score(X[NEW], Y[NEW]) > UniformMKLClassifier(BANK).fit(X[TRAIN], Y[TRAIN]).score(
+        X[NEW], Y[NEW]
+    )
+
+
+class BANKED:
+    each = staticmethod(lambda: [None, None])
+
+
+# ---------------------------------------------------------------------------------------------------------- the rest
+
+
+def test_precomputed_kernels_and_several_classes():
+    labels = np.where(X[:, 0] > 1.0, 2, Y)
+    model = LMKLClassifier("precomputed", gating=CLMKLClassifier(n_clusters=2), readout="vote")
+    model.fit(K, labels[TRAIN])
+    same = LMKLClassifier(BANK, gating=CLMKLClassifier(n_clusters=2), readout="vote").fit(
+        X[TRAIN], labels[TRAIN]
+    )
+    np.testing.assert_allclose(model.decision_function(K_NEW), same.decision_function(X[NEW]), atol=1e-9)
+    assert model.decision_function(K_NEW).shape == (80, 3)
+    assert model.dual_coef_.shape == (3, 2, 120)
+    named = LMKLClassifier("precomputed", gating=SwMKLClassifier())
+    named.fit(K, Y[TRAIN], gate_features=X[TRAIN][:, SAMPLE.gate_columns])
+    bank = fitted(SwMKLClassifier(), **NAMED)
+    found = named.decision_function(K_NEW, gate_features=X[NEW][:, SAMPLE.gate_columns])
+    np.testing.assert_allclose(found, bank.decision_function(X[NEW]), atol=1e-6)
+
+
+@pytest.mark.parametrize("readout", ["svm", "vote"])
+def test_saved_models_have_their_gates(readout, tmp_path):
+    model = fitted(SwMKLClassifier(), readout=readout, **NAMED)
+    save_model(model, tmp_path / "model.skops")
+    loaded = load_model(tmp_path / "model.skops")
+    np.testing.assert_array_equal(loaded.decision_function(X), model.decision_function(X))
+    np.testing.assert_array_equal(loaded.gates(X), model.gates(X))
+
+
+def test_parameters_of_the_gates_are_searched():
+    grid = {"gating__temperature": [0.1, 1.0], "readout": ["svm", "vote"]}
+    search = GridSearchCV(LMKLClassifier(BANK, gating=LDMKLClassifier(), **NAMED), grid, cv=2)
+    search.fit(X[TRAIN], Y[TRAIN])
+    assert set(search.best_params_) == set(grid)
+    assert search.score(X[NEW], Y[NEW]) > 0.8
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"gating": LMKLClassifier()},
+            "`gating` must be a classifier with other gates than those of LMKLClassifier",
+        ),
+        (
+            {"gating": LMKLRegressor()},
+            "`gating` must be a classifier that has `gates`; LMKLRegressor is none",
+        ),
+        ({"gating": CLMKLClassifier(), **NAMED}, "`gate_columns` must be None with gates of CLMKLClassifier"),
+        ({"gating": SwMKLClassifier(), "svm": "mwu"}, '`svm` must be "libsvm" with gates of SwMKLClassifier'),
+        ({"readout": "vote", "svm": "mwu"}, '`svm` must be "libsvm" for a vote'),
+        ({"readout": "votes"}, "`readout` must be one of 'svm', 'vote'; got 'votes'"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        LMKLClassifier(BANK, **settings).fit(X[TRAIN], Y[TRAIN])
+
+
+def test_gates_found_before_are_checked():
+    class Negative(ByFeature):
+        def fit(self, features, kernels, target):
+            return self
+
+        def values(self, features, kernels):
+            return -np.ones((2, len(features)))
+
+    with pytest.raises(ValueError, match="Gates of Negative must be finite numbers of at least 0; got -1"):
+        fitted(Negative(), **NAMED)
+    with pytest.raises(ValueError, match="`gating` must be learned with the SVM in LMKLRegressor"):
+        LMKLRegressor(BANK, gating=SwMKLClassifier()).fit(X[TRAIN], X[TRAIN, 0])
+    stack = LMKLClassifier("precomputed", gating=SAMKLClassifier())
+    with pytest.raises(ValueError, match="`gate_features` must be None with gates of SAMKLClassifier"):
+        stack.fit(K, Y[TRAIN], gate_features=X[TRAIN])
+    stack.fit(K, Y[TRAIN])
+    with pytest.raises(ValueError, match="`gate_features` must be None, as when fitting"):
+        stack.predict(K_NEW, gate_features=X[NEW])
