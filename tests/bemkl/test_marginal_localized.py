@@ -183,7 +183,7 @@ def test_sample_weights_given_gates_are_those_of_a_normal_law():
     model = local_model(problem)
     fit = run_marginal_localized(problem, fit_variational(problem), options, np.random.default_rng(0))
     draws, features = fit.posterior, problem.features
-    weights = draws.weights[:400]  # all of the first point
+    weights = draws.weights[:100]  # all of the first point, of 400 at most
     np.testing.assert_array_equal(weights, np.broadcast_to(weights[0], weights.shape))
     np.testing.assert_allclose(((draws.weights @ features.T) ** 2).mean(axis=(1, 2)), 1.0)
     # the scale that was divided by is in the sample weights, whose prior variance is its square
@@ -198,9 +198,9 @@ def test_sample_weights_given_gates_are_those_of_a_normal_law():
     gain = mixed.T @ np.linalg.inv(cov)
     mean, spread = gain @ problem.y, np.sqrt(np.diag(np.eye(N) - gain @ mixed))
     sign = np.sign(raw[0] @ weights[0][0])
-    found = sign * draws.dual[:400] / scale
-    np.testing.assert_allclose(found.mean(axis=0), mean, atol=5.0 * spread.max() / 20.0)
-    np.testing.assert_allclose(found.std(axis=0), spread, rtol=0.25)
+    found = sign * draws.dual[:100] / scale
+    np.testing.assert_allclose(found.mean(axis=0), mean, atol=5.0 * spread.max() / 10.0)
+    np.testing.assert_allclose(found.std(axis=0), spread, rtol=0.35)
     # and scores are the same as before
     score = score_of_local_draws(
         problem.stack, features, draws._replace(**{k: v[:1] for k, v in draws._asdict().items()})
