@@ -274,7 +274,8 @@ def _draw_chains(
         if report is not None:
             report(k + 1, "")
         if kept and len(kept) % n_points == 0:
-            chains = _Chains(*(np.stack(field) for field in zip(*kept, strict=True)), n_evaluations)
+            points, heights, precision, linear = (np.stack(field) for field in zip(*kept, strict=True))
+            chains = _Chains(points, heights, precision, linear, n_evaluations)
             found = _compared(model, chains)
             if found.outcome.converged:
                 break
