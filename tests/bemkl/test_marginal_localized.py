@@ -26,7 +26,7 @@ from bayesmkl.kernels import Gaussian
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.marginal import Marginal
 from bayesmkl.marginal.hyperposterior import evaluate
-from bayesmkl.posterior import to_datatree
+from bayesmkl.posterior import diagnose, kernel_table, to_datatree, view_table
 
 N, P, D = 12, 2, 3
 PRIORS = LocalizedPriors(
@@ -299,6 +299,49 @@ def test_files_trees_and_plots_have_the_draws(data, models, tmp_path):
         assert tree.attrs["rhat"] == model.rhat_
         assert to_datatree(model, 10)["posterior/locality"].sizes["draw"] == 10
         assert "too narrow" not in plot_gates(model).get_title(loc="left")
+
+
+def test_tables_and_diagnoses_are_those_of_draws(data, models):
+    X, y = data
+    for model, target in zip(models, (y > 0.0, 10.0 * y + 3.0), strict=True):
+        draws, features = model.posterior_, model.gate_basis_.features(model.gate_features_)
+        gates = draws.gates(features)
+        locality = gates.var(axis=1) / (gates**2).mean(axis=1)
+        table = kernel_table(model, ci_prob=0.8).set_index("kernel").loc[list(model.kernel_names_)]
+        np.testing.assert_allclose(table["locality"], locality.mean(axis=0), rtol=1e-8)
+        ends = np.quantile(locality, [0.1, 0.9], axis=0)
+        np.testing.assert_allclose(table[["locality_lower", "locality_upper"]].T, ends, rtol=1e-8)
+        ends = np.quantile(draws.weights[:, :, 0], [0.1, 0.9], axis=0)
+        np.testing.assert_allclose(table[["weight_lower", "weight_upper"]].T, ends, rtol=1e-8)
+        views = view_table(model, ci_prob=0.8).set_index("view").loc[["right", "left"]]  # of one kernel each
+        for name in ("share", "share_std", "share_lower", "share_upper"):
+            np.testing.assert_allclose(views[name], table[name], rtol=1e-8)
+        found = diagnose(model, X[50:], target[50:])
+        assert list(found) == ["sampling", "gates", "calibration"]
+        assert found["sampling"]["rhat"] == model.rhat_
+        assert (found.verdicts["sampling"] == "good") == model.converged_
+        assert found["gates"]["elbo_gain"] == model.elbo_gain_
+        assert found["calibration"]["n_samples"] == 40
+        assert diagnose(model).verdicts["calibration"] == "skipped"
+    coverage = found["calibration"]["coverage"][0.94]
+    assert coverage["lower"] < coverage["covered"] <= coverage["upper"]
+    score = np.exp(-found["calibration"]["log_loss"])  # of the mixture of normal laws, in units of the target
+    mean, std = models[1].predict(X[50:], return_std=True)
+    expected = np.exp(norm.logpdf(target[50:], mean, std).mean())
+    np.testing.assert_allclose(score, expected, rtol=0.1)
+
+
+def test_rounds_end_when_chains_agree():
+    problem = problem_of("target")
+    state = fit_variational(problem)
+    for n_points, n_warmup in ((100, 10), (1000, 40)):
+        options = Marginal(n_points=n_points, n_draws=100, n_warmup=n_warmup)
+        found = run_marginal_localized(problem, state, options, np.random.default_rng(0)).points
+        n_rounds = len(found.coordinates) / n_points
+        assert n_rounds in (1, 2, 3, 4)
+        assert found.outcome.converged or n_rounds == 4
+        assert found.outcome.converged or n_points == 100
+        assert n_points == 1000 or n_rounds > 1  # 25 points of each chain
 
 
 def test_chains_that_disagree_are_told():
