@@ -333,15 +333,11 @@ def test_tables_and_diagnoses_are_those_of_draws(data, models):
 
 def test_rounds_end_when_chains_agree():
     problem = problem_of("target")
-    state = fit_variational(problem)
-    for n_points, n_warmup in ((100, 10), (1000, 40)):
-        options = Marginal(n_points=n_points, n_draws=100, n_warmup=n_warmup)
-        found = run_marginal_localized(problem, state, options, np.random.default_rng(0)).points
-        n_rounds = len(found.coordinates) / n_points
-        assert n_rounds in (1, 2, 3, 4)
-        assert found.outcome.converged or n_rounds == 4
-        assert found.outcome.converged or n_points == 100
-        assert n_points == 1000 or n_rounds > 1  # 25 points of each chain
+    options = Marginal(n_points=100, n_draws=100, n_warmup=10)  # 25 points of each chain are too few
+    found = run_marginal_localized(problem, fit_variational(problem), options, np.random.default_rng(0)).points
+    assert len(found.coordinates) in (200, 300, 400)
+    assert found.outcome.converged or len(found.coordinates) == 400
+    assert len(found.points) == len(found.weights) == len(found.coordinates)
 
 
 def test_chains_that_disagree_are_told():
