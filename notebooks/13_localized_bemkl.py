@@ -18,10 +18,10 @@
 # %% [markdown]
 # # Is anything local? Ask the evidence
 #
-# A camera tells cars from road by day, an infrared sensor by night: which view is right depends on a third variable.
-# [Localized methods](05_localized_kernels.md) find such gates, and find gates in data that have none as well. Localized
-# BEMKL has a prior over gates, the constant ones among them. So it can say whether anything is local, where, and how
-# surely. The model is described in [](../algorithms/bemkl_localized.md).
+# A camera tells cars from road by day, an infrared sensor by night: which view is right depends on a third
+# variable. [Localized methods](05_localized_kernels.md) find such gates, and find gates in data that have none as
+# well. Localized BEMKL has a prior over gates, the constant ones among them. So it can say whether anything is
+# local, where, and how surely. The model is described in [](../algorithms/bemkl_localized.md).
 
 # %%
 # %matplotlib inline
@@ -50,8 +50,9 @@ SEED = 0
 # %% [markdown]
 # ## Two worlds
 #
-# In the first world the label is told by the camera from 6 to 18 o'clock, and by the infrared sensor at other hours. In
-# the second both tell everywhere, and a gate column says nothing. A kernel for each view does not see the gate column.
+# In the first world the label is told by the camera from 6 to 18 o'clock, and by the infrared sensor at other
+# hours. In the second both tell everywhere, and a gate column says nothing. A kernel for each view does not see the
+# gate column.
 
 # %%
 def model_of(kind, sample, **settings):
@@ -79,15 +80,15 @@ found = pd.DataFrame(rows, columns=["world", "model", "accuracy", "bound, local 
 print(found.groupby(["world", "model"]).mean().round(2))
 
 # %% [markdown]
-# Where views matter at different hours, one weight for each of them is a compromise. The last column is what localized
-# BEMKL says about itself: the lower bound of the evidence with gates, less that with constant gates. It is far above
-# zero in the first world, and far below in the second, where the model keeps constant gates and is as good as BEMKL.
-# LMKL finds gates in both, and pays for them in the second.
+# Where views matter at different hours, one weight for each of them is a compromise. The last column is what
+# localized BEMKL says about itself: the lower bound of the evidence with gates, less that with constant gates. It
+# is far above zero in the first world, and far below in the second, where the model keeps constant gates and is as
+# good as BEMKL. LMKL finds gates in both, and pays for them in the second.
 #
 # ## Where, and how surely
 #
-# Variational bands are too narrow. Those of marginal inference can be read: everything but the weights of the gates is
-# integrated out, and these are drawn by Markov chains, which go on until they agree.
+# Variational bands are too narrow. Those of marginal inference can be read: everything but the weights of the gates
+# is integrated out, and these are drawn by Markov chains, which go on until they agree.
 
 # %%
 sample = make_localized(N_TRAIN + N_NEW, design="hours", random_state=SEED)
@@ -106,8 +107,8 @@ plt.show()
 # Both views change sides twice a day, as they were made to. A gate has a sign and a scale that are shared with the
 # sample weights; marginal gates are in units of their root mean square.
 #
-# `locality_` is the part of a gate's mean square that is variance over the samples: 0 of a kernel with the same weight
-# everywhere, and here .5 in truth, as each view counts half of the time with one weight.
+# `locality_` is the part of a gate's mean square that is variance over the samples: 0 of a kernel with the same
+# weight everywhere, and here .5 in truth, as each view counts half of the time with one weight.
 
 # %%
 columns = ["view", "share", "locality", "locality_lower", "locality_upper", "interval_by"]
@@ -130,8 +131,8 @@ print(f"{probability:.3f}")
 # %% [markdown]
 # ## Is the posterior to be trusted?
 #
-# {func}`~bayesmkl.posterior.diagnose` judges the chains, the evidence, and probabilities of samples that the model has
-# not seen.
+# {func}`~bayesmkl.posterior.diagnose` judges the chains, the evidence, and probabilities of samples that the model
+# has not seen.
 
 # %%
 diagnosis = diagnose(drawn, sample.data[new], sample.target[new])
@@ -141,9 +142,9 @@ print(diagnosis)
 # %% [markdown]
 # ## Measurements
 #
-# Two sets of scikit-learn. Tumors are told to be malignant by measurements in three views: does it depend on the size
-# of a tumor which of them counts? The progression of diabetes is predicted from the body and from the blood: does it
-# depend on age?
+# Two sets of scikit-learn. Tumors are told to be malignant by measurements in three views: does it depend on the
+# size of a tumor which of them counts? The progression of diabetes is predicted from the body and from the blood:
+# does it depend on age?
 
 # %%
 def halves(X, y, seed):
@@ -187,11 +188,11 @@ print(f"accuracy {lmkl.score(X[rows_out], y[rows_out]):.3f}, gates differ by up 
 #
 # ## Conclusion
 #
-# * Localized BEMKL says by its bound whether anything is local. In a world with gates it finds them, and in one without
-#   them it keeps constant ones, as on both sets of measurements.
+# * Localized BEMKL says by its bound whether anything is local. In a world with gates it finds them, and in one
+#   without them it keeps constant ones, as on both sets of measurements.
 # * Bands of marginal inference say how surely a view counts at an hour. Variational ones are lower bounds.
-# * Gates are for questions with a known gate column. Where the bound is against them, the global model says more, with
-#   intervals and leave-one-out of its own.
+# * Gates are for questions with a known gate column. Where the bound is against them, the global model says more,
+#   with intervals and leave-one-out of its own.
 #
 # What the text says, checked:
 

@@ -313,7 +313,8 @@ class FittedBEMKL(NamedTuple):
     def scores(self, X: Samples) -> ScoreDraws | None:
         """Predict the score of new samples in regression where there are draws of it; else None."""
         if self.is_localized:
-            (score,) = self.estimator._scores_of_rows(self.transform(X), None)
+            score, *others = self.estimator._scores_of_rows(self.transform(X), None)
+            return score if isinstance(score, ScoreDraws) and not others else None
         else:
             (score, *_), _ = self.estimator._scores(self.estimator._row_stack(self.transform(X)))
         return score if isinstance(score, ScoreDraws) else None

@@ -334,7 +334,9 @@ def test_tables_and_diagnoses_are_those_of_draws(data, models):
 def test_rounds_end_when_chains_agree():
     problem = problem_of("target")
     options = Marginal(n_points=100, n_draws=100, n_warmup=10)  # 25 points of each chain are too few
-    found = run_marginal_localized(problem, fit_variational(problem), options, np.random.default_rng(0)).points
+    found = run_marginal_localized(
+        problem, fit_variational(problem), options, np.random.default_rng(0)
+    ).points
     assert len(found.coordinates) in (200, 300, 400)
     assert found.outcome.converged or len(found.coordinates) == 400
     assert len(found.points) == len(found.weights) == len(found.coordinates)
