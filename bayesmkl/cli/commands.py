@@ -17,7 +17,7 @@ from sklearn.pipeline import Pipeline
 
 from bayesmkl import __version__
 from bayesmkl._utils.memory import format_bytes, require_memory
-from bayesmkl.bemkl import VB
+from bayesmkl.bemkl import VB, BEMKLLocalizedClassifier, BEMKLLocalizedRegressor
 from bayesmkl.cli.designs import design_columns, group_columns
 from bayesmkl.cli.dry_run import n_kernels_of, print_dry_run
 from bayesmkl.cli.fit_models import new_model
@@ -30,7 +30,7 @@ from bayesmkl.cli.fit_options import (
     has_types,
     may_be_empty,
 )
-from bayesmkl.cli.fit_views import columns_as_they_are
+from bayesmkl.cli.fit_views import check_gates, columns_as_they_are
 from bayesmkl.cli.folders import CONFIG, MODEL, RUN_FORMAT, RUN_VERSION, check_free, folder_beside, load_run
 from bayesmkl.cli.held_out import held_out, predicted
 from bayesmkl.cli.report import (
@@ -56,6 +56,7 @@ from bayesmkl.cli.tables import (
     words_among,
     write_table,
 )
+from bayesmkl.discriminative import plot_gates
 from bayesmkl.evaluation.held_out import evaluated, picture
 from bayesmkl.evaluation.predictions import Predictions
 from bayesmkl.kernels.adapters import auto_kernels
@@ -92,6 +93,7 @@ __all__ = [
 ]
 
 OF_GPMKL = (GPMKLClassifier, GPMKLOrdinalClassifier, GPMKLRegressor, GPMKLSurvival)
+LOCALIZED = (BEMKLLocalizedClassifier, BEMKLLocalizedRegressor)
 OF_NORMAL_LAWS = ("coverage_95", "nll")
 LONG_ROWS, LONG_KERNELS = 2000, 30  # beyond which GPMKL takes long
 
@@ -113,6 +115,7 @@ def run_fit(
     features, target, event = select_columns(
         table, options.target, options.drop, options.event, design_columns(options.design)
     )
+    check_gates(options.gate, [str(name) for name in features])
     y, task = check_target(target, options.task, options.unlabeled_label, event)
     check_likelihood(options._replace(task=task))
     if task == "regression" and options.multiclass is not None:
@@ -217,7 +220,7 @@ def fit_and_write(
     """Fit a part of the rows, measure on the others, and write the folder of the run."""
     model, X_train, y_train, test = _training(features, y, options)
     X_test, y_test = features.iloc[test], y[test]
-    n_kernels = n_kernels_of(model, X_train.drop(columns=design_columns(options.design)))
+    n_kernels = n_kernels_of(model, X_train.drop(columns=options.unseen))
     _announce(len(features) if options.refit else len(X_train), n_kernels, options)
     seconds = _timed_fit(model, X_train, y_train)
     on_test = Predictions(model, X_test, y_train=y_train)
@@ -266,7 +269,7 @@ def _training(
     train, test = held_out(features, y, known, options)
     train = np.concatenate([train, unlabeled])
     X_train = features.iloc[train]
-    seen = X_train.drop(columns=design_columns(options.design))
+    seen = X_train.drop(columns=options.unseen)
     model = new_model(options, y, seen)
     if options.kernels_on != "types":
         bank = model[-1].get_params(deep=False)["kernels"]
@@ -285,15 +288,27 @@ def _write_posterior(model: Pipeline, folder: Path, seed: int) -> dict[str, pd.D
     if slopes is not None:
         write_table(slopes, folder / "features.csv")
     _save_plot(plot_kernel_weights(model), folder / "kernel_weights.png")
+    if isinstance(model[-1], LOCALIZED):
+        _save_gates(model, folder)
     if hasattr(model[-1], "elbo_"):
         _save_plot(plot_elbo(model), folder / "elbo.png")
     save_posterior(model, folder / "posterior.nc", random_state=seed)
     return tables
 
 
+def _save_gates(model: Pipeline, folder: Path) -> None:
+    """Draw gates over their column, or the first of several; of several classes, one picture for each."""
+    last = model[-1]
+    place = None if last.n_gate_features_ == 1 else last.gate_features_[:, 0]
+    labels = [None] if last.locality_.ndim == 1 else last.classes_
+    for k, label in enumerate(labels):
+        name = "gates.png" if label is None else f"gates_{k}.png"
+        _save_plot(plot_gates(model, order_by=place, label=label), folder / name)
+
+
 def _write_inclusion(model: Pipeline, folder: Path) -> pd.DataFrame | None:
     """Write which views or kernels are in the model; return the table, None of priors that leave none out."""
-    if not fitted_bemkl(model).selects_kernels:
+    if not fitted_bemkl(model, localized=True).selects_kernels:
         return None
     table = inclusion_table(model)
     write_table(table, folder / "inclusion.csv")
@@ -318,7 +333,7 @@ def _about_fit(last: BaseEstimator, seconds: float) -> dict[str, Any]:
         "classes": None if classes is None else classes.tolist(),
         "n_iter": np.atleast_1d(getattr(last, "n_iter_", [])).tolist(),
         "elbo": getattr(last, "elbo_", None),
-        "outcome": fitted_bemkl(last).endings,
+        "outcome": fitted_bemkl(last, localized=True).endings,
         "fit_seconds": round(seconds, 3),
     }
 
@@ -332,6 +347,8 @@ def _ending(last: BaseEstimator, about: dict[str, Any]) -> str:
         if np.isnan(last.log_evidence_):  # of chains
             return f"{outcome} (R-hat {last.rhat_:.3f}, {worth})."
         return f"Log evidence {last.log_evidence_:.2f} nats; {outcome} (k-hat {last.pareto_k_:.2f}, {worth})."
+    if isinstance(last, LOCALIZED):
+        return _ending_of_gates(last, outcome, numbers, seconds)
     if about["elbo"] is None:
         posterior = last.posterior_[0] if type(last.posterior_) is tuple else last.posterior_
         n_chains = posterior.n_chains
@@ -339,6 +356,17 @@ def _ending(last: BaseEstimator, about: dict[str, Any]) -> str:
         return f"{outcome} ({n_chains} {chains} of {numbers} draws, {seconds})."
     steps = "iterations" if isinstance(last._inference(), VB) else "steps"
     return f"ELBO {about['elbo']:.2f} nats; {outcome} ({numbers} {steps}, {seconds})."
+
+
+def _ending_of_gates(last: Any, outcome: str, numbers: str, seconds: str) -> str:
+    """Report how the inference of localized BEMKL ended, and its evidence for gates."""
+    if hasattr(last, "elbo_"):
+        ended = f"ELBO {last.elbo_:.2f} nats; {outcome} ({numbers} iterations, {seconds})"
+    else:
+        ended = f"{outcome} (R-hat {np.max(last.rhat_):.3f}, chains of {numbers} draws, {seconds})"
+    says = "the same everywhere" if np.isinf(last.gate_width_) else "local"
+    gain = f"the bound of local ones is {last.elbo_gain_:+.1f} nats from that of constant ones"
+    return f"{ended}. Gates are {says}: {gain}."
 
 
 def _announce(n_train: int, n_kernels: int, options: FitOptions) -> None:

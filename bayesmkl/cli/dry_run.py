@@ -11,7 +11,6 @@ from sklearn.base import clone
 
 from bayesmkl._utils.memory import available_memory, format_bytes
 from bayesmkl._utils.warnings import holding_back
-from bayesmkl.cli.designs import design_columns
 from bayesmkl.cli.report import duration, say
 from bayesmkl.cli.tables import listed
 from bayesmkl.kernels.views import resolve_views
@@ -36,7 +35,7 @@ def n_kernels_of(model: Pipeline, seen: pd.DataFrame) -> int:
 
 def print_dry_run(model: Pipeline, X: pd.DataFrame, y: np.ndarray, options: FitOptions) -> None:
     """Print what would be fitted to the training rows."""
-    seen = X.drop(columns=design_columns(options.design))
+    seen = X.drop(columns=options.unseen)
     bank, encoded = model[-1].get_params(deep=False)["kernels"], _encoded(model, seen)
     names = [str(name) for name in encoded]
     for view in resolve_views(bank.views, encoded.shape[1], names):

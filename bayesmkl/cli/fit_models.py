@@ -12,6 +12,8 @@ from bayesmkl.bemkl import (
     NUTS,
     SVI,
     BEMKLClassifier,
+    BEMKLLocalizedClassifier,
+    BEMKLLocalizedRegressor,
     BEMKLOrdinalClassifier,
     BEMKLRegressor,
     BEMKLSurvival,
@@ -19,7 +21,12 @@ from bayesmkl.bemkl import (
 )
 from bayesmkl.cli.designs import standardizer
 from bayesmkl.cli.fit_options import KERNEL_PRIORS, FitOptions
-from bayesmkl.cli.fit_views import bank_of_options, bank_of_types, columns_as_they_are
+from bayesmkl.cli.fit_views import (
+    bank_of_options,
+    bank_of_types,
+    columns_as_they_are,
+    gates_as_they_are,
+)
 from bayesmkl.cli.tables import label_in, levels_of
 from bayesmkl.kernels import KernelBank
 from bayesmkl.marginal import (
@@ -62,7 +69,8 @@ def new_model(options: FitOptions, y: np.ndarray, seen: pd.DataFrame | None = No
     columns = [] if seen is None else [str(name) for name in seen]
     bank = bank_of_options(options.view, options.view_kernels, options.kernels_on, columns)
     last = build(options, y, bank)
-    first = standardizer(options.design, columns_as_they_are(bank, columns))
+    kept = [*gates_as_they_are(bank, options.gate), *columns_as_they_are(bank, columns)]
+    first = standardizer(options.design, list(dict.fromkeys(kept)))
     return Pipeline([("standardize", first), (options.method, last)])
 
 
@@ -91,13 +99,16 @@ def _gpmkl(options: FitOptions, y: np.ndarray, bank: KernelBank) -> BaseEstimato
 def _bemkl(options: FitOptions, y: np.ndarray, bank: KernelBank) -> BaseEstimator:
     common: dict[str, Any] = {
         "kernel_prior": _kernel_prior(options),
-        "nonnegative": options.nonnegative,
         "inference": _inference(options),
         "max_iter": options.max_iter,
         "tol": options.tol,
         "random_state": options.seed,
         "verbose": 1,
     }
+    if options.gate:
+        local = BEMKLLocalizedClassifier if options.task == "classification" else BEMKLLocalizedRegressor
+        return local(bank, gate_columns=list(options.gate), **common)
+    common["nonnegative"] = options.nonnegative
     if options.task == "ordinal":
         return BEMKLOrdinalClassifier(bank, levels=levels_of(options.level, y), **common)
     if options.task == "survival":

@@ -18,7 +18,14 @@ from sklearn.pipeline import Pipeline
 
 from bayesmkl._utils.files import NO_SPACE, check_layout, not_written, read_json
 from bayesmkl._utils.folders import lock, lock_if_possible
-from bayesmkl.bemkl import BEMKLClassifier, BEMKLOrdinalClassifier, BEMKLRegressor, BEMKLSurvival
+from bayesmkl.bemkl import (
+    BEMKLClassifier,
+    BEMKLLocalizedClassifier,
+    BEMKLLocalizedRegressor,
+    BEMKLOrdinalClassifier,
+    BEMKLRegressor,
+    BEMKLSurvival,
+)
 from bayesmkl.marginal import GPMKLClassifier, GPMKLOrdinalClassifier, GPMKLRegressor, GPMKLSurvival
 from bayesmkl.persistence import load_model
 
@@ -48,8 +55,8 @@ RUN_FORMAT = "bayesmkl-run"
 RUN_VERSION = 2
 AGAIN = "Run `bayesmkl fit` again."
 TASKS = {
-    "classification": (BEMKLClassifier, GPMKLClassifier),
-    "regression": (BEMKLRegressor, GPMKLRegressor),
+    "classification": (BEMKLClassifier, BEMKLLocalizedClassifier, GPMKLClassifier),
+    "regression": (BEMKLRegressor, BEMKLLocalizedRegressor, GPMKLRegressor),
     "ordinal": (BEMKLOrdinalClassifier, GPMKLOrdinalClassifier),
     "survival": (BEMKLSurvival, GPMKLSurvival),
 }

@@ -67,8 +67,9 @@ def held_out_predictions(fitted: FittedBEMKL, model: BaseEstimator, X: Any, y: T
     location, scale = fitted.estimator.y_mean_, fitted.estimator.y_scale_
     if score is not None:
         _check_lengths(score.mean, y)
-        standard = ((y - location) / scale - score.means) / score.scales[:, None]
-        log_density = norm.logpdf(standard) - np.log(scale * score.scales)[:, None]
+        scales = score.scales.reshape(len(score.scales), -1)  # of a draw, or of a sample of it
+        standard = ((y - location) / scale - score.means) / scales
+        log_density = norm.logpdf(standard) - np.log(scale * scales)
         log_score = np.logaddexp.reduce(log_density, axis=0) - np.log(len(standard))
         return Predictions(source, y, log_score, None, ndtr(standard).mean(axis=0), True)
     mean, std = fitted.estimator.predict(fitted.transform(X), return_std=True)

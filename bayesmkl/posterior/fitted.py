@@ -11,7 +11,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayesmkl._utils.given import check_numbers
 from bayesmkl._utils.typing import Samples
-from bayesmkl.bemkl import BEMKLClassifier, BEMKLOrdinalClassifier, BEMKLRegressor, BEMKLSurvival
+from bayesmkl.bemkl import (
+    BEMKLClassifier,
+    BEMKLLocalizedClassifier,
+    BEMKLLocalizedRegressor,
+    BEMKLOrdinalClassifier,
+    BEMKLRegressor,
+    BEMKLSurvival,
+)
 from bayesmkl.bemkl.estimators.multitask_classifier import BEMKLMultitaskClassifier
 from bayesmkl.bemkl.estimators.multitask_regressor import BEMKLMultitaskRegressor
 from bayesmkl.bemkl.models.all_models import State
@@ -36,6 +43,7 @@ PROCESSES: dict[type, str] = {
     BEMKLOrdinalClassifier: "GPMKLOrdinalClassifier",
     BEMKLSurvival: "GPMKLSurvival",
 }
+LOCALIZED = (BEMKLLocalizedClassifier, BEMKLLocalizedRegressor)
 N_DRAWS = 1000  # from a variational posterior, where nothing else is asked for
 
 
@@ -46,7 +54,7 @@ class FittedBEMKL(NamedTuple):
     """
 
     estimator: Any  # BEMKLClassifier or BEMKLRegressor
-    states: tuple[Any, ...]  # factors of a variational posterior, PosteriorDraws, or HyperDraws
+    states: tuple[Any, ...]  # factors of a variational posterior, PosteriorDraws, HyperDraws, or LocalDraws
     histories: tuple[np.ndarray, ...]  # ELBO after every sweep; empty where the inference has no bound
     kernel_names: list[str]
     kernel_views: list[str] | None  # None where kernels were precomputed
@@ -56,7 +64,8 @@ class FittedBEMKL(NamedTuple):
     @property
     def inference(self) -> str:
         """Inference that found the posterior: "vb", "nuts", "gibbs", "svi" or "marginal"."""
-        return self.estimator._inference().name if self.is_drawn or self.is_marginal else "vb"
+        has_options = self.is_drawn or self.is_marginal or self.is_localized
+        return self.estimator._inference().name if has_options else "vb"
 
     @property
     def temperature(self) -> float:
@@ -67,6 +76,16 @@ class FittedBEMKL(NamedTuple):
     def is_marginal(self) -> bool:
         """Whether function values are integrated out, and there are draws of shares and training scores."""
         return isinstance(self.states[0], HyperDraws)
+
+    @property
+    def is_localized(self) -> bool:
+        """Whether kernel weights are functions of the sample."""
+        return isinstance(self.estimator, LOCALIZED)
+
+    @property
+    def gate_basis(self) -> np.ndarray:
+        """Features of the gates of the training samples, (n_samples, n_gate_features), of localized BEMKL."""
+        return self.estimator.gate_basis_.features(self.estimator.gate_features_)
 
     @property
     def selects_kernels(self) -> bool:
@@ -124,7 +143,7 @@ class FittedBEMKL(NamedTuple):
             return "task"
         if not self.is_classifier:
             return "output"
-        return "label" if self.estimator.is_multilabel_ else "class"
+        return "label" if getattr(self.estimator, "is_multilabel_", False) else "class"
 
     @property
     def outcome(self) -> str:
@@ -200,7 +219,7 @@ class FittedBEMKL(NamedTuple):
             return estimator._target_in_units()
         if not self.is_classifier:
             return estimator.y_mean_ + estimator.y_scale_ * codes.T
-        if estimator.is_multilabel_:
+        if self.output_kind == "label":
             return (codes.T > 0).astype(int)
         if codes.ndim == 2:
             return estimator.classes_[codes.argmax(axis=0)]
@@ -293,7 +312,11 @@ class FittedBEMKL(NamedTuple):
 
     def scores(self, X: Samples) -> ScoreDraws | None:
         """Predict the score of new samples in regression where there are draws of it; else None."""
-        (score, *_), _ = self.estimator._scores(self.estimator._row_stack(self.transform(X)))
+        if self.is_localized:
+            score, *others = self.estimator._scores_of_rows(self.transform(X), None)
+            return score if isinstance(score, ScoreDraws) and not others else None
+        else:
+            (score, *_), _ = self.estimator._scores(self.estimator._row_stack(self.transform(X)))
         return score if isinstance(score, ScoreDraws) else None
 
     def problems(self, kernels: ArrayLike | None = None) -> list[Any]:
@@ -340,7 +363,11 @@ def evenly(n_total: int, n_kept: int | None) -> np.ndarray:
 
 
 def fitted_bemkl(
-    model: BaseEstimator, multitask: bool = False, no_process: str | None = None, of_outcome: bool = True
+    model: BaseEstimator,
+    multitask: bool = False,
+    no_process: str | None = None,
+    of_outcome: bool = True,
+    localized: bool = False,
 ) -> FittedBEMKL:
     """Find the fitted BEMKL estimator in `model`, or the additive Gaussian process.
 
@@ -355,6 +382,8 @@ def fitted_bemkl(
         Why additive Gaussian processes will not do, whose posterior has other draws, and what to do instead.
     of_outcome : bool, default=True
         Whether BEMKL of grades and times will do.
+    localized : bool, default=False
+        Whether localized BEMKL will do, whose gates have draws of their own.
 
     Returns
     -------
@@ -367,7 +396,7 @@ def fitted_bemkl(
     sklearn.exceptions.NotFittedError
         Before `fit`.
     """
-    found = unwrapped(model, (*SINGLE, *MULTITASK, *MARGINAL))
+    found = unwrapped(model, (*SINGLE, *MULTITASK, *MARGINAL, *LOCALIZED))
     if found is None:
         raise TypeError(
             "`model` must be a BEMKLClassifier, a BEMKLRegressor, a GPMKLClassifier, a GPMKLRegressor or another "
@@ -379,6 +408,12 @@ def fitted_bemkl(
         raise TypeError(
             f"`model` must not be a multitask model; got {type(estimator).__name__}, of which `kernel_table`, "
             "`plot_kernel_weights` and `plot_elbo` show all that its attributes say. Fit a task alone for the rest."
+        )
+    if isinstance(estimator, LOCALIZED) and not localized:
+        raise TypeError(
+            f"`model` must not have gates; got {type(estimator).__name__}, which `kernel_table`, `view_table`, "
+            "`plot_kernel_weights`, `plot_elbo`, `diagnose`, `report_model`, `to_datatree` and `plot_gates` read. "
+            "Fit BEMKLClassifier or BEMKLRegressor to the same kernels for the rest."
         )
     if isinstance(estimator, MARGINAL) and no_process is not None:
         raise TypeError(f"`model` must be a BEMKL model; got {type(estimator).__name__}, {no_process}")

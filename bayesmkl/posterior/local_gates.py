@@ -19,7 +19,7 @@ __all__ = ["tree_of_gates"]
 
 N_DRAWS = 1000
 PARAMETERS = ("weights", "intercept", "dual")  # of draws
-# Own dimensions of variables, after those of chains and draws and, of several classes, "class".
+# Own dimensions of variables, after those of chains and draws and, of several of them, "class" or "output".
 DIMS = {
     "gates": ["obs_id", "kernel"],
     "locality": ["kernel"],
@@ -74,19 +74,20 @@ def tree_of_gates(
         _variables(_chains(posterior, int(per_chain), n_draws, rng), features)
         for posterior, per_chain in zip(posteriors, n_iter, strict=True)
     ]
-    several = ["class"] if len(posteriors) > 1 else []
+    several = [] if len(posteriors) == 1 else ["class"] if is_classifier(model) else ["output"]
     posterior = {
         name: np.stack([own[name] for own in drawn], axis=2) if several else drawn[0][name] for name in DIMS
     }
     coords: dict[str, Any] = {"kernel": list(model.kernel_names_), "obs_id": names}
     if several:
-        coords["class"] = [str(label) for label in getattr(model, "classes_", [])]
+        labels = getattr(model, "classes_", range(len(posteriors)))
+        coords[several[0]] = [str(label) for label in labels]
     observed = model.target_
     if is_classifier(model):
         observed = (observed > 0.0).astype(np.int8)
     else:
         regressor: Any = model
-        observed = regressor.y_mean_ + regressor.y_scale_ * observed
+        observed = (regressor.y_mean_ + regressor.y_scale_ * observed.T).T
     groups = {
         "posterior": (posterior, {name: several + own for name, own in DIMS.items()}),
         "observed_data": ({"y": observed}, {"y": [*several, "obs_id"]}),

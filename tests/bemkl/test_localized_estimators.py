@@ -18,7 +18,14 @@ from bayesmkl.datasets import make_localized
 from bayesmkl.discriminative import plot_gates
 from bayesmkl.evaluation import compare_models
 from bayesmkl.kernels import Gaussian, Linear
-from bayesmkl.posterior import to_datatree
+from bayesmkl.posterior import (
+    diagnose,
+    kernel_table,
+    plot_elbo,
+    sample_posterior,
+    to_datatree,
+    view_table,
+)
 
 N = 120
 KERNELS = [Gaussian(width=2)]
@@ -159,6 +166,50 @@ def test_several_classes_have_gates_of_their_own():
     np.testing.assert_allclose(model.kernel_shares_.sum(axis=1), 1.0)
 
 
+def test_several_targets_are_models_of_each(regression):
+    X, y, _ = regression
+    both = np.column_stack([y, -0.1 * y + X[:, 0]])
+    bank = KernelBank([Linear()], views={"right": 0, "left": 1}, normalize=None)
+    model = BEMKLLocalizedRegressor(bank, gate_columns=[2], gate_width=1.0, tol=1e-5)
+    one, other = (clone(model).fit(X[:60], own[:60]) for own in both.T)
+    model.fit(X[:60], both[:60])
+    mean, std = model.predict(X[60:], return_std=True)
+    for k, own in enumerate((one, other)):
+        expected, spread = own.predict(X[60:], return_std=True)
+        np.testing.assert_allclose(mean[:, k], expected, atol=2e-3)  # by `tol`
+        np.testing.assert_allclose(std[:, k], spread, rtol=2e-3)
+        np.testing.assert_allclose(model.gates(X[60:])[k], own.gates(X[60:]), atol=2e-3)
+        np.testing.assert_allclose(model.locality_[k], own.locality_, atol=0.05)  # by other draws
+    assert model.elbo_ == pytest.approx(one.elbo_ + other.elbo_, abs=0.02)
+    assert model.score(X[60:], both[60:]) == pytest.approx(
+        np.mean([one.score(X[60:], both[60:, 0]), other.score(X[60:], both[60:, 1])]),
+        abs=1e-3,
+    )
+    column = clone(model).fit(X[:60], both[:60, :1])
+    np.testing.assert_array_equal(column.predict(X[60:]), one.predict(X[60:]))
+    tree = to_datatree(model, 10)
+    assert dict(tree["posterior/gates"].sizes) == {
+        "chain": 1,
+        "draw": 10,
+        "output": 2,
+        "obs_id": 60,
+        "kernel": 2,
+    }
+    np.testing.assert_allclose(tree["observed_data/y"].T, both[:60])
+    table = kernel_table(model)
+    assert table["output"].tolist() == [0, 0, 1, 1]
+    np.testing.assert_allclose(table.groupby("output")["share"].sum(), 1.0)
+    found = diagnose(model, X[60:], both[60:])
+    assert found["calibration"]["n_samples"] == 60
+    assert "target 1" in plot_gates(model, label=1).get_title(loc="left")
+    with pytest.raises(ValueError, match="`label` must be given: each of the 2 targets"):
+        plot_gates(model)
+    with pytest.raises(ValueError, match="`label` must be the number of a target, 0 to 1; got 2"):
+        plot_gates(model, label=2)
+    with pytest.raises(ValueError, match="there is a model for each of 2"):
+        clone(model).numpyro_model(X[:20], both[:20])
+
+
 # --------------------------------------------------------------------------------------------- columns and kernels
 
 
@@ -288,6 +339,53 @@ def test_mistakes_are_named(halves):
         model_of(sample, inference=NUTS()).fit(X, y)
     with pytest.warns(ConvergenceWarning, match="max_iter"):
         model_of(sample, max_iter=3).fit(X, y)
+
+
+def test_gate_features_of_new_rows(halves):
+    """Rows with one gate are predicted as they are among others; without it, or with others, they are refused."""
+    sample, model = halves
+    names = ["x0", "x1", "x2", "x3", "position"]
+    new = sample.data[N : N + 5].copy()
+    new[:, 4] = 0.5
+    together = model.predict_proba(new)
+    one_by_one = np.concatenate([model.predict_proba(row[None]) for row in new])
+    np.testing.assert_allclose(together, one_by_one, rtol=1e-10)
+    np.testing.assert_allclose(model.gates(new), np.tile(model.gates(new[:1]), (5, 1)), rtol=1e-12)
+    bank = KernelBank(KERNELS, {"left": ["x0", "x1"], "right": ["x2", "x3"]})
+    frame = pd.DataFrame(sample.data[:40], columns=names)
+    named = BEMKLLocalizedClassifier(bank, gate_columns=["position"], gate_width=1.0, tol=1e-2)
+    named.fit(frame, sample.target[:40])
+    with pytest.raises(ValueError, match="position"):
+        named.predict(frame.drop(columns="position"))
+    with pytest.raises(ValueError, match="position"):
+        clone(named).fit(frame.drop(columns="position"), sample.target[:40])
+    kernels = KernelBank(KERNELS, sample.views).fit(sample.data[:40]).transform(sample.data[:40])
+    beside = BEMKLLocalizedClassifier("precomputed", gate_width=1.0, tol=1e-2)
+    beside.fit(kernels, sample.target[:40], gate_features=sample.data[:40, 4])
+    with pytest.raises(ValueError, match="`gate_features` must be passed"):
+        beside.predict(kernels)
+    with pytest.raises(ValueError, match="`gate_features` must"):
+        beside.predict(kernels, sample.data[:40, 3:5])
+    with pytest.raises(ValueError, match="NaN"):
+        beside.predict(kernels, np.full(40, np.nan))
+    few = np.repeat([0.0, 1.0], 20)
+    with pytest.raises(ValueError, match=r"`n_landmarks` must be at most .* differ, 2; got 3"):
+        clone(beside).set_params(n_landmarks=3).fit(kernels, sample.target[:40], gate_features=few)
+
+
+def test_tables_and_other_functions_of_a_posterior(halves):
+    _, model = halves
+    table = kernel_table(model).set_index("kernel").loc[list(model.kernel_names_)]
+    np.testing.assert_allclose(table["weight"], model.kernel_weights_)
+    np.testing.assert_allclose(
+        table[["locality_lower", "locality_upper"]], model.locality_interval_, rtol=1e-8
+    )
+    assert view_table(model)["share"].sum() == pytest.approx(1.0)
+    assert plot_elbo(model).get_ylabel()
+    with pytest.raises(
+        TypeError, match="`model` must not have gates; got BEMKLLocalizedClassifier, which `kernel_table`"
+    ):
+        sample_posterior(model)
 
 
 def test_numpyro_program_of_an_estimator(halves):

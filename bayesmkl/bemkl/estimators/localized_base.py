@@ -224,8 +224,9 @@ class BaseLocalizedBEMKL(UncertainGates, BaseBEMKL):
         self.set_params(inference=VB.name).fit(X, y)  # for the width of the gates
         if len(self._posteriors()) > 1:
             raise ValueError(
-                f"`y` must have two classes: there is a model for each of {len(self._posteriors())}, and no NumPyro "
-                "program of them all. For that of one class, pass labels that say who belongs to it."
+                "`y` must have two classes or be one target: there is a model for each of "
+                f"{len(self._posteriors())}, and no NumPyro program of them all. For that of one class, pass labels "
+                "that say who belongs to it."
             )
         features = self.gate_basis_.features(self.gate_features_)
         problem = self._local_problem(self._training_stack(), None, self.target_, features)
@@ -332,10 +333,10 @@ class BaseLocalizedBEMKL(UncertainGates, BaseBEMKL):
         Returns
         -------
         mean : ndarray of shape (n_rows, n_kernels)
-            :math:`E[e_m(z)]`; of more than two classes, (n_classes, n_rows, n_kernels). Known up to the sign and the
-            scale of the whole, which `dual_coef_` has too: the mean gates of the training samples, `kernel_weights_`,
-            sum to a positive number. By marginal inference gates are in units of their root mean square over training
-            samples and kernels.
+            :math:`E[e_m(z)]`; of more than two classes, (n_classes, n_rows, n_kernels), and so of targets. Known up to
+            the sign and the scale of the whole, which `dual_coef_` has too: the mean gates of the training samples,
+            `kernel_weights_`, sum to a positive number. By marginal inference gates are in units of their root mean
+            square over training samples and kernels.
         std : ndarray of the same shape
             If `return_std`.
 

@@ -62,33 +62,34 @@ class BEMKLLocalizedRegressor(RegressorMixin, BaseLocalizedBEMKL):
 
     Attributes
     ----------
-    y_mean_, y_scale_ : float
-        Mean and standard deviation of the target, or 0 and 1.
+    y_mean_, y_scale_ : float *
+        Mean and standard deviation of the target, or 0 and 1. With several targets one model is fitted to each, with
+        gates of its own, and attributes marked * have a leading axis of length n_targets (or are tuples).
     %(gate_width_)s
     %(gate_widths_)s
     %(gate_elbos_)s
     %(elbo_gain_)s
-    %(locality_)s
-    %(locality_interval_)s
-    %(kernel_shares_, kernel_shares_std_)s
-    %(kernel_weights_, kernel_weights_std_)s
-    %(kernel_weights_cov_)s
-    intercept_ : float
+    %(locality_)s *
+    %(locality_interval_)s *
+    %(kernel_shares_, kernel_shares_std_)s *
+    %(kernel_weights_, kernel_weights_std_)s *
+    %(kernel_weights_cov_)s *
+    intercept_ : float *
         Posterior mean of `b`, of the standardized target.
-    %(dual_coef_)s
+    %(dual_coef_)s *
     %(gate_columns_)s
     %(n_gate_features_)s
     %(gate_features_)s
     %(gate_basis_)s
-    %(rhat_, ess_)s
+    %(rhat_, ess_)s *
     %(elbo_)s
-    %(elbo_history_)s
-    %(n_iter_)s
-    %(outcome_)s
+    %(elbo_history_)s *
+    %(n_iter_)s *
+    %(outcome_)s *
     %(converged_)s
-    posterior_ : LocalizedState or LocalDraws
+    posterior_ : LocalizedState or LocalDraws *
         All factors of the variational posterior, or the draws of marginal inference.
-    target_ : ndarray of shape (n_samples,)
+    target_ : ndarray of shape (n_samples,) *
         The standardized training target.
     %(storage_)s
     %(kernel_bytes_)s
@@ -127,6 +128,7 @@ class BEMKLLocalizedRegressor(RegressorMixin, BaseLocalizedBEMKL):
     """
 
     _FLAGS = ("normalize_y",)
+    _takes_several_targets = True
 
     def __init__(
         self,
@@ -177,8 +179,8 @@ class BEMKLLocalizedRegressor(RegressorMixin, BaseLocalizedBEMKL):
         Parameters
         ----------
         %(X:training)s
-        y : array-like of shape (n_samples,)
-            Target.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Targets; the width of the gates is the same for all of them.
         %(gate_features:training)s
 
         Returns
@@ -199,8 +201,9 @@ class BEMKLLocalizedRegressor(RegressorMixin, BaseLocalizedBEMKL):
         self._check_parameters()  # first: a mistake in them costs no time
         refuse_gate_features(self, gate_features, not self._is_precomputed())
         stack, y = self._fit_stack(X, y, y_numeric=True)
+        y = y[:, 0] if y.shape[1:] == (1,) else y
         self.y_mean_, self.y_scale_ = location_and_scale(y, self.normalize_y)
-        self._fit_local(stack, ((y - self.y_mean_) / self.y_scale_)[None], gate_features)
+        self._fit_local(stack, np.atleast_2d(((y - self.y_mean_) / self.y_scale_).T), gate_features)
         return self
 
     def _settings(self) -> tuple[localized.LocalizedPriors]:
@@ -245,7 +248,7 @@ class BEMKLLocalizedRegressor(RegressorMixin, BaseLocalizedBEMKL):
 
         Returns
         -------
-        mean : ndarray of shape (n_rows,)
+        mean : ndarray of shape (n_rows,) or (n_rows, n_targets)
             Predictive mean, in the units of the target.
         %(std)s
 
@@ -256,15 +259,22 @@ class BEMKLLocalizedRegressor(RegressorMixin, BaseLocalizedBEMKL):
         %(ValueError:gates)s
         %(TypeError:X)s
         """
-        (score,) = self._scores_of_rows(X, gate_features)
-        mean = self.y_mean_ + self.y_scale_ * score.mean
+        scores = self._scores_of_rows(X, gate_features)
+        mean = self.y_mean_ + self.y_scale_ * self._shaped([score.mean for score in scores])
         if not return_std:
             return mean
+        variances = [self._variance(*pair) for pair in zip(scores, self._posteriors(), strict=True)]
+        return mean, self.y_scale_ * np.sqrt(self._shaped(variances))
+
+    def _variance(self, score: ScoreMoments | ScoreDraws, posterior: Any) -> np.ndarray:
+        """Return the variance of a standardized target, its noise included."""
         if isinstance(score, ScoreDraws):
-            return mean, self.y_scale_ * np.sqrt(score.total_variance)
-        (posterior,) = self._posteriors()
+            return score.total_variance
         epsilon: Any = cast(localized.LocalizedState, posterior).noise_precision
-        noise = epsilon.mean_reciprocal if self.predictive == "full" else 1.0 / epsilon.mean
-        return mean, self.y_scale_ * np.sqrt(noise + score.variance)
+        return (epsilon.mean_reciprocal if self.predictive == "full" else 1.0 / epsilon.mean) + score.variance
+
+    def _shaped(self, columns: list[np.ndarray]) -> np.ndarray:
+        """Put predictions of all targets side by side, or return the one of a single target."""
+        return columns[0] if len(columns) == 1 else np.stack(columns, axis=1)
 
     score = gated_r2

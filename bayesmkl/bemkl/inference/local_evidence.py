@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import special
+from scipy.linalg import lapack
 
 from bayesmkl.bemkl.models.localized import LocalizedProblem
 from bayesmkl.bemkl.models.moments import LOG_2PI, Gamma
@@ -36,7 +37,7 @@ from bayesmkl.marginal.likelihoods.binary import log_cdf_derivatives
 
 __all__ = ["MAX_STEPS", "LocalEvidence", "LocalModel", "LocalPrior", "LocalProcess", "local_evidence"]
 
-RANK = 1e-10  # eigenvalues of sum_m K_m' K_m below this part of the largest are left out of Q
+RANK = 1e-8  # eigenvalues of sum_m K_m' K_m below this part of the largest are left out of Q
 MAX_STEPS = 50  # of expectation propagation
 STALLED = 0.8  # of the last change: sites swing to and fro
 DAMPED, RECOVERED = 0.5, 1.2  # times which the part of a step that is taken is
@@ -111,12 +112,21 @@ class LocalEvidence(NamedTuple):
 class _Conditioned(NamedTuple):
     """u and h given sites."""
 
-    coefficients: np.ndarray  # μ, (n, rank + 1)
-    cov: np.ndarray  # A^-1
-    loadings: np.ndarray  # B A^-1, (n, n_samples, rank + 1)
+    root: np.ndarray  # R with R R' = A^-1, (n, rank + 1, rank + 1)
+    whitened: np.ndarray  # B R, (n, n_samples, rank + 1)
+    center: np.ndarray  # R^-1 μ, (n, rank + 1)
     mean: np.ndarray  # of h, (n, n_samples)
     variance: np.ndarray
     log_normalizer: np.ndarray  # of the product of prior and sites, (n,)
+
+    def of_coefficients(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return μ, A^-1 and B A^-1."""
+        transposed = self.root.transpose(0, 2, 1)
+        return (
+            (self.root @ self.center[..., None])[..., 0],
+            self.root @ transposed,
+            self.whitened @ transposed,
+        )
 
 
 def local_evidence(
@@ -156,8 +166,9 @@ def local_evidence(
     else:
         found = _of_labels(process, process.margin, inputs, noise, start, tol, max_steps)
     log_evidence, by_noise, sites, posterior, converged = found
-    pull = (sites.linear - sites.precision * posterior.mean)[..., None] * posterior.coefficients[:, None]
-    pull -= sites.precision[..., None] * posterior.loadings
+    coefficients, cov, loadings = posterior.of_coefficients()
+    pull = (sites.linear - sites.precision * posterior.mean)[..., None] * coefficients[:, None]
+    pull -= sites.precision[..., None] * loadings
     by_gates = np.stack([np.einsum("ij,nij->ni", part, pull[..., :-1]) for part in parts], axis=1)
     by_gates += 2.0 * known[:, None] * gates * by_noise[:, None]
     by_log_precisions = -np.stack(
@@ -168,8 +179,8 @@ def local_evidence(
         by_gates @ features,
         by_log_precisions,
         sites,
-        posterior.coefficients,
-        posterior.cov,
+        coefficients,
+        cov,
         converged,
     )
 
@@ -178,14 +189,15 @@ def _condition(inputs: np.ndarray, sites: Sites) -> _Conditioned:
     """Condition on sites of h (RW, eq. 2.11, with a prior of unit variance)."""
     precision = inputs.transpose(0, 2, 1) @ (sites.precision[..., None] * inputs)
     np.einsum("nii->ni", precision)[...] += 1.0
-    linear = np.einsum("nij,ni->nj", inputs, sites.linear)
-    cov = np.linalg.inv(precision)
-    coefficients = np.einsum("njk,nk->nj", cov, linear)
-    loadings = inputs @ cov
-    log_normalizer = 0.5 * (linear * coefficients).sum(axis=1) - 0.5 * np.linalg.slogdet(precision)[1]
-    mean = np.einsum("nij,nj->ni", inputs, coefficients)
-    variance = np.einsum("nij,nij->ni", loadings, inputs)
-    return _Conditioned(coefficients, cov, loadings, mean, variance, log_normalizer)
+    root = np.empty_like(precision)
+    for k, own in enumerate(precision):
+        upper, failed = lapack.dpotrf(own.T, overwrite_a=1)
+        root[k] = np.nan if failed else lapack.dtrtri(upper)[0]
+    whitened = inputs @ root
+    center = (sites.linear[:, None] @ whitened)[:, 0]
+    log_normalizer = 0.5 * (center**2).sum(axis=1) + np.log(np.einsum("nii->ni", root)).sum(axis=1)
+    mean = (whitened @ center[..., None])[..., 0]
+    return _Conditioned(root, whitened, center, mean, (whitened**2).sum(axis=2), log_normalizer)
 
 
 def _of_target(

@@ -50,6 +50,7 @@ FIRST_STEP, LARGEST_STEP, MOST_STEPS = 0.5, 1.2, 12
 JITTER = (0.5, 1.1)  # of steps, so that some are short enough where the posterior is narrow
 ACCEPTED = 0.8  # part of the trajectories that the step size aims at
 PER_COORDINATE = 5.0  # points, with which their covariance is half trusted
+MOST_ROUNDS = 4  # of `n_points` each, while chains do not agree
 BLOCK = 16  # points at once, whose posterior of all else is drawn from
 
 
@@ -105,13 +106,12 @@ def run_marginal_localized(
     model = local_model(problem)
     with blas_threads_for(n_train):
         mode = _find_mode(model, _start(model.prior, state))
-        chains = _draw_chains(model, mode, options, rng, report)
+        chains, found = _draw_chains(model, mode, options, rng, report)
         n_points = len(chains.coordinates)
         per_chain = -(-options.n_draws // n_chains)
         chosen = np.arange(per_chain) * n_points // per_chain
         draws = _draw_rest(model, chains, chosen, rng)
     draws = standardized(draws, problem.features)
-    found = _compared(model, chains)
     return Fit(
         draws,
         found.outcome,
@@ -205,8 +205,8 @@ class _Place(NamedTuple):
 
 def _draw_chains(
     model: LocalModel, mode: _Mode, options: Marginal, rng: np.random.Generator, report: Report
-) -> _Chains:
-    """Run all chains at once."""
+) -> tuple[_Chains, Draws]:
+    """Run all chains at once, round after round of `n_points` until they agree; return also how far they do."""
     prior, n_chains = model.prior, options.n_chains
     n_points = -(-options.n_points // n_chains)
     n_evaluations = 0
@@ -254,7 +254,7 @@ def _draw_chains(
     seen: list[np.ndarray] = []
     log_step, learned = np.log(FIRST_STEP), []
     kept: list[tuple[np.ndarray, ...]] = []
-    for k in range(options.n_warmup + n_points):
+    for k in range(options.n_warmup + MOST_ROUNDS * n_points):
         here, accepted = move(here, float(np.exp(log_step)))
         if prior.n_kernels > 1:
             here = flip(here)
@@ -273,8 +273,13 @@ def _draw_chains(
             kept.append((coordinates(here.v, here.signs), here.height, *here.sites))
         if report is not None:
             report(k + 1, "")
-    found, heights, precision, linear = (np.stack(field) for field in zip(*kept, strict=True))
-    return _Chains(found, heights, precision, linear, n_evaluations)
+        if kept and len(kept) % n_points == 0:
+            points, heights, precision, linear = (np.stack(field) for field in zip(*kept, strict=True))
+            chains = _Chains(points, heights, precision, linear, n_evaluations)
+            found = _compared(model, chains)
+            if found.outcome.converged:
+                break
+    return chains, found
 
 
 def _merge(taken: np.ndarray, new: _Place, old: _Place) -> _Place:

@@ -27,6 +27,7 @@ __all__ = [
     "gate_means",
     "local_draws",
     "local_score",
+    "parts_of_draws",
     "score_of_local_draws",
     "standardized",
     "summarize",
@@ -121,8 +122,10 @@ def standardized(draws: LocalDraws, features: np.ndarray) -> LocalDraws:
     )
 
 
-def summarize(stack: KernelStack, features: np.ndarray, draws: LocalDraws) -> LocalSummary:
-    r"""Return shares and localities over draws.
+def parts_of_draws(
+    stack: KernelStack, features: np.ndarray, draws: LocalDraws
+) -> tuple[np.ndarray, np.ndarray]:
+    r"""Return shares and localities of every draw, each (n_draws, n_kernels).
 
     A share is the spread over training samples of what a kernel adds to the score, :math:`e_m(z_i) k_{mi}^\top a`,
     divided by the sum of these. The locality is :math:`\mathrm{Var}_i\, e_m(z_i) / \frac1N \sum_i e_m(z_i)^2`: zero
@@ -146,6 +149,12 @@ def summarize(stack: KernelStack, features: np.ndarray, draws: LocalDraws) -> Lo
     locality = np.divide(gates.var(axis=1), square, out=np.zeros_like(square), where=square > 0.0)
     if features.shape[1] == 1:
         locality = np.zeros_like(square)  # and not rounding errors
+    return shares, locality
+
+
+def summarize(stack: KernelStack, features: np.ndarray, draws: LocalDraws) -> LocalSummary:
+    """Return moments and intervals of `parts_of_draws`, whose parameters these are."""
+    shares, locality = parts_of_draws(stack, features, draws)
     tail = 0.5 * (1.0 - PROBABILITY)
     return LocalSummary(
         shares.mean(axis=0),

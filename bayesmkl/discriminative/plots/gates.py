@@ -68,7 +68,8 @@ def plot_gates(
         such as labels. None groups samples by the kernel with the largest gate; gates that have a standard
         deviation are functions of this value, and None is their one gate feature.
     label : object, default=None
-        Of more than two classes that have gates of their own, the one whose gates are shown.
+        Of more than two classes that have gates of their own, the one whose gates are shown; of several targets
+        its number.
     gate_features : array-like of shape (n_rows, n_gate_features), default=None
         Features of the gates, if they were passed to `fit` and `X` is given.
 
@@ -106,9 +107,9 @@ def plot_gates(
     is_uncertain = isinstance(seen.estimator, UncertainGates)
     gates, std = seen.gates_with_std(X, **features) if is_uncertain else (seen.gates(X, **features), None)
     if gates.ndim == 3:
-        raise ValueError(
-            f"`label` must be given: each of the classes {seen.estimator.classes_.tolist()} has gates of its own."
-        )
+        classes = getattr(seen.estimator, "classes_", None)
+        each = f"{len(gates)} targets" if classes is None else f"classes {classes.tolist()}"
+        raise ValueError(f"`label` must be given: each of the {each} has gates of its own.")
     if std is not None:
         rows = None if X is None else seen.transform(X)
         places = _places(seen.estimator._gate_features(rows, gate_features), order_by)

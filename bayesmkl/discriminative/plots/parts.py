@@ -114,9 +114,12 @@ class Classifier(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The last step and, of more than two classes, the one that is looked at."""
+        """The last step and, of more than two classes or several targets, the one that is looked at."""
         name = type(self.estimator).__name__
-        return name if self.task is None else f"{name}, class {self.estimator.classes_[self.task]}"
+        if self.task is None:
+            return name
+        classes = getattr(self.estimator, "classes_", None)
+        return f"{name}, target {self.task}" if classes is None else f"{name}, class {classes[self.task]}"
 
     def gates(self, X: Samples | None = None, **features: Any) -> np.ndarray:
         """Return the gates of the task, (n_rows, n_kernels); for all tasks together, those of every task."""
@@ -178,7 +181,8 @@ def read_classifier(
         )
     check_is_fitted(estimator, "dual_coef_")
     if isinstance(estimator, UncertainGates) and not hasattr(estimator, "classes_"):
-        return Classifier(model, estimator, transform, None)
+        task = _target_of(label, len(np.atleast_2d(estimator.target_)))
+        return Classifier(model, estimator, transform, task)
     if not hasattr(estimator, "classes_"):
         raise ValueError(
             f"`model` must be a classifier; got {type(estimator).__name__}, which has no classes."
@@ -217,6 +221,15 @@ def _task_of(label: Label | None, classes: np.ndarray) -> int | None:
         expected = "left out of two classes" if len(classes) == 2 else f"one of {classes.tolist()}"
         raise ValueError(f"`label` must be {expected}; got {label!r}. It chooses one class against the rest.")
     return int(found[0])
+
+
+def _target_of(label: Label | None, n_targets: int) -> int | None:
+    """Return the number of one of several targets."""
+    if label is None or n_targets == 1:
+        return None
+    if label not in range(n_targets):
+        raise ValueError(f"`label` must be the number of a target, 0 to {n_targets - 1}; got {label!r}.")
+    return int(label)
 
 
 def _as_it_is(X: Samples) -> Any:
