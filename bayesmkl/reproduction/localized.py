@@ -174,9 +174,9 @@ class Method(NamedTuple):
 GATES: dict[str, Any] = {"gate_targets": "train", "gate_kernel": "own"}
 
 
-def ld_mkl(**settings: Any) -> LDMKLClassifier:
+def ld_mkl(kernels: KernelBank = BANK, **settings: Any) -> LDMKLClassifier:
     """Return LD-MKL with the threshold and gates of the paper, and LibSVM's tolerance."""
-    return LDMKLClassifier(BANK, threshold="paper", temperature=1.0, tol=1e-3, **GATES | settings)
+    return LDMKLClassifier(kernels, threshold="paper", temperature=1.0, tol=1e-3, **GATES | settings)
 
 
 AS_PUBLISHED = {
