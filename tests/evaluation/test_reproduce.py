@@ -13,6 +13,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from typer.testing import CliRunner
 
 from bayesmkl.cli import app
+from bayesmkl.cli.reproduce_command import part_of
 from bayesmkl.datasets import load_iris
 from bayesmkl.evaluation import merge_comparisons
 from bayesmkl.evaluation.study import DataRef, ModelSpec, Study, fetched
@@ -420,3 +421,9 @@ def test_command_lists_all_tables():
     assert run.exit_code == 0, run.output
     for name in TABLES:
         assert name in run.output
+
+
+@pytest.mark.parametrize("part", ["", "3", "0/2", "3/2", "1/0", "-1/2", "1/2/3", "a/b", "1.5/2"])
+def test_part_that_is_none_is_refused(part):
+    with pytest.raises(ValueError, match="`part` must be K/N"):
+        part_of(part)
