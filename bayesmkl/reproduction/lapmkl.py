@@ -229,7 +229,7 @@ def set_models(short: bool, n_folds: int) -> dict[str, ModelSpec]:
 
 
 def neighbor_models(short: bool, n_folds: int) -> dict[str, ModelSpec]:
-    """Return LapMKL on graphs of several numbers of neighbors, with one pair of prices and with chosen ones."""
+    """Return LapMKL on graphs of several numbers of neighbors, with one pair of penalties and with chosen ones."""
     bank = KernelBank(gaussians(half=True), normalize=None)
     models = {}
     for n_neighbors in NEIGHBORS[::3] if short else NEIGHBORS:
@@ -319,13 +319,13 @@ def neighbor_tables(comparison: Comparison, setting: Setting) -> list[Printed]:
     """Set accuracies of all numbers of neighbors side by side."""
     counts = list(dict.fromkeys(model.partition(" ")[0] for model in comparison.models))
     rows = [
-        provenance(comparison, label, prices)
+        provenance(comparison, label, penalties)
         | {
-            f"k = {k}": 100.0 * values_of(comparison, label, f"{k} neighbors, {prices}", "accuracy").mean()
+            f"k = {k}": 100.0 * values_of(comparison, label, f"{k} neighbors, {penalties}", "accuracy").mean()
             for k in counts
         }
         for label in comparison.datasets
-        for prices in (FIXED, CHOSEN)
+        for penalties in (FIXED, CHOSEN)
     ]
     title = "Accuracy in % of LapMKL by the number of neighbors in its graph"
     return [Printed(title, pd.DataFrame(rows), tuple(f"k = {k}" for k in counts))]
@@ -367,8 +367,8 @@ TABLES = {
             "lapmkl-figure3c",
             "LapMKL and the number of neighbors in its graph",
             f"{PAPER}, figure 3c",
-            "Five of the sets of table 4 and its protocol, five splits. Prices γ_A = γ_I = 0.01, which grow with the "
-            "number of edges, or both out of 8 pairs by five folds. The paper names no sets and prints no numbers; "
+            "Five of the sets of table 4 and its protocol, five splits. Penalties γ_A = γ_I = 0.01, which grow with "
+            "the number of edges, or both out of 8 pairs by five folds. The paper names no sets and prints no numbers; "
             "it finds no significant effect, 5 to 20 neighbors being fine.",
             SETS_3C,
             neighbor_studies,
