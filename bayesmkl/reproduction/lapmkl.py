@@ -368,8 +368,8 @@ TABLES = {
             "LapMKL and the number of neighbors in its graph",
             f"{PAPER}, figure 3c",
             "Five of the sets of table 4 and its protocol, five splits. Penalties γ_A = γ_I = 0.01, which grow with "
-            "the number of edges, or both out of 8 pairs by five folds. The paper names no sets and prints no numbers; "
-            "it finds no significant effect, 5 to 20 neighbors being fine.",
+            "the number of edges, or both out of 8 pairs by five folds. The paper names no sets and prints no "
+            "numbers; it finds no significant effect, 5 to 20 neighbors being fine.",
             SETS_3C,
             neighbor_studies,
             tables=neighbor_tables,
