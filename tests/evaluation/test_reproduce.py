@@ -16,7 +16,7 @@ from bayesmkl.cli import app
 from bayesmkl.cli.reproduce_command import part_of
 from bayesmkl.datasets import load_iris
 from bayesmkl.evaluation import merge_comparisons
-from bayesmkl.evaluation.study import DataRef, ModelSpec, Study, fetched
+from bayesmkl.evaluation.study import Data, DataRef, ModelSpec, Study, fetched
 from bayesmkl.reproduction import paper_tables
 from bayesmkl.reproduction import run as module
 from bayesmkl.reproduction.printing import PROVENANCE, as_text, check_printed, markdown, provenance
@@ -305,6 +305,35 @@ def test_parts_of_a_run_joined_are_the_whole_run(small, tmp_path):
     merge_comparisons([tmp_path / "1", tmp_path / "2"], tmp_path / "both")
     joined = reproduce("small", setting, tmp_path / "both", lambda *_: pytest.fail("computed again"))
     pd.testing.assert_frame_equal(joined.printed[0].frame, whole.printed[0].frame)
+
+
+def test_parts_of_studies_that_give_models_other_forms_of_the_data_are_joined(small, tmp_path):
+    def studies_of(setting):
+        def study(name, data, estimator):
+            cv = StratifiedShuffleSplit(2, random_state=0)
+            return Study({"iris": data}, {name: ModelSpec(estimator)}, cv, ("accuracy",))
+
+        other = DataRef(few_columns)
+        return [
+            study("constant", DataRef(fetched, name="iris"), DummyClassifier()),
+            study("neighbors", other, KNeighborsClassifier()),
+        ]
+
+    small(studies=studies_of, tables=lambda comparison, setting: [])
+    whole = reproduce("small", Setting(), tmp_path / "whole").comparison.cells
+    for k in (1, 2):
+        reproduce("small", Setting(part=(k, 2)), tmp_path / f"{k}")
+    joined = merge_comparisons([tmp_path / "1", tmp_path / "2"], tmp_path / "both").cells
+    key = ["model", "split"]
+    pd.testing.assert_frame_equal(
+        joined.sort_values(key)[[*key, "accuracy"]].reset_index(drop=True),
+        whole.sort_values(key)[[*key, "accuracy"]].reset_index(drop=True),
+    )
+
+
+def few_columns():
+    X, y = load_iris(return_X_y=True)
+    return Data(X[:, :2], y)
 
 
 def test_cost_counts_the_fits_of_searches(small):
