@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -25,10 +26,10 @@ from bayesmkl.cli.stops import STOPS
 from bayesmkl.evaluation.journal import held_run
 from bayesmkl.reproduction import paper_tables
 from bayesmkl.reproduction.printing import as_text, markdown
-from bayesmkl.reproduction.run import Reproduction, find_table, reproduce
+from bayesmkl.reproduction.run import Cost, Reproduction, find_table, reproduce
 from bayesmkl.reproduction.tables import Setting
 
-__all__ = ["run_list", "run_reproduce"]
+__all__ = ["part_of", "run_list", "run_reproduce"]
 
 REPORT, TABLES = "report.html", "tables.md"
 PIPED_WIDTH = 200  # columns without a terminal: rows say much
@@ -47,6 +48,20 @@ def run_list() -> None:
     _console().print(shown)
 
 
+def part_of(text: str) -> tuple[int, int]:
+    """Read K/N, which part of how many.
+
+    Examples
+    --------
+    >>> part_of("3/8")
+    (3, 8)
+    """
+    found = re.fullmatch(r"([0-9]{1,6})/([0-9]{1,6})", text)
+    if found is None or not 1 <= int(found[1]) <= int(found[2]):
+        raise ValueError(f"`part` must be K/N with K from 1 to N, such as 3/8; got {text!r}.")
+    return int(found[1]), int(found[2])
+
+
 def run_reproduce(name: str, setting: Setting, out: Path | None) -> None:
     """Run a table and print it; exit with code 1 if a cell of ours is empty."""
     table = find_table(name)
@@ -57,14 +72,19 @@ def run_reproduce(name: str, setting: Setting, out: Path | None) -> None:
     with held_run(folder):
         try:
             with notes_of_warnings(), _progress() as progress:
-                result = reproduce(name, setting, folder, progress)
+                result = reproduce(name, setting, folder, progress, _say_cost)
         except STOPS as stop:
             stop.add_note(f"what is finished is kept in {folder}; the same command goes on from there.")
             raise
         for printed in result.printed:
             _print(printed.title, as_text(printed.frame))
-        _write(result, folder)
-    say(f"Results, report and this table: {folder}")
+        if result.printed:
+            _write(result, folder)
+    if setting.part[1] > 1:
+        k, n = setting.part
+        say(f"Part {k} of {n}: {folder}. When all are there, `bayesmkl merge` puts their folders together.")
+    else:
+        say(f"Results, report and this table: {folder}")
     for message in result.missing:
         typer.secho(f"left out: {message}", fg="yellow", err=True)
     if result.faults:
@@ -72,6 +92,16 @@ def run_reproduce(name: str, setting: Setting, out: Path | None) -> None:
         text = "\n".join([*result.faults[:MOST_FAULTS], *([f"and {more} more"] if more > 0 else [])])
         typer.secho(f"error: the table is not complete.\n{text}", fg="red", err=True)
         raise typer.Exit(1)
+
+
+def _say_cost(cost: Cost) -> None:
+    """Say what the run will take, where it is more than a moment."""
+    if cost.seconds > SECONDS_BETWEEN_LINES:
+        typer.echo(
+            f"estimate by the first fit: {cost.n_cells} cells, {cost.n_fits} fits, about {duration(cost.seconds)} on "
+            "one processor",
+            err=True,
+        )
 
 
 def _console(stderr: bool = False) -> Console:
