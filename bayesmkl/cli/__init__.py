@@ -472,13 +472,16 @@ def reproduce(
     ] = None,
     jobs: Annotated[int, typer.Option(help="Processes; -1 takes all cores.")] = 1,
     seed: Annotated[int, typer.Option(min=0, help="Seed of splits and models.")] = 0,
+    part: Annotated[
+        str, typer.Option(help="Part K/N of the splits, on one of N computers; `merge` joins their folders.")
+    ] = "1/1",
 ) -> None:
     """Repeat a table of one of the papers; print published numbers beside ours.
 
     Writes the same folder as `compare`. A run that was stopped goes on where it was. Exit code 1: a cell is empty.
     """
     with _bad_input_reported():
-        from bayesmkl.cli.reproduce_command import run_list, run_reproduce
+        from bayesmkl.cli.reproduce_command import part_of, run_list, run_reproduce
         from bayesmkl.reproduction.tables import Setting
 
         if list_tables:
@@ -486,4 +489,5 @@ def reproduce(
         elif table is None:
             raise ValueError("name a table, such as bemkl-table1; `bayesmkl reproduce --list` shows all.")
         else:
-            run_reproduce(table, Setting(fast, data, splits, jobs, seed, tuple(only) if only else None), out)
+            sets = tuple(only) if only else None
+            run_reproduce(table, Setting(fast, data, splits, jobs, seed, sets, part_of(part)), out)

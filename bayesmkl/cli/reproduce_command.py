@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -28,7 +29,7 @@ from bayesmkl.reproduction.printing import as_text, markdown
 from bayesmkl.reproduction.run import Reproduction, find_table, reproduce
 from bayesmkl.reproduction.tables import Setting
 
-__all__ = ["run_list", "run_reproduce"]
+__all__ = ["part_of", "run_list", "run_reproduce"]
 
 REPORT, TABLES = "report.html", "tables.md"
 PIPED_WIDTH = 200  # columns without a terminal: rows say much
@@ -47,6 +48,20 @@ def run_list() -> None:
     _console().print(shown)
 
 
+def part_of(text: str) -> tuple[int, int]:
+    """Read K/N, which part of how many.
+
+    Examples
+    --------
+    >>> part_of("3/8")
+    (3, 8)
+    """
+    found = re.fullmatch(r"([0-9]{1,6})/([0-9]{1,6})", text)
+    if found is None or not 1 <= int(found[1]) <= int(found[2]):
+        raise ValueError(f"`part` must be K/N with K from 1 to N, such as 3/8; got {text!r}.")
+    return int(found[1]), int(found[2])
+
+
 def run_reproduce(name: str, setting: Setting, out: Path | None) -> None:
     """Run a table and print it; exit with code 1 if a cell of ours is empty."""
     table = find_table(name)
@@ -63,8 +78,13 @@ def run_reproduce(name: str, setting: Setting, out: Path | None) -> None:
             raise
         for printed in result.printed:
             _print(printed.title, as_text(printed.frame))
-        _write(result, folder)
-    say(f"Results, report and this table: {folder}")
+        if result.printed:
+            _write(result, folder)
+    if setting.part[1] > 1:
+        k, n = setting.part
+        say(f"Part {k} of {n}: {folder}. When all are there, `bayesmkl merge` puts their folders together.")
+    else:
+        say(f"Results, report and this table: {folder}")
     for message in result.missing:
         typer.secho(f"left out: {message}", fg="yellow", err=True)
     if result.faults:

@@ -59,6 +59,7 @@ def run_study(
     progress: OnCell | None = None,
     about: dict[str, Any] | None = None,
     there: Callable[[list[dict[str, Any]]], None] | None = None,
+    part: tuple[int, int] = (1, 1),
 ) -> Comparison:
     """Compute all cells of a study that are not in `folder` yet.
 
@@ -77,6 +78,9 @@ def run_study(
         More to keep in ``about.json``.
     there : callable, default=None
         Called with the rows of the cells that are there, before others are computed.
+    part : (int, int), default=(1, 1)
+        Compute part `k` of `n` only: pairs of data set and split in turn, the first split of all data sets before the
+        second one. The other cells are missing; :func:`merge_comparisons` puts the folders of all parts together.
 
     Returns
     -------
@@ -106,8 +110,10 @@ def run_study(
         if there is not None:
             there(rows)
         n_found, done = len(rows), {tuple(row[k] for k in KEY) for row in rows}
+        wanted = set(_units(plans, part))
+        n_cells = len(done.union(c for k, p in enumerate(plans) for c in p.order if (k, c[0], c[2]) in wanted))
         scorers = {key[:2]: plan.identity.scorers for plan in plans for key in plan.order}
-        with closing(_compute(plans, done, folder, n_jobs)) as computed:
+        with closing(_compute(plans, done, folder, n_jobs, part)) as computed:
             for row in chain.from_iterable(computed):
                 own, kept = scorers[row["dataset"], row["model"]], store.read(row["key"])
                 if kept is None or not kept.has(own):
@@ -116,7 +122,7 @@ def run_study(
                 rows.append(row)
                 done.add(tuple(row[k] for k in KEY))
                 if progress is not None:
-                    progress(row, len(done), len(order))
+                    progress(row, len(done), n_cells)
         known["seconds"] += time.perf_counter() - start
         known["environment"] = _environments(known["environment"], rows)
         cells = table_of(rows, list(known["metrics"]), order)
@@ -348,31 +354,38 @@ def _open(folder: Path, about: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _compute(
-    plans: list[Plan], done: set[tuple[str, str, int]], folder: Path | None, n_jobs: int | None
+    plans: list[Plan],
+    done: set[tuple[str, str, int]],
+    folder: Path | None,
+    n_jobs: int | None,
+    part: tuple[int, int],
 ) -> Generator[list[dict[str, Any]], None, None]:
     """Yield the rows of the cells that are left, as they come."""
     with scratch_folder() as scratch:
         alone, jobs = works_alone(n_jobs), []
-        for k, plan in enumerate(plans):
-            refs = plan.references if alone else _spooled(plan.references, scratch / str(k))
-            jobs += _jobs(plan, refs, done, folder)
+        refs = [
+            plan.references if alone else _spooled(plan.references, scratch / str(k))
+            for k, plan in enumerate(plans)
+        ]
+        groups = [_groups(plan.study.models) for plan in plans]
+        for k, dataset, split in _units(plans, part):
+            study = plans[k].study
+            for group in groups[k]:
+                left = {m: study.models[m] for m in group if (dataset, m, split) not in done}
+                if left:
+                    jobs.append(_job(plans[k], dataset, refs[k][dataset], split, left, folder))
         for job in jobs:
             job.marks = job.folder or (None if alone else str(scratch))
         yield from finished_rows(jobs, n_jobs)
 
 
-def _jobs(
-    plan: Plan, refs: Mapping[str, DataRef], done: set[tuple[str, str, int]], folder: Path | None
-) -> list[Job]:
-    """Group the cells that are left, one job for the models of a split that share kernels."""
-    study, jobs = plan.study, []
-    groups = _groups(study.models)
-    for dataset, split in dict.fromkeys((d, s) for d, _, s in plan.order):
-        for group in groups:
-            left = {m: study.models[m] for m in group if (dataset, m, split) not in done}
-            if left:
-                jobs.append(_job(plan, dataset, refs[dataset], split, left, folder))
-    return jobs
+def _units(plans: list[Plan], part: tuple[int, int]) -> list[tuple[int, str, int]]:
+    """Return positions of plans, data sets and splits of a part; every part has its share of the first splits."""
+    pairs = [dict.fromkeys((dataset, split) for dataset, _, split in plan.order) for plan in plans]
+    units = [(k, dataset, split) for k, of_plan in enumerate(pairs) for dataset, split in of_plan]
+    position, n_parts = part
+    chosen = set(sorted(units, key=lambda unit: unit[2])[position - 1 :: n_parts])
+    return [unit for unit in units if unit in chosen]
 
 
 def _spooled(datasets: Mapping[str, DataRef], scratch: Path) -> dict[str, DataRef]:

@@ -27,7 +27,7 @@ class Reproduction(NamedTuple):
     comparison : Comparison
         The cells of all its studies.
     printed : list of Printed
-        Published beside ours.
+        Published beside ours; nothing of a run of one part.
     missing : list of str
         For each set without data, what is missing and how to bring it; of a run that was read, nothing.
     faults : list of str
@@ -85,8 +85,8 @@ def reproduce(
     run = {"table": table.name, "fast": setting.fast, "splits": setting.splits, "sets": setting.sets}
     if folder is not None:
         _check_folder(folder, table.name)
-    comparison = run_study(studies, folder, setting.n_jobs, progress, {"reproduce": run})
-    printed = print_tables(table, comparison, setting)
+    comparison = run_study(studies, folder, setting.n_jobs, progress, {"reproduce": run}, part=setting.part)
+    printed = print_tables(table, comparison, setting) if setting.part[1] == 1 else []
     return Reproduction(table, comparison, printed, missing, _faults(comparison, printed))
 
 

@@ -74,6 +74,8 @@ class Setting(NamedTuple):
         Seed of splits and models.
     sets : tuple of str or None
         Names of the data sets to run, of those in the table; None is all of them.
+    part : (int, int)
+        Part k of n of the pairs of data set and split, for runs on several computers.
     """
 
     fast: bool = False
@@ -82,6 +84,7 @@ class Setting(NamedTuple):
     n_jobs: int | None = None
     random_state: int = 0
     sets: tuple[str, ...] | None = None
+    part: tuple[int, int] = (1, 1)
 
     def n_splits(self, paper: int, fast: int = 2) -> int:
         """Return the number of splits (or of repeats): the user's, else the paper's or the short one."""
