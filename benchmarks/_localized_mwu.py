@@ -12,8 +12,6 @@ import warnings
 from typing import Any
 
 import numpy as np
-from _localized_memory import measure_all
-from _localized_memory import report as report_memory
 from _localized_mwu_report import COSTLY_ROWS, EPSILON, Found, report_claims, report_epsilon, report_table
 from _localized_protocol import GAMMAS, VARIANTS, Split, choose_width, load, split
 from threadpoolctl import threadpool_limits
@@ -84,13 +82,11 @@ def run(fast: bool, splits: int | None = None) -> tuple[str, dict[str, Any]]:
             name: compare(name, titles, n_splits if name in SMALL or here else 1, rows) for name in names
         }
         swept = {name: sweep(name, table[name], epsilons, rows) for name in names if name != "mushrooms"}
-        memory = measure_all(fast=here)
-    numbers = {"table": table, "epsilon": swept, "memory": memory}
+    numbers = {"table": table, "epsilon": swept}
     parts = [
         report_table(table, n_splits, here),
         report_claims(table),
         report_epsilon(swept),
-        report_memory(memory),
     ]
     return "\n\n".join(parts), numbers
 

@@ -2,6 +2,7 @@
 
     python benchmarks/localized.py --section tables       accuracy, seconds and support points beside the published
     python benchmarks/localized.py --section mwu          multiplicative weights as the machine inside
+    python benchmarks/localized.py --section memory       figure 2: memory with either machine, by samples
     python benchmarks/localized.py --section scale        LD-MKL and SwMKL on all rows of a9a: time and memory
     python benchmarks/localized.py --section samkl        SAMKL: the integer step, and the time of a fit
     python benchmarks/localized.py --section corruption   SAMKL and others where kernels are wrong for some samples
@@ -9,6 +10,7 @@
     python benchmarks/localized.py --section clmkl        C-LMKL: duality gaps, clustering by landmarks
     python benchmarks/localized.py --section defaults     every default on real sets and on designs that are local
     python benchmarks/localized.py --section ldmkl        LD-MKL as printed: gate kernel, ties and intercepts
+    python benchmarks/localized.py --section retraining   LD-MKL: support points of machines that are trained again
     python benchmarks/localized.py --fast                 short forms of all, on bundled data
 
 With BAYESMKL_DATA=folder the sets of the papers are read from there; sections run on bundled data without.
@@ -20,7 +22,19 @@ import argparse
 
 from _sections import run_sections
 
-SECTIONS = ("tables", "mwu", "scale", "samkl", "corruption", "lmkl", "clmkl", "defaults", "ldmkl")
+SECTIONS = (
+    "tables",
+    "mwu",
+    "memory",
+    "scale",
+    "samkl",
+    "corruption",
+    "lmkl",
+    "clmkl",
+    "defaults",
+    "ldmkl",
+    "retraining",
+)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -2,8 +2,8 @@ r"""Tables 1 and 2 of the PrimalMKL paper (Hao, Yuan, Yang & Chen 2012, section 
 
 What the paper leaves open, and what is done here: Gaussian kernels are :math:`\exp(-d^2/s^2)`, and for PrimalMKL
 :math:`\exp(-d^2/(2s^2))` as well; regularization parameters are :math:`C = 1/\lambda`; SMO-MKL has the divergence
-from equal weights as its penalty, with a factor of 1, and the norm with p = 1.1 as well; GMKL learns the product of one
-Gaussian kernel of width 1 per feature, as the software of its authors does, and their sum as well.
+from equal weights as its penalty, with a factor of 1, and the norm with p = 1.1 as well; GMKL learns the product of
+one Gaussian kernel of width 1 per feature, as the software of its authors does, and their sum as well.
 """
 
 from __future__ import annotations
