@@ -131,8 +131,8 @@ def report(found: list[dict[str, Any]]) -> str:
     headers += ["alone: ms per sweep", "sweeps", "fit s", "fit, to alone"]
     sweep, fits, more = np.array(ratios).T
     return (
-        f"Processor time of semi-supervised BEMKL, 13 kernels, defaults with a margin of 1; {N_SWEEPS} sweeps for the "
-        "time of one, and fits until they converge. *to full*: divided by that with all labels; *alone*: the labeled "
+        f"Processor time of semi-supervised BEMKL, 13 kernels, defaults with a margin of 1; {N_SWEEPS} sweeps for "
+        "the time of one, and fits until they converge. *to full*: divided by that with all labels; *alone*: the labeled "
         "samples without the others.\n\n"
         f"{markdown_table(headers, rows)}\n\n"
         f"At the same number of samples a sweep takes {sweep.min():.2f} to {sweep.max():.2f} times that with all "

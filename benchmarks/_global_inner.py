@@ -34,10 +34,10 @@ FIT_WIDTHS = WIDTHS[::3]
 TOL = 1e-4
 
 
-def seconds_of(action: Any) -> tuple[Any, float]:
+def seconds_of(action: Any, *arguments: Any) -> tuple[Any, float]:
     """Return the result, and seconds of the processor."""
     start = time.process_time()
-    found = action()
+    found = action(*arguments)
     return found, time.process_time() - start
 
 
@@ -50,7 +50,7 @@ def one_svm(name: str, n_samples: int) -> list[dict[str, Any]]:
     rows = []
     for reg in REGS:
         for solver in SOLVERS:
-            solution, seconds = seconds_of(lambda: SquaredHinge(reg, solver).solve(kernel, y, TOL))
+            solution, seconds = seconds_of(SquaredHinge(reg, solver).solve, kernel, y, TOL)
             rows.append(
                 {
                     "set": name,
@@ -74,7 +74,7 @@ def whole_fit(name: str, n_samples: int) -> list[dict[str, Any]]:
     for reg in REGS:
         for solver in ("libsvm", "newton"):
             found, seconds = seconds_of(
-                lambda: fit_primalmkl(stack, y[None], SquaredHinge(reg, solver), PrimalMKLOptions()).result
+                fit_primalmkl, stack, y[None], SquaredHinge(reg, solver), PrimalMKLOptions()
             )
             rows.append(
                 {
@@ -83,9 +83,9 @@ def whole_fit(name: str, n_samples: int) -> list[dict[str, Any]]:
                     "reg": reg,
                     "solver": solver,
                     "seconds": seconds,
-                    "solves": found.n_solves,
-                    "objective": found.objective_history[-1],
-                    "gap": found.duality_gap / found.objective_history[-1],
+                    "solves": found.result.n_solves,
+                    "objective": found.result.objective_history[-1],
+                    "gap": found.duality_gap / found.result.objective_history[-1],
                 }
             )
     return rows
@@ -116,10 +116,11 @@ def report(svms: list[dict[str, Any]], fits: list[dict[str, Any]]) -> str:
         for other in svms
         if all(row[key] == other[key] for key in ("set", "n", "reg"))
     )
+    names, regs = ", ".join(dict.fromkeys(row["set"] for row in svms)), ", ".join(f"{reg:g}" for reg in REGS)
     text = (
         f"One SVM on the mean of 31 Gaussian kernels to a violation of {TOL:g}: milliseconds of one processor, means "
-        f"over {', '.join(dict.fromkeys(row['set'] for row in svms))} and λ of {', '.join(f'{reg:g}' for reg in REGS)}; and by how many times Newton's method "
-        f"takes longer than LibSVM. Objectives differ by at most {away:.0e}, relatively.\n\n"
+        f"over {names} and λ of {regs}; and by how many times Newton's method takes longer than LibSVM. Objectives "
+        f"differ by at most {away:.0e}, relatively.\n\n"
     )
     text += markdown_table(["N", *SOLVERS.values(), "Newton / LibSVM"], cells)
     text += f"\n\nSeconds from N = {sizes[len(sizes) // 2 - 1]} on grow as: {', '.join(grows)}."
@@ -132,12 +133,14 @@ def report(svms: list[dict[str, Any]], fits: list[dict[str, Any]]) -> str:
         )
         ratios = ratio(fits, n, "newton")
         cells.append(
-            [n, f"{seconds[0]:.2f}", f"{solves[0]:.0f}", f"{seconds[1]:.2f}", f"{solves[1]:.0f}"]
-            + [f"{np.median(ratios):.2f}", f"{ratios.min():.2f} to {ratios.max():.2f}"]
+            [
+                *(n, f"{seconds[0]:.2f}", f"{solves[0]:.0f}", f"{seconds[1]:.2f}", f"{solves[1]:.0f}"),
+                *(f"{np.median(ratios):.2f}", f"{ratios.min():.2f} to {ratios.max():.2f}"),
+            ]
         )
     text += (
-        f"\n\nWhole fits with {len(FIT_WIDTHS)} kernels to a gap of 1e-3, the same problems: seconds, SVMs solved, and "
-        "the ratio of the seconds.\n\n"
+        f"\n\nWhole fits with {len(FIT_WIDTHS)} kernels to a gap of 1e-3, the same problems: seconds, SVMs solved, "
+        "and the ratio of the seconds.\n\n"
     )
     headers = ["N", "LibSVM s", "SVMs", "Newton s", "SVMs", "Newton / LibSVM, median", "range"]
     return text + markdown_table(headers, cells)

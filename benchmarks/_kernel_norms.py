@@ -109,8 +109,8 @@ def report(rows: list[dict[str, Any]]) -> str:
     pair_names = [f"{shown[a]}, {shown[b]}" for a, b in pairs]
     return "\n\n".join(
         [
-            f"Weights of the kernels of the paper (§6.1), over {len(next(iter(by_set.values())))} random splits: BEMKL "
-            "under both priors beside the weights of multiple kernel learning with $\\|d\\|_1 \\le 1$ and "
+            f"Weights of the kernels of the paper (§6.1), over {len(next(iter(by_set.values())))} random splits: "
+            "BEMKL under both priors beside the weights of multiple kernel learning with $\\|d\\|_1 \\le 1$ and "
             "$\\|d\\|_2 \\le 1$, C of 0.1, 1, 10 and 100 by three folds. Effective: $(\\sum_m |w_m|)^2 / \\sum_m "
             "w_m^2$; visible: at least a hundredth of the largest; accuracy in %.",
             markdown_table(headers, counts),

@@ -74,8 +74,8 @@ def report(numbers: dict[str, Any], n_splits: int) -> str:
     headers = ["set (training samples)", "temperature", "trained on (%)", "support (%)", "again"]
     headers += ["per machine (%)", "again", "accuracy (%)", "again"]
     return (
-        f"LD-MKL with the machines that were trained on all samples, and *again* on those whose gate is at least 1/2: "
-        f"{n_splits} random splits, two kernels, gates as in the paper, the width chosen by cross-validation once per "
-        "set. Support: samples that are a support vector of either machine; per machine: of one of them, on average.\n\n"
-        + markdown_table(headers, rows)
+        "LD-MKL with the machines that were trained on all samples, and *again* on those whose gate is at least one "
+        f"half: {n_splits} random splits, two kernels, gates as in the paper, the width chosen by cross-validation "
+        "once per set. Support: samples that are a support vector of either machine; per machine: of one of them, on "
+        "average.\n\n" + markdown_table(headers, rows)
     )

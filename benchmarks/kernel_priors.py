@@ -10,7 +10,7 @@ kernel shares, and the posterior probability that a kernel is in.
 
     BAYESMKL_DATA=folder python benchmarks/kernel_priors.py    2 chains of 1000 draws after 1000, 6 minutes
     python benchmarks/kernel_priors.py --fast                  wdbc, N = 20, Dirichlet, 2 short chains
-    python benchmarks/kernel_priors.py --norms                 VB weights beside those of l1 and l2 norms (`_kernel_norms.py`)
+    python benchmarks/kernel_priors.py --norms                 by VB, beside the weights of l1 and l2 norms
 """
 
 from __future__ import annotations

@@ -200,8 +200,8 @@ def solve_dual(kernel: np.ndarray, problem: PrimalProblem, tol: float) -> tuple[
     r"""Minimize the primal objective of the squared hinge by way of its dual, with LibSVM.
 
     The dual is that of an SVM without upper bounds on the kernel :math:`K + \lambda I`. As :math:`F \le n / 2`, no
-    slack is above :math:`\sqrt n` and no coefficient above :math:`\sqrt n / \lambda`, which is the bound that LibSVM is
-    given.
+    slack is above :math:`\sqrt n` and no coefficient above :math:`\sqrt n / \lambda`; LibSVM is given twice that as a
+    bound.
 
     Parameters
     ----------
