@@ -132,8 +132,8 @@ def report(found: list[dict[str, Any]]) -> str:
     sweep, fits, more = np.array(ratios).T
     return (
         f"Processor time of semi-supervised BEMKL, 13 kernels, defaults with a margin of 1; {N_SWEEPS} sweeps for "
-        "the time of one, and fits until they converge. *to full*: divided by that with all labels; *alone*: the labeled "
-        "samples without the others.\n\n"
+        "the time of one, and fits until they converge. *to full*: divided by that with all labels; *alone*: the "
+        "labeled samples without the others.\n\n"
         f"{markdown_table(headers, rows)}\n\n"
         f"At the same number of samples a sweep takes {sweep.min():.2f} to {sweep.max():.2f} times that with all "
         f"labels, a fit {fits.min():.1f} to {fits.max():.1f} times; beside a fit of the labeled samples alone it is "

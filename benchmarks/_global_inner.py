@@ -85,7 +85,7 @@ def whole_fit(name: str, n_samples: int) -> list[dict[str, Any]]:
                     "seconds": seconds,
                     "solves": found.result.n_solves,
                     "objective": found.result.objective_history[-1],
-                    "gap": found.duality_gap / found.result.objective_history[-1],
+                    "gap": found.result.duality_gap / found.result.objective_history[-1],
                 }
             )
     return rows
