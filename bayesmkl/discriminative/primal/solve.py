@@ -39,6 +39,8 @@ from bayesmkl.discriminative.svm.libsvm import CACHE_MB, train
 
 __all__ = [
     "DENSE_LIMIT",
+    "HINGE_SOLVERS",
+    "MANY",
     "SOLVERS",
     "Huber",
     "OneClass",
@@ -52,6 +54,8 @@ __all__ = [
 ]
 
 SOLVERS = ("newton", "truncated", "pcg")
+HINGE_SOLVERS = ("auto", "libsvm", *SOLVERS)
+MANY = 1000  # samples from which on LibSVM is faster than Newton steps that begin at the last solution
 DENSE_LIMIT = 3000  # support vectors beyond which Newton's system is solved by conjugate gradients
 MAX_STEPS = {"newton": 200, "truncated": 200, "pcg": 5000}
 FIRST_STEPS = 25  # of Newton's method from zero, before it goes by way of a larger regularization
@@ -65,7 +69,8 @@ NEARLY = 1.0 - 1e-9  # slopes this close to a bound are at it
 class SquaredHinge(NamedTuple):
     r"""SVM with squared slacks: :math:`\ell_i(f) = \tfrac12 \max(0, 1 - y_i f)^2`.
 
-    The solver "libsvm" solves the dual, and takes Newton steps from there where that is not exact enough.
+    The solver "libsvm" solves the dual, and takes Newton steps from there where that is not exact enough; "auto" is
+    "libsvm" for many samples, else "newton".
     """
 
     reg: float
@@ -80,6 +85,8 @@ class SquaredHinge(NamedTuple):
     ) -> InnerSolution:
         """Solve for labels -1 and +1."""
         problem, solver = self.problem(target), self.solver
+        if solver == "auto":
+            solver = "libsvm" if len(target) >= MANY else "newton"
         if solver == "libsvm":
             solver, (start, violation) = "newton", solve_dual(kernel, problem, tol)
             if violation <= tol * problem.unit:
@@ -228,7 +235,7 @@ def solve_dual(kernel: np.ndarray, problem: PrimalProblem, tol: float) -> tuple[
         kernel="precomputed",
         C=2.0 * np.sqrt(n) * unit / problem.reg,
         tol=max(tol, FINEST_LIBSVM),
-        max_iter=STEPS_PER_SAMPLE * n,
+        max_iter=round(STEPS_PER_SAMPLE * n),
         cache_size=CACHE_MB,
     )
     signed_dual, _ = train(svm, shifted, labels, None)
