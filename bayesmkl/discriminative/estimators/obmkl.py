@@ -163,8 +163,8 @@ class OBMKLClassifier(DiscriminativeClassifier):
         counts = training.weights.counts
         if counts is not None and self.method in ALTERNATING:
             raise ValueError(
-                f'`sample_weight` must be None with `method="{self.method}"`, which weights pairs by duals: copies of a '
-                'sample share its dual in no fixed way. Use "qp" or "ratio", or repeat samples.'
+                f'`sample_weight` must be None with `method="{self.method}"`, which weights pairs by duals: copies '
+                'of a sample share its dual in no fixed way. Use "qp" or "ratio", or repeat samples.'
             )
         return with_gram(training, self.method in WITH_GRAM), targets
 
