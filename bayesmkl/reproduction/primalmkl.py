@@ -316,8 +316,8 @@ TABLES = {
             f"{PAPER}, table 1",
             "Random splits of the sizes of Rätsch's (his index sets are not at hand), 40 as in the paper. "
             + CHOICE.format("λ out of 0.01, 0.05, 0.2, 1 and 10 (with unit trace 0.001, 0.01, 0.1 and 1)")
-            + ". (T): polynomials of degree 1 to 10 besides, all kernels with unit trace. Letters of splice are A, C, "
-            "G, T = 0 to 3, and coded in two other ways besides; the paper names none. german is LIBSVM's numeric "
+            + ". (T): polynomials of degree 1 to 10 besides, all kernels with unit trace. Letters of splice are A, "
+            "C, G, T = 0 to 3, and coded in two other ways besides; the paper names none. german is LIBSVM's numeric "
             "version; the published SVM is Rätsch's, ours has one Gaussian width of 11, chosen together with C.",
             tuple(SETS_1),
             trace_studies,

@@ -24,6 +24,7 @@ from bayesmkl.discriminative.primal.steps import (
     state_at,
     truncated_direction,
 )
+from bayesmkl.discriminative.svm import squared_hinge as squared_hinge_svm
 
 N = 40
 REGS = (1.0, 0.1, 0.01)
@@ -337,7 +338,7 @@ def test_many_samples_are_solved_in_the_dual(kernel, labels, monkeypatch):
 
 
 def test_libsvm_that_is_cut_short_is_finished_by_newton_steps(kernel, labels, monkeypatch):
-    monkeypatch.setattr(solve, "STEPS_PER_SAMPLE", 1.0 / N)  # one step
+    monkeypatch.setattr(squared_hinge_svm, "STEPS_PER_SAMPLE", 1.0 / N)  # one step
     found = SquaredHinge(0.01, "libsvm").solve(kernel, labels, 1e-6)
     newton = SquaredHinge(0.01).solve(kernel, labels, 1e-6)
     np.testing.assert_allclose(found.signed_dual, newton.signed_dual, atol=1e-6)

@@ -16,9 +16,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.svm import SVC
 
-from bayesmkl._utils.units import unit_of
 from bayesmkl.discriminative.inner import InnerSolution
 from bayesmkl.discriminative.primal.losses import huber, one_class, squared, squared_hinge
 from bayesmkl.discriminative.primal.steps import (
@@ -35,7 +33,7 @@ from bayesmkl.discriminative.primal.steps import (
     state_at,
     truncated_direction,
 )
-from bayesmkl.discriminative.svm.libsvm import CACHE_MB, train
+from bayesmkl.discriminative.svm.squared_hinge import solve_squared_hinge
 
 __all__ = [
     "DENSE_LIMIT",
@@ -60,8 +58,6 @@ DENSE_LIMIT = 3000  # support vectors beyond which Newton's system is solved by 
 MAX_STEPS = {"newton": 200, "truncated": 200, "pcg": 5000}
 FIRST_STEPS = 25  # of Newton's method from zero, before it goes by way of a larger regularization
 EASIER = 10.0
-FINEST_LIBSVM = 1e-5  # its kernel has single precision
-STEPS_PER_SAMPLE = 100  # of LibSVM; it takes about one for most problems
 ROUNDING = 1e-12
 NEARLY = 1.0 - 1e-9  # slopes this close to a bound are at it
 
@@ -204,11 +200,7 @@ def solve_primal(
 
 
 def solve_dual(kernel: np.ndarray, problem: PrimalProblem, tol: float) -> tuple[InnerSolution, float]:
-    r"""Minimize the primal objective of the squared hinge by way of its dual, with LibSVM.
-
-    The dual is that of an SVM without upper bounds on the kernel :math:`K + \lambda I`. As :math:`F \le n / 2`, no
-    slack is above :math:`\sqrt n` and no coefficient above :math:`\sqrt n / \lambda`; LibSVM is given twice that as a
-    bound.
+    """Minimize the primal objective of the squared hinge by way of its dual, with LibSVM.
 
     Parameters
     ----------
@@ -225,21 +217,7 @@ def solve_dual(kernel: np.ndarray, problem: PrimalProblem, tol: float) -> tuple[
     violation : float
         Largest violation of the optimality conditions.
     """
-    labels, n = problem.loss.target, len(kernel)
-    shifted = kernel + 0.0
-    np.einsum("ii->i", shifted)[:] += problem.reg
-    unit = unit_of(float(shifted.diagonal().max()))
-    if unit != 1.0:
-        shifted /= unit
-    svm = SVC(
-        kernel="precomputed",
-        C=2.0 * np.sqrt(n) * unit / problem.reg,
-        tol=max(tol, FINEST_LIBSVM),
-        max_iter=round(STEPS_PER_SAMPLE * n),
-        cache_size=CACHE_MB,
-    )
-    signed_dual, _ = train(svm, shifted, labels, None)
-    signed_dual /= unit
+    signed_dual = solve_squared_hinge(kernel, problem.loss.target, problem.reg, tol)
     state = state_at(problem, signed_dual, kernel @ signed_dual)
     return canonical(problem, state, gradient_at(kernel, problem, state))
 
