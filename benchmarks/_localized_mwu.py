@@ -1,7 +1,7 @@
-"""Multiplicative weights as the machine inside localized methods: table 3 of the unified view, accuracy, memory.
+"""Multiplicative weights as the machine inside localized methods: table 3 of the unified view, and accuracy.
 
 How fast and how accurate methods are with either machine; what a smaller epsilon costs, and which one gives the
-paper's times; how much memory either takes (`_localized_memory.py`).
+paper's times. How much memory either takes is another section, `_localized_memory.py`.
 """
 
 from __future__ import annotations
