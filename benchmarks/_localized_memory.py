@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _report import markdown_table
+from _report import STATIC, markdown_table
 from threadpoolctl import threadpool_limits
 
 from bayesmkl.discriminative.estimators.clmkl import CLMKLClassifier
@@ -27,7 +27,7 @@ from bayesmkl.discriminative.estimators.swmkl import SwMKLClassifier
 from bayesmkl.kernels import Gaussian, KernelBank, Polynomial
 from bayesmkl.reproduction.localized import GATES
 
-__all__ = ["measure_all", "report"]
+__all__ = ["draw", "run"]
 
 # One step of the outer search and quick machines: memory does not depend on the number of steps.
 METHODS = {
@@ -36,7 +36,8 @@ METHODS = {
     "SwMKL": (SwMKLClassifier, {"gate_subsample": 500, "temperature": None, **GATES}),
     "LD-MKL": (LDMKLClassifier, {"gate_subsample": 500, "temperature": 1.0, **GATES}),
 }
-SIZES = {"libsvm": (1000, 2000, 4000), "mwu": (1000, 2000, 4000, 8000, 16000)}
+FIGURE = "localized_memory.png"
+SIZES = {"libsvm": (1000, 2000, 4000, 8000), "mwu": (1000, 2000, 4000, 8000, 16000)}
 FAST_SIZES = (50, 100)
 N_KERNELS = 2
 MIB = 2**20
@@ -106,9 +107,34 @@ def _alone(method: str, svm: str) -> dict[str, float]:
     return json.loads(done.stdout)
 
 
-def measure_all(fast: bool) -> dict[str, Any]:
-    """Every method with either machine; in this process where it must be fast."""
-    return {method: {svm: (_here if fast else _alone)(method, svm) for svm in SIZES} for method in METHODS}
+def run(fast: bool) -> tuple[str, dict[str, Any]]:
+    """Measure every method with either machine; in this process where it must be fast."""
+    memory = {method: {svm: (_here if fast else _alone)(method, svm) for svm in SIZES} for method in METHODS}
+    return report(memory), {"memory": memory}
+
+
+def draw(numbers: dict[str, Any], folder: Path = STATIC) -> Path:
+    """Draw measured memory over the formula of figure 2, from the numbers of `run`."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, 2, figsize=(9.0, 3.6), sharex=True, sharey=True, layout="constrained")
+    for ax, svm, label in zip(axes, SIZES, ("LibSVM", "multiplicative weights"), strict=True):
+        for (method, of_svm), marker in zip(numbers["memory"].items(), "osD^", strict=True):
+            sizes = sorted(map(int, of_svm[svm]))
+            ax.loglog(sizes, [of_svm[svm][str(n)] / MIB for n in sizes], marker=marker, label=method)
+        ends = np.array([min(SIZES["libsvm"]), max(SIZES["mwu"])])
+        ax.loglog(ends, [formula(n, svm) / MIB for n in ends], "--", color="0.4", label="figure 2's formula")
+        ax.set(title=label, xlabel="training samples")
+        ax.grid(alpha=0.3)
+    axes[0].set_ylabel("memory (MiB)")
+    axes[1].legend(fontsize="small")
+    folder.mkdir(parents=True, exist_ok=True)
+    figure.savefig(folder / FIGURE, dpi=120)
+    plt.close(figure)
+    return folder / FIGURE
 
 
 def formula(n_samples: int, svm: str) -> float:

@@ -1,7 +1,7 @@
-"""Multiplicative weights inside localized methods: what a smaller epsilon costs, and how much memory they take.
+"""Multiplicative weights inside localized methods: what a smaller epsilon costs.
 
 Table 3 of the unified view itself is repeated by ``bayesmkl reproduce localized-table3``: these are its methods, sets
-and kernels. Memory is measured in `_localized_memory.py`.
+and kernels. Memory is another section, `_localized_memory.py`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
-from _localized_memory import measure_all
-from _localized_memory import report as report_memory
 from _protocol import have_real_data
 from _report import markdown_table
 from sklearn.model_selection import train_test_split
@@ -68,12 +66,11 @@ class StepCount:
 
 
 def run(fast: bool) -> tuple[str, dict[str, Any]]:
-    """Both parts, on the paper's sets or on wdbc where these are missing."""
+    """Sweep over epsilon, on the paper's sets or on wdbc where these are missing."""
     here = fast or not have_real_data()
     with threadpool_limits(1):
         swept = sweep(here, EPSILONS[:2] if fast else EPSILONS, 60 if fast else None)
-        memory = measure_all(fast=here)
-    return f"{report(swept)}\n\n{report_memory(memory)}", {"epsilon": swept, "memory": memory}
+    return report(swept), {"epsilon": swept}
 
 
 def problems(here: bool, n_rows: int | None) -> dict[str, tuple[np.ndarray, np.ndarray]]:

@@ -10,12 +10,14 @@ kernel shares, and the posterior probability that a kernel is in.
 
     BAYESMKL_DATA=folder python benchmarks/kernel_priors.py    2 chains of 1000 draws after 1000, 6 minutes
     python benchmarks/kernel_priors.py --fast                  wdbc, N = 20, Dirichlet, 2 short chains
+    python benchmarks/kernel_priors.py --norms                 by VB, beside the weights of l1 and l2 norms
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import _kernel_norms
 import numpy as np
 from _machine import measure
 from _posteriors import (
@@ -118,8 +120,17 @@ def share_table(rows: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    options = parser(__doc__).parse_args()
+    options_parser = parser(__doc__)
+    options_parser.add_argument(
+        "--norms", action="store_true", help="beside norms, by VB, in the place of NUTS"
+    )
+    options = options_parser.parse_args()
     print(measure(options.fast).report() + "\n")
+    if options.norms:
+        with threadpool_limits(1):
+            rows = _kernel_norms.measure(options.fast)
+        finish(options, "kernel_norms", _kernel_norms.report(rows), {"rows": rows})
+        return
     with threadpool_limits(1), quietly():
         if options.fast:
             rows = [evaluate(case("wdbc"), 0, 20, "dirichlet", FAST)]

@@ -1,6 +1,7 @@
 """Localized methods: their scale, their defaults, and studies of single methods.
 
-    python benchmarks/localized.py --section mwu          multiplicative weights: cost of accuracy, and memory
+    python benchmarks/localized.py --section mwu          multiplicative weights: what accuracy costs
+    python benchmarks/localized.py --section memory       figure 2: memory with either machine, by samples
     python benchmarks/localized.py --section scale        LD-MKL and SwMKL on all rows of a9a: time and memory
     python benchmarks/localized.py --section samkl        SAMKL: the integer step, and the time of a fit
     python benchmarks/localized.py --section corruption   SAMKL and others where kernels are wrong for some samples
@@ -8,6 +9,7 @@
     python benchmarks/localized.py --section clmkl        C-LMKL: duality gaps, clustering by landmarks
     python benchmarks/localized.py --section defaults     every default on real sets and on designs that are local
     python benchmarks/localized.py --section ldmkl        LD-MKL as printed: gate kernel, ties and intercepts
+    python benchmarks/localized.py --section retraining   LD-MKL: support points of machines that are trained again
     python benchmarks/localized.py --fast                 short forms of all, on bundled data
 
 The sections corruption and defaults can be shared by processes, each with a file of its own; then all in one:
@@ -26,7 +28,18 @@ from pathlib import Path
 
 from _sections import run_sections
 
-SECTIONS = ("mwu", "scale", "samkl", "corruption", "lmkl", "clmkl", "defaults", "ldmkl")
+SECTIONS = (
+    "mwu",
+    "memory",
+    "scale",
+    "samkl",
+    "corruption",
+    "lmkl",
+    "clmkl",
+    "defaults",
+    "ldmkl",
+    "retraining",
+)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

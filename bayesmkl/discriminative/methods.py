@@ -105,7 +105,7 @@ METHODS: tuple[Method, ...] = (
             *_forms("OBMKLClassifier", method=("ratio", "qp", "aqp")),
             Form("OBMKLClassifier", "classes", {"multiclass": "shared"}),
         ),
-        settings={"OBMKLClassifier": {"method": ("ratio", "qp", "aqp")}},
+        settings={"OBMKLClassifier": {"method": ("ratio", "qp", "aqp", "aqp-paper")}},
     ),
     Method(
         "global_weights.easymkl",
@@ -242,7 +242,7 @@ METHODS: tuple[Method, ...] = (
         losses={"PrimalMKLClassifier": "squared hinge", "PrimalMKLRegressor": "ridge"},
         forms=(
             *_forms("PrimalMKLClassifier", weights=("spg", "closed", "paper")),
-            *_forms("PrimalMKLClassifier", solver=("truncated", "pcg"), max_basis=(5,)),
+            *_forms("PrimalMKLClassifier", solver=("libsvm", "truncated", "pcg"), max_basis=(5,)),
             Form("PrimalMKLClassifier", "classes", {"p_norm": 2.0}),
             Form("PrimalMKLRegressor", "real"),
             Form("PrimalMKLRegressor", "real", {"loss": "huber"}),
@@ -252,7 +252,7 @@ METHODS: tuple[Method, ...] = (
         settings={
             "PrimalMKLClassifier": {
                 "weights": ("spg", "closed", "paper"),
-                "solver": ("newton", "truncated", "pcg"),
+                "solver": ("auto", "libsvm", "newton", "truncated", "pcg"),
             },
             "PrimalMKLOneClass": {"contamination": ("auto", 0.1), "weights": ("spg", "closed")},
             "PrimalMKLRegressor": {"loss": ("squared", "huber"), "weights": ("spg", "closed")},

@@ -198,6 +198,19 @@ def test_alternation_that_swings_is_damped(rng):
     assert selection.kernel_weights[0] == pytest.approx(0.5, abs=1e-3)  # about where the duals change
     assert selection.outcome is Outcome.MAX_ITER  # and there is no fixed point
     assert [n for n, _ in seen] == list(range(1, 41))
+    plain = alternate(known, np.array([1.0, 0.0]), OBMKLOptions("aqp-paper", 1e-9, 40))
+    assert plain.objective_history == pytest.approx([1.0, 0.0] * 20, abs=1e-3)  # as printed, it goes on
+    assert plain.outcome is Outcome.MAX_ITER
+
+
+def test_where_nothing_swings_the_paper_takes_the_same_steps(problem):
+    kernels, y = problem
+    found = [
+        OBMKLClassifier("precomputed", method=method, tol=1e-6).fit(np.moveaxis(kernels, 0, -1), y)
+        for method in ("aqp", "aqp-paper")
+    ]
+    assert found[0].converged_
+    np.testing.assert_allclose(*(model.kernel_weights_ for model in found), atol=1e-5)
 
 
 def test_too_few_alternations_warn(problem):
@@ -273,7 +286,7 @@ def test_shared_weights_use_equality_of_classes(rng, monkeypatch, method):
         expected = alignments / alignments.sum()
     else:
         pairs = np.ones((36, 36))
-        if method == "aqp":
+        if method != "qp":
             squares = model.dual_coef_**2
             pairs = np.einsum("ci,cj->ij", squares, squares) / squares.max() ** 2
         expected = nearest_by_slsqp(kernels, target, pairs)
@@ -324,7 +337,7 @@ def test_informative_view_gets_the_weight(rng):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"method": "align"}, "`method` must be one of 'ratio', 'qp', 'aqp'; got 'align'"),
+        ({"method": "align"}, "`method` must be one of 'ratio', 'qp', 'aqp', 'aqp-paper'; got 'align'"),
         ({"max_iter": 0}, "`max_iter` must be a whole number >= 1; got 0"),
         ({"C": -2}, "`C` must be a finite number > 0; got -2"),
         ({"tol": np.inf}, "`tol` must be a finite number > 0; got inf"),

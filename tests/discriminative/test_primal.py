@@ -24,6 +24,7 @@ from bayesmkl.discriminative.primal.steps import (
     state_at,
     truncated_direction,
 )
+from bayesmkl.discriminative.svm import squared_hinge as squared_hinge_svm
 
 N = 40
 REGS = (1.0, 0.1, 0.01)
@@ -306,6 +307,43 @@ def test_many_support_vectors_switch_to_conjugate_gradients(kernel, labels, monk
     np.testing.assert_allclose(iterative.solution.signed_dual, dense.solution.signed_dual, atol=1e-7)
 
 
+@pytest.mark.parametrize("reg", [*REGS, 1e-4])
+@pytest.mark.parametrize("unit", [1.0, 1e12, 1e-12])
+def test_libsvm_in_the_dual_finds_what_newton_finds(kernel, labels, reg, unit):
+    kernel, reg = unit * kernel, unit * reg
+    newton = SquaredHinge(reg).solve(kernel, labels, 1e-9)
+    libsvm, violation = solve.solve_dual(kernel, SquaredHinge(reg).problem(labels), 1e-5)
+    assert violation <= (1e-3 if reg < 1e-3 * unit else 3e-5)  # LibSVM's kernel has single precision
+    np.testing.assert_allclose(
+        libsvm.signed_dual, newton.signed_dual, rtol=0.0, atol=1e-3 * np.abs(newton.signed_dual).max()
+    )
+    assert libsvm.objective == pytest.approx(newton.objective, rel=1e-5)
+    assert libsvm.gap <= 1e-4 * libsvm.objective
+    finished = SquaredHinge(reg, "libsvm").solve(kernel, labels, 1e-9)  # Newton steps from there
+    np.testing.assert_allclose(
+        finished.signed_dual, newton.signed_dual, rtol=0.0, atol=1e-8 * np.abs(newton.signed_dual).max()
+    )
+    assert finished.intercept == pytest.approx(newton.intercept, abs=1e-7)
+
+
+def test_many_samples_are_solved_in_the_dual(kernel, labels, monkeypatch):
+    seen = []
+    whole = solve.solve_dual
+    monkeypatch.setattr(solve, "solve_dual", lambda *three: seen.append(len(three[0])) or whole(*three))
+    few = SquaredHinge(0.1, "auto").solve(kernel, labels, 1e-4)
+    monkeypatch.setattr(solve, "MANY", N)
+    many = SquaredHinge(0.1, "auto").solve(kernel, labels, 1e-4)
+    assert seen == [N]
+    assert many.objective == pytest.approx(few.objective, rel=1e-6)
+
+
+def test_libsvm_that_is_cut_short_is_finished_by_newton_steps(kernel, labels, monkeypatch):
+    monkeypatch.setattr(squared_hinge_svm, "STEPS_PER_SAMPLE", 1.0 / N)  # one step
+    found = SquaredHinge(0.01, "libsvm").solve(kernel, labels, 1e-6)
+    newton = SquaredHinge(0.01).solve(kernel, labels, 1e-6)
+    np.testing.assert_allclose(found.signed_dual, newton.signed_dual, atol=1e-6)
+
+
 def test_a_start_changes_the_work_and_not_the_result(kernel, labels):
     cold = SquaredHinge(0.01).solve(kernel, labels, 1e-10)
     start = SquaredHinge(0.02).solve(kernel, labels, 1e-10)
@@ -395,7 +433,7 @@ def test_flipping_labels_flips_the_svm(kernel, labels):
     assert flipped.intercept == pytest.approx(-plain.intercept, abs=1e-10)
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", ["libsvm", *SOLVERS])
 def test_a_singular_kernel_is_no_obstacle(X, labels, solver):
     rows = np.repeat(X[: N // 4], 4, axis=0)  # rank 3, every sample four times, labels at odds
     kernel = rows @ rows.T

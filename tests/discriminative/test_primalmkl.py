@@ -24,7 +24,7 @@ pytestmark = pytest.mark.heavy
 
 N = 60
 WIDTHS = (0.3, 1.0, 3.0, 9.0)
-SOLVERS = ("newton", "truncated", "pcg")
+SOLVERS = ("libsvm", "newton", "truncated", "pcg")
 SCHEMES = ("spg", "closed", "paper")
 
 
@@ -424,11 +424,11 @@ def test_one_class_finds_what_lies_outside(rng):
         ({"p_norm": 0.5}, "`p_norm` must be a finite number >= 1; got 0.5"),
         ({"reg": 0.0}, "`reg` must be a finite number > 0; got 0"),
         ({"weights": "newton"}, "`weights` must be one of 'spg', 'closed', 'paper'"),
-        ({"solver": "cg"}, "`solver` must be one of 'newton', 'truncated', 'pcg'"),
+        ({"solver": "cg"}, "`solver` must be one of 'auto', 'libsvm', 'newton', 'truncated', 'pcg'"),
         ({"max_iter": 0}, "`max_iter` must be a whole number >= 1"),
         ({"max_basis": 0}, "`max_basis` must be a whole number >= 1"),
         ({"max_basis": 3, "weights": "paper"}, '`weights` must be "spg" where `max_basis` is given'),
-        ({"max_basis": 3, "solver": "pcg"}, '`solver` must be "newton" where `max_basis` is given'),
+        ({"max_basis": 3, "solver": "pcg"}, '`solver` must be "auto" or "newton" where `max_basis` is given'),
     ],
 )
 def test_bad_parameters_are_named(X, labels, parameters, message):

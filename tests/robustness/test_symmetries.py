@@ -96,8 +96,9 @@ def settings_for(variant: Variant, scale: float = 1.0) -> dict[str, Any]:
         variant.name == "SAMKLClassifier"
     ):  # later ones may end elsewhere, as rounding decides between patterns
         more["max_iter"] = 1
-    if (
-        variant.parameters.get("method") == "aqp"
+    if variant.parameters.get("method") in (
+        "aqp",
+        "aqp-paper",
     ):  # alternates without an objective, and may not come to an end
         more["max_iter"] = 20
     if variant.parameters.get("weights") == "paper":  # takes thousands of steps to more

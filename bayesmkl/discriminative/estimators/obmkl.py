@@ -17,7 +17,13 @@ from bayesmkl.discriminative.estimators.base import (
 )
 from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER
 from bayesmkl.discriminative.estimators.weighted import fit_weighted_classes
-from bayesmkl.discriminative.global_weights.obmkl import METHODS, WITH_GRAM, OBMKLOptions, fit_obmkl
+from bayesmkl.discriminative.global_weights.obmkl import (
+    ALTERNATING,
+    METHODS,
+    WITH_GRAM,
+    OBMKLOptions,
+    fit_obmkl,
+)
 from bayesmkl.discriminative.global_weights.two_stage import with_gram
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.discriminative.svm.libsvm import Hinge
@@ -42,10 +48,10 @@ class OBMKLClassifier(DiscriminativeClassifier):
     ----------
     %(kernels)s
     %(C)s
-    method : {"ratio", "qp", "aqp"}, default="qp"
+    method : {"ratio", "qp", "aqp", "aqp-paper"}, default="qp"
         "ratio": weights proportional to the alignment of each kernel with :math:`K_{opti}`, eq. 10 of [1]_. "qp": the
         problem above, eq. 12. "aqp": the same with every pair weighted by the duals of its samples, in turn with the
-        SVM, eqs. 14 and 15.
+        SVM, eqs. 14 and 15, with steps halved where weights swing. "aqp-paper": that with full steps throughout.
     tol : float, default=1e-4
         "aqp" stops when no weight changes by more; also the tolerance of LibSVM.
     max_iter : int, default=50
@@ -91,8 +97,8 @@ class OBMKLClassifier(DiscriminativeClassifier):
     The empirical optimal kernel is indefinite in general and never trained on. It stays the same when one of several
     equal kernels is left out, but one outlying kernel changes it everywhere: normalize the bank.
 
-    The alternation of "aqp" has no common objective and may swing between weights for ever; steps are halved while it
-    does. With kernels that are nearly alike it may still find no fixed point, and warns.
+    The alternation of "aqp" has no common objective and may swing between weights for ever, as "aqp-paper" then does;
+    steps are halved while it does. With kernels that are nearly alike it may still find no fixed point, and warns.
     With ``multiclass="shared"`` pairs of the same class take the largest value, all others the smallest.
 
     "qp" costs one matrix product of :math:`P^2 N^2 / 2` multiplications, "aqp" another one over the support vectors
@@ -155,10 +161,10 @@ class OBMKLClassifier(DiscriminativeClassifier):
     ) -> tuple[Training, np.ndarray]:
         training, targets = super()._prepare(X, y, sample_weight)
         counts = training.weights.counts
-        if counts is not None and self.method == "aqp":
+        if counts is not None and self.method in ALTERNATING:
             raise ValueError(
-                '`sample_weight` must be None with `method="aqp"`, which weights pairs by duals: copies of a sample '
-                'share its dual in no fixed way. Use "qp" or "ratio", or repeat samples.'
+                f'`sample_weight` must be None with `method="{self.method}"`, which weights pairs by duals: copies '
+                'of a sample share its dual in no fixed way. Use "qp" or "ratio", or repeat samples.'
             )
         return with_gram(training, self.method in WITH_GRAM), targets
 

@@ -23,7 +23,14 @@ from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.discriminative.primal.basis import BasisMKLResult, fit_basis_mkl
 from bayesmkl.discriminative.primal.primalmkl import WEIGHT_SCHEMES, fit_primalmkl
 from bayesmkl.discriminative.primal.records import PrimalMKLOptions, PrimalMKLResult
-from bayesmkl.discriminative.primal.solve import SOLVERS, Huber, OneClass, Squared, SquaredHinge
+from bayesmkl.discriminative.primal.solve import (
+    HINGE_SOLVERS,
+    SOLVERS,
+    Huber,
+    OneClass,
+    Squared,
+    SquaredHinge,
+)
 from bayesmkl.discriminative.training import Training
 from bayesmkl.kernels.stacks.base import StoredStack
 
@@ -72,10 +79,10 @@ class PrimalMKLClassifier(DiscriminativeClassifier):
     p_norm : float, default=1.0
         :math:`p \ge 1`; 1 (the paper) gives few kernels weight, larger values spread it.
     %(weights)s
-    %(solver)s
+    %(solver:hinge)s
     max_basis : int, default=None
         Maximum number of samples with a coefficient (per class), selected greedily [2]_. Needs ``weights="spg"``
-        and ``solver="newton"``. None lets every sample with a loss have one.
+        and Newton steps (`solver` "auto" or "newton"). None lets every sample with a loss have one.
     %(tol)s
     %(max_iter)s, default=500
     %(multiclass)s
@@ -116,8 +123,8 @@ class PrimalMKLClassifier(DiscriminativeClassifier):
     Notes
     -----
     One step costs :math:`O(P N^2)` for the kernels and, with `s` support vectors, :math:`O(s^3)` for the inner
-    problem (:math:`O(N^2)` per inner iteration of "truncated"). Coefficients are canonical, :math:`\alpha_i = y_i
-    \xi_i / \lambda` with :math:`\xi_i = \max(0, 1 - y_i f_i)`.
+    problem (:math:`O(N^2)` per inner iteration of "truncated", and about as much for "libsvm"). Coefficients are
+    canonical, :math:`\alpha_i = y_i \xi_i / \lambda` with :math:`\xi_i = \max(0, 1 - y_i f_i)`.
 
     Departures from [1]_: the duality gap decides when to stop, which is possible as the problem is convex in the
     weights; the start is uniform instead of random; ``p_norm``; weights by "spg" instead of Algorithm 4, unless asked
@@ -159,7 +166,7 @@ class PrimalMKLClassifier(DiscriminativeClassifier):
         reg: float = 1.0,
         p_norm: float = 1.0,
         weights: str = "spg",
-        solver: str = "newton",
+        solver: str = "auto",
         max_basis: int | None = None,
         tol: float = 1e-3,
         max_iter: int = 500,
@@ -182,7 +189,7 @@ class PrimalMKLClassifier(DiscriminativeClassifier):
         self.verbose = verbose
 
     def _inner_loss(self) -> SquaredHinge:
-        return SquaredHinge(*_reg_and_solver(self))
+        return SquaredHinge(check_scale("reg", self.reg), check_choice("solver", self.solver, HINGE_SOLVERS))
 
     def _learn(
         self, training: Training, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
@@ -205,10 +212,11 @@ class PrimalMKLClassifier(DiscriminativeClassifier):
     def _options(self) -> PrimalMKLOptions:
         if self.max_basis is not None:
             check_integer("max_basis", self.max_basis, low=1)
-            for name, needed in (("weights", "spg"), ("solver", "newton")):
-                if getattr(self, name) != needed:
+            for name, needed in (("weights", ("spg",)), ("solver", ("auto", "newton"))):
+                if getattr(self, name) not in needed:
+                    words = " or ".join(f'"{word}"' for word in needed)
                     raise ValueError(
-                        f'`{name}` must be "{needed}" where `max_basis` is given; got {getattr(self, name)!r}. Leave '
+                        f"`{name}` must be {words} where `max_basis` is given; got {getattr(self, name)!r}. Leave "
                         "`max_basis` at None to choose."
                     )
         return _options(self)

@@ -17,8 +17,8 @@ combinations, and is indefinite in general, whatever §III says. It enters throu
 
 Departures: negative alignments, possible where kernels have negative entries, count as zero in (10). The alternation
 of aqp has no common objective, and plain steps often swing between two sets of weights for ever; a step is halved
-whenever weights would change about as much as two alternations before, which keeps the fixed points. Tasks that share
-weights share one :math:`K_{opti}`, by equality of classes, and add up their (14).
+whenever weights would change about as much as two alternations before, which keeps the fixed points; "aqp-paper" has
+plain steps. Tasks that share weights share one :math:`K_{opti}`, by equality of classes, and add up their (14).
 
 Weights :math:`w_i` of the samples count pairs :math:`w_i w_j` times in (10) and (12). Not so in (14): copies of a
 sample share its dual in no fixed way, so that the squares of their duals do not say how many they are.
@@ -46,6 +46,7 @@ from bayesmkl.kernels.stacks.base import StoredStack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = [
+    "ALTERNATING",
     "METHODS",
     "WITH_GRAM",
     "OBMKLOptions",
@@ -56,8 +57,9 @@ __all__ = [
     "select_weighted",
 ]
 
-METHODS = ("ratio", "qp", "aqp")
-WITH_GRAM = ("qp", "aqp")
+METHODS = ("ratio", "qp", "aqp", "aqp-paper")
+WITH_GRAM = METHODS[1:]
+ALTERNATING = METHODS[2:]
 SWINGING = 0.9  # of the change two alternations before: with more, the weights swing
 SUPPORT = 1e-8  # of the largest dual: samples below it do not enter (14)
 
@@ -67,7 +69,8 @@ class OBMKLOptions(NamedTuple):
 
     Parameters
     ----------
-    method : {"ratio", "qp", "aqp"}
+    method : {"ratio", "qp", "aqp", "aqp-paper"}
+        The last takes plain steps.
     tol : float
         aqp stops when no weight changes by more; also the tolerance of the SVMs.
     max_iter : int
@@ -112,7 +115,7 @@ def fit_obmkl(
         selection = select_nearest(
             problem, frobenius_gram(stack, sample_weights=counts) if gram is None else gram
         )
-    if options.method == "aqp":
+    if options.method in ALTERNATING:
         selection = alternate(problem, selection.kernel_weights, options, on_step)
     return train_selected(stack, targets, inner, options.tol, selection)
 
@@ -185,7 +188,7 @@ def alternate(
         if changes[-1] <= options.tol:
             outcome = Outcome.CONVERGED
             break
-        if changes[-1] > SWINGING * changes[-3]:
+        if options.method == "aqp" and changes[-1] > SWINGING * changes[-3]:
             step *= 0.5
         weights = weights + step * (proposal - weights)
     return Selection(weights, tuple(history), outcome=outcome, n_solves=len(history) * len(problem.targets))

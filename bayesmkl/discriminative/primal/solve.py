@@ -33,9 +33,12 @@ from bayesmkl.discriminative.primal.steps import (
     state_at,
     truncated_direction,
 )
+from bayesmkl.discriminative.svm.squared_hinge import solve_squared_hinge
 
 __all__ = [
     "DENSE_LIMIT",
+    "HINGE_SOLVERS",
+    "MANY",
     "SOLVERS",
     "Huber",
     "OneClass",
@@ -43,11 +46,14 @@ __all__ = [
     "Squared",
     "SquaredHinge",
     "canonical",
+    "solve_dual",
     "solve_primal",
     "take_step",
 ]
 
 SOLVERS = ("newton", "truncated", "pcg")
+HINGE_SOLVERS = ("auto", "libsvm", *SOLVERS)
+MANY = 1000  # samples from which on LibSVM is faster than Newton steps that begin at the last solution
 DENSE_LIMIT = 3000  # support vectors beyond which Newton's system is solved by conjugate gradients
 MAX_STEPS = {"newton": 200, "truncated": 200, "pcg": 5000}
 FIRST_STEPS = 25  # of Newton's method from zero, before it goes by way of a larger regularization
@@ -57,7 +63,11 @@ NEARLY = 1.0 - 1e-9  # slopes this close to a bound are at it
 
 
 class SquaredHinge(NamedTuple):
-    r"""SVM with squared slacks: :math:`\ell_i(f) = \tfrac12 \max(0, 1 - y_i f)^2`."""
+    r"""SVM with squared slacks: :math:`\ell_i(f) = \tfrac12 \max(0, 1 - y_i f)^2`.
+
+    The solver "libsvm" solves the dual, and takes Newton steps from there where that is not exact enough; "auto" is
+    "libsvm" for many samples, else "newton".
+    """
 
     reg: float
     solver: str = "newton"
@@ -70,7 +80,14 @@ class SquaredHinge(NamedTuple):
         self, kernel: np.ndarray, target: np.ndarray, tol: float, start: InnerSolution | None = None
     ) -> InnerSolution:
         """Solve for labels -1 and +1."""
-        return solve_primal(kernel, self.problem(target), self.solver, tol, start).solution
+        problem, solver = self.problem(target), self.solver
+        if solver == "auto":
+            solver = "libsvm" if len(target) >= MANY else "newton"
+        if solver == "libsvm":
+            solver, (start, violation) = "newton", solve_dual(kernel, problem, tol)
+            if violation <= tol * problem.unit:
+                return start
+        return solve_primal(kernel, problem, solver, tol, start).solution
 
 
 class Squared(NamedTuple):
@@ -180,6 +197,29 @@ def solve_primal(
     return PrimalSolution(
         final.solution, final.n_steps + easier.n_steps, final.n_products + easier.n_products
     )
+
+
+def solve_dual(kernel: np.ndarray, problem: PrimalProblem, tol: float) -> tuple[InnerSolution, float]:
+    """Minimize the primal objective of the squared hinge by way of its dual, with LibSVM.
+
+    Parameters
+    ----------
+    kernel : ndarray of shape (n_samples, n_samples)
+    problem : PrimalProblem
+        Of the squared hinge, with both labels.
+    tol : float
+        As of `solve_primal`; below 1e-5 the single precision of LibSVM decides.
+
+    Returns
+    -------
+    solution : InnerSolution
+        Canonical, with its certificate.
+    violation : float
+        Largest violation of the optimality conditions.
+    """
+    signed_dual = solve_squared_hinge(kernel, problem.loss.target, problem.reg, tol)
+    state = state_at(problem, signed_dual, kernel @ signed_dual)
+    return canonical(problem, state, gradient_at(kernel, problem, state))
 
 
 def _descend(

@@ -426,7 +426,7 @@ def train(
     svm: SVC | SVR,
     rows: np.ndarray,
     target: np.ndarray,
-    box: Callable[[], BoxProblem],
+    box: Callable[[], BoxProblem] | None,
     weights: float | np.ndarray | None = None,
 ) -> tuple[np.ndarray, float]:
     """Fit an SVM with LibSVM; return signed dual and intercept, or those of `box` where it does not end.
@@ -438,18 +438,19 @@ def train(
     rows : ndarray
         Kernels or features of the samples.
     target : ndarray of shape (n_samples,)
-    box : callable
-        Returns the same problem as a BoxProblem.
+    box : callable or None
+        Returns the same problem as a BoxProblem. None returns what LibSVM has where it does not end, without a
+        warning.
     weights : ndarray of shape (n_samples,), optional
         Factors of the bounds.
     """
-    few = len(target) <= MOST_INTERIOR
-    if few:
-        svm._warn_from_fit_status = _nothing  # what LibSVM leaves is not used
+    few = box is not None and len(target) <= MOST_INTERIOR
+    if few or box is None:
+        svm._warn_from_fit_status = _nothing
     svm.random_state = 0  # LibSVM draws nothing; without it scikit-learn takes a seed from np.random
     with config_context(skip_parameter_validation=True):  # a fifth of the time of a small problem
         svm.fit(rows, target, sample_weight=weights)
-    if few and svm.fit_status_ != 0:
+    if box is not None and few and svm.fit_status_ != 0:
         return solve_box(box())
     signed_dual = np.zeros(len(target))
     signed_dual[svm.support_] = svm.dual_coef_[0]
