@@ -60,8 +60,9 @@ class Comparison(PredictionTables):
         another model had computed them, and ``kernel_stacks``, how many stacks of kernels were computed for this
         model: none if all were found; ``peak_memory_mb`` (MiB above the start of the cell, with shared kernels);
         ``support_fraction``, ``n_active_kernels``, ``n_iter`` and ``n_solves`` of the fit, ``kernel_shares`` (as
-        JSON; :meth:`weights` reads them), ``converged`` (1 or 0), ``best_params`` of a grid; ``error`` and ``note``
-        (warnings), empty where there was none; then one column per metric. NaN where there is no number.
+        JSON; :meth:`weights` and :meth:`gates` read them), ``converged`` (1 or 0), ``best_params`` of a grid;
+        ``error`` and ``note`` (warnings), empty where there was none; then one column per metric. NaN where there is
+        no number.
     about : dict
         ``view`` (keys of the cells, by content), ``metrics`` (name to whether greater is better), ``random_state``,
         ``cv``, ``models``, ``datasets``, ``environment``, ``started``, ``seconds``.
@@ -291,8 +292,8 @@ class Comparison(PredictionTables):
         Parameters
         ----------
         kind : str, default="scores"
-            Plot to draw: "scores", "ranks", "critical_difference", "pairwise" or "time", one function of
-            ``bayesmkl.evaluation.plots`` each; or a curve, "roc", "precision_recall" or "calibration", of
+            Plot to draw: "scores", "ranks", "critical_difference", "pairwise", "time" or "learning_curve", one
+            function of ``bayesmkl.evaluation.plots`` each; or a curve, "roc", "precision_recall" or "calibration", of
             :func:`~bayesmkl.evaluation.plots.plot_curve`, which has no metric.
         %(metric)s
         **options

@@ -186,6 +186,7 @@ COMPARED = {
     ],
     "inner_cv": ["5", True, 1, 0, 2.5, THING],
     "inner_scoring": ["acuracy", 1, True, []],
+    "sample_weight": [np.ones(5), -np.ones(12), np.zeros(12), 1, "a"],
     "groups": [np.zeros(5), 1, "a", np.zeros((12, 2))],
     "n_jobs": ["2", 0, True, 1.5, np.nan, [1]],
     "random_state": ["0", -1, 1.5, True, np.nan, None, [1]],
