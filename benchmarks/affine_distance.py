@@ -180,8 +180,8 @@ def report(rows: list[dict[str, Any]]) -> str:
         "Beside the linearized distance: the share of its ten nearest neighbors that the searched one has too, and "
         "how long that is (median ratio). Of every distance: the share of the ten nearest neighbors that are of the "
         "same digit, and accuracies on the unlabeled images. The search may move an image by a pixel and 10 %, or by "
-        f"three and 30 %, and takes {seconds[1]:.0f} s where the linearized distance takes {seconds[0]:.1f} s. With it, "
-        f"accuracies change by, in points: {gaps[0]}, {gaps[1]} (10 %), {gaps[2]}, {gaps[3]} (30 %)."
+        f"three and 30 %, and takes {seconds[1]:.0f} s where the linearized distance takes {seconds[0]:.1f} s. With "
+        f"it, accuracies change by, in points: {gaps[0]}, {gaps[1]} (10 %), {gaps[2]}, {gaps[3]} (30 %)."
     )
 
 

@@ -3,8 +3,8 @@
 Kernels are counted: one stack per split and bank for training, one for the rows to predict. A comparison may take
 1.1 times the seconds of its fits and predictions; what is shared between models is counted once there.
 
-With ``--grow`` a model is added to the folder of a comparison of 20 models on 50 splits: which cells are computed, and
-how long the call takes beside their fits and predictions.
+With ``--grow`` a model is added to the folder of a comparison of 20 models on 50 splits: which cells are computed,
+and how long the call takes beside their fits and predictions.
 
     python benchmarks/comparison_cost.py --grow                      wdbc, 20 SVMs, then BEMKL
     BAYESMKL_DATA=folder python benchmarks/comparison_cost.py        sonar, ionosphere, pima, bupaliver, heart_statlog
@@ -90,8 +90,8 @@ def grow(fast: bool) -> tuple[str, dict[str, Any]]:
     assert (len(before), n_new) == (20 * n_splits, n_splits), (len(before), n_new)
     text = (
         f"{len(models)} models on {n_splits} splits, {len(before)} cells; one model more computes {n_new} cells in "
-        f"{seconds:.1f} s. Their fits and predictions take {spent:.1f} s: {seconds / spent:.2f} times (asked: at most "
-        f"{MOST})."
+        f"{seconds:.1f} s. Their fits and predictions take {spent:.1f} s: {seconds / spent:.2f} times (asked: at "
+        f"most {MOST})."
     )
     return text, {"grown_seconds": seconds, "spent_seconds": spent, "n_new": n_new}
 
@@ -131,7 +131,8 @@ def main() -> None:
     options.add_argument("--grow", action="store_true", help="one model more in a folder of twenty")
     chosen = options.parse_args()
     if chosen.grow:
-        return finish(chosen, "comparison_growth", *grow(chosen.fast))
+        finish(chosen, "comparison_growth", *grow(chosen.fast))
+        return
     real = bool(os.environ.get("BAYESMKL_DATA"))
     n_jobs = 1 if chosen.fast else chosen.jobs
     found, seconds = compare(chosen.fast or not real, n_jobs)
