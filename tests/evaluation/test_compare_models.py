@@ -20,6 +20,7 @@ from sklearn.model_selection import (
     StratifiedGroupKFold,
     StratifiedKFold,
     StratifiedShuffleSplit,
+    TimeSeriesSplit,
 )
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -170,6 +171,17 @@ def test_rows_of_splits_may_be_given(two_classes):
     np.testing.assert_array_equal(found.cells["accuracy"], expected)
 
 
+def test_splits_in_time_test_what_comes_later():
+    X, y = load_diabetes(return_X_y=True)
+    cv = TimeSeriesSplit(4, gap=5)
+    found = compare_models({"ridge": Ridge()}, X[:120], y[:120], cv=cv, scoring="rmse")
+    for split, (train, test) in enumerate(cv.split(X[:120])):
+        own = found.predictions().query(f"split == {split}")
+        assert own["row"].tolist() == test.tolist()
+        np.testing.assert_array_equal(own["prediction"], Ridge().fit(X[train], y[train]).predict(X[test]))
+    assert found.learning_curve()["n_train"].tolist() == [19, 43, 67, 91]
+
+
 def test_weights_of_samples_are_cut_with_them_and_are_part_of_cells(two_classes, tmp_path):
     X, y = two_classes
     weights = np.random.default_rng(0).integers(1, 4, size=len(y))
@@ -183,7 +195,7 @@ def test_weights_of_samples_are_cut_with_them_and_are_part_of_cells(two_classes,
         mkl = make_pipeline(StandardScaler(), SimpleMKLClassifier(bank()))
         mkl.fit(X[train], y[train], simplemklclassifier__sample_weight=weights[train])
         predicted = mkl.decision_function(X[test])
-        own = found.predictions().query("model == 'mkl' and split == @split")
+        own = found.predictions().query(f"model == 'mkl' and split == {split}")
         np.testing.assert_allclose(own["score"], predicted, rtol=1e-9)
     plain = compare_models(models, X, y, cv=cv, sample_weight=np.ones(len(y)), **options)
     assert not np.allclose(plain.predictions()["score"], found.predictions()["score"])

@@ -179,7 +179,7 @@ def test_latex_has_the_best_and_what_is_no_worse_in_bold():
         comparison.to_latex(test="nemenyi")
 
 
-def test_gates_are_the_means_over_training_samples():
+def test_gates_are_the_means_over_training_samples(tmp_path):
     models = {
         "lmkl": LMKLClassifier(BANK, max_iter=3, random_state=0),
         "clusters": CLMKLClassifier(BANK, n_clusters=2, random_state=0),
@@ -199,6 +199,9 @@ def test_gates_are_the_means_over_training_samples():
     np.testing.assert_allclose(lmkl["sample_std"], np.mean([g.std(axis=0) for g in own], axis=0), rtol=1e-5)
     assert set(found.weights()["model"]) == {"clusters", "uniform"}
     assert found.gates("data").equals(table)
+    page = found.to_html(tmp_path / "report.html").read_text()
+    assert "Gates of localized models" in page
+    assert f"{lmkl['mean'].iloc[0]:.3f}" in page
 
 
 def test_weights_of_several_classes_and_clusters_are_averaged_over_both():

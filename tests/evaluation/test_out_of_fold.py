@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -287,7 +289,7 @@ def test_several_labels_and_numbers_are_scored_as_means_over_them(compared):
         )
     assert "score(1)" in truth
     for ask in (found.mcnemar, lambda: found.curve("roc")):
-        with pytest.raises(ValueError, match="do not predict one class|no model on"):
+        with pytest.raises(ValueError, match=r"do not predict one class|no model on"):
             ask()
     numbers, (_, Y) = compared["several numbers"][0], TASKS["several numbers"][1]
     table = numbers.predictions()
@@ -304,7 +306,7 @@ def test_several_labels_and_numbers_are_scored_as_means_over_them(compared):
         compare_models({"svm": SVC()}, X, TASKS["several labels"][1][1])
 
 
-def test_scores_by_the_size_of_the_training_part():
+def test_scores_by_the_size_of_the_training_part(tmp_path):
     X, y = classes(90)
     sizes = (10, 40, 20)
     cv = [
@@ -327,6 +329,7 @@ def test_scores_by_the_size_of_the_training_part():
         )
     with pytest.raises(ValueError, match="`metric` must be one of"):
         found.learning_curve("auc")
+    assert "over training rows of data" in found.to_html(tmp_path / "report.html").read_text()
 
 
 # ------------------------------------------------------------------------------------------------------------ pairs
@@ -460,6 +463,16 @@ def test_the_report_has_calibration_and_hard_samples_where_predictions_are_kept(
     wrong = found.predictions().assign(wrong=lambda t: t["truth"] != t["prediction"])
     hardest = wrong.groupby("row")["wrong"].sum().max()
     assert f'"{hardest}"' in text or f">{hardest}<" in text
+    numbers = compared["numbers"][0]
+    text = numbers.to_html(tmp_path / "numbers.html").read_text()
+    errors = numbers.predictions().assign(error=lambda t: (t["truth"] - t["prediction"]).abs())
+    errors = errors.groupby("row")["error"].mean()
+    assert "Samples that models miss by most" in text
+    place = text.index("hard samples of data")
+    first = text[text.index("<tbody>", place) :][:400]
+    assert re.findall(r">([^<>]+)</t", first)[0] == str(errors.idxmax())
+    for task in ("several numbers", "times"):
+        assert "miss by most" not in compared[task][0].to_html(tmp_path / "other.html").read_text()
     bare = Comparison(found.cells, found.about).to_html(tmp_path / "bare.html").read_text()
     assert "Calibration on data" not in bare
     assert "models that err" not in bare
