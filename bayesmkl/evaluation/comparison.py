@@ -17,7 +17,7 @@ from bayesmkl._utils.validation import check_integer
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.evaluation.cells import Cell, CellStore, MemoryStore, NotKeptError
 from bayesmkl.evaluation.journal import KEY, RESULTS, Journal, read_results, table_of
-from bayesmkl.evaluation.latex import latex_table
+from bayesmkl.evaluation.latex import csv_table, latex_table
 from bayesmkl.evaluation.out_of_fold import PredictionTables
 from bayesmkl.evaluation.significance import pairwise, rank_table, wins
 
@@ -228,6 +228,32 @@ class Comparison(PredictionTables):
         """
         check_integer("decimals", decimals, low=0)
         return latex_table(self, self._metric(metric), test, decimals)
+
+    def to_csv(self, metric: str | None = None, test: str | None = "corrected_t", decimals: int = 3) -> str:
+        """Write means and standard deviations as a table of CSV.
+
+        Parameters
+        ----------
+        %(metric)s
+        test : {"corrected_t", "paired_t", "wilcoxon"} or None, default="corrected_t"
+            Beside the best mean of a data set, those have an asterisk that this test over its splits does not tell
+            from it, as in `to_latex`.
+        decimals : int, default=3
+            Digits after the point.
+
+        Returns
+        -------
+        str
+            A row per data set and a column per model, with cells such as ``0.912 ± 0.020*``; a dagger where a model
+            failed on a split. ``cells.to_csv`` has all numbers of all splits.
+
+        Raises
+        ------
+        ValueError
+            If `metric` or `test` is not known.
+        """
+        check_integer("decimals", decimals, low=0)
+        return csv_table(self, self._metric(metric), test, decimals)
 
     def significance(
         self, metric: str | None = None, test: str = "corrected_t", **options: Any

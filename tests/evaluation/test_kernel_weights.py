@@ -177,6 +177,16 @@ def test_latex_has_the_best_and_what_is_no_worse_in_bold():
     assert escaped("50 % of x_1^2 {\\}") == r"50 \% of x\_1\textasciicircum{}2 \{\textbackslash{}\}"
     with pytest.raises(ValueError, match="`test` must be"):
         comparison.to_latex(test="nemenyi")
+    plain = [line.split(",") for line in comparison.to_csv(decimals=2).splitlines()]
+    assert plain[0] == ["dataset", *comparison.models]
+    for row, line in zip(plain[1:], lines[4:-2], strict=True):
+        cells = line.removesuffix(r" \\").split(" & ")[1:]
+        for text, cell in zip(row[1:], cells, strict=True):
+            bare = cell.replace(r"\textbf{", "").replace("}", "").replace(r"$^\dagger$", "")
+            assert text.replace(" ± ", r" $\pm$ ").strip("*†") == bare
+            assert ("*" in text, "†" in text) == ("textbf" in cell, "dagger" in cell)
+    with pytest.raises(ValueError, match="`test` must be"):
+        comparison.to_csv(test="nemenyi")
 
 
 def test_gates_are_the_means_over_training_samples(tmp_path):

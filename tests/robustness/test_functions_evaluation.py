@@ -272,6 +272,9 @@ ASKED = {
     "wins": {"metric": METRICS, "test": ["t", "nemenyi", None, 1], "alpha": [*SHARES, 0.0, 1.0]},
     "plot": {"kind": ["bars", "", None, 1, True], "metric": METRICS},
     "learning_curve": {"metric": METRICS, "dataset": ["iris", 1, True]},
+    "to_latex": {"metric": METRICS, "test": ["t", "", 1], "decimals": [-1, "2", 1.5, None]},
+    "to_csv": {"metric": METRICS, "test": ["t", "", 1], "decimals": [-1, "2", 1.5, None]},
+    "gates": {"dataset": ["iris", 1, True]},
     "predictions": {"dataset": ["iris", 1, True, ["data"]]},
     "score": {"metric": ["acc", "", 1, True, None, ["accuracy"]]},
     "curve": {
