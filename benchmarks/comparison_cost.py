@@ -3,6 +3,10 @@
 Kernels are counted: one stack per split and bank for training, one for the rows to predict. A comparison may take
 1.1 times the seconds of its fits and predictions; what is shared between models is counted once there.
 
+With ``--grow`` a model is added to the folder of a comparison of 20 models on 50 splits: which cells are computed,
+and how long the call takes beside their fits and predictions.
+
+    python benchmarks/comparison_cost.py --grow                      wdbc, 20 SVMs, then BEMKL
     BAYESMKL_DATA=folder python benchmarks/comparison_cost.py        sonar, ionosphere, pima, bupaliver, heart_statlog
     python benchmarks/comparison_cost.py --fast                      wdbc and wine, two features, two splits
 """
@@ -10,11 +14,14 @@ Kernels are counted: one stack per split and bank for training, one for the rows
 from __future__ import annotations
 
 import os
+import tempfile
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from _report import finish, markdown_table, parser
+from sklearn.model_selection import RepeatedStratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
@@ -62,6 +69,33 @@ def compare(fast: bool, n_jobs: int) -> tuple[Comparison, float]:
     return found, time.perf_counter() - start
 
 
+def grow(fast: bool) -> tuple[str, dict[str, Any]]:
+    """Add BEMKL to twenty machines in a folder."""
+    X, y = load_wdbc(return_X_y=True)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    rows, n_splits = (slice(0, 80), 4) if fast else (slice(0, 300), 50)
+    cv = RepeatedStratifiedKFold(n_splits=2 if fast else 5, n_repeats=2 if fast else 10, random_state=0)
+    models: dict[str, Any] = {f"SVM, C = 2^{k}": SVC(C=2.0**k) for k in range(-10, 10)}
+    with tempfile.TemporaryDirectory() as folder:
+        options: dict[str, Any] = {"cv": cv, "scoring": ["accuracy", "auc"], "folder": Path(folder) / "run"}
+        compare_models(models, X[rows], y[rows], **options)
+        added = {"BEMKL": BEMKLClassifier(KernelBank("auto"), intermediate_scale=1.0)}
+        before = {path.name for path in (options["folder"] / "cells").glob("*.json")}
+        start = time.perf_counter()
+        found = compare_models(models | added, X[rows], y[rows], **options)
+        seconds = time.perf_counter() - start
+        n_new = len({path.name for path in (options["folder"] / "cells").glob("*.json")} - before)
+    cells = found.cells.query("model == 'BEMKL'")
+    spent = float((cells["fit_seconds"] + cells["predict_seconds"]).sum())
+    assert (len(before), n_new) == (20 * n_splits, n_splits), (len(before), n_new)
+    text = (
+        f"{len(models)} models on {n_splits} splits, {len(before)} cells; one model more computes {n_new} cells in "
+        f"{seconds:.1f} s. Their fits and predictions take {spent:.1f} s: {seconds / spent:.2f} times (asked: at "
+        f"most {MOST})."
+    )
+    return text, {"grown_seconds": seconds, "spent_seconds": spent, "n_new": n_new}
+
+
 def report(found: Comparison, seconds: float, n_jobs: int) -> str:
     """Ratios, and what was found."""
     cells = found.cells
@@ -94,7 +128,11 @@ def main() -> None:
     """Run, print."""
     options = parser(__doc__)
     options.add_argument("--jobs", type=int, default=2, help="processes (default 2)")
+    options.add_argument("--grow", action="store_true", help="one model more in a folder of twenty")
     chosen = options.parse_args()
+    if chosen.grow:
+        finish(chosen, "comparison_growth", *grow(chosen.fast))
+        return
     real = bool(os.environ.get("BAYESMKL_DATA"))
     n_jobs = 1 if chosen.fast else chosen.jobs
     found, seconds = compare(chosen.fast or not real, n_jobs)

@@ -24,7 +24,13 @@ PAGES = ("errata.md", "coverage.md", "architecture.md")
 FENCE = re.compile(r"^(`{3,})[^`\n]*\n.*?^\1$", re.MULTILINE | re.DOTALL)
 SUFFIXES = (".py", ".md", ".rst", ".toml", ".png", "/")
 OTHERS = {"DataFrame", "DataTree", "NamedTuple", "None"}  # names of others
-STATUSES = {"done", "partial", "out"}
+STATUSES = {
+    "done": "",
+    "no data": "the data cannot be had: ",
+    "no method": "the source gives no method: ",
+    "partial": "",
+    "out": "",
+}  # and how remarks begin
 
 
 class Row(NamedTuple):
@@ -167,6 +173,7 @@ def test_rows_have_a_status_and_say_where_or_why():
         assert row.status in STATUSES, row
         assert bool(row.where) is (row.status != "out"), row
         assert row.remark or row.status == "done", row
+        assert row.remark.startswith(STATUSES[row.status]), row
 
 
 def test_done_is_shown_by_a_command_a_test_or_a_class():

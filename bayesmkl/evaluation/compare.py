@@ -15,7 +15,7 @@ from sklearn.metrics import get_scorer_names
 from sklearn.utils.validation import check_consistent_length
 
 from bayesmkl._utils.files import as_path
-from bayesmkl._utils.given import as_array
+from bayesmkl._utils.given import as_array, check_weights
 from bayesmkl._utils.progress import cell_progress
 from bayesmkl._utils.typing import Samples, Scoring, Splits, Targets
 from bayesmkl._utils.validation import (
@@ -29,6 +29,7 @@ from bayesmkl._utils.validation import (
 )
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.evaluation.comparison import Comparison
+from bayesmkl.evaluation.predictions import final_estimator, weight_argument
 from bayesmkl.evaluation.runner import run_study
 from bayesmkl.evaluation.study import Data, DataRef, ModelSpec, Study, fetched, in_memory
 
@@ -48,6 +49,7 @@ def compare_models(
     inner_cv: Splits | None = 5,
     inner_scoring: str | None = None,
     groups: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
     n_jobs: int | None = None,
     random_state: int = 0,
     unavailable: str = "raise",
@@ -70,11 +72,12 @@ def compare_models(
     X : array-like or DataFrame of shape (n_samples, n_features), default=None
         Samples; or (n_samples, n_samples, n_kernels) for models of precomputed kernels.
     y : array-like of shape (n_samples,), default=None
-        Labels or targets. For models of survival a structured array of events and times, as `GPMKLSurvival` and
+        Labels or targets; or (n_samples, n_columns), several targets of each sample, or labels that are 0 or 1, for
+        models that take them. For models of survival a structured array of events and times, as `GPMKLSurvival` and
         scikit-survival take it.
     datasets : dict or list, default=None
         Several data sets in place of `X` and `y`: names of :func:`~bayesmkl.datasets.list_datasets`, or a dict of
-        name to one of these, ``(X, y)``, or ``(X, y, groups)``.
+        name to one of these, ``(X, y)``, ``(X, y, groups)`` or ``(X, y, groups, sample_weight)``.
     cv : int, splitter or list of (train, test), default=5
         Number of shuffled folds, stratified for classes, and by the event of survival times; a splitter of
         scikit-learn; or rows.
@@ -92,6 +95,9 @@ def compare_models(
         Samples of a group are never on both sides of a split; with `X` and `y`. None takes the group columns that
         models name in their :class:`~bayesmkl.marginal.Design`, if they do: a number of folds keeps these together
         too, which ``about`` says. A splitter as `cv` decides otherwise.
+    sample_weight : array-like of shape (n_samples,), default=None
+        How often each sample counts in fits, for models that take it, also as the last step of a Pipeline; with `X`
+        and `y`. In scores all test rows count alike.
     n_jobs : int, default=None
         Processes, as everywhere in joblib; with ``joblib.parallel_config("dask")`` those of a cluster.
     random_state : int, default=0
@@ -121,8 +127,9 @@ def compare_models(
     ValueError
         For arguments of another kind than those above, two models of one name, an unknown metric or data set, a
         metric that a model cannot give or of another task, survival times of which a part has no event, more folds
-        than groups, models whose designs name different groups, a model without content where there is a folder, or a
-        folder of an earlier version or of something else.
+        than groups, weights or several columns of `y` where a model takes none, models whose designs name different
+        groups, a model without content where there is a folder, or a folder of an earlier version or of something
+        else.
     TypeError
         If `folder` is no path.
 
@@ -162,9 +169,11 @@ def compare_models(
         check_number("keep_predictions", keep_predictions, low=0.0)
     _check_keys(keys)
     where = None if folder is None else as_path("folder", folder)
+    specs, data = _models(models), _datasets(X, y, groups, sample_weight, datasets, cv)
+    _check_weighted(specs, data)
     study = Study(
-        _datasets(X, y, groups, datasets, cv),
-        _models(models),
+        data,
+        specs,
         None if _is_pairs(cv) else cv,
         scoring,
         inner_cv,
@@ -194,6 +203,20 @@ def _check_keys(keys: Mapping[str, str] | None) -> None:
     )
     if not good:
         raise ValueError(f"`keys` must map names of models or metrics to texts; got {shown(keys)}.")
+
+
+def _check_weighted(models: Mapping[str, ModelSpec], datasets: Mapping[str, DataRef]) -> None:
+    """Raise for models that would leave weights of samples out."""
+    held = [ref.options["data"] for ref in datasets.values() if ref.load is in_memory]
+    if all(data.weights is None for data in held):
+        return
+    for name, spec in models.items():
+        if weight_argument(spec.estimator) is None:
+            kind = type(final_estimator(spec.estimator)).__name__
+            raise ValueError(
+                f"`sample_weight`: model {name!r} ({kind}) takes no weights in `fit`. Leave it out, or compare it "
+                "without weights."
+            )
 
 
 def _check_inner_scoring(scoring: str | Callable[..., float] | None) -> None:
@@ -252,16 +275,18 @@ def _datasets(
     X: Any,
     y: Any,
     groups: ArrayLike | None,
+    sample_weight: ArrayLike | None,
     datasets: Mapping[str, object] | Sequence[str] | str | None,
     cv: Splits | None,
 ) -> dict[str, DataRef]:
     if (X is None) == (datasets is None):
         raise ValueError("give either `X` and `y`, or `datasets`.")
     if datasets is None:
-        return {ONLY: _held(X, y, groups, cv)}
-    if groups is not None or _is_pairs(cv):
+        return {ONLY: _held(X, y, groups, sample_weight, cv)}
+    if groups is not None or sample_weight is not None or _is_pairs(cv):
         raise ValueError(
-            "`groups` and rows in `cv` belong to `X` and `y`. With `datasets`, give (X, y, groups) and a splitter."
+            "`groups`, `sample_weight` and rows in `cv` belong to `X` and `y`. With `datasets`, give (X, y, groups, "
+            "sample_weight) and a splitter."
         )
     if isinstance(datasets, str):
         datasets = [datasets]
@@ -283,14 +308,21 @@ def _ref(name: str, value: object) -> DataRef:
         return value
     if isinstance(value, str):
         return DataRef(fetched, name=value)
-    if isinstance(value, tuple) and len(value) in (2, 3):
+    if isinstance(value, tuple) and len(value) in (2, 3, 4):
         return _held(*value)
     raise ValueError(
-        f"`datasets`: {name!r} must be a name, (X, y) or (X, y, groups); got {type(value).__name__}."
+        f"`datasets`: {name!r} must be a name, (X, y), (X, y, groups) or (X, y, groups, sample_weight); got "
+        f"{type(value).__name__}."
     )
 
 
-def _held(X: Any, y: Targets, groups: ArrayLike | None = None, cv: Splits | None = None) -> DataRef:
+def _held(
+    X: Any,
+    y: Targets,
+    groups: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    cv: Splits | None = None,
+) -> DataRef:
     if y is None:
         raise ValueError("`y` must be given with `X`.")
     if not isinstance(X, pd.DataFrame):
@@ -309,7 +341,7 @@ def _held(X: Any, y: Targets, groups: ArrayLike | None = None, cv: Splits | None
         )
     check_consistent_length(X, y)
     splits = _splits(cv, len(y)) if _is_pairs(cv) else None
-    return DataRef(in_memory, data=Data(X, y, groups, splits))
+    return DataRef(in_memory, data=Data(X, y, groups, splits, check_weights(sample_weight, len(y))))
 
 
 def _plain_fields(y: np.ndarray) -> np.ndarray:

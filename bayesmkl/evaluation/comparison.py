@@ -17,7 +17,7 @@ from bayesmkl._utils.validation import check_integer
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.evaluation.cells import Cell, CellStore, MemoryStore, NotKeptError
 from bayesmkl.evaluation.journal import KEY, RESULTS, Journal, read_results, table_of
-from bayesmkl.evaluation.latex import latex_table
+from bayesmkl.evaluation.latex import csv_table, latex_table
 from bayesmkl.evaluation.out_of_fold import PredictionTables
 from bayesmkl.evaluation.significance import pairwise, rank_table, wins
 
@@ -60,8 +60,9 @@ class Comparison(PredictionTables):
         another model had computed them, and ``kernel_stacks``, how many stacks of kernels were computed for this
         model: none if all were found; ``peak_memory_mb`` (MiB above the start of the cell, with shared kernels);
         ``support_fraction``, ``n_active_kernels``, ``n_iter`` and ``n_solves`` of the fit, ``kernel_shares`` (as
-        JSON; :meth:`weights` reads them), ``converged`` (1 or 0), ``best_params`` of a grid; ``error`` and ``note``
-        (warnings), empty where there was none; then one column per metric. NaN where there is no number.
+        JSON; :meth:`weights` and :meth:`gates` read them), ``converged`` (1 or 0), ``best_params`` of a grid;
+        ``error`` and ``note`` (warnings), empty where there was none; then one column per metric. NaN where there is
+        no number.
     about : dict
         ``view`` (keys of the cells, by content), ``metrics`` (name to whether greater is better), ``random_state``,
         ``cv``, ``models``, ``datasets``, ``environment``, ``started``, ``seconds``.
@@ -228,6 +229,32 @@ class Comparison(PredictionTables):
         check_integer("decimals", decimals, low=0)
         return latex_table(self, self._metric(metric), test, decimals)
 
+    def to_csv(self, metric: str | None = None, test: str | None = "corrected_t", decimals: int = 3) -> str:
+        """Write means and standard deviations as a table of CSV.
+
+        Parameters
+        ----------
+        %(metric)s
+        test : {"corrected_t", "paired_t", "wilcoxon"} or None, default="corrected_t"
+            Beside the best mean of a data set, those have an asterisk that this test over its splits does not tell
+            from it, as in `to_latex`.
+        decimals : int, default=3
+            Digits after the point.
+
+        Returns
+        -------
+        str
+            A row per data set and a column per model, with cells such as ``0.912 ± 0.020*``; a dagger where a model
+            failed on a split. ``cells.to_csv`` has all numbers of all splits.
+
+        Raises
+        ------
+        ValueError
+            If `metric` or `test` is not known.
+        """
+        check_integer("decimals", decimals, low=0)
+        return csv_table(self, self._metric(metric), test, decimals)
+
     def significance(
         self, metric: str | None = None, test: str = "corrected_t", **options: Any
     ) -> pd.DataFrame:
@@ -291,8 +318,8 @@ class Comparison(PredictionTables):
         Parameters
         ----------
         kind : str, default="scores"
-            Plot to draw: "scores", "ranks", "critical_difference", "pairwise" or "time", one function of
-            ``bayesmkl.evaluation.plots`` each; or a curve, "roc", "precision_recall" or "calibration", of
+            Plot to draw: "scores", "ranks", "critical_difference", "pairwise", "time" or "learning_curve", one
+            function of ``bayesmkl.evaluation.plots`` each; or a curve, "roc", "precision_recall" or "calibration", of
             :func:`~bayesmkl.evaluation.plots.plot_curve`, which has no metric.
         %(metric)s
         **options

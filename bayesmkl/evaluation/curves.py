@@ -46,7 +46,7 @@ def curve_of(kind: str, stored: StoredPredictions, positive: Any = None) -> np.n
     ValueError
         If `positive` is no class, or must be given.
     """
-    if stored.task != "classification":
+    if stored.task != "classification" or stored.y.ndim == 2:
         return None
     place = _place(stored.classes, positive)
     right = stored.y == stored.classes[place]

@@ -24,6 +24,7 @@ __all__ = ["NONE", "Identity", "Splits", "environment", "identify", "seed_of", "
 PACKAGES = ("numpy", "scipy", "scikit-learn", "jax", "numpyro", "pandas", "joblib")
 COMPUTE_NOTHING = ("joblib", "platform")  # in the environment
 IMPORTED_AS = {"sklearn": "scikit-learn"}
+FITTED = ("X", "y", "weights")  # of data, in every fit
 NONE = "no-"  # start of keys that stand for what has no content; no hash has an n
 
 Splits = dict[str, list[tuple[np.ndarray, np.ndarray]]]  # by data set: rows to train on and to test on
@@ -146,7 +147,7 @@ def identify(
         for model, (digest, packages) in models.items():
             tuned = study.models[model].param_grid is not None
             further = (*inner, task, (content or {}).get("groups"), group_columns[dataset]) if tuned else ()
-            parts = None if content is None else (content["X"], content["y"])
+            parts = None if content is None else tuple(content[n] for n in FITTED if n in content)
             if tuned:
                 packages |= of_cv | of_scoring
             known = parts, digest, further, versions(environment(packages))

@@ -22,6 +22,7 @@ from bayesmkl._utils.warnings import recording_warnings
 from bayesmkl.evaluation.cells import Cell, CellStore, Kept
 from bayesmkl.evaluation.design_groups import labels_of
 from bayesmkl.evaluation.identity import environment, seed_of, versions
+from bayesmkl.evaluation.predictions import weight_argument
 from bayesmkl.evaluation.scoring import Metric, Predictions, facts, score
 from bayesmkl.evaluation.splits import as_splitter
 from bayesmkl.evaluation.stored import keep_predictions
@@ -52,7 +53,7 @@ class Part(NamedTuple):
     y: np.ndarray
     X_test: Any
     y_test: np.ndarray
-    groups: np.ndarray | None  # of the training rows
+    fit_params: dict[str, np.ndarray]  # of the training rows
 
 
 class Job:
@@ -257,12 +258,11 @@ def _measured(job: Job, spec: ModelSpec, data: Data, seed: int) -> dict[str, Any
     """Fit, predict and score; seconds and memory include what was found in the cache."""
     inner = as_splitter(job.inner_cv, Data(None, data.y, data.groups), seed, job.task == "classification")
     model = spec.new(seed, inner, job.inner_scoring)
-    part = _part(model, data, *job.rows, spec.transductive)
-    fit_params = {} if part.groups is None or spec.param_grid is None else {"groups": part.groups}
+    part = _part(model, data, *job.rows, spec)
     before = _tally()
     with peak_memory() as memory:
         start = time.perf_counter()
-        model.fit(part.X, part.y, **fit_params)
+        model.fit(part.X, part.y, **part.fit_params)
         fit_seconds = time.perf_counter() - start
         of_fit = _tally().since(before)
         predictions = Predictions(model, part.X_test, part.X, seed, part.y)
@@ -306,16 +306,21 @@ def _tally() -> Tally:
     return Tally() if cache is None else cache.tally
 
 
-def _part(model: BaseEstimator, data: Data, train: np.ndarray, test: np.ndarray, transductive: bool) -> Part:
+def _part(model: BaseEstimator, data: Data, train: np.ndarray, test: np.ndarray, spec: ModelSpec) -> Part:
     """Cut rows, and of precomputed kernels columns too."""
-    groups = None if data.groups is None else data.groups[train]
-    rows = np.concatenate([train, test]) if transductive else train
+    rows = np.concatenate([train, test]) if spec.transductive else train
+    fit_params = {}
+    if data.groups is not None and spec.param_grid is not None:
+        fit_params["groups"] = data.groups[train]
+    name = weight_argument(model)
+    if data.weights is not None and name is not None:
+        fit_params[name] = data.weights[rows]
     X, y = _safe_split(model, data.X, data.y, rows)
     X_test, y_test = _safe_split(model, data.X, data.y, test, rows)
-    if transductive:
+    if spec.transductive:
         y = np.array(y)
         y[len(train) :] = _unlabeled_label(model)
-    return Part(X, y, X_test, y_test, groups)
+    return Part(X, y, X_test, y_test, fit_params)
 
 
 def _unlabeled_label(model: BaseEstimator) -> Any:

@@ -1,8 +1,8 @@
-"""Shares of kernels in compared models: over splits, how often kernels are selected, and how stably.
+"""Shares and gates of kernels in compared models: over splits, how often kernels are selected, and how stably.
 
 A share is the part of a kernel in the score, of Bayesian models `kernel_shares_`; of all others it is the weight of
 the kernel over the sum of all weights, in absolute value. Where classes or clusters have weights of their own, shares
-are averaged over them.
+are averaged over them. Gates are those of localized methods: weights that depend on the sample.
 """
 
 from __future__ import annotations
@@ -17,10 +17,13 @@ from sklearn.base import BaseEstimator
 
 from bayesmkl._utils.docstrings import entries, fill_docs
 from bayesmkl._utils.validation import check_probability
+from bayesmkl.bemkl.estimators.localized_base import BaseLocalizedBEMKL
+from bayesmkl.discriminative.estimators.localized import BaseLocalized
 
 __all__ = [
     "SELECTED",
     "agreement_of_models",
+    "gate_table",
     "kept_shares",
     "selection_stability",
     "stability_table",
@@ -30,6 +33,7 @@ __all__ = [
 SELECTED = 1e-3  # of the largest share: kernels above it count as selected
 MOST_KERNELS = 2000  # whose shares a cell keeps
 MODEL = ["dataset", "model"]
+LOCALIZED = (BaseLocalized, BaseLocalizedBEMKL)  # models whose weights depend on the sample
 
 
 ENTRIES = entries(
@@ -82,6 +86,29 @@ class KernelTables:
             If `dataset` is not one of the comparison, or `threshold` is out of range.
         """
         return weight_table(self._cells_of(dataset), check_probability("threshold", threshold))
+
+    def gates(self, dataset: str | None = None) -> pd.DataFrame:
+        """Return gates of localized models: their means over training samples, and how they vary.
+
+        Parameters
+        ----------
+        %(dataset)s
+
+        Returns
+        -------
+        DataFrame
+            One row per data set, model and kernel, in the order of the kernels: ``view``; ``mean`` and ``std``, over
+            splits, of the mean gate of the training samples, in the units of the model's ``gates``;
+            ``sample_std``, the standard deviation over training samples, averaged over splits: near zero where the
+            weights hardly depend on the sample; ``n`` splits. Gates of several classes are averaged over them. Other
+            models are not there.
+
+        Raises
+        ------
+        ValueError
+            If `dataset` is not one of the comparison.
+        """
+        return gate_table(self._cells_of(dataset))
 
     def stability(
         self, dataset: str | None = None, threshold: float = SELECTED, ci_prob: float = 0.95
@@ -140,7 +167,7 @@ class KernelTables:
 
 
 def kept_shares(final: BaseEstimator) -> str:
-    """Return what a cell keeps of the kernels of a fitted model, as JSON; empty where there are no weights.
+    """Return what a cell keeps of the kernels of a fitted model, as JSON; empty where there are no weights or gates.
 
     Parameters
     ----------
@@ -152,10 +179,15 @@ def kept_shares(final: BaseEstimator) -> str:
     if shares is None and hasattr(final, "kernel_weights_"):
         weights = np.abs(np.atleast_2d(final.kernel_weights_))
         shares = weights / np.maximum(weights.sum(axis=-1, keepdims=True), np.finfo(float).tiny)
-    if shares is None or names is None or len(names) > MOST_KERNELS or np.shape(shares)[-1] != len(names):
+    gates = final.gates() if isinstance(final, LOCALIZED) else None  # (..., n_samples, n_kernels)
+    if names is None or len(names) > MOST_KERNELS or (shares is None and gates is None):
+        return ""
+    if shares is not None and np.shape(shares)[-1] != len(names):
         return ""
     views = getattr(getattr(final, "kernel_bank_", None), "kernel_views_", None)
-    kept = {"kernels": list(names), "views": views, "shares": _rounded(shares)}
+    kept = {"kernels": list(names), "views": views, "shares": None if shares is None else _rounded(shares)}
+    if gates is not None:
+        kept |= {"gates": _rounded(gates), "gate_stds": _rounded(np.std(gates, axis=-2))}
     return json.dumps(kept | {"stds": None if stds is None else _rounded(stds)})
 
 
@@ -201,6 +233,33 @@ def weight_table(cells: pd.DataFrame, threshold: float = SELECTED) -> pd.DataFra
         )
         tables.append(table.sort_values("mean", ascending=False, kind="stable"))
     names = ["dataset", "model", "kernel", "view", "mean", "std", "posterior_std", "selected", "n"]
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=names)
+
+
+def gate_table(cells: pd.DataFrame) -> pd.DataFrame:
+    """Return gates of localized models over splits, see :meth:`Comparison.gates`.
+
+    Parameters
+    ----------
+    cells : DataFrame
+        Of a comparison.
+
+    Returns
+    -------
+    DataFrame
+        One row per data set, model and kernel: ``view``, ``mean``, ``std``, ``sample_std`` and ``n``.
+    """
+    names = ["dataset", "model", "kernel", "view", "mean", "std", "sample_std", "n"]
+    tables = []
+    for (dataset, model), kept in _kept(cells, "gates").items():
+        means, first = np.array([own["gates"] for own in kept]), kept[0]
+        n_splits, n_kernels = means.shape
+        table = pd.DataFrame({"kernel": first["kernels"], "view": first["views"] or [None] * n_kernels})
+        table["mean"], table["std"] = means.mean(axis=0), np.nan
+        if n_splits > 1:
+            table["std"] = means.std(axis=0, ddof=1)
+        table["sample_std"] = np.mean([own["gate_stds"] for own in kept], axis=0)
+        tables.append(table.assign(dataset=dataset, model=model, n=n_splits)[names])
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=names)
 
 
@@ -308,14 +367,19 @@ def agreement_of_models(cells: pd.DataFrame, dataset: str) -> pd.DataFrame:
     return found
 
 
-def _kept(cells: pd.DataFrame) -> dict[tuple[str, str], list[dict[str, Any]]]:
-    """Return what cells keep, by data set and model; splits that have other kernels than the first are left out."""
+def _kept(cells: pd.DataFrame, part: str = "shares") -> dict[tuple[str, str], list[dict[str, Any]]]:
+    """Return what cells keep that have a part, by data set and model.
+
+    Splits that have other kernels than the first are left out.
+    """
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     if "kernel_shares" not in cells:
         return found
     for dataset, model, text in cells[[*MODEL, "kernel_shares"]].itertuples(index=False):
         if text:
             own = json.loads(text)
+            if own.get(part) is None:
+                continue
             kept = found.setdefault((dataset, model), [])
             if not kept or own["kernels"] == kept[0]["kernels"]:
                 kept.append(own)

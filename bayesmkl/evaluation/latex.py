@@ -1,8 +1,11 @@
-"""Scores of a comparison as a table for LaTeX."""
+"""Scores of a comparison as a table of an article, for LaTeX or as CSV."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import csv
+import io
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,7 +15,7 @@ from bayesmkl.evaluation.significance import pairwise
 if TYPE_CHECKING:
     from bayesmkl.evaluation.comparison import Comparison
 
-__all__ = ["latex_table"]
+__all__ = ["csv_table", "latex_table"]
 
 TESTS = ("corrected_t", "paired_t", "wilcoxon")
 SPECIAL = {character: f"\\{character}" for character in "&%$#_{}"} | {
@@ -34,25 +37,60 @@ def latex_table(comparison: Comparison, metric: str, test: str | None, decimals:
     test : str or None
     decimals : int
     """
-    if test is not None:
-        check_choice("test", test, TESTS)
-    summary = comparison.summary(metric)
     lines = [
         rf"\begin{{tabular}}{{l{'c' * len(comparison.models)}}}",
         r"\toprule",
         " & ".join(["", *map(escaped, comparison.models)]) + r" \\",
         r"\midrule",
     ]
-    for name in comparison.datasets:
-        bold = _as_good_as_the_best(comparison, metric, name, test)
-        rows = {row["model"]: row for row in summary[summary["dataset"] == name].to_dict("records")}
-        n_splits = max(row["n"] for row in rows.values())
-        texts = [
-            _cell(rows[model], model in bold, n_splits, decimals) if model in rows else "--"
-            for model in comparison.models
-        ]
+    for name, texts in _rows(comparison, metric, test, decimals, _in_latex):
         lines.append(" & ".join([escaped(name), *texts]) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
+
+
+def csv_table(comparison: Comparison, metric: str, test: str | None, decimals: int) -> str:
+    """Return the same as lines of CSV, with an asterisk in the place of bold; see :meth:`Comparison.to_csv`.
+
+    Parameters
+    ----------
+    comparison : Comparison
+    metric : str
+        One of its metrics.
+    test : str or None
+    decimals : int
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["dataset", *comparison.models])
+    for name, texts in _rows(comparison, metric, test, decimals, _in_csv):
+        writer.writerow([name, *texts])
+    return text.getvalue()
+
+
+def _rows(
+    comparison: Comparison,
+    metric: str,
+    test: str | None,
+    decimals: int,
+    write: Callable[[str, str, bool, bool], str],
+) -> Iterator[tuple[str, list[str]]]:
+    """Go through the data sets, with a text for each model."""
+    if test is not None:
+        check_choice("test", test, TESTS)
+    summary = comparison.summary(metric)
+    for name in comparison.datasets:
+        best = _as_good_as_the_best(comparison, metric, name, test)
+        rows = {row["model"]: row for row in summary[summary["dataset"] == name].to_dict("records")}
+        n_splits = max(row["n"] for row in rows.values())
+        texts = []
+        for model in comparison.models:
+            row = rows.get(model)
+            if row is None or row["n"] == 0:
+                texts.append("--")
+                continue
+            std = f"{row['std']:.{decimals}f}" if np.isfinite(row["std"]) else ""
+            texts.append(write(f"{row['mean']:.{decimals}f}", std, model in best, row["n"] < n_splits))
+        yield name, texts
 
 
 def escaped(text: str) -> str:
@@ -67,15 +105,14 @@ def escaped(text: str) -> str:
     return "".join(SPECIAL.get(character, character) for character in text)
 
 
-def _cell(row: dict[Any, Any], is_bold: bool, n_splits: int, decimals: int) -> str:
+def _in_latex(mean: str, std: str, is_best: bool, failed: bool) -> str:
     """Return a mean and a standard deviation, with a dagger where some split failed."""
-    if row["n"] == 0:
-        return "--"
-    text = f"{row['mean']:.{decimals}f}"
-    text = rf"\textbf{{{text}}}" if is_bold else text
-    if np.isfinite(row["std"]):
-        text += rf" $\pm$ {row['std']:.{decimals}f}"
-    return text + (DAGGER if row["n"] < n_splits else "")
+    text = rf"\textbf{{{mean}}}" if is_best else mean
+    return text + (rf" $\pm$ {std}" if std else "") + (DAGGER if failed else "")
+
+
+def _in_csv(mean: str, std: str, is_best: bool, failed: bool) -> str:
+    return mean + (f" ± {std}" if std else "") + "*" * is_best + "†" * failed
 
 
 def _as_good_as_the_best(comparison: Comparison, metric: str, dataset: str, test: str | None) -> set[str]:

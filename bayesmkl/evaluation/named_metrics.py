@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from functools import wraps
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.metrics import (
@@ -78,18 +79,35 @@ NEEDS = {
 }
 
 
+Compute = Callable[[Any, np.ndarray], float]
+
 # -------------------------------------------------------------------------------------------------- classification
+
+
+def _of_labels(compute: Compute) -> Compute:
+    """Return a metric of two or more classes as one of several labels too: its mean over those that it knows."""
+
+    @wraps(compute)
+    def mean(predictions: Predictions, y: np.ndarray) -> float:
+        if y.ndim == 1:
+            return compute(predictions, y)
+        each = [compute(predictions.of_label(k), own) for k, own in enumerate(y.T)]
+        return float(np.nanmean(each)) if np.isfinite(each).any() else np.nan
+
+    return mean
 
 
 def _accuracy(predictions: Predictions, y: np.ndarray) -> float:
     return accuracy_score(y, predictions.labels())
 
 
+@_of_labels
 def _balanced_accuracy(predictions: Predictions, y: np.ndarray) -> float:
     """Return the mean recall of the classes that occur in `y`."""
     return recall_score(y, predictions.labels(), labels=np.unique(y), average="macro", zero_division=0.0)
 
 
+@_of_labels
 def _f1(predictions: Predictions, y: np.ndarray) -> float:
     """Return the F1 score of the second of two classes, or the mean over classes that occur or are predicted."""
     classes = np.union1d(predictions.classes, y)
@@ -98,31 +116,37 @@ def _f1(predictions: Predictions, y: np.ndarray) -> float:
     return f1_score(y, predictions.labels(), labels=classes, pos_label=classes[-1], zero_division=0.0)
 
 
+@_of_labels
 def _mcc(predictions: Predictions, y: np.ndarray) -> float:
     """Return the Matthews correlation; zero where it is undefined, all labels being the same."""
     labels = predictions.labels()
     return matthews_corrcoef(y, labels) if len(np.union1d(y, labels)) > 1 else 0.0
 
 
+@_of_labels
 def _auc(predictions: Predictions, y: np.ndarray) -> float:
     """Return the area under the ROC curve; NaN if all test samples are of one class."""
     return area_under_curve(y, predictions.scores(), predictions.classes) if len(np.unique(y)) > 1 else np.nan
 
 
+@_of_labels
 def _eer(predictions: Predictions, y: np.ndarray) -> float:
     """Return the equal error rate; NaN if all test samples are of one class."""
     return equal_error_rate(y, predictions.scores(), predictions.classes) if len(np.unique(y)) > 1 else np.nan
 
 
+@_of_labels
 def _log_loss(predictions: Predictions, y: np.ndarray) -> float:
     probabilities, classes = _of_all_classes(predictions, y)
     return log_loss(y, probabilities, labels=classes)
 
 
+@_of_labels
 def _brier(predictions: Predictions, y: np.ndarray) -> float:
     return brier(y, *_of_all_classes(predictions, y))
 
 
+@_of_labels
 def _ece(predictions: Predictions, y: np.ndarray) -> float:
     probabilities, classes = _of_all_classes(predictions, y)
     return expected_calibration_error(y, probabilities, labels=classes)

@@ -92,8 +92,9 @@ class PredictionTables(KernelTables):
         -------
         DataFrame
             One row per data set, model, split and test row: ``row`` (its position in the data), ``truth`` (of times
-            ``event`` and ``time``), ``prediction``; then what models give: ``p(<class>)``; ``score``, the decision
-            function, ``score(<class>)`` of several, or numbered ones of pairs; ``mean`` and ``std`` of the target;
+            ``event`` and ``time``; of several labels or targets ``truth(0)``, ``truth(1)`` and so on),
+            ``prediction``; then what models give: ``p(<class>)``; ``score``, the decision function,
+            ``score(<class>)`` of several, or numbered ones of pairs; ``mean`` and ``std`` of the target;
             ``latent_mean`` and ``latent_std`` of the latent function, also by class. Empty where a model gives no
             such thing. Cells that failed are not there.
 
@@ -279,8 +280,8 @@ class PredictionTables(KernelTables):
         chosen = self._one(dataset)
         columns: dict[str, list[pd.Series]] = {}
         for one in self._out_of_fold(chosen):
-            if one.stored.task != "classification":
-                raise ValueError(f"`dataset`: models on {chosen!r} do not predict classes.")
+            if one.stored.task != "classification" or one.stored.y.ndim == 2:
+                raise ValueError(f"`dataset`: models on {chosen!r} do not predict one class of a sample.")
             found = pd.Series(one.stored.labels() == one.stored.y, index=one.stored.rows, dtype=float)
             columns.setdefault(one.model, []).append(found)
         firsts = {model: pd.concat(parts) for model, parts in columns.items()}
@@ -334,14 +335,20 @@ def _table(one: OutOfFold) -> pd.DataFrame:
         "split": one.split,
         "row": stored.rows,
     }
-    if stored.y.dtype.names is None:
+    if stored.y.ndim == 2:
+        columns |= {f"truth({k})": own for k, own in enumerate(stored.y.T)}
+    elif stored.y.dtype.names is None:
         columns["truth"] = stored.y
     else:
         columns |= dict(
             zip(("event", "time"), (stored.y[name] for name in stored.y.dtype.names), strict=True)
         )
-    columns["prediction"] = stored.labels()
-    classes = [str(label) for label in arrays.get("classes", ())]
+    predicted = stored.labels()
+    if predicted.ndim == 2:
+        columns |= {f"prediction({k})": own for k, own in enumerate(predicted.T)}
+    else:
+        columns["prediction"] = predicted
+    classes = [] if predicted.ndim == 2 else [str(label) for label in arrays.get("classes", ())]
     for array, name in COLUMNS.items():
         if array not in arrays:
             continue

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn import get_config
+from sklearn.utils.validation import has_fit_parameter
 
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.typing import Samples
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
 
-__all__ = ["RESPONSES", "Predictions", "final_estimator", "gives"]
+__all__ = ["RESPONSES", "OneLabel", "Predictions", "final_estimator", "gives", "weight_argument"]
 
 OURS = (BEMKLClassifier, BEMKLRegressor, GPMKLClassifier, GPMKLRegressor, GPMKLSurvival)
 SCORED = (BEMKLClassifier, GPMKLClassifier)  # all of whose predictions are those of one evaluation
@@ -68,27 +70,38 @@ class Predictions:
         self._scored: tuple[Any, ...] = ()
 
     def labels(self) -> np.ndarray:
-        """Return predicted classes, in regression values, of times to an event risks, (n_rows,)."""
+        """Return predicted classes, in regression values, of times to an event risks, (n_rows,).
+
+        Of several labels or targets, (n_rows, n_labels).
+        """
         labels = self.ask("predict")
         return labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
 
     def scores(self) -> np.ndarray:
-        """Return scores of the classes, (n_rows,) for two of them (the second), else (n_rows, n_classes).
+        """Return scores of the classes, (n_rows,) for two of them (the second), else (n_rows, n_classes or n_labels).
 
         It is the decision function, or probabilities of models that have none.
         """
         if self.ranks_classes():
             return self.ask("decision_function")
         probabilities = self.probabilities()
-        return probabilities[:, 1] if len(self.classes) == 2 else probabilities
+        return probabilities[:, 1] if len(self.classes) == 2 and not self.of_several() else probabilities
 
     def ranks_classes(self) -> bool:
         """Return whether the model has a decision function for each class."""
         return _ranks_classes(self.model, len(self.classes))
 
     def probabilities(self) -> np.ndarray:
-        """Return class probabilities, (n_rows, n_classes)."""
+        """Return class probabilities, (n_rows, n_classes); of several labels, those of each, (n_rows, n_labels)."""
         return self.ask("predict_proba")
+
+    def of_several(self) -> bool:
+        """Return whether there are several labels or targets of a sample."""
+        return self.labels().ndim == 2
+
+    def of_label(self, k: int) -> OneLabel:
+        """Return what is predicted of one of several labels."""
+        return OneLabel(self, k)
 
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
         """Return mean and standard deviation of the target, each (n_rows,)."""
@@ -142,7 +155,10 @@ class Predictions:
             return tuple(np.ascontiguousarray(moment) for moment in model.predict_latent(X, return_std=True))
         if type(final_estimator(self.model)) in SCORED and question in FROM_SCORES:
             return np.ascontiguousarray(self._answer_from_scores(question))
-        return np.ascontiguousarray(getattr(self.model, question)(self.X))
+        found = getattr(self.model, question)(self.X)
+        if isinstance(found, list):  # the probabilities of the classes of each of several labels
+            found = np.column_stack([own[:, 1] for own in found])
+        return np.ascontiguousarray(found)
 
     @own_settings
     def _answer_from_scores(self, question: str) -> np.ndarray:
@@ -154,6 +170,35 @@ class Predictions:
     def as_model(self) -> Any:
         """Return a stand-in for the model that gives the predictions made here, whatever rows it is asked about."""
         return _Recorded(self)
+
+
+class OneLabel:
+    """Predictions of one of several labels, as of two classes.
+
+    Parameters
+    ----------
+    predictions : Predictions
+    k : int
+        Column of the label.
+    """
+
+    classes = np.array([0, 1])
+
+    def __init__(self, predictions: Predictions, k: int) -> None:
+        self.predictions, self.k = predictions, k
+
+    def labels(self) -> np.ndarray:
+        """Return whether rows have the label, (n_rows,)."""
+        return self.predictions.labels()[:, self.k]
+
+    def scores(self) -> np.ndarray:
+        """Return the score of the label, (n_rows,)."""
+        return self.predictions.scores()[:, self.k]
+
+    def probabilities(self) -> np.ndarray:
+        """Return the probabilities of its absence and presence, (n_rows, 2)."""
+        present = self.predictions.probabilities()[:, self.k]
+        return np.column_stack([1.0 - present, present])
 
 
 class _Recorded:
@@ -183,6 +228,26 @@ def final_estimator(model: BaseEstimator) -> Any:
             model = getattr(model, "best_estimator_", model.estimator)
         else:
             return model
+
+
+def weight_argument(model: BaseEstimator) -> str | None:
+    """Return by what name the fit of a Pipeline or a search takes weights of samples; None where it takes none.
+
+    Examples
+    --------
+    >>> from sklearn.neighbors import KNeighborsClassifier
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.svm import SVC
+    >>> weight_argument(make_pipeline(SVC())), weight_argument(KNeighborsClassifier())
+    ('svc__sample_weight', None)
+    """
+    if getattr(model, "steps", None):
+        step, last = model.steps[-1]
+        found, routed = weight_argument(last), get_config()["enable_metadata_routing"]
+        return found if found is None or routed else f"{step}__{found}"
+    if _is_search(model):
+        return weight_argument(model.estimator)
+    return "sample_weight" if has_fit_parameter(model, "sample_weight") else None
 
 
 def _is_search(model: BaseEstimator) -> bool:

@@ -298,7 +298,7 @@ def _facts_of(data: Data) -> dict[str, Any]:
         "n_samples": len(data.y),
         "n_features": int(np.prod(X.shape[1:])) if X.ndim < 3 else None,
         "n_kernels": X.shape[2] if X.ndim == 3 else None,
-        "n_labels": None if times else len(np.unique(data.y)),
+        "n_labels": None if times else data.y.shape[1] if data.y.ndim == 2 else len(np.unique(data.y)),
         "n_events": int(event_and_time(data.y).event.sum()) if times else None,
     }
 

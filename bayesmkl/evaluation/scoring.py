@@ -13,6 +13,8 @@ import numpy as np
 from sklearn.base import is_classifier, is_regressor
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.metrics import get_scorer, get_scorer_names
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.utils import get_tags
 from sklearn.utils.multiclass import type_of_target
 
 from bayesmkl._utils.survival_target import are_times, event_and_time
@@ -76,7 +78,9 @@ def resolve_scoring(
     -----
     With two classes, F1 is that of the second, ``classes_[1]``; with more, it is averaged over classes. AUC and equal
     error rate of more than two classes are averages of each class against the others. A class that was not among the
-    training samples has probability zero, and a log loss of 36 nats where it turns up.
+    training samples has probability zero, and a log loss of 36 nats where it turns up. Of several labels accuracy is
+    the share of samples whose labels are all right, and every other metric the mean over labels; of several targets
+    it is the mean over targets.
 
     Survival is weighted by the censoring of the training part. The Brier score is integrated between the first and
     the last tenth of the events of the training part, as far as the test part is followed, and Uno's concordance
@@ -97,7 +101,7 @@ def resolve_scoring(
     """
     check_choice("unavailable", unavailable, ("raise", "nan"))
     task = task_of(models, y)
-    n_classes = _check_target(task, y)
+    n_classes = _check_target(task, y, models)
     given = {name: gives(model, n_classes) for name, model in models.items()}
     if scoring is None:
         offered = frozenset().union(*given.values())
@@ -159,16 +163,15 @@ def task_of(models: Mapping[str, Any], y: Targets | None = None) -> str:
     return next(iter(tasks.values()))
 
 
-def _check_target(task: str, y: Targets | None) -> int:
-    """Raise for targets of another kind; return the number of classes, 2 where it is not known."""
+def _check_target(task: str, y: Targets | None, models: Mapping[str, Any]) -> int:
+    """Raise for targets that the models do not take; return the number of classes, 2 where it is not known."""
     if y is None:
         return 2
     if task == "survival":
         event_and_time(y)
         return 2
-    wanted = (
-        f"`y` must hold {'one label' if task == 'classification' else 'one number'} per sample for models of "
-    )
+    what = "one label" if task == "classification" else "one number"
+    wanted = f"`y` must hold {what} per sample, or several of them as columns, for models of "
     if are_times(y):
         raise ValueError(
             f"{wanted}{task}; got a structured array, as of times to an event. Use models of survival, such as "
@@ -176,12 +179,28 @@ def _check_target(task: str, y: Targets | None) -> int:
         )
     with holding_back(UserWarning):  # scikit-learn 1.7 warns of numbers that could be classes
         kind = type_of_target(y, input_name="y")
-    good = (
-        kind in ("binary", "multiclass") if task == "classification" else np.asarray(y).dtype.kind in "biuf"
-    )
-    if not good or np.ndim(y) != 1:
-        raise ValueError(f"{wanted}{task}; got {kind} data of shape {np.shape(y)}.")
+    labels = ("binary", "multiclass", "multilabel-indicator")
+    good = kind in labels if task == "classification" else np.asarray(y).dtype.kind in "biuf"
+    if not good or np.ndim(y) > 2 or (np.ndim(y) == 2 and np.shape(y)[1] == 1):
+        also = " Several labels are columns of 0 and 1." if task == "classification" else ""
+        raise ValueError(f"{wanted}{task}; got {kind} data of shape {np.shape(y)}.{also}")
+    if np.ndim(y) == 2:
+        _check_several(task, models)
+        return 2
     return len(np.unique(y)) if task == "classification" else 2
+
+
+def _check_several(task: str, models: Mapping[str, Any]) -> None:
+    """Raise for models that predict one label or number of a sample."""
+    for name, model in models.items():
+        tags, final = get_tags(model), final_estimator(model)
+        of_labels = tags.classifier_tags is not None and tags.classifier_tags.multi_label
+        if not (of_labels or tags.target_tags.multi_output or isinstance(final, OneVsRestClassifier)):
+            wrapper = "OneVsRestClassifier" if task == "classification" else "MultiOutputRegressor"
+            raise ValueError(
+                f"`y` has several columns, and model {name!r} ({type(final).__name__}) predicts one. "
+                f"Wrap it in scikit-learn's {wrapper}, or give one column."
+            )
 
 
 def _named(scoring: Any) -> dict[str, Metric]:

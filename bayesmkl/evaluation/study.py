@@ -45,6 +45,7 @@ class Data(NamedTuple):
     y: np.ndarray  # (n_samples,), structured where it holds times to an event
     groups: np.ndarray | None = None  # (n_samples,)
     splits: list[tuple[np.ndarray, np.ndarray]] | None = None  # rows to train on and to test on
+    weights: np.ndarray | None = None  # (n_samples,), of samples in fits
 
 
 class DataRef:
@@ -122,9 +123,11 @@ def _loaded(known: _Known) -> Data:
 
 
 def content_of(data: Data, name: str = "data") -> dict[str, str]:
-    """Hash samples, labels and groups; raise NoContentError for objects that have no content."""
+    """Hash samples, labels, groups and weights; raise NoContentError for objects that have no content."""
     hashed = ContentHasher()
     parts = {"X": data.X, "y": data.y, "groups": data.groups}
+    if data.weights is not None:
+        parts["weights"] = data.weights
     return {part: hashed(values, f"datasets[{name!r}].{part}") for part, values in parts.items()}
 
 

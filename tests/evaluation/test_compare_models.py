@@ -20,7 +20,9 @@ from sklearn.model_selection import (
     StratifiedGroupKFold,
     StratifiedKFold,
     StratifiedShuffleSplit,
+    TimeSeriesSplit,
 )
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
@@ -167,6 +169,44 @@ def test_rows_of_splits_may_be_given(two_classes):
     found = compare_models({"svm": SVC()}, X, y, cv=pairs, scoring="accuracy")
     expected = [SVC().fit(X[a], y[a]).score(X[b], y[b]) for a, b in pairs]
     np.testing.assert_array_equal(found.cells["accuracy"], expected)
+
+
+def test_splits_in_time_test_what_comes_later():
+    X, y = load_diabetes(return_X_y=True)
+    cv = TimeSeriesSplit(4, gap=5)
+    found = compare_models({"ridge": Ridge()}, X[:120], y[:120], cv=cv, scoring="rmse")
+    for split, (train, test) in enumerate(cv.split(X[:120])):
+        own = found.predictions().query(f"split == {split}")
+        assert own["row"].tolist() == test.tolist()
+        np.testing.assert_array_equal(own["prediction"], Ridge().fit(X[train], y[train]).predict(X[test]))
+    assert found.learning_curve()["n_train"].tolist() == [19, 43, 67, 91]
+
+
+def test_weights_of_samples_are_cut_with_them_and_are_part_of_cells(two_classes, tmp_path):
+    X, y = two_classes
+    weights = np.random.default_rng(0).integers(1, 4, size=len(y))
+    models = {
+        "mkl": make_pipeline(StandardScaler(), SimpleMKLClassifier(bank())),
+        "tuned": (make_pipeline(SVC()), {"svc__C": [0.1, 1.0]}),
+    }
+    cv, options = StratifiedKFold(3), {"scoring": "accuracy", "folder": tmp_path / "run"}
+    found = compare_models(models, X, y, cv=cv, sample_weight=weights, **options)
+    for split, (train, test) in enumerate(cv.split(X, y)):
+        mkl = make_pipeline(StandardScaler(), SimpleMKLClassifier(bank()))
+        mkl.fit(X[train], y[train], simplemklclassifier__sample_weight=weights[train])
+        predicted = mkl.decision_function(X[test])
+        own = found.predictions().query(f"model == 'mkl' and split == {split}")
+        np.testing.assert_allclose(own["score"], predicted, rtol=1e-9)
+    plain = compare_models(models, X, y, cv=cv, sample_weight=np.ones(len(y)), **options)
+    assert not np.allclose(plain.predictions()["score"], found.predictions()["score"])
+    same = compare_models(models, X, y, cv=cv, **options)  # weights of one are none
+    assert same.about["view"] == plain.about["view"]
+    two = compare_models(models, X, y, cv=cv, sample_weight=weights, n_jobs=2, scoring="accuracy")
+    np.testing.assert_array_equal(two.predictions()["score"], found.predictions()["score"])
+    with pytest.raises(
+        ValueError, match=r"model 'nearest' \(KNeighborsClassifier\) takes no weights in `fit`"
+    ):
+        compare_models({"nearest": KNeighborsClassifier()}, X, y, sample_weight=weights)
 
 
 def test_precomputed_kernels_are_cut_on_both_sides(two_classes):

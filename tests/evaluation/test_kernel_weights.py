@@ -10,10 +10,11 @@ import pytest
 from scipy.stats import kendalltau, spearmanr
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
+from sklearn.pipeline import make_pipeline
 
 from bayesmkl import BEMKLClassifier, KernelBank
 from bayesmkl.datasets import load_iris, load_wine
-from bayesmkl.discriminative import CLMKLClassifier, SimpleMKLClassifier, UniformMKLClassifier
+from bayesmkl.discriminative import CLMKLClassifier, LMKLClassifier, SimpleMKLClassifier, UniformMKLClassifier
 from bayesmkl.evaluation import Comparison, compare_models
 from bayesmkl.evaluation.kernel_weights import MOST_KERNELS, kept_shares, selection_stability
 from bayesmkl.evaluation.latex import escaped
@@ -176,6 +177,41 @@ def test_latex_has_the_best_and_what_is_no_worse_in_bold():
     assert escaped("50 % of x_1^2 {\\}") == r"50 \% of x\_1\textasciicircum{}2 \{\textbackslash{}\}"
     with pytest.raises(ValueError, match="`test` must be"):
         comparison.to_latex(test="nemenyi")
+    plain = [line.split(",") for line in comparison.to_csv(decimals=2).splitlines()]
+    assert plain[0] == ["dataset", *comparison.models]
+    for row, line in zip(plain[1:], lines[4:-2], strict=True):
+        cells = line.removesuffix(r" \\").split(" & ")[1:]
+        for text, cell in zip(row[1:], cells, strict=True):
+            bare = cell.replace(r"\textbf{", "").replace("}", "").replace(r"$^\dagger$", "")
+            assert text.replace(" ± ", r" $\pm$ ").strip("*†") == bare
+            assert ("*" in text, "†" in text) == ("textbf" in cell, "dagger" in cell)
+    with pytest.raises(ValueError, match="`test` must be"):
+        comparison.to_csv(test="nemenyi")
+
+
+def test_gates_are_the_means_over_training_samples(tmp_path):
+    models = {
+        "lmkl": LMKLClassifier(BANK, max_iter=3, random_state=0),
+        "clusters": CLMKLClassifier(BANK, n_clusters=2, random_state=0),
+        "uniform": UniformMKLClassifier(BANK),
+    }
+    found = compare_models({name: make_pipeline(model) for name, model in models.items()}, X, Y, cv=SPLITS)
+    table = found.gates()
+    assert set(table["model"]) == {"lmkl", "clusters"}
+    own = []
+    for train, _ in SPLITS.split(X, Y):
+        own.append(models["lmkl"].fit(X[train], Y[train]).gates())
+    lmkl = table[table["model"] == "lmkl"]
+    assert lmkl["kernel"].tolist() == list(models["lmkl"].kernel_names_)
+    means = np.array([gates.mean(axis=0) for gates in own])
+    np.testing.assert_allclose(lmkl["mean"], means.mean(axis=0), rtol=1e-5)
+    np.testing.assert_allclose(lmkl["std"], means.std(axis=0, ddof=1), rtol=1e-3)
+    np.testing.assert_allclose(lmkl["sample_std"], np.mean([g.std(axis=0) for g in own], axis=0), rtol=1e-5)
+    assert set(found.weights()["model"]) == {"clusters", "uniform"}
+    assert found.gates("data").equals(table)
+    page = found.to_html(tmp_path / "report.html").read_text()
+    assert "Gates of localized models" in page
+    assert f"{lmkl['mean'].iloc[0]:.3f}" in page
 
 
 def test_weights_of_several_classes_and_clusters_are_averaged_over_both():

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import binomtest
+from scipy.stats import binomtest, norm
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.datasets import load_iris
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import BayesianRidge, LogisticRegression, Ridge
-from sklearn.metrics import average_precision_score, make_scorer, roc_auc_score
+from sklearn.metrics import average_precision_score, log_loss, make_scorer, roc_auc_score
 from sklearn.model_selection import KFold, StratifiedShuffleSplit, cross_val_predict
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.multioutput import MultiOutputClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -18,6 +23,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank
+from bayesmkl.discriminative import SimpleMKLClassifier
 from bayesmkl.evaluation import Comparison, compare_models, merge_comparisons
 from bayesmkl.evaluation.named_metrics import METRICS
 from bayesmkl.marginal import GPMKLClassifier, GPMKLRegressor, GPMKLSurvival, Marginal
@@ -25,6 +31,11 @@ from bayesmkl.marginal import GPMKLClassifier, GPMKLRegressor, GPMKLSurvival, Ma
 KEPT = ("labels", "scores", "probabilities", "std", "survival")
 BANK = KernelBank("rbf", views="each")
 FAST = Marginal(n_points=100, n_draws=100)
+UNSUITED = {
+    ("three classes", "roc_auc"),
+    ("several labels", "neg_log_loss"),
+    ("several numbers", "neg_max_error"),
+}  # to scikit-learn
 OF_SKLEARN = {
     "classification": ["roc_auc", "neg_log_loss"],
     "regression": ["neg_median_absolute_error", "explained_variance", "neg_max_error"],
@@ -40,6 +51,12 @@ def classes(n=45, labels=("no", "yes")):
 def numbers():
     X, _ = classes()
     return X, np.sin(X[:, 0]) + 0.1 * X[:, 1]
+
+
+def several(labels=False):
+    X, _ = classes()
+    Y = X + 0.3 * np.random.default_rng(2).normal(size=X.shape)
+    return X, (Y > 0).astype(int) if labels else Y
 
 
 def times():
@@ -76,6 +93,18 @@ TASKS = {
         numbers(),
     ),
     "times": ({"GPMKL": GPMKLSurvival(BANK, inference=FAST)}, times()),
+    "several labels": (
+        {
+            "one by one": OneVsRestClassifier(SimpleMKLClassifier(BANK)),
+            "bayes": MultiOutputClassifier(GaussianNB()),
+            "forest": RandomForestClassifier(5, random_state=0),
+        },
+        several(labels=True),
+    ),
+    "several numbers": (
+        {"BEMKL": BEMKLRegressor(BANK, max_iter=5, tol=0.0), "ridge": Ridge()},
+        several(),
+    ),
 }
 
 
@@ -84,10 +113,10 @@ def compared(tmp_path_factory):
     """Return comparisons with all metrics of predictions, computed at the fit, their folders and metrics, by task."""
     found = {}
     for task, (models, (X, y)) in TASKS.items():
-        kind = {"numbers": "regression", "times": "survival"}.get(task, "classification")
+        kind = {"numbers": "regression", "several numbers": "regression", "times": "survival"}
+        kind = kind.get(task, "classification")
         names = [m.name for m in METRICS.values() if m.task == kind and m.needs in KEPT]
-        further = OF_SKLEARN.get(kind, [])
-        further = [name for name in further if task != "three classes" or name == "neg_log_loss"]
+        further = [name for name in OF_SKLEARN.get(kind, []) if (task, name) not in UNSUITED]
         options = {"cv": 2, "scoring": [*names, *further], "unavailable": "nan"}
         if kind == "classification" and task == "two classes":
             options["scoring"] = {name: name for name in options["scoring"]}
@@ -237,7 +266,47 @@ def test_curves_of_several_classes_need_one_of_them(compared):
         compared["numbers"][0].curve("roc")
 
 
-def test_scores_by_the_size_of_the_training_part():
+def test_several_labels_and_numbers_are_scored_as_means_over_them(compared):
+    found = compared["several labels"][0]
+    (X, Y), truth = TASKS["several labels"][1], found.predictions()
+    own = truth[truth["model"] == "bayes"]
+    assert own[["truth(0)", "truth(1)"]].to_numpy().tolist() == Y[own["row"]].tolist()
+    for split, rows in own.groupby("split"):
+        right, p = Y[rows["row"]], rows[["p(0)", "p(1)"]].to_numpy()
+        model = MultiOutputClassifier(GaussianNB()).fit(
+            np.delete(X, rows["row"], 0), np.delete(Y, rows["row"], 0)
+        )
+        np.testing.assert_array_equal(
+            p, np.column_stack([q[:, 1] for q in model.predict_proba(X[rows["row"]])])
+        )
+        scored = {
+            name: found.scores(name)["bayes"]["data", split] for name in ("accuracy", "auc", "log_loss")
+        }
+        assert scored["accuracy"] == np.mean((right == (p > 0.5)).all(axis=1))
+        assert scored["auc"] == pytest.approx(roc_auc_score(right, p, average="macro"))
+        assert scored["log_loss"] == pytest.approx(
+            np.mean([log_loss(right[:, k], p[:, k]) for k in range(2)])
+        )
+    assert "score(1)" in truth
+    for ask in (found.mcnemar, lambda: found.curve("roc")):
+        with pytest.raises(ValueError, match=r"do not predict one class|no model on"):
+            ask()
+    numbers, (_, Y) = compared["several numbers"][0], TASKS["several numbers"][1]
+    table = numbers.predictions()
+    for (model, split), rows in table.groupby(["model", "split"]):
+        right, mean = Y[rows["row"]], rows[["prediction(0)", "prediction(1)"]].to_numpy()
+        errors = np.sqrt(np.mean((right - mean) ** 2, axis=0))
+        assert numbers.scores("rmse")[model]["data", split] == pytest.approx(errors.mean())
+        if model == "BEMKL":
+            std = rows[["std(0)", "std(1)"]].to_numpy()
+            assert numbers.scores("nll")[model]["data", split] == pytest.approx(
+                -norm.logpdf(right, mean, std).mean()
+            )
+    with pytest.raises(ValueError, match=r"several columns, and model 'svm' \(SVC\) predicts one\. Wrap it"):
+        compare_models({"svm": SVC()}, X, TASKS["several labels"][1][1])
+
+
+def test_scores_by_the_size_of_the_training_part(tmp_path):
     X, y = classes(90)
     sizes = (10, 40, 20)
     cv = [
@@ -260,6 +329,7 @@ def test_scores_by_the_size_of_the_training_part():
         )
     with pytest.raises(ValueError, match="`metric` must be one of"):
         found.learning_curve("auc")
+    assert "over training rows of data" in found.to_html(tmp_path / "report.html").read_text()
 
 
 # ------------------------------------------------------------------------------------------------------------ pairs
@@ -294,7 +364,7 @@ def test_repeated_rows_count_once():
 
 
 def test_pairs_are_of_one_data_set_and_of_classes(compared):
-    with pytest.raises(ValueError, match="do not predict classes"):
+    with pytest.raises(ValueError, match="do not predict one class"):
         compared["numbers"][0].mcnemar()
     X, y = classes()
     several = compare_models({"svm": SVC()}, datasets={"a": (X, y), "b": (X, y)}, cv=2, scoring="accuracy")
@@ -393,6 +463,16 @@ def test_the_report_has_calibration_and_hard_samples_where_predictions_are_kept(
     wrong = found.predictions().assign(wrong=lambda t: t["truth"] != t["prediction"])
     hardest = wrong.groupby("row")["wrong"].sum().max()
     assert f'"{hardest}"' in text or f">{hardest}<" in text
+    numbers = compared["numbers"][0]
+    text = numbers.to_html(tmp_path / "numbers.html").read_text()
+    errors = numbers.predictions().assign(error=lambda t: (t["truth"] - t["prediction"]).abs())
+    errors = errors.groupby("row")["error"].mean()
+    assert "Samples that models miss by most" in text
+    place = text.index("hard samples of data")
+    first = text[text.index("<tbody>", place) :][:400]
+    assert re.findall(r">([^<>]+)</t", first)[0] == str(errors.idxmax())
+    for task in ("several numbers", "times"):
+        assert "miss by most" not in compared[task][0].to_html(tmp_path / "other.html").read_text()
     bare = Comparison(found.cells, found.about).to_html(tmp_path / "bare.html").read_text()
     assert "Calibration on data" not in bare
     assert "models that err" not in bare

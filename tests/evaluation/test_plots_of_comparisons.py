@@ -20,6 +20,7 @@ from bayesmkl.evaluation.plots import (
     PLOTS,
     plot,
     plot_critical_difference,
+    plot_learning_curve,
     plot_pairwise,
     plot_ranks,
     plot_scores,
@@ -93,7 +94,7 @@ def overlapping(boxes):
     ]
 
 
-@pytest.mark.parametrize("kind", list(PLOTS))
+@pytest.mark.parametrize("kind", [kind for kind in PLOTS if kind != "learning_curve"])  # which has no names
 def test_many_models_are_readable(many, kind):
     if kind == "critical_difference":
         pytest.importorskip("scikit_posthocs")
@@ -165,6 +166,32 @@ class TestScores:
         ax = plot_scores(one)
         assert [text.get_text() for text in ax.texts] == ["no score"]
         assert row_names(ax)[-1] == "A (6 of 6 missing)"
+
+
+class TestLearningCurve:
+    def test_shows_means_and_a_band_over_training_rows(self, one, few):
+        cells = one.cells.assign(n_train=20 * (1 + one.cells["split"] // 2))  # two splits of three sizes
+        one = Comparison(cells, one.about)
+        ax = plot(one, "learning_curve", "log_loss", models=["C", "A"])
+        assert len(ax.lines) == 2
+        assert (ax.get_xlabel(), ax.get_ylabel()) == ("training rows", "log loss (nats) (lower is better)")
+        ax = plot_learning_curve(one)
+        table = one.learning_curve()
+        for line, band, model in zip(ax.lines, ax.collections, "ABC", strict=True):
+            own = table[table["model"] == model]
+            assert line.get_xdata().tolist() == [20, 40, 60]
+            assert line.get_ydata() == pytest.approx(own["mean"])
+            for corner in band.get_paths()[0].vertices:
+                at = own[own["n_train"] == corner[0]].iloc[0]
+                assert abs(corner[1] - at["mean"]) == pytest.approx(at["std"])
+        with pytest.raises(ValueError, match="there are several"):
+            plot_learning_curve(few)
+        with pytest.raises(
+            ValueError, match=r"train on as many rows\. Give compare_models splits of several sizes"
+        ):
+            plot_learning_curve(few, dataset="set 1")
+        with pytest.raises(ValueError, match="`models` must be one to 6 of those that have scores"):
+            plot_learning_curve(one, models=["D"])
 
 
 class TestTime:

@@ -473,7 +473,7 @@ def test_menus_choose_rows(browser, path):
     assert [("plain" in pair) for pair in pairs] == [True] * 9
 
 
-@pytest.mark.parametrize("width", [1280, 400])
+@pytest.mark.parametrize("width", [1280, 390])
 def test_page_renders_without_complaints_at_any_width(browser, path, width):
     browser.requests.clear()
     browser.open(path, width)

@@ -369,9 +369,9 @@ def test_bad_models_and_targets_are_refused():
         resolve_scoring(None, {"one": PrimalMKLOneClass()})
     with pytest.raises(ValueError, match=r"for one task; got {'a': 'classification', 'b': 'regression'}"):
         resolve_scoring(None, {"a": SVC(), "b": LinearRegression()})
-    with pytest.raises(ValueError, match=r"one label per sample .* got continuous data of shape \(3,\)"):
+    with pytest.raises(ValueError, match=r"one label per sample.* got continuous data of shape \(3,\)"):
         resolve_scoring(None, {"a": SVC()}, [0.5, 0.1, 0.7])
-    with pytest.raises(ValueError, match=r"one number per sample .* got multiclass data"):
+    with pytest.raises(ValueError, match=r"one number per sample.* got multiclass data"):
         resolve_scoring(None, {"a": LinearRegression()}, ["a", "b", "c"])
     with pytest.raises(ValueError, match="`unavailable` must be one of"):
         resolve_scoring(None, {"a": SVC()}, unavailable="skip")

@@ -15,6 +15,7 @@ import skops.io
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.distance import pdist
+from scipy.special import gamma, jv
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
@@ -23,6 +24,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from bayesmkl.discriminative import SimpleMKLClassifier
 from bayesmkl.discriminative.svm.native import native_kernels
 from bayesmkl.kernels import (
     Cosine,
@@ -527,6 +529,25 @@ def test_a_wrong_name_among_many_columns_has_a_short_message():
     ) as error:
         resolve_views({"v": ["zzz"]}, 5000, names)
     assert len(str(error.value)) < 300
+
+
+def test_bessel_kernel_is_a_function_of_two_tables(rng):
+    """Of order 1/2 it is sin(r)/r, which is positive definite in three dimensions."""
+
+    def bessel(A, B, order=0.5, scale=1.3):
+        r = np.maximum(scale * np.sqrt(((A[:, None] - B) ** 2).sum(axis=2)), 1e-12)
+        return 2.0**order * gamma(order + 1.0) * jv(order, r) / r**order
+
+    X, Z = rng.normal(size=(20, 3)), rng.normal(size=(6, 3))
+    bank = KernelBank([bessel, Gaussian(width=2.0)])
+    train = np.asarray(bank.fit_transform(X))
+    rows = np.asarray(bank.transform(Z))
+    for stack, left in ((train, X), (rows, Z)):
+        r = 1.3 * np.sqrt(((left[:, None] - X) ** 2).sum(axis=2))
+        np.testing.assert_allclose(stack[..., 0], np.sinc(r / np.pi), atol=1e-12)
+    assert np.linalg.eigvalsh(train[..., 0]).min() > -1e-12
+    model = SimpleMKLClassifier(bank).fit(X, X[:, 0] > 0)
+    np.testing.assert_allclose(model.combined_kernel(Z), rows @ model.kernel_weights_, atol=1e-12)
 
 
 def test_callable_with_rows_and_columns_exchanged_is_told_so():

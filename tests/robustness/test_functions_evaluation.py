@@ -186,6 +186,7 @@ COMPARED = {
     ],
     "inner_cv": ["5", True, 1, 0, 2.5, THING],
     "inner_scoring": ["acuracy", 1, True, []],
+    "sample_weight": [np.ones(5), -np.ones(12), np.zeros(12), 1, "a"],
     "groups": [np.zeros(5), 1, "a", np.zeros((12, 2))],
     "n_jobs": ["2", 0, True, 1.5, np.nan, [1]],
     "random_state": ["0", -1, 1.5, True, np.nan, None, [1]],
@@ -271,6 +272,9 @@ ASKED = {
     "wins": {"metric": METRICS, "test": ["t", "nemenyi", None, 1], "alpha": [*SHARES, 0.0, 1.0]},
     "plot": {"kind": ["bars", "", None, 1, True], "metric": METRICS},
     "learning_curve": {"metric": METRICS, "dataset": ["iris", 1, True]},
+    "to_latex": {"metric": METRICS, "test": ["t", "", 1], "decimals": [-1, "2", 1.5, None]},
+    "to_csv": {"metric": METRICS, "test": ["t", "", 1], "decimals": [-1, "2", 1.5, None]},
+    "gates": {"dataset": ["iris", 1, True]},
     "predictions": {"dataset": ["iris", 1, True, ["data"]]},
     "score": {"metric": ["acc", "", 1, True, None, ["accuracy"]]},
     "curve": {

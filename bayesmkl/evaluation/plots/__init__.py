@@ -1,4 +1,4 @@
-"""Plots of a comparison: scores, ranks, critical differences, pairs, time and curves; and of predicted survival."""
+"""Plots of a comparison: scores, ranks, critical differences, pairs, time, curves; and of predicted survival."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.validation import check_choice
 from bayesmkl.evaluation.curves import CURVES
-from bayesmkl.evaluation.plots.curves import plot_curve
+from bayesmkl.evaluation.plots.curves import plot_curve, plot_learning_curve
 from bayesmkl.evaluation.plots.pairs import plot_pairwise
 from bayesmkl.evaluation.plots.parts import PLOT
 from bayesmkl.evaluation.plots.ranks import plot_critical_difference, plot_ranks
@@ -25,6 +25,7 @@ __all__ = [
     "plot",
     "plot_critical_difference",
     "plot_curve",
+    "plot_learning_curve",
     "plot_pairwise",
     "plot_ranks",
     "plot_scores",
@@ -39,6 +40,7 @@ PLOTS: dict[str, Callable[..., Axes]] = {
     "critical_difference": plot_critical_difference,
     "pairwise": plot_pairwise,
     "time": plot_time,
+    "learning_curve": plot_learning_curve,
 }
 
 
@@ -50,9 +52,10 @@ def plot(comparison: Comparison, kind: str = "scores", metric: str | None = None
     ----------
     %(comparison)s
     kind : str, default="scores"
-        "scores", "ranks", "critical_difference", "pairwise" or "time": :func:`plot_scores`, :func:`plot_ranks`,
-        :func:`plot_critical_difference`, :func:`plot_pairwise`, :func:`plot_time`. "roc", "precision_recall" or
-        "calibration": :func:`plot_curve`, which has no `metric`.
+        "scores", "ranks", "critical_difference", "pairwise", "time" or "learning_curve": :func:`plot_scores`,
+        :func:`plot_ranks`, :func:`plot_critical_difference`, :func:`plot_pairwise`, :func:`plot_time`,
+        :func:`plot_learning_curve`. "roc", "precision_recall" or "calibration": :func:`plot_curve`, which has no
+        `metric`.
     %(metric)s
     **options
         Of that function, such as ``dataset`` or ``ax``.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pandas as pd
 
 from bayesmkl.evaluation.plots import (
     plot_critical_difference,
+    plot_learning_curve,
     plot_pairwise,
     plot_ranks,
     plot_scores,
@@ -42,6 +44,7 @@ __all__ = ["difference_parts", "picture_parts", "rank_parts"]
 
 ALPHA = 0.05
 TEST = "corrected_t"
+MOST_ALIKE = 1.2  # largest training part over the smallest where there is no learning curve
 REFUSALS = (ValueError, ImportError)  # too few models or data sets, a library that is not installed
 
 
@@ -168,7 +171,14 @@ def picture_parts(comparison: Comparison, metric: str) -> list[Markup]:
         parts.append(
             drawn(plot_ranks, f"Ranks of the models on every data set by {title}", comparison, metric)
         )
-    return [*parts, drawn(plot_time, f"{title} against seconds to fit", comparison, metric)]
+    parts.append(drawn(plot_time, f"{title} against seconds to fit", comparison, metric))
+    sizes = comparison.cells.groupby("dataset", sort=False)["n_train"]
+    for dataset in comparison.datasets:
+        if sizes.max()[dataset] <= MOST_ALIKE * sizes.min()[dataset]:
+            continue
+        of_set = partial(plot_learning_curve, dataset=dataset)
+        parts.append(drawn(of_set, f"{title} over training rows of {dataset}", comparison, metric))
+    return parts
 
 
 def drawn(plot: Callable[..., Axes], caption: str, comparison: Comparison, metric: str) -> Markup:

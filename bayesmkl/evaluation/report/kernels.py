@@ -1,4 +1,4 @@
-"""Kernel weights in the report of a comparison."""
+"""Kernel weights and gates in the report of a comparison."""
 
 from __future__ import annotations
 
@@ -33,12 +33,20 @@ SAID = (
     "same kernels, and around 0 where they select at random (Nogueira et al. 2018)."
 )
 
+SAID_OF_GATES = (
+    "Gates of localized models, whose weights depend on the sample: means over the training samples, and how much "
+    "they vary between splits and between samples."
+)
+
 
 def kernel_parts(comparison: Comparison) -> list[Markup]:
-    """Return tables of how stably kernels are selected, and of their shares; nothing where no model has weights."""
-    weights = comparison.weights()
-    if weights.empty:
-        return []
+    """Return tables of how stably kernels are selected, of shares, and of gates; nothing where there are none."""
+    weights, gates = comparison.weights(), comparison.gates()
+    parts = [] if weights.empty else _shares(comparison, weights)
+    return parts if gates.empty else [*parts, tag("p", SAID_OF_GATES), _gates(gates)]
+
+
+def _shares(comparison: Comparison, weights: pd.DataFrame) -> list[Markup]:
     groups = weights.groupby(["dataset", "model"], sort=False)
     shown = groups.head(max(1, MOST_ROWS // groups.ngroups))
     rows = [
@@ -62,6 +70,27 @@ def kernel_parts(comparison: Comparison) -> list[Markup]:
     filtered = join([choices("kernels", choosers, len(rows)), body])
     whole = folded(filtered, counted(len(rows), "row"), len(rows))
     return [tag("p", SAID), _stability(comparison), whole]
+
+
+def _gates(gates: pd.DataFrame) -> Markup:
+    """Return the table of the gates of localized models."""
+    groups = gates.groupby(["dataset", "model"], sort=False)
+    rows = [
+        [
+            row["kernel"],
+            row["model"],
+            row["dataset"],
+            *(_number(row[name]) for name in ("mean", "std", "sample_std")),
+        ]
+        for row in groups.head(max(1, MOST_ROWS // groups.ngroups)).to_dict("records")
+    ]
+    heads = [Column("kernel", False), Column("model", False), Column("data set", False), Column("mean gate")]
+    heads += [
+        Column("sd over splits"),
+        Column("sd over samples", title="near zero where the weights hardly depend on the sample"),
+    ]
+    body = table(heads, rows, "gates of kernels by model and data set", "gates")
+    return folded(body, counted(len(rows), "row"), len(rows))
 
 
 def _stability(comparison: Comparison) -> Markup:

@@ -37,6 +37,10 @@ ERRORS = (
     "common. The p-value is that of McNemar's exact test, which takes the fits as given, by Holm's procedure for all "
     "pairs of a data set."
 )
+FAR = (
+    "Samples that models miss by most, by their place in the data: the mean absolute error over the models, and what "
+    "each of them predicted out of fold."
+)
 HARD = "Samples that most models get wrong, by their place in the data, with what was predicted of them out of fold."
 
 
@@ -55,18 +59,24 @@ def calibration_parts(comparison: Comparison) -> list[Markup]:
 
 
 def prediction_parts(comparison: Comparison) -> list[Markup]:
-    """Return common errors and hard samples of classifiers; nothing where predictions are not kept."""
+    """Return common errors of classifiers, and samples that are hard; nothing where predictions are not kept."""
     parts: list[Markup] = []
     for dataset in comparison.datasets[:MOST_SETS]:
         try:
             parts += _of_set(comparison, dataset)
-        except ValueError:  # no classes, nothing kept
+        except ValueError:  # nothing kept
             continue
     return parts
 
 
 def _of_set(comparison: Comparison, dataset: str) -> list[Markup]:
-    pairs, overlap = comparison.mcnemar(dataset), comparison.error_overlap(dataset)
+    try:
+        pairs, overlap = comparison.mcnemar(dataset), comparison.error_overlap(dataset)
+    except ValueError:  # no classes
+        found = comparison.predictions(dataset)
+        if "truth" not in found:  # times, several targets
+            return []
+        return [tag("h3", dataset), tag("p", FAR), _far(comparison, found, dataset)]
     if pairs.empty:
         return []
     rows = [
@@ -89,6 +99,25 @@ def _of_set(comparison: Comparison, dataset: str) -> list[Markup]:
         tag("p", HARD),
         _hard(comparison, dataset),
     ]
+
+
+def _far(comparison: Comparison, found: pd.DataFrame, dataset: str) -> Markup:
+    """Return the samples with the largest errors, and what each model predicted."""
+    found = found.drop_duplicates(["model", "row"])
+    errors = (found["prediction"] - found["truth"]).abs().groupby(found["row"]).mean()
+    farthest = errors.sort_values(ascending=False, kind="stable").index[:MOST_ROWS]
+    truth = found.drop_duplicates("row").set_index("row")["truth"]
+    wide = found.pivot(index="row", columns="model", values="prediction").reindex(columns=comparison.models)
+    rows = [
+        [Cell(int(row), float(row)), *map(_value, (truth[row], errors[row], *wide.loc[row]))]
+        for row in farthest
+    ]
+    heads = [Column("sample"), Column("truth"), Column("mean error"), *map(Column, wide.columns)]
+    return table(heads, rows, f"hard samples of {dataset}", "samples")
+
+
+def _value(value: float) -> Cell:
+    return Cell(MISSING, np.nan) if pd.isna(value) else Cell(number(float(value), 4), float(value))
 
 
 def _hard(comparison: Comparison, dataset: str) -> Markup:
