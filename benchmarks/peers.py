@@ -34,7 +34,7 @@ from _cells import append, read
 from _machine import measure
 from _peer import NOT_INSTALLED, answer
 from _peer_data import REAL, SETS, Data, load
-from _peer_report import key_of, merged, picture, report
+from _peer_report import claims_of, key_of, merged, picture, report
 from _report import RESULTS, ROOT, STATIC, finish, parser
 
 CELLS = RESULTS / "peers_cells.jsonl"
@@ -313,7 +313,9 @@ def main() -> None:
         STATIC.mkdir(parents=True, exist_ok=True)
         picture(rows, STATIC / "peers.svg")
     command = {} if options.fast else {"command": "python benchmarks/peers.py"}  # which made the rows
-    finish(options, "peers", text, {"machine": facts._asdict(), **numbers, **command})
+    finish(
+        options, "peers", text, {"machine": facts._asdict(), **numbers, "claims": claims_of(rows), **command}
+    )
 
 
 if __name__ == "__main__":
