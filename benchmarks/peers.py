@@ -76,13 +76,13 @@ GPYTORCH = {"script": "_peer_gpytorch", "environment": "gpytorch", "packages": (
 CLASSES, NUMBERS = ("classification",), ("regression",)
 METHODS = {
     "BEMKL": Method(name="bemkl", growth=3.0, matrices=1.5, fast=True, **OURS),
-    "BEMKL, 256 landmarks": Method(name="bemkl", growth=1.0, options={"landmarks": 256}, cuda=True, **OURS),
+    "BEMKL, 256 landmarks": Method(name="bemkl", growth=0.7, options={"landmarks": 256}, cuda=True, **OURS),
     "BEMKL, 1024 landmarks": Method(
-        name="bemkl", growth=1.0, options={"landmarks": 1024}, least=2048, cuda=True, **OURS
+        name="bemkl", growth=0.7, options={"landmarks": 1024}, least=2048, cuda=True, **OURS
     ),
     "GPMKL": Method(name="gpmkl", growth=3.0, matrices=2.0, **OURS),
-    "GPMKL, 32 landmarks": Method(name="gpmkl", growth=1.0, options={"landmarks": 32}, **OURS),
-    "GPMKL, 128 landmarks": Method(name="gpmkl", growth=1.0, options={"landmarks": 128}, least=2048, **OURS),
+    "GPMKL, 32 landmarks": Method(name="gpmkl", growth=0.5, options={"landmarks": 32}, **OURS),
+    "GPMKL, 128 landmarks": Method(name="gpmkl", growth=0.5, options={"landmarks": 128}, least=2048, **OURS),
     "UniformMKL": Method(name="uniform", growth=2.2, matrices=1.5, fast=True, **OURS),
     "EasyMKL": Method(name="easy", growth=2.5, tasks=CLASSES, matrices=1.5, **OURS),
     "SimpleMKL": Method(name="simple", growth=2.5, matrices=1.5, **OURS),
@@ -290,7 +290,7 @@ def main() -> None:
     own.add_argument("--only", help="methods whose label has this regular expression")
     own.add_argument("--task", choices=list(SETS))
     own.add_argument("--sizes", default=",".join(SIZES), help=f"default {','.join(SIZES)}")
-    own.add_argument("--threads", type=int, default=2)
+    own.add_argument("--threads", type=int, default=1)
     own.add_argument("--limit", type=float, default=900.0, help="seconds of a fit (default 900)")
     own.add_argument("--memory", type=float, default=8.0, help="GB of a fit's kernels (default 8)")
     own.add_argument("--cells", type=Path, default=CELLS, help="JSON lines to append to")
