@@ -123,8 +123,8 @@ def answer(methods: dict[str, Fit], problem: Path, request: Path, result: Path) 
 def _version(name: str) -> str:
     try:
         return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return "not packaged"
+    except importlib.metadata.PackageNotFoundError:  # not installed, but imported from where it lies
+        return str(getattr(sys.modules.get(name), "__version__", "not packaged"))
 
 
 def _device(device: str) -> dict[str, Any]:

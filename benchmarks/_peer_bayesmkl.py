@@ -45,9 +45,9 @@ def bemkl(problem: Problem, clock: Clock, landmarks: int | None = None, tol: flo
     return _fitted(kind(_bank(problem, landmarks), storage=storage, tol=tol), problem)
 
 
-def gpmkl(problem: Problem, clock: Clock) -> Predict:
+def gpmkl(problem: Problem, clock: Clock, landmarks: int | None = None) -> Predict:
     kind = GPMKLRegressor if problem.regression else GPMKLClassifier
-    return _fitted(kind(_bank(problem), random_state=problem.seed), problem)
+    return _fitted(kind(_bank(problem, landmarks), random_state=problem.seed), problem)
 
 
 def _discriminative(classifier: Any, regressor: Any) -> Any:

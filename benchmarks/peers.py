@@ -7,8 +7,8 @@ of the wall. "To the score": those after which the loss stays within .002 of the
 the limit, by the growth of the method from the next smaller size, is not run, and the table says so. Memory is that
 of the process, imports included; on an accelerator that of the device. 1024 points begin at 2048 samples.
 
-    python benchmarks/peers.py                                   real sets, 500, 5000 and 50 000 samples
-    python benchmarks/peers.py --sizes 500000 --only bemkl,svgp  some of them
+    python benchmarks/peers.py                                     real sets, 500, 5000, 50 000 and 500 000 samples
+    python benchmarks/peers.py --sizes 500000 --only "BEMKL|SVGP"  some of them
     python benchmarks/peers.py --device cuda --peers current --sizes 50000,500000 --cells gpu.jsonl
     python benchmarks/peers.py --report gpu.jsonl --docs         adds these rows, and writes table and picture
     python benchmarks/peers.py --fast                            60 samples, this package and scikit-learn
@@ -20,6 +20,7 @@ import argparse
 import importlib
 import json
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -33,11 +34,11 @@ from _cells import append, read
 from _machine import measure
 from _peer import NOT_INSTALLED, answer
 from _peer_data import REAL, SETS, Data, load
-from _peer_report import key_of, merged, picture, report
+from _peer_report import claims_of, key_of, merged, picture, report
 from _report import RESULTS, ROOT, STATIC, finish, parser
 
 CELLS = RESULTS / "peers_cells.jsonl"
-SIZES = ["real", "500", "5000", "50000"]
+SIZES = ["real", "500", "5000", "50000", "500000"]
 THREADS = ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "NUMBA")
 FAST_SAMPLES, FAST_TEST = 60, 200
 BOTH = ("classification", "regression")
@@ -75,11 +76,13 @@ GPYTORCH = {"script": "_peer_gpytorch", "environment": "gpytorch", "packages": (
 CLASSES, NUMBERS = ("classification",), ("regression",)
 METHODS = {
     "BEMKL": Method(name="bemkl", growth=3.0, matrices=1.5, fast=True, **OURS),
-    "BEMKL, 256 landmarks": Method(name="bemkl", growth=1.0, options={"landmarks": 256}, cuda=True, **OURS),
+    "BEMKL, 256 landmarks": Method(name="bemkl", growth=0.7, options={"landmarks": 256}, cuda=True, **OURS),
     "BEMKL, 1024 landmarks": Method(
-        name="bemkl", growth=1.0, options={"landmarks": 1024}, least=2048, cuda=True, **OURS
+        name="bemkl", growth=0.7, options={"landmarks": 1024}, least=2048, cuda=True, **OURS
     ),
     "GPMKL": Method(name="gpmkl", growth=3.0, matrices=2.0, **OURS),
+    "GPMKL, 32 landmarks": Method(name="gpmkl", growth=0.5, options={"landmarks": 32}, **OURS),
+    "GPMKL, 128 landmarks": Method(name="gpmkl", growth=0.5, options={"landmarks": 128}, least=2048, **OURS),
     "UniformMKL": Method(name="uniform", growth=2.2, matrices=1.5, fast=True, **OURS),
     "EasyMKL": Method(name="easy", growth=2.5, tasks=CLASSES, matrices=1.5, **OURS),
     "SimpleMKL": Method(name="simple", growth=2.5, matrices=1.5, **OURS),
@@ -244,7 +247,7 @@ def problems(options: argparse.Namespace) -> list[tuple[str, str, int]]:
 
 def run(options: argparse.Namespace, machine: str) -> list[dict[str, Any]]:
     """Run what is asked for and not yet in the file of cells; return all rows."""
-    wanted = [word.strip().lower() for word in (options.only or "").split(",") if word.strip()]
+    wanted = re.compile(options.only or "", re.IGNORECASE)
     rows = [] if options.fast else read(options.cells)
     known = [] if options.fast else merged([*read(CELLS), *rows])
     with tempfile.TemporaryDirectory() as folder:
@@ -253,7 +256,7 @@ def run(options: argparse.Namespace, machine: str) -> list[dict[str, Any]]:
             for label, method in METHODS.items():
                 row = {"set": name, "n": n, "task": task, "device": options.device, "method": label}
                 there = {key_of(one) for one in rows if options.keep}
-                chosen = not wanted or any(word in f"{label} {method.name}".lower() for word in wanted)
+                chosen = wanted.search(label) is not None
                 able = (method.cuda or options.device == "cpu") and (method.fast or not options.fast)
                 able = able and n >= method.least
                 if task not in method.tasks or not chosen or not able or key_of(row) in there:
@@ -284,10 +287,10 @@ def main() -> None:
         "--peers", default=str(ROOT / "build" / "peers"), help="folder of `make peers`, or current"
     )
     own.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    own.add_argument("--only", help="methods with one of these words, separated by commas")
+    own.add_argument("--only", help="methods whose label has this regular expression")
     own.add_argument("--task", choices=list(SETS))
     own.add_argument("--sizes", default=",".join(SIZES), help=f"default {','.join(SIZES)}")
-    own.add_argument("--threads", type=int, default=2)
+    own.add_argument("--threads", type=int, default=1)
     own.add_argument("--limit", type=float, default=900.0, help="seconds of a fit (default 900)")
     own.add_argument("--memory", type=float, default=8.0, help="GB of a fit's kernels (default 8)")
     own.add_argument("--cells", type=Path, default=CELLS, help="JSON lines to append to")
@@ -310,7 +313,9 @@ def main() -> None:
         STATIC.mkdir(parents=True, exist_ok=True)
         picture(rows, STATIC / "peers.svg")
     command = {} if options.fast else {"command": "python benchmarks/peers.py"}  # which made the rows
-    finish(options, "peers", text, {"machine": facts._asdict(), **numbers, **command})
+    finish(
+        options, "peers", text, {"machine": facts._asdict(), **numbers, "claims": claims_of(rows), **command}
+    )
 
 
 if __name__ == "__main__":

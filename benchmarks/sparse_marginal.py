@@ -3,8 +3,9 @@
 Four views of two features each, with a Gaussian kernel of width 1 of a view; three of them make the score, one is
 noise. Targets have normal noise (standard deviation .3 of a score of 1.0), labels are by the sign of twice the score
 with noise of one. Shares are compared with those of the exact fit, ends of their 94 % intervals too; 95 % intervals
-are of targets of held-out samples, and of scores of these where there are labels. Seconds are processor time of `fit`
-on one BLAS thread.
+are of targets of held-out samples, and of scores of these where there are labels. The scores of one set of samples
+are right or wrong together, so that coverage of scores is a mean over sets, with its standard error. Seconds are
+processor time of `fit` on one BLAS thread.
 
     python benchmarks/sparse_marginal.py             exact and sparse, 500 and 1000 samples; sparse, 5000 and more
     python benchmarks/sparse_marginal.py --fast      60 and 200 samples
@@ -28,6 +29,8 @@ VIEWS = {"wave": [0, 1], "product": [2, 3], "line": [4, 5], "noise": [6, 7]}
 N_TEST, N_EXACT = 1000, {"numbers": 1000, "labels": 500}
 COMPARED = (16, 64)  # landmarks beside the exact fit
 GROWING = (("numbers", 64, (5000, 50_000)), ("numbers", 256, (20_000,)), ("labels", 64, (5000, 50_000)))
+COVERED = ((500, None), (500, 64), (5000, 64), (50_000, 64), (50_000, 128))  # labels: samples, landmarks
+N_SETS = 12  # of samples
 FEWER = Marginal(n_points=200)  # beside exact fits, which take long
 NOISE, WITHIN = 0.3, 1.96
 
@@ -39,10 +42,12 @@ def draw(n_samples: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return X, score / 1.25
 
 
-def fitted(kind: str, n_samples: int, landmarks: int | None, options: Marginal) -> dict[str, Any]:
+def fitted(
+    kind: str, n_samples: int, landmarks: int | None, options: Marginal, seed: int = 0
+) -> dict[str, Any]:
     """One fit, with its seconds, and what it predicts of held-out samples."""
-    X, score = draw(n_samples + N_TEST, seed=0)
-    noise = np.random.default_rng(1).normal(size=len(X))
+    X, score = draw(n_samples + N_TEST, seed=2 * seed)
+    noise = np.random.default_rng(2 * seed + 1).normal(size=len(X))
     y = score + NOISE * noise if kind == "numbers" else 2.0 * score + noise > 0.0
     X_new, y_new, score_new = X[n_samples:], y[n_samples:], score[n_samples:]
     bank = KernelBank([Gaussian(width=1)], views=VIEWS, landmarks=landmarks)
@@ -75,6 +80,34 @@ def fitted(kind: str, n_samples: int, landmarks: int | None, options: Marginal) 
         "ends": np.quantile(shares, [0.03, 0.97], axis=0).tolist(),
         "pareto_k": float(model.pareto_k_),
     }
+
+
+def covered(n_samples: int, landmarks: int | None, n_sets: int, options: Marginal) -> dict[str, Any]:
+    """Coverage of scores where there are labels, over sets of samples."""
+    found = [fitted("labels", n_samples, landmarks, options, seed)["coverage"] for seed in range(n_sets)]
+    error = float(np.std(found, ddof=1) / np.sqrt(n_sets))
+    return {
+        "samples": n_samples,
+        "landmarks": landmarks,
+        "coverage": float(np.mean(found)),
+        "error": error,
+        "of_sets": found,
+    }
+
+
+def table_of_coverage(rows: list[dict[str, Any]], n_sets: int) -> str:
+    """One line for every number of samples and landmarks."""
+    headers = ["samples with labels", "landmarks", "95 % intervals of scores hold", "lowest", "highest"]
+    cells = [
+        [
+            row["samples"],
+            "exact" if row["landmarks"] is None else row["landmarks"],
+            f"{100 * row['coverage']:.1f} % ± {100 * row['error']:.1f}",
+            *(f"{100 * end(row['of_sets']):.1f} %" for end in (min, max)),
+        ]
+        for row in rows
+    ]
+    return f"Of {n_sets} sets of samples, with the standard error:\n\n{markdown_table(headers, cells)}"
 
 
 def compared(rows: list[dict[str, Any]]) -> None:
@@ -129,7 +162,22 @@ def main() -> None:
             [fitted(kind, n_samples, landmarks, quick if fast else Marginal()) for n_samples in sizes]
             for kind, landmarks, sizes in growing
         ]
-    claims = []
+        n_sets = 2 if fast else N_SETS
+        coverage = [
+            covered(n_samples, landmarks, n_sets, quick if fast else FEWER)
+            for n_samples, landmarks in (((60, 8),) if fast else COVERED)
+        ]
+    claims = [
+        claim(
+            f"coverage of 95 % intervals of scores off by, {row['samples']} samples with labels, "
+            f"{row['landmarks']} landmarks",
+            1.0,
+            100 * abs(row["coverage"] - 0.95),
+            " points",
+        )
+        for row in coverage
+        if row["landmarks"] is not None
+    ]
     for rows in large:
         about = f"{rows[-1]['kind']}, {rows[-1]['landmarks']} landmarks"
         if len(rows) > 1:
@@ -148,8 +196,8 @@ def main() -> None:
     finish(
         options,
         "sparse_marginal",
-        table(every),
-        {"machine": machine._asdict(), "rows": every, "claims": claims},
+        f"{table(every)}\n\n{table_of_coverage(coverage, n_sets)}",
+        {"machine": machine._asdict(), "rows": every, "coverage": coverage, "claims": claims},
     )
 
 

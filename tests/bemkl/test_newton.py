@@ -183,7 +183,7 @@ MODELS = [BEMKLClassifier, BEMKLRegressor]
 
 @pytest.mark.parametrize("cls", MODELS)
 def test_kernels_held_in_several_ways(cls, tmp_path):
-    fit = partial(lambda storage: estimator(cls, storage=storage, tol=1e-8).fit(X, target(cls)))
+    fit = partial(lambda storage: estimator(cls, storage=storage, tol=1e-10).fit(X, target(cls)))
     dense, streamed, single = map(fit, ("dense", "streamed", "float32"))
     assert dense.converged_
     assert dense.n_iter_ == len(dense.elbo_history_)
@@ -226,6 +226,18 @@ def test_end_after_too_few_steps_is_a_warning_and_goes_on_from_a_posterior():
     assert again.elbo_history_[0] > first.elbo_history_[1]
 
 
+def test_last_steps_tell_what_the_curvature_leaves_out(monkeypatch):
+    """The same maximum, in fewer steps."""
+    problem, start = started("binary")
+    options = LoopOptions(max_iter=400, tol=1e-9)
+    found = maximize_by_newton(problem, start, options)
+    monkeypatch.setattr(newton, "NEAR", -1.0)  # no pairs
+    plain = maximize_by_newton(problem, start, options)
+    assert plain.outcome is found.outcome is Outcome.CONVERGED
+    assert found.n_iter < plain.n_iter
+    assert found.elbo_history[-1] == pytest.approx(plain.elbo_history[-1], rel=1e-6)
+
+
 def test_choice_of_the_steps():
     class Shape:
         present, n_kernels, n_rows, n_train = None, 16, 100_000, 256
@@ -253,3 +265,19 @@ def test_choice_of_the_steps():
         BEMKLClassifier(inference=VB(step="gradient")).fit(X, LABELS)
     with pytest.raises(ValueError, match="weights of either sign"):
         estimator(BEMKLRegressor, nonnegative=True).fit(X, SCORE)
+
+
+def test_first_rows_may_have_one_class():
+    """The ascent begins on a sixteenth of the rows, without the few samples of the second class."""
+    n, n_first, rng = 640, newton.ROWS_PER_WEIGHT * 2, np.random.default_rng(0)
+    first = np.random.default_rng(0).choice(n, max(n_first, n // newton.LARGEST_PART), replace=False)
+    few = np.setdiff1d(np.arange(n), first)[:12]
+    samples, labels = rng.normal(size=(n, 2)), np.zeros(n, int)
+    labels[few] = 1
+    samples[few] += 6.0
+    bank = KernelBank(Gaussian(width=1), landmarks=np.array([[6.0, 6.0], [0.0, 0.0]]))
+    model = BEMKLClassifier(bank, inference=VB(step="newton"), margin=0.5, intermediate_scale=1.0)
+    model.fit(samples, labels)
+    assert model.converged_
+    assert np.mean(model.predict(samples[few])) >= 0.75
+    assert not model.predict(samples[first]).any()

@@ -28,8 +28,9 @@ With Woodbury's identity for :math:`\Sigma = (\tau I + \varepsilon(w w^\top + C)
 at given q(b, e) and q(:math:`\lambda`), where :math:`S_0 = \tau \varepsilon C (\tau I + \varepsilon C)^{-1}` is of
 order 1/N. The second part is the weighted gram of *one* mixture
 :math:`\sum_m u_m K_m`, `KernelStack.adjoint_and_mixed_gram`; of the first the trace is kept,
-:math:`(\mathrm{tr} S_0 / P) \sum_m K_m^\top K_m`, which is at hand. What (N3) leaves out, above all that E[λ] falls
-as weights grow, makes it too large by a factor near two: the length of the step is searched for.
+:math:`(\mathrm{tr} S_0 / P) \sum_m K_m^\top K_m`, which is at hand. What (N3) leaves out, that E[λ] falls as weights
+grow and that kernel weights follow, is learned from how slopes changed along the last steps (`SecantPairs`), and the
+length of the step is searched for.
 
 **Step.** Along :math:`e^s (m + t d)`, d the solution of (N3) for (N1), H is known, so t and s cost no kernels. The
 scale s matters: prior and noises leave :math:`(c a, e / c)` undecided to first order, the direction in which
@@ -52,12 +53,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from bayesmkl._numerics.arrays import Array
 from bayesmkl._numerics.convergence import Outcome
+from bayesmkl._numerics.secant_pairs import SecantPairs
 from bayesmkl._utils.threads import blas_threads_for, one_thread
 from bayesmkl.bemkl.inference.checkpoint import named_leaves, with_leaves
 from bayesmkl.bemkl.inference.loop import LoopOptions, LoopResult, OnSweep
@@ -85,6 +88,9 @@ TRIALS, MORE_TRIALS = 4, 20  # of a step and scale; and until a higher bound is 
 MOST_SCALE = 0.7  # change of the log scale in a trial
 MOST_STRETCH = 100.0  # of a step of log precisions
 ROWS_PER_WEIGHT, SMALLEST_PART, LARGEST_PART = 16, 4, 16  # of all rows, with which the ascent begins
+NEAR = (
+    1e-3  # gain of a step, relative to the bound, from which on changes of slopes say what curvature there is
+)
 EARLY_TOL, EARLY_STEPS = 1e-4, 40  # of the ascent on them
 LEAST_ENTRIES = 2**23  # of all kernels, 64 MB: where they are smaller, sweeps take no time
 
@@ -176,15 +182,17 @@ class _Progress(NamedTuple):
     trace: list[float]
     n_rejected: int
     scale_curvature: float
+    pairs: SecantPairs
 
     def arrays(self) -> dict[str, np.ndarray]:
         numbers = {"trace": self.trace, "others": [self.n_rejected, self.scale_curvature]}
-        return {name: np.array(values) for name, values in numbers.items()} | named_leaves(self.here)
+        found = {name: np.array(values) for name, values in numbers.items()}
+        return found | named_leaves(self.here) | named_leaves(self.pairs, "pairs")
 
     def replaced(self, found: dict[str, np.ndarray]) -> _Progress:
         n_rejected, scale_curvature = found["others"]
-        here = with_leaves(self.here, found)
-        return _Progress(here, found["trace"].tolist(), int(n_rejected), float(scale_curvature))
+        here, pairs = with_leaves(self.here, found), with_leaves(self.pairs, found, "pairs")
+        return _Progress(here, found["trace"].tolist(), int(n_rejected), float(scale_curvature), pairs)
 
 
 def maximize_by_newton(
@@ -284,18 +292,20 @@ def _ascend(
     rest = problem._replace(stack=None)
     if here is None or not np.isfinite(here.bound):
         return LoopResult(None, np.array([np.nan]), 1, 0, Outcome.NOT_FINITE)
-    progress, checkpoint = _Progress(here, [], 0, 0.1 * problem.y.shape[-1]), options.checkpoint
+    none = SecantPairs.none(problem.stack.n_train)
+    progress, checkpoint = _Progress(here, [], 0, 0.1 * problem.y.shape[-1], none), options.checkpoint
     if checkpoint is not None:
         progress = checkpoint.resume(progress)
-    here, done, n_rejected, scale_curvature = progress
+    here, done, n_rejected, scale_curvature, pairs = progress
     trace += done
     if not trace:
         record(here.bound)
     outcome = None
     while outcome is None and len(trace) < options.max_iter:
         slope, curvature = map(own.host, own.curve(problem, here.at, here.response))
+        pairs = pairs.at(own.host(here.at.dual), slope)
         try:
-            direction = np.linalg.solve(curvature, slope)
+            direction = pairs.direction(partial(np.linalg.solve, curvature))
         except np.linalg.LinAlgError:
             outcome = Outcome.NOT_FINITE
             break
@@ -308,20 +318,25 @@ def _ascend(
         n_rejected += found.n_rejected
         here, scale_curvature = found.found, found.scale_curvature
         gain = here.bound - before.bound
+        if here is before and len(pairs.steps):
+            pairs = none  # responses are not exact, nor then are pairs of short steps
+            continue
         if here is before:
             small = rise <= max(options.tol, ROUNDING) * abs(here.bound)
             outcome = Outcome.CONVERGED if small else Outcome.NOT_IMPROVING
             break
+        if gain > NEAR * abs(here.bound):
+            pairs = none
         record(here.bound)
         square = ((here.response.scores - before.response.scores) ** 2).mean()
         change = math.sqrt(float(here.at.noise_precision) * float(square))
         if gain <= options.tol * abs(here.bound) and change <= math.sqrt(options.tol):
             outcome = Outcome.CONVERGED
         if checkpoint is not None:
-            checkpoint.offer(_Progress(here, trace, n_rejected, scale_curvature))
+            checkpoint.offer(_Progress(here, trace, n_rejected, scale_curvature, pairs))
     outcome = outcome or Outcome.MAX_ITER
     if checkpoint is not None:
-        checkpoint.end(_Progress(here, trace, n_rejected, scale_curvature), outcome)
+        checkpoint.end(_Progress(here, trace, n_rejected, scale_curvature, pairs), outcome)
     return LoopResult(here.response.state, np.array(trace), len(trace), n_rejected, outcome)
 
 
