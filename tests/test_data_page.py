@@ -18,7 +18,8 @@ from bayesmkl.kernels import FromDistance, Linear, SeriesDistance
 from bayesmkl.marginal import Marginal
 from bayesmkl.posterior import view_table
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "guide" / "data.md"
+GUIDE = Path(__file__).resolve().parents[1] / "docs" / "guide"
+PAGE = GUIDE / "data.md"
 N = 24
 QUICK = partial(GPMKLClassifier, inference=Marginal(n_points=100, n_draws=100), random_state=0)
 
@@ -131,3 +132,19 @@ def test_volumes_behind_masks(folder, rng):
     np.testing.assert_array_equal(
         load_model("model.bayesmkl").predict_proba(rows), found["model"].predict_proba(scans)
     )
+
+
+@pytest.mark.slow
+def test_calibration_of_a_program_of_ones_own(capsys):
+    """As many ranks as kernels and data sets, of fewer and shorter chains than those of the page."""
+    text = (GUIDE / "numpyro.md").read_text(encoding="utf-8")
+    (code,) = (block for block in re.findall(r"```py\n(.*?)```", text, re.DOTALL) if "ranks" in block)
+    assert len([line for line in code.splitlines() if line]) <= 10
+    before = "".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL))
+    for many, few in (("num_samples=100)", "num_samples=3)"), ('"num_warmup": 500', '"num_warmup": 60')):
+        assert many in code
+        code = code.replace(many, few)
+    exec(before + "from numpyro.infer import MCMC, NUTS\n" + code, {})
+    counts = [int(n) for n in re.findall(r"\d+", capsys.readouterr().out.splitlines()[-1])]
+    assert len(counts) == 5
+    assert sum(counts) == 9
