@@ -107,8 +107,11 @@ def finish(options: argparse.Namespace, name: str, text: str, numbers: dict[str,
 
 
 def _command() -> str:
-    """How this benchmark was called, without where its numbers go."""
+    """How this benchmark was called, without where its numbers go and come from."""
     script, *arguments = sys.argv
+    if "--cells" in arguments:
+        at = arguments.index("--cells")
+        del arguments[at : at + 2]
     return " ".join(["python", f"benchmarks/{Path(script).name}", *(a for a in arguments if a != "--docs")])
 
 

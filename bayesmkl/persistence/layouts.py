@@ -183,7 +183,7 @@ def _from_9(part: object) -> None:
         _add(part, fallback=False)
         if hasattr(part, "results_"):
             local = [len(result.patterns) > 1 for result in part.results_]
-            _add(part, is_local_=local[0] if len(local) == 1 else np.array(local))
+            _add(part, fell_back_=False, is_local_=local[0] if len(local) == 1 else np.array(local))
 
 
 def _add(part: object, **attributes: Any) -> None:

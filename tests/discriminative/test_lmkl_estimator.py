@@ -400,7 +400,10 @@ class WrongSlope(Recording):
     [
         ({"C": 0.0}, r"`C` must be a finite number > 0; got 0"),
         ({"gating": "linear"}, r"`gating` must be one of 'softmax', 'sigmoid', 'gaussian'; got 'linear'"),
-        ({"gating": 3}, r"`gating` must be .* an object with the methods `init`, `gates`, `pullback`, or a classifier with gates; got 3"),
+        (
+            {"gating": 3},
+            r"`gating` must be .* `init`, `gates`, `pullback`, or a classifier with gates; got 3",
+        ),
         ({"gating": SoftmaxGating}, r"`gating` must be .* got <class"),
         ({"gating": WrongSlope([])}, r"`gating.pullback` must be the derivative of `gating.gates`"),
         ({"gating": GroupGating(2)}, r"`standardize` must be False with GroupGating"),

@@ -25,7 +25,7 @@ ESTIMATORS = {
     name: value
     for package in (bayesmkl.bemkl, bayesmkl.discriminative)
     for name in package.__all__
-    if inspect.isclass(value := getattr(package, name)) and hasattr(value, "fit")
+    if inspect.isclass(value := getattr(package, name)) and hasattr(value, "get_params")
 }
 
 

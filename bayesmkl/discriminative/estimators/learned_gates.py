@@ -39,6 +39,7 @@ __all__ = [
     "INNER_TOL",
     "ModelGates",
     "absolute_errors",
+    "are_others",
     "are_wrong",
     "check_lmkl",
     "described",
@@ -267,6 +268,11 @@ def held_out(
 def are_wrong(labels: np.ndarray, scores: np.ndarray) -> np.ndarray:
     """Return 1 where scores are on the wrong side of zero, 0 elsewhere."""
     return ((scores > 0.0) != (labels > 0.0)).astype(np.float64)
+
+
+def are_others(labels: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """Return 1 where another class than that of the label has the highest score, (n_rows, n_classes), 0 elsewhere."""
+    return (scores.argmax(axis=1) != labels).astype(np.float64)
 
 
 def absolute_errors(target: np.ndarray, predicted: np.ndarray) -> np.ndarray:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
 from bayesmkl._utils.docstrings import fill_docs
@@ -13,7 +14,7 @@ from bayesmkl._utils.typing import Samples, Seed, Targets
 from bayesmkl._utils.validation import check_choice, check_flag
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.discriminative.estimators.checked import OnStep
-from bayesmkl.discriminative.estimators.learned_gates import are_wrong, held_out
+from bayesmkl.discriminative.estimators.learned_gates import are_others, are_wrong, held_out
 from bayesmkl.discriminative.estimators.localized import LocalFit, Rows
 from bayesmkl.discriminative.estimators.localized_classifier import LocalizedClassifier
 from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER
@@ -102,6 +103,8 @@ class SAMKLClassifier(LocalizedClassifier):
         Their :math:`\tau`; 1 where no kernel with a weight is off, and at least 0.001.
     patterns_ : ndarray of bool of shape (n_patterns, n_kernels) *
         The different rows of `kernel_switches_`, from which a new sample gets one.
+    fell_back_ : bool
+        Whether switches did not help held-out samples, so that there are none.
     is_local_ : bool, or ndarray of bool of shape (n_classes,)
         False where all training samples have the same switches.
     gates_ : ndarray of shape (n_samples, n_kernels) *
@@ -119,7 +122,7 @@ class SAMKLClassifier(LocalizedClassifier):
         Primal minus dual value of the problem in kernel weights and SVM at `kernel_switches_`. The problem in
         the switches is not convex and has no such certificate.
     n_iter_, n_solves_ : int *
-        Number of alternations, and number of SVMs trained, those of the comparison included.
+        Number of alternations, and number of SVMs trained, without those of the comparison.
     outcome_ : Outcome *
         How the alternation ended.
     %(converged_)s
@@ -142,8 +145,8 @@ class SAMKLClassifier(LocalizedClassifier):
     The page *SAMKL* maps equations to functions and lists departures.
 
     The switches of a training sample are chosen with its label known, those of a new one are not. So the objective
-    falls with `max_switches` whatever the kernels are worth. `fallback` compares at held-out samples, of several
-    classes each against the rest; `C`, and other budgets, are for cross-validation to choose. For the same reason
+    falls with `max_switches` whatever the kernels are worth. `fallback` compares at held-out samples, all classes
+    together; `C`, and other budgets, are for cross-validation to choose. For the same reason
     `predict` on training samples and the training gates (``gates()``) do not go together: `predict` infers the
     switches of all rows.
 
@@ -180,6 +183,7 @@ class SAMKLClassifier(LocalizedClassifier):
     """
 
     ONE_ANSWER = "Lower `max_switches` (0 is SimpleMKL), or choose it and `C` by cross-validation."
+    fell_back_: bool
     kernel_weights_: np.ndarray
     kernel_switches_: np.ndarray
     margins_: np.ndarray
@@ -241,15 +245,16 @@ class SAMKLClassifier(LocalizedClassifier):
         check_switch_options(self._options(), stack.n_kernels)
         return stack, y
 
+    def _fit_local(self, kernels: DenseStack, targets: np.ndarray, gate_features: ArrayLike | None) -> Rows:
+        compared = self.fallback and self.max_switches > 0
+        self.fell_back_ = bool(compared) and not self._switches_help(kernels, targets)
+        return super()._fit_local(kernels, targets, gate_features)
+
     def _learn_task(
         self, training: Rows, target: np.ndarray, inner: InnerProblem, on_step: OnStep
     ) -> SAMKLResult:
-        budget, n_compared = self.max_switches, 0
-        if self.fallback and budget > 0:
-            helps, n_compared = self._compare(training.kernels, target)
-            budget = budget if helps else 0
-        result = self._switch(training.kernels, target, budget, self._rng(), on_step)
-        return result._replace(n_solves=n_compared + result.n_solves)
+        budget = 0 if self.fell_back_ else self.max_switches
+        return self._switch(training.kernels, target, budget, self._rng(), on_step)
 
     def _switch(
         self, stack: StoredStack, target: np.ndarray, budget: int, rng: Any, on_step: OnStep | None = None
@@ -259,24 +264,25 @@ class SAMKLClassifier(LocalizedClassifier):
             options = options._replace(initial_switches=initial_support(stack, target, options))
         return fit_samkl(stack, target, options, rng=rng, on_step=on_step)
 
-    def _compare(self, stack: StoredStack, target: np.ndarray) -> tuple[bool, int]:
-        """Return whether switches help held-out samples, and the number of SVMs trained to find out."""
-        comparison, n_solves = held_out(self, target, are_wrong), 0
+    def _switches_help(self, stack: StoredStack, targets: np.ndarray) -> bool:
+        """Return whether held-out samples are better predicted with switches than without, all classes together."""
+        several = len(targets) > 1
+        labels = targets.argmax(axis=0) if several else targets[0]
+        comparison = held_out(self, labels, are_others if several else are_wrong)
         if comparison is None:
-            return False, 0
+            return False
 
         def score_both(
             square: DenseStack, rows: DenseStack, train: np.ndarray, _validated: np.ndarray
         ) -> tuple[np.ndarray, np.ndarray]:
-            nonlocal n_solves
-            scores = []
+            both = []
             for budget in (0, self.max_switches):
-                result = self._switch(square, target[train], budget, comparison.rng)
-                scores.append(self._infer(result, rows).scores)
-                n_solves += result.n_solves
-            return scores[0], scores[1]
+                results = [self._switch(square, target[train], budget, comparison.rng) for target in targets]
+                scores = [self._infer(result, rows).scores for result in results]
+                both.append(np.stack(scores, axis=1) if several else scores[0])
+            return both[0], both[1]
 
-        return local_weights_help(comparison, stack, target, score_both), n_solves
+        return local_weights_help(comparison, stack, labels, score_both)
 
     def _describe(self, result: SAMKLResult, stopped: bool) -> LocalFit:
         return LocalFit(
