@@ -48,7 +48,7 @@ PROBABILITY, ASKED = 0.94, (0.90, 0.97)
 ROUGH = 1e-3  # tolerance of the variational posterior that marginal inference starts from
 CELLS = RESULTS / "gate_coverage_cells.jsonl"
 # Data sets of each kind; labels of one class, of about every fourth seed, are left out.
-KINDS = {("labels", "vb"): 60, ("labels", "marginal"): 275, ("target", "marginal"): 200}
+KINDS = {("labels", "vb"): 60, ("labels", "marginal"): 280, ("target", "marginal"): 200}
 NAMES = {"vb": "variational", "marginal": "marginal"}
 DESIGNS = ("hours", "halves", "regions", "global")
 REAL = ("tumors", "diabetes")

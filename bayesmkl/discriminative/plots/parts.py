@@ -181,7 +181,7 @@ def read_classifier(
         )
     check_is_fitted(estimator, "dual_coef_")
     if isinstance(estimator, UncertainGates) and not hasattr(estimator, "classes_"):
-        task = _target_of(label, len(np.atleast_2d(estimator.target_)))
+        task = _target_of(label, len(np.atleast_2d(getattr(estimator, "target_", 0))))
         return Classifier(model, estimator, transform, task)
     if not hasattr(estimator, "classes_"):
         raise ValueError(
