@@ -1,4 +1,4 @@
-"""PrimalMKL: convergence, preconditioning, and the figures and tables of its paper (Hao et al. 2012, §5)."""
+"""PrimalMKL: convergence, preconditioning, and the figures of its paper (Hao et al. 2012, §5)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from _primal_accuracy import small_bases, table_1, table_2
+from _primal_accuracy import small_bases
 from _primal_speed import draw_weights, figure_1, figure_2, figure_3, one_machine, preconditioning, schemes
 from _protocol import have_real_data
 from _report import STATIC
@@ -21,8 +21,6 @@ PARTS = {
     "figure 2": figure_2,
     "figure 3": figure_3,
     "small bases": small_bases,
-    "table 1": table_1,
-    "table 2": table_2,
 }
 FIGURE = "primalmkl_weights.png"
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from _localized_protocol import ld_mkl
 from _protocol import have_real_data
 from _report import markdown_table, mean_and_std
 from sklearn.model_selection import train_test_split
@@ -14,6 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from bayesmkl.datasets import fetch
 from bayesmkl.discriminative.localized.ldmkl import BIAS, SV_GATE
 from bayesmkl.kernels import Gaussian, KernelBank, Polynomial
+from bayesmkl.reproduction.localized import ld_mkl
 
 __all__ = ["compare"]
 

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _localized_protocol import GATES
 from _report import STATIC, markdown_table
 from threadpoolctl import threadpool_limits
 
@@ -26,6 +25,7 @@ from bayesmkl.discriminative.estimators.ldmkl import LDMKLClassifier
 from bayesmkl.discriminative.estimators.lmkl import LMKLClassifier
 from bayesmkl.discriminative.estimators.swmkl import SwMKLClassifier
 from bayesmkl.kernels import Gaussian, KernelBank, Polynomial
+from bayesmkl.reproduction.localized import GATES
 
 __all__ = ["draw", "run"]
 

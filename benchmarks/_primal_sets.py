@@ -1,13 +1,12 @@
-"""Data, kernels, splits and model selection of the PrimalMKL paper (Hao et al. 2012, §5)."""
+"""Data, kernels and splits of the PrimalMKL paper (Hao et al. 2012, §5)."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
-from sklearn.model_selection import StratifiedKFold, train_test_split
+from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import MinMaxScaler
 
 from bayesmkl.datasets import fetch, load_wdbc, make_ringnorm, make_twonorm, make_waveform
@@ -16,30 +15,17 @@ from bayesmkl.kernels.stacks.dense import DenseStack
 __all__ = [
     "BASES",
     "WIDTHS",
-    "Method",
     "Problem",
-    "evaluate",
     "gaussians",
     "labeled",
-    "per_feature",
-    "polynomials",
     "prepare",
     "sample",
-    "with_unit_trace",
 ]
 
 BASES = (1.1, 1.5, 2.0)
 WIDTHS = np.unique(
     np.concatenate([base ** np.arange(-5.0, 6.0) for base in BASES])
 )  # 31: width 1 comes thrice
-
-
-class Method(NamedTuple):
-    """A learner: `fit` takes a stack, labels, a regularization, a tolerance and weights to begin with."""
-
-    fit: Callable[..., Any]
-    grid: Sequence[float]  # the strongest regularization first
-    combine: Callable[[DenseStack, np.ndarray], np.ndarray] = DenseStack.combine
 
 
 class Problem(NamedTuple):
@@ -88,55 +74,3 @@ def gaussians(
     """Gaussian kernels between the rows of two sets: ``exp(-d²/(2 s²))``, or ``exp(-d²/s²)`` with "s2"."""
     distances = squared_distances(X, Z) / (2.0 if convention == "2s2" else 1.0)
     return DenseStack(np.stack([np.exp(-distances / width**2) for width in widths]))
-
-
-def per_feature(X: np.ndarray, Z: np.ndarray) -> DenseStack:
-    """One Gaussian kernel of width 1 per feature."""
-    return DenseStack(np.exp(-0.5 * (X.T[:, :, None] - Z.T[:, None, :]) ** 2))
-
-
-def polynomials(X: np.ndarray, Z: np.ndarray) -> DenseStack:
-    """Polynomial kernels of degree 1 to 10."""
-    products = X @ Z.T + 1.0
-    return DenseStack(np.stack([products**degree for degree in range(1, 11)]))
-
-
-def with_unit_trace(train: DenseStack, test: DenseStack) -> tuple[DenseStack, DenseStack]:
-    """Both stacks divided by the traces of the training kernels."""
-    traces = train.diagonal().sum(axis=1)[:, None, None]
-    return DenseStack(train.kernels / traces), DenseStack(test.kernels / traces)
-
-
-def accuracy(method: Method, result: Any, rows: DenseStack, y: np.ndarray) -> float:
-    scores = method.combine(rows, result.kernel_weights) @ result.signed_dual[0] + result.intercept[0]
-    return float(np.mean(np.sign(scores) == y))
-
-
-def evaluate(
-    method: Method, stacks: tuple[DenseStack, DenseStack], problem: Problem, n_folds: int, cv_tol: float
-) -> dict[str, float]:
-    """Choose a regularization by cross-validation on the training part, and test it.
-
-    Along the grid, the weights of one value start the next; the first of equally good values wins.
-    """
-    train, test = stacks
-    scores = np.zeros(len(method.grid))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for inside, outside in StratifiedKFold(n_folds, shuffle=True, random_state=0).split(
-            problem.X, problem.y
-        ):
-            inner = DenseStack(np.ascontiguousarray(train.kernels[:, inside][:, :, inside]))
-            rows = DenseStack(np.ascontiguousarray(train.kernels[:, outside][:, :, inside]))
-            start = None
-            for i, value in enumerate(method.grid):
-                result = method.fit(inner, problem.y[inside], value, cv_tol, start)
-                start = result.kernel_weights
-                scores[i] += accuracy(method, result, rows, problem.y[outside])
-        chosen = method.grid[int(np.argmax(scores.round(9)))]
-        result = method.fit(train, problem.y, chosen, 1e-3, None)
-    return {
-        "accuracy": 100.0 * accuracy(method, result, test, problem.y_test),
-        "active": int((result.kernel_weights > 1e-6 * result.kernel_weights.max()).sum()),
-        "chosen": chosen,
-    }

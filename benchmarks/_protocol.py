@@ -13,14 +13,13 @@ from bayesmkl.bemkl import Gamma
 from bayesmkl.bemkl.models import binary
 from bayesmkl.evaluation.study import fetched
 from bayesmkl.kernels import KernelBank
-from bayesmkl.reproduction.bemkl_uci import N_KERNELS, N_TRAIN, PUBLISHED, Row, paper_bank
+from bayesmkl.reproduction.bemkl_uci import N_TRAIN, paper_bank
 from bayesmkl.reproduction.bemkl_uci import SETS as PAPER_SETS
 
 __all__ = [
     "KERNEL_PRIORS",
     "SETS",
     "PaperSet",
-    "Published",
     "deterministic_start",
     "have_real_data",
     "load",
@@ -33,34 +32,14 @@ HALF_NORMAL_MEAN = np.sqrt(2.0 / np.pi)
 KERNEL_PRIORS = {"sparse": Gamma(1e-10, 1e-10), "nonsparse": Gamma(1.0, 1.0)}
 
 
-class Published(NamedTuple):
-    """One cell of the paper's table 1, as mean and standard deviation; None where the text is unreadable."""
-
-    seconds: float | None
-    accuracy: tuple[float, float] | None
-    selected: tuple[float, float] | None
-
-
 class PaperSet(NamedTuple):
-    """A data set with the paper's numbers of training samples and kernels."""
+    """A data set, and the paper's number of training samples."""
 
     name: str  # for `fetch`
     n_train: int  # 70 % of the samples; the paper's number, which rounds sonar (145.6) to 144
-    n_kernels: int  # 13 (1 + number of features)
-    sparse: Published
-    nonsparse: Published
 
 
-def _published(row: Row) -> Published:
-    return Published(row.seconds.value if row.seconds else None, row.accuracy, row.selected)
-
-
-SETS = {
-    s.name: PaperSet(
-        s.source.name, N_TRAIN[s.name], N_KERNELS[s.name], *map(_published, PUBLISHED[s.name].values())
-    )
-    for s in PAPER_SETS
-}
+SETS = {s.name: PaperSet(s.source.name, N_TRAIN[s.name]) for s in PAPER_SETS}
 
 
 def have_real_data() -> bool:

@@ -1,11 +1,11 @@
-"""Global discriminative methods: certificates, speed, and the studies of the papers behind them.
+"""Global discriminative methods: certificates, speed, and studies of single methods.
 
     python benchmarks/global_mkl.py --section certificates     duality gaps on random and real problems
     python benchmarks/global_mkl.py --section speed            seconds beside those of the machines inside
-    python benchmarks/global_mkl.py --section primal           PrimalMKL: weight schemes, solvers, tables of the paper
+    python benchmarks/global_mkl.py --section primal           PrimalMKL: weight schemes, solvers, small bases
     python benchmarks/global_mkl.py --section inner            PrimalMKL: LibSVM and Newton inside, by samples
-    python benchmarks/global_mkl.py --section obmkl            OBMKL: the protocol of its paper, alignment and speed
-    python benchmarks/global_mkl.py --section laplacian        LapMKL: transduction, tables of the paper
+    python benchmarks/global_mkl.py --section obmkl            OBMKL and alignment: seconds of many kernels
+    python benchmarks/global_mkl.py --section laplacian        LapMKL: what sharing coefficients costs
     python benchmarks/global_mkl.py --fast                     short forms of all, on bundled data
 
 With BAYESMKL_DATA=folder the sets of the papers are read from there; sections run on bundled data without.

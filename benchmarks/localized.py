@@ -1,7 +1,6 @@
-"""Localized methods: the tables of the papers behind them, their scale, and studies of single methods.
+"""Localized methods: their scale, their defaults, and studies of single methods.
 
-    python benchmarks/localized.py --section tables       accuracy, seconds and support points beside the published
-    python benchmarks/localized.py --section mwu          multiplicative weights as the machine inside
+    python benchmarks/localized.py --section mwu          multiplicative weights: cost of accuracy
     python benchmarks/localized.py --section memory       figure 2: memory with either machine, by samples
     python benchmarks/localized.py --section scale        LD-MKL and SwMKL on all rows of a9a: time and memory
     python benchmarks/localized.py --section samkl        SAMKL: the integer step, and the time of a fit
@@ -23,17 +22,8 @@ import argparse
 from _sections import run_sections
 
 SECTIONS = (
-    "tables",
-    "mwu",
-    "memory",
-    "scale",
-    "samkl",
-    "corruption",
-    "lmkl",
-    "clmkl",
-    "defaults",
-    "ldmkl",
-    "retraining",
+    *("mwu", "memory", "retraining", "scale", "samkl", "corruption"),
+    *("lmkl", "clmkl", "defaults", "ldmkl"),
 )
 
 

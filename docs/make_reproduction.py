@@ -5,21 +5,27 @@ The template, docs/_templates/reproduction.md, has places for what is generated:
     <!-- tables -->                 all tables, and which of them have been run in full
     <!-- table bemkl-table1 -->     a table, from benchmarks/results/reproduce/bemkl-table1/
     <!-- include NAME.inc -->       what a benchmark wrote to docs/_generated/
+
+With folders, `python docs/make_reproduction.py RUN ...` first commits a run, or the parts of one, to
+benchmarks/results/reproduce/: the splits of a data set that all its models have, without predictions.
 """
 
 from __future__ import annotations
 
 import re
+import sys
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
 import pandas as pd
 
 from bayesmkl.datasets import list_datasets
-from bayesmkl.evaluation.journal import RESULTS
+from bayesmkl.evaluation import merge_comparisons
+from bayesmkl.evaluation.journal import RESULTS, Journal, table_of
 from bayesmkl.reproduction import paper_tables
 from bayesmkl.reproduction.printing import as_text, markdown
-from bayesmkl.reproduction.run import Reproduction, read_reproduction
+from bayesmkl.reproduction.run import Reproduction, find_table, read_reproduction
 from bayesmkl.reproduction.tables import Fetched, PaperTable, set_name
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -155,5 +161,41 @@ def n_splits(run: Reproduction) -> str:
     return str(low) if low == high else f"{low} to {high}"
 
 
+def keep(folders: list[str], runs: Path) -> Path:
+    """Put a run, or its parts, among the committed results; return its folder there.
+
+    Sets and splits of the command that makes the same are in its description.
+    """
+    with tempfile.TemporaryDirectory() as place:
+        merged = merge_comparisons(folders, Path(place) / "run")
+    cells, about = merged.cells, dict(merged.about)
+    models: dict[str, set[str]] = {}
+    for part in about["view"]:
+        models.setdefault(part["dataset"], set()).update(part["cells"])
+    n_models = cells["dataset"].map({name: len(own) for name, own in models.items()})
+    whole = cells.groupby(["dataset", "split"])["model"].transform("nunique") == n_models
+    cells = cells[whole]
+    table = find_table(about["reproduce"]["table"])
+    there = [s.name for s in table.sets if s.name in {set_name(label) for label in cells["dataset"]}]
+    about["reproduce"] = about["reproduce"] | {
+        "splits": int(cells.groupby("dataset")["split"].nunique().max()),
+        "sets": None if len(there) == len(table.sets) else there,
+    }
+    about["datasets"] = {name: about["datasets"][name] for name in dict.fromkeys(cells["dataset"])}
+    about["seconds"] = float(
+        cells[["fit_seconds", "predict_seconds"]].to_numpy().sum() - cells["reused_seconds"].sum()
+    )
+    for name in ("view", "study"):
+        about.pop(name, None)
+    folder = runs / table.name
+    folder.mkdir(parents=True, exist_ok=True)
+    order = list(cells[["dataset", "model", "split"]].itertuples(index=False, name=None))
+    rows = cells.assign(kernel_shares="").to_dict("records")
+    Journal(folder).finish(table_of(rows, list(about["metrics"]), order), about)
+    return folder
+
+
 if __name__ == "__main__":
+    if sys.argv[1:]:
+        keep(sys.argv[1:], RUNS)
     PAGE.write_text(page(TEMPLATE.read_text(encoding="utf-8"), RUNS), encoding="utf-8")

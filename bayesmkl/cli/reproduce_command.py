@@ -26,7 +26,7 @@ from bayesmkl.cli.stops import STOPS
 from bayesmkl.evaluation.journal import held_run
 from bayesmkl.reproduction import paper_tables
 from bayesmkl.reproduction.printing import as_text, markdown
-from bayesmkl.reproduction.run import Reproduction, find_table, reproduce
+from bayesmkl.reproduction.run import Cost, Reproduction, find_table, reproduce
 from bayesmkl.reproduction.tables import Setting
 
 __all__ = ["part_of", "run_list", "run_reproduce"]
@@ -72,7 +72,7 @@ def run_reproduce(name: str, setting: Setting, out: Path | None) -> None:
     with held_run(folder):
         try:
             with notes_of_warnings(), _progress() as progress:
-                result = reproduce(name, setting, folder, progress)
+                result = reproduce(name, setting, folder, progress, _say_cost)
         except STOPS as stop:
             stop.add_note(f"what is finished is kept in {folder}; the same command goes on from there.")
             raise
@@ -92,6 +92,16 @@ def run_reproduce(name: str, setting: Setting, out: Path | None) -> None:
         text = "\n".join([*result.faults[:MOST_FAULTS], *([f"and {more} more"] if more > 0 else [])])
         typer.secho(f"error: the table is not complete.\n{text}", fg="red", err=True)
         raise typer.Exit(1)
+
+
+def _say_cost(cost: Cost) -> None:
+    """Say what the run will take, where it is more than a moment."""
+    if cost.seconds > SECONDS_BETWEEN_LINES:
+        typer.echo(
+            f"estimate by the first fit: {cost.n_cells} cells, {cost.n_fits} fits, about {duration(cost.seconds)} on "
+            "one processor",
+            err=True,
+        )
 
 
 def _console(stderr: bool = False) -> Console:

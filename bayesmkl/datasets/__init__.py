@@ -1,4 +1,4 @@
-"""Data sets by name, synthetic data with known answers, and tables and gene sets in files.
+"""Data sets by name, synthetic data with known answers, and tables, kernels and gene sets in files.
 
 Sets that scikit-learn or this package ships need no network; :func:`fetch` reads the others from the folder named by
 the environment variable ``BAYESMKL_DATA``, or from OpenML. :func:`list_datasets` shows every name with its true size.
@@ -7,6 +7,7 @@ the environment variable ``BAYESMKL_DATA``, or from OpenML. :func:`list_datasets
 from bayesmkl.datasets._bundled import load_diabetes, load_digits_views, load_iris, load_wdbc, load_wine
 from bayesmkl.datasets._fetch import fetch
 from bayesmkl.datasets._gene_sets import read_gene_sets
+from bayesmkl.datasets._kernel_folder import load_kernels
 from bayesmkl.datasets._localized import make_localized
 from bayesmkl.datasets._modalities import from_mudata
 from bayesmkl.datasets._names import list_datasets
@@ -25,6 +26,7 @@ __all__ = [
     "load_digits_views",
     "load_gbsg2",
     "load_iris",
+    "load_kernels",
     "load_lung",
     "load_wdbc",
     "load_wine",

@@ -124,13 +124,15 @@ def _united(about: dict[str, Any], other: dict[str, Any], folder: Path) -> dict[
         name: "; ".join(dict.fromkeys([*text.split("; "), *other["environment"].get(name, text).split("; ")]))
         for name, text in (other["environment"] | about["environment"]).items()
     }
-    view: dict[str, dict[str, Any]] = {}
+    _check_contents(about["view"], other["view"], folder)
+    view: dict[tuple[str, str], dict[str, Any]] = {}
+    models: dict[tuple[str, str], str] = {}  # content of the data that a model has under a name
     for part in (*about["view"], *other["view"]):
-        _add(
-            view.setdefault(part["dataset"], {"dataset": part["dataset"], "splits": [], "cells": {}}),
-            part,
-            folder,
-        )
+        name, content = part["dataset"], part["content"]
+        for model in part["cells"]:
+            if models.setdefault((name, model), content) != content:
+                raise ValueError(OTHER.format(what=f"model {model!r} on {name!r}", folder=str(folder)))
+        _add(view.setdefault((name, content), {"dataset": name, "splits": [], "cells": {}}), part, folder)
     sums = {
         "seconds": about["seconds"] + other["seconds"],
         "study": [*about.get("study", []), *other.get("study", [])],
@@ -138,11 +140,21 @@ def _united(about: dict[str, Any], other: dict[str, Any], folder: Path) -> dict[
     return about | in_order | sums | {"view": list(view.values()), "environment": environment}
 
 
+def _check_contents(view: list[dict[str, Any]], other: list[dict[str, Any]], folder: Path) -> None:
+    """Raise where a data set is another one; studies of one folder may give models other forms of it."""
+    contents: dict[str, list[set[str]]] = {}
+    for k, parts in enumerate((view, other)):
+        for part in parts:
+            contents.setdefault(part["dataset"], [set(), set()])[k].add(part["content"])
+    for name, (first, second) in contents.items():
+        if not (first <= second or second <= first):
+            raise ValueError(OTHER.format(what=f"data set {name!r}", folder=str(folder)))
+
+
 def _add(united: dict[str, Any], part: dict[str, Any], folder: Path) -> None:
     """Add a part of a view to the one of the same data set."""
     name = part["dataset"]
-    if united.setdefault("content", part["content"]) != part["content"]:
-        raise ValueError(OTHER.format(what=f"data set {name!r}", folder=str(folder)))
+    united["content"] = part["content"]
     scorers = united.setdefault("scorers", {})
     for metric, digest in part["scorers"].items():
         if scorers.setdefault(metric, digest) != digest:

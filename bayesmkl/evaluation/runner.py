@@ -111,7 +111,9 @@ def run_study(
             there(rows)
         n_found, done = len(rows), {tuple(row[k] for k in KEY) for row in rows}
         wanted = set(_units(plans, part))
-        n_cells = len(done.union(c for k, p in enumerate(plans) for c in p.order if (k, c[0], c[2]) in wanted))
+        n_cells = len(
+            done.union(c for k, p in enumerate(plans) for c in p.order if (k, c[0], c[2]) in wanted)
+        )
         scorers = {key[:2]: plan.identity.scorers for plan in plans for key in plan.order}
         with closing(_compute(plans, done, folder, n_jobs, part)) as computed:
             for row in chain.from_iterable(computed):

@@ -7,11 +7,12 @@ cross-validation inside the training samples, and the paper's rule is measured a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from sklearn.base import clone
 from sklearn.model_selection import ShuffleSplit
 from sklearn.pipeline import Pipeline
@@ -26,9 +27,10 @@ from bayesmkl.discriminative import (
     SwMKLClassifier,
     UniformMKLClassifier,
 )
+from bayesmkl.evaluation.significance import corrected_t
 from bayesmkl.evaluation.study import ModelSpec, Study
 from bayesmkl.kernels import Gaussian, KernelBank, Polynomial
-from bayesmkl.reproduction.printing import published_beside_ours
+from bayesmkl.reproduction.printing import provenance, published_beside_ours, values_of
 from bayesmkl.reproduction.tables import (
     Entry,
     Fetched,
@@ -172,9 +174,9 @@ class Method(NamedTuple):
 GATES: dict[str, Any] = {"gate_targets": "train", "gate_kernel": "own"}
 
 
-def ld_mkl(**settings: Any) -> LDMKLClassifier:
+def ld_mkl(kernels: KernelBank = BANK, **settings: Any) -> LDMKLClassifier:
     """Return LD-MKL with the threshold and gates of the paper, and LibSVM's tolerance."""
-    return LDMKLClassifier(BANK, threshold="paper", temperature=1.0, tol=1e-3, **GATES | settings)
+    return LDMKLClassifier(kernels, threshold="paper", temperature=1.0, tol=1e-3, **GATES | settings)
 
 
 AS_PUBLISHED = {
@@ -315,7 +317,59 @@ def printed(contents: Contents, title: str, comparison: Comparison, setting: Set
     if contents.seconds is not None:
         seconds = [_seconds(contents.seconds, entry) for entry in observed]
         tables.append(published_beside_ours(seconds, comparison, "Seconds of one fit at these widths"))
-    return tables
+    return tables + [answer for question in QUESTIONS if (answer := question(contents, comparison))]
+
+
+def accuracy_lost(contents: Contents, comparison: Comparison) -> Printed | None:
+    """Answer what LD-MKL loses against the best of the other localized methods (section 5.1), in points."""
+    if contents.metric != "accuracy":
+        return None
+    rows = []
+    for label in comparison.datasets:
+        there = contents.methods_on(set_name(label))
+        for title in (title for title, m in there.items() if m.method == "LD-MKL"):
+            others = [other for other, m in there.items() if m.method != "LD-MKL" and not m.variant]
+            rows.append(_against_best(comparison, label, [title], others, "accuracy", max))
+    return Printed("LD-MKL beside the best other localized method: difference in points", pd.DataFrame(rows))
+
+
+def sparsest(contents: Contents, comparison: Comparison) -> Printed | None:
+    """Answer whose support points are the fewest, a localized method's or a global one's (section 5.3), in points."""
+    if contents.metric != "support_fraction":
+        return None
+    rows = []
+    for label in comparison.datasets:
+        there = contents.methods_on(set_name(label))
+        local = [title for title, m in there.items() if m.method in LOCALIZED]
+        others = [title for title, m in there.items() if m.method not in LOCALIZED]
+        rows.append(_against_best(comparison, label, local, others, "support_fraction", min))
+    title = "The sparsest localized method beside the sparsest global one: difference in points"
+    return Printed(title, pd.DataFrame(rows))
+
+
+QUESTIONS = (accuracy_lost, sparsest)
+
+
+def _against_best(
+    comparison: Comparison,
+    label: str,
+    ours: list[str],
+    others: list[str],
+    metric: str,
+    best: Callable[..., str],
+) -> dict[str, Any]:
+    """Return the difference between the best of two lists of models, with p of the corrected resampled t-test."""
+    values = {title: 100.0 * values_of(comparison, label, title, metric) for title in (*ours, *others)}
+    first, second = (best(titles, key=lambda title: values[title].mean()) for titles in (ours, others))
+    several = len(values[first]) > 1
+    test = corrected_t(values[first], values[second], comparison.test_train_ratio(label)) if several else None
+    return provenance(comparison, label, CHOSEN) | {
+        "model": first,
+        "beside": second,
+        "metric": f"{metric} (%)",
+        "ours": float((values[first] - values[second]).mean()),
+        "p_value": np.nan if test is None else test.p_value,
+    }
 
 
 def _seconds(published: Mapping[str, tuple[float | None, ...]], entry: Entry) -> Entry:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from difflib import get_close_matches
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from sklearn.model_selection import ParameterGrid
 
 from bayesmkl.evaluation.comparison import Comparison
 from bayesmkl.evaluation.journal import ABOUT, RESULTS, Journal
 from bayesmkl.evaluation.runner import OnCell, run_study
+from bayesmkl.evaluation.study import Study
 from bayesmkl.reproduction import PAPERS, paper_tables
 from bayesmkl.reproduction.printing import check_printed, published_beside_ours
 from bayesmkl.reproduction.tables import MissingData, PaperTable, Printed, Setting
 
-__all__ = ["Reproduction", "find_table", "print_tables", "read_reproduction", "reproduce"]
+__all__ = ["Cost", "Reproduction", "find_table", "print_tables", "read_reproduction", "reproduce"]
 
 LONGEST_ERROR = 320  # characters
 
@@ -41,11 +45,31 @@ class Reproduction(NamedTuple):
     faults: list[str]
 
 
+class Cost(NamedTuple):
+    """What a run takes, by the seconds of a fit in its first cell.
+
+    Parameters
+    ----------
+    n_cells : int
+        To compute.
+    n_fits : int
+        In all of these, with those of searches inside the training samples.
+    seconds : float
+        `n_fits` times the seconds of a fit in the first cell, on one processor. Fits of other models, and of larger
+        sets, take more.
+    """
+
+    n_cells: int
+    n_fits: int
+    seconds: float
+
+
 def reproduce(
     name: str,
     setting: Setting | None = None,
     folder: Path | None = None,
     progress: OnCell | None = None,
+    cost: Callable[[Cost], None] | None = None,
 ) -> Reproduction:
     """Run a table of a paper.
 
@@ -60,6 +84,8 @@ def reproduce(
         that are there are not computed again, whatever the setting; a folder of another table is refused.
     progress : callable, default=None
         Called with each finished row, the number of finished cells and that of all cells.
+    cost : callable, default=None
+        Called with what the run will take, when its first cell is finished.
 
     Returns
     -------
@@ -85,7 +111,8 @@ def reproduce(
     run = {"table": table.name, "fast": setting.fast, "splits": setting.splits, "sets": setting.sets}
     if folder is not None:
         _check_folder(folder, table.name)
-    comparison = run_study(studies, folder, setting.n_jobs, progress, {"reproduce": run}, part=setting.part)
+    on_cell = _with_cost(studies, progress, cost)
+    comparison = run_study(studies, folder, setting.n_jobs, on_cell, {"reproduce": run}, part=setting.part)
     printed = print_tables(table, comparison, setting) if setting.part[1] == 1 else []
     return Reproduction(table, comparison, printed, missing, _faults(comparison, printed))
 
@@ -140,6 +167,46 @@ def read_reproduction(folder: Path, name: str | None = None) -> Reproduction:
     setting = Setting(run["fast"], splits=run["splits"], random_state=about["random_state"], sets=sets)
     printed = print_tables(table, comparison, setting)
     return Reproduction(table, comparison, printed, [], _faults(comparison, printed))
+
+
+def _with_cost(
+    studies: list[Study], progress: OnCell | None, cost: Callable[[Cost], None] | None
+) -> OnCell | None:
+    """Return what is called with finished rows: the first one tells the cost as well."""
+    if cost is None:
+        return progress
+    n_fits = {
+        (name, model): _n_fits(study, model)
+        for study in studies
+        for name in study.datasets
+        for model in study.models
+    }
+    n_told = 0
+
+    def on_cell(row: dict[str, Any], done: int, total: int) -> None:
+        nonlocal n_told
+        if n_told == 0:
+            n_told, left = 1, total - done + 1
+            n_left = round(left * sum(n_fits.values()) / len(n_fits))
+            own = (row.get("fit_seconds") or 0.0) + (row.get("predict_seconds") or 0.0)
+            cost(Cost(left, n_left, n_left * own / n_fits[row["dataset"], row["model"]]))
+        if progress is not None:
+            progress(row, done, total)
+
+    return on_cell
+
+
+def _n_fits(study: Study, model: str) -> int:
+    """Count the fits of a cell: candidates times folds, and that of the best one."""
+    spec = study.models[model]
+    candidates = getattr(spec.estimator, "candidates", None)
+    if candidates is not None:
+        return len(candidates) * int(spec.estimator.n_folds) + 1
+    if spec.param_grid is None:
+        return 1
+    folds = study.inner_cv
+    n_folds = folds if isinstance(folds, int) else folds.get_n_splits()
+    return len(ParameterGrid(spec.param_grid)) * int(n_folds) + 1
 
 
 def _check_sets(table: PaperTable, setting: Setting) -> None:

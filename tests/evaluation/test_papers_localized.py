@@ -319,3 +319,44 @@ def test_gisette_of_another_size_is_refused(tmp_path):
         gisette.reference(Setting(data=tmp_path))
     label, reference = gisette._replace(sizes=Sizes(4, 3)).reference(Setting(data=tmp_path))
     assert (label, reference().X.shape) == ("gisette", (4, 3))
+
+
+# -------------------------------------------------------------------------------------------------------- claims
+
+
+def test_answers_to_claims_are_those_of_the_corrected_test():
+    rng = np.random.default_rng(0)
+    accuracy = {"LMKL": 0.70, "SwMKL": 0.75, "C-LMKL": 0.6, "LD-MKL": 0.73, "LD-MKL, not gated": 0.76}
+    values = {title: mean + 0.02 * rng.normal(size=10) for title, mean in accuracy.items()}
+    rows = [
+        {"dataset": "liver", "model": title, "split": k, "accuracy": v}
+        for title, own in values.items()
+        for k, v in enumerate(own)
+    ]
+    methods = {t: localized.Method(None, t.partition(",")[0], t.partition(", ")[2]) for t in accuracy}
+    contents = localized.Contents(localized.WITH_LIBSVM, localized.LOCALIZED, methods)
+    comparison = comparison_of(rows)
+    frame = localized.accuracy_lost(contents, comparison).frame
+    assert frame["model"].tolist() == ["LD-MKL", "LD-MKL, not gated"]
+    assert frame["beside"].tolist() == ["SwMKL", "SwMKL"]
+    differences = 100.0 * (values["LD-MKL"] - values["SwMKL"])
+    assert frame["ours"][0] == pytest.approx(differences.mean())
+    # Nadeau and Bengio (2003): as many test as training samples here
+    t = differences.mean() / np.sqrt((1 / 10 + 1.0) * differences.var(ddof=1))
+    assert frame["p_value"][0] == pytest.approx(2 * stats.t.sf(abs(t), 9))
+    assert localized.sparsest(contents, comparison) is None
+
+
+def test_the_sparsest_method_of_either_kind_is_found():
+    support = dict(zip(localized.ALL, (0.4, 0.3, 0.5, 0.6, 0.7, 0.8, 0.35), strict=True))
+    rows = [
+        {"dataset": "liver", "model": title, "split": k, "support_fraction": share + 0.01 * k}
+        for title, share in support.items()
+        for k in range(2)
+    ]
+    methods = {title: localized.Method(None, title) for title in support}
+    contents = localized.Contents(localized.SUPPORT, localized.ALL, methods, "support_fraction")
+    (row,) = localized.sparsest(contents, comparison_of(rows)).frame.to_dict("records")
+    assert (row["model"], row["beside"]) == ("LD-MKL", "GMKL")
+    assert row["ours"] == pytest.approx(-5.0)
+    assert localized.accuracy_lost(contents, comparison_of(rows)) is None

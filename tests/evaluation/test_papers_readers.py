@@ -10,6 +10,7 @@ from sklearn.datasets import dump_svmlight_file
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import Pipeline
 
+from bayesmkl.datasets import load_kernels
 from bayesmkl.discriminative import UniformMKLClassifier
 from bayesmkl.kernels import FromDistance
 from bayesmkl.reproduction.readers import DistanceKernels, read_user_data
@@ -214,3 +215,20 @@ def test_stand_ins_have_the_shape_that_is_asked_for():
         assert np.linalg.eigvalsh(kernel).min() > -1e-10
     iris = cut_down("iris", 30)
     np.testing.assert_array_equal(np.bincount(iris.y), [10, 10, 10])
+
+
+@pytest.mark.parametrize(
+    "write", [write_one_array, write_matrices, write_text], ids=["array", "matrices", "text"]
+)
+def test_kernels_of_a_folder_come_with_labels_and_splits(write, tmp_path):
+    write(tmp_path)
+    data = load_kernels(tmp_path)
+    assert data.data == pytest.approx(DATA.X, rel=1e-12)
+    assert data.target.tolist() == TEXT.tolist()
+    for ours, given in zip(data.splits, DATA.splits, strict=True):
+        assert [rows.tolist() for rows in ours] == [sorted(rows) for rows in given]
+    X, y = load_kernels(str(tmp_path), return_X_y=True)
+    assert X.shape == (N, N, P)
+    assert y.tolist() == TEXT.tolist()
+    (tmp_path / "splits.csv").unlink()
+    assert load_kernels(tmp_path).splits is None

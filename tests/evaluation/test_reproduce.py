@@ -8,13 +8,15 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.dummy import DummyClassifier
-from sklearn.model_selection import StratifiedShuffleSplit
+from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit
 from sklearn.neighbors import KNeighborsClassifier
 from typer.testing import CliRunner
 
 from bayesmkl.cli import app
+from bayesmkl.cli.reproduce_command import part_of
 from bayesmkl.datasets import load_iris
-from bayesmkl.evaluation.study import ModelSpec, Study
+from bayesmkl.evaluation import merge_comparisons
+from bayesmkl.evaluation.study import Data, DataRef, ModelSpec, Study, fetched
 from bayesmkl.reproduction import paper_tables
 from bayesmkl.reproduction import run as module
 from bayesmkl.reproduction.printing import PROVENANCE, as_text, check_printed, markdown, provenance
@@ -33,13 +35,14 @@ from bayesmkl.reproduction.tables import (
     UserData,
     references,
 )
+from bayesmkl.reproduction.transductive import TransductiveSearch
 
 TABLES = (
     *(f"bemkl-table{k}" for k in range(1, 6)),
     *("samkl-table1", "samkl-table2", "samkl-synthetic"),
     *(f"localized-table{k}" for k in (2, 3, 4)),
     *("obmkl-table2", "obmkl-table3", "obmkl-table4", "obmkl-figure1", "obmkl-figure2"),
-    *("primalmkl-table1", "primalmkl-table2", "lapmkl-table3", "lapmkl-table4"),
+    *("primalmkl-table1", "primalmkl-table2", "lapmkl-table3", "lapmkl-table4", "lapmkl-figure3c"),
 )
 SETS = (
     PaperSet("iris", Fetched("iris"), Sizes(150, 4, n_classes=3)),
@@ -288,6 +291,73 @@ def test_folder_of_a_stopped_run_goes_on_and_ends_as_an_undisturbed_one(small, t
     pd.testing.assert_frame_equal(never.printed[0].frame, whole.printed[0].frame)
 
 
+def test_parts_of_a_run_joined_are_the_whole_run(small, tmp_path):
+    setting, told = Setting(fast=True, splits=3), []
+    whole = reproduce("small", setting, tmp_path / "whole")
+    for k in (1, 2):
+        part = reproduce(
+            "small", setting._replace(part=(k, 2)), tmp_path / f"{k}", lambda *row: told.append(row[1:])
+        )
+        assert part.printed == []
+    # pairs of data set and split in turn, of both studies: cells of split 0, 1, 2 with one model each
+    assert told == [(n, len(told) // 2) for n in range(1, len(told) // 2 + 1)] * 2
+    assert len(told) == len(whole.comparison.cells)
+    merge_comparisons([tmp_path / "1", tmp_path / "2"], tmp_path / "both")
+    joined = reproduce("small", setting, tmp_path / "both", lambda *_: pytest.fail("computed again"))
+    pd.testing.assert_frame_equal(joined.printed[0].frame, whole.printed[0].frame)
+
+
+def test_parts_of_studies_that_give_models_other_forms_of_the_data_are_joined(small, tmp_path):
+    def studies_of(setting):
+        def study(name, data, estimator):
+            cv = StratifiedShuffleSplit(2, random_state=0)
+            return Study({"iris": data}, {name: ModelSpec(estimator)}, cv, ("accuracy",))
+
+        other = DataRef(few_columns)
+        return [
+            study("constant", DataRef(fetched, name="iris"), DummyClassifier()),
+            study("neighbors", other, KNeighborsClassifier()),
+        ]
+
+    small(studies=studies_of, tables=lambda comparison, setting: [])
+    whole = reproduce("small", Setting(), tmp_path / "whole").comparison.cells
+    for k in (1, 2):
+        reproduce("small", Setting(part=(k, 2)), tmp_path / f"{k}")
+    joined = merge_comparisons([tmp_path / "1", tmp_path / "2"], tmp_path / "both").cells
+    key = ["model", "split"]
+    pd.testing.assert_frame_equal(
+        joined.sort_values(key)[[*key, "accuracy"]].reset_index(drop=True),
+        whole.sort_values(key)[[*key, "accuracy"]].reset_index(drop=True),
+    )
+
+
+def few_columns():
+    X, y = load_iris(return_X_y=True)
+    return Data(X[:, :2], y)
+
+
+def test_cost_counts_the_fits_of_searches(small):
+    grid = ModelSpec(KNeighborsClassifier(), {"n_neighbors": [1, 3, 5], "p": [1, 2]})
+    search = TransductiveSearch(KNeighborsClassifier(), [{}, {}], n_folds=4)
+    small(
+        studies=lambda setting: [
+            Study(
+                {"iris": DataRef(fetched, name="iris")},
+                {"plain": ModelSpec(DummyClassifier()), "grid": grid},
+                StratifiedShuffleSplit(2, random_state=0),
+                ("accuracy",),
+                inner_cv=StratifiedKFold(3),
+            )
+        ],
+        tables=lambda comparison, setting: [],
+    )
+    told = []
+    reproduce("small", Setting(), cost=told.append)
+    assert [(cost.n_cells, cost.n_fits) for cost in told] == [(4, 2 + 2 * (6 * 3 + 1))]
+    assert told[0].seconds > 0.0
+    assert module._n_fits(Study({}, {"search": ModelSpec(search)}), "search") == 9
+
+
 def test_folder_of_another_setting_keeps_its_cells_and_one_of_another_table_is_refused(small, tmp_path):
     first = reproduce("small", Setting(fast=True), tmp_path / "run")
     other = reproduce("small", Setting(fast=True, splits=3), tmp_path / "run")
@@ -380,3 +450,9 @@ def test_command_lists_all_tables():
     assert run.exit_code == 0, run.output
     for name in TABLES:
         assert name in run.output
+
+
+@pytest.mark.parametrize("part", ["", "3", "0/2", "3/2", "1/0", "-1/2", "1/2/3", "a/b", "1.5/2"])
+def test_part_that_is_none_is_refused(part):
+    with pytest.raises(ValueError, match="`part` must be K/N"):
+        part_of(part)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 import shutil
 from pathlib import Path
 
 import pytest
 
+from bayesmkl.evaluation import Comparison
 from bayesmkl.reproduction import paper_tables
 from bayesmkl.reproduction.run import reproduce
 from bayesmkl.reproduction.tables import Setting
@@ -60,6 +62,27 @@ def test_results_appear_on_the_page(maker, template, runs):
     assert text.count("`bayesmkl reproduce obmkl-table3`: 36 cells") == 3
     assert len(re.findall("^Not run in full here", text, re.MULTILINE)) == len(paper_tables()) - 3
     assert not maker.PLACE.search(text)
+
+
+def test_committed_run_has_the_splits_that_all_models_have(maker, runs, tmp_path):
+    source, kept = runs / "obmkl-table3", tmp_path / "kept"
+    whole = maker.read_reproduction(source)
+    folder = maker.keep([str(source)], kept)
+    assert sorted(path.name for path in folder.iterdir()) == ["about.json", "results.csv"]
+    again = maker.read_reproduction(folder)
+    assert maker.as_text(again.printed[0].frame).equals(maker.as_text(whole.printed[0].frame))
+    key = json.loads((source / "about.json").read_text(encoding="utf-8"))["view"][0]["cells"]["GMKL"][1]
+    for file in (source / "cells").glob(f"{key}*"):
+        file.unlink()
+    less = Comparison.load(maker.keep([str(source)], kept))
+    assert less.cells["split"].unique().tolist() == [0]
+    assert set(less.models) == set(whole.comparison.models)
+    assert less.about["reproduce"] == {
+        "table": "obmkl-table3",
+        "fast": False,
+        "splits": 1,
+        "sets": ["breast"],
+    }
 
 
 def test_unfinished_run_is_not_on_the_page(maker, template, runs):

@@ -223,6 +223,33 @@ def test_wrong_arguments_of_read_gene_sets_are_refused_by_name(given, name, monk
     assert_refused(lambda: datasets.read_gene_sets(**call), name, kinds=(ValueError, TypeError, OSError))
 
 
+# ------------------------------------------------------------------------------------------ kernels of a folder
+
+KERNELS = [
+    ({"folder": None}, "`folder`"),
+    ({"folder": 3}, "`folder`"),
+    ({"folder": THING}, "`folder`"),
+    ({"folder": "nowhere"}, "`folder`"),
+    ({"folder": "kernels.npy"}, "`folder`"),
+    ({"content": None}, "`content`"),
+    ({"content": "features"}, "`content`"),
+    ({"content": ["kernels"]}, "`content`"),
+    ({"content": "distances"}, "distances.npy"),
+    ({"return_X_y": "yes"}, "`return_X_y`"),
+    ({"return_X_y": None}, "`return_X_y`"),
+]
+
+
+@pytest.mark.parametrize(("given", "name"), KERNELS, ids=[f"case {n}" for n in range(len(KERNELS))])
+def test_wrong_arguments_of_load_kernels_are_refused_by_name(given, name, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    np.save("kernels.npy", np.eye(3)[None])
+    np.save("labels.npy", np.array([0, 1, 1]))
+    assert datasets.load_kernels(".").data.shape == (3, 3, 1)
+    call = {"folder": "."} | given
+    assert_refused(lambda: datasets.load_kernels(**call), name, kinds=(ValueError, TypeError, OSError))
+
+
 # --------------------------------------------------------------------------------------------- rows in blocks
 
 TABLE = np.arange(24.0).reshape(8, 3)
