@@ -53,6 +53,7 @@ __all__ = [
 
 SOLVERS = ("newton", "truncated", "pcg")
 HINGE_SOLVERS = ("auto", "libsvm", *SOLVERS)
+FINER = 0.1  # of the tolerance for LibSVM: it ends there, Newton steps end with rounding errors, and gradients need that
 MANY = 1000  # samples from which on LibSVM is faster than Newton steps that begin at the last solution
 DENSE_LIMIT = 3000  # support vectors beyond which Newton's system is solved by conjugate gradients
 MAX_STEPS = {"newton": 200, "truncated": 200, "pcg": 5000}
@@ -84,7 +85,7 @@ class SquaredHinge(NamedTuple):
         if solver == "auto":
             solver = "libsvm" if len(target) >= MANY else "newton"
         if solver == "libsvm":
-            solver, (start, violation) = "newton", solve_dual(kernel, problem, tol)
+            solver, (start, violation) = "newton", solve_dual(kernel, problem, FINER * tol)
             if violation <= tol * problem.unit:
                 return start
         return solve_primal(kernel, problem, solver, tol, start).solution
