@@ -365,7 +365,7 @@ class BaseMKL(BaseEstimator):
             return self._stack_of_precomputed(X)
         bank = self.kernel_bank_
         if self.training_factors_ is not None:
-            return factored_rows(bank, self.training_factors_, X)
+            return factored_rows(bank, self.training_factors_, X, self._storage().rank is not None)
         is_large = (
             self._streams_rows and bank.stack_bytes(len(X)) > STREAMED_FROM and bank.missing_views == "error"
         )

@@ -32,6 +32,7 @@ class Holding(NamedTuple):
     kind: str = "dense"  # or "auto", "compressed", "float32", "streamed"
     backend: str = "numpy"
     devices: Any = None
+    rank: int | None = None  # at most, of compressed kernels
     may_compress: bool = False  # closed-form updates on NumPy, of samples that have all views
     announce: Callable[[str], None] | None = (
         None  # is told how large the kernels are before they are evaluated
@@ -142,7 +143,7 @@ def _split(request: _Request) -> KernelStack:
 
 
 def _compressed(request: _Request) -> KernelStack:
-    return compress_each(request.inspected(), request.bank.n_kernels_)
+    return compress_each(request.inspected(), request.bank.n_kernels_, rank=request.storage.rank)
 
 
 def _float32(request: _Request) -> KernelStack:
@@ -196,4 +197,4 @@ def hold_given(stack: DenseStack, storage: Holding) -> KernelStack:
         return store_float32(stack.each(), stack.n_kernels)
     if storage.kind == "dense":
         return stack
-    return compress(stack)
+    return compress(stack, rank=storage.rank)

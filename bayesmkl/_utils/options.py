@@ -344,6 +344,10 @@ class Storage(Options):
     devices : None, "all" or int, default=None
         JAX devices over which the rows of the kernels are split, all of them or the first so many, for closed-form
         fits with ``backend="jax"`` and kernels that are "dense" or "streamed".
+    rank : int, default=None
+        Largest rank of the factors of "compressed" kernels, for kernels that have no low rank: the model is then that
+        of Nyström approximations of the kernels, through training samples that are chosen for every kernel by pivoted
+        Cholesky factorization. None: to 1e-10, and kernels that factors would not shorten stay as they are.
 
     Examples
     --------
@@ -360,6 +364,16 @@ class Storage(Options):
     kind: str = "auto"
     backend: str = "auto"
     devices: Any = None
+    rank: int | None = None
+
+    def _check_rank(self) -> None:
+        if self.rank is None:
+            return
+        check_integer("rank` of `storage", self.rank, low=1)
+        if self.kind != "compressed":
+            raise ValueError(
+                f'`rank` of `storage` is for kind="compressed"; got {self.rank!r} and kind={self.kind!r}.'
+            )
 
     def _check_devices(self) -> None:
         if backend_of(self) != "jax":
@@ -418,6 +432,7 @@ def storage_of(value: object, allowed: Sequence[str] = STORAGES) -> Storage:
         )
     check_choice("kind` of `storage", value.kind, allowed)
     check_choice("backend` of `storage", value.backend, BACKENDS)
+    value._check_rank()
     if value.devices is not None:
         value._check_devices()
     return value

@@ -230,6 +230,11 @@ def test_a_large_fit_is_refused_before_it_starts(wdbc, monkeypatch):
         ),
         ({"storage": Storage(backend="jax", devices=1000)}, "`devices` must be from 1 to"),
         ({"storage": Storage(backend="jax", devices="gpu")}, '`devices` must be None, "all" or a number'),
+        ({"storage": Storage("compressed", rank=0)}, "`rank` of `storage` must be"),
+        (
+            {"storage": Storage(rank=8)},
+            "`rank` of `storage` is for kind=\"compressed\"; got 8 and kind='auto'",
+        ),
         (
             {"storage": Storage("compressed", "jax", 1)},
             '`devices` of `storage` hold kernels with kind="de',
@@ -255,3 +260,38 @@ def test_multitask_models_hold_dense_kernels(wdbc, everything_large):
     X, _ = wdbc
     model = BEMKLMultitaskRegressor(bank(), max_iter=5, tol=0.0).fit(X, X[:, :2])
     assert np.isfinite(model.predict(X)).all()
+
+
+def test_kernels_of_a_given_rank_are_nystroem_approximations_in_fit_and_predictions(wdbc):
+    """The model of ``K[:, p] K[p, p]^-1 K[p, :]``, given as it is, with other pivots p for every kernel."""
+    X, y = wdbc
+    settings = {"intermediate_scale": 1.0, "max_iter": 30, "tol": 0.0, "inference": VB(accelerate=False)}
+    few = KernelBank([Gaussian(width=2), Gaussian(width=4)])
+    own = BEMKLClassifier(few, storage=Storage("compressed", rank=8), **settings).fit(X, y)
+    (pivots,) = own.training_factors_.pivots
+    assert pivots.shape == (2, 8)
+    assert not np.array_equal(*np.sort(pivots))
+    new = X[::7] + 0.1
+    square, rows = (values.transpose(2, 0, 1) for values in (few.fit_transform(X), few.transform(new)))
+
+    def shortened(kernels):
+        found = [
+            own[:, at] @ np.linalg.solve(K[np.ix_(at, at)], K[at])
+            for own, K, at in zip(kernels, square, pivots, strict=True)
+        ]
+        return np.stack(found, axis=-1)
+
+    assert abs(shortened(square) - square.transpose(1, 2, 0)).max() > 0.05
+    given = BEMKLClassifier("precomputed", **settings).fit(shortened(square), y)
+    np.testing.assert_allclose(own.predict_proba(new), given.predict_proba(shortened(rows)), atol=1e-6)
+    np.testing.assert_allclose(own.kernel_shares_, given.kernel_shares_, atol=1e-6)
+
+
+def test_rank_of_precomputed_kernels(wdbc):
+    X, y = wdbc
+    kernels = KernelBank(Gaussian(width=2)).fit_transform(X)
+    model = BEMKLClassifier(
+        "precomputed", storage=Storage("compressed", rank=5), intermediate_scale=1.0, max_iter=5, tol=0.0
+    )
+    model.fit(kernels, y)
+    assert model.kernel_bytes_ == 8 * 5 * len(X)

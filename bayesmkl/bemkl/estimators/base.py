@@ -232,6 +232,7 @@ class BaseBEMKL(BaseMKL):
             storage.kind,
             backend,
             storage.devices,
+            storage.rank,
             may_compress=is_closed_form and backend == "numpy",
             announce=partial(announce, True) if self.verbose > 0 else None,
         )

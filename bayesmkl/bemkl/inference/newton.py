@@ -92,6 +92,7 @@ NEAR = (
     1e-3  # gain of a step, relative to the bound, from which on changes of slopes say what curvature there is
 )
 EARLY_TOL, EARLY_STEPS = 1e-4, 40  # of the ascent on them
+SWEEPS_FOR_A_STEP = 100  # at least so many fewer are steps than sweeps: of landmarks these are thousands
 LEAST_ENTRIES = 2**23  # of all kernels, 64 MB: where they are smaller, sweeps take no time
 
 
@@ -102,7 +103,7 @@ def takes_newton_steps(step: str, algorithm: object, problem: Any) -> bool:
     unlabeled sample is not log-concave, and weights that must not be negative have no normal factor. Under "auto"
     they are taken where they save time: for landmarks, where kernels are large, and weights few enough. A step
     evaluates kernels twice, and there are tens of them where sweeps are hundreds; what it does beside, a gram of
-    2 N B^2 flops and ten responses of 4 N P^2 + 4 B^3, must be less than ten sweeps of 4 P N B.
+    2 N B^2 flops and ten responses of 4 N P^2 + 4 B^3, must be less than a hundred sweeps of 4 P N B.
 
     Parameters
     ----------
@@ -129,7 +130,7 @@ def takes_newton_steps(step: str, algorithm: object, problem: Any) -> bool:
         return has_steps
     P, N, B = problem.stack.n_kernels, problem.stack.n_rows, problem.stack.n_train
     beside = 2 * N * B**2 + 10 * (4 * N * P**2 + 4 * B**3)
-    return bool(B < N and P * N * B >= LEAST_ENTRIES and beside <= 10 * 4 * P * N * B)
+    return bool(B < N and P * N * B >= LEAST_ENTRIES and beside <= SWEEPS_FOR_A_STEP * 4 * P * N * B)
 
 
 # ------------------------------------------------------------------------------------------------------- the ascent

@@ -3,7 +3,8 @@
 A training kernel ``Z Z^T`` whose factor is triangular at the pivots p, ``Z_p = L``, has a row of its extension to a
 new point x at ``Z c``, ``c = L^{-1} k(p, x)``: r values of the kernel function say what N would. How well is known:
 k(x, x) less the squares of c is what the factor does not see of x. Rows of which some factor misses more than the
-least bit, such as those outside the range of the training samples, are evaluated as a whole.
+least bit, such as those outside the range of the training samples, are evaluated as a whole. Where factors are those
+of an approximation of the kernels, of a given rank, it is the kernel: ``Z c`` is then right for all rows.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def has_factored_rows(bank: KernelBank, short: KernelStack) -> bool:
 
 
 def factored_rows(
-    bank: KernelBank, short: LowRankStack, X: np.ndarray
+    bank: KernelBank, short: LowRankStack, X: np.ndarray, approximate: bool = False
 ) -> LowRankStack | RowParts | StreamedStack:
     """Return the kernels between new rows and the training samples through the factors of the training kernels.
 
@@ -58,6 +59,8 @@ def factored_rows(
         Its training kernels.
     X : ndarray of shape (n_rows, n_features)
         Validated.
+    approximate : bool
+        Whether the model is that of the factors, whatever they miss of a row.
 
     Returns
     -------
@@ -84,6 +87,8 @@ def factored_rows(
             values, diagonal = _at_pivots(bank, int(members[first + place]), X, at)
             coordinates = left[-1][place, : len(at)]
             coordinates[...] = solve_triangular(factor[: len(at), at].T, values.T, lower=True)
+            if approximate:
+                continue
             seen = np.einsum("ri,ri->i", coordinates, coordinates)
             missed |= diagonal - seen > UNSEEN * np.abs(diagonal)
         first += len(factors)

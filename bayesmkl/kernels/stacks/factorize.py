@@ -17,6 +17,7 @@ SAMPLE = 32  # rows of the first submatrix that is looked at; then twice as many
 # |K p - Z Z' p| for normal p, relative to N times the largest error of an entry: far below one for kernels that are
 # positive semidefinite, whose errors have many signs; far above it for others, whose factorization is none of them.
 MISFIT = 10.0
+INDEFINITE = 1e-8  # of the largest entry of the diagonal, below zero, that no rounding leaves
 CALL_BYTES = 2**17  # what is read from memory in the time of a call
 
 
@@ -36,6 +37,8 @@ class Factorizer:
         Rows of the kernels.
     tolerance : float
         Largest error of an entry, relative to the largest entry of the kernel's diagonal.
+    rank : int, optional
+        At which factorizations end, whatever they then miss; where it is less than half of the rows.
 
     Examples
     --------
@@ -48,9 +51,10 @@ class Factorizer:
     True
     """
 
-    def __init__(self, n_train: int, tolerance: float) -> None:
+    def __init__(self, n_train: int, tolerance: float, rank: int | None = None) -> None:
         rng = np.random.default_rng(0)
         self._tolerance = tolerance
+        self._rank = rank
         self._longest = (n_train - 1) // 2  # ranks that save something: Z is read twice where K is read once
         self._order = rng.permutation(n_train)
         self._probe = rng.standard_normal(n_train)
@@ -68,6 +72,8 @@ class Factorizer:
         threshold = self._tolerance * largest
         if largest <= 0.0:
             return None if kernel.any() else Factor(np.empty((0, len(kernel))), np.empty(0, dtype=np.intp))
+        if self._rank is not None and self._rank <= self._longest:
+            return first_columns(kernel, self._rank, threshold)
         self._scratch[...] = kernel.T
         if self._is_long(threshold):
             return None
@@ -90,6 +96,44 @@ class Factorizer:
                 return True
             size = min(2 * size, self._longest + 1)
         return False
+
+
+def first_columns(kernel: np.ndarray, rank: int, threshold: float) -> Factor | None:
+    """Return the first columns of the Cholesky factorization with complete pivoting; None of an indefinite kernel.
+
+    They are the Nyström approximation through the pivots, each of which is the sample of which the others say least.
+
+    Parameters
+    ----------
+    kernel : ndarray of shape (n_train, n_train)
+    rank : int
+        Columns, at most.
+    threshold : float
+        What may be missing in every entry of the diagonal.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.array([0.0, 1.0, 2.0, 4.0])
+    >>> factor = first_columns(np.outer(x, x) + np.eye(4), rank=1, threshold=0.0)
+    >>> factor.pivots, (factor.transposed[0] * 17**0.5).round(6)
+    (array([3]), array([ 0.,  4.,  8., 17.]))
+    """
+    missing = kernel.diagonal().copy()
+    transposed, pivots = np.zeros((rank, len(kernel))), np.empty(rank, dtype=np.intp)
+    for k in range(rank):
+        pivot = int(missing.argmax())
+        if missing[pivot] <= threshold:
+            transposed, pivots = transposed[:k], pivots[:k]
+            break
+        row = (kernel[pivot] - transposed[:k, pivot] @ transposed[:k]) / np.sqrt(missing[pivot])
+        row[pivots[:k]] = 0.0
+        missing -= row**2
+        missing[pivot] = 0.0
+        transposed[k], pivots[k] = row, pivot
+    if missing.min() < -max(threshold, INDEFINITE * kernel.diagonal().max()):
+        return None
+    return Factor(transposed, pivots)
 
 
 def _has_full_rank(kernel: np.ndarray, rows: np.ndarray, threshold: float) -> bool:

@@ -338,7 +338,9 @@ def _root(square: np.ndarray) -> np.ndarray:
     return root[:, np.argsort(order)]
 
 
-def compress(stack: DenseStack, tolerance: float = TOLERANCE) -> LowRankStack | DenseStack:
+def compress(
+    stack: DenseStack, tolerance: float = TOLERANCE, rank: int | None = None
+) -> LowRankStack | DenseStack:
     """Factorize the kernels of a square stack.
 
     Parameters
@@ -347,17 +349,19 @@ def compress(stack: DenseStack, tolerance: float = TOLERANCE) -> LowRankStack | 
         Training kernels, NumPy arrays.
     tolerance : float
         Largest error of an entry, relative to the largest entry of its kernel's diagonal.
+    rank : int, optional
+        Of the factors, at most, whatever they then miss.
 
     Returns
     -------
     LowRankStack, or DenseStack where no kernel gets shorter
     """
-    short = compress_each(stack.kernels, stack.n_kernels, tolerance)
+    short = compress_each(stack.kernels, stack.n_kernels, tolerance, rank)
     return stack if isinstance(short, DenseStack) else short
 
 
 def compress_each(
-    kernels: Iterable[np.ndarray], n_kernels: int, tolerance: float = TOLERANCE
+    kernels: Iterable[np.ndarray], n_kernels: int, tolerance: float = TOLERANCE, rank: int | None = None
 ) -> LowRankStack | DenseStack:
     """Factorize training kernels one after the other; no more than one of those that get shorter is ever held.
 
@@ -372,6 +376,8 @@ def compress_each(
         How many there are.
     tolerance : float
         Largest error of an entry, relative to the largest entry of its kernel's diagonal.
+    rank : int, optional
+        Of the factors, at most, whatever they then miss.
 
     Returns
     -------
@@ -391,7 +397,7 @@ def compress_each(
     n_bytes, dense, kept = 0, np.empty((0, 0, 0)), []
     for m, kernel in enumerate(kernels):
         if m == 0:
-            factorize, dense = Factorizer(len(kernel), tolerance), np.empty((0, *kernel.shape))
+            factorize, dense = Factorizer(len(kernel), tolerance, rank), np.empty((0, *kernel.shape))
         factor = factorize(kernel)
         if factor is not None:
             factors[m] = factor
