@@ -20,13 +20,15 @@ from bayesmkl._utils.given import refuse_unevaluated
 from bayesmkl._utils.validation import check_integer, shown
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.categories import Overlap
+from bayesmkl.kernels.texts import TextFeatures
 from bayesmkl.kernels.views import NUMERIC_TYPES, positions_of
 
 __all__ = ["Standardizer", "TableBank", "as_days", "as_labels", "as_numbers", "make_bank"]
 
-TYPES = ("numbers", "categories", "dates")
+TYPES = ("numbers", "categories", "dates", "texts")
 ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ].*)?$")
 WORDS = 3  # spaces in a text that is no name
+OF_WORDS = re.compile(r": words \d+$")  # of a text, as its features are called
 UNSEEN, MISSING = -1, -2  # codes of categories that no training sample has, and of no category
 
 
@@ -39,7 +41,12 @@ class TableBank(NamedTuple):
 
     def __str__(self) -> str:
         views: Any = self.bank.views
-        lines = [f"{name}: {self.bank.kernels[name]!r} of {', '.join(own)}" for name, own in views.items()]
+        of_columns = {
+            name: dict.fromkeys(OF_WORDS.sub("", one) for one in own) for name, own in views.items()
+        }
+        lines = [
+            f"{name}: {self.bank.kernels[name]!r} of {', '.join(own)}" for name, own in of_columns.items()
+        ]
         lines += [f"left out: {name} ({why})" for name, why in self.left_out.items()]
         return "\n".join(lines)
 
@@ -68,11 +75,12 @@ def make_bank(
     views : mapping of view name to columns, default=None
         Columns are names, positions, a slice, or a boolean mask. A view with columns of several types becomes one
         for each type, such as "clinic: numbers" and "clinic: categories". None: one view for each type.
-    types : mapping of column name to {"numbers", "categories", "dates"}, default=None
-        What columns are, where their types do not tell: grades that are coded as numbers are categories.
+    types : mapping of column name to {"numbers", "categories", "dates", "texts"}, default=None
+        What columns are, where their types do not tell: grades that are coded as numbers are categories. Of "texts"
+        the main directions in which frequencies of words vary, eight of each column, are numbers.
     max_categories : int, default=20
-        Text columns with more different values are in no view: identifiers, or free text that is to be turned
-        into numbers first, as the page of data does. So are columns with one value. Texts that are all dates, such as
+        Text columns with more different values are in no view: identifiers, or free text, unless `types` says
+        that they are "texts". So are columns with one value. Texts that are all dates, such as
         "2020-01-31", are dates.
 
     Returns
@@ -166,9 +174,15 @@ def make_bank(
     _check_different(list(title.values()))
     bank = KernelBank(
         {title[key]: Overlap() if key[1] == "categories" else "auto" for key in by_view},
-        views={title[key]: own for key, own in by_view.items()},
+        views={
+            title[key]: _features_of_texts(own) if key[1] == "texts" else own for key, own in by_view.items()
+        },
     )
     return TableBank(_encoder(found), bank, left_out)
+
+
+def _features_of_texts(columns: list[str]) -> list[str]:
+    return [name for column in columns for name in TextFeatures(column).get_feature_names_out()]
 
 
 def _used(views: Mapping[str, Any] | None, names: list[str]) -> dict[str, list[str]]:
@@ -225,7 +239,7 @@ def _type_of(column: Any, max_categories: int) -> tuple[str, str]:
     if np.median([text.count(" ") for text in values]) >= WORDS:
         return (
             "",
-            f"{n_different} different free texts: a pipeline of TfidfVectorizer and TruncatedSVD makes numbers",
+            f"{n_different} different free texts: types={{{column.name!r}: 'texts'}} makes numbers of their words",
         )
     return "", f"{n_different} different texts: an identifier, or free text"
 
@@ -252,7 +266,8 @@ def _encoder(found: Mapping[str, str]) -> ColumnTransformer:
         "dates": make_pipeline(read(as_days), *standardized()),
     }
     columns = {kind: [name for name, own in found.items() if own == kind] for kind in TYPES}
-    kept = [(kind, steps[kind], columns[kind]) for kind in TYPES if columns[kind]]
+    kept: list[Any] = [(kind, steps[kind], columns[kind]) for kind in steps if columns[kind]]
+    kept += [(f"texts{i}", TextFeatures(name), name) for i, name in enumerate(columns["texts"])]
     return ColumnTransformer(kept, verbose_feature_names_out=False).set_output(transform="pandas")
 
 

@@ -67,6 +67,7 @@ from bayesmkl.kernels.sparse import SparseTable
 from bayesmkl.kernels.stacks.lowrank import LowRankStack
 from bayesmkl.kernels.strings import EditDistance, MismatchSpectrum
 from bayesmkl.kernels.tables import Standardizer
+from bayesmkl.kernels.texts import TextFeatures
 from bayesmkl.kernels.views import View
 from bayesmkl.marginal import (
     Design,
@@ -145,7 +146,7 @@ OWN_TYPES: tuple[type, ...] = (
     View, Center, Spherical, Trace, CallableKernel, GaussianProcess, SklearnPairwise, Cosine, FromDistance,
     Gaussian, Gate, Gated, Laplacian, Linear, Overlap, Polynomial, Precomputed, Product, Tanimoto, Clipping,
     LowRankStack, MKLResult, MorganFingerprint, EditDistance, MismatchSpectrum, SeriesDistance, WeisfeilerLehman,
-    SparseTable, Standardizer,
+    SparseTable, Standardizer, TextFeatures,
     *(getattr(importlib.import_module(module), name) for module, name in find_types()),  # discriminative methods
 )  # fmt: skip
 # Where each of them is, by its subpackage and its name, and what it is called; also by the names of earlier files.

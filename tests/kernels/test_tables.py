@@ -9,6 +9,8 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.decomposition import TruncatedSVD
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 
@@ -290,3 +292,43 @@ def test_columns_of_objects_are_read_by_their_values():
     numbers = made.encoder.fit_transform(frame)["numbers"].to_numpy()
     np.testing.assert_allclose(numbers, [-1.0, 1.0, 0.0] * 4, atol=1e-12)
     assert isinstance(made.bank.kernels["categories"], Overlap)
+
+
+def test_texts_are_the_directions_of_their_words(tmp_path):
+    rng = np.random.default_rng(0)
+    words = [f"word{j}" for j in range(12)]
+    ill = np.arange(N) % 2 == 0
+    notes = [" ".join(rng.choice(words[3:] if y else words[:9], size=15)) for y in ill]
+    frame = pd.DataFrame(
+        {"note": notes, "age": rng.normal(size=N), "remark": notes[::-1]}, index=np.arange(N) + 7
+    )
+    left_out = make_bank(frame).left_out
+    assert (
+        left_out["note"]
+        == f"{N} different free texts: types={{'note': 'texts'}} makes numbers of their words"
+    )
+    made = make_bank(frame, types={"note": "texts", "remark": "texts"})
+    assert str(made) == "numbers: 'auto' of age\ntexts: 'auto' of note, remark"
+    assert len(made.bank.views["texts"]) == 16
+    encoded = made.encoder.fit_transform(frame)
+    by_hand = TruncatedSVD(8, random_state=0).fit_transform(TfidfVectorizer().fit_transform(notes))
+    np.testing.assert_allclose(encoded[made.bank.views["texts"][:8]], by_hand, atol=1e-10)
+    polars = made.encoder.fit_transform(pl.from_pandas(frame))
+    np.testing.assert_allclose(
+        polars[made.bank.views["texts"]], encoded[made.bank.views["texts"]], atol=1e-10
+    )
+    model = make_pipeline(made.encoder, BEMKLClassifier(made.bank)).fit(frame, ill)
+    new = pd.DataFrame(
+        {"note": [None, "word0 word1 nothing", "word10 word11"], "age": 0.0, "remark": ["", "a", "b"]}
+    )
+    assert model.predict(new)[1:].tolist() == [False, True]
+    save_model(model, tmp_path / "model.skops")
+    np.testing.assert_array_equal(
+        load_model(tmp_path / "model.skops").predict_proba(new), model.predict_proba(new)
+    )
+    few = make_bank(frame.assign(note="one " + frame["note"].str[:5]), types={"note": "texts"})
+    assert few.encoder.fit_transform(frame.assign(note="one two")).iloc[:, -8:].to_numpy()[:, 2:].max() == 0.0
+    with pytest.raises(
+        ValueError, match="column 'note' must hold texts with words of two letters or more; got none"
+    ):
+        few.encoder.fit(frame.assign(note="a"))
