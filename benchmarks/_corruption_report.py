@@ -250,7 +250,7 @@ def _many(study: Study) -> str:
         )
     size = study.size
     return (
-        f"More kernels, together as informative as the eight, and four classes, one against the rest, where half of "
+        "More kernels, together as informative as the eight, and four classes, one against the rest, where half of "
         f"the kernels see one of two labels and half the other: a share of {size['many_fraction']:g} corrupted in "
         f"the three ways, {size['many_splits']} splits each, C from {_listed(size['many_prices'])}, m0 from 0, 1 and "
         "a quarter of the kernels. Accuracy of SimpleMKL in percent, and points over it, on average and for the "

@@ -100,7 +100,7 @@ def check_probabilities(variant: Variant, model: Any, found: dict[str, np.ndarra
 def check_training_scores(variant: Variant, model: Any, problem: Problem) -> None:
     """Scores of training samples are those of the coefficients that were fitted."""
     features = {"gate_features": problem.features} if variant.takes_features else {}
-    if "votes" in variant.traits:
+    if "votes" in variant.traits or variant.parameters.get("readout") == "vote":
         return
     if hasattr(model, "combined_kernel"):
         if np.ndim(model.dual_coef_) == 3 or (
