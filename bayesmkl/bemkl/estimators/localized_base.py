@@ -333,10 +333,10 @@ class BaseLocalizedBEMKL(UncertainGates, BaseBEMKL):
         Returns
         -------
         mean : ndarray of shape (n_rows, n_kernels)
-            :math:`E[e_m(z)]`; of more than two classes, (n_classes, n_rows, n_kernels), and so of targets. Known up to
-            the sign and the scale of the whole, which `dual_coef_` has too: the mean gates of the training samples,
-            `kernel_weights_`, sum to a positive number. By marginal inference gates are in units of their root mean
-            square over training samples and kernels.
+            :math:`E[e_m(z)]`; of more than two classes, (n_classes, n_rows, n_kernels), and so of targets. Known up
+            to the sign and the scale of the whole, which `dual_coef_` has too: the mean gates of the training
+            samples, `kernel_weights_`, sum to a positive number. By marginal inference gates are in units of their
+            root mean square over training samples and kernels.
         std : ndarray of the same shape
             If `return_std`.
 
