@@ -1,7 +1,7 @@
 """Inner solvers of PrimalMKL: LibSVM beside Newton's method and conjugate gradients, on more and more samples.
 
-One SVM at uniform weights, for which solvers start from nothing, and whole fits, in which Newton's method starts from
-the last solution and LibSVM does not.
+One SVM at uniform weights, for which all of them start from nothing. Whole fits, in which Newton's method starts from
+the last solution and LibSVM does not, are another section, `_global_fits.py`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from _primal_sets import WIDTHS, gaussians, sample
 from _report import markdown_table
 from threadpoolctl import threadpool_limits
 
-from bayesmkl.discriminative.primal.primalmkl import fit_primalmkl
-from bayesmkl.discriminative.primal.records import PrimalMKLOptions
-from bayesmkl.discriminative.primal.solve import SquaredHinge
+from bayesmkl.discriminative.inner import InnerSolution
+from bayesmkl.discriminative.primal.solve import SquaredHinge, solve_dual, solve_primal
+from bayesmkl.discriminative.primal.steps import PrimalProblem
 
-__all__ = ["run"]
+__all__ = ["REGS", "SETS", "ratio", "run", "seconds_of"]
 
 SOLVERS = {
     "libsvm": "LibSVM",
@@ -28,9 +28,8 @@ SOLVERS = {
 }
 SETS = ("twonorm", "waveform", "banana")
 REGS = (1.0, 0.1, 0.01)
-SIZES, FIT_SIZES = (500, 1000, 1500, 2000, 3000, 4000), (500, 1000, 2000)
+SIZES = (500, 1000, 1500, 2000, 3000, 4000)
 FAST_SIZES = (40, 80)
-FIT_WIDTHS = WIDTHS[::3]
 TOL = 1e-4
 
 
@@ -39,6 +38,13 @@ def seconds_of(action: Any, *arguments: Any) -> tuple[Any, float]:
     start = time.process_time()
     found = action(*arguments)
     return found, time.process_time() - start
+
+
+def solve(kernel: np.ndarray, problem: PrimalProblem, solver: str) -> InnerSolution:
+    """Solve one SVM to the same tolerance."""
+    if solver == "libsvm":
+        return solve_dual(kernel, problem, TOL)[0]
+    return solve_primal(kernel, problem, solver, TOL).solution
 
 
 def one_svm(name: str, n_samples: int) -> list[dict[str, Any]]:
@@ -50,7 +56,7 @@ def one_svm(name: str, n_samples: int) -> list[dict[str, Any]]:
     rows = []
     for reg in REGS:
         for solver in SOLVERS:
-            solution, seconds = seconds_of(SquaredHinge(reg, solver).solve, kernel, y, TOL)
+            solution, seconds = seconds_of(solve, kernel, SquaredHinge(reg).problem(y), solver)
             rows.append(
                 {
                     "set": name,
@@ -66,40 +72,15 @@ def one_svm(name: str, n_samples: int) -> list[dict[str, Any]]:
     return rows
 
 
-def whole_fit(name: str, n_samples: int) -> list[dict[str, Any]]:
-    """Fit PrimalMKL with Newton's method and with LibSVM inside."""
-    X, y = sample(name, n_samples)
-    stack = gaussians(X, X, FIT_WIDTHS)
-    rows = []
-    for reg in REGS:
-        for solver in ("libsvm", "newton"):
-            found, seconds = seconds_of(
-                fit_primalmkl, stack, y[None], SquaredHinge(reg, solver), PrimalMKLOptions()
-            )
-            rows.append(
-                {
-                    "set": name,
-                    "n": n_samples,
-                    "reg": reg,
-                    "solver": solver,
-                    "seconds": seconds,
-                    "solves": found.result.n_solves,
-                    "objective": found.result.objective_history[-1],
-                    "gap": found.result.duality_gap / found.result.objective_history[-1],
-                }
-            )
-    return rows
-
-
 def ratio(rows: list[dict[str, Any]], n: int, solver: str, key: str = "seconds") -> np.ndarray:
     """Return numbers of a solver over those of LibSVM, problem by problem."""
     at = {(row["set"], row["reg"], row["solver"]): row[key] for row in rows if row["n"] == n}
     return np.array([value / at[name, reg, "libsvm"] for (name, reg, s), value in at.items() if s == solver])
 
 
-def report(svms: list[dict[str, Any]], fits: list[dict[str, Any]]) -> str:
-    """Write both tables, and how seconds grow."""
-    sizes, fit_sizes = (list(dict.fromkeys(row["n"] for row in rows)) for rows in (svms, fits))
+def report(svms: list[dict[str, Any]]) -> str:
+    """Write the seconds, and how they grow."""
+    sizes = list(dict.fromkeys(row["n"] for row in svms))
     cells = []
     for n in sizes:
         seconds = [np.mean([r["seconds"] for r in svms if (r["n"], r["solver"]) == (n, s)]) for s in SOLVERS]
@@ -123,34 +104,13 @@ def report(svms: list[dict[str, Any]], fits: list[dict[str, Any]]) -> str:
         f"differ by at most {away:.0e}, relatively.\n\n"
     )
     text += markdown_table(["N", *SOLVERS.values(), "Newton / LibSVM"], cells)
-    text += f"\n\nSeconds from N = {sizes[len(sizes) // 2 - 1]} on grow as: {', '.join(grows)}."
-    cells = []
-    for n in fit_sizes:
-        own = [row for row in fits if row["n"] == n]
-        seconds, solves = (
-            [np.mean([row[key] for row in own if row["solver"] == s]) for s in ("libsvm", "newton")]
-            for key in ("seconds", "solves")
-        )
-        ratios = ratio(fits, n, "newton")
-        cells.append(
-            [
-                *(n, f"{seconds[0]:.2f}", f"{solves[0]:.0f}", f"{seconds[1]:.2f}", f"{solves[1]:.0f}"),
-                *(f"{np.median(ratios):.2f}", f"{ratios.min():.2f} to {ratios.max():.2f}"),
-            ]
-        )
-    text += (
-        f"\n\nWhole fits with {len(FIT_WIDTHS)} kernels to a gap of 1e-3, the same problems: seconds, SVMs solved, "
-        "and the ratio of the seconds.\n\n"
-    )
-    headers = ["N", "LibSVM s", "SVMs", "Newton s", "SVMs", "Newton / LibSVM, median", "range"]
-    return text + markdown_table(headers, cells)
+    return f"{text}\n\nSeconds from N = {sizes[len(sizes) // 2 - 1]} on grow as: {', '.join(grows)}."
 
 
 def run(fast: bool) -> tuple[str, dict[str, Any]]:
-    """Return both tables as Markdown, and all numbers."""
+    """Return the table as Markdown, and all numbers."""
     names = SETS[:1] if fast else SETS
     with threadpool_limits(1):
         one_svm(names[0], 40)  # imports and first calls
-        fits = [r for n in (FAST_SIZES if fast else FIT_SIZES) for s in names for r in whole_fit(s, n)]
-        svms = [r for n in (FAST_SIZES if fast else SIZES) for s in names for r in one_svm(s, n)]
-    return report(svms, fits), {"one_svm": svms, "fits": fits}
+        svms = [row for n in (FAST_SIZES if fast else SIZES) for name in names for row in one_svm(name, n)]
+    return report(svms), {"one_svm": svms}

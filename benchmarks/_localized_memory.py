@@ -130,7 +130,7 @@ def draw(numbers: dict[str, Any], folder: Path = STATIC) -> Path:
         ax.set(title=label, xlabel="training samples")
         ax.grid(alpha=0.3)
     axes[0].set_ylabel("memory (MiB)")
-    axes[1].legend(fontsize="small")
+    axes[0].legend(fontsize="small", loc="lower right")
     folder.mkdir(parents=True, exist_ok=True)
     figure.savefig(folder / FIGURE, dpi=120)
     plt.close(figure)

@@ -53,7 +53,7 @@ __all__ = [
 
 SOLVERS = ("newton", "truncated", "pcg")
 HINGE_SOLVERS = ("auto", "libsvm", *SOLVERS)
-FINER = 0.1  # of the tolerance for LibSVM: it ends there, Newton steps end with rounding errors, and gradients need that
+FINER = 0.1  # of the tolerance, for LibSVM: Newton steps end far below it, and gradients of the weights are as exact
 MANY = 1000  # samples from which on LibSVM is faster than Newton steps that begin at the last solution
 DENSE_LIMIT = 3000  # support vectors beyond which Newton's system is solved by conjugate gradients
 MAX_STEPS = {"newton": 200, "truncated": 200, "pcg": 5000}
