@@ -92,7 +92,7 @@ NEAR = (
     1e-3  # gain of a step, relative to the bound, from which on changes of slopes say what curvature there is
 )
 EARLY_TOL, EARLY_STEPS = 1e-4, 40  # of the ascent on them
-SWEEPS_FOR_A_STEP = 100  # at least so many fewer are steps than sweeps: of landmarks these are thousands
+SWEEPS_FOR_A_STEP = 100  # that a step may cost: with landmarks there are thousands of sweeps
 LEAST_ENTRIES = 2**23  # of all kernels, 64 MB: where they are smaller, sweeps take no time
 
 
