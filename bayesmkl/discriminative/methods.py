@@ -307,7 +307,7 @@ METHODS: tuple[Method, ...] = (
         },
         saved={
             "localized.lmkl": ("LMKLResult",),
-            "localized.ldmkl": ("Voters",),
+            "localized.voters": ("Voters",),
             "estimators.learned_gates": ("ModelGates",),
             "localized.gatings": ("SoftmaxGating", "SigmoidGating", "GaussianGating", "GroupGating"),
             "localized.fixed_gating": ("FixedGating",),

@@ -45,8 +45,8 @@ from bayesmkl.discriminative.localized.success import (
     fit_success,
     gate_outputs,
 )
-from bayesmkl.discriminative.svm.libsvm import FREE
-from bayesmkl.discriminative.svm.one_kernel import SVM, OneKernel, one_class, scores
+from bayesmkl.discriminative.localized.voters import BIAS, SV_GATE, VoterOptions, fit_voters, gated_vote
+from bayesmkl.discriminative.svm.one_kernel import SVM, OneKernel
 
 __all__ = [
     "BIAS",
@@ -54,15 +54,11 @@ __all__ = [
     "SV_GATE",
     "LDMKLOptions",
     "LDMKLResult",
-    "Voters",
     "fit_ldmkl",
-    "fit_voters",
     "ldmkl_gates",
     "ldmkl_scores",
 ]
 
-SV_GATE = ("none", "paper")
-BIAS = ("refit", "keep", "drop")
 PAPER = "paper"  # the threshold 1 / n_kernels
 TIE = 2.0  # of LibSVM's tolerance: regressions that differ by less may be equal
 
@@ -94,6 +90,11 @@ class LDMKLOptions(NamedTuple):
     success: SuccessOptions = SuccessOptions()
     squared_hinge: bool = False
     strict: bool = False
+
+    @property
+    def voters(self) -> VoterOptions:
+        """What the SVMs that vote need of them."""
+        return VoterOptions(self.sv_gate, self.bias, self.success.C, self.success.tol, self.squared_hinge)
 
 
 class LDMKLResult(NamedTuple):
@@ -198,7 +199,7 @@ def fit_ldmkl(
     gates = softmax(first.outputs / options.temperature, axis=0)  # line 4
     selected = _above_threshold(first.outputs, options)
     steps = None if on_step is None else lambda m: on_step(2 * len(kernels) + m, "voters")
-    voters = fit_voters(kernels, target, gates, selected, options, first.svms, on_step=steps)
+    voters = fit_voters(kernels, target, gates, selected, options.voters, first.svms, on_step=steps)
     return LDMKLResult(
         voters.svms,
         first.gate_svms,
@@ -209,74 +210,6 @@ def fit_ldmkl(
         first.n_solves + voters.n_solves,
         first.chosen,
     )
-
-
-class Voters(NamedTuple):
-    """One SVM per kernel.
-
-    Parameters
-    ----------
-    svms : tuple of SVM
-        With gates on their support vectors where asked for.
-    retrained : ndarray of bool of shape (n_kernels,)
-        False where the samples that were selected are of one class, and the SVM is that of all samples.
-    n_solves : int
-        Number of SVMs trained.
-    """
-
-    svms: tuple[SVM, ...]
-    retrained: np.ndarray
-    n_solves: int
-
-
-def fit_voters(
-    kernels: Sequence[OneKernel],
-    target: np.ndarray,
-    gates: np.ndarray,
-    selected: np.ndarray,
-    options: LDMKLOptions = LDMKLOptions(),  # noqa: B008
-    first: Sequence[SVM] | None = None,
-    *,
-    on_step: Callable[[int], None] | None = None,
-) -> Voters:
-    """Train an SVM per kernel on the samples that are selected for it (lines 5 to 7).
-
-    Parameters
-    ----------
-    kernels : sequence of OneKernel
-    target : ndarray of shape (n_train,)
-        Labels -1 and +1.
-    gates : ndarray of shape (n_kernels, n_train)
-    selected : ndarray of bool of shape (n_kernels, n_train)
-    options : LDMKLOptions
-    first : sequence of SVM, optional
-        SVMs of the kernels on all samples; trained where they are needed by default.
-    on_step : callable, optional
-        Called with the number of finished voters.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bayesmkl.discriminative.svm.one_kernel import PrecomputedKernel
-    >>> x = np.array([-1.0, -0.8, 0.8, 1.0])
-    >>> selected = np.array([[True, True, True, True], [True, True, False, False]])
-    >>> kernels = [PrecomputedKernel(np.outer(x, x))] * 2
-    >>> fit_voters(kernels, np.sign(x), np.full((2, 4), 0.5), selected).retrained
-    array([ True, False])
-    """
-    retrained = np.array([_is_trainable(target[chosen]) for chosen in selected])
-    voters, n_solves = [], 0
-    for m, kernel in enumerate(kernels):
-        subset = np.flatnonzero(selected[m]) if retrained[m] and not selected[m].all() else None
-        if first is not None and subset is None:
-            svm = first[m]
-        else:
-            svm = kernel.classify(target, options.success.C, options.success.tol, subset)  # line 6
-            n_solves += 1
-        voters.append(_voter(kernel, svm, target, gates[m], options))  # line 7
-        if on_step is not None:
-            on_step(m + 1)
-    return Voters(tuple(voters), retrained, n_solves)
 
 
 def ldmkl_gates(
@@ -291,7 +224,7 @@ def ldmkl_gates(
 
 def ldmkl_scores(
     kernels: Sequence[OneKernel],
-    result: LDMKLResult | Voters,
+    result: LDMKLResult,
     rows: Sequence[np.ndarray],
     row_gates: np.ndarray,
 ) -> np.ndarray:
@@ -300,13 +233,12 @@ def ldmkl_scores(
     Parameters
     ----------
     kernels : sequence of OneKernel
-    result : LDMKLResult or Voters
+    result : LDMKLResult
     rows : sequence of ndarray
         One per kernel.
     row_gates : ndarray of shape (n_kernels, n_rows)
     """
-    votes = [scores(*three) for three in zip(kernels, result.svms, rows, strict=True)]
-    return (row_gates * np.tanh(np.stack(votes))).sum(axis=0)
+    return gated_vote(kernels, result.svms, rows, row_gates)
 
 
 def _above_threshold(outputs: np.ndarray, options: LDMKLOptions) -> np.ndarray:
@@ -318,26 +250,3 @@ def _above_threshold(outputs: np.ndarray, options: LDMKLOptions) -> np.ndarray:
     if options.strict:
         return outputs > level + TIE * options.success.tol
     return outputs >= level - TIE * options.success.tol
-
-
-def _is_trainable(target: np.ndarray) -> bool:
-    return len(target) > 1 and not one_class(target)
-
-
-def _voter(kernel: OneKernel, svm: SVM, target: np.ndarray, gates: np.ndarray, options: LDMKLOptions) -> SVM:
-    """Gate the support vectors (eq. 6) and set the bias that they leave."""
-    voter = svm
-    if options.sv_gate == "paper":
-        voter = voter._replace(coef=svm.coef * gates[svm.support])
-    if options.bias == "drop":
-        return voter._replace(intercept=0.0)
-    alpha, C = np.abs(svm.coef), options.success.C
-    free = alpha > FREE * C
-    if not options.squared_hinge:
-        free &= alpha < (1.0 - FREE) * C
-    if options.bias == "keep" or not free.any():
-        return voter
-    margins = 1.0 - alpha[free] / C if options.squared_hinge else 1.0
-    at = svm.support[free]
-    without = scores(kernel, voter._replace(intercept=0.0), kernel.training_rows[at])
-    return voter._replace(intercept=float(np.mean(target[at] * margins - without)))

@@ -43,8 +43,7 @@ from bayesmkl.discriminative.inner import InnerProblem, InnerSolution
 from bayesmkl.discriminative.localized.comparison import Comparison, local_weights_help
 from bayesmkl.discriminative.localized.descent import SOLVERS, Descent, descend
 from bayesmkl.discriminative.localized.fixed_gating import FixedGating, equal_gates
-from bayesmkl.discriminative.localized.ldmkl import LDMKLOptions, Voters, fit_voters, ldmkl_scores
-from bayesmkl.discriminative.localized.success import SuccessOptions
+from bayesmkl.discriminative.localized.voters import VoterOptions, Voters, fit_voters, gated_vote
 from bayesmkl.discriminative.svm.by_columns import localized_kernel, takes_columns
 from bayesmkl.discriminative.svm.one_kernel import NOT_HELD, OneKernel
 from bayesmkl.kernels.stacks.base import StoredStack, SymmetricStack
@@ -349,8 +348,7 @@ def add_voters(
     """
     shares = shares_of(result.gates)
     selected = shares >= (1.0 - OPEN) / len(shares)
-    options = LDMKLOptions(success=SuccessOptions(C=C, tol=tol))
-    voters = fit_voters(kernels, target, shares, selected, options)
+    voters = fit_voters(kernels, target, shares, selected, VoterOptions(C=C, tol=tol))
     return result._replace(voters=voters, n_solves=result.n_solves + voters.n_solves)
 
 
@@ -394,7 +392,7 @@ def predict_lmkl(result: LMKLResult, stack: StoredStack, gate_features: np.ndarr
     gates = gates_at(result, stack, gate_features)
     if result.voters is not None:
         matrices = list(stack.each())
-        return ldmkl_scores([NOT_HELD] * len(gates), result.voters, matrices, shares_of(gates))
+        return gated_vote([NOT_HELD] * len(gates), result.voters.svms, matrices, shares_of(gates))
     products = stack.apply((result.gates * result.signed_dual)[..., None])
     return (gates * products).sum(axis=0) + result.intercept
 
