@@ -27,7 +27,7 @@ from bayesmkl.bemkl.inference.checkpoint import Checkpoint, Position
 from bayesmkl.bemkl.inference.padding import pad_problems
 
 if TYPE_CHECKING:
-    from bayesmkl.bemkl.inference.profiled import Carry
+    from bayesmkl.bemkl.inference.profiled import Carry, Problem
 
 __all__ = [
     "Algorithm",
@@ -135,7 +135,7 @@ def maximize_elbo(
         from bayesmkl.bemkl.inference.newton import maximize_by_newton, takes_newton_steps
 
         if takes_newton_steps(options.step, algorithm, problem):
-            return maximize_by_newton(problem, cast("Carry", start), options, on_sweep)
+            return maximize_by_newton(cast("Problem", problem), cast("Carry", start), options, on_sweep)
     if options.backend == "jax":
         return _maximize_on_jax(algorithm, problem, start, options, on_sweep)
     views = Views(

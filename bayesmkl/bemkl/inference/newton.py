@@ -54,7 +54,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -96,7 +96,7 @@ SWEEPS_FOR_A_STEP = 100  # that a step may cost: with landmarks there are thousa
 LEAST_ENTRIES = 2**23  # of all kernels, 64 MB: where they are smaller, sweeps take no time
 
 
-def takes_newton_steps(step: str, algorithm: object, problem: Any) -> TypeGuard[Problem]:
+def takes_newton_steps(step: str, algorithm: object, problem: Any) -> bool:
     """Return whether a problem is to be solved by Newton steps.
 
     There are some for two classes and for one target, where all samples have labels and all views: the score of an
