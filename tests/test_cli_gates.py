@@ -102,6 +102,9 @@ def test_a_run_predicts_and_is_diagnosed_and_reported(fitted, tmp_path):
     assert "On 90 held-out samples" in stdout
     code, _, _ = run("report", folder / "run", "--data", data, "--out", tmp_path / "page.html")
     assert code == 0
+    code, _, stderr = run("report", folder / "run", "--refits", "--out", tmp_path / "other.html")
+    assert code == 2
+    assert "`refits` must be False for a model with gates" in stderr
     page = (tmp_path / "page.md").read_text(encoding="utf-8")
     assert "Weights of kernels at the training samples" in page
     assert "Weights of kernels depend on the gate columns" in page

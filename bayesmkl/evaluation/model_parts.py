@@ -201,7 +201,7 @@ def views(about: Reported, refits: bool) -> list[Block]:
     blocks += _gates(about) if fitted.is_localized else []
     if fitted.selects_kernels:
         blocks += _inclusion(about)
-    if refits and not fitted.is_localized:
+    if refits:
         needed = relevance(about.model, kernels=about.training_kernels, random_state=about.rng)
         blocks += [Heading("What predictions need"), Rows(_readable(needed), "relevance")]
     design = getattr(fitted.estimator, "design_", None)

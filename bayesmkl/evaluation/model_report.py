@@ -180,7 +180,7 @@ def report_model(
     NotFittedError
         Before `fit`.
     ValueError
-        If there is `y` without `X`, or `X` and `y` do not fit to the model.
+        If there is `y` without `X`, or `X` and `y` do not fit to the model; for `refits` of localized BEMKL.
 
     Examples
     --------
@@ -201,6 +201,11 @@ def report_model(
     refits, ci_prob = check_flag("refits", refits), check_probability("ci_prob", ci_prob)
     rng = generator_of("random_state", random_state)
     fitted = fitted_bemkl(model, of_outcome=False, localized=True)
+    if refits and fitted.is_localized:
+        raise ValueError(
+            f"`refits` must be False for a model with gates; got a {type(fitted.estimator).__name__}, of which "
+            "`relevance` does not know. Fit BEMKLClassifier or BEMKLRegressor for it."
+        )
     on_test = None if X is None else Predictions(model, X, y_train=parts_of.training_times(fitted))
     held_out = None
     if on_test is not None and y is not None and fitted.outcome in JUDGED:

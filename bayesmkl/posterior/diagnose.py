@@ -181,7 +181,8 @@ def diagnose(
     (``sensitivity`` is skipped), and ``signal`` fits the model once more, without kernels, to at most 1000 samples.
 
     Of localized BEMKL only held-out samples are predicted, and nothing is fitted again: there are ``intervals`` (of
-    "vb", which are too narrow) or ``sampling`` ("marginal"), ``gates`` and ``calibration``.
+    "vb", which are too narrow) or ``sampling`` ("marginal"), ``gates`` and ``calibration``. `n_draws` is not used:
+    intervals are those of the draws that the model has, or of 200.
 
     References
     ----------
