@@ -27,7 +27,12 @@ __all__ = ["RESPONSES", "OneLabel", "Predictions", "final_estimator", "gives", "
 OURS = (BEMKLClassifier, BEMKLRegressor, GPMKLClassifier, GPMKLRegressor, GPMKLSurvival)
 SCORED = (BEMKLClassifier, GPMKLClassifier)  # all of whose predictions are those of one evaluation
 RESPONSES = ("predict", "decision_function", "predict_proba")
-FROM_SCORES = {"predict": "_labels", "decision_function": "_odds", "predict_proba": "_probabilities"}
+FROM_SCORES = {
+    "predict": "_labels",
+    "decision_function": "_odds",
+    "predict_proba": "_probabilities",
+    "latent": "_latent",
+}
 
 
 class Predictions:
@@ -151,6 +156,8 @@ class Predictions:
             model = getattr(self.model, "best_estimator_", self.model)
             return tuple(np.ascontiguousarray(moment) for moment in model.predict(self.X, return_std=True))
         if question == "latent":
+            if type(final_estimator(self.model)) is BEMKLClassifier:
+                return tuple(np.ascontiguousarray(moment) for moment in self._answer_from_scores(question))
             model, X = last_step(self.model, self.X)
             return tuple(np.ascontiguousarray(moment) for moment in model.predict_latent(X, return_std=True))
         if type(final_estimator(self.model)) in SCORED and question in FROM_SCORES:
@@ -161,7 +168,7 @@ class Predictions:
         return np.ascontiguousarray(found)
 
     @own_settings
-    def _answer_from_scores(self, question: str) -> np.ndarray:
+    def _answer_from_scores(self, question: str) -> Any:
         """Answer as the methods of the classifier do, all of them from one evaluation of the kernels."""
         fitted = fitted_bemkl(self.model)
         self._scored = self._scored or fitted.estimator._scores(fitted.transform(self.X))

@@ -403,9 +403,11 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         %(ValueError:X)s
         %(TypeError:X)s
         """
-        model, scores = self._scores(X)
-        mean, std = (_squeeze(moment) for moment in model.moments(scores))
+        mean, std = self._latent(*self._scores(X))
         return (mean, std) if return_std else mean
+
+    def _latent(self, model: ClassModel, scores: Any) -> tuple[np.ndarray, ...]:
+        return tuple(_squeeze(moment) for moment in model.moments(scores))
 
     def decision_function(self, X: Samples) -> np.ndarray:
         """Return log odds of each class against the rest, or of each label, over `temperature_`.
