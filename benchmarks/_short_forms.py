@@ -20,6 +20,7 @@ IMPORTED = (
     "quick_cloning",
     "quick_validation",
     "no_folds",
+    "few_points",
     "_posteriors",
     "bayesmkl.bemkl.inference.sampling",
     "bayesmkl.discriminative",

@@ -32,15 +32,13 @@ gc.set_threshold(100_000, 50, 100)
 FAST = "BAYESMKL_FAST" in os.environ  # the pages are checked, and not read
 if FAST:  # what JAX compiles in a short notebook runs for moments
     sys.path.append(str(HERE.parent / "tests"))
-    import no_folds  # noqa: F401  # of the scale, in gallery and pictures; notebooks choose it as always
+    import few_points  # noqa: F401  # in gallery and pictures; notebooks have all
+    import no_folds  # noqa: F401  # of the scale, likewise
     import quick_cloning  # noqa: F401
     import quick_compiling  # noqa: F401  # sets XLA_FLAGS, also for the processes of the notebooks
     import quick_validation  # noqa: F401
     from warm_kernels import use_warm_kernels
 
-    from bayesmkl.marginal import Marginal
-
-    Marginal.__init__.__defaults__ = ("importance", 100, 500, *Marginal.__init__.__defaults__[3:])  # likewise
     use_warm_kernels()
 
 project = "bayesmkl"

@@ -66,8 +66,8 @@ def test_solution_against_numpy_of_one_system_and_of_several_under_vmap(rng):
 def test_triangles_by_blocks_against_numpy(rng, size):
     lower = np.tril(rng.normal(size=(2, size, size))) + 3.0 * np.eye(size)
     with jax.enable_x64(True):
-        inverse = inverse_by_blocks(jax.numpy.asarray(lower), leaf=4)
-        gram = np.asarray(gram_of_triangle(jax.numpy.asarray(lower), leaf=4))
+        both = jax.jit(lambda given: (inverse_by_blocks(given, leaf=4), gram_of_triangle(given, leaf=4)))
+        inverse, gram = map(np.asarray, both(jax.numpy.asarray(lower)))
     np.testing.assert_allclose(inverse, np.linalg.inv(lower), rtol=1e-10, atol=1e-12)
     np.testing.assert_array_equal(np.triu(inverse, 1), 0.0)
     np.testing.assert_allclose(gram, lower.swapaxes(1, 2) @ lower, rtol=1e-12, atol=1e-12)
@@ -78,8 +78,9 @@ def test_inverses_as_an_accelerator_finds_them(rng, monkeypatch):
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     matrix, vector = random_covariance(rng, 150), rng.normal(size=150)
     with jax.enable_x64(True):
-        inverse, log_det = spd_inverse(jax.numpy.asarray(matrix))
-        root, again, solution = map(np.asarray, spd_inverse_root(*map(jax.numpy.asarray, (matrix, vector))))
+        inverse, log_det = jax.jit(spd_inverse)(jax.numpy.asarray(matrix))
+        found = jax.jit(spd_inverse_root)(*map(jax.numpy.asarray, (matrix, vector)))
+    root, again, solution = map(np.asarray, found)
     np.testing.assert_allclose(inverse, np.linalg.inv(matrix), rtol=1e-8, atol=1e-10)
     np.testing.assert_array_equal(inverse, np.transpose(inverse))
     np.testing.assert_allclose(root @ root.T, inverse, rtol=1e-8, atol=1e-10)
