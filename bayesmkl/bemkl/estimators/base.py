@@ -369,12 +369,7 @@ class BaseBEMKL(BaseMKL):
         return maximize_elbo_batch(algorithm, list(problems), list(starts), options, on_sweep)
 
     def _start(
-        self,
-        algorithm: Any,
-        problem: Any,
-        init: Any,
-        rng: np.random.Generator | None,
-        options: LoopOptions,
+        self, algorithm: Any, problem: Any, init: Any, rng: np.random.Generator | None, options: LoopOptions
     ) -> Any:
         """Return the carry that the loop starts from: deterministic, random, or a posterior given by the user."""
         n_kernels, n_samples = problem.stack.n_kernels, problem.y.shape[-1]

@@ -66,7 +66,6 @@ from bayesmkl.bemkl.inference.checkpoint import named_leaves, with_leaves
 from bayesmkl.bemkl.inference.loop import LoopOptions, LoopResult, OnSweep
 from bayesmkl.bemkl.inference.profiled import (
     CORRECTIONS,
-    Carry,
     Point,
     Problem,
     Response,
@@ -197,7 +196,7 @@ class _Progress(NamedTuple):
 
 
 def maximize_by_newton(
-    problem: Problem, start: Carry, options: LoopOptions, on_step: OnSweep | None = None
+    problem: Any, start: Any, options: LoopOptions, on_step: OnSweep | None = None
 ) -> LoopResult:
     """Raise the bound of a problem by Newton steps from the carry `start`.
 

@@ -32,7 +32,6 @@ from bayesmkl.bemkl.models.moments import (
 
 __all__ = [
     "CORRECTIONS",
-    "Carry",
     "Point",
     "Problem",
     "Response",
@@ -51,7 +50,6 @@ Scalar: TypeAlias = "Array | float"
 # of either model
 Problem: TypeAlias = binary.BinaryProblem | regression.RegressionProblem
 State: TypeAlias = binary.BinaryState | regression.RegressionState
-Carry: TypeAlias = binary.BinaryCarry | regression.RegressionCarry
 
 
 class Point(NamedTuple):
