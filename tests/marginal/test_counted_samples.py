@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import warnings
-from functools import partial
 from dataclasses import replace
 
 import jax
@@ -260,7 +259,7 @@ def test_weights_of_samples_of_which_some_lack_views_are_copies(kind, how, data,
 
 @pytest.mark.parametrize("cls", [GPMKLClassifier, GPMKLRegressor])
 def test_contract_of_weights_in_scikit_learn(cls, monkeypatch):
-    closely = partial(
+    closely = functools.partial(
         estimator_checks.assert_allclose_dense_sparse, rtol=1e-6
     )  # searches of the mode end at 2e-7
     monkeypatch.setattr(estimator_checks, "assert_allclose_dense_sparse", closely)
