@@ -14,19 +14,19 @@ from __future__ import annotations
 
 import re
 import sys
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from bayesmkl.datasets import list_datasets
-from bayesmkl.evaluation import merge_comparisons
-from bayesmkl.evaluation.journal import RESULTS, Journal, table_of
+from bayesmkl.evaluation import Comparison
+from bayesmkl.evaluation.journal import KEY, RESULTS, Journal, table_of
 from bayesmkl.reproduction import paper_tables
 from bayesmkl.reproduction.printing import as_text, markdown
-from bayesmkl.reproduction.run import Reproduction, find_table, read_reproduction
-from bayesmkl.reproduction.tables import Fetched, PaperTable, set_name
+from bayesmkl.reproduction.run import Reproduction, find_table, print_tables, read_reproduction
+from bayesmkl.reproduction.tables import Fetched, PaperTable, Setting, set_name
 
 ROOT = Path(__file__).resolve().parents[1]
 TEMPLATE = ROOT / "docs" / "_templates" / "reproduction.md"
@@ -164,35 +164,55 @@ def n_splits(run: Reproduction) -> str:
 def keep(folders: list[str], runs: Path) -> Path:
     """Put a run, or its parts, among the committed results; return its folder there.
 
-    Sets and splits of the command that makes the same are in its description.
+    Parts may come from several computers, whose environments are all named; their data and splits must be the same.
+    Sets and splits of the command that makes the same are in the description.
     """
-    with tempfile.TemporaryDirectory() as place:
-        merged = merge_comparisons(folders, Path(place) / "run")
-    cells, about = merged.cells, dict(merged.about)
+    parts = [Comparison.load(folder) for folder in folders]
+    about = joined([part.about for part in parts])
+    cells = pd.concat([part.cells for part in parts]).drop_duplicates(list(KEY))
     models: dict[str, set[str]] = {}
-    for part in about["view"]:
-        models.setdefault(part["dataset"], set()).update(part["cells"])
+    for one in (one for part in parts for one in part.about["view"]):
+        models.setdefault(one["dataset"], set()).update(one["cells"])
     n_models = cells["dataset"].map({name: len(own) for name, own in models.items()})
-    whole = cells.groupby(["dataset", "split"])["model"].transform("nunique") == n_models
-    cells = cells[whole]
-    table = find_table(about["reproduce"]["table"])
-    there = [s.name for s in table.sets if s.name in {set_name(label) for label in cells["dataset"]}]
-    about["reproduce"] = about["reproduce"] | {
-        "splits": int(cells.groupby("dataset")["split"].nunique().max()),
-        "sets": None if len(there) == len(table.sets) else there,
+    cells = cells[cells.groupby(["dataset", "split"])["model"].transform("nunique") == n_models]
+    table, names = find_table(about["reproduce"]["table"]), {set_name(label) for label in cells["dataset"]}
+    there = [paper_set.name for paper_set in table.sets if paper_set.name in names]
+    splits = int(cells.groupby("dataset")["split"].nunique().max())
+    about["reproduce"] |= {"splits": splits, "sets": None if len(there) == len(table.sets) else there}
+    order = [
+        (label, model, split)
+        for label in sorted(cells["dataset"].unique(), key=lambda label: there.index(set_name(label)))
+        for split in sorted(cells.loc[cells["dataset"] == label, "split"].unique())
+        for model in about["models"]
+    ]
+    about["datasets"] = {
+        label: about["datasets"][label] for label in dict.fromkeys(label for label, *_ in order)
     }
-    about["datasets"] = {name: about["datasets"][name] for name in dict.fromkeys(cells["dataset"])}
-    about["seconds"] = float(
-        cells[["fit_seconds", "predict_seconds"]].to_numpy().sum() - cells["reused_seconds"].sum()
-    )
-    for name in ("view", "study"):
-        about.pop(name, None)
+    spent = cells["fit_seconds"] + cells["predict_seconds"] - cells["reused_seconds"]
+    about["seconds"] = float(spent.sum())
     folder = runs / table.name
     folder.mkdir(parents=True, exist_ok=True)
-    order = list(cells[["dataset", "model", "split"]].itertuples(index=False, name=None))
     rows = cells.assign(kernel_shares="").to_dict("records")
-    Journal(folder).finish(table_of(rows, list(about["metrics"]), order), about)
+    found = Comparison(table_of(rows, list(about["metrics"]), order), about)
+    print_tables(table, found, Setting(splits=splits))  # what it takes of the data is kept in the description
+    Journal(folder).finish(found.cells, found.about)
     return folder
+
+
+def joined(abouts: list[dict[str, Any]]) -> dict[str, Any]:
+    """Join the descriptions of parts; raise where data or splits of one name differ."""
+    known: dict[tuple[str, ...], str] = {}
+    for view in (one for about in abouts for one in about["view"]):
+        for model in view["cells"]:
+            for k, digest in enumerate((view["content"], *view["splits"])):
+                if known.setdefault((view["dataset"], model, str(k)), digest) != digest:
+                    raise ValueError(f"the parts have other data or splits of {view['dataset']!r}.")
+    about = {name: value for name, value in abouts[0].items() if name not in ("view", "study")}
+    for name in ("models", "datasets", "metrics"):
+        about[name] = {key: value for one in abouts for key, value in one[name].items()}
+    texts = {name: [one["environment"].get(name, "") for one in abouts] for name in about["environment"]}
+    about["environment"] = {name: "; ".join(filter(None, dict.fromkeys(own))) for name, own in texts.items()}
+    return about
 
 
 if __name__ == "__main__":

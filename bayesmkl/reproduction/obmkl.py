@@ -8,6 +8,7 @@ is active above 1e-6 of the largest weight. Joint methods stop at a relative gap
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -224,10 +225,15 @@ def alignment_tables(comparison: Comparison, setting: Setting) -> list[Any]:
     widths = KernelBank(gaussians(), normalize=None)
     views = KernelBank(Gaussian(gamma=1.0), views=view_columns(), normalize=None)
     parts = {
-        "digits": (references(DIGITS[:1] if setting.fast else DIGITS, setting), views, list(VIEWS)),
-        "breast": (references(UCI[:1], setting), widths, [f"s = {width:g}" for width in WIDTHS]),
+        "digits": (DIGITS[:1] if setting.fast else DIGITS, views, list(VIEWS)),
+        "breast": (UCI[:1], widths, [f"s = {width:g}" for width in WIDTHS]),
     }
-    return rows.alignment_tables(comparison, {name: part for name, part in parts.items() if part[0]})
+    there = {
+        name: (partial(references, sets, setting), bank, models)
+        for name, (sets, bank, models) in parts.items()
+        if {paper_set.label(setting) for paper_set in sets} & set(comparison.datasets)
+    }
+    return rows.alignment_tables(comparison, there)
 
 
 # ---------------------------------------------------------------------------------------------------------- tables

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -165,7 +165,8 @@ def error_tables(comparison: Comparison, setting: Setting) -> list[Printed]:
 
 
 def alignment_tables(
-    comparison: Comparison, parts: Mapping[str, tuple[Mapping[str, DataRef], KernelBank, list[str]]]
+    comparison: Comparison,
+    parts: Mapping[str, tuple[Callable[[], Mapping[str, DataRef]], KernelBank, list[str]]],
 ) -> list[Printed]:
     """Return figure 1: 1 - alignment of every kernel beside the error of its SVM, means over problems.
 
@@ -174,14 +175,15 @@ def alignment_tables(
     comparison : Comparison
     parts : dict
         Of each part of the figure its data sets (which differ in the labels alone), their kernels, and the names of
-        the models with one of these kernels each.
+        the models with one of these kernels each. Alignments are kept in the description of the comparison, and the
+        data are not needed again.
     """
     kernels, agreement = [], []
-    for refs, bank, names in parts.values():
-        stack = bank.fit_transform(next(iter(refs.values()))().X)
-        targets = [2.0 * (y == y.max()) - 1.0 for y in (ref().y for ref in refs.values())]
-        distance = 1.0 - np.array([kernel_alignment(stack, y) for y in targets])
-        optimal = 1.0 - np.mean([kernel_alignment(empirical_optimal_kernel(stack, y), y) for y in targets])
+    known = comparison.about.setdefault("alignments", {})
+    for part, (find, bank, names) in parts.items():
+        if part not in known:
+            known[part] = _alignments(find(), bank)
+        refs, distance, optimal = known[part]["data"], np.array(known[part]["each"]), known[part]["optimal"]
         errors = np.array(
             [[1.0 - values_of(comparison, ref, name, "accuracy").mean() for name in names] for ref in refs]
         )
@@ -203,6 +205,18 @@ def alignment_tables(
 
 
 # ---------------------------------------------------------------------------------------------------------- pieces
+
+
+def _alignments(refs: Mapping[str, DataRef], bank: KernelBank) -> dict[str, Any]:
+    """Return 1 - alignment of each kernel with the labels of each data set, and the mean of the optimal kernel."""
+    stack = bank.fit_transform(next(iter(refs.values()))().X)
+    targets = [2.0 * (y == y.max()) - 1.0 for y in (ref().y for ref in refs.values())]
+    optimal = [kernel_alignment(empirical_optimal_kernel(stack, y), y) for y in targets]
+    return {
+        "data": list(refs),
+        "each": [(1.0 - kernel_alignment(stack, y)).tolist() for y in targets],
+        "optimal": 1.0 - float(np.mean(optimal)),
+    }
 
 
 def _endings(comparison: Comparison) -> list[str]:
