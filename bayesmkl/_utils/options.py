@@ -367,8 +367,6 @@ class Storage(Options):
     rank: int | None = None
 
     def _check_rank(self) -> None:
-        if self.rank is None:
-            return
         check_integer("rank` of `storage", self.rank, low=1)
         if self.kind != "compressed":
             raise ValueError(
@@ -432,7 +430,8 @@ def storage_of(value: object, allowed: Sequence[str] = STORAGES) -> Storage:
         )
     check_choice("kind` of `storage", value.kind, allowed)
     check_choice("backend` of `storage", value.backend, BACKENDS)
-    value._check_rank()
+    if value.rank is not None:
+        value._check_rank()
     if value.devices is not None:
         value._check_devices()
     return value
