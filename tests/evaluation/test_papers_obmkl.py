@@ -317,7 +317,10 @@ def test_alignments_stand_beside_errors_of_the_same_kernel():
     refs = {"one": DataRef(obmkl.one_against_rest, name="iris", position=0)}
     bank = KernelBank([Gaussian(width=0.1), Gaussian(width=1.0)], normalize=None)
     comparison = made_up({"one": {"narrow": [0.3, 0.1], "wide": [0.0, 0.1]}})
-    kernels, agreement = obmkl_rows.alignment_tables(comparison, {"iris": (refs, bank, ["narrow", "wide"])})
+    parts = {"iris": (lambda: refs, bank, ["narrow", "wide"])}
+    kernels, agreement = obmkl_rows.alignment_tables(comparison, parts)
+    without = {"iris": (lambda: pytest.fail("read again"), bank, ["narrow", "wide"])}
+    assert obmkl_rows.alignment_tables(comparison, without)[0].frame.equals(kernels.frame)
     data = refs["one"]()
     target = 2.0 * data.y - 1.0
     kernel = np.exp(-0.5 * cdist(data.X, data.X, "sqeuclidean"))
