@@ -262,6 +262,7 @@ WRONG: dict[str, Wrong] = {
     "p_norm": AT_LEAST_ONE,
     "predictive": word("half"),
     "psd": word("none"),
+    "rank": optional(count(0, -1, equal=())),  # options of storage are used as they come
     "readout": word("votes"),
     "random_state": Wrong(
         ["0", -1, 1.5, 0.0, True, np.nan, [1, 2], (0,), {}, np.array([1]), object],

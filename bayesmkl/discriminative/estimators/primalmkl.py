@@ -79,7 +79,12 @@ class PrimalMKLClassifier(DiscriminativeClassifier):
     p_norm : float, default=1.0
         :math:`p \ge 1`; 1 (the paper) gives few kernels weight, larger values spread it.
     %(weights)s
-    %(solver:hinge)s
+    solver : {"auto", "libsvm", "newton", "truncated", "pcg"}, default="auto"
+        "libsvm": the dual by LibSVM, finished by Newton steps where single precision does not do. "newton": finite
+        Newton steps, solved densely up to 3000 support vectors and by conjugate gradients beyond. "auto" is "libsvm"
+        from 1000 samples on, else "newton"; the single steps of ``weights="paper"`` are Newton's for all three.
+        "truncated": truncated Newton (Algorithm 2), one product with the kernel per inner iteration. "pcg": nonlinear
+        preconditioned conjugate gradients, what the paper compares itself with.
     max_basis : int, default=None
         Maximum number of samples with a coefficient (per class), selected greedily [2]_. Needs ``weights="spg"``
         and Newton steps (`solver` "auto" or "newton"). None lets every sample with a loss have one.

@@ -170,12 +170,6 @@ PRIMAL = entries(
         "newton": finite Newton steps, solved densely up to 3000 support vectors and by conjugate gradients beyond.
         "truncated": truncated Newton (Algorithm 2), one product with the kernel per inner iteration. "pcg": nonlinear
         preconditioned conjugate gradients, what the paper compares itself with.
-    solver:hinge : {"auto", "libsvm", "newton", "truncated", "pcg"}, default="auto"
-        "libsvm": the dual by LibSVM, finished by Newton steps where single precision does not do. "newton": finite
-        Newton steps, solved densely up to 3000 support vectors and by conjugate gradients beyond. "auto" is "libsvm"
-        from 1000 samples on, else "newton"; the single steps of ``weights="paper"`` are Newton's for all three.
-        "truncated": truncated Newton (Algorithm 2), one product with the kernel per inner iteration. "pcg": nonlinear
-        preconditioned conjugate gradients, what the paper compares itself with.
     tol : float, default=1e-3
         Stop when the duality gap is at most this share of the objective.
 
