@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -25,9 +25,6 @@ from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.threads import blas_threads_for
 from bayesmkl.bemkl.inference.checkpoint import Checkpoint, Position
 from bayesmkl.bemkl.inference.padding import pad_problems
-
-if TYPE_CHECKING:
-    from bayesmkl.bemkl.inference.profiled import Carry, Problem
 
 __all__ = [
     "Algorithm",
@@ -135,7 +132,7 @@ def maximize_elbo(
         from bayesmkl.bemkl.inference.newton import maximize_by_newton, takes_newton_steps
 
         if takes_newton_steps(options.step, algorithm, problem):
-            return maximize_by_newton(cast("Problem", problem), cast("Carry", start), options, on_sweep)
+            return maximize_by_newton(problem, start, options, on_sweep)
     if options.backend == "jax":
         return _maximize_on_jax(algorithm, problem, start, options, on_sweep)
     views = Views(
