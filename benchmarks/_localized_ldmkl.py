@@ -11,16 +11,13 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+from _localized_sets import load, scaled
 from _protocol import have_real_data
 from _report import markdown_table
-from sklearn.model_selection import train_test_split
-from sklearn.preprocessing import MinMaxScaler
 from threadpoolctl import threadpool_limits
 
-from bayesmkl.datasets import load_wdbc
 from bayesmkl.kernels import Gaussian
 from bayesmkl.reproduction import localized
-from bayesmkl.reproduction.tables import Setting, references
 
 __all__ = ["run"]
 
@@ -52,24 +49,15 @@ def best_width(
     return float(accuracy), float(support)
 
 
-def load(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Features and labels of a set of the paper, or of wdbc."""
-    if name == "wdbc":
-        return load_wdbc(return_X_y=True)
-    data = references(localized.SETS, Setting(sets=(name,)))[name]()
-    return np.asarray(data.X), data.y
-
-
 def evaluate(
     model: Any, limits: tuple[float, float], X: np.ndarray, y: np.ndarray, seed: int
 ) -> tuple[float, float]:
     """Accuracy and support (%) on a random quarter, features scaled by the others."""
-    X, X_test, y, y_test = train_test_split(X, y, test_size=localized.TEST_SHARE, random_state=seed)
-    scaler = MinMaxScaler(limits).fit(X)
+    X, X_test, y, y_test = scaled(limits, X, y, seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # narrow Gaussian kernels are near the identity
-        model.fit(scaler.transform(X), y)
-        accuracy = 100.0 * model.score(scaler.transform(X_test), y_test)
+        model.fit(X, y)
+        accuracy = 100.0 * model.score(X_test, y_test)
     return accuracy, 100.0 * model.support_fraction_
 
 

@@ -12,21 +12,17 @@ import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
+from _localized_sets import SMALL, load, scaled
 from _protocol import have_real_data
 from _report import markdown_table
-from sklearn.model_selection import train_test_split
-from sklearn.preprocessing import MinMaxScaler
 from threadpoolctl import threadpool_limits
 
-from bayesmkl.datasets import load_wdbc
 from bayesmkl.discriminative.global_weights import mwumkl
 from bayesmkl.reproduction import localized
-from bayesmkl.reproduction.tables import Setting, references
 
 __all__ = ["run"]
 
 EPSILONS = (0.3, 0.2, 0.1, 0.05, 0.02, 0.01)
-SMALL = ("breast", "diabetes", "german", "liver")
 GAMMA = 0.25  # the middle of the paper's widths
 
 
@@ -76,32 +72,29 @@ def run(fast: bool) -> tuple[str, dict[str, Any]]:
 
 def problems(here: bool, n_rows: int | None) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Features and labels of the sets."""
-    if here:
-        X, y = load_wdbc(return_X_y=True)
-        rows = np.random.default_rng(0).permutation(len(y))[:n_rows]
-        return {"wdbc": (X[rows], y[rows])}
-    sets = references(localized.SETS, Setting(sets=SMALL))
-    return {name: (np.asarray(data.X), data.y) for name, data in ((n, ref()) for n, ref in sets.items())}
+    if not here:
+        return {name: load(name) for name in SMALL}
+    X, y = load("wdbc")
+    rows = np.random.default_rng(0).permutation(len(y))[:n_rows]
+    return {"wdbc": (X[rows], y[rows])}
 
 
 def sweep(here: bool, epsilons: tuple[float, ...], n_rows: int | None) -> dict[str, Any]:
     """Fit on the first split of every set with LibSVM, and with one epsilon after the other."""
     found: dict[str, Any] = {}
     for name, (X, y) in problems(here, n_rows).items():
-        X, X_test, y, y_test = train_test_split(X, y, test_size=localized.TEST_SHARE, random_state=0)
-        scaler = MinMaxScaler(localized.features_in(name, GAMMA)).fit(X)
-        part = scaler.transform(X), y, scaler.transform(X_test), y_test
+        part = scaled(localized.features_in(name, GAMMA), X, y, 0)
         of_set = {
             title: [fit(m.estimator, epsilon, part) for epsilon in (None, *epsilons)]
             for title, m in localized.by_mwu(1.0).items()
         }
-        found[name] = {"n_train": len(y), "epsilons": epsilons, "fits": of_set}
+        found[name] = {"n_train": len(part[2]), "epsilons": epsilons, "fits": of_set}
     return found
 
 
 def fit(estimator: Any, epsilon: float | None, part: tuple[np.ndarray, ...]) -> Found:
     """Fit and score one method, with LibSVM where there is no epsilon."""
-    X, y, X_test, y_test = part
+    X, X_test, y, y_test = part
     svm = {"svm": "libsvm"} if epsilon is None else {"svm": "mwu", "mwu_epsilon": epsilon}
     model = estimator.set_params(**svm)
     with warnings.catch_warnings(), StepCount() as count:

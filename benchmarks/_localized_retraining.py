@@ -10,7 +10,7 @@ import warnings
 from typing import Any
 
 import numpy as np
-from _localized_ldmkl import load
+from _localized_sets import SMALL, load, scaled
 from _protocol import have_real_data
 from _report import markdown_table, mean_and_std
 from sklearn.model_selection import cross_val_score, train_test_split
@@ -22,7 +22,6 @@ from bayesmkl.reproduction import localized
 
 __all__ = ["run"]
 
-NAMES = ("breast", "diabetes", "german", "liver")
 N_SPLITS = 20
 TEMPERATURES = (1.0, 0.1)  # the paper's, and the default
 THRESHOLDS = {"first machines": 0.0, "trained again": "paper"}
@@ -49,16 +48,9 @@ def fit(part: tuple[np.ndarray, ...], temperature: float, threshold: float | str
     }
 
 
-def scaled(name: str, gamma: float, X: np.ndarray, y: np.ndarray, seed: int) -> tuple[np.ndarray, ...]:
-    """Cut off a random quarter, and scale features by the others."""
-    X, X_test, y, y_test = train_test_split(X, y, test_size=localized.TEST_SHARE, random_state=seed)
-    scaler = MinMaxScaler(localized.features_in(name, gamma)).fit(X)
-    return scaler.transform(X), scaler.transform(X_test), y, y_test
-
-
 def run(fast: bool, splits: int | None = None) -> tuple[str, dict[str, Any]]:
     """Fit LD-MKL with and without its second training on the same splits."""
-    names = NAMES if have_real_data() and not fast else ("wdbc",)
+    names = SMALL if have_real_data() and not fast else ("wdbc",)
     n_splits = splits or (2 if fast else N_SPLITS)
     numbers: dict[str, Any] = {}
     with threadpool_limits(1), warnings.catch_warnings():
@@ -67,7 +59,8 @@ def run(fast: bool, splits: int | None = None) -> tuple[str, dict[str, Any]]:
             X, y = load(name)
             first, _, first_y, _ = train_test_split(X, y, test_size=localized.TEST_SHARE, random_state=0)
             gamma = width_of(name, first, first_y, 2 if fast else None)
-            parts = [scaled(name, gamma, X, y, seed) for seed in range(n_splits)]
+            limits = localized.features_in(name, gamma)
+            parts = [scaled(limits, X, y, seed) for seed in range(n_splits)]
             numbers[name] = {"gamma": gamma, "n_train": len(first_y)}
             for temperature in TEMPERATURES:
                 numbers[name][f"{temperature:g}"] = {
