@@ -76,6 +76,7 @@ from bayesmkl.posterior import (
 )
 from bayesmkl.posterior.features import quick_feature_table
 from bayesmkl.posterior.fitted import fitted_bemkl
+from bayesmkl.posterior.gate_diagnosis import gate_pictures
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -298,12 +299,9 @@ def _write_posterior(model: Pipeline, folder: Path, seed: int) -> dict[str, pd.D
 
 def _save_gates(model: Pipeline, folder: Path) -> None:
     """Draw gates over their column, or the first of several; of several classes, one picture for each."""
-    last = model[-1]
-    place = None if last.n_gate_features_ == 1 else last.gate_features_[:, 0]
-    labels = [None] if last.locality_.ndim == 1 else last.classes_
-    for k, label in enumerate(labels):
-        name = "gates.png" if label is None else f"gates_{k}.png"
-        _save_plot(plot_gates(model, order_by=place, label=label), folder / name)
+    for k, drawn in enumerate(gate_pictures(fitted_bemkl(model, localized=True))):
+        name = "gates.png" if drawn["label"] is None else f"gates_{k}.png"
+        _save_plot(plot_gates(model, **drawn), folder / name)
 
 
 def _write_inclusion(model: Pipeline, folder: Path) -> pd.DataFrame | None:

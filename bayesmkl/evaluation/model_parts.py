@@ -32,6 +32,7 @@ from bayesmkl.posterior import (
 )
 from bayesmkl.posterior.features import quick_feature_table
 from bayesmkl.posterior.fitted import FittedBEMKL
+from bayesmkl.posterior.gate_diagnosis import gate_pictures
 from bayesmkl.posterior.report import VERDICTS, Section
 
 __all__ = [
@@ -214,13 +215,11 @@ def views(about: Reported, refits: bool) -> list[Block]:
 
 def _gates(about: Reported) -> list[Block]:
     """Show the gates of localized BEMKL over its gate feature, or the first of several."""
-    estimator = about.fitted.estimator
-    place = None if estimator.n_gate_features_ == 1 else estimator.gate_features_[:, 0]
-    of_what = "" if place is None else ", over the first gate feature"
     blocks: list[Block] = [Heading("Gates")]
-    for label in [None] if about.fitted.class_labels is None else about.fitted.class_labels[:MOST_GATES]:
-        axes = plot_gates(about.model, order_by=place, label=label)
-        whose = "" if label is None else f" of class {label}"
+    for drawn in gate_pictures(about.fitted)[:MOST_GATES]:
+        axes = plot_gates(about.model, **drawn)
+        of_what = "" if drawn["order_by"] is None else ", over the first gate feature"
+        whose = "" if drawn["label"] is None else f" of class {drawn['label']}"
         blocks.append(Drawing.of(axes, f"Weights of kernels at the training samples{whose}{of_what}."))
     return blocks
 

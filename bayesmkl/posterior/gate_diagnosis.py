@@ -13,7 +13,7 @@ from bayesmkl.posterior.fitted import FittedBEMKL
 from bayesmkl.posterior.report import Section, table
 from bayesmkl.posterior.summary import kernel_table
 
-__all__ = ["sections_of_gates"]
+__all__ = ["gate_pictures", "sections_of_gates"]
 
 DECIDED = 3.0  # nats by which a bound is above the other
 MOST_ROWS = 8
@@ -42,6 +42,20 @@ def sections_of_gates(
         calibration = calibration_section(held_out, classes, ci_prob)
     first = _intervals() if fitted.inference == "vb" else _chains(fitted)
     return [first, _gates(fitted, ci_prob, kernels), calibration]
+
+
+def gate_pictures(fitted: FittedBEMKL) -> list[dict[str, Any]]:
+    """Return arguments of `plot_gates` for one picture of each class or target.
+
+    Gates are drawn over their feature, or the first of several.
+
+    Parameters
+    ----------
+    fitted : FittedBEMKL
+    """
+    estimator, labels = fitted.estimator, fitted.class_labels
+    place = None if estimator.n_gate_features_ == 1 else estimator.gate_features_[:, 0]
+    return [{"order_by": place, "label": label} for label in ([None] if labels is None else labels)]
 
 
 def _intervals() -> Section:
