@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 
+import few_points as few
 import jax
 import no_folds
 import numpy as np
@@ -23,6 +24,13 @@ def rng(request):
 def folds(monkeypatch):
     """BEMKL classifiers choose the scale of the intermediate outputs by folds, as they do everywhere but in tests."""
     monkeypatch.setattr(no_folds.scale_choice, "MOST_SAMPLES", no_folds.MOST_SAMPLES)
+
+
+@pytest.fixture(scope="module")
+def few_points():
+    """Marginal inference by 100 hyperparameters, in tests of what is made of them."""
+    with few.few_points():
+        yield
 
 
 @pytest.fixture(params=["numpy", "jax"])

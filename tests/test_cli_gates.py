@@ -18,6 +18,8 @@ from bayesmkl.datasets import make_localized
 from bayesmkl.kernels import Linear
 from bayesmkl.posterior import kernel_table, load_posterior, view_table
 
+pytestmark = pytest.mark.usefixtures("few_points")
+
 VIEWS = ["--view", "left=l*", "--view", "right=r*", "--kernels", "left=linear", "--kernels", "right=linear"]
 FILES = {
     "config.json",

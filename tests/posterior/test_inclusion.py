@@ -10,7 +10,7 @@ from sklearn.preprocessing import StandardScaler
 from typer.testing import CliRunner
 
 from bayesmkl import BEMKLClassifier, GPMKLClassifier, GPMKLRegressor, KernelBank, load_model, save_model
-from bayesmkl.bemkl import NUTS, SpikeSlab
+from bayesmkl.bemkl import NUTS, Gibbs, SpikeSlab
 from bayesmkl.cli import app
 from bayesmkl.cli.commands import _ending
 from bayesmkl.kernels import Gaussian, Linear
@@ -125,25 +125,35 @@ def test_groups_are_views_kernels_or_names():
 
 def test_classes_share_what_is_in():
     X, y = samples(n_views=5)
-    model = make_pipeline(
-        StandardScaler(),
-        GPMKLClassifier(bank(5, kernels=["linear"]), kernel_prior="spike-slab", inference=SHORT),
-    )
-    table = inclusion_table(model.fit(X, np.digitize(y, [-1.0, 1.0]))).set_index("view")
+    views = {"v0": [0, 1], "v2": [4, 5], "v4": [8, 9]}
+    chain = Marginal(n_points=100, n_draws=100, n_chains=1, n_warmup=10)
+    classifier = GPMKLClassifier(KernelBank("linear", views), kernel_prior="spike-slab", inference=chain)
+    model = make_pipeline(StandardScaler(), classifier).fit(X, np.digitize(y, [-1.0, 1.0]))
+    table = inclusion_table(model).set_index("view")
     assert table.loc["v0", "prob_included"] > 0.9
     assert table.loc["v2", "prob_included"] < 0.6
 
 
+PAIR = KernelBank([Gaussian(width=2)], views={"v0": [0, 1], "v2": [4, 5]})
+
+
+def test_draws_of_bemkl_are_counted_too():
+    X, y = samples(n_views=5)
+    chains = Gibbs(n_chains=2, n_warmup=2, n_draws=30)
+    model = BEMKLClassifier(PAIR, inference=chains, intermediate_scale=1.0).fit(X[:20], y[:20] > 0)
+    included = np.random.default_rng(0).random((2, 30, 2)) < [0.3, 0.9]
+    model.posterior_ = model.posterior_._replace(kernel_inclusion=included.astype(int))
+    table = inclusion_table(model)
+    assert table["view"].tolist() == ["v2", "v0"]
+    np.testing.assert_allclose(table["prob_included"], included.mean(axis=(0, 1))[::-1])
+
+
+@pytest.mark.heavy
 def test_bemkl_by_nuts_has_them_too():
     X, y = samples(n_views=5)
     chains = NUTS(n_chains=1, n_warmup=30, n_draws=30)
-    model = BEMKLClassifier(
-        KernelBank([Gaussian(width=2)], views={"v0": [0, 1], "v2": [4, 5]}),
-        kernel_prior=SpikeSlab(0.5),
-        inference=chains,
-        intermediate_scale=1.0,
-    ).fit(X[:20], y[:20] > 0)
-    table = inclusion_table(model).set_index("view")
+    model = BEMKLClassifier(PAIR, kernel_prior=SpikeSlab(0.5), inference=chains, intermediate_scale=1.0)
+    table = inclusion_table(model.fit(X[:20], y[:20] > 0)).set_index("view")
     np.testing.assert_allclose(
         table.loc["v0", "prob_included"], model.posterior_.flat().kernel_inclusion.mean(axis=0)[0]
     )
@@ -192,7 +202,7 @@ def test_a_model_without_kernels_needs_no_chains_over_them(model):
     np.testing.assert_allclose(nothing.elpd_i, expected.elpd_i, rtol=0.1)
 
 
-def test_command_lists_and_writes_what_is_in(tmp_path):
+def test_command_lists_and_writes_what_is_in(few_points, tmp_path):
     X, y = samples()
     pd.DataFrame(X[:, [0, 3, 8]], columns=["a", "b", "c"]).assign(y=y).to_csv(tmp_path / "data.csv")
     data = tmp_path / "data.csv"
