@@ -232,17 +232,20 @@ def test_finished_run_is_not_computed_again(folder, no_report):
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "there"),
+    ("changes", "there"),
     [
-        ("n_repeats = 2", "n_repeats = 3", N_CELLS),  # whose first splits are the same
-        ("max_iter = 5", "max_iter = 6", N_CELLS - 8),
-        ("inner_cv = 2", "inner_cv = 3", N_CELLS - 8),  # of models with a grid
+        ({"n_repeats = 2": "n_repeats = 3"}, N_CELLS),  # whose first splits are the same
+        # of one model, and of models with a grid
+        ({"max_iter = 5": "max_iter = 6", "inner_cv = 2": "inner_cv = 3"}, N_CELLS - 16),
     ],
 )
-def test_another_study_in_the_same_folder_computes_what_is_new(folder, no_report, tmp_path, old, new, there):
+def test_another_study_in_the_same_folder_computes_what_is_new(folder, no_report, tmp_path, changes, there):
     other = folder / "other.toml"  # beside the same file of data
-    other.write_text(STUDY.replace(old, new), encoding="utf-8")
-    assert other.read_text() != STUDY
+    text = STUDY
+    for old, new in changes.items():
+        assert old in text
+        text = text.replace(old, new)
+    other.write_text(text, encoding="utf-8")
     shutil.copytree(folder / "whole", tmp_path / "run")
     code, stdout, _ = run(other, "--out", tmp_path / "run")
     assert code == 0

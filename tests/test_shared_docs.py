@@ -46,8 +46,9 @@ def sources() -> tuple[Source, ...]:
 
 
 def _sources_of(module: str, tree: ast.Module) -> Iterator[Source]:
-    nodes = [node for node in ast.walk(tree) if isinstance(node, Definition)]
-    owners = {child: node for node in nodes if isinstance(node, ast.ClassDef) for child in node.body}
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+    owners = {child: owner for owner in classes for child in owner.body if isinstance(child, Definition)}
+    nodes = [*(node for node in tree.body if isinstance(node, Definition)), *owners]
     for node in nodes:
         places = [one for one in (node, owners.get(node)) if one is not None and _decorator(one) is not None]
         yield Source(f"{module}.{node.name}", ast.get_docstring(node) or "", module, next(iter(places), None))

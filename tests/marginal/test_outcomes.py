@@ -18,7 +18,7 @@ from bayesmkl.marginal import Design, GPMKLOrdinalClassifier, GPMKLSurvival, Log
 from bayesmkl.marginal.likelihoods import FailureTime, NegativeBinomial, PiecewiseHazard, Poisson, StudentT
 from bayesmkl.posterior import diagnose, relevance, to_datatree, view_table
 
-FEW, MORE, MANY = (Marginal(n_points=n, n_draws=200) for n in (100, 200, 800))
+FEW, MORE, MANY = (Marginal(n_points=n, n_draws=200) for n in (100, 200, 400))
 N = 40
 
 

@@ -104,10 +104,10 @@ def test_chains_without_data_draw_from_the_prior(rng, monkeypatch):
 
     everywhere = exact_evidence(Gaussian(), y, np.eye(N), np.ones(1))._replace(log_evidence=0.0)
     monkeypatch.setattr(selection, "_gains", lambda selector, base, m: 0.3 * m - np.linspace(0.0, 1.0, 8))
-    draws = draw_selections(model._replace(evidence=lambda *_, **__: everywhere), 2500, 2, 20, rng)
+    draws = draw_selections(model._replace(evidence=lambda *_, **__: everywhere), 1500, 2, 20, rng)
     n_weights = model.n_weights
     included = np.array([model.weight_prior.included(u[:n_weights]) for u in draws.coordinates])
-    by_prior = np.array([model.weight_prior.included(u) for u in rng.standard_normal((10000, n_weights))])
+    by_prior = np.array([model.weight_prior.included(u) for u in rng.standard_normal((5000, n_weights))])
     np.testing.assert_allclose(included.mean(axis=0), by_prior.mean(axis=0), atol=0.06)
     counts, expected = (np.bincount(own.sum(axis=1), minlength=6) / len(own) for own in (included, by_prior))
     np.testing.assert_allclose(counts, expected, atol=0.06)
