@@ -46,6 +46,7 @@ PRICES = (0.1, 1.0, 10.0, 100.0, 1000.0)
 GAP = 1e-2  # relative, of the joint methods: the default of SimpleMKL's authors
 ONE_C = "C = 1 for all"
 HALF = "exp(-d²/(2s²))"
+VARIANT_SPLITS = 1  # of the digits with it
 CLASSES = {"ecoli": 8, "glass": 6, "iris": 3}  # one problem each
 VIEWS = {
     "fac": 216,
@@ -169,11 +170,13 @@ def _on_views(penalties: tuple[float, ...], ending: str = "", half: bool = False
 # --------------------------------------------------------------------------------------------------------- studies
 
 
-def _study(sets: tuple[PaperSet, ...], models: dict[str, ModelSpec], setting: Setting) -> Study:
+def _study(
+    sets: tuple[PaperSet, ...], models: dict[str, ModelSpec], setting: Setting, most: int = 10
+) -> Study:
     return Study(
         datasets=references(sets, setting),
         models=models,
-        cv=SpreadFolds(10, min(10, max(2, setting.n_splits(10))), setting.random_state),
+        cv=SpreadFolds(10, min(most, max(2, setting.n_splits(10))), setting.random_state),
         scoring=("accuracy",),
         inner_cv=SpreadFolds(2 if setting.fast else 5, random_state=setting.random_state),
         random_state=setting.random_state,
@@ -185,12 +188,10 @@ def _penalties(setting: Setting) -> tuple[float, ...]:
 
 
 def digits_studies(setting: Setting) -> list[Study]:
-    """Return all methods on ten problems (a fast run: one), with both conventions of the width."""
+    """Return all methods on ten problems (a fast run: one), then the other convention of the width on few folds."""
     sets, penalties = DIGITS[:1] if setting.fast else DIGITS, _penalties(setting)
-    models = _on_views(penalties) | _on_views(
-        penalties[:1] if setting.fast else penalties, f", {HALF}", half=True
-    )
-    return [_study(sets, models, setting)]
+    half = _on_views(penalties[:1] if setting.fast else penalties, f", {HALF}", half=True)
+    return [_study(sets, _on_views(penalties), setting), _study(sets, half, setting, VARIANT_SPLITS)]
 
 
 def uci_studies(setting: Setting) -> list[Study]:
@@ -257,7 +258,7 @@ TABLES = {
             "Digits in six views: error, support vectors, active kernels",
             f"{PAPER}, table II",
             "Ten one-versus-rest problems, pooled; six Gaussians exp(-d²) (the paper: σ = 1, convention open). "
-            f'{FOLDS} Variant "{HALF}": the other convention.',
+            f'{FOLDS} Variant "{HALF}": the other convention, on the first fold.',
             DIGITS,
             digits_studies,
             tables=rows.digits_tables,

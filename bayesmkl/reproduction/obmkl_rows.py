@@ -229,7 +229,7 @@ def _variant(ending: str) -> str:
 
 
 def _source(comparison: Comparison, ending: str) -> dict[str, Any]:
-    return provenance(comparison, variant=_variant(ending))
+    return provenance(comparison, variant=_variant(ending), model=METHODS[0] + ending)
 
 
 def _errors(comparison: Comparison, ending: str) -> pd.DataFrame:

@@ -27,7 +27,10 @@ AS_IN_THE_PAPER = "paper"
 
 
 def provenance(
-    comparison: Comparison, labels: str | Iterable[str] | None = None, variant: str = ""
+    comparison: Comparison,
+    labels: str | Iterable[str] | None = None,
+    variant: str = "",
+    model: str | None = None,
 ) -> dict[str, Any]:
     """Return the columns that every printed row has, :data:`tables.PROVENANCE`.
 
@@ -38,6 +41,8 @@ def provenance(
         The data sets that the row is about, as labeled in the comparison; None: all.
     variant : str
         In which way the row differs from the paper's protocol.
+    model : str or None
+        The model whose splits count, where variants have fewer; None: all.
 
     Returns
     -------
@@ -47,7 +52,7 @@ def provenance(
     """
     cells = comparison.cells
     wanted = comparison.datasets if labels is None else [labels] if isinstance(labels, str) else list(labels)
-    cells = cells[cells["dataset"].isin(wanted)]
+    cells = cells[cells["dataset"].isin(wanted) & ((cells["model"] == model) | (model is None))]
     n_splits = cells.groupby("dataset")["split"].nunique()
     return {
         "data": wanted[0] if len(wanted) == 1 else f"{len(wanted)} sets{_ending(wanted)}",

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bayesmkl.evaluation import Comparison
-from bayesmkl.reproduction import paper_tables
+from bayesmkl.reproduction import obmkl, paper_tables
 from bayesmkl.reproduction.run import reproduce
 from bayesmkl.reproduction.tables import Setting
 
@@ -84,6 +84,26 @@ def test_committed_run_has_the_splits_that_all_models_have(maker, runs, tmp_path
         "splits": 1,
         "sets": ["breast"],
     }
+
+
+def test_variants_may_have_fewer_splits_in_a_committed_run(maker, runs, tmp_path, monkeypatch):
+    monkeypatch.setattr(maker, "print_tables", lambda *_: [])
+    source = runs / "obmkl-table3"
+    about = json.loads((source / "about.json").read_text(encoding="utf-8"))
+    [view] = about["view"]
+    main, few = view | {"cells": {}}, view | {"cells": {}, "splits": view["splits"][:1]}
+    for name, keys in view["cells"].items():
+        part, n = (few, 1) if name.endswith(obmkl.ONE_C) else (main, 2)
+        part["cells"][name] = keys[:n]
+    (source / "about.json").write_text(json.dumps(about | {"view": [main, few]}), encoding="utf-8")
+    cells = Comparison.load(maker.keep([str(source)], tmp_path / "kept")).cells
+    assert cells.groupby("model")["split"].nunique().to_dict() == {name: 2 for name in main["cells"]} | {
+        name: 1 for name in few["cells"]
+    }
+    for file in (source / "cells").glob(f"{few['cells'][f'GMKL, {obmkl.ONE_C}'][0]}*"):
+        file.unlink()
+    less = Comparison.load(maker.keep([str(source)], tmp_path / "less"))
+    assert set(less.models) == set(main["cells"])
 
 
 def test_unfinished_run_is_not_on_the_page(maker, template, runs):

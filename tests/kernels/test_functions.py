@@ -109,6 +109,14 @@ def test_distances_keep_their_digits_far_from_the_origin(offset):
     )
 
 
+@pytest.mark.parametrize("n_rows", [1, 2, 33])
+@pytest.mark.parametrize("n_features", [31, 32, 100])
+def test_distances_among_all_are_those_of_two_sets_to_the_last_bit(n_rows, n_features):
+    rows = 1e3 + np.random.default_rng(2).normal(size=(n_rows, n_features))
+    among, between = PairwiseGeometry(rows, rows), PairwiseGeometry(rows, rows.copy())
+    np.testing.assert_array_equal(among.squared_distances, between.squared_distances)
+
+
 def test_equal_rows_have_distance_exactly_zero():
     rows = np.random.default_rng(1).normal(scale=1e5, size=(30, 200))
     geometry = PairwiseGeometry(rows, rows.copy())

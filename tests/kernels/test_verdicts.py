@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from bayesmkl.discriminative import UniformMKLClassifier
-from bayesmkl.kernels import Gaussian, KernelQualityWarning, stack_kernels
+from bayesmkl.kernels import Gaussian, KernelBank, KernelQualityWarning, stack_kernels
+from bayesmkl.kernels.cache import KernelCache, sharing_kernels
 from bayesmkl.kernels.quality import definiteness, inspector, verdicts
 from bayesmkl.kernels.quality.verdicts import is_judged, remembered
 
@@ -119,6 +120,22 @@ def test_stacked_kernels_are_read_only_and_checked_by_the_first_fit_alone(kernel
     for _ in range(2):
         UniformMKLClassifier("precomputed").fit(values, y)
     assert len(tested) == P
+
+
+def test_shared_kernels_of_known_definiteness_are_judged_once_and_doubts_said_again(rng, y, monkeypatch):
+    seen, inspect = [], inspector.KernelInspector.inspect
+
+    def counted(self, kernel, present=None):
+        seen.append(kernel)
+        return inspect(self, kernel, present)
+
+    monkeypatch.setattr(inspector.KernelInspector, "inspect", counted)
+    bank, X = KernelBank([Gaussian(width=1.0), Gaussian(width=1e-3)]), rng.normal(size=(N, P))
+    with sharing_kernels(KernelCache()):
+        for C in (1.0, 3.0, 10.0):
+            with pytest.warns(KernelQualityWarning, match="near-identity"):
+                UniformMKLClassifier(bank, C=C).fit(X, y)
+    assert len(seen) == 2
 
 
 def test_doubts_are_said_again_and_errors_raised_again(kernels, y):

@@ -47,7 +47,7 @@ def remembered(
     judge : callable
         If it raises, nothing is remembered.
     known_psd : ndarray of bool of shape (n_kernels,), default=None
-        Kernels that need no test of definiteness. If none does, they are judged faster than recognized.
+        Kernels that need no test of definiteness. If none does, they are judged faster than recognized by content.
 
     Examples
     --------
@@ -61,9 +61,9 @@ def remembered(
     >>> remembered(kernels, "trace", lambda: float(np.trace(kernels[0])))
     4.0
     """
-    if known_psd is not None and np.all(known_psd):
-        return judge()
-    stack = _identity(kernels) or _content(kernels)
+    stack = _identity(kernels)
+    if stack is None and (known_psd is None or not np.all(known_psd)):
+        stack = _content(kernels)
     if stack is None:
         return judge()
     parts = (None if known_psd is None else np.asarray(known_psd), *question)
