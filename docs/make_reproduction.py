@@ -7,7 +7,7 @@ The template, docs/_templates/reproduction.md, has places for what is generated:
     <!-- include NAME.inc -->       what a benchmark wrote to docs/_generated/
 
 With folders, `python docs/make_reproduction.py RUN ...` first commits a run, or the parts of one, to
-benchmarks/results/reproduce/: the splits of a data set that all its models have, without predictions.
+benchmarks/results/reproduce/: the splits of a data set that all models of a study have, without predictions.
 """
 
 from __future__ import annotations
@@ -170,11 +170,13 @@ def keep(folders: list[str], runs: Path) -> Path:
     parts = [Comparison.load(folder) for folder in folders]
     about = joined([part.about for part in parts])
     cells = pd.concat([part.cells for part in parts]).drop_duplicates(list(KEY))
-    models: dict[str, set[str]] = {}
-    for one in (one for part in parts for one in part.about["view"]):
-        models.setdefault(one["dataset"], set()).update(one["cells"])
-    n_models = cells["dataset"].map({name: len(own) for name, own in models.items()})
-    cells = cells[cells.groupby(["dataset", "split"])["model"].transform("nunique") == n_models]
+    views = [one for part in parts for one in part.about["view"]]
+    together = {(one["dataset"], model): " | ".join(one["cells"]) for one in views for model in one["cells"]}
+    n_models = {" | ".join(one["cells"]): len(one["cells"]) for one in views}
+    study = [together[of_cell] for of_cell in zip(cells["dataset"], cells["model"], strict=True)]
+    cells = cells.assign(study=study)
+    n_there = cells.groupby(["dataset", "split", "study"])["model"].transform("nunique")
+    cells = cells[n_there == cells["study"].map(n_models)].drop(columns="study")
     table, names = find_table(about["reproduce"]["table"]), {set_name(label) for label in cells["dataset"]}
     there = [paper_set.name for paper_set in table.sets if paper_set.name in names]
     splits = int(cells.groupby("dataset")["split"].nunique().max())

@@ -88,7 +88,8 @@ def test_scaled_features_have_the_kernels_of_the_protocol(name):
     if name == "mushrooms":
         X = (X > 0).astype(float)
     X[0], X[1] = 1.0, 0.0 if name == "mushrooms" else -1.0  # every range is full
-    spec = localized.models(name, {"m": localized.AS_PUBLISHED["Uniform"]}, Setting())["m, γ = 0.25"]
+    _, given = localized.models(name, {"m": localized.AS_PUBLISHED["Uniform"]}, Setting())
+    spec = given["m, γ = 0.25"]
     scaled = spec.estimator.named_steps["scale"].fit_transform(X)
     stack = clone(localized.BANK).fit_transform(scaled)
     gamma /= 5000 if name == "gisette" else 1
@@ -97,20 +98,23 @@ def test_scaled_features_have_the_kernels_of_the_protocol(name):
     np.testing.assert_allclose(stack[:, :, 1], np.exp(-gamma * distances), atol=1e-12)
 
 
-def test_full_run_has_the_paper_s_splits_and_widths(studies_of):
-    studies = {next(iter(s.datasets)): s for s in studies_of(localized.TABLES["localized-table2"])}
-    assert list(studies) == [
-        "breast",
-        "diabetes",
-        "german",
-        "liver",
-        "mushrooms",
-        "adult",
-    ]  # gisette is the user's
-    assert [s.cv.n_splits for s in studies.values()] == [100, 100, 100, 100, 20, 20]
-    assert {s.cv.test_size for s in studies.values()} == {0.25}
-    widths = {name: len(s.models["SwMKL"].param_grid["scale__feature_range"]) for name, s in studies.items()}
-    assert widths == dict.fromkeys(studies, 6) | {"german": 4}
+def test_full_run_has_the_splits_and_widths_of_the_protocol(studies_of):
+    studies, variants = {}, {}
+    for study in studies_of(localized.TABLES["localized-table2"]):
+        (variants if "SwMKL, γ = 0.0625" in study.models else studies)[next(iter(study.datasets))] = study
+    names = ["breast", "diabetes", "german", "liver", "mushrooms", "adult"]  # gisette is the user's
+    assert list(studies) == names
+    assert [s.cv.n_splits for s in studies.values()] == [100, 100, 100, 100, 5, 1]
+    assert {name: s.cv.n_splits for name, s in variants.items()} == dict.fromkeys(names[:4], 20) | {
+        "mushrooms": 1
+    }
+    assert {s.cv.test_size for s in (*studies.values(), *variants.values())} == {0.25}
+    grids = {name: s.models["SwMKL"].param_grid for name, s in studies.items()}
+    assert grids.pop("adult") is None
+    widths = {name: len(grid["scale__feature_range"]) for name, grid in grids.items()}
+    assert widths == dict.fromkeys(widths, 6) | {"german": 4}
+    root = studies["adult"].models["SwMKL"].estimator.named_steps["scale"].feature_range
+    assert root == (0.0, 0.25)  # of γ = 2^-4
     assert "LMKL" in studies["breast"].models
     assert "LMKL" not in studies["adult"].models
     for study in studies.values():
@@ -118,10 +122,26 @@ def test_full_run_has_the_paper_s_splits_and_widths(studies_of):
         assert prices == {1.0}
 
 
+def test_support_points_are_those_of_the_fits_whose_accuracy_is_measured(studies_of):
+    accuracy, support = (
+        [
+            (s.models, s.cv.n_splits)
+            for s in studies_of(localized.TABLES[f"localized-table{k}"], sets=("liver",))
+        ]
+        for k in (2, 4)
+    )
+    assert str(accuracy) == str(support)
+    assert localized.TABLES["localized-table4"].cells_of == "localized-table2"
+    models = {name for of_study, _ in accuracy for name in of_study}
+    assert {e.model for k in (2, 4) for e in localized.TABLES[f"localized-table{k}"].entries} <= models
+
+
 def test_svms_are_those_of_the_table(studies_of):
     def machines(table):
-        (study,) = studies_of(localized.TABLES[table], sets=("liver",))
-        models = {name: spec.estimator.named_steps["model"] for name, spec in study.models.items()}
+        specs = {}
+        for study in studies_of(localized.TABLES[table], sets=("liver",)):
+            specs |= study.models
+        models = {name: spec.estimator.named_steps["model"] for name, spec in specs.items()}
         return {
             name: (m.svm, m.mwu_epsilon)
             for name, m in models.items()
