@@ -51,7 +51,7 @@ def test_tables_have_the_published_shape():
     ):
         assert list(published) == sets
         assert {len(row) for row in published.values()} == {n_methods}
-    assert [len(table.entries) for table in localized.TABLES.values()] == [7 * 6 - 1, 7 * 8, 7 * 7 - 2]
+    assert [len(table.entries) for table in localized.TABLES.values()] == [7 * 6 - 1, 7 * 8 - 4, 7 * 7 - 2]
     assert [len(table.entries) for table in samkl.TABLES.values()] == [0, 3 * 7, 0]
     assert len(samkl.TASKS) == 10 * 4
 
@@ -72,7 +72,7 @@ def test_improvements_are_those_that_the_paper_reports():
 
 def test_adult_has_no_number_of_lmkl_with_libsvm():
     has_lmkl = {
-        name: any(e.dataset == "adult" and e.model == "LMKL" for e in table.entries)
+        name: any(e.dataset == "adult" and e.model.startswith("LMKL") for e in table.entries)
         for name, table in localized.TABLES.items()
     }
     assert has_lmkl == {"localized-table2": False, "localized-table3": True, "localized-table4": False}
