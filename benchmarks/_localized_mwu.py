@@ -46,14 +46,14 @@ class StepCount:
 
     def __init__(self) -> None:
         self.n_svms = self.n_steps = 0
-        self._fit = mwumkl.fit_mwumkl
+        self._fit = mwumkl.fit_one_kernel
 
     def __enter__(self) -> StepCount:
-        mwumkl.fit_mwumkl = self._counted
+        mwumkl.fit_one_kernel = self._counted
         return self
 
     def __exit__(self, *_: Any) -> None:
-        mwumkl.fit_mwumkl = self._fit
+        mwumkl.fit_one_kernel = self._fit
 
     def _counted(self, *arguments: Any) -> Any:
         result = self._fit(*arguments)

@@ -529,11 +529,11 @@ def test_multiplicative_weights_train_the_squared_hinge(rng):
 @pytest.mark.parametrize("method", [LDMKLClassifier, SwMKLClassifier])
 def test_one_warning_where_multiplicative_weights_fall_short(rng, monkeypatch, method):
     X, y, _ = toy(rng, 40)
-    fit_mwumkl = mwumkl.fit_mwumkl
+    fit_one_kernel = mwumkl.fit_one_kernel
     monkeypatch.setattr(
         mwumkl,
-        "fit_mwumkl",
-        lambda stack, y, options: fit_mwumkl(stack, y, options._replace(max_iter=9)),
+        "fit_one_kernel",
+        lambda kernel, y, options, cache: fit_one_kernel(kernel, y, options._replace(max_iter=9), cache),
     )
     model = method(plain_bank([Gaussian(gamma=0.3), Gaussian(gamma=1.0)]), svm="mwu", mwu_epsilon=0.01)
     with pytest.warns(ConvergenceWarning, match=r"mwu_epsilon=0.01") as caught:

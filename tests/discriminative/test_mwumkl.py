@@ -25,6 +25,7 @@ from bayesmkl.discriminative.global_weights.mwumkl import (
     _schedule,
     _start,
     fit_mwumkl,
+    fit_one_kernel,
 )
 from bayesmkl.kernels import Gaussian, KernelQualityWarning, Linear, Polynomial
 from bayesmkl.kernels.stacks.columns import BankColumns
@@ -391,3 +392,29 @@ def test_indefinite_callables_are_found_among_few_samples(wdbc):
 def test_bad_parameters(wdbc, parameters, message):
     with pytest.raises(ValueError, match=message):
         MWUMKLClassifier(BANK, **parameters).fit(*wdbc)
+
+
+@pytest.mark.parametrize(
+    ("C", "epsilon", "cache_mb"), [(1.0, 0.02, 50.0), (20.0, 0.05, 0.001), (0.05, 0.1, 50.0)]
+)
+def test_one_kernel_has_the_steps_of_several(C, epsilon, cache_mb):
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(60, 3))
+    y = np.where(X[:, 0] + 0.5 * rng.normal(size=60) > 0.2, 1.0, -1.0)
+    stack = DenseStack(3.0 * (0.5 + X @ X.T)[None] ** 2)
+    options = MWUOptions(C, epsilon)
+    several, one = fit_mwumkl(stack, y[None], options), fit_one_kernel(stack, y, options, cache_mb)
+    assert one.n_solves == several.n_solves
+    assert one.outcome is several.outcome
+    np.testing.assert_allclose(one.objective_history, several.objective_history, rtol=1e-10)
+    np.testing.assert_allclose(one.signed_dual, several.signed_dual, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(one.kernel_weights, several.kernel_weights)
+    assert one.intercept == pytest.approx(several.intercept)
+    assert one.duality_gap == pytest.approx(several.duality_gap, rel=1e-6)
+
+
+def test_one_kernel_that_is_not_definite_stops():
+    stack = DenseStack(-np.eye(4)[None])
+    result = fit_one_kernel(stack, np.array([1.0, 1.0, -1.0, -1.0]), MWUOptions(C=1e6))
+    assert not result.outcome.converged
+    assert not result.signed_dual.any()

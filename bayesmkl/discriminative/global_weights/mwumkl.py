@@ -53,7 +53,7 @@ from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.kernels.stacks.base import KernelColumns
 from bayesmkl.kernels.stacks.columns import ColumnCache
 
-__all__ = ["MWUOptions", "MultiplicativeWeights", "fit_mwumkl"]
+__all__ = ["MWUOptions", "MultiplicativeWeights", "fit_mwumkl", "fit_one_kernel"]
 
 ROUNDING = 1e-9  # by which a lower bound may exceed an upper one
 REPORT_EVERY = 100  # steps
@@ -278,6 +278,102 @@ def _result(
     return MKLResult(weights, best.signed_dual, best.intercept, np.array(history), gap, outcome, len(history))
 
 
+def fit_one_kernel(
+    kernel: KernelColumns, target: np.ndarray, options: MWUOptions, cache_mb: float = CACHE_MB
+) -> MKLResult:
+    r"""Do the steps of :func:`fit_mwumkl` for one kernel and one task, where the distribution is constant.
+
+    Samples are sorted by class, so that the oracle looks at two slices of one vector, and columns of
+    :math:`Y K Y / 2` are kept. The answers of the best step are counted in the end.
+
+    Parameters
+    ----------
+    kernel : KernelColumns
+        One training kernel.
+    target : ndarray of shape (n_samples,)
+        Labels -1 and +1, of both classes.
+    options : MWUOptions
+        With ``stopping="gap"``.
+    cache_mb : float
+        Memory for columns, in MB.
+
+    Returns
+    -------
+    MKLResult
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl.kernels.stacks.dense import DenseStack
+    >>> stack = DenseStack(np.outer([-2.0, 1.0, 3.0], [-2.0, 1.0, 3.0])[None])
+    >>> result = fit_one_kernel(stack, np.array([-1.0, 1.0, 1.0]), MWUOptions(10.0, epsilon=0.01))
+    >>> result.outcome.converged, len(result.objective_history) == result.n_solves
+    (True, True)
+    """
+    scale = float(np.asarray(kernel.diagonal()).mean())
+    scale = scale if scale > 0.0 else 1.0
+    order, n_positive = np.argsort(target <= 0, kind="stable"), int((target > 0).sum())
+    signs, ridge = target[order], 1.0 / options.C
+    half = 0.5 * signs / scale
+
+    def compute(index: list[int]) -> np.ndarray:
+        columns = np.asarray(kernel.columns(order[index]))
+        return columns[:, order] * half[:, None] * signs[index]
+
+    cache = ColumnCache(compute, len(target), cache_mb)
+    products, gradient, dual, buffer = np.zeros((4, len(target)))  # Y K Y alpha, G alpha, alpha
+    of_positive, of_negative = gradient[:n_positive], gradient[n_positive:]
+    i, j, form, squares = 0, n_positive, 0.0, 0.0  # alpha' Y K Y alpha, alpha' alpha
+    upper, least, best, history, pairs = np.inf, np.inf, (0, 0.0, 0.0), [], []
+    outcome = Outcome.MAX_ITER
+    for step in range(1, options.max_iter + 1):
+        first, second = cache.each((i, j))
+        move = first[0] + second[0]
+        form += float(products[i] + products[j] + 0.5 * (move[i] + move[j]))
+        squares += float(dual[i] + dual[j]) + 0.5
+        products += move
+        gradient += move
+        for k in (i, j):
+            dual[k] += 0.5
+            gradient[k] += 0.5 * ridge
+        pairs.append((i, j))
+        quadratic = form + ridge * squares
+        if not quadratic > 0.0:
+            outcome = Outcome.NOT_FINITE
+            break
+        root = math.sqrt(quadratic)
+        upper = min(upper, root / step)
+        i, j = int(of_positive.argmin()), n_positive + int(of_negative.argmin())
+        bound = 0.5 * float(gradient[i] + gradient[j]) / root
+        factor = step / quadratic
+        intercept = 1.0 - 2.0 * float(dual[:n_positive] @ of_positive) / quadratic
+        np.multiply(products, -factor, out=buffer)
+        buffer[:n_positive] += 1.0 - intercept
+        buffer[n_positive:] += 1.0 + intercept
+        slack = np.maximum(buffer, 0.0, out=buffer)
+        value = 0.5 * factor**2 * form + 0.5 * options.C * float(slack @ slack)
+        if value < least:
+            least, best = value, (step, factor, intercept)
+        history.append(least)
+        gap = 1.0 - _value_of_margin(upper) / least
+        if bound > (1.0 + ROUNDING) * upper or gap < -ROUNDING:  # infeasible
+            outcome = Outcome.NOT_IMPROVING
+            break
+        if gap <= options.epsilon:
+            outcome = Outcome.CONVERGED
+            break
+    n_steps, factor, intercept = best
+    counts = np.bincount(np.array(pairs[:n_steps], dtype=int).ravel(), minlength=len(target))
+    signed_dual = np.zeros((1, len(target)))
+    signed_dual[0, order] = 0.5 * factor * signs * counts
+    least = least if history else np.nan
+    gap = least - _value_of_margin(upper)
+    weights = np.array([1.0 / scale])
+    return MKLResult(
+        weights, signed_dual, np.array([intercept]), np.array(history), gap, outcome, len(history)
+    )
+
+
 class MultiplicativeWeights(NamedTuple):
     r"""Classifier with squared hinge loss on one kernel: :math:`\ell_i(f) = \tfrac{C}{2} \max(0, 1 - y_i f)^2`.
 
@@ -324,9 +420,8 @@ class MultiplicativeWeights(NamedTuple):
         """Solve for a kernel given as columns and labels -1 and +1; `epsilon` is the tolerance, not `tol`."""
         scale = float(np.asarray(kernel.diagonal()).mean())
         scale = scale if scale > 0.0 else 1.0
-        stack = _Kept(kernel, len(target), self.cache_mb)
         options = MWUOptions(self.C * scale, self.epsilon, max_iter=self.max_iter)
-        result = fit_mwumkl(stack, target[None], options)
+        result = fit_one_kernel(kernel, target, options, self.cache_mb)
         primal = result.objective_history[-1] if result.n_solves else np.nan
         gap = float(max(result.duality_gap, 0.0) / scale)
         if self.report is not None and result.outcome is Outcome.MAX_ITER:
@@ -337,11 +432,3 @@ class MultiplicativeWeights(NamedTuple):
             objective=float(primal / scale - gap),
             gap=gap,
         )
-
-
-class _Kept:
-    """Columns of a kernel and a cache."""
-
-    def __init__(self, kernel: KernelColumns, n_train: int, cache_mb: float) -> None:
-        self.diagonal = kernel.diagonal
-        self.columns = ColumnCache(kernel.columns, n_train, cache_mb).columns

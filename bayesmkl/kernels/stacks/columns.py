@@ -56,6 +56,10 @@ class ColumnCache:
     def each(self, index: Sequence[int] | np.ndarray, keep: bool = True) -> list[np.ndarray]:
         """Return the columns one by one, each of shape (n_kernels, n_train)."""
         wanted = [int(i) for i in index]
+        if keep and all(i in self._kept for i in wanted):
+            for i in wanted:
+                self._kept.move_to_end(i)
+            return [self._kept[i] for i in wanted]
         missing = [i for i in dict.fromkeys(wanted) if i not in self._kept]
         found = {i: self._kept[i] for i in wanted if i in self._kept}
         if missing:
