@@ -346,8 +346,13 @@ def evaluate_slope(
 def climb(
     model: Hypermodel, start: np.ndarray | None = None, max_iter: int = 200, tol: float = 1e-6
 ) -> tuple[np.ndarray, tuple[Sites, ...] | None, Any]:
-    """Climb to the mode by L-BFGS; return coordinates, sites near there, and what SciPy's `minimize` does."""
+    """Climb to the mode by L-BFGS; return coordinates, sites near there, and what SciPy's `minimize` does.
+
+    It ends where a step gains at most `tol` of the height, or with a `remainder`, whose height is in proportion to the
+    number of samples and so says nothing of gains, of what was gained.
+    """
     latest: list[Point] = []
+    below: list[float] = [] if model.remainder is not None else [0.0]
 
     def negative(coordinates: np.ndarray) -> tuple[float, np.ndarray]:
         try:
@@ -357,7 +362,9 @@ def climb(
         except np.linalg.LinAlgError:
             return np.inf, np.zeros_like(coordinates)
         latest[:] = [point]
-        return -point.log_density, -gradient
+        if not below:
+            below.append(point.log_density)
+        return below[0] - point.log_density, -gradient
 
     at = np.full(model.n_coordinates, START) if start is None else start
     found = optimize.minimize(

@@ -109,6 +109,8 @@ class FoundSites(NamedTuple):
     remainder : Remainder
     converged : bool
         Whether they have settled.
+    coordinates : ndarray of shape (n_coordinates,)
+        Hyperparameters at their mode.
     """
 
     sites: Sites
@@ -116,6 +118,7 @@ class FoundSites(NamedTuple):
     targets: np.ndarray
     remainder: Remainder
     converged: bool
+    coordinates: np.ndarray
 
 
 def predictor_of(
@@ -218,7 +221,7 @@ def _climb(problem: _Problem, state: _State) -> tuple[FoundSites, _State]:
         if converged:
             break
     remainder = remainder._replace(turn=between_weights(equal, pseudo))
-    return FoundSites(sites, pseudo, targets, remainder, converged), state
+    return FoundSites(sites, pseudo, targets, remainder, converged, coordinates), state
 
 
 class _Pass(NamedTuple):
