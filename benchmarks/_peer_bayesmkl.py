@@ -46,14 +46,10 @@ def bemkl(problem: Problem, clock: Clock, landmarks: int | None = None, tol: flo
     return _fitted(kind(_bank(problem, landmarks), storage=storage, tol=tol), problem)
 
 
-def gpmkl(
-    problem: Problem, clock: Clock, landmarks: int | None = None, total: int | None = None
-) -> Predict:
+def gpmkl(problem: Problem, clock: Clock, landmarks: int | None = None, total: int | None = None) -> Predict:
     kind = GPMKLRegressor if problem.regression else GPMKLClassifier
     inference = "marginal" if total is None else Marginal(total_landmarks=total)
-    return _fitted(
-        kind(_bank(problem, landmarks), inference=inference, random_state=problem.seed), problem
-    )
+    return _fitted(kind(_bank(problem, landmarks), inference=inference, random_state=problem.seed), problem)
 
 
 def _discriminative(classifier: Any, regressor: Any) -> Any:

@@ -253,11 +253,12 @@ class FittedKernels:
         ValueError
             If a kernel has values that are not finite.
         """
-        needed = [
-            len(self.basis_) if any(self.normalizers_[m] for m in own) else max(counts[m] for m in own)
-            for own in self.kernels_of_views()
-        ]
+        centered = [any(isinstance(one, Center) for one in own) for own in self.normalizers_]  # on all points
+        sizes = [len(self.basis_) if centered[m] else count for m, count in enumerate(counts)]
+        needed = [max(sizes[m] for m in own) for own in self.kernels_of_views()]
         for m, kernel, geometry, place in self._evaluations(X, needed):
+            if sizes[m] < len(geometry.Z):
+                geometry = PairwiseGeometry(geometry.X, geometry.Z[: sizes[m]])
             values = np.empty(geometry.shape)
             diagonal = self._write(m, kernel, geometry, place, values, True)
             yield m, values[:, : counts[m]], diagonal

@@ -15,7 +15,7 @@ over `q` where
 to which natural-gradient steps of size one lead. Each pass over the samples takes one, and sums what the sites are to
 the features; with these sums hyperparameters climb :math:`\log Z` and their prior at no further cost. Expectations of
 the densities less the sites have no slope by `q` at the maximum, so that nothing is missing in the gradient, and the
-posterior of the hyperparameters is that with the sites held. A first round is over some samples only.
+posterior of the hyperparameters is that with the sites held. First rounds are over some samples only.
 """
 
 from __future__ import annotations
@@ -45,11 +45,15 @@ from bayesmkl.marginal.likelihoods import Likelihood
 __all__ = ["FoundSites", "Predictor", "find_sites", "predictor_of"]
 
 FIRST_SAMPLES, SAMPLES_PER_FEATURE = 4000, 4  # of the first round
+GROWTH = 10  # of samples from one round to the next
 MOST_PASSES = 30
 MOST_STEPS = 25  # of hyperparameters between two passes
 TOL = 1e-2  # largest root mean square change of a site, in standard deviations of its score
-NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(20)  # of a normal score
-WEIGHTS = WEIGHTS / WEIGHTS.sum()
+NARROW, NODES_OF_NARROW, NODES = (
+    0.5,
+    8,
+    20,
+)  # of a normal score: standard deviation, and nodes below it and above
 LEAST_PRECISION = 1e-10
 SLACK = 0.1  # nats by which the bound may fall without shorter steps
 SHORTEST = 0.125
@@ -155,7 +159,7 @@ def find_sites(
     model_of: Callable[[PseudoSamples, np.ndarray, Remainder], Hypermodel],
     rng: np.random.Generator,
 ) -> FoundSites:
-    """Find sites and the mode of the hyperparameters, over some samples and then over all.
+    """Find sites and the mode of the hyperparameters, over some samples, over more of them, and over all.
 
     Parameters
     ----------
@@ -170,13 +174,14 @@ def find_sites(
     model_of : callable
         Makes a model of pseudo-samples.
     rng : numpy.random.Generator
-        Of the samples of the first round.
+        Of the samples of the first rounds.
     """
-    n_first = max(FIRST_SAMPLES, SAMPLES_PER_FEATURE * features.size)
+    size = max(FIRST_SAMPLES, SAMPLES_PER_FEATURE * features.size)
     problem, start = _Problem(bank, features, X, y, likelihood, model_of), _State(None, None)
-    if n_first < len(y) / 2:
-        some = np.sort(rng.choice(len(y), n_first, replace=False))
+    while size < len(y) / 2:
+        some = np.sort(rng.choice(len(y), size, replace=False))
         _, start = _climb(problem._replace(X=X[some], y=y[some]), start)
+        size *= GROWTH
     return _climb(problem, start)[0]
 
 
@@ -282,11 +287,14 @@ def expected(
     """
     sd, nothing = np.sqrt(variance), np.zeros(0)
     found = np.zeros((3, len(y)))
-    for node, weight in zip(NODES, WEIGHTS, strict=True):
-        score = mean + node * sd
-        slopes = likelihood.derivatives(y, score, nothing, 2)
-        for total, one in zip(
-            found, (likelihood.log_density(y, score, nothing), slopes.first, slopes.second), strict=True
-        ):
-            total += weight * one
+    for n_nodes, rows in ((NODES_OF_NARROW, sd < NARROW), (NODES, sd >= NARROW)):
+        nodes, weights = np.polynomial.hermite_e.hermegauss(n_nodes)
+        own, total = y[rows], np.zeros((3, np.count_nonzero(rows)))
+        for node, weight in zip(nodes, weights / weights.sum(), strict=True):
+            score = mean[rows] + node * sd[rows]
+            slopes = likelihood.derivatives(own, score, nothing, 2)
+            total[0] += weight * likelihood.log_density(own, score, nothing)
+            total[1] += weight * slopes.first
+            total[2] += weight * slopes.second
+        found[:, rows] = total
     return found[0], found[1], found[2]

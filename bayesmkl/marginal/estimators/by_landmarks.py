@@ -221,7 +221,9 @@ def induce(model: BaseGPMKL, targets: np.ndarray, rng: np.random.Generator) -> I
 
     found_sites = find_sites(bank, features, bank.X_train_, targets[0], model.likelihood_, model_of, rng)
     own = _with_fields(found_sites.pseudo, found_sites.targets, found_sites.remainder, KnownNoise())
-    return own._replace(sites=found_sites.sites, converged=found_sites.converged, start=found_sites.coordinates)
+    return own._replace(
+        sites=found_sites.sites, converged=found_sites.converged, start=found_sites.coordinates
+    )
 
 
 def _allotted(
