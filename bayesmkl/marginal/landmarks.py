@@ -191,7 +191,7 @@ class PseudoSamples(NamedTuple):
         return (rows[..., : len(whitening)] @ whitening) @ self.of_kernels()[m].T
 
     def of_landmarks(self, m: int, weights: np.ndarray, n_landmarks: int) -> np.ndarray:
-        """Return weights of all landmarks from weights of pseudo-samples, (..., n_pseudo), in the part of kernel `m`."""
+        """Return weights of all landmarks in the part of kernel `m` from those of pseudo-samples, (..., n_pseudo)."""
         whitening = self.features.whitening[m]
         found = (weights @ self.of_kernels()[m]) @ whitening.T
         return np.pad(found, [(0, 0)] * (found.ndim - 1) + [(0, n_landmarks - len(whitening))])

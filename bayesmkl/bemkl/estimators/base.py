@@ -253,8 +253,8 @@ class BaseBEMKL(BaseMKL):
             return problems
         if inference.total_landmarks is not None:
             raise ValueError(
-                "`total_landmarks` of `inference` must be None for BEMKL, whose kernels all have the landmarks of their "
-                f"bank; got {inference.total_landmarks}. GPMKLClassifier and GPMKLRegressor have it."
+                "`total_landmarks` of `inference` must be None for BEMKL, whose kernels have all landmarks of their bank; "
+                f"got {inference.total_landmarks}. GPMKLClassifier and GPMKLRegressor have it."
             )
         for problem in problems:
             check_can_sample(problem, f'inference="{Marginal.name}"')

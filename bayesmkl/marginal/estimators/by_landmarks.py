@@ -69,8 +69,8 @@ def check_with_landmarks(model: BaseGPMKL, bank: KernelBank) -> None:
     if bank.landmarks is None:
         if total is not None:
             raise ValueError(
-                f"`total_landmarks` of `inference` must be None with a bank without `landmarks`; got {total}. Say how "
-                "many a kernel may have: KernelBank(landmarks=128)."
+                f"`total_landmarks` of `inference` must be None with a bank without `landmarks`; got {total}. Say "
+                "how many a kernel may have: KernelBank(landmarks=128)."
             )
         return
     if is_spike_slab(model.kernel_prior, model.KERNEL_PRIORS):
@@ -229,9 +229,9 @@ def induce(model: BaseGPMKL, targets: np.ndarray, rng: np.random.Generator) -> I
 def _allotted(
     model: BaseGPMKL, total: int, targets: np.ndarray, rng: np.random.Generator
 ) -> tuple[Features, np.ndarray | None]:
-    """Return features of so many landmarks in total, which kernels have by their weights in a fit to some samples.
+    """Return features of so many landmarks in total, by the kernel weights of a fit to some samples, and its mode.
 
-    And the hyperparameters of that fit. Labels are numbers there, with normal noise: no more than the sizes of the kernel weights is wanted.
+    Labels are numbers there, with normal noise: no more than the sizes of the kernel weights is wanted.
     """
     bank: Any = model.kernel_bank_
     some: Any = slice(None)
