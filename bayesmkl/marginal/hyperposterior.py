@@ -348,8 +348,8 @@ def climb(
 ) -> tuple[np.ndarray, tuple[Sites, ...] | None, Any]:
     """Climb to the mode by L-BFGS; return coordinates, sites near there, and what SciPy's `minimize` does.
 
-    It ends where a step gains at most `tol` of the height; or of all that was gained, with a `remainder`, where heights
-    are in proportion to the number of samples and differences that matter are not.
+    It ends where a step gains at most `tol` of the height. With a `remainder`, where heights are in proportion to the
+    number of samples and differences that matter are not, it is that of all that was gained.
     """
     latest: list[Point] = []
     below: list[float] = [] if model.remainder is not None else [0.0]

@@ -366,7 +366,8 @@ def read_samples(model: BaseGPMKL, induced: Induced, targets: np.ndarray) -> Lef
     covariance = model._covariance(DenseStack(induced.pseudo.matrices()))
     duals, intercept = mean_duals(covariance, few_points(model.posterior_))
     model.pseudo_samples_ = induced.pseudo._replace(dual=duals)
-    n_landmarks = len(model.kernel_bank_.basis_)
+    bank: Any = model.kernel_bank_
+    n_landmarks = len(bank.basis_)
     of_kernels = [induced.pseudo.of_landmarks(m, duals[:, m], n_landmarks) for m in range(duals.shape[1])]
     duals = np.stack(of_kernels, axis=1)
     several = len(targets) > 1
