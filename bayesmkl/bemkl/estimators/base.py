@@ -253,7 +253,7 @@ class BaseBEMKL(BaseMKL):
             return problems
         if inference.total_landmarks is not None:
             raise ValueError(
-                "`total_landmarks` of `inference` must be None for BEMKL, whose kernels have all landmarks of a bank; "
+                "`total_landmarks` of `inference` must be None for BEMKL, whose kernels all have those of a bank; "
                 f"got {inference.total_landmarks}. GPMKLClassifier and GPMKLRegressor have it."
             )
         for problem in problems:
