@@ -48,6 +48,7 @@ __all__ = [
 ]
 
 START = 0.3  # of every coordinate, above the median
+MOST_ASCENTS, LEAST_GAIN = 5, 0.05  # to a mode of many samples; nats
 MANY = 200  # coordinates, beyond which the curvature of weights is expected, not measured by differences
 STEP = 0.1  # of the finite differences of the gradient at the mode
 FARTHEST = 8.0  # standard deviations of a coordinate that a step may have
@@ -349,8 +350,23 @@ def climb(
     """Climb to the mode by L-BFGS; return coordinates, sites near there, and what SciPy's `minimize` does.
 
     It ends where a step gains at most `tol` of the height. With a `remainder`, where heights are in proportion to the
-    number of samples and differences that matter are not, it is that of all that was gained.
+    number of samples and differences that matter are not, that is of all that was gained, and it begins anew until
+    nothing is.
     """
+    at = np.full(model.n_coordinates, START) if start is None else start
+    found = _ascend(model, at, max_iter, tol)
+    for _ in range(MOST_ASCENTS if model.remainder is not None else 0):
+        if -found[2].fun < LEAST_GAIN or not found[2].success:
+            break
+        before, found = found[2], _ascend(model, found[0], max_iter, tol)
+        found[2].nfev += before.nfev
+    return found
+
+
+def _ascend(
+    model: Hypermodel, start: np.ndarray, max_iter: int, tol: float
+) -> tuple[np.ndarray, tuple[Sites, ...] | None, Any]:
+    """Run L-BFGS once; with a `remainder` its function is minus what was gained."""
     latest: list[Point] = []
     below: list[float] = [] if model.remainder is not None else [0.0]
 
@@ -366,9 +382,8 @@ def climb(
             below.append(point.log_density)
         return below[0] - point.log_density, -gradient
 
-    at = np.full(model.n_coordinates, START) if start is None else start
     found = optimize.minimize(
-        negative, at, jac=True, method="L-BFGS-B", options={"maxiter": max_iter, "ftol": tol}
+        negative, start, jac=True, method="L-BFGS-B", options={"maxiter": max_iter, "ftol": tol}
     )
     return found.x, latest[-1].sites if latest else None, found
 
