@@ -235,6 +235,7 @@ def _scores(data: Data, point: np.ndarray, second: np.ndarray | None) -> dict[st
     if second is not None:
         density = -0.5 * ((y - point) / second) ** 2 - np.log(second) - 0.5 * np.log(2.0 * np.pi)
         found["loss"] = float(-np.mean(density))
+        found["coverage"] = float(np.mean(np.abs(y - point) < 1.96 * second))
     return found
 
 
