@@ -245,7 +245,8 @@ class Marginal(_InferenceOptions):
         the gates of localized BEMKL.
     n_points : int, default=512
         Hyperparameters that are drawn, at least 100; by importance sampling up to twice as many while weights have a
-        heavy tail, and by the chains of localized BEMKL up to four times as many while they do not agree.
+        heavy tail or are worth few draws, and by the chains of localized BEMKL up to four times as many while they do
+        not agree.
     n_draws : int, default=2000
         Equally likely draws of scores and shares, or of all weights of BEMKL, at least 100, with hyperparameters that
         are drawn from those points: many have the same.

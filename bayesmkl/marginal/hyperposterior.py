@@ -440,7 +440,8 @@ def draw_importance(
     mode : Mode
         The first density is around it.
     n_draws : int
-        In four rounds together; up to twice as many while k-hat is not below one half. With 100 and more, Pareto
+        In four rounds together; up to twice as many while k-hat is not below one half, or they are worth less than 50
+        draws. With 100 and more, Pareto
         smoothing has a tail in every round.
     rng : numpy.random.Generator
     report : callable, optional
@@ -449,8 +450,10 @@ def draw_importance(
     proposals = [Proposal(mode.coordinates, mode.cov, model.mirror)]
     coordinates = np.empty((0, len(mode.coordinates)))
     points: list[Point] = []
-    pareto_k = np.inf
-    while len(proposals) <= N_ROUNDS or (pareto_k >= GOOD_K and len(proposals) <= 2 * N_ROUNDS):
+    pareto_k, ess = np.inf, 0.0
+    while len(proposals) <= N_ROUNDS or (
+        (pareto_k >= GOOD_K or ess < LEAST_DRAWS) and len(proposals) <= 2 * N_ROUNDS
+    ):
         for u in proposals[-1].draw(n_draws // N_ROUNDS, rng):
             near = _nearest(u, coordinates, points, mode, model)
             try:
@@ -465,10 +468,11 @@ def draw_importance(
         log_weights, found = smooth_weights(log_ratios)
         pareto_k = float(found)
         weights = np.exp(log_weights - logsumexp(log_weights))
+        ess = float(1.0 / (weights**2).sum())
         proposals.append(proposals[-1].adapted(coordinates, weights))
     of_prior = -0.5 * coordinates.shape[1] * np.log(2.0 * np.pi)  # which the log posterior leaves out
     log_evidence = float(logsumexp(log_ratios) - np.log(len(log_ratios)) + of_prior)
-    return Draws(coordinates, weights, tuple(points), log_evidence, pareto_k, float(1.0 / (weights**2).sum()))
+    return Draws(coordinates, weights, tuple(points), log_evidence, pareto_k, ess)
 
 
 def equally_likely(weights: np.ndarray, n_draws: int, rng: np.random.Generator) -> np.ndarray:

@@ -83,7 +83,8 @@ def test_landmarks_go_where_the_next_eigenvalue_is_the_largest():
     fitted = bank().fit(X)
     scales = np.array([0.7, 0.1, 0.02, 0.0])
     counts = allot(fitted, scales, 20)
-    assert sum(counts) == 20 and counts[3] == 2
+    assert sum(counts) == 20
+    assert counts[3] == 2
     basis = fitted.evaluate(fitted.basis_)
     values = [scale * np.linalg.eigvalsh(own)[::-1] for scale, own in zip(scales, basis, strict=True)]
     lost = [own[n:].max(initial=0.0) for own, n in zip(values, counts, strict=True)]
@@ -126,10 +127,11 @@ def test_as_many_in_total_as_there_are_change_nothing(fits):
 
 
 def test_landmarks_go_to_kernels_with_weight(fits, tmp_path):
-    X, y, models, equal = fits
+    _, y, models, equal = fits
     model = models[40]
     counts = model.pseudo_samples_.features.counts
-    assert sum(counts) == 40 and counts[0] > 20
+    assert sum(counts) == 40
+    assert counts[0] > 20
     new = np.random.default_rng(8).normal(size=(500, 4))
     truth = np.sin(2.0 * new[:, 0]) + 0.5 * new[:, 1]
     errors = [np.mean((own.predict(new) - truth) ** 2) for own in (model, equal)]
@@ -152,7 +154,8 @@ def test_labels_have_landmarks_where_weights_are(monkeypatch):
         for total in (None, 48)
     )
     counts = some.pseudo_samples_.features.counts
-    assert sum(counts) == 48 and counts[0] > 24 > counts[2]
+    assert sum(counts) == 48
+    assert counts[0] > 24 > counts[2]
     new = np.random.default_rng(9).normal(size=(200, 4))
     assert np.abs(every.predict_proba(new) - some.predict_proba(new)).mean() < 0.03
     np.testing.assert_allclose(every.kernel_shares_, some.kernel_shares_, atol=0.05)
