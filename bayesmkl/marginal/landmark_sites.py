@@ -24,9 +24,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg.blas import strmm
 
-from bayesmkl.marginal.conditioning import Sites, condition
-from bayesmkl.marginal.covariances import Covariance
+from bayesmkl._numerics.linalg import spd_inverse_root
+from bayesmkl.marginal.conditioning import Sites
 from bayesmkl.marginal.hyperposterior import Hypermodel, climb, evaluate_height
 from bayesmkl.marginal.landmarks import (
     LOG_2PI,
@@ -70,14 +71,15 @@ class Predictor(NamedTuple):
     of_kernels : ndarray of shape (n_kernels,)
         Factors of kernels.
     mean : ndarray of shape (n_features,)
-    told : ndarray of shape (n_features, n_pseudo)
-        Features times it, squared and summed, is the variance that the samples have explained.
+    root : ndarray of shape (n_features, n_features)
+        Upper triangular, in single precision and Fortran order: features times it, squared and summed, is the
+        posterior variance, of which no digits cancel.
     """
 
     scales: np.ndarray
     of_kernels: np.ndarray
     mean: np.ndarray
-    told: np.ndarray
+    root: np.ndarray
 
     def moments(self, block: np.ndarray, diagonal: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return moments of the scores of a block of rows.
@@ -95,9 +97,9 @@ class Predictor(NamedTuple):
         rest : ndarray of shape (n_rows,)
             Variance that they do not explain.
         """
-        prior, known = block**2 @ self.scales, block @ self.told
-        variance = prior - np.einsum("ij,ij->i", known, known)
-        rest = self.of_kernels @ diagonal + self.scales[0] - prior
+        left = strmm(1.0, self.root, block.astype(np.float32).T, trans_a=1, overwrite_b=1).T
+        variance = np.einsum("ij,ij->i", left, left).astype(float)
+        rest = self.of_kernels @ diagonal + self.scales[0] - block**2 @ self.scales
         return block @ self.mean, np.maximum(variance, TINY), np.maximum(rest, 0.0)
 
 
@@ -125,28 +127,26 @@ class FoundSites(NamedTuple):
     coordinates: np.ndarray
 
 
-def predictor_of(
-    pseudo: PseudoSamples, covariance: Covariance, weights: np.ndarray, sites: Sites
-) -> Predictor:
-    """Condition scores on the sites of pseudo-samples.
+def predictor_of(pseudo: PseudoSamples, intercept_std: float, weights: np.ndarray, sites: Sites) -> Predictor:
+    """Condition weights of features on the sites of pseudo-samples.
 
     Parameters
     ----------
     pseudo : PseudoSamples
-    covariance : Covariance
-        Of the pseudo-samples.
+    intercept_std : float
+        Of the prior.
     weights : ndarray of shape (n_kernels,)
     sites : Sites
         Of the pseudo-samples.
     """
-    posterior = condition(covariance.matrix(weights), sites)
-    scales = pseudo.scales(weights, covariance.intercept_std)
-    cross = scales[:, None] * pseudo.loadings.T
+    scales = pseudo.scales(weights, intercept_std)
+    loadings = pseudo.loadings * np.sqrt(scales)
+    told = (loadings.T * sites.precision) @ loadings
+    np.einsum("ii->i", told)[...] += 1.0
+    inverse_root, _, pull = spd_inverse_root(told, loadings.T @ sites.linear, overwrite=True)
+    root = np.sqrt(scales)[:, None] * inverse_root
     return Predictor(
-        scales,
-        weights**2 / pseudo.units,
-        cross @ posterior.dual,
-        cross @ (posterior.root[:, None] * posterior.inverse_root),
+        scales, weights**2 / pseudo.units, np.sqrt(scales) * pull, np.asfortranarray(root, dtype=np.float32)
     )
 
 
@@ -220,7 +220,7 @@ def _climb(problem: _Problem, state: _State) -> tuple[FoundSites, _State]:
             size = max(0.5 * size, SHORTEST)
         bound = point.log_density
         weights = model.values(coordinates)[0]
-        predictor = predictor_of(pseudo, model.covariance, weights, point.sites[0])
+        predictor = predictor_of(pseudo, model.covariance.intercept_std, weights, point.sites[0])
         converged = found.change <= TOL
         state = _State(coordinates, predictor)
         if converged:

@@ -330,7 +330,7 @@ def left_out_of_samples(
     shape = len(draws.kernel_weights), len(targets)
     predictors = [
         [
-            predictor_of(pseudo, covariance, weights, Sites(*own))
+            predictor_of(pseudo, covariance.intercept_std, weights, Sites(*own))
             for own in zip(draws.site_precision[at], draws.site_linear[at], strict=True)
         ]
         for at, weights in enumerate(draws.weights)
