@@ -136,8 +136,8 @@ def claims_of(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
             if best and "coverage" in best:
                 found.append(
                     claim(
-                        f"coverage of 95 % intervals of {best['method']} off by, at the loss of {peer['method']}; {name}, "
-                        f"{n} samples",
+                        f"coverage of 95 % intervals of {best['method']} off by, at the loss of {peer['method']}; "
+                        f"{name}, {n} samples",
                         1.0,
                         100.0 * abs(best["coverage"] - 0.95),
                         " points",
