@@ -17,6 +17,7 @@ from bayesmkl.discriminative import (
     UniformMKLRegressor,
 )
 from bayesmkl.kernels import Gaussian
+from bayesmkl.marginal import Marginal
 
 
 def _bank(problem: Problem, landmarks: int | None = None) -> KernelBank:
@@ -45,9 +46,10 @@ def bemkl(problem: Problem, clock: Clock, landmarks: int | None = None, tol: flo
     return _fitted(kind(_bank(problem, landmarks), storage=storage, tol=tol), problem)
 
 
-def gpmkl(problem: Problem, clock: Clock, landmarks: int | None = None) -> Predict:
+def gpmkl(problem: Problem, clock: Clock, landmarks: int | None = None, total: int | None = None) -> Predict:
     kind = GPMKLRegressor if problem.regression else GPMKLClassifier
-    return _fitted(kind(_bank(problem, landmarks), random_state=problem.seed), problem)
+    inference = "marginal" if total is None else Marginal(total_landmarks=total)
+    return _fitted(kind(_bank(problem, landmarks), inference=inference, random_state=problem.seed), problem)
 
 
 def _discriminative(classifier: Any, regressor: Any) -> Any:

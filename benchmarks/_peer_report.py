@@ -113,7 +113,7 @@ def report(rows: list[dict[str, Any]]) -> tuple[str, dict[str, Any]]:
 
 
 def claims_of(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What is asked beside the sparse variational process: its loss, in half of its seconds to it."""
+    """What is asked beside the sparse variational process: its loss in half of its seconds to it, and coverage."""
     found = []
     for (_, name, n), own in groups(rows).items():
         here = [row for row in own if row["device"] == "cpu" and "loss" in row]
@@ -133,6 +133,16 @@ def claims_of(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
                     seconds_of(best) / to_the_score(peer) if best else None,
                 )
             )
+            if best and "coverage" in best:
+                found.append(
+                    claim(
+                        f"coverage of 95 % intervals of {best['method']} off by, at the loss of {peer['method']}; "
+                        f"{name}, {n} samples",
+                        1.0,
+                        100.0 * abs(best["coverage"] - 0.95),
+                        " points",
+                    )
+                )
     return found
 
 

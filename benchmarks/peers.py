@@ -83,6 +83,12 @@ METHODS = {
     "GPMKL": Method(name="gpmkl", growth=3.0, matrices=2.0, **OURS),
     "GPMKL, 32 landmarks": Method(name="gpmkl", growth=0.5, options={"landmarks": 32}, **OURS),
     "GPMKL, 128 landmarks": Method(name="gpmkl", growth=0.5, options={"landmarks": 128}, least=2048, **OURS),
+    "GPMKL, 256 landmarks in total": Method(
+        name="gpmkl", growth=0.5, options={"landmarks": 192, "total": 256}, **OURS
+    ),
+    "GPMKL, 1024 landmarks in total": Method(
+        name="gpmkl", growth=0.5, options={"landmarks": 512, "total": 1024}, least=2048, **OURS
+    ),
     "UniformMKL": Method(name="uniform", growth=2.2, matrices=1.5, fast=True, **OURS),
     "EasyMKL": Method(name="easy", growth=2.5, tasks=CLASSES, matrices=1.5, **OURS),
     "SimpleMKL": Method(name="simple", growth=2.5, matrices=1.5, **OURS),
@@ -229,6 +235,7 @@ def _scores(data: Data, point: np.ndarray, second: np.ndarray | None) -> dict[st
     if second is not None:
         density = -0.5 * ((y - point) / second) ** 2 - np.log(second) - 0.5 * np.log(2.0 * np.pi)
         found["loss"] = float(-np.mean(density))
+        found["coverage"] = float(np.mean(np.abs(y - point) < 1.96 * second))
     return found
 
 

@@ -245,7 +245,8 @@ class Marginal(_InferenceOptions):
         the gates of localized BEMKL.
     n_points : int, default=512
         Hyperparameters that are drawn, at least 100; by importance sampling up to twice as many while weights have a
-        heavy tail, and by the chains of localized BEMKL up to four times as many while they do not agree.
+        heavy tail or are worth few draws, and by the chains of localized BEMKL up to four times as many while they do
+        not agree.
     n_draws : int, default=2000
         Equally likely draws of scores and shares, or of all weights of BEMKL, at least 100, with hyperparameters that
         are drawn from those points: many have the same.
@@ -256,6 +257,10 @@ class Marginal(_InferenceOptions):
     approximation : {"ep", "laplace"}, default="ep"
         Of the evidence under other likelihoods than the Gaussian, whose is exact: expectation propagation, or
         Laplace's, which takes about as long and shrinks scores.
+    total_landmarks : int, default=None
+        Of a Gaussian process whose bank has `landmarks`: how many all kernels have together, at least two for each.
+        A first fit to some samples says which kernels need them: these have up to as many as the bank has, the
+        others few. None: every kernel has all of them.
 
     Examples
     --------
@@ -277,6 +282,7 @@ class Marginal(_InferenceOptions):
     n_chains: int = 4
     n_warmup: int = 100
     approximation: str = "ep"
+    total_landmarks: int | None = None
 
     name: ClassVar[str] = "marginal"
 
@@ -288,6 +294,7 @@ class Marginal(_InferenceOptions):
             self._count("n_chains"),
             self._count("n_warmup"),
             check_choice(_field("approximation"), self.approximation, ("ep", "laplace")),
+            None if self.total_landmarks is None else self._count("total_landmarks", low=2),
         )
 
 

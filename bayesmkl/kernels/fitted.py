@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
@@ -227,6 +227,42 @@ class FittedKernels:
             diagonals[m, slice(None) if place is None else place[0][:, 0]] = diagonal
         return stack, diagonals
 
+    def rows_and_diagonals(
+        self, X: np.ndarray, counts: Sequence[int]
+    ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        """Go through the kernels of validated rows with the first basis points, as many as a kernel asks for.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_features)
+            Query points in float64, with the columns of the training data and all views.
+        counts : sequence of int, of length n_kernels
+            Number of basis points of every kernel.
+
+        Yields
+        ------
+        m : int
+            Position of the kernel.
+        rows : ndarray of shape (n_rows, n_points)
+            Normalized.
+        diagonal : ndarray of shape (n_rows,)
+            Similarities of rows to themselves.
+
+        Raises
+        ------
+        ValueError
+            If a kernel has values that are not finite.
+        """
+        centered = [any(isinstance(one, Center) for one in own) for own in self.normalizers_]  # on all points
+        sizes = [len(self.basis_) if centered[m] else count for m, count in enumerate(counts)]
+        needed = [max(sizes[m] for m in own) for own in self.kernels_of_views()]
+        for m, kernel, geometry, place in self._evaluations(X, needed):
+            if sizes[m] < len(geometry.Z):
+                geometry = PairwiseGeometry(geometry.X, geometry.Z[: sizes[m]])
+            values = np.empty(geometry.shape)
+            diagonal = self._write(m, kernel, geometry, place, values, True)
+            yield m, values[:, : counts[m]], diagonal
+
     def shared_rows(self, X: np.ndarray, share: float = 1.0) -> np.ndarray | None:
         """Return all kernels of validated rows through the cache that is in use.
 
@@ -380,13 +416,20 @@ class FittedKernels:
             return np.ones((len(self.views_), len(X)), dtype=bool)
         return present_views(X, self.views_)
 
-    def _evaluations(self, X: np.ndarray) -> Iterator[tuple[int, Kernel, PairwiseGeometry, Place]]:
-        """Go through the kernels view by view; those of one view share distances and inner products."""
-        is_basis = X is self.basis_
+    def _evaluations(
+        self, X: np.ndarray, needed: Sequence[int] | None = None
+    ) -> Iterator[tuple[int, Kernel, PairwiseGeometry, Place]]:
+        """Go through the kernels view by view; those of one view share distances and inner products.
+
+        Of a view the first basis points are `needed`; None: all of them.
+        """
+        is_basis = X is self.basis_ and needed is None
         of_basis = self.present_ if self.landmarks_ is None else self._present(self.basis_)
         of_rows = of_basis if is_basis else self._present(X)
         for v, (view, rows, columns) in enumerate(zip(self.views_, of_rows, of_basis, strict=True)):
-            basis = columns_of(self.basis_, view.columns, columns)
+            first = slice(None) if needed is None else slice(needed[v])
+            columns = columns[first]
+            basis = columns_of(self.basis_[first], view.columns, columns)
             points = basis if is_basis else columns_of(X, view.columns, rows)
             geometry = PairwiseGeometry(points, basis)
             place = None if rows.all() and columns.all() else np.ix_(rows, columns)
@@ -394,7 +437,7 @@ class FittedKernels:
             for m in np.flatnonzero(self.view_positions_ == v).tolist():
                 gates = self.kernels_[m].gate_columns
                 if gates.tobytes() not in wide:
-                    of_basis_gates = self._gates_of(self.basis_, m, columns)
+                    of_basis_gates = self._gates_of(self.basis_[first], m, columns)
                     of_rows_gates = of_basis_gates if is_basis else self._gates_of(X, m, rows)
                     wide[gates.tobytes()] = geometry.with_columns(of_rows_gates, of_basis_gates)
                 yield m, self.kernels_[m], wide[gates.tobytes()], place

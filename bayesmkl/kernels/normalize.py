@@ -82,10 +82,13 @@ class Spherical(NamedTuple):
         return (diagonal > 0).astype(np.float64)
 
     def apply(self, kernel: np.ndarray, diagonal: np.ndarray) -> np.ndarray:
-        """Normalize rows in place, shape (n_rows, n_train); return their new diagonal, shape (n_rows,)."""
+        """Normalize rows in place, shape (n_rows, n_train); return their new diagonal, shape (n_rows,).
+
+        Rows may be of the first training samples only.
+        """
         inverse_norms = inverse_root(diagonal)
         factors = (
-            inverse_norms[:, None] * self.inverse_norms
+            inverse_norms[:, None] * self.inverse_norms[: kernel.shape[1]]
         )  # one product, so that a symmetric kernel stays so
         if not np.all(factors == 1.0):
             kernel *= factors

@@ -31,7 +31,11 @@ def with_kernels_to_choose(model: Hypermodel) -> Hypermodel:
 
 
 def draw_hyperparameters(
-    model: Hypermodel, options: Marginal, rng: np.random.Generator, show_progress: bool
+    model: Hypermodel,
+    options: Marginal,
+    rng: np.random.Generator,
+    show_progress: bool,
+    start: np.ndarray | None = None,
 ) -> tuple[Draws, int]:
     """Draw hyperparameters, and return how many evaluations there were before those that are drawn.
 
@@ -43,13 +47,15 @@ def draw_hyperparameters(
     rng : numpy.random.Generator
     show_progress : bool
         Whether to show a progress bar on a terminal.
+    start : ndarray of shape (n_coordinates,), optional
+        Where the way to the mode begins.
     """
     counts = options.n_points, options.n_chains, options.n_warmup
     if isinstance(model.kernel_prior, SpikeSlabOfKernels):
         n_sweeps = options.n_chains * (options.n_warmup + -(-options.n_points // options.n_chains))
         with step_progress(show_progress, "kernels that are in", n_sweeps, "sweep") as report:
             return draw_selections(model, *counts, rng, report), 0
-    mode = find_mode(model)
+    mode = find_mode(model, start)
     if options.sampler == "nuts":
         from bayesmkl.marginal.chains import draw_chains
 

@@ -48,6 +48,7 @@ __all__ = [
 ]
 
 START = 0.3  # of every coordinate, above the median
+MOST_ASCENTS, LEAST_GAIN = 5, 0.05  # to a mode of many samples; nats
 MANY = 200  # coordinates, beyond which the curvature of weights is expected, not measured by differences
 STEP = 0.1  # of the finite differences of the gradient at the mode
 FARTHEST = 8.0  # standard deviations of a coordinate that a step may have
@@ -346,8 +347,28 @@ def evaluate_slope(
 def climb(
     model: Hypermodel, start: np.ndarray | None = None, max_iter: int = 200, tol: float = 1e-6
 ) -> tuple[np.ndarray, tuple[Sites, ...] | None, Any]:
-    """Climb to the mode by L-BFGS; return coordinates, sites near there, and what SciPy's `minimize` does."""
+    """Climb to the mode by L-BFGS; return coordinates, sites near there, and what SciPy's `minimize` does.
+
+    It ends where a step gains at most `tol` of the height. With a `remainder`, where heights are in proportion to the
+    number of samples and differences that matter are not, that is of all that was gained, and it begins anew until
+    nothing is.
+    """
+    at = np.full(model.n_coordinates, START) if start is None else start
+    found = _ascend(model, at, max_iter, tol)
+    for _ in range(MOST_ASCENTS if model.remainder is not None else 0):
+        if -found[2].fun < LEAST_GAIN or not found[2].success:
+            break
+        before, found = found[2], _ascend(model, found[0], max_iter, tol)
+        found[2].nfev += before.nfev
+    return found
+
+
+def _ascend(
+    model: Hypermodel, start: np.ndarray, max_iter: int, tol: float
+) -> tuple[np.ndarray, tuple[Sites, ...] | None, Any]:
+    """Run L-BFGS once; with a `remainder` its function is minus what was gained."""
     latest: list[Point] = []
+    below: list[float] = [] if model.remainder is not None else [0.0]
 
     def negative(coordinates: np.ndarray) -> tuple[float, np.ndarray]:
         try:
@@ -357,11 +378,12 @@ def climb(
         except np.linalg.LinAlgError:
             return np.inf, np.zeros_like(coordinates)
         latest[:] = [point]
-        return -point.log_density, -gradient
+        if not below:
+            below.append(point.log_density)
+        return below[0] - point.log_density, -gradient
 
-    at = np.full(model.n_coordinates, START) if start is None else start
     found = optimize.minimize(
-        negative, at, jac=True, method="L-BFGS-B", options={"maxiter": max_iter, "ftol": tol}
+        negative, start, jac=True, method="L-BFGS-B", options={"maxiter": max_iter, "ftol": tol}
     )
     return found.x, latest[-1].sites if latest else None, found
 
@@ -418,7 +440,8 @@ def draw_importance(
     mode : Mode
         The first density is around it.
     n_draws : int
-        In four rounds together; up to twice as many while k-hat is not below one half. With 100 and more, Pareto
+        In four rounds together; up to twice as many while k-hat is not below one half, or they are worth less than 50
+        draws. With 100 and more, Pareto
         smoothing has a tail in every round.
     rng : numpy.random.Generator
     report : callable, optional
@@ -427,8 +450,10 @@ def draw_importance(
     proposals = [Proposal(mode.coordinates, mode.cov, model.mirror)]
     coordinates = np.empty((0, len(mode.coordinates)))
     points: list[Point] = []
-    pareto_k = np.inf
-    while len(proposals) <= N_ROUNDS or (pareto_k >= GOOD_K and len(proposals) <= 2 * N_ROUNDS):
+    pareto_k, ess = np.inf, 0.0
+    while len(proposals) <= N_ROUNDS or (
+        (pareto_k >= GOOD_K or ess < LEAST_DRAWS) and len(proposals) <= 2 * N_ROUNDS
+    ):
         for u in proposals[-1].draw(n_draws // N_ROUNDS, rng):
             near = _nearest(u, coordinates, points, mode, model)
             try:
@@ -443,10 +468,11 @@ def draw_importance(
         log_weights, found = smooth_weights(log_ratios)
         pareto_k = float(found)
         weights = np.exp(log_weights - logsumexp(log_weights))
+        ess = float(1.0 / (weights**2).sum())
         proposals.append(proposals[-1].adapted(coordinates, weights))
     of_prior = -0.5 * coordinates.shape[1] * np.log(2.0 * np.pi)  # which the log posterior leaves out
     log_evidence = float(logsumexp(log_ratios) - np.log(len(log_ratios)) + of_prior)
-    return Draws(coordinates, weights, tuple(points), log_evidence, pareto_k, float(1.0 / (weights**2).sum()))
+    return Draws(coordinates, weights, tuple(points), log_evidence, pareto_k, ess)
 
 
 def equally_likely(weights: np.ndarray, n_draws: int, rng: np.random.Generator) -> np.ndarray:

@@ -15,7 +15,7 @@ over `q` where
 to which natural-gradient steps of size one lead. Each pass over the samples takes one, and sums what the sites are to
 the features; with these sums hyperparameters climb :math:`\log Z` and their prior at no further cost. Expectations of
 the densities less the sites have no slope by `q` at the maximum, so that nothing is missing in the gradient, and the
-posterior of the hyperparameters is that with the sites held. A first round is over some samples only.
+posterior of the hyperparameters is that with the sites held. First rounds are over some samples only.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg.blas import strmm
 
-from bayesmkl.marginal.conditioning import Sites, condition
-from bayesmkl.marginal.covariances import Covariance
+from bayesmkl._numerics.linalg import spd_inverse_root
+from bayesmkl.marginal.conditioning import Sites
 from bayesmkl.marginal.hyperposterior import Hypermodel, climb, evaluate_height
 from bayesmkl.marginal.landmarks import (
     LOG_2PI,
@@ -45,11 +46,15 @@ from bayesmkl.marginal.likelihoods import Likelihood
 __all__ = ["FoundSites", "Predictor", "find_sites", "predictor_of"]
 
 FIRST_SAMPLES, SAMPLES_PER_FEATURE = 4000, 4  # of the first round
+GROWTH = 10  # of samples from one round to the next
 MOST_PASSES = 30
 MOST_STEPS = 25  # of hyperparameters between two passes
 TOL = 1e-2  # largest root mean square change of a site, in standard deviations of its score
-NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(20)  # of a normal score
-WEIGHTS = WEIGHTS / WEIGHTS.sum()
+NARROW, NODES_OF_NARROW, NODES = (
+    0.5,
+    8,
+    20,
+)  # of a normal score: standard deviation, and nodes below it and above
 LEAST_PRECISION = 1e-10
 SLACK = 0.1  # nats by which the bound may fall without shorter steps
 SHORTEST = 0.125
@@ -66,14 +71,15 @@ class Predictor(NamedTuple):
     of_kernels : ndarray of shape (n_kernels,)
         Factors of kernels.
     mean : ndarray of shape (n_features,)
-    told : ndarray of shape (n_features, n_pseudo)
-        Features times it, squared and summed, is the variance that the samples have explained.
+    root : ndarray of shape (n_features, n_features)
+        Upper triangular, in single precision and Fortran order: features times it, squared and summed, is the
+        posterior variance, of which no digits cancel.
     """
 
     scales: np.ndarray
     of_kernels: np.ndarray
     mean: np.ndarray
-    told: np.ndarray
+    root: np.ndarray
 
     def moments(self, block: np.ndarray, diagonal: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return moments of the scores of a block of rows.
@@ -91,9 +97,9 @@ class Predictor(NamedTuple):
         rest : ndarray of shape (n_rows,)
             Variance that they do not explain.
         """
-        prior, known = block**2 @ self.scales, block @ self.told
-        variance = prior - np.einsum("ij,ij->i", known, known)
-        rest = self.of_kernels @ diagonal + self.scales[0] - prior
+        left = strmm(1.0, self.root, block.astype(np.float32).T, trans_a=1, overwrite_b=1).T
+        variance = np.einsum("ij,ij->i", left, left).astype(float)
+        rest = self.of_kernels @ diagonal + self.scales[0] - block**2 @ self.scales
         return block @ self.mean, np.maximum(variance, TINY), np.maximum(rest, 0.0)
 
 
@@ -109,6 +115,8 @@ class FoundSites(NamedTuple):
     remainder : Remainder
     converged : bool
         Whether they have settled.
+    coordinates : ndarray of shape (n_coordinates,)
+        Hyperparameters at their mode.
     """
 
     sites: Sites
@@ -116,30 +124,29 @@ class FoundSites(NamedTuple):
     targets: np.ndarray
     remainder: Remainder
     converged: bool
+    coordinates: np.ndarray
 
 
-def predictor_of(
-    pseudo: PseudoSamples, covariance: Covariance, weights: np.ndarray, sites: Sites
-) -> Predictor:
-    """Condition scores on the sites of pseudo-samples.
+def predictor_of(pseudo: PseudoSamples, intercept_std: float, weights: np.ndarray, sites: Sites) -> Predictor:
+    """Condition weights of features on the sites of pseudo-samples.
 
     Parameters
     ----------
     pseudo : PseudoSamples
-    covariance : Covariance
-        Of the pseudo-samples.
+    intercept_std : float
+        Of the prior.
     weights : ndarray of shape (n_kernels,)
     sites : Sites
         Of the pseudo-samples.
     """
-    posterior = condition(covariance.matrix(weights), sites)
-    scales = pseudo.scales(weights, covariance.intercept_std)
-    cross = scales[:, None] * pseudo.loadings.T
+    scales = pseudo.scales(weights, intercept_std)
+    loadings = pseudo.loadings * np.sqrt(scales)
+    told = (loadings.T * sites.precision) @ loadings
+    np.einsum("ii->i", told)[...] += 1.0
+    inverse_root, _, pull = spd_inverse_root(told, loadings.T @ sites.linear, overwrite=True)
+    root = np.sqrt(scales)[:, None] * inverse_root
     return Predictor(
-        scales,
-        weights**2 / pseudo.units,
-        cross @ posterior.dual,
-        cross @ (posterior.root[:, None] * posterior.inverse_root),
+        scales, weights**2 / pseudo.units, np.sqrt(scales) * pull, np.asfortranarray(root, dtype=np.float32)
     )
 
 
@@ -152,7 +159,7 @@ def find_sites(
     model_of: Callable[[PseudoSamples, np.ndarray, Remainder], Hypermodel],
     rng: np.random.Generator,
 ) -> FoundSites:
-    """Find sites and the mode of the hyperparameters, over some samples and then over all.
+    """Find sites and the mode of the hyperparameters, over some samples, over more of them, and over all.
 
     Parameters
     ----------
@@ -167,13 +174,14 @@ def find_sites(
     model_of : callable
         Makes a model of pseudo-samples.
     rng : numpy.random.Generator
-        Of the samples of the first round.
+        Of the samples of the first rounds.
     """
-    n_first = max(FIRST_SAMPLES, SAMPLES_PER_FEATURE * features.size)
+    size = max(FIRST_SAMPLES, SAMPLES_PER_FEATURE * features.size)
     problem, start = _Problem(bank, features, X, y, likelihood, model_of), _State(None, None)
-    if n_first < len(y) / 2:
-        some = np.sort(rng.choice(len(y), n_first, replace=False))
+    while size < len(y) / 2:
+        some = np.sort(rng.choice(len(y), size, replace=False))
         _, start = _climb(problem._replace(X=X[some], y=y[some]), start)
+        size *= GROWTH
     return _climb(problem, start)[0]
 
 
@@ -212,13 +220,13 @@ def _climb(problem: _Problem, state: _State) -> tuple[FoundSites, _State]:
             size = max(0.5 * size, SHORTEST)
         bound = point.log_density
         weights = model.values(coordinates)[0]
-        predictor = predictor_of(pseudo, model.covariance, weights, point.sites[0])
+        predictor = predictor_of(pseudo, model.covariance.intercept_std, weights, point.sites[0])
         converged = found.change <= TOL
         state = _State(coordinates, predictor)
         if converged:
             break
     remainder = remainder._replace(turn=between_weights(equal, pseudo))
-    return FoundSites(sites, pseudo, targets, remainder, converged), state
+    return FoundSites(sites, pseudo, targets, remainder, converged, coordinates), state
 
 
 class _Pass(NamedTuple):
@@ -279,11 +287,14 @@ def expected(
     """
     sd, nothing = np.sqrt(variance), np.zeros(0)
     found = np.zeros((3, len(y)))
-    for node, weight in zip(NODES, WEIGHTS, strict=True):
-        score = mean + node * sd
-        slopes = likelihood.derivatives(y, score, nothing, 2)
-        for total, one in zip(
-            found, (likelihood.log_density(y, score, nothing), slopes.first, slopes.second), strict=True
-        ):
-            total += weight * one
+    for n_nodes, rows in ((NODES_OF_NARROW, sd < NARROW), (NODES, sd >= NARROW)):
+        nodes, weights = np.polynomial.hermite_e.hermegauss(n_nodes)
+        own, total = y[rows], np.zeros((3, np.count_nonzero(rows)))
+        for node, weight in zip(nodes, weights / weights.sum(), strict=True):
+            score = mean[rows] + node * sd[rows]
+            slopes = likelihood.derivatives(own, score, nothing, 2)
+            total[0] += weight * likelihood.log_density(own, score, nothing)
+            total[1] += weight * slopes.first
+            total[2] += weight * slopes.second
+        found[:, rows] = total
     return found[0], found[1], found[2]

@@ -25,7 +25,7 @@ then the sum of weights.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -38,6 +38,7 @@ __all__ = [
     "Remainder",
     "Statistics",
     "Sums",
+    "allot",
     "between_weights",
     "feature_blocks",
     "gather",
@@ -49,6 +50,7 @@ BLOCK_ENTRIES = 2**22  # of kernels of samples with landmarks that are held at o
 LEAST_EIGENVALUE = 1e-12  # of a kernel of landmarks, relative to its largest
 LEAST_DIRECTION = 1e-14  # of the Gram matrix of features, relative to its largest eigenvalue
 CONSTANT = 1e-10  # part of a kernel around its mean that is rounding error
+LEAST_LANDMARKS = 2  # of a kernel
 LOG_2PI = float(np.log(2.0 * np.pi))
 
 
@@ -66,8 +68,10 @@ class LandmarkKernels(Protocol):
         """Return similarities of rows to landmarks, (n_kernels, n_rows, n_landmarks)."""
         ...
 
-    def rows_and_diagonal(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the same, and similarities of rows to themselves, (n_kernels, n_rows)."""
+    def rows_and_diagonals(
+        self, X: np.ndarray, counts: Sequence[int]
+    ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        """Go through kernels: similarities of rows to the first landmarks, and to themselves."""
         ...
 
 
@@ -77,8 +81,14 @@ class Features(NamedTuple):
     Attributes
     ----------
     whitening : tuple of ndarray of shape (n_landmarks, n_features)
-        Of every kernel: similarities to landmarks times it are its features.
+        Of every kernel: similarities to landmarks times it are its features. A kernel may have the first landmarks
+        only.
     """
+
+    @property
+    def counts(self) -> list[int]:
+        """Number of landmarks of every kernel."""
+        return [len(own) for own in self.whitening]
 
     whitening: tuple[np.ndarray, ...]
 
@@ -96,13 +106,15 @@ class Features(NamedTuple):
         """Number of features and the constant."""
         return 1 + sum(own.shape[1] for own in self.whitening)
 
-    def of(self, kernels: np.ndarray) -> np.ndarray:
-        """Return the constant and the features of rows, (n_rows, size), from (n_kernels, n_rows, n_landmarks)."""
-        found = np.empty((kernels.shape[1], self.size))
+    def of(self, bank: LandmarkKernels, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return the constant and the features of rows, (n_rows, size), and (n_kernels, n_rows) self-similarities."""
+        found, diagonals = np.empty((len(X), self.size)), np.empty((len(self.whitening), len(X)))
         found[:, 0] = 1.0
-        for columns, kernel, own in zip(self.columns, kernels, self.whitening, strict=True):
-            np.matmul(kernel, own, out=found[:, columns])
-        return found
+        columns = self.columns
+        for m, kernel, diagonal in bank.rows_and_diagonals(X, self.counts):
+            np.matmul(kernel, self.whitening[m], out=found[:, columns[m]])
+            diagonals[m] = diagonal
+        return found, diagonals
 
 
 class Statistics(NamedTuple):
@@ -169,15 +181,20 @@ class PseudoSamples(NamedTuple):
     def rows(self, kernels: np.ndarray) -> np.ndarray:
         """Return similarities to pseudo-samples, (n_kernels, n_rows, n_pseudo), from those to landmarks."""
         triples = zip(kernels, self.features.whitening, self.of_kernels(), strict=True)
-        return np.stack([(kernel @ whitening) @ own.T for kernel, whitening, own in triples])
+        return np.stack(
+            [(kernel[:, : len(whitening)] @ whitening) @ own.T for kernel, whitening, own in triples]
+        )
 
     def from_landmarks(self, m: int, rows: np.ndarray) -> np.ndarray:
         """Return what linear functionals of kernel `m` at landmarks, (..., n_landmarks), are at pseudo-samples."""
-        return (rows @ self.features.whitening[m]) @ self.of_kernels()[m].T
+        whitening = self.features.whitening[m]
+        return (rows[..., : len(whitening)] @ whitening) @ self.of_kernels()[m].T
 
-    def of_landmarks(self, m: int, weights: np.ndarray) -> np.ndarray:
-        """Return weights of landmarks from weights of pseudo-samples, (..., n_pseudo), in the part of kernel `m`."""
-        return (weights @ self.of_kernels()[m]) @ self.features.whitening[m].T
+    def of_landmarks(self, m: int, weights: np.ndarray, n_landmarks: int) -> np.ndarray:
+        """Return weights of all landmarks in the part of kernel `m` from those of pseudo-samples, (..., n_pseudo)."""
+        whitening = self.features.whitening[m]
+        found = (weights @ self.of_kernels()[m]) @ whitening.T
+        return np.pad(found, [(0, 0)] * (found.ndim - 1) + [(0, n_landmarks - len(whitening))])
 
     def scales(self, weights: np.ndarray, intercept_std: float) -> np.ndarray:
         """Return prior variances of the weights of features, (n_features,), at some kernel weights."""
@@ -238,13 +255,15 @@ class Remainder(NamedTuple):
         return float(value), by_weights, by_noise[:, None][:, : parameters.shape[1]]
 
 
-def landmark_features(bank: LandmarkKernels) -> Features:
+def landmark_features(bank: LandmarkKernels, counts: Sequence[int] | None = None) -> Features:
     """Return the features of all kernels of a bank with landmarks.
 
     Parameters
     ----------
     bank : LandmarkKernels
         Fitted.
+    counts : sequence of int, of length n_kernels, optional
+        How many of the first landmarks every kernel has; None: all of them.
 
     Raises
     ------
@@ -253,6 +272,8 @@ def landmark_features(bank: LandmarkKernels) -> Features:
     """
     found = []
     for m, kernel in enumerate(bank.evaluate(bank.basis_)):
+        if counts is not None:
+            kernel = kernel[: counts[m], : counts[m]]
         values, vectors = np.linalg.eigh(0.5 * (kernel + kernel.T))
         largest = max(values[-1], -values[0])
         if -values[0] > 1e-6 * max(largest, np.finfo(float).tiny):
@@ -260,6 +281,29 @@ def landmark_features(bank: LandmarkKernels) -> Features:
         kept = values > max(LEAST_EIGENVALUE * largest, np.finfo(float).tiny)
         found.append(vectors[:, kept] / np.sqrt(values[kept]))
     return Features(tuple(found))
+
+
+def allot(bank: LandmarkKernels, scales: np.ndarray, total: int) -> list[int]:
+    r"""Return how many landmarks every kernel has, of so many in total.
+
+    What landmarks explain of a kernel's part is about the largest eigenvalues of its matrix over all landmarks, times
+    the prior variance of the part: each landmark goes where the next eigenvalue is the largest.
+
+    Parameters
+    ----------
+    bank : LandmarkKernels
+    scales : ndarray of shape (n_kernels,)
+        Factors of kernels in the prior covariance.
+    total : int
+        At least `LEAST_LANDMARKS` for each kernel.
+    """
+    n_landmarks = len(bank.basis_)
+    least = min(LEAST_LANDMARKS, n_landmarks)
+    values = np.array([np.linalg.eigvalsh(kernel)[::-1] for kernel in bank.evaluate(bank.basis_)])
+    values = np.maximum(values, 0.0)[:, least:] * scales[:, None]
+    chosen = np.argsort(-values, axis=None, kind="stable")[: max(total - least * len(scales), 0)]
+    more = np.bincount(chosen // max(values.shape[1], 1), minlength=len(scales))
+    return (least + more).tolist()
 
 
 def feature_blocks(
@@ -281,11 +325,10 @@ def feature_blocks(
     block : ndarray of shape (n_rows, n_features)
     diagonal : ndarray of shape (n_kernels, n_rows)
     """
-    size = max(1, BLOCK_ENTRIES // (bank.n_kernels_ * len(bank.basis_)))
+    size = max(1, BLOCK_ENTRIES // sum(features.counts))
     for first in range(0, len(X), size):
         rows = slice(first, min(first + size, len(X)))
-        kernels, diagonal = bank.rows_and_diagonal(X[rows])
-        yield rows, features.of(kernels), diagonal
+        yield rows, *features.of(bank, X[rows])
 
 
 class Sums:

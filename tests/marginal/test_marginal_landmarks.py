@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
@@ -9,13 +11,13 @@ from scipy.stats import multivariate_normal
 from bayesmkl import GPMKLClassifier, GPMKLRegressor, KernelBank, load_model, save_model
 from bayesmkl.kernels import Gaussian, Linear
 from bayesmkl.kernels.stacks.dense import DenseStack
-from bayesmkl.marginal import Design, GPMKLOrdinalClassifier, Marginal, landmark_sites, landmarks
+from bayesmkl.marginal import Design, GPMKLOrdinalClassifier, Marginal, drawing, landmark_sites, landmarks
 from bayesmkl.marginal.conditioning import condition
 from bayesmkl.marginal.covariances import Additive, kernel_units
 from bayesmkl.marginal.estimators import by_landmarks
 from bayesmkl.marginal.estimators.by_landmarks import induce
 from bayesmkl.marginal.evidence import ep_evidence, exact_evidence
-from bayesmkl.marginal.hyperposterior import Hypermodel, climb, evaluate_height, evaluate_slope
+from bayesmkl.marginal.hyperposterior import Hypermodel, climb, evaluate_height, evaluate_slope, find_mode
 from bayesmkl.marginal.hyperpriors import HalfT, ParameterPriors
 from bayesmkl.marginal.landmark_sites import expected
 from bayesmkl.marginal.likelihoods import Gaussian as GaussianNoise
@@ -173,6 +175,7 @@ def fits():
     X, y = samples(120)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(by_landmarks, "LEFT_OUT_ENTRIES", 2**30)
+        patch.setattr(drawing, "find_mode", partial(find_mode, tol=1e-13))  # the same draws around it
         named = {"all": None, "every": X, "few": 24}
         models = {
             name: GPMKLRegressor(bank(own), inference=FEW, random_state=0).fit(X, y)

@@ -224,7 +224,8 @@ class BaseGPMKL(CompletingMKL):
             with self._naming_kernels():
                 prior = model.covariance.draw_parts(parts_rng, n_functions)
             prior_parts = np.moveaxis(prior, -1, 0).reshape(options.n_draws, -1, *prior.shape[:-1])
-            drawn, n_evaluations = draw_hyperparameters(model, options, rng, self.verbose > 0)
+            start = None if induced is None else induced.start
+            drawn, n_evaluations = draw_hyperparameters(model, options, rng, self.verbose > 0, start)
             return n_evaluations + len(drawn.weights), drawn, read(model, drawn, prior_parts, rng)
 
     @contextmanager

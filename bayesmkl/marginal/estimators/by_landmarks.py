@@ -13,11 +13,15 @@ from bayesmkl.marginal.conditioning import Sites, cavity, condition
 from bayesmkl.marginal.covariances import Additive
 from bayesmkl.marginal.estimators.priors import is_spike_slab
 from bayesmkl.marginal.evidence import exact_evidence
-from bayesmkl.marginal.hyperposterior import Hypermodel
+from bayesmkl.marginal.hyperposterior import Hypermodel, climb
+from bayesmkl.marginal.hyperpriors import ParameterPriors
 from bayesmkl.marginal.landmark_sites import find_sites, predictor_of
 from bayesmkl.marginal.landmarks import (
+    LEAST_LANDMARKS,
+    Features,
     PseudoSamples,
     Remainder,
+    allot,
     feature_blocks,
     gather,
     landmark_features,
@@ -42,6 +46,8 @@ __all__ = [
 
 POINT_ENTRIES = 2**23  # of the covariances at all points of the posterior that predictions are made from
 LEFT_OUT_ENTRIES = 2**20  # the same where samples are left out
+LEFT_OUT_PRODUCTS = 2**34  # numbers that are multiplied for it
+ALLOTTING_SAMPLES, ALLOTTING_ROUNDS, ALLOTTING_STEPS = 16_000, 3, 25
 FEWEST_POINTS = 4
 NOT_SETTLED = (
     "finished before the sites of its samples settled, whose bound is looser than it can be. Use a `kernel_prior` "
@@ -59,7 +65,13 @@ def check_with_landmarks(model: BaseGPMKL, bank: KernelBank) -> None:
     model : BaseGPMKL
     bank : KernelBank
     """
+    total = model._inference().total_landmarks
     if bank.landmarks is None:
+        if total is not None:
+            raise ValueError(
+                f"`total_landmarks` of `inference` must be None with a bank without `landmarks`; got {total}. Say "
+                "how many a kernel may have: KernelBank(landmarks=128)."
+            )
         return
     if is_spike_slab(model.kernel_prior, model.KERNEL_PRIORS):
         raise ValueError(
@@ -139,6 +151,8 @@ class Induced(NamedTuple):
         Of the samples; None: those of normal noise.
     converged : bool
         Whether sites have settled.
+    start : ndarray of shape (n_coordinates,) or None
+        Hyperparameters near the mode, if some are known.
     """
 
     pseudo: PseudoSamples
@@ -147,6 +161,7 @@ class Induced(NamedTuple):
     remainder: Remainder
     sites: Sites | None = None
     converged: bool = True
+    start: np.ndarray | None = None
 
     def within(self, model: Hypermodel) -> Hypermodel:
         """Return the model of the pseudo-samples."""
@@ -176,12 +191,22 @@ def induce(model: BaseGPMKL, targets: np.ndarray, rng: np.random.Generator) -> I
         For several outputs of other likelihoods than the normal one.
     """
     bank: Any = model.kernel_bank_
-    n_features = bank.n_kernels_ * len(bank.basis_)
+    total = model._inference().total_landmarks
+    if total is not None and total < LEAST_LANDMARKS * bank.n_kernels_:
+        raise ValueError(
+            f"`total_landmarks` of `inference` must be at least {LEAST_LANDMARKS} for each of {bank.n_kernels_} "
+            f"kernels; got {total}."
+        )
+    n_features = min(bank.n_kernels_ * len(bank.basis_), np.inf if total is None else total)
     require_memory(32.0 * n_features**2, f"products of {n_features} features of landmarks", REMEDY)
-    features = landmark_features(bank)
+    start: np.ndarray | None = None
+    if total is None:
+        features = landmark_features(bank)
+    else:
+        features, start = _allotted(model, total, targets, rng)
     if isinstance(model.likelihood_, Gaussian):
         found = pseudo_samples(features, gather(bank, features, bank.X_train_, targets))
-        return _with_fields(*found, Heteroscedastic(Gaussian()))
+        return _with_fields(*found, Heteroscedastic(Gaussian()))._replace(start=start)
     if len(targets) > 1:
         raise ValueError(
             f"`y` must have two classes with a bank that has `landmarks`; got {len(targets)} classes or labels. Fit "
@@ -196,7 +221,34 @@ def induce(model: BaseGPMKL, targets: np.ndarray, rng: np.random.Generator) -> I
 
     found_sites = find_sites(bank, features, bank.X_train_, targets[0], model.likelihood_, model_of, rng)
     own = _with_fields(found_sites.pseudo, found_sites.targets, found_sites.remainder, KnownNoise())
-    return own._replace(sites=found_sites.sites, converged=found_sites.converged)
+    return own._replace(
+        sites=found_sites.sites, converged=found_sites.converged, start=found_sites.coordinates
+    )
+
+
+def _allotted(
+    model: BaseGPMKL, total: int, targets: np.ndarray, rng: np.random.Generator
+) -> tuple[Features, np.ndarray | None]:
+    """Return features of so many landmarks in total, by the kernel weights of a fit to some samples, and its mode.
+
+    Labels are numbers there, with normal noise: no more than the sizes of the kernel weights is wanted.
+    """
+    bank: Any = model.kernel_bank_
+    some: Any = slice(None)
+    if len(bank.X_train_) > ALLOTTING_SAMPLES:
+        some = np.sort(rng.choice(len(bank.X_train_), ALLOTTING_SAMPLES, replace=False))
+    noise, at = Heteroscedastic(Gaussian()), None
+    counts = [min(total // bank.n_kernels_, len(bank.basis_))] * bank.n_kernels_
+    for _ in range(ALLOTTING_ROUNDS):
+        features = landmark_features(bank, counts)
+        found = pseudo_samples(features, gather(bank, features, bank.X_train_[some], targets[:, some]))
+        own = _with_fields(*found, noise)
+        model.pseudo_samples_ = own.pseudo
+        fitted = own.within(model._hypermodel(DenseStack(own.pseudo.matrices()), targets, model._inference()))
+        fitted = fitted._replace(parameter_prior=ParameterPriors(noise.priors))
+        at = climb(fitted, at, ALLOTTING_STEPS)[0]
+        counts = allot(bank, fitted.values(at)[0] ** 2 / own.pseudo.units, total)
+    return landmark_features(bank, counts), at
 
 
 def _with_fields(pseudo: PseudoSamples, seen: np.ndarray, remainder: Remainder, likelihood: Any) -> Induced:
@@ -273,11 +325,12 @@ def left_out_of_samples(
     targets : ndarray of shape (n_outputs, n_samples)
     """
     bank: Any = model.kernel_bank_
-    draws, pseudo = few_points(model.posterior_, LEFT_OUT_ENTRIES, 1), induced.pseudo
+    n_entries = min(LEFT_OUT_ENTRIES, LEFT_OUT_PRODUCTS // targets.shape[-1])
+    draws, pseudo = few_points(model.posterior_, n_entries, 1), induced.pseudo
     shape = len(draws.kernel_weights), len(targets)
     predictors = [
         [
-            predictor_of(pseudo, covariance, weights, Sites(*own))
+            predictor_of(pseudo, covariance.intercept_std, weights, Sites(*own))
             for own in zip(draws.site_precision[at], draws.site_linear[at], strict=True)
         ]
         for at, weights in enumerate(draws.weights)
@@ -313,7 +366,10 @@ def read_samples(model: BaseGPMKL, induced: Induced, targets: np.ndarray) -> Lef
     covariance = model._covariance(DenseStack(induced.pseudo.matrices()))
     duals, intercept = mean_duals(covariance, few_points(model.posterior_))
     model.pseudo_samples_ = induced.pseudo._replace(dual=duals)
-    duals = np.stack([induced.pseudo.of_landmarks(m, duals[:, m]) for m in range(duals.shape[1])], axis=1)
+    bank: Any = model.kernel_bank_
+    n_landmarks = len(bank.basis_)
+    of_kernels = [induced.pseudo.of_landmarks(m, duals[:, m], n_landmarks) for m in range(duals.shape[1])]
+    duals = np.stack(of_kernels, axis=1)
     several = len(targets) > 1
     model.dual_coef_ = duals if several else duals[0]
     model.intercept_ = intercept if several else float(intercept[0])
