@@ -34,10 +34,10 @@ SIGNAL = X[:, 0] + X[:, 1] ** 2 - 1.0
 LABELS = np.where(SIGNAL > 0.0, 1, 0)
 KILLED = """
 import os, signal, sys
-import numpy as np
 from bayesmkl.bemkl.inference import checkpoint
+from bayesmkl.datasets import open_rows
 sys.path.append({tests!r})
-from test_checkpoint import LABELS, X, model
+from test_checkpoint import LABELS, model
 
 checkpoint.SECONDS, write = 0.0, checkpoint.Checkpoint._write
 written = []
@@ -45,11 +45,11 @@ written = []
 def write_and_die(self, position):
     write(self, position)
     written.append(position)
-    if len(written) == 9:
+    if len(written) == {n_written}:
         os.kill(os.getpid(), signal.SIGKILL)
 
 checkpoint.Checkpoint._write = write_and_die
-model({path!r}).fit(X, LABELS)
+model({path!r}, {step!r}).fit(open_rows({parts!r}), LABELS)
 """
 
 
@@ -57,9 +57,17 @@ def bank():
     return KernelBank([Gaussian(width=1), Gaussian(width=3)], views="each", landmarks=12)
 
 
-def model(path=None, **options):
+def model(path=None, step="auto", **options):
     options = {"intermediate_scale": 1.0, "storage": "streamed", "tol": 1e-5} | options
-    return BEMKLClassifier(bank(), inference=VB(checkpoint=path), **options)
+    return BEMKLClassifier(bank(), inference=VB(checkpoint=path, step=step), **options)
+
+
+def in_parts(folder):
+    """Write X as two files."""
+    folder.mkdir()
+    for k, part in enumerate(np.array_split(X, 2)):
+        pd.DataFrame(part, columns=["a", "b", "c"]).to_parquet(folder / f"{k}.parquet")
+    return folder
 
 
 class Stopped(Exception):
@@ -87,22 +95,27 @@ def assert_equal_fits(one, other):
     assert (one.n_iter_, one.outcome_) == (other.n_iter_, other.outcome_)
 
 
-def test_a_killed_process_is_continued(tmp_path):
-    path = tmp_path / "fit.npz"
-    script = KILLED.format(path=str(path), tests=str(Path(__file__).parent))
+@pytest.mark.parametrize(
+    ("step", "n_written"), [("auto", 9), pytest.param("newton", 2, marks=pytest.mark.heavy)]
+)
+def test_a_killed_process_is_continued(tmp_path, step, n_written):
+    """By SIGKILL, in the middle of a fit to a folder of files."""
+    path, parts = tmp_path / "fit.npz", in_parts(tmp_path / "parts")
+    names = {"path": str(path), "parts": str(parts), "step": step, "n_written": n_written}
+    script = KILLED.format(tests=str(Path(__file__).parent), **names)
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     ended = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, check=False)
     assert ended.returncode == -9, ended.stderr
     with np.load(path) as file:
         n_done = len(file["trace"])
-    continued = model(path)
+    continued = model(path, step)
     reports = []
     attempt = checkpoint.Checkpoint.resume
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(checkpoint.Checkpoint, "resume", lambda *a: reports.append(attempt(*a)) or reports[-1])
-        continued.fit(X, LABELS)
-    assert len(reports[0].trace) == n_done >= 9
-    assert_equal_fits(continued, model().fit(X, LABELS))
+        continued.fit(open_rows(parts), LABELS)
+    assert len(reports[0].trace) == n_done >= n_written
+    assert_equal_fits(continued, model(step=step).fit(open_rows(parts), LABELS))
     assert not path.exists()  # it converged
 
 
@@ -213,11 +226,7 @@ def test_models_of_several_tasks_have_none(tmp_path):
 
 def test_a_file_that_changes_during_a_fit_leaves_model_and_checkpoint(tmp_path, monkeypatch):
     """The estimator keeps its earlier fit, and the file where the new one was."""
-    parts, path = tmp_path / "parts", tmp_path / "fit.npz"
-    parts.mkdir()
-    for k in range(2):
-        part = pd.DataFrame(X[40 * k : 40 * (k + 1)], columns=["a", "b", "c"])
-        part.to_parquet(parts / f"{k}.parquet")
+    parts, path = in_parts(tmp_path / "parts"), tmp_path / "fit.npz"
     own = model(path).fit(open_rows(parts), LABELS)
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     assert_equal_fits(own, model().fit(frame, LABELS))
@@ -235,6 +244,30 @@ def test_a_file_that_changes_during_a_fit_leaves_model_and_checkpoint(tmp_path, 
         own.fit(open_rows(parts), LABELS)
     np.testing.assert_array_equal(own.dual_coef_, before)
     assert path.exists()
+
+
+def test_devices_that_disappear_leave_model_and_checkpoint(tmp_path, monkeypatch):
+    import jax
+
+    path = tmp_path / "fit.npz"
+    own = model(path).fit(X, LABELS)
+    before = own.dual_coef_.copy()
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, "SECONDS", 0.0)
+        write = checkpoint.Checkpoint._write
+
+        def write_and_fail(self, position):
+            write(self, position)
+            raise jax.errors.JaxRuntimeError("UNAVAILABLE: the device is lost.\nand where")
+
+        patch.setattr(checkpoint.Checkpoint, "_write", write_and_fail)
+        with pytest.raises(RuntimeError, match="the device is lost. The estimator is what it was") as caught:
+            own.fit(X, LABELS)
+    assert "the same call goes on from there" in str(caught.value)
+    np.testing.assert_array_equal(own.dual_coef_, before)
+    with np.load(path) as file:
+        assert len(file["trace"]) > 0
+    np.testing.assert_allclose(own.fit(X, LABELS).dual_coef_, before, rtol=1e-8)
 
 
 def test_a_model_with_a_checkpoint_is_saved_and_loaded(tmp_path):

@@ -9,6 +9,7 @@ from sklearn.base import clone
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank, load_model, save_model
 from bayesmkl._estimator import base
+from bayesmkl._utils import memory
 from bayesmkl.bemkl import VB
 from bayesmkl.datasets import open_rows
 from bayesmkl.discriminative import EasyMKLClassifier
@@ -163,6 +164,20 @@ def test_what_files_cannot_do(file):
         BEMKLClassifier(bank()).fit(rows, LABELS[1:])
     with pytest.raises(ValueError, match=r"`columns`: 'label' of 'X\.parquet' holds"):
         open_rows(file)
+
+
+def test_memory_below_one_block_is_refused_before_kernels_are_evaluated(file, monkeypatch):
+    stack = streamed.streamed_stack(bank().fit(X), X)
+    needed = stack.nbytes + 2 * 8 * stack.n_kernels * N
+    model = BEMKLClassifier(bank(), storage="streamed", **FIXED)
+    monkeypatch.setattr(memory, "_left_on_machine", lambda root: iter([needed]))
+    model.fit(X, LABELS)
+    before = model.dual_coef_
+    monkeypatch.setattr(memory, "_left_on_machine", lambda root: iter([needed - 1]))
+    monkeypatch.setattr(StreamedStack, "gram", None)
+    with pytest.raises(MemoryError, match="`X`: what is held of 6 kernels of 90 x 12 entries .* Use fewer"):
+        model.fit(X, LABELS)
+    assert model.dual_coef_ is before
 
 
 def test_files_with_other_columns_are_not_predicted(file):
