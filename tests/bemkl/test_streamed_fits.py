@@ -175,7 +175,7 @@ def test_memory_below_one_block_is_refused_before_kernels_are_evaluated(file, mo
     before = model.dual_coef_
     monkeypatch.setattr(memory, "_left_on_machine", lambda root: iter([needed - 1]))
     monkeypatch.setattr(StreamedStack, "gram", None)
-    with pytest.raises(MemoryError, match="`X`: what is held of 6 kernels of 90 x 12 entries .* Use fewer"):
+    with pytest.raises(MemoryError, match=r"`X`: what is held of 6 kernels of 90 x 12 entries .* Use fewer"):
         model.fit(X, LABELS)
     assert model.dual_coef_ is before
 
