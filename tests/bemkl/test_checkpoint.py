@@ -261,7 +261,9 @@ def test_devices_that_disappear_leave_model_and_checkpoint(tmp_path, monkeypatch
             raise jax.errors.JaxRuntimeError("UNAVAILABLE: the device is lost.\nand where")
 
         patch.setattr(checkpoint.Checkpoint, "_write", write_and_fail)
-        with pytest.raises(RuntimeError, match=r"the device is lost\. The estimator is what it was") as caught:
+        with pytest.raises(
+            RuntimeError, match=r"the device is lost\. The estimator is what it was"
+        ) as caught:
             own.fit(X, LABELS)
     assert "the same call goes on from there" in str(caught.value)
     np.testing.assert_array_equal(own.dual_coef_, before)
