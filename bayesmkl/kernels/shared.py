@@ -9,7 +9,7 @@ import numpy as np
 from bayesmkl._utils.validation import shown
 from bayesmkl.kernels.stacks.dense import DenseStack
 
-__all__ = ["SharedKernels", "as_entries"]
+__all__ = ["SharedKernels"]
 
 
 class SharedKernels:
@@ -90,8 +90,3 @@ class SharedKernels:
             known = weights.copy(), DenseStack(self.kernels).combine(weights)
             self._sums[:] = [known]
         return known[1][np.ix_(self.rows, self.train)]
-
-
-def as_entries(X: Any) -> Any:
-    """Return `X`, or a copy of the entries of shared kernels."""
-    return np.asarray(X) if isinstance(X, SharedKernels) else X

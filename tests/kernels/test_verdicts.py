@@ -11,7 +11,7 @@ import pytest
 from bayesmkl.discriminative import UniformMKLClassifier
 from bayesmkl.kernels import Gaussian, KernelQualityWarning, stack_kernels
 from bayesmkl.kernels.quality import definiteness, inspector, verdicts
-from bayesmkl.kernels.quality.verdicts import is_finite, is_judged, remembered, unchanging
+from bayesmkl.kernels.quality.verdicts import is_finite, remembered, unchanging
 
 N, P = 40, 3
 
@@ -45,6 +45,10 @@ def tested(monkeypatch):
     monkeypatch.setattr(definiteness, "is_semidefinite", counted)
     monkeypatch.setattr(inspector, "is_semidefinite", counted)
     return found
+
+
+def is_judged(kernels):
+    return verdicts._identity(kernels) in verdicts._VERDICTS
 
 
 def fit(kernels, y, **parameters):

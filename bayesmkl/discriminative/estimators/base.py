@@ -167,8 +167,9 @@ class BaseDiscriminative(BaseMKL):
         check_is_fitted(self, "kernel_weights_")
         used = np.flatnonzero(np.atleast_2d(self.kernel_weights_).any(axis=0))
         if self._needs_sums_alone and self.clipping_ is None and is_shared(self, X):
-            self._check_row_shape(X.shape)
-            return self._scores_of(X)
+            shared: Any = X
+            self._check_row_shape(shared.shape)
+            return self._scores_of(shared)
         return np.concatenate([self._scores_of(stack, used) for stack in self._row_blocks(X, used)], axis=1)
 
     def _scores_of(self, stack: StoredStack, used: np.ndarray | slice = slice(None)) -> np.ndarray:

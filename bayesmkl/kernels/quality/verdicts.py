@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-__all__ = ["is_finite", "is_judged", "remembered", "unchanging"]
+__all__ = ["is_finite", "remembered", "unchanging"]
 
 KEPT = 64  # stacks whose verdicts are remembered, those judged last
 ENTRIES = 2**20  # multiplied at once
@@ -32,9 +32,7 @@ _VERDICTS: OrderedDict[Hashable, dict[Hashable, Any]] = OrderedDict()  # by stac
 _NUMBERS = count()
 # Numbers of the memory that `unchanging` made, by place.
 _SEALED: dict[int, tuple[weakref.ref[memoryview], int]] = {}
-_SEEN = (
-    threading.local()
-)  # of this thread: the kernels that `is_finite` looked at last, their place and content
+_SEEN = threading.local()  # of this thread: the kernels that `is_finite` looked at last, and their content
 
 
 def unchanging(shape: tuple[int, ...], fill: Callable[[np.ndarray], object]) -> np.ndarray:
@@ -60,7 +58,9 @@ def unchanging(shape: tuple[int, ...], fill: Callable[[np.ndarray], object]) -> 
     first = -np.frombuffer(buffer, dtype=np.uint8).ctypes.data % CACHE_LINE
     fill(np.frombuffer(buffer, np.float64, size, first).reshape(shape))
     values = np.frombuffer(memoryview(buffer).toreadonly(), np.float64, size, first).reshape(shape)
-    memory = _owner(values)
+    memory: Any = values
+    while isinstance(memory, np.ndarray):
+        memory = memory.base
     with _LOCK:
         number = next(_NUMBERS)
         _SEALED[id(memory)] = weakref.ref(memory, _forgetting(id(memory), number)), number
@@ -99,7 +99,10 @@ def remembered(
     """
     if known_psd is not None and np.all(known_psd):
         return judge()
-    stack = _identity(kernels) or _seen(kernels) or _content(kernels)
+    (looked, content), _SEEN.last = getattr(_SEEN, "last", None) or (lambda: None, None), None
+    seen: Any = looked()
+    is_seen = seen is not None and seen.__array_interface__ == kernels.__array_interface__
+    stack = _identity(kernels) or (content if is_seen else None) or _content(kernels)
     if stack is None:
         return judge()
     parts = (None if known_psd is None else np.asarray(known_psd), *question)
@@ -118,28 +121,10 @@ def remembered(
     return verdict
 
 
-def is_judged(kernels: np.ndarray) -> bool:
-    """Return whether there is a verdict on this memory, which nothing can write to: then its entries are finite.
-
-    Parameters
-    ----------
-    kernels : ndarray of shape (n_kernels, n_train, n_train)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> kernels = unchanging((1, 3, 3), lambda values: np.copyto(values, np.eye(3)))
-    >>> is_judged(kernels), remembered(kernels, "is it sound?", lambda: True), is_judged(kernels)
-    (False, True, True)
-    """
-    stack = _identity(kernels)
-    return stack is not None and stack in _VERDICTS
-
-
 def is_finite(kernels: np.ndarray) -> bool:
     """Return whether all entries are finite; if the next question is about these kernels, they are not read again.
 
-    Entries whose sums overflow count as infinite.
+    Entries whose sums overflow count as infinite. Those of memory that was judged are finite.
 
     Parameters
     ----------
@@ -152,36 +137,23 @@ def is_finite(kernels: np.ndarray) -> bool:
     >>> is_finite(np.eye(2)[None]), is_finite(np.full((1, 2, 2), np.nan))
     (True, False)
     """
+    stack = _identity(kernels)
+    if stack is not None and stack in _VERDICTS:
+        return True
     content = _content(kernels)
-    _SEEN.last = weakref.ref(kernels), _place(kernels), content
+    _SEEN.last = weakref.ref(kernels), content
     return content is not None
-
-
-def _seen(kernels: np.ndarray) -> Hashable | None:
-    """Return the content of kernels that were just looked at, once."""
-    last, _SEEN.last = getattr(_SEEN, "last", None), None
-    return last[2] if last is not None and last[0]() is not None and last[1] == _place(kernels) else None
-
-
-def _place(kernels: np.ndarray) -> Hashable:
-    return kernels.ctypes.data, kernels.shape, kernels.strides, kernels.dtype.str
-
-
-def _owner(kernels: np.ndarray) -> Any:
-    """Return what is behind an array and all arrays that it is a view of."""
-    owner: Any = kernels
-    while isinstance(owner, np.ndarray):
-        owner = owner.base
-    return owner
 
 
 def _identity(kernels: np.ndarray) -> Hashable | None:
     """Return the number of the memory and the part of it that `kernels` are; None if something may write to it."""
-    owner = _owner(kernels)
+    owner: Any = kernels
+    while isinstance(owner, np.ndarray):
+        owner = owner.base
     reference, number = _SEALED.get(id(owner), (None, 0))
     if reference is None or reference() is not owner:  # another object may have had the place
         return None
-    return number, _place(kernels)
+    return number, kernels.ctypes.data, kernels.shape, kernels.strides, kernels.dtype.str
 
 
 def _forgetting(place: int, number: int) -> Callable[[Any], None]:

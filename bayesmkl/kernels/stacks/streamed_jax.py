@@ -209,7 +209,7 @@ def stream(bank: KernelBank, X: Any, devices: str | int | Sequence[jax.Device] |
     groups, order = _groups(bank)
     n_blocks, size = _cut(len(X), mesh.size, len(order) * len(bank.basis_), mesh.devices.flat[0].platform)
 
-    def rows_of(index: tuple[slice, ...]) -> np.ndarray:
+    def rows_of(index: Any) -> np.ndarray:
         first, last, _ = index[0].indices(n_blocks)
         own = np.asarray(X[first * size : last * size])
         filling = (last - first) * size - len(own)  # by some sample, so that kernels are finite
