@@ -11,6 +11,7 @@ from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank, load_model, sa
 from bayesmkl._estimator import base
 from bayesmkl._utils import memory
 from bayesmkl.bemkl import VB
+from bayesmkl.bemkl.reading import predict
 from bayesmkl.datasets import open_rows
 from bayesmkl.discriminative import EasyMKLClassifier
 from bayesmkl.kernels import Gaussian, Laplacian, Linear
@@ -135,6 +136,24 @@ def test_many_rows_are_predicted_in_blocks(monkeypatch):
     monkeypatch.setattr(base, "STREAMED_FROM", 8 * 6 * 12 * 50)
     assert isinstance(model._row_stack(X), StreamedStack)
     assert_same(model.predict_proba(X), expected)
+
+
+@pytest.mark.parametrize("name", ["binary", "three classes", "multinomial", "regression", "targets"])
+def test_scores_of_many_rows_are_found_block_by_block(name, file, monkeypatch):
+    """Of a file, no more than a block is in memory."""
+    estimator, target = MODELS[name]
+    model, rows = clone(estimator).set_params(kernels=bank()).fit(X, target), open_rows(file, NAMES)[:70]
+    expected = model.predict(rows)
+    monkeypatch.setattr(predict, "OUTPUTS_AT_ONCE", 6 * 11)
+    looked = []
+    read = StreamedStack.rows
+    monkeypatch.setattr(StreamedStack, "rows", lambda own, index: looked.append(index) or read(own, index))
+    found = model.predict(open_rows(file, NAMES))
+    if np.issubdtype(expected.dtype, np.floating):
+        assert_same(found[:70], expected)
+    else:
+        np.testing.assert_array_equal(found[:70], expected)
+    assert len(looked) > N // 11
 
 
 def test_auto_streams_what_does_not_fit(monkeypatch):
