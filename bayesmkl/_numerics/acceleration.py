@@ -220,7 +220,8 @@ def extrapolate(history: History, scales: Array) -> Any:
     array([11.,  2.])
     """
     xp = namespace(scales)
-    normal, right = 0.0, 0.0
+    normal: Any = 0.0
+    right: Any = 0.0
     for first in range(0, len(scales), AT_ONCE):
         some = slice(first, first + AT_ONCE)
         residuals = xp.stack([residual[some] for residual in history.residuals])
