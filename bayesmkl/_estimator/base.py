@@ -33,8 +33,9 @@ from bayesmkl.kernels.cache import current_cache
 from bayesmkl.kernels.column_labels import column_labels, refuse_other_columns, refuse_shuffled_rows
 from bayesmkl.kernels.presence import check_some_view, present_views, stack_with_absent
 from bayesmkl.kernels.quality.checks import check_kernel_stack
-from bayesmkl.kernels.quality.verdicts import is_judged
+from bayesmkl.kernels.quality.verdicts import is_finite
 from bayesmkl.kernels.row_sources import check_rows, fit_bank_to_rows, is_row_source
+from bayesmkl.kernels.shared import SharedKernels
 from bayesmkl.kernels.sparse import SparseTable, is_sparse, sparse_table, validate_sparse
 from bayesmkl.kernels.stacks.base import KernelStack
 from bayesmkl.kernels.stacks.dense import DenseStack
@@ -296,13 +297,15 @@ class BaseMKL(BaseEstimator):
             )
 
     def _fit_precomputed(self, X: Any, y: Any, check: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+        X = np.asarray(X) if isinstance(X, SharedKernels) else X
         y = self._check_data(X, y, check)
         with naming("X", X, NAN_REMEDY if self._takes_missing_views else ""):
             self._column_labels = column_labels(X)  # of kernels: the training samples
             if self._column_labels is not None:
                 refuse_shuffled_rows(X, self._column_labels)
-            if isinstance(X, np.ndarray) and X.ndim == 3 and is_judged(np.moveaxis(X, -1, 0)):
-                check = check | {"ensure_all_finite": False}  # they are
+            later = self.missing_views == "error"  # by what recognizes kernels as well
+            if later:
+                check = check | {"ensure_all_finite": False}
             X, y = validate_data(self, X, y, dtype=np.float64, allow_nd=True, ensure_min_samples=2, **check)
         if X.ndim > 3 or X.shape[0] != X.shape[1] or X.size == 0:
             raise ValueError(
@@ -312,6 +315,9 @@ class BaseMKL(BaseEstimator):
             )
         self.kernel_bank_ = None
         kernels = _kernels_first(X)
+        if later and not is_finite(kernels):
+            with naming("X", X, NAN_REMEDY if self._takes_missing_views else ""):
+                check_array(X, allow_nd=True, estimator=self, input_name="X")
         self.kernel_names_ = self._names([f"kernel {m}" for m in range(len(kernels))])
         return kernels, y
 
@@ -403,6 +409,7 @@ class BaseMKL(BaseEstimator):
         if self.kernel_bank_ is not None and is_row_source(X):
             check_rows(X, self.kernel_bank_)
             return X
+        X = np.asarray(X) if isinstance(X, SharedKernels) else X
         check_samples(X, may_be_sparse=self.kernel_bank_ is not None and self._may_be_sparse())
         with naming("X", X, NAN_REMEDY if self._takes_missing_views else ""):
             if self.kernel_bank_ is not None and (issparse(X) or is_sparse(self.kernel_bank_.X_train_)):

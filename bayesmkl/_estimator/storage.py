@@ -23,6 +23,8 @@ SMALL = 2**24  # bytes of kernels that a processor's cache serves whatever their
 SHARE = 0.5  # of the available memory, beyond which kernels are evaluated anew rather than held
 INSPECTED_ROWS = 500  # of kernels that are never held
 ROWS_AT_ONCE = 16
+OUTPUTS = 2  # arrays of a number for each kernel and row, that any fit with such kernels has
+FEWER = "Use fewer landmarks, kernels or threads (OPENBLAS_NUM_THREADS=1)."
 REMEDY = "Compare samples with landmarks, KernelBank(landmarks=256), or use fewer kernels or samples."
 
 
@@ -158,8 +160,12 @@ def _streamed(request: _Request) -> KernelStack:
     if request.storage.backend == "jax":
         from bayesmkl.kernels.stacks.streamed_jax import stream
 
-        return stream(request.bank, np.asarray(request.X[:]), request.storage.devices)
-    return streamed_stack(request.bank, request.X)
+        return stream(request.bank, request.X, request.storage.devices)
+    stack = streamed_stack(request.bank, request.X)
+    n_kernels, n_rows, n_train = request.shape
+    what = f"what is held of {n_kernels} kernels of {n_rows} x {n_train} entries that are evaluated in blocks"
+    require_memory(stack.nbytes + OUTPUTS * 8 * n_kernels * n_rows, what, FEWER)
+    return stack
 
 
 _HOLDERS = {"dense": _split, "compressed": _compressed, "float32": _float32, "streamed": _streamed}

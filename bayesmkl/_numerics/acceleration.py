@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,6 +44,7 @@ __all__ = [
 RIDGE = 1e-12
 # Of a covariance, about as many correlations as this many columns have are measured.
 MEASURED_COLUMNS = 16
+AT_ONCE = 2**11  # coordinates of all residuals that are multiplied at once, so that they stay in cache
 
 
 class Coordinate:
@@ -219,12 +220,17 @@ def extrapolate(history: History, scales: Array) -> Any:
     array([11.,  2.])
     """
     xp = namespace(scales)
-    changes = xp.stack([new - old for old, new in pairwise(history.residuals)])
-    weighted = changes * scales**2
-    normal = weighted @ changes.T
+    normal: Any = 0.0
+    right: Any = 0.0
+    for first in range(0, len(scales), AT_ONCE):
+        some = slice(first, first + AT_ONCE)
+        residuals = xp.stack([residual[some] for residual in history.residuals])
+        changes = xp.diff(residuals, axis=0)
+        weighted = changes * scales[some] ** 2
+        normal, right = normal + weighted @ changes.T, right + weighted @ residuals[-1]
     ridge = RIDGE * xp.trace(normal) + xp.finfo(normal.dtype).tiny  # positive even if nothing changed
     regular = normal + ridge * xp.eye(normal.shape[0], dtype=normal.dtype)
-    mixing = xp.linalg.solve(regular, weighted @ history.residuals[-1])
+    mixing = xp.linalg.solve(regular, right)
     # sum_j c_j T_j, whose coefficients sum to one
     coefficients = xp.diff(xp.concatenate([xp.zeros(1), mixing, xp.ones(1)]))
     mixed = coefficients[-1] * history.outputs[-1]

@@ -15,6 +15,7 @@ import numpy as np
 from bayesmkl._utils.extras import require
 from bayesmkl._utils.files import as_path, load_array
 from bayesmkl._utils.given import check_numbers
+from bayesmkl._utils.memory import require_memory
 from bayesmkl._utils.typing import Index
 from bayesmkl._utils.validation import check_integer, generator_of, shown
 from bayesmkl.datasets._tables import PARQUET
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["RowSource", "open_rows"]
 
 BLOCK_ROWS = 2**14  # rows that are read at once by default
+COPIES = 2  # of a row group while it is read: Arrow's and the array
+SMALLER = "Write the file with smaller row groups, `to_parquet(path, row_group_size=100_000)`."
 TEXT = (".csv", ".tsv", ".txt", ".gz", ".json", ".jsonl")
 
 
@@ -355,6 +358,10 @@ class _Parquet:
     def read(self, group: int, columns: Sequence[str]) -> np.ndarray:
         """Return a row group, of the file that was opened."""
         parquet = require(*PARQUET)
+        what = (
+            f"row group {group} of {self.file.name!r}, {self.groups[group]} rows of {len(columns)} columns,"
+        )
+        require_memory(COPIES * 8 * self.groups[group] * len(columns), what, SMALLER)
         with parquet.ParquetFile(self.file, metadata=self.metadata) as opened:
             table = opened.read_row_group(group, columns=list(columns), use_threads=False)
         values = np.empty((table.num_rows, len(columns)))

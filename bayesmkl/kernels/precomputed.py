@@ -16,6 +16,8 @@ from bayesmkl._utils.memory import require_memory
 from bayesmkl._utils.validation import shown
 from bayesmkl.kernels.base import KERNEL, Kernel
 from bayesmkl.kernels.geometry import PairwiseGeometry
+from bayesmkl.kernels.quality.verdicts import unchanging
+from bayesmkl.kernels.shared import SharedKernels
 
 __all__ = ["NamedKernels", "Precomputed", "stack_kernels"]
 
@@ -201,6 +203,24 @@ class NamedKernels(NamedTuple):
     )  # (n_rows, n_train, n_kernels), a view of an array that is contiguous with kernels first
     names: list[str]  # for `kernel_names`
 
+    @property
+    def shared(self) -> SharedKernels:
+        """The values for cross-validation and grid searches, whose folds are copied where their entries are needed.
+
+        Raises
+        ------
+        ValueError
+            Unless rows and training samples are the same.
+        """
+        kernels = np.moveaxis(self.values, -1, 0)
+        n_kernels, n_rows, n_train = kernels.shape
+        if n_rows != n_train:
+            raise ValueError(
+                f"`values` must hold kernels of shape (n_train, n_train) to be shared; got {n_kernels} of "
+                f"{n_rows} x {n_train}."
+            )
+        return SharedKernels(kernels, np.arange(n_rows), np.arange(n_train), [])
+
 
 def stack_kernels(matrices: Any) -> NamedKernels:
     """Put kernel matrices together for estimators with ``kernels="precomputed"``.
@@ -219,7 +239,8 @@ def stack_kernels(matrices: Any) -> NamedKernels:
     -------
     NamedKernels
         The array of shape (n_rows, n_train, n_kernels) and the names, "kernel 0", "kernel 1", ... where there are
-        none. The array is read-only, so that kernels are checked by the first fit alone.
+        none. Nothing can ever write to the array, so that kernels are checked by the first fit alone. Its `shared`
+        is for cross-validation and grid searches with many kernels.
 
     Raises
     ------
@@ -275,10 +296,12 @@ def stack_kernels(matrices: Any) -> NamedKernels:
         arrays.append(array)
     shape = (len(arrays), *arrays[0].shape)
     require_memory(8 * math.prod(shape), f"{shape[0]} kernels of {shape[1]} x {shape[2]} entries", REMEDY)
-    values = np.empty(shape)
-    for own, array in zip(values, arrays, strict=True):
-        own[...] = array.astype(np.float64, copy=False)
-    values.flags.writeable = False
+
+    def fill(values: np.ndarray) -> None:
+        for own, array in zip(values, arrays, strict=True):
+            own[...] = array.astype(np.float64, copy=False)
+
+    values = unchanging(shape, fill)
     return NamedKernels(np.moveaxis(values, 0, -1), names)
 
 

@@ -36,9 +36,17 @@ def bank():
     return KernelBank([Gaussian(width=1), Gaussian(width=3)], views="each", landmarks=12)
 
 
-def model(path=None, **options):
+def model(path=None, step="auto", **options):
     options = {"intermediate_scale": 1.0, "storage": "streamed", "tol": 1e-5} | options
-    return BEMKLClassifier(bank(), inference=VB(checkpoint=path), **options)
+    return BEMKLClassifier(bank(), inference=VB(checkpoint=path, step=step), **options)
+
+
+def in_parts(folder):
+    """Write X as two files."""
+    folder.mkdir()
+    for k, part in enumerate(np.array_split(X, 2)):
+        pd.DataFrame(part, columns=["a", "b", "c"]).to_parquet(folder / f"{k}.parquet")
+    return folder
 
 
 class Stopped(Exception):
@@ -89,19 +97,24 @@ def kill_after_writing(fit, n_times):
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def test_a_killed_process_is_continued(tmp_path):
-    path = tmp_path / "fit.npz"
-    assert kill_after_writing(lambda: model(path).fit(X, LABELS), 9) == -signal.SIGKILL
+@pytest.mark.parametrize(
+    ("step", "n_written"), [("auto", 9), pytest.param("newton", 2, marks=pytest.mark.heavy)]
+)
+def test_a_killed_process_is_continued(tmp_path, step, n_written):
+    """By SIGKILL, in the middle of a fit to a folder of files."""
+    path, parts = tmp_path / "fit.npz", in_parts(tmp_path / "parts")
+    ended = kill_after_writing(lambda: model(path, step).fit(open_rows(parts), LABELS), n_written)
+    assert ended == -signal.SIGKILL
     with np.load(path) as file:
         n_done = len(file["trace"])
-    continued = model(path)
+    continued = model(path, step)
     reports = []
     attempt = checkpoint.Checkpoint.resume
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(checkpoint.Checkpoint, "resume", lambda *a: reports.append(attempt(*a)) or reports[-1])
-        continued.fit(X, LABELS)
-    assert len(reports[0].trace) == n_done >= 9
-    assert_equal_fits(continued, model().fit(X, LABELS))
+        continued.fit(open_rows(parts), LABELS)
+    assert len(reports[0].trace) == n_done >= n_written
+    assert_equal_fits(continued, model(step=step).fit(open_rows(parts), LABELS))
     assert not path.exists()  # it converged
 
 
@@ -212,11 +225,7 @@ def test_models_of_several_tasks_have_none(tmp_path):
 
 def test_a_file_that_changes_during_a_fit_leaves_model_and_checkpoint(tmp_path, monkeypatch):
     """The estimator keeps its earlier fit, and the file where the new one was."""
-    parts, path = tmp_path / "parts", tmp_path / "fit.npz"
-    parts.mkdir()
-    for k in range(2):
-        part = pd.DataFrame(X[40 * k : 40 * (k + 1)], columns=["a", "b", "c"])
-        part.to_parquet(parts / f"{k}.parquet")
+    parts, path = in_parts(tmp_path / "parts"), tmp_path / "fit.npz"
     own = model(path).fit(open_rows(parts), LABELS)
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     assert_equal_fits(own, model().fit(frame, LABELS))
@@ -234,6 +243,32 @@ def test_a_file_that_changes_during_a_fit_leaves_model_and_checkpoint(tmp_path, 
         own.fit(open_rows(parts), LABELS)
     np.testing.assert_array_equal(own.dual_coef_, before)
     assert path.exists()
+
+
+def test_devices_that_disappear_leave_model_and_checkpoint(tmp_path, monkeypatch):
+    import jax
+
+    path = tmp_path / "fit.npz"
+    own = model(path).fit(X, LABELS)
+    before = own.dual_coef_.copy()
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, "SECONDS", 0.0)
+        write = checkpoint.Checkpoint._write
+
+        def write_and_fail(self, position):
+            write(self, position)
+            raise jax.errors.JaxRuntimeError("UNAVAILABLE: the device is lost.\nand where")
+
+        patch.setattr(checkpoint.Checkpoint, "_write", write_and_fail)
+        with pytest.raises(
+            RuntimeError, match=r"the device is lost\. The estimator is what it was"
+        ) as caught:
+            own.fit(X, LABELS)
+    assert "the same call goes on from there" in str(caught.value)
+    np.testing.assert_array_equal(own.dual_coef_, before)
+    with np.load(path) as file:
+        assert len(file["trace"]) > 0
+    np.testing.assert_allclose(own.fit(X, LABELS).dual_coef_, before, rtol=1e-8)
 
 
 def test_a_model_with_a_checkpoint_is_saved_and_loaded(tmp_path):

@@ -9,7 +9,9 @@ from sklearn.base import clone
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank, load_model, save_model
 from bayesmkl._estimator import base
+from bayesmkl._utils import memory
 from bayesmkl.bemkl import VB
+from bayesmkl.bemkl.reading import predict
 from bayesmkl.datasets import open_rows
 from bayesmkl.discriminative import EasyMKLClassifier
 from bayesmkl.kernels import Gaussian, Laplacian, Linear
@@ -136,6 +138,24 @@ def test_many_rows_are_predicted_in_blocks(monkeypatch):
     assert_same(model.predict_proba(X), expected)
 
 
+@pytest.mark.parametrize("name", ["binary", "three classes", "multinomial", "regression", "targets"])
+def test_scores_of_many_rows_are_found_block_by_block(name, file, monkeypatch):
+    """Of a file, no more than a block is in memory."""
+    estimator, target = MODELS[name]
+    model, rows = clone(estimator).set_params(kernels=bank()).fit(X, target), open_rows(file, NAMES)[:70]
+    expected = model.predict(rows)
+    monkeypatch.setattr(predict, "OUTPUTS_AT_ONCE", 6 * 11)
+    looked = []
+    read = StreamedStack.rows
+    monkeypatch.setattr(StreamedStack, "rows", lambda own, index: looked.append(index) or read(own, index))
+    found = model.predict(open_rows(file, NAMES))
+    if np.issubdtype(expected.dtype, np.floating):
+        assert_same(found[:70], expected)
+    else:
+        np.testing.assert_array_equal(found[:70], expected)
+    assert len(looked) > N // 11
+
+
 def test_auto_streams_what_does_not_fit(monkeypatch):
     """Above half of the memory that is left."""
     for left, expected in ((2 * 8 * 6 * N * 12 + 1, "dense"), (2 * 8 * 6 * N * 12 - 1, "streamed")):
@@ -163,6 +183,20 @@ def test_what_files_cannot_do(file):
         BEMKLClassifier(bank()).fit(rows, LABELS[1:])
     with pytest.raises(ValueError, match=r"`columns`: 'label' of 'X\.parquet' holds"):
         open_rows(file)
+
+
+def test_memory_below_one_block_is_refused_before_kernels_are_evaluated(file, monkeypatch):
+    stack = streamed.streamed_stack(bank().fit(X), X)
+    needed = stack.nbytes + 2 * 8 * stack.n_kernels * N
+    model = BEMKLClassifier(bank(), storage="streamed", **FIXED)
+    monkeypatch.setattr(memory, "_left_on_machine", lambda root: iter([needed]))
+    model.fit(X, LABELS)
+    before = model.dual_coef_
+    monkeypatch.setattr(memory, "_left_on_machine", lambda root: iter([needed - 1]))
+    monkeypatch.setattr(StreamedStack, "gram", None)
+    with pytest.raises(MemoryError, match=r"`X`: what is held of 6 kernels of 90 x 12 entries .* Use fewer"):
+        model.fit(X, LABELS)
+    assert model.dual_coef_ is before
 
 
 def test_files_with_other_columns_are_not_predicted(file):

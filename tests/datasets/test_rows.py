@@ -10,6 +10,7 @@ import pytest
 from pyarrow import parquet
 from sklearn.preprocessing import StandardScaler
 
+from bayesmkl._utils import memory
 from bayesmkl.datasets import _rows as rows_module
 from bayesmkl.datasets import open_rows
 
@@ -155,6 +156,17 @@ def test_a_file_that_changes_between_passes_is_refused(folder, table, gone):
     ):
         list(rows.blocks())
     assert rows[:40].shape == (40, 1)  # of the first file, which is as it was
+
+
+def test_a_row_group_beyond_the_memory_is_refused_before_it_is_read(file, expected, monkeypatch):
+    rows = open_rows(file, NUMBERS)
+    needed = 2 * 8 * 20 * len(NUMBERS)
+    monkeypatch.setattr(memory, "_left_on_machine", lambda root: iter([needed]))
+    np.testing.assert_array_equal(rows[:], expected)
+    monkeypatch.setattr(memory, "_left_on_machine", lambda root: iter([needed - 1]))
+    message = r"row group 1 of 'table\.parquet', 20 rows of 5 columns, needs 1\.6 kB, .* smaller row groups"
+    with pytest.raises(MemoryError, match=message):
+        open_rows(file, NUMBERS)[20:30]
 
 
 def test_sample_draws_different_rows_in_order(rng):

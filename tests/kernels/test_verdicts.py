@@ -12,7 +12,7 @@ from bayesmkl.discriminative import UniformMKLClassifier
 from bayesmkl.kernels import Gaussian, KernelBank, KernelQualityWarning, stack_kernels
 from bayesmkl.kernels.cache import KernelCache, sharing_kernels
 from bayesmkl.kernels.quality import definiteness, inspector, verdicts
-from bayesmkl.kernels.quality.verdicts import is_judged, remembered
+from bayesmkl.kernels.quality.verdicts import is_finite, remembered, unchanging
 
 N, P = 40, 3
 
@@ -46,6 +46,10 @@ def tested(monkeypatch):
     monkeypatch.setattr(definiteness, "is_semidefinite", counted)
     monkeypatch.setattr(inspector, "is_semidefinite", counted)
     return found
+
+
+def is_judged(kernels):
+    return verdicts._identity(kernels) in verdicts._VERDICTS
 
 
 def fit(kernels, y, **parameters):
@@ -84,8 +88,12 @@ def test_other_shapes_orders_and_names_are_other_questions(kernels, y, tested):
     assert len(tested) == 3 * P + 2
 
 
-def test_read_only_memory_is_recognized_without_a_look(kernels, y, tested, monkeypatch):
-    kernels.flags.writeable = False
+def unchanging_copy(kernels):
+    return unchanging(kernels.shape, lambda values: np.copyto(values, kernels))
+
+
+def test_memory_that_cannot_change_is_recognized_without_a_look(kernels, y, tested, monkeypatch):
+    kernels = unchanging_copy(kernels)
     fit(kernels, y)
     monkeypatch.setattr(verdicts, "_content", None)  # is not called
     fit(kernels, y)
@@ -94,24 +102,55 @@ def test_read_only_memory_is_recognized_without_a_look(kernels, y, tested, monke
     assert not is_judged(kernels[:2])
 
 
-def test_a_read_only_view_of_memory_that_can_change_is_not_trusted(kernels, y):
+def test_read_only_arrays_that_can_change_are_not_trusted(kernels, y):
+    """Their owner makes them writable again, or writes through another view."""
     view = kernels[:]
     view.flags.writeable = False
-    fit(view, y)
-    assert not is_judged(view)
-    kernels[0, 0, 0] = np.nan
-    with pytest.raises(ValueError, match="NaN"):
-        fit(view, y)
+    owned = kernels.copy()
+    early = owned[:]
+    owned.flags.writeable = False
+    for given in (view, owned):
+        fit(given, y)
+        assert not is_judged(given)
+    kernels[0, 0, 0] = early[0, 0, 0] = np.nan
+    for given in (view, owned):
+        with pytest.raises(ValueError, match=r"X contains NaN"):
+            fit(given, y)
+    early[0, 0, 0] = 1.0
+    fit(owned, y)
+    owned.flags.writeable = True
+    owned[1, 0, 3] += 1.0
+    owned.flags.writeable = False
+    with pytest.raises(ValueError, match="'kernel 1' is not symmetric"):
+        fit(owned, y)
 
 
-def test_memory_that_is_given_away_and_used_again_is_other_memory(kernels):
+def test_a_fit_that_fails_after_the_look_leaves_nothing_to_the_next(kernels, y, tested):
+    """Of kernels in the same memory, with another content."""
+    assert is_finite(kernels)
+    kernels[1, 0, 3] += 1.0
+    with pytest.raises(ValueError, match="'kernel 1' is not symmetric"):
+        fit(kernels, y)
+    kernels[1, 0, 3] -= 1.0
+    fit(kernels, y)
+    assert len(tested) == P
+
+
+def test_kernels_are_read_once_where_they_are_known(kernels, y, monkeypatch):
+    fit(kernels, y)
+    looks, look = [], verdicts._content
+    monkeypatch.setattr(verdicts, "_content", lambda given: looks.append(given) or look(given))
+    fit(kernels, y)
+    assert len(looks) == 1
+
+
+def test_memory_that_is_given_away_and_used_again_is_other_memory():
     for value in range(5):
-        array = np.full((1, 2, 2), float(value))
-        array.flags.writeable = False
+        array = unchanging((1, 2, 2), lambda values, value=value: np.copyto(values, value))
         assert remembered(array, "first entry", lambda array=array: array[0, 0, 0]) == value
         del array
         gc.collect()
-    assert len(verdicts._OWNERS) < 1000
+    assert len(verdicts._SEALED) < 1000
 
 
 def test_stacked_kernels_are_read_only_and_checked_by_the_first_fit_alone(kernels, y, tested):
@@ -120,6 +159,8 @@ def test_stacked_kernels_are_read_only_and_checked_by_the_first_fit_alone(kernel
     for _ in range(2):
         UniformMKLClassifier("precomputed").fit(values, y)
     assert len(tested) == P
+    with pytest.raises(ValueError, match="cannot set WRITEABLE"):
+        values.flags.writeable = True
 
 
 def test_shared_kernels_of_known_definiteness_are_judged_once_and_doubts_said_again(rng, y, monkeypatch):

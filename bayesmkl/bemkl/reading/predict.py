@@ -18,6 +18,7 @@ Draws (a, b, e) from the posterior need no rule: each has a normal score of mean
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -47,6 +48,7 @@ __all__ = [
 
 # Draws of many rows are taken in blocks, so that temporary arrays stay near this many numbers.
 BLOCK_SIZE = 2**23
+OUTPUTS_AT_ONCE = 2**20  # intermediate outputs of new samples
 N_MIXED = 64  # draws of the kernel weights that stand for their covariance where there are many
 
 
@@ -73,6 +75,9 @@ def predict_score(
     rule : {"full", "paper"}
         See the module's documentation.
     """
+    if blocks := _row_blocks(stack):
+        parts = [predict_score(own, dual, readout, intermediate_variance, rule) for own in blocks]
+        return _joined(parts)
     score = _readout_part(stack.apply(dual.mean), readout)
     if rule == "full":
         noise, roots = np.array([intermediate_variance]), [np.linalg.cholesky(dual.cov)]
@@ -116,6 +121,11 @@ def predict_scores(
         One per output, each as `predict_score` of q(a_c) and q(b_c, e) returns it.
     """
     n_outputs = len(duals.mean)
+    if blocks := _row_blocks(stack, n_outputs):
+        of_blocks = [
+            predict_scores(own, duals, readout, intermediate_variance, rule, moments) for own in blocks
+        ]
+        return [_joined(parts) for parts in zip(*of_blocks, strict=True)]
     stack = stack if moments is None else moments.centered(stack)
     projection = _outputs_of(stack, duals, moments)
     readouts = [readout_of(output, readout, n_outputs) for output in range(n_outputs)]
@@ -130,6 +140,20 @@ def predict_scores(
     else:
         parts = _intermediate_parts(stack, roots, square, noise)
     return [ScoreMoments(s.mean, s.variance + part) for s, part in zip(scores, parts, strict=True)]
+
+
+def _row_blocks(stack: KernelRows, n_outputs: int = 1) -> Iterator[KernelRows] | None:
+    """Return blocks of rows whose intermediate outputs take little memory; None where those of all rows do."""
+    size = max(1, OUTPUTS_AT_ONCE // (stack.n_kernels * n_outputs))
+    if stack.n_rows <= size:
+        return None
+    return (stack.rows(slice(first, first + size)) for first in range(0, stack.n_rows, size))
+
+
+def _joined(parts: Iterable[ScoreMoments]) -> ScoreMoments:
+    """Return the moments of all rows from those of blocks of them."""
+    means, variances = zip(*parts, strict=True)
+    return ScoreMoments(np.concatenate(means), np.concatenate(variances))
 
 
 def expected_outputs(stack: KernelRows, duals: Gaussian, moments: ViewMoments | None = None) -> np.ndarray:

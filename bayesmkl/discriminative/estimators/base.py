@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,8 +24,10 @@ from bayesmkl.discriminative.estimators.checked import (
     bank_errors,
     check_definite,
     clip_rows,
+    is_shared,
     position_of,
     store_convergence,
+    take_shared,
     warn_unless_converged,
 )
 from bayesmkl.discriminative.estimators.shared_docs import DISCRIMINATIVE
@@ -66,6 +68,7 @@ class BaseDiscriminative(BaseMKL):
     )
 
     _takes_sparse = True
+    _needs_sums_alone: ClassVar[bool] = False  # of the kernels: nothing but their weighted sums
 
     indefinite: str
     tol: float = 0.0  # of methods without such a parameter
@@ -117,6 +120,13 @@ class BaseDiscriminative(BaseMKL):
         for stack in super()._blocks(X, kernels):
             yield clip_rows(self, stack, kernels)
 
+    def _fit_stack(
+        self, X: Samples, y: Targets, *, counts: np.ndarray | None = None, **check_y: Any
+    ) -> tuple[Any, np.ndarray]:
+        """Do what `BaseMKL._fit_stack` does; shared kernels of which sums are needed alone stay whole."""
+        shared = take_shared(self, X, y, check_y) if self._needs_sums_alone else None
+        return shared or super()._fit_stack(X, y, counts=counts, **check_y)
+
     def _fit_tasks(self, training: Any, targets: np.ndarray, start: np.ndarray | None = None) -> None:
         """Learn all tasks, together or one by one, and store the results.
 
@@ -156,6 +166,10 @@ class BaseDiscriminative(BaseMKL):
         """Return scores of shape (n_tasks, n_rows), from the kernels that have a weight."""
         check_is_fitted(self, "kernel_weights_")
         used = np.flatnonzero(np.atleast_2d(self.kernel_weights_).any(axis=0))
+        if self._needs_sums_alone and self.clipping_ is None and is_shared(self, X):
+            shared: Any = X
+            self._check_row_shape(shared.shape)
+            return self._scores_of(shared)
         return np.concatenate([self._scores_of(stack, used) for stack in self._row_blocks(X, used)], axis=1)
 
     def _scores_of(self, stack: StoredStack, used: np.ndarray | slice = slice(None)) -> np.ndarray:

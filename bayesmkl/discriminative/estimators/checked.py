@@ -6,9 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import validate_data
 
 from bayesmkl._estimator import BaseMKL
+from bayesmkl._estimator.targets import check_targets
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_integer, check_number, check_scale
@@ -17,6 +20,7 @@ from bayesmkl.discriminative.svm.libsvm import EpsilonInsensitive, Hinge
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.quality.checks import KernelQualityWarning, describe_indefinite, judge_for_svm
 from bayesmkl.kernels.quality.definiteness import fit_clipping
+from bayesmkl.kernels.shared import SharedKernels
 from bayesmkl.kernels.stacks.base import KernelColumns, StoredStack
 from bayesmkl.kernels.stacks.columns import BankColumns
 from bayesmkl.kernels.stacks.dense import DenseStack
@@ -40,8 +44,10 @@ __all__ = [
     "clip_rows",
     "fit_bank",
     "fit_columns",
+    "is_shared",
     "position_of",
     "store_convergence",
+    "take_shared",
     "warn_unless_converged",
 ]
 
@@ -105,6 +111,39 @@ def check_definite(
         warn_user(doubts, KernelQualityWarning)
     model.clipping_ = fit_clipping(kernels, found) if found else None
     return clip_rows(model, stack)
+
+
+def is_shared(model: BaseMKL, X: Any) -> bool:
+    """Return whether `X` are parts of shared kernels, for a model of precomputed ones."""
+    return model._is_precomputed() and isinstance(X, SharedKernels)
+
+
+def take_shared(model: BaseDiscriminative, X: Any, y: Targets, check: dict[str, Any]) -> Any:
+    """Validate training targets, and kernels that are parts of shared ones; all of these are judged, once.
+
+    Parts of kernels that are definite are so as well.
+
+    Returns
+    -------
+    tuple of SharedKernels and ndarray, or None
+        None for all else, indefinite kernels and those that are not square included.
+    """
+    if not is_shared(model, X) or not np.array_equal(X.rows, X.train):
+        return None
+    several = model._takes_several_targets
+    y = check_targets(y, len(X), type(model).__name__, numeric=not is_classifier(model), several=several)
+    _, y = validate_data(model, np.zeros((len(X), 1)), y, ensure_min_samples=2, **check)
+    model.n_features_in_, model._column_labels = len(X), None
+    model.kernel_bank_, model.clipping_ = None, None
+    model.kernel_names_ = model._names([f"kernel {m}" for m in range(X.n_kernels)])
+    model.n_kernels_in_ = X.n_kernels
+    names, lost = list(model.kernel_names_), np.zeros(X.n_kernels)
+    found, doubts = judge_for_svm(X.kernels, names, None, SINGLE_PRECISION, lost)
+    if found:
+        return None
+    if doubts:
+        warn_user(doubts, KernelQualityWarning)
+    return X, y
 
 
 def clip_rows(model: BaseDiscriminative, stack: DenseStack, kernels: np.ndarray | None = None) -> DenseStack:

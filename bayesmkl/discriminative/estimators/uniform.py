@@ -97,6 +97,7 @@ class UniformMKLClassifier(DiscriminativeClassifier):
     0.9..., ... support vectors
     """
 
+    _needs_sums_alone = True
     fit = fit_weighted_classes
 
     def __init__(
@@ -189,6 +190,7 @@ class UniformMKLRegressor(DiscriminativeRegressor):
     True
     """
 
+    _needs_sums_alone = True
     fit = fit_weighted_target
 
     def __init__(

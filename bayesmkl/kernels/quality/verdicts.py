@@ -1,13 +1,15 @@
 """Verdicts on training kernels that were judged before, in this process.
 
 Checks of a stack read it several times and factorize every kernel, which takes longer than many a fit. Their verdict
-is kept with what was judged: the memory itself where nothing can write to it, else the content, by the products of
-all kernels with one random vector. Equal products mean equal kernels, up to rounding errors of a row sum, that is
-1e-13 of its largest entry: a change that matters to no check.
+is kept with what was judged: the memory itself where nothing can ever write to it (`unchanging`), else the content,
+by the products of all kernels with one random vector. Equal products mean equal kernels, up to rounding errors of a
+row sum, that is 1e-13 of its largest entry: a change that matters to no check. A read-only array of NumPy is no such
+memory: who owns it may make it writable again, and views from before it was made read-only still write to it.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 import weakref
 from collections import OrderedDict
@@ -18,17 +20,51 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-__all__ = ["is_judged", "remembered"]
+__all__ = ["is_finite", "remembered", "unchanging"]
 
 KEPT = 64  # stacks whose verdicts are remembered, those judged last
 ENTRIES = 2**20  # multiplied at once
+CACHE_LINE = 64  # bytes, where arrays begin: products of others take longer
 
 _Verdict = TypeVar("_Verdict")
 _LOCK = threading.Lock()
 _VERDICTS: OrderedDict[Hashable, dict[Hashable, Any]] = OrderedDict()  # by stack, then by question
 _NUMBERS = count()
-# Arrays that own memory which cannot change, by place, and their numbers.
-_OWNERS: dict[int, tuple[weakref.ref[np.ndarray], int]] = {}
+# Numbers of the memory that `unchanging` made, by place.
+_SEALED: dict[int, tuple[weakref.ref[memoryview], int]] = {}
+_SEEN = threading.local()  # of this thread: the kernels that `is_finite` looked at last, and their content
+
+
+def unchanging(shape: tuple[int, ...], fill: Callable[[np.ndarray], object]) -> np.ndarray:
+    """Return an array of float64 that `fill` writes once, and nothing afterwards.
+
+    Parameters
+    ----------
+    shape : tuple of int
+    fill : callable
+        Takes an array of zeros of this shape; must not keep it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> kernels = unchanging((1, 2, 2), lambda values: np.copyto(values, 3.0))
+    >>> kernels.flags.writeable = True
+    Traceback (most recent call last):
+    ...
+    ValueError: cannot set WRITEABLE flag to True of this array
+    """
+    size = math.prod(shape)
+    buffer = bytearray(8 * size + CACHE_LINE)
+    first = -np.frombuffer(buffer, dtype=np.uint8).ctypes.data % CACHE_LINE
+    fill(np.frombuffer(buffer, np.float64, size, first).reshape(shape))
+    values = np.frombuffer(memoryview(buffer).toreadonly(), np.float64, size, first).reshape(shape)
+    memory: Any = values
+    while isinstance(memory, np.ndarray):
+        memory = memory.base
+    with _LOCK:
+        number = next(_NUMBERS)
+        _SEALED[id(memory)] = weakref.ref(memory, _forgetting(id(memory), number)), number
+    return values
 
 
 def remembered(
@@ -61,9 +97,12 @@ def remembered(
     >>> remembered(kernels, "trace", lambda: float(np.trace(kernels[0])))
     4.0
     """
+    (looked, content), _SEEN.last = getattr(_SEEN, "last", None) or (lambda: None, None), None
     stack = _identity(kernels)
     if stack is None and (known_psd is None or not np.all(known_psd)):
-        stack = _content(kernels)
+        seen: Any = looked()
+        is_seen = seen is not None and seen.__array_interface__ == kernels.__array_interface__
+        stack = (content if is_seen else None) or _content(kernels)
     if stack is None:
         return judge()
     parts = (None if known_psd is None else np.asarray(known_psd), *question)
@@ -82,44 +121,45 @@ def remembered(
     return verdict
 
 
-def is_judged(kernels: np.ndarray) -> bool:
-    """Return whether there is a verdict on this memory, which nothing can write to: then its entries are finite.
+def is_finite(kernels: np.ndarray) -> bool:
+    """Return whether all entries are finite; if the next question is about these kernels, they are not read again.
+
+    Entries whose sums overflow count as infinite. Those of memory that was judged are finite.
 
     Parameters
     ----------
     kernels : ndarray of shape (n_kernels, n_train, n_train)
+        Kept, and written to by nobody, until that question.
 
     Examples
     --------
     >>> import numpy as np
-    >>> kernels = np.eye(3)[None].copy()
-    >>> kernels.flags.writeable = False
-    >>> is_judged(kernels), remembered(kernels, "is it sound?", lambda: True), is_judged(kernels)
-    (False, True, True)
+    >>> is_finite(np.eye(2)[None]), is_finite(np.full((1, 2, 2), np.nan))
+    (True, False)
     """
     stack = _identity(kernels)
-    return stack is not None and stack in _VERDICTS
+    if stack is not None and stack in _VERDICTS:
+        return True
+    content = _content(kernels)
+    _SEEN.last = weakref.ref(kernels), content
+    return content is not None
 
 
 def _identity(kernels: np.ndarray) -> Hashable | None:
-    """Return the number of the memory and the part of it that `kernels` are; None if somebody can write to it."""
+    """Return the number of the memory and the part of it that `kernels` are; None if something may write to it."""
     owner: Any = kernels
-    while isinstance(owner, np.ndarray) and not owner.flags.writeable and owner.base is not None:
+    while isinstance(owner, np.ndarray):
         owner = owner.base
-    if not isinstance(owner, np.ndarray) or owner.flags.writeable or not owner.flags.owndata:
+    reference, number = _SEALED.get(id(owner), (None, 0))
+    if reference is None or reference() is not owner:  # another object may have had the place
         return None
-    with _LOCK:
-        reference, number = _OWNERS.get(id(owner), (None, 0))
-        if reference is None or reference() is not owner:  # another array may have had the place
-            number = next(_NUMBERS)
-            _OWNERS[id(owner)] = weakref.ref(owner, _forgetting(id(owner), number)), number
     return number, kernels.ctypes.data, kernels.shape, kernels.strides, kernels.dtype.str
 
 
 def _forgetting(place: int, number: int) -> Callable[[Any], None]:
     def forget(_: Any) -> None:
-        if _OWNERS.get(place, (None, -1))[1] == number:
-            del _OWNERS[place]
+        if _SEALED.get(place, (None, -1))[1] == number:
+            del _SEALED[place]
 
     return forget
 

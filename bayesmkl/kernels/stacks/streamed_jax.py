@@ -171,16 +171,16 @@ def _parts(groups: tuple[Group, ...], x: Any) -> Iterator[DenseStack]:
             yield DenseStack(kernels.reshape(-1, *kernels.shape[2:]))
 
 
-def stream(
-    bank: KernelBank, X: np.ndarray, devices: str | int | Sequence[jax.Device] | None = None
-) -> ShardedStack:
+def stream(bank: KernelBank, X: Any, devices: str | int | Sequence[jax.Device] | None = None) -> ShardedStack:
     """Let devices evaluate the kernels of rows whenever they are needed.
+
+    Each process reads the rows of its own devices alone.
 
     Parameters
     ----------
     bank : KernelBank
         Fitted, with kernel functions of this package alone.
-    X : ndarray of shape (n_rows, n_features)
+    X : ndarray of shape (n_rows, n_features), or row source
         Validated rows.
     devices : None, "all" or int
         As in `resolve_devices`; rows are split over them.
@@ -207,11 +207,21 @@ def stream(
         )
     mesh = row_mesh(resolve_devices(devices))
     groups, order = _groups(bank)
-    rows, counted = _cut(X, mesh.size, len(order) * len(bank.basis_), mesh.devices.flat[0].platform)
+    n_blocks, size = _cut(len(X), mesh.size, len(order) * len(bank.basis_), mesh.devices.flat[0].platform)
+
+    def rows_of(index: Any) -> np.ndarray:
+        first, last, _ = index[0].indices(n_blocks)
+        own = np.asarray(X[first * size : last * size])
+        filling = (last - first) * size - len(own)  # by some sample, so that kernels are finite
+        if filling:
+            own = np.concatenate([own, np.repeat(np.asarray(X[len(X) - 1 :]), filling, axis=0)])
+        return own.reshape(last - first, size, -1)
+
+    counted = (np.arange(n_blocks * size) < len(X)).astype(np.float64).reshape(n_blocks, size)
     with double_precision():
         everywhere, split = (NamedSharding(mesh, PartitionSpec(*axis)) for axis in ((), (ROWS,)))
         local = KernelBlocks(
-            jax.device_put(rows, split),
+            jax.make_array_from_callback((n_blocks, size, X.shape[1]), split, rows_of),
             jax.device_put(counted, split),
             *jax.device_put((groups, order), everywhere),
         )
@@ -274,16 +284,11 @@ def _evaluator(bank: KernelBank, X: Any) -> Callable[[slice], Any]:
     return of_rows
 
 
-def _cut(X: np.ndarray, n_devices: int, row_entries: int, platform: str) -> tuple[np.ndarray, np.ndarray]:
-    """Cut rows into equal blocks, as many for each device, and say which are samples."""
+def _cut(n_rows: int, n_devices: int, row_entries: int, platform: str) -> tuple[int, int]:
+    """Return the number of equal blocks of rows, as many for each device, and their size."""
     most = max(1, (CPU_ENTRIES if platform == "cpu" else ENTRIES) // row_entries)
-    n_blocks = n_devices * -(-len(X) // (n_devices * most))
-    size = -(-len(X) // n_blocks)
-    index = np.arange(n_blocks * size)
-    rows = X[np.minimum(index, len(X) - 1)].reshape(
-        n_blocks, size, -1
-    )  # some sample, so that kernels are finite
-    return rows, (index < len(X)).astype(np.float64).reshape(n_blocks, size)
+    n_blocks = n_devices * -(-n_rows // (n_devices * most))
+    return n_blocks, -(-n_rows // n_blocks)
 
 
 def _groups(bank: KernelBank) -> tuple[tuple[Group, ...], np.ndarray]:

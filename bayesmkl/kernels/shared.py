@@ -1,0 +1,92 @@
+"""Kernels of all samples that stay whole while cross-validation takes parts of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bayesmkl._utils.validation import shown
+from bayesmkl.kernels.stacks.dense import DenseStack
+
+__all__ = ["SharedKernels"]
+
+
+class SharedKernels:
+    """Kernels of shape (n_rows, n_train, n_kernels) whose parts are copied where their entries are needed.
+
+    `bayesmkl.kernels.NamedKernels.shared` returns them, for ``kernels="precomputed"`` in cross-validation and grid
+    searches of scikit-learn, which cut a part out for every fit.
+
+    Parameters
+    ----------
+    kernels : ndarray of shape (n_kernels, n_samples, n_samples)
+        Of all samples, in memory that nothing writes to.
+    rows, train : ndarray of int
+        Samples of this part.
+    sums : list
+        The last weights with their sum of the kernels of all samples; all parts have it in common.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl.kernels import stack_kernels
+    >>> kernels = stack_kernels([np.eye(3), np.ones((3, 3))]).shared
+    >>> part = kernels[np.ix_([0, 2], [1, 2])]
+    >>> part, np.asarray(part)[:, :, 0]
+    (<2 shared kernels of 2 x 2 samples>, array([[0., 0.],
+           [0., 1.]]))
+    """
+
+    ndim = 3
+    dtype = np.dtype(np.float64)
+
+    def __init__(self, kernels: np.ndarray, rows: np.ndarray, train: np.ndarray, sums: list[Any]) -> None:
+        self.kernels, self.rows, self.train, self._sums = kernels, rows, train, sums
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Rows, training samples and kernels."""
+        return len(self.rows), len(self.train), len(self.kernels)
+
+    @property
+    def n_kernels(self) -> int:
+        """Number of kernels."""
+        return len(self.kernels)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __repr__(self) -> str:
+        n_rows, n_train, n_kernels = self.shape
+        return f"<{n_kernels} shared kernels of {n_rows} x {n_train} samples>"
+
+    def __getitem__(self, index: Any) -> SharedKernels:
+        """Return a part: ``kernels[rows]``, or of rows and columns, ``kernels[np.ix_(rows, train)]``."""
+        parts = index if isinstance(index, tuple) else (index, slice(None))
+        try:
+            rows, train = (one if isinstance(one, slice) else np.asarray(one).ravel() for one in parts)
+            return SharedKernels(self.kernels, self.rows[rows], self.train[train], self._sums)
+        except (IndexError, ValueError) as error:
+            raise IndexError(
+                f"{self!r} is indexed by samples, `kernels[rows]` or `kernels[np.ix_(rows, train)]`; got "
+                f"{shown(index)}. Index `np.asarray(kernels)` otherwise."
+            ) from error
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """Return a copy of the entries, (n_rows, n_train, n_kernels), contiguous with kernels first."""
+        part = np.empty((len(self.kernels), len(self.rows), len(self.train)))
+        for own, kernel in zip(part, self.kernels, strict=True):
+            np.take(kernel[self.rows], self.train, axis=1, out=own, mode="clip")  # they are in bounds
+        return np.moveaxis(part, 0, -1).astype(dtype or np.float64, copy=False)
+
+    def __reduce__(self) -> Any:
+        return SharedKernels, (self.kernels, self.rows, self.train, [])
+
+    def combine(self, weights: np.ndarray) -> np.ndarray:
+        """Return the weighted sum of the kernels, (n_rows, n_train), a part of that of all samples."""
+        known = self._sums[0] if self._sums else None
+        if known is None or not np.array_equal(known[0], weights):
+            known = weights.copy(), DenseStack(self.kernels).combine(weights)
+            self._sums[:] = [known]
+        return known[1][np.ix_(self.rows, self.train)]
