@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-__all__ = ["is_finite", "remembered", "unchanging"]
+__all__ = ["is_finite", "is_unchanging", "remembered", "unchanging"]
 
 KEPT = 64  # stacks whose verdicts are remembered, those judged last
 ENTRIES = 2**20  # multiplied at once
@@ -143,6 +143,11 @@ def is_finite(kernels: np.ndarray) -> bool:
     content = _content(kernels)
     _SEEN.last = weakref.ref(kernels), content
     return content is not None
+
+
+def is_unchanging(kernels: np.ndarray) -> bool:
+    """Return whether an array is (a part of) one of `unchanging`."""
+    return _identity(kernels) is not None
 
 
 def _identity(kernels: np.ndarray) -> Hashable | None:
