@@ -51,7 +51,7 @@ def unchanging(shape: tuple[int, ...], fill: Callable[[np.ndarray], object]) -> 
     ...
     ValueError: cannot set WRITEABLE flag to True of this array
     """
-    own = np.empty(shape)
+    own: Any = np.empty(shape)  # which is reachable through the buffer of the result alone
     fill(own)
     values = np.asarray(memoryview(own).toreadonly())
     memory: Any = values
