@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from copy import copy, deepcopy
+from functools import partial
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
@@ -16,7 +17,7 @@ from bayesmkl._utils.memory import require_memory
 from bayesmkl._utils.validation import shown
 from bayesmkl.kernels.base import KERNEL, Kernel
 from bayesmkl.kernels.geometry import PairwiseGeometry
-from bayesmkl.kernels.quality.verdicts import unchanging
+from bayesmkl.kernels.quality.verdicts import is_unchanging, unchanging
 from bayesmkl.kernels.shared import SharedKernels
 
 __all__ = ["NamedKernels", "Precomputed", "stack_kernels"]
@@ -207,6 +208,8 @@ class NamedKernels(NamedTuple):
     def shared(self) -> SharedKernels:
         """The values for cross-validation and grid searches, whose folds are copied where their entries are needed.
 
+        Values that were not made by `stack_kernels`, to which something may write, are copied once.
+
         Raises
         ------
         ValueError
@@ -219,6 +222,8 @@ class NamedKernels(NamedTuple):
                 f"`values` must hold kernels of shape (n_train, n_train) to be shared; got {n_kernels} of "
                 f"{n_rows} x {n_train}."
             )
+        if not is_unchanging(kernels):
+            kernels = unchanging(kernels.shape, partial(np.copyto, src=kernels))
         return SharedKernels(kernels, np.arange(n_rows), np.arange(n_train), [])
 
 

@@ -77,7 +77,7 @@ class SharedKernels:
         """Return a copy of the entries, (n_rows, n_train, n_kernels), contiguous with kernels first."""
         part = np.empty((len(self.kernels), len(self.rows), len(self.train)))
         for own, kernel in zip(part, self.kernels, strict=True):
-            np.take(kernel[self.rows], self.train, axis=1, out=own, mode="clip")  # they are in bounds
+            self._part(kernel, own)
         return np.moveaxis(part, 0, -1).astype(dtype or np.float64, copy=False)
 
     def __reduce__(self) -> Any:
@@ -89,4 +89,8 @@ class SharedKernels:
         if known is None or not np.array_equal(known[0], weights):
             known = weights.copy(), DenseStack(self.kernels).combine(weights)
             self._sums[:] = [known]
-        return known[1][np.ix_(self.rows, self.train)]
+        return self._part(known[1])
+
+    def _part(self, matrix: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        """Return the entries of this part of a matrix of all samples, in half the time of one index of both."""
+        return np.take(matrix[self.rows], self.train, axis=1, out=out, mode="clip")  # all are in bounds

@@ -152,9 +152,11 @@ def judge_for_svm(
     """
 
     def judge() -> Fitness:
-        refuse_unusable(kernels, names, known_psd)
         inspector = KernelInspector(names, known_psd=known_psd, definiteness=False, lost=lost)
-        for kernel in kernels:
+        known = np.zeros(len(kernels), bool) if known_psd is None else np.asarray(known_psd, bool)
+        for m, kernel in enumerate(kernels):
+            if not known[m]:  # of others inspection finds all that makes them unusable
+                refuse_unusable(kernels[m : m + 1], names[m : m + 1])
             inspector.inspect(kernel)
         found = indefinite_kernels(kernels, known_psd, tolerance)
         return Fitness(tuple(found), inspector.message())

@@ -9,7 +9,6 @@ memory: who owns it may make it writable again, and views from before it was mad
 
 from __future__ import annotations
 
-import math
 import threading
 import weakref
 from collections import OrderedDict
@@ -20,11 +19,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-__all__ = ["is_finite", "remembered", "unchanging"]
+__all__ = ["is_finite", "is_unchanging", "remembered", "unchanging"]
 
 KEPT = 64  # stacks whose verdicts are remembered, those judged last
 ENTRIES = 2**20  # multiplied at once
-CACHE_LINE = 64  # bytes, where arrays begin: products of others take longer
 
 _Verdict = TypeVar("_Verdict")
 _LOCK = threading.Lock()
@@ -42,7 +40,7 @@ def unchanging(shape: tuple[int, ...], fill: Callable[[np.ndarray], object]) -> 
     ----------
     shape : tuple of int
     fill : callable
-        Takes an array of zeros of this shape; must not keep it.
+        Takes an array of this shape and writes all of its entries; must not keep it.
 
     Examples
     --------
@@ -53,11 +51,9 @@ def unchanging(shape: tuple[int, ...], fill: Callable[[np.ndarray], object]) -> 
     ...
     ValueError: cannot set WRITEABLE flag to True of this array
     """
-    size = math.prod(shape)
-    buffer = bytearray(8 * size + CACHE_LINE)
-    first = -np.frombuffer(buffer, dtype=np.uint8).ctypes.data % CACHE_LINE
-    fill(np.frombuffer(buffer, np.float64, size, first).reshape(shape))
-    values = np.frombuffer(memoryview(buffer).toreadonly(), np.float64, size, first).reshape(shape)
+    own: Any = np.empty(shape)  # which is reachable through the buffer of the result alone
+    fill(own)
+    values = np.asarray(memoryview(own).toreadonly())
     memory: Any = values
     while isinstance(memory, np.ndarray):
         memory = memory.base
@@ -143,6 +139,11 @@ def is_finite(kernels: np.ndarray) -> bool:
     content = _content(kernels)
     _SEEN.last = weakref.ref(kernels), content
     return content is not None
+
+
+def is_unchanging(kernels: np.ndarray) -> bool:
+    """Return whether an array is (a part of) one of `unchanging`."""
+    return _identity(kernels) is not None
 
 
 def _identity(kernels: np.ndarray) -> Hashable | None:
