@@ -9,11 +9,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from bayesmkl._utils.content import ContentHasher, hash_or_none
+from bayesmkl.kernels.quality.verdicts import unchanging
 
 __all__ = ["KernelCache", "Tally", "current_cache", "sharing_kernels"]
 
@@ -91,6 +93,10 @@ class KernelCache:
         kept = self._find(key, 1.0)
         if kept is None:
             stack, seconds = _timed(learn)
+            if (
+                stack.dtype == np.float64 and stack.nbytes <= self.max_bytes
+            ):  # judged once: nothing can write to it
+                stack = unchanging(stack.shape, partial(np.copyto, src=stack))
             kept = _Kept(stack, seconds, {k: v for k, v in vars(bank).items() if k.endswith("_")})
             self._keep(key, kept)
         else:
