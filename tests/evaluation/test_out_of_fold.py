@@ -397,7 +397,7 @@ def test_predictions_may_be_left_out(tmp_path):
 def test_predictions_have_a_limit_that_is_said():
     X, y = classes()
     found = compare_models({"svm": SVC()}, X, y, cv=2, scoring="accuracy", keep_predictions=1e-4)
-    with pytest.raises(ValueError, match=r"takes? 0\.0 MiB, and `keep_predictions` allows 0\.0001"):
+    with pytest.raises(ValueError, match=r"takes? 0\.00\d+ MiB, and `keep_predictions` allows 0\.0001"):
         found.predictions()
     with pytest.raises(ValueError, match="`keep_predictions` must be a finite number > 0; got -1"):
         compare_models({"svm": SVC()}, X, y, cv=2, keep_predictions=-1)
