@@ -196,6 +196,12 @@ def test_several_targets_are_columns(config, tmp_path, lungs):
     data = config(labels + OVR).study.datasets["lungs"]()
     np.testing.assert_array_equal(data.y.T, [np.arange(12) % 2, 1 - np.arange(12) % 2])
     assert (list(data.X.columns), data.y.dtype) == (["age", "size"], int)
+    mkl = OVR.replace('"sklearn.svm.SVC"', '"SimpleMKLClassifier", C = 2.0, kernels = "few"')
+    study = config(labels + mkl + "[kernels.few]\nkernels = ['linear']\n").study
+    inner = study.models["each"].estimator[-1].estimator
+    assert repr(inner) == "SimpleMKLClassifier(C=2.0, kernels=KernelBank(kernels=['linear']))"
+    with pytest.raises(ValueError, match=r"each\.estimator\.kernels` names the kernels 'fw'.*'few'"):
+        config(labels + mkl.replace("few", "fw") + "[kernels.few]\nkernels = ['linear']\n")
 
 
 def test_rows_in_the_order_of_time_have_splits_of_their_own(config):
