@@ -17,9 +17,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from _machine import measure
 from _protocol import deterministic_start, load, paper_kernels, problem_of, split
-from _report import claim, finish, markdown_table, parser
+from _report import begin, claim, finish, markdown_table
 from scipy.linalg import lapack
 from threadpoolctl import threadpool_limits
 
@@ -156,9 +155,7 @@ def table(found: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    options = parser(__doc__).parse_args()
-    machine = measure(options.fast)
-    print(machine.report() + "\n")
+    options = begin(__doc__)
     X, y = load("wdbc")
     n_train, features = (120, [2]) if options.fast else (398, [30, 9])
     X_train, _, y_train, _ = split(X, y, n_train, seed=0)
@@ -175,7 +172,7 @@ def main() -> None:
         for kind, seconds in row["seconds"].items()
         if not options.fast  # so small a problem is mostly the interpreter
     ]
-    numbers = {"machine": machine._asdict(), "rows": rows, "claims": claims}
+    numbers = {"rows": rows, "claims": claims}
     finish(options, "sweep_cost", "\n\n".join(table(row) for row in rows), numbers)
 
 

@@ -160,6 +160,10 @@ def test_what_cells_do_not_keep_is_not_guessed(compared):
     found, folder, _ = compared["two classes"]
     with pytest.raises(ValueError, match=r"`metric`: 'elbo' needs the evidence bound.*with the same folder"):
         found.score("elbo")
+    known = Comparison.load(folder)
+    known.about["metrics"]["elbo"] = True
+    with pytest.raises(ValueError, match=r"'elbo' needs the evidence bound.*`scores` has it, as computed"):
+        known.score("elbo")
     for scorer in (
         lambda model, X, y: float(len(X)),
         lambda model, X, y: float(np.asarray(X).sum()),
