@@ -1,15 +1,86 @@
-"""Results that come one by one: a line of JSON each, appended, so that a run continues where a file ends."""
+"""Results that come one by one: a line of JSON each, appended, so that a run continues where a file ends; studies."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from argparse import Namespace
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _machine import measure
+from _report import RESULTS, finish, parser
+from threadpoolctl import threadpool_limits
 
-__all__ = ["append", "chosen_rows", "completed", "done", "gap", "read"]
+__all__ = ["Jobs", "append", "chosen_rows", "completed", "done", "gap", "read", "run_study"]
+
+Row = dict[str, Any]
+Jobs = Iterator[tuple[str, int, str, Callable[[], Row]]]  # set, split, model, and what computes the cell
+
+
+def run_study(
+    doc: str | None,
+    name: str,
+    *,
+    jobs: Callable[[Namespace], Jobs],
+    report: Callable[[list[Row], Namespace], tuple[str, dict[str, Any]]],
+    short: Callable[[], list[Row]],
+    sets: Sequence[str] = (),
+    **counts: int,
+) -> None:
+    """Run the cells of a study that its file does not have, then report.
+
+    Parameters
+    ----------
+    doc : str
+        What the command line says of the script.
+    name : str
+        Of tables and results.
+    jobs : callable
+        Cells in the order in which they run, by the options.
+    report : callable
+        Text and numbers of rows; what it claims of a short form is left out.
+    short : callable
+        Rows of the short form, of which nothing is kept.
+    sets : sequence of str
+        Among which ``--sets`` chooses.
+    **counts : int
+        Options and their defaults: how many splits, say.
+    """
+    options = parser(doc)
+    for count, default in counts.items():
+        options.add_argument(f"--{count}", type=int, default=default, help=f"(default {default})")
+    options.add_argument("--sets", help='some of the sets, separated by ";"')
+    options.add_argument("--models", default="", help="only models whose names hold this")
+    cells = RESULTS / f"{name}_cells.jsonl"
+    options.add_argument("--results", type=Path, default=cells, help="lines to append to and to report from")
+    options.add_argument("--report", action="store_true", help="only report")
+    chosen = options.parse_args()
+    chosen.sets = chosen.sets.split(";") if chosen.sets else list(sets)
+    if unknown := set(chosen.sets) - set(sets):
+        options.error(f"--sets: unknown {', '.join(sorted(unknown))}; choose from {'; '.join(sets)}")
+    machine = measure(chosen.fast)
+    print(machine.report() + "\n")
+    with threadpool_limits(1):
+        if not (chosen.fast or chosen.report):
+            _compute(jobs(chosen), chosen.results, chosen.models)
+        rows = short() if chosen.fast else read(chosen.results)
+    text, numbers = report(rows, chosen)
+    without = {"claims": []} if chosen.fast else {}
+    finish(chosen, name, text, {"machine": machine._asdict(), **numbers, **without})
+
+
+def _compute(jobs: Jobs, path: Path, some: str) -> None:
+    known = done(path)
+    for *cell, compute in jobs:
+        if some not in cell[2] or tuple(cell) in known:
+            continue
+        known = done(path)  # other processes may append, too
+        if tuple(cell) not in known:
+            row = compute()
+            append(path, row)
+            print(f"{cell[0]:<24} {cell[1]:>3} {row.get('seconds', 0.0):>7.1f} s  {cell[2]}", flush=True)
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -20,7 +91,7 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 def done(path: Path) -> set[tuple[str, int, str]]:
-    """Set, split and model of these; other processes may append, too."""
+    """Set, split and model of these."""
     return {(row["set"], row["split"], row["model"]) for row in read(path)}
 
 

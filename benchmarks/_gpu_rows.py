@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from _gpu_devices import device, is_accelerator
+from _protocol import N_TWONORM_KERNELS, twonorm_bank
 from _report import claim, markdown_table
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import log_loss
@@ -15,10 +16,7 @@ from sklearn.metrics import log_loss
 from bayesmkl import BEMKLClassifier
 from bayesmkl.bemkl import Storage
 from bayesmkl.datasets import make_twonorm
-from bayesmkl.kernels import Gaussian, KernelBank
 
-WIDTHS = (1.0, 2.0, 4.0, 8.0)
-VIEWS = {f"features {k + 1}-{k + 5}": slice(k, k + 5) for k in range(0, 20, 5)}
 N_TEST = 10_000
 LOOSE, TIGHT = 1e-4, 1e-6  # tolerances; the second is the default
 
@@ -39,7 +37,7 @@ def size_of(fast: bool) -> Size:
 
 def fit(size: Size, X: np.ndarray, y: np.ndarray, tol: float) -> tuple[BEMKLClassifier, float]:
     """Fit; return the model and seconds."""
-    bank = KernelBank([Gaussian(width=width) for width in WIDTHS], views=VIEWS, landmarks=size.n_landmarks)
+    bank = twonorm_bank(size.n_landmarks)
     storage = Storage("dense", backend="jax", devices="all")
     model = BEMKLClassifier(
         bank, storage=storage, margin=1.0, intermediate_scale=1.0, max_iter=size.max_iter, tol=tol
@@ -99,8 +97,7 @@ def run(fast: bool) -> tuple[str, dict[str, Any]]:
             first["log_loss"] - last["log_loss"],
         ),
     ]
-    n_kernels = len(WIDTHS) * len(VIEWS)
-    head = f"{size.n_samples} samples, {n_kernels} kernels, {size.n_landmarks} landmarks"
+    head = f"{size.n_samples} samples, {N_TWONORM_KERNELS} kernels, {size.n_landmarks} landmarks"
     numbers = {
         "device": rates._asdict(),
         "size": size._asdict(),

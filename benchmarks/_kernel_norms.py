@@ -52,23 +52,31 @@ def measure(fast: bool) -> list[dict[str, Any]]:
         n_train = 40 if fast else min(len(y) // 2, MOST_ROWS)
         splits = StratifiedShuffleSplit(2 if fast else N_SPLITS, train_size=n_train, random_state=0)
         for seed, (train, test) in enumerate(splits.split(X, y)):
-            row: dict[str, Any] = {
-                "set": name,
-                "seed": seed,
-                "n_train": n_train,
-                "weights": {},
-                "accuracy": {},
-            }
+            weights: dict[str, np.ndarray] = {}
+            accuracy: dict[str, float] = {}
             for model, fitted in models(2 if fast else 10).items():
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")  # narrow kernels are near the identity
                     fitted.fit(X[train], y[train])
                 last = getattr(fitted[-1], "best_estimator_", fitted[-1])
-                row["weights"][model] = np.abs(last.kernel_weights_).tolist()
-                row["accuracy"][model] = 100.0 * fitted.score(X[test], y[test])
+                weights[model] = np.abs(last.kernel_weights_)
+                accuracy[model] = 100.0 * fitted.score(X[test], y[test])
+            row = {"set": name, "seed": seed, "n_train": n_train, "accuracy": accuracy, **facts(weights)}
             rows.append(row)
-            print(name, seed, {m: round(effective(w), 1) for m, w in row["weights"].items()}, flush=True)
+            print(name, seed, {m: round(n, 1) for m, n in row["effective"].items()}, flush=True)
     return rows
+
+
+def facts(weights: dict[str, np.ndarray]) -> dict[str, Any]:
+    """Return what the tables say of the weights of all four: how many count, and how a prior agrees with a norm."""
+    pairs = [(f"{a}, {b}", weights[a], weights[b]) for a, b in product(PRIORS, NORMS)]
+    return {
+        "kernels": len(weights["l1"]),
+        "effective": {m: effective(w) for m, w in weights.items()},
+        "visible": {m: visible(w) for m, w in weights.items()},
+        "cosine": {pair: cosine(*two) for pair, *two in pairs},
+        "rank": {pair: float(spearmanr(*two).statistic) for pair, *two in pairs},
+    }
 
 
 def effective(weights: Any) -> float:
@@ -92,21 +100,19 @@ def report(rows: list[dict[str, Any]]) -> str:
     """Write how many kernels each has, and which norm each prior is closer to."""
     by_set = {name: [r for r in rows if r["set"] == name] for name in dict.fromkeys(r["set"] for r in rows)}
     everyone = (*PRIORS, *NORMS)
-    pairs = list(product(PRIORS, NORMS))
+    pairs = list(rows[0]["cosine"])
     counts, angles, ranks = [], [], []
     for name, own in by_set.items():
-        n_kernels = len(own[0]["weights"]["l1"])
-        cell = [f"{name} ({own[0]['n_train']})", n_kernels]
-        for number in (effective, visible):
-            cell += [mean_and_std([number(r["weights"][m]) for r in own], 0) for m in everyone]
+        cell = [f"{name} ({own[0]['n_train']})", own[0]["kernels"]]
+        for number in ("effective", "visible"):
+            cell += [mean_and_std([r[number][m] for r in own], 0) for m in everyone]
         counts.append(cell + [f"{np.mean([r['accuracy'][m] for r in own]):.1f}" for m in everyone])
-        for table, agreement in ((angles, cosine), (ranks, lambda *two: spearmanr(*two).statistic)):
-            values = [[agreement(r["weights"][a], r["weights"][b]) for r in own] for a, b in pairs]
-            table.append([name, *(mean_and_std(value) for value in values)])
+        for table, agreement in ((angles, "cosine"), (ranks, "rank")):
+            table.append([name, *(mean_and_std([r[agreement][pair] for r in own]) for pair in pairs)])
     shown = {"sparse": "sparse", "nonsparse": "non-sparse", "l1": "l1", "l2": "l2"}
     headers = ["set (training samples)", "kernels", *(f"effective, {shown[m]}" for m in everyone)]
     headers += [f"visible, {shown[m]}" for m in everyone] + [f"accuracy, {shown[m]}" for m in everyone]
-    pair_names = [f"{shown[a]}, {shown[b]}" for a, b in pairs]
+    pair_names = [", ".join(shown[m] for m in pair.split(", ")) for pair in pairs]
     return "\n\n".join(
         [
             f"Weights of the kernels of the paper (§6.1), over {len(next(iter(by_set.values())))} random splits: "

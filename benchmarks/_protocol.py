@@ -12,12 +12,13 @@ from sklearn.preprocessing import StandardScaler
 from bayesmkl.bemkl import Gamma
 from bayesmkl.bemkl.models import binary
 from bayesmkl.evaluation.study import fetched
-from bayesmkl.kernels import KernelBank
+from bayesmkl.kernels import Gaussian, KernelBank
 from bayesmkl.reproduction.bemkl_uci import N_TRAIN, paper_bank
 from bayesmkl.reproduction.bemkl_uci import SETS as PAPER_SETS
 
 __all__ = [
     "KERNEL_PRIORS",
+    "N_TWONORM_KERNELS",
     "SETS",
     "PaperSet",
     "deterministic_start",
@@ -26,8 +27,10 @@ __all__ = [
     "paper_kernels",
     "problem_of",
     "split",
+    "twonorm_bank",
 ]
 
+N_TWONORM_KERNELS = 16
 HALF_NORMAL_MEAN = np.sqrt(2.0 / np.pi)
 KERNEL_PRIORS = {"sparse": Gamma(1e-10, 1e-10), "nonsparse": Gamma(1.0, 1.0)}
 
@@ -77,6 +80,13 @@ def paper_kernels(convention: str = "2s2", views: Any = "all+each") -> KernelBan
     views : str or dict
     """
     return paper_bank(2.0 if convention == "2s2" else 1.0, views)
+
+
+def twonorm_bank(n_landmarks: int) -> KernelBank:
+    """Build the kernels of the 20 features of twonorm: four widths on four views."""
+    views = {f"features {k + 1}-{k + 5}": slice(k, k + 5) for k in range(0, 20, 5)}
+    widths = (1.0, 2.0, 4.0, 8.0)
+    return KernelBank([Gaussian(width=width) for width in widths], views=views, landmarks=n_landmarks)
 
 
 def problem_of(stack: Any, gram: np.ndarray, y: np.ndarray, prior: str) -> binary.BinaryProblem:

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _machine import measure
 
 __all__ = [
     "GENERATED",
     "RESULTS",
     "ROOT",
     "STATIC",
+    "begin",
     "claim",
     "finish",
     "markdown_table",
@@ -53,6 +55,17 @@ def parser(doc: str) -> argparse.ArgumentParser:
     return options
 
 
+def begin(doc: str | None, **counts: int) -> argparse.Namespace:
+    """Read the command line, with options for counts that have these defaults, and tell of the machine."""
+    options = parser(doc)
+    for name, default in counts.items():
+        options.add_argument(f"--{name}", type=int, default=default, help=f"(default {default})")
+    chosen = options.parse_args()
+    chosen.machine = measure(chosen.fast)
+    print(chosen.machine.report() + "\n")
+    return chosen
+
+
 def markdown_table(headers: list[str], rows: list[list[Any]]) -> str:
     """Markdown table; the first column to the left, numbers to the right."""
     cells = [[str(cell) for cell in row] for row in [headers, *rows]]
@@ -87,7 +100,7 @@ def claim(
 
 
 def finish(options: argparse.Namespace, name: str, text: str, numbers: dict[str, Any]) -> None:
-    """Print the result, and write it where the options say.
+    """Print the result, and write it where the options say, beside the machine if `begin` has measured it.
 
     What `claim` made is found under the key "claims" of `numbers`.
     """
@@ -96,7 +109,8 @@ def finish(options: argparse.Namespace, name: str, text: str, numbers: dict[str,
     if claims:
         rows = [[c["what"], c["asked"], c["measured"], "yes" if c["holds"] else "NO"] for c in claims]
         print("\n" + markdown_table(["", "asked", "measured", "holds"], rows))
-    kept = {"command": _command(), "fast": options.fast, **numbers}
+    machine = {"machine": options.machine._asdict()} if hasattr(options, "machine") else {}
+    kept = {"command": _command(), "fast": options.fast, **machine, **numbers}
     if options.docs:
         GENERATED.mkdir(parents=True, exist_ok=True)
         (GENERATED / f"{name}.inc").write_text(text + "\n", encoding="utf-8")

@@ -16,9 +16,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from _machine import measure
 from _posteriors import quietly
-from _report import finish, markdown_table, parser
+from _report import begin, finish, markdown_table
 from threadpoolctl import threadpool_limits
 
 from bayesmkl import GPMKLClassifier, GPMKLRegressor, KernelBank
@@ -120,10 +119,7 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    arguments = parser(__doc__)
-    arguments.add_argument("--simulations", type=int, default=200, help="of each kind (200)")
-    options = arguments.parse_args()
-    print(measure(options.fast).report() + "\n")
+    options = begin(__doc__, simulations=200)
     n, n_train = (2, 25) if options.fast else (options.simulations, 60)
     inference: str | Marginal = Marginal(n_points=100, n_draws=100) if options.fast else "marginal"
     with threadpool_limits(1), quietly():

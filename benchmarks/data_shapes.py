@@ -22,9 +22,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from _machine import measure
 from _memory import MB, alone, peak_of
-from _report import ROOT, claim, finish, markdown_table, parser
+from _report import ROOT, begin, claim, finish, markdown_table
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
@@ -147,9 +146,7 @@ def verdict(tool: Callable[[Any, Any, Any], Any], model: Any, X: Any, y: Any) ->
 
 
 def main() -> None:
-    options = parser(__doc__).parse_args()
-    machine = measure(options.fast)
-    print(machine.report() + "\n")
+    options = begin(__doc__)
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     kinds = kinds_of_data()
     if options.fast:
@@ -173,7 +170,7 @@ def main() -> None:
             f"counts that are not zero, a linear kernel with {N_LANDMARKS} landmarks. The process that fits and "
             f"predicts takes {peak / MB:.0f} MB at most; a dense table would be {8 * n_texts * N_WORDS / 1e9:.1f} GB."
         )
-    numbers = {"machine": machine._asdict(), "verdicts": found, "claims": claims}
+    numbers = {"verdicts": found, "claims": claims}
     finish(options, "data_shapes", text, numbers | {"texts": {"seconds": seconds, "peak_bytes": peak}})
 
 

@@ -27,19 +27,19 @@ run continues where the file ends.
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from argparse import Namespace
+from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
-from _cells import append, done, read
+from _cells import Jobs, run_study
 from _design_data import MODELS, SETS, available, split
 from _design_tasks import FAMILY, set_of, task_cell, task_claims, tasks_table
 from _exposures import LARGE, MORE, SCENARIOS, SMOOTHERS, exposure_cell
 from _family_multitask import SETTINGS
-from _machine import measure
 from _posteriors import quietly
-from _report import RESULTS, claim, finish, markdown_table, parser
-from threadpoolctl import threadpool_limits
+from _report import claim, markdown_table
 
 from bayesmkl import GPMKLRegressor, KernelBank
 from bayesmkl.kernels import Gaussian
@@ -48,7 +48,6 @@ from bayesmkl.marginal.hyperposterior import Hypermodel
 from bayesmkl.marginal.reading import draw_parts
 from bayesmkl.posterior import effect_table
 
-CELLS = RESULTS / "designs_cells.jsonl"
 N_SIMULATIONS, N_SPLITS, N_EXPOSED, N_DRAWS = 400, 10, 20, 20
 N_OF_TASK = 40  # samples
 N_SAMPLES, N_SITES = 120, 10
@@ -147,48 +146,32 @@ def models_of(name: str) -> list[str]:
     return [model for model in MODELS if model != other]
 
 
-def run(path: Path, n_simulations: int, n_splits: int) -> None:
-    """Run the cells that `path` does not have, and append each to it."""
-    known = done(path)
-    for number in range(n_splits if available() else 0):
+def cells(chosen: Namespace) -> Jobs:
+    """Cells that are asked for."""
+    n = chosen.simulations
+    for number in range(chosen.splits if available() else 0):
         for name in SETS:
             for model in models_of(name):
-                if (name, number, model) not in known:
-                    with quietly():
-                        row = set_cell(name, number, model)
-                    append(path, row)
-                    print(
-                        f"{name:<10} {number:>2} {row['seconds']:>6.1f} s  {row['log_score']:.4f} {model}",
-                        flush=True,
-                    )
-    for seed in range(min(N_EXPOSED, n_simulations)):
-        for scenario in SCENARIOS:
-            for model in SMOOTHERS:
-                if (f"exposures, {scenario}", seed, model) not in known:
-                    with quietly():
-                        append(path, exposure_cell(scenario, seed, model))
-    for n_samples, n_more in MORE.items():
-        for seed in range(min(n_more, n_simulations)):
-            for scenario in SCENARIOS:
-                for model in (PAIRS, RELEVANCES):
-                    if (f"exposures, {scenario}, {n_samples}", seed, model) not in known:
-                        with quietly():
-                            append(path, exposure_cell(scenario, seed, model, n_samples))
-    for seed in range(min(N_DRAWS, n_simulations)):
-        for setting in SETTINGS:
-            for model in FAMILY:
-                if (set_of(setting), seed, model) not in known:
-                    with quietly():
-                        append(path, task_cell(setting, N_OF_TASK, seed, model))
+                yield name, number, model, partial(set_cell, name, number, model)
+    for seed, scenario, model in product(range(min(N_EXPOSED, n)), SCENARIOS, SMOOTHERS):
+        yield f"exposures, {scenario}", seed, model, partial(exposure_cell, scenario, seed, model)
+    for size, n_more in MORE.items():
+        for seed, scenario, model in product(range(min(n_more, n)), SCENARIOS, (PAIRS, RELEVANCES)):
+            name = f"exposures, {scenario}, {size}"
+            yield name, seed, model, partial(exposure_cell, scenario, seed, model, size)
+    for seed, setting, model in product(range(min(N_DRAWS, n)), SETTINGS, FAMILY):
+        yield set_of(setting), seed, model, partial(task_cell, setting, N_OF_TASK, seed, model)
     large = f"exposures, {SCENARIOS[0]}, {LARGE}"
-    if (large, 0, PAIRS) not in known:
-        with quietly():
-            append(path, exposure_cell(SCENARIOS[0], 0, PAIRS, LARGE))
-    for seed in range(n_simulations):
-        for name in DESIGNS:
-            if ("simulations", seed, name) not in known:
-                with quietly():
-                    append(path, coverage_cell(seed, name, "marginal"))
+    yield large, 0, PAIRS, partial(exposure_cell, SCENARIOS[0], 0, PAIRS, LARGE)
+    for seed, name in product(range(n), DESIGNS):
+        yield "simulations", seed, name, partial(coverage_cell, seed, name, "marginal")
+
+
+def short() -> list[dict[str, Any]]:
+    """Two simulations, one draw of small tasks, no sets."""
+    inference = Marginal(n_points=100, n_draws=100)
+    rows = [coverage_cell(seed, name, inference) for seed in range(2) for name in DESIGNS]
+    return rows + [task_cell(SETTINGS[0], 12, 0, model, inference) for model in FAMILY]
 
 
 def coverage_table(rows: list[dict[str, Any]], numbers: dict[str, Any]) -> str:
@@ -297,27 +280,8 @@ def claims(numbers: dict[str, Any]) -> list[dict[str, Any]]:
     return made + task_claims(numbers)
 
 
-def main() -> None:
-    """Run what is asked for, then report."""
-    options = parser(__doc__)
-    options.add_argument("--simulations", type=int, default=N_SIMULATIONS, help=f"(default {N_SIMULATIONS})")
-    options.add_argument("--splits", type=int, default=N_SPLITS, help=f"random splits (default {N_SPLITS})")
-    options.add_argument(
-        "--results", type=Path, default=CELLS, help="JSON lines to append to and report from"
-    )
-    options.add_argument("--report", action="store_true", help="only report")
-    chosen = options.parse_args()
-    print(measure(chosen.fast).report() + "\n")
-    with threadpool_limits(1):
-        if chosen.fast:
-            with quietly():
-                short = Marginal(n_points=100, n_draws=100)
-                rows = [coverage_cell(seed, name, short) for seed in range(2) for name in DESIGNS]
-                rows += [task_cell(SETTINGS[0], 12, 0, model, short) for model in FAMILY]
-        else:
-            if not chosen.report:
-                run(chosen.results, chosen.simulations, chosen.splits)
-            rows = read(chosen.results)
+def report(rows: list[dict[str, Any]], chosen: Namespace) -> tuple[str, dict[str, Any]]:
+    """All tables that there are cells for."""
     numbers: dict[str, Any] = {}
     text = coverage_table(rows, numbers)
     sets = sets_table(rows, numbers)
@@ -327,8 +291,17 @@ def main() -> None:
         text += "\n\n" + exposures_table(rows, numbers)
     if any(row["set"].startswith("tasks") for row in rows):
         text += "\n\n" + tasks_table(rows, numbers)
-    finish(chosen, "designs", text, {"designs": numbers, "claims": [] if chosen.fast else claims(numbers)})
+    return text, {"designs": numbers, "claims": [] if chosen.fast else claims(numbers)}
 
 
 if __name__ == "__main__":
-    main()
+    with quietly():
+        run_study(
+            __doc__,
+            "designs",
+            jobs=cells,
+            report=report,
+            short=short,
+            simulations=N_SIMULATIONS,
+            splits=N_SPLITS,
+        )

@@ -13,9 +13,8 @@ import warnings
 from typing import Any
 
 import numpy as np
-from _machine import measure
 from _protocol import have_real_data
-from _report import finish, markdown_table, parser
+from _report import begin, finish, markdown_table
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, train_test_split
 from sklearn.preprocessing import StandardScaler
@@ -67,8 +66,7 @@ def one_split(
 
 def main() -> None:
     """Run the study."""
-    options = parser(__doc__).parse_args()
-    print(measure(options.fast).report() + "\n")
+    options = begin(__doc__)
     names = SETS if have_real_data() and not options.fast else SETS[:1]
     n_splits, widths, n_train = (1, FAST_WIDTHS, FAST_TRAIN) if options.fast else (5, WIDTHS, N_TRAIN)
     rows, numbers = [], {}

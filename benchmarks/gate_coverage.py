@@ -13,7 +13,7 @@ tumors gated by their size and of patients by their age, with one Gaussian kerne
 points than `n_points` are those that would have warned without them.
 
     python benchmarks/gate_coverage.py                         what is not done yet (50 minutes)
-    python benchmarks/gate_coverage.py --only target --seeds 0 50 --results part.jsonl    a part of it
+    python benchmarks/gate_coverage.py --sets target --results part.jsonl    a part of it
     python benchmarks/gate_coverage.py --report                only report
     python benchmarks/gate_coverage.py --fast                  1 data set of each
 """
@@ -22,18 +22,17 @@ from __future__ import annotations
 
 import time
 import warnings
-from pathlib import Path
+from argparse import Namespace
+from functools import partial
 from typing import Any
 
 import numpy as np
-from _cells import append, chosen_rows, done, read
-from _machine import measure
+from _cells import Jobs, chosen_rows, run_study
 from _posteriors import quietly
-from _report import RESULTS, claim, finish, markdown_table, parser
+from _report import claim, markdown_table
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import scale
-from threadpoolctl import threadpool_limits
 
 from bayesmkl import KernelBank
 from bayesmkl.bemkl import BEMKLLocalizedClassifier, BEMKLLocalizedRegressor
@@ -46,7 +45,6 @@ from bayesmkl.marginal import Marginal
 N, N_DRAWS, SCALE, WIDTH = 100, 1000, 0.3, 1.0
 PROBABILITY, ASKED = 0.94, (0.90, 0.97)
 ROUGH = 1e-3  # tolerance of the variational posterior that marginal inference starts from
-CELLS = RESULTS / "gate_coverage_cells.jsonl"
 # Data sets of each kind; labels of one class, of about every fourth seed, are left out.
 KINDS = {("labels", "vb"): 60, ("labels", "marginal"): 277, ("target", "marginal"): 200}
 NAMES = {"vb": "variational", "marginal": "marginal"}
@@ -212,39 +210,32 @@ def agreement_table(rows: list[dict[str, Any]], made: list[dict[str, Any]]) -> s
     return markdown_table(headers, body)
 
 
-def main() -> None:
-    """Fit what is asked for, then report."""
-    arguments = parser(__doc__)
-    every = ["labels", "target", *DESIGNS, *REAL]
-    arguments.add_argument("--only", nargs="+", choices=every, default=every, help="of these alone")
-    arguments.add_argument("--seeds", nargs=2, type=int, metavar=("FIRST", "END"), help="these alone")
-    arguments.add_argument(
-        "--results", type=Path, default=CELLS, help="JSON lines to append to and report from"
-    )
-    arguments.add_argument("--report", action="store_true", help="only report")
-    options = arguments.parse_args()
-    print(measure(options.fast).report() + "\n")
-    wanted = {(*kind, n) for kind, n in KINDS.items()} | {
-        (name, "marginal", N_FITS) for name in (*DESIGNS, *REAL)
-    }
-    wanted = sorted(own for own in wanted if own[0] in options.only)
-    rows = [] if options.fast else read(options.results)
-    with threadpool_limits(1), quietly():
-        if options.fast:
-            rows = [cover(0, *kind) for kind in KINDS]
-        elif not options.report:
-            known = done(options.results)
-            for name, inference, n in wanted:
-                for seed in range(*(options.seeds or (0, n))):
-                    if (name, seed, inference) in known or seed >= n:
-                        continue
-                    is_drawn = (name, inference) in KINDS
-                    append(options.results, cover(seed, name, inference) if is_drawn else agree(seed, name))
-            rows = read(options.results)
+def cells(chosen: Namespace) -> Jobs:
+    """Data sets of each kind, and of the designs and sets."""
+    agreeing = {(name, "marginal"): N_FITS for name in (*DESIGNS, *REAL)}
+    for (name, inference), n in sorted((KINDS | agreeing).items()):
+        for seed in range(n if name in chosen.sets else 0):
+            compute = (
+                partial(cover, seed, name, inference)
+                if (name, inference) in KINDS
+                else partial(agree, seed, name)
+            )
+            yield name, seed, inference, compute
+
+
+def short() -> list[dict[str, Any]]:
+    """One data set of each kind."""
+    return [cover(0, *kind) for kind in KINDS]
+
+
+def report(rows: list[dict[str, Any]], _: Namespace) -> tuple[str, dict[str, Any]]:
+    """Both tables, and what is asked."""
     made: list[dict[str, Any]] = []
     text = "\n\n".join([coverage_table(rows, made), agreement_table(rows, made)])
-    finish(options, "gate_coverage", text, {"claims": [] if options.fast else made})
+    return text, {"claims": made}
 
 
 if __name__ == "__main__":
-    main()
+    with quietly():
+        every = ["labels", "target", *DESIGNS, *REAL]
+        run_study(__doc__, "gate_coverage", jobs=cells, report=report, short=short, sets=every)

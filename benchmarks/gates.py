@@ -14,9 +14,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from _machine import measure
 from _posteriors import quietly
-from _report import claim, finish, markdown_table, mean_and_std, parser
+from _report import begin, claim, finish, markdown_table, mean_and_std
 from threadpoolctl import threadpool_limits
 
 from bayesmkl import GPMKLClassifier, KernelBank
@@ -104,8 +103,7 @@ def table(by_setting: dict[tuple[str, float], list[dict[str, Any]]]) -> str:
 
 
 def main() -> None:
-    options = parser(__doc__).parse_args()
-    print(measure(options.fast).report() + "\n")
+    options = begin(__doc__)
     n_draws, n_train, n_new = (1, 60, 100) if options.fast else (20, 200, 500)
     inference: str | Marginal = Marginal(n_points=100, n_draws=100) if options.fast else "marginal"
     by_setting = {}

@@ -20,7 +20,6 @@ import copy
 from typing import Any
 
 import numpy as np
-from _machine import measure
 from _posteriors import (
     LEVEL,
     Case,
@@ -37,7 +36,7 @@ from _posteriors import (
     timed,
     training_problem,
 )
-from _report import finish, markdown_table, parser
+from _report import begin, finish, markdown_table
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
@@ -272,8 +271,7 @@ def report(rows: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    options = parser(__doc__).parse_args()
-    print(measure(options.fast).report() + "\n")
+    options = begin(__doc__)
     with threadpool_limits(1), quietly():
         if options.fast:
             rows = [evaluate(case("wdbc"), 0, 40, FAST, FAST_REFINED, FAST_REPEATS)]

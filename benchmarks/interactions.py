@@ -15,8 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from _machine import measure
-from _report import claim, finish, markdown_table, parser
+from _report import begin, claim, finish, markdown_table
 
 from bayesmkl import GPMKLClassifier, GPMKLRegressor, KernelBank
 from bayesmkl.posterior import interaction_table, relevance
@@ -61,9 +60,7 @@ def run(score: str, labels: bool, seed: int, n_samples: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    options = parser(__doc__).parse_args()
-    machine = measure(options.fast)
-    print(machine.report() + "\n")
+    options = begin(__doc__)
     seeds, n_samples = (1, 60) if options.fast else (N_SEEDS, N_SAMPLES)
     scores = ["product"] if options.fast else list(SCORES)
     kinds = (False,) if options.fast else (True, False)
@@ -104,7 +101,7 @@ def main() -> None:
         ),
     ]
     text = f"{seeds} draws of each.\n\n{markdown_table(list(COLUMNS), rows)}"
-    finish(options, "interactions", text, {"machine": machine._asdict(), "cells": cells, "claims": claims})
+    finish(options, "interactions", text, {"cells": cells, "claims": claims})
 
 
 if __name__ == "__main__":

@@ -15,8 +15,7 @@ import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
-from _machine import measure
-from _report import finish, markdown_table, parser
+from _report import begin, finish, markdown_table
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
@@ -155,9 +154,7 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    options = parser(__doc__).parse_args()
-    machine = measure(options.fast)
-    print(machine.report() + "\n")
+    options = begin(__doc__)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the table says which fits went on
         rows = [row for part in (FAST_PARTS if options.fast else PARTS) for row in run(part)]
@@ -166,7 +163,7 @@ def main() -> None:
         "tested on samples left out. Landmarks are centers of clusters (kmeans) or training samples (random); the "
         "last column is the time of the exact fit over that of the row.\n\n" + table(rows)
     )
-    finish(options, "landmarks", text, {"machine": machine._asdict(), "rows": rows})
+    finish(options, "landmarks", text, {"rows": rows})
 
 
 if __name__ == "__main__":

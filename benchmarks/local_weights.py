@@ -15,9 +15,8 @@ import time
 from typing import Any
 
 import numpy as np
-from _machine import measure
 from _posteriors import quietly
-from _report import claim, finish, markdown_table, mean_and_std, parser
+from _report import begin, claim, finish, markdown_table, mean_and_std
 from threadpoolctl import threadpool_limits
 
 from bayesmkl import BEMKLClassifier, KernelBank
@@ -99,8 +98,7 @@ def table(by_design: dict[str, list[dict[str, Any]]]) -> str:
 
 
 def main() -> None:
-    options = parser(__doc__).parse_args()
-    print(measure(options.fast).report() + "\n")
+    options = begin(__doc__)
     n_draws, n_train, n_new = (1, 60, 100) if options.fast else (20, 200, 1000)
     with threadpool_limits(1), quietly():
         by_design = {

@@ -14,9 +14,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from _machine import measure
 from _protocol import load, split
-from _report import claim, finish, markdown_table, parser
+from _report import begin, claim, finish, markdown_table
 from sklearn.preprocessing import StandardScaler
 from sweep_cost import inverse, typical_seconds
 from threadpoolctl import threadpool_limits
@@ -121,9 +120,7 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    options = parser(__doc__).parse_args()
-    machine = measure(options.fast)
-    print(machine.report() + "\n")
+    options = begin(__doc__)
     X, y = load("wdbc")
     X, _, y, _ = split(X, y, 80 if options.fast else 398, seed=0)
     X = StandardScaler().fit_transform(X)
@@ -147,9 +144,7 @@ def main() -> None:
         if "ess" in row:
             claims.append(claim(f"median steps on the way to the mode; {size}", ASKED_STEPS, row["climb"]))
             claims.append(claim(f"median steps among draws; {size}", ASKED_STEPS, row["draws"]))
-    finish(
-        options, "marginal_cost", table(rows), {"machine": machine._asdict(), "rows": rows, "claims": claims}
-    )
+    finish(options, "marginal_cost", table(rows), {"rows": rows, "claims": claims})
 
 
 if __name__ == "__main__":

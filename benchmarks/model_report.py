@@ -12,9 +12,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from _machine import measure
 from _posteriors import quietly
-from _report import claim, finish, markdown_table, parser
+from _report import begin, claim, finish, markdown_table
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -30,8 +29,7 @@ GROUPS = {"mean": slice(0, 10), "error": slice(10, 20), "worst": slice(20, 30)}
 
 
 def main() -> None:
-    options = parser(__doc__).parse_args()
-    print(measure(options.fast).report() + "\n")
+    options = begin(__doc__)
     X, y = load_wdbc(return_X_y=True)
     X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.3, random_state=0)
     if options.fast:

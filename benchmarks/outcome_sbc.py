@@ -13,7 +13,7 @@ The priors are those of `GPMKLRegressor`, of a total and shares, with `intercept
 default but for 500 of scores in the place of 2000 and 256 points in the place of 512.
 
     python benchmarks/outcome_sbc.py                       500 simulations of every likelihood, two hours on one core
-    python benchmarks/outcome_sbc.py --models poisson weibull
+    python benchmarks/outcome_sbc.py --sets "poisson;weibull"
     python benchmarks/outcome_sbc.py --report --docs       tables from the committed results
     python benchmarks/outcome_sbc.py --fast                one small one of each, nothing kept
 
@@ -24,17 +24,16 @@ ends.
 from __future__ import annotations
 
 import os
+from argparse import Namespace
 from collections.abc import Callable
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import numpy as np
-from _cells import append, done, read
-from _machine import measure
+from _cells import Jobs, run_study
 from _posteriors import quietly
 from _ranks import coverage, ecdf_difference, simultaneous_band, weighted_rank
-from _report import RESULTS, claim, finish, markdown_table, parser
-from threadpoolctl import threadpool_limits
+from _report import claim, markdown_table
 
 from bayesmkl import KernelBank
 from bayesmkl.kernels import Gaussian, Linear
@@ -46,7 +45,6 @@ from bayesmkl.marginal.hyperposterior import Hypermodel, draw_importance, find_m
 from bayesmkl.marginal.hyperpriors import DirichletShares, ParameterPriors
 from bayesmkl.marginal.reading import read as read_posterior
 
-CELLS = RESULTS / "outcome_sbc_cells.jsonl"
 N_SIMULATIONS, N_SAMPLES, N_POINTS, N_DRAWS = 500, 30, 256, 500
 LARGEST = 1e4  # target
 PRIOR, INTERCEPT_STD = DirichletShares(0.5, 4.0, 1.0), 1.0
@@ -253,38 +251,28 @@ def claims(numbers: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def main() -> None:
-    """Run what is asked for, then report."""
-    options = parser(__doc__)
-    options.add_argument("--simulations", type=int, default=N_SIMULATIONS, help=f"(default {N_SIMULATIONS})")
-    options.add_argument(
-        "--models", nargs="+", choices=list(MODELS), default=list(MODELS), help="of these alone"
-    )
-    options.add_argument(
-        "--results", type=Path, default=CELLS, help="JSON lines to append to and report from"
-    )
-    options.add_argument("--report", action="store_true", help="only report")
-    chosen = options.parse_args()
-    print(measure(chosen.fast).report() + "\n")
-    with threadpool_limits(1), quietly(), np.errstate(all="ignore"):
-        if chosen.fast:
-            rows = [places(name, seed, 50, 50) for name in ("poisson", "weibull") for seed in range(2)]
-        else:
-            known = done(chosen.results)
-            for seed in range(0 if chosen.report else chosen.simulations):
-                for name in chosen.models:
-                    if (name, seed, "GPMKL") not in known:
-                        append(chosen.results, places(name, seed, N_POINTS, N_DRAWS))
-            rows = read(chosen.results)
+def cells(chosen: Namespace) -> Jobs:
+    """Simulations of every likelihood."""
+    for seed in range(chosen.simulations):
+        for name in chosen.sets:
+            yield name, seed, "GPMKL", partial(places, name, seed, N_POINTS, N_DRAWS)
+
+
+def short() -> list[dict[str, Any]]:
+    """Two small ones of two likelihoods."""
+    return [places(name, seed, 50, 50) for name in ("poisson", "weibull") for seed in range(2)]
+
+
+def reported(rows: list[dict[str, Any]], chosen: Namespace) -> tuple[str, dict[str, Any]]:
+    """The table, and what is asked."""
     numbers: dict[str, Any] = {}
     text = report(rows, numbers)
-    finish(
-        chosen,
-        "outcome_sbc",
-        text,
-        {"likelihoods": numbers, "claims": [] if chosen.fast else claims(numbers)},
-    )
+    return text, {"likelihoods": numbers, "claims": [] if chosen.fast else claims(numbers)}
 
 
 if __name__ == "__main__":
-    main()
+    with quietly(), np.errstate(all="ignore"):
+        counts = {"simulations": N_SIMULATIONS}
+        run_study(
+            __doc__, "outcome_sbc", jobs=cells, report=reported, short=short, sets=list(MODELS), **counts
+        )

@@ -25,20 +25,18 @@ from __future__ import annotations
 
 import os
 import warnings
-from pathlib import Path
+from argparse import Namespace
+from functools import partial
 from typing import Any
 
 import numpy as np
-from _cells import append, chosen_rows, done, gap, read
-from _machine import measure
+from _cells import Jobs, chosen_rows, gap, run_study
 from _outcome_data import CUTS, SETS, SHORT, Outcome, Split, available
 from _outcome_models import MODELS, OF_STATSMODELS, OURS, PEERS, Prediction
-from _report import RESULTS, claim, finish, markdown_table, parser
-from threadpoolctl import threadpool_limits
+from _report import claim, markdown_table
 
 from bayesmkl.marginal import Marginal
 
-CELLS = RESULTS / "outcomes_cells.jsonl"
 N_SPLITS = 10
 LEAST = 1e-10  # probability of a grade, in log losses
 HEADERS = {
@@ -107,21 +105,39 @@ def models_of(outcome: Outcome) -> list[str]:
     return [model for model in MODELS[outcome.kind] if available() or model not in OF_STATSMODELS]
 
 
-def run(path: Path, sets: dict[str, Outcome], part: str, n_splits: int) -> None:
-    """Run the cells that `path` does not have, and append each to it."""
-    for number in range(n_splits):
-        for name, outcome in sets.items():
-            known = done(path)
+def cells(chosen: Namespace) -> Jobs:
+    """Cells that are asked for."""
+    if not available():
+        print("statsmodels is not installed: without its models and its data.\n")
+    for number in range(chosen.splits):
+        for name, outcome in sets_of(chosen).items():
             for model in models_of(outcome):
-                if part not in model or (name, number, model) in known:
-                    continue
-                row = cell(name, outcome, number, model)
-                append(path, row)
-                score = row.get(MAIN[outcome.kind], row.get("failure"))
-                print(
-                    f"{name:<24} {number:>2} {row.get('seconds', 0):>6.1f} s  {score!s:<9} {model}",
-                    flush=True,
-                )
+                yield name, number, model, partial(cell, name, outcome, number, model)
+
+
+def sets_of(chosen: Namespace) -> dict[str, Outcome]:
+    """Sets that are asked for and here."""
+    if chosen.fast:
+        return SHORT
+    return {name: SETS[name] for name in chosen.sets if available() or not SETS[name].needs_statsmodels}
+
+
+def reported(rows: list[dict[str, Any]], chosen: Namespace) -> tuple[str, dict[str, Any]]:
+    """Report the sets that are asked for."""
+    return report(rows, sets_of(chosen))
+
+
+def short() -> list[dict[str, Any]]:
+    """Simulations of few samples, without statsmodels."""
+    rows = [
+        cell(name, outcome, 0, model, SHORT_INFERENCE)
+        for name, outcome in SHORT.items()
+        for model in MODELS[outcome.kind]
+        if model not in OF_STATSMODELS and model not in OURS[outcome.kind][1:]
+    ]
+    if failures := [f"{row['model']}: {row['failure']}" for row in rows if "failure" in row]:
+        raise SystemExit("\n".join(failures))
+    return rows
 
 
 # ----------------------------------------------------------------------------------------------------------- report
@@ -231,45 +247,5 @@ def report(rows: list[dict[str, Any]], sets: dict[str, Outcome]) -> tuple[str, d
     return "\n\n".join(parts), {"sets": numbers, "claims": claims(rows, sets, numbers)}
 
 
-def main() -> None:
-    """Run what is asked for, then report."""
-    options = parser(__doc__)
-    options.add_argument("--splits", type=int, default=N_SPLITS, help=f"random splits (default {N_SPLITS})")
-    options.add_argument("--sets", help='some of the sets, separated by ";"')
-    options.add_argument("--models", default="", help="only models whose names hold this")
-    options.add_argument(
-        "--results", type=Path, default=CELLS, help="JSON lines to append to and to report from"
-    )
-    options.add_argument("--report", action="store_true", help="only report")
-    chosen = options.parse_args()
-    if chosen.docs and chosen.sets:
-        options.error("--docs publishes all sets: leave out --sets.")
-    machine = measure(chosen.fast)
-    print(machine.report() + "\n")
-    names = chosen.sets.split(";") if chosen.sets else list(SETS)
-    if unknown := set(names) - set(SETS):
-        options.error(f"--sets: unknown {', '.join(sorted(unknown))}; choose from {'; '.join(SETS)}")
-    if not (chosen.fast or available()):
-        print("statsmodels is not installed: without its models and its data.\n")
-    with threadpool_limits(1):
-        if chosen.fast:
-            sets = SHORT
-            rows = [
-                cell(name, outcome, 0, model, SHORT_INFERENCE)
-                for name, outcome in sets.items()
-                for model in MODELS[outcome.kind]
-                if model not in OF_STATSMODELS and model not in OURS[outcome.kind][1:]
-            ]
-            if failures := [f"{row['model']}: {row['failure']}" for row in rows if "failure" in row]:
-                raise SystemExit("\n".join(failures))
-        else:
-            sets = {name: SETS[name] for name in names if available() or not SETS[name].needs_statsmodels}
-            if not chosen.report:
-                run(chosen.results, sets, chosen.models, chosen.splits)
-            rows = read(chosen.results)
-    text, numbers = report(rows, sets)
-    finish(chosen, "outcomes", text, {"machine": machine._asdict(), **numbers})
-
-
 if __name__ == "__main__":
-    main()
+    run_study(__doc__, "outcomes", jobs=cells, report=reported, short=short, sets=list(SETS), splits=N_SPLITS)

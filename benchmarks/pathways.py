@@ -9,8 +9,8 @@ threshold that all runs share, of the better of two scores. Seconds are of proce
 kernels, which are what one waits for.
 
     python benchmarks/pathways.py                        what is missing of 50 runs, then 1000 sets once
-    python benchmarks/pathways.py --task regression      of one task; --runs 5 of the first runs alone
-    python benchmarks/pathways.py --models "group lasso" of some models, separated by ";"
+    python benchmarks/pathways.py --sets regression      of one task; --runs 5 of the first runs alone
+    python benchmarks/pathways.py --models "group lasso" of models whose names hold this
     python benchmarks/pathways.py --report --docs        table from the committed results
     python benchmarks/pathways.py --fast                 12 sets of 60 samples
 
@@ -20,22 +20,19 @@ ends. Group lassos need celer, `pip install 'bayesmkl[bench]'`; without it they 
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _cells import append, chosen_rows, done, read
-from _machine import measure
+from _cells import Jobs, chosen_rows, run_study
 from _pathway_models import MODELS, NOMINAL, OURS, answer, available
-from _report import RESULTS, claim, finish, markdown_table, parser
+from _report import claim, markdown_table
 from sklearn.utils import Bunch
-from threadpoolctl import threadpool_limits
 
 from bayesmkl.datasets import make_pathways
 
-CELLS = RESULTS / "pathways_cells.jsonl"
 N_RUNS, SEED = 50, 7000
 SIGNALS = {"regression": 0.6, "classification": 0.9}  # a label says less than a number
 LARGE, N_LARGE = "1000 sets", 1000
@@ -69,23 +66,24 @@ def cell(name: str, sample: Bunch, number: int, model: str) -> dict[str, Any]:
     return row
 
 
-def run(path: Path, names: list[str], n_runs: int, models: list[str]) -> None:
-    """Run the cells that `path` does not have, and append each to it; 1000 sets come last."""
-    cells = [
-        (name, number, model)
-        for number in range(n_runs)
-        for name in names
-        for model in models
-        if name in SETS
-    ]
-    for name, number, model in [*cells, *([(LARGE, 0, OURS)] if OURS in models and LARGE in names else [])]:
-        if (name, number, model) in done(path):
-            continue
-        sample = drawn("regression", 0, N_LARGE) if name == LARGE else SETS[name](number)
-        row = cell(name, sample, number, model)
-        append(path, row)
-        lists = ", ".join(f"{rule}: {true} of {n}" for rule, (n, true) in row["lists"].items())
-        print(f"{name:<15} {number:>2} {row['seconds']:>6.1f} s  {model}: {lists}", flush=True)
+def cells(chosen: Namespace) -> Jobs:
+    """Cells that are asked for; 1000 sets come last."""
+    for number in range(chosen.runs):
+        for name in (name for name in chosen.sets if name != LARGE):
+            for model in available():
+                yield name, number, model, lambda n=name, k=number, m=model: cell(n, SETS[n](k), k, m)
+    if LARGE in chosen.sets:
+        yield LARGE, 0, OURS, lambda: cell(LARGE, drawn("regression", 0, N_LARGE), 0, OURS)
+
+
+def reported(rows: list[dict[str, Any]], chosen: Namespace) -> tuple[str, dict[str, Any]]:
+    """Report what is asked for."""
+    return report(rows, ["short"] if chosen.fast else chosen.sets)
+
+
+def short() -> list[dict[str, Any]]:
+    """One run of few sets."""
+    return [cell("short", SHORT(random_state=0), 0, model) for model in available()]
 
 
 # ----------------------------------------------------------------------------------------------------------- report
@@ -221,36 +219,5 @@ def report(rows: list[dict[str, Any]], names: list[str]) -> tuple[str, dict[str,
     return about + "\n\n" + markdown_table(headers, body), kept
 
 
-def main() -> None:
-    """Run what is asked for, then report."""
-    options = parser(__doc__)
-    options.add_argument("--runs", type=int, default=N_RUNS, help=f"random runs (default {N_RUNS})")
-    options.add_argument("--task", choices=list(SETS), help="one of the tasks, without 1000 sets")
-    options.add_argument("--models", help='some of the models, separated by ";"')
-    options.add_argument(
-        "--results", type=Path, default=CELLS, help="JSON lines to append to and to report from"
-    )
-    options.add_argument("--report", action="store_true", help="only report")
-    chosen = options.parse_args()
-    models = chosen.models.split(";") if chosen.models else available()
-    if unknown := set(models) - set(available()):
-        options.error(
-            f"--models: not here: {', '.join(sorted(unknown))}; choose from {'; '.join(available())}"
-        )
-    machine = measure(chosen.fast)
-    print(machine.report() + "\n")
-    names = [chosen.task] if chosen.task else [*SETS, LARGE]
-    with threadpool_limits(1):
-        if chosen.fast:
-            names = ["short"]
-            rows = [cell("short", SHORT(random_state=0), 0, model) for model in models]
-        else:
-            if not chosen.report:
-                run(chosen.results, names, chosen.runs, models)
-            rows = read(chosen.results)
-    text, numbers = report(rows, names)
-    finish(chosen, "pathways", text, {"machine": machine._asdict(), **numbers})
-
-
 if __name__ == "__main__":
-    main()
+    run_study(__doc__, "pathways", jobs=cells, report=reported, short=short, sets=[*SETS, LARGE], runs=N_RUNS)

@@ -23,9 +23,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from _machine import measure
 from _ranks import GRID, LEVELS, coverage, ecdf_difference, simultaneous_band
-from _report import STATIC, finish, markdown_table, parser
+from _report import STATIC, begin, finish, markdown_table
 from _simulation import INFERENCES, QUANTITIES, draw_posteriors, quantities, simulate, stacks
 from matplotlib.figure import Figure
 from threadpoolctl import threadpool_limits
@@ -120,10 +119,7 @@ def figure(found: dict[str, Any]) -> Figure:
 
 
 def main() -> None:
-    arguments = parser(__doc__)
-    arguments.add_argument("--simulations", type=int, default=200, help="of the binary model (200)")
-    options = arguments.parse_args()
-    print(measure(options.fast).report() + "\n")
+    options = begin(__doc__, simulations=200)
     with threadpool_limits(1):
         if options.fast:
             studies = [study("binary", (3, 0), FAST_LENGTHS, n_train=20)]

@@ -15,10 +15,9 @@ import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
-from _machine import measure
 from _memory import MB, alone, peak_of
 from _protocol import load, split
-from _report import claim, finish, markdown_table, parser
+from _report import begin, claim, finish, markdown_table
 from _speed_cases import WIDTHS, waveform
 
 from bayesmkl import BEMKLClassifier
@@ -182,9 +181,7 @@ def memory_table(found: dict[str, dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    options = parser(__doc__).parse_args()
-    machine = measure(options.fast)
-    print(machine.report() + "\n")
+    options = begin(__doc__)
     series = all_series(options.fast)
     run(Fit(60, None, 8, "auto"))  # loads what fits load
     rows = [timed(one, 1 if options.fast else REPEATS) for one in series]
@@ -207,7 +204,7 @@ def main() -> None:
         f"Exponents are fitted over all sizes of their row.\n\n{time_table(rows)}\n\n{memory_table(memory)}\n\n"
         "Compressed kernels may take less than the matrices of the updates, N x N and P x P."
     )
-    numbers = {"machine": machine._asdict(), "rows": rows, "memory": memory, "claims": claims}
+    numbers = {"rows": rows, "memory": memory, "claims": claims}
     finish(options, "scaling", text, numbers)
 
 

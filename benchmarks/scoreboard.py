@@ -11,7 +11,7 @@ intervals; models without a predictive distribution get the variance of held-out
 choosing, fitting and predicting.
 
     BAYESMKL_DATA=folder python benchmarks/scoreboard.py             what is missing of 10 splits, two hours
-    BAYESMKL_DATA=folder python benchmarks/scoreboard.py --splits 10 --sets sonar,pima
+    BAYESMKL_DATA=folder python benchmarks/scoreboard.py --splits 10 --sets "sonar;pima"
     python benchmarks/scoreboard.py --report --docs                  tables from the committed results
     python benchmarks/scoreboard.py --fast                           bundled data, few samples and models
 
@@ -23,24 +23,22 @@ from __future__ import annotations
 
 import os
 import warnings
+from argparse import Namespace
 from collections.abc import Iterator
-from pathlib import Path
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from _cells import append, done, read
-from _machine import measure
+from _cells import Jobs, run_study
 from _protocol import have_real_data
-from _report import GENERATED, RESULTS, finish, parser
+from _report import GENERATED
 from _scoreboard_models import CONSTANT, MODELS, TRUTH, Prediction, has_himalaya
 from _scoreboard_report import claims_table, report
 from _scoreboard_sets import SETS, Split, is_bundled, split_of
 from sklearn.metrics import accuracy_score, r2_score
-from threadpoolctl import threadpool_limits
 
 from bayesmkl.evaluation.metrics import brier, coverage_95, expected_calibration_error, negative_log_density
 
-CELLS = RESULTS / "scoreboard_cells.jsonl"
 LEAST, TINY = 1e-4, 1e-15  # probabilities are clipped at
 TAIL_95 = 1.959964
 N_SPLITS, N_EXTRA = 10, 2
@@ -139,60 +137,38 @@ def jobs(names: list[str], n_splits: int) -> Iterator[tuple[str, int, list[str]]
             yield name, number - 1, models_for(name, extra=True)
 
 
-def run(path: Path, names: list[str], n_splits: int, some: str = "") -> None:
-    """Run the cells that `path` does not have, and append each to it."""
-    for name, number, models in jobs(names, n_splits):
-        known = done(path)
-        todo = [model for model in models if some in model and (name, number, model) not in known]
-        data = split_of(name, number) if todo else None
-        for model in todo:
-            row = cell(name, number, model, data)
-            append(path, row)
-            loss = row.get("log_loss", row.get("nll", row.get("error")))
-            print(f"{name:<18} {number:>2} {row['seconds']:>7.1f} s  {loss!s:<10} {model}", flush=True)
-
-
-def main() -> None:
-    """Run what is asked for, then report."""
-    options = parser(__doc__)
-    options.add_argument("--splits", type=int, default=N_SPLITS, help=f"random splits (default {N_SPLITS})")
-    options.add_argument("--sets", help="some of the sets, separated by commas that no blank follows")
-    options.add_argument("--models", default="", help="only models whose names hold this")
-    options.add_argument(
-        "--results", type=Path, default=CELLS, help="JSON lines to append to and to report from"
+def cells(chosen: Namespace) -> Jobs:
+    """Cells that are asked for, of the sets that are here."""
+    names, split = (
+        [n for n in chosen.sets if have_real_data() or is_bundled(n)],
+        lru_cache(maxsize=1)(split_of),
     )
-    options.add_argument("--report", action="store_true", help="only report")
-    chosen = options.parse_args()
-    machine = measure(chosen.fast)
-    print(machine.report() + "\n")
-    names = [name for name in SETS if have_real_data() or is_bundled(name)]
-    if chosen.sets:
-        names = _split_names(chosen.sets)
-        if unknown := set(names) - set(SETS):
-            options.error(f"--sets: unknown {', '.join(sorted(unknown))}; choose from {', '.join(SETS)}")
-    with threadpool_limits(1):
-        if chosen.fast:
-            rows = []
-            for name in FAST_SETS:
-                data = split_of(name, 0, FAST_TRAIN, FAST_TEST)
-                able = [model for model in FAST_MODELS if MODELS[model].of(data.task)]
-                rows += [cell(name, 0, model, data) for model in able]
-        else:
-            if not chosen.report:
-                run(chosen.results, names, chosen.splits, chosen.models)
-            rows = read(chosen.results)
+    for name, number, models in jobs(names, chosen.splits):
+        for model in models:
+            yield name, number, model, lambda n=name, k=number, m=model: cell(n, k, m, split(n, k))
+
+
+def short() -> list[dict[str, Any]]:
+    """Few samples and models."""
+    rows = []
+    for name in FAST_SETS:
+        data = split_of(name, 0, FAST_TRAIN, FAST_TEST)
+        able = [model for model in FAST_MODELS if MODELS[model].of(data.task)]
+        rows += [cell(name, 0, model, data) for model in able]
+    return rows
+
+
+def reported(rows: list[dict[str, Any]], chosen: Namespace) -> tuple[str, dict[str, Any]]:
+    """Report, with a table of claims of its own."""
     text, numbers = report(rows)
-    finish(chosen, "scoreboard", text, {"machine": machine._asdict(), **numbers})
     if chosen.docs:
         (GENERATED / "scoreboard_claims.inc").write_text(
             claims_table(numbers["claims"]) + "\n", encoding="utf-8"
         )
-
-
-def _split_names(text: str) -> list[str]:
-    """Split at commas; names of sets may hold commas that a blank follows."""
-    return text.replace(", ", "\0").replace(",", "\n").replace("\0", ", ").split("\n")
+    return text, numbers
 
 
 if __name__ == "__main__":
-    main()
+    run_study(
+        __doc__, "scoreboard", jobs=cells, report=reported, short=short, sets=list(SETS), splits=N_SPLITS
+    )

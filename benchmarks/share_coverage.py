@@ -18,9 +18,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from _machine import measure
 from _posteriors import LEVEL, quietly
-from _report import finish, markdown_table, parser
+from _report import begin, finish, markdown_table
 from threadpoolctl import threadpool_limits
 
 from bayesmkl import GPMKLClassifier, GPMKLRegressor, KernelBank
@@ -99,10 +98,7 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    arguments = parser(__doc__)
-    arguments.add_argument("--simulations", type=int, default=100, help="of each kind (100)")
-    options = arguments.parse_args()
-    print(measure(options.fast).report() + "\n")
+    options = begin(__doc__, simulations=100)
     n, n_samples = (2, 30) if options.fast else (options.simulations, 100)
     inference: str | Marginal = Marginal(n_points=100, n_draws=100) if options.fast else "marginal"
     with threadpool_limits(1), quietly():

@@ -19,19 +19,17 @@ the file ends, and all sets finish split 0 before split 1 begins.
 from __future__ import annotations
 
 import time
+from argparse import Namespace
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from _cells import append, chosen_rows, done, gap, read
+from _cells import Jobs, chosen_rows, gap, run_study
 from _class_chains import Problem, sample
-from _machine import measure
 from _posteriors import quietly
-from _report import RESULTS, claim, finish, markdown_table, parser
+from _report import claim, markdown_table
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
-from threadpoolctl import threadpool_limits
 
 from bayesmkl import GPMKLClassifier, KernelBank
 from bayesmkl.datasets import load_digits_views, load_iris, load_wine
@@ -40,7 +38,6 @@ from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.marginal import Marginal
 from bayesmkl.marginal.covariances import kernel_units
 
-CELLS = RESULTS / "softmax_cells.jsonl"
 N_SPLITS, SEED = 10, 9000
 DIGITS = (1, 3, 5, 8, 9)
 TRUE_VARIANCES = np.array([4.0, 2.0, 0.0])  # of the three views of a simulation
@@ -188,28 +185,27 @@ def cell(name: str, split: Split, number: int, model: str, short: bool = False) 
     return row | scores(split.y_test, probabilities)
 
 
-def run(path: Path, sets: dict[str, Callable[[int], Split]], n_splits: int) -> None:
-    """Run the cells that `path` does not have, and append each to it."""
-    for number in range(n_splits):
-        for name, draw in sets.items():
-            split, known = draw(number), done(path)
+def cells(chosen: Namespace) -> Jobs:
+    """Cells that are asked for."""
+    for number in range(chosen.splits):
+        for name in chosen.sets:
             for model in MODELS:
-                if (name, number, model) not in known:
-                    row = cell(name, split, number, model)
-                    append(path, row)
-                    print(
-                        f"{name:<22} {number:>2} {row['seconds']:>6.1f} s  {row['log_loss']:.4f} {model}",
-                        flush=True,
-                    )
+                yield name, number, model, lambda n=name, k=number, m=model: cell(n, SETS[n](k), k, m)
+
+
+def short() -> list[dict[str, Any]]:
+    """Few samples of three classes, short chains."""
+    return [cell(name, draw(0), 0, model, True) for name, draw in SHORT.items() for model in IN_SHORT]
 
 
 # ----------------------------------------------------------------------------------------------------------- report
 
 
-def report(rows: list[dict[str, Any]], names: list[str]) -> tuple[str, dict[str, Any]]:
+def report(rows: list[dict[str, Any]], chosen: Namespace) -> tuple[str, dict[str, Any]]:
     """Return tables, and the numbers behind them with what is asked of ours."""
     body, numbers, versus, every = [], {}, CHAINS["softmax"], rows
     models, rows = [model for model in MODELS if any(row["model"] == model for row in every)], []
+    names = list(SHORT) if chosen.fast else chosen.sets
     for name in names:  # splits that all models have
         own = [row for row in every if row["set"] == name]
         done_by = [{row["split"] for row in own if row["model"] == model} for model in models]
@@ -283,32 +279,5 @@ def report(rows: list[dict[str, Any]], names: list[str]) -> tuple[str, dict[str,
     return about + markdown_table(headers, body), {"sets": numbers, "claims": claims}
 
 
-def main() -> None:
-    """Run what is asked for, then report."""
-    options = parser(__doc__)
-    options.add_argument("--splits", type=int, default=N_SPLITS, help=f"random splits (default {N_SPLITS})")
-    options.add_argument("--sets", help='some of the sets, separated by ";"')
-    options.add_argument(
-        "--results", type=Path, default=CELLS, help="JSON lines to append to and to report from"
-    )
-    options.add_argument("--report", action="store_true", help="only report")
-    chosen = options.parse_args()
-    names = chosen.sets.split(";") if chosen.sets else list(SETS)
-    if unknown := set(names) - set(SETS):
-        options.error(f"--sets: unknown {', '.join(sorted(unknown))}; choose from {'; '.join(SETS)}")
-    machine = measure(chosen.fast)
-    print(machine.report() + "\n")
-    with threadpool_limits(1):
-        if chosen.fast:
-            names = list(SHORT)
-            rows = [cell(name, draw(0), 0, model, True) for name, draw in SHORT.items() for model in IN_SHORT]
-        else:
-            if not chosen.report:
-                run(chosen.results, {name: SETS[name] for name in names}, chosen.splits)
-            rows = read(chosen.results)
-    text, numbers = report(rows, names)
-    finish(chosen, "softmax", text, {"machine": machine._asdict(), **numbers})
-
-
 if __name__ == "__main__":
-    main()
+    run_study(__doc__, "softmax", jobs=cells, report=report, short=short, sets=list(SETS), splits=N_SPLITS)

@@ -14,8 +14,7 @@ import subprocess
 import sys
 from typing import Any
 
-from _machine import measure
-from _report import ROOT, claim, finish, markdown_table, parser
+from _report import ROOT, begin, claim, finish, markdown_table
 
 N_STARTS, FAST_STARTS = 9, 1
 N_FITS = 3
@@ -76,9 +75,7 @@ def culprits(statement: str) -> list[tuple[str, float]]:
 
 
 def main() -> None:
-    options = parser(__doc__).parse_args()
-    machine = measure(options.fast)
-    print(machine.report() + "\n")
+    options = begin(__doc__)
     n_starts = FAST_STARTS if options.fast else N_STARTS
     bare = seconds_of(["-c", "pass"], n_starts)
     seconds = {
@@ -105,7 +102,7 @@ def main() -> None:
     ]
     slowest = ", ".join(f"{name} {milliseconds:.0f} ms" for name, milliseconds in of_help)
     text = f"{markdown_table(['', 'processor seconds'], rows)}\n\nLongest to import for `bayesmkl --help`: {slowest}."
-    numbers: dict[str, Any] = {"machine": machine._asdict(), "seconds": seconds | {"bare": bare}}
+    numbers: dict[str, Any] = {"seconds": seconds | {"bare": bare}}
     finish(options, "startup", text, numbers | {"culprits": of_help, "claims": claims})
 
 

@@ -30,6 +30,7 @@ import numpy as np
 import pandas as pd
 from _machine import measure
 from _memory import MB, alone, peak_of
+from _protocol import N_TWONORM_KERNELS, twonorm_bank
 from _report import claim, finish, markdown_table, parser
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import ThreadpoolController
@@ -39,7 +40,6 @@ from bayesmkl.bemkl import VB
 from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
 from bayesmkl.bemkl.models import binary
 from bayesmkl.datasets import make_twonorm, open_rows
-from bayesmkl.kernels import Gaussian, KernelBank
 from bayesmkl.kernels.row_sources import fit_bank_to_rows
 from bayesmkl.kernels.stacks.streamed import TILE, StreamedStack, streamed_stack
 from bayesmkl.kernels.stacks.tiles import KernelTiles, Room
@@ -48,7 +48,6 @@ TOL, CONVERGED_TOL = 1e-3, 1e-4
 SMALLER = (25_000, 50_000)
 MILLION = 1_000_000
 N_TEST = 10_000
-WIDTHS = (1.0, 2.0, 4.0, 8.0)
 ROW_GROUP = 20_000
 
 
@@ -64,12 +63,6 @@ FULL, FAST = Size(100_000, 256, 10), Size(3000, 32, 4)
 NAMES = [f"x{k + 1}" for k in range(20)]
 
 
-def bank(size: Size) -> KernelBank:
-    """Return 16 kernels: four widths on four views."""
-    views = {f"features {k + 1}-{k + 5}": slice(k, k + 5) for k in range(0, 20, 5)}
-    return KernelBank([Gaussian(width=width) for width in WIDTHS], views=views, landmarks=size.n_landmarks)
-
-
 def write_table(size: Size, folder: str) -> tuple[Path, np.ndarray]:
     """Write the features to a file; return its path and the labels."""
     sample = make_twonorm(size.n_samples, random_state=0)
@@ -81,7 +74,7 @@ def write_table(size: Size, folder: str) -> tuple[Path, np.ndarray]:
 def fit(size: Size, path: Path, y: np.ndarray, tol: float) -> dict[str, Any]:
     """Fit to convergence, in a process of its own, and predict new samples."""
     model = BEMKLClassifier(
-        bank(size),
+        twonorm_bank(size.n_landmarks),
         inference=VB(step="newton"),
         storage="streamed",
         tol=tol,
@@ -156,7 +149,7 @@ def evaluation(stack: StreamedStack, X: np.ndarray) -> Callable[[], None]:
 def updates(size: Size, path: Path, y: np.ndarray) -> dict[str, Any]:
     """Time the first updates of a fit, and evaluations of the kernels between them."""
     rows = open_rows(path)
-    stack = streamed_stack(fit_bank_to_rows(bank(size), rows), rows)
+    stack = streamed_stack(fit_bank_to_rows(twonorm_bank(size.n_landmarks), rows), rows)
     evaluate = evaluation(stack, rows[:])
     evaluate()
     start = time.perf_counter()
@@ -230,7 +223,7 @@ def table(size: Size, fitted: dict[str, Any], timed: dict[str, Any]) -> str:
         ["one update over two evaluations", f"{timed['ratio']:.2f}"],
         ["samples predicted per second", f"{fitted['predict_rows_per_second']:.0f}"],
     ]
-    head = f"{size.n_samples} samples, 20 features, {size.n_landmarks} landmarks, {4 * len(WIDTHS)} kernels"
+    head = f"{size.n_samples} samples, 20 features, {size.n_landmarks} landmarks, {N_TWONORM_KERNELS} kernels"
     return markdown_table([head, ""], rows)
 
 

@@ -26,21 +26,19 @@ from __future__ import annotations
 
 import os
 import warnings
-from pathlib import Path
+from argparse import Namespace
+from functools import partial
 from typing import Any
 
 import numpy as np
-from _cells import append, done, read
-from _machine import measure
-from _report import RESULTS, claim, finish, markdown_table, parser
+from _cells import Jobs, run_study
+from _report import claim, markdown_table
 from _survival_data import N_FOLDS, SETS, SIMULATED, Study, study_of
 from _survival_models import MODELS, OPTIONS, OURS, PEERS, available
-from threadpoolctl import threadpool_limits
 
 from bayesmkl.evaluation import concordance_index, integrated_brier_score, survival_calibration
 from bayesmkl.marginal import Marginal
 
-CELLS = RESULTS / "survival_cells.jsonl"
 N_SPLITS, N_BINS = 20, 5
 SCORES = {"harrell": True, "uno": True, "brier": False}  # whether greater is better
 FAST_SAMPLES = 90
@@ -77,21 +75,39 @@ def cell(name: str, study: Study, number: int, model: str) -> dict[str, Any]:
     return row
 
 
-def run(path: Path, studies: dict[str, Study], models: list[str], n_splits: int) -> None:
-    """Run the cells that `path` does not have, and append each to it."""
-    for number in range(n_splits):
-        for name, study in studies.items():
-            known = done(path)
-            for model in models:
-                if (name, number, model) in known:
-                    continue
-                row = cell(name, study, number, model)
-                append(path, row)
-                score = row.get("brier", row.get("error"))
-                print(
-                    f"{name:<10} {number:>2} {row.get('seconds', 0):>7.1f} s  {score!s:<9} {model}",
-                    flush=True,
-                )
+def cells(chosen: Namespace) -> Jobs:
+    """Cells that are asked for."""
+    if not set(PEERS) & set(available()):
+        print("scikit-survival is not installed: without its models and its data.\n")
+    for number in range(chosen.splits):
+        for name, study in studies_of(chosen).items():
+            for model in available():
+                yield name, number, model, partial(cell, name, study, number, model)
+
+
+def studies_of(chosen: Namespace) -> dict[str, Study]:
+    """Read the studies that are asked for whose files are there; say which are not."""
+    if chosen.fast:
+        return {SIMULATED: study_of(SIMULATED, FAST_SAMPLES)}
+    found = {}
+    for name in chosen.sets:
+        try:
+            found[name] = study_of(name)
+        except FileNotFoundError as error:
+            print(error)
+    return found
+
+
+def reported(rows: list[dict[str, Any]], chosen: Namespace) -> tuple[str, dict[str, Any]]:
+    """Report the studies that are asked for."""
+    return report(rows, studies_of(chosen))
+
+
+def short() -> list[dict[str, Any]]:
+    """A simulation of few samples."""
+    OPTIONS["inference"] = Marginal(n_points=100, n_draws=100)
+    study = study_of(SIMULATED, FAST_SAMPLES)
+    return [cell(SIMULATED, study, number, model) for number in range(N_FOLDS) for model in available()]
 
 
 # ----------------------------------------------------------------------------------------------------------- report
@@ -218,53 +234,5 @@ def claims(
     return asked
 
 
-def main() -> None:
-    """Run what is asked for, then report."""
-    options = parser(__doc__)
-    options.add_argument("--splits", type=int, default=N_SPLITS, help=f"random splits (default {N_SPLITS})")
-    options.add_argument("--sets", help="some of the studies, separated by commas")
-    options.add_argument("--models", default="", help="only models whose names hold this")
-    options.add_argument(
-        "--results", type=Path, default=CELLS, help="JSON lines to append to and to report from"
-    )
-    options.add_argument("--report", action="store_true", help="only report")
-    chosen = options.parse_args()
-    machine = measure(chosen.fast)
-    print(machine.report() + "\n")
-    names = chosen.sets.split(",") if chosen.sets else list(SETS)
-    if unknown := set(names) - set(SETS):
-        options.error(f"--sets: unknown {', '.join(sorted(unknown))}; choose from {', '.join(SETS)}")
-    models = [model for model in available() if chosen.models in model]
-    if not set(PEERS) & set(available()):
-        print("scikit-survival is not installed: without its models and its data.\n")
-    with threadpool_limits(1):
-        if chosen.fast:
-            OPTIONS["inference"] = Marginal(n_points=100, n_draws=100)
-            studies = {SIMULATED: study_of(SIMULATED, FAST_SAMPLES)}
-            rows = [
-                cell(SIMULATED, studies[SIMULATED], number, model)
-                for number in range(N_FOLDS)
-                for model in models
-            ]
-        else:
-            studies = _installed(names)
-            if not chosen.report:
-                run(chosen.results, studies, models, chosen.splits)
-            rows = read(chosen.results)
-    text, numbers = report(rows, studies)
-    finish(chosen, "survival", text, {"machine": machine._asdict(), **numbers})
-
-
-def _installed(names: list[str]) -> dict[str, Study]:
-    """Read the studies whose files are there; say which are not."""
-    found = {}
-    for name in names:
-        try:
-            found[name] = study_of(name)
-        except FileNotFoundError as error:
-            print(error)
-    return found
-
-
 if __name__ == "__main__":
-    main()
+    run_study(__doc__, "survival", jobs=cells, report=reported, short=short, sets=list(SETS), splits=N_SPLITS)

@@ -10,15 +10,15 @@ BLAS thread, as in a fit. Asked: an update, plain or accelerated, takes at most 
 
 from __future__ import annotations
 
+import cProfile
+import pstats
 import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from _machine import measure
 from _protocol import deterministic_start, load, paper_kernels, problem_of, split
-from _report import claim, finish, markdown_table, parser
-from fit_time import profile
+from _report import begin, claim, finish, markdown_table
 from scipy.linalg import lapack
 from threadpoolctl import threadpool_limits
 
@@ -31,6 +31,17 @@ ASKED = 1.5
 N_SWEEPS, FAST_SWEEPS = 60, 20
 N_CALLS = 25  # of every part in a round
 ROUNDS = 3  # of all measurements, so that a busy minute spoils none of them
+# (function, caller or None for all callers, what it is)
+PARTS = [
+    ("adjoint", None, "read 1: sum_m K_m' g_m"),
+    ("apply", None, "read 2: K_m a"),
+    ("spd_inverse", "update_dual", "factorize N x N, q(a)"),
+    ("spd_inverse", "update_intermediate", "factorize P x P, q(G)"),
+    ("spd_inverse", "update_readout", "factorize (P+1) x (P+1), q(b, e)"),
+    ("readout_design", None, "E[G G'], a product P x N x P"),
+    ("truncated_moments", None, "truncated normals, q(f)"),
+    ("elbo", None, "the bound"),
+]
 
 
 def typical_seconds(function: Callable[[], object]) -> float:
@@ -84,6 +95,25 @@ def seconds_per_update(problem: binary.BinaryProblem, n_sweeps: int, accelerate:
     return float(np.median(np.diff(list(clock.values()))))
 
 
+def profile(stack: DenseStack, y: np.ndarray, options: LoopOptions) -> dict[str, float]:
+    """Share of the sweeps' time in each of `PARTS`, from a profile of one fit."""
+    problem = problem_of(stack, stack.gram(), y, "nonsparse")
+    profiler = cProfile.Profile()
+    profiler.runcall(maximize_elbo, binary, problem, deterministic_start(problem), options)
+    functions = pstats.Stats(profiler).stats  # (file, line, name) -> (calls, _, own, cumulative, callers)
+    total = max(entry[3] for entry in functions.values())
+    shares = {}
+    for name, caller, label in PARTS:
+        seconds = 0.0
+        for (_, _, function), (_, _, _, cumulative, callers) in functions.items():
+            if function == name:
+                by_caller = {key[2]: entry[3] for key, entry in callers.items()}
+                seconds += cumulative if caller is None else by_caller.get(caller, 0.0)
+        shares[label] = seconds / total
+    shares["everything else (products with P x P, copies)"] = 1.0 - sum(shares.values())
+    return shares
+
+
 def compare(X: np.ndarray, y: np.ndarray, fast: bool) -> dict[str, Any]:
     """Update and parts, in turn."""
     stack = compress(DenseStack(np.moveaxis(paper_kernels().fit_transform(X), -1, 0)))
@@ -125,9 +155,7 @@ def table(found: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    options = parser(__doc__).parse_args()
-    machine = measure(options.fast)
-    print(machine.report() + "\n")
+    options = begin(__doc__)
     X, y = load("wdbc")
     n_train, features = (120, [2]) if options.fast else (398, [30, 9])
     X_train, _, y_train, _ = split(X, y, n_train, seed=0)
@@ -144,7 +172,7 @@ def main() -> None:
         for kind, seconds in row["seconds"].items()
         if not options.fast  # so small a problem is mostly the interpreter
     ]
-    numbers = {"machine": machine._asdict(), "rows": rows, "claims": claims}
+    numbers = {"rows": rows, "claims": claims}
     finish(options, "sweep_cost", "\n\n".join(table(row) for row in rows), numbers)
 
 

@@ -23,10 +23,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from _machine import measure
 from _posteriors import quietly
 from _protocol import have_real_data
-from _report import claim, finish, markdown_table, parser
+from _report import begin, claim, finish, markdown_table
 from scipy.special import xlogy
 from scipy.stats import norm, spearmanr
 from sklearn.preprocessing import StandardScaler
@@ -172,8 +171,7 @@ def claims(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    options = parser(__doc__).parse_args()
-    print(measure(options.fast).report() + "\n")
+    options = begin(__doc__)
     n_sets, n_train, n_new = (1, 60, 100) if options.fast else (5, 250, 1500)
     n_digits, sizes, hidden = (1, (60, 40), HIDDEN[1:]) if options.fast else (2, (300, 400), HIDDEN)
     quick, usual = Marginal(n_points=100, n_draws=100), Marginal()

@@ -17,8 +17,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 from _cells import read
 from _outcome_data import CUTS, SETS, SHORT, diabetes, simulated_grades
 from _outcome_models import MODELS, distances_of, log_predictive
+from _report import RESULTS
 from outcome_sbc import places
-from outcomes import CELLS, cell, cut_points, ranked_probability_score, report, scores
+from outcomes import cell, cut_points, ranked_probability_score, report, scores
 
 from bayesmkl import GPMKLRegressor, KernelBank
 from bayesmkl.marginal import GPMKLOrdinalClassifier, Marginal
@@ -112,7 +113,7 @@ def test_cells_are_reported():
 @pytest.mark.parametrize("name", list(SETS))
 def test_reports_of_some_sets_are_about_these(name):
     """All sets have been run, so that what is asked of all of them could be looked up."""
-    text, numbers = report(read(CELLS), {name: SETS[name]})
+    text, numbers = report(read(RESULTS / "outcomes_cells.jsonl"), {name: SETS[name]})
     models = [line.split(":")[1] for line in text.splitlines() if line.startswith(f"| {name}:")]
     assert len(models) >= 3
     assert set(numbers["sets"]) == {name} | ({"cut points"} if name == "simulated" else set())

@@ -7,7 +7,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.model_selection import RepeatedStratifiedKFold, ShuffleSplit, StratifiedGroupKFold
+from sklearn.model_selection import (
+    RepeatedStratifiedKFold,
+    ShuffleSplit,
+    StratifiedGroupKFold,
+    TimeSeriesSplit,
+)
 from sklearn.pipeline import Pipeline
 from sklearn.svm import SVC
 
@@ -171,6 +176,39 @@ def test_files_are_beside_the_configuration(config):
     assert repr(study.cv) == repr(StratifiedGroupKFold(n_splits=3, shuffle=True, random_state=7))
 
 
+def test_weights_of_samples_are_a_column(config):
+    with pytest.raises(ValueError, match=r"cells\.weight`: `weight` must hold no negative weight; got -"):
+        config(CELLS.replace('"id"', '"id", "mean area"') + 'weight = "radius"\n' + SVM)
+    study, _ = config(CELLS + 'weight = "patient"\n' + SVM)
+    data = study.datasets["cells"]()
+    assert list(data.X.columns) == ["radius", "texture", "mean area"]
+    np.testing.assert_array_equal(data.weights, np.repeat(np.arange(20.0), 2))
+
+
+def test_several_targets_are_columns(config, tmp_path, lungs):
+    several = TIMES.replace('"days"', '["days", "age"]').replace('event = "died"\n', "")
+    data = config(several.replace('"id"', '"id", "lived"') + RIDGE).study.datasets["lungs"]()
+    assert (list(data.X.columns), data.y.dtype) == (["size", "died"], float)
+    np.testing.assert_array_equal(data.y[:, 0], np.arange(1.0, 13.0))
+    table = pd.read_csv(tmp_path / "lungs.csv").assign(alive=lambda lungs: lungs["died"] == 0)
+    table.to_csv(tmp_path / "lungs.csv", index=False)
+    labels = several.replace('["days", "age"]', '["died", "alive"]').replace('"id"', '"id", "lived", "days"')
+    data = config(labels + OVR).study.datasets["lungs"]()
+    np.testing.assert_array_equal(data.y.T, [np.arange(12) % 2, 1 - np.arange(12) % 2])
+    assert (list(data.X.columns), data.y.dtype) == (["age", "size"], int)
+    mkl = OVR.replace('"sklearn.svm.SVC"', '"SimpleMKLClassifier", C = 2.0, kernels = "few"')
+    study = config(labels + mkl + "[kernels.few]\nkernels = ['linear']\n").study
+    inner = study.models["each"].estimator[-1].estimator
+    assert repr(inner) == "SimpleMKLClassifier(C=2.0, kernels=KernelBank(kernels=['linear']))"
+    with pytest.raises(ValueError, match=r"each\.estimator\.kernels` names the kernels 'fw'.*'few'"):
+        config(labels + mkl.replace("few", "fw") + "[kernels.few]\nkernels = ['linear']\n")
+
+
+def test_rows_in_the_order_of_time_have_splits_of_their_own(config):
+    cv = config(WINE + SVM + '[study]\ncv = {kind = "time", n_splits = 3, gap = 2}').study.cv
+    assert repr(cv) == repr(TimeSeriesSplit(3, gap=2))
+
+
 def test_whole_numbers_may_be_classes_or_a_quantity(config):
     patients = CELLS.replace("diagnosis", "patient").replace('"id"', '"id", "diagnosis"')
     for models in (SVM, RIDGE):
@@ -185,6 +223,8 @@ target = "days"
 event = "died"
 drop = ["id"]
 """
+OVR = '[models.each]\nestimator = "sklearn.multiclass.OneVsRestClassifier"\n'
+OVR += 'parameters = {estimator = {type = "sklearn.svm.SVC"}}\n'
 SURVIVAL = '[models.GP]\nestimator = "GPMKLSurvival"\nlikelihood = "weibull"\n'
 
 
@@ -214,6 +254,10 @@ def test_times_to_an_event_are_two_columns(config, lungs):
     [
         (TIMES + SVM, "`datasets.lungs` is about times to an event, and the model 'SVM' is a classifier"),
         (TIMES.replace('event = "died"', "") + SURVIVAL, "`datasets.lungs` lacks `event`"),
+        (
+            TIMES.replace('"days"', '["days", "age"]') + SURVIVAL,
+            "must name one column, the times, where `event`",
+        ),
         (TIMES.replace("died", "dead") + SURVIVAL, "`datasets.lungs.event` names the column 'dead'"),
         (TIMES.replace("died", "lived") + SURVIVAL, "0 and 1, or of true and false.*got 'yes'"),
         (TIMES.replace("days", "lived") + SURVIVAL, "`target` must name a column of numbers"),
@@ -237,6 +281,8 @@ def test_other_splits_and_options_of_data_sets(config):
 
 
 CELLS = '[datasets.cells]\nfile = "cells.csv"\ntarget = "diagnosis"\ndrop = ["id"]\n'
+KNN = '[models.knn]\nestimator = "sklearn.neighbors.KNeighborsClassifier"\n'
+LINES = '[models.lines]\nestimator = "sklearn.svm.SVR"\n'
 MISTAKES = {
     "no TOML": ("[study\n", "no TOML"),
     "table": (WINE + SVM + "[model.x]\n", "`model` is no key of a comparison", "did you mean 'models'?"),
@@ -306,7 +352,41 @@ MISTAKES = {
     "no kernels": (WINE + SVM + 'kernels = "paper"', "`models.SVM.kernels` is no"),
     "lacking": (WINE + '[models.x]\nestimator = "sklearn.multiclass.OneVsRestClassifier"', "'estimator'"),
     "transductive": (WINE + SVM + "transductive = true", "`models.SVM.transductive`", "unlabeled_label"),
+    "weight": (SVM + CELLS + 'weight = "patent"', "`datasets.cells.weight`", "did you mean 'patient'?"),
+    "weight of a class": (
+        SVM + CELLS + 'weight = "diagnosis"',
+        "`datasets.cells.weight`: `weight` must hold",
+    ),
+    "weight of a name": (SVM + WINE + 'weight = "alcohol"', "`datasets.wine.weight` is no key"),
+    "no weights": (
+        KNN
+        + CELLS.replace("diagnosis", "patient").replace('"id"', '"id", "diagnosis"')
+        + 'weight = "patient"',
+        "`datasets.cells.weight`: `sample_weight`: model 'knn' (KNeighborsClassifier) takes no weights",
+    ),
+    "target twice": (
+        SVM + CELLS.replace('"diagnosis"', '["radius", "radius"]'),
+        "`datasets.cells.target`",
+        "twice",
+    ),
+    "a target of text": (
+        SVM + CELLS.replace('"diagnosis"', '["radius", "diagnosis"]'),
+        "`datasets.cells.target`: `target` must name columns of numbers",
+        "'diagnosis'",
+    ),
+    "a target among several": (SVM + CELLS.replace('"diagnosis"', '["radius", "tecture"]'), "'texture'?"),
+    "no targets": (SVM + CELLS.replace('"diagnosis"', "[]"), "`datasets.cells.target` must be text"),
     "standardize": (WINE + SVM + 'standardize = "no"', "`models.SVM.standardize` must be true or false"),
+}
+MISTAKES |= {
+    "one of several targets": (
+        LINES + CELLS.replace('"diagnosis"', '["radius", "texture"]').replace('"id"', '"id", "diagnosis"'),
+        "`datasets.cells.target`: `y` has several columns, and model 'lines' (SVR) predicts one",
+    ),
+    "several quantities": (
+        SVM + CELLS.replace('"diagnosis"', '["radius", "texture"]').replace('"id"', '"id", "diagnosis"'),
+        "`datasets.cells` is about a quantity, and the model 'SVM' is a classifier",
+    ),
 }
 RIDGE = '[models.line]\nestimator = "sklearn.linear_model.Ridge"\n'
 MISTAKES |= {

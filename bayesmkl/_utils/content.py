@@ -27,7 +27,9 @@ from bayesmkl._utils.definitions import (
     globals_used,
     installed,
     is_of_its_module,
+    loaded,
     modules_imported,
+    modules_named,
     own_namespace,
     package_version,
     source_of,
@@ -41,6 +43,9 @@ SEEDED_ELSEWHERE = (
     "_random_state"  # of distributions: a copy of the global state; searches draw by their own seed
 )
 NO_NAMES: frozenset[str] = frozenset()
+OF_MODULES = {"getattr", "vars", "__dict__", "attrgetter", "methodcaller"}  # look up names that are values
+OF_GLOBALS = {"globals", "eval", "exec"}
+IMPORTERS = {"import_module", "__import__"}
 
 
 class NoContentError(ValueError):
@@ -93,6 +98,11 @@ class ContentHasher:
         except RecursionError as error:
             raise NoContentError(f"{walk.place(10)} is nested too deeply to be hashed") from error
         return walk.sink.hexdigest()
+
+
+def _plain(namespace: Mapping[str, Any]) -> list[str]:
+    """Return the names of a namespace, in order, without those of Python."""
+    return sorted(name for name in namespace if not (name.startswith("__") and name.endswith("__")))
 
 
 def hash_or_none(value: object) -> str | None:
@@ -199,12 +209,12 @@ class _Walk:
         for k, item in enumerate(held):
             self.inside(f"[{k}]", item)
 
-    def _named(self, tag: str, values: Mapping[str, Any], where: str = ".{}") -> None:
-        """Hash values by name, in the order of the names."""
+    def _named(self, tag: str, values: Mapping[str, Any], names: frozenset[str] = NO_NAMES) -> None:
+        """Hash values by name, in the order of the names; `names` as in `value`."""
         self.put(f"{tag} {len(values)}")
         for name in sorted(values):
             self.put("name", name.encode("utf-8", "surrogatepass"))
-            self.inside(where.format(name), values[name])
+            self.inside(f".{name}", values[name], names)
 
     def _parts(self, tag: str, value: object, names: tuple[str, ...]) -> None:
         self._named(tag, {name: getattr(value, name) for name in names})
@@ -321,11 +331,21 @@ class _Walk:
                 self.inside(f", {name!r} in the closure{of}", content, names)
         if self._package(str(function.__globals__.get("__name__"))):
             return
-        for module in modules_imported(code):
+        modules = modules_imported(code, function.__globals__.get("__package__"))
+        if IMPORTERS & names:
+            modules += modules_named(code)
+            if not modules:
+                raise NoContentError(
+                    f"{self.place()}: {function.__name__}() imports a module by a name that is computed"
+                )
+        for module in modules:
             self.put("import", module.encode())
             if not self._package(module):
-                self._source(module)
-        for name in globals_used(code):
+                self._source(module)  # as other processes load it
+                for found in loaded(module):
+                    self._module(found, names)
+        used = globals_used(code)
+        for name in _plain(function.__globals__) if OF_GLOBALS & set(used) else used:
             if name in function.__globals__:
                 self.put("global", name.encode())
                 self.inside(f", the global {name!r}{of}", function.__globals__[name], names)
@@ -344,14 +364,14 @@ class _Walk:
         self._named("defines", own_namespace(kind))
 
     def _module(self, module: ModuleType, names: frozenset[str]) -> None:
-        """Hash what is looked up in a module by one of `names`; without any, its file."""
+        """Hash what is looked up in a module by one of `names`; all of it where nobody can say what that is."""
         self.put("module", module.__name__.encode())
         if self._package(module.__name__) or not self._is_new((id(module), names), module):
             return
-        if names:
-            self._named("looked up", {name: vars(module)[name] for name in names if name in vars(module)})
-        else:
-            self._source(module.__name__)
+        known = set() if OF_MODULES & names else names & vars(module).keys()
+        self._named(
+            "looked up", {name: vars(module)[name] for name in known or _plain(vars(module))}, names=names
+        )
 
     def _source(self, module: str) -> None:
         source = source_of(module)

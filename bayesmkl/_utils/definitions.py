@@ -7,10 +7,10 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import lru_cache
-from importlib import metadata
-from importlib.util import find_spec
+from importlib import import_module, metadata
+from importlib.util import find_spec, resolve_name
 from pathlib import Path
-from types import CodeType
+from types import CodeType, ModuleType
 from typing import Any
 
 __all__ = [
@@ -18,7 +18,9 @@ __all__ = [
     "globals_used",
     "installed",
     "is_of_its_module",
+    "loaded",
     "modules_imported",
+    "modules_named",
     "own_namespace",
     "package_version",
     "source_of",
@@ -133,9 +135,50 @@ def globals_used(code: CodeType) -> tuple[str, ...]:
     return _operands(code, ("LOAD_GLOBAL", "LOAD_NAME"))
 
 
-def modules_imported(code: CodeType) -> tuple[str, ...]:
-    """Return the modules that a function, or one inside it, imports."""
-    return _operands(code, ("IMPORT_NAME",))
+def modules_imported(code: CodeType, package: str | None = None) -> tuple[str, ...]:
+    """Return the modules that a function of a package, or one inside it, imports by ``import`` or ``from``.
+
+    Examples
+    --------
+    >>> def kernel(X, Z):
+    ...     from .other import power
+    ...     import scipy.special
+    >>> modules_imported(kernel.__code__, "mine")
+    ('mine.other', 'scipy.special')
+    """
+    found = set()
+    for level, name in _imports(code):
+        with suppress(ImportError):  # beyond the top: it fails when it is called, too
+            found.add(resolve_name("." * level + name, package) if level else name)
+    return tuple(sorted(found))
+
+
+@lru_cache(maxsize=4096)
+def _imports(code: CodeType) -> tuple[tuple[int, str], ...]:
+    """Return the number of dots and the name of each import."""
+    found = []
+    for part in _codes(code):
+        steps = list(dis.get_instructions(part))
+        for k, step in enumerate(steps):
+            if step.opname == "IMPORT_NAME":  # after constants: the number, and what is taken from it
+                found.append((int(steps[k - 2].argval), str(step.argval)))
+    return tuple(found)
+
+
+@lru_cache(maxsize=4096)
+def modules_named(code: CodeType) -> tuple[str, ...]:
+    """Return the modules whose names are constants of a function, as ``import_module`` takes them."""
+    texts = {text for part in _codes(code) for text in part.co_consts if isinstance(text, str)}
+    return tuple(sorted(text for text in texts if text and _file_of(text) is not None))
+
+
+def loaded(module: str) -> list[ModuleType]:
+    """Return a module and the packages that it is in, imported; nothing of what cannot be imported."""
+    with suppress(Exception, SystemExit):
+        import_module(module)
+    parts = module.split(".")
+    names = (".".join(parts[: k + 1]) for k in range(len(parts)))
+    return [sys.modules[name] for name in names if name in sys.modules]
 
 
 @lru_cache(maxsize=4096)

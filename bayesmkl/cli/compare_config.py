@@ -10,6 +10,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 from sklearn import model_selection
 from sklearn.base import clone, is_classifier
@@ -18,6 +19,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.multiclass import type_of_target
 
 from bayesmkl._estimator.gate_features import apart_from_gates
+from bayesmkl._utils.given import check_weights
 from bayesmkl.cli.config_models import BY_TYPES, Section, bank_of, did_you_mean, model_of, read_toml
 from bayesmkl.cli.designs import design_columns
 from bayesmkl.cli.report import say
@@ -25,7 +27,8 @@ from bayesmkl.cli.tables import words_among
 from bayesmkl.datasets import fetch
 from bayesmkl.datasets._names import look_up
 from bayesmkl.datasets._tables import column_hint, named, read_table, unnamed_columns
-from bayesmkl.evaluation.scoring import METRICS, task_of
+from bayesmkl.evaluation.compare import check_weighted
+from bayesmkl.evaluation.scoring import METRICS, resolve_scoring, task_of
 from bayesmkl.evaluation.study import (
     Data,
     DataRef,
@@ -34,6 +37,7 @@ from bayesmkl.evaluation.study import (
     fetched,
     from_file,
     label_columns,
+    several_of,
     times_of,
 )
 from bayesmkl.kernels import KernelBank
@@ -55,8 +59,9 @@ STUDY_KEYS = (
     "n_jobs",
 )
 ABOUT = {"classification": "classes", "regression": "a quantity", "survival": "times to an event"}
+OF_CLASSES = ("binary", "multiclass", "multilabel-indicator")  # what they may be; numbers may be quantities
 KINDS = {"classification": "classifier", "regression": "regressor"}
-FILE_KEYS = ("file", "target", "event", "drop", "group", "types")
+FILE_KEYS = ("file", "target", "event", "drop", "group", "weight", "types")
 SPLITTERS = {
     "kfold": model_selection.KFold,
     "stratified": model_selection.StratifiedKFold,
@@ -67,6 +72,7 @@ SPLITTERS = {
     "group": model_selection.GroupKFold,
     "stratified-group": model_selection.StratifiedGroupKFold,
     "group-shuffle": model_selection.GroupShuffleSplit,
+    "time": model_selection.TimeSeriesSplit,
 }
 
 
@@ -183,7 +189,8 @@ def _encoded(sections: dict[str, Section]) -> Callable[[list[Any]], TableBank] |
             )
         if "file" not in section:
             raise section.wrong("types", "is for data sets in files. Leave it out.")
-        table, others = _table_of(section, False)
+        table, roles = _table_of(section, False)
+        others = [column for columns in roles.values() for column in columns]
         features, types = table.drop(columns=others), section.section("types").values
         with section.blamed("types"):
             made = make_bank(features, types=types)
@@ -207,56 +214,59 @@ def _encoded(sections: dict[str, Section]) -> Callable[[list[Any]], TableBank] |
     return encoded
 
 
-def _table_of(section: Section, quantity: bool) -> tuple[pd.DataFrame, list[str]]:
-    """Read the table of a data set, with the columns that are no features; every column that is named is there."""
+def _table_of(section: Section, quantity: bool) -> tuple[pd.DataFrame, dict[str, list[str]]]:
+    """Read the table of a data set, with the columns that are no features by key; every one of them is there."""
     section.refuse_others(FILE_KEYS, "a data set in a file")
     section.take("file", str)
     path = _beside(section, "file")
-    target = section.need("target", str, 'target = "diagnosis"')
-    drop = section.texts("drop", ())
-    group, event = section.take("group", str), section.take("event", str)
+    targets = section.texts("target") or [section.need("target", str, 'target = "diagnosis"')]
+    roles = {"target": list(targets), "drop": list(section.texts("drop", ()))}
+    for key in ("event", "group", "weight"):
+        column = section.take(key, str)
+        roles[key] = [column] if column else []
     with section.blamed("file"):
-        table = read_table(path, label_columns(target, group, quantity))
-    for key, columns in (
-        ("target", [target]),
-        ("event", [event] if event else []),
-        ("drop", drop),
-        ("group", [group] if group else []),
-    ):
-        for column in columns:
+        table = read_table(path, label_columns(targets, section.take("group", str), quantity))
+    for key, columns in roles.items():
+        for k, column in enumerate(columns):
             if column not in table.columns:
                 hint = column_hint(column, table)
                 raise section.wrong(
                     key, f"names the column {column!r}, which {path.name} does not have; {hint}"
                 )
-    others = [target, *drop, *(column for column in (event, group) if column)]
-    _check_columns(section, table, others)
-    return table, others
+            if column in columns[:k]:
+                raise section.wrong(key, f"names the column {column!r} twice.")
+            if key != "drop" and table[column].isna().any():
+                empty = f"{table[column].isna().sum()} of {len(table)} rows"
+                raise section.wrong(key, f"names the column {column!r}, which is empty in {empty}.")
+    _check_columns(section, table, [column for columns in roles.values() for column in columns])
+    return table, roles
 
 
 def _data_of_file(section: Section, quantity: bool) -> DataRef:
-    event = section.take("event", str)
-    quantity = quantity or event is not None
-    table, _ = _table_of(section, quantity)
-    path, target, group = _beside(section, "file"), section.values["target"], section.take("group", str)
-    drop = section.texts("drop", ())
-    options: dict[str, Any] = {"target": target, "group": group} | ({"quantity": True} if quantity else {})
-    for key, column in (("target", target), ("event", event), ("group", group)):
-        if column and table[column].isna().any():
-            raise section.wrong(
-                key,
-                f"names the column {column!r}, which is empty in {table[column].isna().sum()} of {len(table)} rows.",
-            )
-    words = words_among(table[target].to_numpy())
-    if words:
+    quantity = quantity or "event" in section
+    table, roles = _table_of(section, quantity)
+    path, targets = _beside(section, "file"), roles["target"]
+    single = {key: roles[key][0] for key in ("event", "group", "weight") if roles[key]}
+    words = words_among(table[targets[0]].to_numpy())
+    if words and len(targets) == 1:
         say(
-            f"{path.name}: {named(words)} in {target!r} is a class here. If it is no label, remove these rows."
+            f"{path.name}: {named(words)} in {targets[0]!r} is a class here. If it is no label, remove these rows."
         )
-    if event is None:
-        return DataRef(from_file, path=str(path), drop=list(drop), **options)
-    with section.blamed("event"):
-        times_of(table, target, event)
-    return DataRef(from_file, path=str(path), drop=list(drop), event=event, **options)
+    with section.blamed("weight"):
+        check_weights(table[single["weight"]] if "weight" in single else None, len(table), "weight")
+    if len(targets) > 1:
+        if "event" in single:
+            raise section.wrong(
+                "target", f"must name one column, the times, where `event` is given; got {targets}."
+            )
+        with section.blamed("target"):
+            several_of(table, targets)
+    elif "event" in single:
+        with section.blamed("event"):
+            times_of(table, targets[0], single["event"])
+    options: dict[str, Any] = {"target": targets if len(targets) > 1 else targets[0], "drop": roles["drop"]}
+    options |= {"group": None} | single | ({"quantity": True} if quantity else {})
+    return DataRef(from_file, path=str(path), **options)
 
 
 def _check_columns(section: Section, table: pd.DataFrame, others: list[str]) -> None:
@@ -341,8 +351,9 @@ def _check_task(
         target = load().y
         kinds = {"classification"}
         if pd.api.types.is_numeric_dtype(target):
-            continuous = type_of_target(target) == "continuous"
-            kinds = {"regression"} if continuous else {"classification", "regression"}
+            kinds = (
+                {"classification", "regression"} if type_of_target(target) in OF_CLASSES else {"regression"}
+            )
     for model, spec in models.items():
         task = task_of({model: spec.estimator}, load().y if "survival" in kinds else None)
         if task in kinds:
@@ -357,6 +368,12 @@ def _check_task(
         raise section.wrong(
             None, f"is about {about}, and the model {model!r} is a {KINDS[task]}. Leave out one of them."
         )
+    if "weight" in section:
+        with section.blamed("weight"):
+            check_weighted(models)
+    if ref.load is from_file and np.ndim(load().y) == 2:
+        with section.blamed("target"):
+            resolve_scoring(None, {model: spec.estimator for model, spec in models.items()}, load().y)
 
 
 def _splitter(study: Section, key: str, seed: int) -> Any:
@@ -371,7 +388,8 @@ def _splitter(study: Section, key: str, seed: int) -> Any:
     given = {name: table.values[name] for name in options if name in table}
     shuffled = {"shuffle": True} if "shuffle" in parameters else {}
     with table.blamed():
-        return SPLITTERS[kind](**given, **shuffled, random_state=seed)
+        seeded = {"random_state": seed} if "random_state" in parameters else {}
+        return SPLITTERS[kind](**given, **shuffled, **seeded)
 
 
 def _check_groups(config: Section, study: Section) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import importlib
 import inspect
 import tomllib
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -34,6 +35,7 @@ OF_MARGINAL = ("Design", "DirichletShares", "HalfT", "Horseshoe", "LogNormal", "
 GATINGS = ("GaussianGating", "GroupGating", "SigmoidGating", "SoftmaxGating")
 VIEWS = ("all", "each", "all+each")
 BY_TYPES = "types"  # name of the kernels by types of columns
+NO_BANKS: Mapping[str, KernelBank] = MappingProxyType({})
 STEP = "model"  # name of the estimator in the pipeline with the standardization
 _KINDS: dict[type, str] = {
     str: "text",
@@ -60,7 +62,7 @@ def model_of(
     further = section.section("parameters")
     further.refuse_others(known, f"the parameters of {section.values['estimator']}")
     values = Section(parameters | further.values, section.path, section.file)
-    arguments = {key: _value(values, key) for key in values.values}
+    arguments = {key: _value(values, key, banks) for key in values.values}
     made = None if encoded is None else _encoder_of(section, encoded, arguments.get("design"))
     if made is not None:
         banks = banks | {BY_TYPES: made.bank}
@@ -140,14 +142,14 @@ def _grid(section: Section, known: Collection[str], banks: dict[str, KernelBank]
         if key == "kernels":
             found[key] = [bank_of(grid, key, value, banks) for value in values]
         else:
-            found[key] = [_made(grid, key, value) for value in values]
+            found[key] = [_made(grid, key, value, banks) for value in values]
     return found
 
 
-def bank_of(section: Section, key: str, value: object, banks: dict[str, KernelBank]) -> KernelBank:
+def bank_of(section: Section, key: str, value: object, banks: Mapping[str, KernelBank]) -> KernelBank:
     """Return the bank that `value` names or describes; "auto" and "paper" are there without a table."""
     if isinstance(value, str):
-        known = {name: KernelBank(name) for name in NAMED} | banks
+        known = {name: KernelBank(name) for name in NAMED} | dict(banks)
         if value not in known:
             hint = did_you_mean(value, known)
             if value == BY_TYPES:
@@ -185,19 +187,19 @@ def bank_of(section: Section, key: str, value: object, banks: dict[str, KernelBa
     return bank
 
 
-def _value(section: Section, key: str) -> Any:
-    return _made(section, key, section.values[key])
+def _value(section: Section, key: str, banks: Mapping[str, KernelBank] = NO_BANKS) -> Any:
+    return _made(section, key, section.values[key], banks)
 
 
-def _made(section: Section, key: str, value: object) -> Any:
-    """Replace tables with a `type` by the objects they describe, also inside lists."""
+def _made(section: Section, key: str, value: object, banks: Mapping[str, KernelBank] = NO_BANKS) -> Any:
+    """Replace tables with a `type` by the objects they describe, also inside lists; models may name kernels."""
     if isinstance(value, list):
-        return [_made(section, f"{key}[{i}]", item) for i, item in enumerate(value)]
+        return [_made(section, f"{key}[{i}]", item, banks) for i, item in enumerate(value)]
     if not isinstance(value, dict) or "type" not in value:
         return value
     table = Section(value, section.key_path(key), section.file)
     name = table.take("type", str)
-    known = _objects()
+    known = _objects() | _estimators()
     if "." in name:
         make: Callable[..., Any] = _scikit_learn(table, "type", name)
     elif name in known:
@@ -205,8 +207,11 @@ def _made(section: Section, key: str, value: object) -> Any:
     else:
         raise table.wrong("type", f"is {name!r}; {did_you_mean(name, known)}")
     table.refuse_others({"type", *inspect.signature(make).parameters}, name)
+    arguments = {k: _value(table, k, banks) for k in value if k != "type"}
+    if name in _estimators() and "kernels" in value:
+        arguments["kernels"] = bank_of(table, "kernels", value["kernels"], banks)
     with table.blamed():
-        return make(**{k: _value(table, k) for k in value if k != "type"})
+        return make(**arguments)
 
 
 def _estimator(section: Section, name: str) -> Callable[..., BaseEstimator]:

@@ -142,18 +142,34 @@ class CellStore:
             self.damaged[key] = str(error)
             return None
 
+    def is_intact(self, cell: Cell) -> bool:
+        """Return whether the predictions of a cell, if their file is there, are what was written."""
+        path = self.path(cell.key, ".npz")
+        if "digest" not in cell.predictions or not path.is_file():  # left out, where a folder is shared
+            return True
+        if _digest(path.read_bytes()) != cell.predictions["digest"]:
+            self.damaged[cell.key] = "its predictions are not what was written"
+            return False
+        return True
+
+    def _has_intact(self, cell: Cell) -> bool:
+        """Return whether the predictions of a cell are there as they were written."""
+        there = "digest" in cell.predictions and self.path(cell.key, ".npz").is_file()
+        return there and self.is_intact(cell)
+
     def write(self, cell: Cell) -> Cell:
-        """Keep a cell; what is there already stays, and gets scores that it does not have."""
+        """Keep a cell; what is there already stays, and gets scores and predictions that it does not have."""
         there = self.read(cell.key)
         self._make_folder()
         if there is not None:
             scores = cell.scores | there.scores
-            if set(scores) == set(there.scores) and (there.predictions or cell.kept is None):
+            lacks = cell.kept is not None and not self._has_intact(there)
+            if set(scores) == set(there.scores) and not lacks:
                 return there
             note = there.row["note"] or cell.row.get("note", "")
             merged = there.row | {"note": note}
             cell = cell._replace(row=merged, scores=scores, environment=there.environment)
-            if "digest" in there.predictions:
+            if "digest" in there.predictions and not lacks:
                 cell = cell._replace(kept=None, predictions=there.predictions)
         if cell.kept is not None:
             content = _packed(cell.kept.arrays)
@@ -258,6 +274,10 @@ class MemoryStore:
     def read(self, key: str) -> Cell | None:
         """Return a finished cell, or None."""
         return self.cells.get(key)
+
+    def is_intact(self, cell: Cell) -> bool:
+        """Return True: nobody edits what is in memory."""
+        return True
 
     def write(self, cell: Cell) -> Cell:
         """Keep a cell."""

@@ -33,7 +33,7 @@ from bayesmkl.evaluation.predictions import final_estimator, weight_argument
 from bayesmkl.evaluation.runner import run_study
 from bayesmkl.evaluation.study import Data, DataRef, ModelSpec, Study, fetched, in_memory
 
-__all__ = ["compare_models"]
+__all__ = ["check_weighted", "compare_models"]
 
 ONLY = "data"  # name of the data set that comes as X and y
 
@@ -170,7 +170,8 @@ def compare_models(
     _check_keys(keys)
     where = None if folder is None else as_path("folder", folder)
     specs, data = _models(models), _datasets(X, y, groups, sample_weight, datasets, cv)
-    _check_weighted(specs, data)
+    if any(ref.load is in_memory and ref.options["data"].weights is not None for ref in data.values()):
+        check_weighted(specs)
     study = Study(
         data,
         specs,
@@ -205,11 +206,8 @@ def _check_keys(keys: Mapping[str, str] | None) -> None:
         raise ValueError(f"`keys` must map names of models or metrics to texts; got {shown(keys)}.")
 
 
-def _check_weighted(models: Mapping[str, ModelSpec], datasets: Mapping[str, DataRef]) -> None:
+def check_weighted(models: Mapping[str, ModelSpec]) -> None:
     """Raise for models that would leave weights of samples out."""
-    held = [ref.options["data"] for ref in datasets.values() if ref.load is in_memory]
-    if all(data.weights is None for data in held):
-        return
     for name, spec in models.items():
         if weight_argument(spec.estimator) is None:
             kind = type(final_estimator(spec.estimator)).__name__

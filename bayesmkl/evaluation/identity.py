@@ -40,7 +40,7 @@ class Identity(NamedTuple):
     splits : dict of str to list of str
         Of the rows of each split.
     contents : dict of str to str
-        Of data sets.
+        Of what fits depend on in data sets; groups are in the splits, and in the keys of cells with a grid.
     scorers : dict of str to str
         Of metrics.
     packages : dict of str to dict
@@ -141,13 +141,13 @@ def identify(
     inner_cv, of_cv = hashed.packages_of(study.inner_cv, "inner_cv")
     inner_scoring, of_scoring = hashed.packages_of(study.inner_scoring, "inner_scoring")
     inner = inner_cv, inner_scoring
+    contents = {name: None if own is None else _decides(own) for name, own in data.items()}
     keys = {}
     for dataset, digests in of_splits.items():
-        content = data[dataset]
+        parts, groups = contents[dataset], (data[dataset] or {}).get("groups")
         for model, (digest, packages) in models.items():
             tuned = study.models[model].param_grid is not None
-            further = (*inner, task, (content or {}).get("groups"), group_columns[dataset]) if tuned else ()
-            parts = None if content is None else tuple(content[n] for n in FITTED if n in content)
+            further = (*inner, task, groups, group_columns[dataset]) if tuned else ()
             if tuned:
                 packages |= of_cv | of_scoring
             known = parts, digest, further, versions(environment(packages))
@@ -158,12 +158,18 @@ def identify(
                 keys[cell] = NONE * unknown + str(
                     hashed(cell if unknown else ("cell", *known, rows, seed), "cell")
                 )
-    contents = {
-        name: NONE * (own is None) + str(hashed(own or name, "datasets")) for name, own in data.items()
-    }
     return Identity(
-        keys, of_splits, contents, scorers, {name: packages for name, (_, packages) in models.items()}
+        keys,
+        of_splits,
+        {n: NONE * (own is None) + str(hashed(own or n, "datasets")) for n, own in contents.items()},
+        scorers,
+        {name: packages for name, (_, packages) in models.items()},
     )
+
+
+def _decides(content: dict[str, str]) -> tuple[str, ...]:
+    """Return the hashes of what every fit depends on: by them data are the same, for cells and when folders merge."""
+    return tuple(content[name] for name in FITTED if name in content)
 
 
 class _Hashes:

@@ -150,9 +150,10 @@ class PredictionTables(KernelTables):
             try:
                 values[one[:3]] = stored_score(wanted, one.stored)
             except NotKeptError as error:
-                raise ValueError(
-                    f"`metric`: {error}. {LOOK} and this metric in `scoring`, which computes these cells anew."
-                ) from error
+                remedy = f"{LOOK} and this metric in `scoring`, which computes these cells anew."
+                if metric in self.metrics:
+                    remedy = "`scores` has it, as computed with the fit."
+                raise ValueError(f"`metric`: {error}. {remedy}") from error
         names = zip(cells["dataset"], cells["model"], cells["split"], strict=True)
         table = cells.assign(value=[values.get(name, np.nan) for name in names])
         wide = table.pivot(index=["dataset", "split"], columns="model", values="value")

@@ -142,6 +142,8 @@ def _found(plans: list[Plan], store: MemoryStore | CellStore) -> list[dict[str, 
         scorers = plan.identity.scorers
         for key, digest in plan.identity.keys.items():
             cell = store.read(digest)
+            if cell is not None and not store.is_intact(cell):
+                cell = None
             if cell is not None and not cell.has(scorers):
                 cell = _rescored(cell, plan, store)
             if cell is not None:
@@ -169,7 +171,7 @@ def _warn_damaged(folder: Path, store: MemoryStore | CellStore) -> None:
     key, why = next(iter(store.damaged.items()))
     warn_user(
         f"{len(store.damaged)} cells in {str(folder)!r} were cut short or edited, the first being {key} ({why}). "
-        "They  were computed again where this comparison has them.",
+        "They were computed again where this comparison has them.",
         UserWarning,
     )
 

@@ -68,7 +68,7 @@ def keep_predictions(
     if size > most:
         return (
             None,
-            f"its predictions take {size / 2**20:.1f} MiB, and `keep_predictions` allows {most / 2**20:g}",
+            f"its predictions take {size / 2**20:.2g} MiB, and `keep_predictions` allows {most / 2**20:g}",
         )
     ranks = "decision_function" in arrays and predictions.ranks_classes()
     about = {"offers": sorted(offers), "task": task, "ranks": ranks, "objects": objects}

@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import GridSearchCV
 
 from bayesmkl._utils.content import ContentHasher
+from bayesmkl._utils.given import check_weights
 from bayesmkl._utils.typing import Splits
 from bayesmkl.datasets import fetch
 from bayesmkl.evaluation.data_files import read_values, write_values
@@ -31,6 +32,7 @@ __all__ = [
     "from_file",
     "in_memory",
     "label_columns",
+    "several_of",
     "spool",
     "spooled",
     "text_of",
@@ -139,37 +141,55 @@ def fetched(name: str, **options: Any) -> Data:
 
 def from_file(
     path: str,
-    target: str,
+    target: str | Sequence[str],
     drop: Iterable[str] = (),
     group: str | None = None,
     quantity: bool = False,
     event: str | None = None,
+    weight: str | None = None,
 ) -> Data:
-    """Read a table; `group` names a column whose samples stay together in every split.
+    """Read a table.
 
-    With `quantity`, the target is one, however its numbers are written. With `event`, a column of 0 and 1 or of true
-    and false, it is the time to the event or to censoring.
+    `group` names a column whose samples stay together in every split, `weight` that of their weights in fits. With
+    `quantity`, the target is one, however its numbers are written. With `event`, a column of 0 and 1 or of true and
+    false, it is the time to the event or to censoring. Several targets are columns of numbers.
     """
     from bayesmkl.datasets._tables import read_table
 
-    table = read_table(Path(path), label_columns(target, group, quantity or event is not None))
-    groups_of, events_of = [group] if group else [], [event] if event else []
-    for role, columns in (
-        ("target", [target]),
-        ("drop", list(drop)),
-        ("group", groups_of),
-        ("event", events_of),
-    ):
+    targets = [target] if isinstance(target, str) else list(target)
+    table = read_table(Path(path), label_columns(targets, group, quantity or event is not None))
+    roles = {"target": targets, "drop": list(drop)}
+    roles |= {
+        role: [c for c in [column] if c]
+        for role, column in (("group", group), ("event", event), ("weight", weight))
+    }
+    for role, columns in roles.items():
         absent = [column for column in columns if column not in table.columns]
         if absent:
             raise ValueError(
                 f"`{role}` must name a column of {str(path)!r}; got {absent[0]!r}. Its columns are "
                 f"{', '.join(map(repr, table.columns[:8]))}{', ...' if len(table.columns) > 8 else ''}."
             )
+    X = table.drop(columns=[column for columns in roles.values() for column in columns])
     groups = None if group is None else table[group].to_numpy()
-    X = table.drop(columns=[target, *drop, *groups_of, *events_of])
-    y = table[target].to_numpy() if event is None else times_of(table, target, event)
-    return Data(X, y, groups)
+    weights = None if weight is None else check_weights(table[weight], len(table), "weight")
+    if event is not None:
+        return Data(X, times_of(table, targets[0], event), groups, weights=weights)
+    if len(targets) == 1:
+        return Data(X, table[targets[0]].to_numpy(), groups, weights=weights)
+    return Data(X, several_of(table, targets), groups, weights=weights)
+
+
+def several_of(table: pd.DataFrame, targets: Sequence[str]) -> np.ndarray:
+    """Return several targets of each sample as columns of numbers."""
+    for target in targets:
+        if not pd.api.types.is_numeric_dtype(table[target]):  # truth values are
+            raise ValueError(
+                "`target` must name columns of numbers where it names several, quantities or labels that are 0 or 1; "
+                f"got {target!r}, which holds {table[target].dtype}."
+            )
+    whole = all(kind.kind in "biu" for kind in table[list(targets)].dtypes)
+    return table[list(targets)].to_numpy().astype(int if whole else float)
 
 
 def times_of(table: pd.DataFrame, target: str, event: str) -> np.ndarray:
@@ -191,9 +211,9 @@ def times_of(table: pd.DataFrame, target: str, event: str) -> np.ndarray:
     return found
 
 
-def label_columns(target: str, group: str | None, quantity: bool = False) -> list[str]:
-    """Return the columns of a table that hold labels."""
-    return ([] if quantity else [target]) + ([] if group is None else [group])
+def label_columns(targets: Sequence[str], group: str | None, quantity: bool = False) -> list[str]:
+    """Return the columns of a table that hold labels; several targets are numbers."""
+    return (list(targets) if len(targets) == 1 and not quantity else []) + ([] if group is None else [group])
 
 
 def in_memory(data: Data) -> Data:

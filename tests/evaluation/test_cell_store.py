@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import RepeatedStratifiedKFold
+from sklearn.model_selection import GroupKFold, RepeatedStratifiedKFold
 from sklearn.svm import SVC
 
 from bayesmkl.evaluation import Comparison, compare_models, jobs, merge_comparisons
@@ -224,6 +224,27 @@ def test_names_that_mean_two_things_are_not_merged(tmp_path, change, what):
     assert not (tmp_path / "both").exists()
 
 
+def test_data_are_the_same_for_merging_as_for_computing(fits, tmp_path):
+    """Groups decide splits and grids, not what a model is fitted to."""
+    X, y = problem()
+    groups = np.arange(60) // 2
+    pairs = list(GroupKFold(3).split(X, y, groups))
+    common = {"scoring": "accuracy", "X": X, "y": y}
+    first = compare_models(svms(1), **common, cv=pairs, folder=tmp_path / "first")
+    second = compare_models(svms(2), **common, cv=GroupKFold(3), groups=groups, folder=tmp_path / "second")
+    both = merge_comparisons([tmp_path / "first", tmp_path / "second"], tmp_path / "both")
+    assert both.scores().equals(first.scores().join(second.scores()))
+    n_fits = len(fits)
+    compare_models(svms(1), **common, cv=GroupKFold(3), groups=groups, folder=tmp_path / "first")
+    assert len(fits) == n_fits
+    weighted = compare_models(
+        svms(2), **common, cv=pairs, sample_weight=1.0 + groups, folder=tmp_path / "third"
+    )
+    assert len(fits) == n_fits + len(weighted.cells)
+    with pytest.raises(ValueError, match="data set 'data' is another one"):
+        merge_comparisons([tmp_path / "first", tmp_path / "third"], tmp_path / "none")
+
+
 def test_cells_that_cannot_be_told_apart_are_not_merged(tmp_path):
     class Locked(SVC):
         def fit(self, X, y):
@@ -311,9 +332,14 @@ def test_predictions_that_are_not_what_was_written_are_not_used(fits, tmp_path, 
         kept.predictions()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        again = compare_models(svms(1), X, y, scoring="accuracy", **options)
+        assert len(fits) == 2 + (way != "gone")  # which may be on purpose, where a folder is shared
         found = compare_models(svms(1), X, y, scoring=["accuracy", "f1"], **options)
     assert len(fits) == 3  # that one again
-    same(found, compare_models(svms(1), X, y, scoring=["accuracy", "f1"], cv=2))
+    whole = compare_models(svms(1), X, y, scoring=["accuracy", "f1"], cv=2)
+    same(found, whole)
+    pd.testing.assert_frame_equal(found.predictions(), whole.predictions(), check_exact=True)
+    pd.testing.assert_frame_equal(again.predictions(), whole.predictions(), check_exact=True)
 
 
 # ------------------------------------------------------------------------------------------------------------ kills

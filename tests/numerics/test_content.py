@@ -5,6 +5,7 @@ import dataclasses
 import enum
 import functools
 import pathlib
+import sys
 import threading
 from types import SimpleNamespace
 
@@ -190,6 +191,51 @@ def test_modules_of_the_user_count_by_what_is_used(tmp_path, monkeypatch):
     assert hash_or_none(f) != before
     path.write_text("a = 3\nb = 2\n")
     assert hash_or_none(inside) != before_inside
+
+
+NAMED = """
+import importlib
+from operator import attrgetter
+import nd_inner as inner
+import nd_outer as outer
+def pick(module, name): return getattr(module, name)
+def first(m): return m.SLOPE
+"""
+READERS = {
+    "an import of an import": "def f(): return outer.slope()",
+    "the same inside the function": "def f():\n import nd_outer\n return nd_outer.slope()",
+    "a name that is imported inside": "def f():\n from nd_inner import SLOPE\n return SLOPE",
+    "a module of a module": "def f(): return outer.nd_inner.SLOPE",
+    "a text": "def f(): return getattr(inner, 'SLOPE')",
+    "a text, elsewhere": "def f(): return pick(inner, 'SLOPE')",
+    "a module that is passed on": "def f(): return first(inner)",
+    "a module that is found by its name": "def f(): return importlib.import_module('nd_inner').SLOPE",
+    "a global by its name": "SLOPE = inner.SLOPE\ndef f(): return globals()['SLO' + 'PE']",
+    "an expression": "SLOPE = inner.SLOPE\ndef f(): return eval('2.0 * SLOPE')",
+}
+
+
+@pytest.mark.parametrize("way", READERS)
+def test_what_functions_reach_in_modules_counts(tmp_path, monkeypatch, way):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "nd_inner.py").write_text("SLOPE = 1.0\n")
+    (tmp_path / "nd_outer.py").write_text("import nd_inner\ndef slope(): return nd_inner.SLOPE\n")
+    for name in ("nd_inner", "nd_outer"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    hashes, values = [], []
+    for slope in (1.0, 2.0, 1.0):
+        __import__("nd_inner").SLOPE = slope
+        f = defined(NAMED + READERS[way])
+        hashes.append(ContentHasher()(f))
+        values.append(f())
+    assert hashes[0] == hashes[2] != hashes[1]
+    assert values[0] == values[2] != values[1]
+
+
+def test_a_module_that_nobody_can_name_is_refused():
+    f = defined("import importlib\ndef f(name): return importlib.import_module(name.lower())")
+    with pytest.raises(NoContentError, match=r"f\(\) imports a module by a name that is computed"):
+        ContentHasher()(f)
 
 
 def test_versions_of_packages_are_noted():
