@@ -146,7 +146,7 @@ def test_a_small_cache_forgets_and_stays_right(samples):
                 bank().fit_transform(rows)
             model = discriminative.UniformMKLClassifier(bank()).fit(X, y)
             np.testing.assert_array_equal(model.decision_function(X_test), expected)
-        assert sum(kept.stack.nbytes for kept in cache._kept.values()) <= size
+        assert sum(kept.n_bytes for kept in cache._kept.values()) <= size
 
 
 def power(q):

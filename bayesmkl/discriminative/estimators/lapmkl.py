@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,7 +22,8 @@ from bayesmkl.discriminative.graph import (
     squared_kernel_distances,
 )
 from bayesmkl.discriminative.outer import MKLResult
-from bayesmkl.discriminative.primal.lapmkl import Graph, LapMKLOptions, deform, fit_lapmkl, share
+from bayesmkl.discriminative.primal.lapmkl import Graph, LapMKLOptions, deform, fit_lapmkl, roughness, share
+from bayesmkl.kernels.cache import current_cache
 from bayesmkl.kernels.stacks.base import StoredStack
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["LapMKLClassifier"]
 
 SOLVERS = ("deformed", "paper")
+T = TypeVar("T")
 
 
 @fill_docs(CLASSIFIER)
@@ -237,7 +239,6 @@ class LapMKLClassifier(DiscriminativeClassifier):
         %(KernelQualityWarning)s
         """
         self._check_parameters()  # first: a mistake in them costs no time
-        form = deform if self.solver == "deformed" else share
         refuse_missing_labels(
             y,
             "a label or a mark",
@@ -247,11 +248,36 @@ class LapMKLClassifier(DiscriminativeClassifier):
         check_above_rounding("gamma_ambient", self.gamma_ambient, stack)
         split = split_labels(y, self.unlabeled_label)
         self.classes_ = split.classes
-        self.laplacian_ = self._laplacian(stack)
-        model: Any = form(stack, Graph(self.laplacian_, split.labeled, *self._gammas()))
+        of_graph = ("graph", int(self.n_neighbors), self.laplacian, self.distances)
+        self.laplacian_ = self._shared(of_graph, lambda _: self._laplacian(stack))
+        model: Any = self._model(stack, Graph(self.laplacian_, split.labeled, *self._gammas()))
         self._fit_tasks(model, split.targets)
         self._store_training(stack, split)
         return self
+
+    def _model(self, stack: StoredStack, graph: Graph) -> Deformed | Shared:
+        """Return the problem to solve; where kernels are shared, so are factorizations and products of them."""
+        laplacian, labeled, ambient, intrinsic = graph
+        if self.solver == "paper":
+            rough = self._shared(("roughness", laplacian), lambda _: roughness(stack, laplacian))
+            return share(stack, graph, rough)
+
+        def factorize(there: Deformed | None) -> Deformed:
+            if there is None:
+                return deform(stack, graph)
+            return deform(stack, graph._replace(labeled=np.union1d(there.labeled, labeled)))
+
+        of_ratio = ("deformed", laplacian, intrinsic / ambient)
+        return self._shared(of_ratio, factorize, lambda there: there.covers(labeled)).part(labeled, ambient)
+
+    def _shared(
+        self, what: tuple[Any, ...], compute: Callable[[Any], T], suits: Callable[[T], bool] = lambda _: True
+    ) -> T:
+        """Return what depends on the kernels and `what`, from the cache that is in use, if any."""
+        cache = current_cache()
+        if cache is None or self.kernel_bank_ is None:
+            return compute(None)
+        return cache.derived(("LapMKL", self.indefinite, *what), compute, self.kernel_bank_, suits)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
