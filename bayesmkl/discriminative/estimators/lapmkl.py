@@ -134,8 +134,10 @@ class LapMKLClassifier(DiscriminativeClassifier):
     -----
     "deformed" factorizes one matrix per kernel, :math:`O(P n^3)` once for all classes and steps, and then trains on
     the labeled samples alone, :math:`O(P l^2 + l^3)` per step. "paper" factorizes one matrix per step, and keeps as
-    many numbers again as the kernels have. The single-kernel LapSVM of [2]_ divides the loss by `l` and
-    :math:`\gamma_I` by :math:`n^2`; the objective above does neither, as in [1]_.
+    many numbers again as the kernels have. Fits to the same rows inside :func:`~bayesmkl.evaluation.compare_models`
+    share the graph, and the factorizations where :math:`\gamma_I / \gamma_A` is the same, whatever is labeled. The
+    single-kernel LapSVM of [2]_ divides the loss by `l` and :math:`\gamma_I` by :math:`n^2`; the objective above does
+    neither, as in [1]_.
 
     Departures from [1]_: the loss is that of labeled samples only (the sums of eq. (15) and (18) run over all);
     weights follow spectral projected gradients of the minimized objective.
@@ -248,8 +250,7 @@ class LapMKLClassifier(DiscriminativeClassifier):
         check_above_rounding("gamma_ambient", self.gamma_ambient, stack)
         split = split_labels(y, self.unlabeled_label)
         self.classes_ = split.classes
-        of_graph = ("graph", int(self.n_neighbors), self.laplacian, self.distances)
-        self.laplacian_ = self._shared(of_graph, lambda _: self._laplacian(stack))
+        self.laplacian_ = self._laplacian(stack)
         model: Any = self._model(stack, Graph(self.laplacian_, split.labeled, *self._gammas()))
         self._fit_tasks(model, split.targets)
         self._store_training(stack, split)
@@ -273,7 +274,7 @@ class LapMKLClassifier(DiscriminativeClassifier):
     def _shared(
         self, what: tuple[Any, ...], compute: Callable[[Any], T], suits: Callable[[T], bool] = lambda _: True
     ) -> T:
-        """Return what depends on the kernels and `what`, from the cache that is in use, if any."""
+        """Return what is decided by the training kernels and `what`, from the cache that is in use, if any."""
         cache = current_cache()
         if cache is None or self.kernel_bank_ is None:
             return compute(None)
@@ -310,6 +311,10 @@ class LapMKLClassifier(DiscriminativeClassifier):
         """Return the graph: the given one, or nearest neighbors by given distances, features or kernels."""
         if self.laplacian is not None:
             return check_laplacian(self.laplacian, stack.n_train)
+        of_graph = ("graph", int(self.n_neighbors), self.distances)
+        return self._shared(of_graph, lambda _: self._nearest_neighbors(stack))
+
+    def _nearest_neighbors(self, stack: StoredStack) -> Any:
         if self.distances is not None:
             distances = check_distances("distances", self._distances())
             if distances.shape != (stack.n_train, stack.n_train):
