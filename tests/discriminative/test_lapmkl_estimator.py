@@ -72,11 +72,11 @@ def test_fits_to_the_same_rows_share_graph_and_factorizations(solver, monkeypatc
     X, _, partly = moons()
     given = np.flatnonzero(partly != -1)
     fits = [
-        ((1.0, 0.1), given),
         ((1.0, 0.1), np.delete(given, 0)),
-        ((0.01, 0.001), np.delete(given, 3)),
+        ((1.0, 0.1), np.delete(given, 3)),  # more labels: once again
+        ((0.01, 0.001), np.delete(given, 4)),
+        ((0.01, 0.01), np.delete(given, 5)),  # another ratio
         ((0.01, 0.01), given),
-        ((0.01, 0.01), np.delete(given, 5)),
     ]
     counts = dict.fromkeys(("knn_laplacian", "deform", "roughness"), 0)
 
@@ -103,7 +103,7 @@ def test_fits_to_the_same_rows_share_graph_and_factorizations(solver, monkeypatc
     counts.update(dict.fromkeys(counts, 0))
     with sharing_kernels(KernelCache()):
         shared = [fit(*one) for one in fits]
-    n_factorized = {"deform": 2, "roughness": 0} if solver == "deformed" else {"deform": 0, "roughness": 1}
+    n_factorized = {"deform": 3, "roughness": 0} if solver == "deformed" else {"deform": 0, "roughness": 1}
     assert counts == {"knn_laplacian": 1} | n_factorized
     for one, other in zip(shared, alone, strict=True):
         np.testing.assert_allclose(one.kernel_weights_, other.kernel_weights_, atol=1e-8)

@@ -263,22 +263,33 @@ class LapMKLClassifier(DiscriminativeClassifier):
             rough = self._shared(("roughness", laplacian), lambda _: roughness(stack, laplacian))
             return share(stack, graph, rough)
 
-        def factorize(there: Deformed | None) -> Deformed:
-            if there is None:
-                return deform(stack, graph)
-            return deform(stack, graph._replace(labeled=np.union1d(there.labeled, labeled)))
-
-        of_ratio = ("deformed", laplacian, intrinsic / ambient)
-        return self._shared(of_ratio, factorize, lambda there: there.covers(labeled)).part(labeled, ambient)
+        labels = self._shared(
+            ("labeled", laplacian),
+            lambda there: labeled if there is None else np.union1d(there, labeled),
+            suits=lambda there: bool(np.isin(labeled, there).all()),
+            of_kernels=False,
+        )
+        # with the labels of all fits to this graph so far: those of another ratio will have them, too
+        deformed = self._shared(
+            ("deformed", laplacian, intrinsic / ambient),
+            lambda _: deform(stack, graph._replace(labeled=labels)),
+            suits=lambda there: there.covers(labeled),
+        )
+        return deformed.part(labeled, ambient)
 
     def _shared(
-        self, what: tuple[Any, ...], compute: Callable[[Any], T], suits: Callable[[T], bool] = lambda _: True
+        self,
+        what: tuple[Any, ...],
+        compute: Callable[[Any], T],
+        suits: Callable[[T], bool] = lambda _: True,
+        of_kernels: bool = True,
     ) -> T:
-        """Return what is decided by the training kernels and `what`, from the cache that is in use, if any."""
+        """Return what is decided by `what`, and the training kernels, from the cache that is in use, if any."""
         cache = current_cache()
         if cache is None or self.kernel_bank_ is None:
             return compute(None)
-        return cache.derived(("LapMKL", self.indefinite, *what), compute, self.kernel_bank_, suits)
+        bank = self.kernel_bank_ if of_kernels else None
+        return cache.derived(("LapMKL", self.indefinite, *what), compute, bank, suits)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
