@@ -165,18 +165,21 @@ def keep(folders: list[str], runs: Path) -> Path:
     """Put a run, or its parts, among the committed results; return its folder there.
 
     Parts may come from several computers, whose environments are all named; their data and splits must be the same.
-    Sets and splits of the command that makes the same are in the description.
+    One of them may be the folder of an earlier run here, to go on with; it tells no splits. Sets and splits of the
+    command that makes the same are in the description.
     """
     parts = [Comparison.load(folder) for folder in folders]
     about = joined([part.about for part in parts])
     cells = pd.concat([part.cells for part in parts]).drop_duplicates(list(KEY))
-    views = [one for part in parts for one in part.about["view"]]
+    views = [one for part in parts for one in part.about.get("view", [])]
     together = {(one["dataset"], model): " | ".join(one["cells"]) for one in views for model in one["cells"]}
     n_models = {" | ".join(one["cells"]): len(one["cells"]) for one in views}
-    study = [together[of_cell] for of_cell in zip(cells["dataset"], cells["model"], strict=True)]
+    # A run that is committed says nothing of its studies: all of its splits are whole.
+    study = [together.get(of_cell, "") for of_cell in zip(cells["dataset"], cells["model"], strict=True)]
     cells = cells.assign(study=study)
     n_there = cells.groupby(["dataset", "split", "study"])["model"].transform("nunique")
-    cells = cells[n_there == cells["study"].map(n_models)].drop(columns="study")
+    whole = (n_there == cells["study"].map(n_models)) | (cells["study"] == "")
+    cells = cells[whole].drop(columns="study")
     table, names = find_table(about["reproduce"]["table"]), {set_name(label) for label in cells["dataset"]}
     there = [paper_set.name for paper_set in table.sets if paper_set.name in names]
     splits = int(cells.groupby("dataset")["split"].nunique().max())
@@ -204,7 +207,7 @@ def keep(folders: list[str], runs: Path) -> Path:
 def joined(abouts: list[dict[str, Any]]) -> dict[str, Any]:
     """Join the descriptions of parts; raise where data or splits of one name differ."""
     known: dict[tuple[str, ...], str] = {}
-    for view in (one for about in abouts for one in about["view"]):
+    for view in (one for about in abouts for one in about.get("view", [])):
         for model in view["cells"]:
             for k, digest in enumerate((view["content"], *view["splits"])):
                 if known.setdefault((view["dataset"], model, str(k)), digest) != digest:
@@ -212,7 +215,10 @@ def joined(abouts: list[dict[str, Any]]) -> dict[str, Any]:
     about = {name: value for name, value in abouts[0].items() if name not in ("view", "study")}
     for name in ("models", "datasets", "metrics"):
         about[name] = {key: value for one in abouts for key, value in one[name].items()}
-    texts = {name: [one["environment"].get(name, "") for one in abouts] for name in about["environment"]}
+    texts = {
+        name: [text for one in abouts for text in one["environment"].get(name, "").split("; ")]
+        for name in about["environment"]
+    }
     about["environment"] = {name: "; ".join(filter(None, dict.fromkeys(own))) for name, own in texts.items()}
     return about
 

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from scipy.sparse import issparse
 
 from bayesmkl._utils.content import ContentHasher, hash_or_none
 from bayesmkl.kernels.quality.verdicts import unchanging
@@ -20,12 +21,13 @@ from bayesmkl.kernels.quality.verdicts import unchanging
 __all__ = ["KernelCache", "Tally", "current_cache", "sharing_kernels"]
 
 DEFAULT_BYTES = 2**30
+T = TypeVar("T")
 
 
 class Tally(NamedTuple):
     """Counts of hits and evaluations of a cache."""
 
-    n_evaluated: int = 0  # stacks of kernels that were computed
+    n_evaluated: int = 0  # stacks of kernels, and of what is derived of them, that were computed
     n_reused: int = 0  # requests that found their stack
     seconds: float = 0.0  # that requests would have taken without the cache
     reused_seconds: float = 0.0  # of these, the part that was saved
@@ -43,9 +45,10 @@ class Tally(NamedTuple):
 
 
 class _Kept(NamedTuple):
-    stack: np.ndarray  # (n_kernels, n_rows, n_basis), read-only
+    value: Any  # kernels, (n_kernels, n_rows, n_basis), or what was derived of them; its arrays are read-only
+    n_bytes: int
     seconds: float
-    fitted: dict[str, Any]  # attributes of the bank that learned it; empty for kernels of new rows
+    fitted: dict[str, Any]  # attributes of the bank that learned it; empty for all but training kernels
 
 
 class KernelCache:
@@ -93,17 +96,16 @@ class KernelCache:
         kept = self._find(key, 1.0)
         if kept is None:
             stack, seconds = _timed(learn)
-            if (
-                stack.dtype == np.float64 and stack.nbytes <= self.max_bytes
-            ):  # judged once: nothing can write to it
+            if stack.dtype == np.float64 and stack.nbytes <= self.max_bytes:
+                # Nothing can write to it: its quality is judged once.
                 stack = unchanging(stack.shape, partial(np.copyto, src=stack))
-            kept = _Kept(stack, seconds, {k: v for k, v in vars(bank).items() if k.endswith("_")})
-            self._keep(key, kept)
+            fitted = {k: v for k, v in vars(bank).items() if k.endswith("_")}
+            kept = self._keep(key, stack, seconds, fitted)
         else:
             vars(bank).update(kept.fitted)
         with self._lock:
             self._keys[bank] = key
-        return kept.stack
+        return kept.value
 
     def rows(self, bank: Any, X: np.ndarray, share: float, evaluate: Callable[[], np.ndarray]) -> Any:
         """Return all kernels of rows against the basis points, or None for a bank that is not shared.
@@ -119,22 +121,56 @@ class KernelCache:
         kept = self._find(key, share)
         if kept is None:
             stack, seconds = _timed(evaluate)
-            kept = _Kept(stack, seconds, {})
-            self._keep(key, kept)
-        return kept.stack
+            kept = self._keep(key, stack, seconds, {})
+        return kept.value
 
-    def _keep(self, key: str, kept: _Kept) -> None:
-        kept.stack.setflags(write=False)
+    def derived(
+        self,
+        what: Any,
+        compute: Callable[[Any], T],
+        bank: Any = None,
+        suits: Callable[[T], bool] = lambda _: True,
+    ) -> T:
+        """Return what models derive of the training kernels of a bank, such as their factorizations.
+
+        Parameters
+        ----------
+        what : object
+            All that decides the value, besides the kernels.
+        compute : callable
+            Takes the earlier value that does not suit, or None, and returns the one that replaces it.
+        bank : KernelBank, optional
+            Fitted; of one whose kernels are not shared nothing is kept. None for what needs no kernels.
+        suits : callable, optional
+            Whether an earlier value will do.
+        """
+        with self._lock:
+            fitted = "" if bank is None else self._keys.get(bank)
+        content = None if fitted is None else hash_or_none(what)
+        if content is None:
+            return compute(None)
+        key = f"{fitted} of {content}"
+        with self._lock:
+            kept = self._kept.get(key)
+        if kept is not None and suits(kept.value):
+            found = self._find(key, 1.0)
+            return kept.value if found is None else found.value
+        value, seconds = _timed(lambda: compute(None if kept is None else kept.value))
+        return self._keep(key, value, seconds, {}).value
+
+    def _keep(self, key: str, value: Any, seconds: float, fitted: dict[str, Any]) -> _Kept:
+        arrays = _arrays(value)
+        for array in arrays:
+            array.setflags(write=False)
+        kept = _Kept(value, sum(array.nbytes for array in arrays), seconds, fitted)
         with self._lock:
             tally = self.tally
-            self.tally = tally._replace(
-                n_evaluated=tally.n_evaluated + 1, seconds=tally.seconds + kept.seconds
-            )
-            if kept.stack.nbytes > self.max_bytes:
-                return
-            self._kept[key] = kept
-            while sum(other.stack.nbytes for other in self._kept.values()) > self.max_bytes:
-                self._kept.popitem(last=False)
+            self.tally = tally._replace(n_evaluated=tally.n_evaluated + 1, seconds=tally.seconds + seconds)
+            if kept.n_bytes <= self.max_bytes:
+                self._kept[key] = kept
+                while sum(other.n_bytes for other in self._kept.values()) > self.max_bytes:
+                    self._kept.popitem(last=False)
+        return kept
 
     def _find(self, key: str, share: float) -> _Kept | None:
         with self._lock:
@@ -148,7 +184,7 @@ class KernelCache:
                 tally.n_reused + 1,
                 tally.seconds + saved,
                 tally.reused_seconds + saved,
-                tally.reused_bytes + int(share * kept.stack.nbytes),
+                tally.reused_bytes + int(share * kept.n_bytes),
             )
             return kept
 
@@ -174,7 +210,16 @@ def sharing_kernels(cache: KernelCache) -> Iterator[KernelCache]:
         _CURRENT.reset(token)
 
 
-def _timed(compute: Callable[[], np.ndarray]) -> tuple[np.ndarray, float]:
+def _arrays(value: Any) -> list[np.ndarray]:
+    """Return the arrays in an array, a sparse one, or tuples of these."""
+    if isinstance(value, np.ndarray):
+        return [value]
+    if issparse(value):
+        return [part for part in vars(value).values() if isinstance(part, np.ndarray)]
+    return [array for part in value for array in _arrays(part)] if isinstance(value, tuple) else []
+
+
+def _timed(compute: Callable[[], T]) -> tuple[T, float]:
     start = time.perf_counter()
-    stack = compute()
-    return stack, time.perf_counter() - start
+    value = compute()
+    return value, time.perf_counter() - start

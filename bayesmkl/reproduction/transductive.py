@@ -10,8 +10,12 @@ from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from bayesmkl._estimator import split_labels
 from bayesmkl._utils.typing import Label
-from bayesmkl.discriminative import glks_transduce, knn_laplacian
+from bayesmkl.discriminative import knn_laplacian
+from bayesmkl.discriminative.global_weights.glks import GLKSOptions, fit_glks, graph_kernel
+from bayesmkl.kernels.cache import current_cache
+from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.reproduction.folds import SpreadFolds
 
 __all__ = ["GLKSTransducer", "TransductiveSearch"]
@@ -137,16 +141,20 @@ class GLKSTransducer(ClassifierMixin, BaseEstimator):
             Labels and marks.
         """
         X, y = validate_data(self, X, y)
-        distances = cdist(X, X) if self.distances is None else self.distances(X)
-        laplacians = [knn_laplacian(distances, k, "precomputed") for k in self.n_neighbors]
-        result = glks_transduce(
-            laplacians, y, unlabeled_label=self.unlabeled_label, gamma=self.gamma, constant=self.constant
-        )
+        cache, of = current_cache(), ("GLKS", X, tuple(self.n_neighbors), self.distances, self.constant)
+        kernels = self._kernels(X) if cache is None else cache.derived(of, lambda _: self._kernels(X))
+        split = split_labels(y, self.unlabeled_label)
+        result = fit_glks(DenseStack(kernels), split, GLKSOptions(self.gamma))
         self.classes_, self.transduction_ = result.classes, result.transduction
         self.kernel_weights_ = result.kernel_weights
         self._order = np.argsort(y != self.unlabeled_label, kind="stable")
         self._X = X
         return self
+
+    def _kernels(self, X: np.ndarray) -> np.ndarray:
+        distances = cdist(X, X) if self.distances is None else self.distances(X)
+        laplacians = [knn_laplacian(distances, k, "precomputed") for k in self.n_neighbors]
+        return np.stack([graph_kernel(laplacian, self.constant) for laplacian in laplacians])
 
     def predict(self, X: np.ndarray) -> np.ndarray:
         """Return the labels of the nearest samples."""

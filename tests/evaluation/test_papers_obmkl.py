@@ -15,6 +15,7 @@ from bayesmkl.discriminative import LapMKLClassifier, PrimalMKLClassifier, glks_
 from bayesmkl.evaluation.comparison import Comparison
 from bayesmkl.evaluation.study import DataRef
 from bayesmkl.kernels import Gaussian, KernelBank
+from bayesmkl.kernels.cache import KernelCache, sharing_kernels
 from bayesmkl.reproduction import lapmkl, obmkl, obmkl_rows, primalmkl
 from bayesmkl.reproduction.folds import FewLabeled, SpreadFolds
 from bayesmkl.reproduction.lapmkl import AFFINE, TANGENT, tangent_distances
@@ -216,6 +217,11 @@ def test_glks_as_an_estimator_labels_what_the_function_does():
     expected = glks_transduce(graphs, partly, unlabeled_label=0, gamma=0.01)
     np.testing.assert_array_equal(model.transduction_, expected.transduction)
     np.testing.assert_array_equal(model.predict(X[::-1] + 1e-9), expected.transduction[::-1])
+    with sharing_kernels(KernelCache()) as cache:
+        for gamma in (1.0, 0.01):  # the same graphs
+            model.set_params(gamma=gamma).fit(X, partly)
+    assert cache.tally.n_reused == 1
+    np.testing.assert_array_equal(model.transduction_, expected.transduction)
 
 
 def test_tangent_distances_ignore_small_moves():

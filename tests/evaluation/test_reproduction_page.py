@@ -72,6 +72,9 @@ def test_committed_run_has_the_splits_that_all_models_have(maker, runs, tmp_path
     assert sorted(path.name for path in folder.iterdir()) == ["about.json", "results.csv"]
     again = maker.read_reproduction(folder)
     assert maker.as_text(again.printed[0].frame).equals(maker.as_text(whole.printed[0].frame))
+    together = maker.read_reproduction(maker.keep([str(folder), str(source)], tmp_path / "twice"))
+    assert maker.as_text(together.printed[0].frame).equals(maker.as_text(whole.printed[0].frame))
+    assert together.comparison.about["environment"] == again.comparison.about["environment"]
     key = json.loads((source / "about.json").read_text(encoding="utf-8"))["view"][0]["cells"]["GMKL"][1]
     for file in (source / "cells").glob(f"{key}*"):
         file.unlink()

@@ -5,6 +5,7 @@ import threading
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_array
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -146,7 +147,7 @@ def test_a_small_cache_forgets_and_stays_right(samples):
                 bank().fit_transform(rows)
             model = discriminative.UniformMKLClassifier(bank()).fit(X, y)
             np.testing.assert_array_equal(model.decision_function(X_test), expected)
-        assert sum(kept.stack.nbytes for kept in cache._kept.values()) <= size
+        assert sum(kept.n_bytes for kept in cache._kept.values()) <= size
 
 
 def power(q):
@@ -187,6 +188,35 @@ def test_banks_without_content_are_not_shared(samples):
         for _ in range(2):
             held.fit_transform(samples[0])
     assert cache.tally.n_reused == 0
+
+
+def test_what_is_derived_belongs_to_its_kernels_and_is_replaced_where_it_does_not_suit(samples):
+    computed = []
+
+    def derive(bank, what, least=0):
+        def compute(there):
+            computed.append(there)
+            return (np.full(3, float(least)), csr_array(np.eye(2)))
+
+        return cache.derived(what, compute, bank, suits=lambda value: value[0][0] >= least)
+
+    banks = [bank(), bank(), KernelBank(Linear())]
+    with sharing_kernels(KernelCache()) as cache:
+        for one in banks:
+            one.fit_transform(samples[0])
+        first = derive(banks[0], "sum")
+        assert derive(banks[1], "sum") is first  # of equal kernels
+        assert not first[0].flags.writeable
+        assert not first[1].data.flags.writeable
+        for other in ((banks[0], "product"), (banks[2], "sum"), (None, "sum")):
+            assert derive(*other) is not first
+        assert computed == [None] * 4
+        second = derive(banks[0], "sum", least=2)
+        assert computed[4] is first
+        assert derive(banks[1], "sum", least=1) is second
+        assert len(computed) == 5
+        derive(bank().fit(samples[0]), "sum")  # not evaluated here: nothing is known of its kernels
+        assert computed[5] is None
 
 
 def test_sharing_ends_with_the_block_also_after_an_error():

@@ -39,9 +39,9 @@ from bayesmkl.discriminative.inner import InnerSolution
 from bayesmkl.discriminative.outer import MKLResult, dual_norm, fit_at, projection_for
 from bayesmkl.discriminative.primal.solve import SquaredHinge
 from bayesmkl.kernels.stacks.base import StoredStack
-from bayesmkl.kernels.stacks.dense import DenseStack, in_c_order
+from bayesmkl.kernels.stacks.dense import DenseStack
 
-__all__ = ["Graph", "LapMKLOptions", "deform", "fit_lapmkl", "share"]
+__all__ = ["Graph", "LapMKLOptions", "deform", "fit_lapmkl", "roughness", "share"]
 
 INNER_TOL = 1e-9
 # Added to G(d) in units of its mean diagonal: it is singular where K(d) is. The larger ones for kernels that are
@@ -166,14 +166,27 @@ def first_order_gap(kernel_weights: np.ndarray, gradient: np.ndarray, p_norm: fl
 class Deformed(NamedTuple):
     """Eq. (16) as supervised learning on the labeled part of the deformed kernels."""
 
-    stack: StoredStack  # K~_m at labeled rows and columns, (n_kernels, n_labeled, n_labeled)
+    stack: DenseStack  # K~_m at labeled rows and columns, (n_kernels, n_labeled, n_labeled)
     propagators: np.ndarray  # labeled columns of (I + rho L K_m)^-1, (n_kernels, n_samples, n_labeled)
+    labeled: np.ndarray  # positions, ascending
     gamma_ambient: float
 
     @property
     def n_kernels(self) -> int:
         """Number of kernels."""
         return self.stack.n_kernels
+
+    def covers(self, labeled: np.ndarray) -> bool:
+        """Return whether these samples are among the labeled ones."""
+        return bool(np.isin(labeled, self.labeled).all())
+
+    def part(self, labeled: np.ndarray, gamma_ambient: float) -> Deformed:
+        """Return the problem with fewer labels, and another penalty in the same ratio."""
+        if np.array_equal(labeled, self.labeled):
+            return self._replace(gamma_ambient=gamma_ambient)
+        at = np.searchsorted(self.labeled, labeled)
+        blocks = np.ascontiguousarray(self.stack.kernels[:, at[:, None], at])
+        return Deformed(DenseStack(blocks), self.propagators[:, :, at], labeled, gamma_ambient)
 
     def evaluate(self, kernel_weights: np.ndarray, targets: np.ndarray) -> Evaluation:
         """Solve the inner problems; in standard form they are (16) divided by gamma_A."""
@@ -211,7 +224,7 @@ def deform(stack: StoredStack, graph: Graph) -> Deformed:
         propagators[m] = scipy.linalg.lu_solve(scipy.linalg.lu_factor(system, overwrite_a=True), selected)
         block = kernel[graph.labeled] @ propagators[m]
         deformed[m] = 0.5 * (block + block.T)
-    return Deformed(DenseStack(deformed), propagators, graph.gamma_ambient)
+    return Deformed(DenseStack(deformed), propagators, graph.labeled, graph.gamma_ambient)
 
 
 # ---------------------------------------------------------------------------------- eq. (18): shared coefficients
@@ -220,24 +233,28 @@ def deform(stack: StoredStack, graph: Graph) -> Deformed:
 class Shared(NamedTuple):
     """Eq. (18) as supervised learning with one kernel that depends on the weights."""
 
-    rows: StoredStack  # K_m at labeled rows, (n_kernels, n_labeled, n_samples)
-    regularizers: StoredStack  # G_m = gamma_A K_m + gamma_I K_m L K_m, (n_kernels, n_samples, n_samples)
+    stack: StoredStack  # K_m, (n_kernels, n_samples, n_samples)
+    roughness: StoredStack  # K_m L K_m, (n_kernels, n_samples, n_samples)
+    graph: Graph
 
     @property
     def n_kernels(self) -> int:
         """Number of kernels."""
-        return self.rows.n_kernels
+        return self.stack.n_kernels
 
     def evaluate(self, kernel_weights: np.ndarray, targets: np.ndarray) -> Evaluation:
         """Minimize over (alpha, b); the gradient is the partial derivative of (18) there."""
         effective, expansion = self._effective_kernel(kernel_weights)
         solutions = tuple(SquaredHinge(1.0).solve(effective, target, INNER_TOL) for target in targets)
         gradient = np.zeros(self.n_kernels)
+        laplacian, labeled, ambient, intrinsic = self.graph
         for solution in solutions:
             alpha = expansion @ solution.signed_dual
+            parts = self.stack.apply(alpha)  # K_m alpha, (n_kernels, n_samples)
             # 1/2 alpha' G_m alpha + sum_i (f_i - y_i) (K_m alpha)_i over margin errors; the dual is y_i - f_i there
-            gradient += 0.5 * self.regularizers.quadratic(alpha)
-            gradient -= self.rows.apply(alpha) @ solution.signed_dual
+            rough = np.einsum("mi,im->m", parts, laplacian @ parts.T)
+            gradient += 0.5 * (ambient * (parts @ alpha) + intrinsic * rough)
+            gradient -= parts[:, labeled] @ solution.signed_dual
         objective = sum(solution.objective for solution in solutions)
         inner_gap = sum(solution.gap for solution in solutions)
         return Evaluation(kernel_weights, objective, gradient, inner_gap, solutions)
@@ -249,28 +266,42 @@ class Shared(NamedTuple):
 
     def _effective_kernel(self, kernel_weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return K_l G^-1 K_l' and G^-1 K_l'."""
-        rows = self.rows.combine(kernel_weights)
-        factor = _factor(self.regularizers.combine(kernel_weights))
-        expansion = scipy.linalg.cho_solve(factor, rows.T)
+        kernel = self.stack.combine(kernel_weights)
+        rows = kernel[self.graph.labeled]
+        regularizer = self.graph.gamma_ambient * kernel
+        regularizer += self.graph.gamma_intrinsic * self.roughness.combine(kernel_weights)
+        expansion = scipy.linalg.cho_solve(_factor(regularizer), rows.T)
         effective = rows @ expansion
         return 0.5 * (effective + effective.T), expansion
 
 
-def share(stack: StoredStack, graph: Graph) -> Shared:
-    """Form the regularizers of (18), once.
+def share(stack: StoredStack, graph: Graph, rough: DenseStack | None = None) -> Shared:
+    """Pose the problem of (18); `rough` is what `roughness` returns.
 
     Parameters
     ----------
     stack : StoredStack
         Kernels among all samples, (n_kernels, n_samples, n_samples).
     graph : Graph
+    rough : DenseStack, optional
     """
-    regularizers = np.empty((stack.n_kernels, stack.n_train, stack.n_train))
+    return Shared(stack, roughness(stack, graph.laplacian) if rough is None else rough, graph)
+
+
+def roughness(stack: StoredStack, laplacian: Any) -> DenseStack:
+    """Return K_m L K_m, the penalties along edges, (n_kernels, n_samples, n_samples).
+
+    Parameters
+    ----------
+    stack : StoredStack
+        Kernels among all samples, (n_kernels, n_samples, n_samples).
+    laplacian : ndarray or sparse array of shape (n_samples, n_samples)
+    """
+    products = np.empty((stack.n_kernels, stack.n_train, stack.n_train))
     for m, kernel in enumerate(stack.each()):
-        smoothness = kernel @ (graph.laplacian @ kernel)
-        regularizers[m] = graph.gamma_ambient * kernel
-        regularizers[m] += 0.5 * graph.gamma_intrinsic * (smoothness + smoothness.T)
-    return Shared(in_c_order(stack.rows(graph.labeled)), DenseStack(regularizers))
+        product = kernel @ (laplacian @ kernel)
+        products[m] = 0.5 * (product + product.T)
+    return DenseStack(products)
 
 
 def _factor(regularizer: np.ndarray) -> tuple[np.ndarray, bool]:
