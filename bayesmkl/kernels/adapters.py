@@ -115,7 +115,9 @@ def all_take_sparse(kernels: object) -> bool:
     """
     try:
         given = list(kernels.values()) if isinstance(kernels, Mapping) else [kernels]
-        return {kernel.takes_sparse for own in given for kernel in as_kernels(own)} <= {True}
+        specs = [spec for own in given for spec in (own if isinstance(own, list | tuple) and own else [own])]
+        found = ([spec] if isinstance(spec, Kernel) else as_kernels(spec) for spec in specs)  # without copies
+        return all(kernel.takes_sparse for own in found for kernel in own)
     except (TypeError, ValueError):  # which a fit reports
         return False
 
