@@ -173,16 +173,15 @@ def keep(folders: list[str], runs: Path) -> Path:
     cells = pd.concat([part.cells for part in parts]).drop_duplicates(list(KEY))
     views = [one for part in parts for one in part.about.get("view", [])]
     together = {(one["dataset"], model): " | ".join(one["cells"]) for one in views for model in one["cells"]}
-    n_models = {" | ".join(one["cells"]): len(one["cells"]) for one in views}
     # A run that is committed says nothing of its studies: all of its splits are whole.
     study = [together.get(of_cell, "") for of_cell in zip(cells["dataset"], cells["model"], strict=True)]
     cells = cells.assign(study=study)
+    n_models = cells.groupby(["dataset", "study"])["model"].transform("nunique")  # that were run at all
     n_there = cells.groupby(["dataset", "split", "study"])["model"].transform("nunique")
-    whole = (n_there == cells["study"].map(n_models)) | (cells["study"] == "")
-    cells = cells[whole].drop(columns="study")
+    cells = cells[(n_there == n_models) | (cells["study"] == "")].drop(columns="study")
     table, names = find_table(about["reproduce"]["table"]), {set_name(label) for label in cells["dataset"]}
     there = [paper_set.name for paper_set in table.sets if paper_set.name in names]
-    splits = int(cells.groupby("dataset")["split"].nunique().max())
+    splits = int(cells["split"].max()) + 1
     about["reproduce"] |= {"splits": splits, "sets": None if len(there) == len(table.sets) else there}
     order = [
         (label, model, split)
