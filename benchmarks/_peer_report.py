@@ -40,6 +40,18 @@ def merged(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return list(found.values())
 
 
+def machine_of(row: dict[str, Any]) -> str:
+    """Name the computer of a row."""
+    threads = f"{row['threads']} thread{'s' if row['threads'] > 1 else ''}"
+    return str(row.get("accelerator", f"{row['machine']}, {threads}"))
+
+
+def machines_of(rows: list[dict[str, Any]]) -> list[str]:
+    """Name the computers of rows with results, those with the most first."""
+    found = [machine_of(row) for row in rows if "score" in row]
+    return sorted(set(found), key=lambda machine: (-found.count(machine), machine))
+
+
 def seconds_of(row: dict[str, Any]) -> float:
     """Seconds of processor of a fit, of the wall on an accelerator."""
     return row["wall" if row["device"] == "cuda" else "cpu"]
@@ -76,14 +88,14 @@ def groups(rows: list[dict[str, Any]]) -> dict[tuple[str, str, int], list[dict[s
 
 def report(rows: list[dict[str, Any]]) -> tuple[str, dict[str, Any]]:
     """Return the tables, and the numbers behind them."""
-    parts = []
+    parts, machines = [], machines_of(rows)
     for (task, name, n), own in groups(rows).items():
         scores = ["accuracy", "log loss"] if task == "classification" else ["R²", "negative log density"]
         body = []
         for row in own:
             label = row["method"] + (", GPU" if row["device"] == "cuda" else "")
             if "score" not in row:
-                body.append([label, row["outcome"], "", "", "", ""])
+                body.append([label, row["outcome"], "", "", "", "", ""])
                 continue
             peak = row.get("device_peak" if row["device"] == "cuda" else "peak")
             body.append(
@@ -94,20 +106,18 @@ def report(rows: list[dict[str, Any]]) -> tuple[str, dict[str, Any]]:
                     f"{seconds_of(row):.3g}",
                     f"{to_the_score(row):.3g}",
                     f"{peak / 1e9:.2f}" if peak else "–",
+                    str(machines.index(machine_of(row)) + 1),
                 ]
             )
-        headers = [f"{name}, {n} samples", *scores, "seconds", "to the score", "memory, GB"]
+        headers = [f"{name}, {n} samples", *scores, "seconds", "to the score", "memory, GB", "computer"]
         parts.append(markdown_table(headers, body))
-    machines = sorted(
-        {f"{row['machine']}, {row['threads']} threads" for row in rows if row["device"] == "cpu"}
-    )
-    machines += sorted({str(row["accelerator"]) for row in rows if "accelerator" in row})
     versions: dict[str, set[str]] = {}
     for row in rows:
         for package, version in row.get("versions", {}).items():
             versions.setdefault(package, set()).add(version)
     used = ", ".join(f"{name} {'/'.join(sorted(found))}" for name, found in sorted(versions.items()))
-    about = f"Measured on: {'; '.join(machines)}. {used}."
+    computers = "; ".join(f"{number}: {machine}" for number, machine in enumerate(machines, 1))
+    about = f"Computers: {computers}. {used}."
     kept = [{key: value for key, value in row.items() if key not in ("curve", "versions")} for row in rows]
     return "\n\n".join([*parts, about]), {"machines": machines, "rows": kept}
 
