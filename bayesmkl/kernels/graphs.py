@@ -92,8 +92,7 @@ class WeisfeilerLehman(OneColumn):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples,), or DataFrame of shape (n_samples, 1)
-            Graphs of NetworkX.
+        %(X)s
         %(y)s
 
         Returns
@@ -124,8 +123,7 @@ class WeisfeilerLehman(OneColumn):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples,), or DataFrame of shape (n_samples, 1)
-            Graphs of NetworkX.
+        %(X)s
 
         Returns
         -------

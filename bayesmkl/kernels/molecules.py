@@ -8,9 +8,10 @@ import numpy as np
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.extras import require
 from bayesmkl._utils.validation import check_integer
-from bayesmkl.kernels.one_column import OneColumn, column_of, refused_row, refused_text
+from bayesmkl.kernels.one_column import ONE_COLUMN, OneColumn, column_of, refused_row, refused_text
 
 __all__ = ["MorganFingerprint"]
 
@@ -20,6 +21,7 @@ LONGEST = 10_000  # characters of a molecule
 DEEPEST = 200  # branches inside of branches
 
 
+@fill_docs(ONE_COLUMN)
 class MorganFingerprint(OneColumn):
     """Count the atom environments of molecules: Morgan, or extended-connectivity, fingerprints by RDKit.
 
@@ -85,10 +87,8 @@ class MorganFingerprint(OneColumn):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples,), or DataFrame of shape (n_samples, 1)
-            Molecules as SMILES.
-        y : None
-            Ignored.
+        %(X)s
+        %(y)s
 
         Returns
         -------
@@ -111,8 +111,7 @@ class MorganFingerprint(OneColumn):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples,), or DataFrame of shape (n_samples, 1)
-            Molecules as SMILES.
+        %(X)s
 
         Returns
         -------
@@ -136,8 +135,7 @@ class MorganFingerprint(OneColumn):
 
         Parameters
         ----------
-        input_features : None
-            Ignored.
+        %(input_features)s
 
         Returns
         -------

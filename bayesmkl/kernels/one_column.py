@@ -18,6 +18,10 @@ LONGEST = 10_000  # characters of a string
 
 ONE_COLUMN = entries(
     """
+    X:train : array-like of shape (n_train,), or DataFrame of shape (n_train, 1)
+        Training samples, one in a row, as the class takes them.
+    X : array-like of shape (n_samples,), or DataFrame of shape (n_samples, 1)
+        Samples, one in a row, as the class takes them.
     y : None
         Ignored.
     input_features : None
@@ -45,8 +49,7 @@ class DistanceToTraining(OneColumn):
 
         Parameters
         ----------
-        X : array-like of shape (n_train,), or DataFrame of shape (n_train, 1)
-            Training samples.
+        %(X:train)s
         %(y)s
 
         Returns
@@ -73,8 +76,7 @@ class DistanceToTraining(OneColumn):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples,), or DataFrame of shape (n_samples, 1)
-            Samples.
+        %(X)s
 
         Returns
         -------

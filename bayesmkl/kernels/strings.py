@@ -98,8 +98,7 @@ class MismatchSpectrum(OneColumn):
 
         Parameters
         ----------
-        X : array-like of shape (n_train,), or DataFrame of shape (n_train, 1)
-            Training strings.
+        %(X:train)s
         %(y)s
 
         Returns
@@ -140,8 +139,7 @@ class MismatchSpectrum(OneColumn):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples,), or DataFrame of shape (n_samples, 1)
-            Strings.
+        %(X)s
 
         Returns
         -------

@@ -55,8 +55,7 @@ class TextFeatures(OneColumn):
 
         Parameters
         ----------
-        X : array-like of shape (n_train,), or DataFrame of shape (n_train, 1)
-            Training texts.
+        %(X:train)s
         %(y)s
 
         Returns
@@ -89,8 +88,7 @@ class TextFeatures(OneColumn):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples,), or DataFrame of shape (n_samples, 1)
-            Texts.
+        %(X)s
 
         Returns
         -------
