@@ -293,5 +293,5 @@ def test_generators_are_those_of_their_seeds():
     words = np.random.RandomState(3).randint(2**31, size=4)
     assert generator_of("seed", state).random() == np.random.default_rng(words).random()
     assert generator_of("seed", state).random() != np.random.default_rng(words).random()  # it went on
-    with pytest.raises(ValueError, match="^`seed` must be"):
+    with pytest.raises(ValueError, match=r"^`seed` must be"):
         generator_of("seed", "five")
