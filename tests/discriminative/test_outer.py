@@ -9,6 +9,8 @@ from scipy.optimize import approx_fprime, minimize
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.discriminative.outer import (
+    SMALLEST,
+    beyond,
     dual_norm,
     fit_at,
     lp_weights,
@@ -199,3 +201,24 @@ def test_gap_is_the_difference_of_primal_and_dual_values(rng, p_norm):
     assert outer_gap(fit, p_norm) == pytest.approx(
         0.5 * (largest - weights @ fit.quadratics) + inner, rel=1e-3
     )
+
+
+def test_longer_steps_go_on_in_logarithms(rng):
+    before, closed = rng.uniform(0.1, 2.0, size=(2, 6))
+    before[4] = closed[4] = 0.0
+    assert beyond(before, closed, 1.0) is closed
+    for length in (0.5, 1.7, 3.0):
+        on = before > 0.0
+        expected = before[on] ** (1.0 - length) * closed[on] ** length
+        found = beyond(before, closed, length)
+        np.testing.assert_allclose(found[on], expected, rtol=1e-12)
+        assert found[4] == 0.0
+
+
+def test_longer_steps_end_no_weight_that_was_positive():
+    """Logarithms of ratios are cut off, and so are weights far below the largest."""
+    assert SMALLEST == 1e-10
+    before, closed = np.array([1.0, 1.0, 2.0, 1e-5, 0.0]), np.array([1.0, 0.0, 1e-7, 1e-12, 0.5])
+    np.testing.assert_allclose(beyond(before, closed, 2.0), [1.0, 1e-10, 2e-10, 1e-10, 0.0], rtol=1e-9)
+    np.testing.assert_allclose(beyond(np.ones(2), np.array([1.0, 1e8]), 2.0), [1.0, 1e10])
+    np.testing.assert_allclose(beyond(np.ones(2), np.array([1.0, 1e-4]), 2.0), [1.0, 1e-8])

@@ -10,7 +10,14 @@ import numpy as np
 import pytest
 
 from bayesmkl._utils import validation
-from bayesmkl._utils.validation import check_choice, check_integer, check_number
+from bayesmkl._utils.validation import (
+    check_choice,
+    check_integer,
+    check_number,
+    check_probability,
+    generator_of,
+    scale_or_auto,
+)
 
 
 def refused(call, message):
@@ -251,3 +258,40 @@ def test_verbosity_is_a_flag_or_a_whole_number():
             lambda value=value: validation.check_verbose("verbose", value),
             f"`verbose` must be a whole number >= 0; got {value!r}.",
         )
+
+
+def test_probabilities_lie_between_zero_and_one():
+    assert check_probability("level", np.float32(0.5)) == 0.5
+    assert type(check_probability("level", np.float32(0.5))) is float
+    assert check_probability("level", 5e-324) == 5e-324
+    assert check_probability("level", math.nextafter(1.0, 0.0)) < 1.0
+    for value in (0, 0.0, 1, 1.0, 94):
+        message = f"`level` must be between 0 and 1; got {value!r}. 0.94 stands for 94 %."
+        refused(lambda value=value: check_probability("level", value), message)
+    refused(lambda: check_probability("level", None), "`level` must be a finite number; got None.")
+
+
+def test_scales_may_be_chosen():
+    assert scale_or_auto("C", "auto") is None
+    assert scale_or_auto("C", "auto", zero=True) is None
+    assert scale_or_auto("C", 2) == 2.0
+    assert scale_or_auto("C", 0, zero=True) == 0.0
+    refused(lambda: scale_or_auto("C", 0), "`C` must be a finite number > 0; got 0.")
+    refused(lambda: scale_or_auto("C", "AUTO"), "`C` must be \"auto\" or a positive number; got 'AUTO'.")
+    message = "`C` must be \"auto\" or a number of at least 0; got 'hot'."
+    refused(lambda: scale_or_auto("C", "hot", zero=True), message)
+    with pytest.raises(ValueError, match=r"^`C` must lie between .*, or be 0; got 1e\+200"):
+        scale_or_auto("C", 1e200, zero=True)
+
+
+def test_generators_are_those_of_their_seeds():
+    given = np.random.default_rng(5)
+    assert generator_of("seed", given) is given
+    assert generator_of("seed", 5).random() == np.random.default_rng(5).random()
+    assert generator_of("seed", None).random() != generator_of("seed", None).random()
+    state = np.random.RandomState(3)
+    words = np.random.RandomState(3).randint(2**31, size=4)
+    assert generator_of("seed", state).random() == np.random.default_rng(words).random()
+    assert generator_of("seed", state).random() != np.random.default_rng(words).random()  # it went on
+    with pytest.raises(ValueError, match=r"^`seed` must be"):
+        generator_of("seed", "five")
