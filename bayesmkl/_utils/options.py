@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 BACKENDS = ("auto", "numpy", "jax")
-STORAGES = ("auto", "dense", "compressed", "float32", "streamed")
+STORAGES = ("auto", "dense", "compressed", "float32", "packed", "streamed")
 
 
 class Options:
@@ -331,10 +331,11 @@ class Storage(Options):
 
     Parameters
     ----------
-    kind : {"auto", "dense", "compressed", "float32", "streamed"}, default="auto"
+    kind : {"auto", "dense", "compressed", "float32", "packed", "streamed"}, default="auto"
         "dense": as they are. "compressed": as products of factors where their rank is less than half of their size,
         to 1e-10 of an entry (square stacks). "float32": in single precision, with sums in double precision; the
-        posterior moves by about 1e-7. "streamed": never; every product with them evaluates them anew, a block of rows
+        posterior moves by about 1e-7. "packed": one triangle of them in single precision, a quarter of the memory, for
+        thousands of kernels between all pairs of samples. "streamed": never; every product with them evaluates them anew, a block of rows
         at a time. "auto": dense up to 16 MB and on JAX; above that compressed, where all samples are compared with
         each other; streamed where a bank with landmarks would need more than half of the memory that is left.
         Predictions for many rows are streamed in any case; those of a model with "compressed", given by name, go
@@ -378,7 +379,7 @@ class Storage(Options):
             raise ValueError(
                 f'`devices` of `storage` needs backend="jax"; got {self.devices!r} and backend={self.backend!r}.'
             )
-        if self.kind in ("compressed", "float32"):
+        if self.kind in ("compressed", "float32", "packed"):
             raise ValueError(
                 '`devices` of `storage` hold kernels with kind="dense", or evaluate them with "streamed"; got '
                 f"{self.kind!r}."
@@ -420,7 +421,7 @@ def storage_of(value: object, allowed: Sequence[str] = STORAGES) -> Storage:
     >>> storage_of("sparse")
     Traceback (most recent call last):
     ...
-    ValueError: `storage` must be one of 'auto', 'dense', 'compressed', 'float32', 'streamed' or a ...
+    ValueError: `storage` must be one of 'auto', 'dense', 'compressed', 'float32', 'packed', 'streamed' or a ...
     """
     if isinstance(value, str) and value in allowed:
         return Storage(value)
