@@ -36,9 +36,10 @@ from bayesmkl.kernels import Gaussian, Linear
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.marginal.covariances import Additive, kernel_units
 from bayesmkl.marginal.evidence import ep_evidence, laplace_evidence
-from bayesmkl.marginal.hyperposterior import Hypermodel, find_mode
+from bayesmkl.marginal.hyperposterior import Hypermodel
 from bayesmkl.marginal.hyperpriors import HalfT, LogNormal
 from bayesmkl.marginal.likelihoods import Probit
+from bayesmkl.marginal.modes import find_mode
 
 N_FEATURES, N_RELEVANT = 3000, 5
 SMALLEST, LARGEST = 10, 200  # features of a pathway

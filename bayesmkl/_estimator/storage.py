@@ -21,10 +21,14 @@ from bayesmkl.kernels.stacks.streamed import streamed_stack
 __all__ = ["Holding", "hold_bank", "hold_given", "resolve_storage"]
 
 SMALL = 2**24  # bytes of kernels that a processor's cache serves whatever their form
+PACKED = 2**31  # bytes of kernels beyond which covariances are held by one triangle
 SHARE = 0.5  # of the available memory, beyond which kernels are evaluated anew rather than held
 INSPECTED_ROWS = 500  # of kernels that are never held
 ROWS_AT_ONCE = 16
-NEEDS_PAIRS = {"compressed": "factors Z Z'", "packed": "triangles"}  # of samples; what it takes of their kernels
+NEEDS_PAIRS = {
+    "compressed": "factors Z Z'",
+    "packed": "triangles",
+}  # of samples; what it takes of their kernels
 REMEDY = "Compare samples with landmarks, KernelBank(landmarks=256), or use fewer kernels or samples."
 
 
@@ -35,6 +39,7 @@ class Holding(NamedTuple):
     backend: str = "numpy"
     devices: Any = None
     rank: int | None = None  # at most, of compressed kernels
+    may_pack: bool = False  # kernels that are covariances, of samples that have all views
     may_compress: bool = False  # closed-form updates on NumPy, of samples that have all views
     announce: Callable[[str], None] | None = (
         None  # is told how large the kernels are before they are evaluated
@@ -47,7 +52,8 @@ def resolve_storage(
     """Resolve "auto", and return the size of the kernels.
 
     Small kernels are dense. Others are compressed, where `may_compress` and every sample is compared with every other
-    one; evaluated anew, where they would take more than half of the memory that is left; and dense else.
+    one; packed, where they are large and `may_pack`; evaluated anew, where they would take more than half of the memory
+    that is left; and dense else.
 
     Parameters
     ----------
@@ -74,7 +80,9 @@ def resolve_storage(
         left = available_memory() if n_bytes > SMALL else None
         is_large = is_source or (left is not None and n_bytes > SHARE * left)
         kind = "dense"
-        if is_square and storage.may_compress and n_bytes > SMALL:
+        if storage.may_pack:
+            kind = "packed" if is_square and n_bytes > PACKED else "dense"
+        elif is_square and storage.may_compress and n_bytes > SMALL:
             kind = "compressed"
         elif is_large and storage.devices is None:
             kind = "streamed"

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy.linalg.blas import daxpy
+from scipy.linalg.lapack import dpstrf
 
 from bayesmkl._numerics.arrays import Array, is_numpy, namespace
 from bayesmkl._numerics.linalg import plus_diagonal
@@ -65,7 +66,10 @@ class Covariance(Protocol):
         ...
 
     def matrix(self, weights: Array) -> Any:
-        """Return the prior covariance of the training scores, (n_samples, n_samples)."""
+        """Return the prior covariance of the training scores, (n_samples, n_samples).
+
+        Of several `weights` at once, (q, n), there are as many.
+        """
         ...
 
     def pull(self, weights: Array, adjoint: Array) -> Any:
@@ -80,6 +84,22 @@ class Covariance(Protocol):
         """
         ...
 
+    def informed(self, weights: np.ndarray, within: np.ndarray, directions: np.ndarray) -> np.ndarray:
+        """Return the Fisher information of the weights of kernels times some directions, (q, n_kernels).
+
+        It is exact, and there where parts of kernels are independent.
+        """
+        ...
+
+    @property
+    def parts_are_independent(self) -> bool:
+        """Whether parts of kernels are independent under the prior, so that some of them make a covariance alone."""
+        ...
+
+    def of_kernels(self, kernels: np.ndarray) -> Covariance:
+        """Return the covariance of the parts of the kernels at some positions, which are independent of others."""
+        ...
+
     def draw_parts(self, rng: np.random.Generator, n_draws: int) -> np.ndarray:
         """Draw what kernels of unit weight add to the training scores, (n_kernels, n_samples, n_draws).
 
@@ -88,20 +108,25 @@ class Covariance(Protocol):
         ...
 
     def weigh_parts(self, weights: np.ndarray, drawn: np.ndarray) -> np.ndarray:
-        """Return parts of some weights, (n_draws, n_kernels, n_samples), from draws of `draw_parts` as first axis."""
+        """Return parts of some weights, (n_draws, n_kernels, n_samples), from draws of `draw_parts` as first axis.
+
+        Where parts are independent and there are no tasks, every draw may have `weights` of its own, (n_draws, n).
+        """
         ...
 
     def shift_parts(self, weights: np.ndarray, residuals: np.ndarray) -> np.ndarray:
         """Return the covariance of each kernel's part with the scores, times (n_samples, q) vectors.
 
-        The result is of shape (n_kernels, n_samples, q).
+        The result is of shape (n_kernels, n_samples, q). Every vector may have `weights` of its own, (q, n), where draws
+        may have.
         """
         ...
 
     def part_duals(self, weights: np.ndarray, dual: np.ndarray) -> np.ndarray:
         """Return weights of training samples, (n_kernels, n_samples), with which `k_m` is kernel m's mean part.
 
-        They have an axis of tasks in front where there are several.
+        They have an axis of tasks in front where there are several. Of several `weights`, (q, n), with a `dual` each
+        the sum is returned.
         """
         ...
 
@@ -109,7 +134,7 @@ class Covariance(Protocol):
         """Return the covariance of part of the scores at new rows with the training scores, without the intercept.
 
         `part` has the weights of the kernels that belong to it, and zeros. What tasks of rows have to do with those
-        of training samples is a factor of its own.
+        of training samples is a factor of its own. Of several parts, (q, n_kernels), there are as many.
         """
         ...
 
@@ -142,6 +167,15 @@ class Additive(NamedTuple):
     effects: Effects | None = None
     tasks: Tasks | None = None
 
+    @property
+    def parts_are_independent(self) -> bool:
+        """Whether parts of kernels are independent under the prior: they are."""
+        return True
+
+    def of_kernels(self, kernels: np.ndarray) -> Additive:
+        """Return the covariance of the parts of the kernels at some positions, without effects."""
+        return self._replace(stack=self.stack.select(kernels), units=self.units[kernels], effects=None)
+
     def split(self, weights: Array) -> tuple[Any, Any, Any]:
         """Return weights of kernels, standard deviations of groups, and values of tasks."""
         first = self.stack.n_kernels
@@ -149,8 +183,10 @@ class Additive(NamedTuple):
         return weights[:first], weights[first:last], weights[last:]
 
     def matrix(self, weights: Array) -> Any:
-        """Return the prior covariance of the training scores."""
-        own, of_groups, of_tasks = self.split(weights)
+        """Return the prior covariance of the training scores, of weights (q, n) one for each."""
+        if weights.ndim == 2 and self.tasks is not None:
+            return np.stack([self.matrix(one) for one in weights])
+        own, of_groups, of_tasks = (part.T for part in self.split(weights.T))
         found = self.stack.combine(own**2 / self.units)
         if self.tasks is not None:
             found = found * self.tasks.matrix(of_tasks)
@@ -198,6 +234,19 @@ class Additive(NamedTuple):
         slopes = 2.0 * weights / self.units
         return 0.5 * slopes[:, None] * traces * slopes
 
+    def informed(self, weights: np.ndarray, within: np.ndarray, directions: np.ndarray) -> np.ndarray:
+        r"""Return the Fisher information of the weights of kernels times directions `v`, (q, n_kernels).
+
+        With :math:`\dot C = \sum_n v_n \partial_n C` it is :math:`\tfrac12 \mathrm{tr}(\partial_m C\, R \dot C R)`.
+        """
+        own, _, of_tasks = self.split(weights)
+        slopes, between = 2.0 * own / self.units, 1.0
+        if self.tasks is not None:
+            between = self.tasks.matrix(of_tasks)
+        shrinkage = within @ within.T
+        moved = shrinkage @ (self.stack.combine(directions * slopes) * between) @ shrinkage
+        return 0.5 * slopes * self.stack.frobenius(moved * between)
+
     def cross(self, rows: KernelRows, part: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Return the covariance of part of the scores at new rows with the training scores."""
         return rows.combine(part**2 / self.units)
@@ -211,14 +260,14 @@ class Additive(NamedTuple):
         of_tasks = () if self.tasks is None else (self.tasks.n_tasks,)
         drawn = np.empty((*of_tasks, self.stack.n_kernels, self.stack.n_train, n_draws))
         for m, factor in enumerate(self._each_factor()):
-            drawn[..., m, :, :] = factor @ rng.standard_normal((*of_tasks, len(factor), n_draws))
+            drawn[..., m, :, :] = factor @ rng.standard_normal((*of_tasks, factor.shape[1], n_draws))
         return drawn
 
     def weigh_parts(self, weights: np.ndarray, drawn: np.ndarray) -> np.ndarray:
         """Return parts of some weights, (n_draws, n_kernels, n_samples)."""
-        own, _, of_tasks = self.split(weights)
+        own, _, of_tasks = (part.T for part in self.split(weights.T))
         if self.tasks is None:
-            return own[:, None] * drawn
+            return own[..., None] * drawn
         return own[:, None] * np.einsum("dtmi,it->dmi", drawn, self.tasks.factor(of_tasks))
 
     def factors(self) -> np.ndarray:
@@ -232,11 +281,16 @@ class Additive(NamedTuple):
         return np.array(list(self._each_factor()))
 
     def _each_factor(self) -> Iterator[np.ndarray]:
+        is_rough = self.stack.storage == "packed"
         for m, (kernel, unit) in enumerate(zip(self.stack.each(), self.units, strict=True)):
-            yield _root(kernel, m) / np.sqrt(unit)
+            root = _short_root(kernel) if is_rough else None
+            yield (_root(kernel, m) if root is None else root) / np.sqrt(unit)
 
     def shift_parts(self, weights: np.ndarray, residuals: np.ndarray) -> np.ndarray:
         """Return the covariance of each kernel's part with the scores, times vectors: (n_kernels, n_samples, q)."""
+        if weights.ndim == 2:
+            own, _, _ = self.split(weights.T)
+            return (own**2 / self.units[:, None])[:, None] * self.stack.apply(residuals)
         own, _, of_tasks = self.split(weights)
         if self.tasks is None:
             active = np.flatnonzero(own)
@@ -252,6 +306,10 @@ class Additive(NamedTuple):
 
     def part_duals(self, weights: np.ndarray, dual: np.ndarray) -> np.ndarray:
         """Return the weights of training samples in every kernel's mean part, ([n_tasks, ]n_kernels, n_samples)."""
+        if weights.ndim == 2:
+            if self.tasks is None:
+                return (self.split(weights.T)[0] ** 2 / self.units[:, None]) @ dual
+            return sum(map(self.part_duals, weights, dual))
         own, _, of_tasks = self.split(weights)
         if self.tasks is None:
             return np.outer(own**2 / self.units, dual)
@@ -288,12 +346,23 @@ class Weighted(NamedTuple):
         """All samples are of the same task."""
         return None
 
+    @property
+    def parts_are_independent(self) -> bool:
+        """Whether parts of kernels are independent: their weights of samples are the same."""
+        return False
+
+    def of_kernels(self, kernels: np.ndarray) -> Weighted:
+        """Return the covariance itself, of all kernels."""
+        return self
+
     def split(self, weights: Array) -> tuple[Any, Any, Any]:
         """Return weights of kernels; there is nothing else."""
         return weights, weights[:0], weights[:0]
 
     def matrix(self, weights: Array) -> Any:
-        """Return the prior covariance of the training scores."""
+        """Return the prior covariance of the training scores, of weights (q, n) one for each."""
+        if weights.ndim == 2:
+            return np.stack([self.matrix(one) for one in weights])
         mixed = self.stack.combine(weights)
         alone = self.intermediate_std**2 * (weights @ weights)
         return plus_diagonal(mixed @ mixed.T + self.intercept_std**2, alone)
@@ -309,8 +378,14 @@ class Weighted(NamedTuple):
         """Return nothing: the slopes of this covariance are no kernels."""
         return
 
+    def informed(self, weights: np.ndarray, within: np.ndarray, directions: np.ndarray) -> np.ndarray:
+        """Raise: the slopes of this covariance are no kernels."""
+        raise NotImplementedError
+
     def cross(self, rows: KernelRows, part: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Return the covariance of part of the scores at new rows with the training scores."""
+        if part.ndim == 2:
+            return np.stack([self.cross(rows, *own) for own in zip(part, weights, strict=True)])
         return rows.combine(part) @ self.stack.combine(weights).T
 
     def variance(self, rows: KernelRows, diagonal: np.ndarray, part: np.ndarray) -> np.ndarray:
@@ -335,6 +410,8 @@ class Weighted(NamedTuple):
 
     def part_duals(self, weights: np.ndarray, dual: np.ndarray) -> np.ndarray:
         """Return the weights of training samples in every kernel's mean part, (n_kernels, n_samples)."""
+        if weights.ndim == 2:
+            return sum(map(self.part_duals, weights, dual))
         return np.outer(weights, self.stack.combine(weights).T @ dual)
 
 
@@ -355,6 +432,18 @@ def kernel_units(stack: StoredStack, sample_weight: np.ndarray | None = None) ->
     diagonal = np.average(np.asarray(stack.diagonal()), axis=1, weights=counts)
     mean = np.average(np.asarray(stack.apply(share)), axis=1, weights=counts)
     return np.where(diagonal - mean > CONSTANT * np.abs(diagonal), diagonal - mean, np.inf)
+
+
+def _short_root(kernel: np.ndarray) -> np.ndarray | None:
+    """Factorize a kernel in single precision by as few columns as it takes; None if it is not semidefinite."""
+    largest = float(kernel.diagonal().max())
+    triangle, order, rank, _ = dpstrf(kernel, tol=ROUGH * largest, lower=1)
+    if largest <= 0.0 or rank == 0:
+        return None
+    root = np.tril(triangle[:, :rank])[np.argsort(order)]
+    probe = np.random.default_rng(0).standard_normal(len(kernel))
+    misfit = np.abs(kernel @ probe - root @ (root.T @ probe)).max()
+    return root if misfit <= len(kernel) * ROUGH * largest else None
 
 
 def _root(kernel: np.ndarray, m: int) -> np.ndarray:

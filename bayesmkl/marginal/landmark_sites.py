@@ -27,7 +27,7 @@ import numpy as np
 
 from bayesmkl.marginal.conditioning import Sites, condition
 from bayesmkl.marginal.covariances import Covariance
-from bayesmkl.marginal.hyperposterior import Hypermodel, climb, evaluate_height
+from bayesmkl.marginal.hyperposterior import Hypermodel, evaluate_height
 from bayesmkl.marginal.landmarks import (
     LOG_2PI,
     Features,
@@ -41,6 +41,7 @@ from bayesmkl.marginal.landmarks import (
     pseudo_samples,
 )
 from bayesmkl.marginal.likelihoods import Likelihood
+from bayesmkl.marginal.modes import climb
 
 __all__ = ["FoundSites", "Predictor", "find_sites", "predictor_of"]
 

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import expit, ndtri
 from scipy.stats import chi2, multivariate_t, qmc
 
-__all__ = ["Proposal"]
+__all__ = ["Proposal", "WideProposal"]
 
 LEAST_COV = 1e-3  # of a coordinate, in later rounds
 DRAWS_PER_COORDINATE = 3.0  # effective ones that moments take to be half trusted
@@ -68,3 +68,51 @@ class Proposal(NamedTuple):
 
     def _log_t(self, coordinates: np.ndarray) -> np.ndarray:
         return np.atleast_1d(multivariate_t.logpdf(coordinates, self.mean, self.cov, self.df))
+
+
+class WideProposal(NamedTuple):
+    """A density that is normal with variance one but in the span of a few directions, where it is a t density.
+
+    Of thousands of coordinates few hundred draws say nothing but there, and only there it adapts.
+
+    Attributes
+    ----------
+    outside : ndarray of shape (n_coordinates,)
+        Mean, without its part in the span.
+    basis : ndarray of shape (n_coordinates, n_directions)
+        Orthonormal columns.
+    within : Proposal
+        In the span.
+    """
+
+    outside: np.ndarray
+    basis: np.ndarray
+    within: Proposal
+
+    @classmethod
+    def around(cls, mean: np.ndarray, basis: np.ndarray, variances: np.ndarray) -> WideProposal:
+        """Return the density around some coordinates."""
+        center = mean @ basis
+        return cls(mean - basis @ center, basis, Proposal(center, np.diag(variances), _no_mirror))
+
+    def log_density(self, coordinates: np.ndarray) -> np.ndarray:
+        """Return the log density at some coordinates, (n_draws, n_coordinates)."""
+        inside = coordinates @ self.basis
+        around = coordinates - self.outside
+        square = (around**2).sum(axis=1) - (inside**2).sum(axis=1)
+        n_outside = self.basis.shape[0] - self.basis.shape[1]
+        return self.within.log_density(inside) - 0.5 * (square + n_outside * np.log(2.0 * np.pi))
+
+    def draw(self, n_draws: int, rng: np.random.Generator) -> np.ndarray:
+        """Draw by Sobol points in the span, the closest first, and by chance outside of it."""
+        inside = self.within.draw(n_draws, rng)
+        normal = rng.standard_normal((n_draws, len(self.outside)))
+        return self.outside + normal + (inside - normal @ self.basis) @ self.basis.T
+
+    def adapted(self, coordinates: np.ndarray, weights: np.ndarray) -> WideProposal:
+        """Return the density with the moments of weighted draws in the span, as far as these are trusted."""
+        return self._replace(within=self.within.adapted(coordinates @ self.basis, weights))
+
+
+def _no_mirror(coordinates: np.ndarray) -> None:
+    return

@@ -236,9 +236,8 @@ def case(request, made, monkeypatch):
     monkeypatch.setattr(factorize, "CALL_BYTES", 8 * 30)  # several groups of ranks
     monkeypatch.setattr(float32_module, "ENTRIES", 200)  # some rows of one kernel, or some kernels
     monkeypatch.setattr(float32_module, "MANY_ENTRIES", 2 * 33 * 17)
-    monkeypatch.setattr(packed_module, "WIDTH", 7)  # parts of triangles, of some kernels
-    monkeypatch.setattr(packed_module, "KERNELS", 3)
-    monkeypatch.setattr(packed_module, "MANY_KERNELS", 2)
+    monkeypatch.setattr(packed_module, "TILE", (3, 7))  # parts of triangles, of some kernels
+    monkeypatch.setattr(packed_module, "LARGE_TILE", (2, 11))
     monkeypatch.setattr(packed_module, "UNPACKED", 2 * 9 * 9)
     monkeypatch.setattr(base, "BLOCK_ROWS", 2)
     monkeypatch.setattr(base, "SPREAD_ENTRIES", 50)

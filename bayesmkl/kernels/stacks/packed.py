@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg.blas import dspmv
 
 from bayesmkl._numerics.arrays import Array
 from bayesmkl._utils.typing import Index
@@ -31,11 +32,10 @@ from bayesmkl.kernels.stacks.base import (
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.stacks.float32 import Float32Stack, stored_singly
 
-__all__ = ["PackedStack", "pack"]
+__all__ = ["PackedStack", "pack", "unheld"]
 
-WIDTH = 2**13  # entries of triangles that are converted at once
-KERNELS = 32  # of so many kernels: they stay in cache
-MANY_KERNELS = 256  # of so many, where they are multiplied by several vectors
+TILE = 8, 2**15  # kernels, and entries of their triangles, that are converted at once: they stay in cache
+LARGE_TILE = 128, 2**13  # likewise, where they are multiplied by several vectors
 ASYMMETRIC = 1e-5  # difference of triangles, relative to the largest entry, that no rounding leaves
 UNPACKED = 2**22  # entries of kernels that are whole at a time, 32 MB
 
@@ -91,12 +91,12 @@ class PackedStack(NamedTuple):
         """No devices: the kernels are in one place."""
         return
 
-    def _tiles(self, n_kernels: int) -> Iterator[tuple[slice, slice, np.ndarray]]:
+    def _tiles(self, shape: tuple[int, int]) -> Iterator[tuple[slice, slice, np.ndarray]]:
         """Go through parts of some triangles at a time, in double precision."""
-        size = self.triangles.shape[1]
-        scratch = np.empty((n_kernels, WIDTH))
-        for start in range(0, size, WIDTH):
-            entries = slice(start, min(start + WIDTH, size))
+        size, (n_kernels, width) = self.triangles.shape[1], shape
+        scratch = np.empty(shape)
+        for start in range(0, size, width):
+            entries = slice(start, min(start + width, size))
             for m in range(0, self.n_kernels, n_kernels):
                 kernels = slice(m, min(m + n_kernels, self.n_kernels))
                 tile = scratch[: kernels.stop - m, : entries.stop - start]
@@ -110,10 +110,15 @@ class PackedStack(NamedTuple):
             kernels = slice(m, min(m + step, self.n_kernels))
             yield kernels, DenseStack(self.triangles[kernels].take(places, axis=1).astype(float))
 
+    def _product(self, triangle: np.ndarray, vector: np.ndarray) -> np.ndarray:
+        """Multiply one kernel by a vector."""
+        found: np.ndarray = dspmv(self.n_train, 1.0, triangle.astype(float), vector, lower=1)
+        return found
+
     def combine(self, weights: Array) -> Any:
         """Return weighted sums of the kernels, see `DenseStack.combine`."""
         total = np.zeros((*weights.shape[:-1], self.triangles.shape[1]))
-        for kernels, entries, tile in self._tiles(KERNELS if weights.ndim == 1 else MANY_KERNELS):
+        for kernels, entries, tile in self._tiles(TILE if weights.ndim == 1 else LARGE_TILE):
             total[..., entries] += weights[..., kernels] @ tile
         return total[..., _places(self.n_train)]
 
@@ -124,12 +129,14 @@ class PackedStack(NamedTuple):
         both = (other + other.mT)[..., *np.triu_indices(self.n_train)]
         both[..., _places(self.n_train).diagonal()] *= 0.5
         found = np.zeros((*other.shape[:-2], self.n_kernels))
-        for kernels, entries, tile in self._tiles(KERNELS if other.ndim == 2 else MANY_KERNELS):
+        for kernels, entries, tile in self._tiles(TILE if other.ndim == 2 else LARGE_TILE):
             found[..., kernels] += both[..., entries] @ tile.T
         return found
 
     def apply(self, vector: Array) -> Any:
         """Multiply every kernel from the right, see `DenseStack.apply`."""
+        if vector.ndim == 1:
+            return np.array([self._product(triangle, vector) for triangle in self.triangles])
         tail = vector.shape[1:] if vector.ndim == 2 else ()
         out = np.empty((self.n_kernels, self.n_train, *tail))
         for kernels, part in self._parts():
@@ -146,6 +153,8 @@ class PackedStack(NamedTuple):
 
     def adjoint(self, rows: Array) -> Any:
         """Return ``sum_m K_m^T rows_m``, see `DenseStack.adjoint`."""
+        if rows.ndim == 2:
+            return sum(self._product(*pair) for pair in zip(self.triangles, rows, strict=True))
         total = np.zeros((self.n_train, *rows.shape[2:]))
         for kernels, part in self._parts():
             total += part.adjoint(rows[kernels])
@@ -271,6 +280,11 @@ def pack(kernels: Iterable[np.ndarray], n_kernels: int) -> PackedStack:
 
     stored = stored_singly(triangles(), n_kernels, "packed")
     return PackedStack(stored, sizes[0])
+
+
+def unheld(n_kernels: int, n_train: int) -> PackedStack:
+    """Return the stack of kernels that nobody asks for: their numbers alone are known."""
+    return PackedStack(np.empty((n_kernels, 0), dtype=np.float32), n_train)
 
 
 # checked by mypy

@@ -1,0 +1,107 @@
+"""Mode of the posterior of hyperparameters, and the curvature there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import optimize
+
+from bayesmkl.marginal.conditioning import Sites
+from bayesmkl.marginal.hyperposterior import (
+    CLOSE,
+    MANY,
+    Hypermodel,
+    Mode,
+    Point,
+    evaluate,
+    evaluate_height,
+    evaluate_slope,
+)
+from bayesmkl.marginal.information import expected_curvature, expected_factors, spread_of
+
+__all__ = ["climb", "find_mode"]
+
+START = 0.3  # of every coordinate, above the median
+WIDE = 1000  # coordinates, beyond which that is known of few directions
+STEP = 0.1  # of the finite differences of the gradient at the mode
+FARTHEST = 8.0  # standard deviations of a coordinate that a step may have
+LEAST_CURVATURE = 0.3  # of a coordinate; the prior alone has one
+
+
+def climb(
+    model: Hypermodel, start: np.ndarray | None = None, max_iter: int = 200, tol: float = 1e-6
+) -> tuple[np.ndarray, tuple[Sites, ...] | None, Any]:
+    """Climb to the mode by L-BFGS; return coordinates, sites near there, and what SciPy's `minimize` does."""
+    latest: list[Point] = []
+
+    def negative(coordinates: np.ndarray) -> tuple[float, np.ndarray]:
+        try:
+            point, gradient = evaluate_slope(
+                model, coordinates, latest[-1].sites if latest else None, tol=CLOSE
+            )
+        except np.linalg.LinAlgError:
+            return np.inf, np.zeros_like(coordinates)
+        latest[:] = [point]
+        return -point.log_density, -gradient
+
+    at = np.full(model.n_coordinates, START) if start is None else start
+    found = optimize.minimize(
+        negative, at, jac=True, method="L-BFGS-B", options={"maxiter": max_iter, "ftol": tol}
+    )
+    return found.x, latest[-1].sites if latest else None, found
+
+
+def find_mode(
+    model: Hypermodel, start: np.ndarray | None = None, max_iter: int = 200, tol: float = 1e-6
+) -> Mode:
+    """Climb to the mode by L-BFGS, and measure the curvature there by differences of gradients.
+
+    Of more than 200 coordinates, that of kernel weights is the expected one instead, where the covariance has it; of
+    more than 1000 it is the expected one in the directions in which there is most of it.
+    """
+    _, sites, found = climb(model, start, max_iter, tol)
+    point, _ = evaluate_height(model, found.x, sites)
+    size, expected = len(found.x), None
+    at, converged = found.x, bool(found.success) and point.converged
+    is_wide = size > WIDE and model.covariance.parts_are_independent
+    if size > MANY:
+        posteriors = [one.posterior for one in evaluate(model, at, point.sites, tol=CLOSE)[1]]
+    if is_wide:
+        first = model.kernel_prior.n_coordinates(model.covariance.stack.n_kernels)
+        weights = model.values(at)[0]
+        factors = expected_factors(model.covariance, weights, model.kernel_prior, at[:first], posteriors)
+        rest, n_evaluations = _curvature(model, at, point, np.arange(first, size))
+        spread = spread_of(factors, rest.T, LEAST_CURVATURE)
+        return Mode(at, spread, point, found.nfev + 1 + n_evaluations, converged)
+    if size > MANY:
+        own = at[: model.n_weights]
+        expected = expected_curvature(model.covariance, model.weight_prior, own, posteriors)
+    first = 0 if expected is None else len(expected)
+    curvature, n_evaluations = np.zeros((size, size)), found.nfev + 1
+    curvature[first:], more = _curvature(model, at, point, np.arange(first, size))
+    if expected is not None:
+        curvature[:first, :first], curvature[:first, first:] = expected, curvature[first:, :first].T
+    values, vectors = np.linalg.eigh(0.5 * (curvature + curvature.T))
+    cov = (vectors / np.maximum(values, LEAST_CURVATURE)) @ vectors.T
+    return Mode(at, cov, point, n_evaluations + more, converged)
+
+
+def _curvature(model: Hypermodel, at: np.ndarray, point: Point, rows: np.ndarray) -> tuple[np.ndarray, int]:
+    """Measure some rows of the curvature by differences of gradients; return how many evaluations that took, too."""
+    steps, n_evaluations, curvature = np.full(len(rows), STEP), 0, np.zeros((len(rows), len(at)))
+    wanted = np.arange(len(rows))
+    while len(wanted):
+        for j in wanted:
+            step = np.zeros(len(at))
+            step[rows[j]] = steps[j]
+            below, above = (
+                evaluate_slope(model, at + sign * step, point.sites, tol=CLOSE)[1] for sign in (-1.0, 1.0)
+            )
+            curvature[j] = (below - above) / (2.0 * steps[j])
+        n_evaluations += 2 * len(wanted)
+        own = curvature[np.arange(len(rows)), rows]
+        sds = 1.0 / np.sqrt(np.maximum(own, LEAST_CURVATURE))
+        wanted = np.flatnonzero(sds * FARTHEST < steps)  # a quadratic that far is none
+        steps[wanted] = sds[wanted]
+    return curvature, n_evaluations
