@@ -29,8 +29,6 @@ __all__ = ["Additive", "Covariance", "Weighted", "kernel_units"]
 
 JITTER = 1e-10  # of the mean diagonal, to factorize kernels that are semidefinite
 ROUGH = 1e-6  # the same of kernels in single precision
-N_PROBES = 128  # random columns that stand for all of a matrix, to some percent of a trace
-PROBES_AT_ONCE = 16
 CONSTANT = 1e-10  # part of a kernel around its mean that is rounding error
 
 
@@ -76,18 +74,11 @@ class Covariance(Protocol):
         r"""Return :math:`\sum_{ij} A_{ij} \partial C_{ij} / \partial w_m`, of a symmetric `adjoint` `A`."""
         ...
 
-    def information(self, weights: np.ndarray, within: np.ndarray) -> np.ndarray | None:
-        r"""Return the Fisher information of the weights, (n_weights, n_weights); None if it has none.
+    def informed(self, weights: np.ndarray, within: np.ndarray, directions: np.ndarray) -> np.ndarray:
+        r"""Return the Fisher information of the weights of kernels times some directions, (q, n_kernels).
 
         It is :math:`\tfrac12 \mathrm{tr}(R\, \partial_m C\, R\, \partial_n C)`, of an `R` that is ``within @
-        within.T``.
-        """
-        ...
-
-    def informed(self, weights: np.ndarray, within: np.ndarray, directions: np.ndarray) -> np.ndarray:
-        """Return the Fisher information of the weights of kernels times some directions, (q, n_kernels).
-
-        It is exact, and there where parts of kernels are independent.
+        within.T``, and is there where parts of kernels are independent.
         """
         ...
 
@@ -117,8 +108,8 @@ class Covariance(Protocol):
     def shift_parts(self, weights: np.ndarray, residuals: np.ndarray) -> np.ndarray:
         """Return the covariance of each kernel's part with the scores, times (n_samples, q) vectors.
 
-        The result is of shape (n_kernels, n_samples, q). Every vector may have `weights` of its own, (q, n), where draws
-        may have.
+        The result is of shape (n_kernels, n_samples, q). Every vector may have `weights` of its own, (q, n), where
+        draws may have.
         """
         ...
 
@@ -213,26 +204,6 @@ class Additive(NamedTuple):
             combined = self.stack.combine(own**2 / self.units)
             found.append(self.tasks.pull(of_tasks, adjoint * combined))
         return found[0] if len(found) == 1 else namespace(found[0]).concatenate(found)
-
-    def information(self, weights: np.ndarray, within: np.ndarray) -> np.ndarray | None:
-        r"""Return the Fisher information of the weights, where there are kernels alone.
-
-        With :math:`A_m = V^\top K_m V`, :math:`V V^\top = R`, the traces are products of all entries of two of them;
-        `N_PROBES` random combinations of their columns stand for these, where there are more.
-        """
-        if self.effects is not None or self.tasks is not None:
-            return None
-        probes = within
-        if within.shape[1] > N_PROBES:
-            rng = np.random.default_rng(0)
-            probes = within @ (rng.standard_normal((within.shape[1], N_PROBES)) / N_PROBES**0.5)
-        traces = np.zeros((self.stack.n_kernels, self.stack.n_kernels))
-        for first in range(0, probes.shape[1], PROBES_AT_ONCE):
-            columns = self.stack.apply(probes[:, first : first + PROBES_AT_ONCE])
-            columns = (within.T @ columns).reshape(len(traces), -1)
-            traces += columns @ columns.T
-        slopes = 2.0 * weights / self.units
-        return 0.5 * slopes[:, None] * traces * slopes
 
     def informed(self, weights: np.ndarray, within: np.ndarray, directions: np.ndarray) -> np.ndarray:
         r"""Return the Fisher information of the weights of kernels times directions `v`, (q, n_kernels).
@@ -373,10 +344,6 @@ class Weighted(NamedTuple):
         product = adjoint @ self.stack.combine(weights)
         alone = 2.0 * self.intermediate_std**2 * xp.trace(adjoint) * weights
         return 2.0 * self.stack.frobenius(product) + alone
-
-    def information(self, weights: np.ndarray, within: np.ndarray) -> None:
-        """Return nothing: the slopes of this covariance are no kernels."""
-        return
 
     def informed(self, weights: np.ndarray, within: np.ndarray, directions: np.ndarray) -> np.ndarray:
         """Raise: the slopes of this covariance are no kernels."""

@@ -9,11 +9,13 @@ from bayesmkl._utils.progress import step_progress
 from bayesmkl.marginal.covariances import Additive
 from bayesmkl.marginal.hyperposterior import Draws, Hypermodel, draw_importance
 from bayesmkl.marginal.hyperpriors import HalfT
-from bayesmkl.marginal.modes import WIDE, find_mode
+from bayesmkl.marginal.modes import find_mode
 from bayesmkl.marginal.selection import draw_selections
 from bayesmkl.marginal.spike_slab import SpikeSlabOfKernels
 
 __all__ = ["check_many", "draw_hyperparameters", "with_kernels_to_choose"]
+
+MOST_OF_CHAINS = 1000  # hyperparameters
 
 
 def with_kernels_to_choose(model: Hypermodel) -> Hypermodel:
@@ -41,7 +43,7 @@ def check_many(model: Hypermodel, options: Marginal) -> None:
         they are held by one triangle, of which every sweep proposes each.
     """
     n_kernels = model.covariance.stack.n_kernels
-    if model.n_coordinates <= WIDE:
+    if model.n_coordinates <= MOST_OF_CHAINS:
         return
     if isinstance(model.kernel_prior, SpikeSlabOfKernels):
         if model.covariance.stack.storage == "packed":
@@ -52,7 +54,7 @@ def check_many(model: Hypermodel, options: Marginal) -> None:
             )
     elif options.sampler == "nuts":
         raise ValueError(
-            f'`sampler` of `inference` must be "importance" with more than {WIDE} hyperparameters; got "nuts", whose '
+            f'`sampler` of `inference` must be "importance" with more than {MOST_OF_CHAINS} hyperparameters; got "nuts", whose '
             f"steps take the curvature of all pairs of {n_kernels} weights."
         )
 

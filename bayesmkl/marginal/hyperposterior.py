@@ -45,7 +45,7 @@ __all__ = [
     "remedy_of_weights",
 ]
 
-MANY = 200  # coordinates, beyond which the curvature of weights is expected, not measured by differences
+MANY = 200  # coordinates, beyond which the curvature of weights is expected, in few directions
 MATRIX_ENTRIES = 2**23  # of covariances of scores that are made at once of more than 200 kernels, 64 MB
 CLOSE = 1e-4  # tolerance of sites on the way to the mode
 LOOSE = 3e-2  # tolerance of sites for an evidence without gradient: what it lacks counts squared
@@ -149,7 +149,7 @@ class Point(NamedTuple):
 class Mode(NamedTuple):
     """The most probable coordinates, the inverse of the curvature there, and how many evaluations that took.
 
-    Of more than 1000 coordinates that is a `Spread`, where parts of the score are independent.
+    Of more than 200 coordinates that is a `Spread`, where parts of the score are independent.
     """
 
     coordinates: np.ndarray
@@ -251,7 +251,7 @@ def remedy_of_weights(pareto_k: float) -> str:
 
 
 def covariance_matrices(model: Hypermodel, coordinates: np.ndarray) -> Iterator[np.ndarray]:
-    """Yield the covariance of the training scores at some coordinates, (n, n_coordinates): many kernels are read once.
+    """Yield the covariance of the training scores at some coordinates; many kernels are read once for several.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 r"""Fisher information of kernel weights in their coordinates: the curvature to expect at the mode of many.
 
-Of thousands it is `F F'` with few columns, beside the prior's one: data that are few tell few directions from each
-other. They are found by a randomized eigendecomposition (Halko, Martinsson and Tropp 2011), which takes products of
+It is `F F'` with few columns, beside the prior's one: data that are few tell few directions from each other. They are
+found by a randomized eigendecomposition (Halko, Martinsson and Tropp 2011), which takes products of
 the information with some directions alone: one sum of all kernels for each, and a Frobenius product with all.
 
 References
@@ -21,40 +21,12 @@ from bayesmkl.marginal.conditioning import Conditioned
 from bayesmkl.marginal.covariances import Covariance
 from bayesmkl.marginal.hyperpriors import WeightPrior
 
-__all__ = ["Spread", "expected_curvature", "expected_factors", "spread_of"]
+__all__ = ["Spread", "expected_factors", "spread_of"]
 
 N_DIRECTIONS = 32  # that the information is multiplied by
 N_PRODUCTS = 2  # with each of them
 STEP = 1e-3  # of differences of weights
 LEAST = 1e-10  # of the largest eigenvalue, below which there is nothing
-
-
-def expected_curvature(
-    covariance: Covariance, prior: WeightPrior, coordinates: np.ndarray, posteriors: Sequence[Conditioned]
-) -> np.ndarray | None:
-    """Return the expected curvature of minus the log posterior, (n_coordinates, n_coordinates), or None.
-
-    Parameters
-    ----------
-    covariance : Covariance
-        None is returned where it has no `information`.
-    prior : WeightPrior
-        Its own curvature is one.
-    coordinates : ndarray of shape (n_coordinates,)
-        Those of the weights.
-    posteriors : sequence of Conditioned
-        Scores of every output there.
-    """
-    mapped = prior.weights(coordinates)
-    slopes = np.array([mapped.pull(row) for row in np.eye(len(mapped.values))])  # of weights by coordinates
-    curvature = np.eye(len(coordinates))
-    for posterior in posteriors:
-        within = posterior.root[:, None] * posterior.inverse_root  # V with V V' = R
-        information = covariance.information(mapped.values, within)
-        if information is None:
-            return None
-        curvature += slopes.T @ information @ slopes
-    return curvature
 
 
 def expected_factors(
@@ -118,9 +90,13 @@ class Spread(NamedTuple):
     basis: np.ndarray
     variances: np.ndarray
 
+    def matrix(self) -> np.ndarray:
+        """Return the covariance, (n_coordinates, n_coordinates)."""
+        return np.eye(len(self.basis)) + (self.basis * (self.variances - 1.0)) @ self.basis.T
+
 
 def spread_of(factors: np.ndarray, rest: np.ndarray, least: float) -> Spread:
-    """Return the inverse of a curvature that is known by factors for weights, and by columns for the coordinates after.
+    """Return the inverse of a curvature: by factors of the first coordinates, by its columns of the last ones.
 
     Parameters
     ----------

@@ -18,12 +18,11 @@ from bayesmkl.marginal.hyperposterior import (
     evaluate_height,
     evaluate_slope,
 )
-from bayesmkl.marginal.information import expected_curvature, expected_factors, spread_of
+from bayesmkl.marginal.information import expected_factors, spread_of
 
 __all__ = ["climb", "find_mode"]
 
 START = 0.3  # of every coordinate, above the median
-WIDE = 1000  # coordinates, beyond which that is known of few directions
 STEP = 0.1  # of the finite differences of the gradient at the mode
 FARTHEST = 8.0  # standard deviations of a coordinate that a step may have
 LEAST_CURVATURE = 0.3  # of a coordinate; the prior alone has one
@@ -57,34 +56,25 @@ def find_mode(
 ) -> Mode:
     """Climb to the mode by L-BFGS, and measure the curvature there by differences of gradients.
 
-    Of more than 200 coordinates, that of kernel weights is the expected one instead, where the covariance has it; of
-    more than 1000 it is the expected one in the directions in which there is most of it.
+    Of more than 200 coordinates that of kernel weights is the expected one instead, in the directions in which there
+    is most of it, where parts of the score are independent.
     """
     _, sites, found = climb(model, start, max_iter, tol)
-    point, _ = evaluate_height(model, found.x, sites)
-    size, expected = len(found.x), None
-    at, converged = found.x, bool(found.success) and point.converged
-    is_wide = size > WIDE and model.covariance.parts_are_independent
-    if size > MANY:
+    at = found.x
+    point, _ = evaluate_height(model, at, sites)
+    size, converged = len(at), bool(found.success) and point.converged
+    if size > MANY and model.covariance.parts_are_independent:
         posteriors = [one.posterior for one in evaluate(model, at, point.sites, tol=CLOSE)[1]]
-    if is_wide:
         first = model.kernel_prior.n_coordinates(model.covariance.stack.n_kernels)
         weights = model.values(at)[0]
         factors = expected_factors(model.covariance, weights, model.kernel_prior, at[:first], posteriors)
-        rest, n_evaluations = _curvature(model, at, point, np.arange(first, size))
-        spread = spread_of(factors, rest.T, LEAST_CURVATURE)
-        return Mode(at, spread, point, found.nfev + 1 + n_evaluations, converged)
-    if size > MANY:
-        own = at[: model.n_weights]
-        expected = expected_curvature(model.covariance, model.weight_prior, own, posteriors)
-    first = 0 if expected is None else len(expected)
-    curvature, n_evaluations = np.zeros((size, size)), found.nfev + 1
-    curvature[first:], more = _curvature(model, at, point, np.arange(first, size))
-    if expected is not None:
-        curvature[:first, :first], curvature[:first, first:] = expected, curvature[first:, :first].T
-    values, vectors = np.linalg.eigh(0.5 * (curvature + curvature.T))
-    cov = (vectors / np.maximum(values, LEAST_CURVATURE)) @ vectors.T
-    return Mode(at, cov, point, n_evaluations + more, converged)
+        rest, more = _curvature(model, at, point, np.arange(first, size))
+        cov: Any = spread_of(factors, rest.T, LEAST_CURVATURE)
+    else:
+        curvature, more = _curvature(model, at, point, np.arange(size))
+        values, vectors = np.linalg.eigh(0.5 * (curvature + curvature.T))
+        cov = (vectors / np.maximum(values, LEAST_CURVATURE)) @ vectors.T
+    return Mode(at, cov, point, found.nfev + 1 + more, converged)
 
 
 def _curvature(model: Hypermodel, at: np.ndarray, point: Point, rows: np.ndarray) -> tuple[np.ndarray, int]:
