@@ -26,6 +26,7 @@ __all__ = ["Spread", "expected_factors", "spread_of"]
 N_DIRECTIONS = 32  # that the information is multiplied by
 N_PRODUCTS = 2  # with each of them
 STEP = 1e-3  # of differences of weights
+NOTABLE = 0.05  # curvature beside the prior's one; what is less is left to the importance weights
 LEAST = 1e-10  # of the largest eigenvalue, below which there is nothing
 
 
@@ -121,4 +122,5 @@ def spread_of(factors: np.ndarray, rest: np.ndarray, least: float) -> Spread:
     product[:n_first] += factors @ inner
     product[n_first:] += above[:n_first].T @ basis[:n_first]
     values, vectors = np.linalg.eigh(basis.T @ product)
-    return Spread(basis @ vectors, 1.0 / np.maximum(1.0 + values, least))
+    kept = np.abs(values) > NOTABLE
+    return Spread(basis @ vectors[:, kept], 1.0 / np.maximum(1.0 + values[kept], least))
