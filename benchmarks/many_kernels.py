@@ -2,8 +2,8 @@
 
 A pathway is a kernel on 10 to 200 of 3000 features (their logarithm uniform), five of which make the target. BEMKL
 holds linear kernels in factors, Gaussian ones in factors of a given rank or by one triangle, as marginal inference
-does. Times are CPU seconds of one thread, which do not depend on what else the computer does; every row is a process of
-its own, and is kept as it comes, in benchmarks/results/many_kernels_cells.jsonl.
+does. Times are CPU seconds of one thread, which do not depend on what else the computer does; every row is a process
+of its own, and is kept as it comes, in benchmarks/results/many_kernels_cells.jsonl.
 
     python benchmarks/many_kernels.py            500 samples, up to 10 000 kernels: an hour of CPU, 6 GB
     python benchmarks/many_kernels.py --part 2/8 the second of every eight rows that are missing, and no results
@@ -98,7 +98,7 @@ def fit(case: Case, tol: float = 1e-6) -> dict[str, Any]:
     model = BEMKLClassifier(bank, storage=storage_of(case), **settings)
     marks = [time.process_time()]
 
-    def run() -> Any:
+    def run() -> None:
         stack, y = model._prepare(X, labels)  # what `fit` does, in its parts
         task = model._task(stack, model._gram(stack), y)
         marks.append(time.process_time())
@@ -106,11 +106,10 @@ def fit(case: Case, tol: float = 1e-6) -> dict[str, Any]:
         marks.append(time.process_time())
         model._conclude(task, found)
         marks.append(time.process_time())
-        return stack
 
-    stack, peak = peak_of(run)
+    _, peak = peak_of(run)
     loading, updates, reading = np.diff(marks)
-    row = {
+    return {
         **case._asdict(),
         "loading": loading,
         "updates": updates,
@@ -120,7 +119,6 @@ def fit(case: Case, tol: float = 1e-6) -> dict[str, Any]:
         "kernel_bytes": model.kernel_bytes_,
         "share_of_relevant": float(model.kernel_shares_[:N_RELEVANT].sum()),
     }
-    return row
 
 
 def marginal(case: Case) -> dict[str, Any]:
@@ -367,7 +365,7 @@ def main() -> None:
         f"{fit_table(fits)}\n\n"
         "Against P x P matrices and dense kernels, 500 of them: "
         + "; ".join(
-            f"{row['kernel']}{'' if row['storage'] == 'auto' else ', ' + row['storage']}: shares {row['share_change']:.1e}"
+            f"{Case(*(row[field] for field in Case._fields)).name}: shares {row['share_change']:.1e}"
             + ("" if row["storage"].startswith("rank") else f", bound {row['bound_change']:+.1e} nats")
             for row in of["agreement"]
         )
@@ -375,8 +373,8 @@ def main() -> None:
         + f"{of['evidence'][0]['n_kernels']} linear kernels: "
         + ", ".join(f"{row['seconds']:.1f} s {row['storage']}" for row in of["evidence"])
         + ".\n\nMarginal inference of the same kernels, by one triangle of each (`GPMKLRegressor`; labels: "
-        f"`GPMKLClassifier`), {N_DRAWS} draws of shares; the last columns are the posterior share of the five kernels that "
-        "made the target with its 94 % interval, and what five kernels have by chance.\n\n"
+        f"`GPMKLClassifier`), {N_DRAWS} draws of shares; the last columns are the posterior share of the five "
+        "kernels that made the target, its 94 % interval, and what five kernels have by chance.\n\n"
         f"{marginal_table(marginals)}"
     )
     numbers = {

@@ -52,8 +52,8 @@ def resolve_storage(
     """Resolve "auto", and return the size of the kernels.
 
     Small kernels are dense. Others are compressed, where `may_compress` and every sample is compared with every other
-    one; packed, where they are large and `may_pack`; evaluated anew, where they would take more than half of the memory
-    that is left; and dense else.
+    one; packed, where they are large and `may_pack`; evaluated anew, where they would take more than half of the
+    memory that is left; and dense else.
 
     Parameters
     ----------

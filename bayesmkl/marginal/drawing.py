@@ -54,8 +54,8 @@ def check_many(model: Hypermodel, options: Marginal) -> None:
             )
     elif options.sampler == "nuts":
         raise ValueError(
-            f'`sampler` of `inference` must be "importance" with more than {MOST_OF_CHAINS} hyperparameters; got "nuts", whose '
-            f"steps take the curvature of all pairs of {n_kernels} weights."
+            f'`sampler` of `inference` must be "importance" with more than {MOST_OF_CHAINS} hyperparameters; got '
+            f'"nuts", whose steps take the curvature of all pairs of {n_kernels} weights.'
         )
 
 

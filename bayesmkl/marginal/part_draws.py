@@ -1,9 +1,12 @@
 r"""Draws of what every kernel adds to the training scores, some kernels at a time.
 
-By Matheron's rule a draw from the posterior is one from the prior, corrected by what the sites say of it: :math:`f_m +
-\operatorname{Cov}(f_m, f)\, r`, with residuals :math:`r = S B^{-1} (S^{-1} \tilde\nu - S f - z)`, `f` the sum of all
-parts and `z` normal. So parts are gone through twice: for their sum, and, once the residuals are known, for what each
-of them has in common with the score. Where they take much memory they are drawn anew the second time.
+By Matheron's rule a draw from the posterior is one from the prior, corrected by what the sites say of it,
+
+.. math:: f_m + \operatorname{Cov}(f_m, f)\, r , \qquad r = S B^{-1} (S^{-1} \tilde\nu - S f - z) ,
+
+`f` the sum of all parts and `z` normal. So parts are gone through twice: for their sum, and, once the residuals are
+known, for what each of them has in common with the score. Where they take much memory they are drawn anew the second
+time.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from bayesmkl.marginal.covariances import Covariance
 
 __all__ = ["KEPT", "PriorParts", "part_bytes"]
 
-KEPT = 2**31  # bytes of parts that are kept for the second time
+KEPT = 2**30  # bytes of parts that are kept for the second time
 AT_ONCE = 2**26  # bytes of parts that are in work
 
 
@@ -82,7 +85,9 @@ class PriorParts:
     def corrected(
         self, weights: np.ndarray, point: np.ndarray, residuals: np.ndarray
     ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Yield positions of some kernels and of some draws, and these parts, (n_draws, n_outputs, n_kernels, n_samples).
+        """Yield positions of some kernels and of some draws, and their parts.
+
+        These are of shape (n_draws, n_outputs, n_kernels, n_samples).
 
         Parameters
         ----------

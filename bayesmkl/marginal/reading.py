@@ -227,7 +227,7 @@ def read(model: Hypermodel, weighted: Draws, prior: PriorParts, rng: np.random.G
             duals[at, k] = posterior.dual
             drawn = draw_scores(covariance, own_weights, posterior, sites, matrix, draws.score[here, k], rng)
             residuals[here, k], of_parts[here, k], draws.score[here, k], draws.effects[here, k] = drawn
-    _read_shares(model, weights, draws, prior.corrected(weights, point, residuals), of_parts)
+    _read_shares(model, draws, prior.corrected(weights, point, residuals), of_parts)
     if model.remainder is not None:
         draws = draws._replace(score=model.remainder.evenly(draws.score))
     without = average_left_out(draws.probability, left_out, taken_out)
@@ -242,12 +242,21 @@ def read(model: Hypermodel, weighted: Draws, prior: PriorParts, rng: np.random.G
 
 def _read_shares(
     model: Hypermodel,
-    weights: np.ndarray,
     draws: HyperDraws,
     corrected: Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]],
     of_parts: np.ndarray,
 ) -> None:
-    """Set the shares of draws from parts of kernels, some at a time, and the sum of all, (n_draws, n_outputs, n_samples)."""
+    """Set the shares of draws from parts of kernels, some at a time, and from the sum of all.
+
+    Parameters
+    ----------
+    model : Hypermodel
+    draws : HyperDraws
+    corrected : iterator
+        See `PriorParts.corrected`.
+    of_parts : ndarray of shape (n_draws, n_outputs, n_samples)
+        The sums of all parts.
+    """
     _, _, counts = of_one_copy(model.likelihood, model.targets[0])
     counts = np.broadcast_to(counts, of_parts.shape[-1:])
     tasks, remainder = model.covariance.tasks, model.remainder
@@ -387,7 +396,7 @@ def shares(parts: np.ndarray, sample_weight: Any = 1.0) -> np.ndarray:
 
 
 def _around(total: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Return scores around their means over samples, times how often these count: products with parts are covariances."""
+    """Return scores around their means, times how often samples count: their products with parts are covariances."""
     return counts * (total - (total @ (counts / counts.sum()))[..., None])
 
 

@@ -273,8 +273,8 @@ def pack(kernels: Iterable[np.ndarray], n_kernels: int) -> PackedStack:
             unlike = float(np.abs(kernel - kernel.T).max())
             if unlike > ASYMMETRIC * float(np.abs(kernel).max()):
                 raise ValueError(
-                    f'`storage` "packed" holds one triangle of symmetric kernels; those of kernel {m} differ by up to '
-                    f'{unlike:.3g}. Use `storage="float32"`.'
+                    f'`storage` "packed" holds one triangle of symmetric kernels; those of kernel {m} differ by up '
+                    f'to {unlike:.3g}. Use `storage="float32"`.'
                 )
             yield kernel.take(upper)
 
