@@ -21,7 +21,10 @@ from bayesmkl.kernels.stacks.streamed import streamed_stack
 __all__ = ["Holding", "hold_bank", "hold_given", "resolve_storage"]
 
 SMALL = 2**24  # bytes of kernels that a processor's cache serves whatever their form
-PACKED = 2**31  # bytes of kernels beyond which covariances are held by one triangle
+PACKED, MANY_PACKED = (
+    2**29,
+    256,
+)  # bytes of kernels, and how many, from which on covariances are held by one triangle
 SHARE = 0.5  # of the available memory, beyond which kernels are evaluated anew rather than held
 INSPECTED_ROWS = 500  # of kernels that are never held
 ROWS_AT_ONCE = 16
@@ -81,7 +84,8 @@ def resolve_storage(
         is_large = is_source or (left is not None and n_bytes > SHARE * left)
         kind = "dense"
         if storage.may_pack:
-            kind = "packed" if is_square and n_bytes > PACKED else "dense"
+            is_packed = is_square and n_bytes > PACKED and shape[0] >= MANY_PACKED
+            kind = "packed" if is_packed else "dense"
         elif is_square and storage.may_compress and n_bytes > SMALL:
             kind = "compressed"
         elif is_large and storage.devices is None:

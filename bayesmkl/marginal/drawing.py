@@ -7,15 +7,13 @@ import numpy as np
 from bayesmkl._utils.options import Marginal
 from bayesmkl._utils.progress import step_progress
 from bayesmkl.marginal.covariances import Additive
-from bayesmkl.marginal.hyperposterior import Draws, Hypermodel, draw_importance
+from bayesmkl.marginal.hyperposterior import MOST_OF_CHAINS, Draws, Hypermodel, draw_importance
 from bayesmkl.marginal.hyperpriors import HalfT
 from bayesmkl.marginal.modes import find_mode
 from bayesmkl.marginal.selection import draw_selections
 from bayesmkl.marginal.spike_slab import SpikeSlabOfKernels
 
 __all__ = ["check_many", "draw_hyperparameters", "with_kernels_to_choose"]
-
-MOST_OF_CHAINS = 1000  # hyperparameters
 
 
 def with_kernels_to_choose(model: Hypermodel) -> Hypermodel:

@@ -50,6 +50,7 @@ MATRIX_ENTRIES = 2**23  # of covariances of scores that are made at once of more
 CLOSE = 1e-4  # tolerance of sites on the way to the mode
 LOOSE = 3e-2  # tolerance of sites for an evidence without gradient: what it lacks counts squared
 N_ROUNDS = 4  # densities that are drawn from, and as many again where their weights have a heavy tail
+MOST_OF_CHAINS = 1000  # hyperparameters, beyond which there are no chains
 GOOD_K = 0.5  # k-hat below which the tail has a variance
 LARGEST_K = 0.7  # k-hat of importance weights that can be relied on
 HOPELESS_K = 1.0  # k-hat from which on weights have no mean, so that more of them are as bad
@@ -226,7 +227,7 @@ class Draws(NamedTuple):
             return (
                 f"finished with importance weights of a heavy tail: k-hat is {self.pareto_k:.2f} (at most "
                 f"{LARGEST_K}), and {n_draws} points are worth {np.floor(self.ess):.0f} draws (at least "
-                f"{LEAST_DRAWS:.0f}). {remedy_of_weights(self.pareto_k)}"
+                f"{LEAST_DRAWS:.0f}). {remedy_of_weights(self.pareto_k, self.coordinates.shape[1])}"
             )
         if not self.converged:
             return (
@@ -237,7 +238,7 @@ class Draws(NamedTuple):
         return None
 
 
-def remedy_of_weights(pareto_k: float) -> str:
+def remedy_of_weights(pareto_k: float, n_coordinates: int = 0) -> str:
     """Say what to do about importance weights whose tail is too heavy, or that are too few.
 
     Examples
@@ -247,6 +248,8 @@ def remedy_of_weights(pareto_k: float) -> str:
     """
     if pareto_k < HOPELESS_K:
         return "Increase `n_points` of `inference`: four times as many are mostly enough."
+    if n_coordinates > MOST_OF_CHAINS:
+        return "Compare fits of several seeds, or use fewer kernels: with a k-hat of 1 or more, more points are as bad."
     return 'Use sampler="nuts" of `inference`: with a k-hat of 1 or more, more points are as bad.'
 
 

@@ -204,7 +204,7 @@ class PackedStack(NamedTuple):
         """Return the diagonals, shape (n_kernels, n_rows)."""
         return self.triangles[:, _places(self.n_train).diagonal()].astype(float)
 
-    def rows(self, index: Index) -> Float32Stack:
+    def rows(self, index: Index) -> Any:
         """Return the stack of the query points at `index` (a slice, integers or a boolean mask)."""
         return Float32Stack(self.triangles[:, _places(self.n_train)[index]])
 
@@ -215,7 +215,7 @@ class PackedStack(NamedTuple):
     def _part(self, index: Index) -> PackedStack:
         return PackedStack(self.triangles[index], self.n_train)
 
-    def blocks(self, index: np.ndarray) -> Iterator[tuple[slice, Float32Stack]]:
+    def blocks(self, index: np.ndarray) -> Iterator[tuple[slice, Any]]:
         """Go through the rows at `index`, a few at a time: which of them, and their kernels."""
         return blocks_of_rows(self, index)
 
