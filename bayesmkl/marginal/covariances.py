@@ -280,7 +280,7 @@ class Additive(NamedTuple):
         if weights.ndim == 2:
             if self.tasks is None:
                 return (self.split(weights.T)[0] ** 2 / self.units[:, None]) @ dual
-            return sum(map(self.part_duals, weights, dual))
+            return np.sum(list(map(self.part_duals, weights, dual)), axis=0)
         own, _, of_tasks = self.split(weights)
         if self.tasks is None:
             return np.outer(own**2 / self.units, dual)
@@ -378,7 +378,7 @@ class Weighted(NamedTuple):
     def part_duals(self, weights: np.ndarray, dual: np.ndarray) -> np.ndarray:
         """Return the weights of training samples in every kernel's mean part, (n_kernels, n_samples)."""
         if weights.ndim == 2:
-            return sum(map(self.part_duals, weights, dual))
+            return np.sum(list(map(self.part_duals, weights, dual)), axis=0)
         return np.outer(weights, self.stack.combine(weights).T @ dual)
 
 

@@ -249,7 +249,9 @@ def remedy_of_weights(pareto_k: float, n_coordinates: int = 0) -> str:
     if pareto_k < HOPELESS_K:
         return "Increase `n_points` of `inference`: four times as many are mostly enough."
     if n_coordinates > MOST_OF_CHAINS:
-        return "Compare fits of several seeds, or use fewer kernels: with a k-hat of 1 or more, more points are as bad."
+        return (
+            "Compare fits of several seeds, or use fewer kernels: with a k-hat of 1, more points are as bad."
+        )
     return 'Use sampler="nuts" of `inference`: with a k-hat of 1 or more, more points are as bad.'
 
 
@@ -359,7 +361,7 @@ def evaluate_slope(
     model: Hypermodel, coordinates: np.ndarray, start: tuple[Sites, ...] | None, **tol: float
 ) -> tuple[Point, np.ndarray]:
     """Return the log posterior and its gradient; see `evaluate`."""
-    point, found = evaluate(model, coordinates, start, **tol)
+    point, found = evaluate(model, coordinates, start, None, **tol)
     weights, parameters = model.values(coordinates)
     by_weights = model.covariance.pull(weights, sum(output.by_covariance() for output in found))
     by_parameters = np.stack([output.by_parameters for output in found])

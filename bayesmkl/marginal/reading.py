@@ -14,7 +14,7 @@ from scipy.special import logsumexp
 
 from bayesmkl.kernels.stacks.base import KernelRows
 from bayesmkl.marginal.conditioning import Cavity, Conditioned, Sites, cavity, condition
-from bayesmkl.marginal.covariances import Covariance
+from bayesmkl.marginal.covariances import Additive, Covariance
 from bayesmkl.marginal.effects import DesignRows
 from bayesmkl.marginal.hyperposterior import (
     MANY,
@@ -180,7 +180,10 @@ def read(model: Hypermodel, weighted: Draws, prior: PriorParts, rng: np.random.G
     covariance = model.covariance
     n_draws, n_outputs, n_samples = prior.shape
     n_kernels = covariance.stack.n_kernels
-    is_packed = covariance.stack.storage == "packed"
+    units = np.empty(0)
+    if isinstance(covariance, Additive) and covariance.stack.storage == "packed":
+        units = covariance.units
+    is_packed = len(units) > 0
     n_few = min(n_draws, MOST_POINTS if is_packed else n_draws)
     chosen = equally_likely(weighted.weights, n_few, rng)[np.arange(n_draws) * n_few // n_draws]
     # in random order, so that neighbors say nothing of each other
@@ -206,7 +209,7 @@ def read(model: Hypermodel, weighted: Draws, prior: PriorParts, rng: np.random.G
         np.empty((n_draws, n_outputs, n_effects)),
         task_values,
         np.empty((n_draws, n_tasks, n_kernels)),
-        covariance.units if is_packed else np.empty(0),
+        units,
         np.empty((len(points) if is_packed else 0, n_samples, n_samples), dtype=np.float32),
     )
     left_out, taken_out = np.empty((2, *shape))

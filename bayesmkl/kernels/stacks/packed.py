@@ -110,7 +110,7 @@ class PackedStack(NamedTuple):
             kernels = slice(m, min(m + step, self.n_kernels))
             yield kernels, DenseStack(self.triangles[kernels].take(places, axis=1).astype(float))
 
-    def _product(self, triangle: np.ndarray, vector: np.ndarray) -> np.ndarray:
+    def _product(self, triangle: np.ndarray, vector: Any) -> np.ndarray:
         """Multiply one kernel by a vector."""
         found: np.ndarray = dspmv(self.n_train, 1.0, triangle.astype(float), vector, lower=1)
         return found
