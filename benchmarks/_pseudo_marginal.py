@@ -25,8 +25,9 @@ from scipy.special import gammaln, logsumexp
 
 from bayesmkl._numerics.psis import smooth_weights
 from bayesmkl.marginal.covariances import Weighted
-from bayesmkl.marginal.hyperposterior import Hypermodel, Mode, Point, evaluate, evaluate_slope, find_mode
+from bayesmkl.marginal.hyperposterior import Hypermodel, Mode, Point, evaluate, evaluate_slope
 from bayesmkl.marginal.likelihoods import Probit
+from bayesmkl.marginal.modes import find_mode
 
 __all__ = ["Chains", "Exact", "agreement", "correct", "exact_score", "log_evidence", "run_chains", "surprise"]
 

@@ -25,10 +25,11 @@ from bayesmkl.kernels import Gaussian, Linear
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.marginal.covariances import Additive, Weighted, kernel_units
 from bayesmkl.marginal.evidence import ep_evidence, exact_evidence, laplace_evidence
-from bayesmkl.marginal.hyperposterior import Hypermodel, draw_importance, evaluate, evaluate_slope, find_mode
+from bayesmkl.marginal.hyperposterior import Hypermodel, draw_importance, evaluate, evaluate_slope
 from bayesmkl.marginal.hyperpriors import HalfT, LogNormal, StudentT
 from bayesmkl.marginal.likelihoods import Gaussian as GaussianNoise
 from bayesmkl.marginal.likelihoods import Probit
+from bayesmkl.marginal.modes import find_mode
 
 ASKED, ASKED_STEPS = 1.5, 6
 INFERENCES = {

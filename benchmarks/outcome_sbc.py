@@ -41,8 +41,9 @@ from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.marginal import likelihoods as of
 from bayesmkl.marginal.covariances import Additive, kernel_units
 from bayesmkl.marginal.evidence import ep_evidence, exact_evidence, mixture_evidence
-from bayesmkl.marginal.hyperposterior import Hypermodel, draw_importance, find_mode
+from bayesmkl.marginal.hyperposterior import Hypermodel, draw_importance
 from bayesmkl.marginal.hyperpriors import DirichletShares, ParameterPriors
+from bayesmkl.marginal.modes import find_mode
 from bayesmkl.marginal.reading import read as read_posterior
 
 N_SIMULATIONS, N_SAMPLES, N_POINTS, N_DRAWS = 500, 30, 256, 500

@@ -46,6 +46,7 @@ from bayesmkl.kernels.views import check_samples
 __all__ = ["BaseMKL"]
 
 TURNED = 64  # entries of a kernel that are transposed at once
+LEAST_ROWS = 8  # of many kernels that are evaluated together
 BLOCK_ENTRIES = 2**22  # of the kernels of new rows that are held at once, 32 MB
 NAN_REMEDY = (
     'If samples lack whole views, all columns of those views being NaN, use `missing_views="integrate"`.'
@@ -398,7 +399,7 @@ class BaseMKL(BaseEstimator):
             everything = len(kernels) == len(shared)
             yield self._stack_of(shared if everything else shared[kernels], kernels)
             return
-        size = max(1, BLOCK_ENTRIES // max(1, len(kernels) * len(self.kernel_bank_.basis_)))
+        size = max(LEAST_ROWS, BLOCK_ENTRIES // max(1, len(kernels) * len(self.kernel_bank_.basis_)))
         for first in range(0, len(X), size):
             yield self._stack_of(self.kernel_bank_.evaluate(X[first : first + size], kernels), kernels)
 

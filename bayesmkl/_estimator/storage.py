@@ -15,26 +15,36 @@ from bayesmkl.kernels.stacks.base import KernelStack
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.stacks.float32 import store_float32
 from bayesmkl.kernels.stacks.lowrank import compress, compress_each
+from bayesmkl.kernels.stacks.packed import pack
 from bayesmkl.kernels.stacks.streamed import streamed_stack
 
 __all__ = ["Holding", "hold_bank", "hold_given", "resolve_storage"]
 
 SMALL = 2**24  # bytes of kernels that a processor's cache serves whatever their form
+PACKED, MANY_PACKED = (
+    2**29,
+    256,
+)  # bytes of kernels, and how many, from which on covariances are held by one triangle
 SHARE = 0.5  # of the available memory, beyond which kernels are evaluated anew rather than held
 INSPECTED_ROWS = 500  # of kernels that are never held
 ROWS_AT_ONCE = 16
 OUTPUTS = 2  # arrays of a number for each kernel and row, that any fit with such kernels has
 FEWER = "Use fewer landmarks, kernels or threads (OPENBLAS_NUM_THREADS=1)."
+NEEDS_PAIRS = {
+    "compressed": "factors Z Z'",
+    "packed": "triangles",
+}  # of samples; what it takes of their kernels
 REMEDY = "Compare samples with landmarks, KernelBank(landmarks=256), or use fewer kernels or samples."
 
 
 class Holding(NamedTuple):
     """Storage of training kernels."""
 
-    kind: str = "dense"  # or "auto", "compressed", "float32", "streamed"
+    kind: str = "dense"  # or "auto", "compressed", "float32", "packed", "streamed"
     backend: str = "numpy"
     devices: Any = None
     rank: int | None = None  # at most, of compressed kernels
+    may_pack: bool = False  # kernels that are covariances, of samples that have all views
     may_compress: bool = False  # closed-form updates on NumPy, of samples that have all views
     announce: Callable[[str], None] | None = (
         None  # is told how large the kernels are before they are evaluated
@@ -47,7 +57,8 @@ def resolve_storage(
     """Resolve "auto", and return the size of the kernels.
 
     Small kernels are dense. Others are compressed, where `may_compress` and every sample is compared with every other
-    one; evaluated anew, where they would take more than half of the memory that is left; and dense else.
+    one; packed, where they are large and `may_pack`; evaluated anew, where they would take more than half of the
+    memory that is left; and dense else.
 
     Parameters
     ----------
@@ -65,16 +76,19 @@ def resolve_storage(
             f'`storage` must be "auto" or "streamed" for rows that are read in blocks; got {kind!r}. Or read all of '
             "them, `rows[:]`."
         )
-    if kind == "compressed" and not is_square:
+    if kind in NEEDS_PAIRS and not is_square:
         raise ValueError(
-            '`storage` must not be "compressed" with a bank that has `landmarks`: kernels between samples and '
-            'landmarks have no factors Z Z\'. Use "auto", "dense", "float32" or "streamed".'
+            f'`storage` must not be "{kind}" with a bank that has `landmarks`: kernels between samples and '
+            f'landmarks have no {NEEDS_PAIRS[kind]}. Use "auto", "dense", "float32" or "streamed".'
         )
     if kind == "auto":
         left = available_memory() if n_bytes > SMALL else None
         is_large = is_source or (left is not None and n_bytes > SHARE * left)
         kind = "dense"
-        if is_square and storage.may_compress and n_bytes > SMALL:
+        if storage.may_pack:
+            is_packed = is_square and n_bytes > PACKED and shape[0] >= MANY_PACKED
+            kind = "packed" if is_packed else "dense"
+        elif is_square and storage.may_compress and n_bytes > SMALL:
             kind = "compressed"
         elif is_large and storage.devices is None:
             kind = "streamed"
@@ -155,6 +169,13 @@ def _float32(request: _Request) -> KernelStack:
     return store_float32(request.inspected(), request.bank.n_kernels_)
 
 
+def _packed(request: _Request) -> KernelStack:
+    n_kernels, _, n_train = request.shape
+    what = f"one triangle of each of {n_kernels} kernels of {n_train} x {n_train} entries in single precision"
+    require_memory(2.0 * n_kernels * n_train * (n_train + 1), what, REMEDY)
+    return pack(request.inspected(), n_kernels)
+
+
 def _streamed(request: _Request) -> KernelStack:
     _inspect_sample(request)
     if request.storage.backend == "jax":
@@ -168,7 +189,13 @@ def _streamed(request: _Request) -> KernelStack:
     return stack
 
 
-_HOLDERS = {"dense": _split, "compressed": _compressed, "float32": _float32, "streamed": _streamed}
+_HOLDERS = {
+    "dense": _split,
+    "compressed": _compressed,
+    "float32": _float32,
+    "packed": _packed,
+    "streamed": _streamed,
+}
 
 
 def _inspect_sample(request: _Request) -> None:
@@ -201,6 +228,8 @@ def hold_given(stack: DenseStack, storage: Holding) -> KernelStack:
         return shard(stack, storage.devices)
     if storage.kind == "float32":
         return store_float32(stack.each(), stack.n_kernels)
+    if storage.kind == "packed":
+        return pack(stack.each(), stack.n_kernels)
     if storage.kind == "dense":
         return stack
     return compress(stack, rank=storage.rank)

@@ -20,6 +20,7 @@ __all__ = [
     "spd_factor",
     "spd_inverse",
     "spd_inverse_root",
+    "square_of_root",
 ]
 
 TILE = 64  # rows of a block, in which LAPACK is at its best and that stays in cache
@@ -147,6 +148,28 @@ def spd_inverse_root(matrix: Any, vector: Array, overwrite: bool = False) -> tup
     return _one_at_a_time(_invert_root_and_solve_on_jax)(matrix, vector)
 
 
+def square_of_root(root: np.ndarray) -> np.ndarray:
+    """Return ``root @ root.T`` of an upper triangle, exactly symmetric, in a sixth of a product's flops.
+
+    Parameters
+    ----------
+    root : ndarray of shape (d, d)
+        Zero below the diagonal; may be overwritten.
+
+    Returns
+    -------
+    ndarray of shape (d, d)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> square_of_root(np.array([[1.0, 2.0], [0.0, 3.0]]))
+    array([[5., 6.],
+           [6., 9.]])
+    """
+    return _mirrored(lapack.dlauum(root, lower=0, overwrite_c=1)[0].T)
+
+
 def spd_factor(
     matrix: np.ndarray, vector: np.ndarray, overwrite: bool = False
 ) -> tuple[np.ndarray, np.floating, np.ndarray]:
@@ -205,8 +228,7 @@ def solve_factor(upper: np.ndarray, vectors: np.ndarray) -> np.ndarray:
 def _spd_inverse_lapack(matrix: np.ndarray, overwrite: bool = False) -> tuple[np.ndarray, np.floating]:
     upper, log_det = _factorize(matrix, overwrite)
     _invert_triangle(upper)
-    inverse, _ = lapack.dlauum(upper, lower=0, overwrite_c=1)
-    return _mirrored(inverse.T), log_det
+    return square_of_root(upper), log_det
 
 
 def _factorize(matrix: np.ndarray, overwrite: bool, clean: bool = False) -> tuple[np.ndarray, np.floating]:

@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 BACKENDS = ("auto", "numpy", "jax")
-STORAGES = ("auto", "dense", "compressed", "float32", "streamed")
+STORAGES = ("auto", "dense", "compressed", "float32", "packed", "streamed")
 
 
 class Options:
@@ -338,14 +338,15 @@ class Storage(Options):
 
     Parameters
     ----------
-    kind : {"auto", "dense", "compressed", "float32", "streamed"}, default="auto"
+    kind : {"auto", "dense", "compressed", "float32", "packed", "streamed"}, default="auto"
         "dense": as they are. "compressed": as products of factors where their rank is less than half of their size,
         to 1e-10 of an entry (square stacks). "float32": in single precision, with sums in double precision; the
-        posterior moves by about 1e-7. "streamed": never; every product with them evaluates them anew, a block of rows
-        at a time. "auto": dense up to 16 MB and on JAX; above that compressed, where all samples are compared with
-        each other; streamed where a bank with landmarks would need more than half of the memory that is left.
-        Predictions for many rows are streamed in any case; those of a model with "compressed", given by name, go
-        through its factors, which it keeps (and a file of it has).
+        posterior moves by about 1e-7. "packed": one triangle of them in single precision, a quarter of the memory,
+        for thousands of kernels between all pairs of samples. "streamed": never; every product with them evaluates
+        them anew, a block of rows at a time. "auto": dense up to 16 MB and on JAX; above that compressed, where all
+        samples are compared with each other; streamed where a bank with landmarks would need more than half of the
+        memory that is left. Predictions for many rows are streamed in any case; those of a model with "compressed",
+        given by name, go through its factors, which it keeps (and a file of it has).
     backend : {"auto", "numpy", "jax"}, default="auto"
         Of the closed-form updates. "auto" is JAX where it finds an accelerator, else NumPy.
     devices : None, "all" or int, default=None
@@ -385,7 +386,7 @@ class Storage(Options):
             raise ValueError(
                 f'`devices` of `storage` needs backend="jax"; got {self.devices!r} and backend={self.backend!r}.'
             )
-        if self.kind in ("compressed", "float32"):
+        if self.kind in ("compressed", "float32", "packed"):
             raise ValueError(
                 '`devices` of `storage` hold kernels with kind="dense", or evaluate them with "streamed"; got '
                 f"{self.kind!r}."
@@ -398,11 +399,15 @@ class Storage(Options):
 def backend_of(storage: Storage) -> str:
     """Resolve "auto": JAX where one of its accelerator plugins is installed and works, else NumPy.
 
+    Kernels of which one triangle is held are for NumPy.
+
     Examples
     --------
     >>> backend_of(Storage(backend="jax"))
     'jax'
     """
+    if storage.kind == "packed":
+        return "numpy"
     if storage.backend != "auto":
         return storage.backend
     if importlib.util.find_spec("jax_plugins") is None:
@@ -427,7 +432,7 @@ def storage_of(value: object, allowed: Sequence[str] = STORAGES) -> Storage:
     >>> storage_of("sparse")
     Traceback (most recent call last):
     ...
-    ValueError: `storage` must be one of 'auto', 'dense', 'compressed', 'float32', 'streamed' or a ...
+    ValueError: `storage` must be one of 'auto', 'dense', 'compressed', 'float32', 'packed', 'streamed' or a ...
     """
     if isinstance(value, str) and value in allowed:
         return Storage(value)
@@ -437,6 +442,10 @@ def storage_of(value: object, allowed: Sequence[str] = STORAGES) -> Storage:
         )
     check_choice("kind` of `storage", value.kind, allowed)
     check_choice("backend` of `storage", value.backend, BACKENDS)
+    if value.kind == "packed" and value.backend == "jax":
+        raise ValueError(
+            '`backend` of `storage` must be "numpy" or "auto" with kind="packed"; got "jax". Use kind="float32".'
+        )
     if value.rank is not None:
         value._check_rank()
     if value.devices is not None:

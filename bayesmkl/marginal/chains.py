@@ -17,6 +17,7 @@ from numpyro.infer import MCMC, NUTS
 from bayesmkl._utils.numpyro_session import numpyro_session
 from bayesmkl.marginal.agreement import draws_of_chains
 from bayesmkl.marginal.hyperposterior import CLOSE, Draws, Hypermodel, Mode, Point, evaluate_slope
+from bayesmkl.marginal.information import Spread
 
 __all__ = ["draw_chains"]
 
@@ -48,18 +49,19 @@ def draw_chains(
     """
     visited: dict[bytes, Point] = {}
     log_density = _on_jax(model, mode, visited)
+    cov = mode.cov.matrix() if isinstance(mode.cov, Spread) else mode.cov
     size, per_chain = len(mode.coordinates), -(-n_draws // n_chains)
     chains = []
     with numpyro_session():
         kernel = NUTS(
             potential_fn=lambda u: -log_density(u),
-            inverse_mass_matrix=jnp.asarray(mode.cov),
+            inverse_mass_matrix=jnp.asarray(cov),
             dense_mass=True,
             target_accept_prob=TARGET_ACCEPT,
             max_tree_depth=DEEPEST,
         )
         for _ in range(n_chains):
-            start = mode.coordinates + np.linalg.cholesky(mode.cov) @ rng.standard_normal(size)
+            start = mode.coordinates + np.linalg.cholesky(cov) @ rng.standard_normal(size)
             sampler = MCMC(kernel, num_warmup=n_warmup, num_samples=per_chain, progress_bar=False)
             sampler.run(jax.random.key(int(rng.integers(2**31))), init_params=jnp.asarray(start))
             chains.append(np.asarray(sampler.get_samples(), dtype=np.float64))

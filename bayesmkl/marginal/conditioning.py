@@ -12,7 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesmkl._numerics.arrays import Array, is_numpy, namespace
-from bayesmkl._numerics.linalg import plus_diagonal, solve_factor, spd_factor, spd_inverse_root
+from bayesmkl._numerics.linalg import (
+    plus_diagonal,
+    solve_factor,
+    spd_factor,
+    spd_inverse_root,
+    square_of_root,
+)
 
 __all__ = ["Cavity", "Conditioned", "Factored", "Sites", "cavity", "condition", "factorize"]
 
@@ -59,7 +65,7 @@ class Conditioned(NamedTuple):
     def shrinkage(self) -> Any:
         r""":math:`R = S B^{-1} S`; at new samples the covariance is lower by :math:`C_* R C_*^\top`."""
         scaled = self.root[:, None] * self.inverse_root
-        return scaled @ scaled.T
+        return square_of_root(scaled) if is_numpy(scaled) else scaled @ scaled.T
 
     def within(self, columns: Array) -> Any:
         r"""Return `W` with :math:`W^\top W = Z^\top R Z`, of some columns `Z`, (n_samples, n_columns)."""

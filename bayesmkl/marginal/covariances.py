@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy.linalg.blas import daxpy
+from scipy.linalg.lapack import dpstrf
 
 from bayesmkl._numerics.arrays import Array, is_numpy, namespace
 from bayesmkl._numerics.linalg import plus_diagonal
@@ -28,8 +29,6 @@ __all__ = ["Additive", "Covariance", "Weighted", "kernel_units"]
 
 JITTER = 1e-10  # of the mean diagonal, to factorize kernels that are semidefinite
 ROUGH = 1e-6  # the same of kernels in single precision
-N_PROBES = 128  # random columns that stand for all of a matrix, to some percent of a trace
-PROBES_AT_ONCE = 16
 CONSTANT = 1e-10  # part of a kernel around its mean that is rounding error
 
 
@@ -65,19 +64,31 @@ class Covariance(Protocol):
         ...
 
     def matrix(self, weights: Array) -> Any:
-        """Return the prior covariance of the training scores, (n_samples, n_samples)."""
+        """Return the prior covariance of the training scores, (n_samples, n_samples).
+
+        Of several `weights` at once, (q, n), there are as many.
+        """
         ...
 
     def pull(self, weights: Array, adjoint: Array) -> Any:
         r"""Return :math:`\sum_{ij} A_{ij} \partial C_{ij} / \partial w_m`, of a symmetric `adjoint` `A`."""
         ...
 
-    def information(self, weights: np.ndarray, within: np.ndarray) -> np.ndarray | None:
-        r"""Return the Fisher information of the weights, (n_weights, n_weights); None if it has none.
+    def informed(self, weights: np.ndarray, within: np.ndarray, directions: np.ndarray) -> np.ndarray:
+        r"""Return the Fisher information of the weights of kernels times some directions, (q, n_kernels).
 
         It is :math:`\tfrac12 \mathrm{tr}(R\, \partial_m C\, R\, \partial_n C)`, of an `R` that is ``within @
-        within.T``.
+        within.T``, and is there where parts of kernels are independent.
         """
+        ...
+
+    @property
+    def parts_are_independent(self) -> bool:
+        """Whether parts of kernels are independent under the prior, so that some of them make a covariance alone."""
+        ...
+
+    def of_kernels(self, kernels: np.ndarray) -> Covariance:
+        """Return the covariance of the parts of the kernels at some positions, which are independent of others."""
         ...
 
     def draw_parts(self, rng: np.random.Generator, n_draws: int) -> np.ndarray:
@@ -88,20 +99,25 @@ class Covariance(Protocol):
         ...
 
     def weigh_parts(self, weights: np.ndarray, drawn: np.ndarray) -> np.ndarray:
-        """Return parts of some weights, (n_draws, n_kernels, n_samples), from draws of `draw_parts` as first axis."""
+        """Return parts of some weights, (n_draws, n_kernels, n_samples), from draws of `draw_parts` as first axis.
+
+        Where parts are independent and there are no tasks, every draw may have `weights` of its own, (n_draws, n).
+        """
         ...
 
     def shift_parts(self, weights: np.ndarray, residuals: np.ndarray) -> np.ndarray:
         """Return the covariance of each kernel's part with the scores, times (n_samples, q) vectors.
 
-        The result is of shape (n_kernels, n_samples, q).
+        The result is of shape (n_kernels, n_samples, q). Every vector may have `weights` of its own, (q, n), where
+        draws may have.
         """
         ...
 
     def part_duals(self, weights: np.ndarray, dual: np.ndarray) -> np.ndarray:
         """Return weights of training samples, (n_kernels, n_samples), with which `k_m` is kernel m's mean part.
 
-        They have an axis of tasks in front where there are several.
+        They have an axis of tasks in front where there are several. Of several `weights`, (q, n), with a `dual` each
+        the sum is returned.
         """
         ...
 
@@ -109,7 +125,7 @@ class Covariance(Protocol):
         """Return the covariance of part of the scores at new rows with the training scores, without the intercept.
 
         `part` has the weights of the kernels that belong to it, and zeros. What tasks of rows have to do with those
-        of training samples is a factor of its own.
+        of training samples is a factor of its own. Of several parts, (q, n_kernels), there are as many.
         """
         ...
 
@@ -142,6 +158,15 @@ class Additive(NamedTuple):
     effects: Effects | None = None
     tasks: Tasks | None = None
 
+    @property
+    def parts_are_independent(self) -> bool:
+        """Whether parts of kernels are independent under the prior: they are."""
+        return True
+
+    def of_kernels(self, kernels: np.ndarray) -> Additive:
+        """Return the covariance of the parts of the kernels at some positions, without effects."""
+        return self._replace(stack=self.stack.select(kernels), units=self.units[kernels], effects=None)
+
     def split(self, weights: Array) -> tuple[Any, Any, Any]:
         """Return weights of kernels, standard deviations of groups, and values of tasks."""
         first = self.stack.n_kernels
@@ -149,8 +174,10 @@ class Additive(NamedTuple):
         return weights[:first], weights[first:last], weights[last:]
 
     def matrix(self, weights: Array) -> Any:
-        """Return the prior covariance of the training scores."""
-        own, of_groups, of_tasks = self.split(weights)
+        """Return the prior covariance of the training scores, of weights (q, n) one for each."""
+        if weights.ndim == 2 and self.tasks is not None:
+            return np.stack([self.matrix(one) for one in weights])
+        own, of_groups, of_tasks = (part.T for part in self.split(weights.T))
         found = self.stack.combine(own**2 / self.units)
         if self.tasks is not None:
             found = found * self.tasks.matrix(of_tasks)
@@ -178,25 +205,18 @@ class Additive(NamedTuple):
             found.append(self.tasks.pull(of_tasks, adjoint * combined))
         return found[0] if len(found) == 1 else namespace(found[0]).concatenate(found)
 
-    def information(self, weights: np.ndarray, within: np.ndarray) -> np.ndarray | None:
-        r"""Return the Fisher information of the weights, where there are kernels alone.
+    def informed(self, weights: np.ndarray, within: np.ndarray, directions: np.ndarray) -> np.ndarray:
+        r"""Return the Fisher information of the weights of kernels times directions `v`, (q, n_kernels).
 
-        With :math:`A_m = V^\top K_m V`, :math:`V V^\top = R`, the traces are products of all entries of two of them;
-        `N_PROBES` random combinations of their columns stand for these, where there are more.
+        With :math:`\dot C = \sum_n v_n \partial_n C` it is :math:`\tfrac12 \mathrm{tr}(\partial_m C\, R \dot C R)`.
         """
-        if self.effects is not None or self.tasks is not None:
-            return None
-        probes = within
-        if within.shape[1] > N_PROBES:
-            rng = np.random.default_rng(0)
-            probes = within @ (rng.standard_normal((within.shape[1], N_PROBES)) / N_PROBES**0.5)
-        traces = np.zeros((self.stack.n_kernels, self.stack.n_kernels))
-        for first in range(0, probes.shape[1], PROBES_AT_ONCE):
-            columns = self.stack.apply(probes[:, first : first + PROBES_AT_ONCE])
-            columns = (within.T @ columns).reshape(len(traces), -1)
-            traces += columns @ columns.T
-        slopes = 2.0 * weights / self.units
-        return 0.5 * slopes[:, None] * traces * slopes
+        own, _, of_tasks = self.split(weights)
+        slopes, between = 2.0 * own / self.units, 1.0
+        if self.tasks is not None:
+            between = self.tasks.matrix(of_tasks)
+        shrinkage = within @ within.T
+        moved = shrinkage @ (self.stack.combine(directions * slopes) * between) @ shrinkage
+        return 0.5 * slopes * self.stack.frobenius(moved * between)
 
     def cross(self, rows: KernelRows, part: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Return the covariance of part of the scores at new rows with the training scores."""
@@ -211,14 +231,14 @@ class Additive(NamedTuple):
         of_tasks = () if self.tasks is None else (self.tasks.n_tasks,)
         drawn = np.empty((*of_tasks, self.stack.n_kernels, self.stack.n_train, n_draws))
         for m, factor in enumerate(self._each_factor()):
-            drawn[..., m, :, :] = factor @ rng.standard_normal((*of_tasks, len(factor), n_draws))
+            drawn[..., m, :, :] = factor @ rng.standard_normal((*of_tasks, factor.shape[1], n_draws))
         return drawn
 
     def weigh_parts(self, weights: np.ndarray, drawn: np.ndarray) -> np.ndarray:
         """Return parts of some weights, (n_draws, n_kernels, n_samples)."""
-        own, _, of_tasks = self.split(weights)
+        own, _, of_tasks = (part.T for part in self.split(weights.T))
         if self.tasks is None:
-            return own[:, None] * drawn
+            return own[..., None] * drawn
         return own[:, None] * np.einsum("dtmi,it->dmi", drawn, self.tasks.factor(of_tasks))
 
     def factors(self) -> np.ndarray:
@@ -232,11 +252,16 @@ class Additive(NamedTuple):
         return np.array(list(self._each_factor()))
 
     def _each_factor(self) -> Iterator[np.ndarray]:
+        is_rough = self.stack.storage == "packed"
         for m, (kernel, unit) in enumerate(zip(self.stack.each(), self.units, strict=True)):
-            yield _root(kernel, m) / np.sqrt(unit)
+            root = _short_root(kernel) if is_rough else None
+            yield (_root(kernel, m) if root is None else root) / np.sqrt(unit)
 
     def shift_parts(self, weights: np.ndarray, residuals: np.ndarray) -> np.ndarray:
         """Return the covariance of each kernel's part with the scores, times vectors: (n_kernels, n_samples, q)."""
+        if weights.ndim == 2:
+            own, _, _ = self.split(weights.T)
+            return (own**2 / self.units[:, None])[:, None] * self.stack.apply(residuals)
         own, _, of_tasks = self.split(weights)
         if self.tasks is None:
             active = np.flatnonzero(own)
@@ -252,6 +277,10 @@ class Additive(NamedTuple):
 
     def part_duals(self, weights: np.ndarray, dual: np.ndarray) -> np.ndarray:
         """Return the weights of training samples in every kernel's mean part, ([n_tasks, ]n_kernels, n_samples)."""
+        if weights.ndim == 2:
+            if self.tasks is None:
+                return (self.split(weights.T)[0] ** 2 / self.units[:, None]) @ dual
+            return np.sum(list(map(self.part_duals, weights, dual)), axis=0)
         own, _, of_tasks = self.split(weights)
         if self.tasks is None:
             return np.outer(own**2 / self.units, dual)
@@ -288,12 +317,23 @@ class Weighted(NamedTuple):
         """All samples are of the same task."""
         return None
 
+    @property
+    def parts_are_independent(self) -> bool:
+        """Whether parts of kernels are independent: their weights of samples are the same."""
+        return False
+
+    def of_kernels(self, kernels: np.ndarray) -> Weighted:
+        """Return the covariance itself, of all kernels."""
+        return self
+
     def split(self, weights: Array) -> tuple[Any, Any, Any]:
         """Return weights of kernels; there is nothing else."""
         return weights, weights[:0], weights[:0]
 
     def matrix(self, weights: Array) -> Any:
-        """Return the prior covariance of the training scores."""
+        """Return the prior covariance of the training scores, of weights (q, n) one for each."""
+        if weights.ndim == 2:
+            return np.stack([self.matrix(one) for one in weights])
         mixed = self.stack.combine(weights)
         alone = self.intermediate_std**2 * (weights @ weights)
         return plus_diagonal(mixed @ mixed.T + self.intercept_std**2, alone)
@@ -305,12 +345,14 @@ class Weighted(NamedTuple):
         alone = 2.0 * self.intermediate_std**2 * xp.trace(adjoint) * weights
         return 2.0 * self.stack.frobenius(product) + alone
 
-    def information(self, weights: np.ndarray, within: np.ndarray) -> None:
-        """Return nothing: the slopes of this covariance are no kernels."""
-        return
+    def informed(self, weights: np.ndarray, within: np.ndarray, directions: np.ndarray) -> np.ndarray:
+        """Raise: the slopes of this covariance are no kernels."""
+        raise NotImplementedError
 
     def cross(self, rows: KernelRows, part: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Return the covariance of part of the scores at new rows with the training scores."""
+        if part.ndim == 2:
+            return np.stack([self.cross(rows, *own) for own in zip(part, weights, strict=True)])
         return rows.combine(part) @ self.stack.combine(weights).T
 
     def variance(self, rows: KernelRows, diagonal: np.ndarray, part: np.ndarray) -> np.ndarray:
@@ -335,6 +377,8 @@ class Weighted(NamedTuple):
 
     def part_duals(self, weights: np.ndarray, dual: np.ndarray) -> np.ndarray:
         """Return the weights of training samples in every kernel's mean part, (n_kernels, n_samples)."""
+        if weights.ndim == 2:
+            return np.sum(list(map(self.part_duals, weights, dual)), axis=0)
         return np.outer(weights, self.stack.combine(weights).T @ dual)
 
 
@@ -355,6 +399,18 @@ def kernel_units(stack: StoredStack, sample_weight: np.ndarray | None = None) ->
     diagonal = np.average(np.asarray(stack.diagonal()), axis=1, weights=counts)
     mean = np.average(np.asarray(stack.apply(share)), axis=1, weights=counts)
     return np.where(diagonal - mean > CONSTANT * np.abs(diagonal), diagonal - mean, np.inf)
+
+
+def _short_root(kernel: np.ndarray) -> np.ndarray | None:
+    """Factorize a kernel in single precision by as few columns as it takes; None if it is not semidefinite."""
+    largest = float(kernel.diagonal().max())
+    triangle, order, rank, _ = dpstrf(kernel, tol=ROUGH * largest, lower=1)
+    if largest <= 0.0 or rank == 0:
+        return None
+    root = np.tril(triangle[:, :rank])[np.argsort(order)]
+    probe = np.random.default_rng(0).standard_normal(len(kernel))
+    misfit = np.abs(kernel @ probe - root @ (root.T @ probe)).max()
+    return root if misfit <= len(kernel) * ROUGH * largest else None
 
 
 def _root(kernel: np.ndarray, m: int) -> np.ndarray:

@@ -7,12 +7,13 @@ import numpy as np
 from bayesmkl._utils.options import Marginal
 from bayesmkl._utils.progress import step_progress
 from bayesmkl.marginal.covariances import Additive
-from bayesmkl.marginal.hyperposterior import Draws, Hypermodel, draw_importance, find_mode
+from bayesmkl.marginal.hyperposterior import MOST_OF_CHAINS, Draws, Hypermodel, draw_importance
 from bayesmkl.marginal.hyperpriors import HalfT
+from bayesmkl.marginal.modes import find_mode
 from bayesmkl.marginal.selection import draw_selections
 from bayesmkl.marginal.spike_slab import SpikeSlabOfKernels
 
-__all__ = ["draw_hyperparameters", "with_kernels_to_choose"]
+__all__ = ["check_many", "draw_hyperparameters", "with_kernels_to_choose"]
 
 
 def with_kernels_to_choose(model: Hypermodel) -> Hypermodel:
@@ -28,6 +29,32 @@ def with_kernels_to_choose(model: Hypermodel) -> Hypermodel:
     if np.isfinite(covariance.units).any():
         return model
     return model.with_kernel_prior(HalfT())
+
+
+def check_many(model: Hypermodel, options: Marginal) -> None:
+    """Raise for what cannot be had of thousands of kernels.
+
+    Raises
+    ------
+    ValueError
+        For chains, whose steps take a curvature of all pairs of weights, and for sets of kernels among so many that
+        they are held by one triangle, of which every sweep proposes each.
+    """
+    n_kernels = model.covariance.stack.n_kernels
+    if model.n_coordinates <= MOST_OF_CHAINS:
+        return
+    if isinstance(model.kernel_prior, SpikeSlabOfKernels):
+        if model.covariance.stack.storage == "packed":
+            raise ValueError(
+                f"`kernel_prior` must not be a spike-and-slab prior with {n_kernels} kernels of "
+                f"{model.covariance.stack.n_train} samples, each of which every sweep of its chains proposes; "
+                'use "horseshoe" or "dirichlet", or fewer kernels.'
+            )
+    elif options.sampler == "nuts":
+        raise ValueError(
+            f'`sampler` of `inference` must be "importance" with more than {MOST_OF_CHAINS} hyperparameters; got '
+            f'"nuts", whose steps take the curvature of all pairs of {n_kernels} weights.'
+        )
 
 
 def draw_hyperparameters(

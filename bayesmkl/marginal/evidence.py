@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from scipy.linalg.blas import dger
+
 from bayesmkl._numerics.acceleration import EMPTY, History, extrapolate, remember
 from bayesmkl._numerics.arrays import Array, is_numpy, namespace
 from bayesmkl._numerics.linalg import plus_diagonal
@@ -74,8 +76,12 @@ class Evidence(NamedTuple):
 
     def by_covariance(self) -> Any:
         r"""Return :math:`\partial / \partial C_{ij}`, entries taken as free, symmetric (RW, eq. 5.27 and 5.23)."""
-        dual = self.posterior.dual
-        found = 0.5 * (dual[:, None] * dual - self.posterior.shrinkage)
+        dual, found = self.posterior.dual, self.posterior.shrinkage
+        if is_numpy(found):
+            found *= -0.5
+            found = dger(0.5, dual, dual, a=found.T, overwrite_a=1)
+        else:
+            found = 0.5 * (dual[:, None] * dual - found)
         if self.by_mode is None:
             return found
         u, v = self.by_mode

@@ -1,4 +1,4 @@
-r"""Posterior of hyperparameters: its mode, and draws by adaptive importance sampling.
+r"""Posterior of hyperparameters, and draws by adaptive importance sampling.
 
 Everything happens in the coordinates of `bayesmkl.marginal.hyperpriors`, in which the prior is N(0, I) and the
 log posterior is
@@ -14,11 +14,10 @@ either sign, and moments are taken on one side of the mirror.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import optimize
 from scipy.special import logsumexp
 
 from bayesmkl._numerics.convergence import Outcome
@@ -27,35 +26,31 @@ from bayesmkl.marginal.conditioning import Sites
 from bayesmkl.marginal.covariances import Covariance
 from bayesmkl.marginal.evidence import Evidence, Height, exact_evidence, exact_height
 from bayesmkl.marginal.hyperpriors import WeightPrior, WithDesign
-from bayesmkl.marginal.information import expected_curvature
+from bayesmkl.marginal.information import Spread
 from bayesmkl.marginal.landmarks import Remainder
 from bayesmkl.marginal.likelihoods import Likelihood
-from bayesmkl.marginal.proposals import Proposal
+from bayesmkl.marginal.proposals import Proposal, WideProposal
 
 __all__ = [
     "Draws",
     "Hypermodel",
     "Mode",
     "Point",
-    "climb",
+    "covariance_matrices",
     "draw_importance",
     "equally_likely",
     "evaluate",
     "evaluate_height",
     "evaluate_slope",
-    "find_mode",
     "remedy_of_weights",
 ]
 
-START = 0.3  # of every coordinate, above the median
-MOST_ASCENTS, LEAST_GAIN = 5, 0.05  # to a mode of many samples; nats
-MANY = 200  # coordinates, beyond which the curvature of weights is expected, not measured by differences
-STEP = 0.1  # of the finite differences of the gradient at the mode
-FARTHEST = 8.0  # standard deviations of a coordinate that a step may have
-LEAST_CURVATURE = 0.3  # of a coordinate; the prior alone has one
+MANY = 200  # coordinates, beyond which the curvature of weights is expected, in few directions
+MATRIX_ENTRIES = 2**23  # of covariances of scores that are made at once of more than 200 kernels, 64 MB
 CLOSE = 1e-4  # tolerance of sites on the way to the mode
 LOOSE = 3e-2  # tolerance of sites for an evidence without gradient: what it lacks counts squared
 N_ROUNDS = 4  # densities that are drawn from, and as many again where their weights have a heavy tail
+MOST_OF_CHAINS = 1000  # hyperparameters, beyond which there are no chains
 GOOD_K = 0.5  # k-hat below which the tail has a variance
 LARGEST_K = 0.7  # k-hat of importance weights that can be relied on
 HOPELESS_K = 1.0  # k-hat from which on weights have no mean, so that more of them are as bad
@@ -153,10 +148,13 @@ class Point(NamedTuple):
 
 
 class Mode(NamedTuple):
-    """The most probable coordinates, the inverse of the curvature there, and how many evaluations that took."""
+    """The most probable coordinates, the inverse of the curvature there, and how many evaluations that took.
+
+    Of more than 200 coordinates that is a `Spread`, where parts of the score are independent.
+    """
 
     coordinates: np.ndarray
-    cov: np.ndarray
+    cov: Any
     point: Point
     n_evaluations: int
     converged: bool
@@ -229,7 +227,7 @@ class Draws(NamedTuple):
             return (
                 f"finished with importance weights of a heavy tail: k-hat is {self.pareto_k:.2f} (at most "
                 f"{LARGEST_K}), and {n_draws} points are worth {np.floor(self.ess):.0f} draws (at least "
-                f"{LEAST_DRAWS:.0f}). {remedy_of_weights(self.pareto_k)}"
+                f"{LEAST_DRAWS:.0f}). {remedy_of_weights(self.pareto_k, self.coordinates.shape[1])}"
             )
         if not self.converged:
             return (
@@ -240,7 +238,7 @@ class Draws(NamedTuple):
         return None
 
 
-def remedy_of_weights(pareto_k: float) -> str:
+def remedy_of_weights(pareto_k: float, n_coordinates: int = 0) -> str:
     """Say what to do about importance weights whose tail is too heavy, or that are too few.
 
     Examples
@@ -250,11 +248,36 @@ def remedy_of_weights(pareto_k: float) -> str:
     """
     if pareto_k < HOPELESS_K:
         return "Increase `n_points` of `inference`: four times as many are mostly enough."
+    if n_coordinates > MOST_OF_CHAINS:
+        return (
+            "Compare fits of several seeds, or use fewer kernels: with a k-hat of 1, more points are as bad."
+        )
     return 'Use sampler="nuts" of `inference`: with a k-hat of 1 or more, more points are as bad.'
 
 
+def covariance_matrices(model: Hypermodel, coordinates: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield the covariance of the training scores at some coordinates; many kernels are read once for several.
+
+    Parameters
+    ----------
+    model : Hypermodel
+    coordinates : ndarray of shape (n, n_coordinates)
+    """
+    stack = model.covariance.stack
+    few = stack.n_kernels <= MANY or stack.n_train**2 * 2 > MATRIX_ENTRIES
+    step = 1 if few else MATRIX_ENTRIES // stack.n_train**2
+    for first in range(0, len(coordinates), step):
+        weights = np.array([model.values(u)[0] for u in coordinates[first : first + step]])
+        with np.errstate(all="ignore"):
+            yield from [model.covariance.matrix(weights[0])] if few else model.covariance.matrix(weights)
+
+
 def evaluate(
-    model: Hypermodel, coordinates: np.ndarray, start: tuple[Sites, ...] | None, **tol: float
+    model: Hypermodel,
+    coordinates: np.ndarray,
+    start: tuple[Sites, ...] | None,
+    matrix: np.ndarray | None = None,
+    **tol: float,
 ) -> tuple[Point, list[Evidence]]:
     """Return the log posterior, and the evidence of every output that it is made of.
 
@@ -264,6 +287,8 @@ def evaluate(
     coordinates : ndarray of shape (n_coordinates,)
     start : tuple of Sites, optional
         Of a point nearby.
+    matrix : ndarray of shape (n_samples, n_samples), optional
+        Covariance at the coordinates, if it is known.
     **tol : float
         Tolerance of the sites, `tol`; the default is that of the evidence.
 
@@ -273,8 +298,9 @@ def evaluate(
         Where weights are so large that no digits are left.
     """
     weights, parameters = model.values(coordinates)
-    with np.errstate(all="ignore"):
-        matrix = model.covariance.matrix(weights)
+    if matrix is None:
+        with np.errstate(all="ignore"):
+            matrix = model.covariance.matrix(weights)
     return _point_of(model, coordinates, matrix, parameters, start, model.evidence, tol)
 
 
@@ -283,17 +309,18 @@ def evaluate_height(
     coordinates: np.ndarray,
     start: tuple[Sites, ...] | None,
     matrix: np.ndarray | None = None,
+    spare: bool = False,
     **tol: float,
 ) -> tuple[Point, list[Evidence | Height]]:
     """Do what `evaluate` does, without what gradients are made of.
 
-    `matrix` is the covariance at the coordinates, if it is known.
+    `matrix` is the covariance at the coordinates, if it is known, and overwritten if it is `spare`.
     """
     options: dict[str, Any] = dict(tol)
     evidence: Callable[..., Any] = model.evidence
     if evidence is exact_evidence:
         evidence = exact_height
-        options["overwrite"] = matrix is None and len(model.targets) == 1
+        options["overwrite"] = (matrix is None or spare) and len(model.targets) == 1
     if matrix is not None:
         parameters = model.parameters(coordinates)
     else:
@@ -334,7 +361,7 @@ def evaluate_slope(
     model: Hypermodel, coordinates: np.ndarray, start: tuple[Sites, ...] | None, **tol: float
 ) -> tuple[Point, np.ndarray]:
     """Return the log posterior and its gradient; see `evaluate`."""
-    point, found = evaluate(model, coordinates, start, **tol)
+    point, found = evaluate(model, coordinates, start, None, **tol)
     weights, parameters = model.values(coordinates)
     by_weights = model.covariance.pull(weights, sum(output.by_covariance() for output in found))
     by_parameters = np.stack([output.by_parameters for output in found])
@@ -342,87 +369,6 @@ def evaluate_slope(
         _, of_weights, of_parameters = model.remainder(weights, parameters)
         by_weights, by_parameters = by_weights + of_weights, by_parameters + of_parameters
     return point, model.pull(coordinates, by_weights, by_parameters) + model.log_prior(coordinates)[1]
-
-
-def climb(
-    model: Hypermodel, start: np.ndarray | None = None, max_iter: int = 200, tol: float = 1e-6
-) -> tuple[np.ndarray, tuple[Sites, ...] | None, Any]:
-    """Climb to the mode by L-BFGS; return coordinates, sites near there, and what SciPy's `minimize` does.
-
-    It ends where a step gains at most `tol` of the height. With a `remainder`, where heights are in proportion to the
-    number of samples and differences that matter are not, that is of all that was gained, and it begins anew until
-    nothing is.
-    """
-    at = np.full(model.n_coordinates, START) if start is None else start
-    found = _ascend(model, at, max_iter, tol)
-    for _ in range(MOST_ASCENTS if model.remainder is not None else 0):
-        if -found[2].fun < LEAST_GAIN or not found[2].success:
-            break
-        before, found = found[2], _ascend(model, found[0], max_iter, tol)
-        found[2].nfev += before.nfev
-    return found
-
-
-def _ascend(
-    model: Hypermodel, start: np.ndarray, max_iter: int, tol: float
-) -> tuple[np.ndarray, tuple[Sites, ...] | None, Any]:
-    """Run L-BFGS once; with a `remainder` its function is minus what was gained."""
-    latest: list[Point] = []
-    below: list[float] = [] if model.remainder is not None else [0.0]
-
-    def negative(coordinates: np.ndarray) -> tuple[float, np.ndarray]:
-        try:
-            point, gradient = evaluate_slope(
-                model, coordinates, latest[-1].sites if latest else None, tol=CLOSE
-            )
-        except np.linalg.LinAlgError:
-            return np.inf, np.zeros_like(coordinates)
-        latest[:] = [point]
-        if not below:
-            below.append(point.log_density)
-        return below[0] - point.log_density, -gradient
-
-    found = optimize.minimize(
-        negative, start, jac=True, method="L-BFGS-B", options={"maxiter": max_iter, "ftol": tol}
-    )
-    return found.x, latest[-1].sites if latest else None, found
-
-
-def find_mode(
-    model: Hypermodel, start: np.ndarray | None = None, max_iter: int = 200, tol: float = 1e-6
-) -> Mode:
-    """Climb to the mode by L-BFGS, and measure the curvature there by differences of gradients.
-
-    Of more than 200 coordinates, that of kernel weights is the expected one instead, where the covariance has it.
-    """
-    _, sites, found = climb(model, start, max_iter, tol)
-    point, _ = evaluate_height(model, found.x, sites)
-    size, expected = len(found.x), None
-    if size > MANY:
-        posteriors = [one.posterior for one in evaluate(model, found.x, point.sites, tol=CLOSE)[1]]
-        own = found.x[: model.n_weights]
-        expected = expected_curvature(model.covariance, model.weight_prior, own, posteriors)
-    first = 0 if expected is None else len(expected)
-    steps, n_evaluations, curvature = np.full(size, STEP), found.nfev + 1, np.zeros((size, size))
-    wanted = np.arange(first, size)
-    while len(wanted):
-        for j in wanted:
-            step = np.zeros(size)
-            step[j] = steps[j]
-            below, above = (
-                evaluate_slope(model, found.x + sign * step, point.sites, tol=CLOSE)[1]
-                for sign in (-1.0, 1.0)
-            )
-            curvature[j] = (below - above) / (2.0 * steps[j])
-        n_evaluations += 2 * len(wanted)
-        sds = 1.0 / np.sqrt(np.maximum(np.diag(curvature), LEAST_CURVATURE))
-        wanted = first + np.flatnonzero((sds * FARTHEST < steps)[first:])  # a quadratic that far is none
-        steps[wanted] = sds[wanted]
-    if expected is not None:
-        curvature[:first, :first], curvature[:first, first:] = expected, curvature[first:, :first].T
-    values, vectors = np.linalg.eigh(0.5 * (curvature + curvature.T))
-    cov = (vectors / np.maximum(values, LEAST_CURVATURE)) @ vectors.T
-    return Mode(found.x, cov, point, n_evaluations, bool(found.success) and point.converged)
 
 
 def draw_importance(
@@ -447,17 +393,22 @@ def draw_importance(
     report : callable, optional
         Is told how many draws there are, and what their weights are like.
     """
-    proposals = [Proposal(mode.coordinates, mode.cov, model.mirror)]
+    proposals: list[Any] = [
+        WideProposal.around(mode.coordinates, *mode.cov)
+        if isinstance(mode.cov, Spread)
+        else Proposal(mode.coordinates, mode.cov, model.mirror)
+    ]
     coordinates = np.empty((0, len(mode.coordinates)))
     points: list[Point] = []
     pareto_k, ess = np.inf, 0.0
     while len(proposals) <= N_ROUNDS or (
         (pareto_k >= GOOD_K or ess < LEAST_DRAWS) and len(proposals) <= 2 * N_ROUNDS
     ):
-        for u in proposals[-1].draw(n_draws // N_ROUNDS, rng):
+        new = proposals[-1].draw(n_draws // N_ROUNDS, rng)
+        for u, matrix in zip(new, covariance_matrices(model, new), strict=True):
             near = _nearest(u, coordinates, points, mode, model)
             try:
-                points.append(evaluate_height(model, u, near.sites, tol=LOOSE)[0])
+                points.append(evaluate_height(model, u, near.sites, matrix, spare=True, tol=LOOSE)[0])
             except np.linalg.LinAlgError:
                 points.append(Point(-np.inf, -np.inf, near.sites, False))
             coordinates = np.vstack([coordinates, u])

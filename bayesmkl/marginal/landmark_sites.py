@@ -28,7 +28,7 @@ from scipy.linalg.blas import strmm
 
 from bayesmkl._numerics.linalg import spd_inverse_root
 from bayesmkl.marginal.conditioning import Sites
-from bayesmkl.marginal.hyperposterior import Hypermodel, climb, evaluate_height
+from bayesmkl.marginal.hyperposterior import Hypermodel, evaluate_height
 from bayesmkl.marginal.landmarks import (
     LOG_2PI,
     Features,
@@ -42,6 +42,7 @@ from bayesmkl.marginal.landmarks import (
     pseudo_samples,
 )
 from bayesmkl.marginal.likelihoods import Likelihood
+from bayesmkl.marginal.modes import climb
 
 __all__ = ["FoundSites", "Predictor", "find_sites", "predictor_of"]
 

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import expit, ndtri
 from scipy.stats import chi2, multivariate_t, qmc
 
-__all__ = ["Proposal"]
+__all__ = ["Proposal", "WideProposal"]
 
 LEAST_COV = 1e-3  # of a coordinate, in later rounds
 DRAWS_PER_COORDINATE = 3.0  # effective ones that moments take to be half trusted
@@ -68,3 +68,62 @@ class Proposal(NamedTuple):
 
     def _log_t(self, coordinates: np.ndarray) -> np.ndarray:
         return np.atleast_1d(multivariate_t.logpdf(coordinates, self.mean, self.cov, self.df))
+
+
+class WideProposal(NamedTuple):
+    """A density that is normal with one variance but in the span of a few directions, where it is a t density.
+
+    Few hundred draws say nothing of each of thousands of coordinates, but of this variance, and of those directions.
+
+    Attributes
+    ----------
+    outside : ndarray of shape (n_coordinates,)
+        Mean, without its part in the span.
+    basis : ndarray of shape (n_coordinates, n_directions)
+        Orthonormal columns.
+    within : Proposal
+        In the span.
+    scale : float
+        Standard deviation outside of it.
+    """
+
+    outside: np.ndarray
+    basis: np.ndarray
+    within: Proposal
+    scale: float = 1.0
+
+    @classmethod
+    def around(cls, mean: np.ndarray, basis: np.ndarray, variances: np.ndarray) -> WideProposal:
+        """Return the density around some coordinates."""
+        center = mean @ basis
+        return cls(mean - basis @ center, basis, Proposal(center, np.diag(variances), _no_mirror))
+
+    def log_density(self, coordinates: np.ndarray) -> np.ndarray:
+        """Return the log density at some coordinates, (n_draws, n_coordinates)."""
+        n_outside, variance = self.basis.shape[0] - self.basis.shape[1], self.scale**2
+        log_height = -0.5 * n_outside * np.log(2.0 * np.pi * variance)
+        inside = self.within.log_density(coordinates @ self.basis)
+        return inside + log_height - 0.5 * self._squares(coordinates) / variance
+
+    def draw(self, n_draws: int, rng: np.random.Generator) -> np.ndarray:
+        """Draw by Sobol points in the span, the closest first, and by chance outside of it."""
+        inside = self.within.draw(n_draws, rng)
+        normal = self.scale * rng.standard_normal((n_draws, len(self.outside)))
+        return self.outside + normal + (inside - normal @ self.basis) @ self.basis.T
+
+    def adapted(self, coordinates: np.ndarray, weights: np.ndarray) -> WideProposal:
+        """Return the density with the moments of weighted draws, as far as these are trusted."""
+        ess, n_outside = 1.0 / (weights**2).sum(), self.basis.shape[0] - self.basis.shape[1]
+        trust = ess / (ess + DRAWS_PER_COORDINATE)
+        variance = weights @ self._squares(coordinates) / n_outside
+        scale = float(np.sqrt(self.scale**2 + trust * (variance - self.scale**2)))
+        return self._replace(within=self.within.adapted(coordinates @ self.basis, weights), scale=scale)
+
+    def _squares(self, coordinates: np.ndarray) -> np.ndarray:
+        """Return squared distances from the mean outside of the span, (n_draws,)."""
+        square: np.ndarray = ((coordinates - self.outside) ** 2).sum(axis=1)
+        return square - ((coordinates @ self.basis) ** 2).sum(axis=1)
+
+
+def _no_mirror(coordinates: np.ndarray) -> None:
+    return

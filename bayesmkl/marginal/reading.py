@@ -6,6 +6,7 @@ equally likely draws.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,10 +14,18 @@ from scipy.special import logsumexp
 
 from bayesmkl.kernels.stacks.base import KernelRows
 from bayesmkl.marginal.conditioning import Cavity, Conditioned, Sites, cavity, condition
-from bayesmkl.marginal.covariances import Covariance
+from bayesmkl.marginal.covariances import Additive, Covariance
 from bayesmkl.marginal.effects import DesignRows
-from bayesmkl.marginal.hyperposterior import Draws, Hypermodel, equally_likely, evaluate
+from bayesmkl.marginal.hyperposterior import (
+    MANY,
+    Draws,
+    Hypermodel,
+    covariance_matrices,
+    equally_likely,
+    evaluate,
+)
 from bayesmkl.marginal.likelihoods import Likelihood, Repeated, copies_of, of_one_copy
+from bayesmkl.marginal.part_draws import PriorParts
 
 __all__ = [
     "HyperDraws",
@@ -24,7 +33,7 @@ __all__ = [
     "Reading",
     "ScoreMoments",
     "average_left_out",
-    "draw_parts",
+    "draw_scores",
     "leave_out",
     "log_complement",
     "log_positive",
@@ -33,6 +42,8 @@ __all__ = [
     "shares",
 ]
 
+CROSS_ENTRIES = 2**22  # of the covariances of new rows that are made at once of many kernels
+MOST_POINTS = 128  # of posteriors of many kernels, whose covariances are kept
 TOL = 1e-2  # of the sites of points that are kept, in standard deviations of scores
 
 
@@ -62,6 +73,10 @@ class HyperDraws(NamedTuple):
         Standard deviations and correlations of tasks; see `bayesmkl.marginal.tasks.Tasks`.
     task_shares : ndarray of shape (n_draws, n_tasks, n_kernels)
         The same as `shares` over the samples of every task.
+    units : ndarray of shape (n_kernels,)
+        Units of kernels, and
+    covariances : ndarray of single precision of shape (n_points, n_samples, n_samples)
+        prior covariances of the training scores, where so many kernels take long to be evaluated anew; else empty.
     """
 
     kernel_weights: np.ndarray
@@ -77,6 +92,8 @@ class HyperDraws(NamedTuple):
     effects: np.ndarray
     task_values: np.ndarray = np.empty((0, 0))
     task_shares: np.ndarray = np.empty((0, 0, 0))
+    units: np.ndarray = np.empty(0)
+    covariances: np.ndarray = np.empty((0, 0, 0), dtype=np.float32)
 
     @property
     def weights(self) -> np.ndarray:
@@ -149,30 +166,35 @@ class ScoreMoments(NamedTuple):
     probability: np.ndarray
 
 
-def read(model: Hypermodel, weighted: Draws, prior_parts: np.ndarray, rng: np.random.Generator) -> Reading:
+def read(model: Hypermodel, weighted: Draws, prior: PriorParts, rng: np.random.Generator) -> Reading:
     """Draw equally likely hyperparameters from weighted ones, systematically, and read all that they say.
 
     Parameters
     ----------
     model : Hypermodel
     weighted : Draws
-    prior_parts : ndarray of shape (n_draws, n_outputs, [n_tasks, ]n_kernels, n_samples)
-        Draws of parts of unit weight, from the covariance's `draw_parts`: one for each draw of the result.
+    prior : PriorParts
+        Draws of parts of unit weight: one for each draw of the result.
     rng : numpy.random.Generator
     """
-    n_draws, n_outputs, *of_parts = prior_parts.shape
-    n_kernels, n_samples = of_parts[-2:]
-    chosen = equally_likely(weighted.weights, n_draws, rng)
+    covariance = model.covariance
+    n_draws, n_outputs, n_samples = prior.shape
+    n_kernels = covariance.stack.n_kernels
+    units = np.empty(0)
+    if isinstance(covariance, Additive) and covariance.stack.storage == "packed":
+        units = covariance.units
+    is_packed = len(units) > 0
+    n_few = min(n_draws, MOST_POINTS if is_packed else n_draws)
+    chosen = equally_likely(weighted.weights, n_few, rng)[np.arange(n_draws) * n_few // n_draws]
     # in random order, so that neighbors say nothing of each other
     points, point = np.unique(rng.permutation(chosen), return_inverse=True)
     values = [model.values(weighted.coordinates[i]) for i in points]
+    weights = np.array([own for own, _ in values])
     shape = len(points), n_outputs, n_samples
-    site_precision, site_linear, cavity_mean, cavity_variance = np.empty((4, *shape))
-    effects, tasks = model.covariance.effects, model.covariance.tasks
+    site_precision, site_linear, cavity_mean, cavity_variance, duals = np.empty((5, *shape))
+    effects, tasks = covariance.effects, covariance.tasks
     n_effects, n_tasks = 0 if effects is None else len(effects.term), 0 if tasks is None else tasks.n_tasks
-    kernel_weights, group_std, task_values = (
-        np.array(own) for own in zip(*(model.covariance.split(weights) for weights, _ in values), strict=True)
-    )
+    kernel_weights, group_std, task_values = (part.T for part in covariance.split(weights.T))
     draws = HyperDraws(
         kernel_weights,
         np.array([parameters for _, parameters in values]),
@@ -182,20 +204,22 @@ def read(model: Hypermodel, weighted: Draws, prior_parts: np.ndarray, rng: np.ra
         cavity_variance,
         point,
         np.empty((n_draws, n_kernels)),
-        np.empty((n_draws, n_outputs, n_samples)),
+        prior.total(weights, point),
         group_std,
         np.empty((n_draws, n_outputs, n_effects)),
         task_values,
         np.empty((n_draws, n_tasks, n_kernels)),
+        units,
+        np.empty((len(points) if is_packed else 0, n_samples, n_samples), dtype=np.float32),
     )
     left_out, taken_out = np.empty((2, *shape))
-    _, _, counts = of_one_copy(model.likelihood, model.targets[0])
-    dual, intercept = np.zeros((n_outputs, *of_parts)), np.zeros(n_outputs)
-    mean_effects = np.zeros((n_outputs, n_effects))
-    for at, (i, (weights, parameters)) in enumerate(zip(points, values, strict=True)):
+    residuals, of_parts = np.empty((2, n_draws, n_outputs, n_samples))
+    matrices = covariance_matrices(model, weighted.coordinates[points])
+    for at, (i, (own_weights, parameters), matrix) in enumerate(zip(points, values, matrices, strict=True)):
         here = np.flatnonzero(point == at)
-        _, found = evaluate(model, weighted.coordinates[i], weighted.points[i].sites, tol=TOL)
-        parts = np.empty((len(here), n_outputs, n_kernels, n_samples))
+        if is_packed:
+            draws.covariances[at] = matrix
+        _, found = evaluate(model, weighted.coordinates[i], weighted.points[i].sites, matrix, tol=TOL)
         for k, (output, own) in enumerate(zip(found, parameters, strict=True)):
             posterior, sites = output.posterior, output.sites
             draws.site_precision[at, k], draws.site_linear[at, k] = sites.precision, sites.linear
@@ -203,42 +227,72 @@ def read(model: Hypermodel, weighted: Draws, prior_parts: np.ndarray, rng: np.ra
             left = cavity(posterior, sites.power(1.0 / copies))
             draws.cavity_mean[at, k], draws.cavity_variance[at, k] = left.mean, 1.0 / left.precision
             left_out[at, k], taken_out[at, k] = leave_out(model.likelihood, model.targets[k], left, own)
-            probability = len(here) / n_draws
-            dual[k] += probability * model.covariance.part_duals(weights, posterior.dual)
-            intercept[k] += probability * model.covariance.intercept_std**2 * posterior.dual.sum()
-            if effects is not None:
-                variance = effects.stds(group_std[at]) ** 2
-                mean_effects[k] += probability * variance * (posterior.dual @ effects.basis)
-            parts[:, k], draws.score[here, k], draws.effects[here, k] = draw_parts(
-                model.covariance, weights, posterior, sites, prior_parts[here, k], rng
-            )
-        alone: Any = 0.0
-        if model.remainder is not None:
-            alone, parts = weights**2 * model.remainder.unexplained, model.remainder.evenly(parts)
-        draws.shares[here] = shares(parts, counts, alone)
-        for t in range(n_tasks):
-            own_samples = np.flatnonzero(tasks.task == t)  # type: ignore[union-attr]
-            own_counts = counts if np.ndim(counts) == 0 else counts[own_samples]
-            draws.task_shares[here, t] = shares(parts[..., own_samples], own_counts)
+            duals[at, k] = posterior.dual
+            drawn = draw_scores(covariance, own_weights, posterior, sites, matrix, draws.score[here, k], rng)
+            residuals[here, k], of_parts[here, k], draws.score[here, k], draws.effects[here, k] = drawn
+    _read_shares(model, draws, prior.corrected(weights, point, residuals), of_parts)
     if model.remainder is not None:
         draws = draws._replace(score=model.remainder.evenly(draws.score))
     without = average_left_out(draws.probability, left_out, taken_out)
+    mean_duals = draws.probability[:, None, None] * duals
+    dual = np.array([covariance.part_duals(weights, mean_duals[:, k]) for k in range(n_outputs)])
+    intercept = covariance.intercept_std**2 * mean_duals.sum(axis=(0, 2))
+    mean_effects = np.zeros((n_outputs, n_effects))
+    if effects is not None:
+        mean_effects = np.einsum("tj,tkj->kj", effects.stds(group_std) ** 2, mean_duals @ effects.basis)
     return Reading(draws, without, dual, intercept, mean_effects)
 
 
-def draw_parts(
+def _read_shares(
+    model: Hypermodel,
+    draws: HyperDraws,
+    corrected: Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]],
+    of_parts: np.ndarray,
+) -> None:
+    """Set the shares of draws from parts of kernels, some at a time, and from the sum of all.
+
+    Parameters
+    ----------
+    model : Hypermodel
+    draws : HyperDraws
+    corrected : iterator
+        See `PriorParts.corrected`.
+    of_parts : ndarray of shape (n_draws, n_outputs, n_samples)
+        The sums of all parts.
+    """
+    _, _, counts = of_one_copy(model.likelihood, model.targets[0])
+    counts = np.broadcast_to(counts, of_parts.shape[-1:])
+    tasks, remainder = model.covariance.tasks, model.remainder
+    if remainder is not None:
+        of_parts = remainder.evenly(of_parts)
+    of_tasks = [] if tasks is None else [np.flatnonzero(tasks.task == t) for t in range(tasks.n_tasks)]
+    total = _around(of_parts, counts)
+    totals = [_around(of_parts[..., own], counts[own]) for own in of_tasks]
+    for kernels, here, drawn in corrected:
+        parts = drawn if remainder is None else remainder.evenly(drawn)
+        draws.shares[np.ix_(here, kernels)] = np.einsum("dkmi,dki->dm", parts, total[here])
+        for t, (own, total_of_task) in enumerate(zip(of_tasks, totals, strict=True)):
+            shared = np.einsum("dkmi,dki->dm", parts[..., own], total_of_task[here])
+            draws.task_shares[here[:, None], t, kernels] = shared
+    if remainder is not None:  # variances of what is independent of all that is known
+        alone = draws.kernel_weights**2 * remainder.unexplained
+        draws.shares[...] += of_parts.shape[1] * counts.sum() * alone[draws.point]
+    draws.shares[...] = _of_variance(draws.shares)
+    draws.task_shares[...] = _of_variance(draws.task_shares)
+
+
+def draw_scores(
     covariance: Covariance,
     weights: np.ndarray,
     posterior: Conditioned,
     sites: Sites,
+    matrix: np.ndarray,
     prior: np.ndarray,
     rng: np.random.Generator,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    r"""Draw the parts of all kernels in the training scores of one output, the scores, and the effects in them.
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    r"""Draw the scores of one output from what kernels add to them under the prior, and the effects in them.
 
-    By Matheron's rule: a draw from the prior, corrected by what the sites say of it, :math:`f_m +
-    \operatorname{Cov}(f_m, f) S B^{-1} (S^{-1} \tilde\nu - S f - z)` with `f` the sum of the parts and `z`
-    normal. Intercept and effects are corrected alike.
+    Intercept and effects are drawn, and corrected as `bayesmkl.marginal.part_draws` says, like the parts of kernels.
 
     Parameters
     ----------
@@ -247,30 +301,34 @@ def draw_parts(
         See `Covariance`.
     posterior : Conditioned
     sites : Sites
-    prior : ndarray of shape (n_draws, [n_tasks, ]n_kernels, n_samples)
-        Draws of parts of unit weight.
-    rng : numpy.random.Generator
+    matrix : ndarray of shape (n_samples, n_samples)
+        Prior covariance of the scores.
+    prior : ndarray of shape (n_draws, n_samples)
+        Draws of the sum of the parts of all kernels.
 
     Returns
     -------
-    parts : ndarray of shape (n_draws, n_kernels, n_samples)
+    residuals : ndarray of shape (n_draws, n_samples)
+        By which parts of kernels are corrected.
+    of_parts : ndarray of shape (n_draws, n_samples)
+        The sum of these.
     scores : ndarray of shape (n_draws, n_samples)
     effects : ndarray of shape (n_draws, n_effects)
         Coefficients.
     """
-    parts = covariance.weigh_parts(weights, prior)
-    n_draws, _, n_samples = parts.shape
+    n_draws, n_samples = prior.shape
     intercept = covariance.intercept_std * rng.standard_normal((n_draws, 1))
     noise = rng.standard_normal((n_draws, n_samples))
     basis, std = np.empty((n_samples, 0)), np.empty(0)
     if covariance.effects is not None:
         basis, std = covariance.effects.basis, covariance.effects.stds(covariance.split(weights)[1])
     effects = std * rng.standard_normal((n_draws, len(std)))
-    residuals = posterior.residuals(sites, parts.sum(axis=1) + intercept + effects @ basis.T, noise)
-    parts += np.moveaxis(covariance.shift_parts(weights, residuals.T), -1, 0)
+    scores = prior + intercept + effects @ basis.T
+    residuals = posterior.residuals(sites, scores, noise)
+    scores = scores + residuals @ matrix
     intercept = intercept + covariance.intercept_std**2 * residuals.sum(axis=1, keepdims=True)
     effects += std**2 * (residuals @ basis)
-    return parts, parts.sum(axis=1) + intercept + effects @ basis.T, effects
+    return residuals, scores - intercept - effects @ basis.T, scores, effects
 
 
 def leave_out(
@@ -319,7 +377,7 @@ def average_left_out(
     return LeftOut(logsumexp(log_weights[:, None] + log_densities, axis=0), joint, log_weights)
 
 
-def shares(parts: np.ndarray, sample_weight: Any = 1.0, alone: Any = 0.0) -> np.ndarray:
+def shares(parts: np.ndarray, sample_weight: Any = 1.0) -> np.ndarray:
     r"""Return the shares of kernels in the score, :math:`\operatorname{Cov}(f_m, f) / \operatorname{Var}(f)`.
 
     Covariances are over training samples, and summed over outputs. Shares of a draw sum to one; a small part
@@ -331,19 +389,24 @@ def shares(parts: np.ndarray, sample_weight: Any = 1.0, alone: Any = 0.0) -> np.
     parts : ndarray of shape (n_draws, n_outputs, n_kernels, n_samples)
     sample_weight : ndarray of shape (n_samples,) or 1.0
         How often samples count.
-    alone : ndarray of shape (n_kernels,) or 0.0
-        Variances of parts that are independent of all that `parts` has, and of each other.
 
     Returns
     -------
     ndarray of shape (n_draws, n_kernels)
     """
-    counts = np.broadcast_to(sample_weight, parts.shape[-1:])
-    around = parts - (parts @ (counts / counts.sum()))[..., None]
-    total = counts * around.sum(axis=2)
-    covariance = np.einsum("dkmi,dki->dm", around, total) + parts.shape[1] * counts.sum() * alone
-    variance = covariance.sum(axis=1, keepdims=True)
-    alike = np.full_like(covariance, 1.0 / covariance.shape[1])
+    total = _around(parts.sum(axis=2), np.broadcast_to(sample_weight, parts.shape[-1:]))
+    return _of_variance(np.einsum("dkmi,dki->dm", parts, total))
+
+
+def _around(total: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Return scores around their means, times how often samples count: their products with parts are covariances."""
+    return counts * (total - (total @ (counts / counts.sum()))[..., None])
+
+
+def _of_variance(covariance: np.ndarray) -> np.ndarray:
+    """Return covariances of parts with their sum, along the last axis, relative to its variance."""
+    variance = covariance.sum(axis=-1, keepdims=True)
+    alike = np.full_like(covariance, 1.0 / covariance.shape[-1])
     return np.divide(covariance, variance, out=alike, where=variance > 0.0)
 
 
@@ -373,9 +436,9 @@ def score_moments(
     shape = (*draws.parameters.shape[:2], rows.n_rows)
     mean, variance = np.empty(shape), np.empty(shape)
     intercept = covariance.intercept_std**2 if kernels is None else 0.0
-    for at, (weights, own) in enumerate(zip(draws.weights, draws.kernel_weights, strict=True)):
-        part = own if kernels is None else own * kernels
-        cross = covariance.cross(rows, part, own)
+    parts = draws.kernel_weights if kernels is None else draws.kernel_weights * kernels
+    crosses = _crosses(covariance, rows, parts, draws.kernel_weights)
+    for at, (weights, part, cross) in enumerate(zip(draws.weights, parts, crosses, strict=True)):
         prior = covariance.variance(rows, diagonal, part)
         if covariance.tasks is not None and design_rows is not None and design_rows.task is not None:
             cross = cross * covariance.tasks.cross(design_rows.task, draws.task_values[at])
@@ -384,10 +447,28 @@ def score_moments(
         if covariance.effects is not None and design_rows is not None and kernels is None:
             cross += covariance.effects.cross(design_rows, draws.group_std[at])
             prior += covariance.effects.variance(design_rows, draws.group_std[at])
-        matrix = covariance.matrix(weights)
+        is_kept = len(draws.covariances) > 0
+        matrix = draws.covariances[at].astype(float) if is_kept else covariance.matrix(weights)
         for k, sites in enumerate(zip(draws.site_precision[at], draws.site_linear[at], strict=True)):
             posterior = condition(matrix, Sites(*sites))
             mean[at, k] = cross @ posterior.dual
             variance[at, k] = prior - posterior.explained(cross)
     variance = np.maximum(variance, 0.0)
     return ScoreMoments(mean, variance, draws.parameters, draws.probability)
+
+
+def _crosses(
+    covariance: Covariance, rows: KernelRows, parts: np.ndarray, weights: np.ndarray
+) -> Iterator[np.ndarray]:
+    """Yield covariances with the training scores, (n_rows, n_samples), of parts one after the other.
+
+    Of many kernels several are made at once, since each takes a read of them all.
+    """
+    few = rows.n_kernels <= MANY
+    step = 1 if few else max(1, CROSS_ENTRIES // (rows.n_rows * covariance.stack.n_train))
+    for first in range(0, len(parts), step):
+        if few:
+            yield covariance.cross(rows, parts[first], weights[first])
+        else:
+            some = slice(first, first + step)
+            yield from covariance.cross(rows, parts[some], weights[some])

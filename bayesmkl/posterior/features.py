@@ -148,7 +148,7 @@ def _table_of(
     duals = _mean_duals(fitted, draws)
     views = _of_views(fitted, completed, rows, [of_view for _, of_view in there], duals)
     if fitted.is_marginal:
-        training = fitted.estimator._training_dense() if completed is None else completed.training
+        training = fitted.estimator._stored_training() if completed is None else completed.training
         values = _drawn_of_process(fitted, training, views, rng, n_draws)
         units = fitted.estimator._score_units()
     else:

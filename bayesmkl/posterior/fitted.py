@@ -273,7 +273,7 @@ class FittedBEMKL(NamedTuple):
             If precomputed kernels are missing, of the wrong shape, or given where a bank has them.
         """
         if self.is_marginal and kernels is None:
-            return self.estimator._training_dense()
+            return self.estimator._stored_training()
         if self.estimator.kernel_bank_ is not None:
             if kernels is not None:
                 raise ValueError(
@@ -301,7 +301,7 @@ class FittedBEMKL(NamedTuple):
         ):
             raise ValueError("`kernels` must be finite; got NaN or infinity. Pass the stack that `fit` got.")
         if self.is_marginal:  # which keeps them
-            return self.estimator._training_dense()
+            return self.estimator._stored_training()
         return self.estimator._row_stack(kernels)
 
     def transform(self, X: Samples) -> Any:

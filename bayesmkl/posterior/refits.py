@@ -186,7 +186,7 @@ class ProcessRefits:
 
     def __init__(self, fitted: FittedBEMKL) -> None:
         self.estimator: Any = fitted.estimator
-        self.stack: DenseStack = self.estimator._training_dense()
+        self.stack: DenseStack = self.estimator._stored_training()
 
     @property
     def own(self) -> Accuracy:

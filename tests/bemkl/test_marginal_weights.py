@@ -28,7 +28,8 @@ from bayesmkl.kernels import Gaussian
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.marginal import Marginal
 from bayesmkl.marginal.evidence import ep_evidence
-from bayesmkl.marginal.hyperposterior import Draws, draw_importance, evaluate, evaluate_slope, find_mode
+from bayesmkl.marginal.hyperposterior import Draws, draw_importance, evaluate, evaluate_slope
+from bayesmkl.marginal.modes import find_mode
 from bayesmkl.posterior import (
     diagnose,
     kernel_table,

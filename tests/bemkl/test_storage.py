@@ -19,7 +19,7 @@ from bayesmkl.posterior import to_datatree
 
 SWEEPS = {"max_iter": 20, "tol": 0.0, "inference": VB(accelerate=False)}
 AUTO = Storage(backend="numpy")
-AGREEMENT = {"dense": 0.0, "compressed": 1e-7, "float32": 1e-5, "streamed": 1e-9}
+AGREEMENT = {"dense": 0.0, "compressed": 1e-7, "float32": 1e-5, "packed": 1e-5, "streamed": 1e-9}
 N_TRAIN, N_FEATURES = 70, 4
 
 
@@ -54,7 +54,7 @@ def dense(wdbc):
 
 @pytest.mark.parametrize(
     ("given", "storage"),
-    [*(("bank", name) for name in AGREEMENT), *(("precomputed", name) for name in list(AGREEMENT)[:3])],
+    [*(("bank", name) for name in AGREEMENT), *(("precomputed", name) for name in list(AGREEMENT)[:4])],
 )
 def test_every_storage_gives_the_dense_model(wdbc, dense, storage, given):
     X, y = wdbc
@@ -70,13 +70,13 @@ def test_every_storage_gives_the_dense_model(wdbc, dense, storage, given):
             kernels, y[:N_TRAIN]
         )
     assert model.storage_ == storage
-    if storage in ("compressed", "float32"):
+    if storage in ("compressed", "float32", "packed"):
         assert model.kernel_bytes_ <= 0.5 * dense.kernel_bytes_
     for found, expected in zip(summary(model, rows), summary(dense, X[N_TRAIN:]), strict=True):
         assert_same(found, expected, max(AGREEMENT[storage], 1e-12))
 
 
-@pytest.mark.parametrize("storage", ["compressed", "float32", "streamed"])
+@pytest.mark.parametrize("storage", ["compressed", "float32", "packed", "streamed"])
 def test_regression_and_several_outputs_in_every_storage(wdbc, storage):
     X, y = wdbc
     targets = np.column_stack([X[:, 0] * X[:, 1], X[:, 2], y])
@@ -230,6 +230,10 @@ def test_a_large_fit_is_refused_before_it_starts(wdbc, monkeypatch):
         ),
         ({"storage": Storage(backend="jax", devices=1000)}, "`devices` must be from 1 to"),
         ({"storage": Storage(backend="jax", devices="gpu")}, '`devices` must be None, "all" or a number'),
+        (
+            {"storage": Storage("packed", "jax")},
+            '`backend` of `storage` must be "numpy" or "auto" with kind="pa',
+        ),
         ({"storage": Storage("compressed", rank=0)}, "`rank` of `storage` must be"),
         (
             {"storage": Storage(rank=8)},

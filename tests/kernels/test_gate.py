@@ -294,7 +294,7 @@ def test_evidence_with_gates_is_that_of_the_matrices():
     np.testing.assert_allclose(own.kernel_shares_, given.kernel_shares_, rtol=1e-4, atol=1e-6)
     # at given weights it is the density of a normal vector
     weights, noise = np.array([0.8, 0.5, 0.0, 1.2]), 0.3
-    covariance = own._covariance(own._training_dense())
+    covariance = own._covariance(own._stored_training())
     found = exact_evidence(Noise(), target, covariance.matrix(weights), np.array([noise])).log_evidence
     centering = np.eye(N) - 1.0 / N
     units = [np.trace(centering @ k) / N for k in stack]

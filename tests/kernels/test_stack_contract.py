@@ -17,6 +17,7 @@ from bayesmkl.kernels import Gaussian, KernelBank, Linear
 from bayesmkl.kernels.alignment import frobenius_gram
 from bayesmkl.kernels.stacks import base, factorize
 from bayesmkl.kernels.stacks import float32 as float32_module
+from bayesmkl.kernels.stacks import packed as packed_module
 from bayesmkl.kernels.stacks import streamed as streamed_module
 from bayesmkl.kernels.stacks.base import (
     KernelColumns,
@@ -32,6 +33,7 @@ from bayesmkl.kernels.stacks.factored import factored_rows
 from bayesmkl.kernels.stacks.float32 import Float32Stack, store_float32
 from bayesmkl.kernels.stacks.fold import FoldStack
 from bayesmkl.kernels.stacks.lowrank import LowRankStack, compress_each
+from bayesmkl.kernels.stacks.packed import PackedStack, pack
 from bayesmkl.kernels.stacks.parts import RowParts
 from bayesmkl.kernels.stacks.sharded import ShardedStack, shard
 from bayesmkl.kernels.stacks.streamed import StreamedStack, streamed_stack
@@ -92,6 +94,12 @@ def float32(shape):
     kernels = random(*shape)
     rounded = kernels.astype(np.float32).astype(float)
     return Case(store_float32(iter(kernels), len(kernels)), rounded, Float32Stack, "float32")
+
+
+def packed():
+    kernels = random(5, 9, 9)
+    kernels = (kernels + kernels.transpose(0, 2, 1)).astype(np.float32).astype(float)
+    return Case(pack(iter(kernels), len(kernels)), kernels, PackedStack, "packed")
 
 
 def lowrank():
@@ -178,6 +186,7 @@ CASES = {
     "float32": (StoredStack, lambda: float32((5, 33, 17))),
     "float32, square": (StoredStack, lambda: float32((5, 6, 6))),
     "float32, absent views": (StoredStack, lambda: absent(Float32Stack, "float32")),
+    "packed": (StoredStack, packed),
     "lowrank": (StoredStack, lowrank),
     "lowrank, new rows": (StoredStack, lowrank_rows),
     "row parts": (KernelRows, row_parts),
@@ -227,6 +236,9 @@ def case(request, made, monkeypatch):
     monkeypatch.setattr(factorize, "CALL_BYTES", 8 * 30)  # several groups of ranks
     monkeypatch.setattr(float32_module, "ENTRIES", 200)  # some rows of one kernel, or some kernels
     monkeypatch.setattr(float32_module, "MANY_ENTRIES", 2 * 33 * 17)
+    monkeypatch.setattr(packed_module, "TILE", (3, 7))  # parts of triangles, of some kernels
+    monkeypatch.setattr(packed_module, "LARGE_TILE", (2, 11))
+    monkeypatch.setattr(packed_module, "UNPACKED", 2 * 9 * 9)
     monkeypatch.setattr(base, "BLOCK_ROWS", 2)
     monkeypatch.setattr(base, "SPREAD_ENTRIES", 50)
     contract, make = CASES[request.param]
@@ -358,6 +370,8 @@ def check_frobenius(case, K):
     other = random(*K.shape[1:])
     check(case, case.stack.frobenius(), np.einsum("mij,nij->mn", K, K), "frobenius")
     check(case, case.stack.frobenius(on(case, other)), np.einsum("mij,ij->m", K, other), "frobenius of one")
+    others = random(2, *K.shape[1:])
+    check(case, case.stack.frobenius(on(case, others)), np.einsum("mij,qij->qm", K, others), "of several")
 
 
 def check_columns(case, K):

@@ -13,6 +13,7 @@ from bayesmkl.kernels import Gaussian, KernelBank, Polynomial
 from bayesmkl.kernels.stacks import float32 as module
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.stacks.float32 import store_float32
+from bayesmkl.kernels.stacks.packed import pack
 
 P, N, B = 5, 33, 17
 HALF_ULP = 2.0**-24
@@ -90,6 +91,10 @@ def test_posterior_agrees_with_double_precision_to_a_few_times_the_rounding():
 def test_what_single_precision_cannot_hold_is_refused():
     with pytest.raises(ValueError, match=r"kernel 1 has entries up to 1e\+39\. Normalize"):
         store_float32([np.eye(2), 1e39 * np.eye(2)], 2)
+    with pytest.raises(ValueError, match=r'"packed" holds numbers up to 3\.4e38; kernel 1 has'):
+        pack([np.eye(2), 1e39 * np.eye(2)], 2)
+    with pytest.raises(ValueError, match=r'"packed" holds one triangle .* of kernel 0 differ by up to 1'):
+        pack([np.triu(np.ones((2, 2)))], 1)
     for n_kernels in (1, 3):
         with pytest.raises(ValueError, match=rf"`n_kernels` must be .*got {n_kernels} and"):
             store_float32([np.eye(2), np.eye(2)], n_kernels)

@@ -101,10 +101,10 @@ def test_information_is_that_of_differences_of_the_matrix(n_samples, tolerance, 
     ]
     shrinkage = within @ within.T
     expected = np.array([[np.trace(shrinkage @ a @ shrinkage @ b) / 2 for b in slopes] for a in slopes])
-    found = covariance.information(WEIGHTS, within)
+    found = covariance.informed(WEIGHTS, within, np.eye(3))
     scale = np.sqrt(expected.diagonal())
     np.testing.assert_allclose(
         found / np.outer(scale, scale), expected / np.outer(scale, scale), atol=tolerance
     )
     assert np.linalg.eigvalsh(found).min() > -1e-12
-    assert processes(stack)["weighted"].information(WEIGHTS, within) is None
+    assert not processes(stack)["weighted"].parts_are_independent

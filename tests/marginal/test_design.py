@@ -29,7 +29,8 @@ from bayesmkl.marginal.hyperposterior import Hypermodel
 from bayesmkl.marginal.hyperpriors import DirichletShares, ParameterPriors, WithDesign
 from bayesmkl.marginal.likelihoods import Gaussian
 from bayesmkl.marginal.numpyro_program import explicit_program
-from bayesmkl.marginal.reading import draw_parts
+from bayesmkl.marginal.part_draws import PriorParts
+from bayesmkl.marginal.reading import draw_scores
 from bayesmkl.persistence import load_model, save_model
 from bayesmkl.posterior import diagnose, effect_table, relevance, to_datatree
 
@@ -154,8 +155,9 @@ def test_draws_of_coefficients_have_the_moments_of_bayesian_regression(rng):
     effects, _ = effects_of(rng, 30)
     covariance, weights = Additive(stack, np.ones(3), 2.0, effects), np.array([0.4, 0.3, 0.5, 1.3, 0.4])
     found = exact_evidence(Gaussian(), y, covariance.matrix(weights), np.array([0.3]))
-    prior = np.moveaxis(covariance.draw_parts(rng, 6000), -1, 0)
-    _, scores, drawn = draw_parts(covariance, weights, found.posterior, found.sites, prior, rng)
+    prior = PriorParts(covariance, 6000, 1, rng).total(weights[None], np.zeros(6000, dtype=int))[:, 0]
+    matrix = covariance.matrix(weights)
+    _, _, scores, drawn = draw_scores(covariance, weights, found.posterior, found.sites, matrix, prior, rng)
     total = covariance.matrix(weights) + 0.09 * np.eye(30)
     variance = effects.stds(weights[3:]) ** 2
     gain = np.linalg.solve(total, effects.basis * variance).T

@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 
 from bayesmkl._utils.numpyro_session import numpyro_session
 from bayesmkl.kernels.stacks.dense import DenseStack
-from bayesmkl.marginal import hyperposterior
+from bayesmkl.marginal import modes
 from bayesmkl.marginal.conditioning import Sites, condition
 from bayesmkl.marginal.evidence import ep_evidence, exact_evidence, laplace_evidence
 from bayesmkl.marginal.hyperposterior import (
@@ -22,13 +22,14 @@ from bayesmkl.marginal.hyperposterior import (
     evaluate,
     evaluate_height,
     evaluate_slope,
-    find_mode,
 )
 from bayesmkl.marginal.hyperpriors import DirichletShares, HalfT, Horseshoe, LogNormal, StudentT
 from bayesmkl.marginal.likelihoods import Gaussian, Logit, Probit
 from bayesmkl.marginal.likelihoods.repeated import repeated
+from bayesmkl.marginal.modes import find_mode
 from bayesmkl.marginal.numpyro_program import differentiable_evidence, evidence_program, explicit_program
-from bayesmkl.marginal.reading import draw_parts, read, score_moments, shares
+from bayesmkl.marginal.part_draws import PriorParts
+from bayesmkl.marginal.reading import draw_scores, read, score_moments, shares
 
 NOISE, PROBIT = LogNormal(0.3, 1.0), Probit()
 WIDE, UNIT = HalfT(4.0, 1.5), HalfT(4.0, 1.0)
@@ -54,8 +55,7 @@ def drawn(model, n_draws=400, seed=0):
 
 
 def reading(model, weighted, n_draws, rng):
-    prior = model.covariance.draw_parts(rng, n_draws * len(model.targets))
-    return read(model, weighted, np.moveaxis(prior, -1, 0).reshape(n_draws, -1, *prior.shape[:2]), rng)
+    return read(model, weighted, PriorParts(model.covariance, n_draws, len(model.targets), rng), rng)
 
 
 @pytest.mark.parametrize("build", [classification, regression])
@@ -232,8 +232,18 @@ def test_part_draws_have_the_moments_of_scores(process, rng):
     one = reading(model, drawn(model, 100), 1, rng).draws
     weights, sites = one.kernel_weights[0], Sites(one.site_precision[0, 0], one.site_linear[0, 0])
     posterior = condition(model.covariance.matrix(weights), sites)
-    prior = np.moveaxis(model.covariance.draw_parts(rng, 4000), -1, 0)
-    parts, scores, _ = draw_parts(model.covariance, weights, posterior, sites, prior, rng)
+    prior, point, matrix = (
+        PriorParts(model.covariance, 4000, 1, rng),
+        np.zeros(4000, int),
+        model.covariance.matrix,
+    )
+    total = prior.total(weights[None], point)[:, 0]
+    residuals, of_parts, scores, _ = draw_scores(
+        model.covariance, weights, posterior, sites, matrix(weights), total, rng
+    )
+    ((_, _, parts),) = prior.corrected(weights[None], point, residuals[:, None])
+    parts = parts[:, 0]
+    np.testing.assert_allclose(parts.sum(axis=1), of_parts, atol=1e-10)
     np.testing.assert_allclose(scores.std(axis=0), np.sqrt(posterior.variance), rtol=0.08)
     assert (np.abs(scores.mean(axis=0) - posterior.mean) < 5 * scores.std(axis=0) / np.sqrt(4000)).all()
     rows = model.covariance.stack
@@ -356,7 +366,7 @@ def test_the_curvature_of_many_weights_is_expected(build, rng, monkeypatch):
     """Of weights the Fisher information and the prior's one; of parameters what differences say."""
     model = build(rng)
     measured = find_mode(model)
-    monkeypatch.setattr(hyperposterior, "MANY", 0)
+    monkeypatch.setattr(modes, "MANY", 0)
     found = find_mode(model)
     np.testing.assert_array_equal(found.coordinates, measured.coordinates)
     n_weights = model.n_weights
@@ -373,7 +383,9 @@ def test_the_curvature_of_many_weights_is_expected(build, rng, monkeypatch):
         for e in np.eye(len(found.coordinates))[:n_weights]
     ]
     expected = np.array([[np.trace(shrinkage @ a @ shrinkage @ b) / 2 for b in slopes] for a in slopes])
-    curvature, other = np.linalg.inv(found.cov), np.linalg.inv(measured.cov)
+    curvature, other = np.linalg.inv(found.cov.matrix()), np.linalg.inv(measured.cov)
     assert len(weights) == n_weights
-    np.testing.assert_allclose(curvature[:n_weights, :n_weights], expected + np.eye(n_weights), rtol=0.01)
+    np.testing.assert_allclose(
+        curvature[:n_weights, :n_weights], expected + np.eye(n_weights), rtol=1e-4, atol=1e-6
+    )
     np.testing.assert_allclose(curvature[n_weights:], other[n_weights:], rtol=0.05, atol=0.02)

@@ -17,11 +17,12 @@ from bayesmkl.marginal.covariances import Additive, kernel_units
 from bayesmkl.marginal.estimators import by_landmarks
 from bayesmkl.marginal.estimators.by_landmarks import induce
 from bayesmkl.marginal.evidence import ep_evidence, exact_evidence
-from bayesmkl.marginal.hyperposterior import Hypermodel, climb, evaluate_height, evaluate_slope, find_mode
+from bayesmkl.marginal.hyperposterior import Hypermodel, evaluate_height, evaluate_slope
 from bayesmkl.marginal.hyperpriors import HalfT, ParameterPriors
 from bayesmkl.marginal.landmark_sites import expected
 from bayesmkl.marginal.likelihoods import Gaussian as GaussianNoise
 from bayesmkl.marginal.likelihoods import Probit
+from bayesmkl.marginal.modes import climb, find_mode
 from bayesmkl.posterior import (
     diagnose,
     feature_table,

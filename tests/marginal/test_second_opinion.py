@@ -93,7 +93,7 @@ def test_evidence_is_the_integral_over_all_function_values(name, rng):
     model, program, _ = fitted(name)
     factors, y, draws = program.data["factors"], program.data["y"], model.posterior_
     n = 10000 if name == "tumors" else 2000
-    covariance, likelihood = model._covariance(model._training_dense()), model._likelihood()
+    covariance, likelihood = model._covariance(model._stored_training()), model._likelihood()
     evidence = exact_evidence if name in NUMBERS else functools.partial(ep_evidence, tol=1e-6)
     for at in np.argsort(-draws.probability)[:3]:
         weights, parameters = draws.kernel_weights[at], draws.parameters[at, 0]

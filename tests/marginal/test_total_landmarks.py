@@ -12,12 +12,13 @@ from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.marginal import Marginal, landmark_sites
 from bayesmkl.marginal.covariances import Additive
 from bayesmkl.marginal.evidence import exact_evidence
-from bayesmkl.marginal.hyperposterior import Hypermodel, climb, evaluate_height, evaluate_slope
+from bayesmkl.marginal.hyperposterior import Hypermodel, evaluate_height, evaluate_slope
 from bayesmkl.marginal.hyperpriors import HalfT, ParameterPriors
 from bayesmkl.marginal.landmark_sites import expected
 from bayesmkl.marginal.landmarks import allot, gather, landmark_features, pseudo_samples
 from bayesmkl.marginal.likelihoods import Gaussian as GaussianNoise
 from bayesmkl.marginal.likelihoods import Heteroscedastic, Logit, Probit
+from bayesmkl.marginal.modes import climb
 
 VIEWS = {"signal": [0, 1], "noise": [2, 3]}
 COUNTS = [7, 3, 2, 5]

@@ -216,7 +216,7 @@ def test_samples_without_any_view_are_the_intercept_and_the_prior(regression):
     mean, std = model.predict_latent(np.full((2, 6), np.nan), return_std=True)
     np.testing.assert_allclose(mean, model.intercept_, atol=1e-10)
     draws = model.posterior_
-    prior = model._covariance(model._training_dense())
+    prior = model._covariance(model._stored_training())
     variance, between = [], []
     for at, weights in enumerate(draws.kernel_weights):
         matrix = prior.matrix(weights)
@@ -288,7 +288,7 @@ def test_evidence_is_the_density_of_the_explicit_program(regression, rng):
 
 def test_leave_one_out_is_a_refit_without_the_sample_at_given_weights(regression):
     X, _, model = regression
-    draws, prior = model.posterior_, model._covariance(model._training_dense())
+    draws, prior = model.posterior_, model._covariance(model._stored_training())
     at, i = 0, int(np.flatnonzero(np.isnan(X).any(axis=1))[0])
     noise = draws.parameters[at, 0, 0]
     matrix = prior.matrix(draws.kernel_weights[at]) + noise**2 * np.eye(len(X))

@@ -92,7 +92,7 @@ def test_tables_predictions_files_and_refits_go_with_it(model, tmp_path):
     assert found["sampling"]["rhat"] == model.rhat_
     assert relevance(model, by="all")["verdict"][0] == "signal"
     elpd, *_ = model._refit(
-        model._training_dense().select([0, 1]), kept=np.array([0, 1])
+        model._stored_training().select([0, 1]), kept=np.array([0, 1])
     )  # of the view v0 alone
     assert elpd.sum() < model.elpd_i_.sum()
     with pytest.raises(ValueError, match='spike-and-slab prior. Use "horseshoe"'.replace(".", r"\.")):

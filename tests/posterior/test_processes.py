@@ -186,7 +186,7 @@ def test_left_out_densities_are_those_of_regressions_on_the_others(kind, models)
     """Conditioned by brute force on all other samples, at every point of the posterior."""
     model = models[kind]
     draws, found = model.posterior_, leave_one_out_by_cavities(fitted_bemkl(model))
-    covariance, i = model._covariance(model._training_dense()), 5
+    covariance, i = model._covariance(model._stored_training()), 5
     others = np.delete(np.arange(N), i)
     laws = []
     for weights, parameters in zip(draws.kernel_weights, draws.parameters, strict=True):

@@ -31,7 +31,7 @@ BEMKL = ESTIMATOR | entries(
         Stop when the relative change of the ELBO stays below this for three iterations; 0 does all `max_iter`.
         Newton steps, which are taken where kernels between samples and landmarks are large, have a rule of their own
         (`bayesmkl.bemkl.VB`).
-    storage : {"auto", "dense", "compressed", "float32", "streamed"} or Storage, default="auto"
+    storage : {"auto", "dense", "compressed", "float32", "packed", "streamed"} or Storage, default="auto"
         Storage of training kernels in a closed-form fit, and with a `Storage` also the backend and the devices of
         its updates. "auto" holds them dense or compressed, whatever is faster, and streams those of a bank with
         landmarks that would need more than half of the memory that is left.
@@ -63,7 +63,7 @@ BEMKL = ESTIMATOR | entries(
     n_evaluations_ : int
         Kernel weights at which "marginal" evaluated the evidence.
     storage_ : str
-        Storage of the training kernels: "dense", "compressed", "float32" or "streamed".
+        Storage of the training kernels: "dense", "compressed", "float32", "packed" or "streamed".
     kernel_bytes_ : int
         Their size in bytes.
     present_ : ndarray of bool, of shape (n_kernels, n_samples), or None
@@ -104,7 +104,7 @@ OUTCOMES = BEMKL | entries(
         The closed-form updates, the only inference that there is; ``VB(accelerate=False)`` for plain iterations.
     init : {"mean", "random"} or posterior, default="mean"
         Start of the updates; a posterior is a `posterior_` of the same kernels and samples.
-    storage : {"auto", "dense", "compressed", "float32", "streamed"} or Storage, default="auto"
+    storage : {"auto", "dense", "compressed", "float32", "packed", "streamed"} or Storage, default="auto"
         Storage of training kernels, and with a `Storage` also the backend and the devices of the updates. "auto"
         holds them dense or compressed, whatever is faster, and streams those of a bank with landmarks that would need
         more than half of the memory that is left.

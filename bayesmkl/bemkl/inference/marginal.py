@@ -41,17 +41,16 @@ from bayesmkl.bemkl.reading.draws import PosteriorDraws
 from bayesmkl.marginal.covariances import Weighted
 from bayesmkl.marginal.evidence import Evidence, ep_evidence, exact_evidence, laplace_evidence
 from bayesmkl.marginal.hyperposterior import (
-    START,
     Draws,
     Hypermodel,
     Mode,
     draw_importance,
     equally_likely,
     evaluate,
-    find_mode,
 )
 from bayesmkl.marginal.hyperpriors import ParameterPriors, StudentT
 from bayesmkl.marginal.likelihoods import Gaussian, Probit
+from bayesmkl.marginal.modes import START, find_mode
 
 __all__ = [
     "MarginalDraws",

@@ -1,8 +1,8 @@
 """The contracts of kernel stacks: what algorithms may ask of kernels, and nothing else.
 
 A stack holds kernels m = 1 ... P between `n_rows` query points and `n_train` training points, kernels first. How it
-holds them (`dense`, `float32`, `lowrank`, `streamed`, `sharded`, `fold`, `columns`) is its own affair; functions name
-the contract that they need:
+holds them (`dense`, `float32`, `packed`, `lowrank`, `streamed`, `sharded`, `fold`, `columns`) is its own affair;
+functions name the contract that they need:
 
 =================  ====================================================================================
 `Kernels`          what all have: their shape, and products from the right
@@ -94,7 +94,7 @@ class KernelStack(Kernels, Protocol):
 
     @property
     def storage(self) -> str:
-        """The form of the kernels: "dense", "compressed", "float32" or "streamed"."""
+        """The form of the kernels: "dense", "compressed", "float32", "packed" or "streamed"."""
         ...
 
     @property
@@ -282,15 +282,15 @@ class StoredStack(KernelStack, KernelRows, SymmetricStack, Protocol):
         ...
 
     def frobenius(self, other: Array | None = None) -> Any:
-        """Return all Frobenius products of the kernels, or theirs with one matrix.
+        """Return all Frobenius products of the kernels, or theirs with one matrix, or with several.
 
         Parameters
         ----------
-        other : array of shape (n_rows, n_train), optional
+        other : array of shape (n_rows, n_train) or (q, n_rows, n_train), optional
 
         Returns
         -------
-        array of shape (n_kernels, n_kernels), or (n_kernels,) with `other`
+        array of shape (n_kernels, n_kernels), or (n_kernels,) or (q, n_kernels) with `other`
         """
         ...
 
@@ -412,7 +412,8 @@ def gated_sum(stack: StoredStack, row_gates: Array, train_gates: Array) -> Any:
 def frobenius_products(stack: StoredStack, other: Array | None = None) -> Any:
     """Do what `StoredStack.frobenius` does, with two kernels at a time."""
     if other is not None:
-        return np.array([np.vdot(kernel, other) for kernel in stack.each()])
+        found = [np.tensordot(other, kernel, 2) for kernel in stack.each()]
+        return np.array(found).T
     products = np.empty((stack.n_kernels, stack.n_kernels))
     for m, kernel in enumerate(stack.each()):
         for n, second in enumerate(stack.each(range(m + 1))):

@@ -221,18 +221,20 @@ class DenseStack(NamedTuple):
         return quadratics_one_by_one(self, vectors)
 
     def frobenius(self, other: Array | None = None) -> Any:
-        """Return all Frobenius products of the kernels, or theirs with one matrix.
+        """Return all Frobenius products of the kernels, or theirs with one matrix, or with several.
 
         Parameters
         ----------
-        other : array of shape (n_rows, n_train), optional
+        other : array of shape (n_rows, n_train) or (q, n_rows, n_train), optional
 
         Returns
         -------
-        array of shape (n_kernels, n_kernels), or (n_kernels,) with `other`
+        array of shape (n_kernels, n_kernels), or (n_kernels,) or (q, n_kernels) with `other`
         """
         wide = self.kernels.reshape(self.n_kernels, self.n_rows * self.n_train)
-        return wide @ wide.T if other is None else wide @ other.reshape(-1)
+        if other is None:
+            return wide @ wide.T
+        return wide @ other.reshape(-1) if other.ndim == 2 else other.reshape(len(other), -1) @ wide.T
 
     def columns(self, index: Index) -> Any:
         """Return the columns of all kernels at the training points `index`."""

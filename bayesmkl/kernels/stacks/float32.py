@@ -24,7 +24,7 @@ from bayesmkl.kernels.stacks.base import (
 )
 from bayesmkl.kernels.stacks.dense import DenseStack, gram_on_jax
 
-__all__ = ["Float32Stack", "store_float32"]
+__all__ = ["Float32Stack", "store_float32", "stored_singly"]
 
 ENTRIES = 2**17  # converted at once to double precision, 1 MB: they stay in cache
 MANY_ENTRIES = 2**21  # likewise, where more kernels at a time count for more than the cache
@@ -220,25 +220,30 @@ def store_float32(kernels: Iterable[np.ndarray], n_kernels: int) -> Float32Stack
     ValueError
         For entries that are too large for single precision.
     """
-    stored, n_stored = np.empty((0, 0, 0), dtype=np.float32), 0
-    for m, kernel in enumerate(kernels):
+    return Float32Stack(stored_singly(kernels, n_kernels, "float32"))
+
+
+def stored_singly(arrays: Iterable[np.ndarray], n_arrays: int, storage: str) -> np.ndarray:
+    """Gather the numbers of kernels in one array of single precision, for a stack of some `storage`."""
+    stored, n_stored = np.empty(0, dtype=np.float32), 0
+    for m, kernel in enumerate(arrays):
         if m == 0:
-            stored = np.empty((n_kernels, *kernel.shape), dtype=np.float32)
+            stored = np.empty((n_arrays, *kernel.shape), dtype=np.float32)
         n_stored += 1
-        if m >= n_kernels:
+        if m >= n_arrays:
             continue
         largest = max(float(kernel.max()), -float(kernel.min()))
         if not largest <= float(np.finfo(np.float32).max):
             raise ValueError(
-                f'`storage` "float32" holds numbers up to 3.4e38; kernel {m} has entries up to {largest:.3g}. '
+                f'`storage` "{storage}" holds numbers up to 3.4e38; kernel {m} has entries up to {largest:.3g}. '
                 'Normalize the kernels (`KernelBank(normalize="spherical")`), or use `storage="dense"`.'
             )
         stored[m] = kernel
-    if n_stored != n_kernels:
+    if n_stored != n_arrays:
         raise ValueError(
-            f"`n_kernels` must be the number of `kernels`; got {n_kernels} and {n_stored} kernels."
+            f"`n_kernels` must be the number of `kernels`; got {n_arrays} and {n_stored} kernels."
         )
-    return Float32Stack(stored)
+    return stored
 
 
 # ------------------------------------------------------------- JAX: sums convert as they read, products by kernel

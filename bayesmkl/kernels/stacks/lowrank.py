@@ -243,6 +243,8 @@ class LowRankStack(NamedTuple):
         """Return Frobenius products of the kernels, see `DenseStack.frobenius`; those with a matrix on factors."""
         if other is None:
             return frobenius_products(self)
+        if other.ndim == 3:
+            return namespace(other).stack([self.frobenius(one) for one in other])
         parts = [
             ((_tall(left) @ other).reshape(right.shape) * right).sum(axis=(1, 2))
             for _, left, right in self._pieces()

@@ -22,7 +22,9 @@ from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_scale
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.kernels.bank import KernelBank
+from bayesmkl.kernels.stacks.base import StoredStack
 from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.packed import unheld
 from bayesmkl.marginal.covariances import Additive, kernel_units
 from bayesmkl.marginal.design import (
     Design,
@@ -31,7 +33,7 @@ from bayesmkl.marginal.design import (
     check_design,
     check_known_columns,
 )
-from bayesmkl.marginal.drawing import draw_hyperparameters, with_kernels_to_choose
+from bayesmkl.marginal.drawing import check_many, draw_hyperparameters, with_kernels_to_choose
 from bayesmkl.marginal.estimators.by_landmarks import (
     NOT_SETTLED,
     Induced,
@@ -49,6 +51,7 @@ from bayesmkl.marginal.group_labels import GroupLabels, learn_groups, number_gro
 from bayesmkl.marginal.hyperposterior import Draws, Hypermodel
 from bayesmkl.marginal.hyperpriors import ParameterPriors, WeightPrior, WithDesign
 from bayesmkl.marginal.likelihoods import Gaussian, Heteroscedastic, Likelihood, StudentT, repeated
+from bayesmkl.marginal.part_draws import KEPT, PriorParts, part_bytes
 from bayesmkl.marginal.reading import HyperDraws, LeftOut, Reading, ScoreMoments, read, score_moments
 from bayesmkl.marginal.spike_slab import SpikeSlabWeights
 from bayesmkl.marginal.tasks import TaskPrior, Tasks
@@ -137,14 +140,15 @@ class BaseGPMKL(CompletingMKL):
         """Return the likelihood, checked, as far as it is known without data."""
         raise NotImplementedError
 
-    def _covariance(self, stack: DenseStack) -> Additive:
+    def _covariance(self, stack: StoredStack, units: np.ndarray | None = None) -> Additive:
         effects = tasks = None
         if self.design_ is not None and self.design_.has_effects:
             X = self.kernel_bank_.X_train_  # type: ignore[union-attr]
             effects, task = self.design_.effects(X), self.design_.task(X)
             tasks = None if task is None else Tasks(task, len(self.design_.tasks))
         pseudo = self.pseudo_samples_
-        units = kernel_units(stack, self.sample_weight_) if pseudo is None else pseudo.units
+        if units is None:
+            units = kernel_units(stack, self.sample_weight_) if pseudo is None else pseudo.units
         return Additive(stack, units, float(self.intercept_std), effects, tasks)
 
     def _hypermodel(
@@ -214,19 +218,17 @@ class BaseGPMKL(CompletingMKL):
         model = with_kernels_to_choose(self._hypermodel(stack, targets, options, kept))
         if induced is not None:
             model = induced.within(model)
-        n_tasks = 1 if model.covariance.tasks is None else model.covariance.tasks.n_tasks
+        check_many(model, options)
         n_functions = options.n_draws * len(targets)
-        n_bytes = 16.0 * stack.n_kernels * stack.n_train * n_functions * n_tasks
-        what = f"{n_functions * n_tasks} draws of {stack.n_kernels} functions at {stack.n_train} samples"
+        n_bytes = min(part_bytes(model.covariance, n_functions), KEPT)
+        what = f"draws of {stack.n_kernels} functions at {stack.n_train} samples, {n_functions} of each"
         require_memory(n_bytes, what, REMEDY)
         announce(self.verbose > 0, f"{what}: {format_bytes(int(n_bytes))}")
-        with blas_threads_for(stack.n_train):
-            with self._naming_kernels():
-                prior = model.covariance.draw_parts(parts_rng, n_functions)
-            prior_parts = np.moveaxis(prior, -1, 0).reshape(options.n_draws, -1, *prior.shape[:-1])
+        with blas_threads_for(stack.n_train), self._naming_kernels():
+            prior = PriorParts(model.covariance, options.n_draws, len(targets), parts_rng)
             start = None if induced is None else induced.start
             drawn, n_evaluations = draw_hyperparameters(model, options, rng, self.verbose > 0, start)
-            return n_evaluations + len(drawn.weights), drawn, read(model, drawn, prior_parts, rng)
+            return n_evaluations + len(drawn.weights), drawn, read(model, drawn, prior, rng)
 
     @contextmanager
     def _naming_kernels(self) -> Iterator[None]:
@@ -234,6 +236,8 @@ class BaseGPMKL(CompletingMKL):
         try:
             yield
         except np.linalg.LinAlgError as error:
+            if not isinstance(error.args[0], int):
+                raise
             name = self.kernel_names_[error.args[0]]
             raise ValueError(
                 f"`X`: kernel {name!r} is not positive semidefinite, and no covariance of a Gaussian process. Leave "
@@ -347,7 +351,7 @@ class BaseGPMKL(CompletingMKL):
         """Return the covariance of the training scores, and kernels, diagonals and effects of blocks of rows."""
         completed = None if self.kernel_centers_ is None else self._completed_training()
         rows = self._rows(X) if completed is None else self._completed_rows(X, completed)
-        stack = self._training_dense() if completed is None else completed.training
+        is_known = len(self.posterior_.units) > 0  # what is asked of training kernels
 
         def blocks() -> Iterator[tuple[Any, np.ndarray, Any]]:
             left = X
@@ -355,7 +359,11 @@ class BaseGPMKL(CompletingMKL):
                 own, left = left[: kernels.n_rows], left[kernels.n_rows :]
                 yield kernels, diagonal, None if self.design_ is None else self.design_.rows(own)
 
-        return self._covariance(stack), blocks()
+        if is_known:
+            return self._covariance(unheld(*self.dual_coef_.shape[-2:]), self.posterior_.units), blocks()
+        return self._covariance(
+            self._stored_training() if completed is None else completed.training
+        ), blocks()
 
     def _mean_scores(self, X: Samples) -> np.ndarray:
         """Return posterior mean scores of rows, (n_outputs, n_rows)."""
@@ -472,7 +480,7 @@ class BaseGPMKL(CompletingMKL):
 
     def _draw_prior_scores(self, weights: np.ndarray, n_outputs: int, rng: np.random.Generator) -> np.ndarray:
         """Draw training scores of given kernel weights, (n_draws, n_outputs, n_samples)."""
-        covariance = self._covariance(self._training_dense())
+        covariance = self._covariance(self._stored_training())
         parts = np.moveaxis(covariance.draw_parts(rng, len(weights) * n_outputs), -1, 0)
         parts = parts.reshape(len(weights), n_outputs, *parts.shape[1:])
         intercept = float(self.intercept_std) * rng.standard_normal((len(weights), n_outputs, 1))

@@ -13,7 +13,7 @@ from bayesmkl.marginal.conditioning import Sites, cavity, condition
 from bayesmkl.marginal.covariances import Additive
 from bayesmkl.marginal.estimators.priors import is_spike_slab
 from bayesmkl.marginal.evidence import exact_evidence
-from bayesmkl.marginal.hyperposterior import Hypermodel, climb
+from bayesmkl.marginal.hyperposterior import Hypermodel
 from bayesmkl.marginal.hyperpriors import ParameterPriors
 from bayesmkl.marginal.landmark_sites import find_sites, predictor_of
 from bayesmkl.marginal.landmarks import (
@@ -29,6 +29,7 @@ from bayesmkl.marginal.landmarks import (
 )
 from bayesmkl.marginal.likelihoods import Gaussian, Heteroscedastic, Logit, Probit
 from bayesmkl.marginal.likelihoods.base import Derivatives, Tilted, no_parameters
+from bayesmkl.marginal.modes import climb
 from bayesmkl.marginal.reading import HyperDraws, LeftOut, average_left_out, leave_out
 
 if TYPE_CHECKING:

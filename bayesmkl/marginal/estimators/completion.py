@@ -8,15 +8,18 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bayesmkl._estimator import BaseMKL
-from bayesmkl._estimator.storage import Holding
+from bayesmkl._estimator.storage import Holding, resolve_storage
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl.kernels.bank import KernelBank
+from bayesmkl.kernels.stacks.base import StoredStack
 from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.packed import pack
 from bayesmkl.marginal.landmarks import PseudoSamples
 from bayesmkl.marginal.unknown_points import CompletedKernels, KernelCenters, find_centers
 
 __all__ = ["BLOCK_ENTRIES", "CompletingMKL"]
 
+LEAST_ROWS = 8  # of many kernels that are evaluated together
 BLOCK_ENTRIES = 2**24  # of the kernels of new rows that are held at once, 128 MB
 
 
@@ -101,11 +104,17 @@ class CompletingMKL(BaseMKL):
             yield completed.rows(centers.rows(stack), centers.diagonal(stack, diagonal))
 
     def _storage(self) -> Holding:
-        """Return one dense array, or with landmarks none: samples are read once, a block at a time."""
-        through = isinstance(self.kernels, KernelBank) and self.kernels.landmarks is not None
-        return Holding("streamed") if through else super()._storage()
+        """Return one dense array, or of many kernels one triangle of each; with landmarks none.
 
-    def _training_dense(self) -> DenseStack:
+        Then samples are read once, a block at a time.
+        """
+        if isinstance(self.kernels, KernelBank) and self.kernels.landmarks is not None:
+            return Holding("streamed")
+        if self._is_precomputed() or self.missing_views != "error":
+            return super()._storage()
+        return Holding("auto", may_pack=True)
+
+    def _stored_training(self) -> StoredStack:
         """Return the training kernels, as they were given or evaluated anew."""
         if self.kernel_centers_ is not None:
             return self._completed_training().training
@@ -113,7 +122,16 @@ class CompletingMKL(BaseMKL):
             return DenseStack(self.training_kernels_)
         if self.pseudo_samples_ is not None:
             return DenseStack(self.pseudo_samples_.matrices())
-        return DenseStack(self.kernel_bank_.train_stack())  # type: ignore[union-attr]
+        return self._evaluated_training()
+
+    def _evaluated_training(self) -> StoredStack:
+        """Return the training kernels of the bank as a fit holds them."""
+        bank: Any = self.kernel_bank_
+        shape = bank.n_kernels_, len(bank.X_train_), len(bank.X_train_)
+        storage = resolve_storage(self._storage(), shape, is_square=True, is_source=False)
+        if storage.kind == "packed":
+            return pack(bank.train_kernels(), bank.n_kernels_)
+        return DenseStack(bank.train_stack())
 
     def _rows(self, X: np.ndarray) -> Iterator[tuple[DenseStack, np.ndarray]]:
         """Yield kernels of blocks of validated rows, and similarities of rows to themselves.
@@ -126,11 +144,11 @@ class CompletingMKL(BaseMKL):
         bank = self.kernel_bank_
         if bank is None:
             stack = self._stack_of_precomputed(X)
-            mean = self._training_dense().diagonal().mean(axis=1)
+            mean = self._stored_training().diagonal().mean(axis=1)
             yield stack, np.repeat(mean[:, None], stack.n_rows, axis=1)
             return
         width = len(bank.basis_) if self.pseudo_samples_ is None else self.pseudo_samples_.n_pseudo
-        size = max(1, BLOCK_ENTRIES // (bank.n_kernels_ * width))
+        size = max(LEAST_ROWS, BLOCK_ENTRIES // (bank.n_kernels_ * width))
         for first in range(0, len(X), size):
             kernels, diagonal = bank.rows_and_diagonal(X[first : first + size])
             if self.pseudo_samples_ is not None:
