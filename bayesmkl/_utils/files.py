@@ -92,7 +92,8 @@ def written_beside(path: str | os.PathLike[str]) -> Iterator[Path]:
             raise
         raise not_written(f"`path`: {str(target)!r}", error) from error
     finally:
-        beside.unlink(missing_ok=True)
+        with suppress(OSError):  # where nothing may be written, not even what is absent can be removed
+            beside.unlink(missing_ok=True)
 
 
 def not_written(what: str, error: OSError) -> OSError:
@@ -106,6 +107,8 @@ def not_written(what: str, error: OSError) -> OSError:
     """
     reason = os.strerror(error.errno) if error.errno else str(error)
     remedy = f" {SPACE}" if error.errno in NO_SPACE else ""
+    if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+        remedy = " Choose a folder that you may write to."
     told = type(error)(f"{what} could not be written: {reason}. Nothing was changed.{remedy}")
     told.errno = error.errno
     return told

@@ -173,7 +173,7 @@ def cells_of(job: Job) -> Iterator[dict[str, Any]]:
     with one_thread(), sharing_kernels(KernelCache()):
         for model in job.models:
             known = store.read(job.keys[model]) if store else None
-            if known is not None and known.has(job.scorers) and store.is_intact(known):
+            if store and known is not None and known.has(job.scorers) and store.is_intact(known):
                 yield known.named(job.dataset, model, job.split, job.scorers)
                 continue
             with marks.begun(job.keys[model]) if marks else nullcontext():

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from bayesmkl._utils.files import check_layout, is_partial, read_json, written_beside
+from bayesmkl._utils.files import check_layout, is_partial, not_written, read_json, written_beside
 from bayesmkl._utils.folders import held_folder
 from bayesmkl.datasets._text import as_object, read_text
 from bayesmkl.evaluation.cells import CELLS, COUNTS, TEXTS, CellStore, is_key, is_row
@@ -107,7 +107,8 @@ class Journal:
 
     def begin(self, about: dict[str, Any]) -> None:
         """Make a study the last one; the table of another goes."""
-        (self.folder / RESULTS).unlink(missing_ok=True)
+        with _named(self.folder):
+            (self.folder / RESULTS).unlink(missing_ok=True)
         self.write_about(about)
 
     def finish(self, cells: pd.DataFrame, about: dict[str, Any]) -> None:
@@ -213,7 +214,8 @@ def held_run(folder: Path) -> Iterator[None]:
     """
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"the folder of a comparison cannot be {str(folder)!r}, which is a file.")
-    folder.mkdir(parents=True, exist_ok=True)
+    with _named(folder):
+        folder.mkdir(parents=True, exist_ok=True)
     with held_folder(folder):
         _remove_partial(folder)
         try:
@@ -222,6 +224,15 @@ def held_run(folder: Path) -> Iterator[None]:
             _remove_partial(folder)
             if folder.is_dir() and not any(folder.iterdir()):
                 folder.rmdir()
+
+
+@contextmanager
+def _named(folder: Path) -> Iterator[None]:
+    """Say in words why nothing can be written to a folder, and what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise not_written(f"`folder`: {str(folder)!r}", error) from error
 
 
 def _remove_partial(folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import random
@@ -157,6 +158,30 @@ def test_a_finished_folder_that_may_not_be_written_to_is_read(tmp_path, monkeypa
         compare_models({"svm": SVC(C=2.0)}, X, y, **options)
     monkeypatch.undo()
     same(compare_models({"svm": SVC()}, X, y, **options), found)
+
+
+def test_a_file_system_that_is_read_only_is_named(tmp_path, monkeypatch):
+    """There even the removal of what is not there is an error, which hides the first one."""
+    X, y = problem()
+    options = {"X": X, "y": y, "cv": 2, "scoring": "accuracy"}
+    found = compare_models({"svm": SVC()}, **options, folder=tmp_path / "run")
+
+    def refused(path, *_, **__):
+        raise OSError(errno.EROFS, "Read-only file system", str(path))
+
+    said = r"could not be written: Read-only file system\. Nothing was changed\. Choose a folder that you"
+    with monkeypatch.context() as read_only:
+        for name in ("unlink", "mkdir", "write_text"):
+            read_only.setattr(Path, name, refused)
+        with pytest.raises(OSError, match=rf"`folder`: '.*new' {said}"):
+            compare_models({"svm": SVC()}, **options, folder=tmp_path / "new")
+        with pytest.raises(OSError, match=rf"`path`: '.*page\.html' {said}"):
+            found.to_html(tmp_path / "page.html")
+        read_only.undo()
+        read_only.setattr(Path, "unlink", refused)
+        with pytest.raises(OSError, match=rf"`folder`: '.*run' {said}"):
+            compare_models({"svm": SVC(C=2.0)}, **options, folder=tmp_path / "run")
+    same(compare_models({"svm": SVC()}, **options, folder=tmp_path / "run"), found)
 
 
 # ---------------------------------------------------------------------------------------------------------- merging
