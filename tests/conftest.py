@@ -33,6 +33,13 @@ def few_points():
         yield
 
 
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Reports make their figures, and draw none of them: that takes a third of a second each."""
+    figure = pytest.importorskip("matplotlib.figure").Figure
+    monkeypatch.setattr(figure, "savefig", lambda figure, file, **_: file.write(b"<svg/>"))
+
+
 @pytest.fixture(params=["numpy", "jax"])
 def xp(request):
     """Array namespace, NumPy and JAX in turn, the latter in double precision."""

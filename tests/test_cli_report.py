@@ -35,7 +35,7 @@ def fitted(table, tmp_path_factory):
     return folder
 
 
-def test_report_is_about_the_rows_of_the_table(fitted, table, tmp_path):
+def test_report_is_about_the_rows_of_the_table(fitted, table, undrawn, tmp_path):
     new = table[50:].assign(further=1.0)
     new.to_csv(tmp_path / "new.csv", index=False)
     page = tmp_path / "page.html"
@@ -54,7 +54,7 @@ def test_report_is_about_the_rows_of_the_table(fitted, table, tmp_path):
     assert float(re.search(r"- accuracy: (\S+)", text)[1]) == pytest.approx(accuracy, abs=5e-4)
 
 
-def test_report_goes_into_the_folder_of_the_run(fitted):
+def test_report_goes_into_the_folder_of_the_run(fitted, undrawn):
     assert run("report", fitted / "run")[0] == 0
     assert (fitted / "run" / "report.html").is_file()
     assert "No held-out samples were given" in (fitted / "run" / "report.md").read_text()

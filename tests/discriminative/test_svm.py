@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 from sklearn.svm import SVC, SVR
 
 from bayesmkl.discriminative.svm import libsvm
-from bayesmkl.discriminative.svm.libsvm import EpsilonInsensitive, Hinge, solve_svm, solve_svr
+from bayesmkl.discriminative.svm.libsvm import EpsilonInsensitive, Hinge, solve_svm, solve_svr, spread_of
 from bayesmkl.discriminative.svm.native import native_kernels
 from bayesmkl.kernels import KernelBank, Polynomial
 
@@ -353,3 +353,40 @@ def test_degenerate_bounds_that_no_dual_comes_near_change_nothing(rng, form):
     for dual, intercept in found[1:]:
         np.testing.assert_allclose(dual, found[0][0], rtol=1e-3)
         assert intercept == pytest.approx(found[0][1], abs=1e-4)
+
+
+# ---------------------------------------------------------------------------------------- samples that do not count
+
+
+@pytest.mark.parametrize("loss", ["hinge", "linear term", "regression"])
+def test_degenerate_samples_without_weight_are_not_there(rng, loss):
+    kernel, labels = problem(rng, 20)
+    bounds, kept = rng.uniform(0.5, 2.0, size=20), np.arange(20) % 4 != 1
+    bounds[~kept] = 0.0
+    linear, numbers = rng.uniform(0.5, 1.5, size=20), kernel @ rng.normal(size=20)
+    epsilon = 0.2 * numbers.std()
+
+    def solve(chosen):
+        own = kernel[np.ix_(chosen, chosen)]
+        if loss == "regression":
+            return solve_svr(own, numbers[chosen], bounds[chosen], epsilon, 1e-8)
+        return solve_svm(
+            own, labels[chosen], bounds[chosen], 1e-8, linear[chosen] if loss != "hinge" else None
+        )
+
+    found, expected = solve(np.arange(20)), solve(np.flatnonzero(kept))
+    assert found.signed_dual.shape == (20,)
+    assert (found.signed_dual[~kept] == 0.0).all()
+    np.testing.assert_array_equal(found.signed_dual[kept], expected.signed_dual)
+    assert found[1:] == expected[1:]
+    # a tolerance that is not the default, and bounds of every sample
+    assert found.gap <= 1e-6 * abs(found.objective)
+    assert (np.abs(found.signed_dual) <= bounds + 1e-12).all()
+
+
+def test_spread_counts_samples_by_their_weights(rng):
+    target, counts = rng.normal(3.0, 2.0, size=6), np.array([1, 0, 3, 2, 0, 1])
+    target[1] = 50.0
+    assert spread_of(target, counts.astype(float)) == pytest.approx(np.repeat(target, counts).std())
+    assert spread_of(np.array([7.0, -2.0, 7.0]), np.array([1.0, 0.0, 2.0])) == 7.0
+    assert spread_of(np.array([0.0, -2.0]), np.array([1.0, 0.0])) == 1.0

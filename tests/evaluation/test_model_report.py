@@ -67,7 +67,7 @@ def test_slopes_are_those_of_the_table(report, model):
     assert any(isinstance(block, Drawing) for block in report.parts["Features"])
 
 
-def test_inclusion_is_that_of_the_table():
+def test_inclusion_is_that_of_the_table(undrawn):
     y = 2.0 * X["age"].to_numpy() + 0.3 * rng.normal(size=70)
     chosen = GPMKLRegressor(BANK, kernel_prior="spike-slab", inference=FEW).fit(X[:40], y[:40])
     report = report_model(chosen, random_state=0)
@@ -116,7 +116,7 @@ def test_every_doubt_is_in_the_summary_and_under_trust(report):
     assert bool(doubts) == ("care" in said)
 
 
-def test_the_same_seed_gives_the_same_page(report, model):
+def test_the_same_seed_gives_the_same_page(report, model, undrawn):
     again = report_model(model, X[50:], Y[50:], title=f"Cells {EVIL}", refits=True, random_state=0)
     assert str(again) == str(report)
 
@@ -201,7 +201,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("kind", OTHERS)
-def test_every_outcome_is_written_up(kind):
+def test_every_outcome_is_written_up(kind, undrawn):
     make, y, metric = OTHERS[kind]
     model = make().fit(NAMED[:50], y[:50])
     report = report_model(model, NAMED[50:], y[50:], random_state=0)
@@ -217,7 +217,7 @@ def test_every_outcome_is_written_up(kind):
     assert "nan" not in text.lower().replace("nanometer", "")
 
 
-def test_without_new_samples_those_of_training_are_shown(model):
+def test_without_new_samples_those_of_training_are_shown(model, undrawn):
     report = report_model(model, random_state=0)
     assert len(rows_of(report, "Samples", "parts of the scores of samples")) == 50
     assert "No held-out samples were given" in str(report)

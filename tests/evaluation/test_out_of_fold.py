@@ -454,7 +454,7 @@ def test_a_cell_does_not_fail_for_what_no_metric_asks():
         compare_models({"svm": SVC()}, X, mixed, cv=2, scoring="accuracy").predictions()
 
 
-def test_the_report_has_calibration_and_hard_samples_where_predictions_are_kept(compared, tmp_path):
+def test_the_report_has_calibration_and_hard_samples_where_predictions_are_kept(compared, undrawn, tmp_path):
     found = compared["two classes"][0]
     text = found.to_html(tmp_path / "report.html").read_text()
     for said in (
