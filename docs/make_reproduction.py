@@ -6,8 +6,9 @@ The template, docs/_templates/reproduction.md, has places for what is generated:
     <!-- table bemkl-table1 -->     a table, from benchmarks/results/reproduce/bemkl-table1/
     <!-- include NAME.inc -->       what a benchmark wrote to docs/_generated/
 
-With folders, `python docs/make_reproduction.py RUN ...` first commits a run, or the parts of one, to
-benchmarks/results/reproduce/: the splits of a data set that all models of a study have, without predictions.
+With folders, `python docs/make_reproduction.py [--splits N] RUN ...` first commits a run, or the parts of one, to
+benchmarks/results/reproduce/: the splits of a data set that all models of a study have, or those of the first N,
+without predictions.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from bayesmkl.datasets import list_datasets
@@ -161,8 +163,8 @@ def n_splits(run: Reproduction) -> str:
     return str(low) if low == high else f"{low} to {high}"
 
 
-def keep(folders: list[str], runs: Path) -> Path:
-    """Put a run, or its parts, among the committed results; return its folder there.
+def keep(folders: list[str], runs: Path, most: int | None = None) -> Path:
+    """Put a run, or its parts, among the committed results, at `most` some splits; return its folder there.
 
     Parts may come from several computers, whose environments are all named; their data and splits must be the same.
     One of them may be the folder of an earlier run here, to go on with; it tells no splits. Sets and splits of the
@@ -179,6 +181,7 @@ def keep(folders: list[str], runs: Path) -> Path:
     n_models = cells.groupby(["dataset", "study"])["model"].transform("nunique")  # that were run at all
     n_there = cells.groupby(["dataset", "split", "study"])["model"].transform("nunique")
     cells = cells[(n_there == n_models) | (cells["study"] == "")].drop(columns="study")
+    cells = cells[cells["split"] < (most or np.inf)]
     table, names = find_table(about["reproduce"]["table"]), {set_name(label) for label in cells["dataset"]}
     there = [paper_set.name for paper_set in table.sets if paper_set.name in names]
     splits = int(cells["split"].max()) + 1
@@ -223,6 +226,8 @@ def joined(abouts: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:]:
+    if sys.argv[1:2] == ["--splits"]:
+        keep(sys.argv[3:], RUNS, int(sys.argv[2]))
+    elif sys.argv[1:]:
         keep(sys.argv[1:], RUNS)
     PAGE.write_text(page(TEMPLATE.read_text(encoding="utf-8"), RUNS), encoding="utf-8")

@@ -278,7 +278,7 @@ def _pooled(
         "published": published.value,
         "published_sd": published.std,
         "ours": values.mean(),
-        "ours_sd": values.std(ddof=1),
+        "ours_sd": values.std(ddof=1) if len(values) > 1 else np.nan,
         "difference": difference,
         "difference_in_sd": difference / published.std if published.std else np.nan,
     }

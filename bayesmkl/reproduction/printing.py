@@ -42,7 +42,7 @@ def provenance(
     variant : str
         In which way the row differs from the paper's protocol.
     model : str or None
-        The model whose splits count, where variants have fewer; None: all.
+        The model whose sets and splits count, where variants have fewer; None: all.
 
     Returns
     -------
@@ -53,6 +53,7 @@ def provenance(
     cells = comparison.cells
     wanted = comparison.datasets if labels is None else [labels] if isinstance(labels, str) else list(labels)
     cells = cells[cells["dataset"].isin(wanted) & ((cells["model"] == model) | (model is None))]
+    wanted = [label for label in wanted if label in set(cells["dataset"])]
     n_splits = cells.groupby("dataset")["split"].nunique()
     return {
         "data": wanted[0] if len(wanted) == 1 else f"{len(wanted)} sets{_ending(wanted)}",

@@ -103,6 +103,9 @@ def test_variants_may_have_fewer_splits_in_a_committed_run(maker, runs, tmp_path
     assert cells.groupby("model")["split"].nunique().to_dict() == {name: 2 for name in main["cells"]} | {
         name: 1 for name in few["cells"]
     }
+    one = Comparison.load(maker.keep([str(source)], tmp_path / "one", most=1))
+    assert one.cells["split"].unique().tolist() == [0]
+    assert one.about["reproduce"]["splits"] == 1
     not_run = f"GMKL, {obmkl.ONE_C}"
     for file in (source / "cells").glob(f"{few['cells'][not_run][0]}*"):
         file.unlink()
