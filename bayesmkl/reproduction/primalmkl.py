@@ -122,7 +122,7 @@ FLARE = UserData(
     "that the UCI repository publishes.",
     "features",
 )
-CODINGS = (  # of splice, whose letters are A, C, G, T = 0, 1, 2, 3 else; the paper does not say how they are coded
+CODINGS = (  # of splice, whose letters are A, C, G, T = 0, 1, 2, 3 else; the paper has indicators, and other numbers
     PaperSet("splice, AGCT", Fetched("splice", load=splice_in_order), Sizes(3175, 60)),
     PaperSet("splice, indicators", Fetched("splice", load=splice_indicators), Sizes(3175, 240)),
 )
@@ -317,8 +317,9 @@ TABLES = {
             "Random splits of the sizes of Rätsch's (his index sets are not at hand), 40 as in the paper. "
             + CHOICE.format("λ out of 0.01, 0.05, 0.2, 1 and 10 (with unit trace 0.001, 0.01, 0.1 and 1)")
             + ". (T): polynomials of degree 1 to 10 besides, all kernels with unit trace. Letters of splice are A, "
-            "C, G, T = 0 to 3, and coded in two other ways besides; the paper names none. german is LIBSVM's numeric "
-            "version; the published SVM is Rätsch's, ours has one Gaussian width of 11, chosen together with C.",
+            "C, G, T = 0 to 3, and coded in two other ways besides: the paper turns categories into indicators (§5), "
+            "which its numbers do not look like. german is LIBSVM's numeric version; the published SVM is Rätsch's, "
+            "ours has one Gaussian width of 11, chosen together with C.",
             tuple(SETS_1),
             trace_studies,
             _entries_1(),
