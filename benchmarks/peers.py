@@ -41,6 +41,7 @@ CELLS = RESULTS / "peers_cells.jsonl"
 SIZES = ["real", "500", "5000", "50000", "500000"]
 THREADS = ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "NUMBA")
 FAST_SAMPLES, FAST_TEST = 60, 200
+WALL = 20  # seconds of the wall for one of the processor, at most
 BOTH = ("classification", "regression")
 
 
@@ -186,13 +187,14 @@ def ask(method: Method, data: Data, python: str, options: argparse.Namespace, fo
             [python, script, *map(str, files)],
             env=environment,
             preexec_fn=bounded,
-            timeout=options.limit * (1 if on_device else 5),
+            timeout=options.limit * (1 if on_device else WALL),
             capture_output=True,
             text=True,
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return {"outcome": f"stopped after {options.limit:g} s"}
+        wall = options.limit if on_device else WALL * options.limit
+        return {"outcome": f"stopped after {wall:g} s of the wall"}
     if ended.returncode in (-24, -9) and not files[2].exists():  # SIGXCPU, SIGKILL
         return {"outcome": f"stopped after {options.limit:g} s"}
     if ended.returncode == NOT_INSTALLED:

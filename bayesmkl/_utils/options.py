@@ -329,6 +329,11 @@ def inference_of(value: object, allowed: Sequence[str] = OF_BEMKL) -> Inference:
             f"`inference` must be one of {', '.join(map(repr, allowed))} or of the options {objects}; got "
             f"{shown(value)}."
         )
+    if isinstance(value, Marginal) and value.total_landmarks is not None and len(allowed) > 1:
+        raise ValueError(
+            "`total_landmarks` of `inference` must be None for BEMKL, whose kernels all have those of a bank; got "
+            f"{shown(value.total_landmarks)}. GPMKLClassifier and GPMKLRegressor have it."
+        )
     return value._checked()
 
 

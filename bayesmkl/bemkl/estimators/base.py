@@ -248,14 +248,8 @@ class BaseBEMKL(BaseMKL):
 
     def _as_inferred(self, problems: list[Any]) -> list[Any]:
         """Return problems with the priors of the inference, of which marginal inference has its own."""
-        inference = self._inference()
-        if not isinstance(inference, Marginal):
+        if not isinstance(self._inference(), Marginal):
             return problems
-        if inference.total_landmarks is not None:
-            raise ValueError(
-                "`total_landmarks` of `inference` must be None for BEMKL, whose kernels all have those of a bank; "
-                f"got {inference.total_landmarks}. GPMKLClassifier and GPMKLRegressor have it."
-            )
         for problem in problems:
             check_can_sample(problem, f'inference="{Marginal.name}"')
         return [
