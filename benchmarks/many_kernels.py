@@ -7,6 +7,7 @@ of its own, and is kept as it comes, in benchmarks/results/many_kernels_cells.js
 
     python benchmarks/many_kernels.py            500 samples, up to 10 000 kernels: an hour of CPU, 6 GB
     python benchmarks/many_kernels.py --part 2/8 the second of every eight rows that are missing, and no results
+    python benchmarks/many_kernels.py --report   the rows that there are
     python benchmarks/many_kernels.py --fast     40 samples, up to 240 kernels
 """
 
@@ -239,19 +240,20 @@ def machine(case: Case) -> dict[str, Any]:
     return {**case._asdict(), **measure()._asdict()}
 
 
-def kept(fast: bool, part: str | None) -> list[dict[str, Any]]:
+def kept(fast: bool, part: str | None, report: bool) -> list[dict[str, Any]]:
     """Rows that were kept before, and those that are measured now: all that are missing, or some of them."""
     path = RESULTS / "many_kernels_cells.jsonl"
     every = rows_of(fast)
     if fast:
         return [{"row": name, **function(case)} for name, function, case in every if name != "machine"]
     found = {(row["row"], Case(*(row[field] for field in Case._fields))): row for row in read(path)}
-    missing = [unit for unit in every if (unit[0], unit[2]) not in found]
+    missing = [unit for unit in every if (unit[0], unit[2]) not in found and not report]
     if part is not None:
         position, n_parts = (int(number) for number in part.split("/"))
         missing = missing[position - 1 :: n_parts]
     for name, function, case in missing:
-        row = found[name, case] = {"row": name, **alone(function, case)}
+        about = f"{os.cpu_count()} cores, NumPy {np.__version__}"
+        row = found[name, case] = {"row": name, "computer": about, **alone(function, case)}
         append(path, row)
     return [found[name, case] for name, _, case in every if (name, case) in found]
 
@@ -313,8 +315,9 @@ def exponent_of(rows: list[dict[str, Any]], seconds: list[float]) -> float:
 def main() -> None:
     options = parser(__doc__)
     options.add_argument("--part", metavar="K/N", help="measure some of the missing rows alone")
+    options.add_argument("--report", action="store_true", help="measure nothing: report the rows that there are")
     options = options.parse_args()
-    every = kept(options.fast, options.part)
+    every = kept(options.fast, options.part, options.report)
     if options.part is not None:
         return
     of = {name: [row for row in every if row["row"] == name] for name in {row["row"] for row in every}}
