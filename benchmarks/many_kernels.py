@@ -337,7 +337,7 @@ def main() -> None:
             "" if row["storage"] == "auto" else f", {row['storage']}"
         )
         seconds = row["loading"] + row["updates"] + row["reading"]
-        if row is fits[0] or row["n_kernels"] == linear[-1]["n_kernels"]:
+        if row["n_kernels"] == linear[-1]["n_kernels"]:
             claims.append(claim(f"minutes of a fit of {about}, one thread", ASKED_MINUTES, seconds / 60))
             if row["peak"] is not None:
                 claims.append(claim(f"memory of {about}", ASKED_GB, row["peak"] / GB, " GB"))
