@@ -289,6 +289,7 @@ def marginal_table(rows: list[dict[str, Any]]) -> str:
             f"{row['ess']:.0f}",
             "{:.2%} [{:.2%}, {:.2%}]".format(*row["relevant"]),
             f"{row['chance']:.2%}",
+            row.get("computer", "this one"),
         ]
         for row in rows
     ]
@@ -303,6 +304,7 @@ def marginal_table(rows: list[dict[str, Any]]) -> str:
         "ESS",
         "share of five",
         "by chance",
+        "computer",
     ]
     return markdown_table(headers, lines)
 
@@ -315,7 +317,9 @@ def exponent_of(rows: list[dict[str, Any]], seconds: list[float]) -> float:
 def main() -> None:
     options = parser(__doc__)
     options.add_argument("--part", metavar="K/N", help="measure some of the missing rows alone")
-    options.add_argument("--report", action="store_true", help="measure nothing: report the rows that there are")
+    options.add_argument(
+        "--report", action="store_true", help="measure nothing: report the rows that there are"
+    )
     options = options.parse_args()
     every = kept(options.fast, options.part, options.report)
     if options.part is not None:
@@ -377,7 +381,7 @@ def main() -> None:
         + ", ".join(f"{row['seconds']:.1f} s {row['storage']}" for row in of["evidence"])
         + ".\n\nMarginal inference of the same kernels, by one triangle of each (`GPMKLRegressor`; labels: "
         f"`GPMKLClassifier`), {N_DRAWS} draws of shares; the last columns are the posterior share of the five "
-        "kernels that made the target, its 94 % interval, and what five kernels have by chance.\n\n"
+        "kernels that made the target, its 94 % interval, what five have by chance, and where it was measured.\n\n"
         f"{marginal_table(marginals)}"
     )
     numbers = {
