@@ -7,6 +7,7 @@ of its own, and is kept as it comes, in benchmarks/results/many_kernels_cells.js
 
     python benchmarks/many_kernels.py            500 samples, up to 10 000 kernels: an hour of CPU, 6 GB
     python benchmarks/many_kernels.py --part 2/8 the second of every eight rows that are missing, and no results
+    python benchmarks/many_kernels.py --report   the rows that there are
     python benchmarks/many_kernels.py --fast     40 samples, up to 240 kernels
 """
 
@@ -239,19 +240,20 @@ def machine(case: Case) -> dict[str, Any]:
     return {**case._asdict(), **measure()._asdict()}
 
 
-def kept(fast: bool, part: str | None) -> list[dict[str, Any]]:
+def kept(fast: bool, part: str | None, report: bool) -> list[dict[str, Any]]:
     """Rows that were kept before, and those that are measured now: all that are missing, or some of them."""
     path = RESULTS / "many_kernels_cells.jsonl"
     every = rows_of(fast)
     if fast:
         return [{"row": name, **function(case)} for name, function, case in every if name != "machine"]
     found = {(row["row"], Case(*(row[field] for field in Case._fields))): row for row in read(path)}
-    missing = [unit for unit in every if (unit[0], unit[2]) not in found]
+    missing = [unit for unit in every if (unit[0], unit[2]) not in found and not report]
     if part is not None:
         position, n_parts = (int(number) for number in part.split("/"))
         missing = missing[position - 1 :: n_parts]
     for name, function, case in missing:
-        row = found[name, case] = {"row": name, **alone(function, case)}
+        about = f"{os.cpu_count()} cores, NumPy {np.__version__}"
+        row = found[name, case] = {"row": name, "computer": about, **alone(function, case)}
         append(path, row)
     return [found[name, case] for name, _, case in every if (name, case) in found]
 
@@ -287,6 +289,7 @@ def marginal_table(rows: list[dict[str, Any]]) -> str:
             f"{row['ess']:.0f}",
             "{:.2%} [{:.2%}, {:.2%}]".format(*row["relevant"]),
             f"{row['chance']:.2%}",
+            row.get("computer", "this one"),
         ]
         for row in rows
     ]
@@ -301,6 +304,7 @@ def marginal_table(rows: list[dict[str, Any]]) -> str:
         "ESS",
         "share of five",
         "by chance",
+        "computer",
     ]
     return markdown_table(headers, lines)
 
@@ -313,8 +317,11 @@ def exponent_of(rows: list[dict[str, Any]], seconds: list[float]) -> float:
 def main() -> None:
     options = parser(__doc__)
     options.add_argument("--part", metavar="K/N", help="measure some of the missing rows alone")
+    options.add_argument(
+        "--report", action="store_true", help="measure nothing: report the rows that there are"
+    )
     options = options.parse_args()
-    every = kept(options.fast, options.part)
+    every = kept(options.fast, options.part, options.report)
     if options.part is not None:
         return
     of = {name: [row for row in every if row["row"] == name] for name in {row["row"] for row in every}}
@@ -334,7 +341,7 @@ def main() -> None:
             "" if row["storage"] == "auto" else f", {row['storage']}"
         )
         seconds = row["loading"] + row["updates"] + row["reading"]
-        if row is fits[0] or row["n_kernels"] == linear[-1]["n_kernels"]:
+        if row["n_kernels"] == linear[-1]["n_kernels"]:
             claims.append(claim(f"minutes of a fit of {about}, one thread", ASKED_MINUTES, seconds / 60))
             if row["peak"] is not None:
                 claims.append(claim(f"memory of {about}", ASKED_GB, row["peak"] / GB, " GB"))
@@ -374,7 +381,7 @@ def main() -> None:
         + ", ".join(f"{row['seconds']:.1f} s {row['storage']}" for row in of["evidence"])
         + ".\n\nMarginal inference of the same kernels, by one triangle of each (`GPMKLRegressor`; labels: "
         f"`GPMKLClassifier`), {N_DRAWS} draws of shares; the last columns are the posterior share of the five "
-        "kernels that made the target, its 94 % interval, and what five kernels have by chance.\n\n"
+        "kernels that made the target, its 94 % interval, what five have by chance, and where it was measured.\n\n"
         f"{marginal_table(marginals)}"
     )
     numbers = {

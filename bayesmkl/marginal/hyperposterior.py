@@ -405,13 +405,15 @@ def draw_importance(
         (pareto_k >= GOOD_K or ess < LEAST_DRAWS) and len(proposals) <= 2 * N_ROUNDS
     ):
         new = proposals[-1].draw(n_draws // N_ROUNDS, rng)
-        for u, matrix in zip(new, covariance_matrices(model, new), strict=True):
-            near = _nearest(u, coordinates, points, mode, model)
+        several = model.covariance.stack.n_kernels > MANY
+        matrices = covariance_matrices(model, new) if several else [None] * len(new)
+        coordinates = np.vstack([coordinates, new])
+        for u, matrix in zip(new, matrices, strict=True):
+            near = _nearest(u, coordinates[: len(points)], points, mode, model)
             try:
                 points.append(evaluate_height(model, u, near.sites, matrix, spare=True, tol=LOOSE)[0])
             except np.linalg.LinAlgError:
                 points.append(Point(-np.inf, -np.inf, near.sites, False))
-            coordinates = np.vstack([coordinates, u])
             if report is not None:
                 report(len(points), "")
         mixture = logsumexp([proposal.log_density(coordinates) for proposal in proposals], axis=0)
@@ -441,8 +443,11 @@ def equally_likely(weights: np.ndarray, n_draws: int, rng: np.random.Generator) 
 def _nearest(
     u: np.ndarray, coordinates: np.ndarray, points: list[Point], mode: Mode, model: Hypermodel
 ) -> Point:
+    """Return the point next to some coordinates; of many, where none is near, the latest."""
     if not points:
         return mode.point
+    if len(u) > MANY:
+        return points[-1]
     distance, mirrored = ((coordinates - u) ** 2).sum(axis=1), model.mirror(u)
     if mirrored is not None:
         distance = np.minimum(distance, ((coordinates - mirrored) ** 2).sum(axis=1))

@@ -22,7 +22,7 @@ from bayesmkl.marginal.covariances import Covariance
 __all__ = ["KEPT", "PriorParts", "part_bytes"]
 
 KEPT = 2**30  # bytes of parts that are kept for the second time
-AT_ONCE = 2**26  # bytes of parts that are in work
+AT_ONCE = 2**25  # bytes of parts that are in work
 
 
 class PriorParts:

@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 CROSS_ENTRIES = 2**22  # of the covariances of new rows that are made at once of many kernels
-MOST_POINTS = 128  # of posteriors of many kernels, whose covariances are kept
+MOST_POINTS = 64  # of posteriors of many kernels, whose covariances are kept
 TOL = 1e-2  # of the sites of points that are kept, in standard deviations of scores
 
 

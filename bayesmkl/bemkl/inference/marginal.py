@@ -155,6 +155,10 @@ class WeightsAndNoise(SignedWeights):
         known, noise = 1.0 / self.precisions(coordinates)
         return weights, np.sqrt(noise + weights @ weights * known)[:, None]
 
+    def parameters(self, coordinates: np.ndarray) -> np.ndarray:
+        """Return the standard deviation of the noise of every output, (n_outputs, 1)."""
+        return self.values(coordinates)[1]
+
     def precisions(self, coordinates: np.ndarray) -> np.ndarray:
         """Return υ and ε of every output, (2, n_outputs)."""
         return np.exp(np.clip(coordinates[self.n_weights :].reshape(2, -1), -LARGEST, LARGEST))
@@ -217,6 +221,10 @@ class WeightsAndTotalNoise(WeightsAndNoise):
         """Return kernel weights, and the standard deviation of the noise of every output, (n_outputs, 1)."""
         weights = self.weight_prior.weights(coordinates[: self.n_weights]).values
         return weights, self._std(coordinates)[:, None]
+
+    def parameters(self, coordinates: np.ndarray) -> np.ndarray:
+        """Return the standard deviation of the noise of every output, (n_outputs, 1)."""
+        return self.values(coordinates)[1]
 
     def pull(self, coordinates: np.ndarray, by_weights: np.ndarray, by_parameters: np.ndarray) -> np.ndarray:
         """Pull a gradient by what `values` returns back to the coordinates."""
