@@ -27,6 +27,7 @@ from bayesmkl.evaluation.plots import (
     plot_time,
 )
 from bayesmkl.evaluation.plots.parts import short_names
+from bayesmkl.evaluation.plots.ranks import _draw_distance
 from bayesmkl.evaluation.plots.scores import spaced
 from bayesmkl.evaluation.significance import nemenyi, pairwise, rank_table, win_matrix, wins
 
@@ -261,6 +262,18 @@ class TestCriticalDifference:
             assert joined == (p.loc[one, other] >= 0.05)
         assert 0 < len(bars) < 5
         assert "Friedman's test p = " in ax.get_title("left")
+
+    @pytest.mark.parametrize(("distance", "end"), [(1.5, 2.5), (7.0, 6.0)])
+    def test_distance_is_drawn_from_the_best_rank_on(self, distance, end):
+        ax = Figure().subplots()
+        ax.plot([1.0, 6.0], [0.0, -2.0])
+        _draw_distance(ax, pd.Series(np.arange(1.0, 7.0)), distance)
+        assert sorted(ax.get_xlim()) == [1.0, 6.0]
+        assert ax.get_xticks().tolist() == [1, 2, 3, 4, 5, 6]
+        assert list(ax.lines[-1].get_xdata()) == [1.0, end]
+        (text,) = ax.texts
+        assert text.get_text() == f"critical difference {distance:.2f}" + " (beyond the axis)" * (end == 6.0)
+        assert text.get_position()[0] == pytest.approx(0.5 * (1.0 + end))
 
     def test_needs_several_data_sets(self, one):
         with pytest.raises(ValueError, match=r"at least 2 data sets; got 1"):
