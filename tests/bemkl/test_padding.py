@@ -294,3 +294,22 @@ def test_padded_fits_on_jax_agree_with_numpy(rng, model):
     expected = maximize_elbo(algorithm, problem, start, PLAIN._replace(backend="numpy"))
     assert_same_factors(found.state, expected.state, ON_JAX)
     np.testing.assert_allclose(found.elbo_history, expected.elbo_history, rtol=ON_JAX)
+
+
+def test_stacks_on_one_array_are_the_same_kernels(rng):
+    stack = DenseStack(np.array([np.outer(x, x) for x in rng.normal(size=(2, 6))]))
+    single = store_float32(stack.kernels, 2)
+    folds = [FoldStack(stack, np.arange(4)), FoldStack(stack, np.arange(2, 6))]
+    assert all(padding_module.stored_kernels(own) is stack.kernels for own in (stack, *folds))
+    assert padding_module.stored_kernels(single) is single.kernels
+    lowrank = compress(stack)
+    assert isinstance(lowrank, LowRankStack)
+    assert padding_module.stored_kernels(lowrank) is lowrank
+
+
+def test_entries_are_spread_in_their_precision():
+    for dtype in (np.float32, bool):
+        found = padding_module._spread(np.ones((2, 2), dtype=dtype), np.array([0, 3]), 4)
+        assert found.dtype == dtype
+        np.testing.assert_array_equal(found, [[1, 0, 0, 1]] * 2)
+    np.testing.assert_array_equal(padding_module._spread(np.zeros(2), slice(1, 3), 4, 1.0), [1, 0, 0, 1])
