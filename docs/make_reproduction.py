@@ -167,8 +167,9 @@ def keep(folders: list[str], runs: Path, most: int | None = None) -> Path:
     """Put a run, or its parts, among the committed results, at `most` some splits; return its folder there.
 
     Parts may come from several computers, whose environments are all named; their data and splits must be the same.
-    One of them may be the folder of an earlier run here, to go on with; it tells no splits. Sets and splits of the
-    command that makes the same are in the description.
+    One of them may be the folder of an earlier run here, to go on with; it tells no splits. Models that no split of a
+    set has are left out, where the table can be printed without them. Sets and splits of the command that makes these
+    cells are in the description; it makes more where some are missing.
     """
     parts = [Comparison.load(folder) for folder in folders]
     about = joined([part.about for part in parts])

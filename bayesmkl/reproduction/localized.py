@@ -339,13 +339,17 @@ def not_run(contents: Contents, comparison: Comparison) -> Printed | None:
                 "seed": comparison.about["random_state"],
                 "variant": contents.rule(name, m.variant),
                 "model": title,
-                "ours": f"not run: about {minutes[title]:g} min a fit",
+                "ours": f"not run: about {_time(minutes[title])} a fit",
             }
             for title, m in contents.methods.items()
             if title in minutes and title not in there
         ]
     title = "Not run; the time of a fit by those of 3000 and 6000 rows"
     return Printed(title, pd.DataFrame(rows)) if rows and not any(map(_cut, labels.values())) else None
+
+
+def _time(minutes: float) -> str:
+    return f"{minutes:g} min" if minutes >= 1.0 else f"{60.0 * minutes:.0f} s"
 
 
 def _cut(label: str) -> bool:
