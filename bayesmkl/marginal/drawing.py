@@ -37,20 +37,10 @@ def check_many(model: Hypermodel, options: Marginal) -> None:
     Raises
     ------
     ValueError
-        For chains, whose steps take a curvature of all pairs of weights, and for sets of kernels among so many that
-        they are held by one triangle, of which every sweep proposes each.
+        For chains, whose steps take a curvature of all pairs of weights.
     """
-    n_kernels = model.covariance.stack.n_kernels
-    if model.n_coordinates <= MOST_OF_CHAINS:
-        return
-    if isinstance(model.kernel_prior, SpikeSlabOfKernels):
-        if model.covariance.stack.storage == "packed":
-            raise ValueError(
-                f"`kernel_prior` must not be a spike-and-slab prior with {n_kernels} kernels of "
-                f"{model.covariance.stack.n_train} samples, each of which every sweep of its chains proposes; "
-                'use "horseshoe" or "dirichlet", or fewer kernels.'
-            )
-    elif options.sampler == "nuts":
+    n_kernels, has_sets = model.covariance.stack.n_kernels, isinstance(model.kernel_prior, SpikeSlabOfKernels)
+    if options.sampler == "nuts" and model.n_coordinates > MOST_OF_CHAINS and not has_sets:
         raise ValueError(
             f'`sampler` of `inference` must be "importance" with more than {MOST_OF_CHAINS} hyperparameters; got '
             f'"nuts", whose steps take the curvature of all pairs of {n_kernels} weights.'

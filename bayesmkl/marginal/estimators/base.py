@@ -44,7 +44,7 @@ from bayesmkl.marginal.estimators.by_landmarks import (
     refuse_program,
 )
 from bayesmkl.marginal.estimators.completion import CompletingMKL
-from bayesmkl.marginal.estimators.priors import NamedPriors, checked_weight_prior, of_kernels
+from bayesmkl.marginal.estimators.priors import checked_weight_prior, of_kernels
 from bayesmkl.marginal.estimators.shared_docs import GPMKL
 from bayesmkl.marginal.evidence import ep_evidence, exact_evidence, laplace_evidence, mixture_evidence
 from bayesmkl.marginal.group_labels import GroupLabels, learn_groups, number_groups
@@ -69,7 +69,6 @@ REMEDY = "Use fewer kernels or samples, or a smaller `n_draws` of `inference`."
 class BaseGPMKL(CompletingMKL):
     """An additive Gaussian process whose kernel weights are inferred."""
 
-    kernel_prior: Any
     intercept_std: Any
     inference: Any
     design: Design | None
@@ -77,7 +76,6 @@ class BaseGPMKL(CompletingMKL):
     _KERNELS = "auto"
     _OUTCOME: ClassVar[str] = "numbers"  # or "labels", "counts", "grades", "times"
     _takes_offset: ClassVar[bool] = False
-    KERNEL_PRIORS: ClassVar[NamedPriors]  # what names of priors stand for
 
     posterior_: HyperDraws
     likelihood_: Likelihood
@@ -146,8 +144,8 @@ class BaseGPMKL(CompletingMKL):
             X = self.kernel_bank_.X_train_  # type: ignore[union-attr]
             effects, task = self.design_.effects(X), self.design_.task(X)
             tasks = None if task is None else Tasks(task, len(self.design_.tasks))
-        pseudo = self.pseudo_samples_
         if units is None:
+            pseudo = self.pseudo_samples_
             units = kernel_units(stack, self.sample_weight_) if pseudo is None else pseudo.units
         return Additive(stack, units, float(self.intercept_std), effects, tasks)
 
@@ -219,9 +217,8 @@ class BaseGPMKL(CompletingMKL):
         if induced is not None:
             model = induced.within(model)
         check_many(model, options)
-        n_functions = options.n_draws * len(targets)
-        n_bytes = min(part_bytes(model.covariance, n_functions), KEPT)
-        what = f"draws of {stack.n_kernels} functions at {stack.n_train} samples, {n_functions} of each"
+        n_bytes = min(part_bytes(model.covariance, options.n_draws * len(targets)), KEPT)
+        what = f"{options.n_draws * len(targets)} draws of {stack.n_kernels} functions at {stack.n_train} samples"
         require_memory(n_bytes, what, REMEDY)
         announce(self.verbose > 0, f"{what}: {format_bytes(int(n_bytes))}")
         with blas_threads_for(stack.n_train), self._naming_kernels():
@@ -320,8 +317,7 @@ class BaseGPMKL(CompletingMKL):
         """Return posterior means of the likelihood's parameters by name, of every output if there are several."""
         draws = self.posterior_
         mean = np.tensordot(draws.probability, draws.parameters, 1)
-        columns = mean.T if len(mean) > 1 else mean[0].tolist()
-        return dict(zip(self.likelihood_.names, columns, strict=True))
+        return dict(zip(self.likelihood_.names, mean.T if len(mean) > 1 else mean[0].tolist(), strict=True))
 
     @property
     def _has_outputs(self) -> bool:
@@ -351,7 +347,6 @@ class BaseGPMKL(CompletingMKL):
         """Return the covariance of the training scores, and kernels, diagonals and effects of blocks of rows."""
         completed = None if self.kernel_centers_ is None else self._completed_training()
         rows = self._rows(X) if completed is None else self._completed_rows(X, completed)
-        is_known = len(self.posterior_.units) > 0  # what is asked of training kernels
 
         def blocks() -> Iterator[tuple[Any, np.ndarray, Any]]:
             left = X
@@ -359,7 +354,7 @@ class BaseGPMKL(CompletingMKL):
                 own, left = left[: kernels.n_rows], left[kernels.n_rows :]
                 yield kernels, diagonal, None if self.design_ is None else self.design_.rows(own)
 
-        if is_known:
+        if len(self.posterior_.units):  # nothing else is asked of training kernels
             return self._covariance(unheld(*self.dual_coef_.shape[-2:]), self.posterior_.units), blocks()
         return self._covariance(
             self._stored_training() if completed is None else completed.training

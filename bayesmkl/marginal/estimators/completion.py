@@ -14,6 +14,7 @@ from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.base import StoredStack
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.stacks.packed import pack
+from bayesmkl.marginal.estimators.priors import NamedPriors, is_spike_slab
 from bayesmkl.marginal.landmarks import PseudoSamples
 from bayesmkl.marginal.unknown_points import CompletedKernels, KernelCenters, find_centers
 
@@ -30,6 +31,9 @@ class CompletingMKL(BaseMKL):
     _takes_sparse = True
     _MISSING_VIEWS: ClassVar[dict[str, str]] = {"error": "error", "integrate": "keep", "impute": "impute"}
     _needs_some_view = False  # a score without any part is the intercept
+
+    kernel_prior: Any
+    KERNEL_PRIORS: ClassVar[NamedPriors]  # what names of priors stand for
 
     training_kernels_: np.ndarray | None
     kernel_centers_: KernelCenters | None = None
@@ -110,7 +114,10 @@ class CompletingMKL(BaseMKL):
         """
         if isinstance(self.kernels, KernelBank) and self.kernels.landmarks is not None:
             return Holding("streamed")
-        if self._is_precomputed() or self.missing_views != "error":
+        is_proposed = is_spike_slab(
+            self.kernel_prior, self.KERNEL_PRIORS
+        )  # each kernel, again and again, by chains
+        if is_proposed or self._is_precomputed() or self.missing_views != "error":
             return super()._storage()
         return Holding("auto", may_pack=True)
 
