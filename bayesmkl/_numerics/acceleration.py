@@ -222,8 +222,9 @@ def extrapolate(history: History, scales: Array) -> Any:
     xp = namespace(scales)
     normal: Any = 0.0
     right: Any = 0.0
-    for first in range(0, len(scales), AT_ONCE):
-        some = slice(first, first + AT_ONCE)
+    size = min(AT_ONCE, len(scales)) if is_numpy(scales) else len(scales)  # JAX compiles one product
+    for first in range(0, len(scales), size):
+        some = slice(first, first + size)
         residuals = xp.stack([residual[some] for residual in history.residuals])
         changes = xp.diff(residuals, axis=0)
         weighted = changes * scales[some] ** 2

@@ -168,6 +168,7 @@ class KernelCache:
             self.tally = tally._replace(n_evaluated=tally.n_evaluated + 1, seconds=tally.seconds + seconds)
             if kept.n_bytes <= self.max_bytes:
                 self._kept[key] = kept
+                self._kept.move_to_end(key)  # where it replaces another
                 while sum(other.n_bytes for other in self._kept.values()) > self.max_bytes:
                     self._kept.popitem(last=False)
         return kept

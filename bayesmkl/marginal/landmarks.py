@@ -85,12 +85,12 @@ class Features(NamedTuple):
         only.
     """
 
+    whitening: tuple[np.ndarray, ...]
+
     @property
     def counts(self) -> list[int]:
         """Number of landmarks of every kernel."""
         return [len(own) for own in self.whitening]
-
-    whitening: tuple[np.ndarray, ...]
 
     @property
     def columns(self) -> list[slice]:

@@ -76,7 +76,7 @@ def draw_new_parts(
         cross, prior = (np.array(values) for values in zip(*pairs, strict=True))
         if not found.size:
             found = np.empty((len(chosen), n_outputs, *prior.shape))
-        matrix = covariance.matrix(draws.weights[at])
+        matrix = draws.matrix(covariance, at)
         for k, sites in enumerate(zip(draws.site_precision[at], draws.site_linear[at], strict=True)):
             mean, cov = joint_moments(condition(matrix, Sites(*sites)), cross, prior)
             values, vectors = np.linalg.eigh(cov)

@@ -67,6 +67,8 @@ class Proposal(NamedTuple):
         )
 
     def _log_t(self, coordinates: np.ndarray) -> np.ndarray:
+        if not len(self.mean):  # the data say nothing in any direction
+            return np.zeros(len(coordinates))
         return np.atleast_1d(multivariate_t.logpdf(coordinates, self.mean, self.cov, self.df))
 
 

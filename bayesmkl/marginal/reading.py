@@ -111,6 +111,13 @@ class HyperDraws(NamedTuple):
         """Posterior probabilities of the points, (n_points,)."""
         return np.bincount(self.point, minlength=len(self.kernel_weights)) / self.n_draws
 
+    def matrix(self, covariance: Covariance, at: int) -> np.ndarray:
+        """Return the prior covariance of the training scores at a point, the one that was kept if there is one."""
+        if len(self.covariances):
+            return self.covariances[at].astype(float)
+        found: np.ndarray = covariance.matrix(self.weights[at])
+        return found
+
 
 class LeftOut(NamedTuple):
     """Log densities of samples that are left out with all their outputs.
@@ -438,7 +445,7 @@ def score_moments(
     intercept = covariance.intercept_std**2 if kernels is None else 0.0
     parts = draws.kernel_weights if kernels is None else draws.kernel_weights * kernels
     crosses = _crosses(covariance, rows, parts, draws.kernel_weights)
-    for at, (weights, part, cross) in enumerate(zip(draws.weights, parts, crosses, strict=True)):
+    for at, (part, cross) in enumerate(zip(parts, crosses, strict=True)):
         prior = covariance.variance(rows, diagonal, part)
         if covariance.tasks is not None and design_rows is not None and design_rows.task is not None:
             cross = cross * covariance.tasks.cross(design_rows.task, draws.task_values[at])
@@ -447,8 +454,7 @@ def score_moments(
         if covariance.effects is not None and design_rows is not None and kernels is None:
             cross += covariance.effects.cross(design_rows, draws.group_std[at])
             prior += covariance.effects.variance(design_rows, draws.group_std[at])
-        is_kept = len(draws.covariances) > 0
-        matrix = draws.covariances[at].astype(float) if is_kept else covariance.matrix(weights)
+        matrix = draws.matrix(covariance, at)
         for k, sites in enumerate(zip(draws.site_precision[at], draws.site_linear[at], strict=True)):
             posterior = condition(matrix, Sites(*sites))
             mean[at, k] = cross @ posterior.dual

@@ -63,7 +63,7 @@ def draw_slopes(
         pairs = list(zip(sizes, views, strict=True))
         cross = np.concatenate([sum(w * k.cross for w, k in zip(*pair, strict=True)) for pair in pairs])
         prior = np.concatenate([sum(w * k.variance for w, k in zip(*pair, strict=True)) for pair in pairs])
-        matrix = covariance.matrix(draws.weights[at])
+        matrix = draws.matrix(covariance, at)
         for k, sites in enumerate(zip(draws.site_precision[at], draws.site_linear[at], strict=True)):
             posterior = condition(matrix, Sites(*sites))
             mean[at, k] = cross @ posterior.dual

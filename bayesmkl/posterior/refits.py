@@ -33,6 +33,7 @@ from bayesmkl.bemkl.models.all_models import ALGORITHMS
 from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
 from bayesmkl.bemkl.models.nonnegative import nonnegative
 from bayesmkl.bemkl.reading.predict import ScoreDraws, log_probabilities
+from bayesmkl.kernels.stacks.base import StoredStack
 from bayesmkl.kernels.stacks.dense import DenseStack, stored_array
 from bayesmkl.posterior.bemkl_cavities import leave_one_out_of_draws
 from bayesmkl.posterior.fitted import FittedBEMKL, states_of
@@ -186,7 +187,7 @@ class ProcessRefits:
 
     def __init__(self, fitted: FittedBEMKL) -> None:
         self.estimator: Any = fitted.estimator
-        self.stack: DenseStack = self.estimator._stored_training()
+        self.stack: StoredStack = self.estimator._stored_training()
 
     @property
     def own(self) -> Accuracy:

@@ -208,7 +208,7 @@ def _moments(
             parts = islice(prior_parts(covariance, draws, at, gains, gained, of_views), len(of_views))
             cross, prior = (np.array(values) for values in zip(*parts, strict=True))
             points = PartRows(cross, prior.sum(axis=0).reshape(len(X), -1))
-            matrix = covariance.matrix(draws.weights[at])
+            matrix = draws.matrix(covariance, at)
             sites = Sites(draws.site_precision[at, 0], draws.site_linear[at, 0])
             posterior, parameters = condition(matrix, sites), draws.parameters[at, 0]
             total = own[0] + others.cross

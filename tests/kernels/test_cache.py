@@ -219,6 +219,15 @@ def test_what_is_derived_belongs_to_its_kernels_and_is_replaced_where_it_does_no
         assert computed[5] is None
 
 
+def test_what_replaces_another_value_was_used_last():
+    cache = KernelCache(max_bytes=100)
+    cache.derived("a", lambda _: np.zeros(4))
+    b = cache.derived("b", lambda _: np.zeros(4))
+    longer = cache.derived("a", lambda _: np.zeros(10), suits=lambda value: len(value) > 4)
+    assert cache.derived("a", lambda _: np.zeros(10)) is longer
+    assert cache.derived("b", lambda _: np.zeros(4)) is not b
+
+
 def test_sharing_ends_with_the_block_also_after_an_error():
     cache = KernelCache()
     with pytest.raises(TypeError, match="fit parameters"), sharing_kernels(cache):

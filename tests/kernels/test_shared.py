@@ -115,6 +115,9 @@ def test_bad_input(kernels, signal):
     with pytest.raises(ValueError, match=r"to be shared; got 1 of 3 x 4"):
         _ = stack_kernels([np.ones((3, 4))]).shared
     model = UniformMKLClassifier("precomputed").fit(shared, y)
+    broken = stack_kernels([np.full((N, N), np.nan)] * 3).shared
+    with pytest.raises(ValueError, match="`X` must be finite"):
+        model.predict(broken[:5])
     with pytest.raises(ValueError, match=r"`X` must be a precomputed stack of shape"):
         model.predict(shared[np.ix_([0, 1], [0, 1])])
     with pytest.raises(ValueError, match="`X` must hold training kernels"):

@@ -30,6 +30,7 @@ from bayesmkl.marginal.information import spread_of
 from bayesmkl.marginal.likelihoods import Gaussian as GaussianNoise
 from bayesmkl.marginal.modes import find_mode
 from bayesmkl.marginal.proposals import WideProposal
+from bayesmkl.posterior import contributions
 
 FEW = Marginal(n_points=100, n_draws=100)
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -91,6 +92,7 @@ def test_kernels_by_one_triangle_give_the_same_model(rng, monkeypatch):
     model = GPMKLRegressor(bank(), inference=FEW)
     dense = model.fit(X, y).predict(rows, return_std=True)
     evidence, elpd, shares = model.log_evidence_, model.elpd_i_, model.kernel_shares_
+    spread = contributions(model, rows, n_draws=50)["std"]
     assert not len(model.posterior_.units)
     monkeypatch.setattr(storage, "PACKED", 0)
     monkeypatch.setattr(storage, "MANY_PACKED", 0)
@@ -104,6 +106,9 @@ def test_kernels_by_one_triangle_give_the_same_model(rng, monkeypatch):
     error = 4.0 * model.kernel_shares_std_ / 10.0  # other draws of functions
     assert (np.abs(model.kernel_shares_ - shares) < 1e-3 + error).all()
     assert model.kernel_shares_.argmax() in (0, 1)
+    parts = contributions(model, rows, n_draws=50)  # by covariances that were kept, as predictions
+    np.testing.assert_allclose(parts["mean"].sum("part"), found[0], atol=1e-5)
+    np.testing.assert_allclose(parts["std"].mean("sample"), spread.mean("sample"), rtol=0.2)
 
 
 def test_factors_of_kernels_in_single_precision_are_theirs(rng):
@@ -178,6 +183,9 @@ def test_the_wide_density_is_that_of_its_draws(rng):
     np.testing.assert_allclose(((drawn - mean) @ basis).var(axis=0) / 1.5, [0.2, 3.0], rtol=0.15)
     narrower = one.adapted(mean + 0.5 * (drawn - mean), np.full(4096, 1 / 4096))
     assert narrower.scale == pytest.approx(0.4, rel=0.05)
+    nowhere = WideProposal.around(mean, np.empty((9, 0)), np.empty(0))  # the data say nothing
+    np.testing.assert_allclose(nowhere.log_density(at), stats.norm.logpdf(at - mean).sum(axis=1), rtol=1e-12)
+    assert nowhere.draw(8, rng).shape == (8, 9)
 
 
 def test_what_cannot_be_had_of_so_many_is_said_before(rng, monkeypatch):

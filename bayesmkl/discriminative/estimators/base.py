@@ -169,7 +169,9 @@ class BaseDiscriminative(BaseMKL):
         if self._needs_sums_alone and self.clipping_ is None and is_shared(self, X):
             shared: Any = X
             self._check_row_shape(shared.shape)
-            return self._scores_of(shared)
+            scores = self._scores_of(shared)
+            if np.isfinite(scores).all():
+                return scores  # others: entries say why
         return np.concatenate([self._scores_of(stack, used) for stack in self._row_blocks(X, used)], axis=1)
 
     def _scores_of(self, stack: StoredStack, used: np.ndarray | slice = slice(None)) -> np.ndarray:

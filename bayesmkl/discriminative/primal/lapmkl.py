@@ -185,7 +185,7 @@ class Deformed(NamedTuple):
         if np.array_equal(labeled, self.labeled):
             return self._replace(gamma_ambient=gamma_ambient)
         at = np.searchsorted(self.labeled, labeled)
-        blocks = np.ascontiguousarray(self.stack.kernels[:, at[:, None], at])
+        blocks = np.ascontiguousarray(self.stack.entries(at, at))
         return Deformed(DenseStack(blocks), self.propagators[:, :, at], labeled, gamma_ambient)
 
     def evaluate(self, kernel_weights: np.ndarray, targets: np.ndarray) -> Evaluation:

@@ -356,9 +356,8 @@ class BaseGPMKL(CompletingMKL):
 
         if len(self.posterior_.units):  # nothing else is asked of training kernels
             return self._covariance(unheld(*self.dual_coef_.shape[-2:]), self.posterior_.units), blocks()
-        return self._covariance(
-            self._stored_training() if completed is None else completed.training
-        ), blocks()
+        stack = self._stored_training() if completed is None else completed.training
+        return self._covariance(stack), blocks()
 
     def _mean_scores(self, X: Samples) -> np.ndarray:
         """Return posterior mean scores of rows, (n_outputs, n_rows)."""
