@@ -60,9 +60,9 @@ class Comparison(PredictionTables):
         another model had computed them, and ``kernel_stacks``, how many stacks of kernels, and graphs and
         factorizations that are shared like them, were computed for this model: none if all were found;
         ``peak_memory_mb`` (MiB above the start of the cell, with shared kernels); ``support_fraction``,
-        ``n_active_kernels``, ``n_iter`` and ``n_solves`` of the fit, ``kernel_shares`` (as JSON; :meth:`weights` and :meth:`gates` read them), ``converged`` (1 or 0), ``best_params`` of a grid;
-        ``error`` and ``note`` (warnings), empty where there was none; then one column per metric. NaN where there is
-        no number.
+        ``n_active_kernels``, ``n_iter`` and ``n_solves`` of the fit, ``kernel_shares`` (as JSON; :meth:`weights` and
+        :meth:`gates` read them), ``converged`` (1 or 0), ``best_params`` of a grid; ``error`` and ``note``
+        (warnings), empty where there was none; then one column per metric. NaN where there is no number.
     about : dict
         ``view`` (keys of the cells, by content), ``metrics`` (name to whether greater is better), ``random_state``,
         ``cv``, ``models``, ``datasets``, ``environment``, ``started``, ``seconds``.
