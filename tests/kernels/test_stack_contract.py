@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from itertools import product
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -479,6 +480,48 @@ def test_shape_and_form(case):
     if "storage" in promised:
         assert case.stack.storage == case.storage
         assert (case.stack.mesh is None) == (case.kind is not ShardedStack)
+
+
+@pytest.mark.parametrize(
+    ("case", "share"), [("dense", 1), ("float32", 1 / 2), ("packed", 45 / 162)], indirect=["case"]
+)
+def test_bytes_are_those_of_the_entries_that_are_stored(case, share):
+    assert case.stack.nbytes == pytest.approx(share * case.kernels.nbytes, rel=1e-12)
+
+
+STORED = [
+    "dense",
+    "dense, square",
+    "dense, absent views",
+    "float32",
+    "float32, absent views",
+    "packed",
+    "lowrank",
+    "lowrank, new rows",
+]
+
+
+@pytest.mark.parametrize("case", STORED, indirect=True)
+def test_parts_fulfil_the_contract_of_the_whole(case):
+    """Rows of some kernels are some kernels of these rows, of the same form, for every contraction."""
+    P = len(case.kernels)
+    form = Float32Stack if case.kind is PackedStack else case.kind  # rows of triangles are none
+    for kernels, rows in product(
+        (np.array([P - 1, 0]), np.arange(P) % 2 == 0), (slice(2, None), np.array([3, 3, 0]))
+    ):
+        expected = case.kernels[kernels][:, rows]
+        for stack in (case.stack.select(kernels).rows(rows), case.stack.rows(rows).select(kernels)):
+            assert type(stack) is form
+            if case.stack.present is not None:
+                np.testing.assert_array_equal(stack.present, case.stack.present[kernels][:, rows])
+            part = case._replace(stack=stack, kernels=expected)
+            for name in members(case.contract) & set(CHECKS):
+                CHECKS[name](part, expected)
+    kernels = np.array([P - 1, 0])  # square stacks stay square
+    part = case._replace(stack=case.stack.select(kernels), kernels=case.kernels[kernels])
+    assert type(part.stack) is case.kind
+    for name in members(case.contract) & set(CHECKS):
+        CHECKS[name](part, part.kernels)
 
 
 def test_every_promise_has_a_check():
