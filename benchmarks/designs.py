@@ -45,7 +45,7 @@ from bayesmkl import GPMKLRegressor, KernelBank
 from bayesmkl.kernels import Gaussian
 from bayesmkl.marginal import Design, Marginal
 from bayesmkl.marginal.hyperposterior import Hypermodel
-from bayesmkl.marginal.reading import draw_parts
+from bayesmkl.marginal.reading import draw_scores
 from bayesmkl.posterior import effect_table
 
 N_SIMULATIONS, N_SPLITS, N_EXPOSED, N_DRAWS = 400, 10, 20, 20
@@ -83,17 +83,22 @@ def simulate(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def draw_views(model: GPMKLRegressor, y: np.ndarray, seed: int) -> np.ndarray:
     """Draw what every view adds to the training targets, centered, (n_draws, n_views, n_samples)."""
-    stack, draws, rng = model._training_dense(), model.posterior_, np.random.default_rng(seed)
+    stack, draws, rng = model._stored_training(), model.posterior_, np.random.default_rng(seed)
     hypermodel: Hypermodel = model._hypermodel(stack, model._targets_of_outputs(), model._inference())
     covariance = hypermodel.covariance
     prior = np.moveaxis(covariance.draw_parts(rng, draws.n_draws), -1, 0)
     parts = np.empty((draws.n_draws, 3, len(y)))
     for at, weights in enumerate(draws.weights):
         here = np.flatnonzero(draws.point == at)
+        matrix = covariance.matrix(weights)
         found = hypermodel.evidence(
-            hypermodel.likelihood, hypermodel.targets[0], covariance.matrix(weights), draws.parameters[at, 0]
+            hypermodel.likelihood, hypermodel.targets[0], matrix, draws.parameters[at, 0]
         )
-        parts[here] = draw_parts(covariance, weights, found.posterior, found.sites, prior[here], rng)[0]
+        own = covariance.weigh_parts(weights, prior[here])
+        residuals, *_ = draw_scores(
+            covariance, weights, found.posterior, found.sites, matrix, own.sum(axis=1), rng
+        )
+        parts[here] = own + np.moveaxis(covariance.shift_parts(weights, residuals.T), -1, 0)
     return model.y_scale_ * (parts - parts.mean(axis=-1, keepdims=True))
 
 

@@ -44,6 +44,7 @@ from bayesmkl.marginal.evidence import ep_evidence, exact_evidence, mixture_evid
 from bayesmkl.marginal.hyperposterior import Hypermodel, draw_importance
 from bayesmkl.marginal.hyperpriors import DirichletShares, ParameterPriors
 from bayesmkl.marginal.modes import find_mode
+from bayesmkl.marginal.part_draws import PriorParts
 from bayesmkl.marginal.reading import read as read_posterior
 
 N_SIMULATIONS, N_SAMPLES, N_POINTS, N_DRAWS = 500, 30, 256, 500
@@ -181,7 +182,7 @@ def places(name: str, seed: int, n_points: int, n_draws: int) -> dict[str, Any]:
     )  # fmt: skip
     inner = np.random.default_rng([9301, seed])
     points = draw_importance(model, find_mode(model), 2 * n_points, inner)
-    prior = np.moveaxis(model.covariance.draw_parts(inner, n_draws), -1, 0)[:, None]
+    prior = PriorParts(model.covariance, n_draws, 1, inner)
     drawn = read_posterior(model, points, prior, inner).draws
     scores = drawn.score[:, 0]
     found = {

@@ -308,17 +308,18 @@ class BaseMKL(BaseEstimator):
             if later:
                 check = check | {"ensure_all_finite": False}
             X, y = validate_data(self, X, y, dtype=np.float64, allow_nd=True, ensure_min_samples=2, **check)
-        if X.ndim > 3 or X.shape[0] != X.shape[1] or X.size == 0:
+        is_stack = X.ndim <= 3 and X.shape[0] == X.shape[1] and X.size > 0
+        kernels = _kernels_first(X) if is_stack else X
+        if later and not (is_stack and is_finite(kernels)):
+            with naming("X", X, NAN_REMEDY if self._takes_missing_views else ""):
+                check_array(X, allow_nd=True, estimator=self, input_name="X")
+        if not is_stack:
             raise ValueError(
                 "`X` must hold training kernels of shape (n_samples, n_samples, n_kernels), or "
                 f"(n_samples, n_samples) for one kernel; got {X.shape}. Kernels come last; with features instead "
                 "of kernels, pass a bank: `kernels=KernelBank(...)`."
             )
         self.kernel_bank_ = None
-        kernels = _kernels_first(X)
-        if later and not is_finite(kernels):
-            with naming("X", X, NAN_REMEDY if self._takes_missing_views else ""):
-                check_array(X, allow_nd=True, estimator=self, input_name="X")
         self.kernel_names_ = self._names([f"kernel {m}" for m in range(len(kernels))])
         return kernels, y
 

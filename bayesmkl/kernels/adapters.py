@@ -116,8 +116,8 @@ def all_take_sparse(kernels: object) -> bool:
     try:
         given = list(kernels.values()) if isinstance(kernels, Mapping) else [kernels]
         specs = [spec for own in given for spec in (own if isinstance(own, list | tuple) and own else [own])]
-        found = ([spec] if isinstance(spec, Kernel) else as_kernels(spec) for spec in specs)  # without copies
-        return all(kernel.takes_sparse for own in found for kernel in own)
+        found = [[spec] if isinstance(spec, Kernel) else as_kernels(spec) for spec in specs]  # without copies
+        return {kernel.takes_sparse for own in found for kernel in own} <= {True}
     except (TypeError, ValueError):  # which a fit reports
         return False
 

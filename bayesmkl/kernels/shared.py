@@ -42,17 +42,17 @@ class SharedKernels:
     dtype = np.dtype(np.float64)
 
     def __init__(self, kernels: np.ndarray, rows: np.ndarray, train: np.ndarray, sums: list[Any]) -> None:
-        self.kernels, self.rows, self.train, self._sums = kernels, rows, train, sums
+        self.whole, self.rows, self.train, self._sums = kernels, rows, train, sums
 
     @property
     def shape(self) -> tuple[int, int, int]:
         """Rows, training samples and kernels."""
-        return len(self.rows), len(self.train), len(self.kernels)
+        return len(self.rows), len(self.train), len(self.whole)
 
     @property
     def n_kernels(self) -> int:
         """Number of kernels."""
-        return len(self.kernels)
+        return len(self.whole)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -66,7 +66,7 @@ class SharedKernels:
         parts = index if isinstance(index, tuple) else (index, slice(None))
         try:
             rows, train = (one if isinstance(one, slice) else np.asarray(one).ravel() for one in parts)
-            return SharedKernels(self.kernels, self.rows[rows], self.train[train], self._sums)
+            return SharedKernels(self.whole, self.rows[rows], self.train[train], self._sums)
         except (IndexError, ValueError) as error:
             raise IndexError(
                 f"{self!r} is indexed by samples, `kernels[rows]` or `kernels[np.ix_(rows, train)]`; got "
@@ -75,19 +75,19 @@ class SharedKernels:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """Return a copy of the entries, (n_rows, n_train, n_kernels), contiguous with kernels first."""
-        part = np.empty((len(self.kernels), len(self.rows), len(self.train)))
-        for own, kernel in zip(part, self.kernels, strict=True):
+        part = np.empty((len(self.whole), len(self.rows), len(self.train)))
+        for own, kernel in zip(part, self.whole, strict=True):
             self._part(kernel, own)
         return np.moveaxis(part, 0, -1).astype(dtype or np.float64, copy=False)
 
     def __reduce__(self) -> Any:
-        return SharedKernels, (self.kernels, self.rows, self.train, [])
+        return SharedKernels, (self.whole, self.rows, self.train, [])
 
     def combine(self, weights: np.ndarray) -> np.ndarray:
         """Return the weighted sum of the kernels, (n_rows, n_train), a part of that of all samples."""
         known = self._sums[0] if self._sums else None
         if known is None or not np.array_equal(known[0], weights):
-            known = weights.copy(), DenseStack(self.kernels).combine(weights)
+            known = weights.copy(), DenseStack(self.whole).combine(weights)
             self._sums[:] = [known]
         return self._part(known[1])
 

@@ -97,8 +97,8 @@ def test_doubts_and_indefinite_kernels_are_those_of_the_array(kernels, signal):
 def test_values_that_somebody_may_write_to_are_copied(kernels, signal):
     own = kernels._replace(values=kernels.values.copy())
     shared = own.shared
-    assert not np.shares_memory(shared.kernels, own.values)
-    assert np.shares_memory(kernels.shared.kernels, kernels.values)
+    assert not np.shares_memory(shared.whole, own.values)
+    assert np.shares_memory(kernels.shared.whole, kernels.values)
     model = UniformMKLClassifier("precomputed").fit(shared, signal > 0.0)
     own.values[...] = np.nan
     assert np.array_equal(model.fit(shared, signal > 0.0).predict(shared), model.predict(kernels.values))

@@ -174,7 +174,7 @@ def test_a_cache_of_kernels_is_shared_by_threads(max_bytes):
             assert stack.tobytes() == alone[seed].tobytes()
     n_asked = cache.tally.n_evaluated + cache.tally.n_reused
     assert n_asked == 3 * 40 * (2 if max_bytes > 1 else 1)
-    assert sum(kept.stack.nbytes for kept in cache._kept.values()) <= max_bytes
+    assert sum(kept.n_bytes for kept in cache._kept.values()) <= max_bytes
 
 
 def test_the_books_of_a_shared_cache_add_up():

@@ -138,7 +138,7 @@ def take_shared(model: BaseDiscriminative, X: Any, y: Targets, check: dict[str, 
     model.kernel_names_ = model._names([f"kernel {m}" for m in range(X.n_kernels)])
     model.n_kernels_in_ = X.n_kernels
     names, lost = list(model.kernel_names_), np.zeros(X.n_kernels)
-    found, doubts = judge_for_svm(X.kernels, names, None, SINGLE_PRECISION, lost)
+    found, doubts = judge_for_svm(X.whole, names, None, SINGLE_PRECISION, lost)
     if found:
         return None
     if doubts:

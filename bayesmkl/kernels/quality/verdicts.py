@@ -13,6 +13,7 @@ import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from hashlib import blake2b
 from itertools import count
 from typing import Any, TypeVar
@@ -59,7 +60,8 @@ def unchanging(shape: tuple[int, ...], fill: Callable[[np.ndarray], object]) -> 
         memory = memory.base
     with _LOCK:
         number = next(_NUMBERS)
-        _SEALED[id(memory)] = weakref.ref(memory, _forgetting(id(memory), number)), number
+        # What runs as the memory goes is no function of Python, in which an interruption would be lost.
+        _SEALED[id(memory)] = weakref.ref(memory, partial(_SEALED.pop, id(memory))), number
     return values
 
 
@@ -155,14 +157,6 @@ def _identity(kernels: np.ndarray) -> Hashable | None:
     if reference is None or reference() is not owner:  # another object may have had the place
         return None
     return number, kernels.ctypes.data, kernels.shape, kernels.strides, kernels.dtype.str
-
-
-def _forgetting(place: int, number: int) -> Callable[[Any], None]:
-    def forget(_: Any) -> None:
-        if _SEALED.get(place, (None, -1))[1] == number:
-            del _SEALED[place]
-
-    return forget
 
 
 def _content(kernels: np.ndarray) -> Hashable | None:
