@@ -12,6 +12,8 @@ from bayesmkl._numerics.linalg import (
     gram_of_triangle,
     inverse_by_blocks,
     plus_diagonal,
+    solve_factor,
+    spd_factor,
     spd_inverse,
     spd_inverse_root,
 )
@@ -167,3 +169,27 @@ def test_triangular_root_of_the_inverse_of_any_size(rng, size):
     np.testing.assert_array_equal(matrix, before)
     with pytest.raises(np.linalg.LinAlgError, match="not positive definite"):
         spd_inverse_root(-matrix, np.ones(size))
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize("size", [1, 3, 70])
+def test_factor_against_numpy_from_the_lower_triangle_alone(rng, size, overwrite):
+    matrix, vector, vectors = random_covariance(rng, size), rng.normal(size=size), rng.normal(size=(size, 2))
+    given = np.tril(matrix) + np.triu(rng.normal(size=(size, size)), 1)
+    before = given.copy()
+    upper, log_det, solution = spd_factor(given, vector, overwrite=overwrite)
+    assert overwrite or np.array_equal(given, before)
+    root = np.triu(upper)
+    np.testing.assert_allclose(root.T @ root, matrix, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(log_det, -np.linalg.slogdet(matrix)[1], rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(solution, np.linalg.solve(matrix, vector), rtol=1e-8, atol=1e-10)
+    found = solve_factor(upper, vectors)
+    np.testing.assert_allclose(found, np.linalg.solve(root.T, vectors), rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("entry", [-1.0, np.nan, np.inf])
+def test_factor_of_a_broken_matrix_raises(entry):
+    matrix = np.eye(3)
+    matrix[1, 1] = entry
+    with pytest.raises(np.linalg.LinAlgError, match="not positive definite"):
+        spd_factor(matrix, np.ones(3))
