@@ -45,6 +45,7 @@ from bayesmkl import GPMKLRegressor, KernelBank
 from bayesmkl.kernels import Gaussian
 from bayesmkl.marginal import Design, Marginal
 from bayesmkl.marginal.hyperposterior import Hypermodel
+from bayesmkl.marginal.part_draws import PriorParts
 from bayesmkl.marginal.reading import draw_scores
 from bayesmkl.posterior import effect_table
 
@@ -86,19 +87,19 @@ def draw_views(model: GPMKLRegressor, y: np.ndarray, seed: int) -> np.ndarray:
     stack, draws, rng = model._stored_training(), model.posterior_, np.random.default_rng(seed)
     hypermodel: Hypermodel = model._hypermodel(stack, model._targets_of_outputs(), model._inference())
     covariance = hypermodel.covariance
-    prior = np.moveaxis(covariance.draw_parts(rng, draws.n_draws), -1, 0)
-    parts = np.empty((draws.n_draws, 3, len(y)))
+    prior = PriorParts(covariance, draws.n_draws, 1, rng)
+    sums, residuals = prior.total(draws.weights, draws.point), np.empty((draws.n_draws, 1, len(y)))
     for at, weights in enumerate(draws.weights):
-        here = np.flatnonzero(draws.point == at)
-        matrix = covariance.matrix(weights)
+        here, matrix = np.flatnonzero(draws.point == at), covariance.matrix(weights)
         found = hypermodel.evidence(
             hypermodel.likelihood, hypermodel.targets[0], matrix, draws.parameters[at, 0]
         )
-        own = covariance.weigh_parts(weights, prior[here])
-        residuals, *_ = draw_scores(
-            covariance, weights, found.posterior, found.sites, matrix, own.sum(axis=1), rng
+        residuals[here, 0], *_ = draw_scores(
+            covariance, weights, found.posterior, found.sites, matrix, sums[here, 0], rng
         )
-        parts[here] = own + np.moveaxis(covariance.shift_parts(weights, residuals.T), -1, 0)
+    parts = np.empty((draws.n_draws, 3, len(y)))
+    for kernels, here, own in prior.corrected(draws.weights, draws.point, residuals):
+        parts[np.ix_(here, kernels)] = own[:, 0]
     return model.y_scale_ * (parts - parts.mean(axis=-1, keepdims=True))
 
 
