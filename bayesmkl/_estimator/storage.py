@@ -21,19 +21,15 @@ from bayesmkl.kernels.stacks.streamed import streamed_stack
 __all__ = ["Holding", "hold_bank", "hold_given", "resolve_storage"]
 
 SMALL = 2**24  # bytes of kernels that a processor's cache serves whatever their form
-PACKED, MANY_PACKED = (
-    2**29,
-    256,
-)  # bytes of kernels, and how many, from which on covariances are held by one triangle
+# Bytes of kernels, and how many, from which on covariances are held by one triangle.
+PACKED, MANY_PACKED = 2**29, 256
 SHARE = 0.5  # of the available memory, beyond which kernels are evaluated anew rather than held
 INSPECTED_ROWS = 500  # of kernels that are never held
 ROWS_AT_ONCE = 16
 OUTPUTS = 2  # arrays of a number for each kernel and row, that any fit with such kernels has
 FEWER = "Use fewer landmarks, kernels or threads (OPENBLAS_NUM_THREADS=1)."
-NEEDS_PAIRS = {
-    "compressed": "factors Z Z'",
-    "packed": "triangles",
-}  # of samples; what it takes of their kernels
+# Forms for all pairs of samples, and what they take of a kernel.
+NEEDS_PAIRS = {"compressed": "factors Z Z'", "packed": "triangles"}
 REMEDY = "Compare samples with landmarks, KernelBank(landmarks=256), or use fewer kernels or samples."
 
 

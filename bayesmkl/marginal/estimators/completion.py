@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bayesmkl._estimator import BaseMKL
+from bayesmkl._estimator.base import LEAST_ROWS
 from bayesmkl._estimator.storage import Holding, resolve_storage
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl.kernels.bank import KernelBank
@@ -20,7 +21,6 @@ from bayesmkl.marginal.unknown_points import CompletedKernels, KernelCenters, fi
 
 __all__ = ["BLOCK_ENTRIES", "CompletingMKL"]
 
-LEAST_ROWS = 8  # of many kernels that are evaluated together
 BLOCK_ENTRIES = 2**24  # of the kernels of new rows that are held at once, 128 MB
 
 
