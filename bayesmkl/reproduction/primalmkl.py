@@ -331,9 +331,9 @@ TABLES = {
             + CHOICE.format("λ out of 0.01, 0.05, 0.2, 1 and 10 (with unit trace 0.001, 0.01, 0.1 and 1)")
             + f'. Variant "{SEARCH}": the paper\'s search, on the first {VARIANT_SPLITS} splits of all sets but '
             "splice. (T): polynomials of degree 1 to 10 besides, all kernels with unit trace. Letters of splice are "
-            "A, C, G, T = 0 to 3, and coded in two other ways besides: the paper turns categories into indicators (§5), "
-            "which its numbers do not look like. german is LIBSVM's numeric version; the published SVM is Rätsch's, "
-            "ours has one Gaussian width of 11, chosen together with C.",
+            "A, C, G, T = 0 to 3, and coded in two other ways besides: the paper turns categories into indicators "
+            "(§5), which its numbers do not look like. german is LIBSVM's numeric version; the published SVM is "
+            "Rätsch's, ours has one Gaussian width of 11, chosen together with C.",
             tuple(SETS_1),
             trace_studies,
             _entries_1(),

@@ -65,7 +65,9 @@ def test_entries_hold_every_published_number_once():
     assert published["sonar", "SMO-MKL", "n_active_kernels"] == 2.3
     assert published["wdbc", "PrimalMKL", "accuracy"] == 97.01
     first = primalmkl.TABLES["primalmkl-table1"].entries
-    assert len({(e.dataset, e.model) for e in first}) == len(first) == 12 * 5
+    assert len({(e.dataset, e.model) for e in first}) == len(first) == 12 * 5 + 9 * 5
+    steps = np.multiply.outer([0.001, 0.01, 0.1, 1.0], [1.0, 2.0, 5.0]).ravel()
+    np.testing.assert_allclose(primalmkl.ALL_REGS, [*steps, 10.0])
     assert {e.published for e in first if "indicators" in e.dataset} == {
         e.published for e in first if e.dataset == "splice"
     }
