@@ -243,8 +243,8 @@ def trace_studies(setting: Setting) -> list[Study]:
             models = raw_and_unit_trace(n_train, regs, trace)
             studies.append(_study(found, models, (n_splits, n_train, n_test), setting))
             if not paper_set.name.startswith("splice"):  # would take as long as all others together
-                regs = FAST_REGS if setting.fast else ALL_REGS
-                models = raw_and_unit_trace(n_train, regs, regs, f", {SEARCH}")
+                every = FAST_REGS if setting.fast else ALL_REGS
+                models = raw_and_unit_trace(n_train, every, every, f", {SEARCH}")
                 splits = (min(n_splits, VARIANT_SPLITS), n_train, n_test)
                 studies.append(_study(found, models, splits, setting, n_inner=ALL_INNER))
     return studies
