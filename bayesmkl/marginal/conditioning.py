@@ -64,8 +64,16 @@ class Conditioned(NamedTuple):
     @property
     def shrinkage(self) -> Any:
         r""":math:`R = S B^{-1} S`; at new samples the covariance is lower by :math:`C_* R C_*^\top`."""
-        scaled = self.root[:, None] * self.inverse_root
-        return square_of_root(scaled) if is_numpy(scaled) else scaled @ scaled.T
+        return self.take_shrinkage(overwrite=False)
+
+    def take_shrinkage(self, overwrite: bool = True) -> Any:
+        """Return the shrinkage; NumPy makes it in the memory of the inverse root, which is lost, if it may."""
+        if not is_numpy(self.root):
+            scaled = self.root[:, None] * self.inverse_root
+            return scaled @ scaled.T
+        return square_of_root(
+            np.multiply(self.root[:, None], self.inverse_root, out=self.inverse_root if overwrite else None)
+        )
 
     def within(self, columns: Array) -> Any:
         r"""Return `W` with :math:`W^\top W = Z^\top R Z`, of some columns `Z`, (n_samples, n_columns)."""
@@ -139,7 +147,9 @@ def cavity(posterior: Conditioned, sites: Sites) -> Cavity:
     return Cavity((posterior.mean / posterior.variance - sites.linear) / precision, precision)
 
 
-def condition(covariance: Array, sites: Sites) -> Conditioned:
+def condition(
+    covariance: Array, sites: Sites, last: Conditioned | None = None, overwrite: bool = False
+) -> Conditioned:
     """Condition scores on sites.
 
     Parameters
@@ -147,16 +157,26 @@ def condition(covariance: Array, sites: Sites) -> Conditioned:
     covariance : array of shape (n_samples, n_samples)
     sites : Sites
         With precisions that are not negative.
+    last : Conditioned, optional
+        What nobody needs any more; NumPy takes the memory of its inverse root.
+    overwrite : bool
+        Whether NumPy may take that of the covariance, in C order. Means and variances then come from the sites, with
+        as many digits as those have around the scores: not where sites say little.
     """
     xp = namespace(covariance)
     root = xp.sqrt(xp.maximum(sites.precision, LEAST_PRECISION))
+    overwrite = overwrite and is_numpy(covariance)
+    memory: Any = covariance if overwrite else None if last is None else last.inverse_root.T
     inverse_root, log_det, pull = spd_inverse_root(
-        _balanced(covariance, root), sites.linear / root, overwrite=True
+        _balanced(covariance, root, memory), sites.linear / root, overwrite=True
     )
     dual = root * pull
     # S Σ S = I - B^-1, whose digits cancel where the sites say little
     told = 1.0 - xp.einsum("ij,ij->i", inverse_root, inverse_root)
-    posterior = Conditioned(covariance @ dual, told / root**2, dual, -0.5 * log_det, root, inverse_root)
+    mean = (sites.linear - dual) / root**2 if overwrite else covariance @ dual
+    posterior = Conditioned(mean, told / root**2, dual, -0.5 * log_det, root, inverse_root)
+    if overwrite:
+        return posterior
     return posterior._replace(variance=_with_little_told(posterior, covariance, told))
 
 
@@ -167,7 +187,7 @@ def factorize(covariance: np.ndarray, sites: Sites, overwrite: bool = False) -> 
     """
     root = np.sqrt(np.maximum(sites.precision, LEAST_PRECISION))
     upper, log_det, pull = spd_factor(
-        _balanced(covariance, root, overwrite), sites.linear / root, overwrite=True
+        _balanced(covariance, root, covariance if overwrite else None), sites.linear / root, overwrite=True
     )
     return Factored(root * pull, -0.5 * log_det, root, upper)
 
@@ -184,11 +204,11 @@ def _with_little_told(posterior: Conditioned, covariance: Array, told: Array) ->
     return posterior.variance
 
 
-def _balanced(covariance: Any, root: Any, overwrite: bool = False) -> Any:
-    """Return :math:`B = I + S C S`."""
+def _balanced(covariance: Any, root: Any, out: np.ndarray | None = None) -> Any:
+    """Return :math:`B = I + S C S`, on NumPy in the memory `out`."""
     if not is_numpy(covariance):
         return plus_diagonal(root[:, None] * (covariance * root), 1.0)
-    balanced = np.multiply(covariance, root, out=covariance if overwrite else None)
+    balanced = np.multiply(covariance, root, out=out)
     balanced *= root[:, None]
     np.einsum("ii->i", balanced)[...] += 1.0
     return balanced

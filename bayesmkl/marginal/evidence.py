@@ -74,18 +74,21 @@ class Evidence(NamedTuple):
     converged: Any
     by_mode: tuple[Any, Any] | None = None
 
-    def by_covariance(self) -> Any:
-        r"""Return :math:`\partial / \partial C_{ij}`, entries taken as free, symmetric (RW, eq. 5.27 and 5.23)."""
-        dual, found = self.posterior.dual, self.posterior.shrinkage
-        if is_numpy(found):
-            found *= -0.5
-            found = dger(0.5, dual, dual, a=found.T, overwrite_a=1)
-        else:
-            found = 0.5 * (dual[:, None] * dual - found)
-        if self.by_mode is None:
-            return found
-        u, v = self.by_mode
-        return found + 0.5 * (u[:, None] * v + v[:, None] * u)
+    def by_covariance(self, overwrite: bool = False) -> Any:
+        r"""Return :math:`\partial / \partial C_{ij}`, entries taken as free, symmetric (RW, eq. 5.27 and 5.23).
+
+        On NumPy it may `overwrite` the inverse root of the posterior.
+        """
+        dual, found = self.posterior.dual, self.posterior.take_shrinkage(overwrite)
+        products = (
+            [(dual, dual)] if self.by_mode is None else [(dual, dual), self.by_mode, self.by_mode[::-1]]
+        )
+        if not is_numpy(found):
+            return 0.5 * (sum(u[:, None] * v for u, v in products) - found)
+        found *= -0.5
+        for u, v in products:
+            dger(0.5, u, v, a=found.T, overwrite_a=1)
+        return found
 
 
 class Height(NamedTuple):
@@ -107,6 +110,7 @@ NEAR = 0.03  # change of a site below which they are
 LEAP = 3.0  # of the logarithm of a precision, farther than which it is not extrapolated
 STALLED = 0.8  # of the last change: sites swing to and fro, as they do where scores are large
 DAMPED = 0.5  # part of a step that is taken then
+LEVEL = 1e-11  # of a log density, below which two heights differ by rounding, and the longer step is taken
 STEP_SIZES = (1.0, 0.5, 0.25, 0.0625, 0.0078125)
 
 
@@ -117,14 +121,16 @@ def exact_evidence(
     parameters: Array,
     start: Sites | None = None,
     tol: float = 0.0,
+    overwrite: bool = False,
 ) -> Evidence:
     """Return the evidence under normal noise (RW, eq. 5.8 and 5.9).
 
-    It takes what the other two take; sites that are known need neither a start nor a tolerance.
+    It takes what the other two take; sites that are known need neither a start nor a tolerance. NumPy may `overwrite`
+    the covariance where only evidence and gradient are read, see `condition`.
     """
     at_zero = likelihood.derivatives(y, namespace(covariance).zeros(len(covariance)), parameters)
     sites = Sites(-at_zero.second, at_zero.first)
-    posterior = condition(covariance, sites)
+    posterior = condition(covariance, sites, overwrite=overwrite)
     number = y if y.ndim == 1 else y[0]
     height = likelihood.log_density(y, number, parameters).sum()
     log_evidence = height - 0.5 * number @ posterior.dual - posterior.half_log_det
@@ -169,8 +175,10 @@ def ep_evidence(
     late entries).
     """
 
-    def update(sites: Sites, history: History, last: Any, n_steps: Any) -> _EPState:
-        posterior = condition(covariance, sites.power(copies))
+    def update(
+        sites: Sites, history: History, last: Any, n_steps: Any, spent: Conditioned | None = None
+    ) -> _EPState:
+        posterior = condition(covariance, sites.power(copies), spent)
         mean, precision = without = cavity(posterior, sites)
         tilted = likelihood.tilted(y, mean, 1.0 / precision, parameters)
         scale = 1.0 + tilted.second / precision
@@ -197,7 +205,7 @@ def ep_evidence(
         mixed = xp.where(xp.concatenate([leaps, leaps]), _flat(step), mixed)
         at = xp.where((state.change < NEAR) & xp.isfinite(mixed).all(), mixed, _flat(step))
         sites = Sites(xp.exp(at[:n_samples]), at[n_samples:])
-        return update(sites, history, state.change, state.n_steps + 1)
+        return update(sites, history, state.change, state.n_steps + 1, state.posterior)
 
     xp, n_samples = namespace(covariance), len(covariance)
     copies = copies_of(likelihood, y)  # whose sites are the same; states hold that of one
@@ -237,14 +245,14 @@ def laplace_evidence(
 ) -> Evidence:
     """Return Laplace's evidence (RW, eq. 3.32 by algorithm 3.1, and eq. 5.20 to 5.24 for its gradient)."""
 
-    def update(score: Any, dual: Any, n_steps: Any) -> _LaplaceState:
+    def update(score: Any, dual: Any, n_steps: Any, spent: Conditioned | None = None) -> _LaplaceState:
         slopes = likelihood.derivatives(y, score, parameters)
         widens = slopes.second > -LEAST_PRECISION  # there the site has no width, whatever the hyperparameters
         none = {name: xp.where(widens, 0.0, getattr(slopes, name)) for name in ("third", "second_parameters")}
         precision = xp.maximum(-slopes.second, LEAST_PRECISION)
         slopes = slopes._replace(**none)
         sites = Sites(precision, slopes.first + precision * score)
-        posterior = condition(covariance, sites)
+        posterior = condition(covariance, sites, spent)
         change = xp.abs(posterior.mean - score).max()
         return _LaplaceState(score, dual, sites, posterior, slopes, change, n_steps)
 
@@ -254,8 +262,11 @@ def laplace_evidence(
     def advance(state: _LaplaceState) -> _LaplaceState:
         duals = state.dual + sizes * (state.posterior.dual - state.dual)
         scores = state.score + sizes * (state.posterior.mean - state.score)
-        best = xp.argmax(height(scores, duals))
-        return update(scores[best], duals[best], state.n_steps + 1)
+        heights = height(scores, duals)
+        best = xp.argmax(
+            heights >= heights.max() - LEVEL * (1.0 + xp.abs(heights.max()))
+        )  # the first of these
+        return update(scores[best], duals[best], state.n_steps + 1, state.posterior)
 
     xp = namespace(covariance)
     sizes = xp.asarray(STEP_SIZES)[:, None]
@@ -264,7 +275,7 @@ def laplace_evidence(
         first = update(nothing, nothing, 1)
     else:
         near = condition(covariance, start)
-        first = update(near.mean, near.dual, 2)
+        first = update(near.mean, near.dual, 2, near)
     state = repeat(advance, first, _moves(tol))
     posterior, slopes = state.posterior, state.slopes
     log_evidence = height(posterior.mean, posterior.dual) - posterior.half_log_det
@@ -302,8 +313,8 @@ def mixture_evidence(
     those of the mode are not (Tipping and Lawrence 2005, Variational inference for Student-t models).
     """
 
-    def update(sites: Sites, n_steps: Any) -> _MixtureState:
-        posterior = condition(covariance, sites.power(counts))
+    def update(sites: Sites, n_steps: Any, spent: Conditioned | None = None) -> _MixtureState:
+        posterior = condition(covariance, sites.power(counts), spent)
         square = (number - posterior.mean) ** 2 + posterior.variance
         distance = xp.sqrt(square)
         precision = noise.derivatives(distance, nothing, own).first / distance
@@ -311,7 +322,7 @@ def mixture_evidence(
         return _MixtureState(sites, posterior, Sites(precision, precision * number), square, change, n_steps)
 
     def advance(state: _MixtureState) -> _MixtureState:
-        return update(state.target, state.n_steps + 1)
+        return update(state.target, state.n_steps + 1, state.posterior)
 
     xp = namespace(covariance)
     each, fields, counts = of_one_copy(likelihood, y)  # states hold the site of a sample that counts once

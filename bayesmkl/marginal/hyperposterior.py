@@ -316,11 +316,10 @@ def evaluate_height(
 
     `matrix` is the covariance at the coordinates, if it is known, and overwritten if it is `spare`.
     """
-    options: dict[str, Any] = dict(tol)
     evidence: Callable[..., Any] = model.evidence
+    options = tol | _of_memory(model, matrix is None or spare)
     if evidence is exact_evidence:
         evidence = exact_height
-        options["overwrite"] = (matrix is None or spare) and len(model.targets) == 1
     if matrix is not None:
         parameters = model.parameters(coordinates)
     else:
@@ -328,6 +327,11 @@ def evaluate_height(
         with np.errstate(all="ignore"):
             matrix = model.covariance.matrix(weights)
     return _point_of(model, coordinates, matrix, parameters, start, evidence, options)
+
+
+def _of_memory(model: Hypermodel, spare: bool) -> dict[str, Any]:
+    """Return the option to overwrite a covariance that is `spare`, of those evidences that need it once."""
+    return {"overwrite": spare and len(model.targets) == 1} if model.evidence is exact_evidence else {}
 
 
 def _point_of(
@@ -361,9 +365,15 @@ def evaluate_slope(
     model: Hypermodel, coordinates: np.ndarray, start: tuple[Sites, ...] | None, **tol: float
 ) -> tuple[Point, np.ndarray]:
     """Return the log posterior and its gradient; see `evaluate`."""
-    point, found = evaluate(model, coordinates, start, None, **tol)
     weights, parameters = model.values(coordinates)
-    by_weights = model.covariance.pull(weights, sum(output.by_covariance() for output in found))
+    with np.errstate(all="ignore"):
+        matrix = model.covariance.matrix(weights)
+    options = tol | _of_memory(model, True)
+    point, found = _point_of(model, coordinates, matrix, parameters, start, model.evidence, options)
+    adjoint, *more = (output.by_covariance(overwrite=True) for output in found)
+    for other in more:
+        adjoint += other
+    by_weights = model.covariance.pull(weights, adjoint)
     by_parameters = np.stack([output.by_parameters for output in found])
     if model.remainder is not None:
         _, of_weights, of_parameters = model.remainder(weights, parameters)

@@ -190,6 +190,40 @@ def test_jax_differentiates_the_evidence(build, rng):
             np.testing.assert_allclose(own, other, rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.parametrize("process", ["additive", "weighted"])
+@pytest.mark.parametrize("noise", [-6.0, 0.0, 6.0], ids=["little-noise", "noise", "much-noise"])
+def test_gradients_in_the_memory_of_a_covariance_are_those_beside_it(process, noise, rng):
+    """Under normal noise, whose sites are all that means and variances are then made of."""
+    model = regression(rng, process)
+    u = np.append(rng.normal(size=model.n_weights), noise)
+    weights = model.values(u)[0]
+    kept = model.covariance.matrix(weights)
+    point, found = evaluate(model, u, None, kept)
+    np.testing.assert_array_equal(kept, model.covariance.matrix(weights))
+    beside = model.covariance.pull(weights, found[0].by_covariance())
+    expected = model.pull(u, beside, found[0].by_parameters[None]) + model.log_prior(u)[1]
+    for _ in range(2):
+        other, slope = evaluate_slope(model, u, None)
+        assert other.log_evidence == pytest.approx(point.log_evidence, rel=1e-12)
+        np.testing.assert_allclose(slope, expected, rtol=1e-9, atol=1e-9 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("evidence", [ep_evidence, laplace_evidence])
+def test_steps_in_the_memory_of_the_last_one_leave_the_posterior_of_its_sites(evidence, rng):
+    """And the memory that a gradient takes changes none of its entries."""
+    model = classification(rng, evidence=evidence)
+    u = rng.normal(size=model.n_coordinates)
+    matrix = model.covariance.matrix(model.values(u)[0])
+    (found,) = evaluate(model, u, None)[1]
+    assert found.n_steps > 3
+    own = condition(matrix, found.sites)
+    for ours, theirs in zip(found.posterior, own, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-12)
+    adjoint = found.by_covariance()
+    np.testing.assert_array_equal(found.by_covariance(), adjoint)
+    np.testing.assert_array_equal(found.by_covariance(overwrite=True), adjoint)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "prior", [WIDE, DirichletShares(1.0, 4.0, 2.0), Horseshoe()], ids=lambda p: type(p).__name__
