@@ -34,14 +34,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.linalg
 
-from bayesmkl._numerics.spectral_gradient import SPGOptions, minimize_spg
+from bayesmkl._numerics.spectral_gradient import SPGOptions, SPGResult, minimize_spg
 from bayesmkl.discriminative.inner import InnerSolution
 from bayesmkl.discriminative.outer import MKLResult, dual_norm, fit_at, projection_for
 from bayesmkl.discriminative.primal.solve import SquaredHinge
 from bayesmkl.kernels.stacks.base import StoredStack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
-__all__ = ["Graph", "LapMKLOptions", "deform", "fit_lapmkl", "roughness", "share"]
+__all__ = ["Graph", "LapMKLOptions", "deform", "fit_lapmkl", "roughness", "score_withheld", "share"]
 
 INNER_TOL = 1e-9
 # Added to G(d) in units of its mean diagonal: it is singular where K(d) is. The larger ones for kernels that are
@@ -122,36 +122,77 @@ def fit_lapmkl(
         `signed_dual` holds the coefficients: one :math:`\alpha_m` per kernel for (16), of shape (n_tasks, n_kernels,
         n_samples), and :math:`\alpha` of shape (n_tasks, n_samples) for (18), which has no `duality_gap` (NaN).
     """
-
-    def gap(at: Evaluation) -> float:
-        return first_order_gap(at.kernel_weights, at.gradient, options.p_norm) + at.inner_gap
-
-    def evaluate(kernel_weights: np.ndarray) -> tuple[float, np.ndarray, Evaluation]:
-        at = model.evaluate(kernel_weights, targets)
-        return at.objective / scale, at.gradient / scale, at
-
-    project = projection_for(options.p_norm)
-    n_kernels = model.n_kernels
-    first = np.full(n_kernels, n_kernels ** (-1.0 / options.p_norm)) if start is None else start
-    scale = max(model.evaluate(project(first), targets).objective, np.finfo(float).tiny)
-    found = minimize_spg(
-        evaluate,
-        project,
-        first,
-        SPGOptions(max_iter=options.max_iter, tol=0.0),
-        finished=lambda at: gap(at) <= options.tol * at.objective,
-        on_step=None if on_step is None else lambda done, _, at: on_step(done, f"gap {gap(at):.1e}"),
-    )
+    found, scale, n_evaluations = _minimize(model, targets, options, start, on_step)
     best: Evaluation = found.payload
     return MKLResult(
         kernel_weights=best.kernel_weights,
         signed_dual=model.coefficients(best),
         intercept=np.array([solution.intercept for solution in best.solutions]),
         objective_history=scale * np.array(found.history),
-        duality_gap=gap(best) if isinstance(model, Deformed) else np.nan,
+        duality_gap=_gap(best, options.p_norm) if isinstance(model, Deformed) else np.nan,
         outcome=found.outcome,
-        n_solves=len(targets) * (1 + found.n_evaluations),
+        n_solves=len(targets) * n_evaluations,
     )
+
+
+def score_withheld(
+    model: Deformed | Shared, targets: np.ndarray, options: LapMKLOptions, kept: np.ndarray, withheld: np.ndarray
+) -> np.ndarray:
+    """Return scores of some labeled samples, learned from the labels of others, (n_tasks, n_withheld).
+
+    Parameters
+    ----------
+    model : Deformed or Shared
+        With all labels.
+    targets : ndarray of shape (n_tasks, n_labeled)
+        Labels -1 and +1.
+    options : LapMKLOptions
+    kept, withheld : ndarray of int
+        Positions among the labeled samples, ascending.
+    """
+    part = model.part(model.labeled[kept], model.gamma_ambient)
+    best: Evaluation = _minimize(part, targets[:, kept], options)[0].payload
+    intercepts = np.array([solution.intercept for solution in best.solutions])
+    return part.scores_at(model, best, kept, withheld) + intercepts[:, None]
+
+
+def _gap(at: Evaluation, p_norm: float) -> float:
+    return first_order_gap(at.kernel_weights, at.gradient, p_norm) + at.inner_gap
+
+
+def _minimize(
+    model: Deformed | Shared,
+    targets: np.ndarray,
+    options: LapMKLOptions,
+    start: np.ndarray | None = None,
+    on_step: Callable[[int, str], None] | None = None,
+) -> tuple[SPGResult, float, int]:
+    """Search for the weights; return what was found, the unit of its values, and the number of evaluations."""
+    project = projection_for(options.p_norm)
+    n_kernels = model.n_kernels
+    first = project(np.full(n_kernels, n_kernels ** (-1.0 / options.p_norm)) if start is None else start)
+    opening = model.evaluate(first, targets)
+    scale = max(opening.objective, np.finfo(float).tiny)
+    n_evaluations = 1
+
+    def evaluate(kernel_weights: np.ndarray) -> tuple[float, np.ndarray, Evaluation]:
+        nonlocal n_evaluations
+        at = opening
+        if not np.array_equal(kernel_weights, first):
+            at, n_evaluations = model.evaluate(kernel_weights, targets), n_evaluations + 1
+        return at.objective / scale, at.gradient / scale, at
+
+    found = minimize_spg(
+        evaluate,
+        project,
+        first,
+        SPGOptions(max_iter=options.max_iter, tol=0.0),
+        finished=lambda at: _gap(at, options.p_norm) <= options.tol * at.objective,
+        on_step=None
+        if on_step is None
+        else lambda done, _, at: on_step(done, f"gap {_gap(at, options.p_norm):.1e}"),
+    )
+    return found, scale, n_evaluations
 
 
 def first_order_gap(kernel_weights: np.ndarray, gradient: np.ndarray, p_norm: float) -> float:
@@ -167,7 +208,8 @@ class Deformed(NamedTuple):
     """Eq. (16) as supervised learning on the labeled part of the deformed kernels."""
 
     stack: DenseStack  # K~_m at labeled rows and columns, (n_kernels, n_labeled, n_labeled)
-    propagators: np.ndarray  # labeled columns of (I + rho L K_m)^-1, (n_kernels, n_samples, n_labeled)
+    propagators: np.ndarray  # columns of (I + rho L K_m)^-1, (n_kernels, n_samples, n_columns)
+    columns: np.ndarray  # positions of the labeled samples among these
     labeled: np.ndarray  # positions, ascending
     gamma_ambient: float
 
@@ -186,7 +228,7 @@ class Deformed(NamedTuple):
             return self._replace(gamma_ambient=gamma_ambient)
         at = np.searchsorted(self.labeled, labeled)
         blocks = np.ascontiguousarray(self.stack.entries(at, at))
-        return Deformed(DenseStack(blocks), self.propagators[:, :, at], labeled, gamma_ambient)
+        return Deformed(DenseStack(blocks), self.propagators, self.columns[at], labeled, gamma_ambient)
 
     def evaluate(self, kernel_weights: np.ndarray, targets: np.ndarray) -> Evaluation:
         """Solve the inner problems; in standard form they are (16) divided by gamma_A."""
@@ -202,7 +244,16 @@ class Deformed(NamedTuple):
 
     def coefficients(self, at: Evaluation) -> np.ndarray:
         """Return alpha_m = (I + rho L K_m)^-1 v, shape (n_tasks, n_kernels, n_samples)."""
-        return np.stack([self.propagators @ solution.signed_dual for solution in at.solutions])
+        vectors = np.zeros((len(at.solutions), self.propagators.shape[2]))
+        vectors[:, self.columns] = [solution.signed_dual for solution in at.solutions]
+        return np.stack([self.propagators @ vector for vector in vectors])
+
+    def scores_at(self, whole: Deformed, at: Evaluation, kept: np.ndarray, others: np.ndarray) -> np.ndarray:
+        """Return scores without intercept of labeled samples of `whole` that are not among these."""
+        used = np.flatnonzero(at.kernel_weights)
+        across = DenseStack(np.ascontiguousarray(whole.stack.entries(others, kept, used)))
+        combined = across.combine(at.kernel_weights[used])
+        return np.stack([combined @ solution.signed_dual for solution in at.solutions])
 
 
 def deform(stack: StoredStack, graph: Graph) -> Deformed:
@@ -224,7 +275,8 @@ def deform(stack: StoredStack, graph: Graph) -> Deformed:
         propagators[m] = scipy.linalg.lu_solve(scipy.linalg.lu_factor(system, overwrite_a=True), selected)
         block = kernel[graph.labeled] @ propagators[m]
         deformed[m] = 0.5 * (block + block.T)
-    return Deformed(DenseStack(deformed), propagators, graph.labeled, graph.gamma_ambient)
+    columns = np.arange(len(graph.labeled))
+    return Deformed(DenseStack(deformed), propagators, columns, graph.labeled, graph.gamma_ambient)
 
 
 # ---------------------------------------------------------------------------------- eq. (18): shared coefficients
@@ -242,14 +294,33 @@ class Shared(NamedTuple):
         """Number of kernels."""
         return self.stack.n_kernels
 
+    @property
+    def labeled(self) -> np.ndarray:
+        """Positions of the labeled samples, ascending."""
+        return self.graph.labeled
+
+    @property
+    def gamma_ambient(self) -> float:
+        """Penalty of the norms."""
+        return self.graph.gamma_ambient
+
+    def part(self, labeled: np.ndarray, gamma_ambient: float) -> Shared:
+        """Return the problem with fewer labels, and another penalty in the same ratio."""
+        intrinsic = self.graph.gamma_intrinsic * (gamma_ambient / self.gamma_ambient)
+        return self._replace(graph=Graph(self.graph.laplacian, labeled, gamma_ambient, intrinsic))
+
+    def scores_at(self, whole: Shared, at: Evaluation, kept: np.ndarray, others: np.ndarray) -> np.ndarray:
+        """Return scores without intercept of labeled samples of `whole` that are not among these."""
+        return self.coefficients(at) @ self.stack.rows(whole.labeled[others]).combine(at.kernel_weights).T
+
     def evaluate(self, kernel_weights: np.ndarray, targets: np.ndarray) -> Evaluation:
         """Minimize over (alpha, b); the gradient is the partial derivative of (18) there."""
-        effective, expansion = self._effective_kernel(kernel_weights)
+        effective, factor, half = self._effective_kernel(kernel_weights)
         solutions = tuple(SquaredHinge(1.0).solve(effective, target, INNER_TOL) for target in targets)
         gradient = np.zeros(self.n_kernels)
         laplacian, labeled, ambient, intrinsic = self.graph
         for solution in solutions:
-            alpha = expansion @ solution.signed_dual
+            alpha = _expand(factor, half @ solution.signed_dual)
             parts = self.stack.apply(alpha)  # K_m alpha, (n_kernels, n_samples)
             # 1/2 alpha' G_m alpha + sum_i (f_i - y_i) (K_m alpha)_i over margin errors; the dual is y_i - f_i there
             rough = np.einsum("mi,im->m", parts, laplacian @ parts.T)
@@ -261,18 +332,18 @@ class Shared(NamedTuple):
 
     def coefficients(self, at: Evaluation) -> np.ndarray:
         """Return alpha = G^-1 K_l' e, shape (n_tasks, n_samples)."""
-        expansion = self._effective_kernel(at.kernel_weights)[1]
-        return np.stack([expansion @ solution.signed_dual for solution in at.solutions])
+        _, factor, half = self._effective_kernel(at.kernel_weights)
+        return np.stack([_expand(factor, half @ solution.signed_dual) for solution in at.solutions])
 
-    def _effective_kernel(self, kernel_weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return K_l G^-1 K_l' and G^-1 K_l'."""
+    def _effective_kernel(self, kernel_weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return K_l G^-1 K_l', the factor C of G = C C', and C^-1 K_l'."""
         kernel = self.stack.combine(kernel_weights)
         rows = kernel[self.graph.labeled]
         regularizer = self.graph.gamma_ambient * kernel
         regularizer += self.graph.gamma_intrinsic * self.roughness.combine(kernel_weights)
-        expansion = scipy.linalg.cho_solve(_factor(regularizer), rows.T)
-        effective = rows @ expansion
-        return 0.5 * (effective + effective.T), expansion
+        factor = _factor(regularizer)
+        half = scipy.linalg.solve_triangular(factor, rows.T, lower=True, check_finite=False)
+        return half.T @ half, factor, half
 
 
 def share(stack: StoredStack, graph: Graph, rough: DenseStack | None = None) -> Shared:
@@ -304,13 +375,21 @@ def roughness(stack: StoredStack, laplacian: Any) -> DenseStack:
     return DenseStack(products)
 
 
-def _factor(regularizer: np.ndarray) -> tuple[np.ndarray, bool]:
-    """Factorize G with the smallest ridge that makes it positive definite."""
+def _expand(factor: np.ndarray, vector: np.ndarray) -> np.ndarray:
+    """Return C'^-1 of a vector."""
+    return scipy.linalg.solve_triangular(factor, vector, lower=True, trans="T", check_finite=False)
+
+
+def _factor(regularizer: np.ndarray) -> np.ndarray:
+    """Return the lower factor of G with the smallest ridge that makes it positive definite.
+
+    G is symmetric, so that its transpose, in Fortran's order, is factorized without a copy.
+    """
     diagonal = regularizer.diagonal().copy()
     for ridge in RIDGES:
         regularizer.flat[:: len(diagonal) + 1] = diagonal + ridge * diagonal.mean()
         with contextlib.suppress(np.linalg.LinAlgError):
-            return scipy.linalg.cho_factor(regularizer, lower=True)
+            return scipy.linalg.cho_factor(regularizer.T, lower=True, check_finite=False)[0]
     raise ValueError(
         'The combined kernel is zero or not positive semidefinite, which `solver="paper"` needs. '
         'Use `indefinite="clip"`, or `solver="deformed"`.'
