@@ -88,7 +88,9 @@ class TransductiveSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def _fitted(self, X: np.ndarray, y: np.ndarray, params: Mapping[str, Any]) -> Any:
         return clone(self.estimator).set_params(**params).fit(X, y)
 
-    def _shares_found(self, X: np.ndarray, y: np.ndarray, labeled: np.ndarray, folds: list[Any]) -> np.ndarray:
+    def _shares_found(
+        self, X: np.ndarray, y: np.ndarray, labeled: np.ndarray, folds: list[Any]
+    ) -> np.ndarray:
         """Return the share of withheld labels that each candidate finds."""
         if len(self.candidates) == 1:
             return np.array([np.nan])
@@ -96,7 +98,9 @@ class TransductiveSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         if isinstance(self.estimator, LapMKLClassifier) and len(np.unique(y[labeled])) == 2:
             found = self._label_by_penalties(X, y, folds)
         else:
-            found = np.array([self._label_withheld(X, y, params, labeled, folds) for params in self.candidates])
+            found = np.array(
+                [self._label_withheld(X, y, params, labeled, folds) for params in self.candidates]
+            )
         return (found[:, tested] == y[labeled[tested]]).mean(axis=1)
 
     def _label_by_penalties(self, X: np.ndarray, y: np.ndarray, folds: list[Any]) -> np.ndarray:
@@ -105,7 +109,9 @@ class TransductiveSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         for k, params in enumerate(self.candidates):
             others = tuple((name, id(value)) for name, value in params.items() if name not in PENALTIES)
             groups.setdefault(others, []).append(k)
-        found = np.empty((len(self.candidates), np.count_nonzero(y != self.estimator.unlabeled_label)), y.dtype)
+        found = np.empty(
+            (len(self.candidates), np.count_nonzero(y != self.estimator.unlabeled_label)), y.dtype
+        )
         for some in groups.values():
             model = clone(self.estimator).set_params(**self.candidates[some[0]])
             given = {name: getattr(model, name) for name in PENALTIES}

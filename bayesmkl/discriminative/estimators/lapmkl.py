@@ -29,7 +29,7 @@ from bayesmkl.discriminative.primal.lapmkl import (
     deform,
     fit_lapmkl,
     roughness,
-    score_withheld,
+    scores_withheld,
     share,
 )
 from bayesmkl.kernels.cache import current_cache
@@ -413,7 +413,7 @@ def label_withheld(
     for labels, pair in zip(found, penalties, strict=True):
         problem = model._model(stack, Graph(laplacian, split.labeled, *pair))
         with blas_threads_for(len(split.labeled)):
-            for kept, withheld in folds:
-                scores = score_withheld(problem, split.targets, options, kept, withheld)
-                labels[withheld] = split.classes[(scores[0] > 0.0).astype(np.intp)]
+            scores = scores_withheld(problem, split.targets, options, folds)
+        for (_, withheld), (first,) in zip(folds, scores, strict=True):
+            labels[withheld] = split.classes[(first > 0.0).astype(np.intp)]
     return found

@@ -28,25 +28,26 @@ preconditioner for all kernels does not exist (:math:`\sum_m d_m K_m L K_m` is n
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
 
-from bayesmkl._numerics.spectral_gradient import SPGOptions, SPGResult, minimize_spg
+from bayesmkl._numerics.spectral_gradient import SPGOptions, SPGResult, spg_search
 from bayesmkl.discriminative.inner import InnerSolution
 from bayesmkl.discriminative.outer import MKLResult, dual_norm, fit_at, projection_for
 from bayesmkl.discriminative.primal.solve import SquaredHinge
 from bayesmkl.kernels.stacks.base import StoredStack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
-__all__ = ["Graph", "LapMKLOptions", "deform", "fit_lapmkl", "roughness", "score_withheld", "share"]
+__all__ = ["Graph", "LapMKLOptions", "deform", "fit_lapmkl", "roughness", "scores_withheld", "share"]
 
 INNER_TOL = 1e-9
 # Added to G(d) in units of its mean diagonal: it is singular where K(d) is. The larger ones for kernels that are
 # positive semidefinite up to rounding only.
 RIDGES = (1e-10, 1e-8, 1e-6)
+MANY = 4  # sums of more than one in so many kernels are formed together
 
 
 class LapMKLOptions(NamedTuple):
@@ -122,7 +123,7 @@ def fit_lapmkl(
         `signed_dual` holds the coefficients: one :math:`\alpha_m` per kernel for (16), of shape (n_tasks, n_kernels,
         n_samples), and :math:`\alpha` of shape (n_tasks, n_samples) for (18), which has no `duality_gap` (NaN).
     """
-    found, scale, n_evaluations = _minimize(model, targets, options, start, on_step)
+    (found, scale, n_evaluations), *_ = _minimize([model], [targets], options, start, on_step)
     best: Evaluation = found.payload
     return MKLResult(
         kernel_weights=best.kernel_weights,
@@ -135,10 +136,13 @@ def fit_lapmkl(
     )
 
 
-def score_withheld(
-    model: Deformed | Shared, targets: np.ndarray, options: LapMKLOptions, kept: np.ndarray, withheld: np.ndarray
-) -> np.ndarray:
-    """Return scores of some labeled samples, learned from the labels of others, (n_tasks, n_withheld).
+def scores_withheld(
+    model: Deformed | Shared,
+    targets: np.ndarray,
+    options: LapMKLOptions,
+    folds: Sequence[tuple[np.ndarray, np.ndarray]],
+) -> list[np.ndarray]:
+    """Return scores of labeled samples, learned without the labels of their fold.
 
     Parameters
     ----------
@@ -147,43 +151,64 @@ def score_withheld(
     targets : ndarray of shape (n_tasks, n_labeled)
         Labels -1 and +1.
     options : LapMKLOptions
-    kept, withheld : ndarray of int
-        Positions among the labeled samples, ascending.
+    folds : sequence of pairs of ndarray
+        Positions among the labeled samples, ascending: of those that are learned from, and of those to score.
+
+    Returns
+    -------
+    list of ndarray of shape (n_tasks, n_scored)
     """
-    part = model.part(model.labeled[kept], model.gamma_ambient)
-    best: Evaluation = _minimize(part, targets[:, kept], options)[0].payload
-    intercepts = np.array([solution.intercept for solution in best.solutions])
-    return part.scores_at(model, best, kept, withheld) + intercepts[:, None]
+    parts = [model.part(model.labeled[kept], model.gamma_ambient) for kept, _ in folds]
+    scores = []
+    for part, (found, _, _), (kept, others) in zip(
+        parts, _minimize(parts, [targets[:, kept] for kept, _ in folds], options), folds, strict=True
+    ):
+        best: Evaluation = found.payload
+        intercepts = np.array([solution.intercept for solution in best.solutions])
+        scores.append(part.scores_at(model, best, kept, others) + intercepts[:, None])
+    return scores
 
 
-def _gap(at: Evaluation, p_norm: float) -> float:
-    return first_order_gap(at.kernel_weights, at.gradient, p_norm) + at.inner_gap
+Searched = tuple[SPGResult, float, int]  # what was found, the unit of its values, the number of evaluations
 
 
 def _minimize(
-    model: Deformed | Shared,
-    targets: np.ndarray,
+    models: Sequence[Deformed | Shared],
+    targets: Sequence[np.ndarray],
     options: LapMKLOptions,
     start: np.ndarray | None = None,
     on_step: Callable[[int, str], None] | None = None,
-) -> tuple[SPGResult, float, int]:
-    """Search for the weights; return what was found, the unit of its values, and the number of evaluations."""
+) -> list[Searched]:
+    """Search for the weights of models with the same kernels, which are read once for a step of all of them."""
+    searches = [_search(model.n_kernels, options, start, on_step) for model in models]
+    points, found = {k: next(search) for k, search in enumerate(searches)}, {}
+    while points:
+        running = list(points)
+        together = type(models[0]).evaluate_all
+        evaluations = together(
+            [models[k] for k in running], list(points.values()), [targets[k] for k in running]
+        )
+        for k, at in zip(running, evaluations, strict=True):
+            try:
+                points[k] = searches[k].send(at)
+            except StopIteration as end:
+                found[k] = end.value
+                del points[k]
+    return [found[k] for k in range(len(models))]
+
+
+def _search(
+    n_kernels: int,
+    options: LapMKLOptions,
+    start: np.ndarray | None,
+    on_step: Callable[[int, str], None] | None,
+) -> Generator[np.ndarray, Evaluation, Searched]:
+    """Yield weights, and take the evaluations there."""
     project = projection_for(options.p_norm)
-    n_kernels = model.n_kernels
     first = project(np.full(n_kernels, n_kernels ** (-1.0 / options.p_norm)) if start is None else start)
-    opening = model.evaluate(first, targets)
-    scale = max(opening.objective, np.finfo(float).tiny)
-    n_evaluations = 1
-
-    def evaluate(kernel_weights: np.ndarray) -> tuple[float, np.ndarray, Evaluation]:
-        nonlocal n_evaluations
-        at = opening
-        if not np.array_equal(kernel_weights, first):
-            at, n_evaluations = model.evaluate(kernel_weights, targets), n_evaluations + 1
-        return at.objective / scale, at.gradient / scale, at
-
-    found = minimize_spg(
-        evaluate,
+    at = opening = yield first
+    scale, n_evaluations = max(opening.objective, np.finfo(float).tiny), 1
+    search = spg_search(
         project,
         first,
         SPGOptions(max_iter=options.max_iter, tol=0.0),
@@ -192,7 +217,20 @@ def _minimize(
         if on_step is None
         else lambda done, _, at: on_step(done, f"gap {_gap(at, options.p_norm):.1e}"),
     )
-    return found, scale, n_evaluations
+    point = next(search)
+    while True:
+        if np.array_equal(point, first):
+            at = opening
+        else:
+            at, n_evaluations = (yield point), n_evaluations + 1
+        try:
+            point = search.send((at.objective / scale, at.gradient / scale, at))
+        except StopIteration as end:
+            return end.value, scale, n_evaluations
+
+
+def _gap(at: Evaluation, p_norm: float) -> float:
+    return first_order_gap(at.kernel_weights, at.gradient, p_norm) + at.inner_gap
 
 
 def first_order_gap(kernel_weights: np.ndarray, gradient: np.ndarray, p_norm: float) -> float:
@@ -217,6 +255,13 @@ class Deformed(NamedTuple):
     def n_kernels(self) -> int:
         """Number of kernels."""
         return self.stack.n_kernels
+
+    @staticmethod
+    def evaluate_all(
+        models: Sequence[Deformed], weights: Sequence[np.ndarray], targets: Sequence[np.ndarray]
+    ) -> list[Evaluation]:
+        """Evaluate several models."""
+        return [model.evaluate(*rest) for model, *rest in zip(models, weights, targets, strict=True)]
 
     def covers(self, labeled: np.ndarray) -> bool:
         """Return whether these samples are among the labeled ones."""
@@ -315,33 +360,50 @@ class Shared(NamedTuple):
 
     def evaluate(self, kernel_weights: np.ndarray, targets: np.ndarray) -> Evaluation:
         """Minimize over (alpha, b); the gradient is the partial derivative of (18) there."""
-        effective, factor, half = self._effective_kernel(kernel_weights)
-        solutions = tuple(SquaredHinge(1.0).solve(effective, target, INNER_TOL) for target in targets)
-        gradient = np.zeros(self.n_kernels)
-        laplacian, labeled, ambient, intrinsic = self.graph
-        for solution in solutions:
-            alpha = _expand(factor, half @ solution.signed_dual)
-            parts = self.stack.apply(alpha)  # K_m alpha, (n_kernels, n_samples)
-            # 1/2 alpha' G_m alpha + sum_i (f_i - y_i) (K_m alpha)_i over margin errors; the dual is y_i - f_i there
-            rough = np.einsum("mi,im->m", parts, laplacian @ parts.T)
-            gradient += 0.5 * (ambient * (parts @ alpha) + intrinsic * rough)
-            gradient -= parts[:, labeled] @ solution.signed_dual
-        objective = sum(solution.objective for solution in solutions)
-        inner_gap = sum(solution.gap for solution in solutions)
-        return Evaluation(kernel_weights, objective, gradient, inner_gap, solutions)
+        return self.evaluate_all([self], [kernel_weights], [targets])[0]
+
+    @staticmethod
+    def evaluate_all(
+        models: Sequence[Shared], weights: Sequence[np.ndarray], targets: Sequence[np.ndarray]
+    ) -> list[Evaluation]:
+        """Evaluate models of the same kernels; products with these for all of them, as they are read once."""
+        stack, rough = models[0].stack, models[0].roughness
+        solutions, alphas = [], []
+        sums = zip(_sums(stack, weights), _sums(rough, weights), strict=True)
+        for model, (kernel, edges), labels in zip(models, sums, targets, strict=True):
+            effective, factor, half = model._effective_kernel(kernel, edges)
+            solved = tuple(SquaredHinge(1.0).solve(effective, target, INNER_TOL) for target in labels)
+            solutions.append(solved)
+            alphas += [_expand(factor, half @ solution.signed_dual) for solution in solved]
+        products = iter(_products(stack, alphas))  # K_m alpha, (n_kernels, n_samples) each
+        expansions = iter(alphas)
+        found = []
+        for model, point, solved in zip(models, weights, solutions, strict=True):
+            gradient = np.zeros(model.n_kernels)
+            laplacian, labeled, ambient, intrinsic = model.graph
+            for solution in solved:
+                parts, alpha = next(products), next(expansions)
+                # 1/2 alpha' G_m alpha + sum_i (f_i - y_i) (K_m alpha)_i at margin errors, whose dual is y_i - f_i
+                edges = np.einsum("mi,im->m", parts, laplacian @ parts.T)
+                gradient += 0.5 * (ambient * (parts @ alpha) + intrinsic * edges)
+                gradient -= parts[:, labeled] @ solution.signed_dual
+            objective = sum(solution.objective for solution in solved)
+            inner_gap = sum(solution.gap for solution in solved)
+            found.append(Evaluation(point, objective, gradient, inner_gap, solved))
+        return found
 
     def coefficients(self, at: Evaluation) -> np.ndarray:
         """Return alpha = G^-1 K_l' e, shape (n_tasks, n_samples)."""
-        _, factor, half = self._effective_kernel(at.kernel_weights)
+        weights = at.kernel_weights
+        _, factor, half = self._effective_kernel(self.stack.combine(weights), self.roughness.combine(weights))
         return np.stack([_expand(factor, half @ solution.signed_dual) for solution in at.solutions])
 
-    def _effective_kernel(self, kernel_weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return K_l G^-1 K_l', the factor C of G = C C', and C^-1 K_l'."""
-        kernel = self.stack.combine(kernel_weights)
+    def _effective_kernel(
+        self, kernel: np.ndarray, rough: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return K_l G^-1 K_l', the factor C of G = C C', and C^-1 K_l', given K(d) and sum_m d_m K_m L K_m."""
         rows = kernel[self.graph.labeled]
-        regularizer = self.graph.gamma_ambient * kernel
-        regularizer += self.graph.gamma_intrinsic * self.roughness.combine(kernel_weights)
-        factor = _factor(regularizer)
+        factor = _factor(self.graph.gamma_ambient * kernel + self.graph.gamma_intrinsic * rough)
         half = scipy.linalg.solve_triangular(factor, rows.T, lower=True, check_finite=False)
         return half.T @ half, factor, half
 
@@ -373,6 +435,22 @@ def roughness(stack: StoredStack, laplacian: Any) -> DenseStack:
         product = kernel @ (laplacian @ kernel)
         products[m] = 0.5 * (product + product.T)
     return DenseStack(products)
+
+
+def _sums(stack: StoredStack, weights: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Return a weighted sum of the kernels for each vector of weights; those of many kernels in one product."""
+    many = [k for k, point in enumerate(weights) if MANY * np.count_nonzero(point) > stack.n_kernels]
+    if len(many) < 2:
+        many = []
+    together = iter(stack.combine(np.array([weights[k] for k in many]))) if many else iter(())
+    return [next(together) if k in many else stack.combine(point) for k, point in enumerate(weights)]
+
+
+def _products(stack: StoredStack, vectors: list[np.ndarray]) -> list[np.ndarray]:
+    """Return the products of all kernels with each vector, (n_kernels, n_samples)."""
+    if len(vectors) == 1:
+        return [stack.apply(vectors[0])]
+    return list(np.moveaxis(stack.apply(np.stack(vectors, axis=1)), -1, 0))
 
 
 def _expand(factor: np.ndarray, vector: np.ndarray) -> np.ndarray:

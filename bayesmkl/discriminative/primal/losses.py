@@ -21,7 +21,7 @@ import numpy as np
 __all__ = ["ClippedLoss", "exact_step", "huber", "intercept_shift", "one_class", "squared", "squared_hinge"]
 
 MOST_PIECES = 30  # of the derivative in the intercept, before its breakpoints are sorted
-SAME_PIECE = 1e-9  # of the sum of the slopes, which rounding leaves of a derivative that is zero
+ROUNDED = 1e-9  # of the sum of the slopes, which rounding leaves of a derivative that is zero
 
 
 class ClippedLoss(NamedTuple):
@@ -142,9 +142,9 @@ def intercept_shift(loss: ClippedLoss, scores: np.ndarray, total: float = 0.0) -
         n_curved = np.count_nonzero(curved)
         if slope == 0.0 and (n_curved or shift == 0.0):
             return shift
-        if last is not None and np.array_equal(curved, last):
-            if abs(slope) <= SAME_PIECE * float(np.add.reduce(np.abs(slopes))):
-                return shift  # the last step has ended on the piece that it was computed for
+        same_piece = last is not None and not np.count_nonzero(curved != last)
+        if same_piece and abs(slope) <= ROUNDED * float(np.add.reduce(np.abs(slopes))):
+            return shift  # the last step has ended on the piece that it was computed for
         below, above = (shift, above) if slope < 0.0 else (below, shift)
         goal = shift - slope / n_curved if n_curved else np.nan
         if not below < goal < above:
