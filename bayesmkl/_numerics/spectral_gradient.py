@@ -6,16 +6,17 @@ Birgin, Martínez & Raydan (2000): steps of Barzilai and Borwein's length, proje
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Generator
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.units import unit_of
 
-__all__ = ["SPGOptions", "SPGResult", "minimize_spg", "spectral_step"]
+__all__ = ["SPGOptions", "SPGResult", "minimize_spg", "spectral_step", "spg_search"]
 
+T = TypeVar("T")
 SHORTEST, LONGEST = 1e-10, 1e10  # of the spectral step
 SUFFICIENT = 1e-4  # Armijo's share of the predicted decrease
 SMALLEST_FRACTION = 1e-10  # of a step, below which the line search gives up
@@ -106,10 +107,41 @@ def minimize_spg(
     >>> result.point, result.outcome.converged
     (array([1., 1.]), True)
     """
+    return _answer(spg_search(project, start, options, finished, on_step), function)
+
+
+def _answer(search: Generator[np.ndarray, Any, T], function: Callable[[np.ndarray], Any]) -> T:
+    """Send a search what the function returns at the points that it asks for, and return its result."""
+    point = next(search)
+    while True:
+        try:
+            point = search.send(function(point))
+        except StopIteration as end:
+            return end.value
+
+
+def spg_search(
+    project: Callable[[np.ndarray], np.ndarray],
+    start: np.ndarray,
+    options: SPGOptions = SPGOptions(),  # noqa: B008
+    finished: Callable[[Any], bool] | None = None,
+    on_step: Callable[[int, float, Any], None] | None = None,
+) -> Generator[np.ndarray, tuple[float, np.ndarray, Any], SPGResult]:
+    """Do what `minimize_spg` does, asking for the function instead of calling it: several searches can go together.
+
+    Yields
+    ------
+    ndarray
+        A point; what the function returns there is to be sent.
+
+    Returns
+    -------
+    SPGResult
+    """
     point = project(start)
-    at = _Iterate(point, *function(point))
+    at = _Iterate(point, *(yield point))
     unit = unit_of(max(abs(at.value), float(np.abs(at.gradient).max(initial=0.0))))
-    at, function = _in_units(at, unit), _divided(function, unit)
+    at = _in_units(at, unit)
     best, history, n_evaluations = at, [at.value], 1
     recent = deque([at.value], maxlen=options.memory)
     step = _first_step(at, project)
@@ -121,7 +153,7 @@ def minimize_spg(
         if iteration == options.max_iter:
             break
         direction = project(at.point - step * at.gradient) - at.point
-        new, spent = _search(function, at, direction, max(recent))
+        new, spent = yield from _search(at, direction, max(recent), unit)
         n_evaluations += spent
         if new is None:
             outcome = Outcome.NOT_IMPROVING
@@ -139,17 +171,8 @@ def minimize_spg(
 
 
 def _in_units(at: _Iterate, unit: float) -> _Iterate:
+    """Divide by the unit in which values are of the order of one."""
     return at if unit == 1.0 else at._replace(value=at.value / unit, gradient=at.gradient / unit)
-
-
-def _divided(function: Callable[[np.ndarray], Any], unit: float) -> Callable[[np.ndarray], Any]:
-    """Return the function in units in which its values are of the order of one."""
-
-    def divided(point: np.ndarray) -> tuple[float, np.ndarray, Any]:
-        value, gradient, payload = function(point)
-        return value / unit, gradient / unit, payload
-
-    return function if unit == 1.0 else divided
 
 
 def _is_stationary(at: _Iterate, project: Callable[[np.ndarray], np.ndarray], tol: float) -> bool:
@@ -162,13 +185,13 @@ def _first_step(at: _Iterate, project: Callable[[np.ndarray], np.ndarray]) -> fl
 
 
 def _search(
-    function: Callable[[np.ndarray], Any], at: _Iterate, direction: np.ndarray, reference: float
-) -> tuple[_Iterate | None, int]:
+    at: _Iterate, direction: np.ndarray, reference: float, unit: float
+) -> Generator[np.ndarray, tuple[float, np.ndarray, Any], tuple[_Iterate | None, int]]:
     """Go back along `direction` until the value is sufficiently below `reference`."""
     slope, fraction, spent = float(at.gradient @ direction), 1.0, 0
     while fraction > SMALLEST_FRACTION and slope < 0.0:
         point = at.point + fraction * direction
-        new = _Iterate(point, *function(point))
+        new = _in_units(_Iterate(point, *(yield point)), unit)
         spent += 1
         if new.value <= reference + SUFFICIENT * fraction * slope:
             return new, spent

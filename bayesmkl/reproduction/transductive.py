@@ -12,13 +12,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayesmkl._estimator import split_labels
 from bayesmkl._utils.typing import Label
-from bayesmkl.discriminative import knn_laplacian
+from bayesmkl.discriminative import LapMKLClassifier, knn_laplacian
+from bayesmkl.discriminative.estimators.lapmkl import label_withheld
 from bayesmkl.discriminative.global_weights.glks import GLKSOptions, fit_glks, graph_kernel
 from bayesmkl.kernels.cache import current_cache
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.reproduction.folds import SpreadFolds
 
 __all__ = ["GLKSTransducer", "TransductiveSearch"]
+
+PENALTIES = ("gamma_ambient", "gamma_intrinsic")  # of LapMKL
 
 
 class TransductiveSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
@@ -70,7 +73,7 @@ class TransductiveSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         y = np.asarray(y)
         labeled = np.flatnonzero(y != self.estimator.unlabeled_label)
         folds = list(SpreadFolds(self.n_folds, random_state=self.random_state).split(labeled, y[labeled]))
-        self.scores_ = np.array([self._found(X, y, params, labeled, folds) for params in self.candidates])
+        self.scores_ = self._shares_found(X, y, labeled, folds)
         self.best_params_ = dict(self.candidates[int(np.argmax(self.scores_.round(9)))])
         self.best_estimator_ = self._fitted(X, y, self.best_params_)
         self.classes_, self.transduction_ = self.best_estimator_.classes_, self.best_estimator_.transduction_
@@ -85,18 +88,47 @@ class TransductiveSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def _fitted(self, X: np.ndarray, y: np.ndarray, params: Mapping[str, Any]) -> Any:
         return clone(self.estimator).set_params(**params).fit(X, y)
 
-    def _found(
-        self, X: np.ndarray, y: np.ndarray, params: Mapping[str, Any], labeled: np.ndarray, folds: list[Any]
-    ) -> float:
+    def _shares_found(
+        self, X: np.ndarray, y: np.ndarray, labeled: np.ndarray, folds: list[Any]
+    ) -> np.ndarray:
+        """Return the share of withheld labels that each candidate finds."""
         if len(self.candidates) == 1:
-            return np.nan
-        found = 0
+            return np.array([np.nan])
+        tested = np.concatenate([held for _, held in folds])
+        if isinstance(self.estimator, LapMKLClassifier) and len(np.unique(y[labeled])) == 2:
+            found = self._label_by_penalties(X, y, folds)
+        else:
+            found = np.array(
+                [self._label_withheld(X, y, params, labeled, folds) for params in self.candidates]
+            )
+        return (found[:, tested] == y[labeled[tested]]).mean(axis=1)
+
+    def _label_by_penalties(self, X: np.ndarray, y: np.ndarray, folds: list[Any]) -> np.ndarray:
+        """Do what `_label_withheld` does for all candidates; those that differ in penalties alone go together."""
+        groups: dict[Any, list[int]] = {}
+        for k, params in enumerate(self.candidates):
+            others = tuple((name, id(value)) for name, value in params.items() if name not in PENALTIES)
+            groups.setdefault(others, []).append(k)
+        found = np.empty(
+            (len(self.candidates), np.count_nonzero(y != self.estimator.unlabeled_label)), y.dtype
+        )
+        for some in groups.values():
+            model = clone(self.estimator).set_params(**self.candidates[some[0]])
+            given = {name: getattr(model, name) for name in PENALTIES}
+            pairs = [tuple((given | dict(self.candidates[k]))[name] for name in PENALTIES) for k in some]
+            found[some] = label_withheld(model, X, y, folds, pairs)
+        return found
+
+    def _label_withheld(
+        self, X: np.ndarray, y: np.ndarray, params: Mapping[str, Any], labeled: np.ndarray, folds: list[Any]
+    ) -> np.ndarray:
+        """Return the labels of all labeled samples, each found without that of its fold, (n_labeled,)."""
+        found = y[labeled].copy()
         for _, held in folds:
-            withheld = labeled[held]
             partly = y.copy()
-            partly[withheld] = self.estimator.unlabeled_label
-            found += np.sum(self._fitted(X, partly, params).transduction_[withheld] == y[withheld])
-        return found / sum(len(held) for _, held in folds)
+            partly[labeled[held]] = self.estimator.unlabeled_label
+            found[held] = self._fitted(X, partly, params).transduction_[labeled[held]]
+        return found
 
 
 class GLKSTransducer(ClassifierMixin, BaseEstimator):

@@ -170,7 +170,8 @@ def searched(function, point, direction):
         return function(x)
 
     at = spectral_gradient._Iterate(np.array([point]), *function(np.array([point])))
-    found, spent = spectral_gradient._search(recorded, at, np.array([direction]), at.value)
+    search = spectral_gradient._search(at, np.array([direction]), at.value, 1.0)
+    found, spent = spectral_gradient._answer(search, recorded)
     assert spent == len(tried)
     return tried, found
 

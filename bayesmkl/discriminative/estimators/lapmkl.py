@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from bayesmkl._estimator import LabelSplit, split_labels
 from bayesmkl._utils.docstrings import fill_docs
+from bayesmkl._utils.threads import blas_threads_for
 from bayesmkl._utils.typing import Label, Samples, Targets
 from bayesmkl._utils.validation import check_choice, check_integer, check_number, check_scale
 from bayesmkl.discriminative.estimators.base import DiscriminativeClassifier, OnStep, refuse_missing_labels
@@ -22,7 +23,15 @@ from bayesmkl.discriminative.graph import (
     squared_kernel_distances,
 )
 from bayesmkl.discriminative.outer import MKLResult
-from bayesmkl.discriminative.primal.lapmkl import Graph, LapMKLOptions, deform, fit_lapmkl, roughness, share
+from bayesmkl.discriminative.primal.lapmkl import (
+    Graph,
+    LapMKLOptions,
+    deform,
+    fit_lapmkl,
+    roughness,
+    scores_withheld,
+    share,
+)
 from bayesmkl.kernels.cache import current_cache
 from bayesmkl.kernels.stacks.base import StoredStack
 
@@ -33,7 +42,7 @@ if TYPE_CHECKING:
     from bayesmkl.kernels.bank import KernelBank
 
 
-__all__ = ["LapMKLClassifier"]
+__all__ = ["LapMKLClassifier", "label_withheld"]
 
 SOLVERS = ("deformed", "paper")
 T = TypeVar("T")
@@ -363,3 +372,48 @@ class LapMKLClassifier(DiscriminativeClassifier):
         weights = np.broadcast_to(np.atleast_2d(self.kernel_weights_)[:, used], dual.shape[:2])
         scores = [w @ stack.apply(alpha[:, :, None]) for w, alpha in zip(weights, dual, strict=True)]
         return np.stack(scores) + np.atleast_1d(self.intercept_)[:, None]
+
+
+def label_withheld(
+    model: LapMKLClassifier,
+    X: Samples,
+    y: Targets,
+    folds: Sequence[tuple[np.ndarray, np.ndarray]],
+    penalties: Sequence[tuple[float, float]],
+) -> np.ndarray:
+    r"""Find labels that were withheld, fold by fold, for several pairs of penalties.
+
+    The same labels as fits to all samples without those of the fold give (`transduction_`), at less cost: kernels and
+    graph are made once, factorizations once for each :math:`\gamma_I / \gamma_A`, and only withheld labels are
+    predicted.
+
+    Parameters
+    ----------
+    model : LapMKLClassifier
+        Gets the bank that its parameters describe; nothing else of it changes.
+    X : array-like of shape (n_samples, n_features), or kernels
+    y : array-like of shape (n_samples,)
+        Two labels, and marks.
+    folds : sequence of pairs of ndarray
+        Positions, among labeled samples, of labels that are kept and of those that are withheld. Both labels must be
+        among those that are kept.
+    penalties : sequence of pairs of float
+        :math:`\gamma_A` and :math:`\gamma_I`.
+
+    Returns
+    -------
+    ndarray of shape (n_penalties, n_labeled)
+        Labels found; as given for samples in no fold.
+    """
+    model._check_parameters()
+    stack, y = model._fit_stack(X, y)
+    split, options = split_labels(y, model.unlabeled_label), model._options()
+    laplacian = model._laplacian(stack)
+    found = np.repeat(split.labels[split.labeled][None], len(penalties), axis=0)
+    for labels, pair in zip(found, penalties, strict=True):
+        problem = model._model(stack, Graph(laplacian, split.labeled, *pair))
+        with blas_threads_for(len(split.labeled)):
+            scores = scores_withheld(problem, split.targets, options, folds)
+        for (_, withheld), (first,) in zip(folds, scores, strict=True):
+            labels[withheld] = split.classes[(first > 0.0).astype(np.intp)]
+    return found

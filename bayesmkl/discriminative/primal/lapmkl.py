@@ -28,25 +28,26 @@ preconditioner for all kernels does not exist (:math:`\sum_m d_m K_m L K_m` is n
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
 
-from bayesmkl._numerics.spectral_gradient import SPGOptions, minimize_spg
+from bayesmkl._numerics.spectral_gradient import SPGOptions, SPGResult, spg_search
 from bayesmkl.discriminative.inner import InnerSolution
 from bayesmkl.discriminative.outer import MKLResult, dual_norm, fit_at, projection_for
 from bayesmkl.discriminative.primal.solve import SquaredHinge
 from bayesmkl.kernels.stacks.base import StoredStack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
-__all__ = ["Graph", "LapMKLOptions", "deform", "fit_lapmkl", "roughness", "share"]
+__all__ = ["Graph", "LapMKLOptions", "deform", "fit_lapmkl", "roughness", "scores_withheld", "share"]
 
 INNER_TOL = 1e-9
 # Added to G(d) in units of its mean diagonal: it is singular where K(d) is. The larger ones for kernels that are
 # positive semidefinite up to rounding only.
 RIDGES = (1e-10, 1e-8, 1e-6)
+MANY = 4  # sums of more than one in so many kernels are formed together
 
 
 class LapMKLOptions(NamedTuple):
@@ -122,36 +123,114 @@ def fit_lapmkl(
         `signed_dual` holds the coefficients: one :math:`\alpha_m` per kernel for (16), of shape (n_tasks, n_kernels,
         n_samples), and :math:`\alpha` of shape (n_tasks, n_samples) for (18), which has no `duality_gap` (NaN).
     """
-
-    def gap(at: Evaluation) -> float:
-        return first_order_gap(at.kernel_weights, at.gradient, options.p_norm) + at.inner_gap
-
-    def evaluate(kernel_weights: np.ndarray) -> tuple[float, np.ndarray, Evaluation]:
-        at = model.evaluate(kernel_weights, targets)
-        return at.objective / scale, at.gradient / scale, at
-
-    project = projection_for(options.p_norm)
-    n_kernels = model.n_kernels
-    first = np.full(n_kernels, n_kernels ** (-1.0 / options.p_norm)) if start is None else start
-    scale = max(model.evaluate(project(first), targets).objective, np.finfo(float).tiny)
-    found = minimize_spg(
-        evaluate,
-        project,
-        first,
-        SPGOptions(max_iter=options.max_iter, tol=0.0),
-        finished=lambda at: gap(at) <= options.tol * at.objective,
-        on_step=None if on_step is None else lambda done, _, at: on_step(done, f"gap {gap(at):.1e}"),
-    )
+    (found, scale, n_evaluations), *_ = _minimize([model], [targets], options, start, on_step)
     best: Evaluation = found.payload
     return MKLResult(
         kernel_weights=best.kernel_weights,
         signed_dual=model.coefficients(best),
         intercept=np.array([solution.intercept for solution in best.solutions]),
         objective_history=scale * np.array(found.history),
-        duality_gap=gap(best) if isinstance(model, Deformed) else np.nan,
+        duality_gap=_gap(best, options.p_norm) if isinstance(model, Deformed) else np.nan,
         outcome=found.outcome,
-        n_solves=len(targets) * (1 + found.n_evaluations),
+        n_solves=len(targets) * n_evaluations,
     )
+
+
+def scores_withheld(
+    model: Deformed | Shared,
+    targets: np.ndarray,
+    options: LapMKLOptions,
+    folds: Sequence[tuple[np.ndarray, np.ndarray]],
+) -> list[np.ndarray]:
+    """Return scores of labeled samples, learned without the labels of their fold.
+
+    Parameters
+    ----------
+    model : Deformed or Shared
+        With all labels.
+    targets : ndarray of shape (n_tasks, n_labeled)
+        Labels -1 and +1.
+    options : LapMKLOptions
+    folds : sequence of pairs of ndarray
+        Positions among the labeled samples, ascending: of those that are learned from, and of those to score.
+
+    Returns
+    -------
+    list of ndarray of shape (n_tasks, n_scored)
+    """
+    parts = [model.part(model.labeled[kept], model.gamma_ambient) for kept, _ in folds]
+    scores = []
+    for part, (found, _, _), (kept, others) in zip(
+        parts, _minimize(parts, [targets[:, kept] for kept, _ in folds], options), folds, strict=True
+    ):
+        best: Evaluation = found.payload
+        intercepts = np.array([solution.intercept for solution in best.solutions])
+        scores.append(part.scores_at(model, best, kept, others) + intercepts[:, None])
+    return scores
+
+
+Searched = tuple[SPGResult, float, int]  # what was found, the unit of its values, the number of evaluations
+
+
+def _minimize(
+    models: Sequence[Deformed | Shared],
+    targets: Sequence[np.ndarray],
+    options: LapMKLOptions,
+    start: np.ndarray | None = None,
+    on_step: Callable[[int, str], None] | None = None,
+) -> list[Searched]:
+    """Search for the weights of models with the same kernels, which are read once for a step of all of them."""
+    searches = [_search(model.n_kernels, options, start, on_step) for model in models]
+    points, found = {k: next(search) for k, search in enumerate(searches)}, {}
+    while points:
+        running = list(points)
+        together = type(models[0]).evaluate_all
+        evaluations = together(
+            [models[k] for k in running], list(points.values()), [targets[k] for k in running]
+        )
+        for k, at in zip(running, evaluations, strict=True):
+            try:
+                points[k] = searches[k].send(at)
+            except StopIteration as end:
+                found[k] = end.value
+                del points[k]
+    return [found[k] for k in range(len(models))]
+
+
+def _search(
+    n_kernels: int,
+    options: LapMKLOptions,
+    start: np.ndarray | None,
+    on_step: Callable[[int, str], None] | None,
+) -> Generator[np.ndarray, Evaluation, Searched]:
+    """Yield weights, and take the evaluations there."""
+    project = projection_for(options.p_norm)
+    first = project(np.full(n_kernels, n_kernels ** (-1.0 / options.p_norm)) if start is None else start)
+    at = opening = yield first
+    scale, n_evaluations = max(opening.objective, np.finfo(float).tiny), 1
+    search = spg_search(
+        project,
+        first,
+        SPGOptions(max_iter=options.max_iter, tol=0.0),
+        finished=lambda at: _gap(at, options.p_norm) <= options.tol * at.objective,
+        on_step=None
+        if on_step is None
+        else lambda done, _, at: on_step(done, f"gap {_gap(at, options.p_norm):.1e}"),
+    )
+    point = next(search)
+    while True:
+        if np.array_equal(point, first):
+            at = opening
+        else:
+            at, n_evaluations = (yield point), n_evaluations + 1
+        try:
+            point = search.send((at.objective / scale, at.gradient / scale, at))
+        except StopIteration as end:
+            return end.value, scale, n_evaluations
+
+
+def _gap(at: Evaluation, p_norm: float) -> float:
+    return first_order_gap(at.kernel_weights, at.gradient, p_norm) + at.inner_gap
 
 
 def first_order_gap(kernel_weights: np.ndarray, gradient: np.ndarray, p_norm: float) -> float:
@@ -167,7 +246,8 @@ class Deformed(NamedTuple):
     """Eq. (16) as supervised learning on the labeled part of the deformed kernels."""
 
     stack: DenseStack  # K~_m at labeled rows and columns, (n_kernels, n_labeled, n_labeled)
-    propagators: np.ndarray  # labeled columns of (I + rho L K_m)^-1, (n_kernels, n_samples, n_labeled)
+    propagators: np.ndarray  # columns of (I + rho L K_m)^-1, (n_kernels, n_samples, n_columns)
+    columns: np.ndarray  # positions of the labeled samples among these
     labeled: np.ndarray  # positions, ascending
     gamma_ambient: float
 
@@ -175,6 +255,13 @@ class Deformed(NamedTuple):
     def n_kernels(self) -> int:
         """Number of kernels."""
         return self.stack.n_kernels
+
+    @staticmethod
+    def evaluate_all(
+        models: Sequence[Deformed], weights: Sequence[np.ndarray], targets: Sequence[np.ndarray]
+    ) -> list[Evaluation]:
+        """Evaluate several models."""
+        return [model.evaluate(*rest) for model, *rest in zip(models, weights, targets, strict=True)]
 
     def covers(self, labeled: np.ndarray) -> bool:
         """Return whether these samples are among the labeled ones."""
@@ -186,7 +273,7 @@ class Deformed(NamedTuple):
             return self._replace(gamma_ambient=gamma_ambient)
         at = np.searchsorted(self.labeled, labeled)
         blocks = np.ascontiguousarray(self.stack.entries(at, at))
-        return Deformed(DenseStack(blocks), self.propagators[:, :, at], labeled, gamma_ambient)
+        return Deformed(DenseStack(blocks), self.propagators, self.columns[at], labeled, gamma_ambient)
 
     def evaluate(self, kernel_weights: np.ndarray, targets: np.ndarray) -> Evaluation:
         """Solve the inner problems; in standard form they are (16) divided by gamma_A."""
@@ -202,7 +289,16 @@ class Deformed(NamedTuple):
 
     def coefficients(self, at: Evaluation) -> np.ndarray:
         """Return alpha_m = (I + rho L K_m)^-1 v, shape (n_tasks, n_kernels, n_samples)."""
-        return np.stack([self.propagators @ solution.signed_dual for solution in at.solutions])
+        vectors = np.zeros((len(at.solutions), self.propagators.shape[2]))
+        vectors[:, self.columns] = [solution.signed_dual for solution in at.solutions]
+        return np.stack([self.propagators @ vector for vector in vectors])
+
+    def scores_at(self, whole: Deformed, at: Evaluation, kept: np.ndarray, others: np.ndarray) -> np.ndarray:
+        """Return scores without intercept of labeled samples of `whole` that are not among these."""
+        used = np.flatnonzero(at.kernel_weights)
+        across = DenseStack(np.ascontiguousarray(whole.stack.entries(others, kept, used)))
+        combined = across.combine(at.kernel_weights[used])
+        return np.stack([combined @ solution.signed_dual for solution in at.solutions])
 
 
 def deform(stack: StoredStack, graph: Graph) -> Deformed:
@@ -224,7 +320,8 @@ def deform(stack: StoredStack, graph: Graph) -> Deformed:
         propagators[m] = scipy.linalg.lu_solve(scipy.linalg.lu_factor(system, overwrite_a=True), selected)
         block = kernel[graph.labeled] @ propagators[m]
         deformed[m] = 0.5 * (block + block.T)
-    return Deformed(DenseStack(deformed), propagators, graph.labeled, graph.gamma_ambient)
+    columns = np.arange(len(graph.labeled))
+    return Deformed(DenseStack(deformed), propagators, columns, graph.labeled, graph.gamma_ambient)
 
 
 # ---------------------------------------------------------------------------------- eq. (18): shared coefficients
@@ -242,37 +339,73 @@ class Shared(NamedTuple):
         """Number of kernels."""
         return self.stack.n_kernels
 
+    @property
+    def labeled(self) -> np.ndarray:
+        """Positions of the labeled samples, ascending."""
+        return self.graph.labeled
+
+    @property
+    def gamma_ambient(self) -> float:
+        """Penalty of the norms."""
+        return self.graph.gamma_ambient
+
+    def part(self, labeled: np.ndarray, gamma_ambient: float) -> Shared:
+        """Return the problem with fewer labels, and another penalty in the same ratio."""
+        intrinsic = self.graph.gamma_intrinsic * (gamma_ambient / self.gamma_ambient)
+        return self._replace(graph=Graph(self.graph.laplacian, labeled, gamma_ambient, intrinsic))
+
+    def scores_at(self, whole: Shared, at: Evaluation, kept: np.ndarray, others: np.ndarray) -> np.ndarray:
+        """Return scores without intercept of labeled samples of `whole` that are not among these."""
+        return self.coefficients(at) @ self.stack.rows(whole.labeled[others]).combine(at.kernel_weights).T
+
     def evaluate(self, kernel_weights: np.ndarray, targets: np.ndarray) -> Evaluation:
         """Minimize over (alpha, b); the gradient is the partial derivative of (18) there."""
-        effective, expansion = self._effective_kernel(kernel_weights)
-        solutions = tuple(SquaredHinge(1.0).solve(effective, target, INNER_TOL) for target in targets)
-        gradient = np.zeros(self.n_kernels)
-        laplacian, labeled, ambient, intrinsic = self.graph
-        for solution in solutions:
-            alpha = expansion @ solution.signed_dual
-            parts = self.stack.apply(alpha)  # K_m alpha, (n_kernels, n_samples)
-            # 1/2 alpha' G_m alpha + sum_i (f_i - y_i) (K_m alpha)_i over margin errors; the dual is y_i - f_i there
-            rough = np.einsum("mi,im->m", parts, laplacian @ parts.T)
-            gradient += 0.5 * (ambient * (parts @ alpha) + intrinsic * rough)
-            gradient -= parts[:, labeled] @ solution.signed_dual
-        objective = sum(solution.objective for solution in solutions)
-        inner_gap = sum(solution.gap for solution in solutions)
-        return Evaluation(kernel_weights, objective, gradient, inner_gap, solutions)
+        return self.evaluate_all([self], [kernel_weights], [targets])[0]
+
+    @staticmethod
+    def evaluate_all(
+        models: Sequence[Shared], weights: Sequence[np.ndarray], targets: Sequence[np.ndarray]
+    ) -> list[Evaluation]:
+        """Evaluate models of the same kernels; products with these for all of them, as they are read once."""
+        stack, rough = models[0].stack, models[0].roughness
+        solutions, alphas = [], []
+        sums = zip(_sums(stack, weights), _sums(rough, weights), strict=True)
+        for model, (kernel, edges), labels in zip(models, sums, targets, strict=True):
+            effective, factor, half = model._effective_kernel(kernel, edges)
+            solved = tuple(SquaredHinge(1.0).solve(effective, target, INNER_TOL) for target in labels)
+            solutions.append(solved)
+            alphas += [_expand(factor, half @ solution.signed_dual) for solution in solved]
+        products = iter(_products(stack, alphas))  # K_m alpha, (n_kernels, n_samples) each
+        expansions = iter(alphas)
+        found = []
+        for model, point, solved in zip(models, weights, solutions, strict=True):
+            gradient = np.zeros(model.n_kernels)
+            laplacian, labeled, ambient, intrinsic = model.graph
+            for solution in solved:
+                parts, alpha = next(products), next(expansions)
+                # 1/2 alpha' G_m alpha + sum_i (f_i - y_i) (K_m alpha)_i at margin errors, whose dual is y_i - f_i
+                edges = np.einsum("mi,im->m", parts, laplacian @ parts.T)
+                gradient += 0.5 * (ambient * (parts @ alpha) + intrinsic * edges)
+                gradient -= parts[:, labeled] @ solution.signed_dual
+            objective = sum(solution.objective for solution in solved)
+            inner_gap = sum(solution.gap for solution in solved)
+            found.append(Evaluation(point, objective, gradient, inner_gap, solved))
+        return found
 
     def coefficients(self, at: Evaluation) -> np.ndarray:
         """Return alpha = G^-1 K_l' e, shape (n_tasks, n_samples)."""
-        expansion = self._effective_kernel(at.kernel_weights)[1]
-        return np.stack([expansion @ solution.signed_dual for solution in at.solutions])
+        weights = at.kernel_weights
+        _, factor, half = self._effective_kernel(self.stack.combine(weights), self.roughness.combine(weights))
+        return np.stack([_expand(factor, half @ solution.signed_dual) for solution in at.solutions])
 
-    def _effective_kernel(self, kernel_weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return K_l G^-1 K_l' and G^-1 K_l'."""
-        kernel = self.stack.combine(kernel_weights)
+    def _effective_kernel(
+        self, kernel: np.ndarray, rough: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return K_l G^-1 K_l', the factor C of G = C C', and C^-1 K_l', given K(d) and sum_m d_m K_m L K_m."""
         rows = kernel[self.graph.labeled]
-        regularizer = self.graph.gamma_ambient * kernel
-        regularizer += self.graph.gamma_intrinsic * self.roughness.combine(kernel_weights)
-        expansion = scipy.linalg.cho_solve(_factor(regularizer), rows.T)
-        effective = rows @ expansion
-        return 0.5 * (effective + effective.T), expansion
+        factor = _factor(self.graph.gamma_ambient * kernel + self.graph.gamma_intrinsic * rough)
+        half = scipy.linalg.solve_triangular(factor, rows.T, lower=True, check_finite=False)
+        return half.T @ half, factor, half
 
 
 def share(stack: StoredStack, graph: Graph, rough: DenseStack | None = None) -> Shared:
@@ -304,13 +437,37 @@ def roughness(stack: StoredStack, laplacian: Any) -> DenseStack:
     return DenseStack(products)
 
 
-def _factor(regularizer: np.ndarray) -> tuple[np.ndarray, bool]:
-    """Factorize G with the smallest ridge that makes it positive definite."""
+def _sums(stack: StoredStack, weights: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Return a weighted sum of the kernels for each vector of weights; those of many kernels in one product."""
+    many = [k for k, point in enumerate(weights) if MANY * np.count_nonzero(point) > stack.n_kernels]
+    if len(many) < 2:
+        many = []
+    together = iter(stack.combine(np.array([weights[k] for k in many]))) if many else iter(())
+    return [next(together) if k in many else stack.combine(point) for k, point in enumerate(weights)]
+
+
+def _products(stack: StoredStack, vectors: list[np.ndarray]) -> list[np.ndarray]:
+    """Return the products of all kernels with each vector, (n_kernels, n_samples)."""
+    if len(vectors) == 1:
+        return [stack.apply(vectors[0])]
+    return list(np.moveaxis(stack.apply(np.stack(vectors, axis=1)), -1, 0))
+
+
+def _expand(factor: np.ndarray, vector: np.ndarray) -> np.ndarray:
+    """Return C'^-1 of a vector."""
+    return scipy.linalg.solve_triangular(factor, vector, lower=True, trans="T", check_finite=False)
+
+
+def _factor(regularizer: np.ndarray) -> np.ndarray:
+    """Return the lower factor of G with the smallest ridge that makes it positive definite.
+
+    G is symmetric, so that its transpose, in Fortran's order, is factorized without a copy.
+    """
     diagonal = regularizer.diagonal().copy()
     for ridge in RIDGES:
         regularizer.flat[:: len(diagonal) + 1] = diagonal + ridge * diagonal.mean()
         with contextlib.suppress(np.linalg.LinAlgError):
-            return scipy.linalg.cho_factor(regularizer, lower=True)
+            return scipy.linalg.cho_factor(regularizer.T, lower=True, check_finite=False)[0]
     raise ValueError(
         'The combined kernel is zero or not positive semidefinite, which `solver="paper"` needs. '
         'Use `indefinite="clip"`, or `solver="deformed"`.'

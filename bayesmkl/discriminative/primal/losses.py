@@ -20,6 +20,9 @@ import numpy as np
 
 __all__ = ["ClippedLoss", "exact_step", "huber", "intercept_shift", "one_class", "squared", "squared_hinge"]
 
+MOST_PIECES = 30  # of the derivative in the intercept, before its breakpoints are sorted
+ROUNDED = 1e-9  # of the sum of the slopes, which rounding leaves of a derivative that is zero
+
 
 class ClippedLoss(NamedTuple):
     """One loss per sample, with the derivative ``clip(scores - target, low, high)``.
@@ -36,12 +39,12 @@ class ClippedLoss(NamedTuple):
     def value(self, scores: np.ndarray) -> float:
         """Return the sum of the losses."""
         residual = scores - self.target
-        slope = np.clip(residual, self.low, self.high)
+        slope = _clip(residual, self.low, self.high)
         return float(slope @ (residual - 0.5 * slope))
 
     def slopes(self, scores: np.ndarray) -> np.ndarray:
         """Return the derivatives, shape (n_samples,)."""
-        return np.clip(scores - self.target, self.low, self.high)
+        return _clip(scores - self.target, self.low, self.high)
 
     def curved(self, scores: np.ndarray) -> np.ndarray:
         """Return where the second derivative is 1, shape (n_samples,); for the squared hinge the support vectors."""
@@ -99,7 +102,7 @@ def exact_step(
         breakpoints are sorted and the root lies between two of them.
     """
     residual = scores - loss.target
-    slope = float(change @ np.clip(residual, loss.low, loss.high)) + linear
+    slope = float(change @ _clip(residual, loss.low, loss.high)) + linear
     if slope >= 0.0:
         return 0.0
     moving = change != 0.0
@@ -123,8 +126,36 @@ def exact_step(
 
 
 def intercept_shift(loss: ClippedLoss, scores: np.ndarray, total: float = 0.0) -> float:
-    """Return the shift `s` of all scores that minimizes ``loss.value(scores + s) + total * s``."""
-    slope = float(loss.slopes(scores).sum()) + total
+    """Return the shift `s` of all scores that minimizes ``loss.value(scores + s) + total * s``.
+
+    Of several, the nearest to zero. Newton's steps from one linear piece of the derivative to the next end after a
+    few of them; where one leaves the interval that holds the root, or finds no curvature, all breakpoints are sorted.
+    """
+    residual = scores - loss.target
+    shift, below, above = 0.0, -np.inf, np.inf
+    last = None
+    for _ in range(MOST_PIECES):
+        shifted = residual + shift
+        slopes = _clip(shifted, loss.low, loss.high)
+        slope = float(np.add.reduce(slopes)) + total
+        curved = (shifted > loss.low) & (shifted < loss.high)
+        n_curved = np.count_nonzero(curved)
+        if slope == 0.0 and (n_curved or shift == 0.0):
+            return shift
+        same_piece = last is not None and not np.count_nonzero(curved != last)
+        if same_piece and abs(slope) <= ROUNDED * float(np.add.reduce(np.abs(slopes))):
+            return shift  # the last step has ended on the piece that it was computed for
+        below, above = (shift, above) if slope < 0.0 else (below, shift)
+        goal = shift - slope / n_curved if n_curved else np.nan
+        if not below < goal < above:
+            break
+        shift, last = goal, curved
+    slope = float(np.add.reduce(loss.slopes(scores))) + total
     direction = -1.0 if slope > 0.0 else 1.0
     change = np.full(scores.shape, direction)
     return direction * exact_step(loss, scores, change, direction * total, 0.0)
+
+
+def _clip(values: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Do what ``np.clip`` does, which takes several times as long for a few hundred values."""
+    return np.minimum(np.maximum(values, low), high)

@@ -234,11 +234,11 @@ def _descend(
     """Take steps until the conditions hold; say whether they do, as well as rounding lets them."""
     state = _first_state(kernel, problem, solver, start)
     memory: Any = None
-    n_products = 0
+    n_products, largest = 0, tol * problem.unit
     for n_steps in range(max_steps + 1):
         gradient = gradient_at(kernel, problem, state)
         found, violation = canonical(problem, state, gradient)
-        if violation <= tol * problem.unit:
+        if violation <= largest:
             return PrimalSolution(found, n_steps, n_products), True
         if n_steps == max_steps:
             break
