@@ -18,6 +18,7 @@ from bayesmkl.discriminative.estimators.ldmkl import LDMKLClassifier
 from bayesmkl.discriminative.estimators.lmkl import LMKLClassifier
 from bayesmkl.discriminative.estimators.swmkl import SwMKLClassifier
 from bayesmkl.discriminative.gating import combine_components
+from bayesmkl.discriminative.global_weights import mwumkl
 from bayesmkl.discriminative.global_weights.mwumkl import MultiplicativeWeights, MWUOptions, fit_mwumkl
 from bayesmkl.discriminative.localized.clmkl import CLMKLOptions, ClusteredStack, fit_clmkl
 from bayesmkl.discriminative.localized.gatings import SigmoidGating, SoftmaxGating
@@ -56,6 +57,13 @@ def assert_accurate(kernel, y, C, v, b, epsilon):
     distance = np.sqrt(2.0 * (primal - value) + 1e-6 * value)
     assert (np.abs(f - kernel @ best) <= distance * np.sqrt(kernel.diagonal())).all()
     return primal
+
+
+class L2Softmax(SoftmaxGating):
+    """Softmax gates whose parameters cost something."""
+
+    def penalize(self, parameters, n_features):
+        return 0.05 * float(parameters @ parameters), 0.1 * parameters
 
 
 def two_sides(rng, n_samples):
@@ -215,6 +223,28 @@ def test_descent_on_noisy_svms_goes_down_and_ends(sides, solver, epsilon):
     assert after * (1.0 - 1.1 * epsilon) <= result.objective_history[-1] <= after * (1.0 + 1e-6)
 
 
+@pytest.mark.parametrize("gating", [SoftmaxGating(), L2Softmax()], ids=["softmax", "penalized"])
+def test_search_that_cuts_svms_short_takes_the_steps_of_the_plain_one(sides, monkeypatch, gating):
+    columns, _, X, y = sides
+    arguments = columns, y, X, MultiplicativeWeights(1.0, 0.02), gating, LMKLOptions(solver="paper")
+    n_steps, fit = [0], mwumkl.fit_one_kernel
+
+    def counted(*these):
+        found = fit(*these)
+        n_steps[-1] += found.n_solves
+        return found
+
+    monkeypatch.setattr(mwumkl, "fit_one_kernel", counted)
+    short = fit_lmkl(*arguments, rng=np.random.default_rng(0))
+    n_steps.append(0)
+    monkeypatch.setattr(mwumkl, "fit_one_kernel", lambda *these: counted(*these[:4]))
+    plain = fit_lmkl(*arguments, rng=np.random.default_rng(0))
+    assert short.n_solves == plain.n_solves
+    assert n_steps[0] < 0.95 * n_steps[1]
+    np.testing.assert_array_equal(short.objective_history, plain.objective_history)
+    np.testing.assert_array_equal(short.gates, plain.gates)
+
+
 def test_descent_ends_where_svms_hide_further_progress(sides):
     _, dense, X, y = sides
     options = LMKLOptions(tol=1e-12, max_iter=500)
@@ -275,7 +305,7 @@ def test_estimators_form_no_kernel_and_agree_with_precomputed_ones(rng, monkeypa
         special = {"n_clusters": 2, "n_landmarks": 20, "random_state": 0}
     else:
         special = {"random_state": 0} if estimator is LMKLClassifier else {"gate_kernel": "own"}
-    precomputed = estimator("precomputed", svm="mwu", mwu_epsilon=0.02, **special)
+    precomputed = estimator("precomputed", svm="mwu", mwu_epsilon=0.005, **special)
     features = {"gate_features": X} if estimator is LMKLClassifier else {}
     precomputed.fit(stacks[0], y, **features)
 
@@ -284,7 +314,7 @@ def test_estimators_form_no_kernel_and_agree_with_precomputed_ones(rng, monkeypa
 
     monkeypatch.setattr(KernelBank, "train_stack", refuse)
     monkeypatch.setattr(KernelBank, "fit_transform", refuse)
-    model = estimator(bank, svm="mwu", mwu_epsilon=0.02, **special).fit(X, y)
+    model = estimator(bank, svm="mwu", mwu_epsilon=0.005, **special).fit(X, y)
     assert model.converged_
     assert model.score(X, y) > (0.6 if estimator is LDMKLClassifier else 0.75)
     features = {"gate_features": new} if estimator is LMKLClassifier else {}

@@ -533,7 +533,7 @@ def test_one_warning_where_multiplicative_weights_fall_short(rng, monkeypatch, m
     monkeypatch.setattr(
         mwumkl,
         "fit_one_kernel",
-        lambda kernel, y, options, cache: fit_one_kernel(kernel, y, options._replace(max_iter=9), cache),
+        lambda kernel, y, options, *limits: fit_one_kernel(kernel, y, options._replace(max_iter=9), *limits),
     )
     model = method(plain_bank([Gaussian(gamma=0.3), Gaussian(gamma=1.0)]), svm="mwu", mwu_epsilon=0.01)
     with pytest.warns(ConvergenceWarning, match=r"mwu_epsilon=0.01") as caught:

@@ -10,6 +10,7 @@ import pytest
 from helpers import random_kernels, random_labels
 from scipy.linalg import expm
 from scipy.optimize import minimize, minimize_scalar
+from scipy.spatial.distance import cdist
 from sklearn.datasets import make_moons
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
@@ -18,6 +19,7 @@ from bayesmkl import KernelBank
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.datasets import load_iris, load_wdbc
 from bayesmkl.discriminative.estimators.mwumkl import MWUMKLClassifier
+from bayesmkl.discriminative.global_weights import mwumkl
 from bayesmkl.discriminative.global_weights.mwumkl import (
     MWUOptions,
     _add_pair,
@@ -406,11 +408,47 @@ def test_one_kernel_has_the_steps_of_several(C, epsilon, cache_mb):
     several, one = fit_mwumkl(stack, y[None], options), fit_one_kernel(stack, y, options, cache_mb)
     assert one.n_solves == several.n_solves
     assert one.outcome is several.outcome
-    np.testing.assert_allclose(one.objective_history, several.objective_history, rtol=1e-10)
+    assert one.objective_history[-1] == pytest.approx(several.objective_history[-1], rel=1e-10)
+    assert (
+        one.objective_history >= several.objective_history * (1.0 - 1e-10)
+    ).all()  # of every eighth step at first
     np.testing.assert_allclose(one.signed_dual, several.signed_dual, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(one.kernel_weights, several.kernel_weights)
     assert one.intercept == pytest.approx(several.intercept)
     assert one.duality_gap == pytest.approx(several.duality_gap, rel=1e-6)
+
+
+def test_columns_that_are_evaluated_together_are_those_of_one_by_one(monkeypatch):
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(80, 3))
+    y = np.where(X[:, 0] * X[:, 1] > 0.0, 1.0, -1.0)
+    stack, options, asked = DenseStack(np.exp(-cdist(X, X, "sqeuclidean"))[None]), MWUOptions(5.0, 0.02), []
+    monkeypatch.setattr(
+        DenseStack, "columns", lambda self, index: asked.append(index) or self.kernels[:, :, index]
+    )
+    together = fit_one_kernel(stack, y, options)
+    n_together, n_columns = len(asked), len(np.concatenate(asked))
+    monkeypatch.setattr(mwumkl, "AT_ONCE", 0)
+    alone = fit_one_kernel(stack, y, options)
+    assert 4 * n_together < len(asked) - n_together
+    assert n_columns <= 80  # none twice
+    for one, other in zip(together, alone, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("share", [0.3, 0.9, 1.1])
+def test_one_kernel_ends_where_its_bound_is_enough(share):
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(60, 3))
+    y = np.where(X[:, 0] + rng.normal(size=60) > 0.0, 1.0, -1.0)
+    stack, options = DenseStack((X @ X.T)[None]), MWUOptions(1.0, 0.01)
+    whole = fit_one_kernel(stack, y, options)
+    enough = share * (whole.objective_history[-1] - whole.duality_gap)
+    cut = fit_one_kernel(stack, y, options, enough=enough)
+    assert cut.outcome.converged == (share > 1.0)
+    assert (cut.objective_history[-1] - cut.duality_gap >= enough) == (share < 1.0)
+    assert cut.n_solves == whole.n_solves if share > 1.0 else cut.n_solves < share * whole.n_solves
+    np.testing.assert_array_equal(cut.objective_history, whole.objective_history[: cut.n_solves])
 
 
 def test_one_kernel_that_is_not_definite_stops():

@@ -59,6 +59,8 @@ ROUNDING = 1e-9  # by which a lower bound may exceed an upper one
 REPORT_EVERY = 100  # steps
 MOST_STEPS = 50_000  # of an SVM on one kernel
 CACHE_MB = 50.0  # of its columns
+AT_ONCE, AMONG = 16, 64  # columns that are evaluated together, and the samples from which they are taken
+SELDOM, CLOSE = 8, 2.0  # steps between primal values, and gap over epsilon below which every step has one
 
 
 class MWUOptions(NamedTuple):
@@ -279,12 +281,19 @@ def _result(
 
 
 def fit_one_kernel(
-    kernel: KernelColumns, target: np.ndarray, options: MWUOptions, cache_mb: float = CACHE_MB
+    kernel: KernelColumns,
+    target: np.ndarray,
+    options: MWUOptions,
+    cache_mb: float = CACHE_MB,
+    enough: float = np.inf,
 ) -> MKLResult:
     r"""Do the steps of :func:`fit_mwumkl` for one kernel and one task, where the distribution is constant.
 
     Samples are sorted by class, so that the oracle looks at two slices of one vector, and columns of
-    :math:`Y K Y / 2` are kept. The answers of the best step are counted in the end.
+    :math:`Y K Y / 2` are kept; where one is missing, those of the samples that are nearest then are evaluated with
+    it. Dual values rise slowly, while the least primal value is close to :math:`J` long before: as long as the two are
+    far apart, primal values are computed at every eighth step only. The answers of the best step are counted in the
+    end.
 
     Parameters
     ----------
@@ -296,6 +305,9 @@ def fit_one_kernel(
         With ``stopping="gap"``.
     cache_mb : float
         Memory for columns, in MB.
+    enough : float
+        Bound of the objective from below, in the unit of `objective_history`, at which to stop: for searches that
+        reject whatever is not lower. The outcome is then MAX_ITER.
 
     Returns
     -------
@@ -313,61 +325,82 @@ def fit_one_kernel(
     scale = float(np.asarray(kernel.diagonal()).mean())
     scale = scale if scale > 0.0 else 1.0
     order, n_positive = np.argsort(target <= 0, kind="stable"), int((target > 0).sum())
-    signs, ridge = target[order], 1.0 / options.C
+    signs, ridge, half_ridge = target[order], 1.0 / options.C, 0.5 / options.C
     half = 0.5 * signs / scale
 
     def compute(index: list[int]) -> np.ndarray:
-        columns = np.asarray(kernel.columns(order[index]))
-        return columns[:, order] * half[:, None] * signs[index]
+        rows = np.asarray(kernel.columns(order[index])).transpose(0, 2, 1)[:, :, order]  # of columns
+        rows *= half
+        rows *= signs[index][:, None]
+        return rows.transpose(0, 2, 1)
+
+    def near(i: int) -> list[int]:
+        among, first = (of_positive, 0) if i < n_positive else (of_negative, n_positive)
+        n_near = min(AMONG, len(among) - 1) if pairs else 0
+        if n_near == 0:
+            return []
+        nearest = np.argpartition(among, n_near)[:n_near]
+        rising = first + nearest[among[nearest].argsort()]
+        return [k for k in rising.tolist() if k != i and k not in cache][: min(AT_ONCE, cache.capacity // 4)]
 
     cache = ColumnCache(compute, len(target), cache_mb)
-    products, gradient, dual, buffer = np.zeros((4, len(target)))  # Y K Y alpha, G alpha, alpha
-    of_positive, of_negative = gradient[:n_positive], gradient[n_positive:]
-    i, j, form, squares = 0, n_positive, 0.0, 0.0  # alpha' Y K Y alpha, alpha' alpha
-    upper, least, best, history, pairs = np.inf, np.inf, (0, 0.0, 0.0), [], []
+    gradient, dual, move, slack = np.zeros((4, len(target)))  # G alpha, alpha
+    of_positive, of_negative, dual_of_positive = (
+        gradient[:n_positive],
+        gradient[n_positive:],
+        dual[:n_positive],
+    )
+    i, j, quadratic, squares = 0, n_positive, 0.0, 0.0  # alpha' G alpha, alpha' alpha
+    lower, least, best, history, pairs = 0.0, np.inf, (0, 0.0, 0.0), [], []
     outcome = Outcome.MAX_ITER
     for step in range(1, options.max_iter + 1):
-        first, second = cache.each((i, j))
-        move = first[0] + second[0]
-        form += float(products[i] + products[j] + 0.5 * (move[i] + move[j]))
+        np.add(cache.one(i, near)[0], cache.one(j, near)[0], out=move)
+        quadratic += float(gradient[i] + gradient[j] + 0.5 * (move[i] + move[j])) + half_ridge
         squares += float(dual[i] + dual[j]) + 0.5
-        products += move
         gradient += move
-        for k in (i, j):
-            dual[k] += 0.5
-            gradient[k] += 0.5 * ridge
+        gradient[i] += half_ridge
+        gradient[j] += half_ridge
+        dual[i] += 0.5
+        dual[j] += 0.5
         pairs.append((i, j))
-        quadratic = form + ridge * squares
         if not quadratic > 0.0:
             outcome = Outcome.NOT_FINITE
             break
-        root = math.sqrt(quadratic)
-        upper = min(upper, root / step)
+        lower = max(lower, 0.5 * step**2 / quadratic)
         i, j = int(of_positive.argmin()), n_positive + int(of_negative.argmin())
-        bound = 0.5 * float(gradient[i] + gradient[j]) / root
+        nearest = 0.5 * float(gradient[i] + gradient[j])  # the root of the quadratic times a lower bound of s
+        infeasible = nearest > 0.0 and nearest**2 * lower > 0.5 * (1.0 + ROUNDING) ** 2 * quadratic
+        seldom = SELDOM < step < options.max_iter and step % SELDOM and not infeasible
+        if seldom and lower < (1.0 - CLOSE * options.epsilon) * least:
+            history.append(least)
+            continue
         factor = step / quadratic
-        intercept = 1.0 - 2.0 * float(dual[:n_positive] @ of_positive) / quadratic
-        np.multiply(products, -factor, out=buffer)
-        buffer[:n_positive] += 1.0 - intercept
-        buffer[n_positive:] += 1.0 + intercept
-        slack = np.maximum(buffer, 0.0, out=buffer)
-        value = 0.5 * factor**2 * form + 0.5 * options.C * float(slack @ slack)
+        intercept = 1.0 - 2.0 * float(dual_of_positive.dot(of_positive)) / quadratic
+        np.multiply(dual, ridge, out=slack)
+        slack -= gradient
+        slack *= factor  # -y f without the intercept
+        slack[:n_positive] += 1.0 - intercept
+        slack[n_positive:] += 1.0 + intercept
+        np.maximum(slack, 0.0, out=slack)
+        form = quadratic - ridge * squares
+        value = 0.5 * factor**2 * form + 0.5 * options.C * float(slack.dot(slack))
         if value < least:
             least, best = value, (step, factor, intercept)
         history.append(least)
-        gap = 1.0 - _value_of_margin(upper) / least
-        if bound > (1.0 + ROUNDING) * upper or gap < -ROUNDING:  # infeasible
+        gap = 1.0 - lower / least
+        if infeasible or gap < -ROUNDING:
             outcome = Outcome.NOT_IMPROVING
             break
         if gap <= options.epsilon:
             outcome = Outcome.CONVERGED
             break
+        if lower >= enough:
+            break
     n_steps, factor, intercept = best
     counts = np.bincount(np.array(pairs[:n_steps], dtype=int).ravel(), minlength=len(target))
     signed_dual = np.zeros((1, len(target)))
     signed_dual[0, order] = 0.5 * factor * signs * counts
-    least = least if history else np.nan
-    gap = least - _value_of_margin(upper)
+    gap = (least if history else np.nan) - lower
     weights = np.array([1.0 / scale])
     return MKLResult(
         weights, signed_dual, np.array([intercept]), np.array(history), gap, outcome, len(history)
@@ -416,15 +449,21 @@ class MultiplicativeWeights(NamedTuple):
         """The kernel is taken as columns."""
         return True
 
-    def solve(self, kernel: KernelColumns, target: np.ndarray, tol: float) -> InnerSolution:
-        """Solve for a kernel given as columns and labels -1 and +1; `epsilon` is the tolerance, not `tol`."""
+    def solve(
+        self, kernel: KernelColumns, target: np.ndarray, tol: float, enough: float = np.inf
+    ) -> InnerSolution:
+        """Solve for a kernel given as columns and labels -1 and +1; `epsilon` is the tolerance, not `tol`.
+
+        As soon as the objective is known to be at least `enough`, a solution is returned whose dual value is.
+        """
         scale = float(np.asarray(kernel.diagonal()).mean())
         scale = scale if scale > 0.0 else 1.0
         options = MWUOptions(self.C * scale, self.epsilon, max_iter=self.max_iter)
-        result = fit_one_kernel(kernel, target, options, self.cache_mb)
+        result = fit_one_kernel(kernel, target, options, self.cache_mb, (1.0 + ROUNDING) * scale * enough)
         primal = result.objective_history[-1] if result.n_solves else np.nan
         gap = float(max(result.duality_gap, 0.0) / scale)
-        if self.report is not None and result.outcome is Outcome.MAX_ITER:
+        stopped = result.outcome is Outcome.MAX_ITER and primal - result.duality_gap < scale * enough
+        if self.report is not None and stopped:
             self.report(gap * scale / primal)
         return InnerSolution(
             signed_dual=result.signed_dual[0] / scale,

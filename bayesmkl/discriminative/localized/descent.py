@@ -70,7 +70,7 @@ class Descent(NamedTuple):
     outcome: Outcome
 
 
-Evaluate = Callable[[np.ndarray], Any]
+Evaluate = Callable[..., Any]
 Accept = Callable[[Any], bool]
 
 
@@ -87,7 +87,8 @@ def descend(
     Parameters
     ----------
     evaluate : callable
-        Takes parameters, returns a point.
+        Takes parameters, and for "paper" a value from which on a point counts as no lower, so that no more than that
+        need be found out; returns a point.
     start : Point
     solver : {"lbfgs", "armijo", "paper"}
     tol : float
@@ -104,7 +105,7 @@ def descend(
     --------
     >>> from types import SimpleNamespace
     >>> import numpy as np
-    >>> def evaluate(x):
+    >>> def evaluate(x, enough=np.inf):
     ...     return SimpleNamespace(parameters=x, objective=1.0 + float(x @ x), gradient=2.0 * x)
     >>> descent = descend(evaluate, evaluate(np.array([3.0, 4.0])), "paper", tol=1e-3, max_iter=20)
     >>> np.round(descent.history, 6), descent.outcome.converged
@@ -194,10 +195,10 @@ def _doubling(evaluate: Evaluate, at: Point, max_iter: int, accept: Accept) -> O
         if _steepness(at) == 0.0:
             return Outcome.NOT_IMPROVING
         direction, length = -at.gradient / _steepness(at), 1.0
-        new = evaluate(at.parameters + direction)
+        new = evaluate(at.parameters + direction, at.objective)
         while new.objective >= at.objective and length >= 2.0 * SHORTEST:
             length *= 0.5
-            new = evaluate(at.parameters + length * direction)
+            new = evaluate(at.parameters + length * direction, at.objective)
         if new.objective >= at.objective:
             return Outcome.NOT_IMPROVING
         at = _further(evaluate, at.parameters, direction, new) if length == 1.0 else new
@@ -209,7 +210,7 @@ def _doubling(evaluate: Evaluate, at: Point, max_iter: int, accept: Accept) -> O
 def _further(evaluate: Evaluate, origin: np.ndarray, direction: np.ndarray, at: Point) -> Any:
     """Double a unit move as long as the objective falls."""
     length = 2.0
-    while (new := evaluate(origin + length * direction)).objective < at.objective:
+    while (new := evaluate(origin + length * direction, at.objective)).objective < at.objective:
         at, length = new, 2.0 * length
     return at
 

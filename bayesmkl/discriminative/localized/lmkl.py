@@ -431,17 +431,21 @@ class _Evaluator:
         self._inner, self._gating = inner, gating
         self._tol = inner_tol * (float(target.std()) or 1.0)
 
-    def __call__(self, parameters: np.ndarray) -> GatedFit:
+    def __call__(self, parameters: np.ndarray, enough: float = np.inf) -> GatedFit:
+        """Return the fit; where its objective is at least `enough`, only a bound of it and no gradient (NaN)."""
         gates = self._gating.gates(parameters, self._features)
-        kernel = localized_kernel(self._stack, gates[None], self._inner)  # lines 2 and 3
-        solution = self._inner.solve(kernel, self._target, self._tol)  # line 4
-        self.n_solves += 1
-        slopes = gate_slopes(self._stack, gates, solution.signed_dual)
-        gradient = self._gating.pullback(parameters, self._features, slopes)
-        objective = solution.objective
+        penalty, by_parameters = 0.0, np.zeros(parameters.shape)
         if isinstance(self._gating, PenalizedGating):
             penalty, by_parameters = self._gating.penalize(parameters, self._features.shape[1])
-            objective, gradient = objective + penalty, gradient + by_parameters
+        kernel = localized_kernel(self._stack, gates[None], self._inner)  # lines 2 and 3
+        limits = {"enough": enough - penalty} if takes_columns(self._inner) else {}
+        solution = self._inner.solve(kernel, self._target, self._tol, **limits)  # line 4
+        self.n_solves += 1
+        objective = solution.objective + penalty
+        if objective >= enough:
+            return GatedFit(parameters, gates, solution, objective, np.full(parameters.shape, np.nan))
+        slopes = gate_slopes(self._stack, gates, solution.signed_dual)
+        gradient = self._gating.pullback(parameters, self._features, slopes) + by_parameters
         return GatedFit(parameters, gates, solution, objective, gradient)
 
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesmkl.discriminative.gating import combine_components
+from bayesmkl.discriminative.gating import combine_components, gating_matrix
 from bayesmkl.discriminative.inner import InnerProblem
 from bayesmkl.discriminative.svm.one_kernel import SVM, OneKernel, constant_svm, one_class
 from bayesmkl.kernels.stacks.base import KernelColumns, SymmetricStack
@@ -70,10 +70,12 @@ class GatedColumns(NamedTuple):
         """Return columns, as those of a stack of one kernel: (1, n_train, n_columns)."""
         index = np.asarray(index)
         columns = self.stack.columns(index)
-        total = np.zeros(columns.shape[1:])
-        for of_component in self.components:
-            total += np.einsum("mi,mk,mik->ik", of_component, of_component[:, index], columns)
-        return total[None]
+        total = np.zeros(columns.shape[:0:-1])
+        for m, of_kernel in enumerate(columns):
+            gating = gating_matrix(self.components[:, :, index], self.components, m)
+            gating *= of_kernel.T
+            total += gating
+        return total.T[None]
 
     def diagonal(self) -> np.ndarray:
         """Return the diagonal, as that of a stack of one kernel: (1, n_train)."""
