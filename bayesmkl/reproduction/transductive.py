@@ -96,7 +96,7 @@ class TransductiveSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         if len(self.candidates) == 1:
             return np.array([np.nan])
         tested = np.concatenate([held for _, held in folds])
-        if isinstance(self.estimator, LapMKLClassifier) and len(np.unique(y[labeled])) == 2:
+        if type(self.estimator) is LapMKLClassifier and len(np.unique(y[labeled])) == 2:
             found = self._label_by_penalties(X, y, folds)
         else:
             found = np.array(
