@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -95,7 +96,7 @@ class TransductiveSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         if len(self.candidates) == 1:
             return np.array([np.nan])
         tested = np.concatenate([held for _, held in folds])
-        if isinstance(self.estimator, LapMKLClassifier) and len(np.unique(y[labeled])) == 2:
+        if type(self.estimator) is LapMKLClassifier and len(np.unique(y[labeled])) == 2:
             found = self._label_by_penalties(X, y, folds)
         else:
             found = np.array(
@@ -173,8 +174,7 @@ class GLKSTransducer(ClassifierMixin, BaseEstimator):
             Labels and marks.
         """
         X, y = validate_data(self, X, y)
-        cache, of = current_cache(), ("GLKS", X, tuple(self.n_neighbors), self.distances, self.constant)
-        kernels = self._kernels(X) if cache is None else cache.derived(of, lambda _: self._kernels(X))
+        kernels = self._kernels(X)
         split = split_labels(y, self.unlabeled_label)
         result = fit_glks(DenseStack(kernels), split, GLKSOptions(self.gamma))
         self.classes_, self.transduction_ = result.classes, result.transduction
@@ -184,9 +184,24 @@ class GLKSTransducer(ClassifierMixin, BaseEstimator):
         return self
 
     def _kernels(self, X: np.ndarray) -> np.ndarray:
+        """Return the kernels of the graphs with their constants, from the cache that is in use, if any."""
+        cache, of = current_cache(), ("GLKS", X, tuple(self.n_neighbors), self.distances)
+        if cache is None:
+            return self._add_constants(*self._inverses(X))
+        inverses = cache.derived(of, lambda _: self._inverses(X))
+        if not self.constant:
+            return inverses[0]
+        return cache.derived((*of, self.constant), lambda _: self._add_constants(*inverses))
+
+    def _add_constants(self, inverses: np.ndarray, components: np.ndarray) -> np.ndarray:
+        return inverses + self.constant * (components[:, :, None] == components[:, None])
+
+    def _inverses(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the inverses of the Laplacians, and the connected component of every sample in each graph."""
         distances = cdist(X, X) if self.distances is None else self.distances(X)
         laplacians = [knn_laplacian(distances, k, "precomputed") for k in self.n_neighbors]
-        return np.stack([graph_kernel(laplacian, self.constant) for laplacian in laplacians])
+        components = [connected_components(laplacian, directed=False)[1] for laplacian in laplacians]
+        return np.stack([graph_kernel(laplacian) for laplacian in laplacians]), np.stack(components)
 
     def predict(self, X: np.ndarray) -> np.ndarray:
         """Return the labels of the nearest samples."""

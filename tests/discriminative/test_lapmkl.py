@@ -10,7 +10,16 @@ from sklearn.svm import SVC
 
 from bayesmkl.discriminative.graph import knn_laplacian
 from bayesmkl.discriminative.outer import fit_at
-from bayesmkl.discriminative.primal.lapmkl import Graph, LapMKLOptions, deform, fit_lapmkl, share
+from bayesmkl.discriminative.primal.lapmkl import (
+    Graph,
+    LapMKLOptions,
+    Shared,
+    _factor,
+    deform,
+    fit_lapmkl,
+    scores_withheld,
+    share,
+)
 from bayesmkl.discriminative.primal.solve import SquaredHinge
 from bayesmkl.kernels.stacks.dense import DenseStack
 
@@ -373,3 +382,50 @@ def test_a_start_at_the_optimum_ends_at_once_and_steps_are_reported(rng, form):
     again = fit_lapmkl(model, y[None], options, start=result.kernel_weights)
     assert len(again.objective_history) == 1
     assert again.objective_history[0] == pytest.approx(result.objective_history[-1], rel=1e-8)
+
+
+@pytest.mark.parametrize("form", [deform, share])
+def test_withheld_labels_are_scored_as_after_fits_without_them(rng, form):
+    """One factorization for each ratio and all folds together, against one fit for each fold and penalty."""
+    stack, graph, y = toy(rng, n_samples=24, n_labeled=12)
+    y[:2] = -1.0, 1.0
+    options = EXACT._replace(tol=1e-4)
+    folds = [(np.delete(np.arange(12), held), np.array(held)) for held in ([2, 5, 11], [3], [4, 7])]
+    penalties = (graph.gamma_ambient, 0.01, 1.0)
+    found = scores_withheld(form(stack, graph), y[None], options, folds, penalties)
+    for ambient, of_folds in zip(penalties, found, strict=True):
+        intrinsic = ambient * (graph.gamma_intrinsic / graph.gamma_ambient)
+        for (kept, others), scores in zip(folds, of_folds, strict=True):
+            alone = form(stack, Graph(graph.laplacian, graph.labeled[kept], ambient, intrinsic))
+            result = fit_lapmkl(alone, y[None, kept], options)
+            rows = stack.rows(graph.labeled[others])
+            dual = result.signed_dual[0]
+            parts = rows.apply(dual) if dual.ndim == 1 else rows.apply(dual[:, :, None])
+            expected = result.kernel_weights @ parts + result.intercept[0]
+            np.testing.assert_allclose(scores[0], expected, rtol=1e-7, atol=1e-9)
+
+
+def test_shared_models_are_evaluated_together_as_alone(rng):
+    stack, graph, y = toy(rng, n_kernels=9)
+    whole = share(stack, graph)
+    models = [whole, whole.part(graph.labeled[1:], 0.7), whole.part(graph.labeled[:-2], 0.02)]
+    targets = [np.stack([labels, -labels]) for labels in (y, y[1:], y[:-2])]
+    weights = rng.dirichlet(np.ones(9), size=3)
+    weights[2] = np.eye(9)[4]
+    together = Shared.evaluate_all(models, weights, targets, [None] * 3)
+    for model, point, labels, at in zip(models, weights, targets, together, strict=True):
+        alone = model.evaluate(point, labels)
+        assert at.objective == pytest.approx(alone.objective, rel=1e-10)
+        np.testing.assert_allclose(at.gradient, alone.gradient, rtol=1e-8, atol=1e-10)
+        (again,) = Shared.evaluate_all([model], [point], [labels], [at.solutions])
+        assert again.objective == pytest.approx(alone.objective, rel=1e-10)
+
+
+def test_a_failed_factorization_leaves_what_the_next_ridge_needs(rng):
+    """Eigenvalues below zero by more than the first ridge: the second one is added to the matrix as it was."""
+    basis = np.linalg.qr(rng.normal(size=(7, 7)))[0]
+    given = basis * np.array([-3e-9, 0.5, 1.0, 1.0, 1.0, 2.0, 2.0]) @ basis.T
+    given = 0.5 * (given + given.T)
+    factor = np.tril(_factor(given.copy()))
+    ridge = 1e-8 * given.diagonal().mean()
+    np.testing.assert_allclose(factor @ factor.T, given + ridge * np.eye(7), atol=1e-14)

@@ -11,7 +11,14 @@ from sklearn.svm import LinearSVC
 
 from bayesmkl._numerics.simplex import project_simplex, solve_simplex_qp
 from bayesmkl.discriminative.primal import solve
-from bayesmkl.discriminative.primal.losses import exact_step, huber, one_class, squared, squared_hinge
+from bayesmkl.discriminative.primal.losses import (
+    exact_step,
+    huber,
+    intercept_shift,
+    one_class,
+    squared,
+    squared_hinge,
+)
 from bayesmkl.discriminative.primal.primalmkl import minimize_nesterov
 from bayesmkl.discriminative.primal.solve import Huber, OneClass, Squared, SquaredHinge, solve_primal
 from bayesmkl.discriminative.primal.steps import (
@@ -463,3 +470,30 @@ def test_nesterov_equals_the_active_set_on_the_simplex(rng):
     ]
     assert values[0] <= function(start)[0]
     assert np.diff(values).max() <= 1e-14
+
+
+@pytest.mark.parametrize("far", [0.0, 1.0, 1e3])
+@pytest.mark.parametrize("total", [0.0, 0.3])
+def test_the_intercept_by_newton_is_that_of_sorted_breakpoints(rng, far, total):
+    labels = np.where(rng.random(40) < 0.4, -1.0, 1.0)
+    losses = [squared_hinge(labels), squared(rng.normal(size=40)), huber(rng.normal(size=40), 0.7)]
+    losses += [one_class(40)] if total else []
+    for loss in losses:
+        for spread in (1e-3, 1.0, 30.0):
+            scores = spread * rng.normal(size=40) + far
+            found = intercept_shift(loss, scores, total)
+            slope = float(loss.slopes(scores).sum()) + total
+            way = -1.0 if slope > 0.0 else 1.0
+            sorted_out = way * exact_step(loss, scores, np.full(40, way), way * total, 0.0)
+            value, expected = (loss.value(scores + s) + total * s for s in (found, sorted_out))
+            assert value <= expected + 1e-12 * max(abs(expected), 1.0)
+            if loss is not losses[2]:  # Huber's may be constant between two shifts
+                assert found == pytest.approx(sorted_out, rel=1e-10, abs=1e-12 * (1.0 + spread + far))
+
+
+def test_the_intercept_of_separated_scores_is_the_nearest_without_loss():
+    loss = squared_hinge(np.array([-1.0, -1.0, 1.0, 1.0]))
+    scores = np.array([-9.0, -6.0, 4.0, 8.0])
+    assert intercept_shift(loss, scores) == 0.0
+    assert intercept_shift(loss, scores + 10.0) == pytest.approx(-5.0)
+    assert intercept_shift(loss, scores - 10.0) == pytest.approx(7.0)

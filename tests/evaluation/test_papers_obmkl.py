@@ -1,5 +1,6 @@
 """Tables of the OBMKL, PrimalMKL and LapMKL papers: published numbers, protocols, and what is printed."""
 
+import contextlib
 import warnings
 from typing import ClassVar
 
@@ -210,6 +211,44 @@ def test_the_search_predicts_as_its_winner():
     alone = lapmkl.lapmkl(bank, gamma_intrinsic=0.1).fit(X, partly)
     np.testing.assert_array_equal(search.predict(X), alone.predict(X))
     assert search.best_estimator_.gamma_intrinsic == 0.1
+
+
+@pytest.mark.parametrize("solver", ["deformed", "paper"])
+def test_a_search_of_penalties_finds_the_labels_that_fits_without_them_find(solver):
+    X, y, partly = two_groups()
+    rng = np.random.default_rng(1)
+    X = X + 1.5 * rng.normal(size=X.shape)  # no longer apart: some labels are not found
+    labeled = np.sort(rng.choice(len(y), 16, replace=False))
+    partly = np.zeros_like(y)
+    partly[labeled] = y[labeled]
+    banks = [KernelBank([Gaussian(width=w), Gaussian(width=4 * w)], normalize=None) for w in (0.2, 1.0)]
+    candidates = [
+        {"gamma_ambient": ambient, "gamma_intrinsic": ratio * ambient, "kernels": bank}
+        for ratio in (1.0, 0.1)
+        for ambient in (0.01, 1.0)
+        for bank in banks
+    ]
+    model = lapmkl.lapmkl(banks[0], n_neighbors=4, solver=solver)
+    search = TransductiveSearch(model, candidates, n_folds=4)
+    for cache in (None, KernelCache()):
+        with contextlib.nullcontext() if cache is None else sharing_kernels(cache):
+            search.fit(X, partly)
+        folds = list(SpreadFolds(4).split(labeled, y[labeled]))
+        plain = [search._label_withheld(X, partly, params, labeled, folds) for params in candidates]
+        np.testing.assert_array_equal(search._label_by_penalties(X, partly, folds), plain)
+        np.testing.assert_allclose(search.scores_, (np.array(plain) == y[labeled]).mean(axis=1))
+        assert 0.0 < search.scores_.min() < 1.0
+
+
+def test_constants_of_glks_come_to_shared_inverses():
+    X, _, partly = two_groups()
+    graphs = [knn_laplacian(cdist(X, X), k, "precomputed") for k in (1, 3)]
+    with sharing_kernels(KernelCache()):
+        for constant in (0.0, 2.0):
+            model = GLKSTransducer(gamma=0.01, n_neighbors=(1, 3), constant=constant).fit(X, partly)
+            expected = glks_transduce(graphs, partly, unlabeled_label=0, gamma=0.01, constant=constant)
+            np.testing.assert_array_equal(model.transduction_, expected.transduction)
+            np.testing.assert_allclose(model.kernel_weights_, expected.kernel_weights)
 
 
 def test_glks_as_an_estimator_labels_what_the_function_does():

@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 from bayesmkl._numerics import spectral_gradient
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.simplex import project_lp_ball, project_simplex
-from bayesmkl._numerics.spectral_gradient import SPGOptions, minimize_spg
+from bayesmkl._numerics.spectral_gradient import SPGOptions, minimize_spg, spg_search
 
 
 def quadratic(rng, size, condition=1e3):
@@ -239,3 +239,21 @@ def test_the_first_step_moves_the_farthest_coordinate_by_one(slope):
 
     minimize_spg(function, lambda x: x, np.array([3.0, 2.0]), SPGOptions(max_iter=1))
     np.testing.assert_allclose(seen[1], [2.0, 2.5], rtol=1e-12)
+
+
+def test_searches_that_go_together_go_as_they_do_alone(rng):
+    functions = [quadratic(rng, 6, condition) for condition in (10.0, 1e4, 1e2)]
+    searches = [spg_search(project_simplex, np.full(6, 1 / 6)) for _ in functions]
+    points, found = {k: next(search) for k, search in enumerate(searches)}, {}
+    while points:
+        for k, point in list(points.items()):
+            try:
+                points[k] = searches[k].send(functions[k](point))
+            except StopIteration as end:
+                found[k] = end.value
+                del points[k]
+    for k, function in enumerate(functions):
+        alone = minimize_spg(function, project_simplex, np.full(6, 1 / 6))
+        assert found[k].history == alone.history
+        assert found[k].n_evaluations == alone.n_evaluations
+        np.testing.assert_array_equal(found[k].point, alone.point)

@@ -410,10 +410,15 @@ def label_withheld(
     split, options = split_labels(y, model.unlabeled_label), model._options()
     laplacian = model._laplacian(stack)
     found = np.repeat(split.labels[split.labeled][None], len(penalties), axis=0)
-    for labels, pair in zip(found, penalties, strict=True):
-        problem = model._model(stack, Graph(laplacian, split.labeled, *pair))
+    alike: dict[float, list[int]] = {}
+    for k, (ambient, intrinsic) in enumerate(penalties):
+        alike.setdefault(float(f"{intrinsic / ambient:.12g}"), []).append(k)
+    for some in alike.values():
+        problem = model._model(stack, Graph(laplacian, split.labeled, *penalties[some[0]]))
+        ambients = [penalties[k][0] for k in some]
         with blas_threads_for(len(split.labeled)):
-            scores = scores_withheld(problem, split.targets, options, folds)
-        for (_, withheld), (first,) in zip(folds, scores, strict=True):
-            labels[withheld] = split.classes[(first > 0.0).astype(np.intp)]
+            scores = scores_withheld(problem, split.targets, options, folds, ambients)
+        for k, of_folds in zip(some, scores, strict=True):
+            for (_, withheld), (first,) in zip(folds, of_folds, strict=True):
+                found[k, withheld] = split.classes[(first > 0.0).astype(np.intp)]
     return found

@@ -28,7 +28,7 @@ preconditioner for all kernels does not exist (:math:`\sum_m d_m K_m L K_m` is n
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,7 +36,7 @@ import scipy.linalg
 
 from bayesmkl._numerics.spectral_gradient import SPGOptions, SPGResult, spg_search
 from bayesmkl.discriminative.inner import InnerSolution
-from bayesmkl.discriminative.outer import MKLResult, dual_norm, fit_at, projection_for
+from bayesmkl.discriminative.outer import MKLResult, dual_norm, gather, projection_for
 from bayesmkl.discriminative.primal.solve import SquaredHinge
 from bayesmkl.kernels.stacks.base import StoredStack
 from bayesmkl.kernels.stacks.dense import DenseStack
@@ -86,6 +86,9 @@ class Graph(NamedTuple):
     gamma_intrinsic: float
 
 
+Solutions = tuple[InnerSolution, ...]  # one per task, over the labeled samples
+
+
 class Evaluation(NamedTuple):
     """The objective at given kernel weights, minimized over everything else."""
 
@@ -93,7 +96,7 @@ class Evaluation(NamedTuple):
     objective: float
     gradient: np.ndarray  # (n_kernels,)
     inner_gap: float
-    solutions: tuple[InnerSolution, ...]  # one per task, over the labeled samples
+    solutions: Solutions
 
 
 def fit_lapmkl(
@@ -141,32 +144,36 @@ def scores_withheld(
     targets: np.ndarray,
     options: LapMKLOptions,
     folds: Sequence[tuple[np.ndarray, np.ndarray]],
-) -> list[np.ndarray]:
-    """Return scores of labeled samples, learned without the labels of their fold.
+    penalties: Sequence[float],
+) -> list[list[np.ndarray]]:
+    r"""Return scores of labeled samples, learned without the labels of their fold, for several penalties.
 
     Parameters
     ----------
     model : Deformed or Shared
-        With all labels.
+        With all labels; its ratio of penalties is that of all models.
     targets : ndarray of shape (n_tasks, n_labeled)
         Labels -1 and +1.
     options : LapMKLOptions
     folds : sequence of pairs of ndarray
         Positions among the labeled samples, ascending: of those that are learned from, and of those to score.
+    penalties : sequence of float
+        :math:`\gamma_A`.
 
     Returns
     -------
-    list of ndarray of shape (n_tasks, n_scored)
+    list of list of ndarray of shape (n_tasks, n_scored)
+        For each penalty, for each fold.
     """
-    parts = [model.part(model.labeled[kept], model.gamma_ambient) for kept, _ in folds]
+    pairs = [(ambient, fold) for ambient in penalties for fold in folds]
+    parts = [model.part(model.labeled[kept], ambient) for ambient, (kept, _) in pairs]
+    searched = _minimize(parts, [targets[:, kept] for _, (kept, _) in pairs], options)
     scores = []
-    for part, (found, _, _), (kept, others) in zip(
-        parts, _minimize(parts, [targets[:, kept] for kept, _ in folds], options), folds, strict=True
-    ):
+    for part, (found, _, _), (_, (kept, others)) in zip(parts, searched, pairs, strict=True):
         best: Evaluation = found.payload
         intercepts = np.array([solution.intercept for solution in best.solutions])
         scores.append(part.scores_at(model, best, kept, others) + intercepts[:, None])
-    return scores
+    return [scores[first : first + len(folds)] for first in range(0, len(scores), len(folds))]
 
 
 Searched = tuple[SPGResult, float, int]  # what was found, the unit of its values, the number of evaluations
@@ -182,13 +189,14 @@ def _minimize(
     """Search for the weights of models with the same kernels, which are read once for a step of all of them."""
     searches = [_search(model.n_kernels, options, start, on_step) for model in models]
     points, found = {k: next(search) for k, search in enumerate(searches)}, {}
+    latest: list[Solutions | None] = [None] * len(models)
     while points:
         running = list(points)
-        together = type(models[0]).evaluate_all
-        evaluations = together(
-            [models[k] for k in running], list(points.values()), [targets[k] for k in running]
+        evaluations = type(models[0]).evaluate_all(
+            *([each[k] for k in running] for each in (models, points, targets, latest))
         )
         for k, at in zip(running, evaluations, strict=True):
+            latest[k] = at.solutions
             try:
                 points[k] = searches[k].send(at)
             except StopIteration as end:
@@ -233,6 +241,16 @@ def _gap(at: Evaluation, p_norm: float) -> float:
     return first_order_gap(at.kernel_weights, at.gradient, p_norm) + at.inner_gap
 
 
+def _solve(
+    inner: SquaredHinge, kernel: np.ndarray, targets: np.ndarray, starts: Solutions | None
+) -> Solutions:
+    """Solve the inner problem of every task, from the solutions at other weights if there are some."""
+    begin = (None,) * len(targets) if starts is None else starts
+    return tuple(
+        inner.solve(kernel, target, INNER_TOL, start) for target, start in zip(targets, begin, strict=True)
+    )
+
+
 def first_order_gap(kernel_weights: np.ndarray, gradient: np.ndarray, p_norm: float) -> float:
     """Return the largest decrease that the gradient promises over all weights; for convex (16) the duality gap."""
     reach = dual_norm(-gradient, p_norm)
@@ -258,10 +276,13 @@ class Deformed(NamedTuple):
 
     @staticmethod
     def evaluate_all(
-        models: Sequence[Deformed], weights: Sequence[np.ndarray], targets: Sequence[np.ndarray]
+        models: Sequence[Deformed],
+        weights: Sequence[np.ndarray],
+        targets: Sequence[np.ndarray],
+        starts: Sequence[Solutions | None],
     ) -> list[Evaluation]:
         """Evaluate several models."""
-        return [model.evaluate(*rest) for model, *rest in zip(models, weights, targets, strict=True)]
+        return [model.evaluate(*rest) for model, *rest in zip(models, weights, targets, starts, strict=True)]
 
     def covers(self, labeled: np.ndarray) -> bool:
         """Return whether these samples are among the labeled ones."""
@@ -275,10 +296,13 @@ class Deformed(NamedTuple):
         blocks = np.ascontiguousarray(self.stack.entries(at, at))
         return Deformed(DenseStack(blocks), self.propagators, self.columns[at], labeled, gamma_ambient)
 
-    def evaluate(self, kernel_weights: np.ndarray, targets: np.ndarray) -> Evaluation:
+    def evaluate(
+        self, kernel_weights: np.ndarray, targets: np.ndarray, starts: Solutions | None = None
+    ) -> Evaluation:
         """Solve the inner problems; in standard form they are (16) divided by gamma_A."""
         gamma = self.gamma_ambient
-        fit = fit_at(self.stack, targets, SquaredHinge(gamma), kernel_weights, INNER_TOL)
+        solutions = _solve(SquaredHinge(gamma), self.stack.combine(kernel_weights), targets, starts)
+        fit = gather(self.stack, kernel_weights, solutions)
         return Evaluation(
             kernel_weights,
             gamma * fit.objective,
@@ -331,7 +355,9 @@ class Shared(NamedTuple):
     """Eq. (18) as supervised learning with one kernel that depends on the weights."""
 
     stack: StoredStack  # K_m, (n_kernels, n_samples, n_samples)
-    roughness: StoredStack  # K_m L K_m, (n_kernels, n_samples, n_samples)
+    rows: StoredStack  # K_m at rows of the labeled samples and perhaps others, (n_kernels, n_rows, n_samples)
+    penalties: StoredStack  # K_m + rho K_m L K_m, (n_kernels, n_samples, n_samples)
+    columns: np.ndarray  # positions of the labeled samples among `rows`
     graph: Graph
 
     @property
@@ -344,38 +370,37 @@ class Shared(NamedTuple):
         """Positions of the labeled samples, ascending."""
         return self.graph.labeled
 
-    @property
-    def gamma_ambient(self) -> float:
-        """Penalty of the norms."""
-        return self.graph.gamma_ambient
-
     def part(self, labeled: np.ndarray, gamma_ambient: float) -> Shared:
         """Return the problem with fewer labels, and another penalty in the same ratio."""
-        intrinsic = self.graph.gamma_intrinsic * (gamma_ambient / self.gamma_ambient)
-        return self._replace(graph=Graph(self.graph.laplacian, labeled, gamma_ambient, intrinsic))
+        laplacian, _, ambient, intrinsic = self.graph
+        graph = Graph(laplacian, labeled, gamma_ambient, gamma_ambient * (intrinsic / ambient))
+        return self._replace(columns=self.columns[np.searchsorted(self.labeled, labeled)], graph=graph)
 
     def scores_at(self, whole: Shared, at: Evaluation, kept: np.ndarray, others: np.ndarray) -> np.ndarray:
         """Return scores without intercept of labeled samples of `whole` that are not among these."""
-        return self.coefficients(at) @ self.stack.rows(whole.labeled[others]).combine(at.kernel_weights).T
+        rows = whole.rows.combine(at.kernel_weights)[whole.columns[others]]
+        return self.coefficients(at) @ rows.T
 
     def evaluate(self, kernel_weights: np.ndarray, targets: np.ndarray) -> Evaluation:
         """Minimize over (alpha, b); the gradient is the partial derivative of (18) there."""
-        return self.evaluate_all([self], [kernel_weights], [targets])[0]
+        return self.evaluate_all([self], [kernel_weights], [targets], [None])[0]
 
     @staticmethod
     def evaluate_all(
-        models: Sequence[Shared], weights: Sequence[np.ndarray], targets: Sequence[np.ndarray]
+        models: Sequence[Shared],
+        weights: Sequence[np.ndarray],
+        targets: Sequence[np.ndarray],
+        starts: Sequence[Solutions | None],
     ) -> list[Evaluation]:
-        """Evaluate models of the same kernels; products with these for all of them, as they are read once."""
-        stack, rough = models[0].stack, models[0].roughness
+        """Evaluate models with the same kernels and ratio of penalties; arrays of all kernels are read once."""
         solutions, alphas = [], []
-        sums = zip(_sums(stack, weights), _sums(rough, weights), strict=True)
-        for model, (kernel, edges), labels in zip(models, sums, targets, strict=True):
-            effective, factor, half = model._effective_kernel(kernel, edges)
-            solved = tuple(SquaredHinge(1.0).solve(effective, target, INNER_TOL) for target in labels)
+        penalties = _sums(models[0].penalties, weights)
+        for model, point, labels, start in zip(models, weights, targets, starts, strict=True):
+            effective, factor, half = model._effective_kernel(point, next(penalties))
+            solved = _solve(SquaredHinge(1.0), effective, labels, start)
             solutions.append(solved)
-            alphas += [_expand(factor, half @ solution.signed_dual) for solution in solved]
-        products = iter(_products(stack, alphas))  # K_m alpha, (n_kernels, n_samples) each
+            alphas += [model._expand(factor, half, solution) for solution in solved]
+        products = iter(_products(models[0].stack, alphas))  # K_m alpha, (n_kernels, n_samples) each
         expansions = iter(alphas)
         found = []
         for model, point, solved in zip(models, weights, solutions, strict=True):
@@ -394,18 +419,22 @@ class Shared(NamedTuple):
 
     def coefficients(self, at: Evaluation) -> np.ndarray:
         """Return alpha = G^-1 K_l' e, shape (n_tasks, n_samples)."""
-        weights = at.kernel_weights
-        _, factor, half = self._effective_kernel(self.stack.combine(weights), self.roughness.combine(weights))
-        return np.stack([_expand(factor, half @ solution.signed_dual) for solution in at.solutions])
+        _, factor, half = self._effective_kernel(at.kernel_weights)
+        return np.stack([self._expand(factor, half, solution) for solution in at.solutions])
 
     def _effective_kernel(
-        self, kernel: np.ndarray, rough: np.ndarray
+        self, kernel_weights: np.ndarray, penalty: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return K_l G^-1 K_l', the factor C of G = C C', and C^-1 K_l', given K(d) and sum_m d_m K_m L K_m."""
-        rows = kernel[self.graph.labeled]
-        factor = _factor(self.graph.gamma_ambient * kernel + self.graph.gamma_intrinsic * rough)
+        """Return K_l G^-1 K_l', the factor C of G / gamma_A = C C', which is `penalty`, and C^-1 K_l'."""
+        rows = self.rows.combine(kernel_weights)[self.columns]
+        factor = _factor(self.penalties.combine(kernel_weights) if penalty is None else penalty)
         half = scipy.linalg.solve_triangular(factor, rows.T, lower=True, check_finite=False)
-        return half.T @ half, factor, half
+        return half.T @ half / self.graph.gamma_ambient, factor, half
+
+    def _expand(self, factor: np.ndarray, half: np.ndarray, solution: InnerSolution) -> np.ndarray:
+        """Return G^-1 K_l' e."""
+        right = half @ solution.signed_dual / self.graph.gamma_ambient
+        return scipy.linalg.solve_triangular(factor, right, lower=True, trans="T", check_finite=False)
 
 
 def share(stack: StoredStack, graph: Graph, rough: DenseStack | None = None) -> Shared:
@@ -418,7 +447,13 @@ def share(stack: StoredStack, graph: Graph, rough: DenseStack | None = None) -> 
     graph : Graph
     rough : DenseStack, optional
     """
-    return Shared(stack, roughness(stack, graph.laplacian) if rough is None else rough, graph)
+    ratio = graph.gamma_intrinsic / graph.gamma_ambient
+    penalties = np.empty((stack.n_kernels, stack.n_train, stack.n_train))
+    edges = (roughness(stack, graph.laplacian) if rough is None else rough).each()
+    for penalty, kernel, edge in zip(penalties, stack.each(), edges, strict=True):
+        np.add(np.multiply(edge, ratio, out=penalty), kernel, out=penalty)
+    rows = DenseStack(np.ascontiguousarray(stack.entries(graph.labeled, np.arange(stack.n_train))))
+    return Shared(stack, rows, DenseStack(penalties), np.arange(len(graph.labeled)), graph)
 
 
 def roughness(stack: StoredStack, laplacian: Any) -> DenseStack:
@@ -437,13 +472,14 @@ def roughness(stack: StoredStack, laplacian: Any) -> DenseStack:
     return DenseStack(products)
 
 
-def _sums(stack: StoredStack, weights: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Return a weighted sum of the kernels for each vector of weights; those of many kernels in one product."""
-    many = [k for k, point in enumerate(weights) if MANY * np.count_nonzero(point) > stack.n_kernels]
-    if len(many) < 2:
-        many = []
-    together = iter(stack.combine(np.array([weights[k] for k in many]))) if many else iter(())
-    return [next(together) if k in many else stack.combine(point) for k, point in enumerate(weights)]
+def _sums(stack: StoredStack, weights: Sequence[np.ndarray]) -> Iterator[np.ndarray]:
+    """Yield a weighted sum of the kernels for each vector of weights; those of many kernels come of one product."""
+    many = [MANY * np.count_nonzero(point) > stack.n_kernels for point in weights]
+    if sum(many) < 2:
+        many = [False] * len(weights)
+    together = iter(stack.combine(np.array(weights)[many])) if any(many) else iter(())
+    for point, is_many in zip(weights, many, strict=True):
+        yield next(together) if is_many else stack.combine(point)
 
 
 def _products(stack: StoredStack, vectors: list[np.ndarray]) -> list[np.ndarray]:
@@ -453,21 +489,19 @@ def _products(stack: StoredStack, vectors: list[np.ndarray]) -> list[np.ndarray]
     return list(np.moveaxis(stack.apply(np.stack(vectors, axis=1)), -1, 0))
 
 
-def _expand(factor: np.ndarray, vector: np.ndarray) -> np.ndarray:
-    """Return C'^-1 of a vector."""
-    return scipy.linalg.solve_triangular(factor, vector, lower=True, trans="T", check_finite=False)
-
-
 def _factor(regularizer: np.ndarray) -> np.ndarray:
-    """Return the lower factor of G with the smallest ridge that makes it positive definite.
+    """Return the lower factor of G with the smallest ridge that makes it positive definite; it takes G's place.
 
-    G is symmetric, so that its transpose, in Fortran's order, is factorized without a copy.
+    LAPACK wants columns first, and overwrites the lower triangle of what it sees: the upper one of G, which is
+    symmetric, so that the lower one is left for the next ridge.
     """
     diagonal = regularizer.diagonal().copy()
     for ridge in RIDGES:
         regularizer.flat[:: len(diagonal) + 1] = diagonal + ridge * diagonal.mean()
         with contextlib.suppress(np.linalg.LinAlgError):
-            return scipy.linalg.cho_factor(regularizer.T, lower=True, check_finite=False)[0]
+            return scipy.linalg.cho_factor(regularizer.T, lower=True, overwrite_a=True, check_finite=False)[0]
+        upper = np.triu_indices(len(diagonal), 1)
+        regularizer[upper] = regularizer.T[upper]
     raise ValueError(
         'The combined kernel is zero or not positive semidefinite, which `solver="paper"` needs. '
         'Use `indefinite="clip"`, or `solver="deformed"`.'

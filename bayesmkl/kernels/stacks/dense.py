@@ -32,6 +32,7 @@ GATHERED = 2**17  # entries gathered at once, so that they stay in cache
 GATED = 2**18  # entries gated at once, likewise
 GATED_KERNELS = 16  # of this many kernels
 MIXED = 2**17  # entries of a mixture at once, likewise
+ADDED = 2**15  # entries added up at once, likewise
 
 
 class DenseStack(NamedTuple):
@@ -291,10 +292,12 @@ def in_c_order(stack: KernelRows) -> Any:
 
 
 def _add_up(wide: np.ndarray, weights: np.ndarray, active: np.ndarray) -> np.ndarray:
-    """Add the weighted rows of `wide` at `active`, one after the other."""
+    """Add the weighted rows of `wide` at `active`, one after the other, in blocks that stay in cache."""
     total = np.zeros(wide.shape[1])
-    for m in active:
-        daxpy(wide[m], total, a=weights[m])
+    for start in range(0, len(total), ADDED):
+        block = slice(start, start + ADDED)
+        for m in active:
+            daxpy(wide[m, block], total[block], a=weights[m])
     return total
 
 
