@@ -291,9 +291,9 @@ def fit_one_kernel(
 
     Samples are sorted by class, so that the oracle looks at two slices of one vector, and columns of
     :math:`Y K Y / 2` are kept; where one is missing, those of the samples that are nearest then are evaluated with
-    it. Dual values rise slowly, while the least primal value is close to :math:`J` long before: as long as the two are
-    far apart, primal values are computed at every eighth step only. The answers of the best step are counted in the
-    end.
+    it. Dual values rise slowly, while the least primal value is close to :math:`J` long before: as long as the two
+    are far apart, primal values are computed at every eighth step only. The answers of the best step are counted in
+    the end.
 
     Parameters
     ----------
