@@ -13,8 +13,6 @@ from _machine import measure
 from _report import RESULTS, finish, parser
 from threadpoolctl import threadpool_limits
 
-__all__ = ["Jobs", "append", "chosen_rows", "completed", "done", "gap", "read", "run_study"]
-
 Row = dict[str, Any]
 Jobs = Iterator[tuple[str, int, str, Callable[[], Row]]]  # set, split, model, and what computes the cell
 

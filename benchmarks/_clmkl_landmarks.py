@@ -25,8 +25,6 @@ from bayesmkl.discriminative.localized.clustering import (
 )
 from bayesmkl.kernels import Gaussian, KernelBank, Polynomial
 
-__all__ = ["accuracies", "seconds"]
-
 ACCURACY_SETS = ("pima", "german_numeric", "ionosphere")
 N_SPLITS = 20
 LANDMARKS = (10, 25, 50, 100, 200)

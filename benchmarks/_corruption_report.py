@@ -9,8 +9,6 @@ import numpy as np
 from _report import claim, markdown_table
 from scipy.stats import ttest_rel
 
-__all__ = ["accuracies", "claims", "holm", "paired_p_value", "report"]
-
 LEVEL = 0.05
 RIVALS = ("uniform", "LpMKL, p = 2", "LMKL")
 Condition = tuple[Any, ...]

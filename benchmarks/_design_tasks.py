@@ -26,8 +26,6 @@ from bayesmkl import (
 from bayesmkl.kernels import Linear
 from bayesmkl.marginal import Design, Marginal
 
-__all__ = ["FAMILY", "TASKS", "set_of", "task_cell", "task_claims", "tasks_table"]
-
 TASKS = "GPMKL, task column"
 ALONE = "GPMKL, one model per task"
 RELATIONS = {

@@ -21,8 +21,6 @@ from threadpoolctl import threadpool_limits
 
 from bayesmkl.evaluation.metrics import area_under_curve, equal_error_rate
 
-__all__ = ["run"]
-
 RESULTS = ROOT / "benchmarks" / "results" / "family_classes.jsonl"
 MFEAT_SPLITS = 3
 MFEAT_ERROR = 2.5  # %, asked

@@ -26,8 +26,6 @@ from bayesmkl.bemkl.models import binary, multiclass
 from bayesmkl.kernels import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
 
-__all__ = ["run"]
-
 ASKED_SHARED = 1.3
 REPEATS = 2
 SWEEPS = 20  # of the comparison with shared weights, where convergence says nothing

@@ -23,8 +23,6 @@ from bayesmkl import BEMKLClassifier
 from bayesmkl.discriminative import BestKernelClassifier, UniformMKLClassifier
 from bayesmkl.kernels import KernelBank
 
-__all__ = ["BEMKL", "METHODS", "PRICES", "Limits", "Predicted", "loss", "predict"]
-
 PRICES = (1.0, 10.0, 100.0)  # C of support vector machines, chosen inside the training samples
 INNER_FOLDS = 3
 

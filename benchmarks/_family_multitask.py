@@ -22,8 +22,6 @@ from sklearn.exceptions import ConvergenceWarning
 from bayesmkl import BEMKLMultitaskClassifier, BEMKLMultitaskRegressor, KernelBank
 from bayesmkl.kernels import Linear
 
-__all__ = ["run"]
-
 RESULTS = ROOT / "benchmarks" / "results" / "family_multitask.jsonl"
 N_TASKS, N_VIEWS, N_NEW = 5, 8, 400
 WEIGHTS = np.array([1.5, 1.0, 0.7])

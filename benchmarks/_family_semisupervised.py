@@ -32,8 +32,6 @@ from bayesmkl.datasets import fetch
 from bayesmkl.kernels import Gaussian
 from bayesmkl.kernels.stacks.dense import DenseStack
 
-__all__ = ["run"]
-
 RESULTS = ROOT / "benchmarks" / "results" / "family_semisupervised.jsonl"
 PAIRS = ((1, 7), (2, 3), (2, 7), (3, 8), (4, 7))
 SETS = {"ionosphere": 20, "thyroid": 20, "heart_statlog": 10, "sonar": 10, "bupaliver": 10}  # repeats of each

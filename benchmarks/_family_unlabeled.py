@@ -23,8 +23,6 @@ from bayesmkl.bemkl.models import binary
 from bayesmkl.datasets import fetch, load_wdbc
 from bayesmkl.kernels.stacks.dense import DenseStack
 
-__all__ = ["run"]
-
 SHARES = (0.0, 0.5, 0.9)  # without a label
 N_SWEEPS, REPEATS = 100, 3
 

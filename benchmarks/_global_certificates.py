@@ -20,8 +20,6 @@ from bayesmkl.discriminative.svm.libsvm import Hinge
 from bayesmkl.kernels import Gaussian, KernelBank, Linear, Polynomial
 from bayesmkl.kernels.stacks.dense import DenseStack
 
-__all__ = ["run"]
-
 TOL = 1e-3
 SCHEME_TOL = 1e-5  # of both schemes of SimpleMKL, whose objectives are compared
 NORMS = {"1.1": 1.1, "4/3": 4.0 / 3.0, "2": 2.0, "4": 4.0, "8": 8.0}

@@ -11,8 +11,6 @@ from bayesmkl.discriminative.graph import knn_laplacian
 from bayesmkl.discriminative.primal.lapmkl import Graph, LapMKLOptions, deform, fit_lapmkl, share
 from bayesmkl.kernels.stacks.dense import DenseStack
 
-__all__ = ["run"]
-
 
 def run(fast: bool) -> tuple[str, dict[str, Any]]:
     """How far (18) ends above the optimum of (16), and values of (18) above the chord between two weights."""

@@ -22,8 +22,6 @@ from bayesmkl.datasets import fetch
 from bayesmkl.discriminative import LpMKLClassifier
 from bayesmkl.kernels import Gaussian, Polynomial
 
-__all__ = ["measure", "report"]
-
 SETS = ("bupaliver", "pima", "heart_statlog", "wdbc", "sonar")
 N_SPLITS, MOST_ROWS = 5, 250
 PRIORS, NORMS = ("sparse", "nonsparse"), ("l1", "l2")

@@ -32,8 +32,6 @@ from bayesmkl.discriminative import (
     UniformMKLClassifier,
 )
 
-__all__ = ["run"]
-
 GAP = 1e-2  # of all convex methods, the default of SAMKL
 PLAIN: dict[str, Callable[[float], Any]] = {
     "uniform": lambda C: UniformMKLClassifier("precomputed", C=C),

@@ -35,8 +35,6 @@ from bayesmkl.discriminative import (
 from bayesmkl.evaluation import compare_models
 from bayesmkl.kernels import Gaussian
 
-__all__ = ["run"]
-
 UNIFORM, WITHOUT = "equal weights", "LMKL, no fallback"
 MODELS: dict[str, Callable[[], Any]] = {
     UNIFORM: UniformMKLClassifier,

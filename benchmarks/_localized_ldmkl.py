@@ -19,8 +19,6 @@ from threadpoolctl import threadpool_limits
 from bayesmkl.kernels import Gaussian
 from bayesmkl.reproduction import localized
 
-__all__ = ["run"]
-
 NAMES = ("breast", "diabetes", "liver")
 N_SPLITS = 4
 GATE_KERNELS = {"own kernel": "own", "Gaussian": Gaussian(relative_width=1.0)}

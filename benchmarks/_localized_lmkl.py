@@ -29,8 +29,6 @@ from bayesmkl.discriminative.svm.libsvm import EpsilonInsensitive, Hinge
 from bayesmkl.kernels import Gaussian, KernelBank, Linear, Polynomial
 from bayesmkl.kernels.stacks.dense import DenseStack
 
-__all__ = ["run"]
-
 NAMES = ("breast", "bupaliver", "heart", "ionosphere", "pima", "sonar", "wdbc")
 N_SPLITS, N_STARTS = 10, 10
 N_GROUPS = 4

@@ -27,8 +27,6 @@ from bayesmkl.discriminative.estimators.swmkl import SwMKLClassifier
 from bayesmkl.kernels import Gaussian, KernelBank, Polynomial
 from bayesmkl.reproduction.localized import GATES
 
-__all__ = ["draw", "run"]
-
 # One step of the outer search and quick machines: memory does not depend on the number of steps.
 METHODS = {
     "LMKL": (LMKLClassifier, {"max_iter": 1, "fallback": False}),

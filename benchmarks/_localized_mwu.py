@@ -20,8 +20,6 @@ from threadpoolctl import threadpool_limits
 from bayesmkl.discriminative.global_weights import mwumkl
 from bayesmkl.reproduction import localized
 
-__all__ = ["run"]
-
 EPSILONS = (0.3, 0.2, 0.1, 0.05, 0.02, 0.01)
 GAMMA = 0.25  # the middle of the paper's widths
 

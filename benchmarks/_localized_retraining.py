@@ -20,8 +20,6 @@ from threadpoolctl import threadpool_limits
 
 from bayesmkl.reproduction import localized
 
-__all__ = ["run"]
-
 N_SPLITS = 20
 TEMPERATURES = (1.0, 0.1)  # the paper's, and the default
 THRESHOLDS = {"first machines": 0.0, "trained again": "paper"}

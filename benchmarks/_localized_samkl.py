@@ -25,8 +25,6 @@ from bayesmkl.discriminative.plots import plot_switches
 from bayesmkl.kernels import Gaussian, KernelBank, Polynomial
 from bayesmkl.kernels.stacks.dense import DenseStack
 
-__all__ = ["draw", "run"]
-
 SETS = ("wdbc", "sonar", "ionosphere", "heart_statlog", "pima")
 REGS = tuple(10.0**k for k in range(-1, 5))  # C in section 5.1 of the paper
 M0 = 3

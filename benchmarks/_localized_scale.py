@@ -31,8 +31,6 @@ from bayesmkl.discriminative.svm import native
 from bayesmkl.kernels import Gaussian, KernelBank, Polynomial
 from bayesmkl.reproduction.localized import GATES, ld_mkl
 
-__all__ = ["run"]
-
 GAMMAS = 2.0 ** np.arange(-4, 5)  # of the paper
 CV_ROWS, CV_FOLDS = 1500, 3
 FAST_ROWS, N_COLUMNS, N_ONES = 300, 123, 14

@@ -11,17 +11,6 @@ from matplotlib.figure import Figure
 
 from bayesmkl.marginal.hyperposterior import LARGEST_K, LEAST_DRAWS, MOST_UNKNOWN
 
-__all__ = [
-    "QUANTITIES",
-    "claims_of",
-    "closed_figure",
-    "closed_table",
-    "figure",
-    "summarize",
-    "summary_table",
-    "table",
-]
-
 QUANTITIES = {
     "share": "kernel shares",
     "weight": "kernel weights",

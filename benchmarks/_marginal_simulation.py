@@ -28,8 +28,6 @@ from bayesmkl.marginal import Marginal
 from bayesmkl.marginal.hyperposterior import Draws, Hypermodel, equally_likely
 from bayesmkl.marginal.likelihoods import Gaussian as NormalNoise
 
-__all__ = ["MODELS", "Case", "Posterior", "Ranked", "Simulation", "kernels", "make"]
-
 VIEWS = {"first": [0, 1, 2], "second": [3, 4]}
 SIGMA_G = 0.3  # of BEMKL's intermediate outputs under labels, where it is no part of the posterior
 LEAST = 2  # samples of each class

@@ -15,8 +15,6 @@ from sklearn.datasets import load_diabetes
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
-__all__ = ["CUTS", "N_TRAIN", "SETS", "SHORT", "Outcome", "Split", "simulated_grades"]
-
 N_TRAIN, N_TEST, SEED = 200, 500, 8000
 CORRUPTED, SHIFT = (
     0.05,

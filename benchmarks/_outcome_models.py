@@ -18,8 +18,6 @@ from bayesmkl import GPMKLRegressor, KernelBank
 from bayesmkl.bemkl import BEMKLOrdinalClassifier
 from bayesmkl.marginal import GPMKLOrdinalClassifier, Marginal
 
-__all__ = ["MODELS", "Prediction", "distances_of", "log_predictive"]
-
 N_DRAWS, AT_ONCE = 4000, 400
 PENALTIES = np.logspace(-3, 2, 11)
 

@@ -24,8 +24,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from _memory import peak_of
 
-__all__ = ["Clock", "Fit", "Predict", "Problem", "answer", "gaussian_kernels", "main"]
-
 NOT_INSTALLED = 3  # exit code
 Predict = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray | None]]
 

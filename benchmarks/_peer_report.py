@@ -7,8 +7,6 @@ from typing import Any
 
 from _report import claim, markdown_table
 
-__all__ = ["claims_of", "key_of", "merged", "picture", "report", "to_the_score"]
-
 CLOSE = 0.002  # to the last loss
 LEAST_ASKED, ASKED_SECONDS = 50_000, 0.5  # samples; seconds, over those of the sparse variational process
 FAMILIES = {  # beginnings of labels, and colors

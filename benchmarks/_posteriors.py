@@ -24,22 +24,6 @@ from bayesmkl.datasets import fetch, load_diabetes, load_wdbc
 from bayesmkl.kernels import Gaussian, KernelQualityWarning, Linear, Polynomial
 from bayesmkl.kernels.stacks.dense import DenseStack
 
-__all__ = [
-    "LEVEL",
-    "Case",
-    "case",
-    "cases",
-    "flat_draws",
-    "held_out_nll",
-    "inside",
-    "kernel_bank",
-    "quietly",
-    "shares",
-    "subset",
-    "timed",
-    "training_problem",
-]
-
 LEVEL = 0.94  # of all intervals
 N_DRAWS = 4000  # from a variational posterior
 

@@ -22,8 +22,6 @@ from bayesmkl.discriminative.primal.steps import (
 )
 from bayesmkl.kernels.stacks.dense import DenseStack
 
-__all__ = ["draw_weights", "figure_1", "figure_2", "figure_3", "one_machine", "preconditioning", "schemes"]
-
 REGS = (1.0, 0.1, 0.01)
 PATH = (10.0, 5.0, 2.0, 1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)  # the paper's grid
 UCI = ("sonar", "ionosphere", "bupaliver", "pima", "wdbc")

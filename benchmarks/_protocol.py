@@ -16,20 +16,6 @@ from bayesmkl.kernels import Gaussian, KernelBank
 from bayesmkl.reproduction.bemkl_uci import N_TRAIN, paper_bank
 from bayesmkl.reproduction.bemkl_uci import SETS as PAPER_SETS
 
-__all__ = [
-    "KERNEL_PRIORS",
-    "N_TWONORM_KERNELS",
-    "SETS",
-    "PaperSet",
-    "deterministic_start",
-    "have_real_data",
-    "load",
-    "paper_kernels",
-    "problem_of",
-    "split",
-    "twonorm_bank",
-]
-
 N_TWONORM_KERNELS = 16
 HALF_NORMAL_MEAN = np.sqrt(2.0 / np.pi)
 KERNEL_PRIORS = {"sparse": Gamma(1e-10, 1e-10), "nonsparse": Gamma(1.0, 1.0)}

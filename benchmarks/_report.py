@@ -11,19 +11,6 @@ from typing import Any
 import numpy as np
 from _machine import measure
 
-__all__ = [
-    "GENERATED",
-    "RESULTS",
-    "ROOT",
-    "STATIC",
-    "begin",
-    "claim",
-    "finish",
-    "markdown_table",
-    "mean_and_std",
-    "parser",
-]
-
 ROOT = Path(__file__).resolve().parents[1]
 GENERATED = ROOT / "docs" / "_generated"  # tables that pages of the documentation include
 RESULTS = ROOT / "benchmarks" / "results"  # the numbers behind them

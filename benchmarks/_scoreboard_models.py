@@ -23,18 +23,6 @@ from bayesmkl.discriminative import (
     UniformMKLRegressor,
 )
 
-__all__ = [
-    "CONSTANT",
-    "DEFAULT",
-    "MARGINAL",
-    "MODELS",
-    "TODAY",
-    "TRUTH",
-    "Model",
-    "Prediction",
-    "has_himalaya",
-]
-
 CONSTANT, TRUTH = "class frequencies, or a constant", "truth (simulated sets)"
 TODAY = "BEMKL, margin 1, σ_g = 1, paper bank"
 DEFAULT, MARGINAL = "BEMKL, auto bank", "BEMKL, marginal, auto bank"

@@ -14,8 +14,6 @@ from _scoreboard_sets import SETS, WIDE
 
 from bayesmkl.evaluation.significance import critical_difference, friedman, rank_table, wilcoxon
 
-__all__ = ["claims_table", "report"]
-
 GPMKL, GPMKL_PAPER = "GPMKL, auto bank", "GPMKL, paper bank"
 GPMKL_HALF_T = "GPMKL, auto bank, half-t"
 ALL_TOO = ", also on all features"

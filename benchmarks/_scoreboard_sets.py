@@ -14,8 +14,6 @@ from sklearn.preprocessing import StandardScaler
 
 from bayesmkl.datasets import fetch, load_diabetes, load_digits_views, load_iris, load_wdbc, load_wine
 
-__all__ = ["MOST", "SETS", "WIDE", "DataSet", "Split", "is_bundled", "split_of"]
-
 MOST = {"binary": 200, "several": 120, "regression": 200}  # training samples
 MOST_TEST = 500
 SHARE = 0.7  # of small sets, for training

@@ -17,8 +17,6 @@ from bayesmkl.discriminative.method import Between, Power
 from bayesmkl.discriminative.methods import METHODS
 from bayesmkl.kernels import Cosine, Gaussian, Laplacian, Linear, Polynomial
 
-__all__ = ["ESTIMATORS", "ROW_METHODS", "Case", "random_case"]
-
 ESTIMATORS: dict[str, Any] = {
     name: getattr(package, name)
     for package in (bayesmkl.bemkl, bayesmkl.discriminative)

@@ -14,8 +14,6 @@ from sklearn.model_selection import StratifiedKFold
 from bayesmkl import KernelBank, marginal
 from bayesmkl.evaluation import kaplan_meier
 
-__all__ = ["EVERYONE", "MODELS", "OURS", "PEERS", "Prediction", "available"]
-
 EVERYONE, OURS = "Kaplan-Meier", "GPMKLSurvival"
 PEERS = ("Cox net", "random survival forest", "gradient boosting")
 N_INNER = 5
