@@ -252,14 +252,10 @@ def pair_table(found: dict[str, Any]) -> str:
     """Differences of shared weights and one-versus-all, here and published."""
     headers = ["set", "accuracy, points", "p", "log loss", "p", "right alone"]
     rows = [
-        [
-            name,
-            f"{entry['accuracy']:+.2f}",
-            f"{entry['p_accuracy']:.2f}",
-            f"{entry['log_loss']:+.4f}",
-            f"{entry['p_log_loss']:.2f}",
-            f"{entry['first_alone']} : {entry['second_alone']}",
-        ]
+        (
+            f"{name} | {entry['accuracy']:+.2f} | {entry['p_accuracy']:.2f} | {entry['log_loss']:+.4f} | "
+            f"{entry['p_log_loss']:.2f} | {entry['first_alone']} : {entry['second_alone']}"
+        )
         for name, entry in found["sets"].items()
     ]
     if "σ" not in found["first"]:

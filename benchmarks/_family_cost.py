@@ -216,18 +216,7 @@ def report(found: list[dict[str, Any]]) -> str:
         ]
         sweeps = f"{one['least_sweeps']}-{one['most_sweeps']}" if "loops" in one else "-"
         rows.append([one["name"], *sizes, *ratios, sweeps])
-    headers = [
-        "set",
-        "classes",
-        "samples",
-        "kernels",
-        "on",
-        "shared",
-        "loops",
-        "gram",
-        "estimators",
-        "sweeps",
-    ]
+    headers = "set | classes | samples | kernels | on | shared | loops | gram | estimators | sweeps"
     most, worst = (max(one[name] for one in found if name in one) for name in ("shared", "estimators"))
     return (
         "Processor time of all classes divided by that of K binary models, K being the number of classes. *shared*: "

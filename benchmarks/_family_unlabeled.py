@@ -117,15 +117,7 @@ def report(found: list[dict[str, Any]]) -> str:
             ]
             ratios.append((per_sweep / full["all"][1], seconds / full["all"][0][0], seconds / few_seconds))
         rows.append(row)
-    headers = [
-        "set (samples)",
-        "unlabeled %",
-        "ms per sweep",
-        "sweeps",
-        "fit s",
-        "sweep, to full",
-        "fit, to full",
-    ]
+    headers = "set (samples) | unlabeled % | ms per sweep | sweeps | fit s | sweep, to full | fit, to full"
     headers += ["alone: ms per sweep", "sweeps", "fit s", "fit, to alone"]
     sweep, fits, more = np.array(ratios).T
     return (

@@ -73,13 +73,11 @@ def run(fast: bool) -> tuple[str, dict[str, Any]]:
     found = [judged(model, seconds, test) | {"how": how, "tol": model.tol} for how, model, seconds in fits]
     rates = device(fast)
     rows = [
-        [
-            f"to {one['tol']:g}, {one['how']}",
-            f"{one['seconds']:.1f} s",
-            f"{one['n_iter']}{'' if one['converged'] else ', not converged'}",
-            f"{one['accuracy']:.2%}",
-            f"{one['log_loss']:.4f}",
-        ]
+        (
+            f"to {one['tol']:g}, {one['how']} | {one['seconds']:.1f} s | "
+            f"{one['n_iter']}{'' if one['converged'] else ', not converged'} | {one['accuracy']:.2%} | "
+            f"{one['log_loss']:.4f}"
+        )
         for one in found
     ]
     first, last = found[0], found[-1]

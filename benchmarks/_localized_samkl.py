@@ -209,18 +209,11 @@ def _report(numbers: dict[str, Any]) -> str:
     rows = []
     for fit in (large, *numbers["others"], small):
         rows.append(
-            [
-                f"{fit['n_samples']}, {fit['n_kernels']}, {fit['max_switches']}",
-                f"{fit['seconds']:.2f}",
-                f"{100 * fit['integer_seconds'] / fit['seconds']:.2f}",
-                fit["alternations"],
-                fit["machines"],
-                f"{fit['first_objective']:.1f} → {fit['objective']:.2f}",
-                f"{fit['gap']:.0e}",
-                f"{fit['patterns']:.2f}",
-                f"{100 * fit['off_active']:.0f}",
-                f"{100 * fit['off_inactive']:.0f}",
-            ]
+            f"{fit['n_samples']}, {fit['n_kernels']}, {fit['max_switches']} | {fit['seconds']:.2f} | "
+            f"{100 * fit['integer_seconds'] / fit['seconds']:.2f} | {fit['alternations']} | "
+            f"{fit['machines']} | {fit['first_objective']:.1f} → {fit['objective']:.2f} | "
+            f"{fit['gap']:.0e} | {fit['patterns']:.2f} | {100 * fit['off_active']:.0f} | "
+            f"{100 * fit['off_inactive']:.0f}"
         )
     headers = ["N, P, m0", "seconds", "integer step %", "alternations", "machines", "objective", "gap"]
     headers += ["patterns / N", "off, active %", "off, inactive %"]

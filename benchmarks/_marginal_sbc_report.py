@@ -145,14 +145,12 @@ def closed_table(summaries: list[dict[str, Any]]) -> str:
         if not one["model"].startswith("VB"):
             continue
         below = np.mean([places < 1e-3 for places in one["asymmetry"]]) * one["entries"]
-        body.append([
-            f"{one['model']}: {OF_VB[one['quantity']]}",
-            f"{one['coverage'][-1]:.1f} ± {one['standard_error'][-1]:.1f}",
-            f"{one['ends']:.1f} ± {one['ends_error']:.1f}",
-            f"{one['mean']:.3f} ± {one['mean_error']:.3f}",
-            f"{below:.0f} of {one['entries']}",
-            one["simulations"],
-        ])  # fmt: skip
+        body.append(
+            f"{one['model']}: {OF_VB[one['quantity']]} | "
+            f"{one['coverage'][-1]:.1f} ± {one['standard_error'][-1]:.1f} | "
+            f"{one['ends']:.1f} ± {one['ends_error']:.1f} | {one['mean']:.3f} ± {one['mean_error']:.3f} | "
+            f"{below:.0f} of {one['entries']} | {one['simulations']}"
+        )
     headers = ["model: quantity", f"{LEVELS[-1]:.0%} interval", f"places in the outer {OUTER:.0%}"]
     return markdown_table([*headers, "mean place", "asymmetric (p < .001)", "simulations"], body)
 

@@ -233,22 +233,11 @@ def class_text(board: Board) -> str:
                 board.trouble(model),
             ]
         )
-    headers = [
-        "model",
-        "mean log loss",
-        "binary",
-        "several classes",
-        "real sets",
-        "mean rank, all",
-        "with one BEMKL",
-        "Brier",
-        "ECE %",
-        "accuracy %",
-        "log loss clipped at 1e-15, share below 1e-4",
-        "worst set, above the frequencies",
-        "seconds",
-        "trouble",
-    ]
+    headers = (
+        "model | mean log loss | binary | several classes | real sets | mean rank, all | with one BEMKL | "
+        "Brier | ECE % | accuracy % | log loss clipped at 1e-15, share below 1e-4 | "
+        "worst set, above the frequencies | seconds | trouble"
+    )
     return f"{counted(board)}\n\n{markdown_table(headers, body)}\n\n{test_text(board, 'log_loss', DEFAULT)}"
 
 
@@ -261,33 +250,16 @@ def regression_text(board: Board) -> str:
     for model in densities.mean().sort_values().index:
         coverage = 100 * tables["coverage"][model]
         body.append(
-            [
-                model,
-                f"{densities[model].mean():.4f}",
-                f"{densities.loc[real(densities), model].mean():.4f}",
-                f"{ranks[model]:.2f}",
-                f"{mean_rank(board, model, 'nll', DEFAULT):.2f}",
-                f"{tables['r2'][model].mean():.3f}",
-                f"{coverage.mean():.1f}",
-                f"{coverage.min():.1f} to {coverage.max():.1f}",
-                f"{tables['width'][model].mean():.2f}",
-                f"{seconds[model]:.2g}",
-                board.trouble(model),
-            ]
+            f"{model} | {densities[model].mean():.4f} | "
+            f"{densities.loc[real(densities), model].mean():.4f} | {ranks[model]:.2f} | "
+            f"{mean_rank(board, model, 'nll', DEFAULT):.2f} | {tables['r2'][model].mean():.3f} | "
+            f"{coverage.mean():.1f} | {coverage.min():.1f} to {coverage.max():.1f} | "
+            f"{tables['width'][model].mean():.2f} | {seconds[model]:.2g} | {board.trouble(model)}"
         )
-    headers = [
-        "model",
-        "mean NLL",
-        "real sets",
-        "mean rank, all",
-        "with one BEMKL",
-        "R²",
-        "coverage %",
-        "by set",
-        "width",
-        "seconds",
-        "trouble",
-    ]
+    headers = (
+        "model | mean NLL | real sets | mean rank, all | with one BEMKL | R² | coverage % | by set | "
+        "width | seconds | trouble"
+    )
     test = test_text(board, "nll", DEFAULT)
     return f"{counted(board)}\n\n{markdown_table(headers, body)}\n\n{test}"
 
@@ -316,28 +288,15 @@ def choices_table(board: Board, choices: Sequence[tuple[str, str]], key: str) ->
         p = wilcoxon(gaps.to_numpy(), np.zeros(len(gaps))).p_value
         error = gaps.std(ddof=1) / np.sqrt(len(gaps))
         body.append(
-            [
-                first,
-                second,
-                len(gaps),
-                f"{gaps.mean():+.4f} ± {error:.4f}",
-                f"{gaps.median():+.4f}",
-                f"{int((gaps < 0).sum())} : {int((gaps > 0).sum())}",
-                f"{gaps.max():+.3f} ({gaps.idxmax()})",
-                f"{p:.3g}",
-            ]
+            f"{first} | {second} | {len(gaps)} | {gaps.mean():+.4f} ± {error:.4f} | "
+            f"{gaps.median():+.4f} | {int((gaps < 0).sum())} : {int((gaps > 0).sum())} | "
+            f"{gaps.max():+.3f} ({gaps.idxmax()}) | {p:.3g}"
         )
     quantity = "log loss" if key == "log_loss" else "NLL"
-    headers = [
-        "first",
-        "second",
-        "sets",
-        f"{quantity}, first - second",
-        "median",
-        "sets better : worse",
-        "worst set",
-        "p (Wilcoxon)",
-    ]
+    headers = (
+        f"first | second | sets | {quantity}, first - second | median | sets better : worse | worst set | "
+        "p (Wilcoxon)"
+    )
     return markdown_table(headers, body) if body else ""
 
 

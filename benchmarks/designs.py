@@ -226,15 +226,7 @@ def sets_table(rows: list[dict[str, Any]], numbers: dict[str, Any]) -> str:
                 "" if model == "GPMKL, groups" else f"{gaps.mean():+.3f} ± {error:.3f}",
                 f"{100 * np.mean(inside):.1f}" if inside else "–", f"{means['seconds']:.1f}", len(own),
             ])  # fmt: skip
-    headers = [
-        "set, model",
-        "RMSE",
-        "log score",
-        "against the first",
-        "in 94 % intervals, %",
-        "seconds",
-        "splits",
-    ]
+    headers = "set, model | RMSE | log score | against the first | in 94 % intervals, % | seconds | splits"
     return markdown_table(headers, body)
 
 

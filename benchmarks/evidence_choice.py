@@ -87,15 +87,7 @@ def main() -> None:
         "features. "
         f"Cross-validation took {np.divide(*np.sum(every, axis=0)[::-1]):.1f} times as long as `select_by_elbo`.\n\n"
     )
-    headers = [
-        "set",
-        "margin",
-        "by the ELBO",
-        "by cross-validation",
-        "best width",
-        "mean of widths",
-        "same choice",
-    ]
+    headers = "set | margin | by the ELBO | by cross-validation | best width | mean of widths | same choice"
     finish(options, "evidence_choice", text + markdown_table(headers, rows), numbers)
 
 

@@ -170,14 +170,10 @@ def coverage_table(rows: list[dict[str, Any]], made: list[dict[str, Any]]) -> st
         made.append(claim(what, ASKED[0], means["gates"], "", at_least=True))
         if inference == "marginal":
             made.append(claim(what, ASKED[1], means["gates"]))
-    headers = [
-        "",
-        "inference",
-        "data sets",
-        "gates in 94 % bands",
-        "localities in 94 % intervals",
-        "median width of bands, in root mean squares",
-    ]
+    headers = (
+        " | inference | data sets | gates in 94 % bands | localities in 94 % intervals | "
+        "median width of bands, in root mean squares"
+    )
     return markdown_table(headers, body)
 
 
@@ -204,9 +200,9 @@ def agreement_table(rows: list[dict[str, Any]], made: list[dict[str, Any]]) -> s
         made.append(claim(what, AGREED, agrees, at_least=True))
         mean = float(np.mean([row["seconds"] for row in own]))
         made.append(claim(f"marginal gates, {whose}: CPU seconds of a fit, on average", SECONDS, mean, " s"))
-    headers = [
-        "", "fits", f"agree with {N_POINTS} points", "agree in the end", "largest R-hat", "CPU seconds", "longest",
-    ]  # fmt: skip
+    headers = (
+        f" | fits | agree with {N_POINTS} points | agree in the end | largest R-hat | CPU seconds | longest"
+    )
     return markdown_table(headers, body)
 
 

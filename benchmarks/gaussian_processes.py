@@ -220,30 +220,21 @@ def outcomes(options: Any) -> None:
                     file.write(json.dumps(known[name]) + "\n")
             rows.append(known[name])
     body = [
-        [
-            f"`{row['likelihood']}`",
-            f"{row['shares'][0]:.3f}, {row['shares_of_chains'][0]:.3f}",
-            f"{row['share_off']:.4f} ({row['share_error']:.4f})",
-            f"{100 * row['probability_off_mean']:.2f} %",
-            f"{100 * row['probability_off']:.1f} % ({100 * row['probability_error']:.1f} %)",
-            f"{row['pareto_k']:.2f}",
-            f"{row['rhat']:.3f}",
-            row["divergences"],
-            f"{row['seconds'][0]:.1f}, {row['seconds'][1]:.0f}",
-        ]
+        (
+            f"`{row['likelihood']}` | {row['shares'][0]:.3f}, {row['shares_of_chains'][0]:.3f} | "
+            f"{row['share_off']:.4f} ({row['share_error']:.4f}) | "
+            f"{100 * row['probability_off_mean']:.2f} % | "
+            f"{100 * row['probability_off']:.1f} % ({100 * row['probability_error']:.1f} %) | "
+            f"{row['pareto_k']:.2f} | {row['rhat']:.3f} | {row['divergences']} | "
+            f"{row['seconds'][0]:.1f}, {row['seconds'][1]:.0f}"
+        )
         for row in rows
     ]
-    headers = [
-        "likelihood",
-        "share of the first view: default, NUTS",
-        "apart (error of NUTS)",
-        "probabilities apart, mean",
-        "most (error of NUTS)",
-        "k-hat",
-        "R-hat of NUTS",
-        "its divergences",
-        "seconds: default, NUTS",
-    ]
+    headers = (
+        "likelihood | share of the first view: default, NUTS | apart (error of NUTS) | "
+        "probabilities apart, mean | most (error of NUTS) | k-hat | R-hat of NUTS | its divergences | "
+        "seconds: default, NUTS"
+    )
     claims = []
     for name, key, unit, asked, factor in (
         ("shares", "share_off", "", 0.03, 1.0),
@@ -272,13 +263,7 @@ def processes(options: Any) -> None:
         [name, *(f"{value:.2f}" for value in values)]
         for name, values in zip(one["kernels"], np.transpose(one["shares"]), strict=True)
     ]
-    headers = [
-        "labels",
-        "share of view 0",
-        "noise intervals from below .03",
-        "median width",
-        "verdict: signal",
-    ]
+    headers = "labels | share of view 0 | noise intervals from below .03 | median width | verdict: signal"
     text = (
         f"README's example, mean of {n_seeds} seeds:\n\n"
         f"{markdown_table(['kernel', 'share', 'lower', 'upper'], shares)}\n\n"

@@ -213,22 +213,13 @@ def chain_table(rows: list[dict[str, Any]]) -> str:
             if not found:
                 continue
             per_draw = max(result["seconds"] / result["ess"] for result in found)
-            body.append([
-                f"{name}, {LABELS[sampler]}",
-                f"{max(result['rhat'] for result in found):.4f}",
-                f"{min(result['ess'] for result in found):.0f}",
-                f"{max(result['divergent'] for result in found):.2f}",
-                f"{max(result['seconds'] for result in found):.0f}",
-                f"{per_draw:.3f}",
-            ])  # fmt: skip
-    headers = [
-        "set, sampler",
-        "R-hat, max",
-        "ESS, min",
-        "divergences %",
-        "seconds",
-        "seconds / effective draw",
-    ]
+            body.append(
+                f"{name}, {LABELS[sampler]} | {max(result['rhat'] for result in found):.4f} | "
+                f"{min(result['ess'] for result in found):.0f} | "
+                f"{max(result['divergent'] for result in found):.2f} | "
+                f"{max(result['seconds'] for result in found):.0f} | {per_draw:.3f}"
+            )
+    headers = "set, sampler | R-hat, max | ESS, min | divergences % | seconds | seconds / effective draw"
     return markdown_table(headers, body)
 
 

@@ -117,14 +117,11 @@ def main() -> None:
         found = runs(model, kernels, y_train, options.fast)
     one = found["one"]["seconds"]
     rows = [
-        [
-            run["run"],
-            f"{run['seconds']:.2f}",
-            f"{run['seconds'] / one:.1f}",
-            f"{run['sweeps'] / run['models']:.0f}",
-            str(run["compilations"]),
-            f"{run['compile_seconds']:.1f}",
-        ]
+        (
+            f"{run['run']} | {run['seconds']:.2f} | {run['seconds'] / one:.1f} | "
+            f"{run['sweeps'] / run['models']:.0f} | {run['compilations']!s} | "
+            f"{run['compile_seconds']:.1f}"
+        )
         for run in found.values()
     ]
     headers = ["run", "seconds", "of one fit", "sweeps per model", "compilations", "compiling, seconds"]

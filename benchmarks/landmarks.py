@@ -127,17 +127,10 @@ def run(part: Part) -> list[dict[str, Any]]:
 
 def table(rows: list[dict[str, Any]]) -> str:
     """Write all fits as a table."""
-    headers = [
-        "set",
-        "N",
-        "landmarks",
-        "accuracy",
-        "log loss",
-        "mean difference of probabilities",
-        "sweeps",
-        "s",
-        "exact / s",
-    ]
+    headers = (
+        "set | N | landmarks | accuracy | log loss | mean difference of probabilities | sweeps | s | "
+        "exact / s"
+    )
     cells = []
     for row in rows:
         how = "exact" if row["landmarks"] is None else f"{row['landmarks']} {row['selection']}"

@@ -198,14 +198,7 @@ def report(rows: list[dict[str, Any]], names: list[str]) -> tuple[str, dict[str,
                         "" if i else f"{found['seconds']:.2g}",
                     ]
                 )
-    headers = [
-        "task, model, list",
-        "sets in it",
-        "false discoveries",
-        "power",
-        "power at our rate",
-        "seconds",
-    ]
+    headers = "task, model, list | sets in it | false discoveries | power | power at our rate | seconds"
     large = chosen_rows(rows, LARGE, OURS)
     runs = [
         f"{'–'.join(map(str, sorted({min(found), max(found)})))} runs of {task}"

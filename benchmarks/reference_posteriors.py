@@ -135,15 +135,13 @@ def brute_table(references: dict[str, dict[str, Any]]) -> str:
             continue
         found = own["brute_force"]
         share, total = found["share"], found["total_sd"]
-        body.append([
-            f"`{name}`",
-            f"{max(map(abs, share['difference_in_errors'])):.1f}",
-            f"{min(share['held']):.0f} to {max(share['held']):.0f}",
-            f"{own['quantities']['total_sd']['mean'][0]:.2f}, {total['mean'][0]:.2f}",
-            f"{abs(total['difference_in_errors'][0]):.1f}",
-            f"{max(share['rhat'] + total['rhat']):.3f}",
-            found["divergences"],
-        ])  # fmt: skip
+        body.append(
+            f"`{name}` | {max(map(abs, share['difference_in_errors'])):.1f} | "
+            f"{min(share['held']):.0f} to {max(share['held']):.0f} | "
+            f"{own['quantities']['total_sd']['mean'][0]:.2f}, {total['mean'][0]:.2f} | "
+            f"{abs(total['difference_in_errors'][0]):.1f} | {max(share['rhat'] + total['rhat']):.3f} | "
+            f"{found['divergences']}"
+        )
     headers = [
         "NUTS with explicit functions on",
         "shares, errors apart",
@@ -173,13 +171,7 @@ def score_table(rows: list[dict[str, Any]], references: dict[str, dict[str, Any]
             f"{row['error']:.2f} ({row['error_most']:.2f})",
             "yes" if row["converged"] else "no",
         ])  # fmt: skip
-    headers = [
-        "problem, inference",
-        "held % (all shares)",
-        "width (most)",
-        "error (most)",
-        "says it converged",
-    ]
+    headers = "problem, inference | held % (all shares) | width (most) | error (most) | says it converged"
     return markdown_table(headers, body)
 
 
@@ -190,15 +182,12 @@ def summary_table(rows: list[dict[str, Any]]) -> str:
         found = [row for row in rows if row["inference"] == name]
         held, width, error = (np.array([row[key] for row in found]) for key in ("held", "width", "error"))
         good = (held >= LEAST) & (held <= MOST)
-        body.append([
-            name,
-            len(found),
-            f"{good.sum()} of {len(found)}",
-            f"{np.median(held):.1f} ({held.min():.0f} to {held.max():.0f})",
-            f"{np.median(width):.2f} ({width.min():.2f} to {width.max():.2f})",
-            f"{np.median(error):.2f} (≤ {error.max():.2f})",
-            sum(not row["converged"] for row in found),
-        ])  # fmt: skip
+        body.append(
+            f"{name} | {len(found)} | {good.sum()} of {len(found)} | "
+            f"{np.median(held):.1f} ({held.min():.0f} to {held.max():.0f}) | "
+            f"{np.median(width):.2f} ({width.min():.2f} to {width.max():.2f}) | "
+            f"{np.median(error):.2f} (≤ {error.max():.2f}) | {sum(not row['converged'] for row in found)}"
+        )
     headers = [
         "inference",
         "problems",
@@ -214,28 +203,13 @@ def reference_table(references: dict[str, dict[str, Any]]) -> str:
     body = []
     for name, own in references.items():
         share = own["quantities"]["share"]
-        body.append([
-            f"`{name}`: {own['data']}, prior {own['kernel_prior']}",
-            own["n_samples"],
-            own["n_kernels"],
-            f"{max(share['rhat']):.3f}",
-            f"{min(share['ess']):.0f}",
-            own["divergences"],
-            f"{own['log_weights_variance']:.3f}",
-            f"{own['log_weights_k']:.2f}",
-            f"{own['log_evidence']:.2f} ± {own['log_evidence_error']:.2f}",
-        ])  # fmt: skip
-    headers = [
-        "reference",
-        "N",
-        "P",
-        "R-hat",
-        "ESS",
-        "divergences",
-        "var log W",
-        "k-hat of W",
-        "log evidence",
-    ]
+        body.append(
+            f"`{name}`: {own['data']}, prior {own['kernel_prior']} | {own['n_samples']} | "
+            f"{own['n_kernels']} | {max(share['rhat']):.3f} | {min(share['ess']):.0f} | "
+            f"{own['divergences']} | {own['log_weights_variance']:.3f} | {own['log_weights_k']:.2f} | "
+            f"{own['log_evidence']:.2f} ± {own['log_evidence_error']:.2f}"
+        )
+    headers = "reference | N | P | R-hat | ESS | divergences | var log W | k-hat of W | log evidence"
     return markdown_table(headers, body)
 
 

@@ -80,15 +80,9 @@ def table(rows: list[dict[str, Any]]) -> str:
             return mean_and_std([row[name] for row in cell], digits)
 
         body.append(
-            [
-                f"{cell[0]['kernels']}, {rule}",
-                column("coverage", 1),
-                column("r2", 3),
-                column("nll", 3),
-                column("width", 0),
-                column("n_iter", 0),
-                f"{sum(row['converged'] for row in cell)}/{len(cell)}",
-            ]
+            f"{cell[0]['kernels']}, {rule} | {column('coverage', 1)} | {column('r2', 3)} | "
+            f"{column('nll', 3)} | {column('width', 0)} | {column('n_iter', 0)} | "
+            f"{sum(row['converged'] for row in cell)}/{len(cell)}"
         )
     return markdown_table(headers, body)
 

@@ -195,15 +195,10 @@ def report(rows: list[dict[str, Any]], studies: dict[str, Study]) -> tuple[str, 
                     f"{len(good)}" + (f" ({len(own) - len(good)} failed)" if len(own) > len(good) else ""),
                 ]
             )
-    headers = [
-        "study, model",
-        "Harrell's C",
-        "Uno's C",
-        "Brier score",
-        "calibration: bins inside, p, error",
-        "seconds",
-        "splits",
-    ]
+    headers = (
+        "study, model | Harrell's C | Uno's C | Brier score | calibration: bins inside, p, error | "
+        "seconds | splits"
+    )
     return markdown_table(headers, body), {"studies": numbers, "claims": claims(rows, studies, numbers)}
 
 
