@@ -55,8 +55,7 @@ def classify(
     """Accuracy on the test part, clusters, and memberships of the test part."""
     _, _, y, y_test = parts
     model = CLMKLClassifier("precomputed", **parameters)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         model.fit(stacks[0], y)
     return model.score(stacks[1], y_test), model.clusters_, model.memberships(stacks[1])
 

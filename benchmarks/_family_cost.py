@@ -157,8 +157,7 @@ def measure_batch(fitted: Fitted, backend: str) -> dict[str, float]:
 
 def fit_all(fitted: Fitted, backend: str) -> None:
     """Fit one estimator to all classes, each with its own weights."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # quality of kernels on single features
+    with warnings.catch_warnings(action="ignore"):  # quality of kernels on single features
         BEMKLClassifier(
             fitted.bank,
             multiclass="one-versus-all",
@@ -170,8 +169,7 @@ def fit_all(fitted: Fitted, backend: str) -> None:
 
 def fit_each(fitted: Fitted, backend: str) -> None:
     """Fit one estimator to each class against the rest."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         for label in np.unique(fitted.y):
             BEMKLClassifier(
                 fitted.bank, storage=Storage(backend=backend), margin=1.0, intermediate_scale=1.0

@@ -115,8 +115,7 @@ def repeat(setting: Setting, n_samples: int, seed: int) -> dict[str, list[float]
     found = {}
     for name, parameters in models_for(setting).items():
         model = estimator(bank, **parameters)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
+        with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
             model.fit(train.X, train.y, tasks=train.tasks)
         if model.relation == "separate":
             pairs = zip(model.kernel_weights_, weights, strict=True)

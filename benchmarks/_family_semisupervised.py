@@ -259,6 +259,5 @@ def report(cells: list[dict[str, Any]], fast: bool) -> tuple[str, dict[str, Any]
 def run(fast: bool) -> tuple[str, dict[str, Any]]:
     """Return the table as Markdown, and all numbers."""
     fast = fast or not have_real_data()
-    with threadpool_limits(1), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with threadpool_limits(1), warnings.catch_warnings(action="ignore"):
         return report(all_cells(fast), fast)

@@ -78,8 +78,7 @@ def fit(X: np.ndarray, y: np.ndarray) -> tuple[float, int]:
 def run(fast: bool) -> tuple[str, dict[str, Any]]:
     """Measure every share of every set."""
     found: list[dict[str, Any]] = []
-    with threadpool_limits(1), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with threadpool_limits(1), warnings.catch_warnings(action="ignore"):
         for name, (X, y) in samples(fast).items():
             fit(X, y)  # first calls
             for share in SHARES:

@@ -43,8 +43,7 @@ def fit(size: Size, X: np.ndarray, y: np.ndarray, tol: float) -> tuple[BEMKLClas
         bank, storage=storage, margin=1.0, intermediate_scale=1.0, max_iter=size.max_iter, tol=tol
     )
     start = time.perf_counter()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # stated in the table
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):  # stated in the table
         model.fit(X, y)
     return model, time.perf_counter() - start
 

@@ -53,8 +53,7 @@ def measure(fast: bool) -> list[dict[str, Any]]:
             weights: dict[str, np.ndarray] = {}
             accuracy: dict[str, float] = {}
             for model, fitted in models(2 if fast else 10).items():
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")  # narrow kernels are near the identity
+                with warnings.catch_warnings(action="ignore"):  # narrow kernels are near the identity
                     fitted.fit(X[train], y[train])
                 last = getattr(fitted[-1], "best_estimator_", fitted[-1])
                 weights[model] = np.abs(last.kernel_weights_)

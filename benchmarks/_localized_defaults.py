@@ -113,8 +113,7 @@ PARTS: dict[str, Callable[..., dict[str, float]]] = {
 
 def computed(kind: str, *unit: Any) -> dict[str, float]:
     """One unit of one part, quietly and on one core."""
-    with threadpool_limits(1), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with threadpool_limits(1), warnings.catch_warnings(action="ignore"):
         return PARTS[kind](*unit)
 
 

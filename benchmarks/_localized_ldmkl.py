@@ -52,8 +52,7 @@ def evaluate(
 ) -> tuple[float, float]:
     """Accuracy and support (%) on a random quarter, features scaled by the others."""
     X, X_test, y, y_test = scaled(limits, X, y, seed)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # narrow Gaussian kernels are near the identity
+    with warnings.catch_warnings(action="ignore"):  # narrow Gaussian kernels are near the identity
         model.fit(X, y)
         accuracy = 100.0 * model.score(X_test, y_test)
     return accuracy, 100.0 * model.support_fraction_

@@ -175,8 +175,7 @@ def parts(fast: bool) -> Iterator[tuple[str, list[Part]]]:
 def fitted(model: Any, part: Part) -> Run:
     """Fit and look at what came out."""
     start = time.process_time()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         model.fit(part.X, part.y)
     seconds, history = time.process_time() - start, model.objective_history_
     return Run(
@@ -285,8 +284,7 @@ def gatings(fast: bool) -> tuple[str, dict[str, Any]]:
 
 def _fits(model: Any, of_set: list[Part]) -> Iterator[tuple[Any, Part]]:
     for part in of_set:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
+        with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
             yield model.fit(part.X, part.y), part
 
 

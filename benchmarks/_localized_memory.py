@@ -61,8 +61,7 @@ def measure(method: str, svm: str, sizes: tuple[int, ...], peak: Callable[[], in
     bank = KernelBank([Polynomial(2), Gaussian(width=3.0)])
     found = {}
     X, y = problem(50)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # one step does not converge
+    with warnings.catch_warnings(action="ignore"):  # one step does not converge
         make(bank, svm=svm, **special).fit(X, y)
         before = peak()
         for n_samples in sizes:

@@ -178,8 +178,7 @@ def beside(name: str, n_samples: int, regs: Sequence[float]) -> dict[str, Any]:
     for method, model in models.items():
         solves, start = 0, time.process_time()
         for C in regs:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)
+            with warnings.catch_warnings(action="ignore", category=UserWarning):
                 fitted = clone(model).set_params(C=C).fit(X, y[rows])
             solves += int(np.sum(fitted.n_solves_))
             if method == "SAMKL":

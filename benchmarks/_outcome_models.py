@@ -174,8 +174,7 @@ def _huber(split: Split, inference: Any) -> Prediction:
     """Penalty by the absolute error of five folds; no predictive distribution."""
     grid = {"alpha": PENALTIES * len(split.y)}
     search = GridSearchCV(HuberRegressor(max_iter=1000), grid, scoring="neg_median_absolute_error", cv=5)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         return Prediction(mean=search.fit(split.X, split.y).predict(split.X_test))
 
 

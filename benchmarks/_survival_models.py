@@ -156,8 +156,7 @@ def _folds(data: Split) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 def _predicted(model: Any, data: Split, times: np.ndarray, notes: dict[str, Any]) -> Prediction:
     """Read off a model of scikit-survival; before its first and after its last time its curves are constant."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         functions = model.predict_survival_function(data.X_test)
     survival = [function(np.clip(times, *function.domain)) for function in functions]
     before = times < functions[0].domain[0]

@@ -70,8 +70,7 @@ def main() -> None:
     names = SETS if have_real_data() and not options.fast else SETS[:1]
     n_splits, widths, n_train = (1, FAST_WIDTHS, FAST_TRAIN) if options.fast else (5, WIDTHS, N_TRAIN)
     rows, numbers = [], {}
-    with threadpool_limits(1), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with threadpool_limits(1), warnings.catch_warnings(action="ignore"):
         for name in names:
             X, y = load_wdbc(return_X_y=True) if name == "wdbc" else fetch(name, return_X_y=True)
             for margin in MARGINS:

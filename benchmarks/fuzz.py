@@ -261,8 +261,11 @@ def run_case(bench: Bench, family: str, number: int, full: bool = False) -> Outc
         case = make(bench, rng, Path(folder))
         before = _files(Path(folder))
         started = time.monotonic()
-        with warnings.catch_warnings(record=True) as caught, _limit(), without_pictures(not full):
-            warnings.simplefilter("always")
+        with (
+            warnings.catch_warnings(record=True, action="always") as caught,
+            _limit(),
+            without_pictures(not full),
+        ):
             result = CliRunner().invoke(app, case.words, env={"COLUMNS": "100"})
         fault = _fault(case, result, [str(w.message) for w in caught], Path(folder), before)
         if not fault and time.monotonic() - started > SECONDS:

@@ -108,8 +108,7 @@ def cover(seed: int, task: str, inference: str) -> dict[str, Any]:
 def fitted(model: Any, X: np.ndarray, y: np.ndarray) -> dict[str, Any]:
     """Fit a model, and return how far its chains agree, how many different points they have, and CPU seconds."""
     started = time.process_time()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # counted instead
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):  # counted instead
         model.fit(X, y)
     seconds = time.process_time() - started
     if not hasattr(model, "rhat_"):

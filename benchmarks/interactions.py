@@ -65,8 +65,7 @@ def main() -> None:
     scores = ["product"] if options.fast else list(SCORES)
     kinds = (False,) if options.fast else (True, False)
     cells = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         for seed in range(seeds):
             cells += [run(score, labels, seed, n_samples) for score in scores for labels in kinds]
     rows, missed, false = [], [], []

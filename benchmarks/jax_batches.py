@@ -112,8 +112,7 @@ def main() -> None:
     kernels = kernels[..., ::5] if options.fast else kernels
     machine = measure(options.fast)
     model = BEMKLClassifier("precomputed", storage=Storage(backend="jax"), margin=1.0, intermediate_scale=1.0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         found = runs(model, kernels, y_train, options.fast)
     one = found["one"]["seconds"]
     rows = [

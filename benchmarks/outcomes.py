@@ -85,8 +85,7 @@ def cell(name: str, outcome: Outcome, number: int, model: str, inference: Any = 
     row: dict[str, Any] = {"set": name, "split": number, "model": model}
     row |= {"n_train": len(split.y), "n_test": len(split.y_test)}
     start = os.times().user
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         try:
             found = MODELS[outcome.kind][model](split, inference)
             row["seconds"] = round(os.times().user - start, 2)

@@ -102,8 +102,7 @@ def run(fit: Fit) -> dict[str, Any]:
     model = BEMKLClassifier(
         bank, max_iter=N_SWEEPS, tol=0.0, storage=fit.storage, margin=1.0, intermediate_scale=1.0
     )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it does not converge
+    with warnings.catch_warnings(action="ignore"):  # it does not converge
         start = time.perf_counter()
         _, peak = peak_of(lambda: model.fit(X, y))
     return {

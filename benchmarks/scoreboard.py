@@ -88,8 +88,7 @@ def cell(name: str, number: int, model: str, data: Split) -> dict[str, Any]:
     row["unit"] = round(data.unit, 4)
     run = MODELS[model].of(data.task)
     start = os.times().user
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         try:
             found = run(data)
             row |= scores_of(data, found) | {"notes": found.notes or {}}

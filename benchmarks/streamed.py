@@ -89,8 +89,7 @@ def fit(size: Size, path: Path, y: np.ndarray, tol: float) -> dict[str, Any]:
 
     StreamedStack._over_blocks = counting  # type: ignore[method-assign]
     start, processor = time.perf_counter(), time.process_time()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # stated in the table
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):  # stated in the table
         _, peak = peak_of(lambda: model.fit(open_rows(path), y))
     seconds, processor = time.perf_counter() - start, time.process_time() - processor
     StreamedStack._over_blocks = over_blocks  # type: ignore[method-assign]

@@ -51,8 +51,7 @@ def cell(name: str, study: Study, number: int, model: str) -> dict[str, Any]:
     row: dict[str, Any] = {"set": name, "split": number, "model": model}
     row |= {"n_train": len(data.y), "n_test": len(data.y_test)}
     start = os.times().user
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         try:
             grid = np.append(times, study.median_time)
             order = np.argsort(grid, kind="stable")
