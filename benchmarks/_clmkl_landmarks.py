@@ -28,10 +28,8 @@ from bayesmkl.kernels import Gaussian, KernelBank, Polynomial
 ACCURACY_SETS = ("pima", "german_numeric", "ionosphere")
 N_SPLITS = 20
 LANDMARKS = (10, 25, 50, 100, 200)
-LARGE = {
-    "exact": (2000, 4000, 8000),
-    "landmarks": (2000, 4000, 8000, 32561),
-}  # rows of a9a that are clustered
+# rows of a9a that are clustered
+LARGE = {"exact": (2000, 4000, 8000), "landmarks": (2000, 4000, 8000, 32561)}
 N_LANDMARKS = 1000
 LARGE_TRAIN, LARGE_SPLITS = 4000, 3  # of the comparison of accuracies on a9a
 LARGE_TEST = 10_000

@@ -36,9 +36,8 @@ RELATIONS = {
 FAMILY = (TASKS, ALONE, *RELATIONS)
 LEVEL = 0.95
 
-Predictions = tuple[
-    np.ndarray, np.ndarray | None
-]  # scores or labels; standard deviations of targets in regression
+# scores or labels; standard deviations of targets in regression
+Predictions = tuple[np.ndarray, np.ndarray | None]
 
 
 def set_of(setting: Setting) -> str:

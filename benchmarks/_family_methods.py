@@ -46,9 +46,8 @@ class Predicted(NamedTuple):
 def predict(method: str, data: ClassSet, part: Part, limits: Limits) -> Predicted:
     """Fit a method to the training part, and predict the classes of the test part."""
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore"
-        )  # narrow kernels near the identity, sweeps that end early: both are reported
+        # narrow kernels near the identity, sweeps that end early: both are reported
+        warnings.simplefilter("ignore")
         start = time.process_time()
         model = METHODS[method](data, part, limits)
         seconds = time.process_time() - start

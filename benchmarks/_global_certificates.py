@@ -96,9 +96,8 @@ def smo(problem: Problem, p_norm: float) -> Certificate:
 def primal(problem: Problem) -> Certificate:
     model = PrimalMKLClassifier("precomputed", reg=1.0 / problem.C, tol=TOL)
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore"
-        )  # kernels of constant or coinciding features; the gap is what counts here
+        # kernels of constant or coinciding features; the gap is what counts here
+        warnings.simplefilter("ignore")
         model.fit(np.moveaxis(problem.stack.kernels, 0, -1), problem.y)
     objective = float(model.objective_history_[-1])
     return Certificate(objective, model.duality_gap_ / abs(objective), model.n_solves_)

@@ -54,12 +54,8 @@ NAMES = (
 DESIGNS = ("hours", "halves", "regions", "global")
 N_TRAIN, N_NEW, SHARE = 200, 500, 0.7
 N_SPLITS, N_DRAWS = 10, 10
-LEAST_MEAN, LEAST_SET, LEAST_LOCAL, LEAST_SAMKL = (
-    -1.0,
-    -3.0,
-    85.0,
-    -1.0,
-)  # points of accuracy, and accuracy in %
+# points of accuracy, and accuracy in %
+LEAST_MEAN, LEAST_SET, LEAST_LOCAL, LEAST_SAMKL = (-1.0, -3.0, 85.0, -1.0)
 CORRUPTIONS, FRACTIONS = ("features", "kernels", "similarities"), (0.1, 0.2, 0.3, 0.4, 0.5)
 
 

@@ -95,10 +95,8 @@ def fit(estimator: Any, epsilon: float | None, part: tuple[np.ndarray, ...]) -> 
     X, X_test, y, y_test = part
     svm = {"svm": "libsvm"} if epsilon is None else {"svm": "mwu", "mwu_epsilon": epsilon}
     model = estimator.set_params(**svm)
-    with (
-        warnings.catch_warnings(action="ignore"),
-        StepCount() as count,
-    ):  # narrow Gaussian kernels are near the identity
+    # narrow Gaussian kernels are near the identity
+    with warnings.catch_warnings(action="ignore"), StepCount() as count:
         start = time.process_time()
         model.fit(X, y)
         seconds = time.process_time() - start

@@ -13,9 +13,8 @@ from bayesmkl.datasets import fetch, load_wdbc, make_ringnorm, make_twonorm, mak
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 BASES = (1.1, 1.5, 2.0)
-WIDTHS = np.unique(
-    np.concatenate([base ** np.arange(-5.0, 6.0) for base in BASES])
-)  # 31: width 1 comes thrice
+# 31: width 1 comes thrice
+WIDTHS = np.unique(np.concatenate([base ** np.arange(-5.0, 6.0) for base in BASES]))
 
 
 class Problem(NamedTuple):

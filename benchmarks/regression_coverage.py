@@ -40,11 +40,9 @@ def evaluate(views: str, seed: int) -> list[dict[str, Any]]:
     scaler = StandardScaler().fit(X_train)
     start = time.perf_counter()
     model = BEMKLRegressor(KernelBank("paper", views=views))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # counted below
-        warnings.simplefilter(
-            "ignore", KernelQualityWarning
-        )  # the paper's smallest widths are there on purpose
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):  # counted below
+        # the paper's smallest widths are there on purpose
+        warnings.simplefilter("ignore", KernelQualityWarning)
         model.fit(scaler.transform(X_train), y_train)
     seconds = time.perf_counter() - start
     rows = []

@@ -33,9 +33,8 @@ class Fit(NamedTuple):
     """One fit, in terms that fit into a message to another process."""
 
     n_samples: int
-    n_features: (
-        int | None
-    )  # Gaussians of all widths on each of so many features of wdbc; None: waveform, all features
+    # Gaussians of all widths on each of so many features of wdbc; None: waveform, all features
+    n_features: int | None
     landmarks: int | None
     storage: str
 

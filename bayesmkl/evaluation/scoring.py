@@ -303,9 +303,8 @@ def score(predictions: Predictions, y: Targets | None, metrics: Mapping[str, Met
     """
     y, offered = np.asarray(y), predictions.offers
     found = dict.fromkeys(metrics, np.nan)
-    first = sorted(
-        metrics.items(), key=lambda item: item[1].needs != "std"
-    )  # deviations come with predictions
+    # deviations come with predictions
+    first = sorted(metrics.items(), key=lambda item: item[1].needs != "std")
     for name, metric in first:
         if metric.needs in offered:
             predictions.prepare(metric.needs)
