@@ -39,13 +39,7 @@ SIZES = {"libsvm": (1000, 2000, 4000, 8000), "mwu": (1000, 2000, 4000, 8000, 160
 FAST_SIZES = (50, 100)
 N_KERNELS = 2
 MIB = 2**20
-PAPER_SETS = {
-    "breast": 683,
-    "german": 1000,
-    "gisette": 6000,
-    "mushrooms": 8192,
-    "adult": 32561,
-}
+PAPER_SETS = {"breast": 683, "german": 1000, "gisette": 6000, "mushrooms": 8192, "adult": 32561}
 
 
 def problem(n_samples: int) -> tuple[np.ndarray, np.ndarray]:

@@ -126,15 +126,7 @@ def summary_table(summaries: list[dict[str, Any]], rows: Rows) -> str:
             f"{outside} of {entries}",
             ", ".join(joint) or "none",
         ])  # fmt: skip
-    headers = [
-        "model",
-        "simulations",
-        "warned",
-        "shares",
-        "sd of the score",
-        "noise",
-        "log likelihood",
-    ]
+    headers = ["model", "simulations", "warned", "shares", "sd of the score", "noise", "log likelihood"]
     return markdown_table([*headers, "numbers outside 95 % band", "outside the joint one"], body)
 
 

@@ -56,11 +56,7 @@ CLASSIFIER: Any = partial(BEMKLClassifier, margin=1.0, intermediate_scale=1.0)
 def cases() -> list[Case]:
     """List wdbc, sonar and diabetes; digits (3 against 8, bundled) stands in where sonar is not at hand."""
     second = "sonar" if have_real_data() else "digits"
-    return [
-        Case("wdbc", 6, CLASSIFIER),
-        Case(second, 8, CLASSIFIER),
-        Case("diabetes", 8, BEMKLRegressor),
-    ]
+    return [Case("wdbc", 6, CLASSIFIER), Case(second, 8, CLASSIFIER), Case("diabetes", 8, BEMKLRegressor)]
 
 
 def case(name: str) -> Case:

@@ -14,12 +14,7 @@ from _report import markdown_table
 from bayesmkl.discriminative.primal.primalmkl import WEIGHT_SCHEMES, fit_primalmkl
 from bayesmkl.discriminative.primal.records import PrimalMKLOptions
 from bayesmkl.discriminative.primal.solve import SOLVERS, SquaredHinge, solve_primal
-from bayesmkl.discriminative.primal.steps import (
-    PrimalProblem,
-    gradient_at,
-    state_at,
-    truncated_direction,
-)
+from bayesmkl.discriminative.primal.steps import PrimalProblem, gradient_at, state_at, truncated_direction
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 REGS = (1.0, 0.1, 0.01)

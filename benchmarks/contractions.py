@@ -135,9 +135,7 @@ def callables(
         return on_numpy
     stack, arguments = jax.tree.map(jax.numpy.asarray, (numpy_stack, case.arguments))
     compiled = jax.jit(case.call)
-    return on_numpy | {
-        "jax": lambda: jax.block_until_ready(compiled(stack, *arguments)),
-    }
+    return on_numpy | {"jax": lambda: jax.block_until_ready(compiled(stack, *arguments))}
 
 
 def best_of_rounds(functions: list[Callable[[], object]], rounds: int) -> list[float]:

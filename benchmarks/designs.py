@@ -59,10 +59,7 @@ SITE_STD, COVARIATE, NOISE_STD, SHIFT = 3.0, 1.0, 0.4, 0.7
 WIDTH, SHOWN = 2.0, [0, 1, 2, 3]
 PAIRS, RELEVANCES = "GPMKL, pairs and all", "one kernel, learned relevances"
 SMALL = 0.03  # where an interval of a share that allows for nothing begins
-DESIGNS = {
-    "sites": Design(covariate_columns=6, group_columns=7),
-    "no sites": Design(covariate_columns=6),
-}
+DESIGNS = {"sites": Design(covariate_columns=6, group_columns=7), "no sites": Design(covariate_columns=6)}
 
 
 def simulate(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -26,15 +26,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from _fuzz_inputs import (
-    OPTIONS,
-    STUDY,
-    broken_json,
-    broken_model,
-    broken_parquet,
-    broken_text,
-    table,
-)
+from _fuzz_inputs import OPTIONS, STUDY, broken_json, broken_model, broken_parquet, broken_text, table
 from _report import claim, finish, markdown_table, parser
 from click.testing import Result
 from typer.testing import CliRunner

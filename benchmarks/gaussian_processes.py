@@ -101,10 +101,7 @@ def answer(i: int, n_samples: int, has_signal: bool, inference: str | Marginal) 
     X, y = labeled(i, n_samples, has_signal)
     bank = KernelBank(list(KERNELS), views=VIEWS)
     model = GPMKLClassifier(bank, inference=inference).fit(X, y)
-    row: dict[str, Any] = {
-        "signal": has_signal,
-        "verdict": relevance(model, by="all")["verdict"][0],
-    }
+    row: dict[str, Any] = {"signal": has_signal, "verdict": relevance(model, by="all")["verdict"][0]}
     for name, fitted in (
         ("GPMKL", model),
         ("BEMKL", BEMKLClassifier(bank, margin=1.0, intermediate_scale=1.0).fit(X, y)),

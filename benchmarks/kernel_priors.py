@@ -20,17 +20,7 @@ from typing import Any
 import _kernel_norms
 import numpy as np
 from _machine import measure
-from _posteriors import (
-    Case,
-    case,
-    cases,
-    held_out_nll,
-    kernel_bank,
-    quietly,
-    subset,
-    timed,
-    training_problem,
-)
+from _posteriors import Case, case, cases, held_out_nll, kernel_bank, quietly, subset, timed, training_problem
 from _report import finish, markdown_table, parser
 from threadpoolctl import threadpool_limits
 
