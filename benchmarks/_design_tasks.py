@@ -137,15 +137,12 @@ def tasks_table(rows: list[dict[str, Any]], numbers: dict[str, Any]) -> str:
         inside = [list(_values(rows, name, model, "inside").values()) for model in (TASKS, FAMILY[2])]
         seconds = [list(_values(rows, name, model, "seconds").values()) for model in (TASKS, FAMILY[2])]
         kind = setting.kind
-        body.append([
-            f"{kind}, {'same views' if setting.related else 'views of their own'}",
-            f"{setting.n_features}, {setting.noise}",
-            f"{numbers[name][TASKS]['error']:.3f}",
-            *cells,
-            " / ".join(f"{100 * np.mean(own):.1f}" for own in inside) if kind == "regression" else "–",
-            " / ".join(f"{np.mean(own):.1f}" for own in seconds),
-            len(ours),
-        ])  # fmt: skip
+        percent = " / ".join(f"{100 * np.mean(own):.1f}" for own in inside) if kind == "regression" else "–"
+        body.append(
+            f"{kind}, {'same views' if setting.related else 'views of their own'} | {setting.n_features}, "
+            f"{setting.noise} | {numbers[name][TASKS]['error']:.3f} | {' | '.join(cells)} | {percent} | "
+            f"{' / '.join(f'{np.mean(own):.1f}' for own in seconds)} | {len(ours)}"
+        )
     headers = [
         "tasks", "features, noise", f"error: {TASKS}", *FAMILY[1:], "in 95 % intervals, %", "seconds", "draws",
     ]  # fmt: skip

@@ -203,18 +203,12 @@ def descents(fast: bool) -> tuple[str, dict[str, Any]]:
         for solver in SOLVERS:
             of_solver = runs[solver]
             above = np.array([run.objective for run in of_solver]) / lowest - 1.0
+            steps, solves, seconds = np.mean([[r.n_steps, r.n_solves, r.seconds] for r in of_solver], axis=0)
             rows.append(
-                [
-                    f"{name} ({len(of_set[0].y)})",
-                    f'`"{solver}"`',
-                    f"{np.mean([run.n_steps for run in of_solver]):.1f}",
-                    f"{np.mean([run.n_solves for run in of_solver]):.1f}",
-                    f"{np.mean([run.seconds for run in of_solver]):.2f}",
-                    f"{100 * above.mean():.1f} %",
-                    mean_and_std([100 * run.accuracy for run in of_solver], 1),
-                ]
+                f'{name} ({len(of_set[0].y)}) | `"{solver}"` | {steps:.1f} | {solves:.1f} | {seconds:.2f} | '
+                f"{100 * above.mean():.1f} % | {mean_and_std([100 * run.accuracy for run in of_solver], 1)}"
             )
-    headers = ["set (N)", "solver", "steps", "machines", "seconds", "above the lowest", "accuracy %"]
+    headers = "set (N) | solver | steps | machines | seconds | above the lowest | accuracy %"
     text, found = _summary(numbers)
     return (
         "**Ways down**: softmax gates; linear, quadratic and Gaussian kernel; C = 1, tol = 1e-3; means over splits. "

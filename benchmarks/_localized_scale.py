@@ -192,23 +192,20 @@ def run(fast: bool) -> tuple[str, dict[str, Any]]:
     rows = []
     for method, found in numbers.items():
         published = METHODS[method].published
-        printed = found.get("accuracy_paper")
+        printed, ratio = found.get("accuracy_paper"), "-"
+        if printed is not None:
+            ratio = f"{found['seconds'] / found['libsvm_seconds']:.2f}"
         rows.append(
-            [
-                method,
-                f"{found['accuracy']:.2f}",
-                "-" if printed is None else f"{printed:.2f}",
-                "{:.2f} ({:.2f})".format(*published.accuracy),
-                f"{found['seconds'] / 60.0:.1f}",
-                f"{published.minutes:.1f}",
-                "-" if printed is None else f"{found['seconds'] / found['libsvm_seconds']:.2f}",
-                f"{found['support']:.1f}",
-                "-" if published.support is None else f"{published.support:.1f}",
-                f"{found['memory_all'] / GIB:.2f}",
-            ]
+            f"{method} | {found['accuracy']:.2f} | {'-' if printed is None else f'{printed:.2f}'} | "
+            f"{'{:.2f} ({:.2f})'.format(*published.accuracy)} | {found['seconds'] / 60.0:.1f} | "
+            f"{published.minutes:.1f} | {ratio} | {found['support']:.1f} | "
+            f"{'-' if published.support is None else f'{published.support:.1f}'} | "
+            f"{found['memory_all'] / GIB:.2f}"
         )
-    headers = ["method", "accuracy (%)", "eq. 6", "published (sd)", "minutes", "published", "times LibSVM"]
-    headers += ["support (%)", "published", "peak (GiB)"]
+    headers = (
+        "method | accuracy (%) | eq. 6 | published (sd) | minutes | published | times LibSVM | support (%) | "
+        "published | peak (GiB)"
+    )
     choices, numbers["choices"] = compare(fast)
     return (
         f"{_conditions(numbers, here)}\n\n{markdown_table(headers, rows)}\n\n{_remarks(numbers)}\n\n{choices}",

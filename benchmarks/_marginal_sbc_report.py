@@ -94,14 +94,10 @@ def table(summaries: list[dict[str, Any]]) -> str:
         if one["model"].startswith("VB"):
             continue
         cells = [f"{m:.1f} ± {e:.1f}" for m, e in zip(one["coverage"], one["standard_error"], strict=True)]
-        body.append([
-            f"{one['model']}: {QUANTITIES[one['quantity']]}",
-            *cells,
-            f"{one['farthest']:.3f}",
-            f"{one['outside']} of {one['entries']}",
-            one["outside_joint"],
-            one["simulations"],
-        ])  # fmt: skip
+        body.append(
+            f"{one['model']}: {QUANTITIES[one['quantity']]} | {' | '.join(cells)} | {one['farthest']:.3f} | "
+            f"{one['outside']} of {one['entries']} | {one['outside_joint']} | {one['simulations']}"
+        )
     headers = ["model: quantity", *(f"{level:.0%} interval" for level in LEVELS), "largest difference"]
     return markdown_table([*headers, "outside 95 % band", "outside joint band", "simulations"], body)
 
@@ -118,14 +114,8 @@ def summary_table(summaries: list[dict[str, Any]], rows: Rows) -> str:
         entries, outside = (sum(one[key] for one in own.values()) for key in ("entries", "outside"))
         joint = [QUANTITIES[name] for name, one in own.items() if one["outside_joint"]]
         warned = sum(not _converged(row) for row in rows[model.removesuffix(EXACT)])
-        body.append([
-            model,
-            own["share"]["simulations"],
-            warned,
-            *held,
-            f"{outside} of {entries}",
-            ", ".join(joint) or "none",
-        ])  # fmt: skip
+        simulations, names = own["share"]["simulations"], ", ".join(joint) or "none"
+        body.append([model, simulations, warned, *held, f"{outside} of {entries}", names])
     headers = ["model", "simulations", "warned", "shares", "sd of the score", "noise", "log likelihood"]
     return markdown_table([*headers, "numbers outside 95 % band", "outside the joint one"], body)
 

@@ -216,22 +216,15 @@ def class_text(board: Board) -> str:
     worse = losses.sub(losses[CONSTANT], axis=0).max()
     body = []
     for model in losses.mean().sort_values().index:
+        binary, several = (losses.loc[tasks == task, model].mean() for task in ("binary", "several"))
+        alone = f"{mean_rank(board, model, 'log_loss', DEFAULT):.2f}" if DEFAULT in board.models else "–"
+        mean = {key: table[model].mean() for key, table in tables.items()}
         body.append(
-            [
-                model,
-                f"{losses[model].mean():.4f}",
-                *(f"{losses.loc[tasks == task, model].mean():.3f}" for task in ("binary", "several")),
-                f"{losses.loc[real(losses), model].mean():.4f}",
-                f"{ranks[model]:.2f}",
-                f"{mean_rank(board, model, 'log_loss', DEFAULT):.2f}" if DEFAULT in board.models else "–",
-                f"{tables['brier'][model].mean():.3f}",
-                f"{100 * tables['ece'][model].mean():.1f}",
-                f"{100 * tables['accuracy'][model].mean():.1f}",
-                f"{tables['log_loss_tiny'][model].mean():.3f}, {100 * tables['clipped'][model].mean():.2f} %",
-                f"{worse[model]:+.3f}",
-                f"{seconds[model]:.2g}",
-                board.trouble(model),
-            ]
+            f"{model} | {mean['log_loss']:.4f} | {binary:.3f} | {several:.3f} | "
+            f"{losses.loc[real(losses), model].mean():.4f} | {ranks[model]:.2f} | {alone} | "
+            f"{mean['brier']:.3f} | {100 * mean['ece']:.1f} | {100 * mean['accuracy']:.1f} | "
+            f"{mean['log_loss_tiny']:.3f}, {100 * mean['clipped']:.2f} % | {worse[model]:+.3f} | "
+            f"{seconds[model]:.2g} | {board.trouble(model)}"
         )
     headers = (
         "model | mean log loss | binary | several classes | real sets | mean rank, all | with one BEMKL | "

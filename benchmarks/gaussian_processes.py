@@ -173,29 +173,22 @@ def bemkl(options: Any) -> None:
             seconds = np.median([row["seconds"] for row in found[BY_VIEW:] or found], axis=0)
             diff = np.array([row["elpd_diff"]["all"] for row in found])
             percent[has_signal] = 100.0 * said["all"]
-            body.append([
-                f"{name}, {'a logistic model of view 0' if has_signal else 'labels of nothing'}",
-                f"{percent[has_signal]:.0f} %",
-                f"{diff.mean():.1f} ({diff.min():.1f} to {diff.max():.1f})",
-                f"{100 * said[SIGNAL]:.0f} %",
-                f"{100 * np.mean([said[view] for view in NOISE]):.0f} %",
-                f"{np.median([row['log_evidence_diff']['all'] for row in found]):.0f}",
-                " + ".join(f"{value:.1f}" for value in seconds),
-            ])  # fmt: skip
+            body.append(
+                f"{name}, {'a logistic model of view 0' if has_signal else 'labels of nothing'} | "
+                f"{percent[has_signal]:.0f} % | {diff.mean():.1f} ({diff.min():.1f} to {diff.max():.1f}) | "
+                f"{100 * said[SIGNAL]:.0f} % | {100 * np.mean([said[view] for view in NOISE]):.0f} % | "
+                f"{np.median([row['log_evidence_diff']['all'] for row in found]):.0f} | "
+                f"{' + '.join(f'{value:.1f}' for value in seconds)}"
+            )
         what = f'by BEMKL, inference="{name}"'
         claims += [
             claim(f"labels of nothing {what}: no signal", 90.0, 100.0 - percent[False], " %", at_least=True),
             claim(f"one view of four matters, {what}: signal", 95.0, percent[True], " %", at_least=True),
         ]
-    headers = [
-        "inference, labels",
-        "verdict: signal",
-        "difference, nats (range)",
-        "view 0 needed",
-        "noise view needed",
-        "difference of evidences or bounds, median",
-        'seconds of fit and `relevance(by="all")`',
-    ]
+    headers = (
+        "inference, labels | verdict: signal | difference, nats (range) | view 0 needed | noise view needed | "
+        'difference of evidences or bounds, median | seconds of fit and `relevance(by="all")`'
+    )
     numbers = {"rows": rows, "claims": claims}
     finish(options, "gaussian_processes_bemkl", markdown_table(headers, body), numbers)
 
@@ -293,12 +286,8 @@ def processes(options: Any) -> None:
 
 def main() -> None:
     given = parser(__doc__)
-    given.add_argument(
-        "--section",
-        choices=("processes", "example", "bemkl", "outcomes", "all"),
-        default="all",
-        help="which study",
-    )
+    sections = ("processes", "example", "bemkl", "outcomes", "all")
+    given.add_argument("--section", choices=sections, default="all", help="which study")
     options = given.parse_args()
     print(measure(options.fast).report() + "\n")
     if options.section in ("processes", "example", "all"):

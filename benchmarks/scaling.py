@@ -151,14 +151,9 @@ def memory_fits(fast: bool) -> dict[str, Fit]:
 def time_table(rows: list[dict[str, Any]]) -> str:
     """Markdown table of all series."""
     lines = [
-        [
-            row["variable"],
-            row["fixed"],
-            ", ".join(map(str, row["sizes"])),
-            ", ".join(f"{seconds:.2g}" for seconds in row["seconds"]),
-            f"{row['exponent']:.2f}",
-            f"{row['last_step']:.2f}",
-        ]
+        f"{row['variable']} | {row['fixed']} | {', '.join(map(str, row['sizes']))} | "
+        f"{', '.join(f'{seconds:.2g}' for seconds in row['seconds'])} | {row['exponent']:.2f} | "
+        f"{row['last_step']:.2f}"
         for row in rows
     ]
     return markdown_table(["", "fixed", "sizes", "seconds", "exponent", "of the last step"], lines)

@@ -219,15 +219,9 @@ def report(rows: list[dict[str, Any]], chosen: Namespace) -> tuple[str, dict[str
                 continue
             means = {key: float(np.mean([row[key] for row in own])) for key in SCORES}
             behind, error = gap(rows, name, model, versus, "log_loss")
-            apart = float(
-                np.mean(
-                    [
-                        np.abs(np.array(row["shares"]) - shares[row["split"]]).max()
-                        for row in own
-                        if row["split"] in shares
-                    ]
-                )
-            )
+            common = [row for row in own if row["split"] in shares]
+            distances = [np.abs(np.array(row["shares"]) - shares[row["split"]]).max() for row in common]
+            apart = float(np.mean(distances))
             found = {
                 **{key: round(value, 5) for key, value in means.items()},
                 "behind": round(behind, 5),
@@ -240,34 +234,17 @@ def report(rows: list[dict[str, Any]], chosen: Namespace) -> tuple[str, dict[str
                 "divergences": sum(row.get("divergences", 0) for row in own),
             }
             numbers.setdefault(name, {})[model] = found
-            gain = "–" if model == versus else f"{behind:+.4f} ± {error:.4f}"
-            body.append(
-                [
-                    f"{name}: {model}",
-                    *(f"{means[key]:.4f}" for key in SCORES),
-                    gain,
-                    "–" if model == versus else f"{apart:.3f}",
-                    f"{found['total']:.2f}",
-                    f"{found['seconds']:.2g}",
-                ]
-            )
+            beside = ["–", "–"] if model == versus else [f"{behind:+.4f} ± {error:.4f}", f"{apart:.3f}"]
+            shown = [*(f"{means[key]:.4f}" for key in SCORES), *beside]
+            body.append([f"{name}: {model}", *shown, f"{found['total']:.2f}", f"{found['seconds']:.2g}"])
     headers = ["set, model", *SCORES.values(), "log loss above softmax", "shares apart", "total", "seconds"]
     claims = []
     if all(len(numbers.get(name, {})) == len(MODELS) for name in SETS):
         ours = [numbers[name][OURS["probit"]] for name in SETS]
         ahead = sum(row["behind"] > max(0.01, 2.0 * row["error"]) for row in ours)
-        claims = [
-            claim(
-                "several classes: sets on which softmax has a log loss lower by .01 and two standard errors",
-                0,
-                ahead,
-            ),
-            claim(
-                "several classes: largest distance of a mean share from that of softmax, mean over splits",
-                0.1,
-                max(row["shares apart"] for row in ours),
-            ),
-        ]
+        lower = "several classes: sets on which softmax has a log loss lower by .01 and two standard errors"
+        apart = "several classes: largest distance of a mean share from that of softmax, mean over splits"
+        claims = [claim(lower, 0, ahead), claim(apart, 0.1, max(row["shares apart"] for row in ours))]
     counts = {found["splits"] for own in numbers.values() for found in own.values()}
     chains = [row for row in rows if "rhat" in row]
     spread = f"{max(row['rhat'] for row in chains):.2f} at most"

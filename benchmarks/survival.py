@@ -178,21 +178,15 @@ def report(rows: list[dict[str, Any]], studies: dict[str, Study]) -> tuple[str, 
                 "failed": len(own) - len(good),
                 "calibration": judged,
             }
-            about = "–"
+            about, n_failed = "–", len(own) - len(good)
             if judged:
                 about = (
                     f"{judged['bins_inside']} of {judged['bins']}, p = {judged['p_value']:.2g}, "
                     f"{100 * judged['error']:.1f} %"
                 )
             body.append(
-                [
-                    f"{name}: {model}",
-                    *(f"{means[key]:.3f}" for key in ("harrell", "uno")),
-                    f"{means['brier']:.4f}",
-                    about,
-                    f"{seconds:.2g}",
-                    f"{len(good)}" + (f" ({len(own) - len(good)} failed)" if len(own) > len(good) else ""),
-                ]
+                f"{name}: {model} | {means['harrell']:.3f} | {means['uno']:.3f} | {means['brier']:.4f} | {about} | "
+                f"{seconds:.2g} | {len(good)}{f' ({n_failed} failed)' if n_failed else ''}"
             )
     headers = (
         "study, model | Harrell's C | Uno's C | Brier score | calibration: bins inside, p, error | "
