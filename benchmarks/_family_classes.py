@@ -6,12 +6,12 @@ where that file ends.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from _cells import append, read
 from _family_methods import BEMKL, METHODS, PRICES, Limits, loss, predict
 from _family_sets import BUNDLED, FOLDS, LEAST, SETS, ClassSet, load, parts
 from _protocol import have_real_data
@@ -72,17 +72,14 @@ def run(fast: bool) -> tuple[str, dict[str, Any]]:
 
 def collect(plan: Plan, path: Path | None) -> list[dict[str, Any]]:
     """Run what is missing in the file, cell by cell; with None, everything."""
-    rows = []
-    if path is not None and path.exists():
-        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
+    rows = [] if path is None else read(path)
     done = {(row["set"], row["repeat"], row["method"]) for row in rows}
     for cell in cells(plan):
         if cell in done:
             continue
         rows.append(fill(cell, load(cell.name, plan.n_samples), plan))
         if path is not None:
-            with path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(rows[-1], separators=(",", ":")) + "\n")
+            append(path, rows[-1])
     return rows
 
 

@@ -6,13 +6,13 @@ where that file ends; all sets finish a repeat before the next one begins.
 
 from __future__ import annotations
 
-import json
 import time
 import warnings
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+from _cells import append, read
 from _protocol import deterministic_start, have_real_data
 from _report import ROOT, markdown_table
 from scipy import stats
@@ -150,11 +150,7 @@ def one_cell(setting: str, sample: Sample) -> dict[str, Any]:
 
 def all_cells(fast: bool) -> list[dict[str, Any]]:
     """Every set and repeat, one after the other; a full run keeps what it has done."""
-    done = (
-        []
-        if fast or not RESULTS.exists()
-        else [json.loads(line) for line in RESULTS.read_text().splitlines()]
-    )
+    done = [] if fast else read(RESULTS)
     known = {(cell["set"], cell["seed"]) for cell in done}
     for seed in range(2 if fast else N_REPEATS):
         for name, sample in samples_of(seed, fast):
@@ -163,8 +159,7 @@ def all_cells(fast: bool) -> list[dict[str, Any]]:
             cell = {"set": name, "seed": seed} | {setting: one_cell(setting, sample) for setting in SETTINGS}
             done.append(cell)
             if not fast:
-                with RESULTS.open("a") as file:
-                    file.write(json.dumps(cell) + "\n")
+                append(RESULTS, cell)
     return done
 
 

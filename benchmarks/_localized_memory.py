@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 from _report import STATIC, markdown_table
+from matplotlib.figure import Figure
 from threadpoolctl import threadpool_limits
 
 from bayesmkl.discriminative.estimators.clmkl import CLMKLClassifier
@@ -106,12 +107,8 @@ def run(fast: bool) -> tuple[str, dict[str, Any]]:
 
 def draw(numbers: dict[str, Any], folder: Path = STATIC) -> Path:
     """Draw measured memory over the formula of figure 2, from the numbers of `run`."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, 2, figsize=(9.0, 3.6), sharex=True, sharey=True, layout="constrained")
+    figure = Figure(figsize=(9.0, 3.6), layout="constrained")
+    axes = figure.subplots(1, 2, sharex=True, sharey=True)
     for ax, svm, label in zip(axes, SIZES, ("LibSVM", "multiplicative weights"), strict=True):
         for (method, of_svm), marker in zip(numbers["memory"].items(), "osD^", strict=True):
             sizes = sorted(map(int, of_svm[svm]))
@@ -124,7 +121,6 @@ def draw(numbers: dict[str, Any], folder: Path = STATIC) -> Path:
     axes[0].legend(fontsize="small", loc="lower right")
     folder.mkdir(parents=True, exist_ok=True)
     figure.savefig(folder / FIGURE, dpi=120)
-    plt.close(figure)
     return folder / FIGURE
 
 

@@ -10,12 +10,10 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from _protocol import have_real_data
+from _protocol import have_real_data, split
 from scipy.stats import norm
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import train_test_split
-from sklearn.preprocessing import StandardScaler
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank
 from bayesmkl.bemkl.reading.draws import PosteriorDraws, variational_draws
@@ -74,13 +72,7 @@ def kernel_bank(n_kernels: int) -> KernelBank:
 
 def subset(which: Case, seed: int, n_train: int = 100) -> Subset:
     """Draw a random subset to train on; classes keep their shares."""
-    X, y = _load(which.name)
-    strata = None if which.is_regression else y
-    X_train, X_test, y_train, y_test = train_test_split(
-        X, y, train_size=n_train, stratify=strata, random_state=seed
-    )
-    scaler = StandardScaler().fit(X_train)
-    return Subset(scaler.transform(X_train), scaler.transform(X_test), y_train, y_test)
+    return Subset(*split(*_load(which.name), n_train, seed, stratified=not which.is_regression))
 
 
 def _load(name: str) -> tuple[np.ndarray, np.ndarray]:

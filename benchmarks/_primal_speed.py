@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from _primal_sets import BASES, WIDTHS, gaussians, sample
 from _report import markdown_table
+from matplotlib.figure import Figure
 
 from bayesmkl.discriminative.primal.primalmkl import WEIGHT_SCHEMES, fit_primalmkl
 from bayesmkl.discriminative.primal.records import PrimalMKLOptions
@@ -235,12 +236,8 @@ def figure_2(fast: bool) -> tuple[str, dict[str, Any]]:
 
 def draw_weights(histories: dict[str, list[list[float]]], path: Path) -> None:
     """Draw figure 2 into a file."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, len(histories), figsize=(3.0 * len(histories), 2.6), squeeze=False)
+    figure = Figure(figsize=(3.0 * len(histories), 2.6))
+    axes = figure.subplots(1, len(histories), squeeze=False)
     for ax, (name, weights) in zip(axes[0], histories.items(), strict=True):
         for history in weights:
             ax.plot(history)
@@ -248,7 +245,6 @@ def draw_weights(histories: dict[str, list[list[float]]], path: Path) -> None:
     axes[0, 0].set_ylabel("weight")
     figure.tight_layout()
     figure.savefig(path, dpi=120)
-    plt.close(figure)
 
 
 def figure_3(fast: bool) -> tuple[str, dict[str, Any]]:

@@ -26,6 +26,7 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
+from _cells import append, read
 from _machine import measure
 from _outcome_chains import NAMES, compare
 from _posteriors import LEVEL, quietly
@@ -200,14 +201,12 @@ def outcomes(options: Any) -> None:
         with threadpool_limits(1):
             rows.append(compare("poisson", 15, 1, 5, 10))
     else:
-        text = OUTCOMES.read_text(encoding="utf-8") if OUTCOMES.exists() else ""
-        known = {row["likelihood"]: row for row in map(json.loads, text.splitlines())}
+        known = {row["likelihood"]: row for row in read(OUTCOMES)}
         for name in NAMES:
             if name not in known:
                 with threadpool_limits(1):
                     known[name] = compare(name, 60, *CHAINS)
-                with OUTCOMES.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(known[name]) + "\n")
+                append(OUTCOMES, known[name])
             rows.append(known[name])
     body = [
         (

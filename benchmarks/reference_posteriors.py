@@ -22,12 +22,12 @@ scored on four small problems, and nothing is scored against a reference that is
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from _cells import append, read
 from _machine import measure
 from _posteriors import flat_draws, quietly
 from _reference_sets import PROBLEMS, Problem, build, estimator
@@ -119,10 +119,7 @@ def score(problem: Problem, reference: dict[str, Any], name: str, inference: Any
 
 def scored_before(references: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the scores that were kept, of the problems that there are references of."""
-    if not SCORES.exists():
-        return []
-    rows = [json.loads(line) for line in SCORES.read_text(encoding="utf-8").splitlines()]
-    latest = {(row["problem"], row["inference"]): row for row in rows}
+    latest = {(row["problem"], row["inference"]): row for row in read(SCORES)}
     good = {name for name, reference in references.items() if is_good(reference)}
     return [row for row in latest.values() if row["problem"] in good]
 
@@ -310,8 +307,7 @@ def main() -> None:
                 rows.append(score(problem, reference, label, inference))
                 print(score_table(rows[-1:], references).splitlines()[-1], flush=True)
                 if not options.fast:
-                    with SCORES.open("a", encoding="utf-8") as file:
-                        file.write(json.dumps(rows[-1]) + "\n")
+                    append(SCORES, rows[-1])
     order = [(name, label) for name in references for label in INFERENCES[references[name]["process"]]]
     rows.sort(key=lambda row: order.index((row["problem"], row["inference"])))
     text = (

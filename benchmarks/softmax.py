@@ -27,9 +27,8 @@ import numpy as np
 from _cells import Jobs, chosen_rows, gap, run_study
 from _class_chains import Problem, sample
 from _posteriors import quietly
+from _protocol import split
 from _report import claim, markdown_table
-from sklearn.model_selection import train_test_split
-from sklearn.preprocessing import StandardScaler
 
 from bayesmkl import GPMKLClassifier, KernelBank
 from bayesmkl.datasets import load_digits_views, load_iris, load_wine
@@ -88,16 +87,8 @@ def real(
 
     def draw(number: int) -> Split:
         X, y = load()
-        parts = train_test_split(
-            X,
-            y,
-            train_size=n_train,
-            test_size=min(500, len(y) - n_train),
-            random_state=SEED + number,
-            stratify=y,
-        )
-        scaler = StandardScaler().fit(parts[0])
-        return Split(scaler.transform(parts[0]), parts[2], scaler.transform(parts[1]), parts[3], bank)
+        X, X_test, y, y_test = split(X, y, n_train, SEED + number, min(500, len(y) - n_train))
+        return Split(X, y, X_test, y_test, bank)
 
     return draw
 
@@ -130,12 +121,12 @@ SETS: dict[str, Callable[[int], Split]] = {
 SHORT = {"simulated, 3 classes": simulated(3, 30, 30)}
 
 
-def problem_of(split: Split) -> Problem:
+def problem_of(part: Split) -> Problem:
     """Evaluate the kernels of a split, in the units that GPMKL gives them."""
-    kernels = np.moveaxis(split.bank.fit_transform(split.X), -1, 0)
-    new, diagonal = split.bank.rows_and_diagonal(split.X_test)
+    kernels = np.moveaxis(part.bank.fit_transform(part.X), -1, 0)
+    new, diagonal = part.bank.rows_and_diagonal(part.X_test)
     units = kernel_units(DenseStack(kernels))[:, None]
-    return Problem(kernels / units[..., None], split.y, new / units[..., None], diagonal / units)
+    return Problem(kernels / units[..., None], part.y, new / units[..., None], diagonal / units)
 
 
 def scores(y: np.ndarray, probabilities: np.ndarray) -> dict[str, float]:
@@ -150,19 +141,19 @@ def scores(y: np.ndarray, probabilities: np.ndarray) -> dict[str, float]:
     return {name: round(float(value), 5) for name, value in judged.items()}
 
 
-def cell(name: str, split: Split, number: int, model: str, short: bool = False) -> dict[str, Any]:
+def cell(name: str, part: Split, number: int, model: str, short: bool = False) -> dict[str, Any]:
     """Fit one model to one split and judge it."""
-    n_classes = int(split.y.max()) + 1
+    n_classes = int(part.y.max()) + 1
     row: dict[str, Any] = {"set": name, "split": number, "model": model}
-    row |= {"n_train": len(split.y), "n_test": len(split.y_test), "n_classes": n_classes}
+    row |= {"n_train": len(part.y), "n_test": len(part.y_test), "n_classes": n_classes}
     if model in OURS.values():
         likelihood = next(key for key, value in OURS.items() if value == model)
         start = time.process_time()
         inference = Marginal(n_points=100, n_draws=100) if short else Marginal()
         with quietly():
             options = {"likelihood": likelihood, "temperature": 1.0, "inference": inference}
-            fitted = GPMKLClassifier(split.bank, **options, random_state=0)
-            probabilities = fitted.fit(split.X, split.y).predict_proba(split.X_test)
+            fitted = GPMKLClassifier(part.bank, **options, random_state=0)
+            probabilities = fitted.fit(part.X, part.y).predict_proba(part.X_test)
         weights = fitted.posterior_.kernel_weights[fitted.posterior_.point]
         row |= {
             "seconds": round(time.process_time() - start, 2),
@@ -171,7 +162,7 @@ def cell(name: str, split: Split, number: int, model: str, short: bool = False) 
     else:
         likelihood = next(key for key, value in CHAINS.items() if value == model)
         lengths = {"n_warmup": 8, "n_draws": 8} if short else {}
-        found = sample(problem_of(split), n_classes, likelihood, number, **lengths)
+        found = sample(problem_of(part), n_classes, likelihood, number, **lengths)
         probabilities, weights = found.probabilities, found.weights
         row |= {
             "seconds": round(found.seconds, 2),
@@ -182,7 +173,7 @@ def cell(name: str, split: Split, number: int, model: str, short: bool = False) 
     total = (weights**2).sum(axis=1)
     row["shares"] = np.round((weights**2 / total[:, None]).mean(axis=0), 4).tolist()
     row["total"] = round(float(np.median(np.sqrt(total))), 4)
-    return row | scores(split.y_test, probabilities)
+    return row | scores(part.y_test, probabilities)
 
 
 def cells(chosen: Namespace) -> Jobs:
