@@ -52,16 +52,8 @@ def schemes(fast: bool) -> tuple[str, dict[str, Any]]:
                 updates, gap = len(found.result.objective_history) - 1, relative_gap(found.result)
                 done = found.result.outcome.converged
                 cells += [str(updates) if done else f"> {limit} (gap {gap:.0e})", f"{seconds:.2f}"]
-                numbers.append(
-                    {
-                        "set": name,
-                        "reg": reg,
-                        "weights": weights,
-                        "updates": updates,
-                        "seconds": seconds,
-                        "gap": gap,
-                    }
-                )
+                case = {"set": name, "reg": reg, "weights": weights}
+                numbers.append(case | {"updates": updates, "seconds": seconds, "gap": gap})
             rows.append(cells)
     headers = ["set", "λ", "spg", "s", "closed", "s", "paper", "s"]
     text = f"Updates of the weights to a relative gap of 1e-4 ({n_samples} samples, 11 Gaussian kernels):\n\n"
@@ -169,17 +161,8 @@ def figure_1(
                     updates, gap = len(found.result.objective_history) - 1, relative_gap(found.result)
                     done = found.result.outcome.converged
                     cells += [str(updates) if done else f"> {limit} ({gap:.0e})", f"{seconds:.1f}"]
-                    numbers.append(
-                        {
-                            "set": name,
-                            "samples": n_samples,
-                            "kernels": 11 * n_bases,
-                            "solver": solver,
-                            "updates": updates,
-                            "seconds": seconds,
-                            "gap": gap,
-                        }
-                    )
+                    case = {"set": name, "samples": n_samples, "kernels": 11 * n_bases, "solver": solver}
+                    numbers.append(case | {"updates": updates, "seconds": seconds, "gap": gap})
                 rows.append(cells)
     text = (
         f"Figure 1: outer iterations and seconds of Algorithm 1 to a relative gap of 1e-2, λ = {reg:g}, at most "

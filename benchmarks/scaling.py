@@ -58,29 +58,16 @@ def all_series(fast: bool) -> list[Series]:
     rows, n_wdbc = (400, 100) if fast else (4000, 398)
     features = [1, 2, 4] if fast else [3, 6, 12, 24, 30]
     kernels = [len(WIDTHS) * k for k in features]
-    P = len(FEW_WIDTHS)
+    with_few, P = f"{n_landmarks} landmarks", len(FEW_WIDTHS)
+    of_samples = [Fit(n, None, n_landmarks, "auto") for n in samples]
+    of_landmarks = [Fit(rows, None, b, "auto") for b in landmarks]
     series = [
-        Series(
-            "N",
-            "samples",
-            f"{n_landmarks} landmarks, {P} kernels",
-            samples,
-            [Fit(n, None, n_landmarks, "auto") for n in samples],
-            ASKED_SAMPLES,
-        ),
-        Series(
-            "B",
-            "landmarks",
-            f"{rows} samples, {P} kernels",
-            landmarks,
-            [Fit(rows, None, b, "auto") for b in landmarks],
-        ),
+        Series("N", "samples", f"{with_few}, {P} kernels", samples, of_samples, ASKED_SAMPLES),
+        Series("B", "landmarks", f"{rows} samples, {P} kernels", landmarks, of_landmarks),
     ]
     for storage, asked in (("compressed", ASKED_KERNELS), ("dense", None)):
-        fits = [Fit(n_wdbc, k, None, storage) for k in features]
-        series.append(
-            Series(f"P, {storage}", f"kernels, {storage}", f"{n_wdbc} samples", kernels, fits, asked)
-        )
+        fits, what = [Fit(n_wdbc, k, None, storage) for k in features], f"kernels, {storage}"
+        series.append(Series(f"P, {storage}", what, f"{n_wdbc} samples", kernels, fits, asked))
     return series
 
 
