@@ -20,6 +20,7 @@ from scipy import stats
 from threadpoolctl import threadpool_limits
 
 from bayesmkl.evaluation.metrics import area_under_curve, equal_error_rate
+from bayesmkl.evaluation.significance import corrected_t
 
 RESULTS = ROOT / "benchmarks" / "results" / "family_classes.jsonl"
 MFEAT_SPLITS = 3
@@ -169,28 +170,12 @@ def comparison(results: Results, first: str, second: str) -> dict[str, Any]:
         for measure in ("accuracy", "log_loss"):
             values = results.folds(name, first, measure) - results.folds(name, second, measure)
             entry[measure] = round(float(values.mean()), 9) + 0.0  # a tie is a tie, and no negative zero
-            entry[f"p_{measure}"] = p_value(values, ratio)
+            entry[f"p_{measure}"] = corrected_t(values, np.zeros_like(values), ratio).p_value
         found["sets"][name] = entry
     for measure in ("accuracy", "log_loss"):
         values = np.array([entry[measure] for entry in found["sets"].values()])
         found[f"p_{measure}"] = float(stats.wilcoxon(values).pvalue) if values.any() else 1.0
     return found
-
-
-def p_value(differences: np.ndarray, ratio: float) -> float:
-    """Two-sided p-value of the corrected resampled t-test (Nadeau and Bengio 2003).
-
-    Parameters
-    ----------
-    differences : ndarray of shape (n_folds,)
-    ratio : float
-        Test samples over training samples.
-    """
-    variance = differences.var(ddof=1)
-    if variance == 0.0:
-        return 1.0 if differences.mean() == 0.0 else 0.0
-    statistic = differences.mean() / np.sqrt((1.0 / len(differences) + ratio) * variance)
-    return float(2.0 * stats.t.sf(abs(statistic), len(differences) - 1))
 
 
 def report(results: Results) -> str:

@@ -224,7 +224,7 @@ def report(cells: list[dict[str, Any]], fast: bool) -> tuple[str, dict[str, Any]
         by_set = {name: by_set[name] for name in order if name in by_set}
     rows = [row_of(name, setting, own) for name, own in by_set.items() for setting in SETTINGS]
     headers = "set | setting | labeled samples alone | labels, weights for all samples | semi-supervised"
-    headers += ["gain over the first (p)", "over the second (p)", "log loss of the three"]
+    headers += " | gain over the first (p) | over the second (p) | log loss of the three"
     fits = [cell[setting] for cell in cells for setting in SETTINGS]
     counts = [len(own) for own in by_set.values()]
     n_repeats = f"{max(counts)} repeats"

@@ -117,7 +117,7 @@ def report(found: list[dict[str, Any]]) -> str:
             ratios.append((per_sweep / full["all"][1], seconds / full["all"][0][0], seconds / few_seconds))
         rows.append(row)
     headers = "set (samples) | unlabeled % | ms per sweep | sweeps | fit s | sweep, to full | fit, to full"
-    headers += ["alone: ms per sweep", "sweeps", "fit s", "fit, to alone"]
+    headers += " | alone: ms per sweep | sweeps | fit s | fit, to alone"
     sweep, fits, more = np.array(ratios).T
     return (
         f"Processor time of semi-supervised BEMKL, 13 kernels, defaults with a margin of 1; {N_SWEEPS} sweeps for "

@@ -32,14 +32,7 @@ class Prediction(NamedTuple):
 
 
 def log_predictive(model: GPMKLRegressor, X: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return log probabilities or densities of new targets, on average over draws of their scores.
-
-    Parameters
-    ----------
-    model : GPMKLRegressor
-    X : array of shape (n_test, n_features)
-    y : array of shape (n_test,)
-    """
+    """Return log probabilities or densities of new targets, (n_test,), on average over draws of their scores."""
     rng, moments = np.random.default_rng(0), model._moments(X)
     target = np.asarray(model.target_)
     counts = target.ndim == 2  # counts and offsets

@@ -65,11 +65,7 @@ def split(
 def paper_kernels(convention: str = "2s2", views: Any = "all+each") -> KernelBank:
     """Build the paper's bank: 10 Gaussian widths and 3 polynomial degrees, unit diagonals.
 
-    Parameters
-    ----------
-    convention : {"2s2", "s2"}
-        ``exp(-d²/(2 s²))`` or ``exp(-d²/s²)``; the paper does not say which.
-    views : str or dict
+    The paper does not say whether its kernels are ``exp(-d²/(2 s²))``, "2s2", or ``exp(-d²/s²)``, "s2".
     """
     return paper_bank(2.0 if convention == "2s2" else 1.0, views)
 

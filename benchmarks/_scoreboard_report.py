@@ -76,14 +76,7 @@ COVERAGE = (0.93, 0.97)
 
 
 class Board:
-    """Results of the sets of some tasks, on the splits that all models have.
-
-    Parameters
-    ----------
-    rows : list of dict
-        Cells.
-    tasks : sequence of str
-    """
+    """Results of the sets of some tasks, on the splits that all models have."""
 
     def __init__(self, rows: list[dict[str, Any]], tasks: Sequence[str]) -> None:
         table = pd.DataFrame(

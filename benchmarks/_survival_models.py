@@ -121,15 +121,7 @@ MODELS: dict[str, Callable[[Split, Views, np.ndarray], Prediction]] = {
 
 
 def partial_likelihood(y: np.ndarray, risk: np.ndarray) -> float:
-    """Return Cox's log partial likelihood of log hazards, with Breslow's ties.
-
-    Parameters
-    ----------
-    y : structured array of shape (n_samples,)
-        Events and times.
-    risk : array of shape (n_samples,)
-        Log hazards, up to a constant.
-    """
+    """Return Cox's log partial likelihood of log hazards, which have any constant, with Breslow's ties."""
     order = np.argsort(-y["time"], kind="stable")
     time, event, risk = y["time"][order], y["event"][order], risk[order]
     at_risk = np.logaddexp.accumulate(risk)
@@ -138,15 +130,7 @@ def partial_likelihood(y: np.ndarray, risk: np.ndarray) -> float:
 
 
 def held_out_likelihood(y: np.ndarray, risk: np.ndarray, train: np.ndarray) -> float:
-    """Return what samples that were left out add to the partial likelihood (Verweij and van Houwelingen 1993).
-
-    Parameters
-    ----------
-    y, risk : arrays of shape (n_samples,)
-        As for `partial_likelihood`.
-    train : array of int
-        Positions of the samples that the risk was learned from.
-    """
+    """Return what samples that the risk was not learned from add (Verweij and van Houwelingen 1993)."""
     return partial_likelihood(y, risk) - partial_likelihood(y[train], risk[train])
 
 

@@ -48,14 +48,7 @@ SHORT_INFERENCE = Marginal(n_points=100, n_draws=100)
 
 
 def ranked_probability_score(y: np.ndarray, probabilities: np.ndarray) -> float:
-    """Mean squared error of cumulative probabilities, over cut points and samples; lower is better.
-
-    Parameters
-    ----------
-    y : array of shape (n_samples,)
-        Grades, from 0.
-    probabilities : array of shape (n_samples, n_grades)
-    """
+    """Mean squared error of cumulative probabilities, over cut points and samples; grades begin at 0."""
     below = np.cumsum(probabilities, axis=1)[:, :-1]
     return float(np.mean((below - (y[:, None] <= np.arange(below.shape[1]))) ** 2))
 

@@ -210,13 +210,7 @@ class KernelTables:
 
 
 def kept_shares(final: BaseEstimator) -> str:
-    """Return what a cell keeps of the kernels of a fitted model, as JSON; empty where there are no weights or gates.
-
-    Parameters
-    ----------
-    final : estimator
-        Fitted; the last step of a Pipeline.
-    """
+    """Return what a cell keeps of the kernels of a fitted model, as JSON; empty without weights and gates."""
     names = getattr(final, "kernel_names_", None)
     shares, stds = getattr(final, "kernel_shares_", None), getattr(final, "kernel_shares_std_", None)
     if shares is None and hasattr(final, "kernel_weights_"):
