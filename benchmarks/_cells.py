@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import warnings
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,6 @@ import numpy as np
 from _machine import measure
 from _report import RESULTS, finish, parser
 from threadpoolctl import threadpool_limits
-
-__all__ = ["Jobs", "append", "chosen_rows", "completed", "done", "gap", "read", "run_study"]
 
 Row = dict[str, Any]
 Jobs = Iterator[tuple[str, int, str, Callable[[], Row]]]  # set, split, model, and what computes the cell
@@ -99,6 +99,18 @@ def append(path: Path, row: dict[str, Any]) -> None:
     """Write one more."""
     with path.open("a", encoding="utf-8") as file:
         file.write(json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n")
+
+
+@contextmanager
+def told(row: Row, failure: str = "error") -> Iterator[None]:
+    """Add warnings, and the failure, of what runs inside to a row: both are parts of the result."""
+    with warnings.catch_warnings(record=True, action="always") as caught:
+        try:
+            yield
+        except Exception as error:
+            row[failure] = f"{type(error).__name__}: {error}"[:300]
+    kinds = [type(warning.message).__name__ for warning in caught]
+    row["warnings"] = {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
 
 
 def chosen_rows(rows: list[dict[str, Any]], name: str, model: str) -> list[dict[str, Any]]:

@@ -21,8 +21,6 @@ from numpyro.infer import MCMC, NUTS
 
 from bayesmkl._utils.numpyro_session import numpyro_session
 
-__all__ = ["Chains", "Problem", "sample"]
-
 INTERCEPT_STD = 3.0  # this and the next are the defaults of GPMKLClassifier
 CONCENTRATION, DF, SCALE = 0.5, 4.0, 2.0
 JITTER = 1e-6

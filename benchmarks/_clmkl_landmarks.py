@@ -8,11 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from _protocol import SETS, have_real_data, load
+from _protocol import SETS, have_real_data, load, split
 from _report import markdown_table, mean_and_std
 from sklearn.metrics import adjusted_rand_score
-from sklearn.model_selection import train_test_split
-from sklearn.preprocessing import StandardScaler
 
 from bayesmkl.datasets import fetch, make_ringnorm
 from bayesmkl.discriminative.estimators.clmkl import CLMKLClassifier
@@ -25,15 +23,11 @@ from bayesmkl.discriminative.localized.clustering import (
 )
 from bayesmkl.kernels import Gaussian, KernelBank, Polynomial
 
-__all__ = ["accuracies", "seconds"]
-
 ACCURACY_SETS = ("pima", "german_numeric", "ionosphere")
 N_SPLITS = 20
 LANDMARKS = (10, 25, 50, 100, 200)
-LARGE = {
-    "exact": (2000, 4000, 8000),
-    "landmarks": (2000, 4000, 8000, 32561),
-}  # rows of a9a that are clustered
+# rows of a9a that are clustered
+LARGE = {"exact": (2000, 4000, 8000), "landmarks": (2000, 4000, 8000, 32561)}
 N_LANDMARKS = 1000
 LARGE_TRAIN, LARGE_SPLITS = 4000, 3  # of the comparison of accuracies on a9a
 LARGE_TEST = 10_000
@@ -57,8 +51,7 @@ def classify(
     """Accuracy on the test part, clusters, and memberships of the test part."""
     _, _, y, y_test = parts
     model = CLMKLClassifier("precomputed", **parameters)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         model.fit(stacks[0], y)
     return model.score(stacks[1], y_test), model.clusters_, model.memberships(stacks[1])
 
@@ -66,16 +59,6 @@ def classify(
 def kernels_of(parts: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     bank = two_kernels(parts[0].shape[1])
     return bank.fit_transform(parts[0]), bank.transform(parts[1])
-
-
-def standardized(
-    X: np.ndarray, y: np.ndarray, train: int | float, test: int | None, seed: int
-) -> tuple[Any, ...]:
-    X, X_test, y, y_test = train_test_split(
-        X, y, train_size=train, test_size=test, stratify=y, random_state=seed
-    )
-    scaler = StandardScaler().fit(X)
-    return scaler.transform(X), scaler.transform(X_test), y, y_test
 
 
 def compare_on(
@@ -117,7 +100,7 @@ def accuracies(fast: bool) -> tuple[str, dict[str, Any]]:
     rows, numbers = [], {}
     for name in names:
         X, y = binary(name)
-        splits = [standardized(X, y, 0.75, None, seed) for seed in range(n_splits)]
+        splits = [split(X, y, 0.75, seed) for seed in range(n_splits)]
         numbers[name] = compare_on(splits, settings)
         rows += [[f"{name}: {setting}", *_compared(of)] for setting, of in numbers[name].items()]
     text = (
@@ -230,7 +213,7 @@ def seconds(fast: bool) -> tuple[str, dict[str, Any]]:
         f"{ratios(numbers, sizes['exact'][-1])}"
     )
     n_train, n_test = (200, 200) if fast else (LARGE_TRAIN, LARGE_TEST)
-    splits = [standardized(X, y, n_train, n_test, seed) for seed in range(1 if fast else LARGE_SPLITS)]
+    splits = [split(X, y, n_train, seed, n_test) for seed in range(1 if fast else LARGE_SPLITS)]
     settings = {kind: {"n_landmarks": n_landmarks, "landmark_means": kind} for kind in ("span", "sample")}
     compared = compare_on(splits, settings)
     more = [[setting, *_compared(of)] for setting, of in compared.items()]

@@ -20,8 +20,6 @@ from sklearn.model_selection import train_test_split
 from bayesmkl import GPMKLRegressor, KernelBank
 from bayesmkl.marginal import Design
 
-__all__ = ["MODELS", "SETS", "Panel", "Predicted", "Split", "available", "blup", "split"]
-
 SEED = 9000
 N_DRAWS = 20  # of the score of a count, for its log score
 

@@ -26,8 +26,6 @@ from bayesmkl import (
 from bayesmkl.kernels import Linear
 from bayesmkl.marginal import Design, Marginal
 
-__all__ = ["FAMILY", "TASKS", "set_of", "task_cell", "task_claims", "tasks_table"]
-
 TASKS = "GPMKL, task column"
 ALONE = "GPMKL, one model per task"
 RELATIONS = {
@@ -38,9 +36,8 @@ RELATIONS = {
 FAMILY = (TASKS, ALONE, *RELATIONS)
 LEVEL = 0.95
 
-Predictions = tuple[
-    np.ndarray, np.ndarray | None
-]  # scores or labels; standard deviations of targets in regression
+# scores or labels; standard deviations of targets in regression
+Predictions = tuple[np.ndarray, np.ndarray | None]
 
 
 def set_of(setting: Setting) -> str:
@@ -140,15 +137,12 @@ def tasks_table(rows: list[dict[str, Any]], numbers: dict[str, Any]) -> str:
         inside = [list(_values(rows, name, model, "inside").values()) for model in (TASKS, FAMILY[2])]
         seconds = [list(_values(rows, name, model, "seconds").values()) for model in (TASKS, FAMILY[2])]
         kind = setting.kind
-        body.append([
-            f"{kind}, {'same views' if setting.related else 'views of their own'}",
-            f"{setting.n_features}, {setting.noise}",
-            f"{numbers[name][TASKS]['error']:.3f}",
-            *cells,
-            " / ".join(f"{100 * np.mean(own):.1f}" for own in inside) if kind == "regression" else "–",
-            " / ".join(f"{np.mean(own):.1f}" for own in seconds),
-            len(ours),
-        ])  # fmt: skip
+        percent = " / ".join(f"{100 * np.mean(own):.1f}" for own in inside) if kind == "regression" else "–"
+        body.append(
+            f"{kind}, {'same views' if setting.related else 'views of their own'} | {setting.n_features}, "
+            f"{setting.noise} | {numbers[name][TASKS]['error']:.3f} | {' | '.join(cells)} | {percent} | "
+            f"{' / '.join(f'{np.mean(own):.1f}' for own in seconds)} | {len(ours)}"
+        )
     headers = [
         "tasks", "features, noise", f"error: {TASKS}", *FAMILY[1:], "in 95 % intervals, %", "seconds", "draws",
     ]  # fmt: skip

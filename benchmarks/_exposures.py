@@ -22,8 +22,6 @@ from bayesmkl import GPMKLRegressor, KernelBank
 from bayesmkl.kernels import Gaussian
 from bayesmkl.marginal import Design
 
-__all__ = ["LARGE", "MORE", "SCENARIOS", "SMOOTHERS", "exposure_cell"]
-
 N_EXPOSURES, NOISE_VARIANCE, EFFECT = 5, 0.5, 2.0
 N_SAMPLES, LARGE = 100, 1200
 MORE = {300: 10, 1000: 3}  # simulations of further numbers of samples

@@ -6,12 +6,12 @@ where that file ends.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from _cells import append, read
 from _family_methods import BEMKL, METHODS, PRICES, Limits, loss, predict
 from _family_sets import BUNDLED, FOLDS, LEAST, SETS, ClassSet, load, parts
 from _protocol import have_real_data
@@ -20,8 +20,7 @@ from scipy import stats
 from threadpoolctl import threadpool_limits
 
 from bayesmkl.evaluation.metrics import area_under_curve, equal_error_rate
-
-__all__ = ["run"]
+from bayesmkl.evaluation.significance import corrected_t
 
 RESULTS = ROOT / "benchmarks" / "results" / "family_classes.jsonl"
 MFEAT_SPLITS = 3
@@ -74,17 +73,14 @@ def run(fast: bool) -> tuple[str, dict[str, Any]]:
 
 def collect(plan: Plan, path: Path | None) -> list[dict[str, Any]]:
     """Run what is missing in the file, cell by cell; with None, everything."""
-    rows = []
-    if path is not None and path.exists():
-        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
+    rows = [] if path is None else read(path)
     done = {(row["set"], row["repeat"], row["method"]) for row in rows}
     for cell in cells(plan):
         if cell in done:
             continue
         rows.append(fill(cell, load(cell.name, plan.n_samples), plan))
         if path is not None:
-            with path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(rows[-1], separators=(",", ":")) + "\n")
+            append(path, rows[-1])
     return rows
 
 
@@ -174,28 +170,12 @@ def comparison(results: Results, first: str, second: str) -> dict[str, Any]:
         for measure in ("accuracy", "log_loss"):
             values = results.folds(name, first, measure) - results.folds(name, second, measure)
             entry[measure] = round(float(values.mean()), 9) + 0.0  # a tie is a tie, and no negative zero
-            entry[f"p_{measure}"] = p_value(values, ratio)
+            entry[f"p_{measure}"] = corrected_t(values, np.zeros_like(values), ratio).p_value
         found["sets"][name] = entry
     for measure in ("accuracy", "log_loss"):
         values = np.array([entry[measure] for entry in found["sets"].values()])
         found[f"p_{measure}"] = float(stats.wilcoxon(values).pvalue) if values.any() else 1.0
     return found
-
-
-def p_value(differences: np.ndarray, ratio: float) -> float:
-    """Two-sided p-value of the corrected resampled t-test (Nadeau and Bengio 2003).
-
-    Parameters
-    ----------
-    differences : ndarray of shape (n_folds,)
-    ratio : float
-        Test samples over training samples.
-    """
-    variance = differences.var(ddof=1)
-    if variance == 0.0:
-        return 1.0 if differences.mean() == 0.0 else 0.0
-    statistic = differences.mean() / np.sqrt((1.0 / len(differences) + ratio) * variance)
-    return float(2.0 * stats.t.sf(abs(statistic), len(differences) - 1))
 
 
 def report(results: Results) -> str:
@@ -254,14 +234,10 @@ def pair_table(found: dict[str, Any]) -> str:
     """Differences of shared weights and one-versus-all, here and published."""
     headers = ["set", "accuracy, points", "p", "log loss", "p", "right alone"]
     rows = [
-        [
-            name,
-            f"{entry['accuracy']:+.2f}",
-            f"{entry['p_accuracy']:.2f}",
-            f"{entry['log_loss']:+.4f}",
-            f"{entry['p_log_loss']:.2f}",
-            f"{entry['first_alone']} : {entry['second_alone']}",
-        ]
+        (
+            f"{name} | {entry['accuracy']:+.2f} | {entry['p_accuracy']:.2f} | {entry['log_loss']:+.4f} | "
+            f"{entry['p_log_loss']:.2f} | {entry['first_alone']} : {entry['second_alone']}"
+        )
         for name, entry in found["sets"].items()
     ]
     if "σ" not in found["first"]:

@@ -26,8 +26,6 @@ from bayesmkl.bemkl.models import binary, multiclass
 from bayesmkl.kernels import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
 
-__all__ = ["run"]
-
 ASKED_SHARED = 1.3
 REPEATS = 2
 SWEEPS = 20  # of the comparison with shared weights, where convergence says nothing
@@ -159,8 +157,7 @@ def measure_batch(fitted: Fitted, backend: str) -> dict[str, float]:
 
 def fit_all(fitted: Fitted, backend: str) -> None:
     """Fit one estimator to all classes, each with its own weights."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # quality of kernels on single features
+    with warnings.catch_warnings(action="ignore"):  # quality of kernels on single features
         BEMKLClassifier(
             fitted.bank,
             multiclass="one-versus-all",
@@ -172,8 +169,7 @@ def fit_all(fitted: Fitted, backend: str) -> None:
 
 def fit_each(fitted: Fitted, backend: str) -> None:
     """Fit one estimator to each class against the rest."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         for label in np.unique(fitted.y):
             BEMKLClassifier(
                 fitted.bank, storage=Storage(backend=backend), margin=1.0, intermediate_scale=1.0
@@ -218,18 +214,7 @@ def report(found: list[dict[str, Any]]) -> str:
         ]
         sweeps = f"{one['least_sweeps']}-{one['most_sweeps']}" if "loops" in one else "-"
         rows.append([one["name"], *sizes, *ratios, sweeps])
-    headers = [
-        "set",
-        "classes",
-        "samples",
-        "kernels",
-        "on",
-        "shared",
-        "loops",
-        "gram",
-        "estimators",
-        "sweeps",
-    ]
+    headers = "set | classes | samples | kernels | on | shared | loops | gram | estimators | sweeps"
     most, worst = (max(one[name] for one in found if name in one) for name in ("shared", "estimators"))
     return (
         "Processor time of all classes divided by that of K binary models, K being the number of classes. *shared*: "

@@ -23,8 +23,6 @@ from bayesmkl import BEMKLClassifier
 from bayesmkl.discriminative import BestKernelClassifier, UniformMKLClassifier
 from bayesmkl.kernels import KernelBank
 
-__all__ = ["BEMKL", "METHODS", "PRICES", "Limits", "Predicted", "loss", "predict"]
-
 PRICES = (1.0, 10.0, 100.0)  # C of support vector machines, chosen inside the training samples
 INNER_FOLDS = 3
 
@@ -48,9 +46,8 @@ class Predicted(NamedTuple):
 def predict(method: str, data: ClassSet, part: Part, limits: Limits) -> Predicted:
     """Fit a method to the training part, and predict the classes of the test part."""
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore"
-        )  # narrow kernels near the identity, sweeps that end early: both are reported
+        # narrow kernels near the identity, sweeps that end early: both are reported
+        warnings.simplefilter("ignore")
         start = time.process_time()
         model = METHODS[method](data, part, limits)
         seconds = time.process_time() - start

@@ -33,8 +33,6 @@ from bayesmkl import BEMKLClassifier, BEMKLRegressor, GPMKLClassifier, GPMKLRegr
 from bayesmkl.kernels import Gaussian, KernelQualityWarning
 from bayesmkl.marginal import Marginal
 
-__all__ = ["run"]
-
 RESULTS = ROOT / "benchmarks" / "results" / "family_missing.jsonl"
 LEVEL = 0.94
 ASKED = 0.02  # distance of the coverage from it

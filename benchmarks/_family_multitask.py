@@ -10,19 +10,17 @@ continues where the last one stopped; remove the file to start over.
 
 from __future__ import annotations
 
-import json
 import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
+from _cells import append, read
 from _report import ROOT, markdown_table
 from scipy import stats
 from sklearn.exceptions import ConvergenceWarning
 
 from bayesmkl import BEMKLMultitaskClassifier, BEMKLMultitaskRegressor, KernelBank
 from bayesmkl.kernels import Linear
-
-__all__ = ["run"]
 
 RESULTS = ROOT / "benchmarks" / "results" / "family_multitask.jsonl"
 N_TASKS, N_VIEWS, N_NEW = 5, 8, 400
@@ -117,8 +115,7 @@ def repeat(setting: Setting, n_samples: int, seed: int) -> dict[str, list[float]
     found = {}
     for name, parameters in models_for(setting).items():
         model = estimator(bank, **parameters)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
+        with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
             model.fit(train.X, train.y, tasks=train.tasks)
         if model.relation == "separate":
             pairs = zip(model.kernel_weights_, weights, strict=True)
@@ -157,18 +154,13 @@ def row_of(setting: Setting, values: dict[str, np.ndarray]) -> list[str]:
 
 def cells_of(setting: Setting, n_samples: int, n_repeats: int, keep: bool) -> list[dict[str, list[float]]]:
     """Return the results of all repeats, those that are known from `RESULTS` if they are kept."""
-    lines = RESULTS.read_text().splitlines() if keep and RESULTS.exists() else []
-    known = {
-        cell["seed"]: cell["found"] for cell in map(json.loads, lines) if cell["setting"] == list(setting)
-    }
+    cells = read(RESULTS) if keep else []
+    known = {cell["seed"]: cell["found"] for cell in cells if cell["setting"] == list(setting)}
     for seed in range(n_repeats):
         if seed not in known:
             known[seed] = repeat(setting, n_samples, seed)
             if keep:
-                with RESULTS.open("a") as file:
-                    file.write(
-                        json.dumps({"setting": list(setting), "seed": seed, "found": known[seed]}) + "\n"
-                    )
+                append(RESULTS, {"setting": list(setting), "seed": seed, "found": known[seed]})
     return [known[seed] for seed in range(n_repeats)]
 
 

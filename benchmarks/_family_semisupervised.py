@@ -6,13 +6,13 @@ where that file ends; all sets finish a repeat before the next one begins.
 
 from __future__ import annotations
 
-import json
 import time
 import warnings
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+from _cells import append, read
 from _protocol import deterministic_start, have_real_data
 from _report import ROOT, markdown_table
 from scipy import stats
@@ -31,8 +31,6 @@ from bayesmkl.bemkl.reading.predict import log_probabilities, predict_score
 from bayesmkl.datasets import fetch
 from bayesmkl.kernels import Gaussian
 from bayesmkl.kernels.stacks.dense import DenseStack
-
-__all__ = ["run"]
 
 RESULTS = ROOT / "benchmarks" / "results" / "family_semisupervised.jsonl"
 PAIRS = ((1, 7), (2, 3), (2, 7), (3, 8), (4, 7))
@@ -152,11 +150,7 @@ def one_cell(setting: str, sample: Sample) -> dict[str, Any]:
 
 def all_cells(fast: bool) -> list[dict[str, Any]]:
     """Every set and repeat, one after the other; a full run keeps what it has done."""
-    done = (
-        []
-        if fast or not RESULTS.exists()
-        else [json.loads(line) for line in RESULTS.read_text().splitlines()]
-    )
+    done = [] if fast else read(RESULTS)
     known = {(cell["set"], cell["seed"]) for cell in done}
     for seed in range(2 if fast else N_REPEATS):
         for name, sample in samples_of(seed, fast):
@@ -165,8 +159,7 @@ def all_cells(fast: bool) -> list[dict[str, Any]]:
             cell = {"set": name, "seed": seed} | {setting: one_cell(setting, sample) for setting in SETTINGS}
             done.append(cell)
             if not fast:
-                with RESULTS.open("a") as file:
-                    file.write(json.dumps(cell) + "\n")
+                append(RESULTS, cell)
     return done
 
 
@@ -230,14 +223,8 @@ def report(cells: list[dict[str, Any]], fast: bool) -> tuple[str, dict[str, Any]
         order = [*(f"usps {a} / {b}" for a, b in PAIRS), *SETS]
         by_set = {name: by_set[name] for name in order if name in by_set}
     rows = [row_of(name, setting, own) for name, own in by_set.items() for setting in SETTINGS]
-    headers = [
-        "set",
-        "setting",
-        "labeled samples alone",
-        "labels, weights for all samples",
-        "semi-supervised",
-    ]
-    headers += ["gain over the first (p)", "over the second (p)", "log loss of the three"]
+    headers = "set | setting | labeled samples alone | labels, weights for all samples | semi-supervised"
+    headers += " | gain over the first (p) | over the second (p) | log loss of the three"
     fits = [cell[setting] for cell in cells for setting in SETTINGS]
     counts = [len(own) for own in by_set.values()]
     n_repeats = f"{max(counts)} repeats"
@@ -267,6 +254,5 @@ def report(cells: list[dict[str, Any]], fast: bool) -> tuple[str, dict[str, Any]
 def run(fast: bool) -> tuple[str, dict[str, Any]]:
     """Return the table as Markdown, and all numbers."""
     fast = fast or not have_real_data()
-    with threadpool_limits(1), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with threadpool_limits(1), warnings.catch_warnings(action="ignore"):
         return report(all_cells(fast), fast)

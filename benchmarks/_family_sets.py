@@ -15,20 +15,6 @@ from sklearn.preprocessing import StandardScaler
 from bayesmkl.datasets import fetch
 from bayesmkl.kernels import Gaussian, KernelBank
 
-__all__ = [
-    "BUNDLED",
-    "FOLDS",
-    "LEAST",
-    "SETS",
-    "ClassSet",
-    "Part",
-    "bank_of",
-    "digit_views",
-    "load",
-    "parts",
-    "split",
-]
-
 FOLDS = 10
 LEAST = 10  # samples of a class; smaller classes are left out, so that every fold has all of them
 SETS = ("iris", "wine", "glass", "ecoli", "digits", "mfeat")

@@ -23,8 +23,6 @@ from bayesmkl.bemkl.models import binary
 from bayesmkl.datasets import fetch, load_wdbc
 from bayesmkl.kernels.stacks.dense import DenseStack
 
-__all__ = ["run"]
-
 SHARES = (0.0, 0.5, 0.9)  # without a label
 N_SWEEPS, REPEATS = 100, 3
 
@@ -80,8 +78,7 @@ def fit(X: np.ndarray, y: np.ndarray) -> tuple[float, int]:
 def run(fast: bool) -> tuple[str, dict[str, Any]]:
     """Measure every share of every set."""
     found: list[dict[str, Any]] = []
-    with threadpool_limits(1), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with threadpool_limits(1), warnings.catch_warnings(action="ignore"):
         for name, (X, y) in samples(fast).items():
             fit(X, y)  # first calls
             for share in SHARES:
@@ -119,16 +116,8 @@ def report(found: list[dict[str, Any]]) -> str:
             ]
             ratios.append((per_sweep / full["all"][1], seconds / full["all"][0][0], seconds / few_seconds))
         rows.append(row)
-    headers = [
-        "set (samples)",
-        "unlabeled %",
-        "ms per sweep",
-        "sweeps",
-        "fit s",
-        "sweep, to full",
-        "fit, to full",
-    ]
-    headers += ["alone: ms per sweep", "sweeps", "fit s", "fit, to alone"]
+    headers = "set (samples) | unlabeled % | ms per sweep | sweeps | fit s | sweep, to full | fit, to full"
+    headers += " | alone: ms per sweep | sweeps | fit s | fit, to alone"
     sweep, fits, more = np.array(ratios).T
     return (
         f"Processor time of semi-supervised BEMKL, 13 kernels, defaults with a margin of 1; {N_SWEEPS} sweeps for "

@@ -17,17 +17,6 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-__all__ = [
-    "COLUMNS",
-    "OPTIONS",
-    "STUDY",
-    "broken_json",
-    "broken_model",
-    "broken_parquet",
-    "broken_text",
-    "table",
-]
-
 COLUMNS = ["a", "b", "c"]
 TOKENS = [
     b"", b"\x00", b"\xff\xfe", b"\xef\xbb\xbf", b"\r", b"\n", b"\r\n", b",", b",,,,", b"\t", b'"', b'""', b"'", b"\\",

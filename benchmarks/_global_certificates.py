@@ -20,8 +20,6 @@ from bayesmkl.discriminative.svm.libsvm import Hinge
 from bayesmkl.kernels import Gaussian, KernelBank, Linear, Polynomial
 from bayesmkl.kernels.stacks.dense import DenseStack
 
-__all__ = ["run"]
-
 TOL = 1e-3
 SCHEME_TOL = 1e-5  # of both schemes of SimpleMKL, whose objectives are compared
 NORMS = {"1.1": 1.1, "4/3": 4.0 / 3.0, "2": 2.0, "4": 4.0, "8": 8.0}
@@ -98,9 +96,8 @@ def smo(problem: Problem, p_norm: float) -> Certificate:
 def primal(problem: Problem) -> Certificate:
     model = PrimalMKLClassifier("precomputed", reg=1.0 / problem.C, tol=TOL)
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore"
-        )  # kernels of constant or coinciding features; the gap is what counts here
+        # kernels of constant or coinciding features; the gap is what counts here
+        warnings.simplefilter("ignore")
         model.fit(np.moveaxis(problem.stack.kernels, 0, -1), problem.y)
     objective = float(model.objective_history_[-1])
     return Certificate(objective, model.duality_gap_ / abs(objective), model.n_solves_)

@@ -17,8 +17,6 @@ from bayesmkl.discriminative.primal.primalmkl import fit_primalmkl
 from bayesmkl.discriminative.primal.records import PrimalMKLOptions
 from bayesmkl.discriminative.primal.solve import SquaredHinge
 
-__all__ = ["run"]
-
 SIZES, FAST_SIZES = (500, 1000), (40, 80)
 FIT_WIDTHS = WIDTHS[::3]
 

@@ -18,8 +18,6 @@ from bayesmkl.discriminative.inner import InnerSolution
 from bayesmkl.discriminative.primal.solve import SquaredHinge, solve_dual, solve_primal
 from bayesmkl.discriminative.primal.steps import PrimalProblem
 
-__all__ = ["REGS", "SETS", "ratio", "run", "seconds_of"]
-
 SOLVERS = {
     "libsvm": "LibSVM",
     "newton": "Newton",

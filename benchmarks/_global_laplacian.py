@@ -11,8 +11,6 @@ from bayesmkl.discriminative.graph import knn_laplacian
 from bayesmkl.discriminative.primal.lapmkl import Graph, LapMKLOptions, deform, fit_lapmkl, share
 from bayesmkl.kernels.stacks.dense import DenseStack
 
-__all__ = ["run"]
-
 
 def run(fast: bool) -> tuple[str, dict[str, Any]]:
     """How far (18) ends above the optimum of (16), and values of (18) above the chord between two weights."""
@@ -37,13 +35,7 @@ def run(fast: bool) -> tuple[str, dict[str, Any]]:
                 above, worst = above + int(rise > 1e-7), max(worst, 100.0 * rise)
         share_above = 100.0 * above / (n_problems * n_chords)
         rows.append(
-            [
-                f"{ratio:g}",
-                f"{np.median(excess):.2f}",
-                f"{max(excess):.2f}",
-                f"{share_above:.0f}",
-                f"{worst:.2f}",
-            ]
+            f"{ratio:g} | {np.median(excess):.2f} | {max(excess):.2f} | {share_above:.0f} | {worst:.2f}"
         )
         numbers[f"{ratio:g}"] = {"excess": excess, "midpoints_above": share_above, "worst": worst}
     headers = ["γ_I / γ_A", "end of (18) above the optimum of (16), %, median", "largest"]

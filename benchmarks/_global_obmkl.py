@@ -19,8 +19,6 @@ from bayesmkl.discriminative.global_weights.uniform import fit_uniform
 from bayesmkl.discriminative.svm.libsvm import Hinge
 from bayesmkl.kernels.stacks.dense import DenseStack
 
-__all__ = ["run"]
-
 
 def run(fast: bool) -> tuple[str, dict[str, Any]]:
     """Time each method on the same kernels."""

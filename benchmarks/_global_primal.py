@@ -11,8 +11,6 @@ from _primal_speed import draw_weights, figure_1, figure_2, figure_3, one_machin
 from _protocol import have_real_data
 from _report import STATIC
 
-__all__ = ["draw", "run"]
-
 PARTS = {
     "schemes": schemes,
     "preconditioning": preconditioning,

@@ -7,8 +7,6 @@ from typing import Any
 from _primal_speed import figure_1
 from _protocol import have_real_data
 
-__all__ = ["run"]
-
 
 def run(fast: bool) -> tuple[str, dict[str, Any]]:
     """Measure it; without the folder that `BAYESMKL_DATA` names, the short form on generated data."""

@@ -11,8 +11,6 @@ import numpy as np
 
 from bayesmkl._utils.devices import double_precision
 
-__all__ = ["Device", "device", "is_accelerator", "seconds_of"]
-
 
 class Device(NamedTuple):
     """The first device that JAX sees, and its rates in double precision."""

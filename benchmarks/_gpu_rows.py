@@ -43,8 +43,7 @@ def fit(size: Size, X: np.ndarray, y: np.ndarray, tol: float) -> tuple[BEMKLClas
         bank, storage=storage, margin=1.0, intermediate_scale=1.0, max_iter=size.max_iter, tol=tol
     )
     start = time.perf_counter()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # stated in the table
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):  # stated in the table
         model.fit(X, y)
     return model, time.perf_counter() - start
 
@@ -73,13 +72,11 @@ def run(fast: bool) -> tuple[str, dict[str, Any]]:
     found = [judged(model, seconds, test) | {"how": how, "tol": model.tol} for how, model, seconds in fits]
     rates = device(fast)
     rows = [
-        [
-            f"to {one['tol']:g}, {one['how']}",
-            f"{one['seconds']:.1f} s",
-            f"{one['n_iter']}{'' if one['converged'] else ', not converged'}",
-            f"{one['accuracy']:.2%}",
-            f"{one['log_loss']:.4f}",
-        ]
+        (
+            f"to {one['tol']:g}, {one['how']} | {one['seconds']:.1f} s | "
+            f"{one['n_iter']}{'' if one['converged'] else ', not converged'} | {one['accuracy']:.2%} | "
+            f"{one['log_loss']:.4f}"
+        )
         for one in found
     ]
     first, last = found[0], found[-1]

@@ -22,8 +22,6 @@ from bayesmkl.datasets import fetch
 from bayesmkl.discriminative import LpMKLClassifier
 from bayesmkl.kernels import Gaussian, Polynomial
 
-__all__ = ["measure", "report"]
-
 SETS = ("bupaliver", "pima", "heart_statlog", "wdbc", "sonar")
 N_SPLITS, MOST_ROWS = 5, 250
 PRIORS, NORMS = ("sparse", "nonsparse"), ("l1", "l2")
@@ -55,8 +53,7 @@ def measure(fast: bool) -> list[dict[str, Any]]:
             weights: dict[str, np.ndarray] = {}
             accuracy: dict[str, float] = {}
             for model, fitted in models(2 if fast else 10).items():
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")  # narrow kernels are near the identity
+                with warnings.catch_warnings(action="ignore"):  # narrow kernels are near the identity
                     fitted.fit(X[train], y[train])
                 last = getattr(fitted[-1], "best_estimator_", fitted[-1])
                 weights[model] = np.abs(last.kernel_weights_)

@@ -15,8 +15,6 @@ from bayesmkl.discriminative.localized.ldmkl import BIAS, SV_GATE
 from bayesmkl.kernels import Gaussian, KernelBank, Polynomial
 from bayesmkl.reproduction.localized import ld_mkl
 
-__all__ = ["compare"]
-
 UNEQUAL = "one in seven"
 REAL = {"diabetes": "pima", "german": "german_numeric", "liver": "bupaliver"}
 N_SPLITS, TEST_SHARE = 20, 0.25

@@ -24,8 +24,6 @@ from bayesmkl.discriminative.outer import WeightedFit, fit_at
 from bayesmkl.discriminative.svm.libsvm import Hinge
 from bayesmkl.kernels.stacks.dense import DenseStack
 
-__all__ = ["run"]
-
 TOL = 1e-4
 NORMS = {"1": 1.0, "1.1": 1.1, "4/3": 4.0 / 3.0, "2": 2.0, "4": 4.0}
 ASKED = ("1.1", "4/3", "2", "4")

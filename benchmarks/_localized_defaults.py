@@ -35,8 +35,6 @@ from bayesmkl.discriminative import (
 from bayesmkl.evaluation import compare_models
 from bayesmkl.kernels import Gaussian
 
-__all__ = ["run"]
-
 UNIFORM, WITHOUT = "equal weights", "LMKL, no fallback"
 MODELS: dict[str, Callable[[], Any]] = {
     UNIFORM: UniformMKLClassifier,
@@ -56,12 +54,8 @@ NAMES = (
 DESIGNS = ("hours", "halves", "regions", "global")
 N_TRAIN, N_NEW, SHARE = 200, 500, 0.7
 N_SPLITS, N_DRAWS = 10, 10
-LEAST_MEAN, LEAST_SET, LEAST_LOCAL, LEAST_SAMKL = (
-    -1.0,
-    -3.0,
-    85.0,
-    -1.0,
-)  # points of accuracy, and accuracy in %
+# points of accuracy, and accuracy in %
+LEAST_MEAN, LEAST_SET, LEAST_LOCAL, LEAST_SAMKL = (-1.0, -3.0, 85.0, -1.0)
 CORRUPTIONS, FRACTIONS = ("features", "kernels", "similarities"), (0.1, 0.2, 0.3, 0.4, 0.5)
 
 
@@ -115,8 +109,7 @@ PARTS: dict[str, Callable[..., dict[str, float]]] = {
 
 def computed(kind: str, *unit: Any) -> dict[str, float]:
     """One unit of one part, quietly and on one core."""
-    with threadpool_limits(1), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with threadpool_limits(1), warnings.catch_warnings(action="ignore"):
         return PARTS[kind](*unit)
 
 

@@ -19,8 +19,6 @@ from threadpoolctl import threadpool_limits
 from bayesmkl.kernels import Gaussian
 from bayesmkl.reproduction import localized
 
-__all__ = ["run"]
-
 NAMES = ("breast", "diabetes", "liver")
 N_SPLITS = 4
 GATE_KERNELS = {"own kernel": "own", "Gaussian": Gaussian(relative_width=1.0)}
@@ -54,8 +52,7 @@ def evaluate(
 ) -> tuple[float, float]:
     """Accuracy and support (%) on a random quarter, features scaled by the others."""
     X, X_test, y, y_test = scaled(limits, X, y, seed)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # narrow Gaussian kernels are near the identity
+    with warnings.catch_warnings(action="ignore"):  # narrow Gaussian kernels are near the identity
         model.fit(X, y)
         accuracy = 100.0 * model.score(X_test, y_test)
     return accuracy, 100.0 * model.support_fraction_

@@ -29,8 +29,6 @@ from bayesmkl.discriminative.svm.libsvm import EpsilonInsensitive, Hinge
 from bayesmkl.kernels import Gaussian, KernelBank, Linear, Polynomial
 from bayesmkl.kernels.stacks.dense import DenseStack
 
-__all__ = ["run"]
-
 NAMES = ("breast", "bupaliver", "heart", "ionosphere", "pima", "sonar", "wdbc")
 N_SPLITS, N_STARTS = 10, 10
 N_GROUPS = 4
@@ -177,8 +175,7 @@ def parts(fast: bool) -> Iterator[tuple[str, list[Part]]]:
 def fitted(model: Any, part: Part) -> Run:
     """Fit and look at what came out."""
     start = time.process_time()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         model.fit(part.X, part.y)
     seconds, history = time.process_time() - start, model.objective_history_
     return Run(
@@ -206,18 +203,12 @@ def descents(fast: bool) -> tuple[str, dict[str, Any]]:
         for solver in SOLVERS:
             of_solver = runs[solver]
             above = np.array([run.objective for run in of_solver]) / lowest - 1.0
+            steps, solves, seconds = np.mean([[r.n_steps, r.n_solves, r.seconds] for r in of_solver], axis=0)
             rows.append(
-                [
-                    f"{name} ({len(of_set[0].y)})",
-                    f'`"{solver}"`',
-                    f"{np.mean([run.n_steps for run in of_solver]):.1f}",
-                    f"{np.mean([run.n_solves for run in of_solver]):.1f}",
-                    f"{np.mean([run.seconds for run in of_solver]):.2f}",
-                    f"{100 * above.mean():.1f} %",
-                    mean_and_std([100 * run.accuracy for run in of_solver], 1),
-                ]
+                f'{name} ({len(of_set[0].y)}) | `"{solver}"` | {steps:.1f} | {solves:.1f} | {seconds:.2f} | '
+                f"{100 * above.mean():.1f} % | {mean_and_std([100 * run.accuracy for run in of_solver], 1)}"
             )
-    headers = ["set (N)", "solver", "steps", "machines", "seconds", "above the lowest", "accuracy %"]
+    headers = "set (N) | solver | steps | machines | seconds | above the lowest | accuracy %"
     text, found = _summary(numbers)
     return (
         "**Ways down**: softmax gates; linear, quadratic and Gaussian kernel; C = 1, tol = 1e-3; means over splits. "
@@ -287,8 +278,7 @@ def gatings(fast: bool) -> tuple[str, dict[str, Any]]:
 
 def _fits(model: Any, of_set: list[Part]) -> Iterator[tuple[Any, Part]]:
     for part in of_set:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
+        with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
             yield model.fit(part.X, part.y), part
 
 

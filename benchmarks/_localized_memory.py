@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 from _report import STATIC, markdown_table
+from matplotlib.figure import Figure
 from threadpoolctl import threadpool_limits
 
 from bayesmkl.discriminative.estimators.clmkl import CLMKLClassifier
@@ -26,8 +27,6 @@ from bayesmkl.discriminative.estimators.lmkl import LMKLClassifier
 from bayesmkl.discriminative.estimators.swmkl import SwMKLClassifier
 from bayesmkl.kernels import Gaussian, KernelBank, Polynomial
 from bayesmkl.reproduction.localized import GATES
-
-__all__ = ["draw", "run"]
 
 # One step of the outer search and quick machines: memory does not depend on the number of steps.
 METHODS = {
@@ -41,13 +40,7 @@ SIZES = {"libsvm": (1000, 2000, 4000, 8000), "mwu": (1000, 2000, 4000, 8000, 160
 FAST_SIZES = (50, 100)
 N_KERNELS = 2
 MIB = 2**20
-PAPER_SETS = {
-    "breast": 683,
-    "german": 1000,
-    "gisette": 6000,
-    "mushrooms": 8192,
-    "adult": 32561,
-}
+PAPER_SETS = {"breast": 683, "german": 1000, "gisette": 6000, "mushrooms": 8192, "adult": 32561}
 
 
 def problem(n_samples: int) -> tuple[np.ndarray, np.ndarray]:
@@ -63,8 +56,7 @@ def measure(method: str, svm: str, sizes: tuple[int, ...], peak: Callable[[], in
     bank = KernelBank([Polynomial(2), Gaussian(width=3.0)])
     found = {}
     X, y = problem(50)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # one step does not converge
+    with warnings.catch_warnings(action="ignore"):  # one step does not converge
         make(bank, svm=svm, **special).fit(X, y)
         before = peak()
         for n_samples in sizes:
@@ -115,12 +107,8 @@ def run(fast: bool) -> tuple[str, dict[str, Any]]:
 
 def draw(numbers: dict[str, Any], folder: Path = STATIC) -> Path:
     """Draw measured memory over the formula of figure 2, from the numbers of `run`."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, 2, figsize=(9.0, 3.6), sharex=True, sharey=True, layout="constrained")
+    figure = Figure(figsize=(9.0, 3.6), layout="constrained")
+    axes = figure.subplots(1, 2, sharex=True, sharey=True)
     for ax, svm, label in zip(axes, SIZES, ("LibSVM", "multiplicative weights"), strict=True):
         for (method, of_svm), marker in zip(numbers["memory"].items(), "osD^", strict=True):
             sizes = sorted(map(int, of_svm[svm]))
@@ -133,7 +121,6 @@ def draw(numbers: dict[str, Any], folder: Path = STATIC) -> Path:
     axes[0].legend(fontsize="small", loc="lower right")
     folder.mkdir(parents=True, exist_ok=True)
     figure.savefig(folder / FIGURE, dpi=120)
-    plt.close(figure)
     return folder / FIGURE
 
 

@@ -20,8 +20,6 @@ from threadpoolctl import threadpool_limits
 from bayesmkl.discriminative.global_weights import mwumkl
 from bayesmkl.reproduction import localized
 
-__all__ = ["run"]
-
 EPSILONS = (0.3, 0.2, 0.1, 0.05, 0.02, 0.01)
 GAMMA = 0.25  # the middle of the paper's widths
 
@@ -97,8 +95,8 @@ def fit(estimator: Any, epsilon: float | None, part: tuple[np.ndarray, ...]) -> 
     X, X_test, y, y_test = part
     svm = {"svm": "libsvm"} if epsilon is None else {"svm": "mwu", "mwu_epsilon": epsilon}
     model = estimator.set_params(**svm)
-    with warnings.catch_warnings(), StepCount() as count:
-        warnings.simplefilter("ignore")  # narrow Gaussian kernels are near the identity
+    # narrow Gaussian kernels are near the identity
+    with warnings.catch_warnings(action="ignore"), StepCount() as count:
         start = time.process_time()
         model.fit(X, y)
         seconds = time.process_time() - start

@@ -20,8 +20,6 @@ from threadpoolctl import threadpool_limits
 
 from bayesmkl.reproduction import localized
 
-__all__ = ["run"]
-
 N_SPLITS = 20
 TEMPERATURES = (1.0, 0.1)  # the paper's, and the default
 THRESHOLDS = {"first machines": 0.0, "trained again": "paper"}
@@ -53,8 +51,8 @@ def run(fast: bool, splits: int | None = None) -> tuple[str, dict[str, Any]]:
     names = SMALL if have_real_data() and not fast else ("wdbc",)
     n_splits = splits or (2 if fast else N_SPLITS)
     numbers: dict[str, Any] = {}
-    with threadpool_limits(1), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # narrow Gaussian kernels are near the identity
+    # narrow Gaussian kernels are near the identity
+    with threadpool_limits(1), warnings.catch_warnings(action="ignore"):
         for name in names:
             X, y = load(name)
             first, _, first_y, _ = train_test_split(X, y, test_size=localized.TEST_SHARE, random_state=0)

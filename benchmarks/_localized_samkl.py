@@ -25,8 +25,6 @@ from bayesmkl.discriminative.plots import plot_switches
 from bayesmkl.kernels import Gaussian, KernelBank, Polynomial
 from bayesmkl.kernels.stacks.dense import DenseStack
 
-__all__ = ["draw", "run"]
-
 SETS = ("wdbc", "sonar", "ionosphere", "heart_statlog", "pima")
 REGS = tuple(10.0**k for k in range(-1, 5))  # C in section 5.1 of the paper
 M0 = 3
@@ -180,8 +178,7 @@ def beside(name: str, n_samples: int, regs: Sequence[float]) -> dict[str, Any]:
     for method, model in models.items():
         solves, start = 0, time.process_time()
         for C in regs:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)
+            with warnings.catch_warnings(action="ignore", category=UserWarning):
                 fitted = clone(model).set_params(C=C).fit(X, y[rows])
             solves += int(np.sum(fitted.n_solves_))
             if method == "SAMKL":
@@ -211,18 +208,11 @@ def _report(numbers: dict[str, Any]) -> str:
     rows = []
     for fit in (large, *numbers["others"], small):
         rows.append(
-            [
-                f"{fit['n_samples']}, {fit['n_kernels']}, {fit['max_switches']}",
-                f"{fit['seconds']:.2f}",
-                f"{100 * fit['integer_seconds'] / fit['seconds']:.2f}",
-                fit["alternations"],
-                fit["machines"],
-                f"{fit['first_objective']:.1f} → {fit['objective']:.2f}",
-                f"{fit['gap']:.0e}",
-                f"{fit['patterns']:.2f}",
-                f"{100 * fit['off_active']:.0f}",
-                f"{100 * fit['off_inactive']:.0f}",
-            ]
+            f"{fit['n_samples']}, {fit['n_kernels']}, {fit['max_switches']} | {fit['seconds']:.2f} | "
+            f"{100 * fit['integer_seconds'] / fit['seconds']:.2f} | {fit['alternations']} | "
+            f"{fit['machines']} | {fit['first_objective']:.1f} → {fit['objective']:.2f} | "
+            f"{fit['gap']:.0e} | {fit['patterns']:.2f} | {100 * fit['off_active']:.0f} | "
+            f"{100 * fit['off_inactive']:.0f}"
         )
     headers = ["N, P, m0", "seconds", "integer step %", "alternations", "machines", "objective", "gap"]
     headers += ["patterns / N", "off, active %", "off, inactive %"]

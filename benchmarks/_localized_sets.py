@@ -10,8 +10,6 @@ from bayesmkl.datasets import load_wdbc
 from bayesmkl.reproduction import localized
 from bayesmkl.reproduction.tables import Setting, references
 
-__all__ = ["SMALL", "load", "scaled"]
-
 SMALL = ("breast", "diabetes", "german", "liver")
 
 

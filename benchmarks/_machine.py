@@ -18,8 +18,6 @@ import scipy
 import sklearn
 from threadpoolctl import threadpool_info, threadpool_limits
 
-__all__ = ["FAST_STREAM_BYTES", "STREAM_BYTES", "Machine", "best_seconds", "measure", "read_rate"]
-
 STREAM_BYTES = 2**29  # far above any cache
 FAST_STREAM_BYTES = 2**26
 

@@ -11,17 +11,6 @@ from matplotlib.figure import Figure
 
 from bayesmkl.marginal.hyperposterior import LARGEST_K, LEAST_DRAWS, MOST_UNKNOWN
 
-__all__ = [
-    "QUANTITIES",
-    "claims_of",
-    "closed_figure",
-    "closed_table",
-    "figure",
-    "summarize",
-    "summary_table",
-    "table",
-]
-
 QUANTITIES = {
     "share": "kernel shares",
     "weight": "kernel weights",
@@ -105,14 +94,10 @@ def table(summaries: list[dict[str, Any]]) -> str:
         if one["model"].startswith("VB"):
             continue
         cells = [f"{m:.1f} ± {e:.1f}" for m, e in zip(one["coverage"], one["standard_error"], strict=True)]
-        body.append([
-            f"{one['model']}: {QUANTITIES[one['quantity']]}",
-            *cells,
-            f"{one['farthest']:.3f}",
-            f"{one['outside']} of {one['entries']}",
-            one["outside_joint"],
-            one["simulations"],
-        ])  # fmt: skip
+        body.append(
+            f"{one['model']}: {QUANTITIES[one['quantity']]} | {' | '.join(cells)} | {one['farthest']:.3f} | "
+            f"{one['outside']} of {one['entries']} | {one['outside_joint']} | {one['simulations']}"
+        )
     headers = ["model: quantity", *(f"{level:.0%} interval" for level in LEVELS), "largest difference"]
     return markdown_table([*headers, "outside 95 % band", "outside joint band", "simulations"], body)
 
@@ -129,23 +114,9 @@ def summary_table(summaries: list[dict[str, Any]], rows: Rows) -> str:
         entries, outside = (sum(one[key] for one in own.values()) for key in ("entries", "outside"))
         joint = [QUANTITIES[name] for name, one in own.items() if one["outside_joint"]]
         warned = sum(not _converged(row) for row in rows[model.removesuffix(EXACT)])
-        body.append([
-            model,
-            own["share"]["simulations"],
-            warned,
-            *held,
-            f"{outside} of {entries}",
-            ", ".join(joint) or "none",
-        ])  # fmt: skip
-    headers = [
-        "model",
-        "simulations",
-        "warned",
-        "shares",
-        "sd of the score",
-        "noise",
-        "log likelihood",
-    ]
+        simulations, names = own["share"]["simulations"], ", ".join(joint) or "none"
+        body.append([model, simulations, warned, *held, f"{outside} of {entries}", names])
+    headers = ["model", "simulations", "warned", "shares", "sd of the score", "noise", "log likelihood"]
     return markdown_table([*headers, "numbers outside 95 % band", "outside the joint one"], body)
 
 
@@ -156,14 +127,12 @@ def closed_table(summaries: list[dict[str, Any]]) -> str:
         if not one["model"].startswith("VB"):
             continue
         below = np.mean([places < 1e-3 for places in one["asymmetry"]]) * one["entries"]
-        body.append([
-            f"{one['model']}: {OF_VB[one['quantity']]}",
-            f"{one['coverage'][-1]:.1f} ± {one['standard_error'][-1]:.1f}",
-            f"{one['ends']:.1f} ± {one['ends_error']:.1f}",
-            f"{one['mean']:.3f} ± {one['mean_error']:.3f}",
-            f"{below:.0f} of {one['entries']}",
-            one["simulations"],
-        ])  # fmt: skip
+        body.append(
+            f"{one['model']}: {OF_VB[one['quantity']]} | "
+            f"{one['coverage'][-1]:.1f} ± {one['standard_error'][-1]:.1f} | "
+            f"{one['ends']:.1f} ± {one['ends_error']:.1f} | {one['mean']:.3f} ± {one['mean_error']:.3f} | "
+            f"{below:.0f} of {one['entries']} | {one['simulations']}"
+        )
     headers = ["model: quantity", f"{LEVELS[-1]:.0%} interval", f"places in the outer {OUTER:.0%}"]
     return markdown_table([*headers, "mean place", "asymmetric (p < .001)", "simulations"], body)
 

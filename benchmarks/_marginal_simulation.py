@@ -10,7 +10,7 @@ uniform: whether a data set is kept depends on its labels alone, and given those
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from _pseudo_marginal import exact_score, surprise
@@ -27,8 +27,6 @@ from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.marginal import Marginal
 from bayesmkl.marginal.hyperposterior import Draws, Hypermodel, equally_likely
 from bayesmkl.marginal.likelihoods import Gaussian as NormalNoise
-
-__all__ = ["MODELS", "Case", "Posterior", "Ranked", "Simulation", "kernels", "make"]
 
 VIEWS = {"first": [0, 1, 2], "second": [3, 4]}
 SIGMA_G = 0.3  # of BEMKL's intermediate outputs under labels, where it is no part of the posterior
@@ -63,24 +61,6 @@ class Posterior(NamedTuple):
     model: Hypermodel
 
 
-class Simulation(Protocol):
-    """One model on fixed inputs."""
-
-    is_regression: bool
-
-    def simulate(self, rng: np.random.Generator) -> Case:
-        """Draw parameters from the prior, then targets."""
-        ...
-
-    def infer(self, y: np.ndarray, seed: int) -> Posterior:
-        """Draw from the posterior as the estimator does."""
-        ...
-
-    def correct(self, found: Posterior, n_draws: int, rng: np.random.Generator) -> dict[str, Ranked]:
-        """Draw from the exact posterior by weighting points by unbiased estimates of the exact evidence."""
-        ...
-
-
 def kernels(n_samples: int) -> np.ndarray:
     """Evaluate a Gaussian and a linear kernel on each of two views, (4, n_samples, n_samples)."""
     X = np.random.default_rng(0).standard_normal((n_samples, 5))
@@ -88,8 +68,16 @@ def kernels(n_samples: int) -> np.ndarray:
     return np.ascontiguousarray(np.moveaxis(bank.fit_transform(X), -1, 0))
 
 
-class _Simulation:
-    """What both processes share; see `Simulation`."""
+class Score(NamedTuple):
+    """A score given kernel weights, whitened by the root of its covariance."""
+
+    weights: np.ndarray
+    root: np.ndarray
+    whitened: np.ndarray
+
+
+class Simulation:
+    """One model on fixed inputs; what both processes share."""
 
     def __init__(self, stack: np.ndarray, is_regression: bool, options: Marginal) -> None:
         self.kernels, self.is_regression, self.options = stack, is_regression, options
@@ -100,7 +88,12 @@ class _Simulation:
         """Draw targets, and the quantities that need no data but them."""
         raise NotImplementedError
 
+    def infer(self, y: np.ndarray, seed: int) -> Posterior:
+        """Draw from the posterior as the estimator does."""
+        raise NotImplementedError
+
     def simulate(self, rng: np.random.Generator) -> Case:
+        """Draw parameters from the prior, then targets."""
         n_rejected = 0
         while True:
             y, truth = self._draw(rng)
@@ -129,6 +122,7 @@ class _Simulation:
         return {name: Ranked(own, points.weights, points.ess) for name, own in read.items()}
 
     def correct(self, found: Posterior, n_draws: int, rng: np.random.Generator) -> dict[str, Ranked]:
+        """Draw from the exact posterior by weighting points by unbiased estimates of the exact evidence."""
         points, model = found.points, found.model
         chosen = equally_likely(points.weights, n_draws, rng)
         log_weights, rows = np.empty(n_draws), []
@@ -137,7 +131,7 @@ class _Simulation:
             root, whitened, log_weights[at], _ = exact_score(
                 model, weights, parameters[0], points.points[i], N_SCORES, rng
             )
-            rows.append(self._parts_given(model, weights, root, whitened, rng))
+            rows.append(self._parts_given(model, Score(weights, root, whitened), rng))
         probability = np.exp(log_weights - logsumexp(log_weights))
         worth = min(1.0 / float((probability**2).sum()), points.ess)
         read = {name: np.array([row[name] for row in rows]) for name in rows[0]}
@@ -145,19 +139,12 @@ class _Simulation:
             read[name] = found.ranked[name].values[chosen]
         return {name: Ranked(own, probability, worth) for name, own in read.items()}
 
-    def _parts_given(
-        self,
-        model: Hypermodel,
-        weights: np.ndarray,
-        root: np.ndarray,
-        whitened: np.ndarray,
-        rng: np.random.Generator,
-    ) -> Values:
+    def _parts_given(self, model: Hypermodel, given: Score, rng: np.random.Generator) -> Values:
         """Draw what there is behind a score, by Matheron's rule, and return its quantities."""
         raise NotImplementedError
 
 
-class _Additive(_Simulation):
+class _Additive(Simulation):
     """The process of GPMKL, with the prior of a total and shares that is its default."""
 
     def __init__(self, stack: np.ndarray, is_regression: bool, options: Marginal) -> None:
@@ -216,15 +203,9 @@ class _Additive(_Simulation):
         }
         return Posterior(_equal(read, points) | self._of_points(points, model), points, model)
 
-    def _parts_given(
-        self,
-        model: Hypermodel,
-        weights: np.ndarray,
-        root: np.ndarray,
-        whitened: np.ndarray,
-        rng: np.random.Generator,
-    ) -> Values:
-        score, y = root @ whitened, model.targets[0]
+    def _parts_given(self, model: Hypermodel, given: Score, rng: np.random.Generator) -> Values:
+        (weights, root, whitened), y = given, model.targets[0]
+        score = root @ whitened
         unit = np.einsum("mij,mj->mi", self.roots, rng.standard_normal((self.n_kernels, self.n_samples)))
         parts = weights[:, None] * unit
         intercept = self.intercept_std * rng.standard_normal()
@@ -234,7 +215,7 @@ class _Additive(_Simulation):
         return found | {"likelihood": np.array([self._log_likelihood(y, score, np.ones(1))])}
 
 
-class _Weighted(_Simulation):
+class _Weighted(Simulation):
     """The process of BEMKL, margin 0, with the default priors of marginal inference.
 
     Sample weights are standard normal, the intercept is normal, kernel weights are t, and in regression precisions of
@@ -306,14 +287,8 @@ class _Weighted(_Simulation):
             ranked["noise"] = _equal({"noise": noise}, points)["noise"]
         return Posterior(ranked, points, model)
 
-    def _parts_given(
-        self,
-        model: Hypermodel,
-        weights: np.ndarray,
-        root: np.ndarray,
-        whitened: np.ndarray,
-        rng: np.random.Generator,
-    ) -> Values:
+    def _parts_given(self, model: Hypermodel, given: Score, rng: np.random.Generator) -> Values:
+        weights, root, whitened = given
         mixed = np.tensordot(weights, self.kernels, 1)
         dual, intercept = rng.standard_normal(self.n_samples), self.intercept_std * rng.standard_normal()
         size = SIGMA_G * np.linalg.norm(weights)
@@ -358,7 +333,7 @@ def _roots(stack: np.ndarray) -> np.ndarray:
     return vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
 
 
-MODELS: dict[str, tuple[type[_Simulation], bool]] = {
+MODELS: dict[str, tuple[type[Simulation], bool]] = {
     "GPMKLClassifier": (_Additive, False),
     "GPMKLRegressor": (_Additive, True),
     "BEMKLClassifier": (_Weighted, False),

@@ -8,8 +8,6 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
-__all__ = ["MB", "Peak", "alone", "peak_of", "resident"]
-
 MB = 1e6
 STATUS = Path("/proc/self/status")
 

@@ -18,8 +18,6 @@ import numpy as np
 from scipy.linalg import solve
 from scipy.special import log_ndtr, ndtri_exp
 
-__all__ = ["positive_draws"]
-
 TOL, MOST_STEPS = 1e-8, 100
 
 

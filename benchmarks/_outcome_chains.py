@@ -21,8 +21,6 @@ from bayesmkl import GPMKLRegressor, KernelBank
 from bayesmkl.kernels import Gaussian
 from bayesmkl.marginal import GPMKLOrdinalClassifier, GPMKLSurvival
 
-__all__ = ["NAMES", "compare"]
-
 N_NEW = 20
 N_NODES = 41  # of normal scores
 DEEPEST = 8  # doublings of a trajectory

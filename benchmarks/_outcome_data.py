@@ -15,13 +15,9 @@ from sklearn.datasets import load_diabetes
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
-__all__ = ["CUTS", "N_TRAIN", "SETS", "SHORT", "Outcome", "Split", "simulated_grades"]
-
 N_TRAIN, N_TEST, SEED = 200, 500, 8000
-CORRUPTED, SHIFT = (
-    0.05,
-    6.0,
-)  # part of the training targets, and by how many standard deviations they are moved
+# part of the training targets, and by how many standard deviations they are moved
+CORRUPTED, SHIFT = (0.05, 6.0)
 CUTS = np.array([-1.5, -0.5, 0.2, 1.2])  # of simulated grades
 Views = dict[str, list[int]]
 
@@ -88,9 +84,8 @@ def marriage(number: int) -> Split:
         "affairs": ("affairs",),
     }
     X, places = _columns(table, views)
-    grades = np.maximum(
-        table["rate_marriage"].to_numpy(int) - 2, 0
-    )  # very poor, of which there are 99, and poor
+    # very poor, of which there are 99, and poor
+    grades = np.maximum(table["rate_marriage"].to_numpy(int) - 2, 0)
     return _standardized(X, grades, places, number, N_TRAIN, True)
 
 

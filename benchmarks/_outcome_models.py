@@ -18,8 +18,6 @@ from bayesmkl import GPMKLRegressor, KernelBank
 from bayesmkl.bemkl import BEMKLOrdinalClassifier
 from bayesmkl.marginal import GPMKLOrdinalClassifier, Marginal
 
-__all__ = ["MODELS", "Prediction", "distances_of", "log_predictive"]
-
 N_DRAWS, AT_ONCE = 4000, 400
 PENALTIES = np.logspace(-3, 2, 11)
 
@@ -34,14 +32,7 @@ class Prediction(NamedTuple):
 
 
 def log_predictive(model: GPMKLRegressor, X: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return log probabilities or densities of new targets, on average over draws of their scores.
-
-    Parameters
-    ----------
-    model : GPMKLRegressor
-    X : array of shape (n_test, n_features)
-    y : array of shape (n_test,)
-    """
+    """Return log probabilities or densities of new targets, (n_test,), on average over draws of their scores."""
     rng, moments = np.random.default_rng(0), model._moments(X)
     target = np.asarray(model.target_)
     counts = target.ndim == 2  # counts and offsets
@@ -176,8 +167,7 @@ def _huber(split: Split, inference: Any) -> Prediction:
     """Penalty by the absolute error of five folds; no predictive distribution."""
     grid = {"alpha": PENALTIES * len(split.y)}
     search = GridSearchCV(HuberRegressor(max_iter=1000), grid, scoring="neg_median_absolute_error", cv=5)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         return Prediction(mean=search.fit(split.X, split.y).predict(split.X_test))
 
 

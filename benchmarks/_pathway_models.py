@@ -24,8 +24,6 @@ from sklearn.utils import Bunch
 from bayesmkl import GPMKLClassifier, GPMKLRegressor, KernelBank, posterior
 from bayesmkl.kernels import Linear
 
-__all__ = ["GROUP_LASSO", "MODELS", "NOMINAL", "OURS", "SCMKL", "Answer", "answer", "available"]
-
 NOMINAL = 0.1  # rate of false discoveries that is asked for
 OURS, GROUP_LASSO, SCMKL = "GPMKL, spike and slab", "group lasso", "scMKL's recipe"
 MODELS = [OURS, GROUP_LASSO, SCMKL]

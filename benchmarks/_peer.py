@@ -24,8 +24,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from _memory import peak_of
 
-__all__ = ["Clock", "Fit", "Predict", "Problem", "answer", "gaussian_kernels", "main"]
-
 NOT_INSTALLED = 3  # exit code
 Predict = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray | None]]
 
@@ -95,8 +93,8 @@ def answer(methods: dict[str, Fit], problem: Path, request: Path, result: Path) 
         fitted = clock.seconds()
         return fitted, clock.seconds(), predict(X_test)
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # amplitudes at bounds, iterations that end early: scores tell
+    # amplitudes at bounds, iterations that end early: scores tell
+    with warnings.catch_warnings(action="ignore"):
         (fitted, begun, (point, second)), peak = peak_of(work)
     predicted = clock.seconds() - begun
     numbers = {

@@ -10,8 +10,6 @@ from sklearn.model_selection import train_test_split
 
 from bayesmkl.datasets import load_wdbc, make_ringnorm
 
-__all__ = ["REAL", "SETS", "Data", "load"]
-
 N_TEST = 10_000
 REAL = {"wdbc": 398, "diabetes": 309}
 SETS = {"classification": ("wdbc", "ringnorm"), "regression": ("diabetes", "friedman1")}

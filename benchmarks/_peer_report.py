@@ -7,8 +7,6 @@ from typing import Any
 
 from _report import claim, markdown_table
 
-__all__ = ["claims_of", "key_of", "merged", "picture", "report", "to_the_score"]
-
 CLOSE = 0.002  # to the last loss
 LEAST_ASKED, ASKED_SECONDS = 50_000, 0.5  # samples; seconds, over those of the sparse variational process
 FAMILIES = {  # beginnings of labels, and colors
@@ -98,16 +96,13 @@ def report(rows: list[dict[str, Any]]) -> tuple[str, dict[str, Any]]:
                 body.append([label, row["outcome"], "", "", "", "", ""])
                 continue
             peak = row.get("device_peak" if row["device"] == "cuda" else "peak")
+            loss, memory = (
+                f"{row['loss']:.4f}" if "loss" in row else "–",
+                f"{peak / 1e9:.2f}" if peak else "–",
+            )
             body.append(
-                [
-                    label,
-                    f"{row['score']:.4f}",
-                    f"{row['loss']:.4f}" if "loss" in row else "–",
-                    f"{seconds_of(row):.3g}",
-                    f"{to_the_score(row):.3g}",
-                    f"{peak / 1e9:.2f}" if peak else "–",
-                    str(machines.index(machine_of(row)) + 1),
-                ]
+                f"{label} | {row['score']:.4f} | {loss} | {seconds_of(row):.3g} | {to_the_score(row):.3g} | "
+                f"{memory} | {machines.index(machine_of(row)) + 1}"
             )
         headers = [f"{name}, {n} samples", *scores, "seconds", "to the score", "memory, GB", "computer"]
         parts.append(markdown_table(headers, body))

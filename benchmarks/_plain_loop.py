@@ -17,8 +17,6 @@ from bayesmkl.bemkl import Gamma
 from bayesmkl.bemkl.models import binary
 from bayesmkl.bemkl.models.moments import Gaussian, IntermediateOutputs
 
-__all__ = ["Factors", "as_state", "fit_plain"]
-
 PRIOR = 1.0  # concentration and rate of all precisions: the non-sparse choice
 
 

@@ -10,12 +10,10 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from _protocol import have_real_data
+from _protocol import have_real_data, split
 from scipy.stats import norm
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import train_test_split
-from sklearn.preprocessing import StandardScaler
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank
 from bayesmkl.bemkl.reading.draws import PosteriorDraws, variational_draws
@@ -23,22 +21,6 @@ from bayesmkl.bemkl.reading.shares import share_draws
 from bayesmkl.datasets import fetch, load_diabetes, load_wdbc
 from bayesmkl.kernels import Gaussian, KernelQualityWarning, Linear, Polynomial
 from bayesmkl.kernels.stacks.dense import DenseStack
-
-__all__ = [
-    "LEVEL",
-    "Case",
-    "case",
-    "cases",
-    "flat_draws",
-    "held_out_nll",
-    "inside",
-    "kernel_bank",
-    "quietly",
-    "shares",
-    "subset",
-    "timed",
-    "training_problem",
-]
 
 LEVEL = 0.94  # of all intervals
 N_DRAWS = 4000  # from a variational posterior
@@ -72,11 +54,7 @@ CLASSIFIER: Any = partial(BEMKLClassifier, margin=1.0, intermediate_scale=1.0)
 def cases() -> list[Case]:
     """List wdbc, sonar and diabetes; digits (3 against 8, bundled) stands in where sonar is not at hand."""
     second = "sonar" if have_real_data() else "digits"
-    return [
-        Case("wdbc", 6, CLASSIFIER),
-        Case(second, 8, CLASSIFIER),
-        Case("diabetes", 8, BEMKLRegressor),
-    ]
+    return [Case("wdbc", 6, CLASSIFIER), Case(second, 8, CLASSIFIER), Case("diabetes", 8, BEMKLRegressor)]
 
 
 def case(name: str) -> Case:
@@ -94,13 +72,7 @@ def kernel_bank(n_kernels: int) -> KernelBank:
 
 def subset(which: Case, seed: int, n_train: int = 100) -> Subset:
     """Draw a random subset to train on; classes keep their shares."""
-    X, y = _load(which.name)
-    strata = None if which.is_regression else y
-    X_train, X_test, y_train, y_test = train_test_split(
-        X, y, train_size=n_train, stratify=strata, random_state=seed
-    )
-    scaler = StandardScaler().fit(X_train)
-    return Subset(scaler.transform(X_train), scaler.transform(X_test), y_train, y_test)
+    return Subset(*split(*_load(which.name), n_train, seed, stratified=not which.is_regression))
 
 
 def _load(name: str) -> tuple[np.ndarray, np.ndarray]:

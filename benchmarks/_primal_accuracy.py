@@ -15,8 +15,6 @@ from bayesmkl.discriminative.primal.records import PrimalMKLOptions
 from bayesmkl.discriminative.primal.solve import SquaredHinge
 from bayesmkl.kernels.stacks.dense import DenseStack
 
-__all__ = ["small_bases"]
-
 
 def small_bases(fast: bool) -> tuple[str, dict[str, Any]]:
     """Accuracy and objective against the number of basis samples."""

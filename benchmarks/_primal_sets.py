@@ -12,20 +12,9 @@ from sklearn.preprocessing import MinMaxScaler
 from bayesmkl.datasets import fetch, load_wdbc, make_ringnorm, make_twonorm, make_waveform
 from bayesmkl.kernels.stacks.dense import DenseStack
 
-__all__ = [
-    "BASES",
-    "WIDTHS",
-    "Problem",
-    "gaussians",
-    "labeled",
-    "prepare",
-    "sample",
-]
-
 BASES = (1.1, 1.5, 2.0)
-WIDTHS = np.unique(
-    np.concatenate([base ** np.arange(-5.0, 6.0) for base in BASES])
-)  # 31: width 1 comes thrice
+# 31: width 1 comes thrice
+WIDTHS = np.unique(np.concatenate([base ** np.arange(-5.0, 6.0) for base in BASES]))
 
 
 class Problem(NamedTuple):

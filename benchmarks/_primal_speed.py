@@ -10,19 +10,13 @@ from typing import Any
 import numpy as np
 from _primal_sets import BASES, WIDTHS, gaussians, sample
 from _report import markdown_table
+from matplotlib.figure import Figure
 
 from bayesmkl.discriminative.primal.primalmkl import WEIGHT_SCHEMES, fit_primalmkl
 from bayesmkl.discriminative.primal.records import PrimalMKLOptions
 from bayesmkl.discriminative.primal.solve import SOLVERS, SquaredHinge, solve_primal
-from bayesmkl.discriminative.primal.steps import (
-    PrimalProblem,
-    gradient_at,
-    state_at,
-    truncated_direction,
-)
+from bayesmkl.discriminative.primal.steps import PrimalProblem, gradient_at, state_at, truncated_direction
 from bayesmkl.kernels.stacks.dense import DenseStack
-
-__all__ = ["draw_weights", "figure_1", "figure_2", "figure_3", "one_machine", "preconditioning", "schemes"]
 
 REGS = (1.0, 0.1, 0.01)
 PATH = (10.0, 5.0, 2.0, 1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)  # the paper's grid
@@ -58,16 +52,8 @@ def schemes(fast: bool) -> tuple[str, dict[str, Any]]:
                 updates, gap = len(found.result.objective_history) - 1, relative_gap(found.result)
                 done = found.result.outcome.converged
                 cells += [str(updates) if done else f"> {limit} (gap {gap:.0e})", f"{seconds:.2f}"]
-                numbers.append(
-                    {
-                        "set": name,
-                        "reg": reg,
-                        "weights": weights,
-                        "updates": updates,
-                        "seconds": seconds,
-                        "gap": gap,
-                    }
-                )
+                case = {"set": name, "reg": reg, "weights": weights}
+                numbers.append(case | {"updates": updates, "seconds": seconds, "gap": gap})
             rows.append(cells)
     headers = ["set", "λ", "spg", "s", "closed", "s", "paper", "s"]
     text = f"Updates of the weights to a relative gap of 1e-4 ({n_samples} samples, 11 Gaussian kernels):\n\n"
@@ -175,17 +161,8 @@ def figure_1(
                     updates, gap = len(found.result.objective_history) - 1, relative_gap(found.result)
                     done = found.result.outcome.converged
                     cells += [str(updates) if done else f"> {limit} ({gap:.0e})", f"{seconds:.1f}"]
-                    numbers.append(
-                        {
-                            "set": name,
-                            "samples": n_samples,
-                            "kernels": 11 * n_bases,
-                            "solver": solver,
-                            "updates": updates,
-                            "seconds": seconds,
-                            "gap": gap,
-                        }
-                    )
+                    case = {"set": name, "samples": n_samples, "kernels": 11 * n_bases, "solver": solver}
+                    numbers.append(case | {"updates": updates, "seconds": seconds, "gap": gap})
                 rows.append(cells)
     text = (
         f"Figure 1: outer iterations and seconds of Algorithm 1 to a relative gap of 1e-2, λ = {reg:g}, at most "
@@ -242,12 +219,8 @@ def figure_2(fast: bool) -> tuple[str, dict[str, Any]]:
 
 def draw_weights(histories: dict[str, list[list[float]]], path: Path) -> None:
     """Draw figure 2 into a file."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, len(histories), figsize=(3.0 * len(histories), 2.6), squeeze=False)
+    figure = Figure(figsize=(3.0 * len(histories), 2.6))
+    axes = figure.subplots(1, len(histories), squeeze=False)
     for ax, (name, weights) in zip(axes[0], histories.items(), strict=True):
         for history in weights:
             ax.plot(history)
@@ -255,7 +228,6 @@ def draw_weights(histories: dict[str, list[list[float]]], path: Path) -> None:
     axes[0, 0].set_ylabel("weight")
     figure.tight_layout()
     figure.savefig(path, dpi=120)
-    plt.close(figure)
 
 
 def figure_3(fast: bool) -> tuple[str, dict[str, Any]]:

@@ -29,8 +29,6 @@ from bayesmkl.marginal.hyperposterior import Hypermodel, Mode, Point, evaluate, 
 from bayesmkl.marginal.likelihoods import Probit
 from bayesmkl.marginal.modes import find_mode
 
-__all__ = ["Chains", "Exact", "agreement", "correct", "exact_score", "log_evidence", "run_chains", "surprise"]
-
 TOL = 3e-4  # of sites, in standard deviations of scores
 LENGTHS = (1.0, 2.0)  # of trajectories, in standard deviations
 SETTLE = 5  # first steps, which no metric is made of

@@ -7,17 +7,6 @@ from functools import cache
 import numpy as np
 from scipy.stats import binom, ks_2samp
 
-__all__ = [
-    "GRID",
-    "LEVELS",
-    "N_LINES",
-    "asymmetry",
-    "coverage",
-    "ecdf_difference",
-    "simultaneous_band",
-    "weighted_rank",
-]
-
 LEVELS = (0.5, 0.8, 0.94)
 GRID = np.arange(1, 20) / 20.0
 N_LINES = 4

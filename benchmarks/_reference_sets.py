@@ -27,8 +27,6 @@ from bayesmkl.marginal.hyperpriors import LogNormal, Mapped, StudentT
 from bayesmkl.marginal.likelihoods import Gaussian as NormalNoise
 from bayesmkl.marginal.likelihoods import Probit
 
-__all__ = ["PROBLEMS", "Problem", "RootGamma", "build", "estimator"]
-
 INTERCEPT_STD = 3.0
 INTERMEDIATE_STD = 0.3  # of the paper's process
 CERTAIN = 1e6  # concentration of a prior that leaves no doubt

@@ -17,23 +17,6 @@ from bayesmkl._numerics.psis import smooth_weights
 from bayesmkl.bemkl.reading.shares import share_draws
 from bayesmkl.kernels.stacks.dense import DenseStack
 
-__all__ = [
-    "FOLDER",
-    "LARGEST_RHAT",
-    "LEAST_ESS",
-    "LEVELS",
-    "TAIL",
-    "UNITS",
-    "add_brute_force",
-    "fingerprint",
-    "held_mass",
-    "is_good",
-    "load",
-    "make",
-    "make_good",
-    "save",
-]
-
 FOLDER = RESULTS / "reference_posteriors"
 PERCENT = [0.1, 0.5, 1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 40, 50]
 LEVELS = np.array(PERCENT + [100.0 - percent for percent in PERCENT[-2::-1]]) / 100.0

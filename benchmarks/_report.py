@@ -5,29 +5,18 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from _machine import measure
 
-__all__ = [
-    "GENERATED",
-    "RESULTS",
-    "ROOT",
-    "STATIC",
-    "begin",
-    "claim",
-    "finish",
-    "markdown_table",
-    "mean_and_std",
-    "parser",
-]
-
 ROOT = Path(__file__).resolve().parents[1]
 GENERATED = ROOT / "docs" / "_generated"  # tables that pages of the documentation include
 RESULTS = ROOT / "benchmarks" / "results"  # the numbers behind them
 STATIC = ROOT / "docs" / "_static"  # figures
+Row = list[Any] | str
 
 
 class _Parser(argparse.ArgumentParser):
@@ -66,10 +55,12 @@ def begin(doc: str | None, **counts: int) -> argparse.Namespace:
     return chosen
 
 
-def markdown_table(headers: list[str], rows: list[list[Any]]) -> str:
-    """Markdown table; the first column to the left, numbers to the right."""
-    cells = [[str(cell) for cell in row] for row in [headers, *rows]]
-    widths = [max(len(row[j]) for row in cells) for j in range(len(headers))]
+def markdown_table(headers: Row, rows: Sequence[Row]) -> str:
+    """Markdown table; the first column to the left, numbers to the right; texts of rows have bars between cells."""
+    cells = [
+        row.split(" | ") if isinstance(row, str) else [str(cell) for cell in row] for row in (headers, *rows)
+    ]
+    widths = [max(len(row[j]) for row in cells) for j in range(len(cells[0]))]
     rule = ["-" * widths[0]] + ["-" * (width - 1) + ":" for width in widths[1:]]
 
     def line(row: list[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -22,18 +23,6 @@ from bayesmkl.discriminative import (
     UniformMKLClassifier,
     UniformMKLRegressor,
 )
-
-__all__ = [
-    "CONSTANT",
-    "DEFAULT",
-    "MARGINAL",
-    "MODELS",
-    "TODAY",
-    "TRUTH",
-    "Model",
-    "Prediction",
-    "has_himalaya",
-]
 
 CONSTANT, TRUTH = "class frequencies, or a constant", "truth (simulated sets)"
 TODAY = "BEMKL, margin 1, σ_g = 1, paper bank"
@@ -85,59 +74,56 @@ def _constant_std(mean: np.ndarray, variance: float) -> Prediction:
 # ---------------------------------------------------------------------------------------------- this package
 
 
-def _bemkl(kernels: str, **options: float) -> Callable[[Split], Prediction]:
+Facts = Callable[[Any], dict[str, Any]]
+
+
+def _classifier(kind: Any, kernels: str, facts: Facts, **options: Any) -> Callable[[Split], Prediction]:
     """Fit with every default but the bank and these options."""
 
     def classify(data: Split) -> Prediction:
-        model = BEMKLClassifier(_bank(kernels, data), **options)
-        found = _classified(model, data)
-        notes = {"converged": bool(model.converged_), "intermediate_scale": model.intermediate_scale_}
-        return found._replace(notes=notes)
+        model = kind(_bank(kernels, data), **options)
+        return _classified(model, data)._replace(notes=facts(model))
 
     return classify
+
+
+def _regressor(kind: Any, kernels: str, facts: Facts, **options: Any) -> Callable[[Split], Prediction]:
+    """Do the same of targets."""
+
+    def regress(data: Split) -> Prediction:
+        model = kind(_bank(kernels, data), **options).fit(data.X, data.y)
+        mean, std = model.predict(data.X_test, return_std=True)
+        return Prediction(mean=mean, std=std, notes=facts(model))
+
+    return regress
+
+
+def _ending(model: Any) -> dict[str, Any]:
+    return {"converged": bool(model.converged_)}
+
+
+def _ending_and_scale(model: Any) -> dict[str, Any]:
+    return _ending(model) | {"intermediate_scale": model.intermediate_scale_}
+
+
+def _ending_and_tail(model: Any) -> dict[str, Any]:
+    return _ending(model) | {"pareto_k": round(float(np.max(model.pareto_k_)), 2)}
+
+
+def _bemkl(kernels: str, **options: float) -> Callable[[Split], Prediction]:
+    return _classifier(BEMKLClassifier, kernels, _ending_and_scale, **options)
 
 
 def _bemkl_regression(kernels: str) -> Callable[[Split], Prediction]:
-    def regress(data: Split) -> Prediction:
-        model = BEMKLRegressor(_bank(kernels, data)).fit(data.X, data.y)
-        mean, std = model.predict(data.X_test, return_std=True)
-        return Prediction(mean=mean, std=std, notes={"converged": bool(model.converged_)})
-
-    return regress
-
-
-def _bemkl_marginal(data: Split) -> Prediction:
-    model = BEMKLClassifier(_bank("auto", data), inference="marginal")
-    found = _classified(model, data)
-    return found._replace(notes=_facts(model))
-
-
-def _bemkl_marginal_regression(data: Split) -> Prediction:
-    model = BEMKLRegressor(_bank("auto", data), inference="marginal").fit(data.X, data.y)
-    mean, std = model.predict(data.X_test, return_std=True)
-    return Prediction(mean=mean, std=std, notes=_facts(model))
-
-
-def _facts(model: Any) -> dict[str, Any]:
-    return {"converged": bool(model.converged_), "pareto_k": round(float(np.max(model.pareto_k_)), 2)}
+    return _regressor(BEMKLRegressor, kernels, _ending)
 
 
 def _gpmkl(kernels: str, prior: str = "dirichlet", **options: float) -> Callable[[Split], Prediction]:
-    def classify(data: Split) -> Prediction:
-        model = GPMKLClassifier(_bank(kernels, data), kernel_prior=prior, **options)
-        found = _classified(model, data)
-        return found._replace(notes=_facts(model))
-
-    return classify
+    return _classifier(GPMKLClassifier, kernels, _ending_and_tail, kernel_prior=prior, **options)
 
 
 def _gpmkl_regression(kernels: str, prior: str = "dirichlet") -> Callable[[Split], Prediction]:
-    def regress(data: Split) -> Prediction:
-        model = GPMKLRegressor(_bank(kernels, data), kernel_prior=prior).fit(data.X, data.y)
-        mean, std = model.predict(data.X_test, return_std=True)
-        return Prediction(mean=mean, std=std, notes=_facts(model))
-
-    return regress
+    return _regressor(GPMKLRegressor, kernels, _ending_and_tail, kernel_prior=prior)
 
 
 def _calibrated(estimator: Any, grid: dict[str, Any], data: Split) -> Prediction:
@@ -258,11 +244,7 @@ def _himalaya(data: Split) -> Prediction:
 
 def has_himalaya() -> bool:
     """Say whether himalaya is installed."""
-    try:
-        import himalaya.kernel_ridge  # noqa: F401
-    except ImportError:
-        return False
-    return True
+    return importlib.util.find_spec("himalaya") is not None
 
 
 MODELS: dict[str, Model] = {
@@ -270,7 +252,11 @@ MODELS: dict[str, Model] = {
     TRUTH: Model(_truth, _truth, "what the samples were drawn from"),
     TODAY: Model(_bemkl("paper", margin=1.0, intermediate_scale=1.0), None, "the paper's loop, converged"),
     DEFAULT: Model(_bemkl("auto"), _bemkl_regression("auto"), "every default"),
-    MARGINAL: Model(_bemkl_marginal, _bemkl_marginal_regression, "every other default"),
+    MARGINAL: Model(
+        _classifier(BEMKLClassifier, "auto", _ending_and_tail, inference="marginal"),
+        _regressor(BEMKLRegressor, "auto", _ending_and_tail, inference="marginal"),
+        "every other default",
+    ),
     "BEMKL, paper bank": Model(_bemkl("paper"), _bemkl_regression("paper"), "every other default", "all"),
     **{
         f"BEMKL, σ_g = {scale:g}, {bank} bank": Model(

@@ -14,8 +14,6 @@ from _scoreboard_sets import SETS, WIDE
 
 from bayesmkl.evaluation.significance import critical_difference, friedman, rank_table, wilcoxon
 
-__all__ = ["claims_table", "report"]
-
 GPMKL, GPMKL_PAPER = "GPMKL, auto bank", "GPMKL, paper bank"
 GPMKL_HALF_T = "GPMKL, auto bank, half-t"
 ALL_TOO = ", also on all features"
@@ -78,14 +76,7 @@ COVERAGE = (0.93, 0.97)
 
 
 class Board:
-    """Results of the sets of some tasks, on the splits that all models have.
-
-    Parameters
-    ----------
-    rows : list of dict
-        Cells.
-    tasks : sequence of str
-    """
+    """Results of the sets of some tasks, on the splits that all models have."""
 
     def __init__(self, rows: list[dict[str, Any]], tasks: Sequence[str]) -> None:
         table = pd.DataFrame(
@@ -218,39 +209,21 @@ def class_text(board: Board) -> str:
     worse = losses.sub(losses[CONSTANT], axis=0).max()
     body = []
     for model in losses.mean().sort_values().index:
+        binary, several = (losses.loc[tasks == task, model].mean() for task in ("binary", "several"))
+        alone = f"{mean_rank(board, model, 'log_loss', DEFAULT):.2f}" if DEFAULT in board.models else "–"
+        mean = {key: table[model].mean() for key, table in tables.items()}
         body.append(
-            [
-                model,
-                f"{losses[model].mean():.4f}",
-                *(f"{losses.loc[tasks == task, model].mean():.3f}" for task in ("binary", "several")),
-                f"{losses.loc[real(losses), model].mean():.4f}",
-                f"{ranks[model]:.2f}",
-                f"{mean_rank(board, model, 'log_loss', DEFAULT):.2f}" if DEFAULT in board.models else "–",
-                f"{tables['brier'][model].mean():.3f}",
-                f"{100 * tables['ece'][model].mean():.1f}",
-                f"{100 * tables['accuracy'][model].mean():.1f}",
-                f"{tables['log_loss_tiny'][model].mean():.3f}, {100 * tables['clipped'][model].mean():.2f} %",
-                f"{worse[model]:+.3f}",
-                f"{seconds[model]:.2g}",
-                board.trouble(model),
-            ]
+            f"{model} | {mean['log_loss']:.4f} | {binary:.3f} | {several:.3f} | "
+            f"{losses.loc[real(losses), model].mean():.4f} | {ranks[model]:.2f} | {alone} | "
+            f"{mean['brier']:.3f} | {100 * mean['ece']:.1f} | {100 * mean['accuracy']:.1f} | "
+            f"{mean['log_loss_tiny']:.3f}, {100 * mean['clipped']:.2f} % | {worse[model]:+.3f} | "
+            f"{seconds[model]:.2g} | {board.trouble(model)}"
         )
-    headers = [
-        "model",
-        "mean log loss",
-        "binary",
-        "several classes",
-        "real sets",
-        "mean rank, all",
-        "with one BEMKL",
-        "Brier",
-        "ECE %",
-        "accuracy %",
-        "log loss clipped at 1e-15, share below 1e-4",
-        "worst set, above the frequencies",
-        "seconds",
-        "trouble",
-    ]
+    headers = (
+        "model | mean log loss | binary | several classes | real sets | mean rank, all | with one BEMKL | "
+        "Brier | ECE % | accuracy % | log loss clipped at 1e-15, share below 1e-4 | "
+        "worst set, above the frequencies | seconds | trouble"
+    )
     return f"{counted(board)}\n\n{markdown_table(headers, body)}\n\n{test_text(board, 'log_loss', DEFAULT)}"
 
 
@@ -263,33 +236,16 @@ def regression_text(board: Board) -> str:
     for model in densities.mean().sort_values().index:
         coverage = 100 * tables["coverage"][model]
         body.append(
-            [
-                model,
-                f"{densities[model].mean():.4f}",
-                f"{densities.loc[real(densities), model].mean():.4f}",
-                f"{ranks[model]:.2f}",
-                f"{mean_rank(board, model, 'nll', DEFAULT):.2f}",
-                f"{tables['r2'][model].mean():.3f}",
-                f"{coverage.mean():.1f}",
-                f"{coverage.min():.1f} to {coverage.max():.1f}",
-                f"{tables['width'][model].mean():.2f}",
-                f"{seconds[model]:.2g}",
-                board.trouble(model),
-            ]
+            f"{model} | {densities[model].mean():.4f} | "
+            f"{densities.loc[real(densities), model].mean():.4f} | {ranks[model]:.2f} | "
+            f"{mean_rank(board, model, 'nll', DEFAULT):.2f} | {tables['r2'][model].mean():.3f} | "
+            f"{coverage.mean():.1f} | {coverage.min():.1f} to {coverage.max():.1f} | "
+            f"{tables['width'][model].mean():.2f} | {seconds[model]:.2g} | {board.trouble(model)}"
         )
-    headers = [
-        "model",
-        "mean NLL",
-        "real sets",
-        "mean rank, all",
-        "with one BEMKL",
-        "R²",
-        "coverage %",
-        "by set",
-        "width",
-        "seconds",
-        "trouble",
-    ]
+    headers = (
+        "model | mean NLL | real sets | mean rank, all | with one BEMKL | R² | coverage % | by set | "
+        "width | seconds | trouble"
+    )
     test = test_text(board, "nll", DEFAULT)
     return f"{counted(board)}\n\n{markdown_table(headers, body)}\n\n{test}"
 
@@ -318,28 +274,15 @@ def choices_table(board: Board, choices: Sequence[tuple[str, str]], key: str) ->
         p = wilcoxon(gaps.to_numpy(), np.zeros(len(gaps))).p_value
         error = gaps.std(ddof=1) / np.sqrt(len(gaps))
         body.append(
-            [
-                first,
-                second,
-                len(gaps),
-                f"{gaps.mean():+.4f} ± {error:.4f}",
-                f"{gaps.median():+.4f}",
-                f"{int((gaps < 0).sum())} : {int((gaps > 0).sum())}",
-                f"{gaps.max():+.3f} ({gaps.idxmax()})",
-                f"{p:.3g}",
-            ]
+            f"{first} | {second} | {len(gaps)} | {gaps.mean():+.4f} ± {error:.4f} | "
+            f"{gaps.median():+.4f} | {int((gaps < 0).sum())} : {int((gaps > 0).sum())} | "
+            f"{gaps.max():+.3f} ({gaps.idxmax()}) | {p:.3g}"
         )
     quantity = "log loss" if key == "log_loss" else "NLL"
-    headers = [
-        "first",
-        "second",
-        "sets",
-        f"{quantity}, first - second",
-        "median",
-        "sets better : worse",
-        "worst set",
-        "p (Wilcoxon)",
-    ]
+    headers = (
+        f"first | second | sets | {quantity}, first - second | median | sets better : worse | worst set | "
+        "p (Wilcoxon)"
+    )
     return markdown_table(headers, body) if body else ""
 
 

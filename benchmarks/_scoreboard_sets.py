@@ -14,8 +14,6 @@ from sklearn.preprocessing import StandardScaler
 
 from bayesmkl.datasets import fetch, load_diabetes, load_digits_views, load_iris, load_wdbc, load_wine
 
-__all__ = ["MOST", "SETS", "WIDE", "DataSet", "Split", "is_bundled", "split_of"]
-
 MOST = {"binary": 200, "several": 120, "regression": 200}  # training samples
 MOST_TEST = 500
 SHARE = 0.7  # of small sets, for training
@@ -115,8 +113,7 @@ def _fetched(name: str, target: str = "target") -> Callable[[np.random.Generator
 
 def _australian(rng: np.random.Generator) -> Samples:
     """Leave out A2, A3 and A7, of which copies have lost the decimal points."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # that says so
+    with warnings.catch_warnings(action="ignore", category=UserWarning):  # that says so
         X, y = fetch("australian", return_X_y=True)
     return Samples(np.delete(np.asarray(X, float), [1, 2, 6], axis=1), np.asarray(y))
 

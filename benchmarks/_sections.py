@@ -11,8 +11,6 @@ from collections.abc import Callable, Sequence
 from _machine import measure
 from _report import finish, parser
 
-__all__ = ["run_sections"]
-
 
 def run_sections(
     doc: str | None,

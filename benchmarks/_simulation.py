@@ -23,8 +23,6 @@ from bayesmkl.bemkl.reading.shares import share_draws
 from bayesmkl.kernels import Gaussian, Linear, Polynomial
 from bayesmkl.kernels.stacks.dense import DenseStack
 
-__all__ = ["INFERENCES", "QUANTITIES", "Simulated", "draw_posteriors", "quantities", "simulate", "stacks"]
-
 QUANTITIES = {
     "binary": {
         "shares": "kernel shares",

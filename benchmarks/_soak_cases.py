@@ -17,8 +17,6 @@ from bayesmkl.discriminative.method import Between, Power
 from bayesmkl.discriminative.methods import METHODS
 from bayesmkl.kernels import Cosine, Gaussian, Laplacian, Linear, Polynomial
 
-__all__ = ["ESTIMATORS", "ROW_METHODS", "Case", "random_case"]
-
 ESTIMATORS: dict[str, Any] = {
     name: getattr(package, name)
     for package in (bayesmkl.bemkl, bayesmkl.discriminative)
@@ -64,9 +62,8 @@ def random_case(rng: np.random.Generator) -> Case:
             row_keywords["gate_features"] = features[n_train:]
     elif "gate_columns" in (own := inspect.signature(ESTIMATORS[name]).parameters) and rng.random() < CHANGED:
         bank = KernelBank(bank.kernels, VIEWS, bank.normalize)
-        parameters["gate_columns"] = [
-            int(rng.integers(X.shape[1]))
-        ]  # of a view that names its columns, or not
+        # of a view that names its columns, or not
+        parameters["gate_columns"] = [int(rng.integers(X.shape[1]))]
         if "gate_kernel" in own:
             parameters["gate_kernel"] = Gaussian(width=2.0)
     elif parameters.get("missing_views") == "integrate":

@@ -10,8 +10,6 @@ from _protocol import have_real_data, load, paper_kernels, split
 from bayesmkl.datasets import fetch
 from bayesmkl.kernels import Gaussian, KernelBank
 
-__all__ = ["Case", "cases", "waveform"]
-
 WIDTHS = [2.0**k for k in range(-3, 7)]  # the paper's
 PAIR_WIDTHS = WIDTHS[2:]  # by the two narrowest, samples that differ in two features resemble only themselves
 

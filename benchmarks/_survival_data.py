@@ -17,8 +17,6 @@ from scipy.io.arff import loadarff
 from sklearn.model_selection import RepeatedStratifiedKFold
 from sklearn.preprocessing import StandardScaler
 
-__all__ = ["N_FOLDS", "SETS", "SIMULATED", "Split", "Study", "study_of"]
-
 N_FOLDS = 3  # of which two are for training; three splits in a row hold everyone out once
 SEED = 7000
 SIMULATED = "simulated"

@@ -14,8 +14,6 @@ from sklearn.model_selection import StratifiedKFold
 from bayesmkl import KernelBank, marginal
 from bayesmkl.evaluation import kaplan_meier
 
-__all__ = ["EVERYONE", "MODELS", "OURS", "PEERS", "Prediction", "available"]
-
 EVERYONE, OURS = "Kaplan-Meier", "GPMKLSurvival"
 PEERS = ("Cox net", "random survival forest", "gradient boosting")
 N_INNER = 5
@@ -123,15 +121,7 @@ MODELS: dict[str, Callable[[Split, Views, np.ndarray], Prediction]] = {
 
 
 def partial_likelihood(y: np.ndarray, risk: np.ndarray) -> float:
-    """Return Cox's log partial likelihood of log hazards, with Breslow's ties.
-
-    Parameters
-    ----------
-    y : structured array of shape (n_samples,)
-        Events and times.
-    risk : array of shape (n_samples,)
-        Log hazards, up to a constant.
-    """
+    """Return Cox's log partial likelihood of log hazards, which have any constant, with Breslow's ties."""
     order = np.argsort(-y["time"], kind="stable")
     time, event, risk = y["time"][order], y["event"][order], risk[order]
     at_risk = np.logaddexp.accumulate(risk)
@@ -140,15 +130,7 @@ def partial_likelihood(y: np.ndarray, risk: np.ndarray) -> float:
 
 
 def held_out_likelihood(y: np.ndarray, risk: np.ndarray, train: np.ndarray) -> float:
-    """Return what samples that were left out add to the partial likelihood (Verweij and van Houwelingen 1993).
-
-    Parameters
-    ----------
-    y, risk : arrays of shape (n_samples,)
-        As for `partial_likelihood`.
-    train : array of int
-        Positions of the samples that the risk was learned from.
-    """
+    """Return what samples that the risk was not learned from add (Verweij and van Houwelingen 1993)."""
     return partial_likelihood(y, risk) - partial_likelihood(y[train], risk[train])
 
 
@@ -158,8 +140,7 @@ def _folds(data: Split) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 def _predicted(model: Any, data: Split, times: np.ndarray, notes: dict[str, Any]) -> Prediction:
     """Read off a model of scikit-survival; before its first and after its last time its curves are constant."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         functions = model.predict_survival_function(data.X_test)
     survival = [function(np.clip(times, *function.domain)) for function in functions]
     before = times < functions[0].domain[0]

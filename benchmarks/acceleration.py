@@ -95,26 +95,18 @@ def table(rows: list[dict[str, Any]]) -> str:
     """Markdown table; times are shares of the time of 200 plain sweeps."""
     headers = ["kernels, prior", "ELBO of 200 plain", "reached at update", "asked", "time", "ELBO at the end"]
     headers += ["update", "asked", "rejected", "time", "Newton: ELBO", "steps", "asked", "time"]
-    body = [
-        [
-            f"{row['kernels']}, {row['prior']}",
-            f"{row['elbo_plain']:.1f}",
-            row["updates_to_plain"] or "never",
-            ASKED[row["prior"]],
-            f"{row['time_to_plain']:.2f}" if row["updates_to_plain"] else "–",
-            f"{row['elbo_optimum']:.1f}",
-            f"{row['updates_to_optimum']}" + ("" if row["outcome"] == "CONVERGED" else " (not converged)"),
-            ASKED_OPTIMUM if row["prior"] == "nonsparse" else "–",
-            row["rejected"],
-            f"{row['time_to_optimum']:.2f}",
-            f"{row['elbo_of_steps']:.1f}",
-            f"{row['steps_to_optimum']}"
-            + ("" if row["steps_outcome"] == "CONVERGED" else " (not converged)"),
-            ASKED_STEPS if row["prior"] == "nonsparse" else "–",
-            f"{row['time_of_steps']:.2f}",
-        ]
-        for row in rows
-    ]
+    body = []
+    for row in rows:
+        ends = ["" if row[key] == "CONVERGED" else " (not converged)" for key in ("outcome", "steps_outcome")]
+        asked = (ASKED_OPTIMUM, ASKED_STEPS) if row["prior"] == "nonsparse" else ("–", "–")
+        time_to_plain = f"{row['time_to_plain']:.2f}" if row["updates_to_plain"] else "–"
+        body.append(
+            f"{row['kernels']}, {row['prior']} | {row['elbo_plain']:.1f} | {row['updates_to_plain'] or 'never'} | "
+            f"{ASKED[row['prior']]} | {time_to_plain} | {row['elbo_optimum']:.1f} | "
+            f"{row['updates_to_optimum']}{ends[0]} | {asked[0]} | {row['rejected']} | "
+            f"{row['time_to_optimum']:.2f} | {row['elbo_of_steps']:.1f} | {row['steps_to_optimum']}{ends[1]} | "
+            f"{asked[1]} | {row['time_of_steps']:.2f}"
+        )
     return markdown_table(headers, body)
 
 

@@ -35,10 +35,8 @@ PAIRS = ((1, 7), (2, 3), (2, 7), (3, 8), (4, 7))
 N_DRAWS, N_LABELED, N_PER_CLASS, N_NEIGHBORS = 1, 6, 200, 10
 GAMMA = 0.01  # of both norms of LapMKL
 N_STEPS, DAMPING, SMOOTHING = 8, 1e-2, 0.9
-BOUNDS = {
-    "searched, 10 %": (1.0, 0.1),
-    "searched, 30 %": (3.0, 0.3),
-}  # of shifts in pixels, of the entries of A
+# of shifts in pixels, of the entries of A
+BOUNDS = {"searched, 10 %": (1.0, 0.1), "searched, 30 %": (3.0, 0.3)}
 DISTANCES = ("Euclidean", "linearized", *BOUNDS)
 
 
@@ -69,9 +67,8 @@ def searched_distances(images: np.ndarray, bounds: tuple[float, float], n_steps:
         squares = np.einsum("ij,ij->i", rest, rest)
         for _ in range(n_steps):
             along = [moved(slope, moves) for slope in slopes]
-            jacobian = np.concatenate(
-                [field[:, None] * fields for field in along], axis=1
-            )  # (n, 6, n_pixels)
+            # (n, 6, n_pixels)
+            jacobian = np.concatenate([field[:, None] * fields for field in along], axis=1)
             gram = np.einsum("iap,ibp->iab", jacobian, jacobian, optimize=True)
             diagonal = np.einsum("iaa->ia", gram)
             gram[:, np.arange(6), np.arange(6)] += damping[:, None] * (diagonal + 1e-9)

@@ -103,8 +103,7 @@ def measure(n_samples: int) -> dict[tuple[str, str], Calls]:
     ):
         for samples, given in (("bank", None), ("precomputed", "precomputed")):
             model = make(given)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
+            with warnings.catch_warnings(action="ignore"):
                 calls = calls_before(first.__code__, model, X if given is None else kernels, target)
             found[make.__name__, samples] = calls
     return found

@@ -14,7 +14,7 @@ twice) and in single precision, where all sums are in double precision.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -46,47 +46,29 @@ class Case(NamedTuple):
 
 def cases(n_kernels: int, n: int, rng: np.random.Generator) -> list[Case]:
     """All contractions of DenseStack; symmetric products count the operations of one triangle."""
-    P, stack = n_kernels, n_kernels * n * n
+    P, stack, many = n_kernels, n_kernels * n * n, BATCH
     columns = np.sort(rng.choice(n, n // 10, replace=False))
 
-    def normal(*shape: int) -> np.ndarray:
-        return rng.standard_normal(shape)
+    def case(label: str, shapes: Sequence[tuple[int, ...]], numbers: int, flops: float) -> Case:
+        """Return a case whose label begins with the name of its method."""
+        method = getattr(DenseStack, label.partition(",")[0])
+        return Case(label, method, tuple(rng.standard_normal(shape) for shape in shapes), numbers, flops)
 
     return [
-        Case("combine", DenseStack.combine, (normal(P),), stack + n * n, 2 * stack),
-        Case(
-            f"combine, {BATCH} weightings",
-            DenseStack.combine,
-            (normal(BATCH, P),),
-            stack + BATCH * n * n,
-            2 * BATCH * stack,
-        ),
-        Case(
-            "combine_gated", DenseStack.combine_gated, (normal(P, n), normal(P, n)), stack + n * n, 3 * stack
-        ),
-        Case("apply", DenseStack.apply, (normal(n),), stack + P * n, 2 * stack),
-        Case(
-            f"apply, {BATCH} vectors",
-            DenseStack.apply,
-            (normal(n, BATCH),),
-            stack + BATCH * P * n,
-            2 * BATCH * stack,
-        ),
-        Case("apply, one per kernel", DenseStack.apply, (normal(P, n, 1),), stack + P * n, 2 * stack),
-        Case("adjoint", DenseStack.adjoint, (normal(P, n),), stack + P * n, 2 * stack),
-        Case(
-            f"adjoint, {BATCH} vectors",
-            DenseStack.adjoint,
-            (normal(P, n, BATCH),),
-            stack + BATCH * P * n,
-            2 * BATCH * stack,
-        ),
-        Case("gram", DenseStack.gram, (), stack + n * n, stack * (n + 1)),
-        Case("quadratic", DenseStack.quadratic, (normal(n),), stack + P, 2 * stack),
-        Case("frobenius", DenseStack.frobenius, (), stack + P * P, stack * (P + 1)),
-        Case("frobenius, one matrix", DenseStack.frobenius, (normal(n, n),), stack + n * n, 2 * stack),
+        case("combine", [(P,)], stack + n * n, 2 * stack),
+        case(f"combine, {many} weightings", [(many, P)], stack + many * n * n, 2 * many * stack),
+        case("combine_gated", [(P, n), (P, n)], stack + n * n, 3 * stack),
+        case("apply", [(n,)], stack + P * n, 2 * stack),
+        case(f"apply, {many} vectors", [(n, many)], stack + many * P * n, 2 * many * stack),
+        case("apply, one per kernel", [(P, n, 1)], stack + P * n, 2 * stack),
+        case("adjoint", [(P, n)], stack + P * n, 2 * stack),
+        case(f"adjoint, {many} vectors", [(P, n, many)], stack + many * P * n, 2 * many * stack),
+        case("gram", [], stack + n * n, stack * (n + 1)),
+        case("quadratic", [(n,)], stack + P, 2 * stack),
+        case("frobenius", [], stack + P * P, stack * (P + 1)),
+        case("frobenius, one matrix", [(n, n)], stack + n * n, 2 * stack),
         Case(f"columns, {len(columns)} of {n}", DenseStack.columns, (columns,), 2 * P * n * len(columns), 0),
-        Case("diagonal", DenseStack.diagonal, (), 2 * P * n, 0),
+        case("diagonal", [], 2 * P * n, 0),
     ]
 
 
@@ -135,9 +117,7 @@ def callables(
         return on_numpy
     stack, arguments = jax.tree.map(jax.numpy.asarray, (numpy_stack, case.arguments))
     compiled = jax.jit(case.call)
-    return on_numpy | {
-        "jax": lambda: jax.block_until_ready(compiled(stack, *arguments)),
-    }
+    return on_numpy | {"jax": lambda: jax.block_until_ready(compiled(stack, *arguments))}
 
 
 def best_of_rounds(functions: list[Callable[[], object]], rounds: int) -> list[float]:

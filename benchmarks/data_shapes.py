@@ -121,8 +121,7 @@ def fit_to_texts(n_texts: int) -> tuple[float, int | None, int]:
 
     def fit() -> float:
         start = time.perf_counter()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of few sweeps
+        with warnings.catch_warnings(action="ignore"):  # of few sweeps
             BEMKLClassifier(bank, max_iter=50).fit(X, topic > np.median(topic)).predict_proba(X)
         return time.perf_counter() - start
 
@@ -137,8 +136,7 @@ def _grouped(number: int) -> str:
 def verdict(tool: Callable[[Any, Any, Any], Any], model: Any, X: Any, y: Any) -> str:
     """ "yes", or what the tool says."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of few samples
+        with warnings.catch_warnings(action="ignore"):  # of few samples
             values = np.asarray(tool(clone(model), X, y), dtype=float)
     except Exception as error:
         return f"{type(error).__name__}: {str(error).splitlines()[0]}"

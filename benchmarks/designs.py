@@ -59,10 +59,7 @@ SITE_STD, COVARIATE, NOISE_STD, SHIFT = 3.0, 1.0, 0.4, 0.7
 WIDTH, SHOWN = 2.0, [0, 1, 2, 3]
 PAIRS, RELEVANCES = "GPMKL, pairs and all", "one kernel, learned relevances"
 SMALL = 0.03  # where an interval of a share that allows for nothing begins
-DESIGNS = {
-    "sites": Design(covariate_columns=6, group_columns=7),
-    "no sites": Design(covariate_columns=6),
-}
+DESIGNS = {"sites": Design(covariate_columns=6, group_columns=7), "no sites": Design(covariate_columns=6)}
 
 
 def simulate(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -226,15 +223,7 @@ def sets_table(rows: list[dict[str, Any]], numbers: dict[str, Any]) -> str:
                 "" if model == "GPMKL, groups" else f"{gaps.mean():+.3f} ± {error:.3f}",
                 f"{100 * np.mean(inside):.1f}" if inside else "–", f"{means['seconds']:.1f}", len(own),
             ])  # fmt: skip
-    headers = [
-        "set, model",
-        "RMSE",
-        "log score",
-        "against the first",
-        "in 94 % intervals, %",
-        "seconds",
-        "splits",
-    ]
+    headers = "set, model | RMSE | log score | against the first | in 94 % intervals, % | seconds | splits"
     return markdown_table(headers, body)
 
 

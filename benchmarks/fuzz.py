@@ -26,15 +26,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from _fuzz_inputs import (
-    OPTIONS,
-    STUDY,
-    broken_json,
-    broken_model,
-    broken_parquet,
-    broken_text,
-    table,
-)
+from _fuzz_inputs import OPTIONS, STUDY, broken_json, broken_model, broken_parquet, broken_text, table
 from _report import claim, finish, markdown_table, parser
 from click.testing import Result
 from typer.testing import CliRunner
@@ -261,8 +253,11 @@ def run_case(bench: Bench, family: str, number: int, full: bool = False) -> Outc
         case = make(bench, rng, Path(folder))
         before = _files(Path(folder))
         started = time.monotonic()
-        with warnings.catch_warnings(record=True) as caught, _limit(), without_pictures(not full):
-            warnings.simplefilter("always")
+        with (
+            warnings.catch_warnings(record=True, action="always") as caught,
+            _limit(),
+            without_pictures(not full),
+        ):
             result = CliRunner().invoke(app, case.words, env={"COLUMNS": "100"})
         fault = _fault(case, result, [str(w.message) for w in caught], Path(folder), before)
         if not fault and time.monotonic() - started > SECONDS:

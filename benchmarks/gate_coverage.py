@@ -108,8 +108,7 @@ def cover(seed: int, task: str, inference: str) -> dict[str, Any]:
 def fitted(model: Any, X: np.ndarray, y: np.ndarray) -> dict[str, Any]:
     """Fit a model, and return how far its chains agree, how many different points they have, and CPU seconds."""
     started = time.process_time()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # counted instead
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):  # counted instead
         model.fit(X, y)
     seconds = time.process_time() - started
     if not hasattr(model, "rhat_"):
@@ -170,14 +169,10 @@ def coverage_table(rows: list[dict[str, Any]], made: list[dict[str, Any]]) -> st
         made.append(claim(what, ASKED[0], means["gates"], "", at_least=True))
         if inference == "marginal":
             made.append(claim(what, ASKED[1], means["gates"]))
-    headers = [
-        "",
-        "inference",
-        "data sets",
-        "gates in 94 % bands",
-        "localities in 94 % intervals",
-        "median width of bands, in root mean squares",
-    ]
+    headers = (
+        " | inference | data sets | gates in 94 % bands | localities in 94 % intervals | "
+        "median width of bands, in root mean squares"
+    )
     return markdown_table(headers, body)
 
 
@@ -204,9 +199,9 @@ def agreement_table(rows: list[dict[str, Any]], made: list[dict[str, Any]]) -> s
         made.append(claim(what, AGREED, agrees, at_least=True))
         mean = float(np.mean([row["seconds"] for row in own]))
         made.append(claim(f"marginal gates, {whose}: CPU seconds of a fit, on average", SECONDS, mean, " s"))
-    headers = [
-        "", "fits", f"agree with {N_POINTS} points", "agree in the end", "largest R-hat", "CPU seconds", "longest",
-    ]  # fmt: skip
+    headers = (
+        f" | fits | agree with {N_POINTS} points | agree in the end | largest R-hat | CPU seconds | longest"
+    )
     return markdown_table(headers, body)
 
 

@@ -26,6 +26,7 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
+from _cells import append, read
 from _machine import measure
 from _outcome_chains import NAMES, compare
 from _posteriors import LEVEL, quietly
@@ -101,10 +102,7 @@ def answer(i: int, n_samples: int, has_signal: bool, inference: str | Marginal) 
     X, y = labeled(i, n_samples, has_signal)
     bank = KernelBank(list(KERNELS), views=VIEWS)
     model = GPMKLClassifier(bank, inference=inference).fit(X, y)
-    row: dict[str, Any] = {
-        "signal": has_signal,
-        "verdict": relevance(model, by="all")["verdict"][0],
-    }
+    row: dict[str, Any] = {"signal": has_signal, "verdict": relevance(model, by="all")["verdict"][0]}
     for name, fitted in (
         ("GPMKL", model),
         ("BEMKL", BEMKLClassifier(bank, margin=1.0, intermediate_scale=1.0).fit(X, y)),
@@ -176,29 +174,22 @@ def bemkl(options: Any) -> None:
             seconds = np.median([row["seconds"] for row in found[BY_VIEW:] or found], axis=0)
             diff = np.array([row["elpd_diff"]["all"] for row in found])
             percent[has_signal] = 100.0 * said["all"]
-            body.append([
-                f"{name}, {'a logistic model of view 0' if has_signal else 'labels of nothing'}",
-                f"{percent[has_signal]:.0f} %",
-                f"{diff.mean():.1f} ({diff.min():.1f} to {diff.max():.1f})",
-                f"{100 * said[SIGNAL]:.0f} %",
-                f"{100 * np.mean([said[view] for view in NOISE]):.0f} %",
-                f"{np.median([row['log_evidence_diff']['all'] for row in found]):.0f}",
-                " + ".join(f"{value:.1f}" for value in seconds),
-            ])  # fmt: skip
+            body.append(
+                f"{name}, {'a logistic model of view 0' if has_signal else 'labels of nothing'} | "
+                f"{percent[has_signal]:.0f} % | {diff.mean():.1f} ({diff.min():.1f} to {diff.max():.1f}) | "
+                f"{100 * said[SIGNAL]:.0f} % | {100 * np.mean([said[view] for view in NOISE]):.0f} % | "
+                f"{np.median([row['log_evidence_diff']['all'] for row in found]):.0f} | "
+                f"{' + '.join(f'{value:.1f}' for value in seconds)}"
+            )
         what = f'by BEMKL, inference="{name}"'
         claims += [
             claim(f"labels of nothing {what}: no signal", 90.0, 100.0 - percent[False], " %", at_least=True),
             claim(f"one view of four matters, {what}: signal", 95.0, percent[True], " %", at_least=True),
         ]
-    headers = [
-        "inference, labels",
-        "verdict: signal",
-        "difference, nats (range)",
-        "view 0 needed",
-        "noise view needed",
-        "difference of evidences or bounds, median",
-        'seconds of fit and `relevance(by="all")`',
-    ]
+    headers = (
+        "inference, labels | verdict: signal | difference, nats (range) | view 0 needed | noise view needed | "
+        'difference of evidences or bounds, median | seconds of fit and `relevance(by="all")`'
+    )
     numbers = {"rows": rows, "claims": claims}
     finish(options, "gaussian_processes_bemkl", markdown_table(headers, body), numbers)
 
@@ -210,40 +201,29 @@ def outcomes(options: Any) -> None:
         with threadpool_limits(1):
             rows.append(compare("poisson", 15, 1, 5, 10))
     else:
-        text = OUTCOMES.read_text(encoding="utf-8") if OUTCOMES.exists() else ""
-        known = {row["likelihood"]: row for row in map(json.loads, text.splitlines())}
+        known = {row["likelihood"]: row for row in read(OUTCOMES)}
         for name in NAMES:
             if name not in known:
                 with threadpool_limits(1):
                     known[name] = compare(name, 60, *CHAINS)
-                with OUTCOMES.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(known[name]) + "\n")
+                append(OUTCOMES, known[name])
             rows.append(known[name])
     body = [
-        [
-            f"`{row['likelihood']}`",
-            f"{row['shares'][0]:.3f}, {row['shares_of_chains'][0]:.3f}",
-            f"{row['share_off']:.4f} ({row['share_error']:.4f})",
-            f"{100 * row['probability_off_mean']:.2f} %",
-            f"{100 * row['probability_off']:.1f} % ({100 * row['probability_error']:.1f} %)",
-            f"{row['pareto_k']:.2f}",
-            f"{row['rhat']:.3f}",
-            row["divergences"],
-            f"{row['seconds'][0]:.1f}, {row['seconds'][1]:.0f}",
-        ]
+        (
+            f"`{row['likelihood']}` | {row['shares'][0]:.3f}, {row['shares_of_chains'][0]:.3f} | "
+            f"{row['share_off']:.4f} ({row['share_error']:.4f}) | "
+            f"{100 * row['probability_off_mean']:.2f} % | "
+            f"{100 * row['probability_off']:.1f} % ({100 * row['probability_error']:.1f} %) | "
+            f"{row['pareto_k']:.2f} | {row['rhat']:.3f} | {row['divergences']} | "
+            f"{row['seconds'][0]:.1f}, {row['seconds'][1]:.0f}"
+        )
         for row in rows
     ]
-    headers = [
-        "likelihood",
-        "share of the first view: default, NUTS",
-        "apart (error of NUTS)",
-        "probabilities apart, mean",
-        "most (error of NUTS)",
-        "k-hat",
-        "R-hat of NUTS",
-        "its divergences",
-        "seconds: default, NUTS",
-    ]
+    headers = (
+        "likelihood | share of the first view: default, NUTS | apart (error of NUTS) | "
+        "probabilities apart, mean | most (error of NUTS) | k-hat | R-hat of NUTS | its divergences | "
+        "seconds: default, NUTS"
+    )
     claims = []
     for name, key, unit, asked, factor in (
         ("shares", "share_off", "", 0.03, 1.0),
@@ -272,13 +252,7 @@ def processes(options: Any) -> None:
         [name, *(f"{value:.2f}" for value in values)]
         for name, values in zip(one["kernels"], np.transpose(one["shares"]), strict=True)
     ]
-    headers = [
-        "labels",
-        "share of view 0",
-        "noise intervals from below .03",
-        "median width",
-        "verdict: signal",
-    ]
+    headers = "labels | share of view 0 | noise intervals from below .03 | median width | verdict: signal"
     text = (
         f"README's example, mean of {n_seeds} seeds:\n\n"
         f"{markdown_table(['kernel', 'share', 'lower', 'upper'], shares)}\n\n"
@@ -311,12 +285,8 @@ def processes(options: Any) -> None:
 
 def main() -> None:
     given = parser(__doc__)
-    given.add_argument(
-        "--section",
-        choices=("processes", "example", "bemkl", "outcomes", "all"),
-        default="all",
-        help="which study",
-    )
+    sections = ("processes", "example", "bemkl", "outcomes", "all")
+    given.add_argument("--section", choices=sections, default="all", help="which study")
     options = given.parse_args()
     print(measure(options.fast).report() + "\n")
     if options.section in ("processes", "example", "all"):

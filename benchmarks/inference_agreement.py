@@ -185,21 +185,19 @@ def distance_table(rows: list[dict[str, Any]]) -> str:
                 return np.array([result[key] for result in found])
 
             cost = [row["cost_of_refining"][inference] for row in cell if inference in REFINED]
-            body.append([
-                f"{name}, {LABELS[inference]}",
-                f"{column('share_gap_mean').mean():.3f}",
-                f"{column('share_gap_max').max():.3f}",
-                f"{column('prediction_gap_mean').mean():.3f}",
-                f"{column('prediction_gap_max').max():.3f}",
-                f"{column('nll').mean():.3f}",
-                f"{column('coverage').mean():.0f} ({column('coverage').min():.0f})",
-                f"{column('seconds').mean():.2f}",
-                f"{np.median(cost):.1f} (≤ {max(cost):.1f})" if cost else "",
-            ])  # fmt: skip
-    headers = ["set, inference", "share gap, mean", "max", "prediction gap, mean", "max", "held-out NLL"]
-    return markdown_table(
-        [*headers, "coverage %, mean (worst subset)", "seconds", "processor time / VB"], body
+            body.append(
+                f"{name}, {LABELS[inference]} | {column('share_gap_mean').mean():.3f} | "
+                f"{column('share_gap_max').max():.3f} | {column('prediction_gap_mean').mean():.3f} | "
+                f"{column('prediction_gap_max').max():.3f} | {column('nll').mean():.3f} | "
+                f"{column('coverage').mean():.0f} ({column('coverage').min():.0f}) | "
+                f"{column('seconds').mean():.2f} | "
+                f"{f'{np.median(cost):.1f} (≤ {max(cost):.1f})' if cost else ''}"
+            )
+    headers = (
+        "set, inference | share gap, mean | max | prediction gap, mean | max | held-out NLL | "
+        "coverage %, mean (worst subset) | seconds | processor time / VB"
     )
+    return markdown_table(headers, body)
 
 
 def chain_table(rows: list[dict[str, Any]]) -> str:
@@ -213,22 +211,13 @@ def chain_table(rows: list[dict[str, Any]]) -> str:
             if not found:
                 continue
             per_draw = max(result["seconds"] / result["ess"] for result in found)
-            body.append([
-                f"{name}, {LABELS[sampler]}",
-                f"{max(result['rhat'] for result in found):.4f}",
-                f"{min(result['ess'] for result in found):.0f}",
-                f"{max(result['divergent'] for result in found):.2f}",
-                f"{max(result['seconds'] for result in found):.0f}",
-                f"{per_draw:.3f}",
-            ])  # fmt: skip
-    headers = [
-        "set, sampler",
-        "R-hat, max",
-        "ESS, min",
-        "divergences %",
-        "seconds",
-        "seconds / effective draw",
-    ]
+            body.append(
+                f"{name}, {LABELS[sampler]} | {max(result['rhat'] for result in found):.4f} | "
+                f"{min(result['ess'] for result in found):.0f} | "
+                f"{max(result['divergent'] for result in found):.2f} | "
+                f"{max(result['seconds'] for result in found):.0f} | {per_draw:.3f}"
+            )
+    headers = "set, sampler | R-hat, max | ESS, min | divergences % | seconds | seconds / effective draw"
     return markdown_table(headers, body)
 
 

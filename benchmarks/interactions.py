@@ -65,8 +65,7 @@ def main() -> None:
     scores = ["product"] if options.fast else list(SCORES)
     kinds = (False,) if options.fast else (True, False)
     cells = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         for seed in range(seeds):
             cells += [run(score, labels, seed, n_samples) for score in scores for labels in kinds]
     rows, missed, false = [], [], []
@@ -78,15 +77,9 @@ def main() -> None:
                 return np.array([cell[name] for cell in own], dtype=float)
 
             rows.append(
-                [
-                    f"{score}, {'labels' if labels else 'numbers'}",
-                    f"{of('signal').mean():.0%}",
-                    f"{of('any').mean():.0%}",
-                    f"{of('pair').mean():.0%}",
-                    f"{of('others').mean() / 2:.0%}",
-                    f"{of('log_evidence_diff').mean():+.1f}",
-                    f"{of('elpd_diff').mean():+.1f}",
-                ]
+                f"{score}, {'labels' if labels else 'numbers'} | {of('signal').mean():.0%} | "
+                f"{of('any').mean():.0%} | {of('pair').mean():.0%} | {of('others').mean() / 2:.0%} | "
+                f"{of('log_evidence_diff').mean():+.1f} | {of('elpd_diff').mean():+.1f}"
             )
             if SCORES[score][1] and not labels:
                 missed.append(of("pair").mean())

@@ -112,19 +112,15 @@ def main() -> None:
     kernels = kernels[..., ::5] if options.fast else kernels
     machine = measure(options.fast)
     model = BEMKLClassifier("precomputed", storage=Storage(backend="jax"), margin=1.0, intermediate_scale=1.0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         found = runs(model, kernels, y_train, options.fast)
     one = found["one"]["seconds"]
     rows = [
-        [
-            run["run"],
-            f"{run['seconds']:.2f}",
-            f"{run['seconds'] / one:.1f}",
-            f"{run['sweeps'] / run['models']:.0f}",
-            str(run["compilations"]),
-            f"{run['compile_seconds']:.1f}",
-        ]
+        (
+            f"{run['run']} | {run['seconds']:.2f} | {run['seconds'] / one:.1f} | "
+            f"{run['sweeps'] / run['models']:.0f} | {run['compilations']!s} | "
+            f"{run['compile_seconds']:.1f}"
+        )
         for run in found.values()
     ]
     headers = ["run", "seconds", "of one fit", "sweeps per model", "compilations", "compiling, seconds"]

@@ -20,17 +20,7 @@ from typing import Any
 import _kernel_norms
 import numpy as np
 from _machine import measure
-from _posteriors import (
-    Case,
-    case,
-    cases,
-    held_out_nll,
-    kernel_bank,
-    quietly,
-    subset,
-    timed,
-    training_problem,
-)
+from _posteriors import Case, case, cases, held_out_nll, kernel_bank, quietly, subset, timed, training_problem
 from _report import finish, markdown_table, parser
 from threadpoolctl import threadpool_limits
 
@@ -85,17 +75,12 @@ def prior_table(rows: list[dict[str, Any]]) -> str:
         best = np.array(max(cell, key=lambda row: row["elpd"])["pointwise"])
         for row in cell:
             gap = np.array(row["pointwise"]) - best
-            body.append([
-                f"{name}, {row['prior']}",
-                f"{row['elpd']:.1f} ± {row['elpd_se']:.1f}",
-                f"{gap.sum():.1f} ± {np.sqrt(len(gap) * gap.var(ddof=1)):.1f}",
-                row["bad_k"],
-                f"{row['nll']:.3f}",
-                f"{row['seconds']:.0f}",
-                f"{row['rhat']:.3f}",
-                f"{row['ess']:.0f}",
-                f"{row['divergent']:.2f}",
-            ])  # fmt: skip
+            body.append(
+                f"{name}, {row['prior']} | {row['elpd']:.1f} ± {row['elpd_se']:.1f} | "
+                f"{gap.sum():.1f} ± {np.sqrt(len(gap) * gap.var(ddof=1)):.1f} | {row['bad_k']} | "
+                f"{row['nll']:.3f} | {row['seconds']:.0f} | {row['rhat']:.3f} | {row['ess']:.0f} | "
+                f"{row['divergent']:.2f}"
+            )
     headers = [
         "set, prior",
         "ELPD (PSIS-LOO)",

@@ -127,17 +127,10 @@ def run(part: Part) -> list[dict[str, Any]]:
 
 def table(rows: list[dict[str, Any]]) -> str:
     """Write all fits as a table."""
-    headers = [
-        "set",
-        "N",
-        "landmarks",
-        "accuracy",
-        "log loss",
-        "mean difference of probabilities",
-        "sweeps",
-        "s",
-        "exact / s",
-    ]
+    headers = (
+        "set | N | landmarks | accuracy | log loss | mean difference of probabilities | sweeps | s | "
+        "exact / s"
+    )
     cells = []
     for row in rows:
         how = "exact" if row["landmarks"] is None else f"{row['landmarks']} {row['selection']}"
@@ -155,8 +148,8 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 def main() -> None:
     options = begin(__doc__)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the table says which fits went on
+    # the table says which fits went on
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         rows = [row for part in (FAST_PARTS if options.fast else PARTS) for row in run(part)]
     text = (
         f"Six kernels, fits to a relative change of the bound of {TOL:g} (+: stopped after {MOST_SWEEPS} sweeps), "

@@ -84,8 +84,7 @@ def fit(name: str, distance: float, seed: int, n_samples: int, share: float) -> 
     """Fit one model to one draw."""
     X, y = blobs(distance, seed, n_samples, share=share)
     model = MODELS[name]()
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         model.fit(X, y)
     one_answer = len(np.unique(model.predict(X))) == 1
     warned = any("for all training samples" in str(warning.message) for warning in caught)
@@ -100,8 +99,7 @@ def spread(title: str, n_classes: int, distance: float, seed: int, n_few: int, n
     scores = []
     for order in range(n_orders):
         rows = np.random.default_rng(order).permutation(n_few)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             scores.append(make().fit(X[rows], y[rows]).decision_function(new))
     return float(np.ptp(scores, axis=0).max())
 

@@ -24,13 +24,12 @@ the file ends, and all sets finish split 0 before split 1 begins.
 from __future__ import annotations
 
 import os
-import warnings
 from argparse import Namespace
 from functools import partial
 from typing import Any
 
 import numpy as np
-from _cells import Jobs, chosen_rows, gap, run_study
+from _cells import Jobs, chosen_rows, gap, run_study, told
 from _outcome_data import CUTS, SETS, SHORT, Outcome, Split, available
 from _outcome_models import MODELS, OF_STATSMODELS, OURS, PEERS, Prediction
 from _report import claim, markdown_table
@@ -49,14 +48,7 @@ SHORT_INFERENCE = Marginal(n_points=100, n_draws=100)
 
 
 def ranked_probability_score(y: np.ndarray, probabilities: np.ndarray) -> float:
-    """Mean squared error of cumulative probabilities, over cut points and samples; lower is better.
-
-    Parameters
-    ----------
-    y : array of shape (n_samples,)
-        Grades, from 0.
-    probabilities : array of shape (n_samples, n_grades)
-    """
+    """Mean squared error of cumulative probabilities, over cut points and samples; grades begin at 0."""
     below = np.cumsum(probabilities, axis=1)[:, :-1]
     return float(np.mean((below - (y[:, None] <= np.arange(below.shape[1]))) ** 2))
 
@@ -85,18 +77,12 @@ def cell(name: str, outcome: Outcome, number: int, model: str, inference: Any = 
     row: dict[str, Any] = {"set": name, "split": number, "model": model}
     row |= {"n_train": len(split.y), "n_test": len(split.y_test)}
     start = os.times().user
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        try:
-            found = MODELS[outcome.kind][model](split, inference)
-            row["seconds"] = round(os.times().user - start, 2)
-            row |= scores(outcome.kind, split, found)
-            if name == "simulated" and found.distances is not None:
-                row["distances"] = np.round(found.distances, 4).tolist()
-        except Exception as error:
-            row["failure"] = f"{type(error).__name__}: {error}"[:300]
-    kinds = [type(warning.message).__name__ for warning in caught]
-    row["warnings"] = {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
+    with told(row, "failure"):
+        found = MODELS[outcome.kind][model](split, inference)
+        row["seconds"] = round(os.times().user - start, 2)
+        row |= scores(outcome.kind, split, found)
+        if name == "simulated" and found.distances is not None:
+            row["distances"] = np.round(found.distances, 4).tolist()
     return row
 
 

@@ -188,24 +188,15 @@ def report(rows: list[dict[str, Any]], names: list[str]) -> tuple[str, dict[str,
         for model, found in models.items():
             powers = [f"{one['power']:.2f} ({kind})" for kind, one in found["rankings"].items()]
             for i, (rule, one) in enumerate(found["lists"].items()):
-                body.append(
-                    [
-                        f"{name}: {model}" + ("" if model == OURS else f", {rule}"),
-                        f"{one['selected']:.1f}",
-                        f"{one['false']:.3f} ± {one['false_error']:.3f}",
-                        f"{one['power']:.3f} ± {one['power_error']:.3f}",
-                        "–" if i else ", ".join(powers) or "–",
-                        "" if i else f"{found['seconds']:.2g}",
-                    ]
+                at_our_rate, seconds = (
+                    ("–", "") if i else (", ".join(powers) or "–", f"{found['seconds']:.2g}")
                 )
-    headers = [
-        "task, model, list",
-        "sets in it",
-        "false discoveries",
-        "power",
-        "power at our rate",
-        "seconds",
-    ]
+                body.append(
+                    f"{name}: {model}{'' if model == OURS else f', {rule}'} | {one['selected']:.1f} | "
+                    f"{one['false']:.3f} ± {one['false_error']:.3f} | "
+                    f"{one['power']:.3f} ± {one['power_error']:.3f} | {at_our_rate} | {seconds}"
+                )
+    headers = "task, model, list | sets in it | false discoveries | power | power at our rate | seconds"
     large = chosen_rows(rows, LARGE, OURS)
     runs = [
         f"{'–'.join(map(str, sorted({min(found), max(found)})))} runs of {task}"

@@ -22,12 +22,12 @@ scored on four small problems, and nothing is scored against a reference that is
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from _cells import append, read
 from _machine import measure
 from _posteriors import flat_draws, quietly
 from _reference_sets import PROBLEMS, Problem, build, estimator
@@ -119,10 +119,7 @@ def score(problem: Problem, reference: dict[str, Any], name: str, inference: Any
 
 def scored_before(references: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the scores that were kept, of the problems that there are references of."""
-    if not SCORES.exists():
-        return []
-    rows = [json.loads(line) for line in SCORES.read_text(encoding="utf-8").splitlines()]
-    latest = {(row["problem"], row["inference"]): row for row in rows}
+    latest = {(row["problem"], row["inference"]): row for row in read(SCORES)}
     good = {name for name, reference in references.items() if is_good(reference)}
     return [row for row in latest.values() if row["problem"] in good]
 
@@ -135,15 +132,13 @@ def brute_table(references: dict[str, dict[str, Any]]) -> str:
             continue
         found = own["brute_force"]
         share, total = found["share"], found["total_sd"]
-        body.append([
-            f"`{name}`",
-            f"{max(map(abs, share['difference_in_errors'])):.1f}",
-            f"{min(share['held']):.0f} to {max(share['held']):.0f}",
-            f"{own['quantities']['total_sd']['mean'][0]:.2f}, {total['mean'][0]:.2f}",
-            f"{abs(total['difference_in_errors'][0]):.1f}",
-            f"{max(share['rhat'] + total['rhat']):.3f}",
-            found["divergences"],
-        ])  # fmt: skip
+        body.append(
+            f"`{name}` | {max(map(abs, share['difference_in_errors'])):.1f} | "
+            f"{min(share['held']):.0f} to {max(share['held']):.0f} | "
+            f"{own['quantities']['total_sd']['mean'][0]:.2f}, {total['mean'][0]:.2f} | "
+            f"{abs(total['difference_in_errors'][0]):.1f} | {max(share['rhat'] + total['rhat']):.3f} | "
+            f"{found['divergences']}"
+        )
     headers = [
         "NUTS with explicit functions on",
         "shares, errors apart",
@@ -173,13 +168,7 @@ def score_table(rows: list[dict[str, Any]], references: dict[str, dict[str, Any]
             f"{row['error']:.2f} ({row['error_most']:.2f})",
             "yes" if row["converged"] else "no",
         ])  # fmt: skip
-    headers = [
-        "problem, inference",
-        "held % (all shares)",
-        "width (most)",
-        "error (most)",
-        "says it converged",
-    ]
+    headers = "problem, inference | held % (all shares) | width (most) | error (most) | says it converged"
     return markdown_table(headers, body)
 
 
@@ -190,15 +179,12 @@ def summary_table(rows: list[dict[str, Any]]) -> str:
         found = [row for row in rows if row["inference"] == name]
         held, width, error = (np.array([row[key] for row in found]) for key in ("held", "width", "error"))
         good = (held >= LEAST) & (held <= MOST)
-        body.append([
-            name,
-            len(found),
-            f"{good.sum()} of {len(found)}",
-            f"{np.median(held):.1f} ({held.min():.0f} to {held.max():.0f})",
-            f"{np.median(width):.2f} ({width.min():.2f} to {width.max():.2f})",
-            f"{np.median(error):.2f} (≤ {error.max():.2f})",
-            sum(not row["converged"] for row in found),
-        ])  # fmt: skip
+        body.append(
+            f"{name} | {len(found)} | {good.sum()} of {len(found)} | "
+            f"{np.median(held):.1f} ({held.min():.0f} to {held.max():.0f}) | "
+            f"{np.median(width):.2f} ({width.min():.2f} to {width.max():.2f}) | "
+            f"{np.median(error):.2f} (≤ {error.max():.2f}) | {sum(not row['converged'] for row in found)}"
+        )
     headers = [
         "inference",
         "problems",
@@ -214,28 +200,13 @@ def reference_table(references: dict[str, dict[str, Any]]) -> str:
     body = []
     for name, own in references.items():
         share = own["quantities"]["share"]
-        body.append([
-            f"`{name}`: {own['data']}, prior {own['kernel_prior']}",
-            own["n_samples"],
-            own["n_kernels"],
-            f"{max(share['rhat']):.3f}",
-            f"{min(share['ess']):.0f}",
-            own["divergences"],
-            f"{own['log_weights_variance']:.3f}",
-            f"{own['log_weights_k']:.2f}",
-            f"{own['log_evidence']:.2f} ± {own['log_evidence_error']:.2f}",
-        ])  # fmt: skip
-    headers = [
-        "reference",
-        "N",
-        "P",
-        "R-hat",
-        "ESS",
-        "divergences",
-        "var log W",
-        "k-hat of W",
-        "log evidence",
-    ]
+        body.append(
+            f"`{name}`: {own['data']}, prior {own['kernel_prior']} | {own['n_samples']} | "
+            f"{own['n_kernels']} | {max(share['rhat']):.3f} | {min(share['ess']):.0f} | "
+            f"{own['divergences']} | {own['log_weights_variance']:.3f} | {own['log_weights_k']:.2f} | "
+            f"{own['log_evidence']:.2f} ± {own['log_evidence_error']:.2f}"
+        )
+    headers = "reference | N | P | R-hat | ESS | divergences | var log W | k-hat of W | log evidence"
     return markdown_table(headers, body)
 
 
@@ -336,8 +307,7 @@ def main() -> None:
                 rows.append(score(problem, reference, label, inference))
                 print(score_table(rows[-1:], references).splitlines()[-1], flush=True)
                 if not options.fast:
-                    with SCORES.open("a", encoding="utf-8") as file:
-                        file.write(json.dumps(rows[-1]) + "\n")
+                    append(SCORES, rows[-1])
     order = [(name, label) for name in references for label in INFERENCES[references[name]["process"]]]
     rows.sort(key=lambda row: order.index((row["problem"], row["inference"])))
     text = (

@@ -40,11 +40,9 @@ def evaluate(views: str, seed: int) -> list[dict[str, Any]]:
     scaler = StandardScaler().fit(X_train)
     start = time.perf_counter()
     model = BEMKLRegressor(KernelBank("paper", views=views))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # counted below
-        warnings.simplefilter(
-            "ignore", KernelQualityWarning
-        )  # the paper's smallest widths are there on purpose
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):  # counted below
+        # the paper's smallest widths are there on purpose
+        warnings.simplefilter("ignore", KernelQualityWarning)
         model.fit(scaler.transform(X_train), y_train)
     seconds = time.perf_counter() - start
     rows = []
@@ -80,15 +78,9 @@ def table(rows: list[dict[str, Any]]) -> str:
             return mean_and_std([row[name] for row in cell], digits)
 
         body.append(
-            [
-                f"{cell[0]['kernels']}, {rule}",
-                column("coverage", 1),
-                column("r2", 3),
-                column("nll", 3),
-                column("width", 0),
-                column("n_iter", 0),
-                f"{sum(row['converged'] for row in cell)}/{len(cell)}",
-            ]
+            f"{cell[0]['kernels']}, {rule} | {column('coverage', 1)} | {column('r2', 3)} | "
+            f"{column('nll', 3)} | {column('width', 0)} | {column('n_iter', 0)} | "
+            f"{sum(row['converged'] for row in cell)}/{len(cell)}"
         )
     return markdown_table(headers, body)
 

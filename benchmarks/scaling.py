@@ -33,9 +33,8 @@ class Fit(NamedTuple):
     """One fit, in terms that fit into a message to another process."""
 
     n_samples: int
-    n_features: (
-        int | None
-    )  # Gaussians of all widths on each of so many features of wdbc; None: waveform, all features
+    # Gaussians of all widths on each of so many features of wdbc; None: waveform, all features
+    n_features: int | None
     landmarks: int | None
     storage: str
 
@@ -59,29 +58,16 @@ def all_series(fast: bool) -> list[Series]:
     rows, n_wdbc = (400, 100) if fast else (4000, 398)
     features = [1, 2, 4] if fast else [3, 6, 12, 24, 30]
     kernels = [len(WIDTHS) * k for k in features]
-    P = len(FEW_WIDTHS)
+    with_few, P = f"{n_landmarks} landmarks", len(FEW_WIDTHS)
+    of_samples = [Fit(n, None, n_landmarks, "auto") for n in samples]
+    of_landmarks = [Fit(rows, None, b, "auto") for b in landmarks]
     series = [
-        Series(
-            "N",
-            "samples",
-            f"{n_landmarks} landmarks, {P} kernels",
-            samples,
-            [Fit(n, None, n_landmarks, "auto") for n in samples],
-            ASKED_SAMPLES,
-        ),
-        Series(
-            "B",
-            "landmarks",
-            f"{rows} samples, {P} kernels",
-            landmarks,
-            [Fit(rows, None, b, "auto") for b in landmarks],
-        ),
+        Series("N", "samples", f"{with_few}, {P} kernels", samples, of_samples, ASKED_SAMPLES),
+        Series("B", "landmarks", f"{rows} samples, {P} kernels", landmarks, of_landmarks),
     ]
     for storage, asked in (("compressed", ASKED_KERNELS), ("dense", None)):
-        fits = [Fit(n_wdbc, k, None, storage) for k in features]
-        series.append(
-            Series(f"P, {storage}", f"kernels, {storage}", f"{n_wdbc} samples", kernels, fits, asked)
-        )
+        fits, what = [Fit(n_wdbc, k, None, storage) for k in features], f"kernels, {storage}"
+        series.append(Series(f"P, {storage}", what, f"{n_wdbc} samples", kernels, fits, asked))
     return series
 
 
@@ -102,8 +88,7 @@ def run(fit: Fit) -> dict[str, Any]:
     model = BEMKLClassifier(
         bank, max_iter=N_SWEEPS, tol=0.0, storage=fit.storage, margin=1.0, intermediate_scale=1.0
     )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it does not converge
+    with warnings.catch_warnings(action="ignore"):  # it does not converge
         start = time.perf_counter()
         _, peak = peak_of(lambda: model.fit(X, y))
     return {
@@ -153,14 +138,9 @@ def memory_fits(fast: bool) -> dict[str, Fit]:
 def time_table(rows: list[dict[str, Any]]) -> str:
     """Markdown table of all series."""
     lines = [
-        [
-            row["variable"],
-            row["fixed"],
-            ", ".join(map(str, row["sizes"])),
-            ", ".join(f"{seconds:.2g}" for seconds in row["seconds"]),
-            f"{row['exponent']:.2f}",
-            f"{row['last_step']:.2f}",
-        ]
+        f"{row['variable']} | {row['fixed']} | {', '.join(map(str, row['sizes']))} | "
+        f"{', '.join(f'{seconds:.2g}' for seconds in row['seconds'])} | {row['exponent']:.2f} | "
+        f"{row['last_step']:.2f}"
         for row in rows
     ]
     return markdown_table(["", "fixed", "sizes", "seconds", "exponent", "of the last step"], lines)

@@ -22,14 +22,13 @@ the file ends, and all sets finish split 0 before split 1 begins.
 from __future__ import annotations
 
 import os
-import warnings
 from argparse import Namespace
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from _cells import Jobs, run_study
+from _cells import Jobs, run_study, told
 from _protocol import have_real_data
 from _report import GENERATED
 from _scoreboard_models import CONSTANT, MODELS, TRUTH, Prediction, has_himalaya
@@ -88,16 +87,10 @@ def cell(name: str, number: int, model: str, data: Split) -> dict[str, Any]:
     row["unit"] = round(data.unit, 4)
     run = MODELS[model].of(data.task)
     start = os.times().user
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        try:
-            found = run(data)
-            row |= scores_of(data, found) | {"notes": found.notes or {}}
-        except Exception as error:
-            row["error"] = f"{type(error).__name__}: {error}"[:300]
+    with told(row):
+        found = run(data)
+        row |= scores_of(data, found) | {"notes": found.notes or {}}
     row["seconds"] = round(os.times().user - start, 2)
-    kinds = [type(warning.message).__name__ for warning in caught]
-    row["warnings"] = {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
     return row
 
 

@@ -85,14 +85,11 @@ def table(rows: list[dict[str, Any]]) -> str:
                 held = low[:, v] < SMALL
             percent = 100.0 * held.mean()
             error = np.sqrt(percent * (100.0 - percent) / len(own))
-            body.append([
-                f"{task}: {view}" + (f", begins below {SMALL:g}" if view == "nothing" else ""),
-                f"{percent:.0f} ± {error:.0f}",
-                f"{truth[:, v].mean():.2f}",
-                f"{mean[:, v].mean():.2f}",
-                f"{(high - low)[:, v].mean():.2f}",
-                f"{sum(not row['converged'] for row in own)} of {len(own)}",
-            ])  # fmt: skip
+            body.append(
+                f"{task}: {view}{f', begins below {SMALL:g}' if view == 'nothing' else ''} | "
+                f"{percent:.0f} ± {error:.0f} | {truth[:, v].mean():.2f} | {mean[:, v].mean():.2f} | "
+                f"{(high - low)[:, v].mean():.2f} | {sum(not row['converged'] for row in own)} of {len(own)}"
+            )
     headers = ["view", f"held % of {LEVEL:.0%} intervals", "true share", "posterior mean", "width", "warned"]
     return markdown_table(headers, body)
 

@@ -91,8 +91,7 @@ def kind_of(case: Case, warning: warnings.WarningMessage) -> tuple[str, bool]:
 
 def load_samplers() -> None:
     """Fit once by sampling: JAX and NumPyro are loaded when they are first needed."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         BEMKLRegressor("precomputed", inference=Gibbs(n_draws=10, n_warmup=2)).fit(
             np.eye(9) + 0.5, np.arange(9.0)
         )
@@ -117,8 +116,7 @@ def soak(n_fits: int, seed: int) -> dict[str, Any]:
                 warm = resident()
             case = random_case(np.random.default_rng([seed, trial]))
             saved = trial % SAVED_EVERY == 0
-            with warnings.catch_warnings(record=True) as caught:
-                warnings.simplefilter("always")
+            with warnings.catch_warnings(record=True, action="always") as caught:
                 try:
                     n_arrays += fit_and_predict(case, Path(folder) if saved else None)
                     n_saved += saved

@@ -27,9 +27,8 @@ import numpy as np
 from _cells import Jobs, chosen_rows, gap, run_study
 from _class_chains import Problem, sample
 from _posteriors import quietly
+from _protocol import split
 from _report import claim, markdown_table
-from sklearn.model_selection import train_test_split
-from sklearn.preprocessing import StandardScaler
 
 from bayesmkl import GPMKLClassifier, KernelBank
 from bayesmkl.datasets import load_digits_views, load_iris, load_wine
@@ -88,16 +87,8 @@ def real(
 
     def draw(number: int) -> Split:
         X, y = load()
-        parts = train_test_split(
-            X,
-            y,
-            train_size=n_train,
-            test_size=min(500, len(y) - n_train),
-            random_state=SEED + number,
-            stratify=y,
-        )
-        scaler = StandardScaler().fit(parts[0])
-        return Split(scaler.transform(parts[0]), parts[2], scaler.transform(parts[1]), parts[3], bank)
+        X, X_test, y, y_test = split(X, y, n_train, SEED + number, min(500, len(y) - n_train))
+        return Split(X, y, X_test, y_test, bank)
 
     return draw
 
@@ -130,12 +121,12 @@ SETS: dict[str, Callable[[int], Split]] = {
 SHORT = {"simulated, 3 classes": simulated(3, 30, 30)}
 
 
-def problem_of(split: Split) -> Problem:
+def problem_of(part: Split) -> Problem:
     """Evaluate the kernels of a split, in the units that GPMKL gives them."""
-    kernels = np.moveaxis(split.bank.fit_transform(split.X), -1, 0)
-    new, diagonal = split.bank.rows_and_diagonal(split.X_test)
+    kernels = np.moveaxis(part.bank.fit_transform(part.X), -1, 0)
+    new, diagonal = part.bank.rows_and_diagonal(part.X_test)
     units = kernel_units(DenseStack(kernels))[:, None]
-    return Problem(kernels / units[..., None], split.y, new / units[..., None], diagonal / units)
+    return Problem(kernels / units[..., None], part.y, new / units[..., None], diagonal / units)
 
 
 def scores(y: np.ndarray, probabilities: np.ndarray) -> dict[str, float]:
@@ -150,19 +141,19 @@ def scores(y: np.ndarray, probabilities: np.ndarray) -> dict[str, float]:
     return {name: round(float(value), 5) for name, value in judged.items()}
 
 
-def cell(name: str, split: Split, number: int, model: str, short: bool = False) -> dict[str, Any]:
+def cell(name: str, part: Split, number: int, model: str, short: bool = False) -> dict[str, Any]:
     """Fit one model to one split and judge it."""
-    n_classes = int(split.y.max()) + 1
+    n_classes = int(part.y.max()) + 1
     row: dict[str, Any] = {"set": name, "split": number, "model": model}
-    row |= {"n_train": len(split.y), "n_test": len(split.y_test), "n_classes": n_classes}
+    row |= {"n_train": len(part.y), "n_test": len(part.y_test), "n_classes": n_classes}
     if model in OURS.values():
         likelihood = next(key for key, value in OURS.items() if value == model)
         start = time.process_time()
         inference = Marginal(n_points=100, n_draws=100) if short else Marginal()
         with quietly():
             options = {"likelihood": likelihood, "temperature": 1.0, "inference": inference}
-            fitted = GPMKLClassifier(split.bank, **options, random_state=0)
-            probabilities = fitted.fit(split.X, split.y).predict_proba(split.X_test)
+            fitted = GPMKLClassifier(part.bank, **options, random_state=0)
+            probabilities = fitted.fit(part.X, part.y).predict_proba(part.X_test)
         weights = fitted.posterior_.kernel_weights[fitted.posterior_.point]
         row |= {
             "seconds": round(time.process_time() - start, 2),
@@ -171,7 +162,7 @@ def cell(name: str, split: Split, number: int, model: str, short: bool = False) 
     else:
         likelihood = next(key for key, value in CHAINS.items() if value == model)
         lengths = {"n_warmup": 8, "n_draws": 8} if short else {}
-        found = sample(problem_of(split), n_classes, likelihood, number, **lengths)
+        found = sample(problem_of(part), n_classes, likelihood, number, **lengths)
         probabilities, weights = found.probabilities, found.weights
         row |= {
             "seconds": round(found.seconds, 2),
@@ -182,7 +173,7 @@ def cell(name: str, split: Split, number: int, model: str, short: bool = False) 
     total = (weights**2).sum(axis=1)
     row["shares"] = np.round((weights**2 / total[:, None]).mean(axis=0), 4).tolist()
     row["total"] = round(float(np.median(np.sqrt(total))), 4)
-    return row | scores(split.y_test, probabilities)
+    return row | scores(part.y_test, probabilities)
 
 
 def cells(chosen: Namespace) -> Jobs:
@@ -219,15 +210,9 @@ def report(rows: list[dict[str, Any]], chosen: Namespace) -> tuple[str, dict[str
                 continue
             means = {key: float(np.mean([row[key] for row in own])) for key in SCORES}
             behind, error = gap(rows, name, model, versus, "log_loss")
-            apart = float(
-                np.mean(
-                    [
-                        np.abs(np.array(row["shares"]) - shares[row["split"]]).max()
-                        for row in own
-                        if row["split"] in shares
-                    ]
-                )
-            )
+            common = [row for row in own if row["split"] in shares]
+            distances = [np.abs(np.array(row["shares"]) - shares[row["split"]]).max() for row in common]
+            apart = float(np.mean(distances))
             found = {
                 **{key: round(value, 5) for key, value in means.items()},
                 "behind": round(behind, 5),
@@ -240,34 +225,17 @@ def report(rows: list[dict[str, Any]], chosen: Namespace) -> tuple[str, dict[str
                 "divergences": sum(row.get("divergences", 0) for row in own),
             }
             numbers.setdefault(name, {})[model] = found
-            gain = "–" if model == versus else f"{behind:+.4f} ± {error:.4f}"
-            body.append(
-                [
-                    f"{name}: {model}",
-                    *(f"{means[key]:.4f}" for key in SCORES),
-                    gain,
-                    "–" if model == versus else f"{apart:.3f}",
-                    f"{found['total']:.2f}",
-                    f"{found['seconds']:.2g}",
-                ]
-            )
+            beside = ["–", "–"] if model == versus else [f"{behind:+.4f} ± {error:.4f}", f"{apart:.3f}"]
+            shown = [*(f"{means[key]:.4f}" for key in SCORES), *beside]
+            body.append([f"{name}: {model}", *shown, f"{found['total']:.2f}", f"{found['seconds']:.2g}"])
     headers = ["set, model", *SCORES.values(), "log loss above softmax", "shares apart", "total", "seconds"]
     claims = []
     if all(len(numbers.get(name, {})) == len(MODELS) for name in SETS):
         ours = [numbers[name][OURS["probit"]] for name in SETS]
         ahead = sum(row["behind"] > max(0.01, 2.0 * row["error"]) for row in ours)
-        claims = [
-            claim(
-                "several classes: sets on which softmax has a log loss lower by .01 and two standard errors",
-                0,
-                ahead,
-            ),
-            claim(
-                "several classes: largest distance of a mean share from that of softmax, mean over splits",
-                0.1,
-                max(row["shares apart"] for row in ours),
-            ),
-        ]
+        lower = "several classes: sets on which softmax has a log loss lower by .01 and two standard errors"
+        apart = "several classes: largest distance of a mean share from that of softmax, mean over splits"
+        claims = [claim(lower, 0, ahead), claim(apart, 0.1, max(row["shares apart"] for row in ours))]
     counts = {found["splits"] for own in numbers.values() for found in own.values()}
     chains = [row for row in rows if "rhat" in row]
     spread = f"{max(row['rhat'] for row in chains):.2f} at most"

@@ -120,21 +120,17 @@ def compared(rows: list[dict[str, Any]]) -> None:
 
 def table(rows: list[dict[str, Any]]) -> str:
     """One line for every fit."""
-    headers = ["targets", "samples", "landmarks", "seconds", "loss", "95 % intervals hold", "log evidence"]
-    headers += ["shares off by", "ends off by"]
-    cells = [
-        [
-            row["kind"],
-            row["samples"],
-            "exact" if row["landmarks"] is None else row["landmarks"],
-            f"{row['seconds']:.1f}",
-            f"{row['loss']:.4f}",
-            f"{100 * row['coverage']:.1f} %",
-            f"{row['log_evidence']:.1f}",
-            *(f"{row[name]:.3f}" if row.get(name) else "" for name in ("shares_off", "ends_off")),
-        ]
-        for row in rows
-    ]
+    headers = (
+        "targets | samples | landmarks | seconds | loss | 95 % intervals hold | log evidence | shares off by | "
+        "ends off by"
+    )
+    cells = []
+    for row in rows:
+        shares, ends = (f"{row[name]:.3f}" if row.get(name) else "" for name in ("shares_off", "ends_off"))
+        cells.append(
+            f"{row['kind']} | {row['samples']} | {row['landmarks'] or 'exact'} | {row['seconds']:.1f} | "
+            f"{row['loss']:.4f} | {100 * row['coverage']:.1f} % | {row['log_evidence']:.1f} | {shares} | {ends}"
+        )
     return markdown_table(headers, cells)
 
 

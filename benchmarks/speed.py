@@ -96,8 +96,7 @@ def whole_fit(case: Case, storage: str) -> dict[str, Any]:
         case.bank, tol=case.tol, max_iter=MAX_ITER, storage=storage, margin=1.0, intermediate_scale=1.0
     )
     start = time.perf_counter()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # on kernels that are unlikely to help
+    with warnings.catch_warnings(action="ignore"):  # on kernels that are unlikely to help
         _, peak = peak_of(lambda: model.fit(case.X, case.y))
     return {
         "seconds": time.perf_counter() - start,

@@ -89,8 +89,7 @@ def fit(size: Size, path: Path, y: np.ndarray, tol: float) -> dict[str, Any]:
 
     StreamedStack._over_blocks = counting  # type: ignore[method-assign]
     start, processor = time.perf_counter(), time.process_time()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # stated in the table
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):  # stated in the table
         _, peak = peak_of(lambda: model.fit(open_rows(path), y))
     seconds, processor = time.perf_counter() - start, time.process_time() - processor
     StreamedStack._over_blocks = over_blocks  # type: ignore[method-assign]
@@ -189,24 +188,18 @@ def updates(size: Size, path: Path, y: np.ndarray) -> dict[str, Any]:
 
 def table_of_fits(fits: list[dict[str, Any]]) -> str:
     """Markdown table of the fits."""
-    head = ["samples", "to", "ended", "iterations", "passes", "s", "of processor", "memory"]
-    head += ["ELBO", "accuracy", "log loss"]
-    rows = [
-        [
-            own["n_samples"],
-            f"{own['tol']:g}",
-            "converged" if own["converged"] else "at the limit",
-            own["iterations"],
-            f"{own['passes']:.1f}",
-            f"{own['seconds']:.1f}",
-            f"{own['processor_seconds']:.1f}",
-            "–" if own["peak_bytes"] is None else f"{own['peak_bytes'] / MB:.0f} MB",
-            f"{own['elbo']:.1f}",
-            f"{own['accuracy']:.2%}",
-            f"{own['log_loss']:.4f}",
-        ]
-        for own in fits
-    ]
+    head = (
+        "samples | to | ended | iterations | passes | s | of processor | memory | ELBO | accuracy | log loss"
+    )
+    rows = []
+    for own in fits:
+        memory = "–" if own["peak_bytes"] is None else f"{own['peak_bytes'] / MB:.0f} MB"
+        rows.append(
+            f"{own['n_samples']} | {own['tol']:g} | {'converged' if own['converged'] else 'at the limit'} | "
+            f"{own['iterations']} | {own['passes']:.1f} | {own['seconds']:.1f} | "
+            f"{own['processor_seconds']:.1f} | {memory} | {own['elbo']:.1f} | {own['accuracy']:.2%} | "
+            f"{own['log_loss']:.4f}"
+        )
     return markdown_table(head, rows)
 
 

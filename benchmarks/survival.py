@@ -25,13 +25,12 @@ the file ends, and all studies finish split 0 before split 1 begins.
 from __future__ import annotations
 
 import os
-import warnings
 from argparse import Namespace
 from functools import partial
 from typing import Any
 
 import numpy as np
-from _cells import Jobs, run_study
+from _cells import Jobs, run_study, told
 from _report import claim, markdown_table
 from _survival_data import N_FOLDS, SETS, SIMULATED, Study, study_of
 from _survival_models import MODELS, OPTIONS, OURS, PEERS, available
@@ -51,27 +50,21 @@ def cell(name: str, study: Study, number: int, model: str) -> dict[str, Any]:
     row: dict[str, Any] = {"set": name, "split": number, "model": model}
     row |= {"n_train": len(data.y), "n_test": len(data.y_test)}
     start = os.times().user
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        try:
-            grid = np.append(times, study.median_time)
-            order = np.argsort(grid, kind="stable")
-            found = MODELS[model](data, study.views, grid[order])
-            row["seconds"] = round(os.times().user - start, 2)
-            survival = np.empty_like(found.survival)
-            survival[:, order] = found.survival
-            row |= {
-                "harrell": concordance_index(data.y_test, found.risk),
-                "uno": concordance_index(data.y_test, found.risk, y_train=data.y, tau=times[-1]),
-                "brier": integrated_brier_score(data.y, data.y_test, survival[:, :-1], times),
-                "survival": np.round(survival[:, -1], 4).tolist(),
-                "notes": found.notes,
-            }
-            row |= {key: round(row[key], 5) for key in SCORES}
-        except Exception as error:
-            row["error"] = f"{type(error).__name__}: {error}"[:300]
-    kinds = [type(warning.message).__name__ for warning in caught]
-    row["warnings"] = {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
+    with told(row):
+        grid = np.append(times, study.median_time)
+        order = np.argsort(grid, kind="stable")
+        found = MODELS[model](data, study.views, grid[order])
+        row["seconds"] = round(os.times().user - start, 2)
+        survival = np.empty_like(found.survival)
+        survival[:, order] = found.survival
+        row |= {
+            "harrell": concordance_index(data.y_test, found.risk),
+            "uno": concordance_index(data.y_test, found.risk, y_train=data.y, tau=times[-1]),
+            "brier": integrated_brier_score(data.y, data.y_test, survival[:, :-1], times),
+            "survival": np.round(survival[:, -1], 4).tolist(),
+            "notes": found.notes,
+        }
+        row |= {key: round(row[key], 5) for key in SCORES}
     return row
 
 
@@ -179,31 +172,20 @@ def report(rows: list[dict[str, Any]], studies: dict[str, Study]) -> tuple[str, 
                 "failed": len(own) - len(good),
                 "calibration": judged,
             }
-            about = "–"
+            about, n_failed = "–", len(own) - len(good)
             if judged:
                 about = (
                     f"{judged['bins_inside']} of {judged['bins']}, p = {judged['p_value']:.2g}, "
                     f"{100 * judged['error']:.1f} %"
                 )
             body.append(
-                [
-                    f"{name}: {model}",
-                    *(f"{means[key]:.3f}" for key in ("harrell", "uno")),
-                    f"{means['brier']:.4f}",
-                    about,
-                    f"{seconds:.2g}",
-                    f"{len(good)}" + (f" ({len(own) - len(good)} failed)" if len(own) > len(good) else ""),
-                ]
+                f"{name}: {model} | {means['harrell']:.3f} | {means['uno']:.3f} | {means['brier']:.4f} | {about} | "
+                f"{seconds:.2g} | {len(good)}{f' ({n_failed} failed)' if n_failed else ''}"
             )
-    headers = [
-        "study, model",
-        "Harrell's C",
-        "Uno's C",
-        "Brier score",
-        "calibration: bins inside, p, error",
-        "seconds",
-        "splits",
-    ]
+    headers = (
+        "study, model | Harrell's C | Uno's C | Brier score | calibration: bins inside, p, error | "
+        "seconds | splits"
+    )
     return markdown_table(headers, body), {"studies": numbers, "claims": claims(rows, studies, numbers)}
 
 

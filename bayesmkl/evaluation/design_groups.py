@@ -46,21 +46,9 @@ class DesignGroups(NamedTuple):
 def groups_of_designs(models: Mapping[str, ModelSpec], X: Samples) -> DesignGroups | None:
     """Find the group columns that models name, or None where no model does.
 
-    Parameters
-    ----------
-    models : mapping of str to ModelSpec
-        The designs of their estimators count, in pipelines and grids too; models without groups do not.
-    X : array-like or DataFrame of shape (n_samples, n_features)
-        Names and positions of columns are those of it, whatever pipelines do to them.
-
-    Returns
-    -------
-    DesignGroups or None
-
-    Raises
-    ------
-    ValueError
-        If models name different groups, or columns that `X` does not have, or the group of a sample is missing.
+    The designs of their estimators count, in pipelines and grids too. Names and positions of columns are those of
+    `X`, (n_samples, n_features), whatever pipelines do to them. Models that name different groups, or columns that
+    `X` does not have, are a ValueError.
     """
     named = {name: list(_group_columns(spec)) for name, spec in models.items()}
     if not any(named.values()) or len(np.shape(X)) != 2:
@@ -85,23 +73,10 @@ def groups_of_designs(models: Mapping[str, ModelSpec], X: Samples) -> DesignGrou
 
 
 def labels_of(X: Samples, columns: Sequence[int]) -> np.ndarray:
-    """Return numbers of what has to stay together, so that no group of any column is torn apart.
+    """Return numbers of what has to stay together, (n_samples,), so that no group of any column is torn apart.
 
-    Parameters
-    ----------
-    X : array-like or DataFrame of shape (n_samples, n_features)
-    columns : sequence of int
-        Positions of columns of groups. Samples that share a group of one of them are together, and so are those that
-        others connect: subjects at the same site, or groups that are crossed.
-
-    Returns
-    -------
-    ndarray of int, of shape (n_samples,)
-
-    Raises
-    ------
-    ValueError
-        If a group is missing.
+    Samples that share a group in one of the columns, which are positions, are together, and so are those that others
+    connect: subjects at the same site, or groups that are crossed. A missing group is a ValueError.
 
     Examples
     --------

@@ -108,31 +108,10 @@ def identify(
     """Hash all that decides the cells of a study.
 
     A fit is decided by the samples and labels, the rows of the split, the model, its seed, and versions. The names of
-    data sets and models are not among this; groups and inner splits are for models with a grid.
-
-    Parameters
-    ----------
-    study : Study
-    data : dict of str to dict or None
-        By data set: hashes as :func:`content_of` returns them.
-    splits : dict of str to list of (ndarray, ndarray)
-        By data set: rows to train on and to test on.
-    metrics : dict of str to Metric
-    group_columns : dict of str to tuple of int
-        By data set: columns of designs whose groups stay together.
-    task : str
-        Decides how a number of inner folds splits.
-    strict : bool
-        Whether something without content is an error; keys of its cells otherwise are those of no other study.
-
-    Returns
-    -------
-    Identity
-
-    Raises
-    ------
-    NoContentError
-        If `strict`, and something has no content that tells it from others; the message says where it is.
+    data sets and models are not among this; groups and inner splits are for models with a grid. `data` has what
+    :func:`content_of` returns of each data set, `group_columns` the columns of designs whose groups stay together;
+    `task` decides how a number of inner folds splits. If `strict`, NoContentError is raised for what has no content
+    that tells it from others; keys of its cells otherwise are those of no other study.
     """
     hashed = _Hashes(study, strict)
     models = {name: hashed.model(name, spec) for name, spec in study.models.items()}

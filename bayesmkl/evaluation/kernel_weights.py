@@ -20,15 +20,7 @@ from bayesmkl._utils.validation import check_probability
 from bayesmkl.bemkl.estimators.localized_base import BaseLocalizedBEMKL
 from bayesmkl.discriminative.estimators.localized import BaseLocalized
 
-__all__ = [
-    "SELECTED",
-    "agreement_of_models",
-    "gate_table",
-    "kept_shares",
-    "selection_stability",
-    "stability_table",
-    "weight_table",
-]
+__all__ = ["SELECTED", "KernelTables", "kept_shares", "selection_stability"]
 
 SELECTED = 1e-3  # of the largest share: kernels above it count as selected
 MOST_KERNELS = 2000  # whose shares a cell keeps
@@ -85,7 +77,28 @@ class KernelTables:
         ValueError
             If `dataset` is not one of the comparison, or `threshold` is out of range.
         """
-        return weight_table(self._cells_of(dataset), check_probability("threshold", threshold))
+        cells, threshold = self._cells_of(dataset), check_probability("threshold", threshold)
+        tables = []
+        for key, kept in _kept(cells).items():
+            shares, first = _shares(kept), kept[0]
+            stds = [own["stds"] for own in kept if own["stds"] is not None]
+            names = first["kernels"]
+            table = pd.DataFrame(
+                {
+                    "dataset": key[0],
+                    "model": key[1],
+                    "kernel": names,
+                    "view": [None] * len(names) if first["views"] is None else first["views"],
+                    "mean": shares.mean(axis=0),
+                    "std": shares.std(axis=0, ddof=1) if len(shares) > 1 else np.nan,
+                    "posterior_std": np.mean(stds, axis=0) if stds else np.nan,
+                    "selected": _selected(shares, threshold).mean(axis=0),
+                    "n": len(shares),
+                }
+            )
+            tables.append(table.sort_values("mean", ascending=False, kind="stable"))
+        names = ["dataset", "model", "kernel", "view", "mean", "std", "posterior_std", "selected", "n"]
+        return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=names)
 
     def gates(self, dataset: str | None = None) -> pd.DataFrame:
         """Return gates of localized models: their means over training samples, and how they vary.
@@ -108,7 +121,18 @@ class KernelTables:
         ValueError
             If `dataset` is not one of the comparison.
         """
-        return gate_table(self._cells_of(dataset))
+        names = ["dataset", "model", "kernel", "view", "mean", "std", "sample_std", "n"]
+        tables = []
+        for (name, model), kept in _kept(self._cells_of(dataset), "gates").items():
+            means, first = np.array([own["gates"] for own in kept]), kept[0]
+            n_splits, n_kernels = means.shape
+            table = pd.DataFrame({"kernel": first["kernels"], "view": first["views"] or [None] * n_kernels})
+            table["mean"], table["std"] = means.mean(axis=0), np.nan
+            if n_splits > 1:
+                table["std"] = means.std(axis=0, ddof=1)
+            table["sample_std"] = np.mean([own["gate_stds"] for own in kept], axis=0)
+            tables.append(table.assign(dataset=name, model=model, n=n_splits)[names])
+        return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=names)
 
     def stability(
         self, dataset: str | None = None, threshold: float = SELECTED, ci_prob: float = 0.95
@@ -135,8 +159,17 @@ class KernelTables:
         ValueError
             If `dataset` is not one of the comparison, or `threshold` or `ci_prob` is out of range.
         """
-        checked = check_probability("threshold", threshold), check_probability("ci_prob", ci_prob)
-        return stability_table(self._cells_of(dataset), *checked)
+        cells, threshold = self._cells_of(dataset), check_probability("threshold", threshold)
+        check_probability("ci_prob", ci_prob)
+        rows = []
+        for (name, model), kept in _kept(cells).items():
+            chosen = _selected(_shares(kept), threshold)
+            value, low, high = selection_stability(chosen, ci_prob)
+            about = {"n_kernels": chosen.shape[1], "n_selected": float(chosen.sum(axis=1).mean())}
+            found = {"stability": value, "lower": low, "upper": high, "n": len(chosen)}
+            rows.append({"dataset": name, "model": model} | about | found)
+        names = [*MODEL, "n_kernels", "n_selected", "stability", "lower", "upper", "n"]
+        return pd.DataFrame(rows, columns=names)
 
     def agreement(self, dataset: str) -> pd.DataFrame:
         """Return whether models order kernels alike: Spearman's rank correlations of mean shares.
@@ -156,7 +189,17 @@ class KernelTables:
         ValueError
             If there is no such data set.
         """
-        return agreement_of_models(self._cells_of(dataset), dataset)
+        means = {
+            model: pd.Series(_shares(kept).mean(axis=0), index=kept[0]["kernels"])
+            for (name, model), kept in _kept(self._cells_of(dataset)).items()
+            if name == dataset
+        }
+        found = pd.DataFrame(np.nan, index=list(means), columns=list(means))
+        for a, own in means.items():
+            for b, other in means.items():
+                if set(own.index) == set(other.index) and own.nunique() > 1 and other.nunique() > 1:
+                    found.loc[a, b] = spearmanr(own, other.loc[own.index])[0]
+        return found
 
     def _cells_of(self, dataset: str | None) -> pd.DataFrame:
         if dataset is None:
@@ -167,13 +210,7 @@ class KernelTables:
 
 
 def kept_shares(final: BaseEstimator) -> str:
-    """Return what a cell keeps of the kernels of a fitted model, as JSON; empty where there are no weights or gates.
-
-    Parameters
-    ----------
-    final : estimator
-        Fitted; the last step of a Pipeline.
-    """
+    """Return what a cell keeps of the kernels of a fitted model, as JSON; empty without weights and gates."""
     names = getattr(final, "kernel_names_", None)
     shares, stds = getattr(final, "kernel_shares_", None), getattr(final, "kernel_shares_std_", None)
     if shares is None and hasattr(final, "kernel_weights_"):
@@ -194,100 +231,6 @@ def kept_shares(final: BaseEstimator) -> str:
 def _rounded(values: Any) -> list[float]:
     """Return means over classes, and clusters where there are some, in six digits."""
     return [float(f"{value:.6g}") for value in np.reshape(values, (-1, np.shape(values)[-1])).mean(axis=0)]
-
-
-def weight_table(cells: pd.DataFrame, threshold: float = SELECTED) -> pd.DataFrame:
-    """Return shares of kernels over splits.
-
-    Parameters
-    ----------
-    cells : DataFrame
-        Of a comparison.
-    threshold : float, default=1e-3
-        Part of the largest share of a split above which a kernel counts as selected.
-
-    Returns
-    -------
-    DataFrame
-        One row per data set, model and kernel, by falling ``mean``: ``view``, ``mean`` and ``std`` of the share over
-        splits, ``posterior_std``, which is NaN of models without a posterior, ``selected``, the part of the splits in
-        which the kernel counts as selected, and ``n``, the number of splits.
-    """
-    tables = []
-    for key, kept in _kept(cells).items():
-        shares, first = _shares(kept), kept[0]
-        stds = [own["stds"] for own in kept if own["stds"] is not None]
-        names = first["kernels"]
-        table = pd.DataFrame(
-            {
-                "dataset": key[0],
-                "model": key[1],
-                "kernel": names,
-                "view": [None] * len(names) if first["views"] is None else first["views"],
-                "mean": shares.mean(axis=0),
-                "std": shares.std(axis=0, ddof=1) if len(shares) > 1 else np.nan,
-                "posterior_std": np.mean(stds, axis=0) if stds else np.nan,
-                "selected": _selected(shares, threshold).mean(axis=0),
-                "n": len(shares),
-            }
-        )
-        tables.append(table.sort_values("mean", ascending=False, kind="stable"))
-    names = ["dataset", "model", "kernel", "view", "mean", "std", "posterior_std", "selected", "n"]
-    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=names)
-
-
-def gate_table(cells: pd.DataFrame) -> pd.DataFrame:
-    """Return gates of localized models over splits, see :meth:`Comparison.gates`.
-
-    Parameters
-    ----------
-    cells : DataFrame
-        Of a comparison.
-
-    Returns
-    -------
-    DataFrame
-        One row per data set, model and kernel: ``view``, ``mean``, ``std``, ``sample_std`` and ``n``.
-    """
-    names = ["dataset", "model", "kernel", "view", "mean", "std", "sample_std", "n"]
-    tables = []
-    for (dataset, model), kept in _kept(cells, "gates").items():
-        means, first = np.array([own["gates"] for own in kept]), kept[0]
-        n_splits, n_kernels = means.shape
-        table = pd.DataFrame({"kernel": first["kernels"], "view": first["views"] or [None] * n_kernels})
-        table["mean"], table["std"] = means.mean(axis=0), np.nan
-        if n_splits > 1:
-            table["std"] = means.std(axis=0, ddof=1)
-        table["sample_std"] = np.mean([own["gate_stds"] for own in kept], axis=0)
-        tables.append(table.assign(dataset=dataset, model=model, n=n_splits)[names])
-    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=names)
-
-
-def stability_table(cells: pd.DataFrame, threshold: float = SELECTED, ci_prob: float = 0.95) -> pd.DataFrame:
-    """Return how stable the selection of kernels is over splits.
-
-    Parameters
-    ----------
-    cells, threshold
-        As of :func:`weight_table`.
-    ci_prob : float, default=0.95
-        Probability content of the interval.
-
-    Returns
-    -------
-    DataFrame
-        One row per data set and model: ``n_kernels``, mean number ``n_selected``, and ``stability`` with its interval
-        ``lower`` to ``upper``, see :func:`selection_stability`.
-    """
-    rows = []
-    for (dataset, model), kept in _kept(cells).items():
-        chosen = _selected(_shares(kept), threshold)
-        value, low, high = selection_stability(chosen, ci_prob)
-        about = {"n_kernels": chosen.shape[1], "n_selected": float(chosen.sum(axis=1).mean())}
-        found = {"stability": value, "lower": low, "upper": high, "n": len(chosen)}
-        rows.append({"dataset": dataset, "model": model} | about | found)
-    names = [*MODEL, "n_kernels", "n_selected", "stability", "lower", "upper", "n"]
-    return pd.DataFrame(rows, columns=names)
 
 
 def selection_stability(selected: np.ndarray, ci_prob: float = 0.95) -> tuple[float, float, float]:
@@ -337,34 +280,6 @@ def selection_stability(selected: np.ndarray, ci_prob: float = 0.95) -> tuple[fl
     error = 2.0 * np.sqrt(((own - own.mean()) ** 2).sum()) / n_splits
     half = float(norm.ppf(0.5 * (1.0 + ci_prob))) * error
     return float(value), float(value - half), float(value + half)
-
-
-def agreement_of_models(cells: pd.DataFrame, dataset: str) -> pd.DataFrame:
-    """Return rank correlations of mean shares between the models that have the same kernels.
-
-    Parameters
-    ----------
-    cells : DataFrame
-        Of a comparison.
-    dataset : str
-
-    Returns
-    -------
-    DataFrame
-        Spearman's correlation, a row and a column per model; NaN between models of other kernels, and where all
-        shares of a model are equal.
-    """
-    means = {
-        model: pd.Series(_shares(kept).mean(axis=0), index=kept[0]["kernels"])
-        for (name, model), kept in _kept(cells).items()
-        if name == dataset
-    }
-    found = pd.DataFrame(np.nan, index=list(means), columns=list(means))
-    for a, own in means.items():
-        for b, other in means.items():
-            if set(own.index) == set(other.index) and own.nunique() > 1 and other.nunique() > 1:
-                found.loc[a, b] = spearmanr(own, other.loc[own.index])[0]
-    return found
 
 
 def _kept(cells: pd.DataFrame, part: str = "shares") -> dict[tuple[str, str], list[dict[str, Any]]]:

@@ -27,16 +27,7 @@ DAGGER = r"$^\dagger$"
 
 
 def latex_table(comparison: Comparison, metric: str, test: str | None, decimals: int) -> str:
-    """Return a ``tabular`` of means and standard deviations; see :meth:`Comparison.to_latex`.
-
-    Parameters
-    ----------
-    comparison : Comparison
-    metric : str
-        One of its metrics.
-    test : str or None
-    decimals : int
-    """
+    """Return a ``tabular`` of means and standard deviations; see :meth:`Comparison.to_latex`."""
     lines = [
         rf"\begin{{tabular}}{{l{'c' * len(comparison.models)}}}",
         r"\toprule",
@@ -49,16 +40,7 @@ def latex_table(comparison: Comparison, metric: str, test: str | None, decimals:
 
 
 def csv_table(comparison: Comparison, metric: str, test: str | None, decimals: int) -> str:
-    """Return the same as lines of CSV, with an asterisk in the place of bold; see :meth:`Comparison.to_csv`.
-
-    Parameters
-    ----------
-    comparison : Comparison
-    metric : str
-        One of its metrics.
-    test : str or None
-    decimals : int
-    """
+    """Return the same as lines of CSV, with an asterisk in the place of bold; see :meth:`Comparison.to_csv`."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["dataset", *comparison.models])

@@ -226,8 +226,8 @@ def _gates(about: Reported) -> list[Block]:
 
 def _inclusion(about: Reported) -> list[Block]:
     """Say which views or kernels are in the model, under a prior that leaves some out."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of alternatives, which the table has
+    # of alternatives, which the table has
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
         table = inclusion_table(about.model)
     of_what = "view" if "view" in table else "kernel"
     listed = (

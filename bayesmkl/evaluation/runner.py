@@ -46,9 +46,8 @@ class Plan(NamedTuple):
     datasets: dict[str, dict[str, Any]]  # what is known of each
     references: dict[str, DataRef]  # whose content is known
     splits: Splits
-    group_columns: dict[
-        str, tuple[int, ...]
-    ]  # of designs, by data set, where splits keep their groups together
+    # of designs, by data set, where splits keep their groups together
+    group_columns: dict[str, tuple[int, ...]]
     identity: Identity
 
 

@@ -42,9 +42,8 @@ __all__ = [
     "stored_score",
     "task_of",
 ]
-ACTIVE = (
-    1e-3  # of the largest |weight|: BEMKL's weights above it count as active, as no posterior mean is zero
-)
+# of the largest |weight|: BEMKL's weights above it count as active, as no posterior mean is zero
+ACTIVE = 1e-3
 
 
 def resolve_scoring(
@@ -127,21 +126,8 @@ def resolve_scoring(
 def task_of(models: Mapping[str, Any], y: Targets | None = None) -> str:
     """Return the task of all models, "classification", "regression" or "survival".
 
-    Parameters
-    ----------
-    models : mapping of str to estimator
-    y : array-like, default=None
-        Targets; a structured array tells that models which only predict, and are neither classifiers nor regressors,
-        predict risks.
-
-    Returns
-    -------
-    str
-
-    Raises
-    ------
-    ValueError
-        If the tasks of models differ, or a model has none of them.
+    A structured array as `y` tells that models which only predict, and are neither classifiers nor regressors,
+    predict risks. Models of different tasks, or of none, are a ValueError.
     """
     tasks, times = {}, y is not None and are_times(y)
     for name, model in models.items():
@@ -281,31 +267,14 @@ def _check_suits(metric: Metric, task: str, y: Targets | None) -> None:
 
 
 def score(predictions: Predictions, y: Targets | None, metrics: Mapping[str, Metric]) -> dict[str, float]:
-    """Compute metrics of one fitted model.
+    """Compute metrics of one fitted model; NaN for those that it cannot give.
 
-    Parameters
-    ----------
-    predictions : Predictions
-    y : array-like of shape (n_rows,)
-        What is true of the rows.
-    metrics : mapping of str to Metric
-        See :func:`resolve_scoring`.
-
-    Returns
-    -------
-    dict of str to float
-        NaN for metrics that the model cannot give.
-
-    Warns
-    -----
-    UserWarning
-        For each metric that failed although the model did not; its score is NaN.
+    A metric that fails although the model did not is NaN too, with a UserWarning.
     """
     y, offered = np.asarray(y), predictions.offers
     found = dict.fromkeys(metrics, np.nan)
-    first = sorted(
-        metrics.items(), key=lambda item: item[1].needs != "std"
-    )  # deviations come with predictions
+    # deviations come with predictions
+    first = sorted(metrics.items(), key=lambda item: item[1].needs != "std")
     for name, metric in first:
         if metric.needs in offered:
             predictions.prepare(metric.needs)

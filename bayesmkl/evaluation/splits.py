@@ -29,13 +29,7 @@ STRATIFIED = (StratifiedKFold, StratifiedGroupKFold, StratifiedShuffleSplit, Rep
 
 
 class ByEvent(BaseEstimator):
-    """A stratified splitter that keeps the share of events of survival times.
-
-    Parameters
-    ----------
-    splitter : splitter of scikit-learn
-        Stratifies by labels.
-    """
+    """A stratified splitter of scikit-learn that keeps the share of events of survival times."""
 
     def __init__(self, splitter: Any) -> None:
         self.splitter = splitter

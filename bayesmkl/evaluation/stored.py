@@ -16,11 +16,8 @@ from bayesmkl.evaluation.survival_scores import brier_times, median_event
 __all__ = ["StoredPredictions", "keep_predictions"]
 
 PAIRS = ("moments", "latent")  # means with standard deviations
-ASKED = {
-    "probabilities": "predict_proba",
-    "std": "moments",
-    "latent": "latent",
-}  # what models that give it are asked
+# what models that give it are asked
+ASKED = {"probabilities": "predict_proba", "std": "moments", "latent": "latent"}
 
 
 def keep_predictions(

@@ -211,9 +211,8 @@ def _variance(predicted: np.ndarray, inside: EventTimes, everyone: EventTimes, w
     inverse = s ** -(hazard / hazard[-1])  # 1 / S, from 1 to 1 / s
     not_censored = kaplan_meier(*inside, reverse=True).at(times, before=True)
     steps = np.diff(inverse, prepend=1.0)
-    greenwood = (
-        s**2 / n * float(np.sum(steps / np.maximum(not_censored, 1.0 / n)))
-    )  # 1 / n where nobody is left
+    # 1 / n where nobody is left
+    greenwood = s**2 / n * float(np.sum(steps / np.maximum(not_censored, 1.0 / n)))
     return max(greenwood - float(predicted.var()) / n, 0.0)
 
 

@@ -117,9 +117,8 @@ def flowers17(folder: str) -> Data:
     sets = _variables(path / "datasplits.mat", names, FLOWERS17_LAYOUT)
     splits = [_split(sets[f"trn{k}"], sets[f"val{k}"], sets[f"tst{k}"]) for k in numbers]
     X = _stacked(found, folder)
-    labels = np.repeat(
-        np.arange(1, FLOWERS17_CLASSES + 1), len(X) // FLOWERS17_CLASSES
-    )  # images in order of class
+    # images in order of class
+    labels = np.repeat(np.arange(1, FLOWERS17_CLASSES + 1), len(X) // FLOWERS17_CLASSES)
     return Data(X, labels, splits=splits)
 
 

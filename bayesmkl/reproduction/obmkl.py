@@ -48,14 +48,8 @@ ONE_C = "C = 1 for all"
 HALF = "exp(-d²/(2s²))"
 VARIANT_SPLITS = 1  # of the digits with it
 CLASSES = {"ecoli": 8, "glass": 6, "iris": 3}  # one problem each
-VIEWS = {
-    "fac": 216,
-    "fou": 76,
-    "kar": 64,
-    "mor": 6,
-    "pix": 240,
-    "zer": 47,
-}  # features of mfeat, in this order
+# features of mfeat, in this order
+VIEWS = {"fac": 216, "fou": 76, "kar": 64, "mor": 6, "pix": 240, "zer": 47}
 
 
 # ------------------------------------------------------------------------------------------------------------ data

@@ -20,12 +20,7 @@ from sklearn.preprocessing import MinMaxScaler
 from sklearn.svm import SVC
 
 from bayesmkl._utils.warnings import recording_warnings
-from bayesmkl.discriminative import (
-    GMKLClassifier,
-    PrimalMKLClassifier,
-    SimpleMKLClassifier,
-    SMOMKLClassifier,
-)
+from bayesmkl.discriminative import GMKLClassifier, PrimalMKLClassifier, SimpleMKLClassifier, SMOMKLClassifier
 from bayesmkl.evaluation.predictions import Predictions, final_estimator
 from bayesmkl.evaluation.scoring import Metric
 from bayesmkl.evaluation.study import Data, ModelSpec, Study, fetched

@@ -43,10 +43,8 @@ __all__ = [
     "wanted",
 ]
 
-STAND_IN, CUT = (
-    " (stand-in)",
-    " (cut)",
-)  # ends of labels: synthetic data of the same shape; some rows of the set
+# ends of labels: synthetic data of the same shape; some rows of the set
+STAND_IN, CUT = (" (stand-in)", " (cut)")
 PROVENANCE = ("data", "rows", "splits", "seed", "variant")  # columns of every printed table
 _IN_ORDER: set[tuple[Any, ...]] = set()  # references to data that have been read and have the right size
 # Files that the UCI repository publishes and that no other source has undamaged: read from the user's folder.

@@ -32,11 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["plot_scores", "plot_time"]
 
-ROW, PANEL, ONLY_PANEL = (
-    0.24,
-    2.7,
-    4.6,
-)  # inches: height of a model, width of one of several data sets, of one
+# inches: height of a model, width of one of several data sets, of one
+ROW, PANEL, ONLY_PANEL = (0.24, 2.7, 4.6)
 PLANE = 4.4  # inches: width of time against score
 LINE = 0.165  # inches between the names in a list
 

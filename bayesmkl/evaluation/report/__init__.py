@@ -36,29 +36,9 @@ def write_report(
     title: str = "Comparison of models",
     metrics: Sequence[str] | None = None,
 ) -> Path:
-    """Write a comparison as one self-contained page of HTML.
+    """Write a comparison as one self-contained page of HTML; see :meth:`Comparison.to_html`.
 
-    Parameters
-    ----------
-    comparison : Comparison
-        What to show.
-    path : path-like
-        Where to; a page that is there is replaced, at once and only when the new one is complete.
-    title : str, default="Comparison of models"
-        Head of the page.
-    metrics : sequence of str, default=None
-        Metrics that get ranks, tests and plots, which take a second each. None: the first metric of the comparison.
-        Tables of scores show all.
-
-    Returns
-    -------
-    pathlib.Path
-        `path`.
-
-    Raises
-    ------
-    ValueError
-        If the comparison has no metric of that name.
+    A page that is there is replaced, at once and only when the new one is complete.
     """
     path = as_path("path", path)
     if not isinstance(title, str):

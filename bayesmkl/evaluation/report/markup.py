@@ -94,10 +94,7 @@ def number(value: float | np.number, digits: int = 3) -> str:
 
 
 def table(
-    columns: Sequence[Column],
-    rows: Iterable[Sequence[Any]],
-    label: str,
-    identity: str | None = None,
+    columns: Sequence[Column], rows: Iterable[Sequence[Any]], label: str, identity: str | None = None
 ) -> Markup:
     """Return a table whose columns sort by a click on their heads; numbers by their full value.
 
@@ -133,13 +130,7 @@ def table(
         )
         for row in rows
     ]
-    inner = tag(
-        "table",
-        tag("thead", tag("tr", *heads)),
-        tag("tbody", *body),
-        id=identity,
-        class_="sortable",
-    )
+    inner = tag("table", tag("thead", tag("tr", *heads)), tag("tbody", *body), id=identity, class_="sortable")
     return tag("div", inner, class_="scroll", role="region", aria_label=label, tabindex=0)
 
 
