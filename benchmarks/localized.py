@@ -4,6 +4,7 @@
     python benchmarks/localized.py --section memory       figure 2: memory with either machine, by samples
     python benchmarks/localized.py --section scale        LD-MKL and SwMKL on all rows of a9a: time and memory
     python benchmarks/localized.py --section samkl        SAMKL: the integer step, and the time of a fit
+    python benchmarks/localized.py --section corruption   SAMKL and others where kernels are wrong for some samples
     python benchmarks/localized.py --section lmkl         LMKL: cost of gradients, ways to descend
     python benchmarks/localized.py --section clmkl        C-LMKL: duality gaps, clustering by landmarks
     python benchmarks/localized.py --section defaults     every default on real sets and on designs that are local
@@ -11,7 +12,7 @@
     python benchmarks/localized.py --section retraining   LD-MKL: support points of machines that are trained again
     python benchmarks/localized.py --fast                 short forms of all, on bundled data
 
-The section defaults can be shared by processes, each with a file of its own; then all in one:
+The sections corruption and defaults can be shared by processes, each with a file of its own; then all in one:
 
     python benchmarks/localized.py --section defaults --part 1/4 --cells 1.jsonl  (and so on)
     cat 1.jsonl 2.jsonl 3.jsonl 4.jsonl > all.jsonl
@@ -27,7 +28,18 @@ from pathlib import Path
 
 from _sections import run_sections
 
-SECTIONS = ("mwu", "memory", "scale", "samkl", "lmkl", "clmkl", "defaults", "ldmkl", "retraining")
+SECTIONS = (
+    "mwu",
+    "memory",
+    "scale",
+    "samkl",
+    "corruption",
+    "lmkl",
+    "clmkl",
+    "defaults",
+    "ldmkl",
+    "retraining",
+)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

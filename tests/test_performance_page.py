@@ -28,9 +28,7 @@ def maker():
 
 @pytest.fixture(scope="module")
 def report():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(BENCHMARKS)
-        yield imported(BENCHMARKS / "_report.py")
+    return imported(BENCHMARKS / "_report.py")
 
 
 @pytest.fixture
