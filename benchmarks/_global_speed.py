@@ -32,6 +32,8 @@ from bayesmkl.discriminative.inner import InnerSolution
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.discriminative.svm.libsvm import Hinge
 from bayesmkl.kernels import stack_kernels
+from bayesmkl.kernels.precomputed import NamedKernels
+from bayesmkl.kernels.quality.verdicts import is_finite
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = ["run"]
@@ -41,6 +43,10 @@ PRICES = (1.0, 10.0, 100.0)
 ASKED_RATIO, ASKED_UNIFORM, ASKED_AGAIN, ASKED_GRID = 3.0, 1.2, 1.5, 1.2
 ASKED_LEARNED = {"SimpleMKL": 35.5, "LpMKL, p = 1": 187.5, "PrimalMKL": 63.0}  # half of what they once were
 GRID = {"C": list(np.logspace(-2, 2, 20))}
+READS = (
+    "a read that recognizes, and the mean",
+    "the mean and another sum, in one read",
+)  # both beside the mean
 N_REPEATS = 5  # the fastest counts
 REDUCED = SimpleMKLOptions("reduced-gradient", TOL)
 
@@ -119,6 +125,8 @@ def uniform_timings(X: np.ndarray, y: np.ndarray) -> dict[str, tuple[float, floa
         return _best(lambda: fitted(scaled), 1)
 
     constant = stack_kernels(stack.kernels).values
+    mean = np.full(stack.n_kernels, 1.0 / stack.n_kernels)
+    both = np.stack([mean, np.random.default_rng(0).standard_normal(stack.n_kernels)])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # some kernels of the bank are near the identity
         return {
@@ -134,6 +142,11 @@ def uniform_timings(X: np.ndarray, y: np.ndarray) -> dict[str, tuple[float, floa
                 min(seconds_of_new(1.0 + 1e-6 * k) for k in range(1, 4)),
                 _best(from_kernels, 3),
             ),
+            READS[0]: (
+                _best(lambda: (is_finite(stack.kernels), stack.combine(mean))),
+                _best(lambda: kernels.mean(axis=-1)),
+            ),
+            READS[1]: (_best(lambda: stack.combine(both)), _best(lambda: kernels.mean(axis=-1))),
             "the same again": (_best(lambda: fitted(kernels), 3), _best(from_kernels, 3)),
             "the same again, from stack_kernels": (
                 _best(lambda: fitted(constant), 3),
@@ -167,30 +180,30 @@ def beside_average(X: np.ndarray, y: np.ndarray) -> dict[str, tuple[float, float
 def grid_timings(X: np.ndarray, y: np.ndarray, n_samples: int) -> dict[str, tuple[float, float]]:
     """Seconds of grids of UniformMKL over five folds, and those of their SVMs: the same grids of SVCs on the mean.
 
-    Both once before: kernels are judged, and summed.
+    Both in turn, the fastest of each: the first of UniformMKL judges kernels, and sums them.
     """
 
-    def seconds(model: Any, given: Any, target: np.ndarray, repeats: int) -> float:
+    def seconds(model: Any, given: Any, target: np.ndarray) -> float:
         search = GridSearchCV(model, GRID, cv=StratifiedKFold(5), refit=False, error_score="raise")
-        return _best(lambda: search.fit(given, target), repeats)
+        return _best(lambda: search.fit(given, target), 1)
+
+    def in_turn(kernels: NamedKernels, target: np.ndarray) -> tuple[float, float]:
+        shared, mean = kernels.shared, kernels.values.mean(axis=-1)
+        times = [(seconds(uniform, shared, target), seconds(svc, mean, target)) for _ in range(1 + N_REPEATS)]
+        ours, theirs = np.min(times, axis=0)
+        return float(ours), float(theirs)
 
     uniform, svc = UniformMKLClassifier("precomputed"), SVC(kernel="precomputed")
     more, labels = sample("waveform", n_samples)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # some kernels of the bank are near the identity
         kernels = stack_kernels(gaussians(more, more, list(WIDTHS)).kernels)
-        larger = kernels.shared, labels, 3
-        found = {
-            f"grid of 20 points, 5 folds, {n_samples} of waveform, shared": (
-                min(seconds(uniform, *larger) for _ in range(2)),
-                seconds(svc, kernels.values.mean(axis=-1), labels, 3),
-            )
-        }
+        found = {f"grid of 20 points, 5 folds, {n_samples} of waveform, shared": in_turn(kernels, labels)}
         kernels = stack_kernels(np.moveaxis(paper_kernels().fit_transform(X), -1, 0))
-        svms = seconds(svc, kernels.values.mean(axis=-1), y, 3)
+        shared = in_turn(kernels, y)
         return {
-            "grid of 20 points, 5 folds, array": (seconds(uniform, kernels.values, y, 1), svms),
-            "grid of 20 points, 5 folds, shared": (seconds(uniform, kernels.shared, y, 3), svms),
+            "grid of 20 points, 5 folds, array": (seconds(uniform, kernels.values, y), shared[1]),
+            "grid of 20 points, 5 folds, shared": shared,
         } | found
 
 
@@ -285,14 +298,17 @@ def _average_table(learned: dict[str, tuple[float, float, int]]) -> str:
 
 def _uniform_table(uniform: dict[str, tuple[float, float]]) -> str:
     headers = ["UniformMKL", "seconds", "SVC on the mean, seconds", "ratio", "asked"]
-    asked = {"the same": ASKED_AGAIN, "grid of": ASKED_GRID}
+    asked = dict.fromkeys(READS, "") | {
+        "the same again": f"≤ {ASKED_AGAIN:g}",
+        "grid of": f"≤ {ASKED_GRID:g}",
+    }
     rows = [
         [
             name,
             f"{ours:.3f}",
             f"{plain:.3f}",
             f"{ours / plain:.2f}",
-            f"≤ {next((most for what, most in asked.items() if name.startswith(what)), ASKED_UNIFORM):g}",
+            next((most for what, most in asked.items() if name.startswith(what)), f"≤ {ASKED_UNIFORM:g}"),
         ]
         for name, (ours, plain) in uniform.items()
     ]

@@ -41,8 +41,11 @@ def encode_labels(y: Targets) -> tuple[np.ndarray, np.ndarray]:
     (array(['no', 'yes'], dtype='<U3'), array([[-1.,  1., -1.]]))
     """
     y = plain_labels(np.asarray(y))
-    check_classification_targets(y)
     classes, codes = np.unique(y, return_inverse=True)
+    if y.ndim != 1 or 2 * len(classes) > len(
+        y
+    ):  # labels in a column are labels, of which few may be different
+        check_classification_targets(y)
     if len(classes) < 2:
         raise ValueError(
             f"`y` must hold at least two classes; got one class only: {classes.tolist()[0]!r}. "

@@ -69,7 +69,9 @@ def check_targets(
             f"`X` and `y` have inconsistent numbers of samples: {[n_samples, len(values)]}. Each row of `X` needs "
             "one entry of `y`."
         )
-    return values if several else column_or_1d(values, warn=True)
+    if several:
+        return values
+    return np.ascontiguousarray(values) if values.ndim == 1 else column_or_1d(values, warn=True)
 
 
 def _numbers(y: Targets) -> np.ndarray:

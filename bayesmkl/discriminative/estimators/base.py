@@ -124,7 +124,7 @@ class BaseDiscriminative(BaseMKL):
         self, X: Samples, y: Targets, *, counts: np.ndarray | None = None, **check_y: Any
     ) -> tuple[Any, np.ndarray]:
         """Do what `BaseMKL._fit_stack` does; shared kernels of which sums are needed alone stay whole."""
-        shared = take_shared(self, X, y, check_y) if self._needs_sums_alone else None
+        shared = take_shared(self, X, y) if self._needs_sums_alone else None
         return shared or super()._fit_stack(X, y, counts=counts, **check_y)
 
     def _fit_tasks(self, training: Any, targets: np.ndarray, start: np.ndarray | None = None) -> None:
@@ -132,7 +132,7 @@ class BaseDiscriminative(BaseMKL):
 
         `start` holds kernel weights as in `kernel_weights_`, or is None.
         """
-        most_steps = int(self.get_params(deep=False).get("max_iter", 1))
+        most_steps = int(getattr(self, "max_iter", 1))
         groups = [targets] if self._shares_weights() else [target[None] for target in targets]
         starts = [None] * len(groups) if start is None else np.atleast_2d(start)
         found = []

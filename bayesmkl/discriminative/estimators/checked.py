@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import validate_data
 
 from bayesmkl._estimator import BaseMKL
 from bayesmkl._estimator.targets import check_targets
@@ -118,7 +118,7 @@ def is_shared(model: BaseMKL, X: Any) -> bool:
     return model._is_precomputed() and isinstance(X, SharedKernels)
 
 
-def take_shared(model: BaseDiscriminative, X: Any, y: Targets, check: dict[str, Any]) -> Any:
+def take_shared(model: BaseDiscriminative, X: Any, y: Targets) -> Any:
     """Validate training targets, and kernels that are parts of shared ones; all of these are judged, once.
 
     Parts of kernels that are definite are so as well.
@@ -126,24 +126,29 @@ def take_shared(model: BaseDiscriminative, X: Any, y: Targets, check: dict[str, 
     Returns
     -------
     tuple of SharedKernels and ndarray, or None
-        None for all else, indefinite kernels and those that are not square included.
+        None for all else, indefinite kernels, those that are not square and those of one sample included.
     """
-    if not is_shared(model, X) or not np.array_equal(X.rows, X.train):
+    if not is_shared(model, X) or len(X) < 2 or not np.array_equal(X.rows, X.train):
         return None
     several = model._takes_several_targets
     y = check_targets(y, len(X), type(model).__name__, numeric=not is_classifier(model), several=several)
-    _, y = validate_data(model, np.zeros((len(X), 1)), y, ensure_min_samples=2, **check)
+    model.__dict__.pop("feature_names_in_", None)  # of a fit before
     model.n_features_in_, model._column_labels = len(X), None
     model.kernel_bank_, model.clipping_ = None, None
-    model.kernel_names_ = model._names([f"kernel {m}" for m in range(X.n_kernels)])
+    model.kernel_names_ = model._names(_numbered(X.n_kernels))
     model.n_kernels_in_ = X.n_kernels
-    names, lost = list(model.kernel_names_), np.zeros(X.n_kernels)
-    found, doubts = judge_for_svm(X.whole, names, None, SINGLE_PRECISION, lost)
+    lost = np.zeros(X.n_kernels)
+    found, doubts = judge_for_svm(X.whole, model.kernel_names_.tolist(), None, SINGLE_PRECISION, lost)
     if found:
         return None
     if doubts:
         warn_user(doubts, KernelQualityWarning)
     return X, y
+
+
+@lru_cache(maxsize=8)  # many fits in a row are of as many kernels
+def _numbered(n_kernels: int) -> tuple[str, ...]:
+    return tuple(f"kernel {m}" for m in range(n_kernels))
 
 
 def clip_rows(model: BaseDiscriminative, stack: DenseStack, kernels: np.ndarray | None = None) -> DenseStack:

@@ -105,7 +105,7 @@ def check_kernel_stack(
             inspector.inspect(kernel, None if present is None else present[m])
         return inspector.message()
 
-    question = (judge.__qualname__, definiteness, names, present, self_similarity, lost)
+    question = (judge.__qualname__, definiteness, tuple(names), present, self_similarity, lost)
     message = remembered(kernels, question, judge, known_psd)
     if message:
         warn_user(message, KernelQualityWarning)
@@ -161,7 +161,7 @@ def judge_for_svm(
         found = indefinite_kernels(kernels, known_psd, tolerance)
         return Fitness(tuple(found), inspector.message())
 
-    return remembered(kernels, (judge.__qualname__, tolerance, names, lost), judge, known_psd)
+    return remembered(kernels, (judge.__qualname__, tolerance, tuple(names), lost), judge, known_psd)
 
 
 def refuse_unusable(kernels: np.ndarray, names: Sequence[str], known_psd: np.ndarray | None = None) -> None:

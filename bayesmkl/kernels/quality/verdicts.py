@@ -77,7 +77,7 @@ def remembered(
     ----------
     kernels : ndarray of shape (n_kernels, n_train, n_train)
     question : sequence
-        All that the verdict depends on beside the kernels: arrays, and what differs where its text does.
+        All that the verdict depends on beside the kernels: arrays, tuples, and what differs where its text does.
     judge : callable
         If it raises, nothing is remembered.
     known_psd : ndarray of bool of shape (n_kernels,), default=None
@@ -104,7 +104,10 @@ def remembered(
     if stack is None:
         return judge()
     parts = (None if known_psd is None else np.asarray(known_psd), *question)
-    asked = tuple(part.tobytes() if isinstance(part, np.ndarray) else str(part) for part in parts)
+    asked = tuple(
+        part.tobytes() if isinstance(part, np.ndarray) else part if isinstance(part, tuple) else str(part)
+        for part in parts
+    )
     with _LOCK:
         known = _VERDICTS.get(stack, {})
         if asked in known:
