@@ -53,6 +53,7 @@ SMALLEST, LARGEST = 10, 200  # features of a pathway
 ASKED_MINUTES, ASKED_GB, ASKED_EXPONENT = 5.0, 6.0, 1.1
 ASKED_MODE = 10.0  # seconds
 ASKED_LINEAR, ASKED_GAUSSIAN = 1e-6, 0.005  # changes of shares
+CENTERED = "centered linear"  # around the mean and of trace N; others have unit self-similarity
 N_DRAWS, N_NEW = 400, 100  # of shares, and samples to predict
 GB = 1e9
 
@@ -80,8 +81,9 @@ def data_of(case: Case) -> tuple[np.ndarray, np.ndarray, KernelBank]:
     relevant = [X[:, own] for own in list(views.values())[:N_RELEVANT]]
     score = sum(own @ rng.standard_normal(own.shape[1]) / own.shape[1] ** 0.5 for own in relevant)
     target = score + 0.3 * rng.standard_normal(case.n_samples)
-    kernel = Linear() if case.kernel == "linear" else Gaussian(relative_width=1.0)
-    return X, target, KernelBank(kernel, views=views, random_state=0)
+    kernel = Gaussian(relative_width=1.0) if case.kernel == "Gaussian" else Linear()
+    normalize = ("center", "trace") if case.kernel == CENTERED else "spherical"
+    return X, target, KernelBank(kernel, views=views, normalize=normalize, random_state=0)
 
 
 def storage_of(case: Case) -> str | Storage:
@@ -216,6 +218,7 @@ def rows_of(fast: bool) -> list[tuple[str, Any, Case]]:
     most = sizes[-1]
     fits = [Case("linear", n_kernels, n_samples) for n_kernels in sizes]
     fits += [
+        Case(CENTERED, most, n_samples),
         Case("Gaussian", most, n_samples, "rank 10" if fast else "rank 64"),
         Case("Gaussian", most, n_samples, "packed"),
     ]
@@ -224,8 +227,8 @@ def rows_of(fast: bool) -> list[tuple[str, Any, Case]]:
         fits[-2]._replace(n_kernels=few),
         fits[-1]._replace(n_kernels=few),
     ]
-    marginals = [Case(kernel, P, n_samples) for kernel in ("linear", "Gaussian") for P in small]
-    marginals += [Case("linear", P, n_samples, "labels") for P in small]
+    marginals = [Case(kernel, P, n_samples) for kernel in ("linear", CENTERED, "Gaussian") for P in small]
+    marginals += [Case(kernel, P, n_samples, "labels") for kernel in ("linear", CENTERED) for P in small]
     evidences = [Case("linear", sizes[1], n_samples, storage) for storage in ("compressed", "packed")]
     wdbc = Case("wdbc", 403, 60 if fast else 398)
     every: list[tuple[str, Any, Case]] = [("marginal", marginal, case) for case in reversed(marginals)]
