@@ -2,8 +2,9 @@
 
 A pathway is a kernel on 10 to 200 of 3000 features (their logarithm uniform), five of which make the target. BEMKL
 holds linear kernels in factors, Gaussian ones in factors of a given rank or by one triangle, as marginal inference
-does. Times are CPU seconds of one thread, which do not depend on what else the computer does; every row is a process
-of its own, and is kept as it comes, in benchmarks/results/many_kernels_cells.jsonl.
+does; centered linear kernels, without a scale for every sample, both hold by the features that they share. Times are
+CPU seconds of one thread, which do not depend on what else the computer does; every row is a process of its own, and
+is kept as it comes, in benchmarks/results/many_kernels_cells.jsonl.
 
     python benchmarks/many_kernels.py            500 samples, up to 10 000 kernels: an hour of CPU, 6 GB
     python benchmarks/many_kernels.py --part 2/8 the second of every eight rows that are missing, and no results
@@ -382,8 +383,9 @@ def main() -> None:
         + ". One log evidence of additive Gaussian processes (Laplace) and its gradient by all weights of "
         + f"{of['evidence'][0]['n_kernels']} linear kernels: "
         + ", ".join(f"{row['seconds']:.1f} s {row['storage']}" for row in of["evidence"])
-        + ".\n\nMarginal inference of the same kernels, by one triangle of each (`GPMKLRegressor`; labels: "
-        f"`GPMKLClassifier`), {N_DRAWS} draws of shares; the last columns are the posterior share of the five "
+        + ".\n\nMarginal inference of the same kernels, by one triangle of each, or of centered linear ones by the "
+        f"features that they share (`GPMKLRegressor`; labels: `GPMKLClassifier`), {N_DRAWS} draws of shares; the "
+        "last columns are the posterior share of the five "
         "kernels that made the target, its 94 % interval, what five have by chance, and where it was measured.\n\n"
         f"{marginal_table(marginals)}"
     )
