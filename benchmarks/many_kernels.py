@@ -2,8 +2,9 @@
 
 A pathway is a kernel on 10 to 200 of 3000 features (their logarithm uniform), five of which make the target. BEMKL
 holds linear kernels in factors, Gaussian ones in factors of a given rank or by one triangle, as marginal inference
-does. Times are CPU seconds of one thread, which do not depend on what else the computer does; every row is a process
-of its own, and is kept as it comes, in benchmarks/results/many_kernels_cells.jsonl.
+does; centered linear kernels, without a scale for every sample, both hold by the features that they share. Times are
+CPU seconds of one thread, which do not depend on what else the computer does; every row is a process of its own, and
+is kept as it comes, in benchmarks/results/many_kernels_cells.jsonl.
 
     python benchmarks/many_kernels.py            500 samples, up to 10 000 kernels: an hour of CPU, 6 GB
     python benchmarks/many_kernels.py --part 2/8 the second of every eight rows that are missing, and no results
@@ -53,6 +54,7 @@ SMALLEST, LARGEST = 10, 200  # features of a pathway
 ASKED_MINUTES, ASKED_GB, ASKED_EXPONENT = 5.0, 6.0, 1.1
 ASKED_MODE = 10.0  # seconds
 ASKED_LINEAR, ASKED_GAUSSIAN = 1e-6, 0.005  # changes of shares
+CENTERED = "centered linear"  # around the mean and of trace N; others have unit self-similarity
 N_DRAWS, N_NEW = 400, 100  # of shares, and samples to predict
 GB = 1e9
 
@@ -80,8 +82,9 @@ def data_of(case: Case) -> tuple[np.ndarray, np.ndarray, KernelBank]:
     relevant = [X[:, own] for own in list(views.values())[:N_RELEVANT]]
     score = sum(own @ rng.standard_normal(own.shape[1]) / own.shape[1] ** 0.5 for own in relevant)
     target = score + 0.3 * rng.standard_normal(case.n_samples)
-    kernel = Linear() if case.kernel == "linear" else Gaussian(relative_width=1.0)
-    return X, target, KernelBank(kernel, views=views, random_state=0)
+    kernel = Gaussian(relative_width=1.0) if case.kernel == "Gaussian" else Linear()
+    normalize = ("center", "trace") if case.kernel == CENTERED else "spherical"
+    return X, target, KernelBank(kernel, views=views, normalize=normalize, random_state=0)
 
 
 def storage_of(case: Case) -> str | Storage:
@@ -216,6 +219,7 @@ def rows_of(fast: bool) -> list[tuple[str, Any, Case]]:
     most = sizes[-1]
     fits = [Case("linear", n_kernels, n_samples) for n_kernels in sizes]
     fits += [
+        Case(CENTERED, most, n_samples),
         Case("Gaussian", most, n_samples, "rank 10" if fast else "rank 64"),
         Case("Gaussian", most, n_samples, "packed"),
     ]
@@ -224,8 +228,8 @@ def rows_of(fast: bool) -> list[tuple[str, Any, Case]]:
         fits[-2]._replace(n_kernels=few),
         fits[-1]._replace(n_kernels=few),
     ]
-    marginals = [Case(kernel, P, n_samples) for kernel in ("linear", "Gaussian") for P in small]
-    marginals += [Case("linear", P, n_samples, "labels") for P in small]
+    marginals = [Case(kernel, P, n_samples) for kernel in ("linear", CENTERED, "Gaussian") for P in small]
+    marginals += [Case(kernel, P, n_samples, "labels") for kernel in ("linear", CENTERED) for P in small]
     evidences = [Case("linear", sizes[1], n_samples, storage) for storage in ("compressed", "packed")]
     wdbc = Case("wdbc", 403, 60 if fast else 398)
     every: list[tuple[str, Any, Case]] = [("marginal", marginal, case) for case in reversed(marginals)]
@@ -379,8 +383,9 @@ def main() -> None:
         + ". One log evidence of additive Gaussian processes (Laplace) and its gradient by all weights of "
         + f"{of['evidence'][0]['n_kernels']} linear kernels: "
         + ", ".join(f"{row['seconds']:.1f} s {row['storage']}" for row in of["evidence"])
-        + ".\n\nMarginal inference of the same kernels, by one triangle of each (`GPMKLRegressor`; labels: "
-        f"`GPMKLClassifier`), {N_DRAWS} draws of shares; the last columns are the posterior share of the five "
+        + ".\n\nMarginal inference of the same kernels, by one triangle of each, or of centered linear ones by the "
+        f"features that they share (`GPMKLRegressor`; labels: `GPMKLClassifier`), {N_DRAWS} draws of shares; the "
+        "last columns are the posterior share of the five "
         "kernels that made the target, its 94 % interval, what five have by chance, and where it was measured.\n\n"
         f"{marginal_table(marginals)}"
     )

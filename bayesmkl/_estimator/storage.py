@@ -14,8 +14,10 @@ from bayesmkl.kernels.quality.checks import KernelInspector
 from bayesmkl.kernels.stacks.base import KernelStack
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.stacks.float32 import store_float32
+from bayesmkl.kernels.stacks.linear import LinearStack
 from bayesmkl.kernels.stacks.lowrank import compress, compress_each
 from bayesmkl.kernels.stacks.packed import pack
+from bayesmkl.kernels.stacks.shared_features import linear_stack
 from bayesmkl.kernels.stacks.streamed import streamed_stack
 
 __all__ = ["Holding", "hold_bank", "hold_given", "resolve_storage"]
@@ -23,6 +25,7 @@ __all__ = ["Holding", "hold_bank", "hold_given", "resolve_storage"]
 SMALL = 2**24  # bytes of kernels that a processor's cache serves whatever their form
 # Bytes of kernels, and how many, from which on covariances are held by one triangle.
 PACKED, MANY_PACKED = 2**29, 256
+MANY_SHARED = 256  # kernels, from which on those of common features are held by these
 SHARE = 0.5  # of the available memory, beyond which kernels are evaluated anew rather than held
 INSPECTED_ROWS = 500  # of kernels that are never held
 ROWS_AT_ONCE = 16
@@ -42,6 +45,7 @@ class Holding(NamedTuple):
     rank: int | None = None  # at most, of compressed kernels
     may_pack: bool = False  # kernels that are covariances, of samples that have all views
     may_compress: bool = False  # closed-form updates on NumPy, of samples that have all views
+    may_share: bool = False  # many linear kernels by the features that they have in common
     announce: Callable[[str], None] | None = (
         None  # is told how large the kernels are before they are evaluated
     )
@@ -54,7 +58,8 @@ def resolve_storage(
 
     Small kernels are dense. Others are compressed, where `may_compress` and every sample is compared with every other
     one; packed, where they are large and `may_pack`; evaluated anew, where they would take more than half of the
-    memory that is left; and dense else.
+    memory that is left; and dense else. Compressed and packed ones may be held by features that they share instead,
+    where there are many and nobody asked for a form.
 
     Parameters
     ----------
@@ -84,8 +89,10 @@ def resolve_storage(
         if storage.may_pack:
             is_packed = is_square and n_bytes > PACKED and shape[0] >= MANY_PACKED
             kind = "packed" if is_packed else "dense"
+            storage = storage._replace(may_share=is_packed)
         elif is_square and storage.may_compress and n_bytes > SMALL:
             kind = "compressed"
+            storage = storage._replace(may_share=shape[0] >= MANY_SHARED)
         elif is_large and storage.devices is None:
             kind = "streamed"
     if storage.announce is not None:
@@ -143,7 +150,18 @@ def hold_bank(bank: KernelBank, X: Samples, names: Sequence[str], storage: Holdi
     MemoryError
         Before the allocation, with the remedy.
     """
-    return _HOLDERS[storage.kind](_Request(bank, X, names, storage))
+    request = _Request(bank, X, names, storage)
+    shared = linear_stack(bank) if storage.may_share else None
+    return _HOLDERS[storage.kind](request) if shared is None else _shared(request, shared)
+
+
+def _shared(request: _Request, stack: LinearStack) -> KernelStack:
+    """Return linear kernels by their features, judged on some samples one after the other."""
+    inspector = request.inspector()
+    for kernel in stack.of_samples(_sample(stack.n_train)).each():
+        inspector.inspect(kernel)
+    inspector.report()
+    return stack
 
 
 def _split(request: _Request) -> KernelStack:
@@ -196,8 +214,7 @@ _HOLDERS = {
 
 def _inspect_sample(request: _Request) -> None:
     """Judge the kernels on some rows, where all of them are never in one place."""
-    n_rows = len(request.X)
-    chosen = np.unique(np.linspace(0, n_rows - 1, min(n_rows, INSPECTED_ROWS)).astype(int))
+    chosen = _sample(len(request.X))
     if request.bank.landmarks_ is not None:
         kernels = request.bank.evaluate(request.X[chosen])
     else:  # a few rows against all samples at a time: those of all would be as large as a matrix of all pairs
@@ -209,6 +226,11 @@ def _inspect_sample(request: _Request) -> None:
     for kernel in kernels:
         inspector.inspect(kernel)
     inspector.report()
+
+
+def _sample(n_rows: int) -> np.ndarray:
+    """Return positions of rows that kernels are judged on, evenly spread."""
+    return np.unique(np.linspace(0, n_rows - 1, min(n_rows, INSPECTED_ROWS)).astype(int))
 
 
 def hold_given(stack: DenseStack, storage: Holding) -> KernelStack:

@@ -349,9 +349,10 @@ class Storage(Options):
         posterior moves by about 1e-7. "packed": one triangle of them in single precision, a quarter of the memory,
         for thousands of kernels between all pairs of samples. "streamed": never; every product with them evaluates
         them anew, a block of rows at a time. "auto": dense up to 16 MB and on JAX; above that compressed, where all
-        samples are compared with each other; streamed where a bank with landmarks would need more than half of the
-        memory that is left. Predictions for many rows are streamed in any case; those of a model with "compressed",
-        given by name, go through its factors, which it keeps (and a file of it has).
+        samples are compared with each other (256 linear kernels and more that share features, without the
+        normalization "spherical", by these features); streamed where a bank with landmarks would need more than half
+        of the memory that is left. Predictions for many rows are streamed in any case; those of a model with
+        "compressed", given by name, go through its factors, which it keeps (and a file of it has).
     backend : {"auto", "numpy", "jax"}, default="auto"
         Of the closed-form updates. "auto" is JAX where it finds an accelerator, else NumPy.
     devices : None, "all" or int, default=None

@@ -188,10 +188,10 @@ def read(model: Hypermodel, weighted: Draws, prior: PriorParts, rng: np.random.G
     n_draws, n_outputs, n_samples = prior.shape
     n_kernels = covariance.stack.n_kernels
     units = np.empty(0)
-    if isinstance(covariance, Additive) and covariance.stack.storage == "packed":
+    if isinstance(covariance, Additive) and covariance.stack.storage != "dense":
         units = covariance.units
-    is_packed = len(units) > 0
-    n_few = min(n_draws, MOST_POINTS if is_packed else n_draws)
+    are_many = len(units) > 0
+    n_few = min(n_draws, MOST_POINTS if are_many else n_draws)
     chosen = equally_likely(weighted.weights, n_few, rng)[np.arange(n_draws) * n_few // n_draws]
     # in random order, so that neighbors say nothing of each other
     points, point = np.unique(rng.permutation(chosen), return_inverse=True)
@@ -217,14 +217,14 @@ def read(model: Hypermodel, weighted: Draws, prior: PriorParts, rng: np.random.G
         task_values,
         np.empty((n_draws, n_tasks, n_kernels)),
         units,
-        np.empty((len(points) if is_packed else 0, n_samples, n_samples), dtype=np.float32),
+        np.empty((len(points) if are_many else 0, n_samples, n_samples), dtype=np.float32),
     )
     left_out, taken_out = np.empty((2, *shape))
     residuals, of_parts = np.empty((2, n_draws, n_outputs, n_samples))
     matrices = covariance_matrices(model, weighted.coordinates[points])
     for at, (i, (own_weights, parameters), matrix) in enumerate(zip(points, values, matrices, strict=True)):
         here = np.flatnonzero(point == at)
-        if is_packed:
+        if are_many:
             draws.covariances[at] = matrix
         _, found = evaluate(model, weighted.coordinates[i], weighted.points[i].sites, matrix, tol=TOL)
         for k, (output, own) in enumerate(zip(found, parameters, strict=True)):

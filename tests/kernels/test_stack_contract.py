@@ -33,10 +33,12 @@ from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.stacks.factored import factored_rows
 from bayesmkl.kernels.stacks.float32 import Float32Stack, store_float32
 from bayesmkl.kernels.stacks.fold import FoldStack
+from bayesmkl.kernels.stacks.linear import LinearStack
 from bayesmkl.kernels.stacks.lowrank import LowRankStack, compress_each
 from bayesmkl.kernels.stacks.packed import PackedStack, pack
 from bayesmkl.kernels.stacks.parts import RowParts
 from bayesmkl.kernels.stacks.sharded import ShardedStack, shard
+from bayesmkl.kernels.stacks.shared_features import linear_rows, linear_stack
 from bayesmkl.kernels.stacks.streamed import StreamedStack, streamed_stack
 from bayesmkl.kernels.stacks.streamed_jax import stream
 
@@ -101,6 +103,24 @@ def packed():
     kernels = random(5, 9, 9)
     kernels = (kernels + kernels.transpose(0, 2, 1)).astype(np.float32).astype(float)
     return Case(pack(iter(kernels), len(kernels)), kernels, PackedStack, "packed")
+
+
+def pathway_bank(normalize=("center", "trace")):
+    """Linear kernels on some of the same features, one of which has them all."""
+    X = 3.0 + np.random.default_rng(6).normal(size=(30, 7))
+    views = {"a": [0, 1], "b": [1, 4, 2], "c": [5], "d": [0, 1, 2, 4, 5]}
+    return KernelBank(Linear(), views=views, normalize=normalize).fit(X), X
+
+
+def linear():
+    bank, _ = pathway_bank()
+    return Case(linear_stack(bank), bank.train_stack(), LinearStack, "compressed")
+
+
+def linear_new_rows():
+    bank, X = pathway_bank("trace")
+    rows = X[:9] ** 2
+    return Case(linear_rows(bank, linear_stack(bank), rows), bank.evaluate(rows), LinearStack, "compressed")
 
 
 def lowrank():
@@ -188,6 +208,8 @@ CASES = {
     "float32, square": (StoredStack, lambda: float32((5, 6, 6))),
     "float32, absent views": (StoredStack, lambda: absent(Float32Stack, "float32")),
     "packed": (StoredStack, packed),
+    "linear": (StoredStack, linear),
+    "linear, new rows": (StoredStack, linear_new_rows),
     "lowrank": (StoredStack, lowrank),
     "lowrank, new rows": (StoredStack, lowrank_rows),
     "row parts": (KernelRows, row_parts),
@@ -496,6 +518,8 @@ STORED = [
     "float32",
     "float32, absent views",
     "packed",
+    "linear",
+    "linear, new rows",
     "lowrank",
     "lowrank, new rows",
 ]

@@ -23,11 +23,12 @@ from bayesmkl.marginal import (
     reading,
 )
 from bayesmkl.marginal.covariances import Additive, kernel_units
-from bayesmkl.marginal.evidence import exact_evidence
-from bayesmkl.marginal.hyperposterior import Hypermodel, draw_importance
-from bayesmkl.marginal.hyperpriors import DirichletShares, HalfT, LogNormal
+from bayesmkl.marginal.evidence import ep_evidence, exact_evidence
+from bayesmkl.marginal.hyperposterior import Hypermodel, draw_importance, evaluate_height
+from bayesmkl.marginal.hyperpriors import DirichletShares, HalfT, LogNormal, ParameterPriors
 from bayesmkl.marginal.information import spread_of
 from bayesmkl.marginal.likelihoods import Gaussian as GaussianNoise
+from bayesmkl.marginal.likelihoods import Probit
 from bayesmkl.marginal.modes import find_mode
 from bayesmkl.marginal.proposals import WideProposal
 from bayesmkl.posterior import contributions
@@ -137,6 +138,7 @@ def test_curvature_in_few_directions_is_that_of_most_information(prior, rng, mon
     covariance = Additive(stack, kernel_units(stack), 1.0)
     model = Hypermodel(covariance, GaussianNoise(), y, prior, LogNormal(), exact_evidence)
     monkeypatch.setattr(modes, "MANY", 10)
+    monkeypatch.setattr(modes, "_measured", lambda model, at, point, expected: (expected, 0))
     mode = find_mode(model)
     monkeypatch.setattr(information, "N_DIRECTIONS", 61)
     monkeypatch.setattr(information, "NOTABLE", 0.0)
@@ -153,6 +155,34 @@ def test_curvature_in_few_directions_is_that_of_most_information(prior, rng, mon
     evidences = [one.log_evidence for one in drawn]
     assert abs(evidences[0] - evidences[1]) < 0.8
     assert min(one.ess for one in drawn) > 15.0
+
+
+def test_the_curvature_of_labels_is_measured_where_it_matters(rng, monkeypatch):
+    """In the span of its directions it is that of heights; labels say less of the total than normal scores would."""
+    stack, y = many(rng)
+    covariance = Additive(stack, kernel_units(stack), 1.0)
+    model = Hypermodel(covariance, Probit(), np.sign(y), DirichletShares(), ParameterPriors(()), ep_evidence)
+    monkeypatch.setattr(modes, "MANY", 10)
+    expected = []
+    measured = modes._measured
+    monkeypatch.setattr(modes, "_measured", lambda *given: (expected.append(given[3]), measured(*given))[1])
+    mode = find_mode(model)
+    assert mode.cov.basis.shape == (61, expected[0].basis.shape[1] + 1)
+    np.testing.assert_allclose(mode.cov.basis.T @ mode.cov.basis, np.eye(mode.cov.basis.shape[1]), atol=1e-10)
+    outside = mode.coordinates - mode.cov.basis @ (mode.cov.basis.T @ mode.coordinates)
+    assert np.abs(outside).max() < 1e-8
+    at_mode = mode.point.log_density
+    for direction, variance in zip(mode.cov.basis.T[-3:], mode.cov.variances[-3:], strict=True):
+        heights = [
+            evaluate_height(model, mode.coordinates + step * direction, mode.point.sites)[0].log_density
+            for step in (-0.05, 0.05)
+        ]
+        assert (2.0 * at_mode - sum(heights)) / 0.05**2 == pytest.approx(1.0 / variance, rel=0.02)
+    total = mode.cov.basis[0]
+    assert total @ (mode.cov.variances * total) > 1.5 * expected[0].matrix()[0, 0]
+    drawn = draw_importance(model, mode, 128, np.random.default_rng(0))
+    assert drawn.pareto_k < hyperposterior.GOOD_K
+    assert len(drawn.weights) == 128
 
 
 def test_a_spread_is_the_inverse_of_a_curvature(rng, monkeypatch):

@@ -1,8 +1,8 @@
 """The contracts of kernel stacks: what algorithms may ask of kernels, and nothing else.
 
 A stack holds kernels m = 1 ... P between `n_rows` query points and `n_train` training points, kernels first. How it
-holds them (`dense`, `float32`, `packed`, `lowrank`, `streamed`, `sharded`, `fold`, `columns`) is its own affair;
-functions name the contract that they need:
+holds them (`dense`, `float32`, `packed`, `lowrank`, `linear`, `streamed`, `sharded`, `fold`, `columns`) is its own
+affair; functions name the contract that they need:
 
 =================  ====================================================================================
 `Kernels`          what all have: their shape, and products from the right

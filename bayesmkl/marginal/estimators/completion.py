@@ -14,7 +14,9 @@ from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.base import StoredStack
 from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.linear import LinearStack
 from bayesmkl.kernels.stacks.packed import pack
+from bayesmkl.kernels.stacks.shared_features import linear_rows, linear_stack
 from bayesmkl.marginal.estimators.priors import NamedPriors, is_spike_slab
 from bayesmkl.marginal.landmarks import PseudoSamples
 from bayesmkl.marginal.unknown_points import CompletedKernels, KernelCenters, find_centers
@@ -108,7 +110,7 @@ class CompletingMKL(BaseMKL):
             yield completed.rows(centers.rows(stack), centers.diagonal(stack, diagonal))
 
     def _storage(self) -> Holding:
-        """Return one dense array, or of many kernels one triangle of each; with landmarks none.
+        """Return one dense array, or of many kernels one triangle of each or common features; with landmarks none.
 
         Then samples are read once, a block at a time.
         """
@@ -133,14 +135,39 @@ class CompletingMKL(BaseMKL):
 
     def _evaluated_training(self) -> StoredStack:
         """Return the training kernels of the bank as a fit holds them."""
-        bank: Any = self.kernel_bank_
-        shape = bank.n_kernels_, len(bank.X_train_), len(bank.X_train_)
-        storage = resolve_storage(self._storage(), shape, is_square=True, is_source=False)
-        if storage.kind == "packed":
+        bank, shared = self.kernel_bank_, self._shared_training()
+        assert bank is not None
+        if shared is not None:
+            return shared
+        if self._holding().kind == "packed":
             return pack(bank.train_kernels(), bank.n_kernels_)
         return DenseStack(bank.train_stack())
 
-    def _rows(self, X: np.ndarray) -> Iterator[tuple[DenseStack, np.ndarray]]:
+    def _shared_training(self) -> LinearStack | None:
+        """Return the training kernels of the bank where a fit holds them by features that they have in common."""
+        if self.kernel_bank_ is None or self.kernel_centers_ is not None or not self._holding().may_share:
+            return None
+        return linear_stack(self.kernel_bank_)
+
+    def _holding(self) -> Holding:
+        """Return how a fit holds the training kernels of the bank, without landmarks."""
+        bank: Any = self.kernel_bank_
+        shape = bank.n_kernels_, len(bank.X_train_), len(bank.X_train_)
+        return resolve_storage(self._storage(), shape, is_square=bank.landmarks_ is None, is_source=False)
+
+    def _blocks(self, X: np.ndarray, kernels: np.ndarray) -> Iterator[Any]:
+        """Cut validated rows into blocks; see `_row_blocks`."""
+        shared = self._shared_training()
+        if shared is None:
+            yield from super()._blocks(X, kernels)
+            return
+        bank: Any = self.kernel_bank_
+        size = max(LEAST_ROWS, BLOCK_ENTRIES // max(bank.n_kernels_, bank.n_features_in_))
+        for first in range(0, len(X), size):
+            rows = linear_rows(bank, shared, X[first : first + size])
+            yield rows if len(kernels) == bank.n_kernels_ else rows.select(kernels)
+
+    def _rows(self, X: np.ndarray) -> Iterator[tuple[Any, np.ndarray]]:
         """Yield kernels of blocks of validated rows, and similarities of rows to themselves.
 
         Those of precomputed kernels are not known: they are taken as those of the training samples on average.
@@ -153,6 +180,10 @@ class CompletingMKL(BaseMKL):
             stack = self._stack_of_precomputed(X)
             mean = self._stored_training().diagonal().mean(axis=1)
             yield stack, np.repeat(mean[:, None], stack.n_rows, axis=1)
+            return
+        if self._shared_training() is not None:
+            for rows in self._blocks(X, np.arange(bank.n_kernels_)):
+                yield rows, rows.self_similarity()
             return
         width = len(bank.basis_) if self.pseudo_samples_ is None else self.pseudo_samples_.n_pseudo
         size = max(LEAST_ROWS, BLOCK_ENTRIES // (bank.n_kernels_ * width))
