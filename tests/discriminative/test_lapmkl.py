@@ -8,6 +8,7 @@ from helpers import assert_same, random_kernels, random_labels
 from scipy.optimize import approx_fprime, minimize
 from sklearn.svm import SVC
 
+from bayesmkl.discriminative.estimators.lapmkl import scores_withheld
 from bayesmkl.discriminative.graph import knn_laplacian
 from bayesmkl.discriminative.outer import fit_at
 from bayesmkl.discriminative.primal.lapmkl import (
@@ -17,7 +18,6 @@ from bayesmkl.discriminative.primal.lapmkl import (
     _factor,
     deform,
     fit_lapmkl,
-    scores_withheld,
     share,
 )
 from bayesmkl.discriminative.primal.solve import SquaredHinge

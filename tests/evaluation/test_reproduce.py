@@ -42,7 +42,8 @@ TABLES = (
     *("samkl-table1", "samkl-table2", "samkl-synthetic"),
     *(f"localized-table{k}" for k in (2, 3, 4)),
     *("obmkl-table2", "obmkl-table3", "obmkl-table4", "obmkl-figure1", "obmkl-figure2"),
-    *("primalmkl-table1", "primalmkl-table2", "lapmkl-table3", "lapmkl-table4", "lapmkl-figure3c"),
+    *("primalmkl-table1", "primalmkl-table2"),
+    *("lapmkl-table3", "lapmkl-table3-search", "lapmkl-table4", "lapmkl-figure3c"),
 )
 SETS = (
     PaperSet("iris", Fetched("iris"), Sizes(150, 4, n_classes=3)),

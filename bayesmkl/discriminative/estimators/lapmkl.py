@@ -28,8 +28,8 @@ from bayesmkl.discriminative.primal.lapmkl import (
     LapMKLOptions,
     deform,
     fit_lapmkl,
+    minimize_together,
     roughness,
-    scores_withheld,
     share,
 )
 from bayesmkl.kernels.cache import current_cache
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from bayesmkl.kernels.bank import KernelBank
 
 
-__all__ = ["LapMKLClassifier", "label_withheld"]
+__all__ = ["LapMKLClassifier", "label_withheld", "scores_withheld"]
 
 SOLVERS = ("deformed", "paper")
 T = TypeVar("T")
@@ -269,6 +269,8 @@ class LapMKLClassifier(DiscriminativeClassifier):
         """Return the problem to solve; where kernels are shared, so are factorizations and products of them."""
         laplacian, labeled, ambient, intrinsic = graph
         if self.solver == "paper":
+            if current_cache() is None or self.kernel_bank_ is None:
+                return share(stack, graph)
             rough = self._shared(("roughness", laplacian), lambda _: roughness(stack, laplacian))
             return share(stack, graph, rough)
 
@@ -321,9 +323,7 @@ class LapMKLClassifier(DiscriminativeClassifier):
             max_iter=check_integer("max_iter", self.max_iter, low=1),
         )
 
-    def _learn(
-        self, stack: Deformed | Shared, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
-    ) -> MKLResult:
+    def _learn(self, stack: Any, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep) -> MKLResult:
         """Learn from kernels with their graph (what `deform` or `share` returned) in place of a plain stack."""
         return fit_lapmkl(stack, targets, self._options(), start, on_step)
 
@@ -372,6 +372,43 @@ class LapMKLClassifier(DiscriminativeClassifier):
         weights = np.broadcast_to(np.atleast_2d(self.kernel_weights_)[:, used], dual.shape[:2])
         scores = [w @ stack.apply(alpha[:, :, None]) for w, alpha in zip(weights, dual, strict=True)]
         return np.stack(scores) + np.atleast_1d(self.intercept_)[:, None]
+
+
+def scores_withheld(
+    model: Any,
+    targets: np.ndarray,
+    options: LapMKLOptions,
+    folds: Sequence[tuple[np.ndarray, np.ndarray]],
+    penalties: Sequence[float],
+) -> list[list[np.ndarray]]:
+    r"""Return scores of labeled samples, learned without the labels of their fold, for several penalties.
+
+    Parameters
+    ----------
+    model : Deformed or Shared
+        With all labels; its ratio of penalties is that of all models.
+    targets : ndarray of shape (n_tasks, n_labeled)
+        Labels -1 and +1.
+    options : LapMKLOptions
+    folds : sequence of pairs of ndarray
+        Positions among the labeled samples, ascending: of those that are learned from, and of those to score.
+    penalties : sequence of float
+        :math:`\gamma_A`.
+
+    Returns
+    -------
+    list of list of ndarray of shape (n_tasks, n_scored)
+        For each penalty, for each fold.
+    """
+    pairs = [(ambient, fold) for ambient in penalties for fold in folds]
+    parts = [model.part(model.labeled[kept], ambient) for ambient, (kept, _) in pairs]
+    searched = minimize_together(parts, [targets[:, kept] for _, (kept, _) in pairs], options)
+    scores = []
+    for part, (found, _, _), (_, (kept, others)) in zip(parts, searched, pairs, strict=True):
+        best = found.payload
+        intercepts = np.array([solution.intercept for solution in best.solutions])
+        scores.append(part.scores_at(model, best, kept, others) + intercepts[:, None])
+    return [scores[first : first + len(folds)] for first in range(0, len(scores), len(folds))]
 
 
 def label_withheld(

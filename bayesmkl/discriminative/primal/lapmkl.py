@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Generator, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import scipy.linalg
@@ -41,8 +41,9 @@ from bayesmkl.discriminative.primal.solve import SquaredHinge
 from bayesmkl.kernels.stacks.base import StoredStack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
-__all__ = ["Graph", "LapMKLOptions", "deform", "fit_lapmkl", "roughness", "scores_withheld", "share"]
+__all__ = ["Graph", "LapMKLOptions", "deform", "fit_lapmkl", "minimize_together", "roughness", "share"]
 
+Model = TypeVar("Model", "Deformed", "Shared")
 INNER_TOL = 1e-9
 # Added to G(d) in units of its mean diagonal: it is singular where K(d) is. The larger ones for kernels that are
 # positive semidefinite up to rounding only.
@@ -100,7 +101,7 @@ class Evaluation(NamedTuple):
 
 
 def fit_lapmkl(
-    model: Deformed | Shared,
+    model: Model,
     targets: np.ndarray,
     options: LapMKLOptions,
     start: np.ndarray | None = None,
@@ -126,7 +127,7 @@ def fit_lapmkl(
         `signed_dual` holds the coefficients: one :math:`\alpha_m` per kernel for (16), of shape (n_tasks, n_kernels,
         n_samples), and :math:`\alpha` of shape (n_tasks, n_samples) for (18), which has no `duality_gap` (NaN).
     """
-    (found, scale, n_evaluations), *_ = _minimize([model], [targets], options, start, on_step)
+    (found, scale, n_evaluations), *_ = minimize_together([model], [targets], options, start, on_step)
     best: Evaluation = found.payload
     return MKLResult(
         kernel_weights=best.kernel_weights,
@@ -139,48 +140,11 @@ def fit_lapmkl(
     )
 
 
-def scores_withheld(
-    model: Deformed | Shared,
-    targets: np.ndarray,
-    options: LapMKLOptions,
-    folds: Sequence[tuple[np.ndarray, np.ndarray]],
-    penalties: Sequence[float],
-) -> list[list[np.ndarray]]:
-    r"""Return scores of labeled samples, learned without the labels of their fold, for several penalties.
-
-    Parameters
-    ----------
-    model : Deformed or Shared
-        With all labels; its ratio of penalties is that of all models.
-    targets : ndarray of shape (n_tasks, n_labeled)
-        Labels -1 and +1.
-    options : LapMKLOptions
-    folds : sequence of pairs of ndarray
-        Positions among the labeled samples, ascending: of those that are learned from, and of those to score.
-    penalties : sequence of float
-        :math:`\gamma_A`.
-
-    Returns
-    -------
-    list of list of ndarray of shape (n_tasks, n_scored)
-        For each penalty, for each fold.
-    """
-    pairs = [(ambient, fold) for ambient in penalties for fold in folds]
-    parts = [model.part(model.labeled[kept], ambient) for ambient, (kept, _) in pairs]
-    searched = _minimize(parts, [targets[:, kept] for _, (kept, _) in pairs], options)
-    scores = []
-    for part, (found, _, _), (_, (kept, others)) in zip(parts, searched, pairs, strict=True):
-        best: Evaluation = found.payload
-        intercepts = np.array([solution.intercept for solution in best.solutions])
-        scores.append(part.scores_at(model, best, kept, others) + intercepts[:, None])
-    return [scores[first : first + len(folds)] for first in range(0, len(scores), len(folds))]
-
-
 Searched = tuple[SPGResult, float, int]  # what was found, the unit of its values, the number of evaluations
 
 
-def _minimize(
-    models: Sequence[Deformed | Shared],
+def minimize_together(
+    models: Sequence[Model],
     targets: Sequence[np.ndarray],
     options: LapMKLOptions,
     start: np.ndarray | None = None,
@@ -193,7 +157,10 @@ def _minimize(
     while points:
         running = list(points)
         evaluations = type(models[0]).evaluate_all(
-            *([each[k] for k in running] for each in (models, points, targets, latest))
+            [models[k] for k in running],
+            [points[k] for k in running],
+            [targets[k] for k in running],
+            [latest[k] for k in running],
         )
         for k, at in zip(running, evaluations, strict=True):
             latest[k] = at.solutions
@@ -282,7 +249,8 @@ class Deformed(NamedTuple):
         starts: Sequence[Solutions | None],
     ) -> list[Evaluation]:
         """Evaluate several models."""
-        return [model.evaluate(*rest) for model, *rest in zip(models, weights, targets, starts, strict=True)]
+        each = zip(models, weights, targets, starts, strict=True)
+        return [model.evaluate(point, labels, start) for model, point, labels, start in each]
 
     def covers(self, labeled: np.ndarray) -> bool:
         """Return whether these samples are among the labeled ones."""
@@ -438,7 +406,7 @@ class Shared(NamedTuple):
 
 
 def share(stack: StoredStack, graph: Graph, rough: DenseStack | None = None) -> Shared:
-    """Pose the problem of (18); `rough` is what `roughness` returns.
+    """Pose the problem of (18); `rough` is what `roughness` returns, for several ratios of the penalties.
 
     Parameters
     ----------
@@ -449,7 +417,7 @@ def share(stack: StoredStack, graph: Graph, rough: DenseStack | None = None) -> 
     """
     ratio = graph.gamma_intrinsic / graph.gamma_ambient
     penalties = np.empty((stack.n_kernels, stack.n_train, stack.n_train))
-    edges = (roughness(stack, graph.laplacian) if rough is None else rough).each()
+    edges = _roughness_of_each(stack, graph.laplacian) if rough is None else rough.each()
     for penalty, kernel, edge in zip(penalties, stack.each(), edges, strict=True):
         np.add(np.multiply(edge, ratio, out=penalty), kernel, out=penalty)
     rows = DenseStack(np.ascontiguousarray(stack.entries(graph.labeled, np.arange(stack.n_train))))
@@ -466,15 +434,20 @@ def roughness(stack: StoredStack, laplacian: Any) -> DenseStack:
     laplacian : ndarray or sparse array of shape (n_samples, n_samples)
     """
     products = np.empty((stack.n_kernels, stack.n_train, stack.n_train))
-    for m, kernel in enumerate(stack.each()):
-        product = kernel @ (laplacian @ kernel)
-        products[m] = 0.5 * (product + product.T)
+    for own, product in zip(products, _roughness_of_each(stack, laplacian), strict=True):
+        own[:] = product
     return DenseStack(products)
+
+
+def _roughness_of_each(stack: StoredStack, laplacian: Any) -> Iterator[np.ndarray]:
+    for kernel in stack.each():
+        product = kernel @ (laplacian @ kernel)
+        yield 0.5 * (product + product.T)
 
 
 def _sums(stack: StoredStack, weights: Sequence[np.ndarray]) -> Iterator[np.ndarray]:
     """Yield a weighted sum of the kernels for each vector of weights; those of many kernels come of one product."""
-    many = [MANY * np.count_nonzero(point) > stack.n_kernels for point in weights]
+    many = [bool(MANY * np.count_nonzero(point) > stack.n_kernels) for point in weights]
     if sum(many) < 2:
         many = [False] * len(weights)
     together = iter(stack.combine(np.array(weights)[many])) if any(many) else iter(())
