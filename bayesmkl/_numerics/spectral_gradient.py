@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from bayesmkl._utils.units import unit_of
 
 __all__ = ["SPGOptions", "SPGResult", "minimize_spg", "spectral_step", "spg_search"]
 
-T = TypeVar("T")
 SHORTEST, LONGEST = 1e-10, 1e10  # of the spectral step
 SUFFICIENT = 1e-4  # Armijo's share of the predicted decrease
 SMALLEST_FRACTION = 1e-10  # of a step, below which the line search gives up
@@ -107,11 +106,7 @@ def minimize_spg(
     >>> result.point, result.outcome.converged
     (array([1., 1.]), True)
     """
-    return _answer(spg_search(project, start, options, finished, on_step), function)
-
-
-def _answer(search: Generator[np.ndarray, Any, T], function: Callable[[np.ndarray], Any]) -> T:
-    """Send a search what the function returns at the points that it asks for, and return its result."""
+    search = spg_search(project, start, options, finished, on_step)
     point = next(search)
     while True:
         try:

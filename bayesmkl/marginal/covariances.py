@@ -22,7 +22,7 @@ from scipy.linalg.lapack import dpstrf
 from bayesmkl._numerics.arrays import Array, is_numpy, namespace
 from bayesmkl._numerics.linalg import plus_diagonal
 from bayesmkl.kernels.stacks.base import KernelRows, StoredStack
-from bayesmkl.kernels.stacks.linear import LinearStack
+from bayesmkl.kernels.stacks.linear import roots_of
 from bayesmkl.marginal.effects import Effects
 from bayesmkl.marginal.tasks import Tasks
 
@@ -253,10 +253,9 @@ class Additive(NamedTuple):
         return np.array(list(self._each_factor()))
 
     def _each_factor(self) -> Iterator[np.ndarray]:
-        if isinstance(self.stack, LinearStack):
-            yield from (
-                root / np.sqrt(unit) for root, unit in zip(self.stack.roots(), self.units, strict=True)
-            )
+        roots = roots_of(self.stack)
+        if roots is not None:
+            yield from (root / np.sqrt(unit) for root, unit in zip(roots, self.units, strict=True))
             return
         is_rough = self.stack.storage == "packed"
         for m, (kernel, unit) in enumerate(zip(self.stack.each(), self.units, strict=True)):

@@ -171,7 +171,13 @@ def searched(function, point, direction):
 
     at = spectral_gradient._Iterate(np.array([point]), *function(np.array([point])))
     search = spectral_gradient._search(at, np.array([direction]), at.value, 1.0)
-    found, spent = spectral_gradient._answer(search, recorded)
+    at_point = next(search)
+    while True:
+        try:
+            at_point = search.send(recorded(at_point))
+        except StopIteration as end:
+            found, spent = end.value
+            break
     assert spent == len(tried)
     return tried, found
 

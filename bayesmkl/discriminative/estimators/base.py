@@ -132,7 +132,7 @@ class BaseDiscriminative(BaseMKL):
 
         `start` holds kernel weights as in `kernel_weights_`, or is None.
         """
-        most_steps = int(getattr(self, "max_iter", 1))
+        most_steps = int(self.get_params(deep=False).get("max_iter", 1))
         groups = [targets] if self._shares_weights() else [target[None] for target in targets]
         starts = [None] * len(groups) if start is None else np.atleast_2d(start)
         found = []

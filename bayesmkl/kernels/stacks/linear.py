@@ -30,7 +30,7 @@ from bayesmkl.kernels.stacks.base import (
     mixed_gram_of_blocks,
 )
 
-__all__ = ["LinearStack"]
+__all__ = ["LinearStack", "roots_of"]
 
 
 class LinearStack(NamedTuple):
@@ -255,6 +255,11 @@ class LinearStack(NamedTuple):
     def _similarity(features: np.ndarray) -> Any:
         """Return the products of features with each other over points, (n_features, n_features)."""
         return features @ features.T
+
+
+def roots_of(stack: StoredStack) -> Iterator[np.ndarray] | None:
+    """Return roots of the kernels, each (n_train, n_own_features), where a square stack has them; else None."""
+    return stack.roots() if isinstance(stack, LinearStack) else None
 
 
 # checked by mypy
