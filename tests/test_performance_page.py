@@ -28,7 +28,9 @@ def maker():
 
 @pytest.fixture(scope="module")
 def report():
-    return imported(BENCHMARKS / "_report.py")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(BENCHMARKS)
+        yield imported(BENCHMARKS / "_report.py")
 
 
 @pytest.fixture
