@@ -42,9 +42,7 @@ def encode_labels(y: Targets) -> tuple[np.ndarray, np.ndarray]:
     """
     y = plain_labels(np.asarray(y))
     classes, codes = np.unique(y, return_inverse=True)
-    if y.ndim != 1 or 2 * len(classes) > len(
-        y
-    ):  # labels in a column are labels, of which few may be different
+    if y.ndim != 1 or 2 * len(classes) > len(y):  # few different labels in one column need no more looks
         check_classification_targets(y)
     if len(classes) < 2:
         raise ValueError(

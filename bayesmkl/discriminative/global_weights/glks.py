@@ -27,12 +27,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike
-from scipy.linalg import lapack
 from scipy.sparse.csgraph import connected_components
 
 from bayesmkl._estimator import LabelSplit, split_labels
 from bayesmkl._estimator.targets import check_targets
 from bayesmkl._numerics.convergence import Outcome
+from bayesmkl._numerics.linalg import spd_inverse
 from bayesmkl._numerics.simplex import project_simplex
 from bayesmkl._numerics.spectral_gradient import SPGOptions, minimize_spg
 from bayesmkl._utils.given import as_array
@@ -292,11 +292,7 @@ def graph_kernel(laplacian: np.ndarray | sparse.sparray, constant: float = 0.0) 
     # the null space holds the indicators of components: L + P is invertible, and L^+ = (L + P)^-1 - P
     projector = together / together.sum(axis=1)
     scale = max(float(dense.diagonal().mean()), 1.0)
-    factor, _ = scipy.linalg.cho_factor(dense + scale * projector, lower=True)
-    inverse = np.tril(
-        lapack.dpotri(factor, lower=True)[0]
-    )  # a third of the work of solving with all unit vectors
-    inverse += np.tril(inverse, -1).T
+    inverse, _ = spd_inverse(dense + scale * projector)
     return inverse - projector / scale + constant * together
 
 

@@ -161,11 +161,15 @@ class CompletingMKL(BaseMKL):
         if shared is None:
             yield from super()._blocks(X, kernels)
             return
+        for rows in self._shared_blocks(X, shared):
+            yield rows if len(kernels) == rows.n_kernels else rows.select(kernels)
+
+    def _shared_blocks(self, X: np.ndarray, shared: LinearStack) -> Iterator[LinearStack]:
+        """Cut validated rows into blocks of kernels that are held as the training kernels are."""
         bank: Any = self.kernel_bank_
         size = max(LEAST_ROWS, BLOCK_ENTRIES // max(bank.n_kernels_, bank.n_features_in_))
         for first in range(0, len(X), size):
-            rows = linear_rows(bank, shared, X[first : first + size])
-            yield rows if len(kernels) == bank.n_kernels_ else rows.select(kernels)
+            yield linear_rows(bank, shared, X[first : first + size])
 
     def _rows(self, X: np.ndarray) -> Iterator[tuple[Any, np.ndarray]]:
         """Yield kernels of blocks of validated rows, and similarities of rows to themselves.
@@ -181,8 +185,9 @@ class CompletingMKL(BaseMKL):
             mean = self._stored_training().diagonal().mean(axis=1)
             yield stack, np.repeat(mean[:, None], stack.n_rows, axis=1)
             return
-        if self._shared_training() is not None:
-            for rows in self._blocks(X, np.arange(bank.n_kernels_)):
+        shared = self._shared_training()
+        if shared is not None:
+            for rows in self._shared_blocks(X, shared):
                 yield rows, rows.self_similarity()
             return
         width = len(bank.basis_) if self.pseudo_samples_ is None else self.pseudo_samples_.n_pseudo
