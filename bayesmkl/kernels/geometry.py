@@ -5,13 +5,14 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
-from scipy.spatial.distance import cdist, pdist, squareform
+from scipy.spatial.distance import cdist
 
 from bayesmkl.kernels.sparse import dense_products, is_sparse, sparse_distances
 
 __all__ = ["PairwiseGeometry", "mean_row"]
 
 WIDE = 32  # features from which on half of the distances take longer than a copy of all
+BLOCK_ROWS = 64  # of distances that are computed at once, and copied to the other side of the diagonal
 
 
 class PairwiseGeometry:
@@ -57,7 +58,7 @@ class PairwiseGeometry:
         if is_sparse(self.X) and is_sparse(self.Z):
             return sparse_distances(self.X, self.Z)
         if self.X is self.Z and self.X.shape[1] >= WIDE:  # the same numbers, to the last bit
-            return squareform(pdist(self.X, "sqeuclidean"), checks=False)
+            return _symmetric_distances(self.X)
         return cdist(self.X, self.Z, "sqeuclidean")
 
     @cached_property
@@ -103,6 +104,16 @@ class PairwiseGeometry:
     def _moved(self, origin: np.ndarray) -> PairwiseGeometry:
         Z = self.Z - origin
         return PairwiseGeometry(Z if self.X is self.Z else self.X - origin, Z)
+
+
+def _symmetric_distances(X: np.ndarray) -> np.ndarray:
+    """Return the squared distances between the rows of `X`, each pair computed once, with no other array as large."""
+    distances = np.empty((len(X), len(X)))
+    for first in range(0, len(X), BLOCK_ROWS):
+        rows = slice(first, min(first + BLOCK_ROWS, len(X)))
+        distances[rows, : rows.stop] = cdist(X[rows], X[: rows.stop], "sqeuclidean")
+        distances[:first, rows] = distances[rows, :first].T
+    return distances
 
 
 def squared_norms(X: np.ndarray) -> np.ndarray:

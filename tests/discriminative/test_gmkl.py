@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 from dual_reference import problem, quadratics
-from helpers import SAME_FORMULA, assert_same
+from helpers import SAME_FORMULA, assert_same, random_kernels, random_labels
 from scipy.optimize import approx_fprime, minimize
 from sklearn.svm import SVC
 
@@ -253,3 +255,35 @@ def test_products_need_positive_entries(rng):
     kernels[0, 0, 1] = -0.1
     with pytest.raises(ValueError, match="nonnegative entries: kernel 'kernel 1'"):
         model.predict(kernels)
+
+
+class FailingBeyond(NamedTuple):
+    """An SVM that is not solved where the kernel is large: its dual value is far below the optimum."""
+
+    svm: Hinge
+    largest: float
+    above: float  # primal value, over that of the solution
+
+    def solve(self, kernel, target, tol):
+        found = self.svm.solve(kernel, target, tol)
+        if kernel.diagonal().max() <= self.largest:
+            return found
+        return found._replace(objective=-1e6, gap=1e6 + found.objective + found.gap + self.above)
+
+
+@pytest.mark.parametrize("above", [0.0, 1e3])
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_svms_that_fail_do_not_look_like_the_optimum(solver, above):
+    rng = np.random.default_rng(3)
+    stack, target = DenseStack(np.stack(random_kernels(rng, 30, 3))), random_labels(rng, 30)[None]
+    options, start = (
+        GMKLOptions(solver=solver, tol=1e-4),
+        np.full(3, 0.01),
+    )  # from where the first step goes too far
+    whole = fit_gmkl(stack, target, Hinge(1.0), options, start)
+    largest = 1.1 * stack.combine(whole.kernel_weights).diagonal().max()
+    failing = FailingBeyond(Hinge(1.0), largest, above)
+    assert failing.solve(stack.combine(whole.kernel_weights), target[0], 1e-3).objective > 0.0
+    found = fit_gmkl(stack, target, failing, options, start)
+    assert found.outcome is Outcome.CONVERGED
+    assert_same(found.objective_history[-1], whole.objective_history[-1], 2e-4)

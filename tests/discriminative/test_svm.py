@@ -9,6 +9,7 @@ from scipy.optimize import minimize
 from sklearn.svm import SVC, SVR
 
 from bayesmkl.discriminative.svm import libsvm
+from bayesmkl.discriminative.svm.interior import solve_box
 from bayesmkl.discriminative.svm.libsvm import EpsilonInsensitive, Hinge, solve_svm, solve_svr, spread_of
 from bayesmkl.discriminative.svm.native import native_kernels
 from bayesmkl.kernels import KernelBank, Polynomial
@@ -390,3 +391,18 @@ def test_spread_counts_samples_by_their_weights(rng):
     assert spread_of(target, counts.astype(float)) == pytest.approx(np.repeat(target, counts).std())
     assert spread_of(np.array([7.0, -2.0, 7.0]), np.array([1.0, 0.0, 2.0])) == 7.0
     assert spread_of(np.array([0.0, -2.0]), np.array([1.0, 0.0])) == 1.0
+
+
+@pytest.mark.parametrize("seed", [0, 2])
+def test_interior_points_reach_the_optimum_of_a_kernel_of_any_scale(seed):
+    """Far from the optimum the objective falls as fast as the error, which is no lack of progress."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1.0, 1.0, size=(120, 4))
+    y = np.where(X[:, 0] + rng.normal(size=120) > 0.0, 1.0, -1.0)
+    kernel = 1e8 * np.exp(-((X[:, None] - X[None]) ** 2)).sum(axis=2)
+    dual, intercept = solve_box(libsvm.classification_box(kernel, y, 5.0))
+    scores = kernel @ dual
+    norm = float(dual @ scores)
+    primal = 0.5 * norm + 5.0 * np.maximum(0.0, 1.0 - y * (scores + intercept)).sum()
+    value = float(np.abs(dual).sum()) - 0.5 * norm
+    assert 0.0 < value <= primal <= value * (1.0 + 1e-5)

@@ -267,7 +267,7 @@ def _descend(
 ) -> tuple[WeightedFit, list[float], Outcome]:
     """Run projected gradients (Varma and Babu 2009, algorithm 1): the objective falls in every step."""
     at = evaluate.refresh(evaluate(weights))
-    history = [evaluate.goal.objective(at)]
+    history = [evaluate.upper(at)]
     step = 1.0 / max(
         float(np.abs(project(weights - evaluate.goal.gradient(at)) - weights).max()), np.finfo(float).tiny
     )
@@ -279,7 +279,7 @@ def _descend(
             before, at = at, evaluate.refresh(evaluate.complete(new))
             move = at.kernel_weights - before.kernel_weights
             step = spectral_step(move, evaluate.goal.gradient(at) - evaluate.goal.gradient(before))
-            history.append(evaluate.goal.objective(at))
+            history.append(evaluate.upper(at))
             if on_step is not None:
                 on_step(len(history) - 1, evaluate.status(at))
         elif evaluate.tighten():
@@ -296,12 +296,12 @@ def _search(
     longest: float,
 ) -> WeightedFit | None:
     """Halve the step until the objective falls sufficiently (Armijo, along the projection)."""
-    value, gradient, step = evaluate.goal.objective(at), evaluate.goal.gradient(at), longest
+    value, gradient, step = evaluate.upper(at), evaluate.goal.gradient(at), longest
     while step > SHORTEST * longest:
         weights = project(at.kernel_weights - step * gradient)
         predicted = float(gradient @ (at.kernel_weights - weights))
         new = evaluate.value(weights)
-        if 0.0 < SUFFICIENT * predicted <= value - evaluate.goal.objective(new):
+        if 0.0 < SUFFICIENT * predicted <= value - evaluate.upper(new):
             return new
         step *= 0.5
     return None

@@ -44,6 +44,7 @@ __all__ = [
     "update_weights",
 ]
 
+BLOCK_ROWS = 64  # of the combined kernel that are computed at once
 INNER_SHARE = 0.1  # of the outer gap, or of the tolerance, that the inner gaps may take
 # Steps beyond the closed-form update: how much longer the next one is after a success, how much shorter after a
 # failure, and by which factor a weight changes at most.
@@ -102,15 +103,14 @@ class ClusteredStack(NamedTuple):
 
     def combine(self, kernel_weights: np.ndarray) -> np.ndarray:
         r"""Return :math:`K(\beta)`, (n_rows, n_train), for weights of shape (n_clusters, n_kernels)."""
-        total = np.zeros((self.stack.n_rows, self.stack.n_train))
-        for of_cluster, of_rows, of_train in zip(
-            kernel_weights, self.row_memberships, self.train_memberships, strict=True
-        ):
-            kernel = self.stack.combine(of_cluster)
-            kernel *= of_rows[:, None]
-            kernel *= of_train
-            total += kernel
-        return total
+        combined = np.empty((self.stack.n_rows, self.stack.n_train))
+        for first in range(0, len(combined), BLOCK_ROWS):
+            rows = slice(first, first + BLOCK_ROWS)
+            kernels = self.stack.rows(rows).combine(kernel_weights)  # of every cluster
+            combined[rows] = np.einsum(
+                "rij,ri,rj->ij", kernels, self.row_memberships[:, rows], self.train_memberships
+            )
+        return combined
 
     def quadratic(self, vector: np.ndarray) -> np.ndarray:
         """Return :math:`S_{rm}`, (n_clusters, n_kernels), for a vector of shape (n_train,)."""

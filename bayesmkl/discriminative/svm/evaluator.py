@@ -133,7 +133,11 @@ class Evaluator:
             promising, self._promise, self._promising = self.refresh(self._promising), -np.inf, None
             self.raise_bound(self.goal.objective(promising) - self.goal.gap(promising))
         self.raise_bound(self.goal.objective(fit) - self.goal.gap(fit))
-        return self.goal.objective(fit) + fit.inner_gap - self._bound
+        return self.upper(fit) - self._bound
+
+    def upper(self, fit: WeightedFit) -> float:
+        """Return the objective at `fit` from above: errors of the SVMs do not make it smaller."""
+        return self.goal.objective(fit) + fit.inner_gap
 
     def raise_bound(self, dual_value: float) -> None:
         """Note a lower bound of the minimum."""
@@ -142,7 +146,7 @@ class Evaluator:
     def is_optimal(self, fit: WeightedFit) -> bool:
         """Return whether the goal is reached, by stored quadratics first, then by updated ones."""
         objective = self.goal.objective(fit)
-        allowed = self.goal.tol * abs(objective)
+        allowed = self.goal.tol * abs(self.upper(fit))
         distance = objective - max(self._bound, self._promise) if self.goal.certified else self.goal.gap(fit)
         return distance + fit.inner_gap <= allowed and self.gap(fit) <= allowed
 
@@ -212,7 +216,7 @@ def descend_spectrally(
 
     def function(kernel_weights: np.ndarray) -> tuple[float, np.ndarray, WeightedFit]:
         fit = evaluate(kernel_weights)
-        return evaluate.goal.objective(fit), evaluate.goal.gradient(fit), fit
+        return evaluate.upper(fit), evaluate.goal.gradient(fit), fit
 
     def is_done(fit: WeightedFit) -> bool:
         is_over = patience.is_over(evaluate.goal.objective(fit))
@@ -280,12 +284,12 @@ def alternate(
     outcome : Outcome
     """
     at = evaluate(weights)
-    history, length = [evaluate.goal.objective(at)], 1.0
+    history, length = [evaluate.upper(at)], 1.0
     while not evaluate.is_optimal(at):
         if len(history) > max_iter:
             return evaluate.refresh(at), history, Outcome.MAX_ITER
         new = evaluate(update(at, length))
-        value = evaluate.goal.objective(new)
+        value = evaluate.upper(new)
         if value < history[-1]:
             at, length = new, LONGER * length
             history.append(value)

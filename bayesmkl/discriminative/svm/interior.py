@@ -78,11 +78,11 @@ def solve_box(problem: BoxProblem, tol: float = 1e-13) -> tuple[np.ndarray, floa
         stationarity, imbalance, scale = _residuals(problem, point)
         products = point.complementarity() * 2.0 * point.x.size
         error = products + float((np.abs(stationarity) * point.x).sum()) + abs(imbalance * point.intercept)
-        if error < smallest * scale:
-            best, smallest, idle = point, error / scale, 0
+        if error < smallest:  # not relative to the objective, which may fall as fast from a start far away
+            best, smallest, idle = point, error, 0
         else:
             idle += 1
-        if smallest <= tol or idle == PATIENCE:
+        if error <= tol * scale or idle == PATIENCE:
             break
         moved = _step(problem, point, stationarity, imbalance)
         if moved is None:
