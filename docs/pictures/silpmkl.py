@@ -4,8 +4,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 from _drawing import BLUE, GREY, ORANGE, tidy
 
-from bayesmkl.discriminative.global_weights.cuts import lowest_point
 from bayesmkl.discriminative.outer import fit_at
+from bayesmkl.discriminative.svm.cuts import lowest_point
 from bayesmkl.discriminative.svm.libsvm import Hinge
 from bayesmkl.kernels.stacks.dense import DenseStack
 

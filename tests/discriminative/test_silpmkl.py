@@ -11,10 +11,10 @@ from sklearn.svm import SVC
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.discriminative import SILPMKLClassifier, SimpleMKLClassifier
-from bayesmkl.discriminative.global_weights.cuts import lowest_point
 from bayesmkl.discriminative.global_weights.silpmkl import SILPMKLOptions, fit_silpmkl
 from bayesmkl.discriminative.global_weights.simplemkl import SimpleMKLOptions, fit_simplemkl
 from bayesmkl.discriminative.outer import WeightedFit, fit_at
+from bayesmkl.discriminative.svm.cuts import lowest_point
 from bayesmkl.discriminative.svm.libsvm import Hinge
 from bayesmkl.kernels.stacks.dense import DenseStack
 

@@ -22,9 +22,9 @@ import numpy as np
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.simplex import project_simplex
-from bayesmkl.discriminative.global_weights.cuts import lowest_point
 from bayesmkl.discriminative.inner import InnerProblem
 from bayesmkl.discriminative.outer import MKLResult, WeightedFit, outer_gap, result_of
+from bayesmkl.discriminative.svm.cuts import lowest_point
 from bayesmkl.discriminative.svm.evaluator import Evaluator, Goal, OnStep
 from bayesmkl.kernels.stacks.base import StoredStack
 

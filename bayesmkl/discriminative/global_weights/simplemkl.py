@@ -12,7 +12,7 @@ once and need fewer SVMs.
 Departures: the line search backtracks by parabolas instead of a golden section; weights below 1e-8 become zero at a
 corner; several tasks that share the weights add their objectives; SVMs are solved as accurately as the present
 duality gap needs. The paper assumes strictly positive definite kernels. Without (samples that agree in the features
-of all kernels that are left), :math:`J` has kinks, and a certificate needs more than one dual: `_look_around`.
+of all kernels that are left), :math:`J` has kinks, and a certificate needs more than one dual: `svm.cuts`.
 """
 
 from __future__ import annotations
@@ -23,17 +23,15 @@ import numpy as np
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.simplex import project_simplex
-from bayesmkl.discriminative.global_weights.cuts import lowest_point
 from bayesmkl.discriminative.inner import InnerProblem
-from bayesmkl.discriminative.outer import MKLResult, WeightedFit, outer_gap, result_of
-from bayesmkl.discriminative.svm.evaluator import Evaluator, Goal, OnStep, descend_spectrally
+from bayesmkl.discriminative.outer import MKLResult, WeightedFit, result_of
+from bayesmkl.discriminative.svm.cuts import descend_on_simplex, goal_on_simplex, look_around
+from bayesmkl.discriminative.svm.evaluator import Evaluator, OnStep
 from bayesmkl.kernels.stacks.base import StoredStack
 
 __all__ = ["SOLVERS", "SimpleMKLOptions", "fit_simplemkl", "reduced_gradient"]
 
 SOLVERS = ("spg", "reduced-gradient")
-NEARBY = 1e-2, 1e-4  # how far from a kink other duals are looked for, at most and at least
-MOST_PLANES, LEAST_RISE = 20, 0.05  # of the bound, relative to what is missing
 SMALLEST = 1e-8  # smaller weights become zero at a corner, as each of them would be the next one
 ROUNDING = 1e-12  # entries of a direction that are smaller, relative to the largest, are zero
 SUFFICIENT = 1e-4  # Armijo's share of the predicted decrease
@@ -79,20 +77,11 @@ def fit_simplemkl(
     on_step : callable, optional
         Takes the number of iterations done and a line of status.
     """
-    goal = Goal(lambda fit: fit.objective, lambda fit: outer_gap(fit, 1.0) - fit.inner_gap, options.tol)
-    evaluate = Evaluator(stack, targets, inner, goal)
+    evaluate = Evaluator(stack, targets, inner, goal_on_simplex(options.tol))
     weights = np.full(stack.n_kernels, 1.0 / stack.n_kernels) if start is None else start
     weights = _without_small(project_simplex(weights))
-
-    def certify(fit: WeightedFit) -> bool:
-        _look_around(evaluate, fit)
-        return evaluate.is_optimal(fit)
-
-    if options.solver == "spg":
-        found = descend_spectrally(evaluate, project_simplex, weights, options.max_iter, on_step, certify)
-    else:
-        found = _descend_reduced(evaluate, weights, options.max_iter, on_step)
-    fit, history, outcome = found
+    descend = descend_on_simplex if options.solver == "spg" else _descend_reduced
+    fit, history, outcome = descend(evaluate, weights, options.max_iter, on_step)
     return result_of(fit, history, outcome, evaluate.n_solves, evaluate.gap(fit))
 
 
@@ -105,7 +94,7 @@ def _descend_reduced(
     while not evaluate.is_optimal(at):
         if len(history) > max_iter:
             return at, history, Outcome.MAX_ITER
-        new = _walk_and_search(evaluate, at) or _look_around(evaluate, at)
+        new = _walk_and_search(evaluate, at) or look_around(evaluate, at)
         if new.objective < at.objective:
             at = evaluate.refresh(evaluate.complete(new))
             history.append(at.objective)
@@ -182,28 +171,3 @@ def _search(
             return new
         value = new.objective
     return None
-
-
-def _look_around(evaluate: Evaluator, at: WeightedFit) -> WeightedFit:
-    r"""Raise the bound, and find a better point, where :math:`J` has a kink: there, one of many duals says little.
-
-    The minimum over the simplex of the largest of their planes (`cuts`) bounds that of :math:`J`. Planes are added
-    on the way to this minimum, close to the best point, as long as that helps.
-    """
-    best, bound, reach = evaluate.refresh(at), -np.inf, NEARBY[0]
-    planes = [best]
-    for _ in range(MOST_PLANES):
-        before, (bound, lowest) = bound, lowest_point(planes)
-        evaluate.raise_bound(bound)
-        missing = best.objective + best.inner_gap - bound
-        if missing <= evaluate.goal.tol * abs(best.objective):
-            break
-        new = evaluate.refresh(evaluate((1.0 - reach) * best.kernel_weights + reach * lowest))
-        planes.append(new)
-        if new.objective < best.objective:
-            best = new
-        elif bound - before < LEAST_RISE * missing:
-            reach *= 0.1
-        if reach < NEARBY[1]:
-            break
-    return best
