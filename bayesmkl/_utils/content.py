@@ -287,7 +287,7 @@ class _Walk:
     def _column(self, column: Any, pandas: Any) -> None:
         self.put("column", str(column.dtype).encode())
         if isinstance(column, pandas.Categorical):
-            self.value(column.categories)
+            self.value((column.categories, column.ordered))
             self._values(np.asarray(column.codes))
         else:
             plain = isinstance(column.dtype, np.dtype)

@@ -179,6 +179,19 @@ def test_what_cells_do_not_keep_is_not_guessed(compared):
     assert found.score("log_loss")["svm"].isna().all()  # it has no probabilities
 
 
+def test_other_rows_than_those_of_the_test_part_have_no_predictions():
+    """As many rows of a validation set that a scorer brings would get the predictions of the test rows."""
+    X, y = classes()
+    found = compare_models({"bayes": GaussianNB()}, X, y, cv=KFold(3), scoring="accuracy")
+    X, y = X[:15], y[:15]  # as many as there are test rows
+
+    def of_validation(model, _, __):
+        return np.mean(model.predict(X) == y)
+
+    with pytest.raises(ValueError, match="`metric`: cells keep predictions of their test rows alone"):
+        found.score(of_validation)
+
+
 def test_predictions_are_those_of_scikit_learn(compared):
     found, folder, _ = compared["two classes"]
     table = Comparison.load(folder).predictions()
@@ -365,6 +378,33 @@ def test_repeated_rows_count_once():
     models = {"svm": SVC(), "bayes": GaussianNB()}
     once, twice = (compare_models(models, X, y, cv=cv * k, scoring="accuracy").mcnemar() for k in (1, 2))
     pd.testing.assert_frame_equal(once, twice)
+
+
+class Late(GaussianNB):
+    """Model that fails without the first sample."""
+
+    def fit(self, X, y):
+        if not (classes()[0][0] == X).all(axis=1).any():
+            raise ValueError("the first sample is not here")
+        return super().fit(X, y)
+
+
+def test_pairs_count_rows_that_both_have_predicted():
+    """Where one model failed in a split, the errors of the other there are no errors that it did not share."""
+    X, y = classes()
+    cv = list(KFold(3).split(X)) + list(KFold(3, shuffle=True, random_state=1).split(X))
+    with pytest.warns(UserWarning, match="2 of 12 cells failed"):
+        found = compare_models({"svm": SVC(), "late": Late()}, X, y, cv=cv, scoring="accuracy")
+    failed = set(found.failures["split"])
+    assert len(failed) == 2
+    wide = found.predictions().pivot(index=["split", "row"], columns="model", values="prediction")
+    wide = wide[~wide.index.get_level_values("split").isin(failed)].reset_index()
+    wide = wide.drop_duplicates("row")
+    a, b = (wide[name].to_numpy() != y[wide["row"]] for name in ("svm", "late"))
+    row = found.mcnemar().iloc[0]
+    counts = (~a & ~b).sum(), (~a & b).sum(), (a & ~b).sum(), (a & b).sum()
+    assert tuple(row[["both_right", "first_only", "second_only", "both_wrong"]]) == counts
+    assert found.error_overlap().loc["svm", "late"] == pytest.approx((a & b).sum() / (a | b).sum())
 
 
 def test_pairs_are_of_one_data_set_and_of_classes(compared):

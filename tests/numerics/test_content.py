@@ -99,6 +99,7 @@ UNLIKE = {
     "long columns": (pd.DataFrame({"a": LONG}), pd.DataFrame({"a": MOVED})),
     "an index": (pd.Series([1, 2]), pd.Series([1, 2], index=[1, 2])),
     "categories": (pd.Categorical(["a"]), pd.Categorical(["a"], categories=["a", "b"])),
+    "orders of categories": (*(pd.Series(pd.Categorical(["a"], ordered=o)) for o in (False, True)),),
     "bodies": (lambda x: x + 1, lambda x: x + 2),
     "attributes": (lambda x: x.real, lambda x: x.imag),
     "defaults": (made_with(1), functools.partial(made_with(1), x=2)),
