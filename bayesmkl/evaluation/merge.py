@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from os import PathLike
@@ -159,14 +160,26 @@ def _add(united: dict[str, Any], part: dict[str, Any], folder: Path) -> None:
     for metric, digest in part["scorers"].items():
         if scorers.setdefault(metric, digest) != digest:
             raise ValueError(OTHER.format(what=f"metric {metric!r}", folder=str(folder)))
-    united["splits"] += [digest for digest in part["splits"] if digest not in united["splits"]]
+    there = _numbered(united["splits"])
+    united["splits"] += [split[0] for split in _numbered(part["splits"]) if split not in there]
+    places = {split: place for place, split in enumerate(_numbered(united["splits"]))}
     for model, keys in part["cells"].items():
         own = united["cells"].setdefault(model, [])
-        for digest, key in zip(part["splits"], keys, strict=True):
-            place = united["splits"].index(digest)
+        for split, key in zip(_numbered(part["splits"]), keys, strict=True):
+            place = places[split]
             own += [None] * (place + 1 - len(own))
             if own[place] not in (None, key):
                 raise ValueError(OTHER.format(what=f"model {model!r} on {name!r}", folder=str(folder)))
             own[place] = key
     for own in united["cells"].values():
         own += [None] * (len(united["splits"]) - len(own))
+
+
+def _numbered(splits: list[str]) -> list[tuple[str, int]]:
+    """Return splits with the number of equal ones before each: the same rows may be there again, with other seeds."""
+    seen: Counter[str] = Counter()
+    found = []
+    for digest in splits:
+        found.append((digest, seen[digest]))
+        seen[digest] += 1
+    return found

@@ -20,6 +20,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold, RepeatedStratifiedKFold
 from sklearn.svm import SVC
+from sklearn.tree import DecisionTreeClassifier
 
 from bayesmkl.evaluation import Comparison, compare_models, jobs, merge_comparisons
 from bayesmkl.evaluation.cells import VERSION, CellStore
@@ -222,6 +223,22 @@ def test_merging_repeats_adds_splits_by_their_rows(tmp_path):
     assert merged.scores().equals(whole.scores())
     names = [name for name in merged.cells if not name.endswith((*COSTS, "seed"))]  # which go by the place
     pd.testing.assert_frame_equal(merged.cells[names], whole.cells[names], check_exact=True)
+
+
+def test_merging_keeps_splits_that_are_there_several_times(tmp_path):
+    """The same rows with other seeds show what is due to the seed; folders have them in the same order."""
+    X, y = problem()
+    trees = {f"{depth}": DecisionTreeClassifier(max_depth=depth, max_features=1) for depth in (1, 2)}
+    fold, other = (range(30), range(30, 60)), (range(30, 60), range(30))
+    options = {"X": X, "y": y, "scoring": "accuracy"}
+    for name, cv in (("1", [fold] * 4), ("2", [fold, fold, other, fold, fold])):
+        compare_models({name: trees[name]}, **options, cv=cv, folder=tmp_path / name)
+    merged = merge_comparisons([tmp_path / "1", tmp_path / "2"], tmp_path / "both")
+    alone = [Comparison.load(tmp_path / name).scores() for name in "12"]
+    assert alone[0].nunique()["1"] > 1
+    assert merged.scores()["1"].dropna().tolist() == alone[0]["1"].tolist()
+    assert sorted(merged.scores()["2"]) == sorted(alone[1]["2"])
+    assert Comparison.load(tmp_path / "both").scores().equals(merged.scores())
 
 
 @pytest.mark.parametrize(
