@@ -131,6 +131,8 @@ def run_study(
             Journal(folder).finish(cells, known)
     if folder is not None and store.damaged:
         _warn_damaged(folder, store)
+    if isinstance(store, CellStore) and not all(one.keep_predictions for one in studies):
+        _warn_kept(store)
     return Comparison(cells, known, store)
 
 
@@ -173,6 +175,17 @@ def _warn_damaged(folder: Path, store: MemoryStore | CellStore) -> None:
         "They were computed again where this comparison has them.",
         UserWarning,
     )
+
+
+def _warn_kept(store: CellStore) -> None:
+    """Warn of predictions of earlier calls, which whoever wants none may not know of."""
+    n_files = sum(1 for _ in store.folder.glob("*.npz"))
+    if n_files:
+        warn_user(
+            f"`keep_predictions` is False, and {n_files} cells in {str(store.folder)!r} keep predictions of earlier "
+            "calls. Before the folder is shared, remove its files '*.npz': scores stay.",
+            UserWarning,
+        )
 
 
 def _environments(now: dict[str, str], rows: list[dict[str, Any]]) -> dict[str, str]:

@@ -438,6 +438,18 @@ def test_predictions_may_be_left_out(tmp_path):
     assert found.scores().equals(compare_models({"svm": SVC()}, X, y, cv=2, scoring="accuracy").scores())
 
 
+def test_predictions_of_earlier_calls_stay_with_a_warning(tmp_path):
+    """Whoever asks for none, to share the folder, is told of those that are there; without them cells are whole."""
+    study = {"X": classes()[0], "y": classes()[1], "cv": 2, "scoring": "accuracy", "folder": tmp_path / "run"}
+    first = compare_models({"svm": SVC()}, **study)
+    with pytest.warns(UserWarning, match=r"`keep_predictions` is False, and 2 cells in .*cells.* of earlier"):
+        compare_models({"svm": SVC(), "bayes": GaussianNB()}, **study, keep_predictions=False)
+    for path in (tmp_path / "run" / "cells").glob("*.npz"):
+        path.unlink()
+    again = compare_models({"svm": SVC()}, **study, keep_predictions=False)
+    assert again.cells.equals(first.cells)
+
+
 def test_predictions_have_a_limit_that_is_said():
     X, y = classes()
     found = compare_models({"svm": SVC()}, X, y, cv=2, scoring="accuracy", keep_predictions=1e-4)
