@@ -443,6 +443,7 @@ def _job(
         most_kept=_most_kept(study.keep_predictions),
         folder=None if folder is None else str(folder.absolute()),
         group_columns=plan.group_columns[dataset],
+        code=plan.identity.code,
     )
 
 

@@ -159,6 +159,14 @@ def test_equal_values_have_equal_hashes(name):
     assert ContentHasher()(one) == ContentHasher()(other)
 
 
+def test_a_class_is_the_same_after_its_objects_were_copied():
+    """Python notes the slots of a class in it then."""
+    used = defined("class Used:\n pass\ndef f(): return Used")
+    before = ContentHasher()(used)
+    copy.copy(used())()
+    assert ContentHasher()(used) == before
+
+
 def test_what_contains_itself_has_a_hash():
     one, other = [1], [2]
     one.append(one)
