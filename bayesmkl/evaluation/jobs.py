@@ -179,7 +179,7 @@ def _check_code(code: Code) -> None:
         modules = ", ".join(map(repr, dict.fromkeys(module for module, _ in code.names)))
         raise ValueError(
             f"`n_jobs`: what the models use of {modules} is not the same in a worker as in the calling process, "
-            "which has changed it after the import. Start Python anew, with the change in the file, or use `n_jobs=1`."
+            "which has changed it after the import. Start Python anew with the change in the file, or use `n_jobs=1`."
         )
 
 

@@ -12,7 +12,7 @@ from scipy.stats import binomtest
 from bayesmkl._utils.docstrings import entries, fill_docs
 from bayesmkl._utils.validation import check_choice
 from bayesmkl.evaluation.cells import Cell, CellStore, Kept, MemoryStore, NotKeptError
-from bayesmkl.evaluation.curves import CURVES, curve_of, mean_curve
+from bayesmkl.evaluation.curves import CURVES, curve_of, mean_curve, positive_class
 from bayesmkl.evaluation.journal import cells_of_view
 from bayesmkl.evaluation.kernel_weights import KernelTables
 from bayesmkl.evaluation.significance import holm
@@ -171,7 +171,8 @@ class PredictionTables(KernelTables):
             tenth of the predictions each.
         %(dataset)s
         positive : object, default=None
-            Class whose probability or score is meant, against all others; None is the second of two classes.
+            Class whose probability or score is meant, against all others; None is the second of two classes. A split
+            whose training part has none of it is left out.
 
         Returns
         -------
@@ -190,8 +191,10 @@ class PredictionTables(KernelTables):
         check_choice("kind", kind, tuple(CURVES))
         chosen = self._one(dataset)
         curves: dict[str, list[Any]] = {}
-        for one in self._out_of_fold(chosen):
-            found = curve_of(kind, one.stored, positive)
+        cells = list(self._out_of_fold(chosen))
+        which = positive_class([one.stored for one in cells], positive)
+        for one in cells:
+            found = curve_of(kind, one.stored, which)
             if found is not None:
                 curves.setdefault(one.model, []).append(found)
         if not curves:

@@ -570,6 +570,8 @@ def test_the_peak_is_read_from_the_status_of_the_process(tmp_path, monkeypatch):
         ({"cv": PredefinedSplit(np.full(100, -1))}, "`cv` must give at least one pair"),
         ({"cv": [(range(50), np.zeros(100, dtype=bool))]}, "`cv` must leave samples.*split 0 has no test"),
         ({"unavailable": "skip"}, "unavailable"),
+        ({"scoring": {"error": "accuracy"}}, "`scoring`: a metric cannot be called 'error'.*'my error'"),
+        ({"scoring": {"value": "accuracy"}}, "`scoring`: a metric cannot be called 'value'"),
     ],
 )
 def test_bad_input_is_named(two_classes, arguments, message):

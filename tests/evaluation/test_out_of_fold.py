@@ -283,6 +283,19 @@ def test_curves_of_several_classes_need_one_of_them(compared):
         compared["numbers"][0].curve("roc")
 
 
+def test_curves_of_splits_with_other_classes_are_of_the_same_class():
+    """Each part has two of three classes: the second of them is another one."""
+    X, y = load_iris(return_X_y=True)
+    cv = [(np.r_[0:40, 50:90], np.r_[40:50, 90:100]), (np.r_[50:90, 100:140], np.r_[90:100, 140:150])]
+    study = {"models": {"bayes": GaussianNB()}, "X": X, "y": y, "scoring": "accuracy"}
+    found = compare_models(**study, cv=cv)
+    with pytest.raises(ValueError, match=r"`positive` must be one of the classes \[0, 1, 2\]; got None"):
+        found.curve("roc")
+    assert set(found.curve("roc", positive=1)["n"]) == {2}
+    alone = compare_models(**study, cv=cv[1:]).curve("roc", positive=2)
+    pd.testing.assert_frame_equal(found.curve("roc", positive=2), alone)
+
+
 def test_several_labels_and_numbers_are_scored_as_means_over_them(compared):
     found = compared["several labels"][0]
     (X, Y), truth = TASKS["several labels"][1], found.predictions()
