@@ -287,6 +287,33 @@ def test_data_are_the_same_for_merging_as_for_computing(fits, tmp_path):
         merge_comparisons([tmp_path / "first", tmp_path / "third"], tmp_path / "none")
 
 
+def test_nothing_is_written_of_folders_that_lack_cells(tmp_path):
+    """A folder without the cells of its table would be merged as if its models had not been compared."""
+    X, y = problem()
+    for name in ("a", "b"):
+        compare_models({name: SVC()}, X, y, cv=2, scoring="accuracy", folder=tmp_path / name)
+    first = min((tmp_path / "b" / "cells").glob("*.json"))
+    kept = first.read_text()
+    first.write_text("{}")
+    folders = [tmp_path / "a", tmp_path / "b"]
+    with pytest.raises(ValueError, match=r"`folders`: 1 cells in .*b' were cut short or edited"):
+        merge_comparisons(folders, tmp_path / "both")
+    first.unlink()
+    with pytest.raises(
+        ValueError, match=r"`folders`: 1 cells of .*b', the first being 'b' on 'data'.*whole folder"
+    ):
+        merge_comparisons(folders, tmp_path / "both")
+    shutil.rmtree(tmp_path / "a" / "cells")
+    with pytest.raises(
+        ValueError, match=r"`folders`: 2 cells of .*a', the first being 'a' on 'data', split 0"
+    ):
+        merge_comparisons(folders, tmp_path / "both")
+    assert not (tmp_path / "both").exists()
+    first.write_text(kept)
+    compare_models({"a": SVC()}, X, y, cv=2, scoring="accuracy", folder=tmp_path / "a")
+    assert len(merge_comparisons(folders, tmp_path / "both").cells) == 4
+
+
 def test_cells_that_cannot_be_told_apart_are_not_merged(tmp_path):
     class Locked(SVC):
         def fit(self, X, y):
