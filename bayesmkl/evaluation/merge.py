@@ -121,8 +121,8 @@ def _check_cells(journal: Journal, about: dict[str, Any]) -> None:
         dataset, model, split = gone[0]
         raise ValueError(
             f"`folders`: {len(gone)} cells of {folder!r}, the first being {model!r} on {dataset!r}, split {split}, "
-            f"are in its {RESULTS} and not in its folder {CELLS!r}, as where a table alone was shared. Give the whole "
-            "folder, or call compare_models there again, which computes them."
+            f"are in its {RESULTS} and not in its folder {CELLS!r}, as where a table alone was shared. Give the "
+            "whole folder, or call compare_models there again, which computes them."
         )
 
 
