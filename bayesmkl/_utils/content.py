@@ -23,6 +23,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from bayesmkl._utils.definitions import (
+    SCRIPTS,
     attributes_used,
     globals_used,
     installed,
@@ -33,9 +34,10 @@ from bayesmkl._utils.definitions import (
     own_namespace,
     package_version,
     source_of,
+    value_of,
 )
 
-__all__ = ["ContentHasher", "NoContentError", "hash_or_none"]
+__all__ = ["ContentHasher", "NoContentError", "hash_of_modules", "hash_or_none"]
 
 PLAIN = "biufcSUmM"  # kinds of NumPy whose bytes are their values
 BINDINGS = {staticmethod: ("__func__",), classmethod: ("__func__",), property: ("fget", "fset", "fdel")}
@@ -64,6 +66,8 @@ class ContentHasher:
     ----------
     packages : dict of str to str
         Versions of the packages that were met, by the name with which they are imported.
+    of_modules : set of (str, str)
+        Modules of the user, and the names in them that were met: other processes find these in their own modules.
 
     Examples
     --------
@@ -82,6 +86,7 @@ class ContentHasher:
 
     def __init__(self) -> None:
         self.packages: dict[str, str] = {}
+        self.of_modules: set[tuple[str, str]] = set()
         self.arrays: dict[int, tuple[np.ndarray, bytes]] = {}  # by id, while this hasher lives
 
     def __call__(self, value: object, what: str = "value") -> str:
@@ -103,6 +108,11 @@ class ContentHasher:
 def _plain(namespace: Mapping[str, Any]) -> list[str]:
     """Return the names of a namespace, in order, without those of Python."""
     return sorted(name for name in namespace if not (name.startswith("__") and name.endswith("__")))
+
+
+def hash_of_modules(names: Iterable[tuple[str, str]]) -> str | None:
+    """Hash what the modules of this process have under names; None where something has no content."""
+    return hash_or_none([(*name, value_of(*name)) for name in sorted(names)])
 
 
 def hash_or_none(value: object) -> str | None:
@@ -287,7 +297,7 @@ class _Walk:
     def _column(self, column: Any, pandas: Any) -> None:
         self.put("column", str(column.dtype).encode())
         if isinstance(column, pandas.Categorical):
-            self.value(column.categories)
+            self.value((column.categories, column.ordered))
             self._values(np.asarray(column.codes))
         else:
             plain = isinstance(column.dtype, np.dtype)
@@ -302,6 +312,11 @@ class _Walk:
         self.put("installed", f"{value.__module__}.{value.__qualname__}".encode())
         return True
 
+    def _note(self, value: Any) -> None:
+        """Note what a module of the user has under its name."""
+        if value.__module__ not in SCRIPTS and is_of_its_module(value):
+            self.hasher.of_modules.add((str(value.__module__), value.__qualname__))
+
     def _package(self, module: str) -> bool:
         """Return whether a module belongs to an installed package, and note the version of that."""
         if not installed(module):
@@ -315,6 +330,7 @@ class _Walk:
     def _function(self, function: FunctionType) -> None:
         if self._is_installed(function):
             return
+        self._note(function)
         self.put("function", function.__name__.encode())
         of = f" of {function.__name__}()"
         code = function.__code__
@@ -359,6 +375,7 @@ class _Walk:
     def _class(self, kind: type) -> None:
         if self._is_installed(kind):
             return
+        self._note(kind)
         self.put("class", kind.__name__.encode())
         self.value((type(kind), kind.__bases__))
         self._named("defines", own_namespace(kind))
@@ -369,9 +386,10 @@ class _Walk:
         if self._package(module.__name__) or not self._is_new((id(module), names), module):
             return
         known = set() if OF_MODULES & names else names & vars(module).keys()
-        self._named(
-            "looked up", {name: vars(module)[name] for name in known or _plain(vars(module))}, names=names
-        )
+        found = {name: vars(module)[name] for name in known or _plain(vars(module))}
+        here = (name for name, value in found.items() if type(value) is not ModuleType)
+        self.hasher.of_modules |= {(module.__name__, name) for name in here if module.__name__ not in SCRIPTS}
+        self._named("looked up", found, names=names)
 
     def _source(self, module: str) -> None:
         source = source_of(module)
@@ -408,6 +426,8 @@ class _Walk:
             raise NoContentError(
                 f"{self.place()} is a {kind.__name__}, which has no content to recognize it by"
             ) from error
+        if hasattr(value, "__qualname__"):
+            self._note(value)
         self._parts(f"wrapper {kind.__name__}", value, ("__wrapped__",))
 
     def _state(self, state: object, without: str | None) -> None:

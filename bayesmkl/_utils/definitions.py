@@ -14,6 +14,8 @@ from types import CodeType, ModuleType
 from typing import Any
 
 __all__ = [
+    "SCRIPTS",
+    "SITES",
     "attributes_used",
     "globals_used",
     "installed",
@@ -24,9 +26,10 @@ __all__ = [
     "own_namespace",
     "package_version",
     "source_of",
+    "value_of",
 ]
 
-SCRIPTS = {"__main__", "__mp_main__"}  # the user's, whatever started them
+SCRIPTS = {"__main__", "__mp_main__"}  # the user's, whatever started them; processes are sent what is in them
 SITES = {"site-packages", "dist-packages"}
 # of classes: where they were written, what they say to readers, and books that Python keeps for itself
 NO_CONTENT = {
@@ -40,6 +43,7 @@ NO_CONTENT = {
     "__firstlineno__",
     "__module__",
     "__qualname__",
+    "__slotnames__",
     "__static_attributes__",
     "__weakref__",
     "_abc_impl",
@@ -107,6 +111,16 @@ def is_of_its_module(value: Any) -> bool:
     for name in value.__qualname__.split("."):
         found = getattr(found, name, None)
     return found is value
+
+
+def value_of(module: str, name: str) -> Any:
+    """Return what a module has under a name, with points where it is inside; None where there is no such thing."""
+    found: Any = None
+    with suppress(Exception, SystemExit):
+        found = import_module(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found
 
 
 def own_namespace(kind: type) -> dict[str, Any]:

@@ -112,7 +112,8 @@ def compare_models(
         what is new.
     keep_predictions : bool or float, default=True
         Whether cells keep what was predicted of their test rows, with labels: data of persons, where a folder is
-        shared. True keeps up to 64 MiB of a cell, a number as many MiB; without a folder a GiB in all.
+        shared. True keeps up to 64 MiB of a cell, a number as many MiB; without a folder a GiB in all. What a folder
+        keeps of earlier calls stays.
     keys : dict of str to str, default=None
         With `folder`: by the name of a model or metric that has no content to be told by, such as an open file, a
         text of yours that stands for it. Change it whenever the model changes.

@@ -11,7 +11,7 @@ from sklearn.metrics import precision_recall_curve, roc_curve
 if TYPE_CHECKING:
     from bayesmkl.evaluation.stored import StoredPredictions
 
-__all__ = ["CURVES", "curve_of", "mean_curve"]
+__all__ = ["CURVES", "curve_of", "mean_curve", "positive_class"]
 
 GRID = np.linspace(0.0, 1.0, 101)
 N_BINS = 10
@@ -36,17 +36,32 @@ class Calibrated(NamedTuple):
     probabilities: np.ndarray
 
 
-def curve_of(kind: str, stored: StoredPredictions, positive: Any = None) -> np.ndarray | Calibrated | None:
-    """Return the curve of one cell on the grid, or what calibration takes.
-
-    None where the model does not give what it needs, or there is only one class to test.
+def positive_class(cells: list[StoredPredictions], positive: Any = None) -> Any:
+    """Return the class that all curves are of: of splits whose training parts differ in classes the same one.
 
     Raises
     ------
     ValueError
         If `positive` is no class, or must be given.
     """
-    if stored.task != "classification" or stored.y.ndim == 2:
+    those = [stored.classes for stored in cells if _has_one_class(stored)]
+    if not those:
+        return positive
+    classes = np.unique(np.concatenate(those))
+    return classes[_place(classes, positive)]
+
+
+def _has_one_class(stored: StoredPredictions) -> bool:
+    """Return whether each row has one class."""
+    return stored.task == "classification" and stored.y.ndim == 1
+
+
+def curve_of(kind: str, stored: StoredPredictions, positive: Any) -> np.ndarray | Calibrated | None:
+    """Return the curve of one cell on the grid, or what calibration takes.
+
+    None where the model does not give what it needs, or does not know the class, or there is only one class to test.
+    """
+    if not _has_one_class(stored) or positive not in stored.classes:
         return None
     place = _place(stored.classes, positive)
     right = stored.y == stored.classes[place]

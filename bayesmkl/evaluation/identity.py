@@ -11,23 +11,36 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn import get_config
 from sklearn.base import clone
 
 from bayesmkl import __version__
-from bayesmkl._utils.content import ContentHasher, NoContentError
+from bayesmkl._utils.content import ContentHasher, NoContentError, hash_of_modules
 from bayesmkl._utils.definitions import SITES
 from bayesmkl.evaluation.named_metrics import Metric
 from bayesmkl.evaluation.study import ModelSpec, Study
 
-__all__ = ["NONE", "Identity", "Splits", "environment", "identify", "seed_of", "versions"]
+__all__ = ["NONE", "Code", "Identity", "Splits", "environment", "identify", "seed_of", "settings", "versions"]
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "jax", "numpyro", "pandas", "joblib")
 COMPUTE_NOTHING = ("joblib", "platform")  # in the environment
 IMPORTED_AS = {"sklearn": "scikit-learn"}
+SETTINGS = (
+    "transform_output",
+    "enable_metadata_routing",
+    "array_api_dispatch",
+)  # of scikit-learn, that decide
 FITTED = ("X", "y", "weights")  # of data, in every fit
 NONE = "no-"  # start of keys that stand for what has no content; no hash has an n
 
 Splits = dict[str, list[tuple[np.ndarray, np.ndarray]]]  # by data set: rows to train on and to test on
+
+
+class Code(NamedTuple):
+    """Names in modules of the user, and the hash of what this process has there; None where it has no content."""
+
+    names: tuple[tuple[str, str], ...]
+    digest: str | None
 
 
 class Identity(NamedTuple):
@@ -45,6 +58,8 @@ class Identity(NamedTuple):
         Of metrics.
     packages : dict of str to dict
         Versions of further packages that each model comes from.
+    code : Code
+        What they all use of modules of the user.
     """
 
     keys: dict[tuple[str, str, int], str]
@@ -52,6 +67,7 @@ class Identity(NamedTuple):
     contents: dict[str, str]
     scorers: dict[str, str]
     packages: dict[str, dict[str, str]]
+    code: Code
 
 
 @lru_cache(maxsize=1)
@@ -91,6 +107,12 @@ def versions(known: dict[str, str]) -> dict[str, str]:
     return {name: v for name, v in known.items() if name not in COMPUTE_NOTHING}
 
 
+def settings() -> dict[str, Any]:
+    """Return the settings of scikit-learn by which the same models are other ones."""
+    known = get_config()
+    return {name: known[name] for name in SETTINGS if name in known}
+
+
 def seed_of(random_state: int, split: int) -> int:
     """Return the seed of open random states in a split."""
     return int(np.random.SeedSequence([random_state, split]).generate_state(1)[0] % 2**31)
@@ -107,7 +129,8 @@ def identify(
 ) -> Identity:
     """Hash all that decides the cells of a study.
 
-    A fit is decided by the samples and labels, the rows of the split, the model, its seed, and versions. The names of
+    A fit is decided by the samples and labels, the rows of the split, the model, its seed, versions, and settings of
+    scikit-learn. The names of
     data sets and models are not among this; groups and inner splits are for models with a grid. `data` has what
     :func:`content_of` returns of each data set, `group_columns` the columns of designs whose groups stay together;
     `task` decides how a number of inner folds splits. If `strict`, NoContentError is raised for what has no content
@@ -129,7 +152,7 @@ def identify(
             further = (*inner, task, groups, group_columns[dataset]) if tuned else ()
             if tuned:
                 packages |= of_cv | of_scoring
-            known = parts, digest, further, versions(environment(packages))
+            known = parts, digest, further, versions(environment(packages)), settings()
             unknown = parts is None or digest is None or (tuned and None in inner)
             for split, rows in enumerate(digests):
                 cell = dataset, model, split
@@ -143,6 +166,7 @@ def identify(
         {n: NONE * (own is None) + str(hashed(own or n, "datasets")) for n, own in contents.items()},
         scorers,
         {name: packages for name, (_, packages) in models.items()},
+        Code(names := tuple(sorted(hashed.hasher.of_modules)), hash_of_modules(names) if names else None),
     )
 
 

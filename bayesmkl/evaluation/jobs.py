@@ -8,20 +8,23 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import joblib
 import numpy as np
+from sklearn import config_context
 from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import _safe_split
 
+from bayesmkl._utils.content import hash_of_modules
 from bayesmkl._utils.threads import one_thread
 from bayesmkl._utils.typing import Splits
 from bayesmkl._utils.warnings import recording_warnings
 from bayesmkl.evaluation.cells import Cell, CellStore, Kept
 from bayesmkl.evaluation.design_groups import labels_of
-from bayesmkl.evaluation.identity import environment, seed_of, versions
+from bayesmkl.evaluation.identity import Code, environment, seed_of, settings, versions
 from bayesmkl.evaluation.predictions import weight_argument
 from bayesmkl.evaluation.scoring import Metric, Predictions, facts, score
 from bayesmkl.evaluation.splits import as_splitter
@@ -34,6 +37,7 @@ __all__ = [
     "Peak",
     "cell_of",
     "cells_of",
+    "forget_code",
     "is_dead",
     "note_of",
     "peak_memory",
@@ -87,9 +91,14 @@ class Job:
         Where marks of begun cells are left, if this process sees it.
     group_columns : tuple of int
         Positions of columns of designs whose groups stay together inside the training part too.
+    code : Code
+        What the models and metrics use of modules of the user, in the calling process.
+    settings : dict
+        Of scikit-learn in the calling process.
     """
 
     __slots__ = (
+        "code",
         "data",
         "dataset",
         "folder",
@@ -105,6 +114,7 @@ class Job:
         "random_state",
         "rows",
         "scorers",
+        "settings",
         "split",
         "task",
         "versions",
@@ -128,6 +138,7 @@ class Job:
         packages: Mapping[str, dict[str, str]],
         most_kept: float,
         folder: str | None,
+        code: Code,
         marks: str | None = None,
         group_columns: tuple[int, ...] = (),
     ) -> None:
@@ -141,6 +152,7 @@ class Job:
         self.task, self.folder, self.marks, self.most_kept = task, folder, marks, most_kept
         self.keys, self.scorers, self.packages = keys, scorers, packages
         self.versions, self.group_columns = versions(environment()), group_columns
+        self.code, self.settings = code, settings()
 
     def cells(self) -> list[tuple[str, str, int]]:
         """Return (dataset, model, split) of all cells."""
@@ -155,9 +167,31 @@ class Job:
 
 def run_job(job: Job) -> list[dict[str, Any]]:
     """Compute the cells of a job, one row each."""
+    _check_code(job.code)
     # inner cross-validations would become tasks with data of their own
-    with joblib.parallel_config("sequential"):
+    with joblib.parallel_config("sequential"), config_context(**job.settings):
         return list(cells_of(job))
+
+
+def _check_code(code: Code) -> None:
+    """Raise in a process whose modules are not those of the calling one: models are sent by their names there."""
+    if code.digest is not None and _first_seen(code.names) != code.digest:
+        modules = ", ".join(map(repr, dict.fromkeys(module for module, _ in code.names)))
+        raise ValueError(
+            f"`n_jobs`: what the models use of {modules} is not the same in a worker as in the calling process, "
+            "which has changed it after the import. Start Python anew with the change in the file, or use `n_jobs=1`."
+        )
+
+
+def forget_code() -> None:
+    """Let threads of this process look at its modules again."""
+    _first_seen.cache_clear()
+
+
+@lru_cache(maxsize=64)
+def _first_seen(names: tuple[tuple[str, str], ...]) -> str | None:
+    """Hash what modules have here before models have used it, who may keep something there."""
+    return hash_of_modules(names)
 
 
 def cells_of(job: Job) -> Iterator[dict[str, Any]]:

@@ -19,6 +19,7 @@ from bayesmkl.evaluation.cells import CELLS, COUNTS, TEXTS, CellStore, is_key, i
 
 __all__ = [
     "ABOUT",
+    "COLUMNS",
     "KEY",
     "RESULTS",
     "VERSION",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from os import PathLike
@@ -9,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from bayesmkl._utils.files import as_path
-from bayesmkl.evaluation.cells import NotKeptError
+from bayesmkl.evaluation.cells import CELLS, NotKeptError
 from bayesmkl.evaluation.comparison import Comparison
 from bayesmkl.evaluation.identity import NONE
-from bayesmkl.evaluation.journal import Journal, cells_of_view, held_run, table_of
+from bayesmkl.evaluation.journal import KEY, RESULTS, Journal, cells_of_view, held_run, read_results, table_of
 
 __all__ = ["merge_comparisons"]
 
@@ -44,8 +45,8 @@ def merge_comparisons(folders: Sequence[str | PathLike[str]], folder: str | Path
     Raises
     ------
     ValueError
-        If a folder is not that of a comparison, or of an earlier layout, or holds cells without content; if a name
-        means two things; or if `folder` is not empty.
+        If a folder is not that of a comparison, or of an earlier layout, or holds cells without content, or lacks
+        some of its table; if a name means two things; or if `folder` is not empty. Nothing is written then.
     TypeError
         If a folder is no path.
 
@@ -68,6 +69,7 @@ def merge_comparisons(folders: Sequence[str | PathLike[str]], folder: str | Path
     abouts = [journal.check_grows() for journal in journals]
     for journal, own in zip(journals, abouts, strict=True):
         _check_told(own["view"], journal.folder)
+        _check_cells(journal, own)
     about = abouts[0]
     for journal, other in zip(journals[1:], abouts[1:], strict=True):
         about = _united(about, other, journal.folder)
@@ -97,6 +99,33 @@ def _check_told(view: list[dict[str, Any]], folder: Path) -> None:
             )
 
 
+def _check_cells(journal: Journal, about: dict[str, Any]) -> None:
+    """Raise for cells that are not what was written, and for those of a table alone: no other folder has them."""
+    folder, there = str(journal.folder), set()
+    for name, shown in cells_of_view(about["view"]).items():
+        cell = journal.store.read(shown.key)
+        if cell is not None and journal.store.is_intact(cell):
+            there.add(name)
+    if journal.store.damaged:
+        key, why = next(iter(journal.store.damaged.items()))
+        raise ValueError(
+            f"`folders`: {len(journal.store.damaged)} cells in {folder!r} were cut short or edited, the first being "
+            f"{key} ({why}). Call compare_models there again, which computes them, then merge."
+        )
+    if not (journal.folder / RESULTS).exists():  # of a run that was interrupted
+        return
+    table = read_results(journal.folder / RESULTS)
+    named = zip(*(table[column].tolist() for column in KEY), strict=True)
+    gone = [name for name in named if name not in there]
+    if gone:
+        dataset, model, split = gone[0]
+        raise ValueError(
+            f"`folders`: {len(gone)} cells of {folder!r}, the first being {model!r} on {dataset!r}, split {split}, "
+            f"are in its {RESULTS} and not in its folder {CELLS!r}, as where a table alone was shared. Give the "
+            "whole folder, or call compare_models there again, which computes them."
+        )
+
+
 def _copy(journal: Journal, about: dict[str, Any], merged: Journal) -> None:
     """Write the cells of a folder, with their predictions, beside those that are there."""
     for key in dict.fromkeys(shown.key for shown in cells_of_view(about["view"]).values()):
@@ -105,12 +134,6 @@ def _copy(journal: Journal, about: dict[str, Any], merged: Journal) -> None:
             with suppress(NotKeptError):
                 cell = cell._replace(kept=journal.store.kept(cell))
             merged.store.write(cell)
-    if journal.store.damaged:
-        key, why = next(iter(journal.store.damaged.items()))
-        raise ValueError(
-            f"`folders`: {len(journal.store.damaged)} cells in {str(journal.folder)!r} were cut short or edited, the "
-            f"first being {key} ({why}). Call compare_models there again, which computes them, then merge."
-        )
 
 
 def _united(about: dict[str, Any], other: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -159,14 +182,26 @@ def _add(united: dict[str, Any], part: dict[str, Any], folder: Path) -> None:
     for metric, digest in part["scorers"].items():
         if scorers.setdefault(metric, digest) != digest:
             raise ValueError(OTHER.format(what=f"metric {metric!r}", folder=str(folder)))
-    united["splits"] += [digest for digest in part["splits"] if digest not in united["splits"]]
+    there = _numbered(united["splits"])
+    united["splits"] += [split[0] for split in _numbered(part["splits"]) if split not in there]
+    places = {split: place for place, split in enumerate(_numbered(united["splits"]))}
     for model, keys in part["cells"].items():
         own = united["cells"].setdefault(model, [])
-        for digest, key in zip(part["splits"], keys, strict=True):
-            place = united["splits"].index(digest)
+        for split, key in zip(_numbered(part["splits"]), keys, strict=True):
+            place = places[split]
             own += [None] * (place + 1 - len(own))
             if own[place] not in (None, key):
                 raise ValueError(OTHER.format(what=f"model {model!r} on {name!r}", folder=str(folder)))
             own[place] = key
     for own in united["cells"].values():
         own += [None] * (len(united["splits"]) - len(own))
+
+
+def _numbered(splits: list[str]) -> list[tuple[str, int]]:
+    """Return splits with the number of equal ones before each: the same rows may be there again, with other seeds."""
+    seen: Counter[str] = Counter()
+    found = []
+    for digest in splits:
+        found.append((digest, seen[digest]))
+        seen[digest] += 1
+    return found

@@ -12,7 +12,7 @@ from scipy.stats import binomtest
 from bayesmkl._utils.docstrings import entries, fill_docs
 from bayesmkl._utils.validation import check_choice
 from bayesmkl.evaluation.cells import Cell, CellStore, Kept, MemoryStore, NotKeptError
-from bayesmkl.evaluation.curves import CURVES, curve_of, mean_curve
+from bayesmkl.evaluation.curves import CURVES, curve_of, mean_curve, positive_class
 from bayesmkl.evaluation.journal import cells_of_view
 from bayesmkl.evaluation.kernel_weights import KernelTables
 from bayesmkl.evaluation.significance import holm
@@ -171,7 +171,8 @@ class PredictionTables(KernelTables):
             tenth of the predictions each.
         %(dataset)s
         positive : object, default=None
-            Class whose probability or score is meant, against all others; None is the second of two classes.
+            Class whose probability or score is meant, against all others; None is the second of two classes. A split
+            whose training part has none of it is left out.
 
         Returns
         -------
@@ -190,8 +191,10 @@ class PredictionTables(KernelTables):
         check_choice("kind", kind, tuple(CURVES))
         chosen = self._one(dataset)
         curves: dict[str, list[Any]] = {}
-        for one in self._out_of_fold(chosen):
-            found = curve_of(kind, one.stored, positive)
+        cells = list(self._out_of_fold(chosen))
+        which = positive_class([one.stored for one in cells], positive)
+        for one in cells:
+            found = curve_of(kind, one.stored, which)
             if found is not None:
                 curves.setdefault(one.model, []).append(found)
         if not curves:
@@ -204,7 +207,8 @@ class PredictionTables(KernelTables):
         """Test whether two classifiers err equally often on the same rows: McNemar's exact test.
 
         It takes samples as they are, and the fits as given: what other training data would change, it does not know;
-        :meth:`significance` does. Of rows that are in several test parts, the first prediction counts.
+        :meth:`significance` does. Of rows that are in several test parts, the first counts that has predictions of
+        both models.
 
         Parameters
         ----------
@@ -231,7 +235,7 @@ class PredictionTables(KernelTables):
         rows = []
         for k, first in enumerate(right.columns):
             for second in right.columns[k + 1 :]:
-                a, b = right[[first, second]].dropna().to_numpy(dtype=bool).T
+                a, b = _of_both(right, first, second)
                 alone = int((a & ~b).sum()), int((b & ~a).sum())
                 p = binomtest(alone[0], sum(alone)).pvalue if sum(alone) else 1.0
                 counts = {"both_right": int((a & b).sum()), "first_only": alone[0], "second_only": alone[1]}
@@ -252,21 +256,21 @@ class PredictionTables(KernelTables):
         -------
         DataFrame
             A row and a column per model: the rows on which both err over those on which one of them does, 1 for the
-            same errors and 0 for none in common; NaN where neither errs. Of rows that are in several test parts, the
-            first prediction counts.
+            same errors and 0 for none in common; NaN where neither errs. Rows count as in `mcnemar`: those that both
+            models have predicted.
 
         Raises
         ------
         ValueError
             As `mcnemar`.
         """
-        wrong = 1.0 - self._right(dataset)
-        found = pd.DataFrame(np.nan, index=wrong.columns, columns=wrong.columns)
-        for first in wrong:
-            for second in wrong:
-                a, b = wrong[first].to_numpy(), wrong[second].to_numpy()
-                either = int(np.sum((a == 1.0) | (b == 1.0)))
-                found.loc[first, second] = np.sum((a == 1.0) & (b == 1.0)) / either if either else np.nan
+        right = self._right(dataset)
+        found = pd.DataFrame(np.nan, index=right.columns, columns=right.columns)
+        for first in right.columns:
+            for second in right.columns:
+                a, b = _of_both(right, first, second)
+                either = int((~a | ~b).sum())
+                found.loc[first, second] = (~a & ~b).sum() / either if either else np.nan
         return found.rename_axis(index=None, columns=None)
 
     def _metric(self, metric: str | None) -> str:
@@ -277,16 +281,16 @@ class PredictionTables(KernelTables):
         return metric
 
     def _right(self, dataset: str | None) -> pd.DataFrame:
-        """Return whether predictions are right: a column per model, a row per sample that was predicted."""
+        """Return whether predictions are right: a column per model, a row per split and sample that was predicted."""
         chosen = self._one(dataset)
         columns: dict[str, list[pd.Series]] = {}
         for one in self._out_of_fold(chosen):
             if one.stored.task != "classification" or one.stored.y.ndim == 2:
                 raise ValueError(f"`dataset`: models on {chosen!r} do not predict one class of a sample.")
-            found = pd.Series(one.stored.labels() == one.stored.y, index=one.stored.rows, dtype=float)
-            columns.setdefault(one.model, []).append(found)
-        firsts = {model: pd.concat(parts) for model, parts in columns.items()}
-        return pd.DataFrame({model: own[~own.index.duplicated()] for model, own in firsts.items()})
+            places = pd.MultiIndex.from_product([[one.split], one.stored.rows], names=["split", "row"])
+            found = pd.Series(one.stored.labels() == one.stored.y, index=places, dtype=float)
+            columns.setdefault(one.model, []).append(found[~places.duplicated()])
+        return pd.DataFrame({model: pd.concat(parts) for model, parts in columns.items()})
 
     def _one(self, dataset: str | None) -> str:
         if dataset is None and len(self.datasets) > 1:
@@ -325,6 +329,13 @@ class PredictionTables(KernelTables):
     @property
     def _shown(self) -> Mapping[Any, Any]:
         return cells_of_view(self.about["view"])
+
+
+def _of_both(right: pd.DataFrame, first: str, second: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return whether two models are right on the rows that both predict, each row in the first split of these."""
+    there = right[right[first].notna() & right[second].notna()]
+    there = there[~there.index.get_level_values("row").duplicated()]
+    return there[first].to_numpy(dtype=bool), there[second].to_numpy(dtype=bool)
 
 
 def _table(one: OutOfFold) -> pd.DataFrame:

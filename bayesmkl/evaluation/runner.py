@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from datetime import UTC, datetime
 from itertools import chain
@@ -22,7 +22,7 @@ from bayesmkl.evaluation.comparison import Comparison
 from bayesmkl.evaluation.design_groups import groups_of_designs, stay_together
 from bayesmkl.evaluation.identity import Identity, Splits, environment, identify
 from bayesmkl.evaluation.jobs import Job, cell_of, note_of
-from bayesmkl.evaluation.journal import KEY, RESULTS, Journal, held_run, table_of
+from bayesmkl.evaluation.journal import COLUMNS, KEY, RESULTS, Journal, held_run, table_of
 from bayesmkl.evaluation.scoring import Metric, resolve_scoring, stored_score, task_of
 from bayesmkl.evaluation.splits import splits_of
 from bayesmkl.evaluation.stored import StoredPredictions
@@ -33,6 +33,7 @@ from bayesmkl.kernels import KernelBank
 __all__ = ["OnCell", "run_study"]
 
 MOST_KEPT = 64.0  # MiB of predictions in a cell
+TAKEN = {*COLUMNS, "key", "environment", "kept", "left_out", "metric", "value"}  # names in rows and tables
 OnCell = Callable[[dict[str, Any], int, int], None]  # a finished row, how many are done, how many there are
 
 
@@ -131,6 +132,8 @@ def run_study(
             Journal(folder).finish(cells, known)
     if folder is not None and store.damaged:
         _warn_damaged(folder, store)
+    if isinstance(store, CellStore) and not all(one.keep_predictions for one in studies):
+        _warn_kept(store)
     return Comparison(cells, known, store)
 
 
@@ -175,6 +178,17 @@ def _warn_damaged(folder: Path, store: MemoryStore | CellStore) -> None:
     )
 
 
+def _warn_kept(store: CellStore) -> None:
+    """Warn of predictions of earlier calls, which whoever wants none may not know of."""
+    n_files = sum(1 for _ in store.folder.glob("*.npz"))
+    if n_files:
+        warn_user(
+            f"`keep_predictions` is False, and {n_files} cells in {str(store.folder)!r} keep predictions of earlier "
+            "calls. Before the folder is shared, remove its files '*.npz': scores stay.",
+            UserWarning,
+        )
+
+
 def _environments(now: dict[str, str], rows: list[dict[str, Any]]) -> dict[str, str]:
     """Return the environment of a run, with all systems that its cells come from."""
     merged = {}
@@ -212,6 +226,7 @@ def _plan(study: Study, keep: bool) -> Plan:
             contents[name] = content = content_of(data, name)
         references[name] = ref if content is None else ref.known(data, content)
         facts[name] = _facts_of(data) | grouped | references[name].describe()
+    _check_metrics(metrics)
     _check_keys(study, metrics)
     with _excusing(False):
         identity = identify(study, contents, splits, metrics, columns, task, strict=keep)
@@ -243,6 +258,15 @@ def _check_keys(study: Study, metrics: Mapping[str, Metric]) -> None:
     if unknown:
         raise ValueError(
             f"`keys` must name models or metrics; got {unknown[0]!r}. There are {', '.join(map(repr, study.models))}."
+        )
+
+
+def _check_metrics(metrics: Iterable[str]) -> None:
+    taken = [name for name in metrics if name in TAKEN]
+    if taken:
+        raise ValueError(
+            f"`scoring`: a metric cannot be called {taken[0]!r}, as tables of cells have a column of that name. Give "
+            f"it another one, such as `scoring={{'my {taken[0]}': ...}}`."
         )
 
 
@@ -430,6 +454,7 @@ def _job(
         most_kept=_most_kept(study.keep_predictions),
         folder=None if folder is None else str(folder.absolute()),
         group_columns=plan.group_columns[dataset],
+        code=plan.identity.code,
     )
 
 

@@ -21,6 +21,7 @@ from sklearn.utils.multiclass import type_of_target
 
 from bayesmkl._utils.survival_target import are_times, event_and_time
 from bayesmkl._utils.typing import Splits
+from bayesmkl._utils.validation import shown
 from bayesmkl.evaluation.study import Data
 
 __all__ = ["as_splitter", "splits_of"]
@@ -78,8 +79,8 @@ def splits_of(
     Raises
     ------
     ValueError
-        If `cv` is nothing to split by, or has more folds than there are groups, or survival times are split so that a
-        part has no event.
+        If `cv` is nothing to split by, or does not split these samples: it has more folds than there are groups or
+        samples of a class, say, or leaves a part empty; or if survival times are split so that a part has no event.
     """
     if cv is None:
         if data.splits is None:
@@ -89,12 +90,44 @@ def splits_of(
         pairs: Any = data.splits
     else:
         _check_groups(cv, data)
-        pairs = as_splitter(cv, data, random_state, classifier).split(data.X, data.y, data.groups)
+        pairs = _pairs(as_splitter(cv, data, random_state, classifier), data)
     positions = np.arange(len(data.y))  # rows may be flags, or count from the end
-    found = [(positions[np.asarray(train)], positions[np.asarray(test)]) for train, test in pairs]
+    found = [(positions[train], positions[test]) for train, test in pairs]
+    _check_parts(found)
     if are_times(data.y):
         _check_events(event_and_time(data.y).event, found)
     return found
+
+
+def _pairs(splitter: Any, data: Data) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return what a splitter gives; raise where it cannot split these samples."""
+    n_samples = len(data.y)
+    try:
+        pairs = splitter.split(data.X, data.y, data.groups)
+        found = [(np.asarray(train), np.asarray(test)) for train, test in pairs]
+        for rows in (rows for pair in found for rows in pair):
+            np.empty(n_samples)[rows]
+    except Exception as error:  # of the splitter, whoever wrote it
+        remedy = "Use fewer folds, or a splitter that suits these data."
+        if data.groups is None and "groups" in str(error):
+            remedy = "Give `groups`, or with `datasets` (X, y, groups)."
+        raise ValueError(
+            f"`cv` must split the {n_samples} samples; got {shown(splitter)}, which says: {str(error).rstrip('.')}. "
+            f"{remedy}"
+        ) from error
+    return found
+
+
+def _check_parts(splits: list[tuple[np.ndarray, np.ndarray]]) -> None:
+    """Raise where there is nothing to learn from, or to score."""
+    if not splits:
+        raise ValueError("`cv` must give at least one pair (train, test) of rows; got none.")
+    for k, split in enumerate(splits):
+        for part, rows in zip(("training", "test"), split, strict=True):
+            if not len(rows):
+                raise ValueError(
+                    f"`cv` must leave samples in both parts of every split; split {k} has no {part} samples."
+                )
 
 
 def _check_groups(cv: Any, data: Data) -> None:

@@ -186,6 +186,8 @@ class _StandIn(BaseEstimator):
 
     def _answer(self, name: str) -> Callable[..., Any]:
         def answer(X: Any, return_std: bool = False) -> Any:
+            if X is not self.stored.X:
+                raise NotKeptError("cells keep predictions of their test rows alone, not of others")
             return self.stored.ask("moments" if return_std else name)
 
         answer.__name__ = name  # scorers decide by it what comes back

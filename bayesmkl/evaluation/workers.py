@@ -18,16 +18,17 @@ from pickle import PicklingError
 from typing import TYPE_CHECKING, Any
 
 import joblib
-from joblib.externals.loky import ProcessPoolExecutor
+from joblib.externals.loky import ProcessPoolExecutor, get_reusable_executor
 from joblib.parallel import MultiprocessingBackend, get_active_backend
 
 from bayesmkl.evaluation.cells import CellStore
-from bayesmkl.evaluation.jobs import Job, cells_of, is_dead, row_of_dead, run_job
+from bayesmkl.evaluation.jobs import Job, cells_of, forget_code, is_dead, row_of_dead, run_job
 
 if TYPE_CHECKING:
     from distributed import Future
     from joblib._dask import DaskDistributedBackend
 
+    from bayesmkl.evaluation.identity import Code
 
 __all__ = ["finished_rows", "works_alone"]
 
@@ -54,6 +55,7 @@ def finished_rows(jobs: list[Job], n_jobs: int | None) -> Iterator[Rows]:
         If workers die before they begin anything, or a cluster has none for five minutes.
     """
     backend, _ = get_active_backend()
+    forget_code()
     if works_alone(n_jobs):
         return _here(jobs)
     if type(backend).__name__ == "DaskDistributedBackend":
@@ -105,6 +107,7 @@ def _beside(jobs: list[Job], n_jobs: int | None, backend: str | None) -> Iterato
 
 
 def _in_parallel(jobs: list[Job], n_jobs: int | None, backend: str | None) -> Iterator[Rows]:
+    _renew({job.code for job in jobs})
     parallel = joblib.Parallel(n_jobs=n_jobs, backend=backend, return_as="generator_unordered", batch_size=1)
     try:
         yield from parallel(joblib.delayed(run_job)(job) for job in jobs)
@@ -112,6 +115,17 @@ def _in_parallel(jobs: list[Job], n_jobs: int | None, backend: str | None) -> It
         raise ValueError(
             f"`n_jobs` must be 1 for these models, which cannot be sent to other processes: {_short(error)}."
         ) from error
+
+
+_LAST: set[Code] = set()  # of the last work in processes of joblib
+
+
+def _renew(codes: set[Code]) -> None:
+    """End processes that wait for work if modules of the user are others now: they have imported the earlier ones."""
+    if codes != _LAST and any(code.names for code in codes):
+        get_reusable_executor().shutdown(wait=True)
+    _LAST.clear()
+    _LAST.update(codes)
 
 
 def _alone(job: Job) -> Iterator[Rows]:

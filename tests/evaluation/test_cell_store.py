@@ -20,6 +20,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold, RepeatedStratifiedKFold
 from sklearn.svm import SVC
+from sklearn.tree import DecisionTreeClassifier
 
 from bayesmkl.evaluation import Comparison, compare_models, jobs, merge_comparisons
 from bayesmkl.evaluation.cells import VERSION, CellStore
@@ -224,6 +225,22 @@ def test_merging_repeats_adds_splits_by_their_rows(tmp_path):
     pd.testing.assert_frame_equal(merged.cells[names], whole.cells[names], check_exact=True)
 
 
+def test_merging_keeps_splits_that_are_there_several_times(tmp_path):
+    """The same rows with other seeds show what is due to the seed; folders have them in the same order."""
+    X, y = problem()
+    trees = {f"{depth}": DecisionTreeClassifier(max_depth=depth, max_features=1) for depth in (1, 2)}
+    fold, other = (range(30), range(30, 60)), (range(30, 60), range(30))
+    options = {"X": X, "y": y, "scoring": "accuracy"}
+    for name, cv in (("1", [fold] * 4), ("2", [fold, fold, other, fold, fold])):
+        compare_models({name: trees[name]}, **options, cv=cv, folder=tmp_path / name)
+    merged = merge_comparisons([tmp_path / "1", tmp_path / "2"], tmp_path / "both")
+    alone = [Comparison.load(tmp_path / name).scores() for name in "12"]
+    assert alone[0].nunique()["1"] > 1
+    assert merged.scores()["1"].dropna().tolist() == alone[0]["1"].tolist()
+    assert sorted(merged.scores()["2"]) == sorted(alone[1]["2"])
+    assert Comparison.load(tmp_path / "both").scores().equals(merged.scores())
+
+
 @pytest.mark.parametrize(
     ("change", "what"),
     [
@@ -268,6 +285,33 @@ def test_data_are_the_same_for_merging_as_for_computing(fits, tmp_path):
     assert len(fits) == n_fits + len(weighted.cells)
     with pytest.raises(ValueError, match="data set 'data' is another one"):
         merge_comparisons([tmp_path / "first", tmp_path / "third"], tmp_path / "none")
+
+
+def test_nothing_is_written_of_folders_that_lack_cells(tmp_path):
+    """A folder without the cells of its table would be merged as if its models had not been compared."""
+    X, y = problem()
+    for name in ("a", "b"):
+        compare_models({name: SVC()}, X, y, cv=2, scoring="accuracy", folder=tmp_path / name)
+    first = min((tmp_path / "b" / "cells").glob("*.json"))
+    kept = first.read_text()
+    first.write_text("{}")
+    folders = [tmp_path / "a", tmp_path / "b"]
+    with pytest.raises(ValueError, match=r"`folders`: 1 cells in .*b' were cut short or edited"):
+        merge_comparisons(folders, tmp_path / "both")
+    first.unlink()
+    with pytest.raises(
+        ValueError, match=r"`folders`: 1 cells of .*b', the first being 'b' on 'data'.*whole folder"
+    ):
+        merge_comparisons(folders, tmp_path / "both")
+    shutil.rmtree(tmp_path / "a" / "cells")
+    with pytest.raises(
+        ValueError, match=r"`folders`: 2 cells of .*a', the first being 'a' on 'data', split 0"
+    ):
+        merge_comparisons(folders, tmp_path / "both")
+    assert not (tmp_path / "both").exists()
+    first.write_text(kept)
+    compare_models({"a": SVC()}, X, y, cv=2, scoring="accuracy", folder=tmp_path / "a")
+    assert len(merge_comparisons(folders, tmp_path / "both").cells) == 4
 
 
 def test_cells_that_cannot_be_told_apart_are_not_merged(tmp_path):

@@ -15,6 +15,8 @@ from sklearn.metrics import accuracy_score, f1_score, log_loss
 from sklearn.model_selection import (
     GridSearchCV,
     GroupShuffleSplit,
+    LeaveOneGroupOut,
+    PredefinedSplit,
     RepeatedStratifiedKFold,
     ShuffleSplit,
     StratifiedGroupKFold,
@@ -562,7 +564,14 @@ def test_the_peak_is_read_from_the_status_of_the_process(tmp_path, monkeypatch):
         ({"inner_scoring": "acuracy"}, "Did you mean 'accuracy'"),
         ({"cv": [(range(50), np.eye(2))]}, "`cv` must hold rows from 0 to 99"),
         ({"cv": [(range(50), [[1], [2, 3]])]}, "`cv`"),
+        ({"cv": 60}, "`cv` must split the 100 samples; got StratifiedKFold.* Use fewer folds"),
+        ({"cv": LeaveOneGroupOut()}, "`cv` must split.*'groups'.*should not be None. Give `groups`"),
+        ({"cv": PredefinedSplit(np.arange(101) % 3)}, "`cv` must split the 100 samples.*out of bounds"),
+        ({"cv": PredefinedSplit(np.full(100, -1))}, "`cv` must give at least one pair"),
+        ({"cv": [(range(50), np.zeros(100, dtype=bool))]}, "`cv` must leave samples.*split 0 has no test"),
         ({"unavailable": "skip"}, "unavailable"),
+        ({"scoring": {"error": "accuracy"}}, "`scoring`: a metric cannot be called 'error'.*'my error'"),
+        ({"scoring": {"value": "accuracy"}}, "`scoring`: a metric cannot be called 'value'"),
     ],
 )
 def test_bad_input_is_named(two_classes, arguments, message):

@@ -179,6 +179,19 @@ def test_what_cells_do_not_keep_is_not_guessed(compared):
     assert found.score("log_loss")["svm"].isna().all()  # it has no probabilities
 
 
+def test_other_rows_than_those_of_the_test_part_have_no_predictions():
+    """As many rows of a validation set that a scorer brings would get the predictions of the test rows."""
+    X, y = classes()
+    found = compare_models({"bayes": GaussianNB()}, X, y, cv=KFold(3), scoring="accuracy")
+    X, y = X[:15], y[:15]  # as many as there are test rows
+
+    def of_validation(model, _, __):
+        return np.mean(model.predict(X) == y)
+
+    with pytest.raises(ValueError, match="`metric`: cells keep predictions of their test rows alone"):
+        found.score(of_validation)
+
+
 def test_predictions_are_those_of_scikit_learn(compared):
     found, folder, _ = compared["two classes"]
     table = Comparison.load(folder).predictions()
@@ -268,6 +281,19 @@ def test_curves_of_several_classes_need_one_of_them(compared):
     assert np.trapezoid(shown["mean"], shown["x"]) == pytest.approx(np.mean(areas), abs=0.006)
     with pytest.raises(ValueError, match="gives what a curve 'roc' needs"):
         compared["numbers"][0].curve("roc")
+
+
+def test_curves_of_splits_with_other_classes_are_of_the_same_class():
+    """Each part has two of three classes: the second of them is another one."""
+    X, y = load_iris(return_X_y=True)
+    cv = [(np.r_[0:40, 50:90], np.r_[40:50, 90:100]), (np.r_[50:90, 100:140], np.r_[90:100, 140:150])]
+    study = {"models": {"bayes": GaussianNB()}, "X": X, "y": y, "scoring": "accuracy"}
+    found = compare_models(**study, cv=cv)
+    with pytest.raises(ValueError, match=r"`positive` must be one of the classes \[0, 1, 2\]; got None"):
+        found.curve("roc")
+    assert set(found.curve("roc", positive=1)["n"]) == {2}
+    alone = compare_models(**study, cv=cv[1:]).curve("roc", positive=2)
+    pd.testing.assert_frame_equal(found.curve("roc", positive=2), alone)
 
 
 def test_several_labels_and_numbers_are_scored_as_means_over_them(compared):
@@ -367,6 +393,33 @@ def test_repeated_rows_count_once():
     pd.testing.assert_frame_equal(once, twice)
 
 
+class Late(GaussianNB):
+    """Model that fails without the first sample."""
+
+    def fit(self, X, y):
+        if not (classes()[0][0] == X).all(axis=1).any():
+            raise ValueError("the first sample is not here")
+        return super().fit(X, y)
+
+
+def test_pairs_count_rows_that_both_have_predicted():
+    """Where one model failed in a split, the errors of the other there are no errors that it did not share."""
+    X, y = classes()
+    cv = list(KFold(3).split(X)) + list(KFold(3, shuffle=True, random_state=1).split(X))
+    with pytest.warns(UserWarning, match="2 of 12 cells failed"):
+        found = compare_models({"svm": SVC(), "late": Late()}, X, y, cv=cv, scoring="accuracy")
+    failed = set(found.failures["split"])
+    assert len(failed) == 2
+    wide = found.predictions().pivot(index=["split", "row"], columns="model", values="prediction")
+    wide = wide[~wide.index.get_level_values("split").isin(failed)].reset_index()
+    wide = wide.drop_duplicates("row")
+    a, b = (wide[name].to_numpy() != y[wide["row"]] for name in ("svm", "late"))
+    row = found.mcnemar().iloc[0]
+    counts = (~a & ~b).sum(), (~a & b).sum(), (a & ~b).sum(), (a & b).sum()
+    assert tuple(row[["both_right", "first_only", "second_only", "both_wrong"]]) == counts
+    assert found.error_overlap().loc["svm", "late"] == pytest.approx((a & b).sum() / (a | b).sum())
+
+
 def test_pairs_are_of_one_data_set_and_of_classes(compared):
     with pytest.raises(ValueError, match="do not predict one class"):
         compared["numbers"][0].mcnemar()
@@ -396,6 +449,18 @@ def test_predictions_may_be_left_out(tmp_path):
     merged = merge_comparisons([tmp_path / "a"], tmp_path / "b")
     assert merged.scores().equals(found.scores())
     assert found.scores().equals(compare_models({"svm": SVC()}, X, y, cv=2, scoring="accuracy").scores())
+
+
+def test_predictions_of_earlier_calls_stay_with_a_warning(tmp_path):
+    """Whoever asks for none, to share the folder, is told of those that are there; without them cells are whole."""
+    study = {"X": classes()[0], "y": classes()[1], "cv": 2, "scoring": "accuracy", "folder": tmp_path / "run"}
+    first = compare_models({"svm": SVC()}, **study)
+    with pytest.warns(UserWarning, match=r"`keep_predictions` is False, and 2 cells in .*cells.* of earlier"):
+        compare_models({"svm": SVC(), "bayes": GaussianNB()}, **study, keep_predictions=False)
+    for path in (tmp_path / "run" / "cells").glob("*.npz"):
+        path.unlink()
+    again = compare_models({"svm": SVC()}, **study, keep_predictions=False)
+    assert again.cells.equals(first.cells)
 
 
 def test_predictions_have_a_limit_that_is_said():

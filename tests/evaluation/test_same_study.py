@@ -1,5 +1,6 @@
 """Which cells a folder gives back: those of the same content, and never the old number for a changed one."""
 
+import importlib
 import json
 import os
 import shutil
@@ -7,9 +8,15 @@ import subprocess
 import sys
 import textwrap
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.model_selection import KFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from bayesmkl._utils import definitions
@@ -320,6 +327,76 @@ def test_every_system_of_the_cells_is_on_record(begun, tmp_path, monkeypatch):
     assert found.about["environment"]["platform"] == "another machine"
     again = run(SCRIPT, tmp_path / "run")  # computed on the first
     assert again.about["environment"]["platform"] == known["platform"]
+
+
+MODULE = """
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+LIMIT = 0.5
+SEEN = []
+
+
+class Above(ClassifierMixin, BaseEstimator):
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        SEEN.append(len(X))
+        return self
+
+    def predict(self, X):
+        return (np.asarray(X)[:, 0] > LIMIT).astype(int)
+"""
+
+
+def test_other_processes_use_the_modules_of_this_one_or_are_refused(tmp_path, monkeypatch):
+    """Models are sent by their names there: a worker that imported the module before has the earlier limit."""
+    path = tmp_path / "limited.py"
+    path.write_text(MODULE)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # of two sources of one second and length
+    limited = importlib.import_module("limited")
+    X = np.linspace(0.0, 1.0, 41)[:, None]
+    study = {"X": X, "y": (X[:, 0] > 0.5).astype(int), "scoring": "accuracy", "folder": tmp_path / "run"}
+    cv = [(range(41), range(0, 41, 2)), (range(41), range(1, 41, 2))]
+    first = compare_models({"above": limited.Above()}, **study, cv=cv, n_jobs=2)
+    assert (first.scores() == 1.0).all(axis=None)
+    path.write_text(MODULE.replace("0.5", "0.8"))
+    importlib.reload(limited)
+    second = compare_models({"above": limited.Above()}, **study, cv=cv, n_jobs=2)
+    assert second.scores().equals(
+        compare_models({"above": limited.Above()}, **study | {"folder": None}, cv=cv).scores()
+    )
+    assert (second.scores() < 1.0).all(axis=None)
+    limited.LIMIT, limited.SEEN[:] = 0.3, []
+    with pytest.raises(
+        ValueError, match=r"`n_jobs`: what the models use of 'limited' is not the same in a worker"
+    ):
+        compare_models({"above": limited.Above()}, **study, cv=cv, n_jobs=2)
+    alone = compare_models({"above": limited.Above()}, **study, cv=cv)
+    assert not alone.scores().equals(second.scores())
+
+
+class ByName(ClassifierMixin, BaseEstimator):
+    """Model that is another one where steps hand tables over."""
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict(self, X):
+        return np.full(len(X), int(isinstance(X, pd.DataFrame)))
+
+
+def test_settings_of_scikit_learn_are_those_of_the_caller(tmp_path):
+    X, y = np.arange(12.0)[:, None], (np.arange(12) % 3 == 0).astype(int)
+    study = {"X": X, "y": y, "cv": KFold(2), "scoring": "accuracy"}
+    models = {"by name": make_pipeline(StandardScaler(), ByName())}
+    arrays = compare_models(models, **study, folder=tmp_path / "run").scores().to_numpy()
+    assert np.allclose(arrays, 2 / 3)
+    with sklearn.config_context(transform_output="pandas"):
+        assert np.allclose(compare_models(models, **study, folder=tmp_path / "run").scores(), 1 / 3)
+        with joblib.parallel_config("threading"):  # which have the defaults
+            assert np.allclose(compare_models(models, **study, n_jobs=2).scores(), 1 / 3)
 
 
 def test_what_has_no_content_is_refused_where_a_folder_is_given_or_has_a_key(tmp_path, monkeypatch):

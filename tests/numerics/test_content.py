@@ -99,6 +99,7 @@ UNLIKE = {
     "long columns": (pd.DataFrame({"a": LONG}), pd.DataFrame({"a": MOVED})),
     "an index": (pd.Series([1, 2]), pd.Series([1, 2], index=[1, 2])),
     "categories": (pd.Categorical(["a"]), pd.Categorical(["a"], categories=["a", "b"])),
+    "orders of categories": (*(pd.Series(pd.Categorical(["a"], ordered=o)) for o in (False, True)),),
     "bodies": (lambda x: x + 1, lambda x: x + 2),
     "attributes": (lambda x: x.real, lambda x: x.imag),
     "defaults": (made_with(1), functools.partial(made_with(1), x=2)),
@@ -156,6 +157,14 @@ def test_unlike_values_have_other_hashes_and_copies_the_same(name):
 def test_equal_values_have_equal_hashes(name):
     one, other = ALIKE[name]
     assert ContentHasher()(one) == ContentHasher()(other)
+
+
+def test_a_class_is_the_same_after_its_objects_were_copied():
+    """Python notes the slots of a class in it then."""
+    used = defined("class Used:\n pass\ndef f(): return Used")
+    before = ContentHasher()(used)
+    copy.copy(used())()
+    assert ContentHasher()(used) == before
 
 
 def test_what_contains_itself_has_a_hash():
