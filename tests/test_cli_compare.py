@@ -231,6 +231,18 @@ def test_finished_run_is_not_computed_again(folder, no_report):
     assert contents(folder / "whole")["results.csv"] == before["results.csv"]
 
 
+def test_failed_cells_are_computed_again_when_asked(folder, no_report, tmp_path):
+    shutil.copytree(folder, tmp_path / "copy")
+    out = tmp_path / "copy/whole"
+    before = pd.read_csv(out / "results.csv")
+    code, said, _ = run(tmp_path / "copy/study.toml", "--out", out, "--retry-failed")
+    after, broken = pd.read_csv(out / "results.csv"), before["model"] == "broken"
+    assert code == 0
+    assert f"{N_CELLS - broken.sum()} cells are there already" in said
+    pd.testing.assert_frame_equal(after[~broken], before[~broken])
+    assert after.loc[broken, "error"].tolist() == before.loc[broken, "error"].tolist()
+
+
 @pytest.mark.parametrize(
     ("changes", "there"),
     [

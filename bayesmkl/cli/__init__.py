@@ -421,6 +421,7 @@ def compare(
         int | None,
         typer.Option(help="Processes that work at the same time, instead of n_jobs; -1 is one per core."),
     ] = None,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Compute failed cells again.")] = False,
 ) -> None:
     """Compare models on data sets, as a configuration file says; write all scores and a report.
 
@@ -430,7 +431,7 @@ def compare(
     with _bad_input_reported():
         from bayesmkl.cli.compare_command import run_compare
 
-        any_result = run_compare(config, out, jobs)
+        any_result = run_compare(config, out, jobs, retry_failed)
     if not any_result:
         raise typer.Exit(3)
 

@@ -35,7 +35,7 @@ REPORT = "report.html"
 CONFIG = "config.toml"
 
 
-def run_compare(config_file: Path, out: Path, n_jobs: int | None = None) -> bool:
+def run_compare(config_file: Path, out: Path, n_jobs: int | None = None, retry_failed: bool = False) -> bool:
     """Run a comparison into a folder, or continue it there; return whether any model got through.
 
     Raises
@@ -44,6 +44,7 @@ def run_compare(config_file: Path, out: Path, n_jobs: int | None = None) -> bool
         With a note on what is kept.
     """
     study, jobs_of_config = read_config(config_file)
+    study = study._replace(retry_failed=retry_failed)
     jobs = n_jobs if n_jobs is not None else jobs_of_config
     if jobs == 0:
         raise ValueError("n_jobs, or --jobs, must be a number of processes, or -1 for one per core; got 0.")

@@ -89,9 +89,14 @@ class Cell(NamedTuple):
     kept: Kept | None = None
     predictions: Mapping[str, Any] = MappingProxyType({})
 
+    @property
+    def failed(self) -> bool:
+        """Whether the model failed."""
+        return bool(self.row.get("error"))
+
     def has(self, scorers: Mapping[str, str]) -> bool:
         """Return whether all scores are there; a model that failed has none."""
-        return bool(self.row.get("error")) or set(scorers.values()) <= set(self.scores)
+        return self.failed or set(scorers.values()) <= set(self.scores)
 
     def named(self, dataset: str, model: str, split: int, scorers: Mapping[str, str]) -> dict[str, Any]:
         """Return the row of a comparison in which the cell has these names."""
@@ -158,10 +163,13 @@ class CellStore:
         return there and self.is_intact(cell)
 
     def write(self, cell: Cell) -> Cell:
-        """Keep a cell; what is there already stays, and gets scores and predictions that it does not have."""
+        """Keep a cell; what is there already stays, and gets scores and predictions that it does not have.
+
+        In the place of one that failed comes the new one.
+        """
         there = self.read(cell.key)
         self._make_folder()
-        if there is not None:
+        if there is not None and not there.failed:
             scores = cell.scores | there.scores
             lacks = cell.kept is not None and not self._has_intact(there)
             if set(scores) == set(there.scores) and not lacks:

@@ -19,6 +19,7 @@ from bayesmkl._utils.given import as_array, check_weights
 from bayesmkl._utils.progress import cell_progress
 from bayesmkl._utils.typing import Samples, Scoring, Splits, Targets
 from bayesmkl._utils.validation import (
+    check_flag,
     check_folds,
     check_grid,
     check_integer,
@@ -57,6 +58,7 @@ def compare_models(
     folder: str | PathLike[str] | None = None,
     keep_predictions: bool | float = True,
     keys: Mapping[str, str] | None = None,
+    retry_failed: bool = False,
 ) -> Comparison:
     """Fit and score models on the same splits of one or several data sets.
 
@@ -117,6 +119,9 @@ def compare_models(
     keys : dict of str to str, default=None
         With `folder`: by the name of a model or metric that has no content to be told by, such as an open file, a
         text of yours that stands for it. Change it whenever the model changes.
+    retry_failed : bool, default=False
+        With `folder`: compute its cells again that failed, for want of memory or of a file for example. They stay as
+        they are otherwise.
 
     Returns
     -------
@@ -169,6 +174,7 @@ def compare_models(
     if not isinstance(keep_predictions, bool):
         check_number("keep_predictions", keep_predictions, low=0.0)
     _check_keys(keys)
+    check_flag("retry_failed", retry_failed)
     where = None if folder is None else as_path("folder", folder)
     specs, data = _models(models), _datasets(X, y, groups, sample_weight, datasets, cv)
     if any(ref.load is in_memory and ref.options["data"].weights is not None for ref in data.values()):
@@ -184,6 +190,7 @@ def compare_models(
         unavailable,
         keep_predictions,
         dict(keys or {}),
+        retry_failed,
     )
     with cell_progress(verbose > 0) as progress:
         found = run_study(study, where, n_jobs, progress)

@@ -207,7 +207,8 @@ def cells_of(job: Job) -> Iterator[dict[str, Any]]:
     with one_thread(), sharing_kernels(KernelCache()):
         for model in job.models:
             known = store.read(job.keys[model]) if store else None
-            if store and known is not None and known.has(job.scorers) and store.is_intact(known):
+            lacks = known is None or known.failed or not known.has(job.scorers)
+            if store and known is not None and not lacks and store.is_intact(known):
                 yield known.named(job.dataset, model, job.split, job.scorers)
                 continue
             with marks.begun(job.keys[model]) if marks else nullcontext():

@@ -118,7 +118,7 @@ def run_study(
         with closing(_compute(plans, done, folder, n_jobs, part)) as computed:
             for row in chain.from_iterable(computed):
                 own, kept = scorers[row["dataset"], row["model"]], store.read(row["key"])
-                if kept is None or not kept.has(own):
+                if kept is None or kept.failed or not kept.has(own):
                     store.write(cell_of(row, own))
                 row |= {"kept": None}  # the store has them
                 rows.append(row)
@@ -144,7 +144,7 @@ def _found(plans: list[Plan], store: MemoryStore | CellStore) -> list[dict[str, 
         scorers = plan.identity.scorers
         for key, digest in plan.identity.keys.items():
             cell = store.read(digest)
-            if cell is not None and not store.is_intact(cell):
+            if cell is not None and (not store.is_intact(cell) or (cell.failed and plan.study.retry_failed)):
                 cell = None
             if cell is not None and not cell.has(scorers):
                 cell = _rescored(cell, plan, store)

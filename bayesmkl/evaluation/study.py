@@ -312,6 +312,7 @@ class Study(NamedTuple):
     unavailable: str = "raise"  # metrics that a model cannot give: "raise" or "nan"
     keep_predictions: bool | float = True  # of cells that are computed now; a number is a limit in MiB
     keys: Mapping[str, str] = {}  # of models and metrics that have no content: texts that stand for them
+    retry_failed: bool = False  # compute cells again that are there and failed
 
     def describe(self) -> dict[str, Any]:
         """Describe what determines the results, as text: different studies can read the same."""

@@ -3,6 +3,7 @@
 import copy
 import json
 import shutil
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -86,6 +87,18 @@ class Failing(ClassifierMixin, BaseEstimator):
 
     def predict(self, X):
         return np.full(len(X), self.classes_[0])
+
+
+class OfFile(SVC):
+    """A support vector machine whose C is in a file."""
+
+    def __init__(self, file=""):
+        super().__init__()
+        self.file = file
+
+    def fit(self, X, y):
+        self.C = float(Path(self.file).read_text(encoding="utf-8"))
+        return super().fit(X, y)
 
 
 class Hungry(RegressorMixin, BaseEstimator):
@@ -422,6 +435,27 @@ def test_a_failing_model_is_recorded_and_stops_nobody(two_classes):
     assert list(found.scores()["bad"].isna()) == [k in set(failed["split"]) for k in range(4)]
     assert found.summary().set_index("model").loc["bad", "failed"] == len(failed)
     assert np.isnan(found.ranks().loc["bad", "mean_rank"])
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_failed_cells_are_computed_again_when_asked(two_classes, tmp_path, n_jobs):
+    X, y = two_classes
+    file, models = tmp_path / "weights", {"svm": SVC(), "of a file": OfFile(str(tmp_path / "weights"))}
+    options = {"cv": 3, "scoring": "accuracy", "folder": tmp_path / "run", "n_jobs": n_jobs}
+    with pytest.warns(UserWarning, match="3 of 6 cells failed"):
+        first = compare_models(models, X, y, **options)
+    file.write_text("2.0", encoding="utf-8")
+    with pytest.warns(UserWarning, match="3 of 6 cells failed"):
+        same = compare_models(models, X, y, **options)
+    pd.testing.assert_frame_equal(same.cells, first.cells)
+    again = compare_models(models, X, y, retry_failed=True, **options)
+    assert again.failures.empty
+    svm = [one.cells[one.cells["model"] == "svm"].reset_index(drop=True) for one in (first, again)]
+    pd.testing.assert_frame_equal(*svm)  # seconds too: only what had failed was computed
+    alone = compare_models({"svm": SVC(C=2.0)}, X, y, cv=3, scoring="accuracy")
+    np.testing.assert_array_equal(again.scores()["of a file"], alone.scores()["svm"])
+    kept = compare_models(models, X, y, **options)
+    pd.testing.assert_frame_equal(kept.cells, again.cells)
 
 
 def test_an_interrupted_run_continues_where_it_stopped(two_classes, tmp_path, monkeypatch):
