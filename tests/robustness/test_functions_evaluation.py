@@ -194,6 +194,7 @@ COMPARED = {
     "verbose": ["1", None, -1, 1.5, np.nan],
     "folder": [1, 1.5, b"folder", [], "file"],
     "keep_predictions": ["yes", None, -1, 0, np.nan, np.inf, [1]],
+    "retry_failed": ["yes", None, 2, [True]],
     "keys": [1, "a", ["a"], {"a": 1}, {1: "a"}, {"a": ""}, {"nonsense": "v"}],
     "datasets": [
         1,
