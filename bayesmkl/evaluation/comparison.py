@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from bayesmkl._utils.docstrings import entries, fill_docs
-from bayesmkl._utils.files import as_path
+from bayesmkl._utils.files import as_path, not_written
 from bayesmkl._utils.validation import check_integer
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.evaluation.cells import Cell, CellStore, MemoryStore, NotKeptError
@@ -403,7 +403,10 @@ class Comparison(PredictionTables):
         path = as_path("folder", folder)
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise ValueError(f"`folder` must be new or empty; {str(path)!r} is not. Choose another one.")
-        path.mkdir(parents=True, exist_ok=True)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise not_written(f"`folder`: {str(path)!r}", error) from error
         try:
             journal = Journal(path)
             for cell in self._stored().values():

@@ -1,6 +1,7 @@
 """compare_models: the numbers of a plain loop, nothing leaks, nothing is computed twice, nothing is lost."""
 
 import copy
+import errno
 import json
 import shutil
 from pathlib import Path
@@ -656,3 +657,16 @@ def test_samples_in_both_parts_of_a_split_are_told(rng):
     cv = [(np.arange(8), np.arange(8, 12)), (np.arange(10), [-4, -3, -2, -1])]  # from the end: the same rows
     with pytest.warns(UserWarning, match="2 of 4 in split 1"):
         compare_models({"m": DummyClassifier()}, X, y, scoring="accuracy", cv=cv)
+
+
+def test_save_where_no_folder_can_be_made_says_so(two_classes, tmp_path, monkeypatch):
+    found = compare_models({"m": DummyClassifier()}, *two_classes, scoring="accuracy", cv=2)
+
+    def refuse(self, *args, **options):
+        raise OSError(errno.EROFS, "Read-only file system", str(self))
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    with pytest.raises(
+        OSError, match=r"`folder`: .*could not be written: Read-only file system\. Nothing was changed"
+    ):
+        found.save(tmp_path / "new")
