@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 
 from bayesmkl.cli import app, compare_command
 from bayesmkl.cli.compare_command import Lines, duration
+from bayesmkl.cli.compare_config import read_config
 from bayesmkl.evaluation.comparison import Comparison
 
 FILES = ["about.json", "cells", "config.toml", "report.html", "results.csv"]
@@ -374,3 +375,14 @@ def test_two_runs_of_some_models_each_make_the_run_of_all(study, tmp_path):
     code, _, stderr = merged(tmp_path / "first", tmp_path, "--out", tmp_path / "other")
     assert (code, "is not the folder of a comparison" in stderr) == (2, True)
     assert not (tmp_path / "other").exists()
+
+
+def test_a_byte_order_mark_is_no_error_and_an_empty_name_of_a_column_is(tmp_path):
+    pd.DataFrame({"a": [0.0, 1.0] * 6, "y": [0, 1] * 6}).to_csv(tmp_path / "t.csv", index=False)
+    text = '[datasets.t]\nfile = "t.csv"\ntarget = "y"\n[models.m]\nestimator = "sklearn.svm.SVC"\n'
+    path = tmp_path / "study.toml"
+    path.write_text(text, encoding="utf-8-sig")
+    assert list(read_config(path).study.models) == ["m"]
+    path.write_text(text.replace("[models", 'group = ""\n[models', 1))
+    with pytest.raises(ValueError, match=r"`datasets\.t\.group` names the column ''"):
+        read_config(path)

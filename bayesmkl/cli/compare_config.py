@@ -223,7 +223,7 @@ def _table_of(section: Section, quantity: bool) -> tuple[pd.DataFrame, dict[str,
     roles = {"target": list(targets), "drop": list(section.texts("drop", ()))}
     for key in ("event", "group", "weight"):
         column = section.take(key, str)
-        roles[key] = [column] if column else []
+        roles[key] = [] if column is None else [column]
     with section.blamed("file"):
         table = read_table(path, label_columns(targets, section.take("group", str), quantity))
     for key, columns in roles.items():

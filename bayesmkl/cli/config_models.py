@@ -288,7 +288,7 @@ def read_toml(path: Path) -> Section:
     if not path.is_file():
         raise FileNotFoundError(f"there is no configuration file {str(path)!r}.")
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
+        values = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path}: this is no TOML: {error}. Texts need quotes, lists brackets.") from error
     return Section(values, "", path)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from bayesmkl._utils.docstrings import entries, fill_docs
-from bayesmkl._utils.files import as_path
+from bayesmkl._utils.files import as_path, not_written
 from bayesmkl._utils.validation import check_integer
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.evaluation.cells import Cell, CellStore, MemoryStore, NotKeptError
@@ -162,8 +162,9 @@ class Comparison(PredictionTables):
         -------
         DataFrame
             One row per data set and model: ``mean``, ``std`` (over splits, n - 1), ``n`` (splits with a score),
-            ``failed``, ``best`` (the best mean of the data set among models with all scores), and means of
-            ``fit_seconds``, ``predict_seconds``, ``support_fraction`` and ``n_active_kernels``.
+            ``failed``, ``best`` (the best mean of the data set among models that have a score in every split in which
+            some model has one), and means of ``fit_seconds``, ``predict_seconds``, ``support_fraction`` and
+            ``n_active_kernels``.
 
         Raises
         ------
@@ -175,8 +176,9 @@ class Comparison(PredictionTables):
         table = groups[name].agg(mean="mean", std="std", n="count")
         table["failed"] = groups["error"].agg(lambda errors: int((errors != "").sum()))
         sign = 1.0 if self.about["metrics"][name] else -1.0
+        scored = self.scores(name).notna().any(axis=1).groupby(level="dataset").sum()  # splits, by some model
         complete = (sign * table["mean"]).where(
-            table["n"] == table["n"].groupby(level="dataset").transform("max")
+            table["n"] == scored.loc[table.index.get_level_values("dataset")].to_numpy()
         )
         table["best"] = complete == complete.groupby(level="dataset").transform("max")
         extra = ["fit_seconds", "predict_seconds", "support_fraction", "n_active_kernels"]
@@ -401,7 +403,10 @@ class Comparison(PredictionTables):
         path = as_path("folder", folder)
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise ValueError(f"`folder` must be new or empty; {str(path)!r} is not. Choose another one.")
-        path.mkdir(parents=True, exist_ok=True)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise not_written(f"`folder`: {str(path)!r}", error) from error
         try:
             journal = Journal(path)
             for cell in self._stored().values():

@@ -22,6 +22,9 @@ SPECIAL = {character: f"\\{character}" for character in "&%$#_{}"} | {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
 }
 DAGGER = r"$^\dagger$"
 
@@ -63,7 +66,7 @@ def _rows(
     for name in comparison.datasets:
         best = _as_good_as_the_best(comparison, metric, name, test)
         rows = {row["model"]: row for row in summary[summary["dataset"] == name].to_dict("records")}
-        n_splits = max(row["n"] for row in rows.values())
+        n_splits = int(comparison.scores(metric, name).notna().any(axis=1).sum())
         texts = []
         for model in comparison.models:
             row = rows.get(model)
@@ -71,7 +74,8 @@ def _rows(
                 texts.append("--")
                 continue
             std = f"{row['std']:.{decimals}f}" if np.isfinite(row["std"]) else ""
-            texts.append(write(f"{row['mean']:.{decimals}f}", std, model in best, row["n"] < n_splits))
+            failed = row["failed"] > 0 or row["n"] < n_splits
+            texts.append(write(f"{row['mean']:.{decimals}f}", std, model in best, failed))
         yield name, texts
 
 
@@ -84,7 +88,9 @@ def escaped(text: str) -> str:
     >>> print(escaped("R^2 & 50 %"))
     R\textasciicircum{}2 \& 50 \%
     """
-    return "".join(SPECIAL.get(character, character) for character in text)
+    written = "".join(SPECIAL.get(character, character) for character in " ".join(text.split()))
+    # the end of a line before would take these for its own
+    return f"{{{written[0]}}}{written[1:]}" if written.startswith(("[", "*")) else written
 
 
 def _in_latex(mean: str, std: str, is_best: bool, failed: bool) -> str:
@@ -99,7 +105,7 @@ def _in_csv(mean: str, std: str, is_best: bool, failed: bool) -> str:
 
 def _as_good_as_the_best(comparison: Comparison, metric: str, dataset: str, test: str | None) -> set[str]:
     """Return the models of the best mean, and those that a test over splits does not tell from it."""
-    scores = comparison.scores(metric, dataset).dropna(axis=1)
+    scores = comparison.scores(metric, dataset).dropna(how="all").dropna(axis=1)
     if scores.shape[1] == 0:
         return set()
     greater = bool(comparison.about["metrics"][metric])

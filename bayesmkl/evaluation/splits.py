@@ -22,6 +22,7 @@ from sklearn.utils.multiclass import type_of_target
 from bayesmkl._utils.survival_target import are_times, event_and_time
 from bayesmkl._utils.typing import Splits
 from bayesmkl._utils.validation import shown
+from bayesmkl._utils.warnings import warn_user
 from bayesmkl.evaluation.study import Data
 
 __all__ = ["as_splitter", "splits_of"]
@@ -119,7 +120,7 @@ def _pairs(splitter: Any, data: Data) -> list[tuple[np.ndarray, np.ndarray]]:
 
 
 def _check_parts(splits: list[tuple[np.ndarray, np.ndarray]]) -> None:
-    """Raise where there is nothing to learn from, or to score."""
+    """Raise where there is nothing to learn from, or to score; warn where both parts share samples."""
     if not splits:
         raise ValueError("`cv` must give at least one pair (train, test) of rows; got none.")
     for k, split in enumerate(splits):
@@ -128,6 +129,14 @@ def _check_parts(splits: list[tuple[np.ndarray, np.ndarray]]) -> None:
                 raise ValueError(
                     f"`cv` must leave samples in both parts of every split; split {k} has no {part} samples."
                 )
+    shared = [len(np.intersect1d(train, test)) for train, test in splits]
+    if any(shared):
+        k = int(np.argmax(np.array(shared) > 0))
+        warn_user(
+            f"`cv` tests on samples that it trains on, {shared[k]} of {len(splits[k][1])} in split {k}: such scores "
+            "are no estimate for new samples. Use a splitter whose parts have no sample in common.",
+            UserWarning,
+        )
 
 
 def _check_groups(cv: Any, data: Data) -> None:

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 from sklearn.model_selection import ParameterGrid
 
+from bayesmkl._utils.files import as_path
+from bayesmkl._utils.validation import check_flag, check_integer, check_jobs, shown
 from bayesmkl.evaluation.comparison import Comparison
 from bayesmkl.evaluation.journal import ABOUT, RESULTS, Journal
 from bayesmkl.evaluation.runner import OnCell, run_study
@@ -96,9 +98,13 @@ def reproduce(
     MissingData
         If no set of the table has data.
     ValueError
-        For an unknown table or set, and for a folder of another run.
+        For an unknown table or set, a setting out of range, `data` that is no folder, and for a folder of another
+        run.
+    TypeError
+        If `setting` is no Setting, or `folder` no path.
     """
-    table, setting = find_table(name), setting or Setting()
+    table, setting = find_table(name), _checked(Setting() if setting is None else setting)
+    folder = None if folder is None else as_path("folder", folder)
     _check_sets(table, setting)
     missing = table.missing(setting)
     studies = [study for study in table.studies(setting) if study.datasets]
@@ -119,6 +125,8 @@ def reproduce(
 
 def find_table(name: str) -> PaperTable:
     """Return a table by its name; raise for an unknown one, with the nearest names."""
+    if not isinstance(name, str):
+        raise TypeError(f"`name` must be the name of a table, such as 'bemkl-table1'; got {shown(name)}.")
     paper = name.partition("-")[0]
     tables = paper_tables([paper] if paper in PAPERS else PAPERS)
     if name not in tables:
@@ -156,6 +164,7 @@ def read_reproduction(folder: Path, name: str | None = None) -> Reproduction:
     ValueError
         If the folder is not that of a table, or the run is not finished.
     """
+    folder = as_path("folder", folder)
     about = Journal(folder).read_about()
     if "reproduce" not in about or not (folder / RESULTS).exists():
         raise ValueError(f"{str(folder)!r} is not the folder of a finished `bayesmkl reproduce`.")
@@ -209,6 +218,34 @@ def _n_fits(study: Study, model: str) -> int:
     return len(ParameterGrid(spec.param_grid)) * int(n_folds) + 1
 
 
+def _checked(setting: Setting) -> Setting:
+    """Return a setting whose values are of their kinds and in their ranges."""
+    if not isinstance(setting, Setting):
+        raise TypeError(f"`setting` must be a Setting, such as Setting(fast=True); got {shown(setting)}.")
+    check_flag("fast", setting.fast)
+    if setting.splits is not None:
+        check_integer("splits", setting.splits, low=1)
+    check_jobs("n_jobs", setting.n_jobs)
+    check_integer("random_state", setting.random_state, low=0)
+    if isinstance(setting.sets, str) or (setting.sets is not None and not setting.sets):
+        raise ValueError(
+            f"`sets` must be a tuple of names of data sets, or None for all; got {shown(setting.sets)}."
+        )
+    part = setting.part
+    if not isinstance(part, tuple | list) or len(part) != 2 or not all(isinstance(k, int) for k in part):
+        raise ValueError(f"`part` must be two whole numbers, such as (3, 8) for 3/8; got {shown(part)}.")
+    if not 1 <= part[0] <= part[1]:
+        raise ValueError(f"`part` must be (k, n) with k from 1 to n; got {shown(part)}.")
+    if setting.data is None:
+        return setting
+    data = as_path("data", setting.data)
+    if not data.is_dir():
+        raise ValueError(
+            f"`data` must be the folder of the data that you bring; there is no folder {str(data)!r}."
+        )
+    return setting._replace(data=data)
+
+
 def _check_sets(table: PaperTable, setting: Setting) -> None:
     names = [paper_set.name for paper_set in table.sets]
     for name in setting.sets or ():
@@ -227,7 +264,12 @@ def _check_folder(folder: Path, table: str) -> None:
         raise ValueError(
             f"{str(folder)!r} is not the folder of an earlier run. Nothing was changed; choose another one."
         )
-    earlier = Journal(folder).read_about().get("reproduce", {}).get("table", table)
+    earlier = Journal(folder).read_about().get("reproduce", {}).get("table")
+    if earlier is None:
+        raise ValueError(
+            f"{str(folder)!r} holds a comparison that is no table of a paper. Nothing was changed; choose another "
+            "folder."
+        )
     if earlier != table:
         raise ValueError(
             f"{str(folder)!r} holds another run of {earlier}. Nothing was changed; choose another folder, or repeat "

@@ -1,6 +1,7 @@
 """compare_models: the numbers of a plain loop, nothing leaks, nothing is computed twice, nothing is lost."""
 
 import copy
+import errno
 import json
 import shutil
 from pathlib import Path
@@ -11,6 +12,7 @@ import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.datasets import load_diabetes, load_iris
+from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import accuracy_score, f1_score, log_loss
 from sklearn.model_selection import (
@@ -646,3 +648,25 @@ def test_references_with_long_arrays_are_told_apart():
     sets = {name: DataRef(_clouds, X=X, y=y) for name, X in (("right", right), ("wrong", wrong))}
     found = run_study(Study(sets, {"svm": ModelSpec(SVC())}, 2, "accuracy"))
     assert (found.cells["accuracy"] == 1.0).tolist() == [True, True, False, False]
+
+
+def test_samples_in_both_parts_of_a_split_are_told(rng):
+    X, y = rng.normal(size=(12, 2)), np.arange(12) % 2
+    with pytest.warns(UserWarning, match="1 of 2 in split 0"):
+        compare_models({"m": DummyClassifier()}, X, y, scoring="accuracy", cv=TimeSeriesSplit(5, gap=-1))
+    cv = [(np.arange(8), np.arange(8, 12)), (np.arange(10), [-4, -3, -2, -1])]  # from the end: the same rows
+    with pytest.warns(UserWarning, match="2 of 4 in split 1"):
+        compare_models({"m": DummyClassifier()}, X, y, scoring="accuracy", cv=cv)
+
+
+def test_save_where_no_folder_can_be_made_says_so(two_classes, tmp_path, monkeypatch):
+    found = compare_models({"m": DummyClassifier()}, *two_classes, scoring="accuracy", cv=2)
+
+    def refuse(self, *args, **options):
+        raise OSError(errno.EROFS, "Read-only file system", str(self))
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    with pytest.raises(
+        OSError, match=r"`folder`: .*could not be written: Read-only file system\. Nothing was changed"
+    ):
+        found.save(tmp_path / "new")

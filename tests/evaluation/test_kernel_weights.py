@@ -174,6 +174,7 @@ def test_latex_has_the_best_and_what_is_no_worse_in_bold():
     alone = comparison.to_latex(test=None, decimals=2).split("\n")[4]
     assert alone.count("textbf") == 1
     assert comparison.to_latex(test="paired_t").count("{tabular}") == 2
+    assert escaped("[a]\n<b> | *") == r"{[}a] \textless{}b\textgreater{} \textbar{} *"
     assert escaped("50 % of x_1^2 {\\}") == r"50 \% of x\_1\textasciicircum{}2 \{\textbackslash{}\}"
     with pytest.raises(ValueError, match="`test` must be"):
         comparison.to_latex(test="nemenyi")
@@ -222,3 +223,25 @@ def test_weights_of_several_classes_and_clusters_are_averaged_over_both():
     weights = np.abs(model.kernel_weights_)
     each = (weights / weights.sum(axis=-1, keepdims=True)).reshape(-1, 4)
     np.testing.assert_allclose(kept["shares"], each.mean(axis=0), rtol=1e-5)
+
+
+def test_bold_and_daggers_where_models_fail_in_different_splits():
+    def made(**scores):
+        rows = [
+            {"dataset": "d", "model": m, "split": s, "n_train": 80, "n_test": 20, "accuracy": v, "error": ""}
+            for m, values in scores.items()
+            for s, v in enumerate(values)
+        ]
+        cells = pd.DataFrame(rows).assign(
+            fit_seconds=1.0, predict_seconds=1.0, support_fraction=np.nan, n_active_kernels=np.nan
+        )
+        return Comparison(cells, {"metrics": {"accuracy": True}})
+
+    nan = np.nan
+    crossed = made(a=[nan, 0.9, 0.8], b=[0.7, nan, 0.6])  # means of different splits do not compare
+    assert crossed.summary()["best"].tolist() == [False, False]
+    assert crossed.to_csv(decimals=2).splitlines()[1] == "d,0.85 ± 0.07†,0.65 ± 0.07†"
+    undefined = made(a=[nan, 0.9, 0.8, 0.9], b=[nan, 0.5, 0.5, 0.6])  # such as ROC AUC of a fold of one class
+    assert undefined.summary()["best"].tolist() == [True, False]
+    assert undefined.to_csv(decimals=2).splitlines()[1] == "d,0.87 ± 0.06*,0.53 ± 0.06"
+    assert r"\textbf{0.87}" in undefined.to_latex(decimals=2)

@@ -365,3 +365,13 @@ def test_short_names_stay_different():
     assert (short["b"], short["c" * 28]) == ("b", "c" * 28)
     middles = ["a" * 20 + middle + "z" * 20 for middle in "xy"]
     assert len(set(short_names(middles).values())) == 2
+
+
+@pytest.mark.parametrize("kind", ["scores", "ranks", "critical_difference", "pairwise", "time"])
+def test_names_with_dollar_signs_are_no_formulas(kind, rng, tmp_path):
+    names = ["cost in $", r"a $\frac$ b", "$x_1$", "$"]
+    ax = comparison_of(names, 3, 5, rng).plot(kind)
+    ax.figure.savefig(tmp_path / "plot.png")  # formulas that cannot be read would raise here
+    texts = [t for t in ax.figure.findobj(Text) if "$" in t.get_text() and "mathdefault" not in t.get_text()]
+    assert len(texts) >= len(names)
+    assert not any(text.get_parse_math() for text in texts)

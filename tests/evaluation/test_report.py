@@ -13,8 +13,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from headless_browser import Browser, find_browser
+from sklearn.dummy import DummyClassifier
 
-from bayesmkl.evaluation import report
+from bayesmkl.evaluation import compare_models, report
 from bayesmkl.evaluation.comparison import Comparison
 from bayesmkl.evaluation.report import write_report
 from bayesmkl.evaluation.report.markup import Cell, Column, Markup, join, number, table, tag
@@ -219,6 +220,19 @@ def test_links_inside_the_page_lead_somewhere(page):
     filtered = {attributes["data-table"] for _, attributes in page.elements if "data-table" in attributes}
     assert filtered <= set(identities)
     assert len(filtered) == 3
+
+
+def test_every_identity_is_there_once_where_predictions_are_kept(rng, tmp_path):
+    X, y = rng.normal(size=(40, 2)), np.arange(40) % 2
+    models = {"a $": DummyClassifier(), "$x_{$": DummyClassifier(strategy="uniform", random_state=0)}
+    found = compare_models(models, datasets={"one": (X, y), "two": (X, y)}, scoring="accuracy", cv=2)
+    page = Page(write_report(found, tmp_path / "report.html").read_text(encoding="utf-8"))
+    identities = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+    assert len(identities) == len(set(identities))
+    labels = [attributes.get("aria-label", "") for _, attributes in page.elements]
+    assert [
+        sum(f"errors of pairs of models on {name}" in label for label in labels) for name in ("one", "two")
+    ] == [1, 1]
 
 
 def test_pictures_are_drawings_without_scripts_or_links(page):

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from bayesmkl.cli import app
 from bayesmkl.cli.reproduce_command import part_of
 from bayesmkl.datasets import load_iris
-from bayesmkl.evaluation import merge_comparisons
+from bayesmkl.evaluation import compare_models, merge_comparisons
 from bayesmkl.evaluation.study import Data, DataRef, ModelSpec, Study, fetched
 from bayesmkl.reproduction import paper_tables
 from bayesmkl.reproduction import run as module
@@ -457,3 +457,52 @@ def test_command_lists_all_tables():
 def test_part_that_is_none_is_refused(part):
     with pytest.raises(ValueError, match="`part` must be K/N"):
         part_of(part)
+
+
+def test_parts_of_different_runs_are_not_joined(small, tmp_path):
+    setting = Setting(fast=True, splits=2)
+    for name, own in (
+        ("a", setting._replace(part=(1, 2), sets=("iris",))),
+        ("b", setting._replace(part=(2, 2))),
+        ("seed", setting._replace(part=(2, 2), random_state=1)),
+        ("splits", setting._replace(part=(2, 2), splits=3)),
+    ):
+        reproduce("small", own, tmp_path / name)
+    for name in ("seed", "splits"):
+        with pytest.raises(ValueError, match=f"--{name} was"):
+            merge_comparisons([tmp_path / "a", tmp_path / name], tmp_path / "both")
+    merge_comparisons([tmp_path / "a", tmp_path / "b"], tmp_path / "both")
+    about = json.loads((tmp_path / "both" / "about.json").read_text())
+    assert about["reproduce"] == {"table": "small", "fast": True, "splits": 2, "sets": None}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"splits": 0}, "`splits` must be a whole number >= 1; got 0"),
+        ({"n_jobs": 0}, "`n_jobs` must be None or a whole number other than 0"),
+        ({"random_state": None}, "`random_state` must be a whole number >= 0; got None"),
+        ({"part": (3, 2)}, r"`part` must be \(k, n\) with k from 1 to n; got \(3, 2\)"),
+        ({"part": "1/2"}, "`part` must be two whole numbers"),
+        ({"sets": "iris"}, "`sets` must be a tuple of names"),
+        ({"fast": "no"}, "`fast` must be True or False"),
+        (
+            {"data": "nowhere"},
+            "`data` must be the folder of the data that you bring; there is no folder 'nowhere'",
+        ),
+    ],
+)
+def test_wrong_settings_are_named(small, wrong, message):
+    with pytest.raises(ValueError, match=message):
+        reproduce("small", Setting(**{"fast": True, **wrong}))
+
+
+def test_folder_of_a_plain_comparison_stays(small, tmp_path):
+    cv = StratifiedShuffleSplit(2, random_state=0)
+    compare_models(
+        {"m": DummyClassifier()}, datasets="iris", scoring="accuracy", cv=cv, folder=tmp_path / "mine"
+    )
+    before = (tmp_path / "mine" / "about.json").read_bytes()
+    with pytest.raises(ValueError, match="no table of a paper"):
+        reproduce("small", Setting(fast=True), tmp_path / "mine")
+    assert (tmp_path / "mine" / "about.json").read_bytes() == before

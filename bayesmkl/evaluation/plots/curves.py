@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl.evaluation.curves import CURVES
-from bayesmkl.evaluation.plots.parts import PLOT, own_axes, short_names, shown
+from bayesmkl.evaluation.plots.parts import PLOT, literal, own_axes, short_names, shown
 from bayesmkl.posterior.axes import COLORS, LINES, MARKERS, NEUTRAL, legend_below, tidy
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def plot_curve(
     ax.set_title(f"{where}, mean ± sd over splits{left_out}", loc="left", fontsize="medium")
     tidy(ax, "both")
     legend_below(ax, handles)
-    return ax
+    return literal(ax)
 
 
 @fill_docs(PLOT)
@@ -155,7 +155,7 @@ def plot_learning_curve(
     ax.set_title(f"{one}, mean ± sd over splits{left_out}", loc="left", fontsize="medium")
     tidy(ax, "both")
     legend_below(ax, handles)
-    return ax
+    return literal(ax)
 
 
 def _chosen(there: list[str], models: Sequence[str] | None, which: str) -> tuple[list[str], str]:

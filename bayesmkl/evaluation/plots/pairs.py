@@ -8,7 +8,16 @@ import numpy as np
 import pandas as pd
 
 from bayesmkl._utils.docstrings import fill_docs
-from bayesmkl.evaluation.plots.parts import PLOT, Shown, explain, own_axes, short_names, shown, width_of
+from bayesmkl.evaluation.plots.parts import (
+    PLOT,
+    Shown,
+    explain,
+    literal,
+    own_axes,
+    short_names,
+    shown,
+    width_of,
+)
 from bayesmkl.evaluation.significance.pairwise_table import (
     OF_DATASETS,
     TESTS,
@@ -112,7 +121,7 @@ def plot_pairwise(
     ax.set_title(f"{what.title}, {where}", loc="left")
     text = f"{square.explained}\ndark blue: row better, pale orange: row worse\n{TESTS[test]}"
     explain(ax, text, square_width if given is None else None)
-    return ax
+    return literal(ax)
 
 
 def _tested(table: pd.DataFrame, what: Shown, test: str) -> Square:

@@ -17,6 +17,7 @@ from bayesmkl.evaluation.significance.ranks import rank_table
 from bayesmkl.posterior.axes import NEUTRAL, new_axes, shorten
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
     from bayesmkl.evaluation.comparison import Comparison
@@ -25,6 +26,7 @@ __all__ = [
     "PLOT",
     "Shown",
     "explain",
+    "literal",
     "name_rows",
     "own_axes",
     "panels",
@@ -128,6 +130,19 @@ def explain(ax: Axes, text: str, width: float | None) -> None:
     inches = ax.get_window_extent().width / ax.figure.dpi if width is None else width
     lines = [textwrap.wrap(line, max(24, int(inches / INCHES_PER_LETTER))) for line in text.splitlines()]
     ax.set_xlabel("\n".join(itertools.chain.from_iterable(lines)), loc="left", fontsize="small")
+
+
+def literal(ax: Axes, *others: Artist) -> Axes:
+    """Return axes whose texts, and those of others, are not read as formulas: names may have dollar signs."""
+    from matplotlib.text import Text
+    from matplotlib.ticker import LogFormatter
+
+    powers = [axis for axis in (ax.xaxis, ax.yaxis) if isinstance(axis.get_major_formatter(), LogFormatter)]
+    formulas = {tick for axis in powers for tick in axis.get_ticklabels(which="both")}
+    for artist in (ax, *others):
+        for text in artist.findobj(Text):
+            text.set_parse_math(text in formulas)
+    return ax
 
 
 def remark(ax: Axes, row: float, text: str) -> None:

@@ -12,6 +12,7 @@ from bayesmkl._utils.extras import require
 from bayesmkl.evaluation.plots.parts import (
     PLOT,
     explain,
+    literal,
     name_rows,
     own_axes,
     remark,
@@ -109,7 +110,7 @@ def plot_ranks(
             f"\nshaded: mean ranks within the critical difference {distance:.2f} of the best (α = {alpha:g})"
         )
     explain(ax, explained, PLANE if given is None else None)
-    return ax
+    return literal(ax)
 
 
 @fill_docs(PLOT)
@@ -185,7 +186,7 @@ def plot_critical_difference(
     if given is None:
         low, high = ax.get_ylim()
         ax.figure.set(size_inches=(width, 0.75 + LEVEL * (high - low)))
-    return ax
+    return literal(ax)
 
 
 def _draw_distance(ax: Axes, mean_ranks: pd.Series, distance: float) -> None:

@@ -15,6 +15,7 @@ from bayesmkl.evaluation.plots.parts import (
     PLOT,
     Shown,
     explain,
+    literal,
     name_rows,
     own_axes,
     panels,
@@ -107,7 +108,8 @@ def plot_scores(
         explain(axes[0], explained, width if ax is None else None)
     else:
         axes[0].figure.supxlabel(explained, fontsize="small")
-    return axes[0]
+        literal(axes[0], axes[0].figure)
+    return literal(axes[0])
 
 
 def _names(what: Shown) -> list[str]:
@@ -211,7 +213,7 @@ def plot_time(
     explained = "seconds to fit and predict one split\nfilled: no other model is both faster and better"
     explain(ax, explained, PLANE if given is None else None)
     ax.set_ylabel(what.direction)
-    return ax
+    return literal(ax)
 
 
 def _costs(comparison: Comparison, what: Shown) -> pd.DataFrame:

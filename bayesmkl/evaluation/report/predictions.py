@@ -91,7 +91,7 @@ def _of_set(comparison: Comparison, dataset: str) -> list[Markup]:
     ]
     heads = [Column("first", False), Column("second", False), Column("overlap of errors")]
     heads += [Column("right: first only"), Column("second only"), Column("none"), Column("p, corrected")]
-    body = table(heads, rows, f"errors of pairs of models on {dataset}", "errors")
+    body = table(heads, rows, f"errors of pairs of models on {dataset}")
     return [
         tag("h3", dataset),
         tag("p", ERRORS),
@@ -113,7 +113,7 @@ def _far(comparison: Comparison, found: pd.DataFrame, dataset: str) -> Markup:
         for row in farthest
     ]
     heads = [Column("sample"), Column("truth"), Column("mean error"), *map(Column, wide.columns)]
-    return table(heads, rows, f"hard samples of {dataset}", "samples")
+    return table(heads, rows, f"hard samples of {dataset}")
 
 
 def _value(value: float) -> Cell:
@@ -135,7 +135,7 @@ def _hard(comparison: Comparison, dataset: str) -> Markup:
         )
     heads = [Column("sample"), Column("truth", False), Column("models that err")]
     heads += [Column(model, False) for model in wide.columns]
-    return table(heads, rows, f"hard samples of {dataset}", "samples")
+    return table(heads, rows, f"hard samples of {dataset}")
 
 
 def _share(value: float) -> Cell:
