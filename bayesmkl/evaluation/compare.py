@@ -330,7 +330,8 @@ def _held(
     cv: Splits | None = None,
 ) -> DataRef:
     if y is None:
-        raise ValueError("`y` must be given with `X`.")
+        several = " A dict of data sets goes to `datasets=`." if isinstance(X, Mapping) else ""
+        raise ValueError(f"`y` must be given with `X`.{several}")
     if not isinstance(X, pd.DataFrame):
         X = X.to_pandas() if hasattr(type(X), "to_pandas") else as_array("X", X)
     y = as_array("y", y)
