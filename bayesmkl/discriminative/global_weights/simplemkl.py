@@ -25,8 +25,8 @@ from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.simplex import project_simplex
 from bayesmkl.discriminative.inner import InnerProblem
 from bayesmkl.discriminative.outer import MKLResult, WeightedFit, result_of
-from bayesmkl.discriminative.svm.cuts import descend_on_simplex, goal_on_simplex, look_around
-from bayesmkl.discriminative.svm.evaluator import Evaluator, OnStep
+from bayesmkl.discriminative.svm.cuts import certify_by_planes, goal_on_simplex, look_around
+from bayesmkl.discriminative.svm.evaluator import Evaluator, OnStep, descend_spectrally
 from bayesmkl.kernels.stacks.base import StoredStack
 
 __all__ = ["SOLVERS", "SimpleMKLOptions", "fit_simplemkl", "reduced_gradient"]
@@ -80,8 +80,12 @@ def fit_simplemkl(
     evaluate = Evaluator(stack, targets, inner, goal_on_simplex(options.tol))
     weights = np.full(stack.n_kernels, 1.0 / stack.n_kernels) if start is None else start
     weights = _without_small(project_simplex(weights))
-    descend = descend_on_simplex if options.solver == "spg" else _descend_reduced
-    fit, history, outcome = descend(evaluate, weights, options.max_iter, on_step)
+    if options.solver == "spg":
+        certify = certify_by_planes(evaluate)
+        found = descend_spectrally(evaluate, project_simplex, weights, options.max_iter, on_step, certify)
+    else:
+        found = _descend_reduced(evaluate, weights, options.max_iter, on_step)
+    fit, history, outcome = found
     return result_of(fit, history, outcome, evaluate.n_solves, evaluate.gap(fit))
 
 

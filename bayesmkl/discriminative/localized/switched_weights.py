@@ -23,8 +23,8 @@ from bayesmkl._numerics.simplex import project_simplex
 from bayesmkl._numerics.spectral_gradient import SPGOptions, minimize_spg
 from bayesmkl.discriminative.inner import InnerSolution
 from bayesmkl.discriminative.outer import WeightedFit
-from bayesmkl.discriminative.svm.cuts import descend_on_simplex, goal_on_simplex
-from bayesmkl.discriminative.svm.evaluator import Evaluator
+from bayesmkl.discriminative.svm.cuts import certify_by_planes, goal_on_simplex
+from bayesmkl.discriminative.svm.evaluator import Evaluator, descend_spectrally
 from bayesmkl.discriminative.svm.libsvm import solve_svm
 from bayesmkl.kernels.stacks.base import StoredStack
 
@@ -200,7 +200,8 @@ def solve_weights(
         return step._replace(n_solves=n_solves, outcome=found.outcome)
     # most likely at a kink: cutting planes
     search = Evaluator(kernels, target[None], inner, goal_on_simplex(options.tol))
-    fit, _, outcome = descend_on_simplex(search, weights, options.max_iter - n_steps)
+    certify, n_left = certify_by_planes(search), options.max_iter - n_steps
+    fit, _, outcome = descend_spectrally(search, project_simplex, weights, n_left, certify=certify)
     best = evaluate(fit.kernel_weights)[2]
     best = best if best.objective < step.objective else step
     gap = search.gap(WeightedFit(best.kernel_weights, best.objective, best.quadratics, (best.solution,)))

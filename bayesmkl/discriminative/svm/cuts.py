@@ -1,4 +1,4 @@
-r"""Weights on the simplex that minimize :math:`J`: spectral gradients, and cutting planes where these cannot go on.
+r"""Cutting planes below :math:`J` on the simplex, where gradients cannot go on.
 
 Every feasible dual gives :math:`J(d) \ge \ell - \tfrac12 d^\top S` for all :math:`d`, with :math:`\ell` its linear
 part, and so the minimum over the simplex of the largest of some such planes, a linear program, bounds that of
@@ -7,17 +7,16 @@ part, and so the minimum over the simplex of the largest of some such planes, a 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from scipy.optimize import linprog
 
-from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.simplex import project_simplex
 from bayesmkl.discriminative.outer import WeightedFit, outer_gap
-from bayesmkl.discriminative.svm.evaluator import Evaluator, Goal, OnStep, descend_spectrally
+from bayesmkl.discriminative.svm.evaluator import Evaluator, Goal
 
-__all__ = ["descend_on_simplex", "goal_on_simplex", "look_around", "lowest_point"]
+__all__ = ["certify_by_planes", "goal_on_simplex", "look_around", "lowest_point"]
 
 NEARBY = 1e-2, 1e-4  # how far from a kink other duals are looked for, at most and at least
 MOST_PLANES, LEAST_RISE = 20, 0.05  # of the bound, relative to what is missing
@@ -29,16 +28,14 @@ def goal_on_simplex(tol: float) -> Goal:
     return Goal(lambda fit: fit.objective, lambda fit: outer_gap(fit, 1.0) - fit.inner_gap, tol)
 
 
-def descend_on_simplex(
-    evaluate: Evaluator, weights: np.ndarray, max_iter: int, on_step: OnStep = None
-) -> tuple[WeightedFit, list[float], Outcome]:
-    """Run `descend_spectrally` on the simplex, with cutting planes where the objective no longer falls."""
+def certify_by_planes(evaluate: Evaluator) -> Callable[[WeightedFit], bool]:
+    """Return what `descend_spectrally` asks on the simplex, where the objective no longer falls."""
 
     def certify(fit: WeightedFit) -> bool:
         look_around(evaluate, fit)
         return evaluate.is_optimal(fit)
 
-    return descend_spectrally(evaluate, project_simplex, weights, max_iter, on_step, certify)
+    return certify
 
 
 def look_around(evaluate: Evaluator, at: WeightedFit) -> WeightedFit:

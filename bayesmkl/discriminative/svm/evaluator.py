@@ -235,6 +235,7 @@ def descend_spectrally(
         if outcome is Outcome.NOT_IMPROVING and certify(fit):
             outcome = Outcome.CONVERGED
         if outcome is not Outcome.NOT_IMPROVING or len(history) >= max_iter or not evaluate.tighten():
+            history[-1] = evaluate.upper(fit)  # the best point need not be the last one
             return fit, history, outcome
 
 
