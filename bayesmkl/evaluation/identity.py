@@ -25,11 +25,8 @@ __all__ = ["NONE", "Code", "Identity", "Splits", "environment", "identify", "see
 PACKAGES = ("numpy", "scipy", "scikit-learn", "jax", "numpyro", "pandas", "joblib")
 COMPUTE_NOTHING = ("joblib", "platform")  # in the environment
 IMPORTED_AS = {"sklearn": "scikit-learn"}
-SETTINGS = (
-    "transform_output",
-    "enable_metadata_routing",
-    "array_api_dispatch",
-)  # of scikit-learn, that decide
+# of scikit-learn, that decide what comes out
+SETTINGS = ("transform_output", "enable_metadata_routing", "array_api_dispatch")
 FITTED = ("X", "y", "weights")  # of data, in every fit
 NONE = "no-"  # start of keys that stand for what has no content; no hash has an n
 
@@ -130,11 +127,10 @@ def identify(
     """Hash all that decides the cells of a study.
 
     A fit is decided by the samples and labels, the rows of the split, the model, its seed, versions, and settings of
-    scikit-learn. The names of
-    data sets and models are not among this; groups and inner splits are for models with a grid. `data` has what
-    :func:`content_of` returns of each data set, `group_columns` the columns of designs whose groups stay together;
-    `task` decides how a number of inner folds splits. If `strict`, NoContentError is raised for what has no content
-    that tells it from others; keys of its cells otherwise are those of no other study.
+    scikit-learn. The names of data sets and models are not among this; groups and inner splits are for models with a
+    grid. `data` has what :func:`content_of` returns of each data set, `group_columns` the columns of designs whose
+    groups stay together; `task` decides how a number of inner folds splits. If `strict`, NoContentError is raised for
+    what has no content that tells it from others; keys of its cells otherwise are those of no other study.
     """
     hashed = _Hashes(study, strict)
     models = {name: hashed.model(name, spec) for name, spec in study.models.items()}

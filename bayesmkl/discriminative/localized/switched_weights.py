@@ -22,7 +22,7 @@ from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.simplex import project_simplex
 from bayesmkl._numerics.spectral_gradient import SPGOptions, minimize_spg
 from bayesmkl.discriminative.inner import InnerSolution
-from bayesmkl.discriminative.outer import WeightedFit
+from bayesmkl.discriminative.outer import WeightedFit, outer_gap
 from bayesmkl.discriminative.svm.cuts import certify_by_planes, goal_on_simplex
 from bayesmkl.discriminative.svm.evaluator import Evaluator, descend_spectrally
 from bayesmkl.discriminative.svm.libsvm import solve_svm
@@ -215,5 +215,5 @@ def _step_at(
     duals = solution.signed_dual * switches
     products = stack.apply(duals[:, :, None])
     quadratics = (duals * products).sum(axis=1)
-    gap = 0.5 * float(quadratics.max() - weights @ quadratics) + solution.gap
+    gap = outer_gap(WeightedFit(weights, solution.objective, quadratics, (solution,)), 1.0)
     return WeightsStep(weights, solution, products, quadratics, gap)
