@@ -5,9 +5,10 @@ about which it is known stand for those about which it is not: each weighs the i
 not censored before (inverse probability of censoring weighting, IPCW), by the Kaplan-Meier curve G of censoring. This
 is right where censoring does not depend on what the event depends on.
 
-Conventions are those of scikit-survival: of samples with the same time, events come before censored ones; weights of
-events are 1 / G(time), the curve after the samples that are censored at that time; a score is asked for at times
-within the follow-up of the scored samples, [first time, last time).
+Of samples with the same time, events come before censored ones. An event at t is therefore seen with the probability
+G(t-), just before t, and a sample is known to be alive after t with the probability G(t). scikit-survival 0.28 weighs
+events by 1 / G(t), which is larger where times are tied, as those in whole months are. As there, a score is asked for
+at times within the follow-up of the scored samples, [first time, last time).
 """
 
 from __future__ import annotations
@@ -150,7 +151,8 @@ def concordance_index(
     .. math:: C = \frac{\sum_{ij} w_i \bigl(1\{r_i > r_j\} + \tfrac12 1\{r_i = r_j\}\bigr)}{\sum_{ij} w_i}
 
     over pairs of an event i and a sample j that is known to have lived longer. Harrell's index [1]_ has weights of
-    one; it depends on the censoring. Uno's [2]_ has :math:`w_i = 1 / \hat G(t_i)^2`, and does not.
+    one; it depends on the censoring. Uno's [2]_ has :math:`w_i = 1 / \hat G(t_i-)^2`, and does not;
+    :math:`\hat G(t-)` is the probability not to be censored before t.
 
     Parameters
     ----------
@@ -208,7 +210,7 @@ def concordance_index(
         weights[event] = 1.0
     else:
         censoring = _censoring_of(event_and_time(y_train, "y_train"))
-        weights[event] = _not_censored(censoring, time[event]) ** -2.0
+        weights[event] = _not_censored(censoring, time[event], before=True) ** -2.0
     in_order, pairs = ordered_pairs(event, time, risk, weights)
     if pairs == 0.0:
         raise ValueError(
@@ -227,8 +229,12 @@ def survival_brier_score(
     r"""Average the squared errors of predicted survival at given times, weighted for censoring.
 
     .. math::
-        \mathrm{BS}(t) = \frac1N \sum_i \Bigl[ \frac{1\{t_i \le t, \text{event}\}}{\hat G(t_i)} \hat S_i(t)^2
+        \mathrm{BS}(t) = \frac1N \sum_i \Bigl[ \frac{1\{t_i \le t, \text{event}\}}{\hat G(t_i-)} \hat S_i(t)^2
         + \frac{1\{t_i > t\}}{\hat G(t)} \bigl(1 - \hat S_i(t)\bigr)^2 \Bigr]
+
+    where :math:`\hat G(t)` is the probability not to be censored until t, and :math:`\hat G(t-)` that before t. At
+    the last time of `y_train`, where :math:`\hat G(t)` may be zero, samples that are neither dead nor censored
+    before t weigh :math:`1 / \hat G(t-)`.
 
     Parameters
     ----------
@@ -278,7 +284,7 @@ def survival_brier_score(
     check_probabilities("survival", predicted)
     censoring = _censoring_of(event_and_time(y_train, "y_train"))
     weights = np.stack([_known_status(censoring, seen, one) for one in when], axis=1)
-    alive = seen.time[:, None] > when
+    alive = ~(seen.event[:, None] & (seen.time[:, None] <= when))
     return np.asarray((weights * (alive - predicted) ** 2).mean(axis=0))
 
 
@@ -343,24 +349,27 @@ def integrated_brier_score(
 def _known_status(censoring: SurvivalCurve, seen: EventTimes, when: float) -> np.ndarray:
     """Weigh each sample whose status at a time is known by 1 / probability that it is known; others get zero."""
     dead, alive = seen.event & (seen.time <= when), seen.time > when
+    is_last = bool(censoring.at(when) <= 0.0)
+    if (
+        is_last
+    ):  # nobody of training is followed for longer, and those who are censored at the time were alive
+        alive = ~dead & (seen.time >= when)
     weights = np.zeros(len(seen.time))
-    weights[dead] = 1.0 / _not_censored(censoring, seen.time[dead])
+    weights[dead] = 1.0 / _not_censored(censoring, seen.time[dead], before=True)
     if alive.any():
-        weights[alive] = 1.0 / _not_censored(censoring, np.array([when]))
+        weights[alive] = 1.0 / _not_censored(censoring, np.array([when]), before=is_last)
     return weights
 
 
-def _not_censored(censoring: SurvivalCurve, times: np.ndarray) -> np.ndarray:
-    """Return the probabilities not to be censored until given times, all of them positive."""
-    probability = censoring.at(times)
-    outside = (times > censoring.times[-1]) | (probability <= 0.0)
-    if outside.any():
-        last = censoring.times[censoring.survival > 0.0].max(initial=0.0)
+def _not_censored(censoring: SurvivalCurve, times: np.ndarray, before: bool) -> np.ndarray:
+    """Return the probabilities not to be censored until given times, or before them; the curve must reach so far."""
+    last = censoring.times[-1]
+    if (times > last).any():
         raise ValueError(
-            f"`y_train` must be observed for as long as events of `y` that count, {times.max():g}; got samples that "
+            f"`y_train` must be observed for as long as samples of `y` that count, {times.max():g}; got samples that "
             f"are observed until {last:g}. Score earlier times, `times` or `tau`."
         )
-    return probability
+    return censoring.at(times, before)
 
 
 def _censoring_of(seen: EventTimes) -> SurvivalCurve:

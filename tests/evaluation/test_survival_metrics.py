@@ -45,6 +45,8 @@ def case(request):
         for key, value in CASES[request.param]["given"].items()
     }
     given |= {part: target(given[f"{part}_event"], given[f"{part}_time"]) for part in ("train", "test")}
+    # It weighs events by the curve of censoring at their times, which is the curve just before a moment later.
+    given |= {"later": target(given["test_event"], given["test_time"] + 1e-6)}
     return given, CASES[request.param]["found"]
 
 
@@ -62,13 +64,13 @@ def test_curves_are_scikit_survivals(case):
 def test_concordance_is_scikit_survivals(case):
     given, found = case
     assert concordance_index(given["test"], given["risk"]) == pytest.approx(found["harrell"], abs=1e-10)
-    uno = concordance_index(given["test"], given["risk"], y_train=given["train"], tau=given["tau"])
+    uno = concordance_index(given["later"], given["risk"], y_train=given["train"], tau=given["tau"] + 1e-6)
     assert uno == pytest.approx(found["uno"], abs=1e-10)
 
 
 def test_brier_scores_are_scikit_survivals(case):
     given, found = case
-    arguments = given["train"], given["test"], given["survival"], given["times"]
+    arguments = given["train"], given["later"], given["survival"], given["times"] + 1e-6
     np.testing.assert_allclose(survival_brier_score(*arguments), found["brier"], rtol=0.0, atol=1e-10)
     assert integrated_brier_score(*arguments) == pytest.approx(found["integrated_brier"], abs=1e-10)
 
@@ -118,7 +120,7 @@ def test_concordance_counts_pairs(rng):
         for i, j in itertools.permutations(range(40), 2):
             longer = time[j] > time[i] or (time[j] == time[i] and not event[j])
             if event[i] and longer and time[i] < tau:
-                weight = weights.at(time[i]) ** -2.0 if weighted else 1.0
+                weight = weights.at(time[i], before=True) ** -2.0 if weighted else 1.0
                 in_order += weight * ((risk[i] > risk[j]) + 0.5 * (risk[i] == risk[j]))
                 pairs += weight
         y = target(event, time)
@@ -175,6 +177,43 @@ def test_brier_score_does_not_depend_on_censoring(rng):
     truth = (survival * (1.0 - survival)).mean()
     assert survival_brier_score(y, y, survival[:, None], [1.0])[0] == pytest.approx(truth, abs=0.01)
     assert survival_brier_score(y, y, np.full((6000, 1), 0.9), [1.0])[0] > truth + 0.05
+
+
+# ------------------------------------------------------------------------------------------------------- tied times
+
+
+def crossed(died, censored):
+    """Let every time of an event meet every time of censoring, so that weights undo the censoring exactly."""
+    died, censored = (grid.ravel() for grid in np.meshgrid(died, censored, indexing="ij"))
+    return target(died <= censored, np.minimum(died, censored))
+
+
+def test_scores_of_whole_months_are_those_without_censoring(rng):
+    died, censored = rng.integers(1, 9, size=25), rng.integers(1, 11, size=12)
+    censored[0] = 10  # some are followed for longer than all events
+    everyone, seen = target(np.full(25, True), died), crossed(died, censored)
+    until_6 = target(seen["event"] & (seen["time"] <= 6.0), np.minimum(seen["time"], 6.0))
+    times, survival, risk = np.array([1.0, 3.5, 6.0]), rng.random((25, 3)), np.round(rng.normal(size=25), 1)
+    repeated = np.repeat(survival, 12, axis=0)
+    for train in (seen, until_6):
+        found = survival_brier_score(train, seen, repeated, times)
+        np.testing.assert_allclose(
+            found, survival_brier_score(everyone, everyone, survival, times), rtol=1e-12
+        )
+        for tau in (None, 4.0) if train is seen else (6.5, 4.0):
+            uno = concordance_index(seen, np.repeat(risk, 12), y_train=train, tau=tau)
+            assert uno == pytest.approx(concordance_index(everyone, risk, tau=tau), rel=1e-12)
+    by_bin = survival_calibration(seen, repeated[:, 1], 6.0, n_bins=1)
+    assert by_bin.observed[0] == pytest.approx((died > 6.0).mean(), rel=1e-12)
+
+
+def test_variance_at_tied_times_is_greenwoods():
+    """Of a hazard of one half in each month, half of whose events tie with censoring."""
+    seen = crossed(np.repeat([1, 2, 3, 4], [8, 4, 2, 2]), [1, 2, 2, 5])
+    other = SurvfuncRight(seen["time"], seen["event"])
+    found = survival_calibration(seen, np.full(64, 0.25 + 1e-7), 2.0, n_bins=1)
+    assert other.surv_prob[1] == 0.25
+    assert 1e-7 / np.sqrt(found.statistic) == pytest.approx(other.surv_prob_se[1], rel=1e-5)
 
 
 # ------------------------------------------------------------------------------------------------------ calibration
@@ -283,7 +322,7 @@ HALF = np.full((6, 2), 0.5)
         (lambda: concordance_index(SEEN, np.ones(6), y_train=NONE), "`y_train` must hold at least one event"),
         (
             lambda: concordance_index(SEEN, np.ones(6), y_train=SHORT),
-            "`y_train` must be observed .* 6; got .* 2",
+            "`y_train` must be observed .* 6; got .* 3",
         ),
         (
             lambda: survival_brier_score(SEEN, SEEN, HALF, [1.0, 6.0]),
