@@ -60,7 +60,7 @@ def leave_one_out_by_cavities(fitted: FittedBEMKL) -> LeaveOneOut:
         pit = _pit(estimator.likelihood_, draws, targets, np.exp(left.log_weights))
     elif fitted.outcome == "grades":
         each = draws.cavity_mean[:, 0], draws.cavity_variance[:, 0], draws.parameters[:, 0]
-        log_probabilities = np.log(estimator._probabilities(*each, np.exp(left.log_weights)))
+        log_probabilities = estimator._log_probabilities(*each, left.log_weights)
     return LeaveOneOut(
         estimator._counted(estimator._log_predictive(targets, left.each, left.joint)),
         estimator._counted(estimator._log_predictive(targets, each, joint)),

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.special import log_expit
+from scipy.stats import norm
+from sklearn.model_selection import cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
+from bayesmkl import BEMKLClassifier, BEMKLMultitaskClassifier, GPMKLClassifier, KernelBank, bemkl, marginal
 from bayesmkl._estimator import class_targets, split_labels
+from bayesmkl.bemkl import BEMKLLocalizedClassifier, BEMKLOrdinalClassifier
+from bayesmkl.kernels import Linear
+from bayesmkl.marginal import GPMKLOrdinalClassifier, Marginal
 
 
 def test_labels_are_split_from_marks():
@@ -79,3 +88,57 @@ def test_a_label_of_all_samples_is_a_warning():
     with pytest.warns(UserWarning, match=r"all 3 samples for the labels \[0\].*Leave"):
         targets = class_targets(np.array([[1, 0], [1, 1], [1, 0]]))
     np.testing.assert_array_equal(targets.targets, [[1, 1, 1], [-1, 1, -1]])
+
+
+# ------------------------------------------------------------------------------------------------- log probabilities
+
+ROWS = np.random.default_rng(3).normal(size=(400, 2))
+GRADES = np.digitize(ROWS[:40, 0], [-0.5, 0.5])
+LABELS = (ROWS > 0.0).astype(int)
+FITS = {
+    "two classes": (GPMKLClassifier, GRADES > 0),
+    "three classes": (GPMKLClassifier, GRADES),
+    "labels": (GPMKLClassifier, LABELS[:40]),
+    "grades": (GPMKLOrdinalClassifier, GRADES),
+    "two classes by vb": (BEMKLClassifier, GRADES > 0),
+    "three classes by vb": (BEMKLClassifier, GRADES),
+    "labels by vb": (BEMKLClassifier, LABELS[:40]),
+    "grades by vb": (BEMKLOrdinalClassifier, GRADES),
+    "gates": (BEMKLLocalizedClassifier, GRADES > 0),
+    "tasks": (BEMKLMultitaskClassifier, LABELS),
+}
+
+
+@pytest.mark.parametrize(("kind", "y"), FITS.values(), ids=FITS)
+def test_log_probabilities(kind, y):
+    quick = {"inference": Marginal(n_points=100, n_draws=100)} if kind.__name__.startswith("GPMKL") else {}
+    model = kind(KernelBank(Linear()), **quick).fit(ROWS[: len(y)], y)
+    rows = np.array([[3e3, 0.0], [-3e3, 0.0], [0.5, -0.2]])
+    p, log_p = model.predict_proba(rows), model.predict_log_proba(rows)
+    assert type(log_p) is type(p)
+    np.testing.assert_allclose(np.exp(log_p), p, rtol=1e-12)
+    if kind is BEMKLOrdinalClassifier:
+        mean, std = model.predict_latent(rows, return_std=True)
+        below = norm.logcdf((model.cut_points_[0] - mean) / std)
+        np.testing.assert_allclose(log_p[:, 0], below, rtol=1e-9)
+    elif y is LABELS:  # whose probabilities round to 1
+        sides = np.stack(
+            [log_expit(-model.decision_function(rows)), log_expit(model.decision_function(rows))]
+        )
+        assert np.max(p) == 1.0
+        np.testing.assert_allclose(np.transpose(log_p, (2, 1, 0)), sides, rtol=1e-9)
+
+
+def test_log_probabilities_of_folds_and_pipelines():
+    model = make_pipeline(StandardScaler(), BEMKLClassifier(KernelBank(Linear())))
+    p, log_p = (
+        cross_val_predict(model, ROWS[:40], GRADES > 0, cv=2, method=method)
+        for method in ("predict_proba", "predict_log_proba")
+    )
+    np.testing.assert_allclose(log_p, np.log(p), rtol=1e-9)
+
+
+def test_all_with_probabilities_have_their_logarithms():
+    kinds = [getattr(module, name) for module in (bemkl, marginal) for name in module.__all__]
+    having = [kind.__name__ for kind in kinds if hasattr(kind, "predict_proba")]
+    assert {kind.__name__ for kind, *_ in FITS.values()} == set(having)

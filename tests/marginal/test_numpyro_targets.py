@@ -84,7 +84,7 @@ def test_grades_that_are_drawn_have_their_probabilities():
     with numpyro_session():
         law = target_law(likelihood, jnp.array([0.3]), list(jnp.asarray(phi)), {})
         drawn = np.asarray(law.sample(jax.random.key(0), (4000,)))[:, 0]
-    p = likelihood.probabilities(np.array([0.3]), np.zeros(1), phi)[:, 0]
+    p = np.exp(likelihood.log_probabilities(np.array([0.3]), np.zeros(1), phi)[:, 0])
     found = np.bincount(drawn.astype(int), minlength=4) / 4000
     assert (np.abs(found - p) < STANDARD_ERRORS * np.sqrt(p * (1.0 - p) / 4000)).all()
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import log_expit
 from sklearn.base import ClassifierMixin
 
 from bayesmkl._estimator import class_targets, most_probable
@@ -454,6 +454,27 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         """
         return self._probabilities(*self._scores(X))
 
+    def predict_log_proba(self, X: Samples) -> np.ndarray:
+        """Predict log class probabilities, which keep their digits where `predict_proba` rounds to 0 or 1.
+
+        Parameters
+        ----------
+        %(X)s
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_classes)
+            Logarithms of what `predict_proba` returns.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        %(ValueError:X)s
+        %(TypeError:X)s
+        """
+        return self._log_probabilities(*self._scores(X))
+
     def predict(self, X: Samples) -> np.ndarray:
         """Predict the most probable class, or the labels that are more probable than not.
 
@@ -480,11 +501,14 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
     def _odds(self, model: ClassModel, scores: Any) -> np.ndarray:
         return _squeeze(model.log_odds(scores, self._settings().margin) / self.temperature_)
 
-    def _probabilities(self, model: ClassModel, scores: Any) -> np.ndarray:
+    def _log_probabilities(self, model: ClassModel, scores: Any) -> np.ndarray:
         margin = self._settings().margin
         if self.is_multilabel_:
-            return expit(model.log_odds(scores, margin) / self.temperature_)
-        return np.exp(tempered(model.log_class_probabilities(scores, margin), self.temperature_))
+            return log_expit(model.log_odds(scores, margin) / self.temperature_)
+        return tempered(model.log_class_probabilities(scores, margin), self.temperature_)
+
+    def _probabilities(self, model: ClassModel, scores: Any) -> np.ndarray:
+        return np.exp(self._log_probabilities(model, scores))
 
     def _labels(self, model: ClassModel, scores: Any) -> np.ndarray:
         odds = self._odds(model, scores)

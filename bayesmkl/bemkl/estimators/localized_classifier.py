@@ -318,8 +318,30 @@ class BEMKLLocalizedClassifier(ClassifierMixin, BaseLocalizedBEMKL):
         %(ValueError:gates)s
         %(TypeError:X)s
         """
+        return np.exp(self.predict_log_proba(X, gate_features))
+
+    def predict_log_proba(self, X: Samples, gate_features: ArrayLike | None = None) -> np.ndarray:
+        """Predict log class probabilities, which keep their digits where `predict_proba` rounds to 0 or 1.
+
+        Parameters
+        ----------
+        %(X)s
+        %(gate_features)s
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_classes)
+            Logarithms of what `predict_proba` returns.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        %(ValueError:gates)s
+        %(TypeError:X)s
+        """
         scores = self._scores_of_rows(X, gate_features)
-        return np.exp(OneVersusAll().log_class_probabilities(scores, self._settings()[1]))
+        return OneVersusAll().log_class_probabilities(scores, self._settings()[1])
 
     def predict(self, X: Samples, gate_features: ArrayLike | None = None) -> np.ndarray:
         """Predict the most probable class.

@@ -329,6 +329,28 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
             X, tasks, lambda t, one, score: np.exp(log_probabilities(score, self._limits()[0]))
         )
 
+    def predict_log_proba(self, X: Samples, tasks: ArrayLike | None = None) -> Any:
+        """Predict log class probabilities, which keep their digits where `predict_proba` rounds to 0 or 1.
+
+        Parameters
+        ----------
+        %(X:again)s
+        %(tasks:again)s
+
+        Returns
+        -------
+        list of ndarray of shape (n_rows, 2), or one such array
+            Logarithms of what `predict_proba` returns: of each task, or with `tasks` of that of each row.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        %(ValueError:X)s
+        %(TypeError:X)s
+        """
+        return self._by_row(X, tasks, lambda t, one, score: log_probabilities(score, self._limits()[0]))
+
     def predict(self, X: Samples, tasks: ArrayLike | None = None) -> np.ndarray:
         """Predict the more probable class.
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.special import logsumexp
 from sklearn.base import ClassifierMixin
 
 from bayesmkl._estimator.grades import given_levels, number_grades
@@ -262,7 +263,7 @@ class BEMKLOrdinalClassifier(ClassifierMixin, BaseBEMKL):
     ) -> np.ndarray:
         """Return the probabilities of rows that a fold has left out."""
         (posterior,) = posteriors
-        return self._probabilities(posterior, self._score(rows, posterior))
+        return np.exp(self._log_probabilities(posterior, self._score(rows, posterior)))
 
     def _summary(self, task: FitTask, fits: list[Fit]) -> dict[str, Any]:
         """Add the cut points."""
@@ -280,11 +281,11 @@ class BEMKLOrdinalClassifier(ClassifierMixin, BaseBEMKL):
         _, scale = self._settings()
         return predict_score(stack, posterior.dual, posterior.readout, scale**2, rule)
 
-    def _probabilities(self, posterior: ordinal.OrdinalState, score: ScoreMoments) -> np.ndarray:
-        """Return probabilities of grades, (n_rows, n_classes)."""
+    def _log_probabilities(self, posterior: ordinal.OrdinalState, score: ScoreMoments) -> np.ndarray:
+        """Return log probabilities of grades, (n_rows, n_classes)."""
         distances = posterior.distances
-        found = OrdinalProbit(len(distances) + 2).probabilities(*score, distances[:, None])
-        return (found / found.sum(axis=0)).T
+        found = OrdinalProbit(len(distances) + 2).log_probabilities(*score, distances[:, None])
+        return (found - logsumexp(found, axis=0)).T
 
     def predict_latent(self, X: Samples, return_std: bool = False) -> Any:
         """Predict the latent score `f` of new samples.
@@ -330,8 +331,29 @@ class BEMKLOrdinalClassifier(ClassifierMixin, BaseBEMKL):
         %(ValueError:X)s
         %(TypeError:X)s
         """
+        return np.exp(self.predict_log_proba(X))
+
+    def predict_log_proba(self, X: Samples) -> np.ndarray:
+        """Predict log class probabilities, which keep their digits where `predict_proba` rounds to 0 or 1.
+
+        Parameters
+        ----------
+        %(X)s
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_classes)
+            Logarithms of what `predict_proba` returns.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        %(ValueError:X)s
+        %(TypeError:X)s
+        """
         stack = self._row_stack(X)
-        return self._probabilities(self.posterior_, self._score(stack, self.posterior_))
+        return self._log_probabilities(self.posterior_, self._score(stack, self.posterior_))
 
     def predict(self, X: Samples) -> np.ndarray:
         """Predict the most probable grade.

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import expit, logsumexp
+from scipy.special import log_expit, logsumexp
 from sklearn.base import ClassifierMixin
 
 from bayesmkl._estimator import class_targets, most_probable
@@ -281,11 +281,14 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
     def _odds(self, below: np.ndarray, above: np.ndarray) -> np.ndarray:
         return by_row((above - below) / self.temperature_)
 
-    def _probabilities(self, below: np.ndarray, above: np.ndarray) -> np.ndarray:
+    def _log_probabilities(self, below: np.ndarray, above: np.ndarray) -> np.ndarray:
         if self.is_multilabel_:
-            return expit((above - below) / self.temperature_).T
+            return log_expit((above - below) / self.temperature_).T
         log_p = np.array([below[0], above[0]]) if len(self.classes_) == 2 else above
-        return np.exp(tempered(log_p.T - logsumexp(log_p, axis=0)[:, None], self.temperature_))
+        return tempered(log_p.T - logsumexp(log_p, axis=0)[:, None], self.temperature_)
+
+    def _probabilities(self, below: np.ndarray, above: np.ndarray) -> np.ndarray:
+        return np.exp(self._log_probabilities(below, above))
 
     def _labels(self, below: np.ndarray, above: np.ndarray) -> np.ndarray:
         odds = self._odds(below, above)
@@ -334,6 +337,27 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
         %(TypeError:X)s
         """
         return self._probabilities(*self._scores(X))
+
+    def predict_log_proba(self, X: Samples) -> np.ndarray:
+        """Predict log class probabilities, which keep their digits where `predict_proba` rounds to 0 or 1.
+
+        Parameters
+        ----------
+        %(X)s
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_classes)
+            Logarithms of what `predict_proba` returns.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        %(ValueError:X)s
+        %(TypeError:X)s
+        """
+        return self._log_probabilities(*self._scores(X))
 
     def predict(self, X: Samples) -> np.ndarray:
         """Predict the most probable class, or the labels that are more probable than not.

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import logsumexp
 from sklearn.base import ClassifierMixin
 
 from bayesmkl._estimator.grades import given_levels, number_grades
@@ -231,21 +232,40 @@ class GPMKLOrdinalClassifier(ClassifierMixin, BaseGPMKL):
         %(ValueError:X)s
         %(TypeError:X)s
         """
-        moments, likelihood = self._moments(X), self.likelihood_
-        assert isinstance(likelihood, OrdinalProbit)
-        return self._probabilities(
-            moments.mean[:, 0], moments.variance[:, 0], moments.parameters[:, 0], moments.probability
-        )
+        return np.exp(self.predict_log_proba(X))
 
-    def _probabilities(
-        self, mean: np.ndarray, variance: np.ndarray, parameters: np.ndarray, probability: np.ndarray
+    def predict_log_proba(self, X: Samples) -> np.ndarray:
+        """Predict log class probabilities, which keep their digits where `predict_proba` rounds to 0 or 1.
+
+        Parameters
+        ----------
+        %(X)s
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_classes)
+            Logarithms of what `predict_proba` returns.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        %(ValueError:X)s
+        %(TypeError:X)s
+        """
+        moments = self._moments(X)
+        scores = moments.mean[:, 0], moments.variance[:, 0], moments.parameters[:, 0]
+        return self._log_probabilities(*scores, np.log(moments.probability)[:, None])
+
+    def _log_probabilities(
+        self, mean: np.ndarray, variance: np.ndarray, parameters: np.ndarray, log_weights: np.ndarray
     ) -> np.ndarray:
-        """Return probabilities of grades, (n_rows, n_classes), from scores at every point, (n_points, n_rows)."""
+        """Return log probabilities of grades, (n_rows, n_classes), from scores at every point, (n_points, n_rows)."""
         likelihood = self.likelihood_
         assert isinstance(likelihood, OrdinalProbit)
-        found = likelihood.probabilities(mean, variance, parameters.T[..., None])
-        average = np.einsum("kpi,pi->ik", found, np.broadcast_to(np.atleast_2d(probability.T).T, mean.shape))
-        return average / average.sum(axis=1, keepdims=True)
+        found = likelihood.log_probabilities(mean, variance, parameters.T[..., None])
+        average = logsumexp(found + log_weights, axis=1)
+        return (average - logsumexp(average, axis=0)).T
 
     def predict(self, X: Samples) -> np.ndarray:
         """Predict the most probable grade.

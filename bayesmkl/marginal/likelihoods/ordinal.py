@@ -136,8 +136,8 @@ class OrdinalProbit(NamedTuple):
         by_distance = _stacked(mean, [each.moved for each in own])
         return Tilted(found.value, -found.first * scale, found.second * scale**2, by_distance)
 
-    def probabilities(self, mean: Array, variance: Array, parameters: Array) -> Any:
-        """Return probabilities of all grades under normal scores.
+    def log_probabilities(self, mean: Array, variance: Array, parameters: Array) -> Any:
+        """Return log probabilities of all grades under normal scores.
 
         Parameters
         ----------
@@ -149,22 +149,19 @@ class OrdinalProbit(NamedTuple):
         Returns
         -------
         array of shape (n_levels, ...)
-            Probabilities, which sum to one over the grades.
+            Logarithms of probabilities, which sum to one over the grades.
         """
         xp = namespace(mean)
         nothing = xp.zeros_like(mean)
         scale = 1.0 / xp.sqrt(1.0 + variance)
         ends = [-xp.inf + nothing, *((cut - mean) * scale for cut in self.cuts(parameters)), xp.inf + nothing]
         return xp.stack(
-            [
-                xp.exp(log_mass_slopes(LAW, lower, upper, [(0.0, 0.0)])[0].value)
-                for lower, upper in pairwise(ends)
-            ]
+            [log_mass_slopes(LAW, lower, upper, [(0.0, 0.0)])[0].value for lower, upper in pairwise(ends)]
         )
 
     def predict(self, mean: Array, variance: Array, parameters: Array, y: Array | None = None) -> Predicted:
         """Return moments of the grade, as a number."""
-        p = self.probabilities(mean, variance, parameters)
+        p = namespace(mean).exp(self.log_probabilities(mean, variance, parameters))
         grade = namespace(mean).arange(self.n_levels).reshape(-1, *(1,) * mean.ndim)
         average = (grade * p).sum(axis=0)
         return Predicted(average, ((grade - average) ** 2 * p).sum(axis=0))
