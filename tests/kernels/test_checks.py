@@ -82,6 +82,15 @@ def test_near_identity_has_its_own_threshold_at_a_tenth_of_the_frobenius_norm():
         assert len(findings([kernel])) == expected
 
 
+def test_unscaled_features_are_to_be_standardized():
+    unscaled = X * [30.0, 90.0, 40.0] + 50.0
+    (line,) = findings([Gaussian(width=2)(unscaled, unscaled)])
+    assert line.startswith("- near-identity")
+    assert "Standardize the features" in line
+    scaled = (unscaled - unscaled.mean(axis=0)) / unscaled.std(axis=0)
+    assert findings([Gaussian(width=2)(scaled, scaled)]) == []
+
+
 def test_samples_without_self_similarity_do_not_hide_an_identity():
     kernel = np.eye(40)
     kernel[:5] = 0.0

@@ -90,7 +90,7 @@ class KernelInspector:
     ...     inspector.report()
     >>> print(caught[0].message)
     Some kernels are unlikely to help:
-    - near-identity (each training sample resembles only itself): a. Use a larger width or fewer features ...
+    - near-identity (each training sample resembles only itself): a. Standardize the features if they are ...
     - constant (all samples look equal): b. Leave out kernels of constant features, center features far from zero, ...
     """
 
@@ -237,11 +237,11 @@ def check_entries(name: str, kernel: np.ndarray, similarity: float | None = None
 PROBLEMS = (
     (
         "near-identity (each training sample resembles only itself)",
-        "Use a larger width or fewer features per view.",
+        "Standardize the features if they are not, or use a larger width or fewer features per view.",
     ),
     (
         "near-zero (most samples resemble no landmark)",
-        "Use a larger width, fewer features per view or more landmarks.",
+        "Standardize the features if they are not, or use a larger width, fewer features per view or more landmarks.",
     ),
     (
         "constant (all samples look equal)",
