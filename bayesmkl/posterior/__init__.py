@@ -22,6 +22,7 @@ from bayesmkl.posterior.interactions import interaction_table
 from bayesmkl.posterior.loo_comparison import compare_loo
 from bayesmkl.posterior.permutation import permutation_table
 from bayesmkl.posterior.plots import plot_elbo, plot_kernel_weights
+from bayesmkl.posterior.predict import predict_latent, predict_quantile, predict_survival_function
 from bayesmkl.posterior.prediction_plots import plot_predictions, plot_reliability
 from bayesmkl.posterior.refine import refine_posterior
 from bayesmkl.posterior.relevance import relevance
@@ -59,6 +60,9 @@ __all__ = [
     "plot_trace",
     "plot_uncertainty",
     "plot_waterfall",
+    "predict_latent",
+    "predict_quantile",
+    "predict_survival_function",
     "refine_posterior",
     "relevance",
     "reliability",

@@ -11,6 +11,10 @@ MODEL = entries(
     model : estimator
         A fitted BEMKLClassifier, BEMKLRegressor or estimator of `bayesmkl.marginal`, or a Pipeline or search that
         ends in one; any inference.
+    model:times : estimator
+        A fitted GPMKLSurvival or BEMKLSurvival, or a Pipeline or search that ends in one.
+    X : array-like or DataFrame of shape (n_rows, n_features), or kernels
+        New samples, as `model` takes them.
     kernels : array-like of shape (n_samples, n_samples, n_kernels), default=None
         The training kernels, needed for a model that was fitted to precomputed ones.
     kernels:kept : array-like of shape (n_samples, n_samples, n_kernels), default=None

@@ -7,7 +7,11 @@ import pytest
 from helpers import SAME_ITERATION, assert_same_factors, frozen, random_kernels
 from scipy import stats
 from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
+import bayesmkl.posterior
 from bayesmkl import BEMKLRegressor, KernelBank, load_model, save_model
 from bayesmkl.bemkl import VB, BEMKLSurvival, Gamma, Storage, censored
 from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
@@ -237,6 +241,25 @@ def test_survival_functions_fall_from_one_and_quantiles_invert_them(model, data)
     np.testing.assert_allclose(np.diag(found), 0.7, atol=1e-9)
     paper = clone(model).set_params(predictive="paper").fit(data[0][:80], data[2][:80])
     assert (paper.predict_latent(X, True)[1] < model.predict_latent(X, True)[1]).all()
+
+
+def test_predictions_that_pipelines_and_searches_do_not_pass_on(data):
+    X, _, y = data
+    piped, scaler = make_pipeline(StandardScaler(), BEMKLSurvival(bank())), StandardScaler().fit(X[:80])
+    search = GridSearchCV(piped, {"bemklsurvival__predictive": ["full"]}, cv=2).fit(X[:80], y[:80])
+    alone = BEMKLSurvival(bank()).fit(scaler.transform(X[:80]), y[:80])
+    for method, options in (
+        ("predict_latent", {"return_std": True}),
+        ("predict_survival_function", {"times": [1.0, 3.0], "ci_prob": 0.9}),
+        ("predict_quantile", {"q": 0.3}),
+    ):
+        expected = getattr(alone, method)(scaler.transform(X[80:]), **options)
+        for given in (search, search.best_estimator_):
+            found = getattr(bayesmkl.posterior, method)(given, X[80:], **options)
+            np.testing.assert_allclose(found, expected, rtol=1e-9)
+    numbers = make_pipeline(StandardScaler(), BEMKLRegressor(bank())).fit(X, data[1])
+    with pytest.raises(TypeError, match=r"got BEMKLRegressor. Use `predict\(X, return_std=True\)`"):
+        bayesmkl.posterior.predict_latent(numbers, X)
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,7 @@ WORKING = {
     "plot_uncertainty": lambda model, path: p.plot_uncertainty(
         model, samples()[0], n_grid=4, **_label(model)
     ),
+    "predict_latent": lambda model, path: p.predict_latent(model, _rows(model)),
     "relevance": lambda model, path: p.relevance(model, by="all"),
     "sample_posterior": lambda model, path: p.sample_posterior(model, 50),
     "save_posterior": lambda model, path: p.save_posterior(model, path / "one.nc", n_draws=30),
@@ -85,6 +86,11 @@ REFUSING = {
     "plot_elbo": (p.plot_elbo, "`diagnose` says whether its draws can be relied on"),
     "plot_rank": (p.plot_rank, "draws are in random order: there are no chains"),
     "plot_trace": (p.plot_trace, "draws are in random order: there are no chains"),
+    "predict_quantile": (lambda model: p.predict_quantile(model, _rows(model)), "Fit a GPMKLSurvival"),
+    "predict_survival_function": (
+        lambda model: p.predict_survival_function(model, _rows(model), [1.0]),
+        "`model` must be a model with `predict_survival_function`; got GPMKL.*Fit a GPMKLSurvival",
+    ),
     "refine_posterior": (p.refine_posterior, "whose draws are the posterior already. Leave it as it is"),
 }
 OF_DESIGNS = {"effect_table", "task_table"}  # see marginal/test_design.py and marginal/test_tasks.py
