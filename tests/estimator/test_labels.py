@@ -6,9 +6,6 @@ import numpy as np
 import pytest
 from scipy.special import log_expit
 from scipy.stats import norm
-from sklearn.model_selection import cross_val_predict
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from bayesmkl import BEMKLClassifier, BEMKLMultitaskClassifier, GPMKLClassifier, KernelBank, bemkl, marginal
 from bayesmkl._estimator import class_targets, split_labels
@@ -127,15 +124,6 @@ def test_log_probabilities(kind, y):
         )
         assert np.max(p) == 1.0
         np.testing.assert_allclose(np.transpose(log_p, (2, 1, 0)), sides, rtol=1e-9)
-
-
-def test_log_probabilities_of_folds_and_pipelines():
-    model = make_pipeline(StandardScaler(), BEMKLClassifier(KernelBank(Linear())))
-    p, log_p = (
-        cross_val_predict(model, ROWS[:40], GRADES > 0, cv=2, method=method)
-        for method in ("predict_proba", "predict_log_proba")
-    )
-    np.testing.assert_allclose(log_p, np.log(p), rtol=1e-9)
 
 
 def test_all_with_probabilities_have_their_logarithms():
