@@ -352,7 +352,7 @@ def _known_status(censoring: SurvivalCurve, seen: EventTimes, when: float) -> np
     is_last = bool(censoring.at(when) <= 0.0)
     if (
         is_last
-    ):  # nobody of training is followed for longer, and those who are censored at the time were alive
+    ):  # Nobody of training is followed for longer; samples that are censored at this time are alive.
         alive = ~dead & (seen.time >= when)
     weights = np.zeros(len(seen.time))
     weights[dead] = 1.0 / _not_censored(censoring, seen.time[dead], before=True)
