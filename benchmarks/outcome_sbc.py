@@ -40,7 +40,7 @@ from bayesmkl.kernels import Gaussian, Linear
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.marginal import likelihoods as of
 from bayesmkl.marginal.covariances import Additive, kernel_units
-from bayesmkl.marginal.evidence import ep_evidence, exact_evidence, mixture_evidence
+from bayesmkl.marginal.evidence import ep_evidence, exact_evidence, student_evidence
 from bayesmkl.marginal.hyperposterior import Hypermodel, draw_importance
 from bayesmkl.marginal.hyperpriors import DirichletShares, ParameterPriors
 from bayesmkl.marginal.modes import find_mode
@@ -136,7 +136,7 @@ MODELS: dict[str, tuple[Any, Draw]] = {
     "piecewise-hazard": (of.PiecewiseHazard(BREAKS), _hazards),
     "heteroscedastic": (of.Heteroscedastic(of.Gaussian(), ("even", "odd")), _uneven_normal),
 }
-EVIDENCES: dict[str, Any] = {"student-t": mixture_evidence, "heteroscedastic": exact_evidence}  # else EP
+EVIDENCES: dict[str, Any] = {"student-t": student_evidence, "heteroscedastic": exact_evidence}  # else EP
 
 
 def kernels() -> np.ndarray:

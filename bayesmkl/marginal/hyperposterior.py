@@ -73,7 +73,7 @@ class Hypermodel(NamedTuple):
     parameter_prior : ParameterPriors
         Or what a model that maps coordinates to parameters itself reads.
     evidence : callable
-        `exact_evidence`, `ep_evidence`, `laplace_evidence` or `mixture_evidence`.
+        `exact_evidence`, `ep_evidence`, `laplace_evidence` or `student_evidence`.
     remainder : Remainder, optional
         What the evidence lacks where samples are pseudo-samples.
     """

@@ -32,13 +32,22 @@ from bayesmkl.marginal import (
     Marginal,
     unknown_points,
 )
-from bayesmkl.marginal.evidence import ep_evidence, exact_evidence, laplace_evidence, mixture_evidence
+from bayesmkl.marginal.evidence import (
+    ep_evidence,
+    exact_evidence,
+    laplace_evidence,
+    mixture_evidence,
+    student_evidence,
+)
 from bayesmkl.marginal.likelihoods import Gaussian, Probit, repeated
 from bayesmkl.marginal.reading import shares
 from bayesmkl.posterior import compare_loo, effect_table, relevance
 
 EP, MIXTURE = functools.partial(ep_evidence, tol=1e-11), functools.partial(mixture_evidence, tol=1e-13)
-LAPLACE = functools.partial(laplace_evidence, tol=1e-12)
+LAPLACE, STUDENT = (
+    functools.partial(laplace_evidence, tol=1e-12),
+    functools.partial(student_evidence, tol=1e-11),
+)
 KINDS = LIKELIHOODS | {"gaussian": (Gaussian(), (0.4,)), "probit": (Probit(), ())}
 LOG_CONCAVE = [name for name in KINDS if name not in ("student-t", "gaussian")]
 CASES = [("gaussian", exact_evidence), ("student-t", MIXTURE)]
@@ -67,7 +76,7 @@ def problem(name, rng, n_samples=12):
     return likelihood, observed(name, n_samples, rng), matrix, np.array(phi)
 
 
-@pytest.mark.parametrize(("name", "evidence"), CASES, ids=label)
+@pytest.mark.parametrize(("name", "evidence"), [*CASES, ("student-t", STUDENT)], ids=label)
 def test_two_is_the_same_sample_twice(name, evidence, rng):
     likelihood, y, matrix, phi = problem(name, rng)
     counts = rng.integers(1, 4, 12)
@@ -108,7 +117,7 @@ def test_gradient_with_fractions_equals_differences(name, evidence, rng):
     np.testing.assert_allclose(gradient, differences, rtol=0, atol=2e-6 * np.abs(gradient).max())
 
 
-@pytest.mark.parametrize("name", LOG_CONCAVE)
+@pytest.mark.parametrize("name", [*LOG_CONCAVE, "student-t"])
 @pytest.mark.parametrize("weight", [0.3, 1.0])
 def test_ep_is_exact_of_one_sample(name, weight, rng):
     """The integral of the power by adaptive quadrature, to 1e-8 and what the trapezoidal rule lacks."""

@@ -8,6 +8,7 @@ import pytest
 from helpers import STANDARD_ERRORS
 from outcome_problems import INF, LIKELIHOODS, TIMES, targets
 from scipy import integrate, stats
+from scipy.special import logsumexp
 
 from bayesmkl._utils.devices import double_precision
 from bayesmkl.marginal.likelihoods import (
@@ -115,6 +116,14 @@ def test_tilted_equals_a_dense_sum_with_its_derivatives(name, variance, rng):
     np.testing.assert_allclose(found.first * sd, mean, rtol=tolerance, atol=tolerance)
     np.testing.assert_allclose(found.second * variance, spread - 1.0, rtol=tolerance, atol=tolerance)
     np.testing.assert_allclose(found.parameters, slopes, rtol=tolerance, atol=tolerance)
+
+
+def test_the_integral_at_a_gross_error_equals_a_dense_sum():
+    steps, sd, phi, y = np.linspace(-11.0, 11.0, 8001)[:, None], 0.5, np.array([0.3, 30.0]), np.full(1, 60.0)
+    heights = StudentT().log_density(y, sd * steps, phi) + stats.norm.logpdf(steps)
+    expected = logsumexp(heights) + np.log(steps[1, 0] - steps[0, 0])
+    found = StudentT().tilted(y, np.zeros(1), np.full(1, sd**2), phi)
+    np.testing.assert_allclose(found.log_normalizer, expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("name", ["weibull", "log-logistic", "hazards", "poisson", "beta-binomial"])

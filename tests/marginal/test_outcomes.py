@@ -306,6 +306,17 @@ def test_outliers_move_student_noise_less(data):
     assert heavy.parameters_["df"] < 8.0
 
 
+def test_degrees_of_freedom_are_those_of_an_exact_sampler():
+    """NUTS on scores and parameters finds a mean of 9.9; few samples hardly tell them, the truth is 2.2."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(50, 5))
+    y = np.sin(2 * X[:, 0]) + 0.7 * X[:, 1] + 0.3 * rng.standard_t(2.2, size=50)
+    views = KernelBank([Gaussian(width=0.3), Gaussian(width=1)], views="each")
+    found = GPMKLRegressor(views, likelihood="student-t", random_state=0).fit(X, y).parameters_
+    assert found["df"] == pytest.approx(9.9, abs=1.5)
+    assert found["noise_std"] == pytest.approx(0.35, abs=0.02)
+
+
 def test_the_size_of_gross_errors_does_not_matter(data):
     """Not even of 1e9, as a missing value may be coded, in one of two outputs."""
     X, f, _ = data

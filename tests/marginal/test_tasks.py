@@ -14,7 +14,7 @@ from scipy import stats
 from bayesmkl import GPMKLClassifier, GPMKLRegressor, KernelBank
 from bayesmkl.marginal import Design, Marginal
 from bayesmkl.marginal.covariances import Additive
-from bayesmkl.marginal.evidence import ep_evidence, exact_evidence, mixture_evidence
+from bayesmkl.marginal.evidence import ep_evidence, exact_evidence, mixture_evidence, student_evidence
 from bayesmkl.marginal.hyperposterior import Hypermodel
 from bayesmkl.marginal.hyperpriors import DirichletShares, HalfT, ParameterPriors, WithDesign
 from bayesmkl.marginal.likelihoods import Gaussian, Heteroscedastic, StudentT
@@ -156,7 +156,12 @@ def test_noise_of_tasks_and_precisions_is_that_of_normal_densities(rng):
 
 @pytest.mark.parametrize(
     ("likelihood", "evidence"),
-    [(Gaussian(), exact_evidence), (Gaussian(), ep_evidence), (StudentT(), mixture_evidence)],
+    [
+        (Gaussian(), exact_evidence),
+        (Gaussian(), ep_evidence),
+        (StudentT(), mixture_evidence),
+        (StudentT(), student_evidence),
+    ],
 )
 def test_the_evidence_of_tasks_has_the_gradient_of_finite_differences(rng, likelihood, evidence):
     X, stack = kernels(rng, 20)

@@ -46,7 +46,7 @@ from bayesmkl.marginal.estimators.by_landmarks import (
 from bayesmkl.marginal.estimators.completion import CompletingMKL
 from bayesmkl.marginal.estimators.priors import checked_weight_prior, of_kernels
 from bayesmkl.marginal.estimators.shared_docs import GPMKL
-from bayesmkl.marginal.evidence import ep_evidence, exact_evidence, laplace_evidence, mixture_evidence
+from bayesmkl.marginal.evidence import ep_evidence, exact_evidence, laplace_evidence, student_evidence
 from bayesmkl.marginal.group_labels import GroupLabels, learn_groups, number_groups
 from bayesmkl.marginal.hyperposterior import Draws, Hypermodel
 from bayesmkl.marginal.hyperpriors import ParameterPriors, WeightPrior, WithDesign
@@ -61,7 +61,8 @@ __all__ = ["BaseGPMKL", "by_row", "overall"]
 LEAST_POINTS = 100  # where there is nothing to infer
 REFIT_DRAWS = 500  # where no more is asked than predictions
 EVIDENCES = {"ep": ep_evidence, "laplace": laplace_evidence}
-EVIDENCE_OF: dict[type, Any] = {Gaussian: exact_evidence, StudentT: mixture_evidence}  # whatever is asked for
+EVIDENCE_OF: dict[tuple[type, str], Any] = {(Gaussian, name): exact_evidence for name in EVIDENCES}
+EVIDENCE_OF[StudentT, "ep"] = student_evidence
 REMEDY = "Use fewer kernels or samples, or a smaller `n_draws` of `inference`."
 
 
@@ -155,7 +156,7 @@ class BaseGPMKL(CompletingMKL):
         """Return all that is not inferred; `targets` are (n_outputs, n_samples), `kept` as in `_refit`."""
         likelihood = self.likelihood_
         noise = likelihood.likelihood if isinstance(likelihood, Heteroscedastic) else likelihood
-        evidence = EVIDENCE_OF.get(type(noise), EVIDENCES[options.approximation])
+        evidence = EVIDENCE_OF.get((type(noise), options.approximation), EVIDENCES[options.approximation])
         if self.sample_weight_ is not None:
             likelihood, targets = repeated(likelihood, targets, self.sample_weight_)
         covariance, prior = self._covariance(stack), self._hyperprior(kept)

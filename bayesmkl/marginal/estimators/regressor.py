@@ -68,8 +68,8 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
     .. math:: y_i = \sum_m w_m g_m(x_i) + b + \epsilon_i, \qquad g_m \sim GP(0, K_m / c_m), \qquad
        \epsilon_i \sim N(0, \phi^2) .
 
-    Given weights and noise everything else is integrated out: exactly under normal noise [1]_, by a bound under noise
-    with outliers [2]_, by expectation propagation of counts.
+    Given weights and noise everything else is integrated out: exactly under normal noise [1]_, by expectation
+    propagation of counts and, from the sites of a bound [2]_, under noise with outliers.
 
     Parameters
     ----------
