@@ -36,11 +36,13 @@ FILES = {
     "config.json",
     "elbo.png",
     "features.csv",
+    "held_out.csv",
     "kernel_weights.png",
     "kernels.csv",
     "metrics.csv",
     "model.skops",
     "posterior.nc",
+    "training_rows.txt",
 }
 
 
@@ -214,7 +216,7 @@ def test_regression_on_every_column_from_parquet(table, tmp_path):
     assert "(a quantity: regression)" in stdout
     assert "Fitting 16 kernels to 42 rows" in stdout
     names = {path.name for path in (tmp_path / "run").iterdir()}
-    assert names == FILES | {"predicted_vs_observed.png", "views.csv"}
+    assert names == FILES - {"held_out.csv"} | {"held_out.parquet", "predicted_vs_observed.png", "views.csv"}
     views = pd.read_csv(tmp_path / "run" / "views.csv")
     assert views["n_kernels"].tolist() == [4] * 4
     assert set(views["view"].iloc[:2]) == {"all", "radius"}

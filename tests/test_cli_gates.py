@@ -25,12 +25,14 @@ FILES = {
     "config.json",
     "elbo.png",
     "gates.png",
+    "held_out.csv",
     "kernel_weights.png",
     "kernels.csv",
     "metrics.csv",
     "model.skops",
     "posterior.nc",
     "reliability.png",
+    "training_rows.txt",
     "views.csv",
 }
 
@@ -101,7 +103,7 @@ def test_a_run_predicts_and_is_diagnosed_and_reported(fitted, tmp_path):
     assert code == 0
     assert "Gates: GOOD" in stdout
     assert "Intervals: CAUTION" in stdout
-    assert "On 90 held-out samples" in stdout
+    assert "On 27 held-out samples" in stdout
     code, _, _ = run("report", folder / "run", "--data", data, "--out", tmp_path / "page.html")
     assert code == 0
     code, _, stderr = run("report", folder / "run", "--refits", "--out", tmp_path / "other.html")

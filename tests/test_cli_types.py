@@ -69,6 +69,11 @@ def test_types_are_those_of_python(table, tmp_path):
     seen = pd.read_csv(tmp_path / "new.csv").drop(columns=["name"])
     np.testing.assert_allclose(found["probability_yes"], model.predict_proba(seen)[:, 1], rtol=1e-12)
     assert np.mean(found["prediction"] == table["ill"]) > 0.8
+    for absent in ("", "NA"):  # fit reads both as missing
+        new.loc[::2, "stage"] = absent
+        data = write(new, tmp_path / "new.csv")
+        assert run("predict", tmp_path / "run", data, "--out", tmp_path / f"{absent}.csv")[0] == 0
+    assert (tmp_path / ".csv").read_text() == (tmp_path / "NA.csv").read_text()
 
 
 def test_dry_runs(table, tmp_path):

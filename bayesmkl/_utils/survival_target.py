@@ -175,7 +175,7 @@ def _read(name: str, y: object) -> _Fields:
         types = ", ".join(f"{field!r} ({column.dtype})" for field, column in columns.items())
         raise ValueError(
             f"`{name}` must be {FORMS}; got {len(flags)} boolean and {len(others)} other fields: {types}. Convert "
-            f"the one of the event, `event == 1`, and leave others out. {REMEDY}"
+            f"the one of the event, `event == code` with the code of a seen event, and leave others out. {REMEDY}"
         )
     event, time = columns[flags[0]].astype(bool), _numbers(name, others[0], columns[others[0]])
     _refuse(

@@ -367,13 +367,15 @@ def report(
     data: Annotated[
         Path | None,
         typer.Option(
-            help="Table of new rows with the target: they are predicted one by one, and predictions judged.",
+            help="Table with the target; its new rows are judged. Without it, the rows that `fit` held out are.",
             show_default=False,
         ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Page to write, .html; RUN/report.html without it.", show_default=False),
+        typer.Option(
+            help="Folder for report.html, or a page to write, .html; RUN without it.", show_default=False
+        ),
     ] = None,
     refits: Annotated[
         bool, typer.Option("--refits", help="Fit again without each view: which of them do predictions need?")

@@ -31,8 +31,17 @@ from bayesmkl.cli.fit_options import (
     may_be_empty,
 )
 from bayesmkl.cli.fit_views import check_gates, columns_as_they_are
-from bayesmkl.cli.folders import CONFIG, MODEL, RUN_FORMAT, RUN_VERSION, check_free, folder_beside, load_run
-from bayesmkl.cli.held_out import held_out, predicted
+from bayesmkl.cli.folders import (
+    AGAIN,
+    CONFIG,
+    MODEL,
+    RUN_FORMAT,
+    RUN_VERSION,
+    check_free,
+    folder_beside,
+    load_run,
+)
+from bayesmkl.cli.held_out import HELD_OUT, TRAINING_ROWS, held_out, predicted, row_hashes, with_target
 from bayesmkl.cli.report import (
     notes_of_warnings,
     print_effects,
@@ -95,7 +104,6 @@ __all__ = [
 
 OF_GPMKL = (GPMKLClassifier, GPMKLOrdinalClassifier, GPMKLRegressor, GPMKLSurvival)
 LOCALIZED = (BEMKLLocalizedClassifier, BEMKLLocalizedRegressor)
-OF_NORMAL_LAWS = ("coverage_95", "nll")
 LONG_ROWS, LONG_KERNELS = 2000, 30  # beyond which GPMKL takes long
 
 
@@ -155,15 +163,42 @@ def run_diagnose(run: Path, data: Path | None, n_draws: int, seed: int) -> None:
         X_test = y_test = None
         _check_diagnosed(config, data)
         if data is not None:
-            X_test, y_test = rows_with_target(config, data)
+            X_test, y_test, _ = new_rows(run, config, data)
         diagnosis = diagnose(model, X_test, y_test, n_draws=n_draws, random_state=seed)
     say(str(diagnosis))
 
 
+def new_rows(
+    run: Path, config: dict[str, Any], data: Path
+) -> tuple[pd.DataFrame | None, np.ndarray | None, str]:
+    """Read the rows of --data that a run was not fitted to, and their target; note how many are training rows.
+
+    Rows and targets are None where none are new. Runs of earlier versions do not know their training rows.
+    """
+    X, y = rows_with_target(config, data)
+    path = run / TRAINING_ROWS
+    try:
+        known = np.loadtxt(path, dtype=np.uint64, ndmin=1) if path.is_file() else np.arange(0)
+    except ValueError as error:
+        raise ValueError(f"{str(path)!r} is damaged ({error}). {AGAIN}") from error
+    is_new = ~np.isin(row_hashes(X, y), known)
+    if is_new.all():
+        return X, y, ""
+    note = f"{np.sum(~is_new)} of the {len(X)} rows in --data are training rows. They are not judged."
+    say(note)
+    return (X[is_new], y[is_new], note) if is_new.any() else (None, None, note)
+
+
+def _read_for(config: dict[str, Any], data: Path) -> pd.DataFrame:
+    """Read a table as `fit` read that of a run: labels and groups as they are written."""
+    labels = [config["target"]] if config["task"] in ("classification", "ordinal") else []
+    groups = [] if has_types(config) else config["text"]
+    return read_table(data, [*labels, *groups], {config["target"]: config.get("classes")})
+
+
 def rows_with_target(config: dict[str, Any], data: Path) -> tuple[pd.DataFrame, np.ndarray]:
     """Read new rows of a run, and their target."""
-    labels = [config["target"]] if config["task"] in ("classification", "ordinal") else []
-    table = read_table(data, labels, config.get("classes"))
+    table = _read_for(config, data)
     X, _ = match_columns(table, config["features"], may_be_empty(config), config["text"], has_types(config))
     event = config.get("event")
     for what, column in (("target", config["target"]), ("event", event)):
@@ -200,7 +235,7 @@ def run_predict(run: Path, data: Path, out: Path) -> None:
     table_suffix(out)
     with notes_of_warnings():
         model, config = load_run(run)
-    table = read_table(data, config["text"])
+    table = _read_for(config, data)
     features, others = match_columns(
         table, config["features"], may_be_empty(config), config["text"], has_types(config)
     )
@@ -225,14 +260,20 @@ def fit_and_write(
     _announce(len(features) if options.refit else len(X_train), n_kernels, options)
     seconds = _timed_fit(model, X_train, y_train)
     on_test = Predictions(model, X_test, y_train=y_train)
-    metrics = evaluated(on_test, y_test, options.task)
-    if options.likelihood in COUNTS:  # whose laws are not normal
-        metrics = {name: value for name, value in metrics.items() if name not in OF_NORMAL_LAWS}
+    metrics = evaluated(on_test, y_test, "counts" if options.likelihood in COUNTS else options.task)
+    fitted_rows = row_hashes(X_train, y_train)
+    n_copies = int(np.isin(row_hashes(X_test, y_test), fitted_rows).sum())
     with folder_beside(out, force) as folder:
         name, axes = picture(on_test, y_test, options.task)
         _save_plot(axes, folder / name)
         if options.refit:
             seconds += _timed_fit(model, features, y)
+            fitted_rows = row_hashes(features, y)
+        else:
+            is_parquet = Path(about["data"]).suffix.lower() == ".parquet"
+            name = f"{HELD_OUT}.parquet" if is_parquet else f"{HELD_OUT}.csv"
+            write_table(with_target(X_test, y_test, options), folder / name)
+        np.savetxt(folder / TRAINING_ROWS, fitted_rows, "%d")
         if options.refine:
             seconds += _timed_refinement(model, options.seed)
         tables = _write_posterior(model, folder, options.seed)
@@ -252,6 +293,11 @@ def fit_and_write(
     if effects is not None:
         print_effects(effects)
     print_metrics(metrics, len(X_test))
+    if n_copies:
+        say(
+            f"{n_copies} of the {len(X_test)} held-out rows are copies of training rows: every column is equal. If "
+            "they are the same samples, these metrics are too good. Keep one row of each sample, and fit again."
+        )
     say(_ending(model[-1], about))
     if options.refit:
         say(

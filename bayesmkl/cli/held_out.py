@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
     from bayesmkl.cli.fit_options import FitOptions
 
-__all__ = ["held_out", "predicted"]
+__all__ = ["HELD_OUT", "TRAINING_ROWS", "held_out", "predicted", "row_hashes", "with_target"]
 
+HELD_OUT, TRAINING_ROWS = "held_out", "training_rows.txt"  # a table, and hashes, in the folder of a run
 TAIL = 0.03  # of the time to an event, on either side of its interval
 
 
@@ -59,6 +60,37 @@ def held_out(
         known, test_size=options.test_size, random_state=options.seed, stratify=spread
     )
     return train, test
+
+
+def row_hashes(features: pd.DataFrame, y: np.ndarray) -> np.ndarray:
+    """Hash rows with their targets by value, so that a row is recognized in another table.
+
+    Examples
+    --------
+    >>> one, other = pd.DataFrame({"a": [1.0, 2.0]}), pd.DataFrame({"a": [2, 3]})
+    >>> np.isin(row_hashes(other, np.array([5, 5])), row_hashes(one, np.array([5.0, 5.0])))
+    array([ True, False])
+    """
+    table = pd.concat([features.reset_index(drop=True), pd.DataFrame(y)], axis=1, ignore_index=True)
+    columns = {k: _to_twelve_digits(values) for k, values in table.items()}
+    return pd.util.hash_pandas_object(pd.DataFrame(columns), index=False).to_numpy()
+
+
+def _to_twelve_digits(values: pd.Series) -> pd.Series:
+    """Round numbers to 40 bits, since other programs read and write the last digits otherwise; others become text."""
+    if not pd.api.types.is_numeric_dtype(values):
+        return values.astype(str)
+    mantissa, exponent = np.frexp(values.astype(float))
+    return pd.Series(np.ldexp(np.round(mantissa * 2.0**40), exponent))
+
+
+def with_target(features: pd.DataFrame, y: np.ndarray, options: FitOptions) -> pd.DataFrame:
+    """Return rows with the columns of their target, as in the table that was fitted."""
+    table = features.copy()
+    table[options.target] = y if options.event is None else y["time"]
+    if options.event is not None:
+        table[options.event] = y["event"]
+    return table
 
 
 def predicted(model: BaseEstimator, features: pd.DataFrame, task: str) -> dict[str, np.ndarray]:

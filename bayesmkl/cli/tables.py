@@ -43,7 +43,7 @@ __all__ = [
     "write_table",
 ]
 
-EMPTY_CELLS = "If it stands for no label, leave these cells empty, or name it with --unlabeled-label."
+EMPTY_CELLS = "If it stands for no label, remove these rows, or name it with --unlabeled-label."
 
 
 def write_table(table: pd.DataFrame, path: Path) -> None:

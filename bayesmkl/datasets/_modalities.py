@@ -15,6 +15,11 @@ from bayesmkl._utils.validation import shown
 
 __all__ = ["from_mudata"]
 
+UNIQUE = {
+    "obs_names": "Leave repeated samples out, or rename them alike in all modalities",
+    "var_names": "Call `.var_names_make_unique()`",
+}
+
 
 def from_mudata(
     mdata: Any,
@@ -87,13 +92,13 @@ def from_mudata(
     if unknown is not None or not names or len(set(names)) < len(names):
         raise ValueError(f"`modalities` must be among {shown(list(parts))}, each once; got {shown(names)}.")
     for name in names:
-        for kind in ("obs_names", "var_names"):
+        for kind, remedy in UNIQUE.items():
             labels = pd.Index(getattr(parts[name], kind))
             if not labels.is_unique:
                 twice = shown(labels[labels.duplicated()][0])
                 raise ValueError(
                     f"`mdata` must have different {kind} in a modality; {twice} comes several times in {name!r}. "
-                    f"Call `.{kind}_make_unique()`."
+                    f"{remedy}."
                 )
     own = getattr(mdata, "obs_names", None)
     samples = pd.Index(own) if own is not None else _joined([parts[name].obs_names for name in names])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,9 @@ def table_suffix(path: Path) -> str:
     raise ValueError(f"{str(path)!r} must be the name of a table, ending in {', '.join(SUFFIXES)}.")
 
 
-def read_table(path: Path, labels: Sequence[str] = (), classes: Sequence[Any] | None = None) -> pd.DataFrame:
+def read_table(
+    path: Path, labels: Sequence[str] = (), classes: Mapping[str, Sequence[Any] | None] | None = None
+) -> pd.DataFrame:
     """Read a CSV, TSV or Parquet file.
 
     Parameters
@@ -53,8 +55,8 @@ def read_table(path: Path, labels: Sequence[str] = (), classes: Sequence[Any] | 
     path : Path
     labels : sequence of str
         Columns of a text file that hold labels, see `as_labels`. In others text that stands for numbers is numbers.
-    classes : sequence of str or float, default=None
-        The labels that are known; those in the file are read as of their kind.
+    classes : mapping of str to sequences of str or float, default=None
+        The labels that are known of a column; those in the file are read as of their kind.
 
     Returns
     -------
@@ -80,7 +82,7 @@ def read_table(path: Path, labels: Sequence[str] = (), classes: Sequence[Any] | 
             _refuse_twice(list(table.columns))
         else:
             separator = "\t" if "tsv" in suffix else ","
-            table = _typed(read_text(path, separator), separator, labels, classes)
+            table = _typed(read_text(path, separator), separator, labels, classes or {})
     except MemoryError:
         raise
     except Exception as error:  # whatever the readers stumble over: overflows, unknown types of columns
@@ -92,7 +94,7 @@ def read_table(path: Path, labels: Sequence[str] = (), classes: Sequence[Any] | 
 
 
 def _typed(
-    text: TextTable, separator: str, labels: Sequence[str], classes: Sequence[Any] | None
+    text: TextTable, separator: str, labels: Sequence[str], classes: Mapping[str, Sequence[Any] | None]
 ) -> pd.DataFrame:
     """Make numbers of the columns that hold them."""
     other = other_separator(text.names, separator)
@@ -104,7 +106,7 @@ def _typed(
     for name, given, column in zip(names, text.names, text.columns, strict=True):
         if name != given and len(column) and np.all(column == ""):
             continue  # what follows a separator at the end of every line
-        found[name] = as_labels(column, classes) if name in labels else _values(column)
+        found[name] = as_labels(column, classes.get(name)) if name in labels else _values(column)
     if all(values.dtype == object for values in found.values()):
         _refuse_header_inside(text)
     return pd.DataFrame(found)

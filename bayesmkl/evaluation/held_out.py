@@ -16,6 +16,8 @@ from bayesmkl.posterior import plot_predictions, plot_reliability
 
 __all__ = ["evaluated", "picture"]
 
+OF_NORMAL_LAWS = ("coverage_95", "nll")
+
 
 def evaluated(on_test: Predictions, y: np.ndarray, task: str) -> dict[str, float]:
     """Return the metrics of a task by name.
@@ -25,7 +27,7 @@ def evaluated(on_test: Predictions, y: np.ndarray, task: str) -> dict[str, float
     on_test : Predictions
     y : ndarray of shape (n_rows,)
         Targets, structured ones of times.
-    task : {"classification", "regression", "ordinal", "survival"}
+    task : {"classification", "regression", "counts", "ordinal", "survival"}
     """
     if task == "survival":
         scores: dict[str, Callable[[Predictions, np.ndarray], float]] = {
@@ -37,7 +39,8 @@ def evaluated(on_test: Predictions, y: np.ndarray, task: str) -> dict[str, float
     if task == "ordinal":
         return _of_grades(on_test, y)
     evaluate = evaluate_classifier if task == "classification" else evaluate_regressor
-    return evaluate(on_test.as_model(), on_test.X, y)
+    found = evaluate(on_test.as_model(), on_test.X, y)
+    return {name: value for name, value in found.items() if task != "counts" or name not in OF_NORMAL_LAWS}
 
 
 def _of_grades(on_test: Predictions, y: np.ndarray) -> dict[str, float]:
@@ -67,7 +70,7 @@ def picture(on_test: Predictions, y: np.ndarray, task: str) -> tuple[str, Any]:
         when = float(np.median(on_test.y_train["time"][on_test.y_train["event"]]))
         found = survival_calibration(y, on_test.survival(np.array([when]))[:, 0], when)
         return "calibration.png", plot_survival_calibration(found)
-    if task == "regression":
+    if task in ("regression", "counts"):
         return "predicted_vs_observed.png", plot_predictions(y, *on_test.moments())
     labels = on_test.classes
     if task == "ordinal":

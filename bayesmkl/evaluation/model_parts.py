@@ -53,7 +53,7 @@ __all__ = [
 TASKS = {
     "labels": "classification",
     "numbers": "regression",
-    "counts": "regression",
+    "counts": "counts",
     "grades": "ordinal",
     "times": "survival",
 }
@@ -295,6 +295,8 @@ def samples(about: Reported) -> list[Block]:
             return [Paragraph("Pass samples as `X` to have their scores split into the parts of views.")]
         names = getattr(fitted.estimator, "feature_names_in_", None)
         X, model, whose = pd.DataFrame(about.bank.X_train_, columns=names), fitted.estimator, "training"
+        for column, labels in getattr(fitted.estimator, "group_labels_", ()):  # which are text there
+            X[column] = [labels[int(code)] for code in X[column]]
         X = X if names is not None else X.to_numpy()
     n_rows = _n_rows(X)
     if n_rows > MOST_SAMPLES:

@@ -127,7 +127,7 @@ def kaplan_meier(event: ArrayLike, time: ArrayLike, *, reverse: bool = False) ->
         raise ValueError(
             "`event` and `time` must be a boolean and a number for every sample, and there must be one sample at "
             f"least; got {event.dtype} of shape {event.shape} and numbers of shape {time.shape}. Compare first: "
-            "`event == 1`."
+            "`event == code`, with the code of an event that was seen."
         )
     if (time < 0.0).any():
         raise ValueError(f"`time` must not be negative; got {time.min():g}.")

@@ -144,7 +144,7 @@ def refuse_shuffled_rows(X: Samples, columns: list[Label]) -> None:
     if rows != columns and len(rows) == len(columns) and set(rows) == set(columns):
         raise ValueError(
             "`X` must hold the kernel of the same samples in rows and columns; its index has the labels of its "
-            "columns in another order. Bring them into one: `X.loc[X.columns]`."
+            "columns in another order. Bring the columns into the order of the rows and of `y`: `X[X.index]`."
         )
 
 

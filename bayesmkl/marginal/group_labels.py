@@ -84,11 +84,11 @@ def of_other_kind(column: Any, known: Any, given: Any) -> ValueError:
     >>> raise of_other_kind("site", 1, "north")
     Traceback (most recent call last):
     ...
-    ValueError: `X` must hold labels in 'site' as in training, such as 1; got 'north'. Convert them: ...
+    ValueError: `X` must hold labels in 'site' as in training, such as 1; got 'north'. Replace them: ...
     """
     return ValueError(
-        f"`X` must hold labels in {column!r} as in training, such as {known!r}; got {given!r}. Convert them: "
-        f"`X[{column!r}].astype({type(known).__name__})`."
+        f"`X` must hold labels in {column!r} as in training, such as {known!r}; got {given!r}. Replace them: "
+        f"`X[{column!r}].map({{new: old, ...}})`, with the label of training for each new one."
     )
 
 

@@ -105,7 +105,7 @@ WRONG = [
     (
         lambda: from_mudata(TWICE),
         ValueError,
-        r"different obs_names .* 'a' comes .* `.obs_names_make_unique\(\)`",
+        r"different obs_names .* 'a' comes .* rename them alike in all modalities",
     ),
     (lambda: from_mudata(BOTH, modalities="rna"), TypeError, r"`modalities` must be a list .* Use \['rna'\]"),
     (lambda: from_mudata(BOTH, covariates="age"), TypeError, r"`covariates` must be a list .* Use \['age'\]"),

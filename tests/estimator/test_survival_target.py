@@ -97,7 +97,7 @@ ENTRY = [*EVENT, ("entry", "f8")]
         (rows([]), "at least one sample"),
         (np.ma.MaskedArray(rows([(True, 1.0)])), "masked"),
         (rows([(1.0, 1.0)], [("event", "f8"), ("time", "f8")]), "got 0 boolean and 2 other fields"),
-        (rows([(1, 1.0)], [("event", "i8"), ("time", "f8")]), "event == 1"),
+        (rows([(1, 1.0)], [("event", "i8"), ("time", "f8")]), "event == code"),
         (rows([(True, True)], [("event", "?"), ("time", "?")]), "got 2 boolean and 0 other"),
         (rows([(True, 1.0, 2.0)], [*EVENT, ("age", "f8")]), "got 1 boolean and 2 other fields: .*'age'"),
         (rows([(True, "a")], [("event", "?"), ("time", "U1")]), "numbers in its field 'time'; got <U1"),

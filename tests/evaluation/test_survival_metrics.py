@@ -308,7 +308,7 @@ HALF = np.full((6, 2), 0.5)
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: kaplan_meier([1, 0], [1.0, 2.0]), "`event` and `time` must .*int64.*`event == 1`"),
+        (lambda: kaplan_meier([1, 0], [1.0, 2.0]), "`event` and `time` must .*int64.*`event == code`"),
         (lambda: kaplan_meier([True], [1.0, 2.0]), "`event` and `time` must"),
         (lambda: kaplan_meier(np.zeros(0, bool), []), "`event` and `time` must"),
         (lambda: kaplan_meier([True], [-1.0]), "`time` must not be negative; got -1"),

@@ -171,8 +171,13 @@ def test_kernels_in_frames_are_those_of_the_training_samples(called):
     np.testing.assert_array_equal(model.predict(rows), model.predict(rows.to_numpy()))
     with pytest.raises(ValueError, match=r"`X`: The feature names should match.*another order"):
         model.predict(rows.iloc[:, ::-1])
-    with pytest.raises(ValueError, match=r"`X` must hold the kernel of the same samples in rows and columns"):
-        UniformMKLClassifier("precomputed").fit(kernel.iloc[::-1], Y)
+    other = kernel.iloc[::-1]
+    said = r"`X` must hold the kernel of the same samples in rows and columns; .* of `y`: `X\[X\.index\]`"
+    with pytest.raises(ValueError, match=said):
+        UniformMKLClassifier("precomputed").fit(other, Y[::-1])
+    remedied = other[other.index]
+    found = UniformMKLClassifier("precomputed").fit(remedied, Y[::-1]).decision_function(remedied)
+    np.testing.assert_allclose(found[::-1], model.decision_function(kernel), rtol=1e-6)
 
 
 def test_models_of_earlier_files_compare_the_names_they_have():

@@ -101,11 +101,22 @@ def test_labels_that_became_text_are_told_from_features(table):
     )
     rows = X[["protein", "site"]].assign(site="north")
     with pytest.raises(
-        ValueError, match=r"labels in 'site' as in training, such as 0; got 'north'\. Convert them"
+        ValueError, match=r"labels in 'site' as in training, such as 0; got 'north'\. Replace them"
     ):
         model.predict(rows)
     with pytest.raises(ValueError, match="such as 0; got 'north'"):
         model.predict(rows.to_numpy())
+
+
+def test_the_remedy_for_flags_that_became_text_gives_the_same_predictions(table, fitted):
+    X, _ = table
+    rows = X.assign(treated=np.where(X["treated"], "yes", "no"))
+    with pytest.raises(
+        ValueError, match=r"got '(yes|no)'\. Replace them: `X\['treated'\]\.map\({new: old, \.\.\.}\)`"
+    ):
+        fitted.predict(rows)
+    rows["treated"] = rows["treated"].map({"yes": True, "no": False})
+    np.testing.assert_array_equal(fitted.predict(rows), fitted.predict(X))
 
 
 def test_labels_of_numbers_and_text_are_those_of_training(table):

@@ -186,13 +186,13 @@ def test_labels_lose_nothing(texts, labels, tmp_path):
     (tmp_path / "table.csv").write_text(f"x,y\n{lines}")
     found = read_table(tmp_path / "table.csv", labels=["y"])["y"].tolist()
     assert [None if pd.isna(label) else label for label in found] == labels
-    as_they_are = read_table(tmp_path / "table.csv", labels=["y"], classes=["a", "b"])["y"].tolist()
+    as_they_are = read_table(tmp_path / "table.csv", labels=["y"], classes={"y": ["a", "b"]})["y"].tolist()
     assert [None if pd.isna(label) else label for label in as_they_are] == [text or None for text in texts]
 
 
 def test_labels_are_of_the_kind_of_those_that_are_known(tmp_path):
     (tmp_path / "table.csv").write_text("y\n1.00\n2.00\n")
-    assert read_table(tmp_path / "table.csv", ["y"], classes=[1, 2])["y"].tolist() == [1.0, 2.0]
+    assert read_table(tmp_path / "table.csv", ["y"], classes={"y": [1, 2]})["y"].tolist() == [1.0, 2.0]
     assert read_table(tmp_path / "table.csv", ["y"])["y"].tolist() == ["1.00", "2.00"]
     assert read_table(tmp_path / "table.csv")["y"].tolist() == [1.0, 2.0]
 
@@ -391,7 +391,7 @@ def test_predictions_of_a_file_in_another_form_are_the_same(codes, table, tmp_pa
 def test_diagnosis_reads_labels_as_the_model_has_them(codes, table, tmp_path, monkeypatch):
     monkeypatch.setattr(bayesmkl.cli.commands, "diagnose", lambda model, X, y, **options: y.tolist())
     for labels in (table["code"], table["code"].str[2:], table["code"].replace("001", "1")):
-        table.assign(code=labels).to_csv(tmp_path / "new.csv", index=False)
+        table.assign(code=labels, a=table["a"] + 1.0).to_csv(tmp_path / "new.csv", index=False)
         code, stdout, _ = run("diagnose", codes / "run", "--data", tmp_path / "new.csv")
         assert (code, stdout) == (0, str(labels.tolist()))
 

@@ -185,13 +185,13 @@ def refuse_unusable(kernels: np.ndarray, names: Sequence[str], known_psd: np.nda
     >>> refuse_unusable(np.array([[[1.0, 0.5], [0.0, 1.0]]]), ["a"])
     Traceback (most recent call last):
     ...
-    ValueError: `X`: kernel 'a' is not symmetric. Pass K = (K + K.T) / 2, and check that rows and columns hold ...
+    ValueError: `X`: kernel 'a' is not symmetric. Check that rows and columns hold the samples in the same ...
     """
     for m, (name, kernel) in enumerate(zip(names, kernels, strict=True)):
         size = check_entries(name, kernel).size
         known = known_psd is not None and np.asarray(known_psd)[m]
         if not known and is_asymmetric(kernel, REFUSED_ASYMMETRY * size):
             raise ValueError(
-                f"`X`: kernel {name!r} is not symmetric. Pass K = (K + K.T) / 2, and check that rows and columns "
-                "hold the samples in the same order."
+                f"`X`: kernel {name!r} is not symmetric. Check that rows and columns hold the samples in the same "
+                "order. If the rest is rounding, pass K = (K + K.T) / 2."
             )

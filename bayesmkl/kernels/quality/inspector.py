@@ -250,7 +250,8 @@ PROBLEMS = (
     ("duplicates up to scale, which share one weight between them", "Keep one of each group."),
     (
         "asymmetric",
-        "Pass K = (K + K.T) / 2, and check that rows and columns hold the samples in the same order.",
+        "Check that rows and columns hold the samples in the same order. If the rest is rounding, pass "
+        "K = (K + K.T) / 2.",
     ),
     (
         "short of digits after centering (nearly all of the kernel is common to all samples)",
