@@ -75,6 +75,28 @@ def test_types_are_those_of_python(table, tmp_path):
         assert run("predict", tmp_path / "run", data, "--out", tmp_path / f"{absent}.csv")[0] == 0
     assert (tmp_path / ".csv").read_text() == (tmp_path / "NA.csv").read_text()
 
+    known = table.drop(columns=["ill"])
+    smoker, site = known["smoker"], "0" + known["site"].astype(str)
+    spelled = known.assign(
+        smoker=smoker.map({True: " TRUE", False: "0"}), stage=known["stage"].str.lower(), site=site
+    )
+    for new in (
+        spelled,
+        spelled.assign(smoker=smoker.astype(int)),
+        known.assign(smoker=smoker.map({True: "T"})),
+    ):
+        path, out = write(new, tmp_path / "new.csv"), tmp_path / f"{new['smoker'][0]}.csv"
+        code, _, stderr = run("predict", tmp_path / "run", path, "--out", out)
+        if "T" not in new["smoker"].tolist():
+            assert code == 0, stderr
+            right = model.predict_proba(known)[:, 1]
+            np.testing.assert_allclose(pd.read_csv(out)["probability_yes"], right, rtol=1e-12)
+    assert (code, out.exists()) == (2, False)
+    assert (
+        "column 'smoker' must hold categories of training, ['False', 'True']; got none of them, but ['T']"
+        in stderr
+    )
+
 
 def test_dry_runs(table, tmp_path):
     data = write(table, tmp_path / "data.csv")

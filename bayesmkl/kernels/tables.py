@@ -6,7 +6,6 @@ import datetime
 import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
-from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +15,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OrdinalEncoder, StandardScaler
 
+from bayesmkl._utils.category_labels import match_labels, plain_label
 from bayesmkl._utils.given import refuse_unevaluated
 from bayesmkl._utils.validation import check_integer, shown
 from bayesmkl.kernels.bank import KernelBank
@@ -23,7 +23,15 @@ from bayesmkl.kernels.categories import Overlap
 from bayesmkl.kernels.texts import TextFeatures
 from bayesmkl.kernels.views import NUMERIC_TYPES, positions_of
 
-__all__ = ["Standardizer", "TableBank", "as_days", "as_labels", "as_numbers", "make_bank"]
+__all__ = [
+    "CategoryEncoder",
+    "Standardizer",
+    "TableBank",
+    "TableEncoder",
+    "as_days",
+    "as_numbers",
+    "make_bank",
+]
 
 TYPES = ("numbers", "categories", "dates", "texts")
 ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ].*)?$")
@@ -67,6 +75,10 @@ def make_bank(
     this is learned from training samples where the encoder is fitted: put it into a pipeline. Columns of numbers
     and dates that have no value or but one among them, in some fold of a cross-validation, are zero.
 
+    New samples may spell categories in another way: 1, "1.0" and "TRUE" are True, and "Yes " is "yes". What tells
+    two categories of training samples apart, such as upper case, is never ignored. A column in which no value is
+    known is an error.
+
     Parameters
     ----------
     frame : pandas or polars DataFrame of shape (n_samples, n_features)
@@ -75,13 +87,15 @@ def make_bank(
     views : mapping of view name to columns, default=None
         Columns are names, positions, a slice, or a boolean mask. A view with columns of several types becomes one
         for each type, such as "clinic: numbers" and "clinic: categories". None: one view for each type.
+        Samples that have none of the values of a named view are NaN there, for an estimator with
+        ``missing_views="integrate"``; others refuse them.
     types : mapping of column name to {"numbers", "categories", "dates", "texts"}, default=None
         What columns are, where their types do not tell: grades that are coded as numbers are categories. Of "texts"
         the main directions in which frequencies of words vary, eight of each column, are numbers.
     max_categories : int, default=20
         Text columns with more different values are in no view: identifiers, or free text, unless `types` says
-        that they are "texts". So are columns with one value. Texts that are all dates, such as
-        "2020-01-31", are dates.
+        that they are "texts". So are columns with one value; a box that is ticked ("x", True or 1) or empty is a
+        category. Texts that are all dates, such as "2020-01-31", are dates.
 
     Returns
     -------
@@ -117,8 +131,8 @@ def make_bank(
     KernelBank(kernels={'categories': Overlap(), 'numbers': 'auto'},
                views={'categories': ['site'], 'numbers': ['age']})
     >>> model = make_pipeline(made.encoder, BEMKLClassifier(made.bank)).fit(frame, [0, 1, 1, 0] * 9)
-    >>> model.predict(pd.DataFrame({"age": [40], "site": ["c"], "id": [0]})).shape
-    (1,)
+    >>> model.predict(pd.DataFrame({"age": [40, 50], "site": ["c", "B "], "id": [0, 1]})).shape
+    (2,)
     """
     refuse_unevaluated("frame", frame)
     if not hasattr(frame, "columns") or not hasattr(frame, "dtypes"):
@@ -178,7 +192,12 @@ def make_bank(
             title[key]: _features_of_texts(own) if key[1] == "texts" else own for key, own in by_view.items()
         },
     )
-    return TableBank(_encoder(found), bank, left_out)
+    whole = {
+        view: own
+        for view, columns in ({} if views is None else used).items()
+        if (own := [name for name in columns if name in found])
+    }
+    return TableBank(_encoder(found, whole), bank, left_out)
 
 
 def _features_of_texts(columns: list[str]) -> list[str]:
@@ -213,11 +232,16 @@ def _check_different(titles: list[str]) -> None:
 
 def _type_of(column: Any, max_categories: int) -> tuple[str, str]:
     """Return the type of a column, or nothing and why it has none."""
-    values = pd.Series(np.asarray(column)).dropna()
+    every = _values(column)
+    values = every.dropna()
     try:
         n_different = values.nunique()
     except TypeError:  # such as lists
         n_different = values.astype(str).nunique()
+    if n_different == 1 and len(values) < len(every):  # a box that is ticked, or empty
+        tick = values.iloc[0]
+        if isinstance(tick, str | bool | np.bool_) or plain_label(tick) == 1:
+            return "categories", ""
     if n_different < 2:
         return "", "one value" if n_different else "no values"
     dtype = str(column.dtype).lower()
@@ -244,11 +268,20 @@ def _type_of(column: Any, max_categories: int) -> tuple[str, str]:
     return "", f"{n_different} different texts: an identifier, or free text"
 
 
+def _values(column: Any) -> pd.Series:
+    """Return the values of a column of any type; blank text is a missing one."""
+    values = np.asarray(column)
+    if values.dtype.kind not in "OUT":
+        return pd.Series(values)
+    known = [None if isinstance(value, str) and not value.strip() else value for value in values]
+    return pd.Series(known, dtype=object)
+
+
 def _all_are(values: pd.Series, types: Any, but: Any = ()) -> bool:
     return all(isinstance(value, types) and not isinstance(value, but) for value in values)
 
 
-def _encoder(found: Mapping[str, str]) -> ColumnTransformer:
+def _encoder(found: Mapping[str, str], views: Mapping[str, list[str]]) -> TableEncoder:
     """Return what turns columns of these types into numbers."""
 
     def read(function: Callable[[Any], pd.DataFrame]) -> FunctionTransformer:
@@ -257,18 +290,90 @@ def _encoder(found: Mapping[str, str]) -> ColumnTransformer:
     def standardized() -> list[Any]:
         return [Standardizer(), SimpleImputer(strategy="median", keep_empty_features=True)]
 
-    codes = OrdinalEncoder(
-        handle_unknown="use_encoded_value", unknown_value=UNSEEN, encoded_missing_value=MISSING
-    )
     steps = {
         "numbers": make_pipeline(read(as_numbers), *standardized()),
-        "categories": make_pipeline(read(as_labels), codes),
+        "categories": CategoryEncoder(
+            handle_unknown="use_encoded_value", unknown_value=UNSEEN, encoded_missing_value=MISSING
+        ),
         "dates": make_pipeline(read(as_days), *standardized()),
     }
     columns = {kind: [name for name, own in found.items() if own == kind] for kind in TYPES}
     kept: list[Any] = [(kind, steps[kind], columns[kind]) for kind in steps if columns[kind]]
     kept += [(f"texts{i}", TextFeatures(name), name) for i, name in enumerate(columns["texts"])]
-    return ColumnTransformer(kept, verbose_feature_names_out=False).set_output(transform="pandas")
+    return TableEncoder(kept, views).set_output(transform="pandas")
+
+
+class TableEncoder(ColumnTransformer):
+    """Encoding of the columns of a table, NaN in all columns of a named view where a sample has none of its values.
+
+    Estimators with ``missing_views="integrate"`` integrate over such views, and others refuse them: medians in
+    place of a whole view would be taken for measurements.
+
+    Parameters
+    ----------
+    transformers : list of tuple
+        As of ColumnTransformer.
+    views : mapping of view name to list of str
+        The columns of the views that were named.
+    """
+
+    def __init__(self, transformers: list[Any], views: Mapping[str, list[str]]) -> None:
+        super().__init__(transformers, verbose_feature_names_out=False)
+        self.views = views
+
+    def fit_transform(self, X: Any, y: Any = None, **params: Any) -> pd.DataFrame:
+        """Learn and encode training samples, a pandas or polars DataFrame of shape (n_samples, n_features)."""
+        return self._without_absent(X, super().fit_transform(X, y, **params))
+
+    def transform(self, X: Any, **params: Any) -> pd.DataFrame:
+        """Encode samples, a pandas or polars DataFrame of shape (n_samples, n_features)."""
+        return self._without_absent(X, super().transform(X, **params))
+
+    def _without_absent(self, X: Any, encoded: Any) -> pd.DataFrame:
+        for columns in self.views.values():
+            absent = np.logical_and.reduce([_values(X[name]).isna() for name in columns])
+            encoded.loc[absent, [OF_WORDS.sub("", name) in columns for name in encoded]] = np.nan
+        return encoded
+
+
+class CategoryEncoder(OrdinalEncoder):
+    """Codes of the categories of training samples, in whatever spelling later samples have them.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> encoder = CategoryEncoder().fit(pd.DataFrame({"smoker": [True, False], "stage": [1.0, 2.5]}))
+    >>> encoder.transform(pd.DataFrame({"smoker": ["false", "TRUE"], "stage": ["2.50", "01"]}))
+    array([[0., 1.],
+           [1., 0.]])
+    """
+
+    def fit(self, X: Any, y: Any = None) -> CategoryEncoder:
+        """Learn the categories of a pandas or polars DataFrame of shape (n_samples, n_columns)."""
+        return super().fit(_by_column(X, _labels, "categories"))
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Return codes of shape (n_samples, n_columns).
+
+        Raises
+        ------
+        ValueError
+            For a column with values of which no one is known.
+        """
+        labels = _by_column(X, _labels, "categories")
+        for name, categories in zip(labels, self.categories_, strict=True):
+            known = [label for label in categories if isinstance(label, str)]
+            given = labels[name].dropna()
+            positions = match_labels(given.tolist(), known)
+            if len(given) and known and positions.max() < 0:
+                raise ValueError(
+                    f"column {name!r} must hold categories of training, {shown(known)}; got none of them, but "
+                    f"{shown(given.unique().tolist())}. Write them as in training, or leave the column empty (None) "
+                    "to predict without it."
+                )
+            same = {label: known[k] for label, k in zip(given, positions, strict=True) if k >= 0}
+            labels[name] = np.array([same.get(label, label) for label in labels[name]], dtype=object)
+        return super().transform(labels)
 
 
 class Standardizer(StandardScaler):
@@ -313,7 +418,7 @@ def _by_column(frame: Any, read: Callable[[pd.Series], pd.Series], what: str) ->
     columns = {}
     for name in frame.columns:
         try:
-            columns[name] = read(pd.Series(np.asarray(frame[name])))
+            columns[name] = read(_values(frame[name]))
         except (TypeError, ValueError) as error:
             raise ValueError(
                 f"column {name!r} must hold {what}: {error}. If it is of another type, say so, "
@@ -323,6 +428,9 @@ def _by_column(frame: Any, read: Callable[[pd.Series], pd.Series], what: str) ->
 
 
 def _numbers(column: pd.Series) -> pd.Series:
+    column = column.infer_objects()
+    if column.dtype.kind in "mMc":
+        raise TypeError(f"got {column.dtype}. Divide durations by their unit, such as `pd.Timedelta(days=1)`")
     numbers = pd.to_numeric(column).astype(np.float64)
     if np.isinf(numbers).any():
         raise ValueError("got infinity")
@@ -366,39 +474,10 @@ def as_numbers(frame: Any) -> pd.DataFrame:
     return _by_column(frame, _numbers, "numbers")
 
 
-def as_labels(frame: Any) -> pd.DataFrame:
-    """Turn columns of categories of any type into text.
-
-    Parameters
-    ----------
-    frame : pandas or polars DataFrame of shape (n_samples, n_columns)
-        Texts, numbers, or anything with a `str` of its own.
-
-    Returns
-    -------
-    DataFrame of shape (n_samples, n_columns)
-        Whole numbers are written without a fraction, whatever their type: a column of them that gets a missing
-        value becomes one of floats. NaN where there is no category.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> as_labels(pd.DataFrame({"stage": [1.0, 2.5, None]}))
-      stage
-    0     1
-    1   2.5
-    2   NaN
-    """
-    return _by_column(frame, _labels, "categories")
-
-
 def _labels(column: pd.Series) -> pd.Series:
-    return column.map(_label, "ignore").astype(object).where(column.notna(), np.nan)
-
-
-def _label(value: Any) -> str:
-    is_whole = isinstance(value, (Real, Decimal)) and not isinstance(value, bool) and value == value // 1
-    return str(int(value)) if is_whole else str(value)
+    """Return the text of labels, NaN where there is none."""
+    labels = [str(plain_label(value)) for value in column.to_numpy()]
+    return pd.Series(labels, dtype=object).where(column.notna(), np.nan)
 
 
 def as_days(frame: Any) -> pd.DataFrame:

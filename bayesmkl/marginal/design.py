@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bayesmkl._utils.category_labels import match_labels, plain_label
 from bayesmkl._utils.options import Options
 from bayesmkl._utils.validation import check_choice, check_scale, shown
 from bayesmkl.kernels.bank import CheckedTable, KernelBank
 from bayesmkl.kernels.views import column_names, positions_of, views_without
 from bayesmkl.marginal.effects import DesignRows, Effects
-from bayesmkl.marginal.group_labels import GroupLabels, is_given, of_other_kind, plain_label
+from bayesmkl.marginal.group_labels import GroupLabels, is_given, of_other_kind, with_column
 from bayesmkl.marginal.hyperpriors import HalfT
 from bayesmkl.marginal.missing_columns import check_columns, columns_in, refuse_missing
 
@@ -240,20 +241,29 @@ class FittedDesign(NamedTuple):
         return Effects.of(self.rows(X).basis, self.covariate_std, term)
 
 
-def check_known_columns(X: Any, design: Design | FittedDesign | None) -> None:
-    """Raise where columns of a design are missing in samples that are not validated yet, or labels became text."""
+def check_known_columns(X: Any, design: Design | FittedDesign | None) -> Any:
+    """Return samples that are not validated yet, with numbers where the text of a group spells those of training.
+
+    Columns of a design that are missing, and text of which nothing is known, are an error.
+    """
     if isinstance(design, FittedDesign):
         check_columns(X, [("design", design.columns)])
         columns = columns_in(X, [("design", design.group_columns.tolist())])
-        for (name, values), labels in zip(columns, design.labels, strict=False):
+        fitted = zip(columns, design.group_columns, design.labels, design.levels, strict=False)
+        for (name, values), j, labels, levels in fitted:
             if values.dtype.kind in "biuf" or any(isinstance(label, str) for label in labels):
                 continue
             text = next((value for value in values.tolist() if isinstance(value, str)), None)
-            if text is not None:
+            if text is None:
+                continue
+            codes = match_labels([plain_label(value) for value in values], labels)
+            if codes.max() < 0 or not hasattr(X, "dtypes"):
                 raise of_other_kind(name, labels[0], text)
+            X = with_column(X, list(X.columns)[j], np.append(levels, levels.max() + 1.0)[codes])
     elif design is not None:
         named = ("offset_column", "precision_column", "covariate_columns", "group_columns", "task_column")
         check_columns(X, [(name, getattr(design, name)) for name in named])
+    return X
 
 
 def check_design(design: Any, precomputed: bool, takes_offset: bool) -> None:

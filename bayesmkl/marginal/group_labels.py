@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bayesmkl._utils.category_labels import match_labels, plain_label
 from bayesmkl.kernels.column_labels import column_labels
 from bayesmkl.kernels.views import positions_of
 
-__all__ = ["GroupLabels", "is_given", "learn_groups", "number_groups", "of_other_kind", "plain_label"]
+__all__ = ["GroupLabels", "is_given", "learn_groups", "number_groups", "of_other_kind", "with_column"]
 
 LARGEST_WHOLE = 2**53  # up to which floats have every whole number
 
@@ -48,7 +49,7 @@ def learn_groups(wanted: Any, X: Any, argument: str = "group_columns") -> tuple[
 
 
 def number_groups(X: Any, known: Sequence[GroupLabels]) -> Any:
-    """Replace text in group columns by numbers, -1 where it is not known.
+    """Replace text in group columns by numbers, -1 where no known label has its value.
 
     Raises
     ------
@@ -65,14 +66,14 @@ def number_groups(X: Any, known: Sequence[GroupLabels]) -> Any:
     for column, labels in known:
         if column not in list(X.columns):
             continue  # what is missing is said where columns are checked
-        place = {label: float(k) for k, label in enumerate(labels)}
         values = np.asarray(X[column])
         given = _labels(values)
+        codes = match_labels(given, labels)
         # floats may be numbers that stand for labels
-        if values.dtype.kind != "f" and given and _kinds(given).isdisjoint(_kinds(labels)):
+        unknown = values.dtype.kind != "f" and given and codes.max() < 0
+        if unknown and _kinds(given).isdisjoint(_kinds(labels)):
             raise of_other_kind(column, labels[0], given[0])
-        codes = np.array([place.get(label, -1.0) for label in given])
-        X = _with_column(X, column, codes)
+        X = with_column(X, column, codes.astype(float))
     return X
 
 
@@ -114,15 +115,7 @@ def _labels(values: np.ndarray) -> list[Any]:
     return [plain_label(value) for value in values]
 
 
-def plain_label(value: Any) -> Any:
-    """Return a label as a plain value: whole numbers without a fraction, what is no number or text as its text."""
-    value = value.item() if hasattr(value, "item") else value
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    return value if value is None or isinstance(value, str | int | float) else str(value)
-
-
-def _with_column(X: Any, column: Any, values: np.ndarray) -> Any:
+def with_column(X: Any, column: Any, values: np.ndarray) -> Any:
     """Return a pandas or polars DataFrame with other values in a column."""
     if hasattr(X, "with_columns"):
         return X.with_columns(type(X[column])(column, values))

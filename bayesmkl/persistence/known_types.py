@@ -66,7 +66,7 @@ from bayesmkl.kernels.series import SeriesDistance
 from bayesmkl.kernels.sparse import SparseTable
 from bayesmkl.kernels.stacks.lowrank import LowRankStack
 from bayesmkl.kernels.strings import EditDistance, MismatchSpectrum
-from bayesmkl.kernels.tables import Standardizer
+from bayesmkl.kernels.tables import CategoryEncoder, Standardizer, TableEncoder
 from bayesmkl.kernels.texts import TextFeatures
 from bayesmkl.kernels.views import View
 from bayesmkl.marginal import (
@@ -146,7 +146,7 @@ OWN_TYPES: tuple[type, ...] = (
     View, Center, Spherical, Trace, CallableKernel, GaussianProcess, SklearnPairwise, Cosine, FromDistance,
     Gaussian, Gate, Gated, Laplacian, Linear, Overlap, Polynomial, Precomputed, Product, Tanimoto, Clipping,
     LowRankStack, MKLResult, MorganFingerprint, EditDistance, MismatchSpectrum, SeriesDistance, WeisfeilerLehman,
-    SparseTable, Standardizer, TextFeatures,
+    SparseTable, CategoryEncoder, Standardizer, TableEncoder, TextFeatures,
     *(getattr(importlib.import_module(module), name) for module, name in find_types()),  # discriminative methods
 )  # fmt: skip
 # Where each of them is, by its subpackage and its name, and what it is called; also by the names of earlier files.
@@ -191,7 +191,6 @@ PARTS = frozenset((
 ))  # fmt: skip
 FUNCTIONS = frozenset((
     "bayesmkl.kernels.tables.as_days",
-    "bayesmkl.kernels.tables.as_labels",
     "bayesmkl.kernels.tables.as_numbers",
     "numpy.max",
     "numpy.mean",

@@ -14,7 +14,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 
-from bayesmkl import BEMKLClassifier, KernelBank, load_model, save_model
+from bayesmkl import BEMKLClassifier, BEMKLRegressor, GPMKLRegressor, KernelBank, load_model, save_model
 from bayesmkl.datasets import load_gbsg2
 from bayesmkl.kernels import Overlap, make_bank
 from bayesmkl.kernels.tables import as_days
@@ -90,8 +90,8 @@ def test_the_encoder_gives_standardized_numbers_codes_and_days():
 def test_a_pipeline_predicts_for_unseen_categories_and_survives_a_file(tmp_path):
     made = make_bank(CLINIC, types={"count": "categories"})
     model = make_pipeline(made.encoder, BEMKLClassifier(made.bank)).fit(CLINIC, Y)
-    new = CLINIC.head(4).assign(sex="x", grade="IV", count=99)
-    codes = model[0].transform(new)
+    new = pd.concat([CLINIC.head(4).assign(sex="x", grade="IV", count=99), CLINIC.tail(1)])
+    codes = model[0].transform(new)[:4]
     np.testing.assert_array_equal(codes[["sex", "grade", "count"]], -1.0)
     kernels = model[-1].kernel_bank_.transform(codes)
     smoker = CLINIC["smoker"].astype(object).fillna("none").to_numpy()
@@ -197,6 +197,102 @@ def test_categories_are_the_same_whatever_the_type_of_their_numbers():
     np.testing.assert_array_equal(codes, [1, 2, 1, -2, 0] * 2)
 
 
+SPELLINGS = [  # categories of training samples, and the same ones as later samples may have them
+    ((True, False), [
+        *([1, 0], [1.0, 0.0], ["1", "0"], ["1.0", "0.0"], ["01", "00"], ["true", "false"], ["TRUE", "FALSE"]),
+        *(["True ", " False"], [" tRUE", "fALSE\t"], [Decimal(1), Decimal("0.0")], pl.Series([True, False])),
+        *(pd.array([1, 0], dtype=dtype) for dtype in ("boolean", "Int64", "Float32", "float16", "category")),
+        *(pl.Series(["1", "0"], dtype=dtype) for dtype in (pl.String, pl.Categorical, pl.Enum(["1", "0"]))),
+    ]),
+    ((0, 1), [
+        *([False, True], ["False", "True"], ["FALSE ", "true"], ["0", "1"], ["0.0", "1.0"], ["00", "01"], [0.0, 1.0]),
+        *(pd.array([False, True], dtype="boolean"), pl.Series([False, True])),
+    ]),
+    (("true", "false", "unknown"), [[True, False, "Unknown"], [1, 0, "unknown "], ["1", "0", "UNKNOWN"]]),
+    (("yes", "no"), [["Yes", "No"], [" YES ", "NO"], ["yes\u00a0", "no "], pl.Series(["YES", "no"])]),
+    ((1, 2, 3), [
+        *([1.0, 2.0, 3.0], ["1", "2", "3"], ["1.0", "2.0", "3.0"], ["01", "02", "03"], ["1 ", " 2", "+3"]),
+        *(pd.array([1, 2, 3], dtype=dtype) for dtype in ("Int64", "float32", "string")),
+    ]),
+    (("01", "02"), [[1, 2], [1.0, 2.0], ["1", "2"], ["1.0", "2.00"], pd.array([1, 2], dtype="Int8")]),
+    ((0.1, 2.5), [["0.1", "2.5"], ["0.10", "2.50"], pd.array([0.1, 2.5], dtype="float32"), [Decimal("0.10"), 2.5]]),
+    (("Stage I", "\u00e9"), [["stage I", "\u00e9 "], ["Stage  I", "\u00c9"], ["stage i", "e\u0301"]]),
+    (("a", "A", "b"), [["a ", " A", "b"], pd.array(["a", "A", "b"], dtype="category")]),
+    (("1", "01", "x"), [[1, "01", "X"], pl.Series(["1 ", "01", "x"])]),
+    (("x", None), [["X", None], ["x ", ""], ["X", " "], [" x", pd.NA], pl.Series(["x", None]), ["x", np.nan]]),
+    ((True, None), [[1, None], ["true", ""], ["TRUE", None], pd.array([True, None], dtype="boolean"), [1.0, None]]),
+    ((1.0, None), [["1", ""], [True, None], pd.array([1, None], dtype="Int64"), ["1.0", None], ["TRUE", pd.NA]]),
+]  # fmt: skip
+OTHERS = [  # categories of training samples, and columns that have none of them
+    ((True, False), [["T", "F"], ["yes", "no"], [2, 3], ["on", None]]),
+    (("yes", "no"), [[True, False], [1, 0], ["y", "n"]]),
+    ((1, 2, 3), [[True, False], ["true", "4"], DAYS, [datetime.timedelta(1)], pl.Series([DAYS[0]])]),
+    (("a", "A", "b"), [["B", "B "], ["c"]]),
+    (("1", "01", "x"), [["1.0", "001"], [True]]),
+    (("x", None), [[True, None], ["o", ""]]),
+    ((2**53, 2**53 + 2), [[2**53 + 1]]),
+]
+
+
+def _encoder_of(known):
+    frame = pd.DataFrame({"a": known * 6, "x": range(6 * len(known))})
+    encoder = make_bank(frame, types={} if None in known else {"a": "categories"}).encoder
+    return encoder, encoder.fit_transform(frame)["a"][: len(known)]
+
+
+def _codes(encoder, spelled):
+    frame = pl.DataFrame if isinstance(spelled, pl.Series) else pd.DataFrame
+    return encoder.transform(frame({"a": spelled, "x": range(len(spelled))}))["a"]
+
+
+@pytest.mark.parametrize(("known", "spellings"), SPELLINGS, ids=range(len(SPELLINGS)))
+def test_categories_in_other_spellings_are_those_of_training(known, spellings):
+    encoder, codes = _encoder_of(known)
+    assert len(set(codes)) == len(known)
+    for spelled in spellings:
+        np.testing.assert_array_equal(_codes(encoder, spelled), codes, err_msg=repr(spelled))
+
+
+@pytest.mark.parametrize(("known", "others"), OTHERS, ids=range(len(OTHERS)))
+def test_a_column_without_a_known_category_is_refused(known, others):
+    encoder, _ = _encoder_of(known)
+    message = (
+        r"column 'a' must hold categories of training, .*; got none of them, but \[.* leave the column empty"
+    )
+    for other in others:
+        with pytest.raises(ValueError, match=message):
+            _codes(encoder, other)
+        assert _codes(encoder, [known[0], *other]).iloc[1:].max() < 0.0
+        assert _codes(encoder, [None for _ in other]).max() < 0.0
+
+
+@pytest.mark.parametrize("tick", ["x", True, 1, 1.0, "2024-05-01"])
+def test_boxes_that_are_ticked_or_empty_are_categories(tick):
+    ticked = np.arange(N) % 3 == 0
+    for empty in (None, np.nan, pd.NA, *([" "] if isinstance(tick, str) else [])):
+        frame = pd.DataFrame({"box": [tick if own else empty for own in ticked], "x": np.arange(N)})
+        made = make_bank(frame)
+        assert (made.left_out, made.bank.views["categories"]) == ({}, ["box"])
+        np.testing.assert_array_equal(made.encoder.fit_transform(frame)["box"], np.where(ticked, 0, -2))
+    for other in (tick, None, np.where(ticked, 7.5, np.nan)):
+        assert make_bank(frame.assign(box=other)).left_out["box"] in ("one value", "no values")
+
+
+@pytest.mark.parametrize("model", [GPMKLRegressor, BEMKLRegressor])
+def test_samples_that_lack_a_named_view_are_less_certain(model):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(300, 2)), columns=["a", "b"]).assign(site=rng.choice(["u", "v"], 300))
+    y, lost = X["a"] + X["b"] + 0.3 * rng.normal(size=300), rng.random(300) < 0.4
+    X.loc[lost, "b"], X.loc[X["a"] > 1.0, "site"] = np.nan, None  # a view, and a part of another one
+    made = make_bank(X, {"first": ["a", "site"], "second": ["b"]})
+    fitted = make_pipeline(made.encoder, model(made.bank, missing_views="integrate")).fit(X[:200], y[:200])
+    std = fitted.predict(X[200:], return_std=True)[1]
+    found = [std[lost[200:]].mean(), std[~lost[200:]].mean()]
+    np.testing.assert_allclose(found, [1.08, 0.3], atol=0.1)
+    with pytest.raises(ValueError, match=r"NaN, in column 'b' .*use `missing_views=\"integrate\"`"):
+        make_pipeline(made.encoder, model(made.bank)).fit(X, y)
+
+
 def test_grades_of_a_trial_are_categories_where_one_says_so():
     frame = load_gbsg2(as_frame=True).data
     made = make_bank(
@@ -250,6 +346,19 @@ FRAME = pd.DataFrame({"text": ["a", "b"] * 6, "x": np.arange(12.0), "year": np.a
 def test_columns_of_another_type_are_named(types, new, message):
     with pytest.raises(ValueError, match=message):
         make_bank(FRAME, types=types).encoder.fit(new)
+
+
+@pytest.mark.parametrize("kind", ["datetime64", "timedelta64", "complex128"])
+def test_numbers_that_became_dates_or_durations_are_refused(kind):
+    encoder = make_bank(FRAME).encoder.fit(FRAME)
+    column = pd.Series(np.arange(12).astype(f"{kind}[D]" if kind.endswith("64") else kind))
+    message = rf"column 'x' must hold numbers: got {kind}.*Timedelta\(days=1\)"
+    for values in (column, column.astype(object), column.astype("category")):
+        with pytest.raises(ValueError, match=message):
+            encoder.transform(FRAME.assign(x=values))
+    if kind != "complex128":
+        with pytest.raises(ValueError, match=message):
+            encoder.transform(pl.from_pandas(FRAME.assign(x=column)))
 
 
 WRONG = [

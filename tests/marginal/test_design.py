@@ -282,10 +282,10 @@ def test_labels_of_groups_are_told_apart(fitted, table):
     model = GPMKLRegressor(BANK, design=fitted.design, inference=FEW).fit(far, y)
     assert model.design_.labels == (tuple(2**60 + k for k in range(6)),)
     np.testing.assert_allclose(model.predict(far), fitted.predict(frame), rtol=1e-9)
-    words = frame.assign(site=frame["site"].astype(str))
+    words = frame.assign(site="site " + frame["site"].astype(str))
     model.fit(words, y)
     with pytest.raises(
-        ValueError, match="`X` must hold labels in 'site' as in training, such as '0'; got 3"
+        ValueError, match="`X` must hold labels in 'site' as in training, such as 'site 0'; got 3"
     ) as found:
         model.predict(frame[frame["site"] == 3])
     assert "astype(str)" in str(found.value)

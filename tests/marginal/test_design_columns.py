@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 
 from bayesmkl import GPMKLRegressor, KernelBank
@@ -91,6 +92,23 @@ def test_flags_are_shown_as_they_are(table, fitted, tmp_path):
         np.testing.assert_allclose(fitted.predict(X.to_numpy(dtype=float)), expected, rtol=1e-9)
     save_model(fitted, tmp_path / "model.skops")
     np.testing.assert_allclose(load_model(tmp_path / "model.skops").predict(X), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("trained", [(False, True), (0, 1), (0.0, 1.0), ("0", "1"), ("false", "true")])
+@pytest.mark.parametrize("column", ["group_columns", "task_column"])
+def test_groups_in_other_spellings_are_those_of_training(table, trained, column):
+    X, y = table
+    codes = X["treated"].astype(int).to_numpy()
+    known = X.assign(treated=np.array(trained)[codes])
+    model = GPMKLRegressor(BANK, design=Design(**{column: "treated"}), inference=FEW).fit(known, y)
+    expected = model.predict(known, return_std=True)
+    for spelled in (["0", "1"], ["FALSE", "True "], ["0.0", "01"], [False, True], [0, 1]):
+        rows = X.assign(treated=np.array(spelled)[codes])
+        for new in (rows, rows.convert_dtypes(), pl.from_pandas(rows)):
+            np.testing.assert_allclose(model.predict(new, return_std=True), expected, rtol=1e-9)
+    if column == "group_columns":
+        std = model.predict(known.head(2).assign(treated=[str(trained[1]), "7"]), return_std=True)[1]
+        assert std[1] > 2 * std[0]
 
 
 def test_labels_that_became_text_are_told_from_features(table):

@@ -149,7 +149,7 @@ class BaseGPMKL(CompletingMKL):
 
     def _validate_rows(self, X: Any) -> np.ndarray:
         check_is_fitted(self, "kernel_names_")
-        check_known_columns(X, self.design_)
+        X = check_known_columns(X, self.design_)
         return super()._validate_rows(number_groups(X, self.group_labels_))
 
     def _new_bank(self, X: Any = None) -> KernelBank:
