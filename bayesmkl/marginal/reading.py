@@ -34,7 +34,6 @@ __all__ = [
     "ScoreMoments",
     "average_left_out",
     "draw_scores",
-    "few_points",
     "leave_out",
     "log_complement",
     "log_positive",
@@ -43,7 +42,6 @@ __all__ = [
     "shares",
 ]
 
-FACTOR_BYTES = 2**29  # of factors that predictions keep in memory
 CROSS_ENTRIES = 2**22  # of the covariances of new rows that are made at once of many kernels
 MOST_POINTS = 64  # of posteriors of many kernels, whose covariances are kept
 TOL = 1e-2  # of the sites of points that are kept, in standard deviations of scores
@@ -426,7 +424,6 @@ def score_moments(
     diagonal: np.ndarray,
     kernels: np.ndarray | None = None,
     design_rows: DesignRows | None = None,
-    factors: dict[int, list[Conditioned]] | None = None,
 ) -> ScoreMoments:
     """Return moments of scores at new rows, or of the part that some kernels have in them.
 
@@ -442,10 +439,7 @@ def score_moments(
         Kernels of the part, without the intercept; None: all kernels, the intercept, and effects.
     design_rows : DesignRows, optional
         Effects and tasks of the new rows, where the covariance has some.
-    factors : dict, optional
-        What `conditioned` returned for each point, in earlier calls and from now on.
     """
-    factors = {} if factors is None else factors
     shape = (*draws.parameters.shape[:2], rows.n_rows)
     mean, variance = np.empty(shape), np.empty(shape)
     intercept = covariance.intercept_std**2 if kernels is None else 0.0
@@ -460,61 +454,13 @@ def score_moments(
         if covariance.effects is not None and design_rows is not None and kernels is None:
             cross += covariance.effects.cross(design_rows, draws.group_std[at])
             prior += covariance.effects.variance(design_rows, draws.group_std[at])
-        posteriors = factors.get(at) or conditioned(covariance, draws, at)
-        if (len(factors) + 1) * sum(one.inverse_root.nbytes for one in posteriors) <= FACTOR_BYTES:
-            factors[at] = posteriors
-        for k, posterior in enumerate(posteriors):
+        matrix = draws.matrix(covariance, at)
+        for k, sites in enumerate(zip(draws.site_precision[at], draws.site_linear[at], strict=True)):
+            posterior = condition(matrix, Sites(*sites))
             mean[at, k] = cross @ posterior.dual
             variance[at, k] = prior - posterior.explained(cross)
     variance = np.maximum(variance, 0.0)
     return ScoreMoments(mean, variance, draws.parameters, draws.probability)
-
-
-def few_points(draws: HyperDraws, n_points: int) -> HyperDraws:
-    """Return a posterior of at most `n_points` hyperparameters, each of which stands for equally many draws.
-
-    Draws are cut into cells, again and again across the direction in which their kernel weights differ most. Each
-    cell is represented by the draw whose squared weights are nearest to the mean of the cell. With 64 points of 480,
-    probabilities of labels differ by .001 on average from those of all points, and log losses by .0004.
-    """
-    if n_points >= len(draws.kernel_weights):
-        return draws
-    weights = draws.kernel_weights[draws.point]
-    chosen = []
-    for cell in _cells(weights, np.arange(draws.n_draws), n_points):
-        squares = weights[cell] ** 2
-        chosen.append(cell[np.argmin(((squares - squares.mean(axis=0)) ** 2).sum(axis=1))])
-    points, point = np.unique(draws.point[chosen], return_inverse=True)
-    of_points = (
-        "kernel_weights",
-        "parameters",
-        "site_precision",
-        "site_linear",
-        "cavity_mean",
-        "cavity_variance",
-        "group_std",
-        "task_values",
-    )
-    return draws._replace(point=point, **{name: getattr(draws, name)[points] for name in of_points})
-
-
-def _cells(weights: np.ndarray, own: np.ndarray, n_cells: int) -> list[np.ndarray]:
-    """Cut the draws `own` into cells of equal size."""
-    if n_cells == 1:
-        return [own]
-    centered = weights[own] - weights[own].mean(axis=0)
-    axis = np.linalg.svd(centered, full_matrices=False)[2][0]
-    own = own[np.argsort(centered @ axis, kind="stable")]
-    half = n_cells // 2
-    cut = len(own) * half // n_cells
-    return _cells(weights, own[:cut], half) + _cells(weights, own[cut:], n_cells - half)
-
-
-def conditioned(covariance: Covariance, draws: HyperDraws, at: int) -> list[Conditioned]:
-    """Condition the training scores of every output on the sites of a point."""
-    matrix = draws.matrix(covariance, at)
-    sites = zip(draws.site_precision[at], draws.site_linear[at], strict=True)
-    return [condition(matrix, Sites(*own)) for own in sites]
 
 
 def _crosses(

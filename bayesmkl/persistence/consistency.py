@@ -1,7 +1,7 @@
 """Consistency of the parts of a model that was read from a file.
 
 Types are known by then. What is left are absent attributes and arrays of the wrong lengths: lengths of fitted
-attributes are compared.
+attributes are compared, and the model is asked for one prediction.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from bayesmkl._estimator import BaseMKL
+from bayesmkl._utils.warnings import holding_back
 from bayesmkl.kernels import KernelBank
 from bayesmkl.kernels.gate import Gated
 from bayesmkl.kernels.sparse import is_sparse
@@ -32,6 +33,7 @@ OF_FITTED_BANK = (
 OF_KERNELS = (
     *("kernel_names_", "kernel_views_", "kernels_", "kernels_known_psd_", "normalizers_", "view_positions_"),
 )
+SCORES = ("decision_function", "predict_proba", "predict")  # what is asked of a model, the first that it has
 OF_FITTED_MODEL = ("dual_coef_", "kernel_bank_", "n_features_in_", "n_kernels_in_")
 
 
@@ -42,6 +44,9 @@ def check_consistent(model: BaseEstimator) -> None:
             fault = next(_faults(part), None)
             if fault is not None:
                 raise ValueError(f"its {type(part).__name__} {fault}")
+    for part in every_part(model):
+        if isinstance(part, BaseMKL) and hasattr(part, "kernel_names_"):
+            _predict_once(part)
 
 
 def _faults(part: object) -> Iterator[str]:
@@ -130,3 +135,35 @@ def _is_usable(part: object) -> bool:
 def _wrong(name: str, found: object, expected: object) -> Iterator[str]:
     if found != expected:
         yield f"has `{name}` of length {found}, where {expected} is needed"
+
+
+def _predict_once(model: BaseEstimator) -> None:
+    """Ask for the prediction of one training sample, or of kernels that are zero."""
+    bank = model.kernel_bank_
+    row = (
+        np.zeros((1, np.shape(model.dual_coef_)[-1], model.n_kernels_in_))
+        if bank is None
+        else bank.X_train_[:1].values
+        if is_sparse(bank.X_train_)
+        else bank.X_train_[:1]
+    )
+    names = getattr(model, "feature_names_in_", None)
+    if bank is not None and names is not None:
+        import pandas as pd
+
+        row = pd.DataFrame(row, columns=names)
+        for column, labels in getattr(model, "group_labels_", ()):  # which are text there
+            row[column] = [labels[int(code)] for code in row[column]]
+    options = {"tasks": model.tasks_[:1]} if hasattr(model, "tasks_") else {}
+    if bank is None and hasattr(model, "n_gate_features_"):
+        options["gate_features"] = np.zeros((1, model.n_gate_features_))
+    says = next(getattr(model, name) for name in SCORES if hasattr(model, name))
+    with holding_back(Warning), np.errstate(all="ignore"):
+        try:
+            labels, scores = model.predict(row, **options), says(row, **options)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"its {type(model).__name__} cannot predict ({type(error).__name__}: {error})"
+            ) from error
+    if np.shape(labels)[:1] != (1,) or not np.isfinite(scores).all():
+        raise ValueError(f"its {type(model).__name__} predicts {scores!r} for one sample")

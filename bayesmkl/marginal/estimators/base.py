@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple
-from weakref import WeakKeyDictionary
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -39,8 +38,8 @@ from bayesmkl.marginal.estimators.by_landmarks import (
     NOT_SETTLED,
     Induced,
     check_with_landmarks,
+    few_points,
     induce,
-    n_affordable,
     read_samples,
     refuse_program,
 )
@@ -53,51 +52,18 @@ from bayesmkl.marginal.hyperposterior import Draws, Hypermodel
 from bayesmkl.marginal.hyperpriors import ParameterPriors, WeightPrior, WithDesign
 from bayesmkl.marginal.likelihoods import Gaussian, Heteroscedastic, Likelihood, StudentT, repeated
 from bayesmkl.marginal.part_draws import KEPT, PriorParts, part_bytes
-from bayesmkl.marginal.reading import (
-    HyperDraws,
-    LeftOut,
-    Reading,
-    ScoreMoments,
-    few_points,
-    read,
-    score_moments,
-)
+from bayesmkl.marginal.reading import HyperDraws, LeftOut, Reading, ScoreMoments, read, score_moments
 from bayesmkl.marginal.spike_slab import SpikeSlabWeights
 from bayesmkl.marginal.tasks import TaskPrior, Tasks
 
 __all__ = ["BaseGPMKL", "by_row", "overall"]
 
 LEAST_POINTS = 100  # where there is nothing to infer
-N_READ = 64  # points of the posterior that predictions average over
 REFIT_DRAWS = 500  # where no more is asked than predictions
 EVIDENCES = {"ep": ep_evidence, "laplace": laplace_evidence}
 EVIDENCE_OF: dict[tuple[type, str], Any] = {(Gaussian, name): exact_evidence for name in EVIDENCES}
 EVIDENCE_OF[StudentT, "ep"] = student_evidence
 REMEDY = "Use fewer kernels or samples, or a smaller `n_draws` of `inference`."
-
-
-class KeptFactors(NamedTuple):
-    """What predictions of a fitted model keep in memory, and no file, copy or clone holds.
-
-    Attributes
-    ----------
-    posterior : HyperDraws
-        That of the fit for which it was made.
-    draws : HyperDraws
-        Few points of it.
-    factors : dict
-        Scores given the sites of points; see `score_moments`.
-    units : list of ndarray
-        Units of kernels, once they are known.
-    """
-
-    posterior: HyperDraws
-    draws: HyperDraws
-    factors: dict[int, Any]
-    units: list[Any]
-
-
-KEPT_FACTORS: WeakKeyDictionary[BaseGPMKL, KeptFactors] = WeakKeyDictionary()
 
 
 @fill_docs(GPMKL)
@@ -363,40 +329,23 @@ class BaseGPMKL(CompletingMKL):
         """Return what the likelihood sees, with an axis of outputs."""
         return self.target_ if self._has_outputs else self.target_[None]
 
-    def _moments(self, X: Samples, of_all: bool = False) -> ScoreMoments:
-        """Return moments of the scores of rows, their offsets included, at few points of the posterior, or at all.
-
-        The factors of few points are kept in memory for the next call.
-        """
+    def _moments(self, X: Samples) -> ScoreMoments:
+        """Return moments of the scores of rows, their offsets included, at every point of the posterior."""
         X = self._validate_rows(X)
-        kept = KEPT_FACTORS.get(self)
-        if kept is None or kept.posterior is not self.posterior_:
-            KEPT_FACTORS.clear()  # only those of the model that predicted last are kept
-            n_points = N_READ if self.pseudo_samples_ is None else n_affordable(self.posterior_)
-            kept = KeptFactors(self.posterior_, few_points(self.posterior_, n_points), {}, [])
-        if of_all and self.pseudo_samples_ is None:
-            kept = KeptFactors(self.posterior_, self.posterior_, {}, [])
-        covariance, blocks = self._covariance_and_rows(X, kept)
+        covariance, blocks = self._covariance_and_rows(X)
+        draws = self.posterior_ if self.pseudo_samples_ is None else few_points(self.posterior_)
         with blas_threads_for(covariance.stack.n_train):
             found = [
-                score_moments(covariance, kept.draws, kernels, diagonal, None, of_rows, kept.factors)
+                score_moments(covariance, draws, kernels, diagonal, design_rows=of_rows)
                 for kernels, diagonal, of_rows in blocks
             ]
-        if not of_all:
-            kept.units[:] = [covariance.units]
-            KEPT_FACTORS[self] = kept
         mean, variance = (
             np.concatenate([getattr(one, name) for one in found], axis=-1) for name in ("mean", "variance")
         )
         return found[0]._replace(mean=mean + self._offsets(X), variance=variance)
 
-    def _covariance_and_rows(
-        self, X: np.ndarray, kept: KeptFactors | None = None
-    ) -> tuple[Additive, Iterator[tuple[Any, np.ndarray, Any]]]:
-        """Return the covariance of the training scores, and kernels, diagonals and effects of blocks of rows.
-
-        The covariance lacks training kernels where the factors of all points were `kept`.
-        """
+    def _covariance_and_rows(self, X: np.ndarray) -> tuple[Additive, Iterator[tuple[Any, np.ndarray, Any]]]:
+        """Return the covariance of the training scores, and kernels, diagonals and effects of blocks of rows."""
         completed = None if self.kernel_centers_ is None else self._completed_training()
         rows = self._rows(X) if completed is None else self._completed_rows(X, completed)
 
@@ -408,9 +357,6 @@ class BaseGPMKL(CompletingMKL):
 
         if len(self.posterior_.units):  # nothing else is asked of training kernels
             return self._covariance(unheld(*self.dual_coef_.shape[-2:]), self.posterior_.units), blocks()
-        if kept is not None and len(kept.factors) == len(kept.draws.kernel_weights):
-            unasked = unheld(self.n_kernels_in_, kept.draws.site_linear.shape[-1])
-            return self._covariance(unasked, *kept.units), blocks()
         stack = self._stored_training() if completed is None else completed.training
         return self._covariance(stack), blocks()
 
@@ -460,8 +406,10 @@ class BaseGPMKL(CompletingMKL):
         %(ValueError:X)s
         %(TypeError:X)s
         """
-        mean = by_row(self._mean_scores(X))
-        return (mean, by_row(np.sqrt(overall(self._moments(X, of_all=True))[1]))) if return_std else mean
+        if not return_std:
+            return by_row(self._mean_scores(X))
+        mean, variance = overall(self._moments(X))
+        return by_row(mean), by_row(np.sqrt(variance))
 
     # ------------------------------------------------------------------------------------------- the target
 

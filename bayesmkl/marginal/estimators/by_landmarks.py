@@ -30,7 +30,7 @@ from bayesmkl.marginal.landmarks import (
 from bayesmkl.marginal.likelihoods import Gaussian, Heteroscedastic, Logit, Probit
 from bayesmkl.marginal.likelihoods.base import Derivatives, Tilted, no_parameters
 from bayesmkl.marginal.modes import climb
-from bayesmkl.marginal.reading import HyperDraws, LeftOut, average_left_out, few_points, leave_out
+from bayesmkl.marginal.reading import HyperDraws, LeftOut, average_left_out, leave_out
 
 if TYPE_CHECKING:
     from bayesmkl.marginal.estimators.base import BaseGPMKL
@@ -39,6 +39,7 @@ __all__ = [
     "NOT_SETTLED",
     "Induced",
     "check_with_landmarks",
+    "few_points",
     "induce",
     "read_samples",
     "refuse_program",
@@ -256,9 +257,36 @@ def _with_fields(pseudo: PseudoSamples, seen: np.ndarray, remainder: Remainder, 
     return Induced(pseudo, likelihood, fields, remainder)
 
 
-def n_affordable(draws: HyperDraws, n_entries: int = POINT_ENTRIES, fewest: int = FEWEST_POINTS) -> int:
-    """Return at how many points covariances of pseudo-samples have `n_entries` together, and `fewest` at least."""
-    return max(n_entries // draws.site_precision.shape[-1] ** 2, fewest)
+def few_points(draws: HyperDraws, n_entries: int = POINT_ENTRIES, fewest: int = FEWEST_POINTS) -> HyperDraws:
+    """Return equally likely hyperparameters of as few points as many predictions can afford.
+
+    Parameters
+    ----------
+    draws : HyperDraws
+        Of pseudo-samples.
+    n_entries : int
+        Of the covariances of pseudo-samples at all points together, at most.
+    fewest : int
+        Points there are in any case.
+    """
+    wanted = max(n_entries // draws.site_precision.shape[-1] ** 2, fewest)
+    if wanted >= len(draws.kernel_weights):
+        return draws
+    sizes = np.linalg.norm(draws.kernel_weights[draws.point], axis=1)
+    order = np.argsort(sizes, kind="stable")  # so that they are spread over small and large functions
+    chosen = order[((np.arange(wanted) + 0.5) / wanted * len(order)).astype(int)]
+    points, point = np.unique(draws.point[chosen], return_inverse=True)
+    of_points = (
+        "kernel_weights",
+        "parameters",
+        "site_precision",
+        "site_linear",
+        "cavity_mean",
+        "cavity_variance",
+        "group_std",
+        "task_values",
+    )
+    return draws._replace(point=point, **{name: getattr(draws, name)[points] for name in of_points})
 
 
 def mean_duals(covariance: Additive, draws: HyperDraws) -> tuple[np.ndarray, np.ndarray]:
@@ -299,8 +327,7 @@ def left_out_of_samples(
     """
     bank: Any = model.kernel_bank_
     n_entries = min(LEFT_OUT_ENTRIES, LEFT_OUT_PRODUCTS // targets.shape[-1])
-    draws, pseudo = model.posterior_, induced.pseudo
-    draws = few_points(draws, n_affordable(draws, n_entries, 1))
+    draws, pseudo = few_points(model.posterior_, n_entries, 1), induced.pseudo
     shape = len(draws.kernel_weights), len(targets)
     predictors = [
         [
@@ -338,7 +365,7 @@ def read_samples(model: BaseGPMKL, induced: Induced, targets: np.ndarray) -> Lef
     targets : ndarray of shape (n_outputs, n_samples)
     """
     covariance = model._covariance(DenseStack(induced.pseudo.matrices()))
-    duals, intercept = mean_duals(covariance, few_points(model.posterior_, n_affordable(model.posterior_)))
+    duals, intercept = mean_duals(covariance, few_points(model.posterior_))
     model.pseudo_samples_ = induced.pseudo._replace(dual=duals)
     bank: Any = model.kernel_bank_
     n_landmarks = len(bank.basis_)

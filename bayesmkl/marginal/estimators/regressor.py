@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import expit
+from scipy.special import expit, logit
 from sklearn.base import RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
@@ -455,17 +455,16 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         if not counts:
             rows = self._validate_rows(X) if isinstance(likelihood, Heteroscedastic) else np.empty(0)
             location, scale = self._units(self._task(rows))
-            of_numbers = by_row(location + scale * self._mean_scores(X))
-            if not return_std:
-                return of_numbers
+        if not (return_std or counts):
+            return by_row(location + scale * self._mean_scores(X))
         moments = self._moments(X)
         base: Any = 0.0
         fields = None
         if isinstance(likelihood, Heteroscedastic):
             fields = self._with_fields(np.full(moments.mean.shape[1:], np.nan), rows)
         if counts:
-            # what fields have beside offsets: the logarithm of `y_mean_`, which may be too small for a number
-            base = self._targets_of_outputs()[:, -1, :1] - self.offset_[:1]
+            n_fields = self._targets_of_outputs().shape[1]
+            base = np.atleast_1d((np.log if n_fields == 2 else logit)(self.y_mean_))[:, None]
         found = [
             likelihood.predict(mean, variance, own.T[..., None], fields)
             for mean, variance, own in zip(
@@ -476,7 +475,6 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         mean, variance = overall(moments._replace(mean=mean, variance=variance))
         if counts:
             self._warn_of_far_means(mean)
-        std = by_row(scale * np.sqrt(variance))
-        if not counts:
-            return of_numbers, std
-        return (by_row(mean), std) if return_std else by_row(mean)
+        if not return_std:
+            return by_row(mean)
+        return by_row(location + scale * mean), by_row(scale * np.sqrt(variance))
