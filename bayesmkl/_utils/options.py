@@ -261,6 +261,11 @@ class Marginal(_InferenceOptions):
         Of a Gaussian process whose bank has `landmarks`: how many all kernels have together, at least two for each.
         A first fit to some samples says which kernels need them: these have up to as many as the bank has, the
         others few. None: every kernel has all of them.
+    n_read : int or "all", default=64
+        Of a Gaussian process without landmarks: at most how many of the points predictions of new rows are made from,
+        at least two. They are chosen and weighted so that moments of predictions are those of all points; mean scores
+        are exactly these. Their factorizations are kept after the first prediction. "all": predictions from all
+        points, several times as slow.
 
     Examples
     --------
@@ -283,6 +288,7 @@ class Marginal(_InferenceOptions):
     n_warmup: int = 100
     approximation: str = "ep"
     total_landmarks: int | None = None
+    n_read: int | str = 64
 
     name: ClassVar[str] = "marginal"
 
@@ -295,7 +301,15 @@ class Marginal(_InferenceOptions):
             self._count("n_warmup"),
             check_choice(_field("approximation"), self.approximation, ("ep", "laplace")),
             None if self.total_landmarks is None else self._count("total_landmarks", low=2),
+            self._n_read(),
         )
+
+    def _n_read(self) -> int | str:
+        if isinstance(self.n_read, str) and self.n_read != "all":
+            raise ValueError(
+                f'`{_field("n_read")}` must be "all" or a whole number >= 2; got {shown(self.n_read)}.'
+            )
+        return self.n_read if isinstance(self.n_read, str) else self._count("n_read", low=2)
 
 
 Inference = VB | NUTS | Gibbs | SVI | Marginal
@@ -329,11 +343,13 @@ def inference_of(value: object, allowed: Sequence[str] = OF_BEMKL) -> Inference:
             f"`inference` must be one of {', '.join(map(repr, allowed))} or of the options {objects}; got "
             f"{shown(value)}."
         )
-    if isinstance(value, Marginal) and value.total_landmarks is not None and len(allowed) > 1:
-        raise ValueError(
-            "`total_landmarks` of `inference` must be None for BEMKL, whose kernels all have those of a bank; got "
-            f"{shown(value.total_landmarks)}. GPMKLClassifier and GPMKLRegressor have it."
-        )
+    of_processes = (("total_landmarks", None), ("n_read", 64)) if isinstance(value, Marginal) else ()
+    for name, usual in of_processes if len(allowed) > 1 else ():
+        if (given := getattr(value, name)) is not usual and given != usual:
+            raise ValueError(
+                f"`{name}` of `inference` must be {usual} for BEMKL, which has no use for it; got {shown(given)}. "
+                "GPMKLClassifier and GPMKLRegressor have it."
+            )
     return value._checked()
 
 

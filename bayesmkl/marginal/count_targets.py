@@ -8,6 +8,7 @@ from scipy.special import logsumexp
 __all__ = ["base_scores", "check_exposures", "count_fields"]
 
 WIDEST = 40.0  # difference of logarithms of exposures, a factor of 2e17
+LARGEST_COUNT = 1e9  # beyond some 1e11 steps of the evidence lose their digits
 LEAST_RATE = 0.5  # counts, or successes, that a target has at least when its mean rate is taken
 
 
@@ -18,6 +19,11 @@ def count_fields(y: np.ndarray, of_trials: bool) -> np.ndarray:
         raise ValueError(
             f"`y` must hold counts, whole numbers that are not negative, with this `likelihood`; got "
             f'{y[wrong].flat[0]:g}. Round them if they are counts, or use likelihood="gaussian".'
+        )
+    if y.max() > LARGEST_COUNT:
+        raise ValueError(
+            f"`y` must hold counts of at most {LARGEST_COUNT:g} with this `likelihood`; got {y.max():g}. Counts that "
+            'large are as good as numbers: fit their logarithms, np.log1p(y), with likelihood="gaussian".'
         )
     if not of_trials:
         return np.atleast_2d(y.T)[:, None]

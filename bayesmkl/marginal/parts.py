@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesmkl.kernels.stacks.base import KernelRows
-from bayesmkl.marginal.conditioning import Cavity, Conditioned, Sites, condition
+from bayesmkl.marginal.conditioning import Cavity, Conditioned
 from bayesmkl.marginal.covariances import Covariance
 from bayesmkl.marginal.effects import DesignRows
 from bayesmkl.marginal.reading import HyperDraws
@@ -76,9 +76,8 @@ def draw_new_parts(
         cross, prior = (np.array(values) for values in zip(*pairs, strict=True))
         if not found.size:
             found = np.empty((len(chosen), n_outputs, *prior.shape))
-        matrix = draws.matrix(covariance, at)
-        for k, sites in enumerate(zip(draws.site_precision[at], draws.site_linear[at], strict=True)):
-            mean, cov = joint_moments(condition(matrix, Sites(*sites)), cross, prior)
+        for k, posterior in enumerate(draws.conditioned(covariance, at)):
+            mean, cov = joint_moments(posterior, cross, prior)
             values, vectors = np.linalg.eigh(cov)
             root = vectors * np.sqrt(np.maximum(values, 0.0))[:, None]
             normal = rng.standard_normal((prior.shape[1], prior.shape[0], len(here)))

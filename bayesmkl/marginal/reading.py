@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg import eigh
+from scipy.optimize import linprog
 from scipy.special import logsumexp
 
 from bayesmkl.kernels.stacks.base import KernelRows
@@ -35,6 +37,7 @@ __all__ = [
     "average_left_out",
     "draw_scores",
     "leave_out",
+    "likely_points",
     "log_complement",
     "log_positive",
     "read",
@@ -45,6 +48,8 @@ __all__ = [
 CROSS_ENTRIES = 2**22  # of the covariances of new rows that are made at once of many kernels
 MOST_POINTS = 64  # of posteriors of many kernels, whose covariances are kept
 TOL = 1e-2  # of the sites of points that are kept, in standard deviations of scores
+LEAST_VARIANCE = 1e-10  # of the largest of a direction of moments, below which it is rounding error
+LEAST_PROBABILITY = 1e-9  # of a point, below which a linear program means zero
 
 
 class HyperDraws(NamedTuple):
@@ -77,6 +82,9 @@ class HyperDraws(NamedTuple):
         Units of kernels, and
     covariances : ndarray of single precision of shape (n_points, n_samples, n_samples)
         prior covariances of the training scores, where so many kernels take long to be evaluated anew; else empty.
+    predictive : ndarray of shape (n_points,)
+        Probabilities of the points in predictions of new rows, most of them zero, see `likely_points`; empty where
+        predictions are made from all points.
     """
 
     kernel_weights: np.ndarray
@@ -94,6 +102,7 @@ class HyperDraws(NamedTuple):
     task_shares: np.ndarray = np.empty((0, 0, 0))
     units: np.ndarray = np.empty(0)
     covariances: np.ndarray = np.empty((0, 0, 0), dtype=np.float32)
+    predictive: np.ndarray = np.empty(0)
 
     @property
     def weights(self) -> np.ndarray:
@@ -111,12 +120,25 @@ class HyperDraws(NamedTuple):
         """Posterior probabilities of the points, (n_points,)."""
         return np.bincount(self.point, minlength=len(self.kernel_weights)) / self.n_draws
 
+    @property
+    def of_predictions(self) -> tuple[np.ndarray, np.ndarray]:
+        """Positions and probabilities of the points that predictions are made from."""
+        probability = self.predictive if len(self.predictive) else self.probability
+        points = np.flatnonzero(probability)
+        return points, probability[points]
+
     def matrix(self, covariance: Covariance, at: int) -> np.ndarray:
         """Return the prior covariance of the training scores at a point, the one that was kept if there is one."""
         if len(self.covariances):
             return self.covariances[at].astype(float)
         found: np.ndarray = covariance.matrix(self.weights[at])
         return found
+
+    def conditioned(self, covariance: Covariance, at: int) -> list[Conditioned]:
+        """Return the training scores of every output given the sites of a point."""
+        matrix = self.matrix(covariance, at)
+        sites = zip(self.site_precision[at], self.site_linear[at], strict=True)
+        return [condition(matrix, Sites(*own)) for own in sites]
 
 
 class LeftOut(NamedTuple):
@@ -417,15 +439,58 @@ def _of_variance(covariance: np.ndarray) -> np.ndarray:
     return np.divide(covariance, variance, out=alike, where=variance > 0.0)
 
 
+def likely_points(draws: HyperDraws, n_points: int) -> np.ndarray:
+    r"""Return probabilities of the points, (n_points,), of which at most so many are not zero.
+
+    A linear program finds as many points as it has constraints: means over them are those over all points, of as many
+    directions as there can be, in which points differ most. These are principal directions of the means and variances
+    of scores whose own sample is left out, which are predictions, of their squares, and of the hyperparameters.
+
+    Parameters
+    ----------
+    draws : HyperDraws
+    n_points : int
+        At least two.
+
+    Returns
+    -------
+    ndarray of shape (n_points,)
+        Empty if there are no more points than that.
+    """
+    probability = draws.probability
+    if len(probability) <= n_points:
+        return np.empty(0)
+    mean, variance = draws.cavity_mean, draws.cavity_variance
+    blocks = [mean, variance, mean**2 + variance]
+    blocks += [f(values) for values in (draws.weights, draws.parameters) for f in (np.abs, np.square)]
+    root, gram = np.sqrt(probability), np.zeros((len(probability), len(probability)))
+    for block in blocks:
+        around = block.reshape(len(probability), -1)
+        around = root[:, None] * (around - probability @ around)
+        gram += around @ around.T / max((around**2).sum(), np.finfo(float).tiny)
+    last = len(probability) - 1
+    values, vectors = eigh(gram, subset_by_index=[last - n_points + 2, last])
+    directions = vectors[:, values > LEAST_VARIANCE * values[-1]].T / root
+    constraints = np.vstack([np.ones(len(probability)), directions])
+    cost = (directions**2).sum(
+        axis=0
+    )  # central points, and one solution: fits that differ by rounding have the same
+    found = linprog(cost, A_eq=constraints, b_eq=constraints @ probability, method="highs-ds")
+    if found.status:
+        return np.empty(0)
+    chosen = np.where(found.x > LEAST_PROBABILITY, found.x, 0.0)
+    return chosen / chosen.sum()
+
+
 def score_moments(
     covariance: Covariance,
     draws: HyperDraws,
     rows: KernelRows,
     diagonal: np.ndarray,
-    kernels: np.ndarray | None = None,
     design_rows: DesignRows | None = None,
+    posteriors: list[list[Conditioned]] | None = None,
 ) -> ScoreMoments:
-    """Return moments of scores at new rows, or of the part that some kernels have in them.
+    """Return moments of scores at new rows.
 
     Parameters
     ----------
@@ -435,46 +500,39 @@ def score_moments(
         Kernels of new rows against the training samples.
     diagonal : ndarray of shape (n_kernels, n_rows)
         Similarities of new rows to themselves.
-    kernels : ndarray of bool, of shape (n_kernels,), optional
-        Kernels of the part, without the intercept; None: all kernels, the intercept, and effects.
     design_rows : DesignRows, optional
         Effects and tasks of the new rows, where the covariance has some.
+    posteriors : list of list of Conditioned, optional
+        The training scores of every output at the points that predictions are made from, where they are known.
     """
-    shape = (*draws.parameters.shape[:2], rows.n_rows)
-    mean, variance = np.empty(shape), np.empty(shape)
-    intercept = covariance.intercept_std**2 if kernels is None else 0.0
-    parts = draws.kernel_weights if kernels is None else draws.kernel_weights * kernels
-    crosses = _crosses(covariance, rows, parts, draws.kernel_weights)
-    for at, (part, cross) in enumerate(zip(parts, crosses, strict=True)):
-        prior = covariance.variance(rows, diagonal, part)
+    points, probability = draws.of_predictions
+    parameters, weights = draws.parameters[points], draws.kernel_weights[points]
+    mean, variance = np.empty((2, *parameters.shape[:2], rows.n_rows))
+    intercept = covariance.intercept_std**2
+    for i, (at, cross) in enumerate(zip(points, _crosses(covariance, rows, weights), strict=True)):
+        prior = covariance.variance(rows, diagonal, weights[i])
         if covariance.tasks is not None and design_rows is not None and design_rows.task is not None:
             cross = cross * covariance.tasks.cross(design_rows.task, draws.task_values[at])
             prior = prior * covariance.tasks.variance(design_rows.task, draws.task_values[at])
         cross, prior = cross + intercept, prior + intercept
-        if covariance.effects is not None and design_rows is not None and kernels is None:
+        if covariance.effects is not None and design_rows is not None:
             cross += covariance.effects.cross(design_rows, draws.group_std[at])
             prior += covariance.effects.variance(design_rows, draws.group_std[at])
-        matrix = draws.matrix(covariance, at)
-        for k, sites in enumerate(zip(draws.site_precision[at], draws.site_linear[at], strict=True)):
-            posterior = condition(matrix, Sites(*sites))
-            mean[at, k] = cross @ posterior.dual
-            variance[at, k] = prior - posterior.explained(cross)
-    variance = np.maximum(variance, 0.0)
-    return ScoreMoments(mean, variance, draws.parameters, draws.probability)
+        found = draws.conditioned(covariance, at) if posteriors is None else posteriors[i]
+        for k, posterior in enumerate(found):
+            mean[i, k] = cross @ posterior.dual
+            variance[i, k] = prior - posterior.explained(cross)
+    return ScoreMoments(mean, np.maximum(variance, 0.0), parameters, probability)
 
 
-def _crosses(
-    covariance: Covariance, rows: KernelRows, parts: np.ndarray, weights: np.ndarray
-) -> Iterator[np.ndarray]:
-    """Yield covariances with the training scores, (n_rows, n_samples), of parts one after the other.
+def _crosses(covariance: Covariance, rows: KernelRows, weights: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield covariances with the training scores, (n_rows, n_samples), of points one after the other.
 
     Of many kernels several are made at once, since each takes a read of them all.
     """
     few = rows.n_kernels <= MANY
     step = 1 if few else max(1, CROSS_ENTRIES // (rows.n_rows * covariance.stack.n_train))
-    for first in range(0, len(parts), step):
-        if few:
-            yield covariance.cross(rows, parts[first], weights[first])
-        else:
-            some = slice(first, first + step)
-            yield from covariance.cross(rows, parts[some], weights[some])
+    for first in range(0, len(weights), step):
+        some = weights[first] if few else weights[first : first + step]
+        found = covariance.cross(rows, some, some)
+        yield from [found] if few else found

@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayesmkl.marginal.conditioning import Sites, condition
 from bayesmkl.marginal.covariances import Additive
 from bayesmkl.marginal.reading import HyperDraws
 
@@ -63,9 +62,7 @@ def draw_slopes(
         pairs = list(zip(sizes, views, strict=True))
         cross = np.concatenate([sum(w * k.cross for w, k in zip(*pair, strict=True)) for pair in pairs])
         prior = np.concatenate([sum(w * k.variance for w, k in zip(*pair, strict=True)) for pair in pairs])
-        matrix = draws.matrix(covariance, at)
-        for k, sites in enumerate(zip(draws.site_precision[at], draws.site_linear[at], strict=True)):
-            posterior = condition(matrix, Sites(*sites))
+        for k, posterior in enumerate(draws.conditioned(covariance, at)):
             mean[at, k] = cross @ posterior.dual
             std[at, k] = np.sqrt(np.maximum(prior - posterior.explained(cross), 0.0))
     shape = draws.n_draws, n_outputs, n_features

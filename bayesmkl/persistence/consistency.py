@@ -1,7 +1,7 @@
 """Consistency of the parts of a model that was read from a file.
 
-Types are known by then. What is left are absent attributes and arrays of the wrong lengths: lengths of fitted
-attributes are compared, and the model is asked for one prediction.
+Types are known by then. What is left are absent attributes and arrays of the wrong lengths, which are compared.
+Nothing is predicted: that can take as long as a fit.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.sparse import csr_array
+from sklearn.base import is_classifier
 
 from bayesmkl._estimator import BaseMKL
-from bayesmkl._utils.warnings import holding_back
 from bayesmkl.kernels import KernelBank
 from bayesmkl.kernels.gate import Gated
 from bayesmkl.kernels.sparse import is_sparse
+from bayesmkl.marginal.reading import HyperDraws
 from bayesmkl.persistence.parts import every_part
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ OF_FITTED_BANK = (
 OF_KERNELS = (
     *("kernel_names_", "kernel_views_", "kernels_", "kernels_known_psd_", "normalizers_", "view_positions_"),
 )
-SCORES = ("decision_function", "predict_proba", "predict")  # what is asked of a model, the first that it has
+OF_POINTS = ("parameters", "site_precision", "site_linear", "group_std")  # arrays of draws, one entry a point
 OF_FITTED_MODEL = ("dual_coef_", "kernel_bank_", "n_features_in_", "n_kernels_in_")
 
 
@@ -44,9 +45,6 @@ def check_consistent(model: BaseEstimator) -> None:
             fault = next(_faults(part), None)
             if fault is not None:
                 raise ValueError(f"its {type(part).__name__} {fault}")
-    for part in every_part(model):
-        if isinstance(part, BaseMKL) and hasattr(part, "kernel_names_"):
-            _predict_once(part)
 
 
 def _faults(part: object) -> Iterator[str]:
@@ -57,7 +55,9 @@ def _faults(part: object) -> Iterator[str]:
         if "normalizers_" in vars(part):
             yield from _faults_of_bank(part)
     elif "kernel_names_" in vars(part):
-        yield from _absent(part, OF_FITTED_MODEL)
+        of_outcome = ["classes_"] if is_classifier(part) else []
+        of_posterior = ["posterior_"] if "kernel_prior" in parameters else []
+        yield from _absent(part, [*OF_FITTED_MODEL, *of_outcome, *of_posterior])
         yield from _faults_of_model(part)
 
 
@@ -123,6 +123,24 @@ def _faults_of_model(model: BaseEstimator) -> Iterator[str]:
         for values in every_part(vars(model).get(name)):
             if not _is_usable(values):
                 yield f"has `{name}` that are not all finite numbers"
+    posterior = vars(model).get("posterior_", ())
+    if not isinstance(posterior, tuple):
+        yield f"has a `posterior_` of the type {type(posterior).__name__}"
+    if isinstance(posterior, HyperDraws):
+        yield from _faults_of_draws(posterior)
+
+
+def _faults_of_draws(draws: HyperDraws) -> Iterator[str]:
+    """Yield what is wrong with draws of hyperparameters: they have points, and their arrays equal lengths."""
+    n_points = len(draws.kernel_weights)
+    for name in OF_POINTS:
+        yield from _wrong(f"posterior_.{name}", len(getattr(draws, name)), n_points)
+    yield from _wrong(
+        "posterior_.predictive", len(draws.predictive), n_points if len(draws.predictive) else 0
+    )
+    yield from _wrong("posterior_.site_linear", draws.site_linear.shape, draws.site_precision.shape)
+    if draws.point.dtype.kind != "i" or not np.isin(draws.point, np.arange(n_points)).all():
+        yield "has `posterior_.point` with positions of points that are not there"
 
 
 def _is_usable(part: object) -> bool:
@@ -135,35 +153,3 @@ def _is_usable(part: object) -> bool:
 def _wrong(name: str, found: object, expected: object) -> Iterator[str]:
     if found != expected:
         yield f"has `{name}` of length {found}, where {expected} is needed"
-
-
-def _predict_once(model: BaseEstimator) -> None:
-    """Ask for the prediction of one training sample, or of kernels that are zero."""
-    bank = model.kernel_bank_
-    row = (
-        np.zeros((1, np.shape(model.dual_coef_)[-1], model.n_kernels_in_))
-        if bank is None
-        else bank.X_train_[:1].values
-        if is_sparse(bank.X_train_)
-        else bank.X_train_[:1]
-    )
-    names = getattr(model, "feature_names_in_", None)
-    if bank is not None and names is not None:
-        import pandas as pd
-
-        row = pd.DataFrame(row, columns=names)
-        for column, labels in getattr(model, "group_labels_", ()):  # which are text there
-            row[column] = [labels[int(code)] for code in row[column]]
-    options = {"tasks": model.tasks_[:1]} if hasattr(model, "tasks_") else {}
-    if bank is None and hasattr(model, "n_gate_features_"):
-        options["gate_features"] = np.zeros((1, model.n_gate_features_))
-    says = next(getattr(model, name) for name in SCORES if hasattr(model, name))
-    with holding_back(Warning), np.errstate(all="ignore"):
-        try:
-            labels, scores = model.predict(row, **options), says(row, **options)
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-            raise ValueError(
-                f"its {type(model).__name__} cannot predict ({type(error).__name__}: {error})"
-            ) from error
-    if np.shape(labels)[:1] != (1,) or not np.isfinite(scores).all():
-        raise ValueError(f"its {type(model).__name__} predicts {scores!r} for one sample")

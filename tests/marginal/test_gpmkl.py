@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -20,6 +22,8 @@ from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.datasets import load_wdbc
 from bayesmkl.kernels import Gaussian, Linear
 from bayesmkl.marginal import DirichletShares, HalfT, Horseshoe, LogNormal, Marginal
+from bayesmkl.marginal.estimators.base import overall
+from bayesmkl.marginal.reading import score_moments
 from bayesmkl.posterior import (
     kernel_table,
     plot_kernel_weights,
@@ -66,6 +70,7 @@ def at_one_point(model, at=0):
             for name in ("kernel_weights", "group_std", "parameters", "site_precision", "site_linear")
         },
         point=np.zeros(draws.n_draws, dtype=int),
+        predictive=np.empty(0),
     )
     return one
 
@@ -102,6 +107,32 @@ class Given(SklearnKernel):
         return self
 
 
+def test_few_points_predict_what_all_predict_and_are_kept_in_memory_alone(classification, tmp_path, rng):
+    X, y, _ = classification
+    model = GPMKLClassifier(bank(), temperature=1.0, inference=FEW, random_state=0).fit(X, y)
+    new = rng.normal(size=(50, 4))
+    before = len(pickle.dumps(model))
+    found = model.predict_proba(new)
+    moments = of_all_points(model, new)
+    _, variance = overall(moments)
+    each = stats.norm.cdf(moments.mean / np.sqrt(1 + moments.variance))
+    assert np.count_nonzero(model.posterior_.predictive) <= 64 < len(moments.probability)
+    np.testing.assert_allclose(
+        model.predict_latent(new, return_std=True)[1], np.sqrt(variance[0]), rtol=0.005
+    )
+    np.testing.assert_allclose(found[:, 1], moments.probability @ each[:, 0], atol=0.002)
+    with pytest.MonkeyPatch.context() as patch:  # nothing is factorized again, also of other rows
+        patch.setattr("bayesmkl.marginal.reading.condition", None)
+        np.testing.assert_array_equal(model.predict_proba(new), found)
+        model.predict_proba(new[:1])
+        save_model(model, tmp_path / "model.skops")
+        again = load_model(tmp_path / "model.skops")
+    assert len(pickle.dumps(model)) == before
+    np.testing.assert_allclose(again.predict_proba(new), found, rtol=1e-12)
+    np.testing.assert_array_equal(model.fit(X[::-1], y[::-1]).predict_proba(new).shape, found.shape)
+    assert not np.array_equal(model.predict_proba(new), found)
+
+
 def test_predictions_at_given_hyperparameters_are_scikit_learns(regression, rng):
     X, _, model = regression
     one = at_one_point(model)
@@ -114,13 +145,22 @@ def test_predictions_at_given_hyperparameters_are_scikit_learns(regression, rng)
     np.testing.assert_allclose(spread, model.y_scale_ * np.sqrt(std**2 + noise), rtol=1e-8)
 
 
+def of_all_points(model, new):
+    """Return moments of scores over all points of the posterior, one factorization each."""
+    covariance, blocks = model._covariance_and_rows(new)
+    ((rows, diagonal, _),) = blocks
+    return score_moments(covariance, model.posterior_._replace(predictive=np.empty(0)), rows, diagonal)
+
+
 def test_mean_by_dual_coefficients_is_the_mean_over_all_points(regression, classification, rng):
     new = rng.normal(size=(9, 4))
     model = regression[2]
-    np.testing.assert_allclose(model.predict(new), model.predict(new, return_std=True)[0], rtol=1e-9)
+    mean = model.y_mean_ + model.y_scale_ * overall(of_all_points(model, new))[0][0]
+    np.testing.assert_allclose(model.predict(new), mean, rtol=1e-9)
+    np.testing.assert_allclose(model.predict(new, return_std=True)[0], mean, rtol=1e-9)
     model = classification[2]
     mean, std = model.predict_latent(new, return_std=True)
-    np.testing.assert_allclose(model.predict_latent(new), mean, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(overall(of_all_points(model, new))[0][0], mean, rtol=1e-8, atol=1e-10)
     kernels = model.kernel_bank_.evaluate(new)
     by_hand = np.einsum("mij,mj->i", kernels, model.dual_coef_) + model.intercept_
     np.testing.assert_allclose(by_hand, mean, rtol=1e-8, atol=1e-10)

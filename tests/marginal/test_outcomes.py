@@ -210,6 +210,25 @@ def test_kernels_do_not_see_offsets(data):
         GPMKLRegressor("precomputed", design=Design(offset_column=0)).fit(X @ X.T, f)
 
 
+@pytest.mark.parametrize("offset", [0.0, 1000.0])
+def test_constant_offsets_of_counts_change_no_mean(data, offset):
+    X, f, _ = data
+    y = np.random.default_rng(0).poisson(np.exp(1.0 + 0.5 * f))
+    design = Design(offset_column=-1)
+    model = GPMKLRegressor(likelihood="poisson", design=design, inference=FEW).fit(
+        np.c_[X, 0.0 * f + offset], y
+    )
+    mean, std = model.predict(np.c_[X, 0.0 * f + offset], return_std=True)
+    np.testing.assert_allclose(mean.mean(), y.mean(), rtol=0.05)
+    assert (std > np.sqrt(mean)).all()
+
+
+@pytest.mark.parametrize("likelihood", ["poisson", "negative-binomial"])
+def test_counts_without_digits_left_are_refused(data, likelihood):
+    with pytest.raises(ValueError, match=r"at most 1e\+09 .* got 1e\+13"):
+        GPMKLRegressor(likelihood=likelihood).fit(data[0], np.full(len(data[0]), 1e13))
+
+
 @pytest.mark.parametrize(
     ("design", "message"),
     [

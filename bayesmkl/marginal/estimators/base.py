@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,6 +27,7 @@ from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.base import StoredStack
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.stacks.packed import unheld
+from bayesmkl.marginal.conditioning import Conditioned
 from bayesmkl.marginal.covariances import Additive, kernel_units
 from bayesmkl.marginal.design import (
     Design,
@@ -34,6 +37,7 @@ from bayesmkl.marginal.design import (
     check_known_columns,
 )
 from bayesmkl.marginal.drawing import check_many, draw_hyperparameters, with_kernels_to_choose
+from bayesmkl.marginal.effects import DesignRows
 from bayesmkl.marginal.estimators.by_landmarks import (
     NOT_SETTLED,
     Induced,
@@ -52,9 +56,18 @@ from bayesmkl.marginal.hyperposterior import Draws, Hypermodel
 from bayesmkl.marginal.hyperpriors import ParameterPriors, WeightPrior, WithDesign
 from bayesmkl.marginal.likelihoods import Gaussian, Heteroscedastic, Likelihood, StudentT, repeated
 from bayesmkl.marginal.part_draws import KEPT, PriorParts, part_bytes
-from bayesmkl.marginal.reading import HyperDraws, LeftOut, Reading, ScoreMoments, read, score_moments
+from bayesmkl.marginal.reading import (
+    HyperDraws,
+    LeftOut,
+    Reading,
+    ScoreMoments,
+    likely_points,
+    read,
+    score_moments,
+)
 from bayesmkl.marginal.spike_slab import SpikeSlabWeights
 from bayesmkl.marginal.tasks import TaskPrior, Tasks
+from bayesmkl.marginal.unknown_points import CompletedKernels
 
 __all__ = ["BaseGPMKL", "by_row", "overall"]
 
@@ -64,6 +77,31 @@ EVIDENCES = {"ep": ep_evidence, "laplace": laplace_evidence}
 EVIDENCE_OF: dict[tuple[type, str], Any] = {(Gaussian, name): exact_evidence for name in EVIDENCES}
 EVIDENCE_OF[StudentT, "ep"] = student_evidence
 REMEDY = "Use fewer kernels or samples, or a smaller `n_draws` of `inference`."
+KNOWN_BYTES = 2**29  # of factors that models keep for their next predictions, all models together
+KNOWN_LOCK = threading.Lock()
+
+
+class _KnownScores(NamedTuple):
+    """What predictions need of the training scores.
+
+    Attributes
+    ----------
+    covariance : Additive
+        Without training kernels where there are `posteriors`.
+    completed : CompletedKernels or None
+    draws : HyperDraws
+    posteriors : list of list of Conditioned, optional
+        See `score_moments`.
+    """
+
+    covariance: Additive
+    completed: CompletedKernels | None
+    draws: HyperDraws
+    posteriors: list[list[Conditioned]] | None = None
+
+
+# By models, so that files, pickles and copies hold nothing of it: the posterior that it belongs to, and its bytes.
+KNOWN: WeakKeyDictionary[BaseGPMKL, tuple[HyperDraws, _KnownScores, int]] = WeakKeyDictionary()
 
 
 @fill_docs(GPMKL)
@@ -251,6 +289,8 @@ class BaseGPMKL(CompletingMKL):
             self.pseudo_samples_, stack = induced.pseudo, DenseStack(induced.pseudo.matrices())
         n_evaluations, weighted, reading = self._infer(stack, targets, options, induced=induced)
         draws, several = reading.draws, len(targets) > 1
+        if induced is None and options.n_read != "all":
+            draws = draws._replace(predictive=likely_points(draws, options.n_read))
         self.target_ = targets if several else targets[0]
         self.training_kernels_ = stack.columns(slice(None)) if self.kernel_bank_ is None else None
         self.posterior_ = draws
@@ -330,53 +370,93 @@ class BaseGPMKL(CompletingMKL):
         return self.target_ if self._has_outputs else self.target_[None]
 
     def _moments(self, X: Samples) -> ScoreMoments:
-        """Return moments of the scores of rows, their offsets included, at every point of the posterior."""
+        """Return moments of the scores of rows, their offsets included, at the points that predictions need."""
         X = self._validate_rows(X)
-        covariance, blocks = self._covariance_and_rows(X)
-        draws = self.posterior_ if self.pseudo_samples_ is None else few_points(self.posterior_)
+        covariance, completed, draws, posteriors = self._known_scores()
+        rows = self._rows(X) if completed is None else self._completed_rows(X, completed)
+        found = []
         with blas_threads_for(covariance.stack.n_train):
-            found = [
-                score_moments(covariance, draws, kernels, diagonal, design_rows=of_rows)
-                for kernels, diagonal, of_rows in blocks
-            ]
+            for kernels, diagonal, of_rows in self._with_design(X, rows):
+                one = score_moments(covariance, draws, kernels, diagonal, of_rows, posteriors)
+                if len(draws.predictive):  # their mean is that of all points
+                    shift = self._means_of(kernels, of_rows) - np.tensordot(one.probability, one.mean, 1)
+                    one = one._replace(mean=one.mean + shift)
+                found.append(one)
         mean, variance = (
             np.concatenate([getattr(one, name) for one in found], axis=-1) for name in ("mean", "variance")
         )
         return found[0]._replace(mean=mean + self._offsets(X), variance=variance)
 
-    def _covariance_and_rows(self, X: np.ndarray) -> tuple[Additive, Iterator[tuple[Any, np.ndarray, Any]]]:
-        """Return the covariance of the training scores, and kernels, diagonals and effects of blocks of rows."""
+    def _known_scores(self) -> _KnownScores:
+        """Return what predictions need of the training scores, factorized once and kept if there is room for it."""
+        with KNOWN_LOCK:
+            kept = KNOWN.get(self)
+        if kept is not None and kept[0] is self.posterior_:
+            return kept[1]
+        covariance, completed = self._training_covariance()
+        draws = self.posterior_ if self.pseudo_samples_ is None else few_points(self.posterior_)
+        (points, _), n_kernels, n_train = (
+            draws.of_predictions,
+            covariance.stack.n_kernels,
+            covariance.stack.n_train,
+        )
+        n_matrices = len(points) * draws.parameters.shape[1] + (0 if completed is None else 4 * n_kernels)
+        found = _KnownScores(covariance, completed, draws)
+        n_bytes = 8 * n_matrices * n_train**2
+        if n_bytes > KNOWN_BYTES:
+            return found
+        with blas_threads_for(n_train):
+            posteriors = [draws.conditioned(covariance, at) for at in points]
+        covariance = covariance._replace(stack=unheld(n_kernels, n_train))  # nothing is asked of it any more
+        found = found._replace(covariance=covariance, posteriors=posteriors)
+        with KNOWN_LOCK:
+            for oldest in list(KNOWN):
+                if sum(size for *_, size in KNOWN.values()) + n_bytes > KNOWN_BYTES:
+                    KNOWN.pop(oldest)
+            KNOWN[self] = self.posterior_, found, n_bytes
+        return found
+
+    def _training_covariance(self) -> tuple[Additive, CompletedKernels | None]:
+        """Return the covariance of the training scores, and completed kernels where samples may lack views."""
         completed = None if self.kernel_centers_ is None else self._completed_training()
-        rows = self._rows(X) if completed is None else self._completed_rows(X, completed)
-
-        def blocks() -> Iterator[tuple[Any, np.ndarray, Any]]:
-            left = X
-            for kernels, diagonal in rows:
-                own, left = left[: kernels.n_rows], left[kernels.n_rows :]
-                yield kernels, diagonal, None if self.design_ is None else self.design_.rows(own)
-
         if len(self.posterior_.units):  # nothing else is asked of training kernels
-            return self._covariance(unheld(*self.dual_coef_.shape[-2:]), self.posterior_.units), blocks()
-        stack = self._stored_training() if completed is None else completed.training
-        return self._covariance(stack), blocks()
+            return self._covariance(unheld(*self.dual_coef_.shape[-2:]), self.posterior_.units), completed
+        return self._covariance(
+            self._stored_training() if completed is None else completed.training
+        ), completed
+
+    def _covariance_and_rows(self, X: np.ndarray) -> tuple[Additive, Iterator[tuple[Any, Any, Any]]]:
+        """Return the covariance of the training scores, and kernels, diagonals and effects of blocks of rows."""
+        covariance, completed = self._training_covariance()
+        rows = self._rows(X) if completed is None else self._completed_rows(X, completed)
+        return covariance, self._with_design(X, rows)
+
+    def _with_design(
+        self, X: np.ndarray, blocks: Iterable[tuple[Any, Any]]
+    ) -> Iterator[tuple[Any, Any, DesignRows | None]]:
+        """Yield blocks of rows, kernels and diagonals, with what the design says of them."""
+        for kernels, diagonal in blocks:
+            own, X = X[: kernels.n_rows], X[kernels.n_rows :]
+            yield kernels, diagonal, None if self.design_ is None else self.design_.rows(own)
+
+    def _means_of(self, rows: Any, design_rows: DesignRows | None) -> np.ndarray:
+        """Return posterior mean scores of a block of rows without offsets, (n_outputs, n_rows)."""
+        task = None if design_rows is None else design_rows.task
+        duals = self.dual_coef_ if self._has_outputs or task is not None else self.dual_coef_[None]
+        score = np.stack([rows.apply(dual[..., None]).sum(axis=0) for dual in duals])
+        if task is not None:
+            score = score[task, np.arange(len(task))][None]
+        score = score + np.atleast_1d(self.intercept_)[:, None]
+        return score if design_rows is None else score + np.atleast_2d(self.effects_) @ design_rows.basis.T
 
     def _mean_scores(self, X: Samples) -> np.ndarray:
         """Return posterior mean scores of rows, (n_outputs, n_rows)."""
-        X = self._validate_rows(X)
-        task = None if self.design_ is None else self.design_.task(X)
-        duals = self.dual_coef_ if self._has_outputs or task is not None else self.dual_coef_[None]
+        X, blocks = self._validate_rows(X), None
         if self.kernel_centers_ is None:
-            blocks = self._blocks(X, np.arange(self.n_kernels_in_))
-        else:
-            blocks = (rows for rows, _ in self._completed_rows(X))
-        scores = [np.stack([rows.apply(dual[..., None]).sum(axis=0) for dual in duals]) for rows in blocks]
-        of_kernels = np.concatenate(scores, axis=1)
-        if task is not None:
-            of_kernels = of_kernels[task, np.arange(len(X))][None]
-        score = of_kernels + np.atleast_1d(self.intercept_)[:, None] + self._offsets(X)
-        if self.design_ is not None:
-            score += np.atleast_2d(self.effects_) @ self.design_.rows(X).basis.T
-        return score
+            blocks = ((rows, None) for rows in self._blocks(X, np.arange(self.n_kernels_in_)))
+        of_blocks = self._with_design(X, self._completed_rows(X) if blocks is None else blocks)
+        means = [self._means_of(rows, of_rows) for rows, _, of_rows in of_blocks]
+        return np.concatenate(means, axis=1) + self._offsets(X)
 
     def _offsets(self, X: np.ndarray) -> Any:
         """Return what is added to the scores of validated rows as it is, (n_rows,), or zero."""

@@ -9,7 +9,7 @@ import numpy as np
 from bayesmkl._utils.memory import require_memory
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
-from bayesmkl.marginal.conditioning import Sites, cavity, condition
+from bayesmkl.marginal.conditioning import Sites, cavity
 from bayesmkl.marginal.covariances import Additive
 from bayesmkl.marginal.estimators.priors import is_spike_slab
 from bayesmkl.marginal.evidence import exact_evidence
@@ -301,10 +301,10 @@ def mean_duals(covariance: Additive, draws: HyperDraws) -> tuple[np.ndarray, np.
     duals: Any = 0.0
     intercepts: Any = 0.0
     for at, probability in enumerate(draws.probability):
-        weights, matrix = draws.weights[at], covariance.matrix(draws.weights[at])
-        sites = zip(draws.site_precision[at], draws.site_linear[at], strict=True)
-        each = np.stack([condition(matrix, Sites(*own)).dual for own in sites])
-        duals = duals + probability * np.stack([covariance.part_duals(weights, own) for own in each])
+        each = np.stack([posterior.dual for posterior in draws.conditioned(covariance, at)])
+        duals = duals + probability * np.stack(
+            [covariance.part_duals(draws.weights[at], own) for own in each]
+        )
         intercepts = intercepts + probability * covariance.intercept_std**2 * each.sum(axis=1)
     return duals, intercepts
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import expit, logit
+from scipy.special import expit
 from sklearn.base import RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
@@ -294,7 +294,8 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         offset = np.zeros(len(fields))
         if self.normalize_y:
             offset = base_scores(fields, self.offset_, counts)
-        of_rate = expit(offset) if fields.shape[1] == 2 else np.exp(offset)
+        with np.errstate(over="ignore"):  # of the rate at an offset of zero, far from those that there are
+            of_rate = expit(offset) if fields.shape[1] == 2 else np.exp(offset)
         several = len(fields) > 1
         self.y_mean_, self.y_scale_ = (of_rate, np.ones(len(fields))) if several else (float(of_rate[0]), 1.0)
         offsets = offset[:, None, None] + self.offset_ + np.zeros((len(fields), 1, 1))
@@ -462,9 +463,8 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         fields = None
         if isinstance(likelihood, Heteroscedastic):
             fields = self._with_fields(np.full(moments.mean.shape[1:], np.nan), rows)
-        if counts:
-            n_fields = self._targets_of_outputs().shape[1]
-            base = np.atleast_1d((np.log if n_fields == 2 else logit)(self.y_mean_))[:, None]
+        if counts:  # not the logarithm of `y_mean_`, which is zero where offsets are large
+            base = self._targets_of_outputs()[:, -1, :1] - self.offset_[0]
         found = [
             likelihood.predict(mean, variance, own.T[..., None], fields)
             for mean, variance, own in zip(
