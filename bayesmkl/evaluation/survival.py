@@ -350,9 +350,7 @@ def _known_status(censoring: SurvivalCurve, seen: EventTimes, when: float) -> np
     """Weigh each sample whose status at a time is known by 1 / probability that it is known; others get zero."""
     dead, alive = seen.event & (seen.time <= when), seen.time > when
     is_last = bool(censoring.at(when) <= 0.0)
-    if (
-        is_last
-    ):  # Nobody of training is followed for longer; samples that are censored at this time are alive.
+    if is_last:  # nobody of training is followed for longer: samples that are censored at this time are alive
         alive = ~dead & (seen.time >= when)
     weights = np.zeros(len(seen.time))
     weights[dead] = 1.0 / _not_censored(censoring, seen.time[dead], before=True)
