@@ -94,7 +94,7 @@ def measure(n_samples: int) -> dict[tuple[str, str], Calls]:
     X = rng.normal(size=(n_samples, 5))
     score = X[:, 0] + X[:, 1] ** 2 + 0.1 * rng.normal(size=n_samples)
     labels = (score > np.median(score)).astype(int)
-    kernels = KernelBank("auto").fit_transform(X)  # the default bank of BEMKL
+    kernels = KernelBank("auto").fit_transform(X)  # the default bank
     found = {}
     for make, target, first in (
         (BEMKLClassifier, labels, update_dual),

@@ -105,7 +105,7 @@ def test_parameters_objects_and_grids_reach_the_estimator(config):
     assert (local.standardize, local.C, local.gating) == (False, 3.0, GroupGating(3))
     assert grid["gating"] == ["softmax", GroupGating(2)]
     assert repr(grid["kernels"]) == repr(
-        [KernelBank(), KernelBank([Gaussian(width=8.0)], normalize=["center", "spherical"])]
+        [KernelBank("paper"), KernelBank([Gaussian(width=8.0)], normalize=["center", "spherical"])]
     )
     bayes = study.models["bayes"].estimator[-1]
     assert isinstance(bayes, BEMKLClassifier)

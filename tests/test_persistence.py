@@ -185,7 +185,7 @@ def test_round_trip_keeps_clipped_kernels(data, tmp_path):
 
 def test_round_trip_keeps_every_fitted_attribute(data, tmp_path):
     X, y = data
-    model = BEMKLClassifier(KernelBank(views="each"), max_iter=4, tol=0.0).fit(
+    model = BEMKLClassifier(KernelBank("paper", views="each"), max_iter=4, tol=0.0).fit(
         pd.DataFrame(X, columns=list("abc")), y > 0
     )
     save_model(model, tmp_path / "model.skops")

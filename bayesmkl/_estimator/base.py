@@ -70,7 +70,6 @@ class BaseMKL(BaseEstimator):
     kernel_bank_: KernelBank | None
     kernel_names_: np.ndarray
 
-    _KERNELS: ClassVar[str] = "paper"  # of the default bank
     _BY_TARGET: ClassVar[
         dict[str, Any]
     ] = {}  # parameters that "auto" chooses by the target, as they are without
@@ -271,7 +270,7 @@ class BaseMKL(BaseEstimator):
         of_bank = self._MISSING_VIEWS.get(self.missing_views, "error")
         keep: dict[str, Any] = {} if of_bank == "error" else {"missing_views": of_bank}
         if self.kernels is None:
-            return KernelBank(self._KERNELS, **keep)
+            return KernelBank(**keep)
         if isinstance(self.kernels, KernelBank):
             self._check_landmarks(self.kernels)
             if of_bank == "keep" and self.kernels.missing_views == "impute":

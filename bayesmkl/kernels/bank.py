@@ -58,7 +58,7 @@ class KernelBank(FittedKernels, TransformerMixin, BankAlgebra):
 
     Parameters
     ----------
-    kernels : "auto", "paper", kernel, callable, str, a list of these, or dict, default="paper"
+    kernels : "auto", "paper", kernel, callable, str, a list of these, or dict, default="auto"
         * "auto": Gaussian kernels of half, once and twice the median distance between training samples in the view,
           and a linear kernel.
         * "paper": Gaussian kernels of width 2^-3, ..., 2^6 and polynomials ``(x.z + 1)^q`` of degree 1, 2, 3.
@@ -186,7 +186,7 @@ class KernelBank(FittedKernels, TransformerMixin, BankAlgebra):
 
     def __init__(
         self,
-        kernels: Any = "paper",
+        kernels: Any = "auto",
         views: str | Mapping[str, Any] = "all",
         normalize: str | Sequence[str] | Mapping[str, Any] | None = "spherical",
         missing_views: str = "error",

@@ -126,6 +126,15 @@ def test_original_search_doubles_and_halves(rng):
     assert found.end.parameters == 0.25
 
 
+def test_original_search_halves_on_where_a_unit_move_crosses_a_valley():
+    """The unit move ends lower by .002 of 1.5, on the other side; half of it reaches the bottom."""
+    evaluate, asked = counted(lambda at: 1.0 + float(abs(at[0] - 0.501)), lambda at: np.sign(at - 0.501))
+    found = descend(evaluate, evaluate(np.zeros(1)), "paper", 0.01, 10)
+    assert [float(at[0]) for at in asked[:4]] == [0.0, 1.0, 2.0, 0.5]
+    assert found.end.objective < 1.01
+    assert found.outcome is Outcome.CONVERGED
+
+
 @EVERY
 def test_noise_in_the_objective_ends_a_descent_after_few_evaluations(rng, solver):
     value, gradient, center = quadratic(rng)

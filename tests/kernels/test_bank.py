@@ -24,6 +24,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from bayesmkl import BEMKLClassifier
 from bayesmkl.discriminative import SimpleMKLClassifier
 from bayesmkl.discriminative.svm.native import native_kernels
 from bayesmkl.kernels import (
@@ -604,6 +605,13 @@ def test_use_before_fit_and_other_columns():
 def test_unknown_fit_parameters_are_refused():
     with pytest.raises(TypeError, match="takes no fit parameters but `sample_weight`"):
         KernelBank().fit_transform(TRAIN, groups=np.ones(18))
+
+
+def test_one_default_bank_with_and_without_an_estimator():
+    names = KernelBank("auto").fit(TRAIN).kernel_names_
+    assert KernelBank().fit(TRAIN).kernel_names_ == names
+    for model in (SimpleMKLClassifier(), BEMKLClassifier(intermediate_scale=1.0, max_iter=2, tol=0.0)):
+        assert list(model.fit(TRAIN, np.arange(18) % 2).kernel_names_) == names
 
 
 def test_auto_bank_has_kernels_of_the_scale_of_every_view():

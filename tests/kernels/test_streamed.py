@@ -67,9 +67,9 @@ def many_small_blocks(monkeypatch):
     monkeypatch.setattr(streamed, "GRAM_TILE", 9 * B)
 
 
-def pair(X, threads=2, **options):
+def pair(X, threads=2, kernels="paper", **options):
     """Return a streamed stack and the dense one."""
-    bank = KernelBank(landmarks=B, landmark_selection="random", **options).fit(X)
+    bank = KernelBank(kernels, landmarks=B, landmark_selection="random", **options).fit(X)
     return streamed_stack(bank, X, threads=threads), DenseStack(bank.evaluate(X))
 
 

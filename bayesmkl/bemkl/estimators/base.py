@@ -97,7 +97,6 @@ def _is_posterior(value: object) -> bool:
 class BaseBEMKL(BaseMKL):
     """Parameters, inference and posterior summaries of both tasks."""
 
-    _KERNELS = "auto"
     _takes_sparse = _takes_landmarks = True
     _streams_rows: ClassVar[bool] = True
 

@@ -6,12 +6,13 @@ points below the last one:
 * ``"lbfgs"``: quasi-Newton steps of SciPy's L-BFGS-B, without bounds;
 * ``"armijo"``: along the gradient by Barzilai and Borwein's (1988) step length, back until Armijo's condition holds;
 * ``"paper"``: the line search of Gönen and Alpaydın (2008): along the gradient by one, further by doubling while the
-  objective falls, or back by halving until it does.
+  objective falls, or back by halving until it does, and on until a move lowers it by more than the tolerance.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -121,9 +122,9 @@ def descend(
         end[0] = new
         if report is not None:
             report(len(history) - 1, new)
-        return history[-2] - history[-1] <= tol * abs(history[-1])
+        return _pays_little(history[-2], history[-1], tol)
 
-    search = {"lbfgs": _quasi_newton, "armijo": _spectral, "paper": _doubling}[solver]
+    search = {"lbfgs": _quasi_newton, "armijo": _spectral, "paper": partial(_doubling, tol)}[solver]
     outcome = search(evaluate, start, max_iter, accept)
     if outcome is Outcome.NOT_IMPROVING and SHORTEST * _steepness(end[0]) <= tol * abs(history[-1]):
         outcome = Outcome.CONVERGED  # a short move did not promise more than the tolerance
@@ -189,30 +190,40 @@ def _backtrack(evaluate: Evaluate, at: Point, length: float) -> Any | None:
     return None
 
 
-def _doubling(evaluate: Evaluate, at: Point, max_iter: int, accept: Accept) -> Outcome:
-    """Move by one along the gradient, further if the objective falls, less if it does not."""
+def _doubling(tol: float, evaluate: Evaluate, at: Point, max_iter: int, accept: Accept) -> Outcome:
+    """Move by one along the gradient, further while the objective falls, and back until a move pays.
+
+    A unit move may cross a valley and end a little lower on its other side. Such a step is accepted, as the last one,
+    only if no shorter move lowers the objective by more than the tolerance.
+    """
     for _ in range(max_iter):
         if _steepness(at) == 0.0:
             return Outcome.NOT_IMPROVING
         direction, length = -at.gradient / _steepness(at), 1.0
-        new = evaluate(at.parameters + direction, at.objective)
-        while new.objective >= at.objective and length >= 2.0 * SHORTEST:
+        lowest = _further(evaluate, at, direction)
+        while _pays_little(at.objective, lowest.objective, tol) and length >= 2.0 * SHORTEST:
             length *= 0.5
-            new = evaluate(at.parameters + length * direction, at.objective)
-        if new.objective >= at.objective:
+            new = evaluate(at.parameters + length * direction, lowest.objective)
+            lowest = new if new.objective < lowest.objective else lowest
+        if lowest is at:
             return Outcome.NOT_IMPROVING
-        at = _further(evaluate, at.parameters, direction, new) if length == 1.0 else new
+        at = lowest
         if accept(at):
             return Outcome.CONVERGED
     return Outcome.MAX_ITER
 
 
-def _further(evaluate: Evaluate, origin: np.ndarray, direction: np.ndarray, at: Point) -> Any:
-    """Double a unit move as long as the objective falls."""
-    length = 2.0
+def _further(evaluate: Evaluate, at: Point, direction: np.ndarray) -> Any:
+    """Move by one, and by twice as much as long as the objective falls."""
+    origin, length = at.parameters, 1.0
     while (new := evaluate(origin + length * direction, at.objective)).objective < at.objective:
         at, length = new, 2.0 * length
     return at
+
+
+def _pays_little(before: float, after: float, tol: float) -> bool:
+    """Return whether a step lowers the objective by no more than the tolerance."""
+    return before - after <= tol * abs(after)
 
 
 def _steepness(at: Point) -> float:

@@ -16,10 +16,10 @@ which the gating carries on to :math:`V`. These are the published double sums, a
 Line numbers are those of algorithm 1 in Moeller et al. (2016).
 
 Departures: the original sets gates below a threshold to zero while it searches, which makes :math:`J` jump; here
-gates stay as they are. Beside the original's line search there are quasi-Newton steps (the default) and spectral
-ones. Gradients are of all samples, as in the original. With the epsilon-insensitive loss as inner problem this is the
-regression of 2013. Starts may be of several kinds. With folds, gates are first compared with equal ones at samples
-that neither has seen.
+gates stay as they are. Its line search ends with the first step that pays less than the tolerance; here halving goes
+on first. Beside it there are quasi-Newton steps (the default) and spectral ones. Gradients are of all samples, as in
+the original. With the epsilon-insensitive loss as inner problem this is the regression of 2013. Starts may be of
+several kinds. With folds, gates are first compared with equal ones at samples that neither has seen.
 
 References
 ----------
@@ -73,7 +73,7 @@ class LMKLOptions(NamedTuple):
     solver : {"lbfgs", "armijo", "paper"}
         Quasi-Newton steps of SciPy's L-BFGS-B; gradient steps of Barzilai and Borwein's length that go back until
         Armijo's condition holds; or the original's: a unit step along the gradient, doubled while the objective
-        falls, or else halved until it does.
+        falls, or else halved until it does, and on until it pays more than `tol`.
     tol : float
         Stop when a step lowers the objective by no more than this fraction of it.
     max_iter : int

@@ -112,7 +112,6 @@ class BaseGPMKL(CompletingMKL):
     inference: Any
     design: Design | None
 
-    _KERNELS = "auto"
     _OUTCOME: ClassVar[str] = "numbers"  # or "labels", "counts", "grades", "times"
     _takes_offset: ClassVar[bool] = False
 
