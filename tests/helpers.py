@@ -159,6 +159,11 @@ def assert_same_factors(actual, desired, tolerance):
         assert_same(found, expected, tolerance, name)
 
 
+def log_likelihood(tree):
+    """Return that of all targets together, as a variational model sees them, for every draw of its tree."""
+    return tree["sample_stats/lp"].values - sum(tree["log_prior"].data_vars.values()).values
+
+
 def assert_monte_carlo(draws, value, label=""):
     """Assert that the mean of `draws` (first axis) is `value` within STANDARD_ERRORS standard errors."""
     draws = np.asarray(draws)

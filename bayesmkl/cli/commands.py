@@ -388,9 +388,11 @@ def _ending(last: BaseEstimator, about: dict[str, Any]) -> str:
     seconds = f"{about['fit_seconds']:.1f} s"
     if isinstance(last, OF_GPMKL):
         worth = f"{len(last.posterior_.kernel_weights)} points worth {last.ess_:.0f} draws, {seconds}"
-        if np.isnan(last.log_evidence_):  # of chains
+        if np.isnan(last.pareto_k_):  # of chains
             return f"{outcome} (R-hat {last.rhat_:.3f}, {worth})."
-        return f"Log evidence {last.log_evidence_:.2f} nats; {outcome} (k-hat {last.pareto_k_:.2f}, {worth})."
+        # None of more than two classes.
+        evidence = "" if np.isnan(last.log_evidence_) else f"Log evidence {last.log_evidence_:.2f} nats; "
+        return f"{evidence}{outcome} (k-hat {last.pareto_k_:.2f}, {worth})."
     if isinstance(last, LOCALIZED):
         return _ending_of_gates(last, outcome, numbers, seconds)
     if about["elbo"] is None:

@@ -13,7 +13,7 @@ from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.validation import check_flag, check_integer, generator_of
 from bayesmkl.bemkl.estimators.localized_base import BaseLocalizedBEMKL
-from bayesmkl.bemkl.reading.collapsed import log_prior_terms, log_variational
+from bayesmkl.bemkl.reading.collapsed import log_prior, log_prior_terms, log_variational
 from bayesmkl.posterior.evaluated import Evaluated
 from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl, unwrapped
 from bayesmkl.posterior.gaussian_process import drawn_of_process
@@ -109,7 +109,8 @@ def to_datatree(
           landmarks and, where there are several, ``class``, ``label`` or ``output``; and ``kernel_shares``, each
           kernel's part of the score (`pointwise`);
         * ``posterior_predictive``: ``y``, one new target of every training sample for every draw (`pointwise`);
-        * ``log_likelihood``: ``y``, log p(y | a, b, e) of every training sample (`pointwise`);
+        * ``log_likelihood``: ``y``, log p(y | a, b, e) of every training sample (`pointwise`), of "nuts", "gibbs" and
+          "marginal" alone: draws of "vb" and "svi" cannot be reweighted to fewer samples, see the notes;
         * ``log_prior``: log densities of ``kernel_weights``, ``intercept``, ``dual_coef`` and, in regression,
           ``intermediate_precision`` and ``noise_precision``, each a sum over its entries (and outputs, where these
           share their kernel weights);
@@ -118,7 +119,8 @@ def to_datatree(
           each sample, unless it has several, ``margin`` and ``intermediate_scale``; in regression ``y_mean`` and
           ``y_scale``;
         * ``sample_stats``: what a sampler says of each draw, such as ``diverging``; of "vb" and "svi" draws
-          ``log_variational``, their log density under the variational posterior, and ``elbo`` over ``iteration``,
+          ``log_variational``, their log density under the variational posterior, ``lp``, their log joint density
+          with the target as the model sees it (`pointwise`), and ``elbo`` over ``iteration``,
           which has no chain or draw: it tells how the posterior was found. One-versus-all models that ended early
           are padded with NaN.
 
@@ -129,7 +131,8 @@ def to_datatree(
         such as ``noise_std`` of the standardized target; with a `design` also ``covariate_effects`` of standardized
         covariates, ``group_std`` of every ``term`` (groups and random slopes) and ``group_effects`` of its levels, in
         the units that the likelihood sees, and of tasks ``task_std``, ``task_correlation`` and ``task_shares``;
-        ``log_likelihood`` is log p(y | score), ``prior`` has draws of weights and parameters, and
+        ``log_likelihood`` has no dimension of outputs: it is the log density of a sample by all others, given the
+        hyperparameters of a draw. ``prior`` has draws of weights and parameters, and
         ``prior_predictive`` targets of scores that were drawn from the prior (`pointwise`). ``y`` of grades are their
         numbers from 0, with ``cut_points`` in ``constant_data``; of times it is the lower end of the interval that a
         time is known to lie in, with ``upper`` and ``entry`` there.
@@ -167,8 +170,13 @@ def to_datatree(
     In regression the target is standardized before the fit, and parameters are those of the standardized target.
     ``y`` is in the original units everywhere, and the log likelihood is that of the original target.
 
-    The sum of ``log_likelihood`` and all of ``log_prior``, less ``log_variational``, is the log importance ratio of a
-    draw.
+    ``lp`` less ``log_variational`` is the log importance ratio of a draw.
+
+    ``arviz_stats.loo`` and ``compare`` take trees of additive Gaussian processes, where they find the sum of `elpd_i_`,
+    and of sampled BEMKL models, whose k-hats say how far to trust them. They need ``log_likelihood``, which trees of
+    "vb" and "svi" do not have: draws from a variational posterior look reliable to them and rank models wrongly.
+    :func:`compare_loo` compares models of every inference. ``loo_pit`` of ArviZ does not apply to Gaussian processes,
+    since ``posterior_predictive`` has targets of scores that know the sample's own target; `diagnose` leaves it out.
 
     Examples
     --------
@@ -177,7 +185,7 @@ def to_datatree(
     >>> from bayesmkl.posterior import to_datatree
     >>> X = np.linspace(-1, 1, 12)[:, None]
     >>> tree = to_datatree(BEMKLRegressor(KernelBank(["rbf", "linear"])).fit(X, X[:, 0]), random_state=0)
-    >>> tree["posterior/kernel_shares"].dims, tree["log_likelihood/y"].dims
+    >>> tree["posterior/kernel_shares"].dims, tree["posterior_predictive/y"].dims
     (('chain', 'draw', 'kernel'), ('chain', 'draw', 'obs_id'))
     >>> tree["posterior"].coords["kernel"].values.tolist()
     ['rbf · all', 'linear · all']
@@ -228,7 +236,7 @@ def _dataset(
     dims = {
         name: _dims(fitted, group, own.get(name, [OUTPUT] if name in by_output else [])) for name in variables
     }
-    if group == "log_likelihood" and fitted.is_multinomial:
+    if group == "log_likelihood" and (fitted.is_multinomial or fitted.is_marginal):
         dims = {name: ["obs_id"] for name in variables}
     return from_dict({group: variables}, coords=coords, dims=dims, **options)[group].to_dataset()
 
@@ -265,7 +273,11 @@ def _drawn_groups(
             here.evaluate_shares_and_scores()
             groups["posterior"]["kernel_shares"] = here.in_chains(here.shares)
             groups["posterior_predictive"] = {"y": here.in_chains(_replicated(fitted, here, rng))}
-            groups["log_likelihood"] = {"y": here.in_chains(_log_likelihood(fitted, here))}
+            if fitted.is_sampled:
+                groups["log_likelihood"] = {"y": here.in_chains(_log_likelihood(fitted, here))}
+            else:  # draws from it cannot be reweighted to fewer samples
+                log_joint = here.log_likelihood.sum(axis=1) + log_prior(problem, here.flat)
+                groups["sample_stats"] |= {"lp": here.in_chains(log_joint)}
         per_model.append({group: variables for group, variables in groups.items() if variables})
     if fitted.class_names is None:
         return per_model[0]

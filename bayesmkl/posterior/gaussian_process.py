@@ -8,10 +8,12 @@ import numpy as np
 
 from bayesmkl.marginal.reading import HyperDraws
 from bayesmkl.marginal.tasks import correlations
+from bayesmkl.posterior.cavities import log_predictive_of_points
 from bayesmkl.posterior.fitted import FittedBEMKL, evenly
 
 __all__ = ["drawn_of_process", "parameters_of_process"]
 
+TIE = 1e-3  # nats that tell draws of one point apart: ArviZ divides by zero where the largest weights are the same
 N_PRIOR = 500  # draws from the prior at most: each is a function at all training samples
 
 
@@ -38,7 +40,7 @@ def drawn_of_process(
     groups = {"posterior": parameters_of_process(fitted, chosen)}
     if not fitted.has_landmarks:
         groups["posterior_predictive"] = {"y": _outputs(fitted, estimator._replicate(score, parameters, rng))}
-        groups["log_likelihood"] = {"y": _outputs(fitted, estimator._log_likelihood(score, parameters))}
+        groups["log_likelihood"] = {"y": _left_out(fitted, point)}
     n_prior = min(N_PRIOR, len(chosen))
     weights, own = estimator._draw_prior(n_prior, n_outputs, rng)
     groups["prior"] = {"kernel_weights": weights[:, : estimator.n_kernels_in_], **_parameters(fitted, own)}
@@ -69,6 +71,19 @@ def parameters_of_process(fitted: FittedBEMKL, chosen: np.ndarray) -> dict[str, 
         **_parameters(fitted, draws.parameters[point]),
         **_effects(fitted, chosen),
     }
+
+
+def _left_out(fitted: FittedBEMKL, point: np.ndarray) -> np.ndarray:
+    """Return log densities of samples, with all their outputs, by the others, (n_draws, n_samples).
+
+    The posterior of the hyperparameters without a sample is the posterior divided by this density, up to a constant.
+    Importance weights 1 / p are therefore right with it. They are not with the density given the sample's own score.
+    """
+    estimator, draws = fitted.estimator, fitted.states[0]
+    targets = estimator._targets_of_outputs()
+    of_points = log_predictive_of_points(fitted, draws.cavity_mean, draws.cavity_variance)
+    found = np.array([estimator._log_predictive(targets, each, each.sum(axis=0)) for each in of_points])[point]
+    return found + np.random.default_rng(0).normal(scale=TIE, size=found.shape)
 
 
 def _effects(fitted: FittedBEMKL, chosen: np.ndarray) -> dict[str, np.ndarray]:

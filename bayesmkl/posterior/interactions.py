@@ -57,7 +57,8 @@ def interaction_table(
         * ``views``: such as "genes × clinic";
         * ``elpd_diff``, ``se``: how much more the log density of all left-out samples is with the product than
           without it, in nats, and the standard error of that difference over samples;
-        * ``log_evidence_diff``: the same of the log evidence, which is the log Bayes factor; NaN of Markov chains;
+        * ``log_evidence_diff``: the same of the log evidence, which is the log Bayes factor; Markov chains and models
+          of more than two classes have no evidence, and no such column;
         * ``pareto_k``: :math:`\hat k` of the refit: above 0.7 do not rely on the row; NaN of Markov chains;
         * ``verdict``: "interaction" where the difference is above two standard errors, else "not shown".
 

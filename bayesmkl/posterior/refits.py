@@ -71,7 +71,7 @@ class Accuracy(NamedTuple):
     elpd_i : ndarray of shape (n_samples,)
         Log probability or density of the target of every sample by the others.
     log_evidence : float
-        In nats; a lower bound of it from variational posteriors; NaN of Markov chains.
+        In nats; a lower bound of it from variational posteriors; NaN of Markov chains and of more than two classes.
     pareto_k : float
         Of the draws of hyperparameters; NaN where they have none.
     converged : bool
@@ -83,13 +83,16 @@ class Accuracy(NamedTuple):
     converged: bool
 
     def ahead_of(self, other: Accuracy) -> dict[str, float]:
-        """Return by how much left-out targets, and all together, are more probable than by another fit, in nats."""
-        difference = self.elpd_i - other.elpd_i
-        return {
+        """Return by how much left-out targets, and all together, are more probable than by another fit, in nats.
+
+        The second, ``log_evidence_diff``, is left out where there is no evidence.
+        """
+        difference, gain = self.elpd_i - other.elpd_i, self.log_evidence - other.log_evidence
+        found = {
             "elpd_diff": float(difference.sum()),
             "se": float(np.sqrt(len(difference)) * difference.std()),
-            "log_evidence_diff": self.log_evidence - other.log_evidence,
         }
+        return found if np.isnan(gain) else found | {"log_evidence_diff": gain}
 
 
 def is_clear(difference: dict[str, float]) -> bool:

@@ -70,9 +70,10 @@ def relevance(
         * ``share``: posterior mean share of the score, averaged over models of single classes; 1 of all;
         * ``elpd_diff``, ``se``: how much more the log density of all left-out samples is with it than without it, in
           nats, and the standard error of that difference over samples;
-        * ``log_evidence_diff``: the same of the log evidence of the model, which is the log Bayes factor; NaN of
-          "nuts" and "gibbs", which know none. Of "vb" and "svi" it is ``elbo_diff``, of the lower bounds: these are
-          loose by more the more kernels there are, and say nothing of signal;
+        * ``log_evidence_diff``: the same of the log evidence of the model, which is the log Bayes factor. "nuts",
+          "gibbs" and models of more than two classes have no evidence, and no such column. Of "vb" and "svi" it is
+          ``elbo_diff``, of the lower bounds: these are loose by more the more kernels there are, and say nothing of
+          signal;
         * ``pareto_k``: :math:`\hat k` of the fit without it, as `pareto_k_` of the model: above 0.7 do not rely on
           the row; NaN of fits without importance weights;
         * ``p_value``, with `permutations`, of all: (1 + permuted targets whose ``elpd_diff`` is as large) /

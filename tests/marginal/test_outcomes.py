@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
+
+import arviz_stats
 import numpy as np
 import pandas as pd
 import pytest
@@ -406,14 +409,10 @@ def test_tables_trees_reports_and_files(kind, request, tmp_path):
     shares = view_table(model).set_index("view")["share"]
     assert shares["signal"] > 0.75
     tree = to_datatree(model, random_state=0)
-    by_sample = tree["log_likelihood/y"].values[0]
-    assert by_sample.shape[1] == N
-    draws = model.posterior_
-    own = model._log_likelihood(draws.score, draws.parameters[draws.point])[:, 0]
-    np.testing.assert_array_equal(by_sample, own)
-    left_in = logsumexp(own, axis=0) - np.log(len(own))  # which a sample itself makes larger
-    assert (left_in > model.elpd_i_ - 0.05).all()
-    assert np.corrcoef(left_in, model.elpd_i_)[0, 1] > 0.7
+    with warnings.catch_warnings(action="ignore"):  # of k-hats, which mean nothing of weights that hardly vary
+        found = arviz_stats.loo(tree, pointwise=True)
+    np.testing.assert_allclose(found.elpd_i, model.elpd_i_, atol=0.05)
+    assert float(found.pareto_k.median()) < 0.5
     assert diagnose(model, n_draws=100)["signal"]["verdict"] == "good"
     found = relevance(model).set_index("without")["elpd_diff"]
     assert found["signal"] > 5.0 > found["noise"]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
+
+import arviz_stats
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -229,6 +232,22 @@ def test_comparison_of_both_kinds_of_models(models):
     assert mixed.loc["a", "elpd"] == pytest.approx(models["regression"].elpd_i_.sum())
     with pytest.raises(ValueError, match="must be fitted to the same samples"):
         p.compare_loo({"a": models["binary"], "b": models["regression"]})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_other_library_leaves_the_same_out(models, kind):
+    """Densities of several classes are normalized over them after averaging here, and before in a tree."""
+    tree = p.to_datatree(models[kind], random_state=0)
+    with warnings.catch_warnings(action="ignore"):  # of k-hats, which mean nothing of weights that hardly vary
+        found = arviz_stats.loo(tree, pointwise=True)
+    np.testing.assert_allclose(found.elpd_i, models[kind].elpd_i_, atol=0.2)
+    assert float(found.pareto_k.median()) < 0.5
+
+
+def test_other_library_does_not_take_variational_draws():
+    model = BEMKLRegressor(BANK).fit(samples()[0], targets("regression"))
+    with pytest.raises(TypeError, match="log likelihood not found"):
+        arviz_stats.loo(p.to_datatree(model, random_state=0))
 
 
 def test_left_out_accuracy_is_a_metric_of_comparisons():

@@ -11,7 +11,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bayesmkl import BEMKLClassifier, BEMKLMultitaskRegressor, BEMKLRegressor, GPMKLRegressor, KernelBank
+from bayesmkl import (
+    BEMKLClassifier,
+    BEMKLMultitaskRegressor,
+    BEMKLRegressor,
+    GPMKLClassifier,
+    GPMKLRegressor,
+    KernelBank,
+)
 from bayesmkl.bemkl import Dirichlet, Gamma
 from bayesmkl.bemkl.inference.marginal import hypermodel_of, known_precisions
 from bayesmkl.bemkl.models.binary import BinaryPriors, BinaryProblem
@@ -274,9 +281,31 @@ def test_precomputed_kernels_and_pipelines_say_the_same():
 def test_markov_chains_know_no_evidence(nuts_model, gibbs_several_model):
     for model in (nuts_model, gibbs_several_model):
         (row,) = relevance(model, by="all").to_dict("records")
-        assert np.isnan(row["log_evidence_diff"])
+        assert "log_evidence_diff" not in row
         assert np.isnan(row["pareto_k"])
         assert row["verdict"] == "signal"
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        GPMKLClassifier(SIMPLE, inference=FEW),
+        BEMKLClassifier(SIMPLE, multiclass="shared", inference=FEW),
+        BEMKLClassifier(SIMPLE, multiclass="one-versus-all", inference=FEW),
+    ],
+    ids=repr,
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_labels_of_several_classes_have_no_evidence_and_several_labels_have(model):
+    X, y = samples()
+    classes, labels = np.digitize(y, [-0.5, 0.5]), np.column_stack([y > 0.0, X[:, 1] > 0.0]).astype(int)
+    model.fit(X, classes)
+    table, signal = relevance(model), diagnose(model, n_draws=100, random_state=0)["signal"]
+    assert "log_evidence_diff" not in table
+    assert table["verdict"][0] == signal["verdict"].replace("good", "signal") == "signal"
+    assert "log_evidence_diff" not in signal
+    assert np.isnan(model.log_evidence_).all()
+    assert np.isfinite(relevance(model.fit(X, labels))["log_evidence_diff"]).all()
 
 
 @pytest.mark.slow

@@ -52,7 +52,8 @@ BEMKL = ESTIMATOR | entries(
     outcome_ : Outcome
         Stopping reason of the inference.
     log_evidence_ : float
-        Log evidence of labels or standardized targets in nats, by "marginal"; NaN of chains.
+        Log evidence of labels or standardized targets in nats, by "marginal"; NaN of chains and of more than two
+        classes, whose models of each against the rest count every label once per class.
     pareto_k_ : float
         Pareto :math:`\hat k` of the importance weights of "marginal": below 0.5 moments are reliable, above 0.7
         nothing is. NaN of chains.

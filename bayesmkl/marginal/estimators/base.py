@@ -506,12 +506,6 @@ class BaseGPMKL(CompletingMKL):
         by_parameter = np.moveaxis(parameters, -1, 0)[..., None]
         return self.likelihood_.sample(score, by_parameter, rng, self._targets_of_outputs())
 
-    def _log_likelihood(self, score: np.ndarray, parameters: np.ndarray) -> np.ndarray:
-        """Return log densities of training targets in the units of the user, (n_draws, n_outputs, n_samples)."""
-        by_parameter = np.moveaxis(parameters, -1, 0)[..., None]
-        found = self.likelihood_.log_density(self._targets_of_outputs(), score, by_parameter)
-        return found - self._log_units()
-
     def _target_in_units(self) -> np.ndarray:
         """Return training targets in the units of the user, (n_samples,) or (n_samples, n_outputs)."""
         raise NotImplementedError

@@ -245,6 +245,11 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
             log_p = self._log_classes(targets, left_out.each)
             self.temperature_ = find_temperature(log_p, targets.argmax(axis=0), counts)
 
+    def _in_nats(self, log_evidence: float) -> float:
+        if len(self.classes_) > 2 and not self.is_multilabel_:
+            return np.nan  # models of each class against the rest count every label once per class
+        return super()._in_nats(log_evidence)
+
     def _log_classes(self, targets: np.ndarray, log_of_each: np.ndarray) -> np.ndarray:
         """Return log probabilities of all classes, or of having each label, from those of the own sides.
 

@@ -51,8 +51,9 @@ GPMKL = ESTIMATOR | entries(
     group_labels_ : tuple of GroupLabels
         Labels of groups that are text.
     log_evidence_ : float
-        Log evidence of the model in nats, hyperparameters integrated out; NaN of chains. By a lower bound with
-        landmarks.
+        Log evidence of the model in nats, hyperparameters integrated out; NaN of chains and of more than two classes.
+        By a lower bound with landmarks. Models of each of several classes against the rest count every label once per
+        class: differences of what they add up to are no Bayes factors. Compare `elpd_i_`.
     pareto_k_ : float
         Pareto :math:`\hat k` of the importance weights: below 0.5 posterior moments are reliable, above 0.7 nothing
         is. NaN of chains.
