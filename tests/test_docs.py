@@ -20,11 +20,11 @@ _spec = importlib.util.spec_from_file_location("make_methods", DOCS / "make_meth
 make_methods = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(make_methods)
 # Packages export what users need, also of their plain modules. The command line is documented as
-# commands, and so is what stands behind `bayesmkl reproduce`.
+# commands.
 PUBLIC_MODULES = ["bayesmkl"] + [
     f"bayesmkl.{module.name}"
     for module in pkgutil.iter_modules(bayesmkl.__path__)
-    if module.ispkg and not module.name.startswith("_") and module.name not in {"cli", "reproduction"}
+    if module.ispkg and not module.name.startswith("_") and module.name != "cli"
 ]
 MODULES_IN_EQUATION_TABLES = {
     "absent_views": "bayesmkl.bemkl.models.absent_views",
