@@ -1,6 +1,6 @@
 """Multiplicative weights inside localized methods: what a smaller epsilon costs.
 
-Table 3 of the unified view itself is repeated by ``bayesmkl reproduce localized-table3``: these are its methods, sets
+Table 3 of the unified view itself is repeated by ``papers/run.py localized-table3``: these are its methods, sets
 and kernels. Memory is another section, `_localized_memory.py`.
 """
 
