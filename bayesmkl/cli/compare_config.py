@@ -341,7 +341,7 @@ def _check_task(
         kinds = {"survival"}
     elif ref.load is bundled:
         entry = look_up(ref.options["name"])
-        kinds = {"classification" if entry.n_classes else "survival" if entry.n_events else "regression"}
+        kinds = {"classification" if entry.classes else "survival" if entry.n_events else "regression"}
     else:
         target = load().y
         kinds = {"classification"}

@@ -19,8 +19,8 @@ LOADERS = {"gbsg2": load_gbsg2, "lung": load_lung}
 @pytest.mark.parametrize("name", LOADERS)
 def test_forms_agree_with_each_other_and_the_table(name):
     bunch, row = LOADERS[name](), look_up(name)
-    assert bunch.data.shape == (row.samples, row.features)
-    assert row.classes == 0
+    assert bunch.data.shape == (row.n_samples, row.n_features)
+    assert row.classes == ()
     assert bunch.name == name
     assert f"{bunch.target['event'].sum()} events, {(~bunch.target['event']).sum()} censored" in bunch.DESCR
     assert bunch.target.dtype == [("event", bool), ("time", float)]
