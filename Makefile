@@ -37,7 +37,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-heavy coverage slow robustness newcomer mutants test-min audit lint types layers docs pages-check notebooks reproduction \
+.PHONY: help demo test test-heavy coverage slow robustness newcomer mutants test-min audit lint types layers docs pages-check notebooks \
     performance bench peers track dist test-wheel release-check changelog clean
 
 help:  ## list the targets
@@ -99,9 +99,6 @@ pages-check: $(VENV)/.test $(VENV)/axe/.installed  ## the built pages in Chromiu
 
 notebooks: $(VENV)/.test  ## bring the two forms of every notebook up to date with each other: the newer one wins
 	cd notebooks && $(abspath $(BIN))/python -m jupytext --quiet --sync *.md
-
-reproduction: $(VENV)/.base  ## write docs/reproduction.md from the committed results of `bayesmkl reproduce`
-	$(BIN)/python docs/make_reproduction.py
 
 performance: $(VENV)/.base  ## write docs/performance.md from the committed results of the benchmarks
 	$(BIN)/python docs/make_performance.py

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from _protocol import SETS, have_real_data, load, split
 from _report import markdown_table, mean_and_std
+from papers.uci import fetch
 from sklearn.metrics import adjusted_rand_score
 
-from bayesmkl.datasets import fetch, make_ringnorm
+from bayesmkl.datasets import make_ringnorm
 from bayesmkl.discriminative.estimators.clmkl import CLMKLClassifier
 from bayesmkl.discriminative.localized.clustering import (
     ClusterOptions,

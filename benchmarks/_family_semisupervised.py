@@ -15,6 +15,7 @@ import numpy as np
 from _cells import append, read
 from _protocol import deterministic_start, have_real_data
 from _report import ROOT, markdown_table
+from papers.uci import fetch
 from scipy import stats
 from scipy.spatial.distance import pdist
 from sklearn.base import clone
@@ -28,7 +29,6 @@ from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
 from bayesmkl.bemkl.models import binary
 from bayesmkl.bemkl.models.semisupervised import labeled_part
 from bayesmkl.bemkl.reading.predict import log_probabilities, predict_score
-from bayesmkl.datasets import fetch
 from bayesmkl.kernels import Gaussian
 from bayesmkl.kernels.stacks.dense import DenseStack
 

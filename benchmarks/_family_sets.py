@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+from papers.uci import fetch
 from scipy.fft import dctn
 from scipy.spatial.distance import pdist
 from sklearn.datasets import load_digits, load_iris, load_wine
 from sklearn.model_selection import StratifiedKFold, train_test_split
 from sklearn.preprocessing import StandardScaler
 
-from bayesmkl.datasets import fetch
 from bayesmkl.kernels import Gaussian, KernelBank
 
 FOLDS = 10

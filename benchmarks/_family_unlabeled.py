@@ -14,13 +14,14 @@ import numpy as np
 from _family_semisupervised import digit_pair, estimator
 from _protocol import deterministic_start, have_real_data
 from _report import markdown_table
+from papers.uci import fetch
 from sklearn.datasets import load_digits
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
 from bayesmkl.bemkl.models import binary
-from bayesmkl.datasets import fetch, load_wdbc
+from bayesmkl.datasets import load_wdbc
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 SHARES = (0.0, 0.5, 0.9)  # without a label

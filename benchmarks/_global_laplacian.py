@@ -1,4 +1,4 @@
-"""LapMKL: what sharing coefficients costs; the tables of its paper are repeated by ``bayesmkl reproduce``."""
+"""LapMKL: what sharing coefficients costs; the tables of its paper are repeated by ``papers/run.py``."""
 
 from __future__ import annotations
 

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 from _report import markdown_table, mean_and_std
+from papers.uci import fetch
 from scipy.stats import spearmanr
 from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from bayesmkl import BEMKLClassifier, KernelBank
-from bayesmkl.datasets import fetch
 from bayesmkl.discriminative import LpMKLClassifier
 from bayesmkl.kernels import Gaussian, Polynomial
 

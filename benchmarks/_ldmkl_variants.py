@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from _protocol import have_real_data
 from _report import markdown_table, mean_and_std
+from papers.localized import ld_mkl
+from papers.uci import fetch
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
-from bayesmkl.datasets import fetch
 from bayesmkl.discriminative.localized.ldmkl import BIAS, SV_GATE
 from bayesmkl.kernels import Gaussian, KernelBank, Polynomial
-from bayesmkl.reproduction.localized import ld_mkl
 
 UNEQUAL = "one in seven"
 REAL = {"diabetes": "pima", "german": "german_numeric", "liver": "bupaliver"}

@@ -14,10 +14,10 @@ import numpy as np
 from _localized_sets import load, scaled
 from _protocol import have_real_data
 from _report import markdown_table
+from papers import localized
 from threadpoolctl import threadpool_limits
 
 from bayesmkl.kernels import Gaussian
-from bayesmkl.reproduction import localized
 
 NAMES = ("breast", "diabetes", "liver")
 N_SPLITS = 4
@@ -37,7 +37,7 @@ def best_width(
     X, y = load(name)
     found = [
         [
-            evaluate(localized.ld_mkl(**settings), localized.features_in(name, gamma), X, y, seed)
+            evaluate(localized.ld_mkl(**settings), localized.feature_range(name, gamma), X, y, seed)
             for gamma in widths
         ]
         for seed in range(n_splits)

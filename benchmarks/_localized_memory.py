@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from _report import STATIC, markdown_table
 from matplotlib.figure import Figure
+from papers.localized import GATES
 from threadpoolctl import threadpool_limits
 
 from bayesmkl.discriminative.estimators.clmkl import CLMKLClassifier
@@ -26,7 +27,6 @@ from bayesmkl.discriminative.estimators.ldmkl import LDMKLClassifier
 from bayesmkl.discriminative.estimators.lmkl import LMKLClassifier
 from bayesmkl.discriminative.estimators.swmkl import SwMKLClassifier
 from bayesmkl.kernels import Gaussian, KernelBank, Polynomial
-from bayesmkl.reproduction.localized import GATES
 
 # One step of the outer search and quick machines: memory does not depend on the number of steps.
 METHODS = {

@@ -1,6 +1,6 @@
 """Multiplicative weights inside localized methods: what a smaller epsilon costs.
 
-Table 3 of the unified view itself is repeated by ``bayesmkl reproduce localized-table3``: these are its methods, sets
+Table 3 of the unified view itself is repeated by ``papers/run.py localized-table3``: these are its methods, sets
 and kernels. Memory is another section, `_localized_memory.py`.
 """
 
@@ -15,10 +15,10 @@ import numpy as np
 from _localized_sets import SMALL, load, scaled
 from _protocol import have_real_data
 from _report import markdown_table
+from papers import localized
 from threadpoolctl import threadpool_limits
 
 from bayesmkl.discriminative.global_weights import mwumkl
-from bayesmkl.reproduction import localized
 
 EPSILONS = (0.3, 0.2, 0.1, 0.05, 0.02, 0.01)
 GAMMA = 0.25  # the middle of the paper's widths
@@ -81,7 +81,7 @@ def sweep(here: bool, epsilons: tuple[float, ...], n_rows: int | None) -> dict[s
     """Fit on the first split of every set with LibSVM, and with one epsilon after the other."""
     found: dict[str, Any] = {}
     for name, (X, y) in problems(here, n_rows).items():
-        part = scaled(localized.features_in(name, GAMMA), X, y, 0)
+        part = scaled(localized.feature_range(name, GAMMA), X, y, 0)
         of_set = {
             title: [fit(m.estimator, epsilon, part) for epsilon in (None, *epsilons)]
             for title, m in localized.by_mwu(1.0).items()

@@ -13,12 +13,11 @@ import numpy as np
 from _localized_sets import SMALL, load, scaled
 from _protocol import have_real_data
 from _report import markdown_table, mean_and_std
+from papers import localized
 from sklearn.model_selection import cross_val_score, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 from threadpoolctl import threadpool_limits
-
-from bayesmkl.reproduction import localized
 
 N_SPLITS = 20
 TEMPERATURES = (1.0, 0.1)  # the paper's, and the default
@@ -28,7 +27,7 @@ THRESHOLDS = {"first machines": 0.0, "trained again": "paper"}
 def width_of(name: str, X: np.ndarray, y: np.ndarray, n_widths: int | None) -> float:
     """Return the width with the best accuracy in cross-validation; the widest kernel of equals."""
     models = {
-        gamma: make_pipeline(MinMaxScaler(localized.features_in(name, gamma)), localized.ld_mkl())
+        gamma: make_pipeline(MinMaxScaler(localized.feature_range(name, gamma)), localized.ld_mkl())
         for gamma in localized.GAMMAS[: n_widths or localized.N_WIDTHS.get(name)]
     }
     return max(models, key=lambda gamma: cross_val_score(models[gamma], X, y, cv=3).mean())
@@ -57,7 +56,7 @@ def run(fast: bool, splits: int | None = None) -> tuple[str, dict[str, Any]]:
             X, y = load(name)
             first, _, first_y, _ = train_test_split(X, y, test_size=localized.TEST_SHARE, random_state=0)
             gamma = width_of(name, first, first_y, 2 if fast else None)
-            limits = localized.features_in(name, gamma)
+            limits = localized.feature_range(name, gamma)
             parts = [scaled(limits, X, y, seed) for seed in range(n_splits)]
             numbers[name] = {"gamma": gamma, "n_train": len(first_y)}
             for temperature in TEMPERATURES:

@@ -11,12 +11,13 @@ from unittest import mock
 import numpy as np
 from _protocol import have_real_data
 from _report import STATIC, markdown_table
+from papers.uci import fetch
 from scipy.optimize import Bounds, LinearConstraint, milp
 from sklearn.base import clone
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-from bayesmkl.datasets import fetch, load_wdbc, make_corrupted
+from bayesmkl.datasets import load_wdbc, make_corrupted
 from bayesmkl.discriminative import LMKLClassifier, SimpleMKLClassifier
 from bayesmkl.discriminative.estimators.samkl import SAMKLClassifier
 from bayesmkl.discriminative.localized import samkl

@@ -20,16 +20,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from _ldmkl_variants import compare
 from _report import markdown_table
+from papers.localized import GATES, ld_mkl
+from papers.uci import fetch
 from sklearn.model_selection import cross_val_score
 from sklearn.svm import SVC, SVR
 from threadpoolctl import threadpool_limits
 
-from bayesmkl.datasets import fetch
 from bayesmkl.discriminative.estimators.ldmkl import LDMKLClassifier
 from bayesmkl.discriminative.estimators.swmkl import SwMKLClassifier
 from bayesmkl.discriminative.svm import native
 from bayesmkl.kernels import Gaussian, KernelBank, Polynomial
-from bayesmkl.reproduction.localized import GATES, ld_mkl
 
 GAMMAS = 2.0 ** np.arange(-4, 5)  # of the paper
 CV_ROWS, CV_FOLDS = 1500, 3

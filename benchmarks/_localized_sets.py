@@ -1,14 +1,13 @@
-"""Sets of the unified view of localized kernels, and their splits, as `bayesmkl reproduce` has them."""
+"""Sets of the unified view of localized kernels, and their splits, as `papers.localized` has them."""
 
 from __future__ import annotations
 
 import numpy as np
+from papers import localized
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import MinMaxScaler
 
 from bayesmkl.datasets import load_wdbc
-from bayesmkl.reproduction import localized
-from bayesmkl.reproduction.tables import Setting, references
 
 SMALL = ("breast", "diabetes", "german", "liver")
 
@@ -17,7 +16,7 @@ def load(name: str) -> tuple[np.ndarray, np.ndarray]:
     """Features and labels of a set of the paper, or of wdbc."""
     if name == "wdbc":
         return load_wdbc(return_X_y=True)
-    data = references(localized.SETS, Setting(sets=(name,)))[name]()
+    data = localized.load(name)
     return np.asarray(data.X), data.y
 
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from _protocol import have_real_data, split
+from papers.uci import fetch
 from scipy.stats import norm
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
@@ -18,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank
 from bayesmkl.bemkl.reading.draws import PosteriorDraws, variational_draws
 from bayesmkl.bemkl.reading.shares import share_draws
-from bayesmkl.datasets import fetch, load_diabetes, load_wdbc
+from bayesmkl.datasets import load_diabetes, load_wdbc
 from bayesmkl.kernels import Gaussian, KernelQualityWarning, Linear, Polynomial
 from bayesmkl.kernels.stacks.dense import DenseStack
 

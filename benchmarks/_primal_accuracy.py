@@ -1,4 +1,4 @@
-"""How accurate PrimalMKL with a small basis is; the tables of its paper are repeated by ``bayesmkl reproduce``."""
+"""How accurate PrimalMKL with a small basis is; the tables of its paper are repeated by ``papers/run.py``."""
 
 from __future__ import annotations
 

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from papers.uci import fetch
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import MinMaxScaler
 
-from bayesmkl.datasets import fetch, load_wdbc, make_ringnorm, make_twonorm, make_waveform
+from bayesmkl.datasets import load_wdbc, make_ringnorm, make_twonorm, make_waveform
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 BASES = (1.1, 1.5, 2.0)

@@ -6,15 +6,13 @@ import os
 from typing import Any, NamedTuple
 
 import numpy as np
+from papers import bemkl
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
 from bayesmkl.bemkl import Gamma
 from bayesmkl.bemkl.models import binary
-from bayesmkl.evaluation.study import fetched
 from bayesmkl.kernels import Gaussian, KernelBank
-from bayesmkl.reproduction.bemkl_uci import N_TRAIN, paper_bank
-from bayesmkl.reproduction.bemkl_uci import SETS as PAPER_SETS
 
 N_TWONORM_KERNELS = 16
 HALF_NORMAL_MEAN = np.sqrt(2.0 / np.pi)
@@ -28,7 +26,7 @@ class PaperSet(NamedTuple):
     n_train: int  # 70 % of the samples; the paper's number, which rounds sonar (145.6) to 144
 
 
-SETS = {s.name: PaperSet(s.source.name, N_TRAIN[s.name]) for s in PAPER_SETS}
+SETS = {name: PaperSet(bemkl.SOURCES.get(name, name), n_train) for name, n_train in bemkl.N_TRAIN.items()}
 
 
 def have_real_data() -> bool:
@@ -38,8 +36,7 @@ def have_real_data() -> bool:
 
 def load(name: str) -> tuple[np.ndarray, np.ndarray]:
     """Features and labels (-1.0, +1.0) of a set of the paper's table, encoded as its number of kernels tells."""
-    source = next(s.source for s in PAPER_SETS if s.name == name)
-    data = (source.load or fetched)(source.name, **(source.options or {}))
+    data = bemkl.load(name)
     return np.asarray(data.X), data.y.astype(float)
 
 
@@ -67,7 +64,7 @@ def paper_kernels(convention: str = "2s2", views: Any = "all+each") -> KernelBan
 
     The paper does not say whether its kernels are ``exp(-d²/(2 s²))``, "2s2", or ``exp(-d²/s²)``, "s2".
     """
-    return paper_bank(2.0 if convention == "2s2" else 1.0, views)
+    return bemkl.paper_bank(2.0 if convention == "2s2" else 1.0, views)
 
 
 def twonorm_bank(n_landmarks: int) -> KernelBank:

@@ -7,12 +7,13 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from papers.uci import fetch
 from scipy.special import expit, softmax
 from sklearn.datasets import make_friedman1, make_friedman2
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
-from bayesmkl.datasets import fetch, load_diabetes, load_digits_views, load_iris, load_wdbc, load_wine
+from bayesmkl.datasets import load_diabetes, load_digits_views, load_iris, load_wdbc, load_wine
 
 MOST = {"binary": 200, "several": 120, "regression": 200}  # training samples
 MOST_TEST = 500

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from _protocol import have_real_data, load, paper_kernels, split
+from papers.uci import fetch
 
-from bayesmkl.datasets import fetch
 from bayesmkl.kernels import Gaussian, KernelBank
 
 WIDTHS = [2.0**k for k in range(-3, 7)]  # the paper's

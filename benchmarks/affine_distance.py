@@ -1,7 +1,7 @@
 """Distances of digits under affine moves: searched for, as LapMKL's paper has it, beside the tangent of the move.
 
 Table 3 of the paper (Hao et al. 2012) has graphs of a distance between images after the best affine transformation of
-one of them, found by an optimizer under bounds. `bayesmkl.reproduction.lapmkl` takes the first step of that search,
+one of them, found by an optimizer under bounds. `papers.lapmkl` takes the first step of that search,
 linear least squares. Here the search goes on, by damped Gauss-Newton steps, and both make the graph of the same
 images: which neighbors they agree on, whether these are of the same digit, and what GLKS-SSL and LapMKL make of them.
 
@@ -21,14 +21,15 @@ import numpy as np
 from _cells import append, read
 from _protocol import have_real_data
 from _report import RESULTS, finish, markdown_table, parser
+from papers.core import Data
+from papers.lapmkl import AFFINE, digit_pair, tangent_distances
+from papers.primalmkl import gaussians
+from papers.transductive import FewLabeled, GLKSTransducer
 from scipy.ndimage import gaussian_filter, map_coordinates
+from sklearn.datasets import load_digits
 
 from bayesmkl.discriminative import LapMKLClassifier
 from bayesmkl.kernels import KernelBank
-from bayesmkl.reproduction.folds import FewLabeled
-from bayesmkl.reproduction.lapmkl import AFFINE, digit_pair, digits_stand_in, tangent_distances
-from bayesmkl.reproduction.primalmkl import gaussians
-from bayesmkl.reproduction.transductive import GLKSTransducer
 
 CELLS = RESULTS / "affine_distance_cells.jsonl"
 PAIRS = ((1, 7), (2, 3), (2, 7), (3, 8), (4, 7))
@@ -132,14 +133,20 @@ def cell(X: np.ndarray, y: np.ndarray, labeled: np.ndarray) -> dict[str, Any]:
     return found
 
 
+def digits_stand_in(n_per_class: int) -> Data:
+    """Images of the digits 1 and 7 that scikit-learn ships, at twice their resolution."""
+    X, y = load_digits(return_X_y=True)
+    rows = np.concatenate([np.flatnonzero(y == digit)[:n_per_class] for digit in (1, 7)])
+    images = np.kron(X[rows].reshape(-1, 8, 8) / 8.0 - 1.0, np.ones((1, 2, 2)))
+    return Data(images.reshape(len(rows), -1), np.where(y[rows] == 1, -1, 1))
+
+
 def tasks(fast: bool) -> list[tuple[str, int, Any]]:
     """Name, number of the draw, and the loader of its images."""
     if fast or not have_real_data():
         return [("1 versus 7, small", 0, lambda: digits_stand_in(15))]
     return [
-        (f"{a} versus {b}", k, lambda a=a, b=b: digit_pair("usps", a, b))
-        for a, b in PAIRS
-        for k in range(N_DRAWS)
+        (f"{a} versus {b}", k, lambda a=a, b=b: digit_pair(a, b)) for a, b in PAIRS for k in range(N_DRAWS)
     ]
 
 

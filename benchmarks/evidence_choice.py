@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from _protocol import have_real_data, split
 from _report import begin, finish, markdown_table
+from papers.uci import fetch
 from sklearn.base import clone
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
@@ -22,7 +23,7 @@ from threadpoolctl import threadpool_limits
 
 from bayesmkl import BEMKLClassifier, KernelBank
 from bayesmkl.bemkl.evidence import select_by_elbo
-from bayesmkl.datasets import fetch, load_wdbc
+from bayesmkl.datasets import load_wdbc
 from bayesmkl.kernels import Gaussian
 
 WIDTHS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0)  # times the root of the number of features

@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from _report import begin, finish, markdown_table
+from papers.uci import fetch
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 
 from bayesmkl import BEMKLClassifier
-from bayesmkl.datasets import fetch
 from bayesmkl.kernels import Gaussian, KernelBank, Linear, Polynomial
 
 TOL, MOST_SWEEPS = 1e-5, 500

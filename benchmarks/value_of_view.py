@@ -26,13 +26,14 @@ import pandas as pd
 from _posteriors import quietly
 from _protocol import have_real_data
 from _report import begin, claim, finish, markdown_table
+from papers.uci import fetch
 from scipy.special import xlogy
 from scipy.stats import norm, spearmanr
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from bayesmkl import GPMKLClassifier, KernelBank
-from bayesmkl.datasets import fetch, load_digits_views
+from bayesmkl.datasets import load_digits_views
 from bayesmkl.marginal import Marginal
 from bayesmkl.posterior import value_of_view
 

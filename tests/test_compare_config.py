@@ -272,12 +272,12 @@ def test_mistakes_about_times_are_named(config, lungs, text, message):
 
 def test_other_splits_and_options_of_data_sets(config):
     study, _ = config(
-        SVM + '[datasets.usps]\nname = "usps"\nsubset = "train"\n'
+        SVM + '[datasets.digits]\nname = "digits"\n'
         '[study]\ncv = {kind = "shuffle", n_splits = 3, test_size = 0.25}\ninner_cv = {kind = "kfold"}'
     )
     assert repr(study.cv) == repr(ShuffleSplit(3, test_size=0.25, random_state=0))
     assert study.inner_cv.shuffle
-    assert study.datasets["usps"].options == {"name": "usps", "subset": "train"}
+    assert study.datasets["digits"].options == {"name": "digits"}
 
 
 CELLS = '[datasets.cells]\nfile = "cells.csv"\ntarget = "diagnosis"\ndrop = ["id"]\n'
@@ -314,9 +314,8 @@ MISTAKES = {
         WINE + SVM + '[study]\nkeep_predictions = "no"',
         "`study.keep_predictions` must be true, false or a",
     ),
-    "data name": (SVM + '[datasets.x]\nname = "wyne"', "`datasets.x.name`", '"wine"'),
-    "ambiguous": (SVM + '[datasets.x]\nname = "liver"', "`datasets.x.name`", "could mean", "bupaliver"),
-    "data key": (SVM + WINE + 'subst = "train"', "`datasets.wine.subst`", "did you mean 'subset'?"),
+    "data name": (SVM + '[datasets.x]\nname = "wyne"', "`datasets.x.name`", "(wdbc, iris, wine,"),
+    "data key": (SVM + WINE + 'subset = "train"', "`datasets.wine.subset`"),
     "name and file": (SVM + WINE + 'file = "cells.csv"', "`datasets.wine` must have either `name`"),
     "no file": (
         SVM + '[datasets.x]\nfile = "cels.csv"\ntarget = "y"',

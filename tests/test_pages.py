@@ -1,4 +1,4 @@
-"""The pages on errata, coverage and architecture name what exists, and say only what the published numbers say."""
+"""The page on the architecture names what exists."""
 
 from __future__ import annotations
 
@@ -8,36 +8,21 @@ import re
 import tomllib
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import pytest
 
 import bayesmkl
 from bayesmkl import bemkl, discriminative, kernels
 from bayesmkl.discriminative.methods import METHODS
-from bayesmkl.reproduction import localized, obmkl_rows, primalmkl, samkl
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 PACKAGE = Path(bayesmkl.__file__).parent  # which need not be below ROOT
-PAGES = ("errata.md", "coverage.md", "architecture.md")
+PAGES = ("architecture.md",)
 FENCE = re.compile(r"^(`{3,})[^`\n]*\n.*?^\1$", re.MULTILINE | re.DOTALL)
 SUFFIXES = (".py", ".md", ".rst", ".toml", ".png", "/")
 OTHERS = {"DataFrame", "DataTree", "NamedTuple", "None"}  # names of others
-STATUSES = {
-    "done": "",
-    "no data": "the data cannot be had: ",
-    "no method": "the source gives no method: ",
-}  # and how remarks begin
-
-
-class Row(NamedTuple):
-    """A line of a table of the coverage page."""
-
-    item: str
-    status: str
-    where: str
-    remark: str
 
 
 @cache
@@ -87,12 +72,6 @@ def contract():
     return layers
 
 
-def rows_of_coverage():
-    lines = re.findall(r"^\|(.*)\|$", text_of("coverage.md"), re.MULTILINE)
-    rows = [Row(*(cell.strip() for cell in line.split("|"))) for line in lines]
-    return [row for row in rows if row.item != "Item" and set(row.item) != {"-"}]
-
-
 def module_of(package, name):
     return any(package.rglob(f"{name}.py")) or (package / name / "__init__.py").exists()
 
@@ -114,7 +93,7 @@ def test_dotted_names_exist(page):
 def test_classes_and_their_parameters_exist(page):
     pattern = re.compile(r"([A-Z]\w*[a-z]\w*)(?:\((\w+)=.*\))?")
     found = [match for match in map(pattern.fullmatch, quoted(page)) if match]
-    assert found or page == "errata.md"
+    assert found
     for name, parameter in (match.groups() for match in found):
         assert name in classes() | OTHERS or name.endswith("Warning"), name
         if parameter:
@@ -125,30 +104,9 @@ def test_classes_and_their_parameters_exist(page):
 @pytest.mark.parametrize("page", PAGES)
 def test_files_exist(page):
     paths = [q for q in quoted(page) if "/" in q and " " not in q and q.endswith(SUFFIXES)]
-    assert paths or page == "errata.md"
+    assert paths
     for path in paths:
         assert ((PACKAGE.parent if path.startswith("bayesmkl/") else ROOT) / path).exists(), path
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_tests_exist(page):
-    for name in (q for q in quoted(page) if "::" in q):
-        path, _, test = name.partition("::")
-        assert re.search(rf"^def {test}\(", source_of(ROOT / path), re.MULTILINE), name
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_commands_exist(page):
-    tables = re.findall(
-        r"^<!-- table (\S+) -->$", source_of(DOCS / "_templates" / "reproduction.md"), re.MULTILINE
-    )
-    for name in re.findall(r"bayesmkl reproduce ([a-z][\w-]*)", text_of(page)):
-        assert name in tables, name
-    for script, sections in re.findall(
-        r"`(benchmarks/\w+\.py)`((?:,| and|\s|`--section \w+`)*)", text_of(page)
-    ):
-        for section in re.findall(r"--section (\w+)", sections):
-            assert f"--section {section} " in source_of(ROOT / script), f"{script} {section}"
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -159,34 +117,6 @@ def test_links_have_an_end(page):
         headings = re.findall(r"^#+ (.+)$", source_of(target), re.MULTILINE)
         slugs = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
         assert not anchor or anchor in slugs, f"{path}#{anchor}"
-
-
-# ------------------------------------------------------------------------------------------------------ coverage
-
-
-def test_rows_have_a_status_and_say_where_or_why():
-    rows = rows_of_coverage()
-    assert len(rows) > 100
-    for row in rows:
-        assert row.status in STATUSES, row
-        assert row.where, row
-        assert row.remark or row.status == "done", row
-        assert row.remark.startswith(STATUSES[row.status]), row
-
-
-def test_done_is_shown_by_a_command_a_test_or_a_class():
-    for row in rows_of_coverage():
-        if row.status == "done":
-            assert re.search(r"::test_|bayesmkl|benchmarks/|[a-z]=|[A-Z]\w+[a-z]|\w\.py|\w_\w", row.where), (
-                row
-            )
-
-
-def test_every_table_that_can_be_repeated_is_listed():
-    tables = re.findall(
-        r"^<!-- table (\S+) -->$", source_of(DOCS / "_templates" / "reproduction.md"), re.MULTILINE
-    )
-    assert set(tables) == set(re.findall(r"bayesmkl reproduce ([\w-]+)", text_of("coverage.md")))
 
 
 # -------------------------------------------------------------------------------------------------- architecture
@@ -244,43 +174,11 @@ def test_contracts_are_those_of_the_stacks():
         assert own == set(re.findall(r"`(\w+)`", rows[name])) - set(contracts), name
 
 
-# ------------------------------------------------------- published numbers that errata hold against the text
-
-
-def test_swmkl_is_not_the_fastest_on_one_of_the_small_sets():
-    seconds = {name: localized.SECONDS[name] for name in ("breast", "diabetes", "german", "liver")}
-    fastest = {name: localized.LOCALIZED[row.index(min(row))] for name, row in seconds.items()}
-    assert fastest == {"breast": "LD-MKL", "diabetes": "SwMKL", "german": "SwMKL", "liver": "SwMKL"}
-
-
-def test_a_localized_method_has_more_support_points_than_all_global_ones():
-    german = dict(zip(localized.ALL, localized.SUPPORT["german"], strict=True))
-    assert german["C-LMKL"][0] > max(german[name][0] for name in ("MWUMKL", "Uniform", "GMKL"))
-
-
-def test_abmkl_convex_has_fewer_active_kernels_than_obmkl_qp():
-    *_, (qp, _) = obmkl_rows.TABLE_4["OBMKL(qp)"]
-    *_, (convex, _) = obmkl_rows.TABLE_4["ABMKL(convex)"]
-    *_, (uniform, _) = obmkl_rows.TABLE_4["RBMKL"]
-    assert (qp, convex, uniform) == (2.3, 1.7, 21.0)
-
-
-def test_gmkl_selects_more_kernels_on_liver_than_five_features_make():
-    row = dict(zip(primalmkl.METHODS_2, primalmkl.PUBLISHED_2["liver"], strict=True))
-    assert row["GMKL"][2] == 6.0
-
-
-def test_widths_repeat_and_improvements_are_rounded():
-    assert len(primalmkl.WIDTHS) == 31
-    gains = [round(row[0][0] - row[1][0], 1) for _, row in samkl.SUBCELLULAR.values()]
-    assert gains == [2.9, 2.6, 1.5]  # printed: 3.0, 2.5 and 1.5
-
-
 LIMITS = re.compile(
     r"^##+ (?:.*[Ll]imits|.*when not|What does not compare|What has no program|When a worker dies)$",
     re.MULTILINE,
 )
-REFERENCE = {"coming_from", "command_line", "compare_command", "files", "index", "reproducing", "robustness"}
+REFERENCE = {"coming_from", "command_line", "compare_command", "files", "index", "robustness"}
 ABOUT_LIMITS = {"trust"}  # from its first line on
 
 

@@ -1,4 +1,4 @@
-"""The command line: ``bayesmkl demo | fit | diagnose | report | predict | compare | merge | reproduce``.
+"""The command line: ``bayesmkl demo | fit | diagnose | report | predict | compare | merge``.
 
 This module only declares commands and options; what they do is imported when one of them runs, so that ``--help``
 answers at once.
@@ -453,49 +453,3 @@ def merge(
         from bayesmkl.cli.compare_command import run_merge
 
         run_merge(runs, out)
-
-
-@app.command()
-def reproduce(
-    table: Annotated[
-        str | None, typer.Argument(help="Table or figure, such as bemkl-table1.", show_default=False)
-    ] = None,
-    list_tables: Annotated[bool, typer.Option("--list", help="Show all tables and exit.")] = False,
-    fast: Annotated[
-        bool, typer.Option("--fast", help="Small stand-ins for the data and few splits: seconds.")
-    ] = False,
-    data: Annotated[
-        Path | None, typer.Option(help="Folder of the data that you bring.", show_default=False)
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Folder to write, or to go on in; reproduce/TABLE by default.", show_default=False),
-    ] = None,
-    splits: Annotated[
-        int | None, typer.Option(min=1, help="Splits; the paper's number by default.", show_default=False)
-    ] = None,
-    only: Annotated[
-        list[str] | None,
-        typer.Option(help="Data set to run, of those in the table; may be repeated.", show_default=False),
-    ] = None,
-    jobs: Annotated[int, typer.Option(help="Processes; -1 takes all cores.")] = 1,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of splits and models.")] = 0,
-    part: Annotated[
-        str, typer.Option(help="Part K/N of the splits, on one of N computers; `merge` joins their folders.")
-    ] = "1/1",
-) -> None:
-    """Repeat a table of one of the papers; print published numbers beside ours.
-
-    Writes the same folder as `compare`. A run that was stopped goes on where it was. Exit code 1: a cell is empty.
-    """
-    with _bad_input_reported():
-        from bayesmkl.cli.reproduce_command import part_of, run_list, run_reproduce
-        from bayesmkl.reproduction.tables import Setting
-
-        if list_tables:
-            run_list()
-        elif table is None:
-            raise ValueError("name a table, such as bemkl-table1; `bayesmkl reproduce --list` shows all.")
-        else:
-            sets = tuple(only) if only else None
-            run_reproduce(table, Setting(fast, data, splits, jobs, seed, sets, part_of(part)), out)

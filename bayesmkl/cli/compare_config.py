@@ -24,8 +24,7 @@ from bayesmkl.cli.config_models import BY_TYPES, Section, bank_of, did_you_mean,
 from bayesmkl.cli.designs import design_columns
 from bayesmkl.cli.report import say
 from bayesmkl.cli.tables import words_among
-from bayesmkl.datasets import fetch
-from bayesmkl.datasets._names import look_up
+from bayesmkl.datasets._named import look_up
 from bayesmkl.datasets._tables import column_hint, named, read_table, unnamed_columns
 from bayesmkl.evaluation.compare import check_weighted
 from bayesmkl.evaluation.scoring import METRICS, resolve_scoring, task_of
@@ -34,7 +33,7 @@ from bayesmkl.evaluation.study import (
     DataRef,
     ModelSpec,
     Study,
-    fetched,
+    bundled,
     from_file,
     label_columns,
     several_of,
@@ -154,20 +153,16 @@ def _data(section: Section, quantity: bool) -> DataRef:
     """Make the reference to a data set; `quantity` says that no model is about classes."""
     if ("name" in section) == ("file" in section):
         raise section.wrong(
-            None, 'must have either `name`, of a known data set such as "wdbc", or `file` with `target`.'
+            None,
+            'must have either `name`, of a data set of the package such as "wdbc", or `file` with `target`.',
         )
     if "file" in section:
         return _data_of_file(section, quantity)
-    options = [key for key in inspect.signature(fetch).parameters if key not in ("name", "return_X_y")]
-    section.refuse_others(("name", *options), "a data set that is fetched by name")
+    section.refuse_others(("name",), "a data set of the package")
     name = section.take("name", str)
     with section.blamed("name"):
         look_up(name)
-    given = {key: section.values[key] for key in options if key in section}
-    for key in ("path", "data_home"):
-        if key in given:
-            given[key] = str(_beside(section, key))
-    return DataRef(fetched, name=name, **given)
+    return DataRef(bundled, name=name)
 
 
 def _encoded(sections: dict[str, Section]) -> Callable[[list[Any]], TableBank] | None:
@@ -344,9 +339,9 @@ def _check_task(
     """Raise for models of another task than the target's: classes, a quantity or times to an event."""
     if "event" in section:
         kinds = {"survival"}
-    elif ref.load is fetched:
+    elif ref.load is bundled:
         entry = look_up(ref.options["name"])
-        kinds = {"classification" if entry.n_classes else "survival" if entry.n_events else "regression"}
+        kinds = {"classification" if entry.classes else "survival" if entry.n_events else "regression"}
     else:
         target = load().y
         kinds = {"classification"}

@@ -1,16 +1,10 @@
-"""Data sets by name, synthetic data with known answers, and tables, kernels and gene sets in files.
-
-Sets that scikit-learn or this package ships need no network; :func:`fetch` reads the others from the folder named by
-the environment variable ``BAYESMKL_DATA``, or from OpenML. :func:`list_datasets` shows every name with its true size.
-"""
+"""Bundled data sets, synthetic data with known answers, and tables, kernels and gene sets in files."""
 
 from bayesmkl.datasets._bundled import load_diabetes, load_digits_views, load_iris, load_wdbc, load_wine
-from bayesmkl.datasets._fetch import fetch
 from bayesmkl.datasets._gene_sets import read_gene_sets
 from bayesmkl.datasets._kernel_folder import load_kernels
 from bayesmkl.datasets._localized import make_localized
 from bayesmkl.datasets._modalities import from_mudata
-from bayesmkl.datasets._names import list_datasets
 from bayesmkl.datasets._pathways import make_pathways
 from bayesmkl.datasets._rows import RowSource, open_rows
 from bayesmkl.datasets._survival import load_gbsg2, load_lung
@@ -19,9 +13,7 @@ from bayesmkl.datasets._views import make_corrupted, make_multiview
 
 __all__ = [
     "RowSource",
-    "fetch",
     "from_mudata",
-    "list_datasets",
     "load_diabetes",
     "load_digits_views",
     "load_gbsg2",

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 from sklearn import datasets as sklearn_datasets
 from sklearn.utils import Bunch
 
 from bayesmkl._utils.docstrings import entries, fill_docs
-from bayesmkl.datasets._raw import make_bunch
-from bayesmkl.datasets._table import TABLE
+from bayesmkl.datasets._named import TABLE, look_up, make_bunch
+from bayesmkl.datasets._survival import load_gbsg2, load_lung
 
-__all__ = ["load_diabetes", "load_digits_views", "load_iris", "load_wdbc", "load_wine"]
+__all__ = ["load_diabetes", "load_digits_views", "load_iris", "load_named", "load_wdbc", "load_wine"]
 
 LOADER = entries(
     """
@@ -163,7 +166,7 @@ def load_diabetes(*, return_X_y: bool = False, as_frame: bool = False) -> Bunch 
     -----
     Features come in their original units (scikit-learn's default is a table scaled with all 442 samples), so
     that scaling can be learned from training samples only. The Pima Indians data that some papers call
-    "diabetes" are ``fetch("pima")``.
+    "diabetes" are another set.
 
     Examples
     --------
@@ -241,6 +244,22 @@ def load_digits_views(*, return_X_y: bool = False, as_frame: bool = False) -> Bu
         as_frame=as_frame,
         views={view: [j for j, name in enumerate(names) if name.startswith(f"{view}_")] for view in blocks},
     )
+
+
+LOADERS: dict[str, Callable[..., Any]] = {
+    "wdbc": load_wdbc,
+    "iris": load_iris,
+    "wine": load_wine,
+    "digits": load_digits_views,
+    "diabetes": load_diabetes,
+    "gbsg2": load_gbsg2,
+    "lung": load_lung,
+}
+
+
+def load_named(name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return features and target of a data set of the package by its name."""
+    return LOADERS[look_up(name).name](return_X_y=True)
 
 
 def _quadrant_sums(images: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Kernels, distances or features in a folder, with labels and splits: one layout for all.
+"""Kernels or distances in a folder, with labels and splits: one layout for all.
 
 ====================================================  ================================================================
 File                                                  Content
@@ -9,8 +9,6 @@ File                                                  Content
 ``kernels.mat``                                       variable ``kernels``, (n_samples, n_samples, n_kernels) or as
                                                       above; may hold ``labels`` and ``splits`` as well
 ``distances.npy``, ``distance_01.npy``, ...           the same for distances
-``features.npy``, ``.csv``, ``.svmlight``, ``.mat``   table (n_samples, n_features); ``.csv`` with a header line,
-                                                      ``.svmlight`` with the labels in it
 ``labels.csv``                                        header ``label``, then a label (number or text) per line; or
                                                       ``labels.npy``, or the variable ``labels`` (n_samples,)
 ``splits.csv``                                        optional: a column per split with its name as header; ``train``,
@@ -30,15 +28,14 @@ import numpy as np
 import pandas as pd
 import scipy.io
 from scipy.sparse import issparse
-from sklearn.datasets import load_svmlight_file
 from sklearn.utils import Bunch
 
 from bayesmkl._utils.files import as_path, load_array
 from bayesmkl._utils.validation import shown
-from bayesmkl.datasets._tables import as_labels, named, unnamed_columns
+from bayesmkl.datasets._tables import as_labels, named
 from bayesmkl.datasets._text import TextTable, numbers_in, read_text
 
-__all__ = ["LAYOUT", "find_data", "load_kernels", "read_folder"]
+__all__ = ["load_kernels"]
 
 _LABELS = (
     "and labels.csv (header `label`, one label per line), with splits.csv where the splits are published"
@@ -47,20 +44,16 @@ _STACK = "(n_kernels, n_samples, n_samples)"
 LAYOUT = {
     "kernels": f"kernels.npy {_STACK} or kernel_01.npy, kernel_02.npy, ..., {_LABELS}",
     "distances": f"distances.npy {_STACK} or distance_01.npy, distance_02.npy, ..., {_LABELS}",
-    "features": f"features.npy (n_samples, n_features), or .csv or .svmlight, {_LABELS}",
 }
-_SUFFIXES = {"kernels": (".npy", ".mat"), "distances": (".npy", ".mat")}
-_TABLE_SUFFIXES = (".npy", ".csv", ".svmlight", ".mat")
 _PARTS = ("train", "test")
 Folder = tuple[np.ndarray, np.ndarray, list[tuple[np.ndarray, np.ndarray]] | None]
 
 
-def find_data(folder: Path, content: str) -> list[Path]:
-    """Return the files that hold the kernels, distances or features; none where there is no such data."""
-    suffixes = _SUFFIXES.get(content, _TABLE_SUFFIXES)
-    whole = [file for suffix in suffixes if (file := folder / f"{content}{suffix}").is_file()]
+def _find_data(folder: Path, content: str) -> list[Path]:
+    """Return the files that hold the kernels or distances; none where there is no such data."""
+    whole = [file for suffix in (".npy", ".mat") if (file := folder / f"{content}{suffix}").is_file()]
     numbered = re.compile(rf"{content[:-1]}_(\d+)\.(npy|csv)")
-    files = sorted(folder.glob(f"{content[:-1]}_*")) if content != "features" else []
+    files = sorted(folder.glob(f"{content[:-1]}_*"))
     single = sorted((int(match[1]), file) for file in files if (match := numbered.fullmatch(file.name)))
     numbers = [number for number, _ in single]
     if len(whole) > 1 or (whole and single):
@@ -150,46 +143,23 @@ def load_kernels(folder: str | os.PathLike[str], content: str = "kernels", retur
     path = as_path("folder", folder)
     if not path.is_dir():
         raise FileNotFoundError(f"`folder`: there is no folder {str(path)!r}.")
-    X, y, splits = read_folder(path, content)
+    X, y, splits = _read_folder(path, content)
     return (X, y) if return_X_y else Bunch(data=X, target=y, splits=splits)
 
 
-def read_folder(path: Path, content: str = "kernels") -> Folder:
-    """Read a folder of the layout above.
-
-    Parameters
-    ----------
-    path : Path
-    content : {"kernels", "distances", "features"}
-
-    Returns
-    -------
-    tuple
-        X of shape (n_samples, n_samples, n_kernels), or (n_samples, n_features); labels; the splits of the folder, if
-        any.
-
-    Raises
-    ------
-    FileNotFoundError, ValueError
-        If a file is missing, or shapes do not go together.
-    """
+def _read_folder(path: Path, content: str) -> Folder:
     folder = str(path)
-    files = find_data(path, content)
+    files = _find_data(path, content)
     if not files:
         raise FileNotFoundError(f"{folder!r} must hold {LAYOUT[content]}.")
     held: dict[str, Any] = {}
     if files[0].suffix == ".mat":
         held = _read_mat(files[0], content)
-    elif files[0].suffix == ".svmlight":
-        table, labels = load_svmlight_file(str(files[0]))
-        held = {content: table.toarray(), "labels": labels}
-    elif content == "features":
-        held = {content: _read_matrix(files[0], header=True)}
     elif len(files) == 1 and files[0].stem == content:
         held = {content: _read_matrix(files[0])}
     else:
         held = {content: _stacked(files)}
-    X = held[content] if content == "features" else _samples_first(held[content], files[0])
+    X = _samples_first(held[content], files[0])
     _check_finite(X, folder, content)
     y = _labels(path, held)
     if len(y) != len(X):
@@ -197,17 +167,11 @@ def read_folder(path: Path, content: str = "kernels") -> Folder:
     return X, y, _splits(path, held, len(y))
 
 
-def _read_matrix(file: Path, header: bool = False) -> np.ndarray:
+def _read_matrix(file: Path) -> np.ndarray:
     try:
         if file.suffix == ".npy":
             return _real(load_array(file))
-        names, columns = read_text(file, header=header)
-        nameless = unnamed_columns(names)
-        if nameless:
-            raise ValueError(
-                f"it has columns without a name: {named(nameless)}. Remove them if they number the rows"
-            )
-        return numbers_in(columns)
+        return numbers_in(read_text(file, header=False).columns)
     except (OSError, EOFError, ValueError) as error:
         raise ValueError(f"{str(file)!r} cannot be read as numbers: {error}") from error
 

@@ -11,8 +11,7 @@ from sklearn.utils import Bunch
 
 from bayesmkl._utils.docstrings import entries, fill_docs
 from bayesmkl._utils.validation import check_flag
-from bayesmkl.datasets._raw import make_bunch
-from bayesmkl.datasets._table import TABLE
+from bayesmkl.datasets._named import TABLE, make_bunch
 
 __all__ = ["load_gbsg2", "load_lung"]
 

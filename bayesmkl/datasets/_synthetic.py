@@ -163,8 +163,7 @@ def make_waveform(
     Notes
     -----
     The classes are numbered as in the book. The file that the UCI repository publishes has classes 1 and 3
-    the other way round; ``fetch("waveform")`` renumbers it to agree with this function. Class 2 is the same
-    in both.
+    the other way round.
 
     References
     ----------

@@ -20,7 +20,6 @@ __all__ = [
     "numbers_in",
     "numbers_of",
     "other_separator",
-    "read_numbers",
     "read_text",
 ]
 
@@ -119,17 +118,6 @@ def as_object(column: np.ndarray, missing: Sequence[str] = MISSING) -> np.ndarra
     """Return text as an array of objects, with None for `missing`."""
     absent = frozenset(missing)
     return np.array([None if text in absent else text for text in column.tolist()], dtype=object)
-
-
-def read_numbers(path: Path) -> np.ndarray:
-    """Read a file of numbers separated by commas, without a header, (n_rows, n_columns), NaN where there is none.
-
-    Raises
-    ------
-    ValueError
-        If there is anything else in it, or lines have different numbers of fields.
-    """
-    return numbers_in(read_text(path, header=False).columns)
 
 
 def numbers_in(columns: Sequence[np.ndarray], missing: Sequence[str] = MISSING) -> np.ndarray:

@@ -32,7 +32,7 @@ from bayesmkl._utils.warnings import warn_user
 from bayesmkl.evaluation.comparison import Comparison
 from bayesmkl.evaluation.predictions import final_estimator, weight_argument
 from bayesmkl.evaluation.runner import run_study
-from bayesmkl.evaluation.study import Data, DataRef, ModelSpec, Study, fetched, in_memory
+from bayesmkl.evaluation.study import Data, DataRef, ModelSpec, Study, bundled, in_memory
 
 __all__ = ["check_weighted", "compare_models"]
 
@@ -78,8 +78,9 @@ def compare_models(
         models that take them. For models of survival a structured array of events and times, as `GPMKLSurvival` and
         scikit-survival take it.
     datasets : dict or list, default=None
-        Several data sets in place of `X` and `y`: names of :func:`~bayesmkl.datasets.list_datasets`, or a dict of
-        name to one of these, ``(X, y)``, ``(X, y, groups)`` or ``(X, y, groups, sample_weight)``.
+        Several data sets in place of `X` and `y`: names of data sets in the package ("wdbc", "iris", "wine",
+        "digits", "diabetes", "gbsg2", "lung"), or a dict of name to one of these, ``(X, y)``, ``(X, y, groups)`` or
+        ``(X, y, groups, sample_weight)``.
     cv : int, splitter or list of (train, test), default=5
         Number of shuffled folds, stratified for classes, and by the event of survival times; a splitter of
         scikit-learn; or rows.
@@ -313,7 +314,7 @@ def _ref(name: str, value: object) -> DataRef:
     if isinstance(value, DataRef):
         return value
     if isinstance(value, str):
-        return DataRef(fetched, name=value)
+        return DataRef(bundled, name=value)
     if isinstance(value, tuple) and len(value) in (2, 3, 4):
         return _held(*value)
     raise ValueError(

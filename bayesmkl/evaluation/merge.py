@@ -161,32 +161,7 @@ def _united(about: dict[str, Any], other: dict[str, Any], folder: Path) -> dict[
         "seconds": about["seconds"] + other["seconds"],
         "study": [*about.get("study", []), *other.get("study", [])],
     }
-    if "reproduce" in about and "reproduce" in other:
-        sums["reproduce"] = _run_of_table(about, other, folder)
     return about | in_order | sums | {"view": list(view.values()), "environment": environment}
-
-
-def _run_of_table(about: dict[str, Any], other: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Return what parts of a table of a paper have in common; raise where they are no parts of one run."""
-    first, second = (
-        own["reproduce"] | {"random_state": own["random_state"], "sets": own["reproduce"].get("sets")}
-        for own in (about, other)
-    )
-    for name, option in (
-        ("table", "table"),
-        ("fast", "--fast"),
-        ("random_state", "--seed"),
-        ("splits", "--splits"),
-    ):
-        if first.get(name) != second.get(name):
-            raise ValueError(
-                f"`folders`: {str(folder)!r} is no part of the same run of a table: {option} was "
-                f"{second.get(name)!r}, and {first.get(name)!r} before. Nothing was written; run its part again with "
-                "the options of the others."
-            )
-    all_sets = first["sets"] is None or second["sets"] is None
-    sets = None if all_sets else list(dict.fromkeys([*first["sets"], *second["sets"]]))
-    return about["reproduce"] | {"sets": sets}
 
 
 def _check_contents(view: list[dict[str, Any]], other: list[dict[str, Any]], folder: Path) -> None:

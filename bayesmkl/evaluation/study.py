@@ -19,7 +19,7 @@ from sklearn.model_selection import GridSearchCV
 from bayesmkl._utils.content import ContentHasher
 from bayesmkl._utils.given import check_weights
 from bayesmkl._utils.typing import Splits
-from bayesmkl.datasets import fetch
+from bayesmkl.datasets._bundled import load_named
 from bayesmkl.evaluation.data_files import read_values, write_values
 
 __all__ = [
@@ -27,8 +27,8 @@ __all__ = [
     "DataRef",
     "ModelSpec",
     "Study",
+    "bundled",
     "content_of",
-    "fetched",
     "from_file",
     "in_memory",
     "label_columns",
@@ -133,10 +133,9 @@ def content_of(data: Data, name: str = "data") -> dict[str, str]:
     return {part: hashed(values, f"datasets[{name!r}].{part}") for part, values in parts.items()}
 
 
-def fetched(name: str, **options: Any) -> Data:
-    """Load a set of :func:`bayesmkl.datasets.list_datasets`."""
-    X, y = fetch(name, return_X_y=True, **options)
-    return Data(X, y)
+def bundled(name: str) -> Data:
+    """Load a data set of the package by its name."""
+    return Data(*load_named(name))
 
 
 def from_file(

@@ -15,7 +15,6 @@ LAYERS = (
     "persistence",
     "posterior",
     "evaluation",
-    "reproduction",
     "cli",
 )
 DARK, GREY, TINT = "#222222", "#666666", "#DCE9F5"
@@ -76,8 +75,7 @@ arrow(5.95, 5.1, "a fitted estimator")
 box(1.3, 3.85, 4.15, 1.25, "persistence", "model files")
 box(5.75, 3.85, 4.15, 1.25, "posterior", "DataTree, plots")
 arrow(3.85, 3.3, "")
-box(1.3, 1.95, 4.15, 1.35, "evaluation", "Comparison, report")
-box(5.75, 1.95, 4.15, 1.35, "reproduction", "papers' tables")
+box(1.3, 1.95, 8.6, 1.35, "evaluation", "Comparison, report")
 arrow(1.95, 1.4, "")
-box(1.3, 0.1, 8.6, 1.3, "cli", "fit, predict, compare, reproduce")
+box(1.3, 0.1, 8.6, 1.3, "cli", "fit, predict, compare")
 ax.set_title(f"Data flow down through {len(LAYERS)} layers;\nimports only point back", size=13, color=DARK)

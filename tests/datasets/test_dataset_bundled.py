@@ -8,14 +8,14 @@ import pytest
 from sklearn import datasets as sklearn_datasets
 
 from bayesmkl.datasets import (
-    fetch,
-    list_datasets,
     load_diabetes,
     load_digits_views,
     load_iris,
     load_wdbc,
     load_wine,
 )
+from bayesmkl.datasets._bundled import load_named
+from bayesmkl.datasets._named import look_up
 
 LOADERS = {
     "wdbc": load_wdbc,
@@ -27,15 +27,20 @@ LOADERS = {
 
 
 @pytest.mark.parametrize("name", LOADERS)
-def test_loader_agrees_with_the_table_and_with_fetch(name):
-    bunch = LOADERS[name]()
-    row = list_datasets().loc[name]
-    assert bunch.data.shape == (row.samples, row.features)
-    assert len(bunch.feature_names) == len(set(bunch.feature_names)) == row.features
+def test_loader_agrees_with_the_facts_and_with_the_name(name):
+    bunch, facts = LOADERS[name](), look_up(name)
+    assert bunch.data.shape == (facts.n_samples, facts.n_features)
+    assert len(bunch.feature_names) == len(set(bunch.feature_names)) == facts.n_features
     assert bunch.name == name
-    fetched = fetch(name)
-    np.testing.assert_array_equal(fetched.data, bunch.data)
-    np.testing.assert_array_equal(fetched.target, bunch.target)
+    X, y = load_named(name)
+    np.testing.assert_array_equal(X, bunch.data)
+    np.testing.assert_array_equal(y, bunch.target)
+
+
+@pytest.mark.parametrize("name", ["sonar", "WDBC", 7, None])
+def test_other_names_are_refused_with_those_there_are(name):
+    with pytest.raises(ValueError, match=r"`name` must be a data set of the package \(wdbc, iris, .*lung\)"):
+        load_named(name)
 
 
 @pytest.mark.parametrize("name", LOADERS)

@@ -8,7 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayesmkl.datasets import fetch, list_datasets, load_gbsg2, load_lung
+from bayesmkl.datasets import load_gbsg2, load_lung
+from bayesmkl.datasets._bundled import load_named
+from bayesmkl.datasets._named import look_up
 from bayesmkl.evaluation import kaplan_meier
 
 LOADERS = {"gbsg2": load_gbsg2, "lung": load_lung}
@@ -16,16 +18,16 @@ LOADERS = {"gbsg2": load_gbsg2, "lung": load_lung}
 
 @pytest.mark.parametrize("name", LOADERS)
 def test_forms_agree_with_each_other_and_the_table(name):
-    bunch, row = LOADERS[name](), list_datasets().loc[name]
-    assert bunch.data.shape == (row.samples, row.features)
-    assert row.classes == 0
+    bunch, row = LOADERS[name](), look_up(name)
+    assert bunch.data.shape == (row.n_samples, row.n_features)
+    assert row.classes == ()
     assert bunch.name == name
     assert f"{bunch.target['event'].sum()} events, {(~bunch.target['event']).sum()} censored" in bunch.DESCR
     assert bunch.target.dtype == [("event", bool), ("time", float)]
     X, y = LOADERS[name](return_X_y=True, as_frame=True)
     assert isinstance(X, pd.DataFrame)
     assert list(X) == bunch.feature_names
-    for found in (X.to_numpy(), fetch(name).data, LOADERS[name](return_X_y=True)[0]):
+    for found in (X.to_numpy(), load_named(name)[0], LOADERS[name](return_X_y=True)[0]):
         np.testing.assert_array_equal(found, bunch.data)
     np.testing.assert_array_equal(y, bunch.target)
     columns = [column for view in bunch.views.values() for column in view]

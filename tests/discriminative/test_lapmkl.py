@@ -8,7 +8,6 @@ from helpers import assert_same, random_kernels, random_labels
 from scipy.optimize import approx_fprime, minimize
 from sklearn.svm import SVC
 
-from bayesmkl.discriminative.estimators.lapmkl import scores_withheld
 from bayesmkl.discriminative.graph import knn_laplacian
 from bayesmkl.discriminative.outer import fit_at
 from bayesmkl.discriminative.primal.lapmkl import (
@@ -382,27 +381,6 @@ def test_a_start_at_the_optimum_ends_at_once_and_steps_are_reported(rng, form):
     again = fit_lapmkl(model, y[None], options, start=result.kernel_weights)
     assert len(again.objective_history) == 1
     assert again.objective_history[0] == pytest.approx(result.objective_history[-1], rel=1e-8)
-
-
-@pytest.mark.parametrize("form", [deform, share])
-def test_withheld_labels_are_scored_as_after_fits_without_them(rng, form):
-    """One factorization for each ratio and all folds together, against one fit for each fold and penalty."""
-    stack, graph, y = toy(rng, n_samples=24, n_labeled=12)
-    y[:2] = -1.0, 1.0
-    options = EXACT._replace(tol=1e-4)
-    folds = [(np.delete(np.arange(12), held), np.array(held)) for held in ([2, 5, 11], [3], [4, 7])]
-    penalties = (graph.gamma_ambient, 0.01, 1.0)
-    found = scores_withheld(form(stack, graph), y[None], options, folds, penalties)
-    for ambient, of_folds in zip(penalties, found, strict=True):
-        intrinsic = ambient * (graph.gamma_intrinsic / graph.gamma_ambient)
-        for (kept, others), scores in zip(folds, of_folds, strict=True):
-            alone = form(stack, Graph(graph.laplacian, graph.labeled[kept], ambient, intrinsic))
-            result = fit_lapmkl(alone, y[None, kept], options)
-            rows = stack.rows(graph.labeled[others])
-            dual = result.signed_dual[0]
-            parts = rows.apply(dual) if dual.ndim == 1 else rows.apply(dual[:, :, None])
-            expected = result.kernel_weights @ parts + result.intercept[0]
-            np.testing.assert_allclose(scores[0], expected, rtol=1e-7, atol=1e-9)
 
 
 def test_shared_models_are_evaluated_together_as_alone(rng):

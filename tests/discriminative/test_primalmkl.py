@@ -246,6 +246,16 @@ def test_other_losses_reach_the_minimum_over_the_simplex(stack, target, inner):
         assert np.diff(result.objective_history).max(initial=-1.0) <= 1e-9 * abs(found), weights
 
 
+@pytest.mark.parametrize("tol", [1e-3, 1e-5, 1e-7])
+def test_algorithm_1_stops_by_the_gap_however_small(X, labels, tol):
+    bank = KernelBank([Gaussian(width=w) for w in WIDTHS], normalize=None)
+    model = PrimalMKLClassifier(bank, reg=0.1, weights="paper", tol=tol, max_iter=1000).fit(X, labels)
+    assert model.converged_
+    assert model.duality_gap_ <= tol * model.objective_history_[-1]
+    best = PrimalMKLClassifier(bank, reg=0.1, tol=1e-9).fit(X, labels).objective_history_[-1]
+    assert -1e-9 <= model.objective_history_[-1] / best - 1.0 <= tol
+
+
 # -------------------------------------------------------------------------------------------- degenerate cases
 
 

@@ -38,7 +38,7 @@ from bayesmkl.evaluation import Comparison, compare_models
 from bayesmkl.evaluation.jobs import peak_memory
 from bayesmkl.evaluation.journal import VERSION
 from bayesmkl.evaluation.runner import run_study
-from bayesmkl.evaluation.study import Data, DataRef, ModelSpec, Study, content_of, fetched, spool
+from bayesmkl.evaluation.study import Data, DataRef, ModelSpec, Study, bundled, content_of, spool
 from bayesmkl.kernels import Gaussian, KernelBank
 
 TIMES = ["fit_seconds", "predict_seconds", "kernel_seconds", "reused_seconds", "peak_memory_mb"]
@@ -631,11 +631,11 @@ def test_references_load_once_while_their_content_is_the_same(tmp_path):
     np.savetxt(tmp_path / "table.txt", table + 1.0)
     assert ref().X[0, 0] == 1.0
     for name in ("iris", "wine"):  # two others
-        other = DataRef(fetched, name=name)
+        other = DataRef(bundled, name=name)
         other.known(other(), content_of(other()))
     with pytest.raises(ValueError, match="gives other data here than where the comparison was begun"):
         known()
-    assert DataRef(fetched, name="iris").describe() == {"source": "fetched", "name": "iris"}
+    assert DataRef(bundled, name="iris").describe() == {"source": "bundled", "name": "iris"}
 
 
 def test_references_with_long_arrays_are_told_apart():

@@ -26,7 +26,6 @@ def commands(folder: Path) -> dict[str, list[str]]:
         "predict": ["predict", made, table, "--out", "{out}"],
         "compare": ["compare", study, "--out", "{out}"],
         "compare in two processes": ["compare", study, "--out", "{out}", "--jobs", "2"],
-        "reproduce": ["reproduce", "bemkl-table1", "--fast", "--splits", "10", "--out", "{out}"],
     }
 
 
@@ -82,7 +81,7 @@ def stop(folder: Path, name: str, number: int, wait: float) -> dict:
         shutil.copytree(folder / "made", out)
     arguments = [part.format(out=out) for part in commands(folder)[name]]
     pid = start(arguments, temporary, errors)
-    if name.startswith("compare") or name == "reproduce":
+    if name.startswith("compare"):
         wait_until(lambda: list((out / "cells").glob("*.json")), 30.0)
     time.sleep(wait)
     with contextlib.suppress(ProcessLookupError):
@@ -155,8 +154,7 @@ def wait_until(condition: object, seconds: float) -> None:
 
 def main(folder: Path) -> None:
     import bayesmkl.cli.commands
-    import bayesmkl.cli.compare_command
-    import bayesmkl.cli.reproduce_command  # noqa: F401  so that children need not
+    import bayesmkl.cli.compare_command  # noqa: F401  so that children need not
 
     rng = random.Random(2026)
     made = [part.format(out=folder / "made") for part in commands(folder)["fit"]]

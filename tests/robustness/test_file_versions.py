@@ -219,20 +219,6 @@ def test_comparison_of_another_layout_is_refused(version, tmp_path):
         assert_refused(read, "about.json", "layout")
 
 
-def test_reproduction_of_a_newer_layout_is_refused(tmp_path):
-    from bayesmkl.reproduction.run import read_reproduction, reproduce
-    from bayesmkl.reproduction.tables import Setting
-
-    folder = changed_about(
-        tmp_path / "newer", version=journal.VERSION + 1, reproduce={"table": "bemkl-table1"}
-    )
-    assert_refused(lambda: read_reproduction(folder), NEWER)
-    assert_refused(lambda: reproduce("bemkl-table1", Setting(fast=True), folder), NEWER)
-    code, message = run("reproduce", "bemkl-table1", "--fast", "--out", folder)
-    assert code == 2
-    assert NEWER in message
-
-
 # ------------------------------------------------------------------------------------------------------------ runs
 
 

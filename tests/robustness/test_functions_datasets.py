@@ -121,43 +121,6 @@ def test_flags_of_loaders_are_true_or_false(loader, argument, value):
     assert_refused(lambda: getattr(datasets, loader)(**{argument: value}), f"`{argument}`")
 
 
-FETCHED = [
-    ({"name": None}, "`name`"),
-    ({"name": 1}, "`name`"),
-    ({"name": ""}, "`name`"),
-    ({"name": ["iris"]}, "`name`"),
-    ({"name": {"iris"}}, "`name`"),
-    ({"name": "../iris"}, "`name`"),
-    ({"name": "Iris!"}, "`name`"),
-    ({"subset": None}, "`subset`"),
-    ({"subset": "valid"}, "`subset`"),
-    ({"subset": "train"}, "`subset`"),
-    ({"subset": 1}, "`subset`"),
-    ({"one_hot": True}, "`one_hot`"),
-    ({"one_hot": "no"}, "`one_hot`"),
-    ({"one_hot": 0}, "`one_hot`"),
-    ({"path": "iris.csv"}, "`path`"),
-    ({"path": 1}, "`path`"),
-    ({"name": "wpbc", "path": "none.data"}, "`path`"),
-    ({"name": "wpbc", "path": 1.5}, "`path`"),
-    ({"name": "wpbc", "path": "."}, "`path`"),
-    ({"name": "pima", "data_home": 1.5}, "`data_home`"),
-    ({"return_X_y": 1}, "`return_X_y`"),
-    ({"as_frame": "yes"}, "`as_frame`"),
-    ({"name": "pima", "as_frame": "yes"}, "`as_frame`"),
-]
-
-
-@pytest.mark.parametrize(("given", "name"), FETCHED, ids=str)
-def test_wrong_arguments_of_fetch_are_refused_by_name(given, name, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("BAYESMKL_DATA", raising=False)
-    assert_refused(
-        lambda: datasets.fetch(**({"name": "iris"} | given)), name, kinds=(ValueError, TypeError, OSError)
-    )
-    assert list(tmp_path.iterdir()) == []
-
-
 # -------------------------------------------------------------------------------------------------- gene sets
 
 GENE_SETS = [

@@ -20,11 +20,10 @@ from bayesmkl.cli import app
 from bayesmkl.cli.compare_config import read_config
 from bayesmkl.cli.tables import check_target
 from bayesmkl.datasets._tables import read_table, unnamed_columns
-from bayesmkl.datasets._text import read_numbers
+from bayesmkl.datasets._text import numbers_in, read_text
 from bayesmkl.evaluation.cells import COUNTS
 from bayesmkl.evaluation.jobs import _told
 from bayesmkl.evaluation.journal import RESULTS, Journal, read_results, table_of
-from bayesmkl.reproduction.readers import read_user_data
 
 pytestmark = pytest.mark.family("files: tables")
 NAN = np.nan
@@ -296,33 +295,12 @@ def test_long_files_are_read_whole(tmp_path, monkeypatch, rng):
     monkeypatch.setattr("bayesmkl.datasets._text.BLOCK", 64)
     values = rng.normal(size=(200, 3))
     np.savetxt(tmp_path / "table.csv", values, delimiter=",", fmt="%.17g")
-    np.testing.assert_array_equal(read_numbers(tmp_path / "table.csv"), values)
+    found = numbers_in(read_text(tmp_path / "table.csv", header=False).columns)
+    np.testing.assert_array_equal(found, values)
     with (tmp_path / "table.csv").open("a") as file:
         file.write('1,2,"' + "x\n" * 70_000 + '"\n')
     with pytest.raises(ValueError, match="line 201 has a field of more than 131072 characters"):
-        read_numbers(tmp_path / "table.csv")
-
-
-def test_labels_and_features_of_papers_are_read_by_the_same_rules(tmp_path):
-    (tmp_path / "features.csv").write_text("a,b\n1,2\n3,4\n")
-    (tmp_path / "labels.csv").write_text("label\n001\n1\n")
-    data = read_user_data(str(tmp_path), "features")
-    assert (data.X.tolist(), data.y.tolist()) == ([[1.0, 2.0], [3.0, 4.0]], ["001", "1"])
-    (tmp_path / "features.csv").write_text(",a,b\n0,1,2\n1,3,4\n")
-    with pytest.raises(ValueError, match=r"features.csv.* has columns without a name: ''"):
-        read_user_data(str(tmp_path), "features")
-    (tmp_path / "features.csv").write_text("a,b\n1,2,\n3,4,\n")
-    with pytest.raises(ValueError, match=r"features.csv.* line 2 has 3 fields and the header 2"):
-        read_user_data(str(tmp_path), "features")
-
-
-def test_tables_of_numbers_name_what_is_none(tmp_path):
-    (tmp_path / "table.csv").write_text("1,2\n3,4 m\n")
-    with pytest.raises(ValueError, match="'4 m' is no number"):
-        read_numbers(tmp_path / "table.csv")
-    (tmp_path / "table.csv").write_text("1,2\n3,4,\n")
-    with pytest.raises(ValueError, match="line 2 has 3 fields and the first line 2"):
-        read_numbers(tmp_path / "table.csv")
+        read_text(tmp_path / "table.csv", header=False)
 
 
 # ------------------------------------------------------------------------------------------------ the command line

@@ -1,8 +1,7 @@
-"""Importing, fitting and predicting reach for no network, and what needs one says so where there is none."""
+"""Importing, fitting and predicting reach for no network."""
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -11,8 +10,6 @@ import families
 import pandas as pd
 import pytest
 from fresh import fresh_process
-
-from bayesmkl.datasets import fetch
 
 pytestmark = [pytest.mark.family("network"), pytest.mark.heavy]
 
@@ -69,29 +66,6 @@ def test_fits_and_predictions_ask_no_host(fresh):
     assert fresh.asked_by_fits == []
 
 
-@pytest.fixture
-def _offline(monkeypatch):
-    def refuse(*_arguments, **_options):
-        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-
-    monkeypatch.setattr(socket, "getaddrinfo", refuse)
-    monkeypatch.setattr(socket.socket, "connect", refuse)
-    monkeypatch.delenv("BAYESMKL_DATA", raising=False)
-
-
-@pytest.mark.usefixtures("_offline")
-def test_every_set_that_comes_with_the_package_needs_no_network(tmp_path):
-    for name in ("iris", "wdbc", "wine", "digits", "diabetes"):
-        X, y = fetch(name, return_X_y=True, data_home=tmp_path)
-        assert len(X) == len(y)
-
-
-@pytest.mark.usefixtures("_offline")
-def test_a_download_without_network_says_what_to_do(tmp_path):
-    with pytest.raises(OSError, match=r'"sonar" \(OpenML data set \d+\).*network.*BAYESMKL_DATA'):
-        fetch("sonar", data_home=tmp_path)
-
-
 @pytest.mark.slow
 def test_the_command_line_asks_no_host(tmp_path):
     X = families.data(40)
@@ -102,7 +76,6 @@ def test_the_command_line_asks_no_host(tmp_path):
         ["demo", "--fast", "--out", "demo"],
         ["fit", "t.csv", "--target", "y", "--out", "run"],
         ["predict", "run", "t.csv", "--out", "predictions.csv"],
-        ["reproduce", "--list"],
     ]
     script = COMMANDS.format(here=str(Path(__file__).parent), commands=commands)
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path)

@@ -80,7 +80,6 @@ def test_a_held_folder_is_refused_to_every_way_in_and_stays_as_it_was(tmp_path):
     before = {path.name: path.read_bytes() for path in out.rglob("*") if path.is_file()}
     commands = [
         ["compare", str(tmp_path / "study.toml"), "--out", str(out)],
-        ["reproduce", "bemkl-table1", "--fast", "--out", str(out)],
     ]
     holding, release = threading.Event(), threading.Event()
 

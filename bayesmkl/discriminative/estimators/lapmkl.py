@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike
 
 from bayesmkl._estimator import LabelSplit, split_labels
 from bayesmkl._utils.docstrings import fill_docs
-from bayesmkl._utils.threads import blas_threads_for
 from bayesmkl._utils.typing import Label, Samples, Targets
 from bayesmkl._utils.validation import check_choice, check_integer, check_number, check_scale
 from bayesmkl.discriminative.estimators.base import DiscriminativeClassifier, OnStep, refuse_missing_labels
@@ -28,7 +27,6 @@ from bayesmkl.discriminative.primal.lapmkl import (
     LapMKLOptions,
     deform,
     fit_lapmkl,
-    minimize_together,
     roughness,
     share,
 )
@@ -42,7 +40,7 @@ if TYPE_CHECKING:
     from bayesmkl.kernels.bank import KernelBank
 
 
-__all__ = ["LapMKLClassifier", "label_withheld", "scores_withheld"]
+__all__ = ["LapMKLClassifier"]
 
 SOLVERS = ("deformed", "paper")
 T = TypeVar("T")
@@ -372,90 +370,3 @@ class LapMKLClassifier(DiscriminativeClassifier):
         weights = np.broadcast_to(np.atleast_2d(self.kernel_weights_)[:, used], dual.shape[:2])
         scores = [w @ stack.apply(alpha[:, :, None]) for w, alpha in zip(weights, dual, strict=True)]
         return np.stack(scores) + np.atleast_1d(self.intercept_)[:, None]
-
-
-def scores_withheld(
-    model: Any,
-    targets: np.ndarray,
-    options: LapMKLOptions,
-    folds: Sequence[tuple[np.ndarray, np.ndarray]],
-    penalties: Sequence[float],
-) -> list[list[np.ndarray]]:
-    r"""Return scores of labeled samples, learned without the labels of their fold, for several penalties.
-
-    Parameters
-    ----------
-    model : Deformed or Shared
-        With all labels; its ratio of penalties is that of all models.
-    targets : ndarray of shape (n_tasks, n_labeled)
-        Labels -1 and +1.
-    options : LapMKLOptions
-    folds : sequence of pairs of ndarray
-        Positions among the labeled samples, ascending: of those that are learned from, and of those to score.
-    penalties : sequence of float
-        :math:`\gamma_A`.
-
-    Returns
-    -------
-    list of list of ndarray of shape (n_tasks, n_scored)
-        For each penalty, for each fold.
-    """
-    pairs = [(ambient, fold) for ambient in penalties for fold in folds]
-    parts = [model.part(model.labeled[kept], ambient) for ambient, (kept, _) in pairs]
-    searched = minimize_together(parts, [targets[:, kept] for _, (kept, _) in pairs], options)
-    scores = []
-    for part, (found, _, _), (_, (kept, others)) in zip(parts, searched, pairs, strict=True):
-        best = found.payload
-        intercepts = np.array([solution.intercept for solution in best.solutions])
-        scores.append(part.scores_at(model, best, kept, others) + intercepts[:, None])
-    return [scores[first : first + len(folds)] for first in range(0, len(scores), len(folds))]
-
-
-def label_withheld(
-    model: LapMKLClassifier,
-    X: Samples,
-    y: Targets,
-    folds: Sequence[tuple[np.ndarray, np.ndarray]],
-    penalties: Sequence[tuple[float, float]],
-) -> np.ndarray:
-    r"""Find labels that were withheld, fold by fold, for several pairs of penalties.
-
-    The same labels as fits to all samples without those of the fold give (`transduction_`), at less cost: kernels and
-    graph are made once, factorizations once for each :math:`\gamma_I / \gamma_A`, and only withheld labels are
-    predicted.
-
-    Parameters
-    ----------
-    model : LapMKLClassifier
-        Gets the bank that its parameters describe; nothing else of it changes.
-    X : array-like of shape (n_samples, n_features), or kernels
-    y : array-like of shape (n_samples,)
-        Two labels, and marks.
-    folds : sequence of pairs of ndarray
-        Positions, among labeled samples, of labels that are kept and of those that are withheld. Both labels must be
-        among those that are kept.
-    penalties : sequence of pairs of float
-        :math:`\gamma_A` and :math:`\gamma_I`.
-
-    Returns
-    -------
-    ndarray of shape (n_penalties, n_labeled)
-        Labels found; as given for samples in no fold.
-    """
-    model._check_parameters()
-    stack, y = model._fit_stack(X, y)
-    split, options = split_labels(y, model.unlabeled_label), model._options()
-    laplacian = model._laplacian(stack)
-    found = np.repeat(split.labels[split.labeled][None], len(penalties), axis=0)
-    alike: dict[float, list[int]] = {}
-    for k, (ambient, intrinsic) in enumerate(penalties):
-        alike.setdefault(float(f"{intrinsic / ambient:.12g}"), []).append(k)
-    for some in alike.values():
-        problem = model._model(stack, Graph(laplacian, split.labeled, *penalties[some[0]]))
-        ambients = [penalties[k][0] for k in some]
-        with blas_threads_for(len(split.labeled)):
-            scores = scores_withheld(problem, split.targets, options, folds, ambients)
-        for k, of_folds in zip(some, scores, strict=True):
-            for (_, withheld), (first,) in zip(folds, of_folds, strict=True):
-                found[k, withheld] = split.classes[(first > 0.0).astype(np.intp)]
-    return found

@@ -285,13 +285,6 @@ class Deformed(NamedTuple):
         vectors[:, self.columns] = [solution.signed_dual for solution in at.solutions]
         return np.stack([self.propagators @ vector for vector in vectors])
 
-    def scores_at(self, whole: Deformed, at: Evaluation, kept: np.ndarray, others: np.ndarray) -> np.ndarray:
-        """Return scores without intercept of labeled samples of `whole` that are not among these."""
-        used = np.flatnonzero(at.kernel_weights)
-        across = DenseStack(np.ascontiguousarray(whole.stack.entries(others, kept, used)))
-        combined = across.combine(at.kernel_weights[used])
-        return np.stack([combined @ solution.signed_dual for solution in at.solutions])
-
 
 def deform(stack: StoredStack, graph: Graph) -> Deformed:
     """Deform all kernels by the graph, one LU factorization each.
@@ -343,11 +336,6 @@ class Shared(NamedTuple):
         laplacian, _, ambient, intrinsic = self.graph
         graph = Graph(laplacian, labeled, gamma_ambient, gamma_ambient * (intrinsic / ambient))
         return self._replace(columns=self.columns[np.searchsorted(self.labeled, labeled)], graph=graph)
-
-    def scores_at(self, whole: Shared, at: Evaluation, kept: np.ndarray, others: np.ndarray) -> np.ndarray:
-        """Return scores without intercept of labeled samples of `whole` that are not among these."""
-        rows = whole.rows.combine(at.kernel_weights)[whole.columns[others]]
-        return self.coefficients(at) @ rows.T
 
     def evaluate(self, kernel_weights: np.ndarray, targets: np.ndarray) -> Evaluation:
         """Minimize over (alpha, b); the gradient is the partial derivative of (18) there."""

@@ -22,7 +22,7 @@ import numpy as np
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.spectral_gradient import SPGOptions, minimize_spg
-from bayesmkl.discriminative.outer import WeightedFit, gather, lp_weights, projection_for
+from bayesmkl.discriminative.outer import WeightedFit, dual_norm, gather, lp_weights, projection_for
 from bayesmkl.discriminative.primal.records import (
     InnerLoss,
     OnStep,
@@ -53,7 +53,6 @@ INNER_SHARE = 0.1  # share of the tolerance left to the inner problems
 TIGHTER = 1e-2  # inner problems are solved this much better when their errors stop the search for weights
 FINEST = 1e-12  # tolerance of the inner problems beyond which there is only rounding
 SMALLEST_START = 1e-3  # share of uniform weights in a warm start, as closed-form updates keep zeros
-CHI_1 = 1e-5  # Algorithm 4 stops when no weight changes by more than this
 STEEPEST = 1e30  # Lipschitz constant of Algorithm 4 beyond which only rounding is left
 
 
@@ -250,7 +249,7 @@ def _update_weights(
             gradient += cache @ problem.loss.slopes(scores)
         return value, gradient
 
-    return minimize_nesterov(function, projection_for(options.p_norm), weights, CHI_1)
+    return minimize_nesterov(function, options.p_norm, weights, INNER_SHARE * options.tol)
 
 
 def _in_new_metric(kernel: np.ndarray, memory: tuple[Gradient, Direction] | None) -> Any:
@@ -263,27 +262,29 @@ def _in_new_metric(kernel: np.ndarray, memory: tuple[Gradient, Direction] | None
 
 def minimize_nesterov(
     function: Callable[[np.ndarray], tuple[float, np.ndarray]],
-    project: Callable[[np.ndarray], np.ndarray],
+    p_norm: float,
     start: np.ndarray,
-    tol: float = 1e-5,
+    tol: float = 1e-6,
     max_iter: int = 1000,
 ) -> np.ndarray:
-    r"""Minimize a convex function over a set that can be projected on, by Nesterov's method (Algorithm 4).
+    r"""Minimize a convex function of kernel weights by Nesterov's method (Algorithm 4).
 
-    Departures from the printed algorithm: the majorization of line 13 is tested at the projected point, where it has
-    to hold, not at the point before projection; the last point is returned; and the momentum starts again whenever
-    the function would rise, so that it never does.
+    Departures from the printed algorithm: a duality gap decides when to stop, not an absolute change of the weights;
+    the majorization of line 13 is tested at the projected point, where it has to hold, not at the point before
+    projection; the last point is returned; and the momentum starts again whenever the function would rise, so that it
+    never does.
 
     Parameters
     ----------
     function : callable
         Takes a point, also outside the set, and returns value and gradient.
-    project : callable
-        Euclidean projection on the set.
+    p_norm : float
+        The set: the simplex for 1, else :math:`\|d\|_p \le 1, d \ge 0`.
     start : ndarray
         A point of the set.
     tol : float
-        :math:`\chi_1`: stop when a step moves no coordinate by more than this.
+        Stop when the gap, :math:`\max_{d'} \nabla f(d)^\top (d - d')` over the set, is at most this share of the
+        value.
     max_iter : int
 
     Returns
@@ -294,11 +295,12 @@ def minimize_nesterov(
     Examples
     --------
     >>> import numpy as np
-    >>> target = np.array([0.5, 2.0])
+    >>> target = np.array([0.8, 0.4])
     >>> square = lambda x: (0.5 * (x - target) @ (x - target), x - target)
-    >>> minimize_nesterov(square, lambda x: np.clip(x, 0.0, 1.0), np.zeros(2))
-    array([0.5, 1. ])
+    >>> minimize_nesterov(square, 1.0, np.array([0.5, 0.5]))
+    array([0.7, 0.3])
     """
+    project = projection_for(p_norm)
     point = previous = start
     value, _ = function(start)
     old_momentum, momentum, lipschitz = 0.0, 1.0, 1.0  # line 2
@@ -308,12 +310,11 @@ def minimize_nesterov(
         while True:  # lines 6 to 16
             new = project(ahead - gradient / lipschitz)
             step = new - ahead
-            new_value, _ = function(new)
+            new_value, new_gradient = function(new)
             bound = ahead_value + float(gradient @ step) + 0.5 * lipschitz * float(step @ step)
-            if new_value <= bound or np.abs(step).max() < tol or lipschitz > STEEPEST:
+            if new_value <= bound or lipschitz > STEEPEST:
                 break
             lipschitz *= 2.0
-        done = np.abs(step).max() < tol  # line 9
         if new_value > value:  # restart from the last point, which guarantees descent
             if np.array_equal(ahead, point):
                 break
@@ -321,6 +322,7 @@ def minimize_nesterov(
             continue
         previous, point, value = point, new, new_value
         old_momentum, momentum = momentum, 0.5 + 0.5 * np.sqrt(1.0 + 4.0 * momentum**2)  # line 17
-        if done:
+        gap = float(new_gradient @ new) + dual_norm(-new_gradient, p_norm)
+        if gap <= tol * abs(new_value) or lipschitz > STEEPEST:  # instead of line 9
             break
     return point
