@@ -241,12 +241,10 @@ class Marginal(_InferenceOptions):
     sampler : {"importance", "nuts"}, default="importance"
         Draws of the hyperparameters, from their mode on. "importance": adaptive importance sampling, whose Pareto
         k-hat says whether so many are enough. "nuts": Markov chains by NumPyro, several times as long, for what
-        importance sampling does not reach. A spike-and-slab prior has Markov chains of its own instead, and so have
-        the gates of localized BEMKL.
+        importance sampling does not reach. A spike-and-slab prior has Markov chains of its own instead.
     n_points : int, default=512
         Hyperparameters that are drawn, at least 100; by importance sampling up to twice as many while weights have a
-        heavy tail or are worth few draws, and by the chains of localized BEMKL up to four times as many while they do
-        not agree.
+        heavy tail or are worth few draws.
     n_draws : int, default=2000
         Equally likely draws of scores and shares, or of all weights of BEMKL, at least 100, with hyperparameters that
         are drawn from those points: many have the same.

@@ -5,8 +5,6 @@ from __future__ import annotations
 from bayesmkl._estimator.program import NumPyroProgram
 from bayesmkl._utils.options import NUTS, SVI, VB, Gibbs, Storage
 from bayesmkl.bemkl.estimators.classifier import BEMKLClassifier
-from bayesmkl.bemkl.estimators.localized_classifier import BEMKLLocalizedClassifier
-from bayesmkl.bemkl.estimators.localized_regressor import BEMKLLocalizedRegressor
 from bayesmkl.bemkl.estimators.multitask_classifier import BEMKLMultitaskClassifier
 from bayesmkl.bemkl.estimators.multitask_regressor import BEMKLMultitaskRegressor
 from bayesmkl.bemkl.estimators.ordinal import BEMKLOrdinalClassifier
@@ -16,7 +14,6 @@ from bayesmkl.bemkl.evidence import EvidenceSearch, select_by_elbo
 from bayesmkl.bemkl.folds import CrossFit, cross_fit
 from bayesmkl.bemkl.models import binary as binary
 from bayesmkl.bemkl.models import censored as censored
-from bayesmkl.bemkl.models import localized as localized
 from bayesmkl.bemkl.models import multiclass as multiclass
 from bayesmkl.bemkl.models import multioutput as multioutput
 from bayesmkl.bemkl.models import multitask as multitask
@@ -30,8 +27,6 @@ __all__ = [
     "SVI",
     "VB",
     "BEMKLClassifier",
-    "BEMKLLocalizedClassifier",
-    "BEMKLLocalizedRegressor",
     "BEMKLMultitaskClassifier",
     "BEMKLMultitaskRegressor",
     "BEMKLOrdinalClassifier",

@@ -14,21 +14,17 @@ from bayesmkl._numerics.truncated_normal import TruncatedMoments
 from bayesmkl._utils.options import NUTS, SVI, VB, Gibbs, Storage
 from bayesmkl.bemkl import (
     BEMKLClassifier,
-    BEMKLLocalizedClassifier,
-    BEMKLLocalizedRegressor,
     BEMKLMultitaskClassifier,
     BEMKLMultitaskRegressor,
     BEMKLOrdinalClassifier,
     BEMKLRegressor,
     BEMKLSurvival,
 )
-from bayesmkl.bemkl.gate_basis import GateBasis, GateScale
 from bayesmkl.bemkl.models import moments
 from bayesmkl.bemkl.models.absent_views import AbsentViews, CompletedOutputs, ViewMoments
 from bayesmkl.bemkl.models.binary import BinaryState
 from bayesmkl.bemkl.models.censored import CensoredState
 from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
-from bayesmkl.bemkl.models.localized import LocalizedState, LocalOutputs
 from bayesmkl.bemkl.models.multiclass import MulticlassState
 from bayesmkl.bemkl.models.multinomial import MultinomialState
 from bayesmkl.bemkl.models.multioutput import MultioutputState
@@ -39,7 +35,6 @@ from bayesmkl.bemkl.models.task_parts import LabelState, MultitaskState, TargetS
 from bayesmkl.bemkl.models.tasks import TaskReadouts
 from bayesmkl.bemkl.models.weight_covariance import WeightCovariance
 from bayesmkl.bemkl.reading.draws import PosteriorDraws
-from bayesmkl.bemkl.reading.local_weights import LocalDraws
 from bayesmkl.discriminative.methods import find_types
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.kernels import (
@@ -131,8 +126,7 @@ OWN_TYPES: tuple[type, ...] = (
     BEMKLClassifier, BEMKLRegressor, BinaryState, RegressionState, MulticlassState, MultinomialState,
     MultioutputState, AbsentViews, CompletedOutputs, ViewMoments, NonnegativeReadout, CutOffNormals, CutOffPair,
     BEMKLMultitaskClassifier, BEMKLMultitaskRegressor, MultitaskState, LabelState, TargetState, TaskReadouts,
-    BEMKLOrdinalClassifier, OrdinalState, BEMKLSurvival, CensoredState, BEMKLLocalizedClassifier,
-    BEMKLLocalizedRegressor, LocalDraws, LocalizedState, LocalOutputs, GateBasis, GateScale,
+    BEMKLOrdinalClassifier, OrdinalState, BEMKLSurvival, CensoredState,
     PosteriorDraws, Dirichlet, SpikeSlab, VB, NUTS, Gibbs, SVI, Storage,
     moments.Gamma, moments.Gaussian, moments.PrecisionMoments, moments.IntermediateOutputs, TruncatedMoments,
     DiagonalPlusLowRank, WeightCovariance,

@@ -12,12 +12,10 @@ from sklearn.base import BaseEstimator
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.validation import check_flag, check_integer, generator_of
-from bayesmkl.bemkl.estimators.localized_base import BaseLocalizedBEMKL
 from bayesmkl.bemkl.reading.collapsed import log_prior_terms, log_variational
 from bayesmkl.posterior.evaluated import Evaluated
-from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl, unwrapped
+from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl
 from bayesmkl.posterior.gaussian_process import drawn_of_process
-from bayesmkl.posterior.local_gates import tree_of_gates
 from bayesmkl.posterior.sample import named_draws
 from bayesmkl.posterior.shared_docs import MODEL
 
@@ -160,10 +158,6 @@ def to_datatree(
     and every draw takes an integral per class and sample (one or two seconds per 100 draws of 500 samples of ten
     classes).
 
-    Of localized BEMKL there are ``posterior`` (``gates`` of the training samples, with ``obs_id`` and ``kernel``,
-    ``locality``, ``kernel_weights``, ``intercept`` and ``dual_coef``), ``observed_data`` and ``constant_data`` with
-    ``gate_features``; `kernels` and `pointwise` play no part. Draws of marginal inference are those of its chains.
-
     In regression the target is standardized before the fit, and parameters are those of the standardized target.
     ``y`` is in the original units everywhere, and the log likelihood is that of the original target.
 
@@ -186,9 +180,6 @@ def to_datatree(
 
     n_draws = None if n_draws is None else check_integer("n_draws", n_draws, low=1)
     rng = generator_of("random_state", random_state)
-    localized = unwrapped(model, (BaseLocalizedBEMKL,))
-    if localized is not None:
-        return tree_of_gates(localized[0], n_draws, rng, sample_names)
     fitted = fitted_bemkl(model)
     if pointwise is not None:
         if check_flag("pointwise", pointwise):

@@ -20,7 +20,6 @@ from bayesmkl.posterior.calibration import (
 )
 from bayesmkl.posterior.evaluated import evaluate_model
 from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl
-from bayesmkl.posterior.gate_diagnosis import sections_of_gates
 from bayesmkl.posterior.importance import importance_section
 from bayesmkl.posterior.leave_one_out import leave_one_out, leave_one_out_section
 from bayesmkl.posterior.mixing import sampling_section, weights_section
@@ -51,8 +50,7 @@ class Diagnosis(dict):
     ``sensitivity``, ``checks`` and ``calibration``; each has a ``verdict`` ("good", "caution", "bad" or "skipped")
     and an ``advice``. With more than two classes, or several labels or targets, the numbers of `checks` are under the
     name of each; so are those of `sampling`, `importance` and `sensitivity` where each has kernel weights of its own.
-    Of additive Gaussian processes there are ``shares`` too; of localized BEMKL ``intervals`` or ``sampling``,
-    ``gates`` and ``calibration``.
+    Of additive Gaussian processes there are ``shares`` too.
 
     Parameters
     ----------
@@ -121,7 +119,6 @@ def diagnose(
     Parameters
     ----------
     %(model)s
-        Or localized BEMKL.
     X_test : array-like of shape (n_test, n_features) or (n_test, n_train, n_kernels), default=None
         Samples that the model was not fitted to, as `model` takes them, for calibration. Without them training
         samples are left out in turn by importance sampling, which is less reliable. Several labels of a sample are
@@ -148,8 +145,6 @@ def diagnose(
           of the kernel weights alone;
         * ``shares``, of an additive Gaussian process only: Monte Carlo standard errors of shares and ends of their
           intervals;
-        * ``gates``, of localized BEMKL only: evidence for or against weights that depend on the sample, and the
-          locality of every kernel;
         * ``signal``: size of the score, variance explained, and whether kernels predict anything, by
           :func:`relevance`; intervals of "vb" and "svi" are too narrow, and say so;
         * ``loo``: leave-one-out accuracy by PSIS; :func:`compare_loo` compares models by it;
@@ -179,10 +174,6 @@ def diagnose(
     hyperparameters: k-hat (or R-hat), effective draws, and the share of the posterior whose evidence is not known.
     Leaving samples out takes no weights but those of hyperparameters, there is no power-scaling of priors
     (``sensitivity`` is skipped), and ``signal`` fits the model once more, without kernels, to at most 1000 samples.
-
-    Of localized BEMKL only held-out samples are predicted, and nothing is fitted again: there are ``intervals`` (of
-    "vb", which are too narrow) or ``sampling`` ("marginal"), ``gates`` and ``calibration``. `n_draws` is not used:
-    intervals are those of the draws that the model has, or of 200.
 
     References
     ----------
@@ -215,7 +206,7 @@ def diagnose(
     >>> str(found).splitlines()[0]
     'Diagnosis of a BEMKLRegressor'
     """
-    fitted = fitted_bemkl(model, of_outcome=False, localized=True)
+    fitted = fitted_bemkl(model, of_outcome=False)
     n_draws = check_integer("n_draws", n_draws, low=FEWEST_DRAWS)
     ci_prob = check_probability("ci_prob", ci_prob)
     _check_test(X_test, y_test)
@@ -246,8 +237,6 @@ def diagnosis_of(
     rng : numpy.random.Generator
     """
     title = f"Diagnosis of a {type(fitted.estimator).__name__}"
-    if fitted.is_localized:
-        return Diagnosis(title, _about(fitted), sections_of_gates(fitted, ci_prob, held_out, kernels))
     if fitted.is_marginal:
         _check_enough(fitted.states[0].n_draws)
         if kernels is not None:

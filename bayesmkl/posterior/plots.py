@@ -208,7 +208,7 @@ def plot_elbo(model: BaseEstimator, ax: Axes | None = None) -> Axes:
     'iteration'
     """
     no_process = "which has no evidence lower bound. `diagnose` says whether its draws can be relied on."
-    fitted = fitted_bemkl(model, multitask=True, no_process=no_process, localized=True)
+    fitted = fitted_bemkl(model, multitask=True, no_process=no_process)
     if not fitted.histories:
         instead = "Use `plot_trace` or `plot_rank` to see whether its chains agree."
         if fitted.inference == "marginal":

@@ -298,7 +298,7 @@ WRONG: dict[str, Wrong] = {
 }
 # Where an estimator takes what others refuse.
 ZERO_TOL = number(-1.0)
-CLOSED_FORM = {name for name in ESTIMATORS if "Multitask" in name or "Localized" in name} | {
+CLOSED_FORM = {name for name in ESTIMATORS if "Multitask" in name} | {
     "BEMKLOrdinalClassifier",
     "BEMKLSurvival",
 }

@@ -117,7 +117,7 @@ def test_equal_values_of_other_types_give_equal_models(name, parameter, plain, o
 
 def test_the_table_knows_every_parameter():
     assert {key for _, key in PARAMETERS} | {field for *_, field in FIELDS} == set(WRONG)
-    assert len(ESTIMATORS) == 34
+    assert len(ESTIMATORS) == 32
     assert set(LABELS) == {0, 1}
 
 
