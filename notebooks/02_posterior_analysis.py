@@ -375,7 +375,7 @@ _ = fig.suptitle(f"94 % intervals of scores hold {100 * coverage['scores']:.0f} 
 # A refined posterior repairs these to within what can be seen here, in a fraction of the time that NUTS takes. Its
 # chains agree on sixty samples and three kernels. With hundreds of samples, or more kernels that resemble each
 # other, they do not, and it says so: see the page [](../guide/trust.md). Use VB to fit, to search and to
-# predict labels; refine it, or fit with `inference="marginal"`, rather than read its own intervals; run NUTS for a
+# predict labels; refine it rather than read its own intervals; run NUTS for a
 # second opinion. Where the question is which view
 # matters, and how surely, take the model of [the quick start](01_quickstart.md),
 # {class}`~bayesmkl.marginal.GPMKLClassifier`: it draws the kernel weights with all else integrated out.

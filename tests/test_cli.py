@@ -371,7 +371,6 @@ def test_several_classes_share_kernel_weights(table, tmp_path):
     [
         ({}, "shared"),
         ({"inference": "nuts"}, "shared"),
-        ({"inference": "marginal"}, "shared"),
         ({"inference": "gibbs"}, "one-versus-all"),
         ({"refine": True}, "one-versus-all"),
         ({"multiclass": "multinomial"}, "multinomial"),

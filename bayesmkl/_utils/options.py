@@ -14,7 +14,6 @@ __all__ = [
     "INFERENCES",
     "NUTS",
     "OF_BEMKL",
-    "SVI",
     "VB",
     "Gibbs",
     "Inference",
@@ -84,7 +83,7 @@ class VB(_InferenceOptions):
 
     See Also
     --------
-    NUTS, Gibbs, SVI, bayesmkl.marginal.Marginal : The other inferences.
+    NUTS, Gibbs : The other inferences.
 
     Examples
     --------
@@ -196,45 +195,8 @@ class Gibbs(_InferenceOptions):
 
 
 @dataclass(frozen=True, repr=False)
-class SVI(_InferenceOptions):
-    """Options of a normal distribution fitted to the collapsed model by stochastic gradients.
-
-    It starts from the variational posterior of "vb". Do not read kernel shares from it.
-
-    Parameters
-    ----------
-    n_steps : int, default=10000
-        Steps of the optimizer.
-    n_draws : int, default=1000
-        Draws from the result, at least 10.
-
-    See Also
-    --------
-    VB : The variational posterior that it starts from.
-
-    Examples
-    --------
-    >>> from bayesmkl import BEMKLClassifier
-    >>> from bayesmkl.bemkl import SVI
-    >>> BEMKLClassifier(inference=SVI(n_steps=2000))
-    BEMKLClassifier(inference=SVI(n_steps=2000))
-    """
-
-    n_steps: int = 10000
-    n_draws: int = 1000
-
-    name: ClassVar[str] = "svi"
-
-    def _checked(self) -> SVI:
-        return SVI(self._count("n_steps"), self._count("n_draws", low=10))
-
-
-@dataclass(frozen=True, repr=False)
 class Marginal(_InferenceOptions):
     """Options of inference with function values integrated out: draws of the hyperparameters alone.
-
-    In BEMKL these are the kernel weights, and in regression the noise precisions; sample weights and the intercept
-    are drawn given each of them.
 
     Parameters
     ----------
@@ -246,8 +208,8 @@ class Marginal(_InferenceOptions):
         Hyperparameters that are drawn, at least 100; by importance sampling up to twice as many while weights have a
         heavy tail or are worth few draws.
     n_draws : int, default=2000
-        Equally likely draws of scores and shares, or of all weights of BEMKL, at least 100, with hyperparameters that
-        are drawn from those points: many have the same.
+        Equally likely draws of scores and shares, at least 100, with hyperparameters that are drawn from those
+        points: many have the same.
     n_chains : int, default=4
         Markov chains, which share `n_points`.
     n_warmup : int, default=100
@@ -266,12 +228,6 @@ class Marginal(_InferenceOptions):
     >>> from bayesmkl.marginal import Marginal
     >>> GPMKLClassifier(inference=Marginal(n_points=1024))
     GPMKLClassifier(inference=Marginal(n_points=1024))
-
-    Intervals of BEMKL's shares that can be read:
-
-    >>> from bayesmkl import BEMKLClassifier
-    >>> BEMKLClassifier(inference="marginal", margin=0)
-    BEMKLClassifier(inference='marginal', margin=0)
     """
 
     sampler: str = "importance"
@@ -296,9 +252,9 @@ class Marginal(_InferenceOptions):
         )
 
 
-Inference = VB | NUTS | Gibbs | SVI | Marginal
-INFERENCES: dict[str, type[Inference]] = {kind.name: kind for kind in (VB, NUTS, Gibbs, SVI, Marginal)}
-OF_BEMKL = (VB.name, NUTS.name, Gibbs.name, SVI.name, Marginal.name)
+Inference = VB | NUTS | Gibbs | Marginal
+INFERENCES: dict[str, type[Inference]] = {kind.name: kind for kind in (VB, NUTS, Gibbs, Marginal)}
+OF_BEMKL = (VB.name, NUTS.name, Gibbs.name)
 
 
 def inference_of(value: object, allowed: Sequence[str] = OF_BEMKL) -> Inference:
@@ -311,12 +267,12 @@ def inference_of(value: object, allowed: Sequence[str] = OF_BEMKL) -> Inference:
 
     Examples
     --------
-    >>> inference_of("vb"), inference_of(SVI(n_steps=5))
-    (VB(), SVI(n_steps=5))
-    >>> inference_of(SVI(n_steps=0))
+    >>> inference_of("vb"), inference_of(Gibbs(n_chains=5))
+    (VB(), Gibbs(n_chains=5))
+    >>> inference_of(Gibbs(n_chains=0))
     Traceback (most recent call last):
     ...
-    ValueError: `n_steps` of `inference` must be a whole number >= 1; got 0.
+    ValueError: `n_chains` of `inference` must be a whole number >= 1; got 0.
     """
     if isinstance(value, str) and value in allowed:
         return INFERENCES[value]()
@@ -326,11 +282,6 @@ def inference_of(value: object, allowed: Sequence[str] = OF_BEMKL) -> Inference:
         raise ValueError(
             f"`inference` must be one of {', '.join(map(repr, allowed))} or of the options {objects}; got "
             f"{shown(value)}."
-        )
-    if isinstance(value, Marginal) and value.total_landmarks is not None and len(allowed) > 1:
-        raise ValueError(
-            "`total_landmarks` of `inference` must be None for BEMKL, whose kernels all have those of a bank; got "
-            f"{shown(value.total_landmarks)}. GPMKLClassifier and GPMKLRegressor have it."
         )
     return value._checked()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bayesmkl._estimator.program import NumPyroProgram
-from bayesmkl._utils.options import NUTS, SVI, VB, Gibbs, Storage
+from bayesmkl._utils.options import NUTS, VB, Gibbs, Storage
 from bayesmkl.bemkl.estimators.classifier import BEMKLClassifier
 from bayesmkl.bemkl.estimators.multitask_classifier import BEMKLMultitaskClassifier
 from bayesmkl.bemkl.estimators.multitask_regressor import BEMKLMultitaskRegressor
@@ -24,7 +24,6 @@ from bayesmkl.bemkl.models.moments import Gamma
 
 __all__ = [
     "NUTS",
-    "SVI",
     "VB",
     "BEMKLClassifier",
     "BEMKLMultitaskClassifier",

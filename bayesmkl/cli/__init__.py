@@ -251,8 +251,8 @@ def fit(
     inference: Annotated[
         Inference | None,
         typer.Option(
-            help="vb, the default of bemkl: variational, fast, intervals too narrow. marginal: kernel weights alone, "
-            "up to 1000 rows; all that gpmkl has. nuts: the reference, a minute for 100 rows.",
+            help="vb, the default of bemkl: variational, fast, intervals too narrow. nuts: the reference, a minute "
+            "for 100 rows. marginal: all that gpmkl has.",
             show_default=False,
         ),
     ] = None,

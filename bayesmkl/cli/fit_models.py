@@ -10,7 +10,6 @@ from sklearn.pipeline import Pipeline
 
 from bayesmkl.bemkl import (
     NUTS,
-    SVI,
     BEMKLClassifier,
     BEMKLOrdinalClassifier,
     BEMKLRegressor,
@@ -42,8 +41,6 @@ __all__ = ["new_model"]
 
 def _inference(options: FitOptions) -> Any:
     """Return the inference with as many draws as asked for."""
-    if options.inference == "svi":
-        return SVI(n_draws=options.draws)
     samplers: dict[str, Any] = {"nuts": NUTS, "gibbs": Gibbs}
     if options.inference in samplers:
         return samplers[options.inference](n_warmup=options.draws, n_draws=options.draws)

@@ -228,6 +228,11 @@ def _check_design(options: FitOptions) -> None:
 
 def _check_bemkl(options: FitOptions) -> None:
     """Raise for what BEMKL, or BEMKL of this task, does not have."""
+    if options.inference == Marginal.name:
+        raise ValueError(
+            f"--inference {Marginal.name} is of --method gpmkl; got it with --method bemkl. Add --method gpmkl, or "
+            "leave it out."
+        )
     if options.likelihood is not None:
         raise ValueError(
             "--likelihood is an option of --method gpmkl; got it with --method bemkl. Leave it out, or choose gpmkl."

@@ -11,7 +11,7 @@ from sklearn.gaussian_process import kernels as gp
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.low_rank import DiagonalPlusLowRank
 from bayesmkl._numerics.truncated_normal import TruncatedMoments
-from bayesmkl._utils.options import NUTS, SVI, VB, Gibbs, Storage
+from bayesmkl._utils.options import NUTS, VB, Gibbs, Storage
 from bayesmkl.bemkl import (
     BEMKLClassifier,
     BEMKLMultitaskClassifier,
@@ -127,7 +127,7 @@ OWN_TYPES: tuple[type, ...] = (
     MultioutputState, AbsentViews, CompletedOutputs, ViewMoments, NonnegativeReadout, CutOffNormals, CutOffPair,
     BEMKLMultitaskClassifier, BEMKLMultitaskRegressor, MultitaskState, LabelState, TargetState, TaskReadouts,
     BEMKLOrdinalClassifier, OrdinalState, BEMKLSurvival, CensoredState,
-    PosteriorDraws, Dirichlet, SpikeSlab, VB, NUTS, Gibbs, SVI, Storage,
+    PosteriorDraws, Dirichlet, SpikeSlab, VB, NUTS, Gibbs, Storage,
     moments.Gamma, moments.Gaussian, moments.PrecisionMoments, moments.IntermediateOutputs, TruncatedMoments,
     DiagonalPlusLowRank, WeightCovariance,
     GPMKLClassifier, GPMKLRegressor, HyperDraws, Marginal, HalfT, DirichletShares, Horseshoe, LogNormal,
@@ -149,9 +149,7 @@ PRESENT = {
     for known in OWN_TYPES
 }
 PRESENT["discriminative", "Machine"] = PRESENT["discriminative", "SVM"]
-PRESENT |= {
-    ("bemkl", kind.__name__): PRESENT["_utils", kind.__name__] for kind in (VB, NUTS, Gibbs, SVI, Storage)
-}
+PRESENT |= {("bemkl", kind.__name__): PRESENT["_utils", kind.__name__] for kind in (VB, NUTS, Gibbs, Storage)}
 # scikit-learn's Gaussian process kernels, which a KernelBank takes and skops does not list.
 GP_TYPES: tuple[type, ...] = (
     gp.CompoundKernel, gp.ConstantKernel, gp.DotProduct, gp.Exponentiation, gp.ExpSineSquared, gp.Matern,

@@ -115,7 +115,7 @@ def to_datatree(
         * ``constant_data``: ``view`` of each kernel where a bank made the kernels; in classification ``label`` of
           each sample, unless it has several, ``margin`` and ``intermediate_scale``; in regression ``y_mean`` and
           ``y_scale``;
-        * ``sample_stats``: what a sampler says of each draw, such as ``diverging``; of "vb" and "svi" draws
+        * ``sample_stats``: what a sampler says of each draw, such as ``diverging``; of "vb" draws
           ``log_variational``, their log density under the variational posterior, and ``elbo`` over ``iteration``,
           which has no chain or draw: it tells how the posterior was found. One-versus-all models that ended early
           are padded with NaN.

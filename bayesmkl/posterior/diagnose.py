@@ -22,7 +22,7 @@ from bayesmkl.posterior.evaluated import evaluate_model
 from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl
 from bayesmkl.posterior.importance import importance_section
 from bayesmkl.posterior.leave_one_out import leave_one_out, leave_one_out_section
-from bayesmkl.posterior.mixing import sampling_section, weights_section
+from bayesmkl.posterior.mixing import sampling_section
 from bayesmkl.posterior.predictive_checks import check_section
 from bayesmkl.posterior.process_diagnosis import sections_of_process
 from bayesmkl.posterior.refine import PLURALS, valid_intervals, why_not_sampled
@@ -36,7 +36,6 @@ __all__ = ["Diagnosis", "diagnose", "diagnosis_of"]
 FEWEST_DRAWS = 100
 DESCRIPTIONS = {
     "vb": "variational",
-    "svi": "stochastic variational",
     "nuts": "NUTS",
     "gibbs": "Gibbs sampling",
     "marginal": "everything integrated out but kernel weights and noise",
@@ -46,7 +45,7 @@ DESCRIPTIONS = {
 class Diagnosis(dict):
     """Result of :func:`diagnose`: section -> name -> number, array or text; printed, it is a report.
 
-    Sections are ``sampling`` ("nuts", "gibbs", "marginal") or ``importance`` ("vb", "svi"), ``signal``, ``loo``,
+    Sections are ``sampling`` ("nuts", "gibbs", "marginal") or ``importance`` ("vb"), ``signal``, ``loo``,
     ``sensitivity``, ``checks`` and ``calibration``; each has a ``verdict`` ("good", "caution", "bad" or "skipped")
     and an ``advice``. With more than two classes, or several labels or targets, the numbers of `checks` are under the
     name of each; so are those of `sampling`, `importance` and `sensitivity` where each has kernel weights of its own.
@@ -141,12 +140,12 @@ def diagnose(
 
         * ``sampling`` ("nuts", "gibbs"): R-hat, bulk and tail effective sample sizes of what the model identifies
           (shares, training scores, class probabilities) and, apart, of raw weights; divergences;
-        * ``importance`` ("vb", "svi"): Pareto k-hat of the variational posterior, of all weights together and ("vb")
-          of the kernel weights alone;
+        * ``importance`` ("vb"): Pareto k-hat of the variational posterior, of all weights together and of the kernel
+          weights alone;
         * ``shares``, of an additive Gaussian process only: Monte Carlo standard errors of shares and ends of their
           intervals;
         * ``signal``: size of the score, variance explained, and whether kernels predict anything, by
-          :func:`relevance`; intervals of "vb" and "svi" are too narrow, and say so;
+          :func:`relevance`; intervals of "vb" are too narrow, and say so;
         * ``loo``: leave-one-out accuracy by PSIS; :func:`compare_loo` compares models by it;
         * ``sensitivity``: how far shares move with the priors, by power-scaling;
         * ``checks``: statistics of the targets against draws from prior and posterior;
@@ -168,7 +167,7 @@ def diagnose(
     The training kernels are evaluated anew. A matrix-vector product of every kernel with every draw is the main cost,
     and for "vb" up to a thousand small integrals, a few seconds on 100 to 200 samples; they are left out where they
     would take minutes. ``signal`` fits "vb" to ten folds, of at most 1000 samples and 4 million entries of kernels,
-    and leaves up to 500 samples of "marginal", "nuts" and "gibbs" out by 200 Gaussian processes.
+    and leaves up to 500 samples of "nuts" and "gibbs" out by 200 Gaussian processes.
 
     Of an additive Gaussian process ``importance`` (or ``sampling``, of its "nuts") is about the draws of its
     hyperparameters: k-hat (or R-hat), effective draws, and the share of the posterior whose evidence is not known.
@@ -247,13 +246,9 @@ def diagnosis_of(
     _check_enough(len(models[0].flat.intercept))
     names = fitted.model_names
     if log_ratios is None:
-        estimator = fitted.estimator
-        if fitted.is_weighted:
-            sections = [weights_section(names, estimator.pareto_k_, estimator.ess_)]
-        else:
-            sections = [sampling_section(names, models, fitted.statistics(None), fitted.inference)]
+        sections = [sampling_section(names, models, fitted.statistics(None))]
     else:
-        states = [None] * len(models) if fitted.is_drawn else list(fitted.states)
+        states = list(fitted.states)
         sections = [importance_section(names, models, states, log_ratios, rng, valid_intervals(fitted))]
     sections.append(signal_section(fitted, sizes_of_draws(models), ci_prob, kernels))
     loo = leave_one_out(fitted, models, log_ratios)

@@ -60,7 +60,7 @@ class FittedBEMKL(NamedTuple):
 
     @property
     def inference(self) -> str:
-        """Inference that found the posterior: "vb", "nuts", "gibbs", "svi" or "marginal"."""
+        """Inference that found the posterior: "vb", "nuts", "gibbs" or "marginal"."""
         return self.estimator._inference().name if self.is_drawn or self.is_marginal else "vb"
 
     @property
@@ -80,23 +80,8 @@ class FittedBEMKL(NamedTuple):
 
     @property
     def is_drawn(self) -> bool:
-        """Whether the posterior is a set of draws; else it has factors in closed form."""
+        """Whether the posterior is a set of draws of Markov chains over all weights, one chain after the other."""
         return isinstance(self.states[0], PosteriorDraws)
-
-    @property
-    def is_sampled(self) -> bool:
-        """Whether the draws are equally likely ones of the posterior itself, of Markov chains or by weights."""
-        return self.is_drawn and self.inference in ("nuts", "gibbs", "marginal")
-
-    @property
-    def is_weighted(self) -> bool:
-        """Whether they were drawn by importance weights, so that there is one chain in random order."""
-        return self.is_sampled and np.isfinite(getattr(self.estimator, "pareto_k_", np.nan)).all()
-
-    @property
-    def is_in_chains(self) -> bool:
-        """Whether the draws are those of Markov chains over all weights, one after the other."""
-        return self.is_drawn and self.inference in ("nuts", "gibbs")
 
     @property
     def class_names(self) -> list[str] | None:

@@ -28,12 +28,10 @@ __all__ = ["interval_by", "kernel_table", "monte_carlo_errors", "view_table"]
 N_DRAWS = 200  # of the shares of views under a variational posterior
 INTERVALS = {
     "vb": "of the variational posterior: too narrow, about half as wide as those of the exact posterior or less",
-    "svi": "of a normal approximation by stochastic gradients: too narrow, and at worst misplaced",
     "nuts": "of the posterior, by NUTS",
     "gibbs": "of the posterior, by Gibbs sampling",
     "marginal": "of the posterior, function values integrated out",
 }
-TOO_NARROW = ("vb", "svi")
 BETA = "Beta distributions with the mean and standard deviation of the share"
 QUANTILES = "quantiles of the draws"
 
@@ -99,8 +97,8 @@ def kernel_table(
     intervals exact; the posterior of a share has no closed form, and its interval is that of the Beta distribution
     with the share's posterior mean and standard deviation. Variational intervals are too narrow: on 100 samples of
     the Wisconsin breast cancer data their standard deviations are about half of those under the exact posterior, or
-    less. ``inference="marginal"`` or ``inference="nuts"`` has intervals that hold, and so has
-    :func:`refine_posterior` where its chains agree.
+    less. Additive Gaussian processes (`GPMKLClassifier`, `GPMKLRegressor`) and ``inference="nuts"`` have intervals
+    that hold, and so has :func:`refine_posterior` where its chains agree.
 
     Examples
     --------
@@ -285,7 +283,7 @@ def monte_carlo_errors(
             links.of_quantiles(values, tail),
             links.of_quantiles(values, 1.0 - tail),
         )
-    elif fitted.is_in_chains:
+    elif fitted.is_drawn:
         found = errors_of_chains(values.reshape(fitted.states[0].n_chains, -1, values.shape[1]), tail)
     else:
         return {}
@@ -294,7 +292,7 @@ def monte_carlo_errors(
 
 def interval_by(fitted: FittedBEMKL) -> str:
     """Return the inference, with what is wrong with its intervals."""
-    if fitted.inference in TOO_NARROW:
+    if fitted.inference == "vb":
         return f"{fitted.inference} (too narrow)"
     if fitted.is_marginal and fitted.has_landmarks and fitted.estimator.converged_:
         return f"{fitted.inference} (bound by {fitted.n_basis} landmarks)"
@@ -306,7 +304,7 @@ def _about_intervals(fitted: FittedBEMKL, ci_prob: float, share_intervals: str) 
         "inference": fitted.inference,
         "ci_prob": float(ci_prob),
         "intervals": INTERVALS[fitted.inference]
-        + ("" if fitted.inference in TOO_NARROW or fitted.estimator.converged_ else ": not converged"),
+        + ("" if fitted.inference == "vb" or fitted.estimator.converged_ else ": not converged"),
         "share_intervals": share_intervals,
     }
 

@@ -14,13 +14,13 @@ import bayesmkl.bemkl
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank, load_model, save_model
 from bayesmkl._utils.content import hash_or_none
 from bayesmkl._utils.options import INFERENCES, inference_of, storage_of
-from bayesmkl.bemkl import NUTS, SVI, VB, BEMKLMultitaskClassifier, BEMKLMultitaskRegressor, Gibbs, Storage
+from bayesmkl.bemkl import NUTS, VB, BEMKLMultitaskClassifier, BEMKLMultitaskRegressor, Gibbs, Storage
 from bayesmkl.kernels import Gaussian, Linear
 
 ESTIMATORS = (BEMKLClassifier, BEMKLRegressor, BEMKLMultitaskClassifier, BEMKLMultitaskRegressor)
 BANK = KernelBank([Gaussian(width=1), Linear()])
 CHANGED = (
-    *(VB(accelerate=False), NUTS(n_draws=200), NUTS(target_accept=0.9), Gibbs(n_draws=200), SVI(n_draws=200)),
+    *(VB(accelerate=False), NUTS(n_draws=200), NUTS(target_accept=0.9), Gibbs(n_draws=200)),
     *(Storage("float32"), Storage(backend="jax"), Storage(backend="jax", devices=1)),
 )
 
@@ -121,5 +121,5 @@ def test_tasks_have_the_closed_form_and_dense_kernels_only(data, parameters, mes
 
 
 def test_options_are_public():
-    assert {"VB", "NUTS", "Gibbs", "SVI", "Storage"} <= set(bayesmkl.bemkl.__all__)
+    assert {"VB", "NUTS", "Gibbs", "Storage"} <= set(bayesmkl.bemkl.__all__)
     assert storage_of("float32") == Storage("float32")

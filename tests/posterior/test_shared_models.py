@@ -292,10 +292,10 @@ def test_refinement_is_refused_with_a_remedy(
     shared_model, multinomial_model, label_model, target_model, request
 ):
     refused = {
-        "shared_model": 'its classes share the kernel weights. Fit with inference="marginal" or "nuts", or with mult',
-        "label_model": 'its labels share the kernel weights. Fit with inference="marginal" or "nuts", or with mult',
-        "target_model": 'its targets share the kernel weights. Fit with inference="marginal" or "nuts", or a mod',
-        "multinomial_model": 'its classes compete. Fit with multiclass="shared" and inference="marginal"',
+        "shared_model": 'its classes share the kernel weights. Fit GPMKLClassifier, or with inference="nuts", or',
+        "label_model": 'its labels share the kernel weights. Fit GPMKLClassifier, or with inference="nuts", or',
+        "target_model": 'its targets share the kernel weights. Fit GPMKLRegressor, or with inference="nuts", or',
+        "multinomial_model": 'its classes compete. Fit GPMKLClassifier, or with multiclass="shared"',
         "unlabeled_model": "some of its samples are unlabeled. Fit it to the labeled ones",
         "incomplete_model": 'it integrates over missing views. Fit with missing_views="error"',
     }

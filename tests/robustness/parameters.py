@@ -18,7 +18,7 @@ from verdicts import THING
 import bayesmkl.bemkl
 import bayesmkl.discriminative
 from bayesmkl import KernelBank
-from bayesmkl.bemkl import NUTS, SVI, VB, Dirichlet, Gamma, Gibbs, SpikeSlab, Storage
+from bayesmkl.bemkl import NUTS, VB, Dirichlet, Gamma, Gibbs, SpikeSlab, Storage
 from bayesmkl.kernels import Gaussian, Linear
 
 ESTIMATORS = {
@@ -151,10 +151,8 @@ WRONG: dict[str, Wrong] = {
     ),
     "gate_epsilon": NOT_NEGATIVE,
     "gate_kernel": word(Gaussian, lambda a, b: a @ b.T, [Gaussian()], Gaussian(width=-1.0)),
-    "gate_prior": PRIOR,
     "gate_subsample": optional(count(1, 0, -5)),
     "gate_targets": word("test"),
-    "gate_width": POSITIVE,
     "gating": word("Softmax", Gaussian(), [1, 2]),
     "indefinite": word("ignore"),
     "inference": word("VB", "mcmc", NUTS, Storage(), THING),
@@ -252,7 +250,6 @@ WRONG: dict[str, Wrong] = {
     "n_landmarks": optional(count(0, 1)),
     "n_neighbors": COUNT,
     "n_restarts": COUNT,
-    "n_steps": COUNT,
     "n_warmup": COUNT,
     "noise_prior": PRIOR,
     "nonnegative": FLAG,
@@ -331,7 +328,7 @@ ALLOWED: dict[str, list[Any]] = {"kernel_prior": ["auto"], "init": []}
 FIELDS: list[tuple[str, str, type, str]] = [
     (name, parameter, options, field.name)
     for name, parameter, options in (
-        *(("BEMKLClassifier", "inference", options) for options in (VB, NUTS, Gibbs, SVI)),
+        *(("BEMKLClassifier", "inference", options) for options in (VB, NUTS, Gibbs)),
         ("BEMKLMultitaskRegressor", "inference", VB),
         ("BEMKLRegressor", "storage", Storage),
         ("BEMKLMultitaskClassifier", "storage", Storage),

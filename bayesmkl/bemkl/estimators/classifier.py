@@ -127,15 +127,10 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         Posterior mean of `b`.
     %(dual_coef_)s **
     elbo_ : float
-        Evidence lower bound in nats (summed over the one-versus-all models); "vb" and "svi" only.
+        Evidence lower bound in nats (summed over the one-versus-all models); "vb" only.
     %(elbo_history_)s *
     %(n_iter_)s *
     %(outcome_)s *
-    %(log_evidence_)s *
-    %(pareto_k_)s *
-    %(rhat_)s *
-    %(ess_)s *
-    %(n_evaluations_)s *
     converged_ : bool
         Whether `tol` was reached, or the chains agree, everywhere.
     transduction_ : ndarray of shape (n_samples,)
@@ -147,8 +142,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         n_draws, ...), in which of two mirror images (a, e) and (-a, -e) the one is kept whose kernel weights point
         with the others (`draws`).
     sample_stats_ : dict of str to ndarray of shape (n_chains, n_draws) *
-        The sampler's own statistics (diverging, acceptance_rate, n_steps, energy for "nuts"; log_variational for
-        "svi"); not set by "vb" and "marginal".
+        The sampler's own statistics (diverging, acceptance_rate, n_steps, energy for "nuts"); not set by "vb".
     target_ : ndarray of shape (n_samples,) **
         Training labels as the model sees them, -1 and +1, and 0 for unlabeled samples.
     %(storage_)s
@@ -306,7 +300,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         if settings.temperature is None and learns and chosen.held_out is not None:
             self.temperature_ = find_temperature(chosen.held_out, truth, sharpen=of_several)
         self.classes_, self.is_multilabel_ = labels.classes, labels.is_multilabel
-        problems = self._as_inferred(model.problems(stack, gram, labels.targets, settings))
+        problems = model.problems(stack, gram, labels.targets, settings)
         names = [f"class {label}" for label in labels.classes] if len(problems) > 1 else ["classes"]
         algorithm: Any = ALGORITHMS[type(problems[0])]
         algorithm = nonnegative(algorithm) if self.nonnegative else algorithm
@@ -351,7 +345,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         gram: Any = self._gram(stack) if with_gram else None
         targets = np.atleast_2d(self.target_)
         model = class_model_of(self.posterior_)
-        return self._as_inferred(model.problems(stack, gram, targets, self._settings()))
+        return model.problems(stack, gram, targets, self._settings())
 
     def _start(
         self,

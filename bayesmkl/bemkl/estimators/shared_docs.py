@@ -13,14 +13,12 @@ BEMKL = ESTIMATOR | entries(
         A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
         (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank("auto")``, whose
         kernels have the scale of the samples.
-    inference : {"vb", "nuts", "gibbs", "svi", "marginal"}, VB, NUTS, Gibbs, SVI or Marginal, default="vb"
+    inference : {"vb", "nuts", "gibbs"}, VB, NUTS or Gibbs, default="vb"
         Inference of the posterior; a name is the object with its defaults, as in ``inference=NUTS(n_draws=500)``.
-        "vb": the closed-form updates, fast, its predictions good and its intervals too narrow. "marginal": draws of
-        the kernel weights with all else integrated out, for intervals that can be read, of up to about 1000 samples
-        and 10 kernels; sample weights have precision 1, and the rates of `kernel_prior` are divided by the number of
-        kernels. "nuts": Hamiltonian Monte Carlo on the collapsed NumPyro model, the reference. "gibbs": blocked Gibbs
-        sampling, exact in the limit as well, slower to forget where it was. "svi": a normal distribution fitted to
-        the collapsed model by stochastic gradients, starting from "vb"; do not read shares from it.
+        "vb": the closed-form updates, fast, its predictions good and its intervals too narrow. "nuts": Hamiltonian
+        Monte Carlo on the collapsed NumPyro model, the reference. "gibbs": blocked Gibbs sampling, exact in the limit
+        as well, slower to forget where it was. For intervals that can be read of up to about 1000 samples use
+        `GPMKLClassifier` or `GPMKLRegressor`.
     nonnegative : bool, default=False
         Restrict the kernel weights to :math:`e \ge 0`. VB only.
     n_init : int, default=1
@@ -46,22 +44,11 @@ BEMKL = ESTIMATOR | entries(
     dual_coef_ : ndarray of shape (n_samples,)
         Posterior mean of `a`, one entry per training sample, or per landmark of the bank.
     elbo_history_ : ndarray of shape (n_iter_,)
-        ELBO after every iteration ("vb"), or its mean over blocks of steps ("svi").
+        ELBO after every iteration; "vb" only.
     n_iter_ : int
-        Sweeps or Newton steps, draws of each chain, or optimizer steps.
+        Sweeps or Newton steps, or draws of each chain.
     outcome_ : Outcome
         Stopping reason of the inference.
-    log_evidence_ : float
-        Log evidence of labels or standardized targets in nats, by "marginal"; NaN of chains.
-    pareto_k_ : float
-        Pareto :math:`\hat k` of the importance weights of "marginal": below 0.5 moments are reliable, above 0.7
-        nothing is. NaN of chains.
-    rhat_ : float
-        The largest :math:`\hat R` of the kernel weights in chains of "marginal"; NaN without several.
-    ess_ : float
-        Number of independent draws that those of the kernel weights are worth; "marginal" only.
-    n_evaluations_ : int
-        Kernel weights at which "marginal" evaluated the evidence.
     storage_ : str
         Storage of the training kernels: "dense", "compressed", "float32", "packed" or "streamed".
     kernel_bytes_ : int
