@@ -32,7 +32,6 @@ MODULES_IN_EQUATION_TABLES = {
     "outputs": "bayesmkl.bemkl.models.outputs",
     "task_parts": "bayesmkl.bemkl.models.task_parts",
     "tasks": "bayesmkl.bemkl.models.tasks",
-    "batch": "bayesmkl.bemkl.inference.batch",
     "censored": "bayesmkl.bemkl.models.censored",
     "binary": "bayesmkl.bemkl.models.binary",
     "regression": "bayesmkl.bemkl.models.regression",

@@ -75,7 +75,6 @@ ELSEWHERE: dict[str, dict[str, str | tuple[str, str]]] = {
     "robustness.md": {"1.9": VERSION, "2000": "benchmarks/fuzz.py"},
     "scaling.md": {
         "3.3": "= 16 * 100_000 * 256 * 8 / 1e9",
-        "512": "bayesmkl.bemkl.inference.padding:COPIED_BYTES / 2**20",
     },
     "survival.md": {"95": OPTION},
     "algorithms/alignment.md": {

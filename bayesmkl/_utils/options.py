@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
-from bayesmkl._utils.files import as_path
 from bayesmkl._utils.validation import check_choice, check_flag, check_integer, check_number, shown
 
 __all__ = [
@@ -75,11 +74,6 @@ class VB(_InferenceOptions):
         in units of their noise, at most the square root of `tol`. "auto": Newton steps where kernels between samples
         and fewer landmarks are large, more than 64 MB, and there they take less time. The ELBO has several maxima;
         which one is found depends on the steps.
-    checkpoint : str or path, default=None
-        File to which a long fit writes once a minute where it is. The same fit, with the same samples, targets and
-        parameters, begins there if its process was killed, and has the numbers that it would have had. A fit that
-        converges removes the file; one that stops at `max_iter` leaves it, for a larger one. For fits of one model
-        from one start.
 
     See Also
     --------
@@ -97,14 +91,12 @@ class VB(_InferenceOptions):
 
     accelerate: bool = True
     step: str = "auto"
-    checkpoint: Any = None
 
     name: ClassVar[str] = "vb"
 
     def _checked(self) -> VB:
         step = check_choice(_field("step"), self.step, ("auto", "newton", "coordinate"))
-        path = None if self.checkpoint is None else as_path(_field("checkpoint"), self.checkpoint)
-        return VB(check_flag(_field("accelerate"), self.accelerate), step, path)
+        return VB(check_flag(_field("accelerate"), self.accelerate), step)
 
 
 @dataclass(frozen=True, repr=False)
@@ -288,7 +280,7 @@ def inference_of(value: object, allowed: Sequence[str] = OF_BEMKL) -> Inference:
 
 @dataclass(frozen=True, repr=False)
 class Storage(Options):
-    """Storage of training kernels in a closed-form fit, with backend and devices of its updates.
+    """Storage of training kernels in a closed-form fit, with the backend of its updates.
 
     Parameters
     ----------
@@ -297,16 +289,13 @@ class Storage(Options):
         to 1e-10 of an entry (square stacks). "float32": in single precision, with sums in double precision; the
         posterior moves by about 1e-7. "packed": one triangle of them in single precision, a quarter of the memory,
         for thousands of kernels between all pairs of samples. "streamed": never; every product with them evaluates
-        them anew, a block of rows at a time. "auto": dense up to 16 MB and on JAX; above that compressed, where all
-        samples are compared with each other (256 linear kernels and more that share features, without the
+        them anew by NumPy, a block of rows at a time. "auto": dense up to 16 MB and on JAX; above that compressed,
+        where all samples are compared with each other (256 linear kernels and more that share features, without the
         normalization "spherical", by these features); streamed where a bank with landmarks would need more than half
         of the memory that is left. Predictions for many rows are streamed in any case; those of a model with
         "compressed", given by name, go through its factors, which it keeps (and a file of it has).
     backend : {"auto", "numpy", "jax"}, default="auto"
         Of the closed-form updates. "auto" is JAX where it finds an accelerator, else NumPy.
-    devices : None, "all" or int, default=None
-        JAX devices over which the rows of the kernels are split, all of them or the first so many, for closed-form
-        fits with ``backend="jax"`` and kernels that are "dense" or "streamed".
     rank : int, default=None
         Largest rank of the factors of "compressed" kernels, for kernels that have no low rank: the model is then that
         of Nyström approximations of the kernels, through training samples that are chosen for every kernel by pivoted
@@ -320,13 +309,12 @@ class Storage(Options):
     >>> from bayesmkl.bemkl import Storage
     >>> BEMKLClassifier(storage="float32")
     BEMKLClassifier(storage='float32')
-    >>> BEMKLClassifier(storage=Storage("dense", backend="jax", devices="all"))
-    BEMKLClassifier(storage=Storage(kind='dense', backend='jax', devices='all'))
+    >>> BEMKLClassifier(storage=Storage("dense", backend="jax"))
+    BEMKLClassifier(storage=Storage(kind='dense', backend='jax'))
     """
 
     kind: str = "auto"
     backend: str = "auto"
-    devices: Any = None
     rank: int | None = None
 
     def _check_rank(self) -> None:
@@ -336,32 +324,18 @@ class Storage(Options):
                 f'`rank` of `storage` is for kind="compressed"; got {self.rank!r} and kind={self.kind!r}.'
             )
 
-    def _check_devices(self) -> None:
-        if backend_of(self) != "jax":
-            raise ValueError(
-                f'`devices` of `storage` needs backend="jax"; got {self.devices!r} and backend={self.backend!r}.'
-            )
-        if self.kind in ("compressed", "float32", "packed"):
-            raise ValueError(
-                '`devices` of `storage` hold kernels with kind="dense", or evaluate them with "streamed"; got '
-                f"{self.kind!r}."
-            )
-        from bayesmkl._utils.devices import resolve_devices
-
-        resolve_devices(self.devices)
-
 
 def backend_of(storage: Storage) -> str:
     """Resolve "auto": JAX where one of its accelerator plugins is installed and works, else NumPy.
 
-    Kernels of which one triangle is held are for NumPy.
+    Kernels of which one triangle is held, or none, are for NumPy.
 
     Examples
     --------
     >>> backend_of(Storage(backend="jax"))
     'jax'
     """
-    if storage.kind == "packed":
+    if storage.kind in ("packed", "streamed"):
         return "numpy"
     if storage.backend != "auto":
         return storage.backend
@@ -378,7 +352,7 @@ def storage_of(value: object, allowed: Sequence[str] = STORAGES) -> Storage:
     Raises
     ------
     ValueError
-        For anything else, a field that is out of range, or devices that do not exist.
+        For anything else, or a field that is out of range.
 
     Examples
     --------
@@ -397,12 +371,11 @@ def storage_of(value: object, allowed: Sequence[str] = STORAGES) -> Storage:
         )
     check_choice("kind` of `storage", value.kind, allowed)
     check_choice("backend` of `storage", value.backend, BACKENDS)
-    if value.kind == "packed" and value.backend == "jax":
+    if value.kind in ("packed", "streamed") and value.backend == "jax":
         raise ValueError(
-            '`backend` of `storage` must be "numpy" or "auto" with kind="packed"; got "jax". Use kind="float32".'
+            f'`backend` of `storage` must be "numpy" or "auto" with kind="{value.kind}"; got "jax". Use '
+            'kind="float32".'
         )
     if value.rank is not None:
         value._check_rank()
-    if value.devices is not None:
-        value._check_devices()
     return value

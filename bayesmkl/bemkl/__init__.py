@@ -11,7 +11,6 @@ from bayesmkl.bemkl.estimators.ordinal import BEMKLOrdinalClassifier
 from bayesmkl.bemkl.estimators.regressor import BEMKLRegressor
 from bayesmkl.bemkl.estimators.survival import BEMKLSurvival
 from bayesmkl.bemkl.evidence import EvidenceSearch, select_by_elbo
-from bayesmkl.bemkl.folds import CrossFit, cross_fit
 from bayesmkl.bemkl.models import binary as binary
 from bayesmkl.bemkl.models import censored as censored
 from bayesmkl.bemkl.models import multiclass as multiclass
@@ -31,7 +30,6 @@ __all__ = [
     "BEMKLOrdinalClassifier",
     "BEMKLRegressor",
     "BEMKLSurvival",
-    "CrossFit",
     "Dirichlet",
     "EvidenceSearch",
     "Gamma",
@@ -39,6 +37,5 @@ __all__ = [
     "NumPyroProgram",
     "SpikeSlab",
     "Storage",
-    "cross_fit",
     "select_by_elbo",
 ]

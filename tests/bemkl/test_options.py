@@ -21,7 +21,7 @@ ESTIMATORS = (BEMKLClassifier, BEMKLRegressor, BEMKLMultitaskClassifier, BEMKLMu
 BANK = KernelBank([Gaussian(width=1), Linear()])
 CHANGED = (
     *(VB(accelerate=False), NUTS(n_draws=200), NUTS(target_accept=0.9), Gibbs(n_draws=200)),
-    *(Storage("float32"), Storage(backend="jax"), Storage(backend="jax", devices=1)),
+    *(Storage("float32"), Storage(backend="jax")),
 )
 
 
@@ -57,7 +57,7 @@ def test_estimators_are_flat(cls):
 def test_objects_show_what_differs_from_the_defaults():
     shown = [repr(options) for options in (VB(), *CHANGED)]
     assert shown[:3] == ["VB()", "VB(accelerate=False)", "NUTS(n_draws=200)"]
-    assert shown[-1] == "Storage(backend='jax', devices=1)"
+    assert shown[-1] == "Storage(backend='jax')"
     for options in CHANGED:
         assert eval(repr(options)) == options
         with pytest.raises(FrozenInstanceError):
@@ -105,10 +105,6 @@ def test_files_keep_options(data, tmp_path):
         (
             {"storage": Storage("float32")},
             "`kind` of `storage` must be one of 'auto', 'dense'; got 'float32'",
-        ),
-        (
-            {"storage": Storage(backend="jax", devices="all")},
-            "`devices` of `storage` must be None for BEMKLM",
         ),
     ],
     ids=str,

@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Iterable
 from dataclasses import fields
 from fractions import Fraction
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -111,10 +110,6 @@ WRONG: dict[str, Wrong] = {
     "bias_prior": PRIOR,
     "cache_mb": NOT_NEGATIVE,
     "chain_method": word("parallel"),
-    "checkpoint": Wrong(
-        [1, 1.0, True, np.nan, [], ["fit.npz"], {"file": "fit.npz"}, object],
-        ((Path("fit.npz"), "fit.npz"),),
-    ),
     "class_weight": Wrong(
         ["equal", "", 1, True, np.nan, [1.0], object, {0: -1.0}, {0: 0.0}, {0: np.nan}, {0: "2"}, {0: True}],
         (("balanced", np.str_("balanced")), ({}, None)),
@@ -126,7 +121,6 @@ WRONG: dict[str, Wrong] = {
         ((3, np.int64(3)), (3, np.uint8(3))),
     ),
     "delta": POSITIVE,
-    "devices": Wrong(["none", "two", 0, -1, 1.5, np.nan, [0], True, 10**6]),
     "distances": Wrong(
         [
             1.0,

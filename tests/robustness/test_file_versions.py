@@ -120,7 +120,7 @@ def test_options_of_an_earlier_model_are_where_they_belong():
     }
     vars(plain).update(before)
     migrate(plain, 3)
-    assert (plain.inference, plain.storage) == (VB(accelerate=False), Storage("streamed", "jax", "all"))
+    assert (plain.inference, plain.storage) == (VB(accelerate=False), Storage("streamed", "jax"))
     assert not {"accelerate", "backend", "devices", "n_steps", "n_draws"} & vars(plain).keys()
     vars(gibbs).update(before, inference="gibbs", accelerate=True)
     migrate(gibbs, 3)

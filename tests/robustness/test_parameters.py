@@ -62,12 +62,11 @@ def test_wrong_values_are_refused_by_name_before_any_work(name, parameter, value
 
 
 def refused_fields():
-    """Wrong values of the fields of options objects; those of `devices` need JAX to be told from right ones."""
+    """Wrong values of the fields of options objects."""
     for name, parameter, options, field in FIELDS:
         for value in WRONG[field].values:
-            own = {"backend": "jax", "kind": "dense"} if field == "devices" else {}
             label = f"{name}-{options.__name__}-{field}-{str(value)[:24]!r}"
-            yield pytest.param(name, parameter, options(**own | {field: value}), field, id=label)
+            yield pytest.param(name, parameter, options(**{field: value}), field, id=label)
 
 
 @in_turn(("name", "parameter", "options", "field"), refused_fields())

@@ -35,8 +35,6 @@ from bayesmkl._utils.validation import (
     shown,
 )
 from bayesmkl._utils.warnings import warn_user
-from bayesmkl.bemkl.inference.batch import maximize_elbo_batch
-from bayesmkl.bemkl.inference.checkpoint import check_path, checkpoint_of
 from bayesmkl.bemkl.inference.loop import Algorithm, LoopOptions, LoopResult, OnSweep, maximize_elbo
 from bayesmkl.bemkl.inference.missing_views import fit_with_missing_views
 from bayesmkl.bemkl.inference.runs import (
@@ -81,6 +79,11 @@ class FitTask(NamedTuple):
     algorithm: Any = None
     inits: Sequence[Any] = ()  # where each model starts: "mean", "random" or a posterior
     labels: Sequence[str] = ()  # their names in progress reports
+
+
+def _after(on_sweep: OnSweep | None, done: int, n_models: int) -> OnSweep | None:
+    """Report sweeps of one of several models, on average over all, after those that are `done`."""
+    return on_sweep and (lambda n, elbo: on_sweep((done + n) // n_models, elbo))
 
 
 def _is_posterior(value: object) -> bool:
@@ -186,8 +189,6 @@ class BaseBEMKL(BaseMKL):
         check_choice("predictive", self.predictive, ("full", "paper"))
         inference = self._inference()
         own = inference if isinstance(inference, VB) else VB(step="coordinate")
-        if own.checkpoint is not None:
-            check_path(own.checkpoint, self._streams_rows, self.missing_views)
         options = LoopOptions(
             max_iter=check_integer("max_iter", self.max_iter, low=1),
             tol=check_number("tol", self.tol, low=0.0, inclusive=True),
@@ -208,20 +209,15 @@ class BaseBEMKL(BaseMKL):
         storage = storage_of(self.storage, self._STORAGES)
         backend = backend_of(storage)
         is_closed_form = isinstance(self._inference(), VB) and self.missing_views == "error"
-        for name, value, plain in (
-            ("storage", storage.kind, storage.kind in ("auto", "dense")),
-            ("devices` of `storage", storage.devices, storage.devices is None),
-        ):
-            if not plain and not is_closed_form:
-                raise ValueError(
-                    f'`{name}` {value!r} needs inference="vb" and missing_views="error"; got '
-                    f"inference={self.inference!r} and missing_views={self.missing_views!r}. Use "
-                    'storage="dense".'
-                )
+        if storage.kind not in ("auto", "dense") and not is_closed_form:
+            raise ValueError(
+                f'`storage` {storage.kind!r} needs inference="vb" and missing_views="error"; got '
+                f"inference={self.inference!r} and missing_views={self.missing_views!r}. Use "
+                'storage="dense".'
+            )
         return Holding(
             storage.kind,
             backend,
-            storage.devices,
             storage.rank,
             may_compress=is_closed_form and backend == "numpy",
             announce=partial(announce, True) if self.verbose > 0 else None,
@@ -280,7 +276,6 @@ class BaseBEMKL(BaseMKL):
     ) -> list[LoopResult]:
         """Run the closed-form loop from `n_init` starts for every problem and keep the highest bounds."""
         runs = self._runs(algorithm, problems, inits, options, rng)
-        options = options._replace(checkpoint=checkpoint_of(self._inference(), algorithm, runs, options))
         label = labels[0] if len(labels) == 1 else f"{len(labels)} models"
         with step_progress(self.verbose > 0, label, options.max_iter, "sweep") as report:
             on_sweep = None if report is None else lambda n, elbo: report(n, f"ELBO {elbo:.4f}")
@@ -329,13 +324,14 @@ class BaseBEMKL(BaseMKL):
         options: LoopOptions,
         on_sweep: OnSweep | None = None,
     ) -> list[LoopResult]:
-        """Run the loops of pairs of a problem and a start; of several pairs in one batch."""
+        """Run the loops of pairs of a problem and a start, one after the other."""
         if self.missing_views == "integrate":
             return [fit_with_missing_views(algorithm, *run, options, on_sweep)[0] for run in runs]
-        if len(runs) == 1:
-            return [maximize_elbo(algorithm, *runs[0], options, on_sweep)]
-        problems, starts = zip(*runs, strict=True)
-        return maximize_elbo_batch(algorithm, list(problems), list(starts), options, on_sweep)
+        results: list[LoopResult] = []
+        for run in runs:
+            done = sum(result.n_iter for result in results)
+            results.append(maximize_elbo(algorithm, *run, options, _after(on_sweep, done, len(runs))))
+        return results
 
     def _start(
         self, algorithm: Any, problem: Any, init: Any, rng: np.random.Generator | None, options: LoopOptions

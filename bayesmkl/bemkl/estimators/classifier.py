@@ -74,7 +74,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
     intermediate_scale : "auto" or float, default="auto"
         :math:`\sigma_g`, standard deviation of the intermediate outputs; 1 in the paper. "auto": .1, .3 or 1, of
         which the log loss in five folds is smallest; 1 for more than 1000 samples or 4 million kernel entries,
-        landmarks, streamed kernels, several devices, samples without a label or view, label matrices, and classes of
+        landmarks, streamed kernels, samples without a label or view, label matrices, and classes of
         fewer than three samples.
     temperature : "auto" or float, default="auto"
         Predicted probabilities are those of the posterior to the power of 1 / `temperature`, normalized [2]_. "auto":

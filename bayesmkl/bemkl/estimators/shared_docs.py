@@ -30,8 +30,8 @@ BEMKL = ESTIMATOR | entries(
         Newton steps, which are taken where kernels between samples and landmarks are large, have a rule of their own
         (`bayesmkl.bemkl.VB`).
     storage : {"auto", "dense", "compressed", "float32", "packed", "streamed"} or Storage, default="auto"
-        Storage of training kernels in a closed-form fit, and with a `Storage` also the backend and the devices of
-        its updates. "auto" holds them dense or compressed, whatever is faster, and streams those of a bank with
+        Storage of training kernels in a closed-form fit, and with a `Storage` also the backend of its
+        updates. "auto" holds them dense or compressed, whatever is faster, and streams those of a bank with
         landmarks that would need more than half of the memory that is left.
     random_state : int, default=None
         Seed of the random starts, of the samplers, and of the Monte Carlo estimate behind `kernel_shares_`. None is
@@ -92,7 +92,7 @@ OUTCOMES = BEMKL | entries(
     init : {"mean", "random"} or posterior, default="mean"
         Start of the updates; a posterior is a `posterior_` of the same kernels and samples.
     storage : {"auto", "dense", "compressed", "float32", "packed", "streamed"} or Storage, default="auto"
-        Storage of training kernels, and with a `Storage` also the backend and the devices of the updates. "auto"
+        Storage of training kernels, and with a `Storage` also the backend of the updates. "auto"
         holds them dense or compressed, whatever is faster, and streams those of a bank with landmarks that would need
         more than half of the memory that is left.
     random_state : int, default=None
