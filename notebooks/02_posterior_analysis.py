@@ -28,6 +28,8 @@
 import os
 import time
 
+import arviz_plots
+import arviz_stats
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -43,7 +45,6 @@ from bayesmkl.posterior import (
     compare_loo,
     diagnose,
     kernel_table,
-    plot_pareto_k,
     plot_posteriors,
     refine_posterior,
     reliability,
@@ -223,7 +224,8 @@ kept = scores.loc["log_loss"]
 pd.DataFrame({"promised log loss": promised, "log loss of new tumors": kept}).round(2)
 
 # %%
-plot_pareto_k(checked).viz["figure"].item()
+leave_one_out = arviz_stats.loo(to_datatree(nuts), pointwise=True)
+arviz_plots.plot_khat(leave_one_out).viz["figure"].item()
 
 # %% [markdown]
 # From the draws of NUTS, leave-one-out promises about what the new tumors gave. VB promises much better

@@ -191,7 +191,7 @@ def plot_elbo(model: BaseEstimator, ax: Axes | None = None) -> Axes:
     NotFittedError
         Before `fit`.
     ValueError
-        For a model fitted by "nuts" or "gibbs", which raise no bound; :func:`plot_trace` shows their chains.
+        For a model fitted by "nuts" or "gibbs", which raise no bound.
 
     Notes
     -----
@@ -209,7 +209,7 @@ def plot_elbo(model: BaseEstimator, ax: Axes | None = None) -> Axes:
     no_process = "which has no evidence lower bound. `diagnose` says whether its draws can be relied on."
     fitted = fitted_bemkl(model, multitask=True, no_process=no_process)
     if not fitted.histories:
-        instead = "Use `plot_trace` or `plot_rank` to see whether its chains agree."
+        instead = "Use `diagnose` to see whether its chains agree."
         raise ValueError(
             f'`model` was fitted by inference="{fitted.inference}", which has no evidence lower bound. {instead}'
         )

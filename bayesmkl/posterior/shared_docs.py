@@ -29,14 +29,10 @@ MODEL = entries(
         Seed or source of the draws from a variational posterior.
     ax : matplotlib.axes.Axes, default=None
         Axes to draw on; None makes a figure.
-    plot_collection : arviz_plots.PlotCollection, default=None
-        Plots to draw on; None makes a figure.
 
     TypeError
         For any other model; for a multitask model too.
     TypeError:tasks
         For any other model.
-    TypeError:tree
-        For anything else than such a model or a DataTree; for a multitask model too.
     """
 )

@@ -19,8 +19,6 @@ from bayesmkl.posterior import (
     plot_reliability,
     reliability,
 )
-from bayesmkl.posterior.chain_plots import plot_rank, plot_trace
-from bayesmkl.posterior.check_plots import plot_pareto_k, plot_posterior_predictive
 from bayesmkl.posterior.comparison_plots import plot_posteriors
 from bayesmkl.posterior.uncertainty_plots import plot_uncertainty
 
@@ -136,7 +134,7 @@ def test_elbo_plot_shows_the_gap(binary_model, several_model):
 def test_elbo_plot_refuses_samplers(binary_model):
     sampled = refined_a_little(binary_model, 10)
     with pytest.raises(
-        ValueError, match=r'inference="gibbs", which has no evidence lower bound. Use `plot_trace`'
+        ValueError, match=r'inference="gibbs", which has no evidence lower bound. Use `diagnose`'
     ):
         plot_elbo(sampled)
 
@@ -279,10 +277,6 @@ def test_unfitted_models_are_refused(bank):
     plots = (
         plot_kernel_weights,
         plot_elbo,
-        plot_trace,
-        plot_rank,
-        plot_posterior_predictive,
-        plot_pareto_k,
         lambda model: plot_posteriors({"one": model, "other": model}),
         lambda model: plot_uncertainty(model, X),
     )

@@ -69,8 +69,6 @@ WORKING = {
     "kernel_table": lambda model, path: p.kernel_table(model),
     "load_posterior": lambda model, path: p.load_posterior(_saved(model, path)),
     "plot_kernel_weights": lambda model, path: p.plot_kernel_weights(model),
-    "plot_pareto_k": lambda model, path: p.plot_pareto_k(model),
-    "plot_posterior_predictive": lambda model, path: p.plot_posterior_predictive(model, n_draws=40),
     "plot_posteriors": lambda model, path: p.plot_posteriors({"a": model, "b": model}),
     "plot_uncertainty": lambda model, path: p.plot_uncertainty(
         model, samples()[0], n_grid=4, **_label(model)
@@ -84,8 +82,6 @@ WORKING = {
 }
 REFUSING = {
     "plot_elbo": (p.plot_elbo, "`diagnose` says whether its draws can be relied on"),
-    "plot_rank": (p.plot_rank, "draws are in random order: there are no chains"),
-    "plot_trace": (p.plot_trace, "draws are in random order: there are no chains"),
     "predict_quantile": (lambda model: p.predict_quantile(model, _rows(model)), "Fit a GPMKLSurvival"),
     "predict_survival_function": (
         lambda model: p.predict_survival_function(model, _rows(model), [1.0]),

@@ -194,9 +194,8 @@ TARGETS = (
     _sampled(
         "posteriors",
         "posterior",
-        "axes chain_plots check_plots comparison_plots plots prediction_plots uncertainty_plots",
-        "posterior/test_plots posterior/test_chain_plots posterior/test_check_plots posterior/test_comparison_plots "
-        "posterior/test_uncertainty_plots",
+        "axes comparison_plots plots prediction_plots uncertainty_plots",
+        "posterior/test_plots posterior/test_comparison_plots posterior/test_uncertainty_plots",
         4,
     ),
     _sampled(

@@ -195,13 +195,7 @@ PLOTS = {
     ),
     "plot_elbo": lambda models: posterior.plot_elbo(models["binary"]),
     "plot_kernel_weights": lambda models: posterior.plot_kernel_weights(models["binary"]),
-    "plot_pareto_k": lambda models: posterior.plot_pareto_k(models["binary"], n_draws=100),
-    "plot_posterior_predictive": lambda models: posterior.plot_posterior_predictive(
-        models["binary"], n_draws=20
-    ),
     "plot_posteriors": lambda models: posterior.plot_posteriors(models, n_draws=50),
-    "plot_rank": lambda models: posterior.plot_rank(models["Gibbs, binary"]),
-    "plot_trace": lambda models: posterior.plot_trace(models["Gibbs, binary"]),
     "plot_predictions": lambda models: posterior.plot_predictions(
         families.target(X), *models["regression"].predict(X, return_std=True)
     ),
