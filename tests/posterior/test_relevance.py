@@ -291,12 +291,12 @@ def test_permuted_targets_are_fitted_like_any_others():
     order = np.random.default_rng(0).permutation(16)
     bank = KernelBank([Gaussian(width=1)])
     everything = np.ones(1, dtype=bool)
-    for cls in (GPMKLRegressor, BEMKLRegressor):
-        model, other = (cls(bank, inference=FEW).fit(X, own) for own in (y, y[order]))
+    for cls, inference in ((GPMKLRegressor, FEW), (BEMKLRegressor, CHAINS)):
+        model, other = (cls(bank, inference=inference).fit(X, own) for own in (y, y[order]))
         permuted = refits_of(fitted_bemkl(model)).fit(everything, order)
         expected = refits_of(fitted_bemkl(other)).own
         assert permuted.elpd_i.sum() == pytest.approx(expected.elpd_i.sum(), abs=0.3)
-        assert permuted.log_evidence == pytest.approx(expected.log_evidence, abs=0.3)
+        assert permuted.log_evidence == pytest.approx(expected.log_evidence, abs=0.3, nan_ok=True)
 
 
 @pytest.mark.slow
@@ -319,7 +319,8 @@ def test_labels_of_nothing_have_any_p_value():
 def test_size_of_the_score_is_that_of_the_draws(kind):
     model, _ = fitted(kind, inference=CHAINS, bank=SIMPLE)
     found = diagnose(model, n_draws=200, random_state=0)["signal"]
-    draws, stack = model.posterior_.flat(), SIMPLE.fit(samples()[0]).train_stack()
+    (draws,) = (own.flat() for own in fitted_bemkl(model).draws(200, np.random.default_rng(0)))
+    stack = SIMPLE.fit(samples()[0]).train_stack()
     mixed = np.einsum("tm,mij->tij", draws.kernel_weights, stack)
     dual = draws.dual[:, None] if draws.dual.ndim == 2 else draws.dual
     spread = np.einsum("tij,tkj->tki", mixed, dual).std(axis=-1)

@@ -143,7 +143,7 @@ def maximize_elbo(
 def _maximize_on_jax(
     algorithm: Algorithm,
     problem: tuple[Any, ...],
-    start: tuple[Array, ...],
+    carry: Any,
     options: LoopOptions,
     on_sweep: OnSweep | None,
 ) -> LoopResult:
@@ -151,12 +151,10 @@ def _maximize_on_jax(
 
     from bayesmkl._utils.devices import begin_copies, double_precision, to_devices, to_numpy
 
-    factorized_here = largest_dimension(start) if jax.default_backend() == "cpu" else 0
+    factorized_here = largest_dimension(carry) if jax.default_backend() == "cpu" else 0
     with double_precision(), blas_threads_for(factorized_here):
         problem = to_devices(problem)
-        start: Any = start._replace(
-            readout_cov=np.asarray(start.readout_cov)
-        )  # in one matrix, of many kernels too
+        start = carry._replace(readout_cov=np.asarray(carry.readout_cov))  # of many kernels it is in parts
         sweep = _compiled_sweep(algorithm.sweep, algorithm.carry, algorithm.scales)
         views = Views(  # extrapolation is little work on arrays that grow: not worth compiling
             lambda found: to_numpy(found[1]),
