@@ -127,7 +127,7 @@ LEAST |= {"ldmkl": 8, "samkl": 8}
     ("page", "least"),
     [
         ("bemkl", 22),
-        ("multiclass", 19),
+        ("multiclass", 18),
         ("multinomial", 7),
         ("multioutput", 11),
         ("semisupervised", 7),
