@@ -1,4 +1,4 @@
-"""What K classes cost beside K binary models: with shared kernel weights, and one against the rest in one batch.
+"""What K classes cost beside K binary models: with shared kernel weights, and one against the rest in one estimator.
 
 All times are seconds of the processor, the shortest of some repeats, and both sides of a ratio are measured in turn.
 JAX compiles before the clock runs, or in the first repeat.
@@ -20,7 +20,6 @@ from threadpoolctl import threadpool_limits
 from bayesmkl import BEMKLClassifier
 from bayesmkl._estimator import encode_labels
 from bayesmkl.bemkl import Storage
-from bayesmkl.bemkl.inference.batch import maximize_elbo_batch
 from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
 from bayesmkl.bemkl.models import binary, multiclass
 from bayesmkl.kernels import KernelBank
@@ -113,11 +112,6 @@ def one_by_one(algorithm: Any, problems: list[Any], options: LoopOptions) -> lis
     ]
 
 
-def batched(problems: list[Any], options: LoopOptions) -> list[Any]:
-    """Fit all binary problems in one batch."""
-    return maximize_elbo_batch(binary, problems, starts_of(binary, problems), options)
-
-
 def measure_shared(fitted: Fitted, backend: str) -> float:
     """Seconds of sweeps with shared weights, divided by those of as many sweeps of every class alone."""
     options = LoopOptions(max_iter=SWEEPS, tol=0.0, backend=backend)
@@ -132,27 +126,9 @@ def measure_shared(fitted: Fitted, backend: str) -> float:
 
 
 def measure_batch(fitted: Fitted, backend: str) -> dict[str, float]:
-    """Seconds of a batch over those of separate fits: loops alone, with the gram matrix, and as estimators."""
-    options, problems = LoopOptions(backend=backend), fitted.problems
-    results: list[Any] = []
-    warm = WARM_UP._replace(backend=backend)
-    batched(problems, warm)
-    one_by_one(binary, problems[:1], warm)
-    together, alone, gram = seconds(
-        lambda: results.extend(batched(problems, options)),
-        lambda: one_by_one(binary, problems, options),
-        fitted.stack.gram,
-    )
-    n_sweeps = [result.n_iter for result in results]
+    """Seconds of one estimator of all classes over those of separate ones."""
     as_one, as_many = seconds(lambda: fit_all(fitted, backend), lambda: fit_each(fitted, backend))
-    return {
-        "loops": together / alone,
-        "gram": (together + gram) / (alone + len(problems) * gram),
-        "estimators": as_one / as_many,
-        "least_sweeps": min(n_sweeps),
-        "most_sweeps": max(n_sweeps),
-        "seconds": as_one,
-    }
+    return {"estimators": as_one / as_many, "seconds": as_one}
 
 
 def fit_all(fitted: Fitted, backend: str) -> None:
@@ -209,21 +185,15 @@ def report(found: list[dict[str, Any]]) -> str:
     rows = []
     for one in found:
         sizes = [one["n_classes"], one["n_samples"], one["n_kernels"], NAMES[one["backend"]]]
-        ratios = [
-            f"{one[name]:.2f}" if name in one else "-" for name in ("shared", "loops", "gram", "estimators")
-        ]
-        sweeps = f"{one['least_sweeps']}-{one['most_sweeps']}" if "loops" in one else "-"
-        rows.append([one["name"], *sizes, *ratios, sweeps])
-    headers = "set | classes | samples | kernels | on | shared | loops | gram | estimators | sweeps"
+        ratios = [f"{one[name]:.2f}" if name in one else "-" for name in ("shared", "estimators")]
+        rows.append([one["name"], *sizes, *ratios])
+    headers = "set | classes | samples | kernels | on | shared | estimators"
     most, worst = (max(one[name] for one in found if name in one) for name in ("shared", "estimators"))
     return (
         "Processor time of all classes divided by that of K binary models, K being the number of classes. *shared*: "
-        f"{SWEEPS} sweeps with one set of kernel weights over {SWEEPS} sweeps of every class alone. The others are "
-        "of classes against the rest in one batch over as many fits of one class, until they converge: *loops* alone "
-        "and, *gram*, with the sum of squared kernels that every fit needs; *estimators*, as `fit`, which also "
-        "evaluates and checks the kernels. On NumPy a batch makes the sweeps of separate fits, one after the other. "
-        "*sweeps*: fewest and most of a class.\n\n"
+        f"{SWEEPS} sweeps with one set of kernel weights over {SWEEPS} sweeps of every class alone. *estimators*: "
+        "one fit of all classes against the rest over as many fits of one class.\n\n"
         f"{markdown_table(headers, rows)}\n\n"
         f"Sweeps with shared weights take at most {most:.2f} times those of K binary models (asked: at most "
-        f"{ASKED_SHARED:g}), one batched estimator at most {worst:.2f} times K of them (asked: below 1)."
+        f"{ASKED_SHARED:g}), one estimator at most {worst:.2f} times K of them (asked: below 1)."
     )

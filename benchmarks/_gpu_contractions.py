@@ -1,4 +1,4 @@
-"""Contractions and updates of a fit on JAX devices, beside the least time that their bytes and flops take.
+"""Contractions and updates of a fit on a device of JAX, beside the least time that their bytes and flops take.
 
 An update of BEMKLClassifier reads all kernels twice, once for `K_m a` and once for the sum of `K_m' g_m`, and
 inverts one matrix of as many rows as there are samples, which takes `n_samples**3` multiplications and additions.
@@ -19,8 +19,7 @@ from bayesmkl._utils.memory import format_bytes
 from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
 from bayesmkl.bemkl.models import binary
 from bayesmkl.kernels import Gaussian, KernelBank
-from bayesmkl.kernels.stacks.sharded import ShardedStack
-from bayesmkl.kernels.stacks.streamed_jax import shard_bank, stream
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 N_FEATURES = 20
 TOL = 1e-6
@@ -42,36 +41,38 @@ def size_of(fast: bool) -> Size:
     return Size(200, 20, 20) if fast else Size(600, 40, 1000)
 
 
-def data(size: Size) -> tuple[np.ndarray, np.ndarray, KernelBank]:
+def data(size: Size) -> tuple[np.ndarray, KernelBank]:
     """Samples of two classes that three features tell apart, and a bank of Gaussians on single features."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((size.n_samples, N_FEATURES))
     y = np.where(X[:, :3].sum(axis=1) + 0.5 * rng.standard_normal(len(X)) > 0.0, 1.0, -1.0)
     widths = np.geomspace(0.25, 4.0, size.n_kernels // N_FEATURES)
-    return X, y, KernelBank([Gaussian(width=float(w)) for w in widths], views="each").fit(X)
+    return y, KernelBank([Gaussian(width=float(w)) for w in widths], views="each").fit(X)
 
 
-def contractions(stack: ShardedStack) -> dict[str, float]:
-    """Seconds of both contractions of an update, from arrays that lie on the devices to such arrays."""
+def contractions(stack: DenseStack) -> dict[str, float]:
+    """Seconds of both contractions of an update, from arrays that lie on the device to such arrays."""
     rng = np.random.default_rng(1)
     vector = jax.numpy.asarray(rng.standard_normal(stack.n_train))
-    rows = jax.jit(ShardedStack.apply)(stack, vector)  # placed where an update has them
+    rows = jax.jit(DenseStack.apply)(stack, vector)
     return {
-        "apply": seconds_of(ShardedStack.apply, stack, vector),
-        "adjoint": seconds_of(ShardedStack.adjoint, stack, rows),
+        "apply": seconds_of(DenseStack.apply, stack, vector),
+        "adjoint": seconds_of(DenseStack.adjoint, stack, rows),
     }
 
 
-def fit(stack: ShardedStack, y: np.ndarray, options: LoopOptions) -> dict[str, Any]:
+def fit(stack: DenseStack, y: np.ndarray, options: LoopOptions) -> dict[str, Any]:
     """One fit: seconds of its parts, and how it ended."""
     start = time.perf_counter()
-    problem = binary.BinaryProblem(stack, stack.gram(), y, binary.BinaryPriors(), 1.0, 1.0)
+    with double_precision():
+        squares = jax.block_until_ready(jax.jit(DenseStack.gram)(stack))
+    problem = binary.BinaryProblem(stack, np.asarray(squares), y, binary.BinaryPriors(), 1.0, 1.0)
     gram = time.perf_counter() - start
     clock: list[float] = []
     result = maximize_elbo(
         binary,
         problem,
-        binary.init(problem, np.ones(len(y))),
+        binary.init(problem._replace(stack=DenseStack(np.asarray(stack.kernels))), np.ones(len(y))),
         options,
         lambda n_sweeps, elbo: clock.append(time.perf_counter()),
     )
@@ -89,13 +90,13 @@ def fit(stack: ShardedStack, y: np.ndarray, options: LoopOptions) -> dict[str, A
 def run(fast: bool) -> tuple[str, dict[str, Any]]:
     """Measure contractions, plain and accelerated updates, and one fit."""
     rates, size = device(fast), size_of(fast)
-    X, y, bank = data(size)
+    y, bank = data(size)
     start = time.perf_counter()
-    dense = shard_bank(bank, X, "all")
-    jax.block_until_ready(dense.local.kernels)
+    with double_precision():
+        dense = DenseStack(jax.block_until_ready(jax.numpy.asarray(bank.train_stack())))
     place = time.perf_counter() - start
     with double_precision():
-        held, streamed = contractions(dense), contractions(stream(bank, X, "all"))
+        held = contractions(dense)
     plain = fit(dense, y, LoopOptions(max_iter=UPDATES, tol=0.0, accelerate=False, backend="jax"))
     fitted = fit(dense, y, LoopOptions(max_iter=size.max_iter, tol=TOL, backend="jax"))
     floor = 2 * dense.nbytes / 1e9 / rates.read_gb_s + 2 * size.n_samples**3 / 1e9 / rates.gemm_gflop_s
@@ -105,7 +106,6 @@ def run(fast: bool) -> tuple[str, dict[str, Any]]:
         "bytes": dense.nbytes,
         "place": place,
         "held": held,
-        "streamed": streamed,
         "plain": plain,
         "fit": fitted,
         "floor": floor,
@@ -141,11 +141,9 @@ def report(numbers: dict[str, Any], rates: str) -> str:
     entries = size["n_kernels"] * size["n_samples"] ** 2
     rows = []
     for name in ("apply", "adjoint"):
-        held, streamed = numbers["held"][name], numbers["streamed"][name]
+        held = numbers["held"][name]
         share = 8 * entries / 1e9 / held / rate
         rows.append([f"{name}, kernels held", f"{held * 1e3:.3g} ms", f"{share:.0%} of the rate of reading"])
-        speed = f"{entries / 1e9 / streamed:.3g} G entries/s"
-        rows.append([f"{name}, kernels evaluated", f"{streamed * 1e3:.3g} ms", speed])
     plain, fitted, floor = numbers["plain"], numbers["fit"], numbers["floor"]
     ending = "converged" if fitted["converged"] else "not converged"
     rows += [

@@ -38,7 +38,7 @@ def size_of(fast: bool) -> Size:
 def fit(size: Size, X: np.ndarray, y: np.ndarray, tol: float) -> tuple[BEMKLClassifier, float]:
     """Fit; return the model and seconds."""
     bank = twonorm_bank(size.n_landmarks)
-    storage = Storage("dense", backend="jax", devices="all")
+    storage = Storage("dense", backend="jax")
     model = BEMKLClassifier(
         bank, storage=storage, margin=1.0, intermediate_scale=1.0, max_iter=size.max_iter, tol=tol
     )

@@ -17,13 +17,8 @@ from _pseudo_marginal import exact_score, surprise
 from scipy.special import log_ndtr, logsumexp
 from scipy.stats import norm
 
-from bayesmkl import BEMKLClassifier, BEMKLRegressor, GPMKLClassifier, GPMKLRegressor, KernelBank
-from bayesmkl.bemkl import Gamma
-from bayesmkl.bemkl.inference.marginal import fit_marginal, hypermodel_of
-from bayesmkl.bemkl.reading.collapsed import score_means
-from bayesmkl.bemkl.reading.shares import share_draws
+from bayesmkl import GPMKLClassifier, GPMKLRegressor, KernelBank
 from bayesmkl.kernels import Gaussian, Linear
-from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.marginal import Marginal
 from bayesmkl.marginal.hyperposterior import Draws, Hypermodel, equally_likely
 from bayesmkl.marginal.likelihoods import Gaussian as NormalNoise
@@ -215,101 +210,6 @@ class _Additive(Simulation):
         return found | {"likelihood": np.array([self._log_likelihood(y, score, np.ones(1))])}
 
 
-class _Weighted(Simulation):
-    """The process of BEMKL, margin 0, with the default priors of marginal inference.
-
-    Sample weights are standard normal, the intercept is normal, kernel weights are t, and in regression precisions of
-    intermediate outputs and of the noise have Gamma priors.
-    """
-
-    def __init__(self, stack: np.ndarray, is_regression: bool, options: Marginal) -> None:
-        super().__init__(stack, is_regression, options)
-        self.stack = DenseStack(stack)
-        short = Marginal(n_points=100, n_draws=100)
-        X, y = np.moveaxis(stack, 0, -1), np.arange(self.n_samples) % 2
-        if is_regression:
-            fitted: Any = BEMKLRegressor("precomputed", normalize_y=False, inference=short).fit(X, y)
-        else:
-            fitted = BEMKLClassifier(
-                "precomputed", margin=0.0, intermediate_scale=SIGMA_G, inference=short
-            ).fit(X, y)
-        (self.problem,) = fitted._problems(self.stack)
-        self.intercept_std = np.sqrt(1.0 / _mean(self.problem.priors.intercept))
-
-    def _draw(self, rng: np.random.Generator) -> tuple[np.ndarray, Values]:
-        priors = self.problem.priors
-        weights = rng.standard_t(2.0 * priors.kernel.concentration, self.n_kernels)
-        weights /= np.sqrt(_mean(priors.kernel))
-        dual, intercept = rng.standard_normal(self.n_samples), self.intercept_std * rng.standard_normal()
-        known, precision = SIGMA_G**-2, 1.0
-        if self.is_regression:
-            known, precision = (rng.gamma(c) / r for c, r in (priors.intermediate, priors.noise))
-        noise = np.array([np.sqrt(1.0 / precision + weights @ weights / known), known, precision])
-        functions = weights[:, None] * np.einsum("mji,j->mi", self.kernels, dual)
-        score = functions.sum(axis=0) + intercept
-        y = score + noise[0] * rng.standard_normal(self.n_samples)
-        y = y if self.is_regression else np.sign(y)
-        spread = functions.std(axis=1)
-        truth = {
-            "share": spread / spread.sum(),
-            "size": np.array([score.std()]),
-            "score": score[self.shown],
-            "weight": np.abs(weights),
-            "signed": weights,
-            "noise": noise if self.is_regression else noise[:0],
-            "likelihood": np.array([self._log_likelihood(y, score, noise[0])]),
-        }
-        return y, truth
-
-    def _log_likelihood(self, y: np.ndarray, scores: np.ndarray, noise: Any) -> Any:
-        log_p = norm.logpdf(y, scores, noise) if self.is_regression else log_ndtr(y * scores / noise)
-        return log_p.sum(axis=-1)
-
-    def infer(self, y: np.ndarray, seed: int) -> Posterior:
-        problem = self.problem._replace(y=y)
-        found = fit_marginal(problem, self.options, np.random.default_rng(seed))
-        draws, points = found.parameters.flat(), found.weights
-        model = hypermodel_of(problem, self.options.approximation)
-        scores, square = score_means(self.stack, draws), (draws.kernel_weights**2).sum(axis=1)
-        if self.is_regression:
-            precisions = draws.intermediate_precision, draws.noise_precision
-            noise = np.column_stack([np.sqrt(1.0 / precisions[1] + square / precisions[0]), *precisions])
-        else:
-            noise = np.sqrt(1.0 + SIGMA_G**2 * square)[:, None]
-        read = {
-            "share": share_draws(self.stack, draws.dual, draws.kernel_weights),
-            "size": scores.std(axis=1, keepdims=True),
-            "score": scores[:, self.shown],
-            "likelihood": self._log_likelihood(y, scores, noise[:, :1])[:, None],
-        }
-        ranked = self._of_points(points, model) | _equal(read, points)
-        if self.is_regression:
-            ranked["noise"] = _equal({"noise": noise}, points)["noise"]
-        return Posterior(ranked, points, model)
-
-    def _parts_given(self, model: Hypermodel, given: Score, rng: np.random.Generator) -> Values:
-        weights, root, whitened = given
-        mixed = np.tensordot(weights, self.kernels, 1)
-        dual, intercept = rng.standard_normal(self.n_samples), self.intercept_std * rng.standard_normal()
-        size = SIGMA_G * np.linalg.norm(weights)
-        own = mixed @ dual + size * rng.standard_normal(self.n_samples) + intercept
-        pull = surprise(root, whitened, own)
-        dual, intercept = dual + mixed.T @ pull, intercept + self.intercept_std**2 * pull.sum()
-        functions = weights[:, None] * (self.kernels @ dual)
-        score, spread = functions.sum(axis=0) + intercept, functions.std(axis=1)
-        noise = np.sqrt(1.0 + size**2)
-        return {
-            "share": spread / spread.sum(),
-            "size": np.array([score.std()]),
-            "score": score[self.shown],
-            "likelihood": np.array([self._log_likelihood(model.targets[0], score, noise)]),
-        }
-
-
-def _mean(prior: Gamma) -> float:
-    return prior.concentration / prior.rate
-
-
 def _log_evidence(model: Hypermodel, weights: np.ndarray, noise: np.ndarray) -> float:
     matrix = model.covariance.matrix(weights)
     return float(model.evidence(model.likelihood, model.targets[0], matrix, noise).log_evidence)
@@ -336,8 +236,6 @@ def _roots(stack: np.ndarray) -> np.ndarray:
 MODELS: dict[str, tuple[type[Simulation], bool]] = {
     "GPMKLClassifier": (_Additive, False),
     "GPMKLRegressor": (_Additive, True),
-    "BEMKLClassifier": (_Weighted, False),
-    "BEMKLRegressor": (_Weighted, True),
 }
 
 

@@ -42,7 +42,7 @@ def _fitted(model: Any, problem: Problem, probabilities: bool = True) -> Predict
 def bemkl(problem: Problem, clock: Clock, landmarks: int | None = None, tol: float = 1e-6) -> Predict:
     kind = BEMKLRegressor if problem.regression else BEMKLClassifier
     on_gpu = problem.device == "cuda"
-    storage = Storage("dense", backend="jax", devices="all") if on_gpu else Storage(backend="numpy")
+    storage = Storage("dense", backend="jax") if on_gpu else Storage(backend="numpy")
     return _fitted(kind(_bank(problem, landmarks), storage=storage, tol=tol), problem)
 
 

@@ -19,7 +19,6 @@ from bayesmkl.bemkl import Gamma
 from bayesmkl.datasets import load_diabetes, load_iris, load_wdbc, load_wine
 from bayesmkl.kernels import Gaussian, Linear, Polynomial
 from bayesmkl.kernels.stacks.dense import DenseStack
-from bayesmkl.marginal import Marginal
 from bayesmkl.marginal.covariances import Additive, Weighted, kernel_units
 from bayesmkl.marginal.evidence import ep_evidence, exact_evidence
 from bayesmkl.marginal.hyperposterior import Hypermodel
@@ -115,8 +114,6 @@ def estimator(problem: Problem, inference: Any, random_state: int = 0) -> Any:
         "inference": inference,
         "random_state": random_state,
     }
-    if isinstance(inference, Marginal):  # which divides the rate by the number of kernels
-        same["kernel_prior"] = Gamma(1.0, float(len(problem.kernels)))
     if problem.is_regression:
         return BEMKLRegressor(
             "precomputed", intermediate_prior=known(INTERMEDIATE_STD), normalize_y=False, **same

@@ -26,7 +26,7 @@ from bayesmkl.discriminative import (
 
 CONSTANT, TRUTH = "class frequencies, or a constant", "truth (simulated sets)"
 TODAY = "BEMKL, margin 1, σ_g = 1, paper bank"
-DEFAULT, MARGINAL = "BEMKL, auto bank", "BEMKL, marginal, auto bank"
+DEFAULT = "BEMKL, auto bank"
 WITH_ALL = "auto and all"
 FOLDS = 5
 TREES = 500
@@ -252,11 +252,6 @@ MODELS: dict[str, Model] = {
     TRUTH: Model(_truth, _truth, "what the samples were drawn from"),
     TODAY: Model(_bemkl("paper", margin=1.0, intermediate_scale=1.0), None, "the paper's loop, converged"),
     DEFAULT: Model(_bemkl("auto"), _bemkl_regression("auto"), "every default"),
-    MARGINAL: Model(
-        _classifier(BEMKLClassifier, "auto", _ending_and_tail, inference="marginal"),
-        _regressor(BEMKLRegressor, "auto", _ending_and_tail, inference="marginal"),
-        "every other default",
-    ),
     "BEMKL, paper bank": Model(_bemkl("paper"), _bemkl_regression("paper"), "every other default", "all"),
     **{
         f"BEMKL, σ_g = {scale:g}, {bank} bank": Model(

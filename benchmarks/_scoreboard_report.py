@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from _report import claim, markdown_table
-from _scoreboard_models import CONSTANT, DEFAULT, MARGINAL, MODELS, TODAY, TRUTH
+from _scoreboard_models import CONSTANT, DEFAULT, MODELS, TODAY, TRUTH
 from _scoreboard_sets import SETS, WIDE
 
 from bayesmkl.evaluation.significance import critical_difference, friedman, rank_table, wilcoxon
@@ -29,7 +29,6 @@ SHORT = {
     CONSTANT: "frequencies, constant",
     TODAY: "margin 1, paper",
     DEFAULT: "BEMKL",
-    MARGINAL: "BEMKL, marginal",
     GPMKL: "GPMKL",
     "SimpleMKL, sigmoid": "SimpleMKL",
     "uniform weights, sigmoid": "uniform",
@@ -57,7 +56,6 @@ CHOICES = (
     (DEFAULT, f"{DEFAULT}, T = 1"),
     (f"{GPMKL}{ALL_TOO}", GPMKL),
     (f"{DEFAULT}{ALL_TOO}", DEFAULT),
-    *((MARGINAL, other) for other in (DEFAULT, GPMKL, SVM, GP, LINEAR, FOREST)),
     (GPMKL, DEFAULT),
     *((GPMKL, peer) for peer in ("SimpleMKL, sigmoid", SVM, GP, LINEAR, FOREST)),
     *((DEFAULT, peer) for peer in ("SimpleMKL, sigmoid", SVM, GP, LINEAR, FOREST)),
@@ -67,7 +65,6 @@ REGRESSION_CHOICES = (
     (GPMKL, GPMKL_PAPER),
     (GPMKL, GPMKL_HALF_T),
     (f"{GPMKL}{ALL_TOO}", GPMKL),
-    *((MARGINAL, other) for other in (DEFAULT, GPMKL, GP)),
     (GPMKL, DEFAULT),
     *((GPMKL, peer) for peer in (GP, GP_EACH, SVM, LINEAR, FOREST, "himalaya")),
 )

@@ -9,7 +9,7 @@
   `relevance`.
 * Outcomes of every kind, by the default inference and by NUTS with every function value explicit; see
   `_outcome_chains.py`. `results/outcome_chains.jsonl` keeps the rows, and a run continues where it ends.
-* Verdicts of `relevance` on the same data of BEMKL, by "vb" and by "marginal"; of ten data sets on each view too.
+* Verdicts of `relevance` on the same data of BEMKL; of ten data sets on each view too.
 
     python benchmarks/gaussian_processes.py --section processes  4 seeds and 40 data sets, 25 minutes on one core
     python benchmarks/gaussian_processes.py --section example    the 4 seeds alone, beside the results that are kept
@@ -134,16 +134,15 @@ def summarize(rows: list[dict[str, Any]]) -> list[list[Any]]:
     return body
 
 
-def verdicts(i: int, n_samples: int, has_signal: bool, inference: str | Marginal) -> dict[str, Any]:
+def verdicts(i: int, n_samples: int, has_signal: bool) -> dict[str, Any]:
     """Fit BEMKL to one data set, and ask of it as a whole and, of the first few, of each view."""
     X, y = labeled(i, n_samples, has_signal)
     start = time.process_time()
-    model = BEMKLClassifier(KernelBank(list(KERNELS), views=VIEWS), inference=inference).fit(X, y)
+    model = BEMKLClassifier(KernelBank(list(KERNELS), views=VIEWS)).fit(X, y)
     fitted = time.process_time()
     found = relevance(model, by="view" if i < BY_VIEW else "all").set_index("without")
     return {
         "signal": has_signal,
-        "inference": inference if isinstance(inference, str) else inference.name,
         "verdict": found["verdict"].to_dict(),
         "elpd_diff": found["elpd_diff"].to_dict(),
         "se": found["se"].to_dict(),
@@ -155,39 +154,35 @@ def verdicts(i: int, n_samples: int, has_signal: bool, inference: str | Marginal
 def bemkl(options: Any) -> None:
     """Count the verdicts on BEMKL."""
     n_sets, n_samples = (1, 20) if options.fast else (40, 200)
-    marginal: Any = FEW if options.fast else "marginal"
     rows: list[dict[str, Any]] = []
     with threadpool_limits(1), quietly():
         for i in range(n_sets):
             for has_signal in (True, False):
-                rows += [verdicts(i, n_samples, has_signal, inference) for inference in ("vb", marginal)]
-    body, claims = [], []
-    for name in ("vb", "marginal"):
-        own = [row for row in rows if row["inference"] == name]
-        percent = {}
-        for has_signal in (True, False):
-            found = [row for row in own if row["signal"] == has_signal]
-            said = {
-                view: np.mean([row["verdict"][view] in VERDICTS for row in found if view in row["verdict"]])
-                for view in ALL
-            }
-            seconds = np.median([row["seconds"] for row in found[BY_VIEW:] or found], axis=0)
-            diff = np.array([row["elpd_diff"]["all"] for row in found])
-            percent[has_signal] = 100.0 * said["all"]
-            body.append(
-                f"{name}, {'a logistic model of view 0' if has_signal else 'labels of nothing'} | "
-                f"{percent[has_signal]:.0f} % | {diff.mean():.1f} ({diff.min():.1f} to {diff.max():.1f}) | "
-                f"{100 * said[SIGNAL]:.0f} % | {100 * np.mean([said[view] for view in NOISE]):.0f} % | "
-                f"{np.median([row['log_evidence_diff']['all'] for row in found]):.0f} | "
-                f"{' + '.join(f'{value:.1f}' for value in seconds)}"
-            )
-        what = f'by BEMKL, inference="{name}"'
-        claims += [
-            claim(f"labels of nothing {what}: no signal", 90.0, 100.0 - percent[False], " %", at_least=True),
-            claim(f"one view of four matters, {what}: signal", 95.0, percent[True], " %", at_least=True),
-        ]
+                rows.append(verdicts(i, n_samples, has_signal))
+    body: list[str] = []
+    percent = {}
+    for has_signal in (True, False):
+        found = [row for row in rows if row["signal"] == has_signal]
+        said = {
+            view: np.mean([row["verdict"][view] in VERDICTS for row in found if view in row["verdict"]])
+            for view in ALL
+        }
+        seconds = np.median([row["seconds"] for row in found[BY_VIEW:] or found], axis=0)
+        diff = np.array([row["elpd_diff"]["all"] for row in found])
+        percent[has_signal] = 100.0 * said["all"]
+        body.append(
+            f"{'a logistic model of view 0' if has_signal else 'labels of nothing'} | "
+            f"{percent[has_signal]:.0f} % | {diff.mean():.1f} ({diff.min():.1f} to {diff.max():.1f}) | "
+            f"{100 * said[SIGNAL]:.0f} % | {100 * np.mean([said[view] for view in NOISE]):.0f} % | "
+            f"{np.median([row['log_evidence_diff']['all'] for row in found]):.0f} | "
+            f"{' + '.join(f'{value:.1f}' for value in seconds)}"
+        )
+    claims = [
+        claim("labels of nothing by BEMKL: no signal", 90.0, 100.0 - percent[False], " %", at_least=True),
+        claim("one view of four matters, by BEMKL: signal", 95.0, percent[True], " %", at_least=True),
+    ]
     headers = (
-        "inference, labels | verdict: signal | difference, nats (range) | view 0 needed | noise view needed | "
+        "labels | verdict: signal | difference, nats (range) | view 0 needed | noise view needed | "
         'difference of evidences or bounds, median | seconds of fit and `relevance(by="all")`'
     )
     numbers = {"rows": rows, "claims": claims}

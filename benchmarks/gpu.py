@@ -1,7 +1,7 @@
-"""The JAX backend on the devices that JAX sees, in three sections.
+"""The JAX backend on the device that JAX sees, in three sections.
 
 * `contractions`: `apply`, `adjoint` and one update of BEMKLClassifier beside the same devices' own rates of reading
-  memory and of multiplying matrices, in double precision; kernels that are held, and kernels that are evaluated anew.
+  memory and of multiplying matrices, in double precision.
 * `rows`: one fit of many samples against landmarks, from the samples to the posterior, compilation included.
 * `chains`: Markov chains over the hyperparameters of an additive Gaussian process, all of them at once.
 

@@ -1,4 +1,4 @@
-"""How far VB, refined VB, Gibbs and SVI are from NUTS: kernel shares, predictions, intervals, seconds.
+"""How far VB, refined VB and Gibbs are from NUTS: kernel shares, predictions, intervals, seconds.
 
 Random subsets of N = 100 samples: wdbc with 6 kernels, sonar with 8 (digits, 3 against 8, where BAYESMKL_DATA is not
 set), diabetes with 8. The reference is NUTS on the collapsed model, 4 chains of 1000 draws (2000 on sonar, whose
@@ -55,7 +55,6 @@ FAST_REFINED = {"refined": 50, "refined_500": 100}
 FULL = {
     "nuts": {"n_chains": 4, "n_warmup": 1000, "n_draws": 1000},
     "gibbs": {"n_chains": 4, "n_warmup": 500, "n_draws": 4000},
-    "svi": {},
 }
 CERTAIN = 1e6  # concentration of a prior that leaves no doubt
 LABELS = {
@@ -64,7 +63,6 @@ LABELS = {
     "refined": "refined",
     "refined_500": "refined, 500 sweeps",
     "gibbs": "Gibbs",
-    "svi": "SVI",
     "nuts": "NUTS",
 }
 FAST = {"gibbs": {"n_chains": 2, "n_warmup": 100, "n_draws": 200}}

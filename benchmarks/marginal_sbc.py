@@ -7,9 +7,8 @@ if inference is right (Talts et al. 2018). So are places of anything that is com
 noise, four training scores, the log evidence of the kernel weights over that of none, and the log likelihood of all
 targets together. Draws are weighted: where the truth lies is their distribution function there, `_ranks.py` says how.
 
-`GPMKLClassifier`, `GPMKLRegressor`, `BEMKLClassifier` and `BEMKLRegressor` have the options of `inference="marginal"`
-that they have by default, but for 500 draws of scores in the place of 2000; BEMKL has the margin 0 and the
-intermediate scale 0.3. Classes have an approximate evidence, of expectation propagation. What that costs is measured
+`GPMKLClassifier` and `GPMKLRegressor` have the options that they have by default, but for 500 draws of scores in the
+place of 2000. Classes have an approximate evidence, of expectation propagation. What that costs is measured
 on the same data sets: each of 250 draws is weighted by an unbiased estimate of the exact evidence over it, with a
 score drawn by the same weights (`_pseudo_marginal.py`), and ranked again as "exact".
 
@@ -21,7 +20,7 @@ Rows go to `results/marginal_sbc/`, a file for each model, as they come; a run c
 
     python benchmarks/marginal_sbc.py                       1000 simulations of every model, 45 minutes on one core
     python benchmarks/marginal_sbc.py --simulations 2000    1000 more
-    python benchmarks/marginal_sbc.py --models BEMKLRegressor    of some models alone; the report has all
+    python benchmarks/marginal_sbc.py --models GPMKLRegressor    of some models alone; the report has all
     python benchmarks/marginal_sbc.py --fast                two small ones of each, nothing kept
 """
 

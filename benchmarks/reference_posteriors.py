@@ -70,7 +70,6 @@ INFERENCES: dict[str, dict[str, Any]] = {
         "GPMKL, laplace": Marginal(approximation="laplace"),
     },
     "weighted": {
-        "BEMKL, marginal": Marginal(),
         "BEMKL, VB": "vb",
         "BEMKL, VB, refined": "refined",
         "BEMKL, VB, defaults": None,

@@ -28,6 +28,8 @@
 import os
 import time
 
+import arviz_plots
+import arviz_stats
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -43,7 +45,6 @@ from bayesmkl.posterior import (
     compare_loo,
     diagnose,
     kernel_table,
-    plot_pareto_k,
     plot_posteriors,
     refine_posterior,
     reliability,
@@ -223,7 +224,8 @@ kept = scores.loc["log_loss"]
 pd.DataFrame({"promised log loss": promised, "log loss of new tumors": kept}).round(2)
 
 # %%
-plot_pareto_k(checked).viz["figure"].item()
+leave_one_out = arviz_stats.loo(to_datatree(nuts), pointwise=True)
+arviz_plots.plot_khat(leave_one_out).viz["figure"].item()
 
 # %% [markdown]
 # From the draws of NUTS, leave-one-out promises about what the new tumors gave. VB promises much better
@@ -375,7 +377,7 @@ _ = fig.suptitle(f"94 % intervals of scores hold {100 * coverage['scores']:.0f} 
 # A refined posterior repairs these to within what can be seen here, in a fraction of the time that NUTS takes. Its
 # chains agree on sixty samples and three kernels. With hundreds of samples, or more kernels that resemble each
 # other, they do not, and it says so: see the page [](../guide/trust.md). Use VB to fit, to search and to
-# predict labels; refine it, or fit with `inference="marginal"`, rather than read its own intervals; run NUTS for a
+# predict labels; refine it rather than read its own intervals; run NUTS for a
 # second opinion. Where the question is which view
 # matters, and how surely, take the model of [the quick start](01_quickstart.md),
 # {class}`~bayesmkl.marginal.GPMKLClassifier`: it draws the kernel weights with all else integrated out.

@@ -333,6 +333,11 @@ def test_options_that_a_process_does_not_have(options, expected, csv, tmp_path):
     assert expected in fails(*fit, *options)
 
 
+def test_marginal_inference_is_of_a_process(csv, tmp_path):
+    message = fails("fit", csv, "--target", "diagnosis", "--inference", "marginal", "--out", tmp_path / "run")
+    assert "--inference marginal is of --method gpmkl; got it with --method bemkl" in message
+
+
 def test_bemkl_has_its_own_priors(csv, tmp_path):
     message = fails(
         "fit", csv, "--target", "diagnosis", "--kernel-prior", "half-t", "--out", tmp_path / "run"
@@ -373,7 +378,6 @@ def test_several_classes_share_kernel_weights(table, tmp_path):
     [
         ({}, "shared"),
         ({"inference": "nuts"}, "shared"),
-        ({"inference": "marginal"}, "shared"),
         ({"inference": "gibbs"}, "one-versus-all"),
         ({"refine": True}, "one-versus-all"),
         ({"multiclass": "multinomial"}, "multinomial"),

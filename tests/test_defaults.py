@@ -23,7 +23,6 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import bayesmkl
 from bayesmkl._utils.options import INFERENCES, Marginal
-from bayesmkl.bemkl.estimators import localized_base
 from bayesmkl.discriminative.estimators import success
 from bayesmkl.kernels.base import Kernel
 
@@ -142,8 +141,6 @@ OF_CALLS = {
 }
 CALLED = (
     *DOORS,
-    "BEMKLLocalizedClassifier",
-    "BEMKLLocalizedRegressor",
     "BEMKLOrdinalClassifier",
     "BEMKLRegressor",
     "CLMKLClassifier",
@@ -172,7 +169,6 @@ QUICK = (
         no_folds.scale_choice,
         {"MOST_SAMPLES": no_folds.MOST_SAMPLES, "SCALES": (0.1,), "N_FOLDS": 3, "TOL": 1e-2},
     ),
-    (localized_base, {"WIDTHS": (np.inf, 0.5), "COMPARED": 1e-3}),
     (success, {"WIDTHS": (0.5,), "N_FOLDS": 2}),
 )
 FEW_POINTS = Marginal(n_points=100, n_draws=100)  # likewise, for `inference="marginal"`
@@ -250,7 +246,7 @@ def doors_of(name):
     y = X[:, :1] > 0.0 if name == "BEMKLMultitaskClassifier" else X[:, :1] if "Multitask" in name else y
     stack = np.einsum("ip,jp->ijp", X, X)
     model, of_kernels = (EVERY[name](kernels).set_params(**known(name)) for kernels in (None, "precomputed"))
-    gates = {"gate_features": X} if name.startswith("LMKL") or "Localized" in name else {}
+    gates = {"gate_features": X} if name.startswith("LMKL") else {}
     found = {"fit": door(lambda: model.fit(X, y), X)}
     found["fit kernels"] = door(lambda: of_kernels.fit(stack, y, **gates), stack)
     model.fit(X, y)

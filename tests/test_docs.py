@@ -32,7 +32,6 @@ MODULES_IN_EQUATION_TABLES = {
     "outputs": "bayesmkl.bemkl.models.outputs",
     "task_parts": "bayesmkl.bemkl.models.task_parts",
     "tasks": "bayesmkl.bemkl.models.tasks",
-    "batch": "bayesmkl.bemkl.inference.batch",
     "censored": "bayesmkl.bemkl.models.censored",
     "binary": "bayesmkl.bemkl.models.binary",
     "regression": "bayesmkl.bemkl.models.regression",
@@ -128,7 +127,7 @@ LEAST |= {"ldmkl": 8, "samkl": 8}
     ("page", "least"),
     [
         ("bemkl", 22),
-        ("multiclass", 19),
+        ("multiclass", 18),
         ("multinomial", 7),
         ("multioutput", 11),
         ("semisupervised", 7),

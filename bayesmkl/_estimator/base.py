@@ -212,7 +212,7 @@ class BaseMKL(BaseEstimator):
         shape = bank.training_shape(X)
         storage = resolve_storage(asked, shape, bank.landmarks is None, is_source)
         is_shared = storage.kind == "compressed" and current_cache() is not None
-        if is_shared or (storage.kind == "dense" and storage.devices is None):
+        if is_shared or storage.kind == "dense":
             kernels = np.moveaxis(bank.fit_transform(X, sample_weight=counts), -1, 0)
             self.kernel_bank_, self.kernel_names_ = bank, self._names(bank.kernel_names_)
             stack = self._check_kernels(self._stack_of_training(kernels), bank.kernels_known_psd_)

@@ -17,44 +17,12 @@ from bayesmkl.kernels.column_labels import column_labels, refuse_other_columns
 from bayesmkl.kernels.views import check_samples, positions_of, views_without
 
 __all__ = [
-    "UncertainGates",
     "apart_from_gates",
     "bank_apart",
     "check_gate_columns",
     "features_of",
     "refuse_gate_features",
 ]
-
-
-class UncertainGates:
-    """Estimators whose gates have a sign and a standard deviation; a base class of theirs."""
-
-    kernel_bank_: KernelBank | None
-    gate_features_: np.ndarray
-
-    @property
-    def _bands_are_narrow(self) -> bool:
-        """Whether standard deviations are but lower bounds."""
-        return True
-
-    def gates(
-        self, X: Samples | None = None, gate_features: ArrayLike | None = None, return_std: bool = False
-    ) -> Any:
-        """Return gates, (n_rows, n_kernels), and their standard deviations."""
-        raise NotImplementedError
-
-    def _gate_features(self, X: Samples | None, gate_features: ArrayLike | None) -> np.ndarray:
-        """Return the gate features of rows, (n_rows, n_gate_features), or of the training samples."""
-        if X is None:
-            return self.gate_features_
-        model: Any = self
-        return self._features_of_rows(model._validate_rows(X), gate_features)
-
-    def _features_of_rows(self, rows: np.ndarray, gate_features: ArrayLike | None) -> np.ndarray:
-        """Return the gate features of validated rows, (n_rows, n_gate_features)."""
-        has_bank = self.kernel_bank_ is not None
-        refuse_gate_features(self, gate_features, has_bank)
-        return features_of(self, rows if has_bank else None, gate_features, len(rows), fitting=False)
 
 
 def check_gate_columns(gate_columns: Sequence[str | int] | np.ndarray | None, precomputed: bool) -> None:

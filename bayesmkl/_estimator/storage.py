@@ -41,7 +41,6 @@ class Holding(NamedTuple):
 
     kind: str = "dense"  # or "auto", "compressed", "float32", "packed", "streamed"
     backend: str = "numpy"
-    devices: Any = None
     rank: int | None = None  # at most, of compressed kernels
     may_pack: bool = False  # kernels that are covariances, of samples that have all views
     may_compress: bool = False  # closed-form updates on NumPy, of samples that have all views
@@ -77,6 +76,11 @@ def resolve_storage(
             f'`storage` must be "auto" or "streamed" for rows that are read in blocks; got {kind!r}. Or read all of '
             "them, `rows[:]`."
         )
+    if is_source and storage.backend == "jax":
+        raise ValueError(
+            '`backend` of `storage` must be "numpy" for rows that are read in blocks; got "jax". Use '
+            'storage="streamed", or read all of them, `rows[:]`.'
+        )
     if kind in NEEDS_PAIRS and not is_square:
         raise ValueError(
             f'`storage` must not be "{kind}" with a bank that has `landmarks`: kernels between samples and '
@@ -93,7 +97,7 @@ def resolve_storage(
         elif is_square and storage.may_compress and n_bytes > SMALL:
             kind = "compressed"
             storage = storage._replace(may_share=shape[0] >= MANY_SHARED)
-        elif is_large and storage.devices is None:
+        elif is_large and storage.backend == "numpy":
             kind = "streamed"
     if storage.announce is not None:
         held = (
@@ -164,14 +168,6 @@ def _shared(request: _Request, stack: LinearStack) -> KernelStack:
     return stack
 
 
-def _split(request: _Request) -> KernelStack:
-    """Return dense kernels whose rows are split over devices; those in one place come from the bank itself."""
-    from bayesmkl.kernels.stacks.streamed_jax import shard_bank
-
-    _inspect_sample(request)
-    return shard_bank(request.bank, request.X, request.storage.devices)
-
-
 def _compressed(request: _Request) -> KernelStack:
     return compress_each(request.inspected(), request.bank.n_kernels_, rank=request.storage.rank)
 
@@ -192,10 +188,6 @@ def _packed(request: _Request) -> KernelStack:
 
 def _streamed(request: _Request) -> KernelStack:
     _inspect_sample(request)
-    if request.storage.backend == "jax":
-        from bayesmkl.kernels.stacks.streamed_jax import stream
-
-        return stream(request.bank, request.X, request.storage.devices)
     stack = streamed_stack(request.bank, request.X)
     n_kernels, n_rows, n_train = request.shape
     what = f"what is held of {n_kernels} kernels of {n_rows} x {n_train} entries that are evaluated in blocks"
@@ -204,7 +196,6 @@ def _streamed(request: _Request) -> KernelStack:
 
 
 _HOLDERS = {
-    "dense": _split,
     "compressed": _compressed,
     "float32": _float32,
     "packed": _packed,
@@ -240,10 +231,6 @@ def hold_given(stack: DenseStack, storage: Holding) -> KernelStack:
             '`storage` "streamed" evaluates kernels when they are needed; precomputed ones are there already. Use a '
             'KernelBank, or storage="auto".'
         )
-    if storage.devices is not None:
-        from bayesmkl.kernels.stacks.sharded import shard
-
-        return shard(stack, storage.devices)
     if storage.kind == "float32":
         return store_float32(stack.each(), stack.n_kernels)
     if storage.kind == "packed":

@@ -7,14 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
-from bayesmkl._utils.files import as_path
 from bayesmkl._utils.validation import check_choice, check_flag, check_integer, check_number, shown
 
 __all__ = [
     "INFERENCES",
     "NUTS",
     "OF_BEMKL",
-    "SVI",
     "VB",
     "Gibbs",
     "Inference",
@@ -76,15 +74,10 @@ class VB(_InferenceOptions):
         in units of their noise, at most the square root of `tol`. "auto": Newton steps where kernels between samples
         and fewer landmarks are large, more than 64 MB, and there they take less time. The ELBO has several maxima;
         which one is found depends on the steps.
-    checkpoint : str or path, default=None
-        File to which a long fit writes once a minute where it is. The same fit, with the same samples, targets and
-        parameters, begins there if its process was killed, and has the numbers that it would have had. A fit that
-        converges removes the file; one that stops at `max_iter` leaves it, for a larger one. For fits of one model
-        from one start.
 
     See Also
     --------
-    NUTS, Gibbs, SVI, bayesmkl.marginal.Marginal : The other inferences.
+    NUTS, Gibbs : The other inferences.
 
     Examples
     --------
@@ -98,14 +91,12 @@ class VB(_InferenceOptions):
 
     accelerate: bool = True
     step: str = "auto"
-    checkpoint: Any = None
 
     name: ClassVar[str] = "vb"
 
     def _checked(self) -> VB:
         step = check_choice(_field("step"), self.step, ("auto", "newton", "coordinate"))
-        path = None if self.checkpoint is None else as_path(_field("checkpoint"), self.checkpoint)
-        return VB(check_flag(_field("accelerate"), self.accelerate), step, path)
+        return VB(check_flag(_field("accelerate"), self.accelerate), step)
 
 
 @dataclass(frozen=True, repr=False)
@@ -196,60 +187,21 @@ class Gibbs(_InferenceOptions):
 
 
 @dataclass(frozen=True, repr=False)
-class SVI(_InferenceOptions):
-    """Options of a normal distribution fitted to the collapsed model by stochastic gradients.
-
-    It starts from the variational posterior of "vb". Do not read kernel shares from it.
-
-    Parameters
-    ----------
-    n_steps : int, default=10000
-        Steps of the optimizer.
-    n_draws : int, default=1000
-        Draws from the result, at least 10.
-
-    See Also
-    --------
-    VB : The variational posterior that it starts from.
-
-    Examples
-    --------
-    >>> from bayesmkl import BEMKLClassifier
-    >>> from bayesmkl.bemkl import SVI
-    >>> BEMKLClassifier(inference=SVI(n_steps=2000))
-    BEMKLClassifier(inference=SVI(n_steps=2000))
-    """
-
-    n_steps: int = 10000
-    n_draws: int = 1000
-
-    name: ClassVar[str] = "svi"
-
-    def _checked(self) -> SVI:
-        return SVI(self._count("n_steps"), self._count("n_draws", low=10))
-
-
-@dataclass(frozen=True, repr=False)
 class Marginal(_InferenceOptions):
     """Options of inference with function values integrated out: draws of the hyperparameters alone.
-
-    In BEMKL these are the kernel weights, and in regression the noise precisions; sample weights and the intercept
-    are drawn given each of them.
 
     Parameters
     ----------
     sampler : {"importance", "nuts"}, default="importance"
         Draws of the hyperparameters, from their mode on. "importance": adaptive importance sampling, whose Pareto
         k-hat says whether so many are enough. "nuts": Markov chains by NumPyro, several times as long, for what
-        importance sampling does not reach. A spike-and-slab prior has Markov chains of its own instead, and so have
-        the gates of localized BEMKL.
+        importance sampling does not reach. A spike-and-slab prior has Markov chains of its own instead.
     n_points : int, default=512
         Hyperparameters that are drawn, at least 100; by importance sampling up to twice as many while weights have a
-        heavy tail or are worth few draws, and by the chains of localized BEMKL up to four times as many while they do
-        not agree.
+        heavy tail or are worth few draws.
     n_draws : int, default=2000
-        Equally likely draws of scores and shares, or of all weights of BEMKL, at least 100, with hyperparameters that
-        are drawn from those points: many have the same.
+        Equally likely draws of scores and shares, at least 100, with hyperparameters that are drawn from those
+        points: many have the same.
     n_chains : int, default=4
         Markov chains, which share `n_points`.
     n_warmup : int, default=100
@@ -273,12 +225,6 @@ class Marginal(_InferenceOptions):
     >>> from bayesmkl.marginal import Marginal
     >>> GPMKLClassifier(inference=Marginal(n_points=1024))
     GPMKLClassifier(inference=Marginal(n_points=1024))
-
-    Intervals of BEMKL's shares that can be read:
-
-    >>> from bayesmkl import BEMKLClassifier
-    >>> BEMKLClassifier(inference="marginal", margin=0)
-    BEMKLClassifier(inference='marginal', margin=0)
     """
 
     sampler: str = "importance"
@@ -312,9 +258,9 @@ class Marginal(_InferenceOptions):
         return self.n_read if isinstance(self.n_read, str) else self._count("n_read", low=2)
 
 
-Inference = VB | NUTS | Gibbs | SVI | Marginal
-INFERENCES: dict[str, type[Inference]] = {kind.name: kind for kind in (VB, NUTS, Gibbs, SVI, Marginal)}
-OF_BEMKL = (VB.name, NUTS.name, Gibbs.name, SVI.name, Marginal.name)
+Inference = VB | NUTS | Gibbs | Marginal
+INFERENCES: dict[str, type[Inference]] = {kind.name: kind for kind in (VB, NUTS, Gibbs, Marginal)}
+OF_BEMKL = (VB.name, NUTS.name, Gibbs.name)
 
 
 def inference_of(value: object, allowed: Sequence[str] = OF_BEMKL) -> Inference:
@@ -327,12 +273,12 @@ def inference_of(value: object, allowed: Sequence[str] = OF_BEMKL) -> Inference:
 
     Examples
     --------
-    >>> inference_of("vb"), inference_of(SVI(n_steps=5))
-    (VB(), SVI(n_steps=5))
-    >>> inference_of(SVI(n_steps=0))
+    >>> inference_of("vb"), inference_of(Gibbs(n_chains=5))
+    (VB(), Gibbs(n_chains=5))
+    >>> inference_of(Gibbs(n_chains=0))
     Traceback (most recent call last):
     ...
-    ValueError: `n_steps` of `inference` must be a whole number >= 1; got 0.
+    ValueError: `n_chains` of `inference` must be a whole number >= 1; got 0.
     """
     if isinstance(value, str) and value in allowed:
         return INFERENCES[value]()
@@ -343,19 +289,12 @@ def inference_of(value: object, allowed: Sequence[str] = OF_BEMKL) -> Inference:
             f"`inference` must be one of {', '.join(map(repr, allowed))} or of the options {objects}; got "
             f"{shown(value)}."
         )
-    of_processes = (("total_landmarks", None), ("n_read", 64)) if isinstance(value, Marginal) else ()
-    for name, usual in of_processes if len(allowed) > 1 else ():
-        if (given := getattr(value, name)) is not usual and given != usual:
-            raise ValueError(
-                f"`{name}` of `inference` must be {usual} for BEMKL, which has no use for it; got {shown(given)}. "
-                "GPMKLClassifier and GPMKLRegressor have it."
-            )
     return value._checked()
 
 
 @dataclass(frozen=True, repr=False)
 class Storage(Options):
-    """Storage of training kernels in a closed-form fit, with backend and devices of its updates.
+    """Storage of training kernels in a closed-form fit, with the backend of its updates.
 
     Parameters
     ----------
@@ -364,16 +303,13 @@ class Storage(Options):
         to 1e-10 of an entry (square stacks). "float32": in single precision, with sums in double precision; the
         posterior moves by about 1e-7. "packed": one triangle of them in single precision, a quarter of the memory,
         for thousands of kernels between all pairs of samples. "streamed": never; every product with them evaluates
-        them anew, a block of rows at a time. "auto": dense up to 16 MB and on JAX; above that compressed, where all
-        samples are compared with each other (256 linear kernels and more that share features, without the
+        them anew by NumPy, a block of rows at a time. "auto": dense up to 16 MB and on JAX; above that compressed,
+        where all samples are compared with each other (256 linear kernels and more that share features, without the
         normalization "spherical", by these features); streamed where a bank with landmarks would need more than half
         of the memory that is left. Predictions for many rows are streamed in any case; those of a model with
         "compressed", given by name, go through its factors, which it keeps (and a file of it has).
     backend : {"auto", "numpy", "jax"}, default="auto"
         Of the closed-form updates. "auto" is JAX where it finds an accelerator, else NumPy.
-    devices : None, "all" or int, default=None
-        JAX devices over which the rows of the kernels are split, all of them or the first so many, for closed-form
-        fits with ``backend="jax"`` and kernels that are "dense" or "streamed".
     rank : int, default=None
         Largest rank of the factors of "compressed" kernels, for kernels that have no low rank: the model is then that
         of Nyström approximations of the kernels, through training samples that are chosen for every kernel by pivoted
@@ -387,13 +323,12 @@ class Storage(Options):
     >>> from bayesmkl.bemkl import Storage
     >>> BEMKLClassifier(storage="float32")
     BEMKLClassifier(storage='float32')
-    >>> BEMKLClassifier(storage=Storage("dense", backend="jax", devices="all"))
-    BEMKLClassifier(storage=Storage(kind='dense', backend='jax', devices='all'))
+    >>> BEMKLClassifier(storage=Storage("dense", backend="jax"))
+    BEMKLClassifier(storage=Storage(kind='dense', backend='jax'))
     """
 
     kind: str = "auto"
     backend: str = "auto"
-    devices: Any = None
     rank: int | None = None
 
     def _check_rank(self) -> None:
@@ -403,32 +338,18 @@ class Storage(Options):
                 f'`rank` of `storage` is for kind="compressed"; got {self.rank!r} and kind={self.kind!r}.'
             )
 
-    def _check_devices(self) -> None:
-        if backend_of(self) != "jax":
-            raise ValueError(
-                f'`devices` of `storage` needs backend="jax"; got {self.devices!r} and backend={self.backend!r}.'
-            )
-        if self.kind in ("compressed", "float32", "packed"):
-            raise ValueError(
-                '`devices` of `storage` hold kernels with kind="dense", or evaluate them with "streamed"; got '
-                f"{self.kind!r}."
-            )
-        from bayesmkl._utils.devices import resolve_devices
-
-        resolve_devices(self.devices)
-
 
 def backend_of(storage: Storage) -> str:
     """Resolve "auto": JAX where one of its accelerator plugins is installed and works, else NumPy.
 
-    Kernels of which one triangle is held are for NumPy.
+    Kernels of which one triangle is held, or none, are for NumPy.
 
     Examples
     --------
     >>> backend_of(Storage(backend="jax"))
     'jax'
     """
-    if storage.kind == "packed":
+    if storage.kind in ("packed", "streamed"):
         return "numpy"
     if storage.backend != "auto":
         return storage.backend
@@ -445,7 +366,7 @@ def storage_of(value: object, allowed: Sequence[str] = STORAGES) -> Storage:
     Raises
     ------
     ValueError
-        For anything else, a field that is out of range, or devices that do not exist.
+        For anything else, or a field that is out of range.
 
     Examples
     --------
@@ -464,12 +385,11 @@ def storage_of(value: object, allowed: Sequence[str] = STORAGES) -> Storage:
         )
     check_choice("kind` of `storage", value.kind, allowed)
     check_choice("backend` of `storage", value.backend, BACKENDS)
-    if value.kind == "packed" and value.backend == "jax":
+    if value.kind in ("packed", "streamed") and value.backend == "jax":
         raise ValueError(
-            '`backend` of `storage` must be "numpy" or "auto" with kind="packed"; got "jax". Use kind="float32".'
+            f'`backend` of `storage` must be "numpy" or "auto" with kind="{value.kind}"; got "jax". Use '
+            'kind="float32".'
         )
     if value.rank is not None:
         value._check_rank()
-    if value.devices is not None:
-        value._check_devices()
     return value

@@ -17,9 +17,8 @@ ERRSTATE: dict[str, Any] = {"under": "ignore"}  # of NumPy
 CONFIG: dict[str, Any] = {"transform_output": "default", "assume_finite": False}  # of scikit-learn
 DEVICES_FAILED = (
     "A device of JAX failed during `fit`: ",
-    "The estimator is what it was before; a file that `checkpoint` of `inference` names holds where the fit was, and "
-    "the same call goes on from there. Where a device was lost, start Python anew with those that are left; where "
-    'memory is full, use more `devices`, `storage="streamed"`, or the backend "numpy".',
+    "The estimator is what it was before. Where a device was lost, start Python anew; where memory is full, use "
+    '`storage="float32"` or "streamed", or the backend "numpy".',
 )
 
 _Args = ParamSpec("_Args")

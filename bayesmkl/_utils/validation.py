@@ -14,7 +14,6 @@ from bayesmkl._utils.units import LARGEST, SMALLEST
 __all__ = [
     "check_axes",
     "check_choice",
-    "check_collection",
     "check_flag",
     "check_folds",
     "check_grid",
@@ -235,20 +234,6 @@ def check_axes(name: str, value: object) -> None:
         raise ValueError(
             f"`{name}` must be None or Axes of Matplotlib, as `plt.subplots()[1]` is; got {shown(value)}."
         )
-
-
-def check_collection(name: str, value: object) -> None:
-    """Check that a value is None or a PlotCollection of arviz-plots.
-
-    Examples
-    --------
-    >>> check_collection("plot_collection", {})
-    Traceback (most recent call last):
-    ...
-    ValueError: `plot_collection` must be None or a PlotCollection of arviz-plots; got {}.
-    """
-    if value is not None and not (hasattr(value, "viz") and hasattr(value, "map")):
-        raise ValueError(f"`{name}` must be None or a PlotCollection of arviz-plots; got {shown(value)}.")
 
 
 def check_folds(name: str, value: object) -> None:

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from bayesmkl._estimator.program import NumPyroProgram
-from bayesmkl._utils.options import NUTS, SVI, VB, Gibbs, Storage
+from bayesmkl._utils.options import NUTS, VB, Gibbs, Storage
 from bayesmkl.bemkl.estimators.classifier import BEMKLClassifier
-from bayesmkl.bemkl.estimators.localized_classifier import BEMKLLocalizedClassifier
-from bayesmkl.bemkl.estimators.localized_regressor import BEMKLLocalizedRegressor
 from bayesmkl.bemkl.estimators.multitask_classifier import BEMKLMultitaskClassifier
 from bayesmkl.bemkl.estimators.multitask_regressor import BEMKLMultitaskRegressor
 from bayesmkl.bemkl.estimators.ordinal import BEMKLOrdinalClassifier
 from bayesmkl.bemkl.estimators.regressor import BEMKLRegressor
 from bayesmkl.bemkl.estimators.survival import BEMKLSurvival
 from bayesmkl.bemkl.evidence import EvidenceSearch, select_by_elbo
-from bayesmkl.bemkl.folds import CrossFit, cross_fit
 from bayesmkl.bemkl.models import binary as binary
 from bayesmkl.bemkl.models import censored as censored
-from bayesmkl.bemkl.models import localized as localized
 from bayesmkl.bemkl.models import multiclass as multiclass
 from bayesmkl.bemkl.models import multioutput as multioutput
 from bayesmkl.bemkl.models import multitask as multitask
@@ -27,17 +23,13 @@ from bayesmkl.bemkl.models.moments import Gamma
 
 __all__ = [
     "NUTS",
-    "SVI",
     "VB",
     "BEMKLClassifier",
-    "BEMKLLocalizedClassifier",
-    "BEMKLLocalizedRegressor",
     "BEMKLMultitaskClassifier",
     "BEMKLMultitaskRegressor",
     "BEMKLOrdinalClassifier",
     "BEMKLRegressor",
     "BEMKLSurvival",
-    "CrossFit",
     "Dirichlet",
     "EvidenceSearch",
     "Gamma",
@@ -45,6 +37,5 @@ __all__ = [
     "NumPyroProgram",
     "SpikeSlab",
     "Storage",
-    "cross_fit",
     "select_by_elbo",
 ]

@@ -62,9 +62,8 @@ def refuse_incomparable(models: list[Any]) -> None:
             )
         if not isinstance(model._inference(), VB):
             raise ValueError(
-                '`estimator` and candidates must have inference="vb": samplers have no evidence lower bound, and '
-                f'that of "svi" is another one; got {model.inference!r}. Choose with "vb", then fit the '
-                "winner with it."
+                '`estimator` and candidates must have inference="vb": samplers have no evidence lower bound; '
+                f'got {model.inference!r}. Choose with "vb", then fit the winner with it.'
             )
     names = {type(model).__name__ for model in models}
     if len(names) > 1:

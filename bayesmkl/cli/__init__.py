@@ -190,10 +190,6 @@ def fit(
             show_default=False,
         ),
     ] = None,
-    gate: Annotated[
-        list[str] | None,
-        typer.Option(help="bemkl: column that kernel weights may depend on; repeated. No other view has it."),
-    ] = None,
     multiclass: Annotated[
         Multiclass | None,
         typer.Option(
@@ -255,8 +251,8 @@ def fit(
     inference: Annotated[
         Inference | None,
         typer.Option(
-            help="vb, the default of bemkl: variational, fast, intervals too narrow. marginal: kernel weights alone, "
-            "up to 1000 rows; all that gpmkl has. nuts: the reference, a minute for 100 rows.",
+            help="vb, the default of bemkl: variational, fast, intervals too narrow. nuts: the reference, a minute "
+            "for 100 rows. marginal: all that gpmkl has.",
             show_default=False,
         ),
     ] = None,
@@ -311,7 +307,6 @@ def fit(
                 method=method.value,
                 likelihood=None if likelihood is None else likelihood.value,
                 kernel_prior=None if kernel_prior is None else kernel_prior.value,
-                gate=tuple(gate or ()),
                 multiclass=None if multiclass is None else multiclass.value,
                 nonnegative=nonnegative,
                 unlabeled_label=unlabeled_label,

@@ -99,7 +99,6 @@ class Inference(enum.StrEnum):
     VB = "vb"
     NUTS = "nuts"
     GIBBS = "gibbs"
-    SVI = "svi"
     MARGINAL = "marginal"
 
 

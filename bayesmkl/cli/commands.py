@@ -17,7 +17,7 @@ from sklearn.pipeline import Pipeline
 
 from bayesmkl import __version__
 from bayesmkl._utils.memory import format_bytes, require_memory
-from bayesmkl.bemkl import VB, BEMKLLocalizedClassifier, BEMKLLocalizedRegressor
+from bayesmkl.bemkl import VB
 from bayesmkl.cli.designs import design_columns, group_columns
 from bayesmkl.cli.dry_run import n_kernels_of, print_dry_run
 from bayesmkl.cli.fit_models import new_model
@@ -30,7 +30,7 @@ from bayesmkl.cli.fit_options import (
     has_types,
     may_be_empty,
 )
-from bayesmkl.cli.fit_views import check_gates, columns_as_they_are
+from bayesmkl.cli.fit_views import columns_as_they_are
 from bayesmkl.cli.folders import (
     AGAIN,
     CONFIG,
@@ -65,7 +65,6 @@ from bayesmkl.cli.tables import (
     words_among,
     write_table,
 )
-from bayesmkl.discriminative import plot_gates
 from bayesmkl.evaluation.held_out import evaluated, picture
 from bayesmkl.evaluation.predictions import Predictions
 from bayesmkl.kernels.adapters import auto_kernels
@@ -85,7 +84,6 @@ from bayesmkl.posterior import (
 )
 from bayesmkl.posterior.features import quick_feature_table
 from bayesmkl.posterior.fitted import fitted_bemkl
-from bayesmkl.posterior.gate_diagnosis import gate_pictures
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -103,7 +101,6 @@ __all__ = [
 ]
 
 OF_GPMKL = (GPMKLClassifier, GPMKLOrdinalClassifier, GPMKLRegressor, GPMKLSurvival)
-LOCALIZED = (BEMKLLocalizedClassifier, BEMKLLocalizedRegressor)
 LONG_ROWS, LONG_KERNELS = 2000, 30  # beyond which GPMKL takes long
 
 
@@ -124,7 +121,6 @@ def run_fit(
     features, target, event = select_columns(
         table, options.target, options.drop, options.event, design_columns(options.design)
     )
-    check_gates(options.gate, [str(name) for name in features])
     y, task = check_target(target, options.task, options.unlabeled_label, event)
     check_likelihood(options._replace(task=task))
     if task == "regression" and options.multiclass is not None:
@@ -335,24 +331,15 @@ def _write_posterior(model: Pipeline, folder: Path, seed: int) -> dict[str, pd.D
     if slopes is not None:
         write_table(slopes, folder / "features.csv")
     _save_plot(plot_kernel_weights(model), folder / "kernel_weights.png")
-    if isinstance(model[-1], LOCALIZED):
-        _save_gates(model, folder)
     if hasattr(model[-1], "elbo_"):
         _save_plot(plot_elbo(model), folder / "elbo.png")
     save_posterior(model, folder / "posterior.nc", random_state=seed)
     return tables
 
 
-def _save_gates(model: Pipeline, folder: Path) -> None:
-    """Draw gates over their column, or the first of several; of several classes, one picture for each."""
-    for k, drawn in enumerate(gate_pictures(fitted_bemkl(model, localized=True))):
-        name = "gates.png" if drawn["label"] is None else f"gates_{k}.png"
-        _save_plot(plot_gates(model, **drawn), folder / name)
-
-
 def _write_inclusion(model: Pipeline, folder: Path) -> pd.DataFrame | None:
     """Write which views or kernels are in the model; return the table, None of priors that leave none out."""
-    if not fitted_bemkl(model, localized=True).selects_kernels:
+    if not fitted_bemkl(model).selects_kernels:
         return None
     table = inclusion_table(model)
     write_table(table, folder / "inclusion.csv")
@@ -377,7 +364,7 @@ def _about_fit(last: BaseEstimator, seconds: float) -> dict[str, Any]:
         "classes": None if classes is None else classes.tolist(),
         "n_iter": np.atleast_1d(getattr(last, "n_iter_", [])).tolist(),
         "elbo": getattr(last, "elbo_", None),
-        "outcome": fitted_bemkl(last, localized=True).endings,
+        "outcome": fitted_bemkl(last).endings,
         "fit_seconds": round(seconds, 3),
     }
 
@@ -393,8 +380,6 @@ def _ending(last: BaseEstimator, about: dict[str, Any]) -> str:
         # None of more than two classes.
         evidence = "" if np.isnan(last.log_evidence_) else f"Log evidence {last.log_evidence_:.2f} nats; "
         return f"{evidence}{outcome} (k-hat {last.pareto_k_:.2f}, {worth})."
-    if isinstance(last, LOCALIZED):
-        return _ending_of_gates(last, outcome, numbers, seconds)
     if about["elbo"] is None:
         posterior = last.posterior_[0] if type(last.posterior_) is tuple else last.posterior_
         n_chains = posterior.n_chains
@@ -402,17 +387,6 @@ def _ending(last: BaseEstimator, about: dict[str, Any]) -> str:
         return f"{outcome} ({n_chains} {chains} of {numbers} draws, {seconds})."
     steps = "iterations" if isinstance(last._inference(), VB) else "steps"
     return f"ELBO {about['elbo']:.2f} nats; {outcome} ({numbers} {steps}, {seconds})."
-
-
-def _ending_of_gates(last: Any, outcome: str, numbers: str, seconds: str) -> str:
-    """Report how the inference of localized BEMKL ended, and its evidence for gates."""
-    if hasattr(last, "elbo_"):
-        ended = f"ELBO {last.elbo_:.2f} nats; {outcome} ({numbers} iterations, {seconds})"
-    else:
-        ended = f"{outcome} (R-hat {np.max(last.rhat_):.3f}, chains of {numbers} draws, {seconds})"
-    says = "the same everywhere" if np.isinf(last.gate_width_) else "local"
-    gain = f"the bound of local ones is {last.elbo_gain_:+.1f} nats from that of constant ones"
-    return f"{ended}. Gates are {says}: {gain}."
 
 
 def _announce(n_train: int, n_kernels: int, options: FitOptions) -> None:

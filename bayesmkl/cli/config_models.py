@@ -30,7 +30,7 @@ from bayesmkl.kernels.tables import TableBank
 __all__ = ["BY_TYPES", "Section", "bank_of", "did_you_mean", "model_of", "read_toml"]
 
 KEYS = ("estimator", "kernels", "standardize", "transductive", "parameters", "grid")
-OF_BEMKL = ("Dirichlet", "Gamma", "SpikeSlab", "VB", "NUTS", "Gibbs", "SVI", "Storage")
+OF_BEMKL = ("Dirichlet", "Gamma", "SpikeSlab", "VB", "NUTS", "Gibbs", "Storage")
 OF_MARGINAL = ("Design", "DirichletShares", "HalfT", "Horseshoe", "LogNormal", "Marginal", "SpikeSlabWeights")
 GATINGS = ("GaussianGating", "GroupGating", "SigmoidGating", "SoftmaxGating")
 VIEWS = ("all", "each", "all+each")

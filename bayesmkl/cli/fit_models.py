@@ -10,10 +10,7 @@ from sklearn.pipeline import Pipeline
 
 from bayesmkl.bemkl import (
     NUTS,
-    SVI,
     BEMKLClassifier,
-    BEMKLLocalizedClassifier,
-    BEMKLLocalizedRegressor,
     BEMKLOrdinalClassifier,
     BEMKLRegressor,
     BEMKLSurvival,
@@ -25,7 +22,6 @@ from bayesmkl.cli.fit_views import (
     bank_of_options,
     bank_of_types,
     columns_as_they_are,
-    gates_as_they_are,
 )
 from bayesmkl.cli.tables import label_in, levels_of
 from bayesmkl.kernels import KernelBank
@@ -45,8 +41,6 @@ __all__ = ["new_model"]
 
 def _inference(options: FitOptions) -> Any:
     """Return the inference with as many draws as asked for."""
-    if options.inference == "svi":
-        return SVI(n_draws=options.draws)
     samplers: dict[str, Any] = {"nuts": NUTS, "gibbs": Gibbs}
     if options.inference in samplers:
         return samplers[options.inference](n_warmup=options.draws, n_draws=options.draws)
@@ -69,8 +63,7 @@ def new_model(options: FitOptions, y: np.ndarray, seen: pd.DataFrame | None = No
     columns = [] if seen is None else [str(name) for name in seen]
     bank = bank_of_options(options.view, options.view_kernels, options.kernels_on, columns)
     last = build(options, y, bank)
-    kept = [*gates_as_they_are(bank, options.gate), *columns_as_they_are(bank, columns)]
-    first = standardizer(options.design, list(dict.fromkeys(kept)))
+    first = standardizer(options.design, columns_as_they_are(bank, columns))
     return Pipeline([("standardize", first), (options.method, last)])
 
 
@@ -105,9 +98,6 @@ def _bemkl(options: FitOptions, y: np.ndarray, bank: KernelBank) -> BaseEstimato
         "random_state": options.seed,
         "verbose": 1,
     }
-    if options.gate:
-        local = BEMKLLocalizedClassifier if options.task == "classification" else BEMKLLocalizedRegressor
-        return local(bank, gate_columns=list(options.gate), **common)
     common["nonnegative"] = options.nonnegative
     if options.task == "ordinal":
         return BEMKLOrdinalClassifier(bank, levels=levels_of(options.level, y), **common)

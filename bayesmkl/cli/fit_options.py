@@ -46,7 +46,6 @@ class FitOptions(NamedTuple):
     method: str = "bemkl"
     likelihood: str | None = None
     kernel_prior: str | None = None
-    gate: tuple[str, ...] = ()
     multiclass: str | None = None
     nonnegative: bool = False
     unlabeled_label: str | None = None
@@ -89,8 +88,8 @@ class FitOptions(NamedTuple):
 
     @property
     def unseen(self) -> list[Any]:
-        """The columns that no kernel sees: those of a design, and gates that no view may name."""
-        return [*design_columns(self.design), *(() if self.view else self.gate)]
+        """The columns that no kernel sees: those of a design."""
+        return design_columns(self.design)
 
     @property
     def sampling(self) -> str | None:
@@ -125,7 +124,6 @@ def check_options(options: FitOptions) -> None:
     _check_types(options)
     _check_method(options)
     _check_design(options)
-    _check_gate(options)
     if options.refine and options.inference != "vb":
         raise ValueError(
             f"--refine follows --inference vb; got {options.inference}, whose draws need no refinement. Leave it out."
@@ -198,29 +196,6 @@ def _check_method(options: FitOptions) -> None:
             )
 
 
-def _check_gate(options: FitOptions) -> None:
-    """Raise for what localized BEMKL does not have."""
-    if not options.gate:
-        return
-    given = {
-        "--method gpmkl": options.method != "bemkl",
-        f"--task {options.task}": options.task in ("ordinal", "survival"),
-        f"--inference {options.inference}": options.inference not in ("vb", Marginal.name),
-        "--refine": options.refine,
-        f"--multiclass {options.multiclass}": options.multiclass not in (None, "one-versus-all"),
-        "--nonnegative": options.nonnegative,
-        "--unlabeled-label": options.unlabeled_label is not None,
-        f"--missing-views {options.missing_views}": options.missing_views != "error",
-        "--kernels-on types": has_types(options._asdict()),
-    }
-    for name, is_given in given.items():
-        if is_given:
-            raise ValueError(
-                f"--gate is for classes and quantities by --method bemkl, with --inference vb or {Marginal.name}, "
-                f"and columns of numbers without empty cells; got {name} as well. Leave one of them out."
-            )
-
-
 def check_likelihood(options: FitOptions) -> None:
     """Raise for a likelihood of another task than that of the options, which is known."""
     known = LIKELIHOODS.get(options.task, ())
@@ -253,6 +228,11 @@ def _check_design(options: FitOptions) -> None:
 
 def _check_bemkl(options: FitOptions) -> None:
     """Raise for what BEMKL, or BEMKL of this task, does not have."""
+    if options.inference == Marginal.name:
+        raise ValueError(
+            f"--inference {Marginal.name} is of --method gpmkl; got it with --method bemkl. Add --method gpmkl, or "
+            "leave it out."
+        )
     if options.likelihood is not None:
         raise ValueError(
             "--likelihood is an option of --method gpmkl; got it with --method bemkl. Leave it out, or choose gpmkl."

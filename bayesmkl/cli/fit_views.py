@@ -14,9 +14,7 @@ from bayesmkl.kernels.tables import TableBank, make_bank
 __all__ = [
     "bank_of_options",
     "bank_of_types",
-    "check_gates",
     "columns_as_they_are",
-    "gates_as_they_are",
     "pairs_of",
 ]
 
@@ -80,25 +78,6 @@ def bank_of_types(features: Any, categories: Sequence[str]) -> TableBank:
                 f"{did_you_mean(name, list(features.columns))}"
             )
     return make_bank(features, types=dict.fromkeys(categories, "categories"))
-
-
-def check_gates(gate: Sequence[str], columns: Sequence[str]) -> None:
-    """Raise for gates that are no columns to predict from, or are all of them."""
-    for name in gate:
-        if name not in columns:
-            raise ValueError(
-                f"--gate names the column {name!r}, from which nothing is predicted; {did_you_mean(name, columns)}"
-            )
-    if len(set(gate)) < len(gate) or not set(columns) - set(gate):
-        raise ValueError(
-            f"--gate must name each column once, and leave some to the kernels; got {', '.join(map(repr, gate))}."
-        )
-
-
-def gates_as_they_are(bank: KernelBank, gate: Sequence[str]) -> list[str]:
-    """Return the gates that no view names: kernels do not see them, and plots are in their units."""
-    seen = {name for own in bank.views.values() for name in own} if isinstance(bank.views, dict) else set()
-    return [name for name in gate if name not in seen]
 
 
 def columns_as_they_are(bank: KernelBank, columns: Sequence[str]) -> list[str]:

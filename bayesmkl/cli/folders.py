@@ -20,8 +20,6 @@ from bayesmkl._utils.files import NO_SPACE, check_layout, not_written, read_json
 from bayesmkl._utils.folders import lock, lock_if_possible
 from bayesmkl.bemkl import (
     BEMKLClassifier,
-    BEMKLLocalizedClassifier,
-    BEMKLLocalizedRegressor,
     BEMKLOrdinalClassifier,
     BEMKLRegressor,
     BEMKLSurvival,
@@ -55,8 +53,8 @@ RUN_FORMAT = "bayesmkl-run"
 RUN_VERSION = 2
 AGAIN = "Run `bayesmkl fit` again."
 TASKS = {
-    "classification": (BEMKLClassifier, BEMKLLocalizedClassifier, GPMKLClassifier),
-    "regression": (BEMKLRegressor, BEMKLLocalizedRegressor, GPMKLRegressor),
+    "classification": (BEMKLClassifier, GPMKLClassifier),
+    "regression": (BEMKLRegressor, GPMKLRegressor),
     "ordinal": (BEMKLOrdinalClassifier, GPMKLOrdinalClassifier),
     "survival": (BEMKLSurvival, GPMKLSurvival),
 }

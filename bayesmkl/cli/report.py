@@ -74,13 +74,11 @@ def print_shares(table: pd.DataFrame, of: str, whole: str = "the score") -> None
         title = (
             f"The {min(n_rows, len(group))} largest of {len(group)} {of}s{of_class}: share of {whole} in %"
         )
-        with_locality = "locality_lower" in group
-        raw = "mean weight and locality" if with_locality else "raw weight"
-        title += f", and {raw}, with 94 % intervals" if of == "kernel" else ", with 94 % interval"
+        title += ", and raw weight, with 94 % intervals" if of == "kernel" else ", with 94 % interval"
         title += f" by {group['interval_by'].iloc[0]}"
         shown = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
         shown.add_column(of, overflow="fold")
-        headers = ["share", "94 %", "weight", "94 %", *(["locality", "94 %"] if with_locality else [])]
+        headers = ["share", "94 %", "weight", "94 %"]
         for header in headers if of == "kernel" else headers[:2]:
             shown.add_column(header, justify="right", no_wrap=True)
         for row in group.head(n_rows).to_dict("records"):
@@ -90,9 +88,6 @@ def print_shares(table: pd.DataFrame, of: str, whole: str = "the score") -> None
             ]
             if of == "kernel":
                 cells += [f"{row['weight']:.3g}", f"{row['weight_lower']:.2g} to {row['weight_upper']:.2g}"]
-            if with_locality:
-                ends = f"{row['locality_lower']:.2f} to {row['locality_upper']:.2f}"
-                cells += [f"{row['locality']:.2f}", ends]
             shown.add_row(escape(str(row[of])), *cells)
         console().print(shown)
 

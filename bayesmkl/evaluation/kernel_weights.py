@@ -17,7 +17,6 @@ from sklearn.base import BaseEstimator
 
 from bayesmkl._utils.docstrings import entries, fill_docs
 from bayesmkl._utils.validation import check_probability
-from bayesmkl.bemkl.estimators.localized_base import BaseLocalizedBEMKL
 from bayesmkl.discriminative.estimators.localized import BaseLocalized
 
 __all__ = ["SELECTED", "KernelTables", "kept_shares", "selection_stability"]
@@ -25,7 +24,6 @@ __all__ = ["SELECTED", "KernelTables", "kept_shares", "selection_stability"]
 SELECTED = 1e-3  # of the largest share: kernels above it count as selected
 MOST_KERNELS = 2000  # whose shares a cell keeps
 MODEL = ["dataset", "model"]
-LOCALIZED = (BaseLocalized, BaseLocalizedBEMKL)  # models whose weights depend on the sample
 
 
 ENTRIES = entries(
@@ -216,7 +214,7 @@ def kept_shares(final: BaseEstimator) -> str:
     if shares is None and hasattr(final, "kernel_weights_"):
         weights = np.abs(np.atleast_2d(final.kernel_weights_))
         shares = weights / np.maximum(weights.sum(axis=-1, keepdims=True), np.finfo(float).tiny)
-    gates = final.gates() if isinstance(final, LOCALIZED) else None  # (..., n_samples, n_kernels)
+    gates = final.gates() if isinstance(final, BaseLocalized) else None  # (..., n_samples, n_kernels)
     if names is None or len(names) > MOST_KERNELS or (shares is None and gates is None):
         return ""
     if shares is not None and np.shape(shares)[-1] != len(names):

@@ -10,7 +10,6 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 
 from bayesmkl import __version__
-from bayesmkl.discriminative import plot_gates
 from bayesmkl.evaluation.held_out import evaluated, picture
 from bayesmkl.evaluation.identity import environment
 from bayesmkl.evaluation.predictions import Predictions
@@ -32,7 +31,6 @@ from bayesmkl.posterior import (
 )
 from bayesmkl.posterior.features import quick_feature_table
 from bayesmkl.posterior.fitted import FittedBEMKL
-from bayesmkl.posterior.gate_diagnosis import gate_pictures
 from bayesmkl.posterior.report import VERDICTS, Section
 
 __all__ = [
@@ -60,7 +58,6 @@ TASKS = {
 N_DRAWS = 200  # by which a part's interval is found to hold zero
 MOST_SAMPLES = 500  # that are shown one by one
 MOST_PARTS = 12  # of a score, in the table of samples
-MOST_GATES = 3  # classes whose gates are drawn
 MOST_COLUMNS = 12  # that are named of a view
 INTERVAL = ["share", "share_lower", "share_upper", "interval_by"]
 PAPERS = {
@@ -118,7 +115,7 @@ def facts(about: Reported) -> str:
 def summary(about: Reported) -> list[Block]:
     """Say what one would say first."""
     sections = about.sections
-    items = [sections["gates" if about.fitted.is_localized else "signal"].advice]
+    items = [sections["signal"].advice]
     table = _shares(about)
     first = table.columns[0]
     named = [
@@ -199,7 +196,6 @@ def views(about: Reported, refits: bool) -> list[Block]:
     blocks.append(Drawing.of(axes, f"Shares of kernels with {percent} intervals."))
     whole = Rows(_readable(kernels), "shares of kernels", fold=f"All {len(kernels)} kernels")
     blocks.append(whole)
-    blocks += _gates(about) if fitted.is_localized else []
     if fitted.selects_kernels:
         blocks += _inclusion(about)
     if refits:
@@ -210,17 +206,6 @@ def views(about: Reported, refits: bool) -> list[Block]:
         blocks += [Heading("Effects"), Rows(_readable(effect_table(about.model, about.ci_prob)), "effects")]
     if design is not None and design.has_tasks:
         blocks += [Heading("Tasks"), Rows(_readable(task_table(about.model)), "correlations of tasks")]
-    return blocks
-
-
-def _gates(about: Reported) -> list[Block]:
-    """Show the gates of localized BEMKL over its gate feature, or the first of several."""
-    blocks: list[Block] = [Heading("Gates")]
-    for drawn in gate_pictures(about.fitted)[:MOST_GATES]:
-        axes = plot_gates(about.model, **drawn)
-        of_what = "" if drawn["order_by"] is None else ", over the first gate feature"
-        whose = "" if drawn["label"] is None else f" of class {drawn['label']}"
-        blocks.append(Drawing.of(axes, f"Weights of kernels at the training samples{whose}{of_what}."))
     return blocks
 
 
@@ -278,7 +263,7 @@ def predictions(about: Reported) -> list[Block]:
         blocks.append(Facts({"held-out samples": len(y)} | {name: number(v) for name, v in metrics.items()}))
         _, axes = picture(on_test, y, task)
         blocks.append(Drawing.of(axes, "Held-out samples: what was predicted, and what came true."))
-    elif about.y is None and not fitted.is_localized:
+    elif about.y is None:
         blocks.append(Paragraph("No held-out samples were given: training samples are left out in turn."))
     blocks.append(Heading(f"{section.title}: {section.verdict}"))
     return [*blocks, *_of_section(section)]
@@ -287,8 +272,6 @@ def predictions(about: Reported) -> list[Block]:
 def samples(about: Reported) -> list[Block]:
     """Split the scores of samples into what views add."""
     fitted, X, model = about.fitted, about.X, about.model
-    if fitted.is_localized:
-        return _gates_of_samples(about)
     whose = "held-out"
     if X is None:
         if about.bank is None or fitted.has_landmarks:
@@ -327,29 +310,6 @@ def samples(about: Reported) -> list[Block]:
     blocks.append(Drawing.of(axes, f"Parts of the scores of {counted(len(one['sample']), 'sample')}."))
     truth = about.y if whose == "held-out" else fitted.target
     return [*blocks, *_table_of_samples(about, one, model, X, truth)]
-
-
-def _gates_of_samples(about: Reported) -> list[Block]:
-    """Return the gates of the kernels that matter most at every sample."""
-    fitted, X = about.fitted, about.X
-    if X is not None and fitted.estimator.gate_columns is None and about.bank is None:
-        return [Paragraph("Gates beside precomputed kernels are those of `gate_features`: see `gates`.")]
-    whose = "training" if X is None else "held-out"
-    gates = fitted.estimator.gates(None if X is None else fitted.transform(X))
-    blocks: list[Block] = [Paragraph(f"The weight of every kernel at {whose} samples, which has a sign.")]
-    if fitted.class_names:
-        gates, name = gates[0], fitted.class_names[0]
-        blocks.append(Paragraph(f"Gates are those of class {name!r}."))
-    labels = getattr(X, "index", range(len(gates)))
-    frame = pd.DataFrame({"sample": [str(label) for label in labels]})
-    truth = fitted.target if X is None else about.y
-    if truth is not None:
-        frame["target"] = np.asarray(truth)
-    order = np.argsort(-np.abs(gates).mean(axis=0), kind="stable")[:MOST_PARTS]
-    for m in np.sort(order):
-        frame[fitted.kernel_names[m]] = [f"{gate:+.2f}" for gate in gates[:, m]]
-    frame = frame.head(MOST_SAMPLES)
-    return [*blocks, Rows(frame, "gates of samples", "gates", {}, f"{len(frame)} samples")]
 
 
 def _table_of_samples(about: Reported, found: Any, model: Any, X: Any, truth: Any) -> list[Block]:

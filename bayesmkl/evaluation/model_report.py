@@ -140,7 +140,6 @@ def report_model(
     Parameters
     ----------
     %(model)s
-        Or localized BEMKL.
     X : samples, default=None
         Samples that the model was not fitted to, as it takes them: they are predicted one by one, and with `y` the
         predictions are judged. None: what is said of samples is of those of training, left out in turn where
@@ -164,11 +163,11 @@ def report_model(
         * Summary: whether there is a signal, what matters, how good held-out predictions are, what to doubt;
         * Data: samples, target, and the columns of every view;
         * Views and kernels: shares with intervals, inclusion probabilities under a spike-and-slab prior, effects of
-          a `Design`, correlations of tasks, gates of localized BEMKL with bands;
+          a `Design`, correlations of tasks;
         * Features: slopes of the score, by :func:`bayesmkl.posterior.feature_table`, where they take a few seconds;
         * Predictions: metrics of held-out samples, and their calibration with its uncertainty;
         * Samples: what every view adds to the score of each of at most 500 samples, by
-          :func:`bayesmkl.posterior.contributions`, or of localized BEMKL the gates of its kernels;
+          :func:`bayesmkl.posterior.contributions`;
         * Trust: all verdicts of :func:`bayesmkl.posterior.diagnose`;
         * Computation: parameters, inference, versions;
         * Citation.
@@ -180,7 +179,7 @@ def report_model(
     NotFittedError
         Before `fit`.
     ValueError
-        If there is `y` without `X`, or `X` and `y` do not fit to the model; for `refits` of localized BEMKL.
+        If there is `y` without `X`, or `X` and `y` do not fit to the model.
 
     Examples
     --------
@@ -200,12 +199,7 @@ def report_model(
         raise ValueError("`y` must be None without `X`, the samples that it is the target of. Pass both.")
     refits, ci_prob = check_flag("refits", refits), check_probability("ci_prob", ci_prob)
     rng = generator_of("random_state", random_state)
-    fitted = fitted_bemkl(model, of_outcome=False, localized=True)
-    if refits and fitted.is_localized:
-        raise ValueError(
-            f"`refits` must be False for a model with gates; got a {type(fitted.estimator).__name__}, of which "
-            "`relevance` does not know. Fit BEMKLClassifier or BEMKLRegressor for it."
-        )
+    fitted = fitted_bemkl(model, of_outcome=False)
     on_test = None if X is None else Predictions(model, X, y_train=parts_of.training_times(fitted))
     held_out = None
     if on_test is not None and y is not None and fitted.outcome in JUDGED:

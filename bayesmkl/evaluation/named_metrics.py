@@ -75,7 +75,7 @@ NEEDS = {
         "Use GPMKLSurvival or another model that has them",
     ),
     "posterior": ("the posterior of BEMKL or of an additive Gaussian process", "Use one of their estimators"),
-    "bound": ('the evidence bound of BEMKL with inference "vb" or "svi"', "Use one of these"),
+    "bound": ('the evidence bound of BEMKL with inference "vb"', "Use one of these"),
 }
 
 

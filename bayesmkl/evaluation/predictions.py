@@ -295,7 +295,7 @@ def gives(model: BaseEstimator, n_classes: int = 2) -> frozenset[str]:
         found.add("latent")
     if isinstance(final, OURS):
         found.add("posterior")
-        if final._inference().name in ("vb", "svi"):
+        if final._inference().name == "vb":
             found.add("bound")
     return frozenset(found)
 

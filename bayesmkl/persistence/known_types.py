@@ -11,24 +11,20 @@ from sklearn.gaussian_process import kernels as gp
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.low_rank import DiagonalPlusLowRank
 from bayesmkl._numerics.truncated_normal import TruncatedMoments
-from bayesmkl._utils.options import NUTS, SVI, VB, Gibbs, Storage
+from bayesmkl._utils.options import NUTS, VB, Gibbs, Storage
 from bayesmkl.bemkl import (
     BEMKLClassifier,
-    BEMKLLocalizedClassifier,
-    BEMKLLocalizedRegressor,
     BEMKLMultitaskClassifier,
     BEMKLMultitaskRegressor,
     BEMKLOrdinalClassifier,
     BEMKLRegressor,
     BEMKLSurvival,
 )
-from bayesmkl.bemkl.gate_basis import GateBasis, GateScale
 from bayesmkl.bemkl.models import moments
 from bayesmkl.bemkl.models.absent_views import AbsentViews, CompletedOutputs, ViewMoments
 from bayesmkl.bemkl.models.binary import BinaryState
 from bayesmkl.bemkl.models.censored import CensoredState
 from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
-from bayesmkl.bemkl.models.localized import LocalizedState, LocalOutputs
 from bayesmkl.bemkl.models.multiclass import MulticlassState
 from bayesmkl.bemkl.models.multinomial import MultinomialState
 from bayesmkl.bemkl.models.multioutput import MultioutputState
@@ -39,7 +35,6 @@ from bayesmkl.bemkl.models.task_parts import LabelState, MultitaskState, TargetS
 from bayesmkl.bemkl.models.tasks import TaskReadouts
 from bayesmkl.bemkl.models.weight_covariance import WeightCovariance
 from bayesmkl.bemkl.reading.draws import PosteriorDraws
-from bayesmkl.bemkl.reading.local_weights import LocalDraws
 from bayesmkl.discriminative.methods import find_types
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.kernels import (
@@ -131,9 +126,8 @@ OWN_TYPES: tuple[type, ...] = (
     BEMKLClassifier, BEMKLRegressor, BinaryState, RegressionState, MulticlassState, MultinomialState,
     MultioutputState, AbsentViews, CompletedOutputs, ViewMoments, NonnegativeReadout, CutOffNormals, CutOffPair,
     BEMKLMultitaskClassifier, BEMKLMultitaskRegressor, MultitaskState, LabelState, TargetState, TaskReadouts,
-    BEMKLOrdinalClassifier, OrdinalState, BEMKLSurvival, CensoredState, BEMKLLocalizedClassifier,
-    BEMKLLocalizedRegressor, LocalDraws, LocalizedState, LocalOutputs, GateBasis, GateScale,
-    PosteriorDraws, Dirichlet, SpikeSlab, VB, NUTS, Gibbs, SVI, Storage,
+    BEMKLOrdinalClassifier, OrdinalState, BEMKLSurvival, CensoredState,
+    PosteriorDraws, Dirichlet, SpikeSlab, VB, NUTS, Gibbs, Storage,
     moments.Gamma, moments.Gaussian, moments.PrecisionMoments, moments.IntermediateOutputs, TruncatedMoments,
     DiagonalPlusLowRank, WeightCovariance,
     GPMKLClassifier, GPMKLRegressor, HyperDraws, Marginal, HalfT, DirichletShares, Horseshoe, LogNormal,
@@ -155,9 +149,7 @@ PRESENT = {
     for known in OWN_TYPES
 }
 PRESENT["discriminative", "Machine"] = PRESENT["discriminative", "SVM"]
-PRESENT |= {
-    ("bemkl", kind.__name__): PRESENT["_utils", kind.__name__] for kind in (VB, NUTS, Gibbs, SVI, Storage)
-}
+PRESENT |= {("bemkl", kind.__name__): PRESENT["_utils", kind.__name__] for kind in (VB, NUTS, Gibbs, Storage)}
 # scikit-learn's Gaussian process kernels, which a KernelBank takes and skops does not list.
 GP_TYPES: tuple[type, ...] = (
     gp.CompoundKernel, gp.ConstantKernel, gp.DotProduct, gp.Exponentiation, gp.ExpSineSquared, gp.Matern,

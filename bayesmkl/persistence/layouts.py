@@ -108,14 +108,13 @@ def _from_3(part: object) -> None:
     if isinstance(part, BEMKL):
         before = vars(part)
         inference = INFERENCES[before.get("inference", "vb")]
-        where: dict[str, Any] = {key: before.get(key) for key in ("backend", "devices")}
-        kind = before.get("storage", "auto")
+        kind, backend = before.get("storage", "auto"), before.get("backend", "auto")
         names = [field.name for field in fields(inference)]
         options = {name: before[name] for name in names if name in before}
         for name in OPTIONS_BEFORE_4 & before.keys():
             delattr(part, name)
         part.inference = inference.name if inference(**options) == inference() else inference(**options)
-        part.storage = kind if where == {"backend": "auto", "devices": None} else Storage(kind, **where)
+        part.storage = kind if backend == "auto" else Storage(kind, backend)
 
 
 def _from_4(part: object) -> None:

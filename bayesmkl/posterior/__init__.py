@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from bayesmkl.posterior.chain_plots import plot_rank, plot_trace
-from bayesmkl.posterior.check_plots import plot_pareto_k, plot_posterior_predictive
 from bayesmkl.posterior.comparison_plots import plot_posteriors
 from bayesmkl.posterior.contribution_plots import (
     plot_component,
@@ -51,13 +49,9 @@ __all__ = [
     "plot_elbo",
     "plot_features",
     "plot_kernel_weights",
-    "plot_pareto_k",
-    "plot_posterior_predictive",
     "plot_posteriors",
     "plot_predictions",
-    "plot_rank",
     "plot_reliability",
-    "plot_trace",
     "plot_uncertainty",
     "plot_waterfall",
     "predict_latent",

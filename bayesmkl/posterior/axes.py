@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from arviz_plots import PlotCollection
     from matplotlib.axes import Axes
 
 __all__ = [
@@ -18,7 +17,6 @@ __all__ = [
     "new_axes",
     "shorten",
     "tidy",
-    "without_pyplot",
 ]
 
 # Okabe and Ito's colors, told apart by color-blind readers, in an order of distinct greys; shapes say the same.
@@ -59,15 +57,3 @@ def legend_below(ax: Axes, handles: dict[str, Any], n_columns: int = 2) -> None:
 def shorten(text: str, longest: int) -> str:
     """Cut a text to at most `longest` characters."""
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
-
-
-def without_pyplot(collection: PlotCollection, finding: str) -> PlotCollection:
-    """Write what a plot of ArviZ says above it, and make pyplot forget its figure."""
-    from matplotlib import pyplot
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
-    figure = collection.viz["figure"].item()
-    figure.suptitle(finding, x=0.01, ha="left", fontsize="large")
-    pyplot.close(figure)
-    FigureCanvasAgg(figure)
-    return collection

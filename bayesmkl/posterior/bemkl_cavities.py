@@ -16,10 +16,9 @@ import numpy as np
 
 from bayesmkl._numerics.linalg import plus_diagonal
 from bayesmkl._utils.threads import blas_threads_for
-from bayesmkl.bemkl.inference.marginal import EVIDENCES
 from bayesmkl.bemkl.reading.draws import PosteriorDraws
 from bayesmkl.marginal.conditioning import Sites, cavity
-from bayesmkl.marginal.evidence import exact_evidence
+from bayesmkl.marginal.evidence import ep_evidence, exact_evidence
 from bayesmkl.marginal.likelihoods import Gaussian, Probit
 from bayesmkl.posterior.evaluated import Evaluated
 from bayesmkl.posterior.fitted import FittedBEMKL, evenly
@@ -37,18 +36,16 @@ def leave_one_out_of_draws(fitted: FittedBEMKL, problems: list[Any]) -> LeaveOne
     Parameters
     ----------
     fitted : FittedBEMKL
-        Of the inference "marginal", "nuts" or "gibbs".
+        Of the inference "nuts" or "gibbs".
     problems : list
         Its problems, over dense training kernels.
     """
-    known = fitted.inference == "marginal"
-    evidence = EVIDENCES[getattr(fitted.estimator._inference(), "approximation", "ep")]
     models = []
     for problem, draws in zip(problems, fitted.states, strict=True):
         models.append(Evaluated(problem, _few(draws)))
         with blas_threads_for(problem.y.shape[-1]):
             for output in models[-1].outputs:
-                output._scores = _cavities(output, known, evidence)
+                output._scores = _cavities(output)
     return leave_one_out(fitted, models)
 
 
@@ -59,29 +56,23 @@ def _few(draws: PosteriorDraws) -> PosteriorDraws:
     return flat.map(lambda values: values[None, chosen])
 
 
-def _cavities(output: Evaluated, known: bool, evidence: Any) -> tuple[np.ndarray, np.ndarray]:
+def _cavities(output: Evaluated) -> tuple[np.ndarray, np.ndarray]:
     """Return means and standard deviations of left-out scores, noise included, each of shape (n_draws, n_samples)."""
     problem, draws = output.problem, output.flat
-    prior = problem.priors.intercept
     sites: Sites | None = None
     means = np.empty((len(draws.intercept), problem.y.shape[-1]))
-    scales, seen = np.empty_like(means), dict[bytes, int]()
+    scales = np.empty_like(means)
     for t, weights in enumerate(draws.kernel_weights):
-        mixed, intercept = problem.stack.combine(weights), prior.rate / prior.concentration
-        if not known:
-            mixed = mixed / np.sqrt(draws.sample_precision[t])
-            intercept = 1.0 / draws.intercept_precision[t]
+        mixed = problem.stack.combine(weights) / np.sqrt(draws.sample_precision[t])
+        intercept = 1.0 / draws.intercept_precision[t]
         covariance, square = mixed @ mixed.T + intercept, float(weights @ weights)
         if output.is_regression:
             noise = 1.0 / draws.noise_precision[t] + square / draws.intermediate_precision[t]
             found = exact_evidence(Gaussian(), problem.y, covariance, np.sqrt([noise]))
-        elif known and weights.tobytes() in seen:  # of equally likely draws many have the same weights
-            means[t], scales[t] = (values[seen[weights.tobytes()]] for values in (means, scales))
-            continue
         else:
-            noise, seen[weights.tobytes()] = 1.0, t
+            noise = 1.0
             covariance = plus_diagonal(covariance, square / problem.intermediate_precision)
-            found = evidence(
+            found = ep_evidence(
                 Probit(float(problem.margin)), problem.y, covariance, np.empty(0), sites, tol=TOL
             )
             sites = found.sites if found.converged else None

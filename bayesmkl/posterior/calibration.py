@@ -125,7 +125,7 @@ def left_out_predictions(fitted: FittedBEMKL, loo: LeaveOneOut) -> Predictions:
     if log_p is not None and fitted.temperature != 1.0:
         log_p, log_score = _at_temperature(fitted, log_p, y)
     probabilities = None if log_p is None else np.exp(log_p)
-    trusted = (fitted.is_sampled or loo.by_cavities) and loo.n_bad <= 0.05 * len(y)
+    trusted = (fitted.is_drawn or loo.by_cavities) and loo.n_bad <= 0.05 * len(y)
     how = "by cavities" if loo.by_cavities else "PSIS-LOO"
     source = f"{len(y)} training samples, each left out in turn ({how})"
     return Predictions(source, y, log_score, probabilities, loo.pit, trusted)

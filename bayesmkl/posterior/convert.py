@@ -12,12 +12,10 @@ from sklearn.base import BaseEstimator
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.validation import check_flag, check_integer, generator_of
-from bayesmkl.bemkl.estimators.localized_base import BaseLocalizedBEMKL
 from bayesmkl.bemkl.reading.collapsed import log_prior, log_prior_terms, log_variational
 from bayesmkl.posterior.evaluated import Evaluated
-from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl, unwrapped
+from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl
 from bayesmkl.posterior.gaussian_process import drawn_of_process
-from bayesmkl.posterior.local_gates import tree_of_gates
 from bayesmkl.posterior.sample import named_draws
 from bayesmkl.posterior.shared_docs import MODEL
 
@@ -118,7 +116,7 @@ def to_datatree(
         * ``constant_data``: ``view`` of each kernel where a bank made the kernels; in classification ``label`` of
           each sample, unless it has several, ``margin`` and ``intermediate_scale``; in regression ``y_mean`` and
           ``y_scale``;
-        * ``sample_stats``: what a sampler says of each draw, such as ``diverging``; of "vb" and "svi" draws
+        * ``sample_stats``: what a sampler says of each draw, such as ``diverging``; of "vb" draws
           ``log_variational``, their log density under the variational posterior, ``lp``, their log joint density
           with the target as the model sees it (`pointwise`), and ``elbo`` over ``iteration``,
           which has no chain or draw: it tells how the posterior was found. One-versus-all models that ended early
@@ -163,18 +161,14 @@ def to_datatree(
     and every draw takes an integral per class and sample (one or two seconds per 100 draws of 500 samples of ten
     classes).
 
-    Of localized BEMKL there are ``posterior`` (``gates`` of the training samples, with ``obs_id`` and ``kernel``,
-    ``locality``, ``kernel_weights``, ``intercept`` and ``dual_coef``), ``observed_data`` and ``constant_data`` with
-    ``gate_features``; `kernels` and `pointwise` play no part. Draws of marginal inference are those of its chains.
-
     In regression the target is standardized before the fit, and parameters are those of the standardized target.
     ``y`` is in the original units everywhere, and the log likelihood is that of the original target.
 
     ``lp`` less ``log_variational`` is the log importance ratio of a draw.
 
-    ``arviz_stats.loo`` and ``compare`` take trees of additive Gaussian processes, where they find the sum of `elpd_i_`,
-    and of sampled BEMKL models, whose k-hats say how far to trust them. They need ``log_likelihood``, which trees of
-    "vb" and "svi" do not have: draws from a variational posterior look reliable to them and rank models wrongly.
+    ``arviz_stats.loo`` and ``compare`` take trees of additive Gaussian processes, where they find the sum of
+    `elpd_i_`, and of sampled BEMKL models, whose k-hats say how far to trust them. They need ``log_likelihood``, which
+    trees of "vb" do not have: draws from a variational posterior look reliable to them and rank models wrongly.
     :func:`compare_loo` compares models of every inference. ``loo_pit`` of ArviZ does not apply to Gaussian processes,
     since ``posterior_predictive`` has targets of scores that know the sample's own target; `diagnose` leaves it out.
 
@@ -194,9 +188,6 @@ def to_datatree(
 
     n_draws = None if n_draws is None else check_integer("n_draws", n_draws, low=1)
     rng = generator_of("random_state", random_state)
-    localized = unwrapped(model, (BaseLocalizedBEMKL,))
-    if localized is not None:
-        return tree_of_gates(localized[0], n_draws, rng, sample_names)
     fitted = fitted_bemkl(model)
     if pointwise is not None:
         if check_flag("pointwise", pointwise):

@@ -20,10 +20,9 @@ from bayesmkl.posterior.calibration import (
 )
 from bayesmkl.posterior.evaluated import evaluate_model
 from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl
-from bayesmkl.posterior.gate_diagnosis import sections_of_gates
 from bayesmkl.posterior.importance import importance_section
 from bayesmkl.posterior.leave_one_out import leave_one_out, leave_one_out_section
-from bayesmkl.posterior.mixing import sampling_section, weights_section
+from bayesmkl.posterior.mixing import sampling_section
 from bayesmkl.posterior.predictive_checks import check_section
 from bayesmkl.posterior.process_diagnosis import sections_of_process
 from bayesmkl.posterior.refine import PLURALS, valid_intervals, why_not_sampled
@@ -37,7 +36,6 @@ __all__ = ["Diagnosis", "diagnose", "diagnosis_of"]
 FEWEST_DRAWS = 100
 DESCRIPTIONS = {
     "vb": "variational",
-    "svi": "stochastic variational",
     "nuts": "NUTS",
     "gibbs": "Gibbs sampling",
     "marginal": "everything integrated out but kernel weights and noise",
@@ -47,12 +45,11 @@ DESCRIPTIONS = {
 class Diagnosis(dict):
     """Result of :func:`diagnose`: section -> name -> number, array or text; printed, it is a report.
 
-    Sections are ``sampling`` ("nuts", "gibbs", "marginal") or ``importance`` ("vb", "svi"), ``signal``, ``loo``,
+    Sections are ``sampling`` ("nuts", "gibbs", "marginal") or ``importance`` ("vb"), ``signal``, ``loo``,
     ``sensitivity``, ``checks`` and ``calibration``; each has a ``verdict`` ("good", "caution", "bad" or "skipped")
     and an ``advice``. With more than two classes, or several labels or targets, the numbers of `checks` are under the
     name of each; so are those of `sampling`, `importance` and `sensitivity` where each has kernel weights of its own.
-    Of additive Gaussian processes there are ``shares`` too; of localized BEMKL ``intervals`` or ``sampling``,
-    ``gates`` and ``calibration``.
+    Of additive Gaussian processes there are ``shares`` too.
 
     Parameters
     ----------
@@ -121,7 +118,6 @@ def diagnose(
     Parameters
     ----------
     %(model)s
-        Or localized BEMKL.
     X_test : array-like of shape (n_test, n_features) or (n_test, n_train, n_kernels), default=None
         Samples that the model was not fitted to, as `model` takes them, for calibration. Without them training
         samples are left out in turn by importance sampling, which is less reliable. Several labels of a sample are
@@ -144,14 +140,12 @@ def diagnose(
 
         * ``sampling`` ("nuts", "gibbs"): R-hat, bulk and tail effective sample sizes of what the model identifies
           (shares, training scores, class probabilities) and, apart, of raw weights; divergences;
-        * ``importance`` ("vb", "svi"): Pareto k-hat of the variational posterior, of all weights together and ("vb")
-          of the kernel weights alone;
+        * ``importance`` ("vb"): Pareto k-hat of the variational posterior, of all weights together and of the kernel
+          weights alone;
         * ``shares``, of an additive Gaussian process only: Monte Carlo standard errors of shares and ends of their
           intervals;
-        * ``gates``, of localized BEMKL only: evidence for or against weights that depend on the sample, and the
-          locality of every kernel;
         * ``signal``: size of the score, variance explained, and whether kernels predict anything, by
-          :func:`relevance`; intervals of "vb" and "svi" are too narrow, and say so;
+          :func:`relevance`; intervals of "vb" are too narrow, and say so;
         * ``loo``: leave-one-out accuracy by PSIS; :func:`compare_loo` compares models by it;
         * ``sensitivity``: how far shares move with the priors, by power-scaling;
         * ``checks``: statistics of the targets against draws from prior and posterior;
@@ -173,16 +167,12 @@ def diagnose(
     The training kernels are evaluated anew. A matrix-vector product of every kernel with every draw is the main cost,
     and for "vb" up to a thousand small integrals, a few seconds on 100 to 200 samples; they are left out where they
     would take minutes. ``signal`` fits "vb" to ten folds, of at most 1000 samples and 4 million entries of kernels,
-    and leaves up to 500 samples of "marginal", "nuts" and "gibbs" out by 200 Gaussian processes.
+    and leaves up to 500 samples of "nuts" and "gibbs" out by 200 Gaussian processes.
 
     Of an additive Gaussian process ``importance`` (or ``sampling``, of its "nuts") is about the draws of its
     hyperparameters: k-hat (or R-hat), effective draws, and the share of the posterior whose evidence is not known.
     Leaving samples out takes no weights but those of hyperparameters, there is no power-scaling of priors
     (``sensitivity`` is skipped), and ``signal`` fits the model once more, without kernels, to at most 1000 samples.
-
-    Of localized BEMKL only held-out samples are predicted, and nothing is fitted again: there are ``intervals`` (of
-    "vb", which are too narrow) or ``sampling`` ("marginal"), ``gates`` and ``calibration``. `n_draws` is not used:
-    intervals are those of the draws that the model has, or of 200.
 
     References
     ----------
@@ -215,7 +205,7 @@ def diagnose(
     >>> str(found).splitlines()[0]
     'Diagnosis of a BEMKLRegressor'
     """
-    fitted = fitted_bemkl(model, of_outcome=False, localized=True)
+    fitted = fitted_bemkl(model, of_outcome=False)
     n_draws = check_integer("n_draws", n_draws, low=FEWEST_DRAWS)
     ci_prob = check_probability("ci_prob", ci_prob)
     _check_test(X_test, y_test)
@@ -246,8 +236,6 @@ def diagnosis_of(
     rng : numpy.random.Generator
     """
     title = f"Diagnosis of a {type(fitted.estimator).__name__}"
-    if fitted.is_localized:
-        return Diagnosis(title, _about(fitted), sections_of_gates(fitted, ci_prob, held_out, kernels))
     if fitted.is_marginal:
         _check_enough(fitted.states[0].n_draws)
         if kernels is not None:
@@ -258,13 +246,9 @@ def diagnosis_of(
     _check_enough(len(models[0].flat.intercept))
     names = fitted.model_names
     if log_ratios is None:
-        estimator = fitted.estimator
-        if fitted.is_weighted:
-            sections = [weights_section(names, estimator.pareto_k_, estimator.ess_)]
-        else:
-            sections = [sampling_section(names, models, fitted.statistics(None), fitted.inference)]
+        sections = [sampling_section(names, models, fitted.statistics(None))]
     else:
-        states = [None] * len(models) if fitted.is_drawn else list(fitted.states)
+        states = list(fitted.states)
         sections = [importance_section(names, models, states, log_ratios, rng, valid_intervals(fitted))]
     sections.append(signal_section(fitted, sizes_of_draws(models), ci_prob, kernels))
     loo = leave_one_out(fitted, models, log_ratios)

@@ -238,14 +238,14 @@ def evaluate_model(
     -------
     list of Evaluated
     list of array of shape (n_draws,), or None
-        ``log p(y, a, b, e) - log q(a, b, e)`` of "vb" and "svi" draws; None for Markov chains of the posterior.
+        ``log p(y, a, b, e) - log q(a, b, e)`` of "vb" draws; None for Markov chains of the posterior.
     """
     problems = fitted.problems(kernels)
     models = [Evaluated(*pair) for pair in zip(problems, fitted.draws(n_draws, rng), strict=True)]
-    if fitted.is_sampled:
+    if fitted.is_drawn:
         return models, None
     ratios = []
-    for model, state, stats in zip(models, fitted.states, fitted.statistics(n_draws), strict=True):
-        log_q = stats["log_variational"].ravel() if fitted.is_drawn else log_variational(state, model.flat)
+    for model, state in zip(models, fitted.states, strict=True):
+        log_q = log_variational(state, model.flat)
         ratios.append(model.log_likelihood.sum(axis=1) + log_prior(model.problem, model.flat) - log_q)
     return models, ratios

@@ -13,8 +13,6 @@ from bayesmkl._utils.given import check_numbers
 from bayesmkl._utils.typing import Samples
 from bayesmkl.bemkl import (
     BEMKLClassifier,
-    BEMKLLocalizedClassifier,
-    BEMKLLocalizedRegressor,
     BEMKLOrdinalClassifier,
     BEMKLRegressor,
     BEMKLSurvival,
@@ -43,7 +41,6 @@ PROCESSES: dict[type, str] = {
     BEMKLOrdinalClassifier: "GPMKLOrdinalClassifier",
     BEMKLSurvival: "GPMKLSurvival",
 }
-LOCALIZED = (BEMKLLocalizedClassifier, BEMKLLocalizedRegressor)
 N_DRAWS = 1000  # from a variational posterior, where nothing else is asked for
 
 
@@ -54,7 +51,7 @@ class FittedBEMKL(NamedTuple):
     """
 
     estimator: Any  # BEMKLClassifier or BEMKLRegressor
-    states: tuple[Any, ...]  # factors of a variational posterior, PosteriorDraws, HyperDraws, or LocalDraws
+    states: tuple[Any, ...]  # factors of a variational posterior, PosteriorDraws, or HyperDraws
     histories: tuple[np.ndarray, ...]  # ELBO after every sweep; empty where the inference has no bound
     kernel_names: list[str]
     kernel_views: list[str] | None  # None where kernels were precomputed
@@ -63,9 +60,8 @@ class FittedBEMKL(NamedTuple):
 
     @property
     def inference(self) -> str:
-        """Inference that found the posterior: "vb", "nuts", "gibbs", "svi" or "marginal"."""
-        has_options = self.is_drawn or self.is_marginal or self.is_localized
-        return self.estimator._inference().name if has_options else "vb"
+        """Inference that found the posterior: "vb", "nuts", "gibbs" or "marginal"."""
+        return self.estimator._inference().name if self.is_drawn or self.is_marginal else "vb"
 
     @property
     def temperature(self) -> float:
@@ -78,39 +74,14 @@ class FittedBEMKL(NamedTuple):
         return isinstance(self.states[0], HyperDraws)
 
     @property
-    def is_localized(self) -> bool:
-        """Whether kernel weights are functions of the sample."""
-        return isinstance(self.estimator, LOCALIZED)
-
-    @property
-    def gate_basis(self) -> np.ndarray:
-        """Features of the gates of the training samples, (n_samples, n_gate_features), of localized BEMKL."""
-        return self.estimator.gate_basis_.features(self.estimator.gate_features_)
-
-    @property
     def selects_kernels(self) -> bool:
         """Whether it is an additive Gaussian process under a spike-and-slab prior."""
         return self.is_marginal and is_spike_slab(self.estimator.kernel_prior, self.estimator.KERNEL_PRIORS)
 
     @property
     def is_drawn(self) -> bool:
-        """Whether the posterior is a set of draws; else it has factors in closed form."""
+        """Whether the posterior is a set of draws of Markov chains over all weights, one chain after the other."""
         return isinstance(self.states[0], PosteriorDraws)
-
-    @property
-    def is_sampled(self) -> bool:
-        """Whether the draws are equally likely ones of the posterior itself, of Markov chains or by weights."""
-        return self.is_drawn and self.inference in ("nuts", "gibbs", "marginal")
-
-    @property
-    def is_weighted(self) -> bool:
-        """Whether they were drawn by importance weights, so that there is one chain in random order."""
-        return self.is_sampled and np.isfinite(getattr(self.estimator, "pareto_k_", np.nan)).all()
-
-    @property
-    def is_in_chains(self) -> bool:
-        """Whether the draws are those of Markov chains over all weights, one after the other."""
-        return self.is_drawn and self.inference in ("nuts", "gibbs")
 
     @property
     def class_names(self) -> list[str] | None:
@@ -312,11 +283,7 @@ class FittedBEMKL(NamedTuple):
 
     def scores(self, X: Samples) -> ScoreDraws | None:
         """Predict the score of new samples in regression where there are draws of it; else None."""
-        if self.is_localized:
-            score, *others = self.estimator._scores_of_rows(self.transform(X), None)
-            return score if isinstance(score, ScoreDraws) and not others else None
-        else:
-            (score, *_), _ = self.estimator._scores(self.estimator._row_stack(self.transform(X)))
+        (score, *_), _ = self.estimator._scores(self.estimator._row_stack(self.transform(X)))
         return score if isinstance(score, ScoreDraws) else None
 
     def problems(self, kernels: ArrayLike | None = None) -> list[Any]:
@@ -367,7 +334,6 @@ def fitted_bemkl(
     multitask: bool = False,
     no_process: str | None = None,
     of_outcome: bool = True,
-    localized: bool = False,
 ) -> FittedBEMKL:
     """Find the fitted BEMKL estimator in `model`, or the additive Gaussian process.
 
@@ -382,8 +348,6 @@ def fitted_bemkl(
         Why additive Gaussian processes will not do, whose posterior has other draws, and what to do instead.
     of_outcome : bool, default=True
         Whether BEMKL of grades and times will do.
-    localized : bool, default=False
-        Whether localized BEMKL will do, whose gates have draws of their own.
 
     Returns
     -------
@@ -396,7 +360,7 @@ def fitted_bemkl(
     sklearn.exceptions.NotFittedError
         Before `fit`.
     """
-    found = unwrapped(model, (*SINGLE, *MULTITASK, *MARGINAL, *LOCALIZED))
+    found = unwrapped(model, (*SINGLE, *MULTITASK, *MARGINAL))
     if found is None:
         raise TypeError(
             "`model` must be a BEMKLClassifier, a BEMKLRegressor, a GPMKLClassifier, a GPMKLRegressor or another "
@@ -408,12 +372,6 @@ def fitted_bemkl(
         raise TypeError(
             f"`model` must not be a multitask model; got {type(estimator).__name__}, of which `kernel_table`, "
             "`plot_kernel_weights` and `plot_elbo` show all that its attributes say. Fit a task alone for the rest."
-        )
-    if isinstance(estimator, LOCALIZED) and not localized:
-        raise TypeError(
-            f"`model` must not have gates; got {type(estimator).__name__}, which `kernel_table`, `view_table`, "
-            "`plot_kernel_weights`, `plot_elbo`, `diagnose`, `report_model`, `to_datatree` and `plot_gates` read. "
-            "Fit BEMKLClassifier or BEMKLRegressor to the same kernels for the rest."
         )
     if isinstance(estimator, MARGINAL) and no_process is not None:
         raise TypeError(f"`model` must be a BEMKL model; got {type(estimator).__name__}, {no_process}")

@@ -40,7 +40,7 @@ RADII = 2.0 ** np.arange(
     -3, 8
 )  # of e, relative to the mean of q: where the profile over the radius is sought
 LEAST_CONCENTRATION = 0.5  # with less, the collapsed prior of e is all spike and tail
-INSTEAD = 'inference="marginal" or inference="nuts" gives intervals that can be read.'
+INSTEAD = 'GPMKLClassifier, GPMKLRegressor and inference="nuts" give intervals that can be read.'
 WHAT = {
     "joint": "all weights (a, b, e)",
     "weights": "kernel weights e alone",
@@ -65,8 +65,8 @@ def importance_section(
         Of the models.
     models : list of Evaluated
         Draws of the variational posteriors.
-    states : list of BinaryState, RegressionState, their counterparts with several outputs, or None
-        Their factors; None where there are only draws (SVI), whose marginals have no known density.
+    states : list of BinaryState, RegressionState, or their counterparts with several outputs
+        Their factors.
     log_ratios : list of array of shape (n_draws,)
         ``log p(y, a, b, e) - log q(a, b, e)``.
     rng : numpy.random.Generator
@@ -124,8 +124,6 @@ def tail_of(log_ratios: np.ndarray) -> dict[str, float]:
 
 def _why_no_marginal(model: Evaluated, state: State, n_models: int) -> str | None:
     problem, n_train = model.problem, model.problem.stack.n_train
-    if state is None:
-        return "the marginals of this posterior have no known density"
     if any(prior.concentration < LEAST_CONCENTRATION for prior in problem.priors):
         return "a sparse prior has its mass at zero and at infinity, where no importance sampler goes"
     if model.is_multinomial:

@@ -71,7 +71,7 @@ def compare_loo(
     -----
     In classification it is the probability of the label given that there is one that is compared, so that models with
     different margins compare; with several labels or targets, that of all of a sample together. Unlabeled samples are
-    not scored. Draws of "vb" and "svi" are corrected by ``arviz_stats.loo_approximate_posterior``'s
+    not scored. Draws of "vb" are corrected by ``arviz_stats.loo_approximate_posterior``'s
     rule; that takes a variational posterior close to the exact one, and mostly all of their samples count as
     ``bad_k``. Fit with "nuts", or compare by cross-validation, before a close decision. Additive Gaussian processes
     ("marginal") leave function values out exactly, given hyperparameters; k-hats are those of the hyperparameters.

@@ -1,4 +1,4 @@
-"""Mixing of chains: R-hat, effective sample sizes, divergences; and importance weights of marginal inference."""
+"""Mixing of chains: R-hat, effective sample sizes, divergences."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 
 from bayesmkl.bemkl.inference.runs import DIVERGENT, ESS, RHAT
-from bayesmkl.marginal.hyperposterior import GOOD_K, LARGEST_K, LEAST_DRAWS, remedy_of_weights
 from bayesmkl.posterior.evaluated import Evaluated
 from bayesmkl.posterior.report import Section, table, worst
 
-__all__ = ["convergence", "sampling_section", "weights_section"]
+__all__ = ["convergence", "sampling_section"]
 
 BAD_RHAT, BAD_ESS, BAD_DIVERGENT = 1.05, 100.0, 0.05
 LOW_BFMI = 0.3
@@ -24,7 +23,7 @@ WHY_RAW = (
 
 
 def sampling_section(
-    names: list[str], models: list[Evaluated], stats: list[dict[str, np.ndarray]], inference: str = "nuts"
+    names: list[str], models: list[Evaluated], stats: list[dict[str, np.ndarray]]
 ) -> Section:
     """Judge the chains by the quantities that the model identifies.
 
@@ -35,8 +34,6 @@ def sampling_section(
     models : list of Evaluated
     stats : list of dict
         What the sampler says of each draw.
-    inference : str, default="nuts"
-        Name of the sampler, by which it has options.
     """
     values, rows, verdicts = {}, [], []
     for name, model, own in zip(names, models, stats, strict=True):
@@ -56,9 +53,7 @@ def sampling_section(
     lines += _trajectory_lines(names, values)
     verdict = worst(verdicts)
     single = values if len(names) > 1 else values[names[0]]
-    return Section(
-        "sampling", "Sampling", single, lines, verdict, _advice(verdict, draws.n_chains, inference)
-    )
+    return Section("sampling", "Sampling", single, lines, verdict, _advice(verdict, draws.n_chains))
 
 
 def convergence(draws: np.ndarray) -> dict[str, float]:
@@ -146,54 +141,18 @@ def _trajectory_lines(names: list[str], values: dict[str, dict[str, Any]]) -> li
     return lines
 
 
-def _advice(verdict: str, n_chains: int, inference: str) -> str:
+def _advice(verdict: str, n_chains: int) -> str:
     limits = (
         f"Wanted of the first rows: R-hat at most {RHAT}, ESS at least {ESS:.0f}, divergences at most "
         f"{100 * DIVERGENT:.1g} %."
     )
     alone = " One chain alone has no R-hat: it cannot show that it missed a part." if n_chains == 1 else ""
     divergences = "; against divergences bring its `target_accept` closer to 1"
-    draws, more = ("n_points", "") if inference == "marginal" else ("n_draws", divergences)
     say = {
         "good": f"The chains agree, and there are enough effective draws for 94 % intervals. {WHY_RAW}",
-        "caution": f"Means are usable, ends of intervals are rough.{alone} {limits} Increase `{draws}` of "
-        f"`inference`{more}. {WHY_RAW}",
-        "bad": f"Do not use these draws yet.{alone} {limits} Increase `n_warmup` and `{draws}` of "
-        f"`inference`{more}. {WHY_RAW}",
+        "caution": f"Means are usable, ends of intervals are rough.{alone} {limits} Increase `n_draws` of "
+        f"`inference`{divergences}. {WHY_RAW}",
+        "bad": f"Do not use these draws yet.{alone} {limits} Increase `n_warmup` and `n_draws` of "
+        f"`inference`{divergences}. {WHY_RAW}",
     }
     return say[verdict]
-
-
-def weights_section(names: list[str], pareto_k: Any, ess: Any) -> Section:
-    """Judge draws of kernel weights by the importance weights that they were chosen with.
-
-    Parameters
-    ----------
-    names : list of str
-        Of the models.
-    pareto_k, ess : float, or array of shape (n_models,)
-        Shape of the tail of the weights, and the effective number of draws.
-    """
-    found = list(zip(np.atleast_1d(pareto_k), np.atleast_1d(ess), strict=True))
-    values = {
-        name: {"pareto_k": float(k), "ess": float(n)} for name, (k, n) in zip(names, found, strict=True)
-    }
-    lines = ["Draws of the kernel weights, with all else integrated out, by importance sampling:"]
-    lines += table(
-        ["", "k-hat", "ESS"], [[name, f"{k:.2f}", n] for name, (k, n) in zip(names, found, strict=True)]
-    )
-    largest, fewest = max(k for k, _ in found), min(n for _, n in found)
-    verdict = "good"
-    if not largest <= LARGEST_K or fewest < LEAST_DRAWS:
-        verdict = "bad"
-    elif largest > GOOD_K or fewest < BAD_ESS:
-        verdict = "caution"
-    remedy = remedy_of_weights(largest)
-    advice = {
-        "good": "The weights have a light tail, and there are enough effective draws.",
-        "caution": f"Means are usable, ends of intervals are rough. {remedy}",
-        "bad": f"Do not use these draws yet: k-hat must be at most {LARGEST_K}, ESS at least "
-        f"{LEAST_DRAWS:.0f}. {remedy}",
-    }
-    single = values if len(names) > 1 else values[names[0]]
-    return Section("sampling", "Sampling", single, lines, verdict, advice[verdict])

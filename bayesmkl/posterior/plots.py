@@ -170,12 +170,12 @@ def _draw_intervals(ax: Axes, rows: np.ndarray, group: pd.DataFrame, value: str,
 @fill_docs(MODEL)
 @own_settings
 def plot_elbo(model: BaseEstimator, ax: Axes | None = None) -> Axes:
-    """Show how far the evidence lower bound was from its best value, after every iteration or block of steps.
+    """Show how far the evidence lower bound was from its best value, after every iteration.
 
     Parameters
     ----------
     model : estimator
-        A BEMKLClassifier or BEMKLRegressor fitted by "vb" or "svi", or a Pipeline or search that ends in one. Or a
+        A BEMKLClassifier or BEMKLRegressor fitted by "vb", or a Pipeline or search that ends in one. Or a
         multitask model.
     %(ax)s
 
@@ -191,12 +191,11 @@ def plot_elbo(model: BaseEstimator, ax: Axes | None = None) -> Axes:
     NotFittedError
         Before `fit`.
     ValueError
-        For a model fitted by "nuts" or "gibbs", which raise no bound; :func:`plot_trace` shows their chains.
+        For a model fitted by "nuts" or "gibbs", which raise no bound.
 
     Notes
     -----
-    VB never lowers the bound: its best value is the last. Stochastic gradients ("svi") only
-    estimate it, by the mean of each block of steps, and their line ends in noise.
+    VB never lowers the bound: its best value is the last.
 
     Examples
     --------
@@ -208,22 +207,18 @@ def plot_elbo(model: BaseEstimator, ax: Axes | None = None) -> Axes:
     'iteration'
     """
     no_process = "which has no evidence lower bound. `diagnose` says whether its draws can be relied on."
-    fitted = fitted_bemkl(model, multitask=True, no_process=no_process, localized=True)
+    fitted = fitted_bemkl(model, multitask=True, no_process=no_process)
     if not fitted.histories:
-        instead = "Use `plot_trace` or `plot_rank` to see whether its chains agree."
-        if fitted.inference == "marginal":
-            instead = (
-                "Its `log_evidence_` is the evidence itself; `pareto_k_`, `rhat_` and `ess_` say how it went."
-            )
+        instead = "Use `diagnose` to see whether its chains agree."
         raise ValueError(
             f'`model` was fitted by inference="{fitted.inference}", which has no evidence lower bound. {instead}'
         )
     check_axes("ax", ax)
     ax = new_axes(6.4, 3.6)[0] if ax is None else ax
-    steps = [_steps(fitted, k) for k in range(len(fitted.histories))]
+    steps = [np.arange(1, 1 + len(history)) for history in fitted.histories]
     lines: list[Any] = []
     for g, (done, history) in enumerate(zip(steps, fitted.histories, strict=True)):
-        gap = (history.max() if fitted.is_drawn else history[-1]) - history
+        gap = history[-1] - history
         below = gap > 0.0
         look: dict[str, Any] = {
             "color": COLORS[g % len(COLORS)],
@@ -233,23 +228,13 @@ def plot_elbo(model: BaseEstimator, ax: Axes | None = None) -> Axes:
         lines += ax.plot(done[below], gap[below], markersize=4, markevery=0.1, **look)
     ax.set_yscale("log")
     ax.set_xlim(0.0, max(done[-1] for done in steps) + 1.0)
-    ax.set_xlabel("step of the optimizer" if fitted.is_drawn else "iteration")
-    ax.set_ylabel(f"ELBO below its {'highest' if fitted.is_drawn else 'last'} value (nats)")
+    ax.set_xlabel("iteration")
+    ax.set_ylabel("ELBO below its last value (nats)")
     tidy(ax, "both")
     ax.set_title(_elbo_finding(fitted, max(done[-1] for done in steps)), loc="left")
     if fitted.class_names is not None and len(lines) > 1:
         ax.legend(lines, fitted.class_names, title=fitted.output_kind, frameon=False)
     return ax
-
-
-def _steps(fitted: FittedBEMKL, k: int) -> np.ndarray:
-    """Return the number of iterations, or optimizer steps, at each entry of the history of model number `k`."""
-    sweeps = np.arange(1, 1 + len(fitted.histories[k]))
-    if not fitted.is_drawn:
-        return sweeps
-    from bayesmkl.bemkl.inference.sampling import SVI_BLOCK
-
-    return np.minimum(SVI_BLOCK * sweeps, np.atleast_1d(fitted.estimator.n_iter_)[k])
 
 
 def _width(names: list[str], groups: dict[str, pd.DataFrame]) -> float:
@@ -303,11 +288,9 @@ def _weights_finding(table: pd.DataFrame, ci_prob: float) -> str:
 
 def _elbo_finding(fitted: FittedBEMKL, n_steps: int) -> str:
     estimator, n_models = fitted.estimator, len(fitted.histories)
-    unit = "steps" if fitted.is_drawn else "sweeps"
     if n_models == 1:
-        ending = f"{'Converged' if estimator.converged_ else 'Not converged'} after {n_steps} {unit}"
+        ending = f"{'Converged' if estimator.converged_ else 'Not converged'} after {n_steps} sweeps"
     else:
         converged = sum(outcome.converged for outcome in estimator.outcome_)
-        ending = f"{converged} of {n_models} models converged, within {n_steps} {unit}"
-    about = "about " if fitted.is_drawn else ""
-    return f"{ending}; ELBO {about}{estimator.elbo_:.2f} nats".replace("-", "\N{MINUS SIGN}")
+        ending = f"{converged} of {n_models} models converged, within {n_steps} sweeps"
+    return f"{ending}; ELBO {estimator.elbo_:.2f} nats".replace("-", "\N{MINUS SIGN}")

@@ -151,7 +151,7 @@ def predict_quantile(model: BaseEstimator, X: Samples, q: float = 0.5) -> np.nda
 
 def _ask(model: BaseEstimator, X: Samples, method: str, remedy: str, **options: Any) -> Any:
     """Call a method of the final estimator on rows that have passed the steps before it."""
-    fitted = fitted_bemkl(model, multitask=True, localized=True)
+    fitted = fitted_bemkl(model, multitask=True)
     if not hasattr(fitted.estimator, method):
         raise TypeError(
             f"`model` must be a model with `{method}`; got {type(fitted.estimator).__name__}. {remedy}"

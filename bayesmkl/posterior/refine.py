@@ -33,7 +33,6 @@ from bayesmkl.posterior.shared_docs import MODEL
 
 __all__ = ["PLURALS", "refine_posterior", "valid_intervals", "why_not_refined", "why_not_sampled"]
 PLURALS = {"class": "classes", "label": "labels", "output": "targets"}
-MARGINAL_SAMPLES, MARGINAL_KERNELS = 1000, 10  # up to which marginal inference of BEMKL is worth its time
 # Of shares. Runs on similar kernels that passed 1.05 and 100 were up to 3 of their standard errors apart.
 LARGEST_RHAT, LEAST_ESS = 1.03, 200.0
 TILT = 1.0  # standard deviation of the logarithm by which each kernel weight of a start is off
@@ -99,7 +98,7 @@ def refine_posterior(
     See Also
     --------
     diagnose : Whether the draws can be trusted, with other numbers about them.
-    bayesmkl.marginal.Marginal : Draws that do not depend on where a chain has been.
+    bayesmkl.marginal.GPMKLClassifier : Draws that do not depend on where a chain has been.
 
     Notes
     -----
@@ -110,8 +109,8 @@ def refine_posterior(
 
     With a few dozen samples and kernels that differ a few hundred sweeps are enough. With hundreds of samples, or
     kernels that resemble each other, no number of them that one would wait for is: sample weights and kernel
-    weights hold each other where they are. Fit with ``inference="marginal"`` there, which integrates the sample
-    weights out. All 4000 sweeps of four chains take about ten seconds of processor time on 60 samples with four
+    weights hold each other where they are. Fit `GPMKLClassifier` or `GPMKLRegressor` there, which integrate
+    functions out. All 4000 sweeps of four chains take about ten seconds of processor time on 60 samples with four
     kernels, and 80 on 398 with six.
 
     A start is a draw from the variational posterior whose kernel weights are multiplied by independent log-normal
@@ -252,19 +251,12 @@ def _advice(fits: list[Fit], options: Gibbs, instead: str) -> str | None:
 
 def _instead(fitted: FittedBEMKL) -> str:
     """Return the inference that has intervals where Gibbs chains do not agree."""
-    process = "GPMKLClassifier" if fitted.is_classifier else "GPMKLRegressor"
-    best = (
-        'with inference="marginal"' if _has_marginal(fitted) else f"an additive Gaussian process ({process})"
-    )
-    return f'Fit {best} or inference="nuts"'
+    return f'Fit {_process(fitted)} or inference="nuts"'
 
 
-def _has_marginal(fitted: FittedBEMKL) -> bool:
-    """Whether marginal inference of BEMKL has the priors of a model, and takes one of its size in reasonable time."""
-    sample = fitted.problems_without_kernels()[0].priors.sample
-    n_kernels = len(fitted.kernel_names)
-    small = fitted.n_samples <= MARGINAL_SAMPLES and n_kernels <= MARGINAL_KERNELS
-    return small and bool(sample.concentration == sample.rate)
+def _process(fitted: FittedBEMKL) -> str:
+    """Return the additive Gaussian process of the same targets."""
+    return "GPMKLClassifier" if fitted.is_classifier else "GPMKLRegressor"
 
 
 def why_not_sampled(fitted: FittedBEMKL) -> str | None:
@@ -284,7 +276,7 @@ def why_not_sampled(fitted: FittedBEMKL) -> str | None:
     if not fitted.labeled.all():
         return "some of its samples are unlabeled. Fit it to the labeled ones, or read labels off `transduction_`."
     if fitted.is_multinomial:
-        return 'its classes compete. Fit with multiclass="shared" and inference="marginal".'
+        return 'its classes compete. Fit GPMKLClassifier, or with multiclass="shared" and inference="nuts".'
     return None
 
 
@@ -294,7 +286,8 @@ def why_not_refined(fitted: FittedBEMKL) -> str | None:
     if reason is not None or fitted.output_names is None or fitted.class_names is not None:
         return reason
     return (
-        f'its {PLURALS[fitted.output_kind]} share the kernel weights. Fit with inference="marginal" or "nuts", or '
+        f"its {PLURALS[fitted.output_kind]} share the kernel weights. Fit {_process(fitted)}, or with "
+        'inference="nuts", or '
         + (
             'with multiclass="one-versus-all", where each has a model of its own.'
             if fitted.is_classifier
@@ -310,10 +303,10 @@ def valid_intervals(fitted: FittedBEMKL) -> str:
         return f"No sampler has this model: {reason}"
     if why_no_prior_draws(fitted.problems_without_kernels()[0].priors) is not None:
         return (
-            'A prior that can be sampled ("nonsparse") and inference="marginal" or "nuts" give intervals that can be '
-            "read."
+            f'{_process(fitted)}, or a prior that can be sampled ("nonsparse") and inference="nuts", gives intervals '
+            "that can be read."
         )
-    best = 'inference="marginal" or inference="nuts"' if _has_marginal(fitted) else 'inference="nuts"'
+    best = f'{_process(fitted)} or inference="nuts"'
     if why_not_refined(fitted) is not None:
         return f"{best} gives intervals that can be read."
     return f"{best} gives intervals that can be read, and so does `refine_posterior(model)` where its chains agree."

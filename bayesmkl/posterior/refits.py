@@ -3,7 +3,7 @@ r"""Refits of a model without some kernels, or to permuted targets, and what the
 How samples are left out depends on what a posterior is good for:
 
 * additive Gaussian processes have cavities, see `bayesmkl.posterior.cavities`;
-* so has BEMKL by "marginal", "nuts" and "gibbs", given draws of its kernel weights, see
+* so has BEMKL by "nuts" and "gibbs", given draws of its kernel weights, see
   `bayesmkl.posterior.bemkl_cavities`;
 * a variational posterior cannot be reweighted: its draws have k-hats above 0.7 for nearly all samples, and by them
   random labels are predicted far better than by their frequencies. It is fitted to folds instead.
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -24,7 +23,7 @@ from scipy.stats import norm
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold, StratifiedKFold
 
-from bayesmkl._utils.options import Marginal, Storage
+from bayesmkl._utils.options import Storage
 from bayesmkl._utils.warnings import holding_back, warn_user
 from bayesmkl.bemkl.estimators.base import FitTask
 from bayesmkl.bemkl.estimators.class_models import class_model_of
@@ -60,7 +59,6 @@ CLEAR = 2.0  # standard errors beyond which a difference is called one
 
 N_FOLDS = 10
 TOL = 1e-4  # of the bound in folds: probabilities need no more
-N_DRAWS = 500  # of refits by marginal inference, where no more is asked than predictions
 
 
 class Accuracy(NamedTuple):
@@ -227,16 +225,13 @@ class BEMKLRefits:
     def __init__(self, fitted: FittedBEMKL, stack: DenseStack) -> None:
         self.fitted, self.stack, self.estimator = fitted, stack, fitted.estimator
         self.targets: np.ndarray = self.estimator.target_
-        self.by_folds = not fitted.is_sampled
+        self.by_folds = not fitted.is_drawn
         self.forgets_order = not self.by_folds
         settings: dict[str, Any] = {"verbose": 0, "storage": Storage("dense", "numpy")}
         if not isinstance(self.estimator.init, str):
             settings["init"] = "mean"
         if fitted.is_classifier:
             settings["intermediate_scale"] = self.estimator.intermediate_scale_
-        options = self.estimator._inference()
-        if isinstance(options, Marginal):
-            settings["inference"] = replace(options, n_draws=min(options.n_draws, N_DRAWS))
         self.settings = settings
 
     @property
@@ -247,9 +242,7 @@ class BEMKLRefits:
             elpd_i = self._by_folds(np.ones(self.stack.n_kernels, dtype=bool), self.targets)
             return Accuracy(elpd_i, float(model.elbo_), np.nan, model.converged_)
         left = leave_one_out_of_draws(self.fitted, self.fitted._problems_over(self.stack))
-        log_evidence = float(np.sum(getattr(model, "log_evidence_", np.nan)))
-        pareto_k = float(np.max(getattr(model, "pareto_k_", np.nan)))
-        return Accuracy(left.elpd_i, log_evidence, pareto_k, model.converged_)
+        return Accuracy(left.elpd_i, np.nan, np.nan, model.converged_)
 
     def fit(self, kept: np.ndarray, order: np.ndarray | None = None) -> Accuracy:
         """Fit with some kernels; to another order of the targets a bound is not found."""
@@ -258,16 +251,13 @@ class BEMKLRefits:
             return Accuracy(self._by_folds(kept, targets), np.nan, np.nan, True)
         stack = self.stack.select(np.flatnonzero(kept))
         refit, fits = self._fit(stack, targets, kept)
-        converged = all(fit.converged for fit in fits)
+        converged = all(fit.outcome.converged for fit in fits)
         if self.by_folds:
             bound = sum(float(fit.elbo_history[-1]) for fit in fits if fit.elbo_history is not None)
             return Accuracy(self._by_folds(kept, targets), bound, np.nan, converged)
         refitted = self.fitted._replace(estimator=refit, states=states_of(refit))
         left = leave_one_out_of_draws(refitted, refit._problems(stack, with_gram=False))
-        points = [fit.points for fit in fits if fit.points is not None]
-        log_evidence = sum(own.log_evidence for own in points) if points else np.nan
-        pareto_k = max((own.pareto_k for own in points), default=np.nan)
-        return Accuracy(left.elpd_i, log_evidence, pareto_k, converged)
+        return Accuracy(left.elpd_i, np.nan, np.nan, converged)
 
     def without_kernels(self, order: np.ndarray | None = None) -> Accuracy:
         """Integrate over the intercepts exactly; of competing classes, fit with a kernel that is zero."""

@@ -71,7 +71,7 @@ def relevance(
         * ``elpd_diff``, ``se``: how much more the log density of all left-out samples is with it than without it, in
           nats, and the standard error of that difference over samples;
         * ``log_evidence_diff``: the same of the log evidence of the model, which is the log Bayes factor. "nuts",
-          "gibbs" and models of more than two classes have no evidence, and no such column. Of "vb" and "svi" it is
+          "gibbs" and models of more than two classes have no evidence, and no such column. Of "vb" it is
           ``elbo_diff``, of the lower bounds: these are loose by more the more kernels there are, and say nothing of
           signal;
         * ``pareto_k``: :math:`\hat k` of the fit without it, as `pareto_k_` of the model: above 0.7 do not rely on
@@ -102,10 +102,10 @@ def relevance(
     Notes
     -----
     Every row is a fit of its own, with the seed and the options of the model and, in classification, with its
-    `intermediate_scale_`. Of "marginal" and additive Gaussian processes samples are left out by cavities, exactly
+    `intermediate_scale_`. Of additive Gaussian processes samples are left out by cavities, exactly
     given hyperparameters; of "nuts" and "gibbs" likewise, at 200 draws, which takes as many factorizations. Each row
-    of them takes as long as a fit. Variational posteriors cannot be reweighted to fewer samples: with "vb" and "svi"
-    the model of each row is fitted to ten folds; "svi" is compiled for each, which takes minutes.
+    of them takes as long as a fit. Variational posteriors cannot be reweighted to fewer samples: with "vb"
+    the model of each row is fitted to ten folds.
 
     Without kernels BEMKL is a model of its intercepts, which are integrated over exactly.
 
@@ -171,7 +171,7 @@ def relevance(
                     report(len(names) + 2 + number, "")
             as_large = int(np.sum(np.array(permuted) >= rows[0]["elpd_diff"]))
             rows[0]["p_value"] = (1 + as_large) / (1 + n_permutations)
-    table = _table(rows, fitted.inference in ("vb", "svi"))
+    table = _table(rows, fitted.inference == "vb")
     warn_of_open(found, "iterations or draws")
     return table
 

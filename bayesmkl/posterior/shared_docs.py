@@ -15,12 +15,8 @@ MODEL = entries(
         A fitted GPMKLSurvival or BEMKLSurvival, or a Pipeline or search that ends in one.
     X : array-like or DataFrame of shape (n_rows, n_features), or kernels
         New samples, as `model` takes them.
-    kernels : array-like of shape (n_samples, n_samples, n_kernels), default=None
-        The training kernels, needed for a model that was fitted to precomputed ones.
     kernels:kept : array-like of shape (n_samples, n_samples, n_kernels), default=None
         The training kernels, for a model that was fitted to precomputed ones and does not keep them.
-    max_kernels : int, default=8
-        Number of kernels to show, the most important first.
     ci_prob : float, default=0.94
         Probability content of the intervals, the same in both tails.
     ci_prob:plot : float, default=0.94
@@ -29,14 +25,10 @@ MODEL = entries(
         Seed or source of the draws from a variational posterior.
     ax : matplotlib.axes.Axes, default=None
         Axes to draw on; None makes a figure.
-    plot_collection : arviz_plots.PlotCollection, default=None
-        Plots to draw on; None makes a figure.
 
     TypeError
         For any other model; for a multitask model too.
     TypeError:tasks
         For any other model.
-    TypeError:tree
-        For anything else than such a model or a DataTree; for a multitask model too.
     """
 )

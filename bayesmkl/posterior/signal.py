@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesmkl._utils.options import SVI
 from bayesmkl.bemkl.estimators.scale_choice import MOST_ENTRIES
 from bayesmkl.marginal.reading import HyperDraws
 from bayesmkl.posterior.evaluated import Evaluated
@@ -107,7 +106,7 @@ def _size(
         )
         for output, numbers in zip(fitted.output_names or [""], found.T, strict=True):
             rows.append([f"{output}: {text}" if output else text, *map(float, numbers)])
-    narrow = f"{fitted.inference} (too narrow)" if fitted.inference in ("vb", "svi") else ""
+    narrow = f"{fitted.inference} (too narrow)" if fitted.inference == "vb" else ""
     lines = table([narrow, "mean", f"{100 * ci_prob:g} % from", "to"], rows)
     lines += line_of_text(
         "sd of the score over the training samples"
@@ -136,13 +135,11 @@ def _why_not(fitted: FittedBEMKL) -> str | None:
     if reason is not None:
         return f"Whether kernels predict anything is not found out: {reason}"
     n, by_itself = fitted.n_samples, 'made here: `relevance(model, by="all")`.'
-    if isinstance(fitted.estimator._inference(), SVI):
-        return f"Whether kernels predict anything takes fits to ten folds, too long to be {by_itself}"
     if n > LARGEST_REFIT:
         what = f"a fit without them, too long for {n} samples to be"
         return f"Whether kernels predict anything takes {what} {by_itself}"
     many = fitted.inference == "vb" and fitted.estimator.n_kernels_in_ * n * fitted.n_basis > MOST_ENTRIES
-    if many or (fitted.is_sampled and n > LARGEST_CAVITIES):
+    if many or (fitted.is_drawn and n > LARGEST_CAVITIES):
         return (
             f"Whether kernels predict anything takes leaving samples out, too long for {n} of them and "
             f"{fitted.estimator.n_kernels_in_} kernels to be {by_itself}"

@@ -17,7 +17,6 @@ from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.validation import check_integer, check_probability, generator_of
 from bayesmkl.bemkl.models.nonnegative import CutOffNormals, CutOffPair, NonnegativeReadout
-from bayesmkl.bemkl.reading.local_weights import LocalDraws, local_draws, parts_of_draws
 from bayesmkl.bemkl.reading.shares import share_of_each
 from bayesmkl.kernels.stacks.base import KernelStack
 from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl
@@ -29,12 +28,10 @@ __all__ = ["interval_by", "kernel_table", "monte_carlo_errors", "view_table"]
 N_DRAWS = 200  # of the shares of views under a variational posterior
 INTERVALS = {
     "vb": "of the variational posterior: too narrow, about half as wide as those of the exact posterior or less",
-    "svi": "of a normal approximation by stochastic gradients: too narrow, and at worst misplaced",
     "nuts": "of the posterior, by NUTS",
     "gibbs": "of the posterior, by Gibbs sampling",
     "marginal": "of the posterior, function values integrated out",
 }
-TOO_NARROW = ("vb", "svi")
 BETA = "Beta distributions with the mean and standard deviation of the share"
 QUANTILES = "quantiles of the draws"
 
@@ -49,7 +46,7 @@ def kernel_table(
     Parameters
     ----------
     %(model)s
-        Or a multitask model, or localized BEMKL.
+        Or a multitask model.
     %(ci_prob)s
     kernels : array-like of shape (n_samples, n_samples, n_kernels), default=None
         The training kernels, for quantiles of the shares of a model that has draws ("vb" has none) and was
@@ -65,10 +62,7 @@ def kernel_table(
           their own;
         * ``kernel``, ``view``: names (no view where kernels were precomputed);
         * ``share``, ``share_std``, ``share_lower``, ``share_upper``: the kernel's part of the score, see Notes;
-        * ``weight``, ``weight_std``, ``weight_lower``, ``weight_upper``: the weight e, of localized BEMKL the mean
-          gate over the training samples;
-        * ``locality``, ``locality_lower``, ``locality_upper``: of localized BEMKL only, the part of the gate's mean
-          square that is variance: 0 of a kernel that has the same weight everywhere;
+        * ``weight``, ``weight_std``, ``weight_lower``, ``weight_upper``: the weight e;
         * ``prob_positive``: posterior probability of ``e > 0``; not of an additive Gaussian process, whose weights
           are positive;
         * ``prob_included``: posterior probability that the kernel is in the model, under a spike-and-slab prior only;
@@ -103,8 +97,8 @@ def kernel_table(
     intervals exact; the posterior of a share has no closed form, and its interval is that of the Beta distribution
     with the share's posterior mean and standard deviation. Variational intervals are too narrow: on 100 samples of
     the Wisconsin breast cancer data their standard deviations are about half of those under the exact posterior, or
-    less. ``inference="marginal"`` or ``inference="nuts"`` has intervals that hold, and so has
-    :func:`refine_posterior` where its chains agree.
+    less. Additive Gaussian processes (`GPMKLClassifier`, `GPMKLRegressor`) and ``inference="nuts"`` have intervals
+    that hold, and so has :func:`refine_posterior` where its chains agree.
 
     Examples
     --------
@@ -120,14 +114,12 @@ def kernel_table(
     'vb'
     """
     tail = 0.5 * (1.0 - check_probability("ci_prob", ci_prob))
-    fitted = fitted_bemkl(model, multitask=True, localized=True)
+    fitted = fitted_bemkl(model, multitask=True)
     given = (
         None if kernels is None else fitted.training_stack(kernels)
     )  # refused where it is wrong, used or not
-    stack = given
-    if not (fitted.is_drawn or fitted.is_localized):
-        stack = None
-    elif given is None and fitted.estimator.kernel_bank_ is not None:
+    stack = given if fitted.is_drawn else None
+    if fitted.is_drawn and given is None and fitted.estimator.kernel_bank_ is not None:
         stack = fitted.training_stack()
     table = _sorted_by_class(fitted, [_table(fitted, k, tail, stack) for k in range(len(fitted.states))])
     has_draws = stack is not None or fitted.is_marginal
@@ -151,8 +143,8 @@ def view_table(
     Parameters
     ----------
     model : estimator
-        A fitted BEMKLClassifier, BEMKLRegressor, localized BEMKL or estimator of `bayesmkl.marginal`, or a Pipeline
-        or search that ends in one; its kernels come from a KernelBank.
+        A fitted BEMKLClassifier, BEMKLRegressor or estimator of `bayesmkl.marginal`, or a Pipeline or search that
+        ends in one; its kernels come from a KernelBank.
     %(ci_prob)s
     n_draws : int, default=None
         Draws from the posterior; of existing chains at most this many each, at even distances. None is 200 from a
@@ -194,7 +186,7 @@ def view_table(
     (['signal', 'noise'], [2, 2])
     """
     tail = 0.5 * (1.0 - check_probability("ci_prob", ci_prob))
-    fitted = fitted_bemkl(model, localized=True)
+    fitted = fitted_bemkl(model)
     if fitted.kernel_views is None:
         raise ValueError(
             "`model` was fitted to precomputed kernels, which have no views. Put a KernelBank into the estimator, or "
@@ -273,11 +265,6 @@ def _shares_of_draws(
         yield shares[evenly(len(shares), n_draws)]
         return
     stack = fitted.training_stack()
-    if fitted.is_localized:
-        for state in fitted.states:
-            shares, _ = parts_of_draws(stack, fitted.gate_basis, local_draws(state, rng, n_draws or N_DRAWS))
-            yield shares[evenly(len(shares), n_draws)]
-        return
     for own in fitted.draws(n_draws if fitted.is_drawn else n_draws or N_DRAWS, rng):
         yield share_of_each(stack, own.flat())
 
@@ -296,7 +283,7 @@ def monte_carlo_errors(
             links.of_quantiles(values, tail),
             links.of_quantiles(values, 1.0 - tail),
         )
-    elif fitted.is_in_chains:
+    elif fitted.is_drawn:
         found = errors_of_chains(values.reshape(fitted.states[0].n_chains, -1, values.shape[1]), tail)
     else:
         return {}
@@ -305,7 +292,7 @@ def monte_carlo_errors(
 
 def interval_by(fitted: FittedBEMKL) -> str:
     """Return the inference, with what is wrong with its intervals."""
-    if fitted.inference in TOO_NARROW:
+    if fitted.inference == "vb":
         return f"{fitted.inference} (too narrow)"
     if fitted.is_marginal and fitted.has_landmarks and fitted.estimator.converged_:
         return f"{fitted.inference} (bound by {fitted.n_basis} landmarks)"
@@ -317,7 +304,7 @@ def _about_intervals(fitted: FittedBEMKL, ci_prob: float, share_intervals: str) 
         "inference": fitted.inference,
         "ci_prob": float(ci_prob),
         "intervals": INTERVALS[fitted.inference]
-        + ("" if fitted.inference in TOO_NARROW or fitted.estimator.converged_ else ": not converged"),
+        + ("" if fitted.inference == "vb" or fitted.estimator.converged_ else ": not converged"),
         "share_intervals": share_intervals,
     }
 
@@ -338,16 +325,11 @@ def _table(fitted: FittedBEMKL, k: int, tail: float, stack: KernelStack | None) 
         for name in ("shares", "shares_std", "weights", "weights_std")
     }
     flat = fitted.states[k].flat() if fitted.is_drawn else None
-    local: dict[str, np.ndarray] = {}
     positive: np.ndarray | None = None
     errors: dict[str, np.ndarray] = {}
     if fitted.is_marginal:
         weights = fitted.states[k].kernel_weights[fitted.states[k].point]
         weight_lower, weight_upper = np.quantile(weights, [tail, 1.0 - tail], axis=0)
-    elif isinstance(fitted.states[k], LocalDraws):
-        weights = fitted.states[k].weights[:, :, 0]
-        weight_lower, weight_upper = np.quantile(weights, [tail, 1.0 - tail], axis=0)
-        positive = (weights > 0.0).mean(axis=0)
     elif flat is None:
         weight_lower, weight_upper, positive = _weights_of_factors(
             values["weights"], values["weights_std"], getattr(fitted.states[k], "readout", None), tail
@@ -358,11 +340,6 @@ def _table(fitted: FittedBEMKL, k: int, tail: float, stack: KernelStack | None) 
     if fitted.is_marginal:
         share_lower, share_upper = np.quantile(fitted.states[k].shares, [tail, 1.0 - tail], axis=0)
         errors = monte_carlo_errors(fitted, fitted.states[k].shares, tail)
-    elif stack is not None and fitted.is_localized:
-        drawn = local_draws(fitted.states[k], fitted.estimator._rng())
-        shares, locality = parts_of_draws(stack, fitted.gate_basis, drawn)
-        share_lower, share_upper = np.quantile(shares, [tail, 1.0 - tail], axis=0)
-        local["locality_lower"], local["locality_upper"] = np.quantile(locality, [tail, 1.0 - tail], axis=0)
     elif stack is None or flat is None:
         share_lower, share_upper = share_interval(values["shares"], values["shares_std"], tail)
     else:
@@ -386,9 +363,7 @@ def _table(fitted: FittedBEMKL, k: int, tail: float, stack: KernelStack | None) 
         "prob_positive": positive,
         "prob_included": included,
     }
-    if fitted.is_localized:
-        columns["locality"] = np.atleast_2d(fitted.estimator.locality_)[k]
-    columns |= local | errors
+    columns |= errors
     return pd.DataFrame({name: column for name, column in columns.items() if column is not None})
 
 

@@ -304,7 +304,6 @@ def test_equal_bounds_stay_in_the_order_of_the_grid(table):
         (BEMKLClassifier(), {"predictive": ["full", "paper"]}, "`predictive`: the bound does not depend on it"),
         (BEMKLClassifier(), {"storage": ["dense", "float32"]}, "`storage`: the bound does not depend on it"),
         (BEMKLClassifier(), {"inference": ["vb", "nuts"]}, "must have inference=\"vb\".* got 'nuts'"),
-        (BEMKLClassifier(inference="svi"), {"bias_prior": [NON_SPARSE]}, "must have inference=\"vb\".* got 'svi'"),
         (BEMKLClassifier(), {"multiclass": ["shared", "multinomial"]}, '`multiclass` "multinomial" with others'),
         (BEMKLClassifier(), {"kernel_prior": ["sparse", "nonsparse"]}, "not compare `kernel_prior` 'sparse'"),
         (BEMKLClassifier(), {"sample_prior": [NON_SPARSE, Gamma(0.01, 1.0)]}, "not compare `sample_prior` Gamma"),

@@ -17,14 +17,12 @@ from sklearn.preprocessing import StandardScaler
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank, load_model, save_model
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl.bemkl import NUTS, SVI, Dirichlet, Gamma, Gibbs, SpikeSlab, Storage
+from bayesmkl.bemkl import NUTS, Dirichlet, Gamma, Gibbs, SpikeSlab, Storage
 from bayesmkl.bemkl.inference import chains, gibbs, runs
 from bayesmkl.bemkl.models.binary import BinaryState
-from bayesmkl.bemkl.reading.collapsed import log_likelihood, log_prior
 from bayesmkl.bemkl.reading.draws import PosteriorDraws
 from bayesmkl.datasets import load_wdbc
 from bayesmkl.kernels import Gaussian, Linear
-from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.posterior import kernel_table, refine_posterior, to_datatree, view_table
 
 pytestmark = pytest.mark.heavy
@@ -180,21 +178,6 @@ def test_chains_one_by_one_and_together_know_nothing_of_each_other(wdbc):
     np.testing.assert_array_equal(found[0].dual, found[2].dual)
 
 
-def test_svi_through_the_estimator(classifier, wdbc):
-    X, y = wdbc
-    svi = fit(BEMKLClassifier(BANK, inference=SVI(n_steps=2000, n_draws=2000)), X[:N_TRAIN], y[:N_TRAIN])
-    assert svi.posterior_.dual.shape == (1, 2000, N_TRAIN)
-    assert svi.elbo_ == svi.elbo_history_[-1] > svi.elbo_history_[0]
-    (problem,) = svi._problems(DenseStack(svi.kernel_bank_.train_stack()))
-    draws, log_q = svi.posterior_.flat(), svi.sample_stats_["log_variational"][0]
-    ratio = log_prior(problem, draws) + log_likelihood(problem, draws).sum(axis=1) - log_q
-    assert (
-        abs(ratio.mean() - svi.elbo_) < 1.5
-    )  # the bound by our densities, and by NumPyro's in the last steps
-    difference = svi.predict_proba(X[N_TRAIN:]) - classifier.predict_proba(X[N_TRAIN:])
-    assert np.abs(difference).mean() < 0.06
-
-
 def test_a_second_fit_forgets_the_first(wdbc):
     X, y = wdbc
     model = BEMKLClassifier(BANK).fit(X[:N_TRAIN], y[:N_TRAIN])
@@ -306,7 +289,6 @@ def test_an_interrupt_with_nothing_to_keep_leaves_the_model_unfitted(wdbc, monke
         ({"inference": NUTS(target_accept=1.0)}, r"`target_accept` .* must be between 0 and 1; got 1"),
         ({"inference": NUTS(chain_method="parallel")}, r"`chain_method`"),
         ({"inference": NUTS(), "nonnegative": True}, r"`nonnegative=True` needs.*got inference=NUTS\(\)"),
-        ({"inference": SVI(n_steps=0)}, r"`n_steps`"),
         ({"n_init": 0, "inference": "vb"}, r"`n_init`"),
         ({"kernel_prior": "sparse"}, r"`kernel_prior` must have a concentration.*infinite variance"),
         ({"sample_prior": Gamma(0.2, 1.0)}, r"`sample_prior` must have a concentration"),
@@ -383,7 +365,7 @@ def test_another_seed_moves_shares_by_their_monte_carlo_errors(refined_twice):
 def test_refinement_that_did_not_get_there_says_so_everywhere(closed_form):
     message = (
         r"after 20 sweeps of each its 2 chains do not agree.*R-hat is .* \(at most 1.03\).*sample size .* \(at "
-        r"least 200\).*inference=\"marginal\" or inference=\"nuts\", or increase `max_sweeps`"
+        r"least 200\).*GPMKLClassifier or inference=\"nuts\", or increase `max_sweeps`"
     )
     with pytest.warns(ConvergenceWarning, match=message) as caught:
         model = refine_posterior(closed_form, 10, n_chains=2, max_sweeps=20, random_state=0)
@@ -442,14 +424,6 @@ def test_interrupted_draws_are_reported(closed_form, monkeypatch):
         model = refine_posterior(closed_form, 10, n_chains=2, max_sweeps=160, random_state=0)
     assert model.outcome_ is Outcome.INTERRUPTED
     assert model.posterior_.dual.shape == (2, 10, N_TRAIN)
-
-
-def test_what_marginal_inference_does_not_take_has_another_remedy(wdbc):
-    X, y = wdbc
-    kernels = BANK.fit_transform(X[:N_TRAIN])
-    model = BEMKLClassifier("precomputed", sample_prior=Gamma(2.0, 1.0), **PAPER).fit(kernels, y[:N_TRAIN])
-    with pytest.warns(ConvergenceWarning, match=r'process \(GPMKLClassifier\) or inference="nuts", or incr'):
-        refine_posterior(model, 10, n_chains=2, max_sweeps=20, kernels=kernels)
 
 
 def test_refinement_of_precomputed_kernels_needs_them_again(wdbc, closed_form):

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
+import numpyro_guide
 import pytest
 from helpers import (
     BINARY_PRIORS,
@@ -29,12 +30,11 @@ from helpers import (
 )
 from numpyro.distributions import constraints
 from numpyro.infer import SVI, Trace_ELBO
+from numpyro_guide import elbo_particles, estimate_elbo
 
 from bayesmkl._numerics.truncated_normal import truncated_moments
 from bayesmkl._utils.numpyro_session import numpyro_session
-from bayesmkl.bemkl.inference import numpyro_guide
 from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.inference.numpyro_guide import elbo_particles, estimate_elbo
 from bayesmkl.bemkl.inference.numpyro_model import literal_model
 from bayesmkl.bemkl.models import binary, regression
 from bayesmkl.bemkl.models.moments import (

@@ -14,14 +14,14 @@ import bayesmkl.bemkl
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank, load_model, save_model
 from bayesmkl._utils.content import hash_or_none
 from bayesmkl._utils.options import INFERENCES, inference_of, storage_of
-from bayesmkl.bemkl import NUTS, SVI, VB, BEMKLMultitaskClassifier, BEMKLMultitaskRegressor, Gibbs, Storage
+from bayesmkl.bemkl import NUTS, VB, BEMKLMultitaskClassifier, BEMKLMultitaskRegressor, Gibbs, Storage
 from bayesmkl.kernels import Gaussian, Linear
 
 ESTIMATORS = (BEMKLClassifier, BEMKLRegressor, BEMKLMultitaskClassifier, BEMKLMultitaskRegressor)
 BANK = KernelBank([Gaussian(width=1), Linear()])
 CHANGED = (
-    *(VB(accelerate=False), NUTS(n_draws=200), NUTS(target_accept=0.9), Gibbs(n_draws=200), SVI(n_draws=200)),
-    *(Storage("float32"), Storage(backend="jax"), Storage(backend="jax", devices=1)),
+    *(VB(accelerate=False), NUTS(n_draws=200), NUTS(target_accept=0.9), Gibbs(n_draws=200)),
+    *(Storage("float32"), Storage(backend="jax")),
 )
 
 
@@ -57,7 +57,7 @@ def test_estimators_are_flat(cls):
 def test_objects_show_what_differs_from_the_defaults():
     shown = [repr(options) for options in (VB(), *CHANGED)]
     assert shown[:3] == ["VB()", "VB(accelerate=False)", "NUTS(n_draws=200)"]
-    assert shown[-1] == "Storage(backend='jax', devices=1)"
+    assert shown[-1] == "Storage(backend='jax')"
     for options in CHANGED:
         assert eval(repr(options)) == options
         with pytest.raises(FrozenInstanceError):
@@ -106,10 +106,6 @@ def test_files_keep_options(data, tmp_path):
             {"storage": Storage("float32")},
             "`kind` of `storage` must be one of 'auto', 'dense'; got 'float32'",
         ),
-        (
-            {"storage": Storage(backend="jax", devices="all")},
-            "`devices` of `storage` must be None for BEMKLM",
-        ),
     ],
     ids=str,
 )
@@ -121,5 +117,5 @@ def test_tasks_have_the_closed_form_and_dense_kernels_only(data, parameters, mes
 
 
 def test_options_are_public():
-    assert {"VB", "NUTS", "Gibbs", "SVI", "Storage"} <= set(bayesmkl.bemkl.__all__)
+    assert {"VB", "NUTS", "Gibbs", "Storage"} <= set(bayesmkl.bemkl.__all__)
     assert storage_of("float32") == Storage("float32")

@@ -225,23 +225,17 @@ def test_a_large_fit_is_refused_before_it_starts(wdbc, monkeypatch):
         ({"storage": Storage}, r"`storage` must be one of .* or a Storage\(...\); got <class"),
         ({"storage": "streamed", "missing_views": "integrate"}, "`storage` 'streamed' needs inference"),
         (
-            {"storage": Storage(backend="numpy", devices=1)},
-            '`devices` of `storage` needs backend="jax"; got 1',
-        ),
-        ({"storage": Storage(backend="jax", devices=1000)}, "`devices` must be from 1 to"),
-        ({"storage": Storage(backend="jax", devices="gpu")}, '`devices` must be None, "all" or a number'),
-        (
             {"storage": Storage("packed", "jax")},
             '`backend` of `storage` must be "numpy" or "auto" with kind="pa',
+        ),
+        (
+            {"storage": Storage("streamed", "jax")},
+            '`backend` of `storage` must be "numpy" or "auto" with kind="st',
         ),
         ({"storage": Storage("compressed", rank=0)}, "`rank` of `storage` must be"),
         (
             {"storage": Storage(rank=8)},
             "`rank` of `storage` is for kind=\"compressed\"; got 8 and kind='auto'",
-        ),
-        (
-            {"storage": Storage("compressed", "jax", 1)},
-            '`devices` of `storage` hold kernels with kind="de',
         ),
     ],
 )

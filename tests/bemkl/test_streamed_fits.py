@@ -10,7 +10,7 @@ from sklearn.base import clone
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank, load_model, save_model
 from bayesmkl._estimator import base
 from bayesmkl._utils import memory
-from bayesmkl.bemkl import VB
+from bayesmkl.bemkl import VB, Storage
 from bayesmkl.bemkl.reading import predict
 from bayesmkl.datasets import open_rows
 from bayesmkl.discriminative import EasyMKLClassifier
@@ -126,6 +126,11 @@ def test_models_of_files_do_not_keep_samples(file, tmp_path):
     for one in (model, loaded):
         with pytest.raises(ValueError, match="`X` was read in blocks: the model has no training samples"):
             one._training_stack()
+
+
+def test_rows_of_files_are_for_numpy(file):
+    with pytest.raises(ValueError, match=r'`backend` of `storage` must be "numpy" for rows .* got "jax"'):
+        BEMKLClassifier(bank(), storage=Storage(backend="jax")).fit(open_rows(file, NAMES), LABELS)
 
 
 def test_many_rows_are_predicted_in_blocks(monkeypatch):

@@ -9,7 +9,7 @@ from scipy.stats import norm
 
 from bayesmkl import BEMKLClassifier, BEMKLMultitaskClassifier, GPMKLClassifier, KernelBank, bemkl, marginal
 from bayesmkl._estimator import class_targets, split_labels
-from bayesmkl.bemkl import BEMKLLocalizedClassifier, BEMKLOrdinalClassifier
+from bayesmkl.bemkl import BEMKLOrdinalClassifier
 from bayesmkl.kernels import Linear
 from bayesmkl.marginal import GPMKLOrdinalClassifier, Marginal
 
@@ -101,7 +101,6 @@ FITS = {
     "three classes by vb": (BEMKLClassifier, GRADES),
     "labels by vb": (BEMKLClassifier, LABELS[:40]),
     "grades by vb": (BEMKLOrdinalClassifier, GRADES),
-    "gates": (BEMKLLocalizedClassifier, GRADES > 0),
     "tasks": (BEMKLMultitaskClassifier, LABELS),
 }
 

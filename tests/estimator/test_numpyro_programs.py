@@ -186,19 +186,6 @@ def test_weights_of_other_priors_have_their_own_sites(rng):
         assert sampled - {"dual", "intercept", "y", "y_sample"} == sites
 
 
-def test_marginal_inference_has_priors_of_its_own(rng):
-    """Sample weights and intercept are normal, kernel weights narrower by the root of their number."""
-    X, y = table(rng)
-    program = BEMKLClassifier(BANK, inference="marginal", margin=0.0).numpyro_model(X, y > 0)
-    seen = np.where(y > 0, 1.0, -1.0)
-    a, b, e = rng.normal(size=N), rng.normal(), rng.normal(size=P)
-    expected = stats.norm.logpdf(a).sum() + stats.norm.logpdf(b) + stats.t.logpdf(e, 2.0, scale=P**-0.5).sum()
-    score = np.tensordot(e, kernels_of(X), 1) @ a + b
-    expected += special.log_ndtr(seen * score / np.sqrt(1.0 + e @ e)).sum()
-    found = joint(program, {"dual": a, "intercept": b, "kernel_weights": e})
-    assert found == pytest.approx(expected, abs=1e-4)
-
-
 # ------------------------------------------------------------------------------------------------- draws from it
 
 

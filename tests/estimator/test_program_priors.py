@@ -150,7 +150,7 @@ def test_weights_that_follow_from_others_have_a_parameter(rng):
         GPMKLRegressor(BANK).numpyro_model(X, y, priors={"kernel_weights": dist.HalfNormal()})
 
 
-@pytest.mark.parametrize("inference", ["vb", "nuts", "marginal"])
+@pytest.mark.parametrize("inference", ["vb", "nuts"])
 @pytest.mark.parametrize("name", ["kernel_prior", "sample_prior", "bias_prior", "noise_prior"])
 def test_estimators_say_which_priors_they_take(name, inference, rng):
     model = BEMKLRegressor(BANK, inference=inference).set_params(**{name: dist.HalfCauchy(1.0)})

@@ -34,7 +34,6 @@ from bayesmkl.discriminative import (
 from bayesmkl.discriminative.svm.native import native_kernels
 from bayesmkl.kernels import Cosine, FromDistance, Gaussian, Laplacian, Linear, Polynomial, Tanimoto
 from bayesmkl.kernels.cache import KernelCache, sharing_kernels
-from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.stacks.streamed import streamed_stack
 from bayesmkl.marginal import Design, Marginal, SpikeSlabWeights
 from bayesmkl.persistence.layouts import migrate
@@ -253,18 +252,6 @@ def test_tiles_are_the_kernels():
     fitted = bank(FORMULAS, normalize=NORMALIZE).fit(X)
     stack, vector = streamed_stack(fitted, ROWS), RNG.normal(size=len(X))
     np.testing.assert_allclose(stack.apply(vector), fitted.row_stack(ROWS) @ vector, rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize("views", [VIEWS, {**VIEWS, "expression": slice(3, 9)}], ids=["three widths", "two"])
-@pytest.mark.parametrize("landmarks", [None, 8])
-def test_devices_evaluate_the_same_kernels(views, landmarks):
-    from bayesmkl.kernels.stacks.streamed_jax import shard_bank, stream
-
-    fitted = bank(FORMULAS, views, normalize=NORMALIZE, landmarks=landmarks).fit(X)
-    dense, vector = DenseStack(fitted.row_stack(ROWS)), RNG.normal(size=len(fitted.basis_))
-    for stack in (stream(fitted, ROWS), shard_bank(fitted, ROWS, None)):
-        np.testing.assert_allclose(stack.apply(vector), dense.apply(vector), rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("storage", ["compressed", "float32", "streamed"])

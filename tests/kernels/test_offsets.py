@@ -147,19 +147,6 @@ def test_every_form_of_a_bank_is_as_exact_as_the_dense_one(offset):
     assert error(landmarks.transform(rows)[..., 0], of_rows[0]) < 1e-14
 
 
-def test_kernels_on_jax_are_as_exact():
-    pytest.importorskip("jax")
-    from bayesmkl.kernels.stacks.streamed_jax import stream
-
-    train, rows, names = shifted(TRAIN, 1e9), shifted(ROWS, 1e9), ("trace", "center", "spherical")
-    kernels = [Linear(), Polynomial(degree=1), Polynomial(degree=3), Polynomial(degree=2)]
-    bank = KernelBank(kernels, {"all": [0, 1, 2], "two": [0, 2], "also": [1, 2]}, names).fit(train)
-    values, own = np.asarray(stream(bank, rows).apply(np.eye(9))), bank.row_stack(rows)
-    assert max(error(*pair) for pair in zip(values, own, strict=True)) < 1e-14
-    exact_rows = expected("polynomial(2)", names, train, rows)[1]
-    assert error(values[bank.kernel_names_.index("polynomial(degree=2) · all")], exact_rows) < 1e-14
-
-
 @pytest.mark.parametrize(
     "kernel",
     [

@@ -32,15 +32,12 @@ from bayesmkl.kernels.stacks.columns import BankColumns
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.stacks.factored import factored_rows
 from bayesmkl.kernels.stacks.float32 import Float32Stack, store_float32
-from bayesmkl.kernels.stacks.fold import FoldStack
 from bayesmkl.kernels.stacks.linear import LinearStack
 from bayesmkl.kernels.stacks.lowrank import LowRankStack, compress_each
 from bayesmkl.kernels.stacks.packed import PackedStack, pack
 from bayesmkl.kernels.stacks.parts import RowParts
-from bayesmkl.kernels.stacks.sharded import ShardedStack, shard
 from bayesmkl.kernels.stacks.shared_features import linear_rows, linear_stack
 from bayesmkl.kernels.stacks.streamed import StreamedStack, streamed_stack
-from bayesmkl.kernels.stacks.streamed_jax import stream
 
 SHAPE = ("n_kernels", "n_rows", "n_train")
 EXACT, FACTORED = 1e-10, 1e-6
@@ -54,7 +51,6 @@ class Case(NamedTuple):
     kind: type
     storage: str | None = None
     tolerance: float = EXACT
-    per_kernel: bool = True  # `apply` takes one vector per kernel
     contract: Any = None
 
 
@@ -153,25 +149,6 @@ def streamed():
     return Case(streamed_stack(bank, X, threads=2), bank.evaluate(X), StreamedStack, "streamed")
 
 
-def sharded():
-    kernels = random(3, 8, 5)
-    stack = shard(DenseStack(kernels), None)
-    return Case(stack, kernels, ShardedStack, "dense", per_kernel=False)
-
-
-def streamed_on_jax():
-    X = random(11, 2)
-    bank = KernelBank(Linear(), views="each", normalize=None, landmarks=X[:4]).fit(X)
-    stack = stream(bank, X)
-    return Case(stack, bank.evaluate(X), ShardedStack, "streamed", per_kernel=False)
-
-
-def fold():
-    kernels, samples = random(3, 9, 9), np.array([0, 2, 3, 8])
-    stack = FoldStack(DenseStack(kernels), samples)
-    return Case(stack, kernels[:, samples][:, :, samples], FoldStack, "dense", per_kernel=False)
-
-
 def columns():
     bank, _ = square_bank()
     return Case(BankColumns(bank, 0.001), bank.train_stack(), BankColumns)
@@ -215,9 +192,6 @@ CASES = {
     "row parts": (KernelRows, row_parts),
     "streamed": (KernelStack, streamed),
     "streamed, new rows": (KernelRows, streamed),
-    "sharded": (KernelStack, sharded),
-    "streamed on JAX": (KernelStack, streamed_on_jax),
-    "fold": (KernelStack, fold),
     "columns": (SymmetricStack, columns),
     "gated columns": (KernelColumns, lambda: gated(False)),
     "gated kernels, normalized": (KernelColumns, lambda: gated(True)),
@@ -303,7 +277,7 @@ def check(case, found, expected, what):
 
 def vectors_of(case):
     P, _, N = case.kernels.shape
-    return [random(N), random(N, 3), *([random(P, N, 1)] if case.per_kernel else [])]
+    return [random(N), random(N, 3), random(P, N, 1)]
 
 
 def product_of(K, v):
@@ -501,7 +475,6 @@ def test_shape_and_form(case):
         assert case.stack.nbytes > 0
     if "storage" in promised:
         assert case.stack.storage == case.storage
-        assert (case.stack.mesh is None) == (case.kind is not ShardedStack)
 
 
 @pytest.mark.parametrize(
@@ -556,7 +529,7 @@ def test_every_promise_has_a_check():
     ]
     assert len(contracts) == 6
     promised = set().union(*map(members, contracts))
-    assert promised - {*SHAPE, "nbytes", "present", "storage", "mesh"} == set(CHECKS)
+    assert promised - {*SHAPE, "nbytes", "present", "storage"} == set(CHECKS)
     for contract in contracts:
         assert contract is Kernels or contract in [own for own, _ in CASES.values()]
 

@@ -63,7 +63,6 @@ def test_nobody_looks_into_stacks():
         "whole.kernels.sum()",
         "part.kernels.sum()",
         "fast = hasattr(stack, 'spread')",
-        "mesh = getattr(problem.stack, 'mesh', None)",
         "name = type(stack).__name__",
         "name = type(self.stack.whole).__name__",
         "if isinstance(stack, DenseStack): pass",

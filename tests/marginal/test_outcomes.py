@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
-from scipy.special import expit, logsumexp
+from scipy.special import expit
 from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 from sklearn.utils import estimator_checks
@@ -409,7 +409,9 @@ def test_tables_trees_reports_and_files(kind, request, tmp_path):
     shares = view_table(model).set_index("view")["share"]
     assert shares["signal"] > 0.75
     tree = to_datatree(model, random_state=0)
-    with warnings.catch_warnings(action="ignore"):  # of k-hats, which mean nothing of weights that hardly vary
+    with warnings.catch_warnings(
+        action="ignore"
+    ):  # of k-hats, which mean nothing of weights that hardly vary
         found = arviz_stats.loo(tree, pointwise=True)
     np.testing.assert_allclose(found.elpd_i, model.elpd_i_, atol=0.05)
     assert float(found.pareto_k.median()) < 0.5

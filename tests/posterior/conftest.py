@@ -11,7 +11,6 @@ import pytest
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank
 from bayesmkl.bemkl import Gibbs
-from bayesmkl.bemkl.reading.collapsed import log_variational
 from bayesmkl.bemkl.reading.draws import variational_draws
 from bayesmkl.bemkl.reading.shares import shares_of_draws
 from bayesmkl.kernels import Gaussian, Polynomial
@@ -149,14 +148,6 @@ def gibbs_regression_model(features, bank):
         warnings.simplefilter("ignore")
         model = BEMKLRegressor(bank, inference=Gibbs(n_chains=2, n_draws=150, n_warmup=100))
         return model.fit(features, 3.0 * features["größe"] + 10.0 + noise)
-
-
-@pytest.fixture(scope="session")
-def svi_model(binary_model):
-    """Draws of the variational posterior in the form in which SVI leaves them."""
-    draws = variational_draws(binary_model.posterior_, 300, np.random.default_rng(5))
-    log_q = log_variational(binary_model.posterior_, draws.flat())[None]
-    return sampled(binary_model, draws, inference="svi", sample_stats_={"log_variational": log_q})
 
 
 @pytest.fixture(scope="session")

@@ -28,7 +28,6 @@ MODELS = [
     "regression_model",
     "gibbs_model",
     "gibbs_several_model",
-    "svi_model",
 ]
 POINTWISE = {"posterior_predictive"}
 ALWAYS = {"posterior", "log_prior", "observed_data", "constant_data", "sample_stats"}
@@ -46,7 +45,9 @@ def mean_scores(model, tree):
 def test_posterior_group_holds_the_draws(name, request):
     model = request.getfixturevalue(name)
     tree = to_datatree(model, 50, random_state=3)
-    sampled = {"log_likelihood"} if "gibbs" in name else set()  # arviz_stats.loo is wrong of variational draws
+    sampled = (
+        {"log_likelihood"} if "gibbs" in name else set()
+    )  # arviz_stats.loo is wrong of variational draws
     assert set(tree.children) - {"sample_stats"} == (ALWAYS | POINTWISE | sampled) - {"sample_stats"}
     several = ("class",) if "several" in name else ()
     assert tree["posterior"]["kernel_weights"].dims == ("chain", "draw", *several, "kernel")
@@ -131,14 +132,13 @@ def test_other_library_log_prior(name, request):
             np.testing.assert_allclose(prior[variable], stats.gamma(1.0).logpdf(post[variable].values))
 
 
-def test_saved_densities_give_the_pareto_k_of_the_report(binary_model, svi_model, tmp_path):
-    for model in (binary_model, svi_model):
-        save_posterior(model, tmp_path / "posterior.nc", n_draws=300, random_state=1)
-        tree = load_posterior(tmp_path / "posterior.nc")
-        log_ratio = (tree["sample_stats/lp"] - tree["sample_stats/log_variational"]).values.ravel()
-        pareto_k = array_stats.psislw(-log_ratio)[1]
-        _, log_ratios = evaluate_model(fitted_bemkl(model), 300, np.random.default_rng(1))
-        assert tail_of(log_ratios[0])["pareto_k"] == pytest.approx(pareto_k, abs=1e-6)
+def test_saved_densities_give_the_pareto_k_of_the_report(binary_model, tmp_path):
+    save_posterior(binary_model, tmp_path / "posterior.nc", n_draws=300, random_state=1)
+    tree = load_posterior(tmp_path / "posterior.nc")
+    log_ratio = (tree["sample_stats/lp"] - tree["sample_stats/log_variational"]).values.ravel()
+    pareto_k = array_stats.psislw(-log_ratio)[1]
+    _, log_ratios = evaluate_model(fitted_bemkl(binary_model), 300, np.random.default_rng(1))
+    assert tail_of(log_ratios[0])["pareto_k"] == pytest.approx(pareto_k, abs=1e-6)
 
 
 def test_monte_carlo_predictive_labels_have_the_probabilities_of_the_model(binary_model):

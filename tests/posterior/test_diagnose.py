@@ -270,7 +270,6 @@ def test_held_out_targets_of_a_pipeline(features):
         ("binary_model", "importance"),
         pytest.param("several_model", "importance", marks=pytest.mark.heavy),
         ("regression_model", "importance"),
-        ("svi_model", "importance"),
         ("gibbs_model", "sampling"),
         ("gibbs_regression_model", "sampling"),
         ("nuts_model", "sampling"),

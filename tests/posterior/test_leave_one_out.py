@@ -103,7 +103,9 @@ def test_other_library_loo_of_variational_draws(binary_model):
     found = leave_one_out(fitted, models, log_ratios)
     tree = to_datatree(binary_model, 500, random_state=2)
     log_p, log_q = (tree["sample_stats"][name].values.ravel() for name in ("lp", "log_variational"))
-    given = from_dict({"posterior": {"b": log_p[None]}, "log_likelihood": {"y": models[0].log_likelihood[None]}})
+    given = from_dict(
+        {"posterior": {"b": log_p[None]}, "log_likelihood": {"y": models[0].log_likelihood[None]}}
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         expected = arviz_stats.loo_approximate_posterior(given, log_p, log_q, pointwise=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-
 import matplotlib.figure
 import numpy as np
 import pytest
@@ -13,7 +11,6 @@ from matplotlib.colors import to_hex
 from sklearn.exceptions import NotFittedError
 
 from bayesmkl import BEMKLClassifier, KernelBank
-from bayesmkl.bemkl.reading.draws import variational_draws
 from bayesmkl.posterior import (
     kernel_table,
     plot_elbo,
@@ -22,8 +19,6 @@ from bayesmkl.posterior import (
     plot_reliability,
     reliability,
 )
-from bayesmkl.posterior.chain_plots import plot_rank, plot_trace
-from bayesmkl.posterior.check_plots import plot_pareto_k, plot_posterior_predictive
 from bayesmkl.posterior.comparison_plots import plot_posteriors
 from bayesmkl.posterior.uncertainty_plots import plot_uncertainty
 
@@ -136,24 +131,10 @@ def test_elbo_plot_shows_the_gap(binary_model, several_model):
     assert_readable(ax)
 
 
-def test_elbo_plot_of_stochastic_gradients_ends_in_noise(binary_model):
-    history = np.array([-90.0, -60.0, -50.5, -50.0, -50.2])
-    model = copy.copy(binary_model).set_params(inference="svi")
-    model.posterior_ = variational_draws(binary_model.posterior_, 5, np.random.default_rng(0))
-    model.elbo_history_, model.elbo_, model.n_iter_, model.converged_ = history, -50.2, 2200, True
-    ax = plot_elbo(model)
-    steps, shown = ax.lines[0].get_data()
-    np.testing.assert_array_equal(steps, [500, 1000, 1500, 2200])  # the fourth is the best itself
-    np.testing.assert_allclose(shown, [40.0, 10.0, 0.5, 0.2])
-    assert ax.get_title(loc="left") == "Converged after 2200 steps; ELBO about −50.20 nats"
-    assert ax.get_xlabel() == "step of the optimizer"
-    assert_readable(ax)
-
-
 def test_elbo_plot_refuses_samplers(binary_model):
     sampled = refined_a_little(binary_model, 10)
     with pytest.raises(
-        ValueError, match=r'inference="gibbs", which has no evidence lower bound. Use `plot_trace`'
+        ValueError, match=r'inference="gibbs", which has no evidence lower bound. Use `diagnose`'
     ):
         plot_elbo(sampled)
 
@@ -296,10 +277,6 @@ def test_unfitted_models_are_refused(bank):
     plots = (
         plot_kernel_weights,
         plot_elbo,
-        plot_trace,
-        plot_rank,
-        plot_posterior_predictive,
-        plot_pareto_k,
         lambda model: plot_posteriors({"one": model, "other": model}),
         lambda model: plot_uncertainty(model, X),
     )

@@ -72,8 +72,6 @@ WORKING = {
     "kernel_table": lambda model, path: p.kernel_table(model),
     "load_posterior": lambda model, path: p.load_posterior(_saved(model, path)),
     "plot_kernel_weights": lambda model, path: p.plot_kernel_weights(model),
-    "plot_pareto_k": lambda model, path: p.plot_pareto_k(model),
-    "plot_posterior_predictive": lambda model, path: p.plot_posterior_predictive(model, n_draws=40),
     "plot_posteriors": lambda model, path: p.plot_posteriors({"a": model, "b": model}),
     "plot_uncertainty": lambda model, path: p.plot_uncertainty(
         model, samples()[0], n_grid=4, **_label(model)
@@ -87,8 +85,6 @@ WORKING = {
 }
 REFUSING = {
     "plot_elbo": (p.plot_elbo, "`diagnose` says whether its draws can be relied on"),
-    "plot_rank": (p.plot_rank, "draws are in random order: there are no chains"),
-    "plot_trace": (p.plot_trace, "draws are in random order: there are no chains"),
     "predict_quantile": (lambda model: p.predict_quantile(model, _rows(model)), "Fit a GPMKLSurvival"),
     "predict_survival_function": (
         lambda model: p.predict_survival_function(model, _rows(model), [1.0]),
@@ -238,7 +234,9 @@ def test_comparison_of_both_kinds_of_models(models):
 def test_other_library_leaves_the_same_out(models, kind):
     """Densities of several classes are normalized over them after averaging here, and before in a tree."""
     tree = p.to_datatree(models[kind], random_state=0)
-    with warnings.catch_warnings(action="ignore"):  # of k-hats, which mean nothing of weights that hardly vary
+    with warnings.catch_warnings(
+        action="ignore"
+    ):  # of k-hats, which mean nothing of weights that hardly vary
         found = arviz_stats.loo(tree, pointwise=True)
     np.testing.assert_allclose(found.elpd_i, models[kind].elpd_i_, atol=0.2)
     assert float(found.pareto_k.median()) < 0.5

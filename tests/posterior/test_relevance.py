@@ -19,15 +19,13 @@ from bayesmkl import (
     GPMKLRegressor,
     KernelBank,
 )
-from bayesmkl.bemkl import Dirichlet, Gamma
-from bayesmkl.bemkl.inference.marginal import hypermodel_of, known_precisions
+from bayesmkl.bemkl import Dirichlet, Gamma, Gibbs
 from bayesmkl.bemkl.models.binary import BinaryPriors, BinaryProblem
 from bayesmkl.bemkl.models.regression import RegressionPriors, RegressionProblem
 from bayesmkl.bemkl.reading.draws import variational_draws
 from bayesmkl.kernels import Gaussian, Linear
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.marginal import Marginal
-from bayesmkl.marginal.hyperposterior import evaluate
 from bayesmkl.posterior import diagnose, relevance
 from bayesmkl.posterior.bemkl_cavities import leave_one_out_of_draws
 from bayesmkl.posterior.evaluated import evaluate_model
@@ -39,6 +37,7 @@ from bayesmkl.posterior.signal import _why_not, signal_section, sizes_of_draws
 
 N = 24
 FEW = Marginal(n_points=200, n_draws=200)
+CHAINS = Gibbs(n_chains=2, n_draws=3000)
 SIMPLE = KernelBank(Gaussian(width=1), views={"signal": 0, "noise": 1})
 BANK = KernelBank([Gaussian(width=1), Linear()], views={"signal": 0, "noise": 1}, normalize="trace")
 
@@ -120,16 +119,6 @@ def test_evidence_of_numbers_without_kernels_is_an_integral():
     assert found.left_out[4] == pytest.approx(expected, abs=1e-5)
 
 
-def test_evidence_without_kernels_is_that_of_marginal_inference_at_zero_weights():
-    y = np.where(np.arange(12) % 4, 1.0, -1.0)
-    stack = DenseStack(np.ones((1, 12, 12)))
-    priors = known_precisions(BinaryPriors(intercept=Gamma(2.0, 1.0)), 1)
-    problem = BinaryProblem(stack, None, y, priors, 0.4, 1.0)
-    point, _ = evaluate(hypermodel_of(problem, "ep"), np.zeros(1), None)
-    (found,) = intercept_only(problem, [np.arange(12)])
-    assert found.log_evidence == pytest.approx(point.log_evidence, abs=1e-3)  # of expectation propagation
-
-
 # ----------------------------------------------------------------------------------------------- leaving samples out
 
 
@@ -164,38 +153,9 @@ def test_folds_of_variational_models_are_fits_to_the_others(kind):
         np.testing.assert_allclose(own[test], expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize("kind", ["regression", "targets"])
-def test_cavities_of_draws_are_regressions_on_the_others(kind):
-    """Conditioned by brute force on all other samples, at every draw, and averaged with their weights."""
-    model, _ = fitted(kind, inference=FEW, bank=SIMPLE)
-    view = fitted_bemkl(model)
-    (problem,) = view.problems()
-    found = leave_one_out_of_draws(view, [problem])
-    draws, i = model.posterior_.flat(), 5
-    others = np.delete(np.arange(N), i)
-    log_density = []
-    for t in range(draws.intercept.shape[0]):
-        mixed = problem.stack.combine(draws.kernel_weights[t])
-        square, total = draws.kernel_weights[t] @ draws.kernel_weights[t], 0.0
-        for k, target in enumerate(np.atleast_2d(model.target_)):
-            noise = (
-                1.0 / np.atleast_1d(draws.noise_precision[t])[k]
-                + square / np.atleast_1d(draws.intermediate_precision[t])[k]
-            )
-            matrix = mixed @ mixed.T + 1.0 + noise * np.eye(N)
-            slope = np.linalg.solve(matrix[np.ix_(others, others)], matrix[others, i])
-            variance = matrix[i, i] - slope @ matrix[others, i]
-            total += stats.norm.logpdf(target[i], slope @ target[others], np.sqrt(variance))
-        log_density.append(total)
-    log_density = np.array(log_density)
-    expected = -logsumexp(-log_density) + np.log(len(log_density))
-    assert found.elpd_i[i] == pytest.approx(expected, abs=0.02)  # Pareto smoothing
-    assert (found.pareto_k < 0.7).mean() > 0.9
-
-
 @pytest.mark.parametrize("kind", ["binary", "regression"])
 def test_left_out_samples_are_predicted_as_by_a_fit_without_their_targets(kind):
-    model, _ = fitted(kind, inference=FEW, bank=SIMPLE)
+    model, _ = fitted(kind, inference=CHAINS, bank=SIMPLE)
     view = fitted_bemkl(model)
     refits = refits_of(view)
     own = refits.own.elpd_i
@@ -229,7 +189,7 @@ def test_draws_of_precisions_are_in_the_cavities(gibbs_regression_model):
 # -------------------------------------------------------------------------------------------------------- the table
 
 
-@pytest.mark.parametrize("inference", ["vb", FEW])
+@pytest.mark.parametrize("inference", ["vb", CHAINS], ids=["vb", "gibbs"])
 def test_table_says_what_is_needed(inference):
     model, _ = fitted("regression", inference=inference, bank=SIMPLE)
     table = relevance(model).set_index("without")
@@ -247,8 +207,7 @@ def test_table_says_what_is_needed(inference):
     difference = refits_of(fitted_bemkl(model)).own.elpd_i - refits_of(fitted_bemkl(left)).own.elpd_i
     assert table["elpd_diff"]["signal"] == pytest.approx(difference.sum(), abs=0.5)
     assert table["se"]["signal"] == pytest.approx(np.sqrt(N) * difference.std(), rel=0.1)
-    gain = model.log_evidence_ - left.log_evidence_
-    assert table["log_evidence_diff"]["signal"] == pytest.approx(gain, abs=0.3)
+    assert np.isnan(table["log_evidence_diff"]["signal"])
 
 
 def test_chosen_scale_is_kept():
@@ -361,12 +320,12 @@ def test_permuted_targets_are_fitted_like_any_others():
     order = np.random.default_rng(0).permutation(16)
     bank = KernelBank([Gaussian(width=1)])
     everything = np.ones(1, dtype=bool)
-    for cls in (GPMKLRegressor, BEMKLRegressor):
-        model, other = (cls(bank, inference=FEW).fit(X, own) for own in (y, y[order]))
+    for cls, inference in ((GPMKLRegressor, FEW), (BEMKLRegressor, CHAINS)):
+        model, other = (cls(bank, inference=inference).fit(X, own) for own in (y, y[order]))
         permuted = refits_of(fitted_bemkl(model)).fit(everything, order)
         expected = refits_of(fitted_bemkl(other)).own
         assert permuted.elpd_i.sum() == pytest.approx(expected.elpd_i.sum(), abs=0.3)
-        assert permuted.log_evidence == pytest.approx(expected.log_evidence, abs=0.3)
+        assert permuted.log_evidence == pytest.approx(expected.log_evidence, abs=0.3, nan_ok=True)
 
 
 @pytest.mark.slow
@@ -385,24 +344,24 @@ def test_labels_of_nothing_have_any_p_value():
 # -------------------------------------------------------------------------------------------------------- diagnosis
 
 
-@pytest.mark.parametrize("kind", ["binary", "targets"])
+@pytest.mark.parametrize("kind", ["binary", "regression"])
 def test_size_of_the_score_is_that_of_the_draws(kind):
-    model, _ = fitted(kind, inference=FEW, bank=SIMPLE)
+    model, _ = fitted(kind, inference=CHAINS, bank=SIMPLE)
     found = diagnose(model, n_draws=200, random_state=0)["signal"]
-    draws, stack = model.posterior_.flat(), SIMPLE.fit(samples()[0]).train_stack()
+    (draws,) = (own.flat() for own in fitted_bemkl(model).draws(200, np.random.default_rng(0)))
+    stack = SIMPLE.fit(samples()[0]).train_stack()
     mixed = np.einsum("tm,mij->tij", draws.kernel_weights, stack)
-    dual = draws.dual[:, None] if draws.dual.ndim == 2 else draws.dual
-    spread = np.einsum("tij,tkj->tki", mixed, dual).std(axis=-1)
-    square = (draws.kernel_weights**2).sum(axis=1, keepdims=True)
+    spread = np.einsum("tij,tj->ti", mixed, draws.dual).std(axis=-1)
+    square = (draws.kernel_weights**2).sum(axis=1)
     if kind == "binary":
         noise = 1.0 + model.intermediate_scale_**2 * square
     else:
         noise = 1.0 / draws.noise_precision + square / draws.intermediate_precision
-    expected = np.atleast_1d(getattr(model, "y_scale_", 1.0)) * spread
-    np.testing.assert_allclose(found["score_std"]["mean"], np.squeeze(expected.mean(axis=0)))
+    scale = getattr(model, "y_scale_", 1.0)
+    np.testing.assert_allclose(found["score_std"]["mean"], scale * spread.mean())
     explained = spread**2 / (spread**2 + noise)
-    np.testing.assert_allclose(found["explained"]["mean"], np.squeeze(explained.mean(axis=0)))
-    np.testing.assert_allclose(found["explained"]["lower"], np.squeeze(np.quantile(explained, 0.03, axis=0)))
+    np.testing.assert_allclose(found["explained"]["mean"], explained.mean())
+    np.testing.assert_allclose(found["explained"]["lower"], np.quantile(explained, 0.03))
 
 
 def section(model):
@@ -411,7 +370,7 @@ def section(model):
     return signal_section(view, sizes_of_draws(models), 0.94)
 
 
-def test_report_says_that_variational_intervals_are_too_narrow(binary_model, gibbs_model, svi_model):
+def test_report_says_that_variational_intervals_are_too_narrow(binary_model, gibbs_model):
     found = section(binary_model)
     assert "vb (too narrow)" in found.lines[0]
     assert "Left-out samples (ten folds) against no kernels" in " ".join(found.lines)
@@ -419,11 +378,9 @@ def test_report_says_that_variational_intervals_are_too_narrow(binary_model, gib
     assert found.values["elpd_diff"] == pytest.approx(row["elpd_diff"])
     assert found.verdict == "good"
     assert "too narrow" not in " ".join(section(gibbs_model).lines)
-    assert section(svi_model).verdict == "skipped"
-    assert "takes fits to ten folds" in section(svi_model).advice
 
 
-@pytest.mark.parametrize(("n_kernels", "n", "inference"), [(5, 950, "vb"), (1, 600, FEW)])
+@pytest.mark.parametrize(("n_kernels", "n", "inference"), [(5, 950, "vb"), (1, 600, Gibbs())])
 def test_what_takes_long_is_left_to_relevance(n_kernels, n, inference, binary_model):
     model = clone(binary_model).set_params(inference=inference)
     model.__dict__.update({name: value for name, value in vars(binary_model).items() if name.endswith("_")})

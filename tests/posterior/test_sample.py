@@ -99,17 +99,15 @@ def test_chains_are_merged_and_thinned_evenly(gibbs_model, gibbs_several_model):
         sample_posterior(gibbs_model, 301)
 
 
-def test_default_is_a_thousand_draws_or_all_of_them(binary_model, svi_model):
+def test_default_is_a_thousand_draws_or_all_of_them(binary_model):
     assert len(sample_posterior(binary_model)["intercept"]) == 1000
-    assert len(sample_posterior(svi_model)["intercept"]) == 300
 
 
-def test_fitted_view_knows_the_inference(binary_model, gibbs_model, gibbs_several_model, svi_model):
-    views = [fitted_bemkl(model) for model in (binary_model, gibbs_model, gibbs_several_model, svi_model)]
-    assert [view.inference for view in views] == ["vb", "gibbs", "gibbs", "svi"]
-    assert [view.is_drawn for view in views] == [False, True, True, True]
-    assert [view.is_sampled for view in views] == [False, True, True, False]
-    assert [len(view.histories) for view in views] == [1, 0, 0, 1]
+def test_fitted_view_knows_the_inference(binary_model, gibbs_model, gibbs_several_model):
+    views = [fitted_bemkl(model) for model in (binary_model, gibbs_model, gibbs_several_model)]
+    assert [view.inference for view in views] == ["vb", "gibbs", "gibbs"]
+    assert [view.is_drawn for view in views] == [False, True, True]
+    assert [len(view.histories) for view in views] == [1, 0, 0]
     assert views[2].class_names == ["big", "middle", "small"]
     assert views[1].problems()[0].y.tolist() == gibbs_model.target_.tolist()
 

@@ -19,10 +19,7 @@ from bayesmkl.posterior import (
     load_posterior,
     plot_elbo,
     plot_kernel_weights,
-    plot_pareto_k,
-    plot_posterior_predictive,
     plot_posteriors,
-    plot_trace,
     plot_uncertainty,
     refine_posterior,
     reliability,
@@ -176,9 +173,6 @@ def test_unlabeled_samples_are_shown_and_not_scored(unlabeled_model):
     np.testing.assert_array_equal(tree["observed_data/y"] == -1, unlabeled)
     np.testing.assert_array_equal(tree["constant_data/label"] == "unknown", unlabeled)
     assert fitted_bemkl(unlabeled_model).target[1] in ("big", "small")
-    collection = plot_pareto_k(unlabeled_model, 100)
-    assert "of 26 samples" in collection.viz["figure"].item().get_suptitle()
-    assert "on the 26 fitted samples" in plot_posterior_predictive(tree).viz["figure"].item().get_suptitle()
 
 
 def test_monte_carlo_scores_where_views_are_missing(incomplete_model, rng):
@@ -237,12 +231,6 @@ def test_tables_and_plots_have_one_set_of_weights(name, request):
     )
 
 
-def test_targets_have_a_panel_each(target_model):
-    collection = plot_posterior_predictive(target_model, n_draws=20)
-    axes = [collection.viz["plot"][f"y_{k}"].item() for k in range(2)]
-    assert [ax.get_xlabel() for ax in axes] == ["target 0, in its own units", "target 1, in its own units"]
-
-
 def test_plane_shows_one_label_or_target(features, bank, labels, targets):
     from bayesmkl import BEMKLClassifier, BEMKLRegressor
 
@@ -275,22 +263,16 @@ def test_chains_of_shared_weights(chains_of_shared_model):
         fitted_bemkl(model).training_stack(), flat.dual.transpose(1, 0, 2), flat.kernel_weights
     )
     np.testing.assert_allclose(table["share_lower"], np.quantile(shares, 0.1, axis=0))
-    collection = plot_trace(model)
-    assert collection.viz["plot"]["kernel_shares"].sizes["kernel"] == 6
-    with pytest.raises(
-        ValueError, match="`label` chooses between classes that have kernel weights of their own"
-    ):
-        plot_trace(model, label="big")
 
 
 def test_refinement_is_refused_with_a_remedy(
     shared_model, multinomial_model, label_model, target_model, request
 ):
     refused = {
-        "shared_model": 'its classes share the kernel weights. Fit with inference="marginal" or "nuts", or with mult',
-        "label_model": 'its labels share the kernel weights. Fit with inference="marginal" or "nuts", or with mult',
-        "target_model": 'its targets share the kernel weights. Fit with inference="marginal" or "nuts", or a mod',
-        "multinomial_model": 'its classes compete. Fit with multiclass="shared" and inference="marginal"',
+        "shared_model": 'its classes share the kernel weights. Fit GPMKLClassifier, or with inference="nuts", or',
+        "label_model": 'its labels share the kernel weights. Fit GPMKLClassifier, or with inference="nuts", or',
+        "target_model": 'its targets share the kernel weights. Fit GPMKLRegressor, or with inference="nuts", or',
+        "multinomial_model": 'its classes compete. Fit GPMKLClassifier, or with multiclass="shared"',
         "unlabeled_model": "some of its samples are unlabeled. Fit it to the labeled ones",
         "incomplete_model": 'it integrates over missing views. Fit with missing_views="error"',
     }

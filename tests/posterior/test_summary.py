@@ -128,7 +128,7 @@ def test_intervals_of_draws_are_their_quantiles(gibbs_model, gibbs_several_model
     assert len(kernel_table(gibbs_several_model)) == 18
 
 
-def test_tables_say_what_made_their_intervals(binary_model, gibbs_model, svi_model):
+def test_tables_say_what_made_their_intervals(binary_model, gibbs_model):
     assert kernel_table(binary_model).attrs["inference"] == "vb"
     assert "too narrow" in kernel_table(binary_model, 0.5).attrs["intervals"]
     assert kernel_table(binary_model).attrs["share_intervals"].startswith("Beta")
@@ -138,7 +138,6 @@ def test_tables_say_what_made_their_intervals(binary_model, gibbs_model, svi_mod
         "intervals": "of the posterior, by Gibbs sampling: not converged",
         "share_intervals": "quantiles of the draws",
     }
-    assert kernel_table(svi_model).attrs["inference"] == "svi"
     assert view_table(gibbs_model, 0.5, n_draws=50).attrs["ci_prob"] == 0.5
 
 

@@ -23,8 +23,6 @@ from bayesmkl import (
     discriminative,
 )
 from bayesmkl.bemkl import (
-    BEMKLLocalizedClassifier,
-    BEMKLLocalizedRegressor,
     BEMKLOrdinalClassifier,
     BEMKLSurvival,
     Gibbs,
@@ -131,18 +129,6 @@ def _grades(**parameters: Any) -> Callable[[], Any]:
     return fit
 
 
-def _localized(regression: bool, n_classes: int = 2) -> Callable[[], Any]:
-    def fit() -> Any:
-        cls, y = (
-            (BEMKLLocalizedRegressor, target(data()))
-            if regression
-            else (BEMKLLocalizedClassifier, labels(data(), n_classes))
-        )
-        return cls(bank(), gate_columns=[0], gate_width=1.0, **SHORT).fit(data(), y)
-
-    return fit
-
-
 def _times() -> Any:
     X = data()
     times = np.round(np.exp(target(X) + 0.3 * np.cos(7.0 * np.arange(len(X)))), 6)
@@ -244,9 +230,6 @@ def families() -> dict[str, Callable[[], Any]]:
             "nonnegative binary": _classifier(nonnegative=True),
             "grades": _grades(),
             "nonnegative grades": _grades(nonnegative=True),
-            "localized, binary": _localized(False),
-            "localized, three classes": _localized(False, 3),
-            "localized, regression": _localized(True),
             "times": _times,
             "several labels": _several_labels,
             "few labels": _few_labels,

@@ -38,11 +38,9 @@ SUPERVISED = [*CLASSIFIERS, *ORDINAL, *REGRESSORS]
 DISCRIMINATIVE = [name for name in EVERY if not name.startswith("BEMKL")]
 BAYESIAN = [name for name in EVERY if name.startswith("BEMKL")]
 MULTITASK = [name for name in EVERY if "Multitask" in name]
-ONE_COLUMN = [
-    name for name in SUPERVISED if not name.startswith("BEMKL") or "LocalizedClassifier" in name
-]  # of `y`
+ONE_COLUMN = [name for name in SUPERVISED if not name.startswith("BEMKL")]  # of `y`
 # by features, which kernels lack
-GATED = [name for name in EVERY if name.startswith("LMKL") or "Localized" in name]
+GATED = [name for name in EVERY if name.startswith("LMKL")]
 # One estimator of each way from data to kernels: it meets every form of input, the others the commonest ones, and
 # all forms among the slow tests.
 ROADS = (

@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Iterable
 from dataclasses import fields
 from fractions import Fraction
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +17,7 @@ from verdicts import THING
 import bayesmkl.bemkl
 import bayesmkl.discriminative
 from bayesmkl import KernelBank
-from bayesmkl.bemkl import NUTS, SVI, VB, Dirichlet, Gamma, Gibbs, SpikeSlab, Storage
+from bayesmkl.bemkl import NUTS, VB, Dirichlet, Gamma, Gibbs, SpikeSlab, Storage
 from bayesmkl.kernels import Gaussian, Linear
 
 ESTIMATORS = {
@@ -111,10 +110,6 @@ WRONG: dict[str, Wrong] = {
     "bias_prior": PRIOR,
     "cache_mb": NOT_NEGATIVE,
     "chain_method": word("parallel"),
-    "checkpoint": Wrong(
-        [1, 1.0, True, np.nan, [], ["fit.npz"], {"file": "fit.npz"}, object],
-        ((Path("fit.npz"), "fit.npz"),),
-    ),
     "class_weight": Wrong(
         ["equal", "", 1, True, np.nan, [1.0], object, {0: -1.0}, {0: 0.0}, {0: np.nan}, {0: "2"}, {0: True}],
         (("balanced", np.str_("balanced")), ({}, None)),
@@ -126,7 +121,6 @@ WRONG: dict[str, Wrong] = {
         ((3, np.int64(3)), (3, np.uint8(3))),
     ),
     "delta": POSITIVE,
-    "devices": Wrong(["none", "two", 0, -1, 1.5, np.nan, [0], True, 10**6]),
     "distances": Wrong(
         [
             1.0,
@@ -151,10 +145,8 @@ WRONG: dict[str, Wrong] = {
     ),
     "gate_epsilon": NOT_NEGATIVE,
     "gate_kernel": word(Gaussian, lambda a, b: a @ b.T, [Gaussian()], Gaussian(width=-1.0)),
-    "gate_prior": PRIOR,
     "gate_subsample": optional(count(1, 0, -5)),
     "gate_targets": word("test"),
-    "gate_width": POSITIVE,
     "gating": word("Softmax", Gaussian(), [1, 2]),
     "indefinite": word("ignore"),
     "inference": word("VB", "mcmc", NUTS, Storage(), THING),
@@ -252,7 +244,6 @@ WRONG: dict[str, Wrong] = {
     "n_landmarks": optional(count(0, 1)),
     "n_neighbors": COUNT,
     "n_restarts": COUNT,
-    "n_steps": COUNT,
     "n_warmup": COUNT,
     "noise_prior": PRIOR,
     "nonnegative": FLAG,
@@ -298,7 +289,7 @@ WRONG: dict[str, Wrong] = {
 }
 # Where an estimator takes what others refuse.
 ZERO_TOL = number(-1.0)
-CLOSED_FORM = {name for name in ESTIMATORS if "Multitask" in name or "Localized" in name} | {
+CLOSED_FORM = {name for name in ESTIMATORS if "Multitask" in name} | {
     "BEMKLOrdinalClassifier",
     "BEMKLSurvival",
 }
@@ -331,7 +322,7 @@ ALLOWED: dict[str, list[Any]] = {"kernel_prior": ["auto"], "init": []}
 FIELDS: list[tuple[str, str, type, str]] = [
     (name, parameter, options, field.name)
     for name, parameter, options in (
-        *(("BEMKLClassifier", "inference", options) for options in (VB, NUTS, Gibbs, SVI)),
+        *(("BEMKLClassifier", "inference", options) for options in (VB, NUTS, Gibbs)),
         ("BEMKLMultitaskRegressor", "inference", VB),
         ("BEMKLRegressor", "storage", Storage),
         ("BEMKLMultitaskClassifier", "storage", Storage),

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from verdicts import assert_refused, quietly
 
 from bayesmkl import KernelBank, load_model, save_model
-from bayesmkl.bemkl import SVI, VB, Storage
+from bayesmkl.bemkl import VB, Gibbs, Storage
 from bayesmkl.cli import app
 from bayesmkl.cli.folders import RUN_VERSION, load_run
 from bayesmkl.discriminative import UniformMKLClassifier
@@ -120,11 +120,11 @@ def test_options_of_an_earlier_model_are_where_they_belong():
     }
     vars(plain).update(before)
     migrate(plain, 3)
-    assert (plain.inference, plain.storage) == (VB(accelerate=False), Storage("streamed", "jax", "all"))
+    assert (plain.inference, plain.storage) == (VB(accelerate=False), Storage("streamed", "jax"))
     assert not {"accelerate", "backend", "devices", "n_steps", "n_draws"} & vars(plain).keys()
-    vars(gibbs).update(before, inference="svi", accelerate=True)
+    vars(gibbs).update(before, inference="gibbs", accelerate=True)
     migrate(gibbs, 3)
-    assert gibbs.inference == SVI(n_steps=9, n_draws=10)
+    assert gibbs.inference == Gibbs(n_draws=10)
 
 
 @pytest.mark.parametrize("name", ["regression", "LMKLClassifier"])

@@ -9,11 +9,11 @@ from in_turn import together
 from parameters import LABELS, X, fitted, thinned
 from scipy import sparse
 from sklearn.svm import SVC
-from verdicts import THING, assert_refused
+from verdicts import assert_refused
 
 from bayesmkl import BEMKLClassifier, KernelBank, select_by_elbo
 from bayesmkl import discriminative as d
-from bayesmkl.bemkl import NUTS, Dirichlet, Gamma, SpikeSlab, cross_fit
+from bayesmkl.bemkl import NUTS, Dirichlet, Gamma, SpikeSlab
 from bayesmkl.kernels import Gaussian, Linear
 
 pytestmark = [pytest.mark.family("functions"), pytest.mark.heavy]
@@ -43,27 +43,12 @@ GRIDS = [
     {"kernel_prior": 1},
     [1],
 ]
-FOLDS = {
-    "estimator": [None, 1, SVC(), BEMKLClassifier, "BEMKL", BEMKLClassifier(inference="gibbs")],
-    "cv": ["5", True, 1, 0, -2, 2.5, np.nan, THING, [], [([0, 1], [99])]],
-    "param_grid": [*GRIDS, {"kernel_prior": ["nonsense"]}, {"max_iter": [5]}],
-}
 EVIDENCE = {
     "estimator": [None, 1, SVC(), BEMKLClassifier, "BEMKL", BEMKLClassifier(inference="gibbs")],
     "param_grid": [None, *GRIDS, {"margin": [0.5, 1.0]}],
     "n_jobs": ["2", 0, True, 1.5, np.nan],
     "verbose": ["1", None, -1, 1.5, np.nan],
 }
-
-
-@together
-@pytest.mark.parametrize(
-    ("argument", "value"),
-    thinned(pytest.param(a, v, id=f"{a}-{str(v)[:30]!r}") for a, values in FOLDS.items() for v in values),
-)
-def test_wrong_arguments_of_cross_fit_are_refused_by_name(argument, value):
-    given = {"estimator": QUICK, "X": X, "y": LABELS, "cv": 2} | {argument: value}
-    assert_refused(lambda: cross_fit(**given), argument.split("_")[-1])
 
 
 @together

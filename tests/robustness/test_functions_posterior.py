@@ -78,11 +78,7 @@ OF_A_MODEL = {
     "save_posterior": lambda model, **more: p.save_posterior(model, UNWRITTEN, **more),
     "plot_elbo": p.plot_elbo,
     "plot_kernel_weights": p.plot_kernel_weights,
-    "plot_pareto_k": p.plot_pareto_k,
-    "plot_posterior_predictive": p.plot_posterior_predictive,
     "plot_posteriors": lambda model, **more: p.plot_posteriors({"a": model, "b": model}, **more),
-    "plot_rank": p.plot_rank,
-    "plot_trace": p.plot_trace,
     "plot_uncertainty": lambda model, X=X[:, :2], **more: p.plot_uncertainty(model, X, **more),
 }
 MULTITASK_TOO = ("kernel_table", "plot_elbo", "plot_kernel_weights")
@@ -161,8 +157,6 @@ TAKES = {
     "save_posterior": ["n_draws", "random_state", "kernels", "pointwise", "sample_names"],
     "plot_elbo": ["ax"],
     "plot_kernel_weights": ["kind", "ci_prob", "max_kernels", "ax", "by_view", "kernels"],
-    "plot_pareto_k": ["n_draws", "random_state", "kernels", "plot_collection"],
-    "plot_posterior_predictive": ["ci_prob", "n_draws", "random_state", "kernels", "plot_collection"],
     "plot_posteriors": [
         "kind",
         "max_kernels",
@@ -173,11 +167,8 @@ TAKES = {
         "random_state",
         "label",
     ],
-    "plot_rank": ["kind", "max_kernels", "ci_prob", "kernels", "label", "plot_collection"],
-    "plot_trace": ["kind", "max_kernels", "kernels", "label", "plot_collection"],
     "plot_uncertainty": ["measure", "n_grid", "ax", "label"],
 }
-OF_CHAINS = ("plot_rank", "plot_trace")
 
 
 @in_turn(
@@ -192,8 +183,6 @@ OF_CHAINS = ("plot_rank", "plot_trace")
 def test_wrong_arguments_are_refused_by_name(models, function, argument, value):
     if function == "plot_uncertainty":
         model = models["two features"]
-    elif function in OF_CHAINS:
-        model = models["gibbs"]
     else:
         model = models["classes" if argument == "label" else "classifier"]
     assert_refused(lambda: OF_A_MODEL[function](model, **{argument: value}), f"`{argument}")
@@ -214,9 +203,7 @@ NO_STACKS = {
 
 @together
 @pytest.mark.parametrize("what", NO_STACKS)
-@pytest.mark.parametrize(
-    "function", ["diagnose", "compare_loo", "refine_posterior", "relevance", "plot_pareto_k"]
-)
+@pytest.mark.parametrize("function", ["diagnose", "compare_loo", "refine_posterior", "relevance"])
 def test_what_is_no_stack_of_training_kernels_is_refused(models, function, what):
     call = OF_A_MODEL[function]
     assert_refused(

@@ -62,12 +62,11 @@ def test_wrong_values_are_refused_by_name_before_any_work(name, parameter, value
 
 
 def refused_fields():
-    """Wrong values of the fields of options objects; those of `devices` need JAX to be told from right ones."""
+    """Wrong values of the fields of options objects."""
     for name, parameter, options, field in FIELDS:
         for value in WRONG[field].values:
-            own = {"backend": "jax", "kind": "dense"} if field == "devices" else {}
             label = f"{name}-{options.__name__}-{field}-{str(value)[:24]!r}"
-            yield pytest.param(name, parameter, options(**own | {field: value}), field, id=label)
+            yield pytest.param(name, parameter, options(**{field: value}), field, id=label)
 
 
 @in_turn(("name", "parameter", "options", "field"), refused_fields())
@@ -117,7 +116,7 @@ def test_equal_values_of_other_types_give_equal_models(name, parameter, plain, o
 
 def test_the_table_knows_every_parameter():
     assert {key for _, key in PARAMETERS} | {field for *_, field in FIELDS} == set(WRONG)
-    assert len(ESTIMATORS) == 34
+    assert len(ESTIMATORS) == 32
     assert set(LABELS) == {0, 1}
 
 

@@ -25,7 +25,7 @@ from strategies import (
 )
 
 from bayesmkl import KernelBank, load_model, save_model
-from bayesmkl.bemkl import NUTS, SVI, VB, Gibbs
+from bayesmkl.bemkl import NUTS, VB, Gibbs
 from bayesmkl.kernels import Gaussian, Linear
 
 pytestmark = [
@@ -236,8 +236,8 @@ SAMPLED = [
 COMPILED = [
     Variant("BEMKLClassifier", "binary", {"inference": NUTS_DRAWS}),
     Variant("BEMKLClassifier", "classes", {"inference": NUTS_DRAWS, "kernel_prior": "dirichlet"}),
-    Variant("BEMKLRegressor", "targets", {"inference": SVI(n_steps=200, n_draws=50)}),
-    Variant("BEMKLClassifier", "labels", {"inference": SVI(n_steps=200, n_draws=50)}),
+    Variant("BEMKLRegressor", "targets", {"inference": NUTS_DRAWS}),
+    Variant("BEMKLClassifier", "labels", {"inference": NUTS_DRAWS}),
 ]
 
 

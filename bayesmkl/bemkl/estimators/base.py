@@ -17,10 +17,8 @@ from bayesmkl._utils.options import (
     NUTS,
     OF_BEMKL,
     STORAGES,
-    SVI,
     VB,
     Inference,
-    Marginal,
     Storage,
     backend_of,
     inference_of,
@@ -37,10 +35,7 @@ from bayesmkl._utils.validation import (
     shown,
 )
 from bayesmkl._utils.warnings import warn_user
-from bayesmkl.bemkl.inference.batch import maximize_elbo_batch
-from bayesmkl.bemkl.inference.checkpoint import check_path, checkpoint_of
 from bayesmkl.bemkl.inference.loop import Algorithm, LoopOptions, LoopResult, OnSweep, maximize_elbo
-from bayesmkl.bemkl.inference.marginal import known_precisions
 from bayesmkl.bemkl.inference.missing_views import fit_with_missing_views
 from bayesmkl.bemkl.inference.runs import (
     TOO_MUCH,
@@ -48,9 +43,7 @@ from bayesmkl.bemkl.inference.runs import (
     check_can_sample,
     rounding_error,
     run_gibbs,
-    run_marginal,
     run_nuts,
-    run_svi,
     sampling_advice,
     variational_fit,
 )
@@ -65,8 +58,6 @@ from bayesmkl.kernels.stacks.base import KernelStack
 
 __all__ = ["BaseBEMKL", "FitTask"]
 
-# Attributes of marginal inference, by the fields of its draws of kernel weights.
-OF_POINTS = {"log_evidence_": "log_evidence", "pareto_k_": "pareto_k", "ess_": "ess", "rhat_": "rhat"}
 TOO_LARGE = (
     "The kernels are too large or too close to singular for double precision: normalize them "
     '(`KernelBank(normalize="spherical")`).'
@@ -90,6 +81,11 @@ class FitTask(NamedTuple):
     labels: Sequence[str] = ()  # their names in progress reports
 
 
+def _after(on_sweep: OnSweep | None, done: int, n_models: int) -> OnSweep | None:
+    """Report sweeps of one of several models, on average over all, after those that are `done`."""
+    return on_sweep and (lambda n, elbo: on_sweep((done + n) // n_models, elbo))
+
+
 def _is_posterior(value: object) -> bool:
     return not isinstance(value, type) and not {"readout", "tasks"}.isdisjoint(getattr(value, "_fields", ()))
 
@@ -103,10 +99,7 @@ class BaseBEMKL(BaseMKL):
     nonnegative: bool = False  # a parameter of some
 
     # Fitted attributes that the next fit may lack.
-    _OF_SOME_FITS: ClassVar[tuple[str, ...]] = (
-        *("elbo_", "elbo_history_", "sample_stats_", "n_evaluations_"),
-        *OF_POINTS,
-    )
+    _OF_SOME_FITS: ClassVar[tuple[str, ...]] = ("elbo_", "elbo_history_", "sample_stats_")
     # Which inferences and forms of kernels there are.
     _INFERENCES: ClassVar[tuple[str, ...]] = OF_BEMKL
     _STORAGES: ClassVar[tuple[str, ...]] = STORAGES
@@ -195,8 +188,6 @@ class BaseBEMKL(BaseMKL):
         check_choice("predictive", self.predictive, ("full", "paper"))
         inference = self._inference()
         own = inference if isinstance(inference, VB) else VB(step="coordinate")
-        if own.checkpoint is not None:
-            check_path(own.checkpoint, self._streams_rows, self.missing_views)
         options = LoopOptions(
             max_iter=check_integer("max_iter", self.max_iter, low=1),
             tol=check_number("tol", self.tol, low=0.0, inclusive=True),
@@ -217,20 +208,15 @@ class BaseBEMKL(BaseMKL):
         storage = storage_of(self.storage, self._STORAGES)
         backend = backend_of(storage)
         is_closed_form = isinstance(self._inference(), VB) and self.missing_views == "error"
-        for name, value, plain in (
-            ("storage", storage.kind, storage.kind in ("auto", "dense")),
-            ("devices` of `storage", storage.devices, storage.devices is None),
-        ):
-            if not plain and not is_closed_form:
-                raise ValueError(
-                    f'`{name}` {value!r} needs inference="vb" and missing_views="error"; got '
-                    f"inference={self.inference!r} and missing_views={self.missing_views!r}. Use "
-                    'storage="dense".'
-                )
+        if storage.kind not in ("auto", "dense") and not is_closed_form:
+            raise ValueError(
+                f'`storage` {storage.kind!r} needs inference="vb" and missing_views="error"; got '
+                f"inference={self.inference!r} and missing_views={self.missing_views!r}. Use "
+                'storage="dense".'
+            )
         return Holding(
             storage.kind,
             backend,
-            storage.devices,
             storage.rank,
             may_compress=is_closed_form and backend == "numpy",
             announce=partial(announce, True) if self.verbose > 0 else None,
@@ -244,17 +230,6 @@ class BaseBEMKL(BaseMKL):
                 f"{feature} needs inference={' or '.join(filter(None, [', '.join(others), last]))}; "
                 f"got inference={self.inference!r}. {remedy}"
             )
-
-    def _as_inferred(self, problems: list[Any]) -> list[Any]:
-        """Return problems with the priors of the inference, of which marginal inference has its own."""
-        if not isinstance(self._inference(), Marginal):
-            return problems
-        for problem in problems:
-            check_can_sample(problem, f'inference="{Marginal.name}"')
-        return [
-            problem._replace(priors=known_precisions(problem.priors, problem.stack.n_kernels))
-            for problem in problems
-        ]
 
     def _gram(self, stack: KernelStack) -> np.ndarray:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -273,26 +248,16 @@ class BaseBEMKL(BaseMKL):
             found = self._raise_bounds(algorithm, problems, inits, options, rng, labels)
             return list(map(variational_fit, found))
         fits: list[Fit] = []
-        for problem, init, label in zip(problems, inits, labels, strict=True):
-            fits.append(self._sample(algorithm, problem, init, rng, label))
+        for problem, label in zip(problems, labels, strict=True):
+            fits.append(self._sample(problem, rng, label))
             if fits[-1].outcome is Outcome.INTERRUPTED and len(fits) < len(problems):
                 raise KeyboardInterrupt
         return fits
 
-    def _sample(
-        self, algorithm: Algorithm, problem: Problem, init: object, rng: np.random.Generator, label: str
-    ) -> Fit:
+    def _sample(self, problem: Problem, rng: np.random.Generator, label: str) -> Fit:
         """Draw from the posterior of one model."""
         inference: Any = self._inference()
         check_can_sample(problem, f'inference="{inference.name}"')
-        if isinstance(inference, SVI):
-            (start,) = self._raise_bounds(algorithm, [problem], [init], self._loop_options(), rng, [label])
-            with step_progress(self.verbose > 0, label, inference.n_steps, "step") as report:
-                return run_svi(problem, inference, rng, start.state, report)
-        if isinstance(inference, Marginal):
-            total = 2 * inference.n_points if inference.sampler == "importance" else 1
-            with step_progress(self.verbose > 0, label, total, "point") as report:
-                return run_marginal(problem, inference, rng, report)
         is_nuts = isinstance(inference, NUTS)
         total = inference.n_warmup + inference.n_draws
         total *= 1 if is_nuts and inference.chain_method == "vectorized" else inference.n_chains
@@ -310,7 +275,6 @@ class BaseBEMKL(BaseMKL):
     ) -> list[LoopResult]:
         """Run the closed-form loop from `n_init` starts for every problem and keep the highest bounds."""
         runs = self._runs(algorithm, problems, inits, options, rng)
-        options = options._replace(checkpoint=checkpoint_of(self._inference(), algorithm, runs, options))
         label = labels[0] if len(labels) == 1 else f"{len(labels)} models"
         with step_progress(self.verbose > 0, label, options.max_iter, "sweep") as report:
             on_sweep = None if report is None else lambda n, elbo: report(n, f"ELBO {elbo:.4f}")
@@ -359,13 +323,14 @@ class BaseBEMKL(BaseMKL):
         options: LoopOptions,
         on_sweep: OnSweep | None = None,
     ) -> list[LoopResult]:
-        """Run the loops of pairs of a problem and a start; of several pairs in one batch."""
+        """Run the loops of pairs of a problem and a start, one after the other."""
         if self.missing_views == "integrate":
             return [fit_with_missing_views(algorithm, *run, options, on_sweep)[0] for run in runs]
-        if len(runs) == 1:
-            return [maximize_elbo(algorithm, *runs[0], options, on_sweep)]
-        problems, starts = zip(*runs, strict=True)
-        return maximize_elbo_batch(algorithm, list(problems), list(starts), options, on_sweep)
+        results: list[LoopResult] = []
+        for run in runs:
+            done = sum(result.n_iter for result in results)
+            results.append(maximize_elbo(algorithm, *run, options, _after(on_sweep, done, len(runs))))
+        return results
 
     def _start(
         self, algorithm: Any, problem: Any, init: Any, rng: np.random.Generator | None, options: LoopOptions
@@ -439,16 +404,12 @@ class BaseBEMKL(BaseMKL):
         if fits[0].elbo_history is not None:
             found["elbo_history_"] = histories = tuple(fit.elbo_history for fit in fits)
             values["elbo_"] = float(sum(history[-1] for history in histories if history is not None))
-        if fits[0].points is not None:
-            for name, field in OF_POINTS.items():
-                found[name] = np.array([getattr(fit.points, field) for fit in fits])
-            found["n_evaluations_"] = np.array([fit.n_evaluations for fit in fits])
         for name in self._OF_SOME_FITS:
             self.__dict__.pop(name, None)
         values |= found if task.several else {name: value[0] for name, value in found.items()}
         for name, value in values.items():
             setattr(self, name, value)
-        self.converged_ = all(fit.converged for fit in fits)
+        self.converged_ = all(fit.outcome.converged for fit in fits)
 
     def _summary(self, task: FitTask, fits: list[Fit]) -> dict[str, Any]:
         """Return posterior moments, of several models each with a leading axis for them, by attribute."""

@@ -228,7 +228,7 @@ def class_model_for(estimator: Any, labels: ClassTargets) -> ClassModel:
     if several and estimator.multiclass != "one-versus-all":
         estimator._check_inference(
             f'`multiclass` "{estimator.multiclass}"',
-            ["vb", "nuts", "svi", "marginal"] if estimator.multiclass == "shared" else ["vb"],
+            ["vb", "nuts"] if estimator.multiclass == "shared" else ["vb"],
             'Use multiclass="one-versus-all" for a model of its own for every class.',
         )
     if (labels.targets == 0.0).any():

@@ -74,7 +74,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
     intermediate_scale : "auto" or float, default="auto"
         :math:`\sigma_g`, standard deviation of the intermediate outputs; 1 in the paper. "auto": .1, .3 or 1, of
         which the log loss in five folds is smallest; 1 for more than 1000 samples or 4 million kernel entries,
-        landmarks, streamed kernels, several devices, samples without a label or view, label matrices, and classes of
+        landmarks, streamed kernels, samples without a label or view, label matrices, and classes of
         fewer than three samples.
     temperature : "auto" or float, default="auto"
         Predicted probabilities are those of the posterior to the power of 1 / `temperature`, normalized [2]_. "auto":
@@ -127,15 +127,10 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         Posterior mean of `b`.
     %(dual_coef_)s **
     elbo_ : float
-        Evidence lower bound in nats (summed over the one-versus-all models); "vb" and "svi" only.
+        Evidence lower bound in nats (summed over the one-versus-all models); "vb" only.
     %(elbo_history_)s *
     %(n_iter_)s *
     %(outcome_)s *
-    %(log_evidence_)s *
-    %(pareto_k_)s *
-    %(rhat_)s *
-    %(ess_)s *
-    %(n_evaluations_)s *
     converged_ : bool
         Whether `tol` was reached, or the chains agree, everywhere.
     transduction_ : ndarray of shape (n_samples,)
@@ -147,8 +142,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         n_draws, ...), in which of two mirror images (a, e) and (-a, -e) the one is kept whose kernel weights point
         with the others (`draws`).
     sample_stats_ : dict of str to ndarray of shape (n_chains, n_draws) *
-        The sampler's own statistics (diverging, acceptance_rate, n_steps, energy for "nuts"; log_variational for
-        "svi"); not set by "vb" and "marginal".
+        The sampler's own statistics (diverging, acceptance_rate, n_steps, energy for "nuts"); not set by "vb".
     target_ : ndarray of shape (n_samples,) **
         Training labels as the model sees them, -1 and +1, and 0 for unlabeled samples.
     %(storage_)s
@@ -283,7 +277,9 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         task = self._task(stack, self._gram(stack), y)
         self._conclude(task, self._infer(task))
         if hasattr(self, "log_evidence_") and len(self.classes_) > 2 and not self.is_multilabel_:
-            self.log_evidence_ = np.nan * self.log_evidence_  # models against the rest count labels once per class
+            self.log_evidence_ = (
+                np.nan * self.log_evidence_
+            )  # models against the rest count labels once per class
         return self
 
     def _prepare(self, X: Samples, y: Targets) -> tuple[KernelStack, np.ndarray]:
@@ -308,7 +304,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         if settings.temperature is None and learns and chosen.held_out is not None:
             self.temperature_ = find_temperature(chosen.held_out, truth, sharpen=of_several)
         self.classes_, self.is_multilabel_ = labels.classes, labels.is_multilabel
-        problems = self._as_inferred(model.problems(stack, gram, labels.targets, settings))
+        problems = model.problems(stack, gram, labels.targets, settings)
         names = [f"class {label}" for label in labels.classes] if len(problems) > 1 else ["classes"]
         algorithm: Any = ALGORITHMS[type(problems[0])]
         algorithm = nonnegative(algorithm) if self.nonnegative else algorithm
@@ -353,7 +349,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         gram: Any = self._gram(stack) if with_gram else None
         targets = np.atleast_2d(self.target_)
         model = class_model_of(self.posterior_)
-        return self._as_inferred(model.problems(stack, gram, targets, self._settings()))
+        return model.problems(stack, gram, targets, self._settings())
 
     def _start(
         self,

@@ -98,13 +98,7 @@ class BaseMultitask(BaseBEMKL):
 
     def _storage(self) -> Holding:
         """Hold the kernels in one dense array: tasks take their rows and columns out of it."""
-        storage = storage_of(self.storage, self._STORAGES)
-        if storage.devices is not None:
-            raise ValueError(
-                f"`devices` of `storage` must be None for {type(self).__name__}, whose tasks take their rows and "
-                f"columns out of one array; got {storage.devices!r}."
-            )
-        return Holding(backend=backend_of(storage))
+        return Holding(backend=backend_of(storage_of(self.storage, self._STORAGES)))
 
     def _task_prior(self) -> Gamma:
         value = self.task_prior

@@ -86,22 +86,17 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
     y_mean_, y_scale_ : float, or ndarray of shape (n_outputs,)
         Mean and standard deviation by which the target was standardized (0 and 1 without `normalize_y`).
     elbo_ : float
-        Evidence lower bound in nats; "vb" and "svi" only.
+        Evidence lower bound in nats; "vb" only.
     %(elbo_history_)s
     %(n_iter_)s
     %(outcome_)s
-    %(log_evidence_)s
-    %(pareto_k_)s
-    %(rhat_)s
-    %(ess_)s
-    %(n_evaluations_)s
     converged_ : bool
         Whether `tol` was reached, or the chains agree.
     posterior_ : RegressionState, MultioutputState or PosteriorDraws
         All factors of the variational posterior, or the draws of the other inferences, of shape (n_chains, n_draws,
         ...).
     sample_stats_ : dict of str to ndarray of shape (n_chains, n_draws)
-        The sampler's own statistics; not set by "vb" and "marginal".
+        The sampler's own statistics; not set by "vb".
     target_ : ndarray of shape (n_samples,) or (n_outputs, n_samples)
         The standardized training target.
     %(storage_)s
@@ -224,10 +219,10 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
         if y.ndim == 2:
             self._check_inference(
                 "`y` with several columns",
-                ["vb", "nuts", "svi", "marginal"],
+                ["vb", "nuts"],
                 "Or fit a model for every column.",
             )
-        (problem,) = self._as_inferred([self._problem(stack, gram, targets, self._settings())])
+        problem = self._problem(stack, gram, targets, self._settings())
         algorithm: Any = ALGORITHMS[type(problem)]
         algorithm = nonnegative(algorithm) if self.nonnegative else algorithm
         algorithm = for_so_many(algorithm, stack, self._storage().backend)
@@ -241,7 +236,7 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
     def _problems(self, stack: KernelStack, with_gram: bool = True) -> list[Problem]:
         """Return the problem of the last fit; densities of draws and draws of the prior need no Gram matrix."""
         gram: Any = self._gram(stack) if with_gram else None
-        return self._as_inferred([self._problem(stack, gram, self.target_, self._settings())])
+        return [self._problem(stack, gram, self.target_, self._settings())]
 
     def _problem(
         self, stack: KernelStack, gram: np.ndarray, targets: np.ndarray, priors: regression.RegressionPriors

@@ -48,8 +48,8 @@ def choose_by_folds(model: Any, stack: KernelStack, y: np.ndarray, truth: np.nda
 
     Every fold is fitted by "vb" to a part of the training kernels, under the "nonsparse" prior where that of the
     model has no closed-form updates. Nothing is compared, and the usual one returned, for more than 1000 samples,
-    kernels of more than 4 million entries, landmarks, streamed kernels, several devices, samples without a view, and
-    classes of fewer than three samples.
+    kernels of more than 4 million entries, landmarks, streamed kernels, samples without a view, and classes of fewer
+    than three samples.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def choose_by_folds(model: Any, stack: KernelStack, y: np.ndarray, truth: np.nda
     n_samples = len(truth)
     whole = stack.storage != "streamed" and stack.present is None and stack.n_train == n_samples
     few = n_samples <= MOST_SAMPLES and stack.n_kernels * n_samples**2 <= MOST_ENTRIES
-    if not few or not whole or model._storage().devices is not None:
+    if not few or not whole:
         return FoldChoice()
     smallest = int(np.bincount(truth).min())
     if smallest < LEAST_SAMPLES:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from bayesmkl._estimator.shared_docs import ESTIMATOR, GATES
+from bayesmkl._estimator.shared_docs import ESTIMATOR
 from bayesmkl._utils.docstrings import entries
 
-__all__ = ["BEMKL", "LOCALIZED", "MULTITASK", "OUTCOMES"]
+__all__ = ["BEMKL", "MULTITASK", "OUTCOMES"]
 
 BEMKL = ESTIMATOR | entries(
     r"""
@@ -13,14 +13,12 @@ BEMKL = ESTIMATOR | entries(
         A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
         (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank("auto")``, whose
         kernels have the scale of the samples.
-    inference : {"vb", "nuts", "gibbs", "svi", "marginal"}, VB, NUTS, Gibbs, SVI or Marginal, default="vb"
+    inference : {"vb", "nuts", "gibbs"}, VB, NUTS or Gibbs, default="vb"
         Inference of the posterior; a name is the object with its defaults, as in ``inference=NUTS(n_draws=500)``.
-        "vb": the closed-form updates, fast, its predictions good and its intervals too narrow. "marginal": draws of
-        the kernel weights with all else integrated out, for intervals that can be read, of up to about 1000 samples
-        and 10 kernels; sample weights have precision 1, and the rates of `kernel_prior` are divided by the number of
-        kernels. "nuts": Hamiltonian Monte Carlo on the collapsed NumPyro model, the reference. "gibbs": blocked Gibbs
-        sampling, exact in the limit as well, slower to forget where it was. "svi": a normal distribution fitted to
-        the collapsed model by stochastic gradients, starting from "vb"; do not read shares from it.
+        "vb": the closed-form updates, fast, its predictions good and its intervals too narrow. "nuts": Hamiltonian
+        Monte Carlo on the collapsed NumPyro model, the reference. "gibbs": blocked Gibbs sampling, exact in the limit
+        as well, slower to forget where it was. For intervals that can be read of up to about 1000 samples use
+        `GPMKLClassifier` or `GPMKLRegressor`.
     nonnegative : bool, default=False
         Restrict the kernel weights to :math:`e \ge 0`. VB only.
     n_init : int, default=1
@@ -32,8 +30,8 @@ BEMKL = ESTIMATOR | entries(
         Newton steps, which are taken where kernels between samples and landmarks are large, have a rule of their own
         (`bayesmkl.bemkl.VB`).
     storage : {"auto", "dense", "compressed", "float32", "packed", "streamed"} or Storage, default="auto"
-        Storage of training kernels in a closed-form fit, and with a `Storage` also the backend and the devices of
-        its updates. "auto" holds them dense or compressed, whatever is faster, and streams those of a bank with
+        Storage of training kernels in a closed-form fit, and with a `Storage` also the backend of its
+        updates. "auto" holds them dense or compressed, whatever is faster, and streams those of a bank with
         landmarks that would need more than half of the memory that is left.
     random_state : int, default=None
         Seed of the random starts, of the samplers, and of the Monte Carlo estimate behind `kernel_shares_`. None is
@@ -46,23 +44,11 @@ BEMKL = ESTIMATOR | entries(
     dual_coef_ : ndarray of shape (n_samples,)
         Posterior mean of `a`, one entry per training sample, or per landmark of the bank.
     elbo_history_ : ndarray of shape (n_iter_,)
-        ELBO after every iteration ("vb"), or its mean over blocks of steps ("svi").
+        ELBO after every iteration; "vb" only.
     n_iter_ : int
-        Sweeps or Newton steps, draws of each chain, or optimizer steps.
+        Sweeps or Newton steps, or draws of each chain.
     outcome_ : Outcome
         Stopping reason of the inference.
-    log_evidence_ : float
-        Log evidence of labels or standardized targets in nats, by "marginal"; NaN of chains and of more than two
-        classes, whose models of each against the rest count every label once per class.
-    pareto_k_ : float
-        Pareto :math:`\hat k` of the importance weights of "marginal": below 0.5 moments are reliable, above 0.7
-        nothing is. NaN of chains.
-    rhat_ : float
-        The largest :math:`\hat R` of the kernel weights in chains of "marginal"; NaN without several.
-    ess_ : float
-        Number of independent draws that those of the kernel weights are worth; "marginal" only.
-    n_evaluations_ : int
-        Kernel weights at which "marginal" evaluated the evidence.
     storage_ : str
         Storage of the training kernels: "dense", "compressed", "float32", "packed" or "streamed".
     kernel_bytes_ : int
@@ -106,7 +92,7 @@ OUTCOMES = BEMKL | entries(
     init : {"mean", "random"} or posterior, default="mean"
         Start of the updates; a posterior is a `posterior_` of the same kernels and samples.
     storage : {"auto", "dense", "compressed", "float32", "packed", "streamed"} or Storage, default="auto"
-        Storage of training kernels, and with a `Storage` also the backend and the devices of the updates. "auto"
+        Storage of training kernels, and with a `Storage` also the backend of the updates. "auto"
         holds them dense or compressed, whatever is faster, and streams those of a bank with landmarks that would need
         more than half of the memory that is left.
     random_state : int, default=None
@@ -209,84 +195,4 @@ MULTITASK = BEMKL | entries(
     ConvergenceWarning
         If `tol` was not reached.
     """
-)
-
-LOCALIZED = (
-    OUTCOMES
-    | GATES
-    | entries(
-        r"""
-    kernels : KernelBank, "precomputed" or None, default=None
-        A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
-        (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank("auto")``, whose
-        kernels have the scale of the samples.
-    gate_width : "auto" or float, default="auto"
-        Width of the Gaussian process of the gates, in median distances between two samples in the gate columns, each
-        in units of its standard deviation. "auto" compares 1 and 0.5 with gates that are the same everywhere, and
-        takes what has the highest bound (of labels under the paper's margin 1).
-    n_landmarks : int or None, default=None
-        Number of landmarks of the Gaussian process of the gates, centers of a k-means clustering of the training
-        samples in the gate columns. None is 20, or as many as there are different samples.
-    inference : {"vb", "marginal"}, VB or Marginal, default="vb"
-        "vb": closed-form updates, whose predictions are good and whose bands of gates are too narrow. "marginal":
-        Markov chains over the weights of the gates with all else integrated out, which start from these; their
-        bands can be read. Precisions of a and b are known there, the means of their priors, and those of the gates'
-        weights are larger by the number of kernels. Of `Marginal`, gates use `n_points`, `n_draws`, `n_chains` and
-        `n_warmup`.
-    gate_prior : {"nonsparse", "sparse"} or Gamma, default="nonsparse"
-        Prior on the precision :math:`\omega_{m1}` of what is local in each gate.
-    kernel_prior : {"nonsparse", "sparse"} or Gamma, default="nonsparse"
-        Prior on the precision :math:`\omega_{m0}` of each kernel's mean gate.
-    random_state : int, default=None
-        Seed of the landmarks, of random starts, and of the Monte Carlo estimates of shares and localities. None is a
-        fixed seed.
-
-    gate_features_ : ndarray of shape (n_samples, n_gate_features_)
-        Gate features of the training samples.
-    gate_basis_ : GateBasis
-        The features :math:`\varphi` of the gates, a function of gate features.
-    gate_width_ : float
-        Width of the gates, in median distances; infinite where gates are the same everywhere.
-    gate_widths_ : ndarray of shape (n_widths,)
-        Widths that were fitted, the first one infinite.
-    gate_elbos_ : ndarray of shape (n_widths,)
-        Their bounds in nats, of labels under the margin 1; the sum over the models of several classes.
-    elbo_gain_ : float
-        The highest bound of local gates less that of constant ones, in nats: positive where the evidence says that
-        something is local.
-    locality_ : ndarray of shape (n_kernels,)
-        Posterior mean of the part of each gate's mean square over the training samples that is variance: 0 of a
-        kernel that has the same weight everywhere.
-    locality_interval_ : ndarray of shape (n_kernels, 2)
-        Its equal-tailed 94 % interval.
-    kernel_weights_, kernel_weights_std_ : ndarray of shape (n_kernels,)
-        Posterior mean and standard deviation of each kernel's mean gate over the training samples.
-    kernel_weights_cov_ : ndarray of shape (n_kernels, n_kernels)
-        Posterior covariance of these.
-    kernel_shares_, kernel_shares_std_ : ndarray of shape (n_kernels,)
-        Posterior mean and standard deviation of each kernel's part in the spread of the score; means sum to one.
-    dual_coef_ : ndarray of shape (n_samples,)
-        Posterior mean of `a`.
-    rhat_, ess_ : float
-        By marginal inference: the largest R-hat of the chains and the smallest effective number of draws, of the
-        weights of the gates and the log posterior. At most 1.05 and at least 50 count as converged.
-    elbo_ : float
-        By variational inference: evidence lower bound in nats.
-    elbo_history_ : ndarray of shape (n_iter_,)
-        By variational inference: ELBO after every iteration.
-    n_iter_ : int
-        Sweeps; by marginal inference draws of each chain.
-    outcome_ : Outcome
-        Stopping reason of the inference.
-    converged_ : bool
-        Whether `tol` was reached, or the chains agree.
-
-    ConvergenceWarning
-        If `tol` was not reached, or the chains do not agree.
-    ValueError:gates
-        If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
-        numbers; if `gate_features` are missing where they are needed, given where not, or of another shape; or for a
-        `predictive` that is not known.
-    """
-    )
 )

@@ -1,1 +1,1 @@
-"""Inference for any BEMKL model: the variational loop, Gibbs sampling, NUTS and SVI."""
+"""Inference for any BEMKL model: the variational loop, Gibbs sampling and NUTS."""

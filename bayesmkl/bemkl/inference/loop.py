@@ -6,9 +6,8 @@ measure. The plain loop is the paper's: sweep after sweep. The accelerated one s
 extrapolation of the last ones and keeps it only if the bound does not fall; otherwise it forgets all but the last and
 takes the plain sweep. Coordinate ascent and this rule together keep the bound monotone.
 
-`ascend` is the loop without its sweeps: it says where the next one starts and is told what it found. So the same
-loop serves one model (`maximize_elbo`) and several that are swept together (`batch`). Padding and compilation for JAX
-are around the sweeps, too: no model knows of them.
+`ascend` is the loop without its sweeps: it says where the next one starts and is told what it found. Compilation for
+JAX is around the sweeps: no model knows of it.
 """
 
 from __future__ import annotations
@@ -23,8 +22,6 @@ from bayesmkl._numerics import acceleration
 from bayesmkl._numerics.arrays import Array
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.threads import blas_threads_for
-from bayesmkl.bemkl.inference.checkpoint import Checkpoint, Position
-from bayesmkl.bemkl.inference.padding import pad_problems
 
 __all__ = [
     "Algorithm",
@@ -46,10 +43,7 @@ PATIENCE = 3
 
 
 class Algorithm(Protocol):
-    """Interface of an algorithm module to the loop.
-
-    The sweep of a problem with one `stack` takes its update of q(G) as `solve_intermediate`, which padding replaces.
-    """
+    """Interface of an algorithm module to the loop."""
 
     COORDINATES: Any  # one Coordinate per field of the carry
     STATE: type  # of the posterior factors
@@ -67,7 +61,7 @@ class LoopOptions(NamedTuple):
 
     `tol` is the relative change of the ELBO; 0 runs all `max_iter` sweeps, as the paper does with 200.
     `depth` is the number of past differences that are mixed. `step` is "coordinate", "newton", or "auto": the second
-    where it saves time (`newton`). A loop with a `checkpoint` goes on where that is.
+    where it saves time (`newton`).
     """
 
     max_iter: int = 1000
@@ -76,7 +70,6 @@ class LoopOptions(NamedTuple):
     depth: int = 20
     backend: str = "numpy"
     step: str = "coordinate"
-    checkpoint: Checkpoint | None = None
 
 
 class LoopResult(NamedTuple):
@@ -122,8 +115,7 @@ def maximize_elbo(
     ----------
     algorithm : module
     problem, start : NamedTuple
-        NumPy arrays; with ``options.backend="jax"``, padded to a size that is compiled once (`padding`), and moved
-        to JAX and back.
+        NumPy arrays; with ``options.backend="jax"``, moved to JAX and back.
     options : LoopOptions
     on_sweep : callable, optional
         Called with the number of sweeps done and the bound, for progress reports.
@@ -151,7 +143,7 @@ def maximize_elbo(
 def _maximize_on_jax(
     algorithm: Algorithm,
     problem: tuple[Any, ...],
-    start: tuple[Array, ...],
+    carry: Any,
     options: LoopOptions,
     on_sweep: OnSweep | None,
 ) -> LoopResult:
@@ -159,25 +151,24 @@ def _maximize_on_jax(
 
     from bayesmkl._utils.devices import begin_copies, double_precision, to_devices, to_numpy
 
-    (problem,), (padding,) = pad_problems([problem])
-    factorized_here = largest_dimension(start) if jax.default_backend() == "cpu" else 0
+    factorized_here = largest_dimension(carry) if jax.default_backend() == "cpu" else 0
     with double_precision(), blas_threads_for(factorized_here):
         problem = to_devices(problem)
-        own = padding.wrap(algorithm)
-        sweep = _compiled_sweep(own.sweep, own.carry, own.scales)
+        start = carry._replace(readout_cov=np.asarray(carry.readout_cov))  # of many kernels it is in parts
+        sweep = _compiled_sweep(algorithm.sweep, algorithm.carry, algorithm.scales)
         views = Views(  # extrapolation is little work on arrays that grow: not worth compiling
-            lambda found: padding.carry(to_numpy(found[1])),
-            lambda found: padding.carry(to_numpy(found[2])),
-            lambda found: padding.state(to_numpy(found[0])),
+            lambda found: to_numpy(found[1]),
+            lambda found: to_numpy(found[2]),
+            lambda found: to_numpy(found[0]),
             algorithm.COORDINATES,
         )
         ascent = ascend(start, views, options, on_sweep)
         at = next(ascent)
         while True:
-            found, elbo = sweep(problem, padding.start(at))
+            found, elbo = sweep(problem, at)
             begin_copies((elbo, *found[1:]))
             try:
-                at = ascent.send((found, padding.bound(elbo)))
+                at = ascent.send((found, float(elbo)))
             except StopIteration as end:
                 return end.value
 
@@ -226,31 +217,23 @@ def ascend(
         if on_sweep is not None:
             on_sweep(len(trace), elbo)
 
-    at, checkpoint = Position(start, []), options.checkpoint
-    if checkpoint is not None:
-        at = checkpoint.resume(at)
-    state, elbo = yield at.begin
-    if at.trace:
-        trace += at.trace
-    else:
-        record(elbo)
+    state, elbo = yield start
+    record(elbo)
     outcome = _failure(elbo, -np.inf)
-    _, _, quiet, n_rejected, history = at
+    quiet, n_rejected, history = 0, 0, acceleration.EMPTY
     here = views.carry(state) if outcome is None else None
     while outcome is None and len(trace) < options.max_iter:
         trial = None
         if len(history.outputs) >= 2:
             origin = acceleration.extrapolate(history, _flat(views.scales(state)))
-            begin = acceleration.restore(origin, here, views.coordinates)
-            trial = yield begin
+            trial = yield acceleration.restore(origin, here, views.coordinates)
             if not trial[1] >= elbo:  # falls, or is not finite: forget the past, take the plain sweep
                 trial, history, n_rejected = None, acceleration.forget(history), n_rejected + 1
                 record(elbo)
                 if len(trace) == options.max_iter:
                     break
         if trial is None:
-            begin = here
-            trial = yield begin
+            trial = yield here
             outcome = _failure(trial[1], elbo)
             if outcome is not None:
                 break
@@ -263,14 +246,9 @@ def ascend(
             output = acceleration.flatten(here, views.coordinates)
             residual = acceleration.measure(output - origin, here, views.coordinates)
             history = acceleration.remember(history, output, residual, options.depth)
-        at = Position(begin, trace, quiet, n_rejected, history)
-        if checkpoint is not None:
-            checkpoint.offer(at)
         if options.tol > 0.0 and quiet >= PATIENCE:
             outcome = Outcome.CONVERGED
     outcome = outcome or Outcome.MAX_ITER
-    if checkpoint is not None:
-        checkpoint.end(at._replace(n_rejected=n_rejected, history=history), outcome)
     return LoopResult(views.final(state), np.array(trace), len(trace), n_rejected, outcome)
 
 

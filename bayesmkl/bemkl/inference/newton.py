@@ -62,7 +62,6 @@ from bayesmkl._numerics.arrays import Array
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.secant_pairs import SecantPairs
 from bayesmkl._utils.threads import blas_threads_for, one_thread
-from bayesmkl.bemkl.inference.checkpoint import named_leaves, with_leaves
 from bayesmkl.bemkl.inference.loop import LoopOptions, LoopResult, OnSweep
 from bayesmkl.bemkl.inference.profiled import (
     CORRECTIONS,
@@ -175,26 +174,6 @@ class _Found(NamedTuple):
         return self._replace(stretch=np.clip(stretch, 1.0, MOST_STRETCH))
 
 
-class _Progress(NamedTuple):
-    """Where the ascent is, for a checkpoint."""
-
-    here: _Found
-    trace: list[float]
-    n_rejected: int
-    scale_curvature: float
-    pairs: SecantPairs
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        numbers = {"trace": self.trace, "others": [self.n_rejected, self.scale_curvature]}
-        found = {name: np.array(values) for name, values in numbers.items()}
-        return found | named_leaves(self.here) | named_leaves(self.pairs, "pairs")
-
-    def replaced(self, found: dict[str, np.ndarray]) -> _Progress:
-        n_rejected, scale_curvature = found["others"]
-        here, pairs = with_leaves(self.here, found), with_leaves(self.pairs, found, "pairs")
-        return _Progress(here, found["trace"].tolist(), int(n_rejected), float(scale_curvature), pairs)
-
-
 def maximize_by_newton(
     problem: Any, start: Any, options: LoopOptions, on_step: OnSweep | None = None
 ) -> LoopResult:
@@ -229,15 +208,15 @@ def maximize_by_newton(
             return _ascend(plain, problem, here, options, on_step)
     import jax
 
-    from bayesmkl._utils.devices import double_precision, on_every_device, to_devices, to_numpy
+    from bayesmkl._utils.devices import double_precision, to_devices, to_numpy
 
     with double_precision(), one_thread("blas"):  # which has nothing but small systems
-        problem, mesh = to_devices(problem), problem.stack.mesh
+        problem = to_devices(problem)
         compiled = _Functions._make((*map(jax.jit, functions), to_numpy))
 
         def placed(problem: Problem, at: Point, corrections: int) -> Response:
             """Respond where all arrays are in one kind of place, for which it is compiled once."""
-            return compiled.respond(problem, on_every_device(at, mesh), corrections)
+            return compiled.respond(problem, to_devices(at), corrections)
 
         own = compiled._replace(respond=placed)
         here = _begin(own, problem, own.first_point(problem, start))
@@ -261,7 +240,7 @@ def _from_some_rows(own: _Functions, problem: Any, start: Any, options: LoopOpti
     if isinstance(problem, binary.BinaryProblem):
         part = part._replace(latent=start.latent[rows])
     smaller = problem._replace(stack=few, gram=few.gram(), y=y)
-    early = options._replace(tol=max(options.tol, EARLY_TOL), max_iter=EARLY_STEPS, checkpoint=None)
+    early = options._replace(tol=max(options.tol, EARLY_TOL), max_iter=EARLY_STEPS)
     state = _ascend(own, smaller, _begin(own, smaller, first_point(smaller, part)), early).state
     if state is None:
         return None
@@ -293,13 +272,8 @@ def _ascend(
     if here is None or not np.isfinite(here.bound):
         return LoopResult(None, np.array([np.nan]), 1, 0, Outcome.NOT_FINITE)
     none = SecantPairs.none(problem.stack.n_train)
-    progress, checkpoint = _Progress(here, [], 0, 0.1 * problem.y.shape[-1], none), options.checkpoint
-    if checkpoint is not None:
-        progress = checkpoint.resume(progress)
-    here, done, n_rejected, scale_curvature, pairs = progress
-    trace += done
-    if not trace:
-        record(here.bound)
+    n_rejected, scale_curvature, pairs = 0, 0.1 * problem.y.shape[-1], none
+    record(here.bound)
     outcome = None
     while outcome is None and len(trace) < options.max_iter:
         slope, curvature = map(own.host, own.curve(problem, here.at, here.response))
@@ -332,11 +306,7 @@ def _ascend(
         change = math.sqrt(float(here.at.noise_precision) * float(square))
         if gain <= options.tol * abs(here.bound) and change <= math.sqrt(options.tol):
             outcome = Outcome.CONVERGED
-        if checkpoint is not None:
-            checkpoint.offer(_Progress(here, trace, n_rejected, scale_curvature, pairs))
     outcome = outcome or Outcome.MAX_ITER
-    if checkpoint is not None:
-        checkpoint.end(_Progress(here, trace, n_rejected, scale_curvature, pairs), outcome)
     return LoopResult(here.response.state, np.array(trace), len(trace), n_rejected, outcome)
 
 

@@ -8,19 +8,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl._utils.options import NUTS, SVI, Gibbs, Marginal
+from bayesmkl._utils.options import NUTS, Gibbs
 from bayesmkl.bemkl.inference.chains import Chains
 from bayesmkl.bemkl.inference.gibbs import GibbsState, fit_gibbs
 from bayesmkl.bemkl.inference.loop import LoopResult
-from bayesmkl.bemkl.inference.marginal import fit_marginal
-from bayesmkl.bemkl.models.all_models import Problem, SingleState, State
+from bayesmkl.bemkl.models.all_models import Problem, SingleState
 from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
 from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.bemkl.models.regression import RegressionState
 from bayesmkl.bemkl.reading.collapsed import score_means, score_scales
 from bayesmkl.bemkl.reading.draws import PosteriorDraws, align_signs, draw_precisions
 from bayesmkl.bemkl.reading.shares import share_of_each
-from bayesmkl.marginal.hyperposterior import Draws
 
 __all__ = [
     "DIVERGENT",
@@ -35,9 +33,7 @@ __all__ = [
     "judge",
     "rounding_error",
     "run_gibbs",
-    "run_marginal",
     "run_nuts",
-    "run_svi",
     "sampling_advice",
     "variational_fit",
 ]
@@ -46,7 +42,6 @@ Report = Callable[[int, str], None] | None
 # A weight whose precision is Gamma(c, r) is Student t with 2c degrees of freedom; below c = 1/2 its tails are heavier
 # than Cauchy's, and the posterior of (a c, e / c) is all tail.
 LEAST_CONCENTRATION = 0.5
-FLAT = 0.02  # SVI counts as converged when the bound gains less than this, relatively, over the last fifth
 RHAT, ESS, DIVERGENT = 1.01, 400.0, 0.005  # Vehtari et al. (2021) for the first two
 # Bound on the relative error of a variance from which on it is reported. The errors themselves were a hundredth of it
 # and below in comparisons with 50 digits.
@@ -58,18 +53,11 @@ class Fit(NamedTuple):
 
     posterior: Any  # state of factors, or PosteriorDraws
     outcome: Outcome
-    n_iter: int  # sweeps, draws of each chain, or optimizer steps
+    n_iter: int  # sweeps, or draws of each chain
     elbo_history: np.ndarray | None = None
     last_change: float = 0.0  # of the bound, relative
     stats: dict[str, np.ndarray] | None = None
     agreement: Agreement | None = None
-    points: Draws | None = None  # of the kernel weights alone, by marginal inference
-    n_evaluations: int = 0  # of their evidence
-
-    @property
-    def converged(self) -> bool:
-        """Whether the inference ended well, and what it rests on is known."""
-        return self.outcome.converged if self.points is None else self.points.converged
 
 
 def check_can_sample(problem: Problem, where: str) -> None:
@@ -118,47 +106,6 @@ def run_gibbs(
 ) -> Fit:
     """Sample by blocked Gibbs."""
     return _from_chains(problem, fit_gibbs(problem, options, rng, report, starts), rng)
-
-
-def run_svi(
-    problem: Problem, options: SVI, rng: np.random.Generator, start: State, report: Report = None
-) -> Fit:
-    """Fit a normal distribution to the collapsed NumPyro model, starting at the closed-form posterior `start`."""
-    from bayesmkl.bemkl.inference.sampling import fit_svi
-
-    n_outputs = problem.y.size // problem.y.shape[-1]
-    means = {
-        "dual": start.dual.mean,
-        "intercept": start.readout.mean[:n_outputs].reshape(problem.y.shape[:-1]),
-        "kernel_weights": start.readout.mean[n_outputs:],
-    }
-    result = fit_svi(problem, options.n_steps, options.n_draws, _seed(rng), means, report)
-    history = result.elbo_history
-    fifth = max(1, len(history) // 5)
-    gain = history[-fifth:].mean() - history[-2 * fifth : -fifth].mean() if len(history) > fifth else np.inf
-    change = float(abs(gain) / max(1.0, abs(history[-1])))
-    outcome = Outcome.CONVERGED if change <= FLAT else Outcome.MAX_ITER
-    return Fit(
-        draw_precisions(align_signs(PosteriorDraws(**result.parameters)), problem.priors, rng),
-        Outcome.INTERRUPTED if result.interrupted else outcome,
-        options.n_steps,
-        history,
-        change,
-        {"log_variational": result.log_variational},
-    )
-
-
-def run_marginal(problem: Problem, options: Marginal, rng: np.random.Generator, report: Report = None) -> Fit:
-    """Draw kernel weights with all else integrated out, then all else."""
-    found = fit_marginal(problem, options, rng, report)
-    draws = draw_precisions(align_signs(found.parameters), problem.priors, rng)
-    return Fit(
-        draws,
-        found.weights.outcome,
-        draws.n_draws,
-        points=found.weights,
-        n_evaluations=found.n_evaluations,
-    )
 
 
 def gibbs_start(state: SingleState, problem: Any, rng: np.random.Generator) -> GibbsState:
@@ -247,20 +194,10 @@ def sampling_advice(fits: list[Fit], options: Any) -> str | None:
     outcomes = [fit.outcome for fit in fits]
     if Outcome.INTERRUPTED in outcomes:
         kept = next(fit for fit in fits if fit.outcome is Outcome.INTERRUPTED).posterior
-        n_chains = 1 if isinstance(options, SVI) else options.n_chains
         return (
             f"was interrupted and kept {kept.n_chains} chain(s) of {kept.n_draws} draws "
-            f"(asked: {n_chains} of {options.n_draws}). All results are those of the draws that were kept."
+            f"(asked: {options.n_chains} of {options.n_draws}). All results are those of the draws that were kept."
         )
-    if Outcome.MAX_ITER in outcomes:
-        change = max(fit.last_change for fit in fits)
-        return (
-            f"stopped after n_steps={options.n_steps} while the ELBO still changed by {100 * change:.1f} %. "
-            "Increase `n_steps` of `inference`."
-        )
-    points = [fit.points for fit in fits if fit.points is not None]
-    if points:
-        return _worst(points).advice("kernel weights", "rate")
     agreements = [fit.agreement for fit in fits if fit.agreement is not None]
     if Outcome.DIVERGING in outcomes:
         return (
@@ -276,11 +213,3 @@ def sampling_advice(fits: list[Fit], options: Any) -> str | None:
             "Increase `n_draws` of `inference`, or its `n_warmup`."
         )
     return None
-
-
-def _worst(points: list[Draws]) -> Draws:
-    """Return the draws, of several models by one sampler, that are farthest from what they should be."""
-    bad = [own for own in points if not own.outcome.converged]
-    if not bad:
-        return max(points, key=lambda own: own.unconverged)
-    return max(bad, key=lambda own: own.rhat if own.are_chains else own.pareto_k)

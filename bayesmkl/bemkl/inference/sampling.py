@@ -1,6 +1,6 @@
-r"""NUTS and stochastic variational inference on the collapsed model, by NumPyro.
+r"""NUTS on the collapsed model, by NumPyro.
 
-Both work on softened variables: a Student t variable x (a_i, b, e_m) is written x = w + w³/6. In x itself the heavy
+It works on softened variables: a Student t variable x (a_i, b, e_m) is written x = w + w³/6. In x itself the heavy
 tails make trajectories long; through a normal quantile function, or with its precision as a variable, x grows
 exponentially and the likelihood becomes too stiff for one step size. The cubic keeps both within bounds.
 
@@ -15,21 +15,14 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import numpyro
 import numpyro.distributions as dist
 from numpyro import handlers
 from numpyro.distributions import constraints
 from numpyro.infer import (
     NUTS,
-    SVI,
     DiscreteHMCGibbs,
-    Predictive,
-    Trace_ELBO,
-    init_to_uniform,
-    init_to_value,
 )
-from numpyro.infer.autoguide import AutoLowRankMultivariateNormal, AutoMultivariateNormal
 from numpyro.infer.reparam import Reparam
 
 from bayesmkl._numerics.arrays import Array
@@ -41,11 +34,8 @@ from bayesmkl.bemkl.models.all_models import Problem
 from bayesmkl.bemkl.models.kernel_priors import SpikeSlab
 from bayesmkl.bemkl.models.moments import Gamma
 
-__all__ = ["CubicTransform", "SVIResult", "fit_nuts", "fit_svi", "softened_model"]
+__all__ = ["CubicTransform", "fit_nuts", "softened_model"]
 
-LARGEST_FULL_GUIDE = 500  # variables; beyond, SVI's covariance is diagonal plus low rank
-SVI_BLOCK = 500
-STEP_SIZE = 0.005  # of Adam at the start
 STATISTICS = {
     "diverging": "diverging",
     "acceptance_rate": "accept_prob",
@@ -175,102 +165,3 @@ def _sites(problem: Problem) -> list[str]:
     if is_regression(problem):
         names += ["intermediate_precision", "noise_precision"]
     return names + ["kernel_inclusion"] * isinstance(problem.priors.kernel, SpikeSlab)
-
-
-class SVIResult(NamedTuple):
-    """Draws from the fitted guide, their log density under it, the bound, and whether the fit was cut short."""
-
-    parameters: dict[str, np.ndarray]  # one chain
-    log_variational: np.ndarray  # of (a, b, e), and (υ, ε) in regression; (1, n_draws)
-    elbo_history: np.ndarray  # Monte Carlo estimate of the ELBO, the mean over each block of steps
-    interrupted: bool
-
-
-def fit_svi(
-    problem: Problem,
-    n_steps: int,
-    n_draws: int,
-    seed: int,
-    start: dict[str, np.ndarray] | None = None,
-    on_block: Callable[[int, str], None] | None = None,
-) -> SVIResult:
-    """Fit a normal distribution of all softened variables together, by stochastic gradients of the ELBO.
-
-    Parameters
-    ----------
-    problem : BinaryProblem, RegressionProblem, MulticlassProblem or MultioutputProblem
-    n_steps : int
-        Steps of Adam; the step size falls from 0.005 to 0.00005.
-    n_draws : int
-        Draws from the result.
-    seed : int
-    start : dict of str to array, optional
-        Start of the means: dual, intercept and kernel_weights. None is a random start.
-    on_block : callable, optional
-        Called with the steps done and the current estimate of the bound as text.
-
-    Notes
-    -----
-    The covariance is full up to 500 variables, diagonal plus low rank beyond. Unlike VB it knows of
-    correlations between a and e, but a normal distribution fits only one corner of the wide posterior of the shares,
-    and which one depends on the start: bounds within a nat of each other come with different shares.
-    """
-    with numpyro_session():
-        problem = jax.tree.map(jnp.asarray, problem)
-        n_outputs = problem.y.size // problem.y.shape[-1]
-        size = n_outputs * problem.stack.n_train + problem.stack.n_kernels
-        family = AutoMultivariateNormal if size <= LARGEST_FULL_GUIDE else AutoLowRankMultivariateNormal
-        guide = family(softened_model, init_loc_fn=_starting_at(start), init_scale=0.1)
-        decay = 0.01 ** (1.0 / n_steps)
-        optimizer = numpyro.optim.ClippedAdam(lambda i: STEP_SIZE * decay**i, clip_norm=10.0)
-        svi = SVI(softened_model, guide, optimizer, Trace_ELBO())
-        fit_key, draw_key = jax.random.split(jax.random.key(seed))
-        state = jax.jit(svi.init)(fit_key, problem)  # op by op, each is compiled alone
-
-        @functools.partial(jax.jit, static_argnums=2)
-        def scan(state: Any, problem: Problem, n: int) -> Any:
-            return jax.lax.scan(lambda s, _: svi.update(s, problem), state, None, length=n)
-
-        trace: list[float] = []
-        interrupted = False
-        try:
-            for done in range(0, n_steps, SVI_BLOCK):
-                state, losses = scan(state, problem, min(SVI_BLOCK, n_steps - done))
-                trace.append(-float(jnp.mean(losses)))
-                if on_block is not None:
-                    on_block(min(done + SVI_BLOCK, n_steps), f"ELBO about {trace[-1]:.1f}")
-        except KeyboardInterrupt:
-            if not trace:
-                raise
-            interrupted = True
-        draws, log_q = _guide_draws(problem, guide, svi.get_params(state), draw_key, n_draws)
-        return SVIResult(draws, log_q, np.array(trace), interrupted)
-
-
-def _starting_at(start: dict[str, np.ndarray] | None) -> Any:
-    """Return NumPyro's strategy for a start at given values, by the name of the variable, or at random."""
-    if start is None:
-        return init_to_uniform
-    cubic = CubicTransform()
-    values = {f"{name}_softened": cubic.inv(jnp.asarray(value)) for name, value in start.items()}
-    return init_to_value(values=values | {name: jnp.asarray(value) for name, value in start.items()})
-
-
-def _guide_draws(
-    problem: Problem, guide: Any, params: dict[str, Any], key: Any, n_draws: int
-) -> tuple[dict, np.ndarray]:
-    """Draw from the guide and return the variables themselves with their log density."""
-
-    def draw(key: Array) -> Any:
-        seeded = handlers.seed(handlers.substitute(guide, data=params), key)
-        sites = handlers.trace(seeded).get_trace(problem).values()
-        samples = [site for site in sites if site["type"] == "sample"]
-        log_q = sum(jnp.sum(site["fn"].log_prob(site["value"])) for site in samples)
-        values = {site["name"]: site["value"] for site in samples if not site["name"].startswith("_auto")}
-        cubic = CubicTransform()
-        softened = (value for name, value in values.items() if name.endswith("_softened"))
-        return values, log_q - sum(jnp.sum(cubic.log_abs_det_jacobian(w, None)) for w in softened)
-
-    values, log_q = jax.jit(jax.vmap(draw))(jax.random.split(key, n_draws))
-    found = Predictive(softened_model, values, return_sites=_sites(problem))(key, problem)
-    return {name: np.asarray(found[name])[None] for name in _sites(problem)}, np.asarray(log_q)[None]

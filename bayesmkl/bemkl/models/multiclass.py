@@ -22,7 +22,6 @@ from bayesmkl.bemkl.models.absent_views import AbsentViews
 from bayesmkl.bemkl.models.moments import (
     Gamma,
     Gaussian,
-    IntermediateUpdate,
     ReadoutUpdate,
     readout_precision,
     update_precision,
@@ -105,16 +104,15 @@ def sweep(
     problem: MulticlassProblem,
     start: ScoresCarry,
     solve_readout: ReadoutUpdate = update_readout,
-    solve_intermediate: IntermediateUpdate = update_intermediates,
 ) -> tuple[MulticlassState, Any]:
     """Update every factor once, in the paper's order (§4.1), and return the state with its ELBO.
 
-    `solve_readout` is the update of q(b, e), `solve_intermediate` that of q(G).
+    `solve_readout` is the update of q(b, e).
     """
     priors, precision, n_outputs = problem.priors, problem.intermediate_precision, problem.y.shape[0]
     sample_precision = update_precision(priors.sample, start.dual_square)  # q(λ)
     dual = update_duals(problem.gram, start.pull, sample_precision.mean, precision)  # q(a), (3)
-    projection, intermediate = solve_intermediate(  # q(G)
+    projection, intermediate = update_intermediates(  # q(G)
         problem.stack,
         dual.mean,
         start.latent,

@@ -25,7 +25,6 @@ from bayesmkl.bemkl.models.absent_views import AbsentViews
 from bayesmkl.bemkl.models.moments import (
     Gamma,
     Gaussian,
-    IntermediateUpdate,
     ReadoutUpdate,
     probe,
     probe_scale,
@@ -182,11 +181,10 @@ def sweep(
     problem: MultioutputProblem,
     start: MultioutputCarry,
     solve_readout: ReadoutUpdate = update_readout,
-    solve_intermediate: IntermediateUpdate = update_intermediates,
 ) -> tuple[MultioutputState, Any]:
     """Update every factor once, noise precisions last, and return the state with its ELBO.
 
-    `solve_readout` is the update of q(b, e), `solve_intermediate` that of q(G).
+    `solve_readout` is the update of q(b, e).
     """
     priors, y, n_outputs = problem.priors, problem.y, problem.y.shape[0]
     upsilon, epsilon = start.intermediate_precision, start.noise_precision
@@ -194,7 +192,7 @@ def sweep(
     dual = update_duals(  # q(a)
         problem.gram, start.pull, sample_precision.mean, upsilon
     )
-    projection, intermediate = solve_intermediate(  # q(G)
+    projection, intermediate = update_intermediates(  # q(G)
         problem.stack,
         dual.mean,
         y,

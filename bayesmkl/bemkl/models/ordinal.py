@@ -36,7 +36,6 @@ from bayesmkl.bemkl.models.moments import (
     Gamma,
     Gaussian,
     IntermediateOutputs,
-    IntermediateUpdate,
     ReadoutUpdate,
     expected_residual,
     intermediate_error,
@@ -207,16 +206,15 @@ def sweep(
     problem: OrdinalProblem,
     start: OrdinalCarry,
     solve_readout: ReadoutUpdate = update_readout,
-    solve_intermediate: IntermediateUpdate = update_intermediate,
 ) -> tuple[OrdinalState, Any]:
     """Update every factor once, in the order of `binary`, cut points with q(f), and return the state with its ELBO.
 
-    `solve_readout` is the update of q(b, e), `solve_intermediate` that of q(G).
+    `solve_readout` is the update of q(b, e).
     """
     priors, precision = problem.priors, problem.intermediate_precision
     sample_precision = update_precision(priors.sample, start.dual_square)  # q(λ)
     dual = update_dual(problem.gram, start.pull, sample_precision.mean, precision)  # q(a), (3)
-    projection, intermediate = solve_intermediate(  # q(G)
+    projection, intermediate = update_intermediate(  # q(G)
         problem.stack, dual.mean, start.latent, start.readout, start.readout_cov, precision, 1.0
     )
     readout_square = start.readout**2 + namespace(projection).diagonal(start.readout_cov)

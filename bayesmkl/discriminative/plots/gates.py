@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesmkl._estimator.gate_features import UncertainGates
 from bayesmkl._utils.given import as_array, finite_numbers
 from bayesmkl._utils.typing import Label, Samples
 from bayesmkl._utils.validation import check_axes
@@ -34,7 +33,6 @@ __all__ = ["plot_gates", "plot_switches"]
 
 MANY_VALUES = 12  # of `order_by`: up to here samples with one value are a group
 MANY_NAMES = 40  # kernels: up to here every one is named
-BAND = 2.0  # standard deviations
 N_TICKS = 6  # on the axis of samples
 LONGEST_NAME, INCHES_PER_CHARACTER = 46, 0.07  # of a kernel
 LEGEND_INCHES, LEGEND_SIZE = 0.5, 24.0  # below the axes; of its markers
@@ -57,19 +55,16 @@ def plot_gates(
     Parameters
     ----------
     model : estimator
-        A fitted classifier of this module, BEMKLLocalizedClassifier or BEMKLLocalizedRegressor, or a Pipeline or
-        search that ends in one.
+        A fitted classifier of this module, or a Pipeline or search that ends in one.
     X : array-like or DataFrame of shape (n_rows, n_features), or kernels, default=None
         Samples; None is for the training samples.
     ax : matplotlib.axes.Axes, default=None
         Axes to draw on; None makes a figure.
     order_by : array-like of shape (n_rows,), default=None
         A value per sample, by which samples are sorted: numbers, or groups if there are at most 12 different values,
-        such as labels. None groups samples by the kernel with the largest gate; gates that have a standard
-        deviation are functions of this value, and None is their one gate feature.
+        such as labels. None groups samples by the kernel with the largest gate.
     label : object, default=None
-        Of more than two classes that have gates of their own, the one whose gates are shown; of several targets
-        its number.
+        Of more than two classes that have gates of their own, the one whose gates are shown.
     gate_features : array-like of shape (n_rows, n_gate_features), default=None
         Features of the gates, if they were passed to `fit` and `X` is given.
 
@@ -78,8 +73,7 @@ def plot_gates(
     matplotlib.axes.Axes
         Its figure is ``ax.figure``: ``ax.figure.savefig("gates.png")``. Up to six kernels are points of one color
         each; more are rows of a picture. The legend, or the name of a row, says at which share of the samples a
-        kernel has the largest gate. Gates of localized BEMKL are lines over `order_by` with bands of two standard
-        deviations, of the kernels with the largest ones.
+        kernel has the largest gate.
 
     Raises
     ------
@@ -102,25 +96,12 @@ def plot_gates(
     ['linear · signal (largest at 100 %)', 'linear · noise (largest at 0 %)']
     """
     check_axes("ax", ax)
-    seen = read_classifier(model, label, (BaseDiscriminative, BaseLocalized, UncertainGates))
+    seen = read_classifier(model, label, (BaseDiscriminative, BaseLocalized))
     features = {} if gate_features is None else {"gate_features": gate_features}
-    is_uncertain = isinstance(seen.estimator, UncertainGates)
-    gates, std = seen.gates_with_std(X, **features) if is_uncertain else (seen.gates(X, **features), None)
+    gates = seen.gates(X, **features)
     if gates.ndim == 3:
-        classes = getattr(seen.estimator, "classes_", None)
-        each = f"{len(gates)} targets" if classes is None else f"classes {classes.tolist()}"
-        raise ValueError(f"`label` must be given: each of the {each} has gates of its own.")
-    if std is not None:
-        rows = None if X is None else seen.transform(X)
-        places = _places(seen.estimator._gate_features(rows, gate_features), order_by)
-        ax = new_axes(6.4, 4.2) if ax is None else ax
-        _draw_bands(ax, places, gates, std, seen.estimator.kernel_names_)
-        ax.set_xlabel(
-            _name_of_gate(seen.estimator) if order_by is None else getattr(order_by, "name", "") or ""
-        )
-        bands = "bands that are too narrow" if seen.estimator._bands_are_narrow else "bands"
-        ax.set_title(f"{seen.name}: gates with {bands}", loc="left", fontsize="medium")
-        return ax
+        classes = seen.estimator.classes_.tolist()
+        raise ValueError(f"`label` must be given: each of the classes {classes} has gates of its own.")
     order, values = _order(gates, order_by)
     names = [shorten(name, LONGEST_NAME) for name in seen.estimator.kernel_names_]
     shares = [(leading_kernels(gates) == m).mean() for m in range(len(names))]
@@ -133,47 +114,6 @@ def plot_gates(
     _name_samples(ax, values, getattr(order_by, "name", None))
     ax.set_title(f"{seen.name}: gates of {len(gates)} samples", loc="left", fontsize="medium")
     return ax
-
-
-def _places(gate_features: np.ndarray, order_by: ArrayLike | None) -> np.ndarray:
-    """Return the value over which the gates of every sample are drawn."""
-    if order_by is None and gate_features.shape[1] == 1:
-        return gate_features[:, 0]
-    if order_by is None:
-        raise ValueError(
-            f"`order_by` must be given: gates are functions of {gate_features.shape[1]} features. Pass one of them, "
-            "or another number of every sample."
-        )
-    values = finite_numbers("order_by", order_by)
-    if values.shape != (len(gate_features),):
-        raise ValueError(
-            f"`order_by` must have one value for each of the {len(gate_features)} samples; got shape {values.shape}."
-        )
-    return values
-
-
-def _name_of_gate(estimator: Any) -> str:
-    """Return the name of the column that gates are functions of, where samples had names."""
-    columns, names = estimator.gate_columns_, getattr(estimator, "feature_names_in_", None)
-    return "gate feature" if columns is None or names is None else str(names[columns[0]])
-
-
-def _draw_bands(
-    ax: Axes, places: np.ndarray, gates: np.ndarray, std: np.ndarray, kernel_names: np.ndarray
-) -> None:
-    """Draw gates over places as lines with bands, of as many kernels as there are colors."""
-    order = np.argsort(places, kind="stable")
-    largest = np.argsort(-np.sqrt((gates**2).mean(axis=0)), kind="stable")[: len(KERNEL_COLORS)]
-    handles = []
-    for color, m in zip(KERNEL_COLORS, np.sort(largest), strict=False):
-        mean, half = gates[order, m], BAND * std[order, m]
-        (line,) = ax.plot(places[order], mean, color=color, label=shorten(kernel_names[m], LONGEST_NAME))
-        ax.fill_between(places[order], mean - half, mean + half, color=color, alpha=0.2, linewidth=0)
-        handles.append(line)
-    ax.axhline(0.0, color=NEUTRAL, linewidth=0.7)
-    ax.set_ylabel("gate")
-    ax.spines[["top", "right"]].set_visible(False)
-    legend_below(ax, handles, LEGEND_INCHES, n_columns=1)
 
 
 def _order(gates: np.ndarray, order_by: ArrayLike | None) -> tuple[np.ndarray, np.ndarray]:

@@ -9,7 +9,6 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from bayesmkl._estimator.gate_features import UncertainGates
 from bayesmkl._utils.typing import Label, Samples
 from bayesmkl.discriminative.estimators.base import BaseDiscriminative
 from bayesmkl.discriminative.estimators.checked import SUPPORT
@@ -124,15 +123,7 @@ class Classifier(NamedTuple):
     def gates(self, X: Samples | None = None, **features: Any) -> np.ndarray:
         """Return the gates of the task, (n_rows, n_kernels); for all tasks together, those of every task."""
         rows = None if X is None else self.transform(X)
-        return self._of_task(self.estimator.gates(rows, **features))
-
-    def gates_with_std(self, X: Samples | None = None, **features: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return the gates of the task and their standard deviations, of estimators that have these."""
-        rows = None if X is None else self.transform(X)
-        mean, std = self.estimator.gates(rows, return_std=True, **features)
-        return self._of_task(mean), self._of_task(std)
-
-    def _of_task(self, gates: np.ndarray) -> np.ndarray:
+        gates = self.estimator.gates(rows, **features)
         return gates if self.task is None or gates.ndim == 2 else gates[self.task]
 
     def svm(self) -> tuple[np.ndarray, np.ndarray]:
@@ -180,9 +171,6 @@ def read_classifier(
             f"got {type(estimator).__name__}. Kernel weights and gates are what is drawn."
         )
     check_is_fitted(estimator, "dual_coef_")
-    if isinstance(estimator, UncertainGates) and not hasattr(estimator, "classes_"):
-        task = _target_of(label, len(np.atleast_2d(getattr(estimator, "target_", 0))))
-        return Classifier(model, estimator, transform, task)
     if not hasattr(estimator, "classes_"):
         raise ValueError(
             f"`model` must be a classifier; got {type(estimator).__name__}, which has no classes."
@@ -221,15 +209,6 @@ def _task_of(label: Label | None, classes: np.ndarray) -> int | None:
         expected = "left out of two classes" if len(classes) == 2 else f"one of {classes.tolist()}"
         raise ValueError(f"`label` must be {expected}; got {label!r}. It chooses one class against the rest.")
     return int(found[0])
-
-
-def _target_of(label: Label | None, n_targets: int) -> int | None:
-    """Return the number of one of several targets."""
-    if label is None or n_targets == 1:
-        return None
-    if label not in range(n_targets):
-        raise ValueError(f"`label` must be the number of a target, 0 to {n_targets - 1}; got {label!r}.")
-    return int(label)
 
 
 def _as_it_is(X: Samples) -> Any:

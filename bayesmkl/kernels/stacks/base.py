@@ -76,8 +76,7 @@ class Kernels(Protocol):
         Parameters
         ----------
         vector : array of shape (n_train,), (n_train, q) or (n_kernels, n_train, 1)
-            One vector for all kernels, a batch of `q` of them, or one vector per kernel; the last not for kernels of
-            a fold or on several devices.
+            One vector for all kernels, a batch of `q` of them, or one vector per kernel.
 
         Returns
         -------
@@ -95,11 +94,6 @@ class KernelStack(Kernels, Protocol):
     @property
     def storage(self) -> str:
         """The form of the kernels: "dense", "compressed", "float32", "packed" or "streamed"."""
-        ...
-
-    @property
-    def mesh(self) -> Any:
-        """The JAX devices over which rows are split, a `jax.sharding.Mesh`; None for arrays in one place."""
         ...
 
     def adjoint(self, rows: Array) -> Any:

@@ -87,11 +87,6 @@ class DenseStack(NamedTuple):
         return "dense"
 
     @property
-    def mesh(self) -> None:
-        """No devices: the kernels are in one place."""
-        return
-
-    @property
     def _tall(self) -> Any:
         return self.kernels.reshape(-1, self.kernels.shape[2])
 

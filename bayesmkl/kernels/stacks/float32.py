@@ -79,11 +79,6 @@ class Float32Stack(NamedTuple):
         """The form of the kernels, "float32"."""
         return "float32"
 
-    @property
-    def mesh(self) -> None:
-        """No devices: the kernels are in one place."""
-        return
-
     def _blocks(self, entries: int = ENTRIES) -> Iterator[tuple[slice, slice, DenseStack]]:
         """Go through some kernels, or some rows of one, at a time, in double precision."""
         n_rows = max(1, min(self.n_rows, entries // self.n_train))

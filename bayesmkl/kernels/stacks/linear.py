@@ -92,11 +92,6 @@ class LinearStack(NamedTuple):
         return "compressed"
 
     @property
-    def mesh(self) -> None:
-        """No devices: the kernels are in one place."""
-        return
-
-    @property
     def _rows(self) -> np.ndarray:
         return self.features if self.left is None else self.left
 

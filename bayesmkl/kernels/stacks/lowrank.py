@@ -104,11 +104,6 @@ class LowRankStack(NamedTuple):
         return "compressed"
 
     @property
-    def mesh(self) -> None:
-        """No devices: the kernels are in one place."""
-        return
-
-    @property
     def _rest(self) -> DenseStack:
         return DenseStack(self.dense)
 

@@ -86,11 +86,6 @@ class PackedStack(NamedTuple):
         """The form of the kernels, "packed"."""
         return "packed"
 
-    @property
-    def mesh(self) -> None:
-        """No devices: the kernels are in one place."""
-        return
-
     def _tiles(self, shape: tuple[int, int]) -> Iterator[tuple[slice, slice, np.ndarray]]:
         """Go through parts of some triangles at a time, in double precision."""
         size, (n_kernels, width) = self.triangles.shape[1], shape

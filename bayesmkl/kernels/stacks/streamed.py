@@ -65,7 +65,6 @@ class StreamedStack:
 
     present = None  # which rows have which view: all have all
     storage = "streamed"
-    mesh = None
 
     def __init__(self, tiles: KernelTiles, X: np.ndarray | RowBlocks, block_bytes: int, threads: int) -> None:
         self.tiles, self.X = tiles, X
