@@ -167,8 +167,8 @@ def to_datatree(
     ``lp`` less ``log_variational`` is the log importance ratio of a draw.
 
     ``arviz_stats.loo`` and ``compare`` take trees of additive Gaussian processes, where they find the sum of
-    `elpd_i_`, and of sampled BEMKL models, whose k-hats say how far to trust them. They need ``log_likelihood``, which
-    trees of "vb" do not have: draws from a variational posterior look reliable to them and rank models wrongly.
+    `elpd_i_`, and of sampled BEMKL models, whose k-hats say how far to trust them. They need ``log_likelihood``,
+    which trees of "vb" do not have: draws from a variational posterior look reliable to them and rank models wrongly.
     :func:`compare_loo` compares models of every inference. ``loo_pit`` of ArviZ does not apply to Gaussian processes,
     since ``posterior_predictive`` has targets of scores that know the sample's own target; `diagnose` leaves it out.
 
@@ -264,7 +264,7 @@ def _drawn_groups(
             here.evaluate_shares_and_scores()
             groups["posterior"]["kernel_shares"] = here.in_chains(here.shares)
             groups["posterior_predictive"] = {"y": here.in_chains(_replicated(fitted, here, rng))}
-            if fitted.is_sampled:
+            if fitted.is_drawn:
                 groups["log_likelihood"] = {"y": here.in_chains(_log_likelihood(fitted, here))}
             else:  # draws from it cannot be reweighted to fewer samples
                 log_joint = here.log_likelihood.sum(axis=1) + log_prior(problem, here.flat)

@@ -276,10 +276,6 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         stack, y = self._prepare(X, y)
         task = self._task(stack, self._gram(stack), y)
         self._conclude(task, self._infer(task))
-        if hasattr(self, "log_evidence_") and len(self.classes_) > 2 and not self.is_multilabel_:
-            self.log_evidence_ = (
-                np.nan * self.log_evidence_
-            )  # models against the rest count labels once per class
         return self
 
     def _prepare(self, X: Samples, y: Targets) -> tuple[KernelStack, np.ndarray]:

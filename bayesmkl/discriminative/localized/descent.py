@@ -124,8 +124,12 @@ def descend(
             report(len(history) - 1, new)
         return _pays_little(history[-2], history[-1], tol)
 
-    search = {"lbfgs": _quasi_newton, "armijo": _spectral, "paper": partial(_doubling, tol)}[solver]
-    outcome = search(evaluate, start, max_iter, accept)
+    searches: dict[str, Callable[..., Outcome]] = {
+        "lbfgs": _quasi_newton,
+        "armijo": _spectral,
+        "paper": partial(_doubling, tol),
+    }
+    outcome = searches[solver](evaluate, start, max_iter, accept)
     if outcome is Outcome.NOT_IMPROVING and SHORTEST * _steepness(end[0]) <= tol * abs(history[-1]):
         outcome = Outcome.CONVERGED  # a short move did not promise more than the tolerance
     return Descent(end[0], history, outcome)

@@ -288,7 +288,7 @@ class BaseGPMKL(CompletingMKL):
             self.pseudo_samples_, stack = induced.pseudo, DenseStack(induced.pseudo.matrices())
         n_evaluations, weighted, reading = self._infer(stack, targets, options, induced=induced)
         draws, several = reading.draws, len(targets) > 1
-        if induced is None and options.n_read != "all":
+        if induced is None and not isinstance(options.n_read, str):
             draws = draws._replace(predictive=likely_points(draws, options.n_read))
         self.target_ = targets if several else targets[0]
         self.training_kernels_ = stack.columns(slice(None)) if self.kernel_bank_ is None else None
