@@ -439,7 +439,7 @@ def _of_variance(covariance: np.ndarray) -> np.ndarray:
     return np.divide(covariance, variance, out=alike, where=variance > 0.0)
 
 
-def likely_points(draws: HyperDraws, n_points: int) -> np.ndarray:
+def likely_points(draws: HyperDraws, n_points: int, sample_weight: Any = 1.0) -> np.ndarray:
     r"""Return probabilities of the points, (n_points,), of which at most so many are not zero.
 
     A linear program finds as many points as it has constraints: means over them are those over all points, of as many
@@ -451,6 +451,8 @@ def likely_points(draws: HyperDraws, n_points: int) -> np.ndarray:
     draws : HyperDraws
     n_points : int
         At least two.
+    sample_weight : ndarray of shape (n_samples,) or 1.0
+        How often samples count.
 
     Returns
     -------
@@ -460,8 +462,8 @@ def likely_points(draws: HyperDraws, n_points: int) -> np.ndarray:
     probability = draws.probability
     if len(probability) <= n_points:
         return np.empty(0)
-    mean, variance = draws.cavity_mean, draws.cavity_variance
-    blocks = [mean, variance, mean**2 + variance]
+    mean, variance, root = draws.cavity_mean, draws.cavity_variance, np.sqrt(sample_weight)
+    blocks = [root * mean, root * variance, root * (mean**2 + variance)]
     blocks += [f(values) for values in (draws.weights, draws.parameters) for f in (np.abs, np.square)]
     root, gram = np.sqrt(probability), np.zeros((len(probability), len(probability)))
     for block in blocks:

@@ -289,7 +289,8 @@ class BaseGPMKL(CompletingMKL):
         n_evaluations, weighted, reading = self._infer(stack, targets, options, induced=induced)
         draws, several = reading.draws, len(targets) > 1
         if induced is None and not isinstance(options.n_read, str):
-            draws = draws._replace(predictive=likely_points(draws, options.n_read))
+            counts = 1.0 if self.sample_weight_ is None else self.sample_weight_
+            draws = draws._replace(predictive=likely_points(draws, options.n_read, counts))
         self.target_ = targets if several else targets[0]
         self.training_kernels_ = stack.columns(slice(None)) if self.kernel_bank_ is None else None
         self.posterior_ = draws
