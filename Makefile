@@ -38,7 +38,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help demo test test-heavy coverage slow robustness newcomer mutants test-min audit lint types layers docs pages-check notebooks reproduction \
-    performance bench peers track dist test-wheel release-check changelog clean
+    bench peers track dist test-wheel release-check changelog clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -102,9 +102,6 @@ notebooks: $(VENV)/.test  ## bring the two forms of every notebook up to date wi
 
 reproduction: $(VENV)/.base  ## write docs/reproduction.md from the committed results of `bayesmkl reproduce`
 	$(BIN)/python docs/make_reproduction.py
-
-performance: $(VENV)/.base  ## write docs/performance.md from the committed results of the benchmarks
-	$(BIN)/python docs/make_performance.py
 
 # The short form does without packages that are only there to be compared with.
 bench: $(VENV)/$(if $(FAST),.test,.bench)  ## every benchmark; FAST=1 for the short form, two at a time

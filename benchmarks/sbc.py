@@ -136,7 +136,7 @@ def main() -> None:
         if not options.fast
         else "Short form: N = 20.\n\n"
     ) + table(studies)
-    if options.docs:
+    if options.keep:
         for found, drawing in zip(studies, drawings, strict=True):
             suffix = "" if found["task"] == "binary" else f"_{found['task']}"
             drawing.savefig(STATIC / f"sbc{suffix}.png", dpi=110)
