@@ -38,7 +38,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help demo test test-heavy coverage slow robustness newcomer mutants test-min audit lint types layers docs pages-check notebooks \
-    performance bench peers track dist test-wheel release-check changelog clean
+    bench peers track dist test-wheel release-check changelog clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -100,8 +100,6 @@ pages-check: $(VENV)/.test $(VENV)/axe/.installed  ## the built pages in Chromiu
 notebooks: $(VENV)/.test  ## bring the two forms of every notebook up to date with each other: the newer one wins
 	cd notebooks && $(abspath $(BIN))/python -m jupytext --quiet --sync *.md
 
-performance: $(VENV)/.base  ## write docs/performance.md from the committed results of the benchmarks
-	$(BIN)/python docs/make_performance.py
 
 # The short form does without packages that are only there to be compared with.
 bench: $(VENV)/$(if $(FAST),.test,.bench)  ## every benchmark; FAST=1 for the short form, two at a time

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -124,26 +124,3 @@ def gap(rows: list[dict[str, Any]], name: str, model: str, other: str, key: str)
     gaps = np.array([one[number] - two[number] for number in sorted(one.keys() & two.keys())])
     error = float(gaps.std(ddof=1) / np.sqrt(len(gaps))) if len(gaps) > 1 else float("nan")
     return float(gaps.mean()), error
-
-
-def completed(
-    units: Iterable[tuple[Any, ...]],
-    compute: Callable[..., Any],
-    path: Path | None = None,
-    part: str | None = None,
-) -> dict[tuple[Any, ...], Any]:
-    """Return the result of every unit; read those that `path` has, append the others to it.
-
-    With ``part="2/8"`` only the second of every eight missing units is computed, and only those that are done are
-    returned: processes and machines share a study that way, and their files one after the other are one file.
-    """
-    found = {tuple(row["unit"]): row["result"] for row in read(path)} if path else {}
-    missing = [unit for unit in units if unit not in found]
-    if part is not None:
-        position, n_parts = (int(number) for number in part.split("/"))
-        missing = missing[position - 1 :: n_parts]
-    for unit in missing:
-        found[unit] = compute(*unit)
-        if path:
-            append(path, {"unit": unit, "result": found[unit]})
-    return found

@@ -1,4 +1,4 @@
-"""Tasks of a design beside multitask BEMKL, on the simulations of `family.py --section multitask`.
+"""Tasks of a design beside multitask BEMKL, on simulations.
 
 Five tasks of forty samples and eight views with linear kernels; three views matter, the same in all tasks or three of
 each task's own. `Design(task_column=...)` shares kernel weights among tasks and infers how their functions are
@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from _family_multitask import N_VIEWS, SETTINGS, Pool, Setting, draw_tasks
 from _report import claim, markdown_table
 from scipy import stats
 
@@ -25,6 +24,60 @@ from bayesmkl import (
 )
 from bayesmkl.kernels import Linear
 from bayesmkl.marginal import Design, Marginal
+
+N_TASKS, N_VIEWS, N_NEW = 5, 8, 400
+WEIGHTS = np.array([1.5, 1.0, 0.7])
+
+
+class Setting(NamedTuple):
+    """How the data of one row of the table are made."""
+
+    kind: str  # "regression" or "classification"
+    n_features: int  # of every view
+    noise: float  # added to scores of unit variance
+    related: bool = True
+
+
+SETTINGS = (
+    Setting("regression", 2, 0.7),
+    Setting("regression", 3, 0.3),
+    Setting("classification", 2, 0.3),
+    Setting("classification", 3, 0.3),
+    Setting("regression", 2, 0.7, related=False),
+    Setting("regression", 3, 0.3, related=False),
+    Setting("classification", 2, 0.3, related=False),
+    Setting("classification", 3, 0.3, related=False),
+)
+
+
+class Pool(NamedTuple):
+    """Samples of all tasks together."""
+
+    X: np.ndarray
+    y: np.ndarray
+    tasks: np.ndarray
+    score: np.ndarray  # without noise
+
+
+def draw_tasks(setting: Setting, n_samples: int, rng: np.random.Generator) -> tuple[Pool, Pool, np.ndarray]:
+    """Return training and test samples of all tasks, and the kernel weights of every task."""
+    weights, parts = np.zeros((N_TASKS, N_VIEWS)), []
+    for task in range(N_TASKS):
+        matter = np.arange(3) if setting.related else rng.choice(N_VIEWS, size=3, replace=False)
+        weights[task, matter] = WEIGHTS
+        weights[task] += 0.05 * rng.standard_normal(N_VIEWS) if setting.related else 0.0
+        views = rng.standard_normal((n_samples + N_NEW, N_VIEWS, setting.n_features))
+        directions = rng.standard_normal((N_VIEWS, setting.n_features))
+        directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+        score = np.einsum("ivf,vf,v->i", views, directions, weights[task]) / np.linalg.norm(weights[task])
+        y = score + setting.noise * rng.standard_normal(len(score))
+        y = np.where(y > 0.0, 1.0, -1.0) if setting.kind == "classification" else y
+        parts.append(Pool(views.reshape(len(y), -1), y, np.full(len(y), task), score))
+    cuts = (slice(None, n_samples), slice(n_samples, None))
+    train, test = (Pool(*(np.concatenate([field[cut] for field in fields]) for fields in zip(*parts, strict=True)))
+                   for cut in cuts)  # fmt: skip
+    return train, test, weights
+
 
 TASKS = "GPMKL, task column"
 ALONE = "GPMKL, one model per task"

@@ -13,19 +13,18 @@ import numpy as np
 from _machine import measure
 
 ROOT = Path(__file__).resolve().parents[1]
-GENERATED = ROOT / "docs" / "_generated"  # tables that pages of the documentation include
-RESULTS = ROOT / "benchmarks" / "results"  # the numbers behind them
+RESULTS = ROOT / "benchmarks" / "results"
 STATIC = ROOT / "docs" / "_static"  # figures
 Row = list[Any] | str
 
 
 class _Parser(argparse.ArgumentParser):
-    """Refuses short forms that would be published."""
+    """Refuses to keep the results of short forms."""
 
     def parse_args(self, *args: Any, **kwargs: Any) -> Any:
         options = super().parse_args(*args, **kwargs)
-        if options.docs and options.fast:
-            self.error("--docs needs the full run: leave out --fast.")
+        if options.keep and options.fast:
+            self.error("--keep needs the full run: leave out --fast.")
         return options
 
 
@@ -37,9 +36,9 @@ def parser(doc: str) -> argparse.ArgumentParser:
     )
     options.add_argument("--json", type=Path, metavar="PATH", help="also write the numbers to this file")
     options.add_argument(
-        "--docs",
+        "--keep",
         action="store_true",
-        help="also write the table (and figure) into docs/, the numbers into results/",
+        help="also write the numbers into benchmarks/results/, and figures into docs/_static/",
     )
     return options
 
@@ -102,11 +101,8 @@ def finish(options: argparse.Namespace, name: str, text: str, numbers: dict[str,
         print("\n" + markdown_table(["", "asked", "measured", "holds"], rows))
     machine = {"machine": options.machine._asdict()} if hasattr(options, "machine") else {}
     kept = {"command": _command(), "fast": options.fast, **machine, **numbers}
-    if options.docs:
-        GENERATED.mkdir(parents=True, exist_ok=True)
-        (GENERATED / f"{name}.inc").write_text(text + "\n", encoding="utf-8")
-        if not (RESULTS / f"{name}.jsonl").exists():  # repeats that are kept one by one
-            _write(RESULTS / f"{name}.json", kept)
+    if options.keep:
+        _write(RESULTS / f"{name}.json", kept)
     if options.json:
         _write(options.json, kept)
 
@@ -117,7 +113,7 @@ def _command() -> str:
     if "--cells" in arguments:
         at = arguments.index("--cells")
         del arguments[at : at + 2]
-    return " ".join(["python", f"benchmarks/{Path(script).name}", *(a for a in arguments if a != "--docs")])
+    return " ".join(["python", f"benchmarks/{Path(script).name}", *(a for a in arguments if a != "--keep")])
 
 
 def _write(path: Path, numbers: dict[str, Any]) -> None:

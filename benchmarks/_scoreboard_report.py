@@ -369,16 +369,6 @@ def wide_claims(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return asked
 
 
-def claims_table(claims: list[dict[str, Any]]) -> str:
-    """What was asked beside what was measured, losses included."""
-    rows = [[c["what"], c["asked"], c["measured"], "yes" if c["holds"] else "**no**"] for c in claims]
-    return (
-        markdown_table(["", "asked", "measured", "holds"], rows)
-        if rows
-        else "Nothing is asked of short runs."
-    )
-
-
 def set_table(board: Board, key: str, digits: int, factor: float = 1.0) -> str:
     """One row per set, one column per model; the best of a set is bold."""
     models = [m for m in SHORT if m in board.models]

@@ -41,6 +41,4 @@ def run_sections(
         if options.json and options.section == "all":  # one file per section
             here.json = options.json.with_stem(f"{options.json.stem}_{section}")
         finish(here, f"{study}_{section}", text, numbers)
-        if options.docs and hasattr(module, "draw"):
-            module.draw(numbers)
         print()

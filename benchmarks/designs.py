@@ -13,11 +13,11 @@ are log densities or probabilities of test targets, in nats each.
 Exposures: 20 simulations of mixtures of five exposures with a covariate, see `_exposures.py`, 10 of 300 samples, 3 of
 1000 and one of 1200. The intercept of the mean on the truth is zero, as both are centered.
 
-Tasks: 20 draws of each simulation that `family.py --section multitask` has, see `_design_tasks.py`: a column of tasks
+Tasks: 20 draws of each simulation in `_design_tasks.py`: a column of tasks
 beside multitask BEMKL and a model per task.
 
     python benchmarks/designs.py                   what is missing of 400 simulations, 10 splits and 20 draws
-    python benchmarks/designs.py --report --docs   tables from the committed results
+    python benchmarks/designs.py --report --keep   tables from the committed results
     python benchmarks/designs.py --fast            two simulations, one draw of small tasks, no sets
 
 One JSON line per simulation, or per model, set and split, is appended to benchmarks/results/designs_cells.jsonl; a
@@ -35,9 +35,8 @@ from typing import Any
 import numpy as np
 from _cells import Jobs, run_study
 from _design_data import MODELS, SETS, available, split
-from _design_tasks import FAMILY, set_of, task_cell, task_claims, tasks_table
+from _design_tasks import FAMILY, SETTINGS, set_of, task_cell, task_claims, tasks_table
 from _exposures import LARGE, MORE, SCENARIOS, SMOOTHERS, exposure_cell
-from _family_multitask import SETTINGS
 from _posteriors import quietly
 from _report import claim, markdown_table
 

@@ -46,7 +46,7 @@ from _marginal_sbc_report import (
 from _marginal_simulation import MODELS, Ranked, Simulation, Values, make
 from _posteriors import quietly
 from _ranks import weighted_rank
-from _report import GENERATED, RESULTS, STATIC, finish, parser
+from _report import RESULTS, STATIC, finish, parser
 from _simulation import draw_posteriors, quantities, simulate, stacks
 from threadpoolctl import threadpool_limits
 
@@ -172,9 +172,7 @@ def main() -> None:
     summaries = summarize(rows)
     text = "Short form: N = 20, two simulations.\n\n" if options.fast else INTRODUCTION
     text += f"{summary_table(summaries, rows)}\n\n{table(summaries)}\n\n{closed_table(summaries)}"
-    if options.docs:
-        for part, made in (("summary", summary_table(summaries, rows)), ("closed", closed_table(summaries))):
-            (GENERATED / f"marginal_sbc_{part}.inc").write_text(made + "\n", encoding="utf-8")
+    if options.keep:
         figure(summaries).savefig(STATIC / "marginal_sbc.png", dpi=90)
         closed_figure(summaries).savefig(STATIC / "marginal_sbc_closed.png", dpi=90)
     finish(options, "marginal_sbc", text, {"summaries": summaries, "claims": claims_of(summaries)})

@@ -14,7 +14,7 @@ default but for 500 of scores in the place of 2000 and 256 points in the place o
 
     python benchmarks/outcome_sbc.py                       500 simulations of every likelihood, two hours on one core
     python benchmarks/outcome_sbc.py --sets "poisson;weibull"
-    python benchmarks/outcome_sbc.py --report --docs       tables from the committed results
+    python benchmarks/outcome_sbc.py --report --keep       tables from the committed results
     python benchmarks/outcome_sbc.py --fast                one small one of each, nothing kept
 
 One JSON line per simulation is appended to benchmarks/results/outcome_sbc_cells.jsonl; a run continues where the file

@@ -14,7 +14,7 @@ time of choosing, fitting and predicting.
 
     python benchmarks/outcomes.py                 what is missing of 10 splits
     python benchmarks/outcomes.py --sets fair --models ordered --splits 3
-    python benchmarks/outcomes.py --report --docs  tables from the committed results
+    python benchmarks/outcomes.py --report --keep  tables from the committed results
     python benchmarks/outcomes.py --fast           simulations, few samples, without statsmodels
 
 One JSON line per model, set and split is appended to benchmarks/results/outcomes_cells.jsonl; a run continues where

@@ -11,7 +11,7 @@ kernels, which are what one waits for.
     python benchmarks/pathways.py                        what is missing of 50 runs, then 1000 sets once
     python benchmarks/pathways.py --sets regression      of one task; --runs 5 of the first runs alone
     python benchmarks/pathways.py --models "group lasso" of models whose names hold this
-    python benchmarks/pathways.py --report --docs        table from the committed results
+    python benchmarks/pathways.py --report --keep        table from the committed results
     python benchmarks/pathways.py --fast                 12 sets of 60 samples
 
 One JSON line per model and run is appended to benchmarks/results/pathways_cells.jsonl; a run continues where the file

@@ -10,7 +10,7 @@ of the process, imports included; on an accelerator that of the device. 1024 poi
     python benchmarks/peers.py                                     real sets, 500, 5000, 50 000 and 500 000 samples
     python benchmarks/peers.py --sizes 500000 --only "BEMKL|SVGP"  some of them
     python benchmarks/peers.py --device cuda --peers current --sizes 50000,500000 --cells gpu.jsonl
-    python benchmarks/peers.py --report gpu.jsonl --docs         adds these rows, and writes table and picture
+    python benchmarks/peers.py --report gpu.jsonl --keep         adds these rows, and writes numbers and picture
     python benchmarks/peers.py --fast                            60 samples, this package and scikit-learn
 """
 
@@ -318,7 +318,7 @@ def main() -> None:
         rows = rows if options.fast else read(options.cells)
     rows = merged(rows)
     text, numbers = report(rows)
-    if options.docs:
+    if options.keep:
         STATIC.mkdir(parents=True, exist_ok=True)
         picture(rows, STATIC / "peers.svg")
     command = {} if options.fast else {"command": "python benchmarks/peers.py"}  # which made the rows

@@ -129,17 +129,15 @@ def main() -> None:
             for task, sizes in (("binary", (n, n // 5)), ("regression", (n // 2, 0))):
                 studies.append(study(task, sizes, LENGTHS))
                 print(table(studies[-1:]) + "\n", flush=True)
-    drawings = [figure(found) for found in studies]
+    drawing = figure(studies[0])
     text = (
         "Coverage in per cent ± Monte Carlo standard error; margin 0, N = 40, 4 kernels; by\n"
         f"`python benchmarks/sbc.py --simulations {options.simulations}`.\n\n"
         if not options.fast
         else "Short form: N = 20.\n\n"
     ) + table(studies)
-    if options.docs:
-        for found, drawing in zip(studies, drawings, strict=True):
-            suffix = "" if found["task"] == "binary" else f"_{found['task']}"
-            drawing.savefig(STATIC / f"sbc{suffix}.png", dpi=110)
+    if options.keep:
+        drawing.savefig(STATIC / "sbc.png", dpi=110)
     finish(options, "sbc", text, {"studies": studies})
 
 

@@ -12,7 +12,7 @@ choosing, fitting and predicting.
 
     BAYESMKL_DATA=folder python benchmarks/scoreboard.py             what is missing of 10 splits, two hours
     BAYESMKL_DATA=folder python benchmarks/scoreboard.py --splits 10 --sets "sonar;pima"
-    python benchmarks/scoreboard.py --report --docs                  tables from the committed results
+    python benchmarks/scoreboard.py --report --keep                  tables from the committed results
     python benchmarks/scoreboard.py --fast                           bundled data, few samples and models
 
 One JSON line per model, set and split is appended to benchmarks/results/scoreboard_cells.jsonl; a run continues where
@@ -30,9 +30,8 @@ from typing import Any
 import numpy as np
 from _cells import Jobs, run_study, told
 from _protocol import have_real_data
-from _report import GENERATED
 from _scoreboard_models import CONSTANT, MODELS, TRUTH, Prediction, has_himalaya
-from _scoreboard_report import claims_table, report
+from _scoreboard_report import report
 from _scoreboard_sets import SETS, Split, is_bundled, split_of
 from sklearn.metrics import accuracy_score, r2_score
 
@@ -151,17 +150,13 @@ def short() -> list[dict[str, Any]]:
     return rows
 
 
-def reported(rows: list[dict[str, Any]], chosen: Namespace) -> tuple[str, dict[str, Any]]:
-    """Report, with a table of claims of its own."""
-    text, numbers = report(rows)
-    if chosen.docs:
-        (GENERATED / "scoreboard_claims.inc").write_text(
-            claims_table(numbers["claims"]) + "\n", encoding="utf-8"
-        )
-    return text, numbers
-
-
 if __name__ == "__main__":
     run_study(
-        __doc__, "scoreboard", jobs=cells, report=reported, short=short, sets=list(SETS), splits=N_SPLITS
+        __doc__,
+        "scoreboard",
+        jobs=cells,
+        report=lambda rows, _: report(rows),
+        short=short,
+        sets=list(SETS),
+        splits=N_SPLITS,
     )

@@ -15,7 +15,7 @@ scikit-survival` for this benchmark alone. Without it only our models run, witho
 
     python benchmarks/survival.py                 what is missing of 20 splits
     python benchmarks/survival.py --models Cox --sets veterans --splits 6
-    python benchmarks/survival.py --report --docs  table from the committed results
+    python benchmarks/survival.py --report --keep  table from the committed results
     python benchmarks/survival.py --fast           a simulation, few samples
 
 One JSON line per model, study and split is appended to benchmarks/results/survival_cells.jsonl; a run continues where

@@ -121,7 +121,7 @@ def main() -> None:
     options.add_argument(
         "--out", type=Path, default=Path(), metavar="FOLDER", help="where to put the pictures"
     )
-    options.add_argument("--docs", action="store_true", help="write pictures and table into docs/")
+    options.add_argument("--docs", action="store_true", help="write pictures into docs/")
     chosen = options.parse_args()
     table = repeat(chosen.draws)
     print(table)
@@ -129,8 +129,6 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     draw_decisions().savefig(folder / "localized_decisions.png")
     draw_gates().savefig(folder / "localized_gates.png")
-    if chosen.docs:
-        (DOCS / "_generated" / "localized_figure1.inc").write_text(table + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

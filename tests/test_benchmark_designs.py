@@ -11,9 +11,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
-import _family_multitask
-from _design_tasks import FAMILY, _bank, set_of, task_cell, task_claims, tasks_table
-from _family_multitask import SETTINGS, draw_tasks
+import _design_tasks
+from _design_tasks import FAMILY, SETTINGS, _bank, draw_tasks, set_of, task_cell, task_claims, tasks_table
 
 from bayesmkl import BEMKLMultitaskRegressor
 from bayesmkl.marginal import Marginal
@@ -52,7 +51,7 @@ def test_gaps_are_paired_by_draw_and_losses_are_said():
 
 
 def test_errors_and_intervals_are_those_of_a_model_by_hand(monkeypatch):
-    monkeypatch.setattr(_family_multitask, "N_NEW", 20)
+    monkeypatch.setattr(_design_tasks, "N_NEW", 20)
     setting = SETTINGS[0]
     found = task_cell(setting, 8, 0, "BEMKLMultitask, shared weights")
     train, test, _ = draw_tasks(setting, 8, np.random.default_rng(0))

@@ -158,14 +158,3 @@ def test_command_line_page_names_options_that_exist():
     assert len(named) >= 9
     assert not named - options
     assert set(commands) == set(re.findall(r"^bayesmkl (\w+)", page, re.MULTILINE))
-
-
-def test_tables_that_pages_show_are_generated():
-    pages = [path for path in DOCS.rglob("*.md") if "_build" not in path.parts]
-    includes = [
-        (path.parent / name).resolve().relative_to(DOCS).as_posix()
-        for path in pages
-        for name in re.findall(r"^```{include} (\S+\.inc)$", path.read_text(encoding="utf-8"), re.MULTILINE)
-    ]
-    assert len(includes) == len(set(includes))
-    assert set(includes) <= {str(p.relative_to(DOCS)) for p in (DOCS / "_generated").glob("*.inc")}

@@ -500,10 +500,3 @@ def test_pictures_of_the_example_have_the_counts_in_their_titles(example):
         assert ax.get_title(loc="left") == f"{name}: {n_support} support points"
     (ax,) = example.draw_gates(("LMKL",)).axes
     np.testing.assert_allclose(heights(ax).sum(axis=0), 1.0)
-
-
-def test_table_of_the_guide_has_every_method_of_the_example(example):
-    rows = (
-        (ROOT / "docs" / "_generated" / "localized_figure1.inc").read_text(encoding="utf-8").splitlines()[2:]
-    )
-    assert [row.split("|")[1].strip() for row in rows] == list(example.MODELS)
