@@ -116,7 +116,7 @@ def check_picture(path: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES_WITH_CODE, ids=lambda page: str(page.relative_to(ROOT)))
-def test_code_blocks_run_and_print_what_the_page_says(page, folds, tmp_path, monkeypatch):
+def test_code_blocks_run_and_print_what_the_page_says(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {"__name__": "__main__"}
     for block in blocks_of(page.read_text(encoding="utf-8")):
