@@ -16,10 +16,6 @@ from pathlib import Path
 AT_ONCE = 2
 TESTS = Path(__file__).resolve().parents[1] / "tests"
 IMPORTED = (
-    "quick_compiling",  # before JAX
-    "quick_cloning",
-    "quick_validation",
-    "no_folds",
     "_posteriors",
     "bayesmkl.bemkl.inference.sampling",
     "bayesmkl.discriminative",

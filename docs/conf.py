@@ -30,16 +30,12 @@ gc.freeze()
 gc.set_threshold(100_000, 50, 100)
 
 FAST = "BAYESMKL_FAST" in os.environ  # the pages are checked, and not read
-if FAST:  # what JAX compiles in a short notebook runs for moments
+if FAST:
     sys.path.append(str(HERE.parent / "tests"))
-    import no_folds  # noqa: F401  # of the scale, in gallery and pictures; notebooks choose it as always
-    import quick_cloning  # noqa: F401
-    import quick_compiling  # noqa: F401  # sets XLA_FLAGS, also for the processes of the notebooks
-    import quick_validation  # noqa: F401
     from few_points import use_few_points
     from warm_kernels import use_warm_kernels
 
-    use_few_points()  # likewise
+    use_few_points()  # in gallery and pictures
     use_warm_kernels()
 
 project = "bayesmkl"

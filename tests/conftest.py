@@ -6,24 +6,14 @@ import zlib
 
 import few_points as few
 import jax
-import no_folds
 import numpy as np
 import pytest
-import quick_cloning  # noqa: F401  once for all tests
-import quick_compiling  # noqa: F401  sets what JAX reads when it first compiles
-import quick_validation  # noqa: F401
 
 
 @pytest.fixture
 def rng(request):
     """Generator seeded by the test's name: independent between tests, the same in every run and order."""
     return np.random.default_rng(zlib.crc32(request.node.name.encode()))
-
-
-@pytest.fixture
-def folds(monkeypatch):
-    """BEMKL classifiers choose the scale of the intermediate outputs by folds, as they do everywhere but in tests."""
-    monkeypatch.setattr(no_folds.scale_choice, "MOST_SAMPLES", no_folds.MOST_SAMPLES)
 
 
 @pytest.fixture(scope="module")

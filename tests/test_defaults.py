@@ -9,10 +9,8 @@ import sys
 import warnings
 from pathlib import Path
 
-import no_folds
 import numpy as np
 import pytest
-import quick_checks  # noqa: F401  once for all tests
 from helpers import frozen
 from in_turn import in_turn
 from sklearn.base import BaseEstimator, is_classifier, is_regressor
@@ -22,8 +20,7 @@ from sklearn.utils import validation
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import bayesmkl
-from bayesmkl._utils.options import INFERENCES, Marginal
-from bayesmkl.discriminative.estimators import success
+from bayesmkl._utils.options import Marginal
 from bayesmkl.kernels.base import Kernel
 
 pytestmark = [
@@ -36,7 +33,6 @@ pytestmark = [
         "ignore:.* for all training samples, of which"
     ),  # labels that depend on nothing
     pytest.mark.heavy,
-    pytest.mark.usefixtures("folds"),
 ]
 
 
@@ -75,7 +71,6 @@ EXPECTED_TO_FAIL = {
 
 
 def test_no_estimator_was_forgotten():
-    assert len(EVERY) >= 31
     assert {"KernelBank", "BEMKLClassifier", "LDMKLClassifier", "PrimalMKLOneClass"} <= set(EVERY)
     assert all(hasattr(cls, "predict") or hasattr(cls, "transform") for cls in EVERY.values())
 
@@ -162,24 +157,24 @@ ELSEWHERE = {
 # These differ from BEMKLClassifier and GPMKLRegressor by likelihood and by what labels become.
 SIBLINGS = ("BEMKLOrdinalClassifier", "GPMKLClassifier", "GPMKLOrdinalClassifier")
 OF_LABELS = {"check_classifiers_one_label", "check_decision_proba_consistency"}
-# What is compared within a fit is compared as always, but there is less of it, and less exact: which of it is chosen
-# is no matter here.
-QUICK = (
-    (
-        no_folds.scale_choice,
-        {"MOST_SAMPLES": no_folds.MOST_SAMPLES, "SCALES": (0.1,), "N_FOLDS": 3, "TOL": 1e-2},
-    ),
-    (success, {"WIDTHS": (0.5,), "N_FOLDS": 2}),
-)
-FEW_POINTS = Marginal(n_points=100, n_draws=100)  # likewise, for `inference="marginal"`
-# Fits nine models to 300 samples, each of them after fits to folds; the other checks of labels have folds.
-WITHOUT_FOLDS = {"check_classifiers_train"}
+# Options that save time in checks of forms, where an estimator has them: two kernels by default, not thirteen.
+QUICK = {"kernels": "auto", "inference": Marginal(n_points=100, n_draws=100), "intermediate_scale": 1.0}
+
+
+def quick(name):
+    """Return an estimator that is made with these options."""
+    usual = EVERY[name]().get_params(deep=False)
+    if name == "KernelBank":
+        return EVERY[name]()
+    return EVERY[name](
+        **{k: v for k, v in QUICK.items() if k in usual and (k != "inference" or usual[k] == "marginal")}
+    )
 
 
 def checks():
     """Yield scikit-learn's checks; those that repeat others in memory that cannot be written are slow but for two."""
-    for name, cls in EVERY.items():
-        for estimator, check in estimator_checks_generator(cls(), legacy=True):
+    for name in EVERY:
+        for estimator, check in estimator_checks_generator(quick(name), legacy=True):
             if check.func.__name__ in ELSEWHERE:
                 continue
             words = [check.func.__name__, *map(str, check.keywords.values())]
@@ -191,20 +186,8 @@ def checks():
             yield pytest.param(name, estimator, check, id="-".join([name, *words]), marks=marks)
 
 
-@pytest.fixture
-def quick(monkeypatch):
-    """Compare less within a fit."""
-    for module, settings in QUICK:
-        for setting, value in settings.items():
-            monkeypatch.setattr(module, setting, value)
-    monkeypatch.setitem(INFERENCES, "marginal", lambda: FEW_POINTS)
-
-
 @in_turn(("name", "estimator", "check"), checks())
-def test_contract_scikit_learn(name, estimator, check, quick, monkeypatch):
-    assert estimator.get_params(deep=False) == EVERY[name]().get_params(deep=False)  # that is, untouched
-    if check.func.__name__ in WITHOUT_FOLDS:
-        monkeypatch.setattr(no_folds.scale_choice, "MOST_SAMPLES", 0)
+def test_contract_scikit_learn(name, estimator, check):
     if (name, check.func.__name__) in EXPECTED_TO_FAIL:
         with pytest.raises((TypeError, ValueError, AssertionError)):
             check(estimator)
@@ -245,8 +228,10 @@ def doors_of(name):
     y = None if name.endswith("OneClass") else X[:, 0] if name in REGRESSORS else (X[:, 0] > 0.0).astype(int)
     y = X[:, :1] > 0.0 if name == "BEMKLMultitaskClassifier" else X[:, :1] if "Multitask" in name else y
     stack = np.einsum("ip,jp->ijp", X, X)
-    model, of_kernels = (EVERY[name](kernels).set_params(**known(name)) for kernels in (None, "precomputed"))
-    gates = {"gate_features": X} if name.startswith("LMKL") else {}
+    model, of_kernels = (
+        quick(name).set_params(kernels=kernels, **known(name)) for kernels in ("auto", "precomputed")
+    )
+    gates = {"gate_features": X} if name.startswith("LMKL") or "Localized" in name else {}
     found = {"fit": door(lambda: model.fit(X, y), X)}
     found["fit kernels"] = door(lambda: of_kernels.fit(stack, y, **gates), stack)
     model.fit(X, y)
@@ -265,7 +250,7 @@ def known(name):
     }
 
 
-def test_data_come_in_by_the_doors_that_are_checked(quick):
+def test_data_come_in_by_the_doors_that_are_checked():
     found = {name: list(doors_of(name)) for name in EVERY if name != "KernelBank"}
     checked = [doors for name in DOORS if name in found for doors in found[name]]
     for name, every in found.items():

@@ -1,4 +1,4 @@
-"""Scripts of the gallery have a title and a text, label their figures, and link to pages that exist."""
+"""Scripts of the gallery label their figures, and link to pages that exist."""
 
 from __future__ import annotations
 
@@ -26,10 +26,6 @@ LABELS = {"title": {"set_title", "suptitle"}, "x": {"set_xlabel"}, "y": {"set_yl
 LINK = re.compile(r":(\w+):`([^`]+)`")
 
 
-def docstring_of(script):
-    return ast.get_docstring(ast.parse(script.read_text(encoding="utf-8")), clean=False) or ""
-
-
 def calls_of(script):
     """Names of all functions and methods that are called."""
     calls = [
@@ -42,24 +38,6 @@ def calls_of(script):
 
 def titles_of(ax):
     return [ax.get_title(loc=side) for side in ("left", "center", "right")]
-
-
-def test_there_are_at_least_ten_scripts_and_a_header():
-    assert len(SCRIPTS) >= 10
-    assert (GALLERY / "README.txt").read_text(encoding="utf-8").startswith("Gallery\n=======\n")
-    names = [script.name for script in SCRIPTS]
-    assert [name[5:7] for name in names] == [f"{n:02}" for n in range(1, len(names) + 1)]
-    assert set(QUICKEST) <= set(names)
-
-
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
-def test_script_starts_with_a_title_and_a_text(script):
-    title, underline, blank, *text = docstring_of(script).strip().splitlines()
-    assert title[0].isupper()
-    assert not title.endswith(".")
-    assert underline == "=" * len(title)
-    assert blank == ""
-    assert 2 <= len(re.findall(r"[.:?](?=\s|$)", "\n".join(text))) <= 8
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)

@@ -1,28 +1,28 @@
-"""The page on the architecture names what exists."""
+"""Modules, classes, files, tests and sections of benchmarks that pages name exist."""
 
 from __future__ import annotations
 
 import importlib
 import inspect
 import re
-import tomllib
 from functools import cache
 from pathlib import Path
-from typing import Protocol
 
 import pytest
 
 import bayesmkl
-from bayesmkl import bemkl, discriminative, kernels
-from bayesmkl.discriminative.methods import METHODS
+from bayesmkl import bemkl, discriminative, kernels, marginal
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 PACKAGE = Path(bayesmkl.__file__).parent  # which need not be below ROOT
-PAGES = ("architecture.md",)
+BUILT = {"_build", "_templates", "notebooks", "gallery", "generated"}  # by Sphinx
+PAGES = [
+    str(path.relative_to(DOCS))
+    for path in sorted(DOCS.rglob("*.md"))
+    if not BUILT & set(path.relative_to(DOCS).parts)
+]
 FENCE = re.compile(r"^(`{3,})[^`\n]*\n.*?^\1$", re.MULTILINE | re.DOTALL)
-SUFFIXES = (".py", ".md", ".rst", ".toml", ".png", "/")
-OTHERS = {"DataFrame", "DataTree", "NamedTuple", "None"}  # names of others
 
 
 @cache
@@ -54,143 +54,47 @@ def resolved(name):
     raise AssertionError(f"there is no module in {name}")
 
 
-@cache
-def classes():
-    """Return the names of all classes of the package, public or not."""
-    return {
-        name
-        for path in PACKAGE.rglob("*.py")
-        for name in re.findall(r"^class (\w+)", source_of(path), re.MULTILINE)
-    }
-
-
-@cache
-def contract():
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    contracts = settings["tool"]["importlinter"]["contracts"]
-    (layers,) = (c["layers"] for c in contracts if c.get("containers") == ["bayesmkl"])
-    return layers
-
-
-def module_of(package, name):
-    return any(package.rglob(f"{name}.py")) or (package / name / "__init__.py").exists()
-
-
-# ------------------------------------------------------------------------------------------------------ names
-
-
 @pytest.mark.parametrize("page", PAGES)
 def test_dotted_names_exist(page):
     names = [
         re.sub(r"^~|\(.*", "", q) for q in quoted(page) if re.fullmatch(r"~?bayesmkl(\.\w+)+(\(.*\))?", q)
     ]
-    assert len(names) >= 5
     for name in names:
         resolved(name)
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_classes_and_their_parameters_exist(page):
+def test_estimators_and_parameters_of_classes_exist(page):
     pattern = re.compile(r"([A-Z]\w*[a-z]\w*)(?:\((\w+)=.*\))?")
-    found = [match for match in map(pattern.fullmatch, quoted(page)) if match]
-    assert found
-    for name, parameter in (match.groups() for match in found):
-        assert name in classes() | OTHERS or name.endswith("Warning"), name
-        if parameter:
-            owner = next(module for module in (bemkl, discriminative, kernels) if hasattr(module, name))
+    modules = (bayesmkl, bemkl, discriminative, kernels, marginal)
+    for name, parameter in (match.groups() for match in map(pattern.fullmatch, quoted(page)) if match):
+        owner = next((module for module in modules if name in module.__all__), None)
+        assert owner or not re.search(r"(MKL|LapSVM).*(Classifier|Regressor|OneClass|Survival)$", name), name
+        if owner and parameter:
             assert parameter in inspect.signature(getattr(owner, name)).parameters, f"{name}({parameter}=)"
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_files_exist(page):
-    paths = [q for q in quoted(page) if "/" in q and " " not in q and q.endswith(SUFFIXES)]
-    assert paths
+    paths = [
+        q for q in quoted(page) if re.fullmatch(r"(bayesmkl|benchmarks|docs|examples|tests)/[\w/.-]+", q)
+    ]
     for path in paths:
-        assert ((PACKAGE.parent if path.startswith("bayesmkl/") else ROOT) / path).exists(), path
+        if not path.startswith("docs/_build"):
+            assert ((PACKAGE.parent if path.startswith("bayesmkl/") else ROOT) / path).exists(), path
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_links_have_an_end(page):
-    for path, anchor in re.findall(r"\]\(([\w/.-]+)(?:#([^)]+))?\)", text_of(page)):
-        target = DOCS / path
-        assert target.exists(), path
-        headings = re.findall(r"^#+ (.+)$", source_of(target), re.MULTILINE)
-        slugs = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
-        assert not anchor or anchor in slugs, f"{path}#{anchor}"
+def test_tests_exist(page):
+    for name in (q for q in quoted(page) if "::" in q):
+        path, _, test = name.partition("::")
+        assert re.search(rf"^def {test}\(", source_of(ROOT / path), re.MULTILINE), name
 
 
-# -------------------------------------------------------------------------------------------------- architecture
-
-
-def test_every_layer_is_described_and_drawn():
-    layers = contract()
-    packages = [name for layer in layers for name in layer.split(" | ")]
-    described = re.findall(r"^\*\*`bayesmkl\.(\w+)`\*\*", text_of("architecture.md"), re.MULTILINE)
-    assert sorted(described) == sorted(packages)
-    drawing = source_of(DOCS / "pictures" / "architecture.py")
-    drawn = re.findall(r'"([^"]+)"', drawing.partition("LAYERS = (")[2].partition(")")[0])
-    assert drawn == layers[::-1]
-    for name in packages:
-        assert len(re.findall(rf'"{name}(?:\.\w+)?"', drawing)) >= 1 + (" | " not in drawing), name
-
-
-def test_modules_of_layers_exist():
-    paragraphs = re.findall(
-        r"^\*\*`bayesmkl\.(\w+)`\*\*(.*?)(?=^\*\*|^## )", text_of("architecture.md"), re.MULTILINE | re.DOTALL
-    )
-    n_modules = 0
-    for layer, paragraph in paragraphs:
-        package = PACKAGE / layer
-        for name in re.findall(r"`([a-z_]\w*)`", paragraph):
-            if module_of(package, name):
-                n_modules += 1
-            else:
-                assert hasattr(importlib.import_module(f"bayesmkl.{layer}"), name), f"{layer}: {name}"
-    assert n_modules > 90
-
-
-def test_every_discriminative_method_is_registered():
-    folder = PACKAGE / "discriminative"
-    algorithms = {
-        path.stem
-        for room in ("global_weights", "primal", "localized")
-        for path in (folder / room).glob("*.py")
-    }
-    estimators = {path.stem for path in (folder / "estimators").glob("*.py")}
-    named = {method.algorithm.rpartition(".")[2] for method in METHODS if method.estimators}
-    assert (algorithms & estimators) - {"__init__", "success"} == named
-
-
-def test_contracts_are_those_of_the_stacks():
-    """The table names every contract and what it adds to those that it is made of."""
-    rows = dict(re.findall(r"^\| `(\w+)` \| (.*?) \| .*\|$", text_of("architecture.md"), re.MULTILINE))
-    base = importlib.import_module("bayesmkl.kernels.stacks.base")
-    contracts = {
-        name: one for name, one in vars(base).items() if isinstance(one, type) and Protocol in one.__bases__
-    }
-    assert len(contracts) == 6
-    for name, contract in contracts.items():
-        own = {member for member in vars(contract) if not member.startswith("_")}
-        assert own == set(re.findall(r"`(\w+)`", rows[name])) - set(contracts), name
-
-
-LIMITS = re.compile(
-    r"^##+ (?:.*[Ll]imits|.*when not|What does not compare|What has no program|When a worker dies)$",
-    re.MULTILINE,
-)
-REFERENCE = {"coming_from", "command_line", "compare_command", "files", "index", "robustness"}
-ABOUT_LIMITS = {"trust"}  # from its first line on
-
-
-@pytest.mark.parametrize(
-    "page",
-    [page for page in sorted((DOCS / "guide").glob("*.md")) if page.stem not in REFERENCE],
-    ids=lambda page: page.stem,
-)
-def test_guides_say_what_one_gets_show_code_and_name_limits(page):
-    text = page.read_text(encoding="utf-8")
-    before = text.partition("\n## ")[0].partition("```")[0]
-    assert len(before.split()) > 20, "what does one get?"
-    (first, *_) = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    assert text[: text.index(first)].count("\n") < 50, "the first lines that run come late"
-    assert page.stem in ABOUT_LIMITS or LIMITS.search(text), "where are its limits?"
+@pytest.mark.parametrize("page", PAGES)
+def test_sections_of_benchmarks_exist(page):
+    for script, sections in re.findall(
+        r"`(benchmarks/\w+\.py)`((?:,| and|\s|`--section \w+`)*)", text_of(page)
+    ):
+        for section in re.findall(r"--section (\w+)", sections):
+            assert f"--section {section} " in source_of(ROOT / script), f"{script} {section}"

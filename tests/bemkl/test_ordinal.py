@@ -281,7 +281,6 @@ def test_starts(model, data):
         clone(model).set_params(init=model.posterior_).fit(X, np.minimum(y, 2))
 
 
-@pytest.mark.usefixtures("folds")
 def test_scale_is_chosen_by_folds(data):
     X, y = (values[:60] for values in data)
     found = BEMKLOrdinalClassifier(bank(), tol=1e-3).fit(X, y)

@@ -35,7 +35,7 @@ def tables():
     ("name", "multiclass"),
     [("tumors", "shared"), ("noise", "shared"), ("species", "one-versus-all")],
 )
-def test_scale_is_that_of_the_smallest_log_loss_in_five_folds(folds, tables, name, multiclass):
+def test_scale_is_that_of_the_smallest_log_loss_in_five_folds(tables, name, multiclass):
     X, y = tables[name]
     options = {"multiclass": multiclass}
     model = BEMKLClassifier(BANK, **options).fit(X, y)
@@ -56,7 +56,7 @@ def test_scale_is_that_of_the_smallest_log_loss_in_five_folds(folds, tables, nam
     np.testing.assert_array_equal(given.predict_proba(X), model.predict_proba(X))
 
 
-def test_nothing_is_compared_where_folds_would_say_little_or_take_long(folds, tables, monkeypatch):
+def test_nothing_is_compared_where_folds_would_say_little_or_take_long(tables, monkeypatch):
     X, y = tables["species"]
     rare = np.where(np.arange(len(y)) < 2, "rare", y)
     labels = np.column_stack([y == "setosa", y == "virginica"]).astype(int)
@@ -72,7 +72,7 @@ def test_nothing_is_compared_where_folds_would_say_little_or_take_long(folds, ta
     assert BEMKLClassifier(BANK).fit(X, y).intermediate_scale_ == 1.0
 
 
-def test_priors_of_chains_have_folds_of_closed_forms(folds, tables, monkeypatch):
+def test_priors_of_chains_have_folds_of_closed_forms(tables, monkeypatch):
     X, y = tables["noise"]
     chosen, choose = [], scale_choice.choose_by_folds
     monkeypatch.setattr(
@@ -86,7 +86,7 @@ def test_priors_of_chains_have_folds_of_closed_forms(folds, tables, monkeypatch)
     np.testing.assert_array_equal(of_chains.held_out, of_closed_forms.held_out)
 
 
-def test_storage_does_not_decide(folds, tables):
+def test_storage_does_not_decide(tables):
     X, y = tables["tumors"]
     scales = {
         BEMKLClassifier(BANK, storage=storage, tol=1e-3).fit(X, y).intermediate_scale_
@@ -96,7 +96,7 @@ def test_storage_does_not_decide(folds, tables):
     assert scales != {1.0}
 
 
-def test_folds_follow_the_seed_and_leave_the_estimator_as_it_was(folds, tables):
+def test_folds_follow_the_seed_and_leave_the_estimator_as_it_was(tables):
     X, y = tables["noise"]
     model = BEMKLClassifier(BANK, n_init=2, verbose=0, random_state=3)
     before = model.get_params()

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-import quick_checks  # noqa: F401  once for all tests
 from cases import CLASSIFIERS, ESTIMATORS, EVERY, LOCALIZED, REGRESSORS, known, quick, some
 from in_turn import in_turn
 from sklearn.base import clone

@@ -335,7 +335,7 @@ def test_landmarks_and_forms_of_storage_make_plain_kernels(rng):
     assert jax.eval_shape(lambda data: draw(program, data), program.new)["dual"].shape == (N_DRAWS, 3)
 
 
-def test_labels_that_stand_in_choose_nothing(folds, monkeypatch, rng):
+def test_labels_that_stand_in_choose_nothing(monkeypatch, rng):
     X, asked = rng.normal(size=(20, 2)), []
 
     def choose(*arguments):

@@ -156,7 +156,7 @@ def test_two_classes_and_labels_have_none_but_a_given_one():
     assert found["log_loss"] == pytest.approx(-np.log(own).sum(axis=1).mean(), rel=1e-6)
 
 
-def test_two_classes_of_bemkl_are_flatter_where_folds_say_so(folds):
+def test_two_classes_of_bemkl_are_flatter_where_folds_say_so():
     """Never sharper; and labels that views say nothing of have probabilities near their frequencies."""
     rng = np.random.default_rng(4)
     X, y, X_new, _ = wines(every=3)
@@ -173,7 +173,7 @@ def test_two_classes_of_bemkl_are_flatter_where_folds_say_so(folds):
     assert flat < bold
 
 
-def test_bemkl_takes_it_from_the_folds_that_choose_the_scale(folds):
+def test_bemkl_takes_it_from_the_folds_that_choose_the_scale():
     X, y, X_new, _ = wines(every=3)
     model = BEMKLClassifier(BANK).fit(X, y)
     held_out, truth = np.zeros((len(y), 3)), np.searchsorted(model.classes_, y)
@@ -198,7 +198,7 @@ def test_bemkl_takes_it_from_the_folds_that_choose_the_scale(folds):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_what_no_folds_speak_for_has_none(folds):
+def test_what_no_folds_speak_for_has_none():
     X, y, *_ = wines(every=6)
     chains = Gibbs(n_chains=1, n_warmup=5, n_draws=10)
     assert BEMKLClassifier(BANK, multiclass="one-versus-all", inference=chains).fit(X, y).temperature_ == 1.0

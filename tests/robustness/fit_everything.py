@@ -105,10 +105,7 @@ if __name__ == "__main__":
     after_import = len(ASKED)
     sys.path.append(str(Path(__file__).resolve().parents[1]))
     import families
-    import no_folds  # noqa: F401  as in the process that this one is compared with
     import numpy as np
-    import quick_cloning  # noqa: F401
-    import quick_validation  # noqa: F401
     from threadpoolctl import threadpool_info
 
     from bayesmkl._utils.threads import one_thread

@@ -1,7 +1,6 @@
 """Mutation testing: do the tests of the numerical core notice a changed operator, number or argument?
 
     python tests/robustness/mutants.py [MODULE ...] [--children N] [--sample N] [--seed N] [--again] [--show]
-        [--docs]
 
 mutmut 3 writes all mutants of a module into a copy of the tree; each runs the tests that reach its function, in a
 process of its own, and is killed if one of them fails. A mutant that runs three times as long as the tests do, and
@@ -24,7 +23,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
-TABLE = ROOT / "docs" / "_generated" / "mutants.inc"
 COPIED = ("bayesmkl", "tests", "conftest.py", "pyproject.toml")
 NAMES = "meant.json"  # names of the mutants that are more than a message, by module
 COLUMNS = ("mutants", "tried", "killed", "late", "survived")
@@ -270,15 +268,12 @@ def main() -> None:
     chosen = [target for target in TARGETS if not options.modules or _is_chosen(target, options.modules)]
     if not chosen:
         sys.exit("no such module; choose from\n" + "\n".join(name for t in TARGETS for name in t.modules))
-    if not (options.show or options.docs):
+    if not options.show:
         for target in chosen:
             _run(target, options)
     for target in chosen if options.show else []:
         _show(target, options.folder)
-    text = _table(chosen, options.folder)
-    sys.stdout.write(text + "\n")
-    if options.docs:
-        TABLE.write_text(text + "\n", encoding="utf-8")
+    sys.stdout.write(_table(chosen, options.folder) + "\n")
 
 
 def _options() -> argparse.Namespace:
@@ -299,9 +294,6 @@ def _options() -> argparse.Namespace:
     )
     options.add_argument(
         "--show", action="store_true", help="run nothing, print the survivors of the last run"
-    )
-    options.add_argument(
-        "--docs", action="store_true", help="run nothing, write the table of the last runs into docs/"
     )
     return options.parse_args()
 
@@ -393,8 +385,7 @@ def _show(target: Target, folder: Path) -> None:
 
 
 def _table(targets: list[Target], folder: Path) -> str:
-    """Write the table; what was not run keeps the line that it has in docs/."""
-    earlier = _earlier()
+    """Write the table of what was run."""
     lines = [
         "| module | mutants | tried | killed | out of time | survived | share |",
         "| --- | --: | --: | --: | --: | --: | --: |",
@@ -403,18 +394,11 @@ def _table(targets: list[Target], folder: Path) -> str:
         total: Counter[str] = Counter()
         for target in (t for t in targets if t.group == group):
             counts = _counts(target, folder)
-            counts = counts if counts["tried"] else earlier.get(target.label(), counts)
             if counts["tried"]:
                 lines.append(_line(target.label(), counts))
                 total += counts
         lines.append(_line(f"**{group}**", total))
     return "\n".join(lines)
-
-
-def _earlier() -> dict[str, Counter[str]]:
-    """Counts of the table in docs/, by label."""
-    rows = [line.strip("| ").split(" | ") for line in TABLE.read_text(encoding="utf-8").splitlines()[2:]]
-    return {label: Counter(dict(zip(COLUMNS, map(int, row), strict=True))) for label, *row, _ in rows}
 
 
 def _counts(target: Target, folder: Path) -> Counter[str]:

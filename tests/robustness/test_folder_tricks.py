@@ -5,21 +5,17 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import warnings
 
 import earlier
 import numpy as np
 import pytest
 from crafted import built, packed, schema
-from sklearn.svm import SVC
 from typer.testing import CliRunner
 from verdicts import assert_refused
 
 from bayesmkl import BEMKLRegressor, KernelBank, save_model
 from bayesmkl.cli import app
 from bayesmkl.cli.folders import folder_beside, load_run
-from bayesmkl.evaluation import Comparison, compare_models
-from bayesmkl.evaluation.journal import Journal
 from bayesmkl.posterior import files as posterior_files
 from bayesmkl.posterior import load_posterior, save_posterior
 
@@ -237,99 +233,6 @@ def test_replacing_a_run_does_not_remove_what_its_links_point_to(folder, tmp_pat
         (beside / "config.json").write_text("{}")
     assert (tmp_path / "elsewhere" / "data").read_text() == "x"
     assert [p.name for p in folder.iterdir()] == ["config.json"]
-
-
-# --------------------------------------------------------------------------------------------------- comparisons
-
-
-@pytest.fixture
-def comparison(tmp_path):
-    """A comparison of two splits that can be changed."""
-    X = np.sin(np.arange(24.0)).reshape(12, 2)
-    options = {"cv": 2, "scoring": "accuracy", "folder": tmp_path / "compared"}
-    compare_models({"svm": SVC()}, X, np.arange(12) % 2, **options)
-    return tmp_path / "compared", sorted((tmp_path / "compared" / "cells").glob("*.json"))[0]
-
-
-@pytest.mark.parametrize("ending", [".json", ".npz"])
-@pytest.mark.parametrize("way", WAYS)
-def test_cells_that_are_no_files_are_not_read(way, ending, comparison, tmp_path):
-    folder, cell = comparison
-    (tmp_path / "precious").write_text("thesis")
-    path = cell.with_suffix(ending)
-    path.unlink()
-    if "same file" in way:
-        path.symlink_to(tmp_path / "precious")
-    else:
-        WAYS[way](path)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # some are gone, others damaged
-        found = Comparison.load(folder)
-        assert len(found.cells) == (1 if ending == ".json" else 2)
-        assert len(found._stored()) == len(found.cells)
-    assert (tmp_path / "precious").read_text() == "thesis"
-
-
-TEXTS_OF_CELLS = [
-    "",
-    "[]",
-    "{}",
-    "[" * 10**5,
-    '{"dataset": [], "model": {}, "split": null}',
-    '{"format": "bayesmkl-cell", "version": 1}',
-    "\x00",
-]
-
-
-@pytest.mark.parametrize("text", TEXTS_OF_CELLS)
-def test_damaged_cells_are_named_and_left_out(text, comparison):
-    folder, cell = comparison
-    cell.write_text(text)
-    with pytest.warns(
-        UserWarning, match=rf"1 cells in .* were cut short or edited, the first being {cell.stem}"
-    ):
-        found = Comparison.load(folder)
-    assert len(found.cells) == 1
-
-
-@pytest.mark.parametrize("lacking", ["arrays", "description"])
-def test_predictions_that_were_made_up_are_none(lacking, comparison):
-    folder, path = comparison
-    store = Journal(folder).store
-    cell = store.read(path.stem)
-    kept = store.kept(cell)
-    path.unlink()
-    if lacking == "arrays":
-        kept = kept._replace(arrays={"y": np.array([0.0, np.nan])})
-    else:
-        kept = kept._replace(about={"task": "classification"})
-    store.write(cell._replace(kept=kept, predictions={}))
-    assert_refused(lambda: Comparison.load(folder).predictions(), "`predictions`", "holds no predictions")
-
-
-def test_keys_that_lead_out_of_the_folder_are_refused(comparison):
-    folder, cell = comparison
-    about = (folder / "about.json").read_text()
-    (folder / "about.json").write_text(about.replace(cell.stem, "../../precious"))
-    assert_refused(lambda: Comparison.load(folder), "about.json", "is damaged: its 'view'")
-
-
-@pytest.mark.parametrize("way", [way for way in WAYS if "same file" not in way])
-def test_description_of_a_comparison_that_is_no_file_is_refused(way, comparison, tmp_path):
-    folder, _ = comparison
-    (tmp_path / "precious").write_text("thesis")
-    (folder / "about.json").unlink()
-    WAYS[way](folder / "about.json")
-    assert_refused(lambda: Comparison.load(folder), "is not the folder of a comparison")
-
-
-def test_cells_of_a_linked_folder_are_not_removed(comparison, tmp_path):
-    folder, cell = comparison
-    (folder / "cells").rename(tmp_path / "elsewhere")
-    (folder / "cells").symlink_to(tmp_path / "elsewhere")
-    found = Comparison.load(folder)
-    Journal(folder).finish(found.cells, found.about)
-    assert (tmp_path / "elsewhere" / cell.name).exists()
 
 
 # ---------------------------------------------------------------------------------------------------- posteriors

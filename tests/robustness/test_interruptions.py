@@ -5,26 +5,20 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
-import subprocess
-import sys
 import tempfile
 import warnings
 from pathlib import Path
 
 import families
 import numpy as np
-import pandas as pd
 import pytest
 from interrupting import at_every_line, stopped_at_call
 from sklearn.base import clone, is_outlier_detector, is_regressor
 from sklearn.exceptions import NotFittedError
-from sklearn.svm import SVC
 from xarray import Dataset, DataTree
 
 from bayesmkl import (
     BEMKLClassifier,
-    BEMKLMultitaskClassifier,
     BEMKLMultitaskRegressor,
     BEMKLRegressor,
     KernelBank,
@@ -38,8 +32,7 @@ from bayesmkl.bemkl import VB, Gibbs
 from bayesmkl.cli import folders
 from bayesmkl.cli.folders import CONFIG, MODEL, RUN_FORMAT, RUN_VERSION, folder_beside, load_run
 from bayesmkl.cli.stops import Terminated
-from bayesmkl.evaluation import Comparison, compare_models
-from bayesmkl.evaluation.journal import Journal
+from bayesmkl.discriminative import LMKLClassifier, SimpleMKLClassifier
 from bayesmkl.kernels import Gaussian
 from bayesmkl.posterior import load_posterior, save_posterior
 
@@ -180,39 +173,6 @@ def test_the_folder_of_a_run_is_old_or_new_wherever_replacing_it_stops(kind, tmp
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
-def test_the_journal_of_a_comparison_never_loses_or_invents_a_cell(tmp_path):
-    X = families.data(18)
-    found = compare_models({"svm": SVC()}, X, families.labels(X, 2), cv=3, scoring="accuracy")
-    cells = list(found._stored().values())
-    folder = tmp_path / "run"
-
-    def work():
-        folder.mkdir()
-        journal = Journal(folder)
-        journal.begin(found.about)
-        for cell in cells:
-            with journal.store.begun(cell.key):
-                pass
-            journal.store.write(cell)
-        journal.finish(found.cells, found.about)
-
-    def check(finished):
-        if (folder / "about.json").exists():
-            journal = Journal(folder)
-            splits = sorted(row["split"] for row in journal.read())
-            assert splits in ([[0, 1, 2]] if finished else [[], [0], [0, 1], [0, 1, 2]])
-            assert not journal.store.damaged
-            for cell in cells[: len(splits)]:
-                kept = journal.store.kept(journal.store.read(cell.key))
-                np.testing.assert_array_equal(kept.arrays["predict"], cell.kept.arrays["predict"])
-        if (folder / "results.csv").exists():
-            pd.testing.assert_frame_equal(Comparison.load(folder).cells, found.cells, check_exact=True)
-        shutil.rmtree(folder, ignore_errors=True)
-
-    files = ("evaluation/journal.py", "evaluation/cells.py", *FILES)
-    assert at_every_line(work, files, KeyboardInterrupt, check) > 60
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_temporary_folders_vanish_wherever_work_stops(kind, tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -243,26 +203,14 @@ def test_temporary_folders_vanish_wherever_work_stops(kind, tmp_path, monkeypatc
 
 SHORT = {"max_iter": 3, "tol": 0.0}
 CHAINS = {"inference": Gibbs(n_chains=1, n_warmup=4, n_draws=10)}
-BAYESIAN = {
-    "binary": BEMKLClassifier(**SHORT),
-    "one-versus-all": BEMKLClassifier(multiclass="one-versus-all", **SHORT),
-    "multinomial": BEMKLClassifier(multiclass="multinomial", **SHORT),
-    "nonnegative": BEMKLClassifier(nonnegative=True, **SHORT),
-    "missing views": BEMKLClassifier(missing_views="integrate", **SHORT),
-    "regression": BEMKLRegressor(**SHORT),
-    "compressed": BEMKLRegressor(storage="compressed", **SHORT),
+STOPPED = {
+    "classes": BEMKLClassifier(**SHORT),
+    "numbers": BEMKLRegressor(**SHORT),
     "Gibbs": BEMKLRegressor(**SHORT, **CHAINS),
-    "classes of tasks": BEMKLMultitaskClassifier(**SHORT),
     "tasks": BEMKLMultitaskRegressor(**SHORT),
+    "an SVM": SimpleMKLClassifier(max_iter=4, tol=0.05),
+    "gates": LMKLClassifier(max_iter=4, tol=0.05),
 }
-
-
-def estimators():
-    quick = {"max_iter": 4, "tol": 0.05, "cv": 2}
-    found = dict(BAYESIAN)
-    for name, cls in families.discriminative_classes().items():
-        found[name] = cls().set_params(**{k: v for k, v in quick.items() if k in cls().get_params()})
-    return found
 
 
 def problem(model, n, seed, n_classes):
@@ -280,18 +228,10 @@ def fit(model, X, y, tasks):
         return model.fit(X, y, **tasks)
 
 
-# Discriminative estimators share the function that keeps an earlier model, and every one that fails is tried in
-# `test_inputs_fit.py`: of these, one in three is stopped at any call.
-STOPPED = [
-    pytest.param(name, marks=[pytest.mark.slow] * (name not in BAYESIAN and k % 3 != 0))
-    for k, name in enumerate(estimators())
-]
-
-
 @pytest.mark.parametrize("name", STOPPED)
 def test_an_interrupted_fit_leaves_the_earlier_model(name):
     """Whatever call a second fit is stopped at, the first model answers as before; without one, there is none."""
-    model = estimators()[name].set_params(kernels=KernelBank([Gaussian(width=1), "linear"], views="each"))
+    model = STOPPED[name].set_params(kernels=KernelBank([Gaussian(width=1), "linear"], views="each"))
     one, other = (
         problem(model, 16, 5, 2),
         problem(model, 18, 6, 2 if "Multitask" in type(model).__name__ else 3),
@@ -326,108 +266,3 @@ def test_an_interrupted_sampler_keeps_draws_and_a_terminated_one_does_not(infere
     with pytest.raises(NotFittedError):
         model.predict(stack)
     assert not issubclass(Terminated, Exception | KeyboardInterrupt)
-
-
-# ------------------------------------------------------------------------------------------------------ commands
-
-
-STUDY = """
-[study]
-cv = {kind = "repeated-stratified", n_splits = 2, n_repeats = 12}
-scoring = "accuracy"
-[datasets.table]
-file = "table.csv"
-target = "kind"
-[models.BEMKL]
-estimator = "BEMKLClassifier"
-max_iter = 30
-[models.uniform]
-estimator = "UniformMKLClassifier"
-"""
-ENDS = {"SIGINT": (130, "interrupted"), "SIGTERM": (143, "terminated"), "SIGHUP": (129, "terminated")}
-FEW = [  # a fit in a new folder does less than one that replaces; `tests/test_cli_compare.py` interrupts a comparison
-    ("replace", ("SIGINT",), 1),
-    ("predict", ("SIGTERM",), 1),
-    ("compare", ("SIGINT", "SIGTERM"), 1),
-    ("compare in two processes", ("SIGTERM",), 1),
-]
-MANY = [(name, tuple(ENDS), 2) for name in ("fit", *(name for name, _, _ in FEW))]
-
-
-def stopped(folder, plan, kills=()):
-    """Return what commands say and leave that got a signal at one moment or another."""
-    X = np.random.default_rng(5).normal(size=(60, 3))
-    table = pd.DataFrame(X, columns=list("abc")).assign(kind=np.where(X[:, 0] > 0, "yes", "no"))
-    table.to_csv(folder / "table.csv", index=False)
-    (folder / "study.toml").write_text(STUDY, encoding="utf-8")
-    command = [
-        sys.executable,
-        str(HERE / "stopping_driver.py"),
-        str(folder),
-        json.dumps(plan),
-        json.dumps(kills),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=1500)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
-@pytest.fixture(scope="module")
-def few(tmp_path_factory):
-    return stopped(tmp_path_factory.mktemp("few"), FEW)
-
-
-def check_end(end):
-    """Check that a command said one line, and left nothing half done."""
-    code, word = ENDS[end["signal"]]
-    assert "Traceback" not in end["stderr"], end["stderr"]
-    assert end["left"] == [], end
-    assert end["temporary"] == [], end
-    if end["code"] == 0:  # it was done before the signal came
-        return
-    assert end["whole"], end
-    if end["code"] == 128 - code:  # it had not begun
-        assert end["stderr"] == ""
-        return
-    assert end["code"] == code, end
-    of_joblib = ("resource_tracker", "warnings.warn(")  # its tracker of semaphores speaks for itself, later
-    lines = [line for line in end["stderr"].splitlines() if not any(word in line for word in of_joblib)]
-    assert [line for line in lines if line.startswith(f"{word}: ")] == lines[-1:], lines
-
-
-@pytest.mark.parametrize(
-    ("command", "name"), [(command, name) for command, names, _ in FEW for name in names]
-)
-def test_a_stopped_command_says_one_line_and_leaves_nothing_half_done(few, command, name):
-    ends = [end for end in few if end["command"] == command and end["signal"] == name]
-    for end in ends:
-        check_end(end)
-    assert any(end["code"] in (ENDS[name][0], 128 - ENDS[name][0]) for end in ends)
-
-
-@pytest.mark.slow
-def test_many_stopped_commands_leave_nothing_half_done(tmp_path):
-    ends = stopped(tmp_path, MANY)
-    assert len(ends) >= 2 * 3 * len(MANY)
-    for end in ends:
-        check_end(end)
-
-
-@pytest.mark.slow
-def test_many_kills_in_one_and_in_two_processes_change_no_digit(tmp_path):
-    whole, *killed = stopped(tmp_path, [], [(0, 1), (40, 1), (15, 2)])
-    expected = scores(whole["out"])
-    assert len(expected) == 48
-    for end in killed:
-        assert len(end["codes"]) >= 10
-        assert set(end["codes"]) == {-9}
-        assert end["kept"] == sorted(end["kept"])
-        assert end["code"] == 0
-        assert end["temporary"] == []
-        pd.testing.assert_frame_equal(scores(end["out"]), expected, check_exact=True)
-
-
-def scores(folder):
-    """Return everything but what it cost."""
-    cells = Comparison.load(folder).cells
-    return cells[[name for name in cells if not name.endswith(("_seconds", "_mb", "_stacks"))]]

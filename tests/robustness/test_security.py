@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import ast
 import copy
-import importlib
-import inspect
 import io
 import json
 import os
@@ -38,7 +35,6 @@ from crafted import (
     several,
     type_,
 )
-from in_turn import in_turn, together
 from verdicts import assert_refused
 
 import bayesmkl
@@ -675,86 +671,6 @@ def test_model_in_a_pipeline_is_looked_at_too(tmp_path):
     assert_refused(lambda: load_model(path), "`path`", "posterior_")
 
 
-# ---------------------------------------------------------------------------------------------- the package itself
-
-FORBIDDEN_MODULES = {
-    "pickle",
-    "cPickle",
-    "_pickle",
-    "cloudpickle",
-    "dill",
-    "shelve",
-    "marshal",
-    "yaml",
-    "torch",
-}
-FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__"}
-FORBIDDEN_METHODS = {("joblib", "load"), ("pd", "read_pickle"), ("pandas", "read_pickle"), ("os", "system")}
-
-
-def sources():
-    return sorted(PACKAGE.rglob("*.py"))
-
-
-def complaints(tree):
-    """Yield what in a module could build objects from a file, or run text."""
-    for part in ast.walk(tree):
-        if isinstance(part, ast.Import):
-            names = [alias.name for alias in part.names]
-        elif isinstance(part, ast.ImportFrom):
-            names = [f"{part.module}.{alias.name}" for alias in part.names]
-        else:
-            names = []
-        for name in names:
-            if (
-                name.split(".")[0] in FORBIDDEN_MODULES and not name.endswith("Error")
-            ) or name == "joblib.load":
-                yield name
-        if not isinstance(part, ast.Call):
-            continue
-        if isinstance(part.func, ast.Name) and part.func.id in FORBIDDEN_CALLS:
-            yield part.func.id
-        if isinstance(part.func, ast.Attribute):
-            owner = part.func.value.id if isinstance(part.func.value, ast.Name) else ""
-            if (owner, part.func.attr) in FORBIDDEN_METHODS:
-                yield f"{owner}.{part.func.attr}"
-            if owner in ("np", "numpy") and part.func.attr == "load":
-                given = {keyword.arg: keyword.value for keyword in part.keywords}
-                allowed = given.get("allow_pickle")
-                if not (isinstance(allowed, ast.Constant) and allowed.value is False):
-                    yield "np.load without allow_pickle=False"
-        yield from (
-            "shell=True"
-            for keyword in part.keywords
-            if keyword.arg == "shell" and getattr(keyword.value, "value", None)
-        )
-
-
-@in_turn(("path",), [(path,) for path in sources()], by=lambda path: path.parent.name)
-def test_no_module_reads_pickles_or_runs_text(path):
-    assert list(complaints(ast.parse(path.read_text(encoding="utf-8")))) == []
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "import pickle",
-        "from pickle import loads",
-        "import joblib\njoblib.load('x')",
-        "from joblib import load",
-        "np.load('x')",
-        "np.load('x', allow_pickle=True)",
-        "np.load('x', allow_pickle=flag)",
-        "eval('1')",
-        "pd.read_pickle('x')",
-        "subprocess.run('x', shell=True)",
-        "import yaml",
-    ],
-)
-def test_complaints_are_made(text):
-    assert list(complaints(ast.parse(text)))
-
-
 HOOK = """
 import sys
 from pathlib import Path
@@ -813,16 +729,3 @@ def test_the_look_of_skops_agrees(tmp_path):
     save_model(model, tmp_path / "model.skops")
     found = skops.io.get_untrusted_types(file=tmp_path / "model.skops")
     assert set(found) <= set(known_types.TRUSTED)
-
-
-@together
-@pytest.mark.parametrize("name", sorted(known_types.PARTS | known_types.FUNCTIONS))
-def test_names_known_by_kind_are_needed_and_are_what_they_seem(name):
-    """skops does not list them; a class of scikit-learn written in Python, or a function of numbers."""
-    module, _, last = name.rpartition(".")
-    known = getattr(importlib.import_module(module), last)
-    is_class = isinstance(known, type)
-    assert is_class == (name in known_types.PARTS)
-    if is_class and known is not np.dtype:
-        assert "__reduce__" not in vars(known)
-        assert inspect.getsource(known).startswith("class ")  # in Python
