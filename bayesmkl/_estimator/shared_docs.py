@@ -54,6 +54,8 @@ ESTIMATOR = entries(
         If `X` is a sparse matrix, or holds other objects than numbers.
     TypeError:y
         If `X` or `y` is a sparse matrix, or holds other objects than numbers or labels.
+    UserWarning:copies
+        If samples repeat others, features and target alike, so that noise is underestimated.
     """
 )
 

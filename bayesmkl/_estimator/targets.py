@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+from typing import Any
+
 import numpy as np
 from sklearn.utils.validation import column_or_1d
 
 from bayesmkl._utils.given import as_array, check_magnitude, check_numbers
 from bayesmkl._utils.typing import Label, Targets
 from bayesmkl._utils.validation import shown
+from bayesmkl._utils.warnings import warn_user
 from bayesmkl.kernels.pairs import weighted_median
+from bayesmkl.kernels.sparse import SparseTable
 
-__all__ = ["UNITS", "check_labels", "check_targets", "is_missing", "plain_labels"]
+__all__ = ["UNITS", "check_labels", "check_targets", "is_missing", "plain_labels", "warn_of_copies"]
 
 WHOLE = 2.0**53  # whole numbers beyond it are not all floats
+MOST_COPIES = 0.05  # per sample: up to this many, intervals are as wide as without them
 UNITS = "Standardize it, or express it in other units."
 
 
@@ -233,3 +239,48 @@ def near_the_median(y: np.ndarray, sample_weight: np.ndarray | None = None) -> n
     distance = np.abs(y - weighted_median(y, counts))
     usual = weighted_median(distance, counts)
     return counts * (distance <= 10.0 * usual) if usual > 0.0 else counts
+
+
+def warn_of_copies(
+    model: Any, X: Any, y: np.ndarray, counts: np.ndarray | None = None, exact: np.ndarray | None = None
+) -> None:
+    """Warn where many samples repeat others, features and target alike, under noise of unknown size.
+
+    Two targets of the same features differ by noise alone, and copies do not differ. Real repetitions do: as long as
+    more samples repeat the features of others with another target, equal ones may be due to rounding.
+
+    Parameters
+    ----------
+    model : BaseMKL
+        With its bank, which has validated samples; None with precomputed kernels, which are `X`.
+    X : array-like of shape (n_samples, ...)
+    y : ndarray of shape (n_samples,) or (n_samples, n_outputs)
+    counts : ndarray of shape (n_samples,), optional
+        How often samples count.
+    exact : ndarray of bool, of shape (n_samples,), optional
+        Samples whose targets are numbers, not intervals of them.
+    """
+    rows = np.asarray(X) if model.kernel_bank_ is None else model.kernel_bank_.X_train_
+    if len(rows) != len(y):  # a source of rows was read in parts
+        return
+    if isinstance(rows, SparseTable):
+        table = rows.values
+        keys = [table.indices[i:j].tobytes() + table.data[i:j].tobytes() for i, j in pairwise(table.indptr)]
+    else:
+        keys = [row.tobytes() for row in rows]
+    counts, exact = (np.ones(len(y)) if given is None else given for given in (counts, exact))
+    found: dict[bytes, list[Any]] = {}
+    for i in np.flatnonzero(exact):
+        own = found.setdefault(keys[i], [-1.0, set()])
+        own[0] += counts[i]
+        own[1].add(y[i].tobytes())
+    same, different = (
+        sum(n for n, own in found.values() if (len(own) > 1) == several) for several in (False, True)
+    )
+    if same > max(MOST_COPIES * len(found), different):
+        warn_user(
+            f"{np.count_nonzero(exact) - len(found)} of {len(y)} samples repeat another one, features and target "
+            "alike. Copies look like measurements without noise: the noise is underestimated, and intervals are too "
+            "narrow. Keep one of each, such as by `DataFrame.drop_duplicates`.",
+            UserWarning,
+        )

@@ -166,11 +166,11 @@ def to_datatree(
 
     ``lp`` less ``log_variational`` is the log importance ratio of a draw.
 
-    ``arviz_stats.loo`` and ``compare`` take trees of additive Gaussian processes, where they find the sum of
-    `elpd_i_`, and of sampled BEMKL models, whose k-hats say how far to trust them. They need ``log_likelihood``,
-    which trees of "vb" do not have: draws from a variational posterior look reliable to them and rank models wrongly.
-    :func:`compare_loo` compares models of every inference. ``loo_pit`` of ArviZ does not apply to Gaussian processes,
-    since ``posterior_predictive`` has targets of scores that know the sample's own target; `diagnose` leaves it out.
+    ``arviz_stats.loo`` and ``compare`` take trees of additive Gaussian processes, where they find `elpd_i_`, and of
+    sampled BEMKL models, whose k-hats say how far to trust them. They need ``log_likelihood``, which trees of "vb"
+    do not have: draws from a variational posterior look reliable to ArviZ, and it ranks models wrongly.
+    :func:`compare_loo` compares models of every inference. ``arviz_stats.loo_pit`` is wrong of Gaussian processes,
+    whose ``posterior_predictive`` is drawn given the sample's own target too: :func:`diagnose` leaves that out.
 
     Examples
     --------

@@ -12,16 +12,18 @@ import pandas as pd
 import pytest
 from outcome_problems import LIKELIHOODS, targets
 from problems import kernels, processes
-from scipy import integrate
+from scipy import integrate, sparse
 from sklearn import config_context
 from sklearn.model_selection import cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import estimator_checks
 
-from bayesmkl import KernelBank
+from bayesmkl import BEMKLRegressor, KernelBank
 from bayesmkl._estimator.targets import near_the_median
 from bayesmkl._utils.devices import double_precision
+from bayesmkl.bemkl import BEMKLSurvival
+from bayesmkl.kernels import Linear
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.marginal import (
     Design,
@@ -175,7 +177,7 @@ def data():
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.normal(size=(30, 3)), np.arange(30) % 3])
     score = X[:, 0] + np.sin(2.0 * X[:, 1])
-    counts = rng.choice([0, 1, 1, 1, 1, 2], 30)  # more copies of numbers would say that they have no noise
+    counts = rng.choice([0, 1, 1, 1, 1, 2], 30)
     return X, score, score + 0.5 * rng.normal(size=30), counts
 
 
@@ -222,15 +224,18 @@ SLOW = ("tasks", "grades", "times")  # of which numbers, labels and hazards have
 def test_fit_with_weights_is_fit_to_copies(kind, data):
     X, score, noisy, counts = data
     cls, parameters, of = MODELS[kind]
-    y = of(score, noisy)
-    model = cls(bank(), **{"inference": FAST} | parameters).fit(X, y, sample_weight=counts)
-    copies = np.repeat(np.arange(30), counts)
-    repeated = cls(bank(), **{"inference": FAST} | parameters).fit(X[copies], y[copies])
+    y, copies = of(score, noisy), np.repeat(np.arange(30), counts)
+    each = np.ones(30)
+    if kind in ("numbers", "tasks", "times"):  # whose weights have a mean of at most one
+        each[counts == 1] = 0.2
+    model = cls(bank(), **{"inference": FAST} | parameters).fit(X, y, sample_weight=counts * each)
+    repeated = cls(bank(), **{"inference": FAST} | parameters)
+    repeated.fit(X[copies], y[copies], sample_weight=each[copies])
     np.testing.assert_allclose(predicted(model, X), predicted(repeated, X), rtol=1e-7)
     assert model.log_evidence_ == pytest.approx(repeated.log_evidence_, rel=1e-7)
-    kept = counts[counts > 0]
-    np.testing.assert_allclose(np.repeat(model.elpd_i_, kept), repeated.elpd_i_, rtol=1e-5, atol=1e-6)
-    np.testing.assert_array_equal(model.sample_weight_, kept)
+    kept = counts > 0
+    np.testing.assert_allclose(np.repeat(model.elpd_i_, counts[kept]), repeated.elpd_i_, rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(model.sample_weight_, (counts * each)[kept])
     np.testing.assert_allclose(model.kernel_shares_, repeated.kernel_shares_, atol=0.2)  # other draws
     if kind == "numbers":
         each, other = effect_table(model), effect_table(repeated)
@@ -259,8 +264,10 @@ def test_weights_of_samples_of_which_some_lack_views_are_copies(kind, how, data,
     counts = np.where(np.isnan(X).any(axis=1), np.minimum(counts, 1), counts)
     cls, _, of = MODELS[kind]
     y, copies = of(noisy, noisy), np.repeat(np.arange(30), counts)
-    weighted = cls(bank(), inference=FAST, missing_views=how).fit(X, y, sample_weight=counts)
-    repeated = cls(bank(), inference=FAST, missing_views=how).fit(X[copies], y[copies])
+    each = np.where(counts == 1, 0.5, 1.0) if kind == "numbers" else np.ones(30)
+    weighted = cls(bank(), inference=FAST, missing_views=how).fit(X, y, sample_weight=counts * each)
+    repeated = cls(bank(), inference=FAST, missing_views=how)
+    repeated.fit(X[copies], y[copies], sample_weight=each[copies])
     assert weighted.log_evidence_ == pytest.approx(repeated.log_evidence_, rel=1e-7)
     np.testing.assert_allclose(predicted(weighted, X), predicted(repeated, X), rtol=1e-7)
     np.testing.assert_allclose(weighted.kernel_shares_, repeated.kernel_shares_, atol=0.2)  # other draws
@@ -273,7 +280,10 @@ def test_contract_of_weights_in_scikit_learn(cls, monkeypatch):
     )  # searches of the mode end at 2e-7
     monkeypatch.setattr(estimator_checks, "assert_allclose_dense_sparse", closely)
     model = cls(KernelBank(["linear", "rbf"]), inference=FAST)
-    checks = ("weights_pandas_series", "weights_not_overwritten", "weight_equivalence_on_dense_data")
+    checks = ["weights_pandas_series", "weights_not_overwritten"]
+    checks += ["weight_equivalence_on_dense_data"] * (
+        cls is GPMKLClassifier
+    )  # weights of numbers have a limit
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of few points
         for check in checks:
@@ -300,7 +310,7 @@ def test_weights_of_samples_whose_groups_are_text(data):
     design, views = Design(group_columns="d"), {"a": ["a"], "b": ["b", "c"]}
     models = [
         GPMKLRegressor(KernelBank(["rbf"], views=views), design=design, inference=FAST).fit(
-            each, noisy, sample_weight=counts
+            each, noisy, sample_weight=0.5 * counts
         )
         for each in (table, table.assign(d=table["d"].map({0.0: "north", 1.0: "south", 2.0: "west"})))
     ]
@@ -318,10 +328,69 @@ def test_weights_go_along_in_cross_validation(data):
             X,
             noisy,
             cv=2,
-            params={"sample_weight": counts + 0.5},
+            params={"sample_weight": 0.3 * counts + 0.5},
             return_estimator=True,
         )
-    np.testing.assert_array_equal(found["estimator"][0][1].sample_weight_, (counts + 0.5)[15:])
+    np.testing.assert_array_equal(found["estimator"][0][1].sample_weight_, (0.3 * counts + 0.5)[15:])
+
+
+@pytest.mark.parametrize(
+    ("kind", "likelihood", "limited"),
+    [
+        ("numbers", "gaussian", True),
+        ("numbers", "student-t", True),
+        ("tasks", "gaussian", True),
+        ("times", "log-normal", True),
+        ("hazards", "piecewise-hazard", False),
+        ("counts", "poisson", False),
+        ("labels", "probit", False),
+    ],
+)
+def test_weights_of_numbers_have_a_mean_of_one(kind, likelihood, limited, data):
+    """A third of the samples counts twice: the noise of such numbers would be found too small."""
+    X, score, noisy, _ = data
+    cls, parameters, of = MODELS[kind]
+    y, weights = of(score, noisy), np.where(np.arange(30) < 10, 2.0, 1.0)
+    model = cls(bank(), **{"inference": FAST, "likelihood": likelihood} | parameters)
+    scale = (
+        weights[np.arange(30) % 4 > 0].mean()
+        if kind == "times"
+        else 1.4
+        if kind == "tasks"
+        else weights.mean()
+    )
+    if not limited:  # nor are times that are not known exactly
+        np.testing.assert_array_equal(model.fit(X, y, sample_weight=weights).sample_weight_, weights)
+        return
+    expected = predicted(model.fit(X, y, sample_weight=weights / scale), X)
+    with pytest.warns(UserWarning, match=rf"should have a mean of 1.*; got {scale:.4g}. .* were divided by"):
+        model.fit(X, y, sample_weight=weights)
+    np.testing.assert_allclose(model.sample_weight_, weights / scale, rtol=1e-12)
+    np.testing.assert_allclose(predicted(model, X), expected, rtol=1e-9)
+
+
+COPIED = {
+    "numbers": lambda X, y: GPMKLRegressor(bank(), inference=FAST).fit(X, y),
+    "precomputed": lambda X, y: GPMKLRegressor("precomputed", inference=FAST).fit(X @ X.T, y),
+    "times": lambda X, y: GPMKLSurvival(bank(), inference=FAST).fit(X, survival(y)),
+    "BEMKL": lambda X, y: BEMKLRegressor(bank(), tol=1e-3).fit(X, y),
+    "BEMKL, sparse": lambda X, y: BEMKLRegressor(KernelBank(Linear()), tol=1e-3).fit(sparse.csr_array(X), y),
+    "BEMKL of times": lambda X, y: BEMKLSurvival(bank(), tol=1e-3).fit(X, survival(y)),
+    "labels": lambda X, y: GPMKLClassifier(bank(), inference=FAST).fit(X, y > 0.0),
+}
+
+
+@pytest.mark.parametrize("kind", COPIED)
+def test_copies_of_numbers_are_told(kind, data):
+    X, _, noisy, _ = data
+    for n_copies, distance in ((12, 0.0), (1, 0.0), (12, 0.1)):  # repeated measurements differ
+        copied = np.r_[0:28, 0:n_copies]  # events of `survival` stay events
+        y = noisy[copied] + np.r_[np.zeros(28), np.full(n_copies, distance)]
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            COPIED[kind](X[copied], y)
+        told = any("samples repeat another one" in str(each.message) for each in caught)
+        assert told == (kind != "labels" and n_copies > 1 and distance == 0.0)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from bayesmkl._estimator.targets import location_and_scale
+from bayesmkl._estimator.targets import location_and_scale, warn_of_copies
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.options import Inference, Storage
 from bayesmkl._utils.typing import Samples, Targets
@@ -201,6 +201,7 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
         -----
         %(ConvergenceWarning)s
         %(KernelQualityWarning)s
+        %(UserWarning:copies)s
         """
         stack, y = self._prepare(X, y)
         task = self._task(stack, self._gram(stack), y)
@@ -210,7 +211,9 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
     def _prepare(self, X: Samples, y: Targets) -> tuple[KernelStack, np.ndarray]:
         """Validate parameters, then data; return the training kernels and the targets."""
         self._check_parameters()  # first: a mistake in them costs no time
-        return self._fit_stack(X, y, y_numeric=True)
+        stack, y = self._fit_stack(X, y, y_numeric=True)
+        warn_of_copies(self, X, y)
+        return stack, y
 
     def _task(self, stack: KernelStack, gram: np.ndarray, y: np.ndarray) -> FitTask:
         """Return the model of the targets in `y`."""

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 from sklearn.utils import Tags
 
-from bayesmkl._estimator.targets import location_and_scale
+from bayesmkl._estimator.targets import location_and_scale, warn_of_copies
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.options import VB, Storage
 from bayesmkl._utils.survival_target import survival_times
@@ -210,6 +210,7 @@ class BEMKLSurvival(BaseBEMKL):
         -----
         %(ConvergenceWarning)s
         %(KernelQualityWarning)s
+        %(UserWarning:copies)s
         """
         stack, targets = self._prepare(X, y)
         task = self._task(stack, self._gram(stack), targets)
@@ -230,6 +231,7 @@ class BEMKLSurvival(BaseBEMKL):
         stack, _ = self._fit_stack(X, times.lower, y_numeric=True)
         logs, is_observed = log_ends(times), times.lower == times.upper
         self.event_times_ = np.unique(times.lower[is_observed])
+        warn_of_copies(self, X, logs[0], exact=is_observed)
         found = (
             location_and_scale(logs[0], True) if is_observed.all() else without_features(FailureTime(), logs)
         )

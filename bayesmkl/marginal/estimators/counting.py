@@ -11,12 +11,15 @@ from sklearn.utils import _safe_indexing
 
 from bayesmkl._utils.given import check_weights
 from bayesmkl._utils.typing import Samples, Targets
+from bayesmkl._utils.warnings import warn_user
 from bayesmkl.kernels.views import check_samples
 
 if TYPE_CHECKING:
     from bayesmkl.marginal.estimators.base import BaseGPMKL
 
-__all__ = ["counted"]
+__all__ = ["counted", "of_numbers"]
+
+MOST = 1.05  # mean weight of numbers above which they are divided: folds of weights with a mean of one stay below
 
 
 def counted(
@@ -59,6 +62,33 @@ def counted(
     if _length(y) == n_samples:  # an error is due otherwise, and not of this
         y = _safe_indexing(y, kept)
     return _safe_indexing(X, kept), y, counts[kept]
+
+
+def of_numbers(counts: np.ndarray | None, groups: list[np.ndarray], what: str = "") -> np.ndarray | None:
+    r"""Return weights of samples whose targets are numbers, with a mean of at most one.
+
+    The density of a number under noise of scale :math:`\phi` is at most of order :math:`1 / \phi`. To the power of
+    weights that add up to more than the number of samples it rises without limit where the score follows them all.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (n_samples,), or None
+    groups : list of ndarray of bool, of shape (n_samples,)
+        Samples with noise of a scale of their own.
+    what : str, default=""
+        Which samples these are, for the warning.
+    """
+    if counts is None:
+        return None
+    mean = max((float(counts[own].mean()) for own in groups if own.any()), default=0.0)
+    if mean <= MOST:
+        return counts
+    warn_user(
+        f"`sample_weight` should have a mean of 1{what}; got {mean:.4g}. Copies of a number look like measurements "
+        f"without noise, so that all weights were divided by {mean:.4g}. Pass `sample_weight / {mean:.4g}`.",
+        UserWarning,
+    )
+    return None if np.allclose(counts, mean) else counts / mean
 
 
 def _length(values: Any) -> int:

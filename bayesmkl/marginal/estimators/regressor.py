@@ -12,7 +12,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from bayesmkl._estimator.targets import location_and_scale, near_the_median
+from bayesmkl._estimator.targets import location_and_scale, near_the_median, warn_of_copies
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.options import Marginal
 from bayesmkl._utils.typing import Samples, Targets
@@ -23,7 +23,7 @@ from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.marginal.count_targets import base_scores, check_exposures, count_fields
 from bayesmkl.marginal.design import Design
 from bayesmkl.marginal.estimators.base import BaseGPMKL, by_row, overall
-from bayesmkl.marginal.estimators.counting import counted
+from bayesmkl.marginal.estimators.counting import counted, of_numbers
 from bayesmkl.marginal.estimators.priors import NamedPriors
 from bayesmkl.marginal.estimators.shared_docs import GPMKL
 from bayesmkl.marginal.hyperpriors import (
@@ -258,6 +258,7 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         -----
         %(ConvergenceWarning)s
         %(KernelQualityWarning)s
+        %(UserWarning:copies)s
         """
         self._find_posterior(*self._prepare(X, y, sample_weight))
         self.parameters_ = self._mean_parameters()
@@ -281,7 +282,9 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         if self.design_ is not None and self.design_.offset_column is not None:
             self.offset_ = self.design_.offsets(self.kernel_bank_.X_train_)  # type: ignore[union-attr]
         if isinstance(likelihood, Gaussian | StudentT):
-            return stack, self._numbers(likelihood, (y.T - self.offset_).T)
+            numbers = self._numbers(likelihood, (y.T - self.offset_).T)
+            warn_of_copies(self, X, y, self.sample_weight_)
+            return stack, numbers
         if self.design_ is not None and self.design_.precision_column is not None:
             raise ValueError(
                 "`precision_column` must be None but with normal and Student t noise; got "
@@ -304,12 +307,14 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
     def _numbers(self, likelihood: Gaussian | StudentT, y: np.ndarray) -> np.ndarray:
         """Return standardized targets, with tasks and precisions after them where there are some."""
         tasks: tuple[str, ...] = ()
-        counts = self.sample_weight_
         self.likelihood_, task = likelihood, None
         if self.design_ is not None and (self.design_.has_tasks or self.design_.precision_column is not None):
             tasks = self.design_.tasks
             self.likelihood_ = Heteroscedastic(likelihood, tasks)
             task = self._task(self.kernel_bank_.X_train_)  # type: ignore[union-attr]
+        each = [np.ones(len(y), dtype=bool)] if task is None else [task == t for t in range(len(tasks))]
+        within = "" if task is None else " within every task"
+        counts = self.sample_weight_ = of_numbers(self.sample_weight_, each, within)
         if task is None:
             self.y_mean_, self.y_scale_ = self._standards(likelihood, y, counts)
         else:
@@ -318,7 +323,6 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
                     f"`y` must be of shape (n_samples,) with a `task_column`; got {y.shape}. Make each output a "
                     "task: stack its rows, with a column that names the output."
                 )
-            each = [task == t for t in range(len(tasks))]
             units = [
                 self._standards(likelihood, y[own], None if counts is None else counts[own]) for own in each
             ]

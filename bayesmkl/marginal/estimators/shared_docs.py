@@ -42,12 +42,15 @@ GPMKL = ESTIMATOR | entries(
         Posterior mean coefficients of covariates, which are standardized, and of the levels of groups, in the units
         that the likelihood sees; see :func:`bayesmkl.posterior.effect_table`.
     sample_weight_ : ndarray of shape (n_samples,) or None
-        Weights of the training samples, where they are not all one; those of weight zero are left out.
+        Weights of the training samples, where they are not all one; those of weight zero are left out, and those of
+        numbers have a mean of at most about one.
     sample_weight : array-like of shape (n_samples,), default=None
-        How often samples count: two is the same sample twice, zero is none. The density of a target is raised to the
-        power of its weight, and kernels of a bank, standardization and shares count it so often; weights of a sum of
-        twice the number of samples say that twice as much is known. Of a sample that lacks views the copies lack the
-        same: their lost points are one. None: once each.
+        How often samples count: weight 2 equals a duplicated sample, weight 0 removes it. The density of a target is
+        raised to the power of its weight, and kernels of a bank, standardization and shares count it so often;
+        weights of a sum of twice the number of samples say that twice as much is known. Numbers and observed times
+        under noise of unknown size are an exception, since copies of them look like measurements without noise:
+        weights of a mean above 1.05 are divided by it, with a warning. Of a sample that lacks views the copies lack
+        the same: their lost points are one. None: once each.
     group_labels_ : tuple of GroupLabels
         Labels of groups that are text.
     log_evidence_ : float

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import Tags
 
+from bayesmkl._estimator.targets import warn_of_copies
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.options import Marginal
 from bayesmkl._utils.survival_target import SurvivalTimes, survival_times
@@ -18,7 +19,7 @@ from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.marginal.design import Design
 from bayesmkl.marginal.estimators.base import BaseGPMKL, by_row
-from bayesmkl.marginal.estimators.counting import counted
+from bayesmkl.marginal.estimators.counting import counted, of_numbers
 from bayesmkl.marginal.estimators.priors import NamedPriors
 from bayesmkl.marginal.estimators.regressor import GPMKLRegressor
 from bayesmkl.marginal.estimators.shared_docs import GPMKL
@@ -233,6 +234,7 @@ class GPMKLSurvival(BaseGPMKL):
         -----
         %(ConvergenceWarning)s
         %(KernelQualityWarning)s
+        %(UserWarning:copies)s
         """
         self._find_posterior(*self._prepare(X, y, sample_weight))
         self.parameters_ = self._mean_parameters()
@@ -253,6 +255,8 @@ class GPMKLSurvival(BaseGPMKL):
             if isinstance(self.likelihood, str):
                 likelihood = likelihood._replace(breaks=_breaks(times, np.exp(self.log_time_mean_), counts))
         else:
+            counts = self.sample_weight_ = of_numbers(counts, [is_observed], " over events")
+            warn_of_copies(self, X, logs[0], counts, is_observed)
             self.log_time_mean_, self.log_time_scale_ = without_features(likelihood, logs, counts)
         self.likelihood_ = likelihood
         return stack, ((logs - self.log_time_mean_) / self.log_time_scale_)[None]
