@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from _machine import measure
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -67,13 +66,6 @@ def markdown_table(headers: Row, rows: Sequence[Row]) -> str:
         return "| " + " | ".join(padded) + " |"
 
     return "\n".join([line(cells[0]), line(rule), *(line(row) for row in cells[1:])])
-
-
-def mean_and_std(values: Any, digits: int = 2) -> str:
-    """ "mean ± standard deviation" over replications."""
-    values = np.asarray(values, dtype=float)
-    spread = f" ± {values.std(ddof=1):.{digits}f}" if len(values) > 1 else ""
-    return f"{values.mean():.{digits}f}{spread}"
 
 
 def claim(

@@ -43,7 +43,6 @@ HEADERS = {
     "counts": {"log_score": "log score", "error": "RMSE", "absolute": "median absolute error"},
     "outliers": {"error": "RMSE / sd", "absolute": "median absolute error / sd", "log_score": "log score"},
 }
-MAIN = {"grades": "rps", "counts": "log_score", "outliers": "error"}
 SHORT_INFERENCE = Marginal(n_points=100, n_draws=100)
 
 

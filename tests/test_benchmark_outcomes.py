@@ -14,12 +14,10 @@ from statsmodels.miscmodels.ordinal_model import OrderedModel
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
-from _cells import read
-from _outcome_data import CUTS, SETS, SHORT, diabetes, simulated_grades
+from _outcome_data import SHORT, diabetes, simulated_grades
 from _outcome_models import MODELS, distances_of, log_predictive
-from _report import RESULTS
 from outcome_sbc import places
-from outcomes import cell, cut_points, ranked_probability_score, report, scores
+from outcomes import ranked_probability_score
 
 from bayesmkl import GPMKLRegressor, KernelBank
 from bayesmkl.marginal import GPMKLOrdinalClassifier, Marginal
@@ -89,35 +87,6 @@ def test_intervals_of_distances_have_their_content():
     draws = model.posterior_
     inside = (draws.parameters[:, 0] >= lower) & (draws.parameters[:, 0] <= upper)
     np.testing.assert_allclose(draws.probability @ inside, 0.94, atol=0.06)
-
-
-def test_cells_are_reported():
-    rows = [
-        cell(name, SHORT[name], 0, model)
-        for name, model in (("simulated", "class frequencies"), ("simulated counts", "one distribution"))
-    ]
-    truth = np.diff(CUTS)
-    rows.append(rows[0] | {"model": "ordered probit", "distances": [truth - 0.1, 2.0 * truth, truth + 0.1]})
-    text, numbers = report(rows, SHORT)
-    assert "| simulated: class frequencies" in text
-    assert "| simulated counts: one distribution" in text
-    assert numbers["sets"]["cut points"]["ordered probit"]["ratio"] == pytest.approx(2.0)
-    assert numbers["sets"]["cut points"]["ordered probit"]["inside"] == 1.0
-    assert cut_points(rows[:2], {}).count("\n") == 1  # headers alone
-    assert numbers["claims"] == []
-    split = SHORT["simulated"].draw(0)
-    judged = scores("grades", split, MODELS["grades"]["class frequencies"](split, None))
-    assert judged["rps"] == rows[0]["rps"]
-
-
-@pytest.mark.parametrize("name", list(SETS))
-def test_reports_of_some_sets_are_about_these(name):
-    """All sets have been run, so that what is asked of all of them could be looked up."""
-    text, numbers = report(read(RESULTS / "outcomes_cells.jsonl"), {name: SETS[name]})
-    models = [line.split(":")[1] for line in text.splitlines() if line.startswith(f"| {name}:")]
-    assert len(models) >= 3
-    assert set(numbers["sets"]) == {name} | ({"cut points"} if name == "simulated" else set())
-    assert numbers["claims"] == []
 
 
 def test_places_of_a_simulation_where_sites_come_next_to_zero():

@@ -1,4 +1,4 @@
-"""Rows of the comparison with peers: what is kept, what is not run, when a score is reached."""
+"""What the comparison with peers scores, and that both sides evaluate the same kernels."""
 
 from __future__ import annotations
 
@@ -20,48 +20,6 @@ def peers():
         yield importlib.import_module("peers")
     finally:
         sys.path.remove(str(BENCHMARKS))
-
-
-@pytest.fixture
-def row():
-    return {"set": "ringnorm", "n": 500, "task": "classification", "device": "cpu", "method": "BEMKL"}
-
-
-DONE = {"outcome": "done", "cpu": 10.0, "wall": 4.0, "score": 0.9, "loss": 0.2}
-
-
-def test_the_last_result_is_kept(peers, row):
-    first, second, none = row | DONE, row | DONE | {"loss": 0.1}, row | {"outcome": "stopped after 9 s"}
-    assert peers.merged([none, first, second, none]) == [second]
-    assert peers.merged([none, row | {"outcome": "not installed"}]) == [row | {"outcome": "not installed"}]
-    assert len(peers.merged([first, first | {"device": "cuda"}])) == 2
-
-
-def test_a_score_is_reached_where_the_loss_stays(peers, row):
-    curve = [[1.0, 0.5, 0.8, 0.5], [2.0, 1.0, 0.9, 0.201], [3.0, 1.5, 0.9, 0.25], [4.0, 2.0, 0.9, 0.2015]]
-    report = importlib.import_module("_peer_report")
-    assert report.to_the_score(row | DONE | {"curve": curve}) == 4.0
-    assert report.to_the_score(row | DONE | {"curve": curve, "device": "cuda"}) == 2.0
-    assert report.to_the_score(row | DONE) == 10.0
-    assert report.to_the_score({key: value for key, value in (row | DONE).items() if key != "loss"}) == 10.0
-
-
-@pytest.mark.parametrize(
-    ("n", "limit", "memory", "expected"),
-    [
-        (5000, 20_000, 100, ""),
-        (5000, 9000, 100, "not run: 1e+04 s estimated"),
-        (5000, 20_000, 1, "not run: 2.4 GB estimated"),
-    ],
-)
-def test_what_takes_too_long_is_not_run(peers, row, n, limit, memory, expected):
-    method = peers.METHODS["BEMKL"]
-    data = argparse.Namespace(y=np.empty(n), views=[[0], [1]], widths=[1.0, 2.0, 4.0, 8.0])
-    options = argparse.Namespace(limit=limit, memory=memory, device="cpu")
-    assert peers.refused(method, row | {"n": n}, data, [row | DONE], options) == expected
-    failed = row | {"outcome": "stopped after 9 s"}
-    generous = argparse.Namespace(limit=1e9, memory=100, device="cpu")
-    assert peers.refused(method, row | {"n": n}, data, [failed], generous).startswith("not run: a smaller")
 
 
 def test_scores_are_those_of_the_definitions(peers):
