@@ -50,7 +50,6 @@ MODULES_IN_EQUATION_TABLES = {
     "multitask_results": "bayesmkl.bemkl.reading.multitask_results",
     "nonnegative": "bayesmkl.bemkl.models.nonnegative",
     "ordinal": "bayesmkl.bemkl.models.ordinal",
-    "numpyro_guide": "bayesmkl.bemkl.inference.numpyro_guide",
     "numpyro_model": "bayesmkl.bemkl.inference.numpyro_model",
     "quadrant": "bayesmkl._numerics.quadrant",
     "sampling": "bayesmkl.bemkl.inference.sampling",
