@@ -32,6 +32,7 @@ from bayesmkl.bemkl.models.moments import (
     Gamma,
     Gaussian,
     IntermediateOutputs,
+    IntermediateUpdate,
     ReadoutUpdate,
     expected_residual,
     intermediate_error,
@@ -170,15 +171,16 @@ def sweep(
     problem: BinaryProblem,
     start: BinaryCarry,
     solve_readout: ReadoutUpdate = update_readout,
+    solve_intermediate: IntermediateUpdate = update_intermediate,
 ) -> tuple[BinaryState, Any]:
     """Update every factor once, in the paper's order (§4.1), and return the state with its ELBO.
 
-    `solve_readout` is the update of q(b, e).
+    `solve_readout` is the update of q(b, e), `solve_intermediate` that of q(G).
     """
     priors, precision = problem.priors, problem.intermediate_precision
     sample_precision = update_precision(priors.sample, start.dual_square)  # q(λ)
     dual = update_dual(problem.gram, start.pull, sample_precision.mean, precision)  # q(a), (3)
-    projection, intermediate = update_intermediate(  # q(G)
+    projection, intermediate = solve_intermediate(  # q(G)
         problem.stack, dual.mean, start.latent, start.readout, start.readout_cov, precision, 1.0
     )
     readout_square = start.readout**2 + start.readout_cov.diagonal()

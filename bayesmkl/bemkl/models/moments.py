@@ -32,6 +32,7 @@ __all__ = [
     "Gamma",
     "Gaussian",
     "IntermediateOutputs",
+    "IntermediateUpdate",
     "PrecisionMoments",
     "ReadoutUpdate",
     "expected_residual",
@@ -57,7 +58,8 @@ LOG_2PI = math.log(2.0 * math.pi)
 # The acceleration measures this many intermediate outputs, or those of this many samples if that is more.
 PROBED_ENTRIES, PROBED = 2**13, 16
 
-# What finds q(b, e), with the parameters of `update_readout`.
+# What finds q(G), and q(b, e), with the parameters of `update_intermediate` and `update_readout`.
+IntermediateUpdate = Callable[..., tuple[Any, Any]]
 ReadoutUpdate = Callable[[Any, Any, Any, Any], Any]
 
 

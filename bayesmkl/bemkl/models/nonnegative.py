@@ -133,9 +133,9 @@ def nonnegative(algorithm: Any) -> Any:
     Problems, starts and carries are the same; the state's `readout` is a `NonnegativeReadout`.
     """
 
-    def sweep(problem: Any, start: Any, **updates: Any) -> tuple[Any, Any]:
+    def sweep(problem: Any, start: Any) -> tuple[Any, Any]:
         before = start.readout[-problem.stack.n_kernels :]
-        return algorithm.sweep(problem, start, partial(update_readout, before), **updates)
+        return algorithm.sweep(problem, start, partial(update_readout, before))
 
     def step(problem: Any, state: Any) -> tuple[Any, Any]:
         return sweep(problem, algorithm.carry(problem, state))

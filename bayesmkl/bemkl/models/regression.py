@@ -23,6 +23,7 @@ from bayesmkl.bemkl.models.moments import (
     Gamma,
     Gaussian,
     IntermediateOutputs,
+    IntermediateUpdate,
     ReadoutUpdate,
     expected_residual,
     intermediate_error,
@@ -171,17 +172,18 @@ def sweep(
     problem: RegressionProblem,
     start: RegressionCarry,
     solve_readout: ReadoutUpdate = update_readout,
+    solve_intermediate: IntermediateUpdate = update_intermediate,
 ) -> tuple[RegressionState, Any]:
     """Update every factor once, noise precisions last, and return the state with its ELBO.
 
-    `solve_readout` is the update of q(b, e).
+    `solve_readout` is the update of q(b, e), `solve_intermediate` that of q(G).
     """
     priors, y = problem.priors, problem.y
     sample_precision = update_precision(priors.sample, start.dual_square)  # q(λ)
     dual = update_dual(  # q(a)
         problem.gram, start.pull, sample_precision.mean, start.intermediate_precision
     )
-    projection, intermediate = update_intermediate(  # q(G)
+    projection, intermediate = solve_intermediate(  # q(G)
         problem.stack,
         dual.mean,
         y,
