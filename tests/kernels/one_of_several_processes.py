@@ -34,7 +34,7 @@ def fitted(case, folder, backend="numpy", devices=None):
     y = (np.load(folder / "X.npy")[:n_samples] @ [1.0, 0.2, -0.1] > 0).astype(int)
     bank = KernelBank([Gaussian(width=1), Polynomial(degree=2)], landmarks=10)
     storage = Storage(kind, backend=backend, devices=devices)
-    return BEMKLClassifier(bank, storage=storage, **options).fit(X, y)
+    return BEMKLClassifier(bank, storage=storage, **options, intermediate_scale=1.0).fit(X, y)
 
 
 def main() -> None:

@@ -21,7 +21,7 @@ from bayesmkl.posterior.chain_plots import plot_rank, plot_trace
 def chains(features, bank):
     sampler = {"inference": Gibbs(n_chains=3, n_draws=40, n_warmup=10)}
     y = np.where(features["größe"] > 0, "big", "small")
-    return without_warning(BEMKLClassifier(bank, **sampler), features, y)
+    return without_warning(BEMKLClassifier(bank, **sampler, intermediate_scale=1.0), features, y)
 
 
 @pytest.fixture(scope="module")
@@ -175,7 +175,7 @@ def test_models_without_chains_are_refused(binary_model, features, bank):
             ValueError, match=r'fitted by inference="vb", whose draws are independent.*`plot_elbo`'
         ):
             plot_trace(model)
-    alone = BEMKLClassifier(bank, inference=Gibbs(n_chains=1, n_draws=20, n_warmup=2))
+    alone = BEMKLClassifier(bank, inference=Gibbs(n_chains=1, n_draws=20, n_warmup=2), intermediate_scale=1.0)
     sampled = without_warning(alone, features, features["größe"] > 0)
     with pytest.raises(ValueError, match="`model` has one chain only"):
         plot_rank(sampled)
