@@ -162,7 +162,6 @@ def check_estimator_of_several_classes_with_square_kernels():
     _, X, _, targets = data()
     y = np.argsort(np.argsort(targets[0])) // 15
     settings = {"max_iter": SWEEPS.max_iter, "tol": 0.0, "inference": VB(accelerate=False)}
-    settings["intermediate_scale"] = 1.0
     bank = KernelBank([Gaussian(width=2), Laplacian()])
     on_eight = BEMKLClassifier(
         bank, storage=Storage(backend="jax", devices="all"), **settings, intermediate_scale=1.0
