@@ -1,4 +1,4 @@
-"""Every public estimator as it is made without an argument: scikit-learn's checks, and what it answers."""
+"""Every public estimator: scikit-learn's checks, and what it answers as it is made without an argument."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from sklearn.utils import validation
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import bayesmkl
+from bayesmkl import KernelBank
 from bayesmkl._utils.options import Marginal
 from bayesmkl.kernels.base import Kernel
 
@@ -158,7 +159,11 @@ ELSEWHERE = {
 SIBLINGS = ("BEMKLOrdinalClassifier", "GPMKLClassifier", "GPMKLOrdinalClassifier")
 OF_LABELS = {"check_classifiers_one_label", "check_decision_proba_consistency"}
 # Options that save time in checks of forms, where an estimator has them: two kernels by default, not thirteen.
-QUICK = {"kernels": "auto", "inference": Marginal(n_points=100, n_draws=100), "intermediate_scale": 1.0}
+QUICK = {
+    "kernels": KernelBank("auto"),
+    "inference": Marginal(n_points=100, n_draws=100),
+    "intermediate_scale": 1.0,
+}
 
 
 def quick(name):
@@ -229,7 +234,8 @@ def doors_of(name):
     y = X[:, :1] > 0.0 if name == "BEMKLMultitaskClassifier" else X[:, :1] if "Multitask" in name else y
     stack = np.einsum("ip,jp->ijp", X, X)
     model, of_kernels = (
-        quick(name).set_params(kernels=kernels, **known(name)) for kernels in ("auto", "precomputed")
+        quick(name).set_params(kernels=kernels, **known(name))
+        for kernels in (KernelBank("auto"), "precomputed")
     )
     gates = {"gate_features": X} if name.startswith("LMKL") or "Localized" in name else {}
     found = {"fit": door(lambda: model.fit(X, y), X)}

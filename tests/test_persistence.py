@@ -97,20 +97,38 @@ def models():
     bank = KernelBank([Gaussian(width=1), Polynomial()], views={"left": [0, 1], "right": 2})
     pair = KernelBank([Gaussian(width=2)], views={"left": [0, 1], "right": 2})
     short = {"max_iter": 5, "tol": 0.0}
-    scaled = make_pipeline(StandardScaler().set_output(transform="pandas"), BEMKLClassifier(bank, **short))
+    scaled = make_pipeline(
+        StandardScaler().set_output(transform="pandas"),
+        BEMKLClassifier(bank, **short, intermediate_scale=1.0),
+    )
     return {
-        "binary": (BEMKLClassifier(bank, **short), 2),
-        "sparse": (BEMKLClassifier(bank, kernel_prior="sparse", sample_prior=Gamma(2.0, 3.0), **short), 2),
-        "shared": (BEMKLClassifier(bank, **short), 3),
-        "one-versus-all": (BEMKLClassifier(bank, multiclass="one-versus-all", **short), 3),
-        "multinomial": (BEMKLClassifier(bank, multiclass="multinomial", **short), 3),
-        "two positive weights": (BEMKLClassifier(pair, nonnegative=True, **short), 2),
+        "binary": (BEMKLClassifier(bank, **short, intermediate_scale=1.0), 2),
+        "sparse": (
+            BEMKLClassifier(
+                bank, kernel_prior="sparse", sample_prior=Gamma(2.0, 3.0), **short, intermediate_scale=1.0
+            ),
+            2,
+        ),
+        "shared": (BEMKLClassifier(bank, **short, intermediate_scale=1.0), 3),
+        "one-versus-all": (
+            BEMKLClassifier(bank, multiclass="one-versus-all", **short, intermediate_scale=1.0),
+            3,
+        ),
+        "multinomial": (BEMKLClassifier(bank, multiclass="multinomial", **short, intermediate_scale=1.0), 3),
+        "two positive weights": (BEMKLClassifier(pair, nonnegative=True, **short, intermediate_scale=1.0), 2),
         "positive weights": (BEMKLRegressor(bank, nonnegative=True, **short), 0),
-        "random start": (BEMKLClassifier(bank, init="random", random_state=3, **short), 2),
+        "random start": (
+            BEMKLClassifier(bank, init="random", random_state=3, **short, intermediate_scale=1.0),
+            2,
+        ),
         "regression": (BEMKLRegressor(bank, **short), 0),
         "pipeline": (scaled, 2),
         "search": (
-            GridSearchCV(BEMKLClassifier(bank, **short), {"kernels__normalize": [None, "trace"]}, cv=2),
+            GridSearchCV(
+                BEMKLClassifier(bank, **short, intermediate_scale=1.0),
+                {"kernels__normalize": [None, "trace"]},
+                cv=2,
+            ),
             2,
         ),
     }
@@ -185,9 +203,9 @@ def test_round_trip_keeps_clipped_kernels(data, tmp_path):
 
 def test_round_trip_keeps_every_fitted_attribute(data, tmp_path):
     X, y = data
-    model = BEMKLClassifier(KernelBank("paper", views="each"), max_iter=4, tol=0.0).fit(
-        pd.DataFrame(X, columns=list("abc")), y > 0
-    )
+    model = BEMKLClassifier(
+        KernelBank("paper", views="each"), max_iter=4, tol=0.0, intermediate_scale=1.0
+    ).fit(pd.DataFrame(X, columns=list("abc")), y > 0)
     save_model(model, tmp_path / "model.skops")
     again = load_model(tmp_path / "model.skops")
     assert vars(again).keys() == vars(model).keys()
@@ -237,7 +255,7 @@ def test_precomputed_stack_survives(data, tmp_path):
 
 @pytest.mark.parametrize("outcome", list(Outcome))
 def test_every_outcome_survives_and_the_model_is_left_alone(outcome, tmp_path):
-    model = make_pipeline(BEMKLClassifier())
+    model = make_pipeline(BEMKLClassifier(intermediate_scale=1.0))
     model[-1].outcome_ = (outcome, outcome)
     save_model(model, tmp_path / "model.skops")
     assert model[-1].outcome_[0] is outcome
@@ -247,7 +265,7 @@ def test_every_outcome_survives_and_the_model_is_left_alone(outcome, tmp_path):
 def test_generator_survives_with_its_state(tmp_path):
     generator = np.random.default_rng(3)
     generator.normal(size=5)
-    save_model(BEMKLClassifier(random_state=generator), tmp_path / "model.skops")
+    save_model(BEMKLClassifier(random_state=generator, intermediate_scale=1.0), tmp_path / "model.skops")
     np.testing.assert_array_equal(
         load_model(tmp_path / "model.skops").random_state.normal(size=7), generator.normal(size=7)
     )
@@ -270,7 +288,9 @@ def test_list_of_own_types_is_complete(data):
     }
     X, y = data
     states = [
-        BEMKLClassifier(max_iter=2, tol=0.0, kernels=KernelBank("rbf")).fit(X, y > 0).posterior_,
+        BEMKLClassifier(max_iter=2, tol=0.0, kernels=KernelBank("rbf"), intermediate_scale=1.0)
+        .fit(X, y > 0)
+        .posterior_,
         BEMKLRegressor(max_iter=2, tol=0.0, kernels=KernelBank("rbf")).fit(X, y).posterior_,
     ]
     factors = {type(value) for state in states for value in (state, *state) if hasattr(value, "_fields")}
@@ -320,7 +340,7 @@ def test_what_cannot_be_found_again_is_refused_by_name(part, place, what, tmp_pa
     target = tmp_path / "model.skops"
     target.write_text("an earlier model")
     with pytest.raises(ValueError, match=f"`model` cannot be saved: .*{place}.*{what}"):
-        save_model(BEMKLClassifier(part), target)
+        save_model(BEMKLClassifier(part, intermediate_scale=1.0), target)
     assert [p.name for p in tmp_path.iterdir()] == ["model.skops"]
     assert target.read_text() == "an earlier model"
 
@@ -334,7 +354,9 @@ def test_lambda_of_a_fitted_bank_in_a_pipeline_is_refused(data, tmp_path):
 
 def test_what_skops_cannot_keep_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"`model` cannot be saved: skops fails"):
-        save_model(BEMKLClassifier(random_state=io.StringIO()), tmp_path / "model.skops")
+        save_model(
+            BEMKLClassifier(random_state=io.StringIO(), intermediate_scale=1.0), tmp_path / "model.skops"
+        )
     assert list(tmp_path.iterdir()) == []
 
 
@@ -360,7 +382,9 @@ def test_functions_load_only_when_trusted(data, tmp_path):
 
 
 def test_nothing_untrusted_is_built(tmp_path):
-    save_model(BEMKLClassifier(random_state=Trap()), tmp_path / "model.skops", trusted=[Trap])
+    save_model(
+        BEMKLClassifier(random_state=Trap(), intermediate_scale=1.0), tmp_path / "model.skops", trusted=[Trap]
+    )
     Trap.built = False  # saving reads the file back
     with pytest.raises(ValueError, match=r"not trusted.*Trap"):
         load_model(tmp_path / "model.skops")

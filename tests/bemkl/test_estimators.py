@@ -46,7 +46,7 @@ def expected_failures(estimator):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @parametrize_with_checks(
     [  # few sweeps: the checks are about the interface
-        BEMKLClassifier("precomputed", max_iter=15),
+        BEMKLClassifier("precomputed", max_iter=15, intermediate_scale=1.0),
         BEMKLRegressor("precomputed", max_iter=15),
     ],
     expected_failed_checks=expected_failures,
@@ -68,7 +68,7 @@ def wdbc():
 @pytest.fixture(scope="module")
 def fitted(wdbc):
     X, y = wdbc
-    return BEMKLClassifier(BANK).fit(X[:100], y[:100])
+    return BEMKLClassifier(BANK, intermediate_scale=1.0).fit(X[:100], y[:100])
 
 
 # ------------------------------------------------------------------------------------------------- equivalences
@@ -77,7 +77,7 @@ def fitted(wdbc):
 def test_degenerate_bank_and_precomputed_stack_agree(wdbc, fitted):
     X, y = wdbc
     bank = clone(BANK)
-    model = BEMKLClassifier("precomputed").fit(bank.fit_transform(X[:100]), y[:100])
+    model = BEMKLClassifier("precomputed", intermediate_scale=1.0).fit(bank.fit_transform(X[:100]), y[:100])
     rows = bank.transform(X[100:])
     np.testing.assert_allclose(model.kernel_weights_, fitted.kernel_weights_, rtol=1e-10)
     np.testing.assert_allclose(
@@ -105,7 +105,8 @@ def test_other_library_cross_validation_slices_a_precomputed_stack(wdbc):
 def test_contract_grid_search_over_bank_parameters_in_a_pipeline(wdbc):
     X, y = wdbc
     model = make_pipeline(
-        StandardScaler(), BEMKLClassifier(KernelBank([Linear(), Gaussian(width=1)]), max_iter=60)
+        StandardScaler(),
+        BEMKLClassifier(KernelBank([Linear(), Gaussian(width=1)]), max_iter=60, intermediate_scale=1.0),
     )
     grid = {
         "bemklclassifier__kernels__normalize": ["spherical", ("center", "spherical")],
@@ -125,7 +126,7 @@ def test_degenerate_frames_equal_arrays_and_keep_names(wdbc, fitted, frame):
     columns = ["radius", "texture", "concavity", "points"]
     table = frame({name: X[:, j] for j, name in enumerate(columns)})
     bank = clone(BANK).set_params(views={"left": ["radius", "texture"], "right": ["concavity", "points"]})
-    model = BEMKLClassifier(bank).fit(table[:100], y[:100])
+    model = BEMKLClassifier(bank, intermediate_scale=1.0).fit(table[:100], y[:100])
     np.testing.assert_allclose(model.kernel_weights_, fitted.kernel_weights_, rtol=1e-10)
     np.testing.assert_array_equal(model.feature_names_in_, columns)
     assert model.kernel_names_[0] == "gaussian(width=2) · left"
@@ -139,7 +140,8 @@ def test_equivariance_sample_order(wdbc):
     X, y = wdbc
     order = np.random.default_rng(1).permutation(100)
     model, moved = (
-        BEMKLClassifier(BANK, tol=1e-10).fit(X[rows], y[rows]) for rows in (np.arange(100), order)
+        BEMKLClassifier(BANK, tol=1e-10, intermediate_scale=1.0).fit(X[rows], y[rows])
+        for rows in (np.arange(100), order)
     )
     np.testing.assert_allclose(moved.kernel_weights_, model.kernel_weights_, atol=1e-3)
     np.testing.assert_allclose(moved.elbo_, model.elbo_, rtol=1e-7)
@@ -162,9 +164,11 @@ def test_equivariance_kernel_order(wdbc):
 
 def test_equivariance_label_flip_and_string_labels(wdbc, fitted):
     X, y = wdbc
-    flipped = BEMKLClassifier(BANK).fit(X[:100], -y[:100])
+    flipped = BEMKLClassifier(BANK, intermediate_scale=1.0).fit(X[:100], -y[:100])
     np.testing.assert_allclose(flipped.predict_latent(X[100:]), -fitted.predict_latent(X[100:]), rtol=1e-6)
-    named = BEMKLClassifier(BANK).fit(X[:100], np.where(y[:100] > 0, "malignant", "benign"))
+    named = BEMKLClassifier(BANK, intermediate_scale=1.0).fit(
+        X[:100], np.where(y[:100] > 0, "malignant", "benign")
+    )
     assert list(named.classes_) == ["benign", "malignant"]
     np.testing.assert_array_equal(named.predict(X[100:]) == "malignant", fitted.predict(X[100:]) > 0)
 
@@ -173,13 +177,13 @@ def test_degenerate_one_versus_all_is_binary_fits_per_class():
     X, y = load_iris(return_X_y=True)
     X = StandardScaler().fit_transform(X)[::3]
     y = y[::3]
-    model = BEMKLClassifier(BANK, multiclass="one-versus-all").fit(X, y)
+    model = BEMKLClassifier(BANK, multiclass="one-versus-all", intermediate_scale=1.0).fit(X, y)
     assert model.kernel_weights_.shape == (3, 6)
     probabilities = model.predict_proba(X)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, rtol=1e-12)
     elbo = 0.0
     for k, label in enumerate(model.classes_):
-        binary = BEMKLClassifier(BANK).fit(X, y == label)
+        binary = BEMKLClassifier(BANK, intermediate_scale=1.0).fit(X, y == label)
         np.testing.assert_allclose(model.kernel_weights_[k], binary.kernel_weights_, rtol=1e-10)
         np.testing.assert_allclose(model.decision_function(X)[:, k], binary.decision_function(X), rtol=1e-9)
         elbo += binary.elbo_
@@ -189,7 +193,7 @@ def test_degenerate_one_versus_all_is_binary_fits_per_class():
 
 def test_degenerate_start_from_a_posterior_is_already_converged(wdbc, fitted):
     X, y = wdbc
-    again = BEMKLClassifier(BANK, init=fitted.posterior_).fit(X[:100], y[:100])
+    again = BEMKLClassifier(BANK, init=fitted.posterior_, intermediate_scale=1.0).fit(X[:100], y[:100])
     assert again.n_iter_ < fitted.n_iter_ / 2
     assert again.elbo_ >= fitted.elbo_
     assert again.elbo_ == pytest.approx(fitted.elbo_, rel=1e-4)
@@ -198,7 +202,8 @@ def test_degenerate_start_from_a_posterior_is_already_converged(wdbc, fitted):
 def test_random_start_is_reproducible_and_reaches_the_same_bound(wdbc, fitted):
     X, y = wdbc
     one, two, other = (
-        BEMKLClassifier(BANK, init="random", random_state=seed).fit(X[:100], y[:100]) for seed in (1, 1, 2)
+        BEMKLClassifier(BANK, init="random", random_state=seed, intermediate_scale=1.0).fit(X[:100], y[:100])
+        for seed in (1, 1, 2)
     )
     np.testing.assert_array_equal(one.elbo_history_, two.elbo_history_)
     assert one.elbo_history_[0] != other.elbo_history_[0]
@@ -223,7 +228,9 @@ def test_recovery_of_kernel_shares():
     data = make_multiview(300, kernel_weights=(1.0, 0.3, 0.0, 0.0), random_state=0)
     bank = KernelBank([Gaussian(width=np.sqrt(2))], views=data.views)
     for prior in ("nonsparse", "sparse"):
-        model = BEMKLClassifier(bank, kernel_prior=prior, tol=1e-5).fit(data.data, data.target)
+        model = BEMKLClassifier(bank, kernel_prior=prior, tol=1e-5, intermediate_scale=1.0).fit(
+            data.data, data.target
+        )
         assert list(np.argsort(-model.kernel_shares_)[:2]) == [0, 1]
         np.testing.assert_allclose(model.kernel_shares_, data.shares, atol=0.1)
         assert model.kernel_shares_.sum() == pytest.approx(1.0)
@@ -241,14 +248,14 @@ def test_monte_carlo_shares_of_one_draw():
 
 def test_degenerate_one_kernel_has_all_of_the_share(wdbc):
     X, y = wdbc
-    model = BEMKLClassifier(KernelBank(Linear())).fit(X, y)
+    model = BEMKLClassifier(KernelBank(Linear()), intermediate_scale=1.0).fit(X, y)
     np.testing.assert_allclose(model.kernel_shares_, [1.0])
     np.testing.assert_allclose(model.kernel_shares_std_, [0.0], atol=1e-12)
 
 
 def test_calibration_paper_rule_is_narrower(wdbc, fitted):
     X, y = wdbc
-    paper = BEMKLClassifier(BANK, predictive="paper").fit(X[:100], y[:100])
+    paper = BEMKLClassifier(BANK, predictive="paper", intermediate_scale=1.0).fit(X[:100], y[:100])
     mean, std = fitted.predict_latent(X[100:], return_std=True)
     paper_mean, paper_std = paper.predict_latent(X[100:], return_std=True)
     np.testing.assert_allclose(paper_mean, mean, rtol=1e-12)
@@ -258,7 +265,7 @@ def test_calibration_paper_rule_is_narrower(wdbc, fitted):
 
 def test_far_tail_decision_values_stay_finite(wdbc, fitted):
     X, y = wdbc
-    model = BEMKLClassifier(KernelBank(Linear(), normalize=None)).fit(X, y)
+    model = BEMKLClassifier(KernelBank(Linear(), normalize=None), intermediate_scale=1.0).fit(X, y)
     far = model.decision_function(np.array([[1e4] * 4, [-1e4] * 4]))
     assert np.isfinite(far).all()
     assert (far[0] > 0) != (far[1] > 0)
@@ -298,20 +305,24 @@ def test_one_convergence_warning_with_the_remedy():
     X, y = load_iris(return_X_y=True)
     X = StandardScaler().fit_transform(X)
     with pytest.warns(ConvergenceWarning, match=r"max_iter=3 sweeps.*above tol=1e-06.*Increase") as caught:
-        model = BEMKLClassifier(BANK, max_iter=3, multiclass="one-versus-all").fit(X, y)
+        model = BEMKLClassifier(BANK, max_iter=3, multiclass="one-versus-all", intermediate_scale=1.0).fit(
+            X, y
+        )
     assert len(caught) == 1  # for three binary models
     assert not model.converged_
     assert model.outcome_ == (Outcome.MAX_ITER,) * 3
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        BEMKLClassifier(BANK, max_iter=3, tol=0.0).fit(X, y)  # a fixed number of sweeps was asked for
+        BEMKLClassifier(BANK, max_iter=3, tol=0.0, intermediate_scale=1.0).fit(
+            X, y
+        )  # a fixed number of sweeps was asked for
 
 
 def test_one_warning_names_doubtful_kernels(wdbc):
     X, y = wdbc
     bank = KernelBank([Gaussian(width=1e-3), Linear(), Linear()])
     with pytest.warns(KernelQualityWarning, match=r"gaussian\(width=0.001\)") as caught:
-        BEMKLClassifier(bank).fit(X, y)
+        BEMKLClassifier(bank, intermediate_scale=1.0).fit(X, y)
     assert len(caught) == 1
     assert "linear · all #2" in str(caught[0].message)
 
@@ -346,7 +357,7 @@ def test_one_warning_names_doubtful_kernels(wdbc):
 def test_bad_parameters_are_named(wdbc, parameters, message):
     X, y = wdbc
     with pytest.raises(ValueError, match=message):
-        BEMKLClassifier(BANK).set_params(**parameters).fit(X, y)
+        BEMKLClassifier(BANK, intermediate_scale=1.0).set_params(**parameters).fit(X, y)
 
 
 @pytest.mark.parametrize("name", ["noise_prior", "intermediate_prior"])
@@ -357,7 +368,7 @@ def test_bad_regression_priors_are_named(wdbc, name):
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-@pytest.mark.parametrize("model", [BEMKLClassifier(BANK), BEMKLRegressor(BANK)])
+@pytest.mark.parametrize("model", [BEMKLClassifier(BANK, intermediate_scale=1.0), BEMKLRegressor(BANK)])
 def test_bad_values_in_features_targets_and_kernels(wdbc, model, bad):
     X, y = wdbc
     spoiled = X.copy()
@@ -377,19 +388,19 @@ def test_bad_values_in_features_targets_and_kernels(wdbc, model, bad):
 def test_bad_kernel_object_is_named(wdbc):
     X, y = wdbc
     with pytest.raises(TypeError, match=r"`kernels` must hold kernel objects.*got 3 of type int"):
-        BEMKLClassifier(KernelBank([3])).fit(X, y)
+        BEMKLClassifier(KernelBank([3]), intermediate_scale=1.0).fit(X, y)
 
 
 def test_bad_targets(wdbc):
     X, y = wdbc
     with pytest.raises(ValueError, match=r"`y` must hold at least two classes; got one class only"):
-        BEMKLClassifier(BANK).fit(X, np.ones(len(y)))
+        BEMKLClassifier(BANK, intermediate_scale=1.0).fit(X, np.ones(len(y)))
     with pytest.raises(ValueError, match="Unknown label type"):
-        BEMKLClassifier(BANK).fit(X, X[:, 0])
+        BEMKLClassifier(BANK, intermediate_scale=1.0).fit(X, X[:, 0])
     with pytest.raises(ValueError, match="minimum of 2"):
-        BEMKLClassifier(BANK).fit(X[:1], y[:1])
+        BEMKLClassifier(BANK, intermediate_scale=1.0).fit(X[:1], y[:1])
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
-        BEMKLClassifier(BANK).fit(X, y[:-1])
+        BEMKLClassifier(BANK, intermediate_scale=1.0).fit(X, y[:-1])
 
 
 def test_bad_precomputed_shapes(wdbc):
@@ -397,12 +408,12 @@ def test_bad_precomputed_shapes(wdbc):
     bank = clone(BANK)
     stack = bank.fit_transform(X[:100])
     with pytest.raises(ValueError, match=r"must hold training kernels of shape .*got \(100, 4\).*KernelBank"):
-        BEMKLClassifier("precomputed").fit(X[:100], y[:100])
+        BEMKLClassifier("precomputed", intermediate_scale=1.0).fit(X[:100], y[:100])
     with pytest.raises(ValueError, match=r"got \(6, 100, 100\)"):
-        BEMKLClassifier("precomputed").fit(np.moveaxis(stack, -1, 0), y[:6])
+        BEMKLClassifier("precomputed", intermediate_scale=1.0).fit(np.moveaxis(stack, -1, 0), y[:6])
     with pytest.raises(ValueError, match="kernel"):
-        BEMKLClassifier("precomputed").fit(stack[:, :, :0], y[:100])
-    model = BEMKLClassifier("precomputed").fit(stack, y[:100])
+        BEMKLClassifier("precomputed", intermediate_scale=1.0).fit(stack[:, :, :0], y[:100])
+    model = BEMKLClassifier("precomputed", intermediate_scale=1.0).fit(stack, y[:100])
     rows = bank.transform(X[100:])
     with pytest.raises(
         ValueError, match=r"n_train=100, n_kernels=6\); got \(100, 60, 6\).*kernel\(X_train, X_test\)"
@@ -418,7 +429,7 @@ def test_bad_use_before_fit_and_other_columns(wdbc, fitted):
     X, _ = wdbc
     for method in ("predict", "predict_proba", "decision_function", "predict_latent"):
         with pytest.raises(NotFittedError):
-            getattr(BEMKLClassifier(BANK), method)(X)
+            getattr(BEMKLClassifier(BANK, intermediate_scale=1.0), method)(X)
     with pytest.raises(ValueError, match=r"X has 3 features, but .* is expecting 4"):
         fitted.predict(X[:, :3])
 
@@ -426,9 +437,11 @@ def test_bad_use_before_fit_and_other_columns(wdbc, fitted):
 def test_bad_posterior_to_start_from(wdbc, fitted):
     X, y = wdbc
     with pytest.raises(ValueError, match="over 6 kernels and 90 samples; got one over 6 and 100"):
-        BEMKLClassifier(BANK, init=fitted.posterior_).fit(X[:90], y[:90])
+        BEMKLClassifier(BANK, init=fitted.posterior_, intermediate_scale=1.0).fit(X[:90], y[:90])
     with pytest.raises(ValueError, match=r"one posterior per model \(1\); got 2"):
-        BEMKLClassifier(BANK, init=(fitted.posterior_, fitted.posterior_)).fit(X[:100], y[:100])
+        BEMKLClassifier(BANK, init=(fitted.posterior_, fitted.posterior_), intermediate_scale=1.0).fit(
+            X[:100], y[:100]
+        )
     with pytest.raises(ValueError, match="RegressionState"):
         BEMKLRegressor(BANK, init=fitted.posterior_).fit(X[:100], y[:100].astype(float))
 
@@ -436,7 +449,7 @@ def test_bad_posterior_to_start_from(wdbc, fitted):
 @pytest.mark.filterwarnings("ignore::bayesmkl.kernels.KernelQualityWarning")
 def test_bad_kernels_that_overflow_are_named():
     with pytest.raises(ValueError, match=r"`X`: kernel 'kernel 0' has entries of up to 1e.160, too large"):
-        BEMKLClassifier("precomputed").fit(np.full((4, 4, 1), 1e160), [0, 1, 0, 1])
+        BEMKLClassifier("precomputed", intermediate_scale=1.0).fit(np.full((4, 4, 1), 1e160), [0, 1, 0, 1])
 
 
 def test_constant_target_is_a_degenerate_regression():

@@ -41,7 +41,9 @@ def stack(*kernels):
 
 
 def elbo_of(kernels, y, **parameters):
-    return BEMKLClassifier("precomputed", tol=1e-8, **parameters).fit(kernels, y).elbo_
+    return (
+        BEMKLClassifier("precomputed", tol=1e-8, intermediate_scale=1.0, **parameters).fit(kernels, y).elbo_
+    )
 
 
 # --------------------------------------------------------------------------------------------------- exact evidence

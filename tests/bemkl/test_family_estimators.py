@@ -48,12 +48,12 @@ def halves():
 
 @pytest.fixture(scope="module")
 def shared(iris):
-    return BEMKLClassifier(BANK).fit(*iris)
+    return BEMKLClassifier(BANK, intermediate_scale=1.0).fit(*iris)
 
 
 @pytest.fixture(scope="module")
 def multinomial_model(iris):
-    return BEMKLClassifier(BANK, multiclass="multinomial").fit(*iris)
+    return BEMKLClassifier(BANK, multiclass="multinomial", intermediate_scale=1.0).fit(*iris)
 
 
 # ------------------------------------------------------------------------------------------------------- classes
@@ -106,8 +106,8 @@ def test_multinomial_probabilities_are_those_of_the_scores(iris, multinomial_mod
 def test_two_classes_are_one_binary_model_whatever_the_kind(iris, kind):
     X, y = iris
     two = y != "setosa"
-    model = BEMKLClassifier(BANK, multiclass=kind).fit(X[two], y[two])
-    plain = BEMKLClassifier(BANK).fit(X[two], y[two])
+    model = BEMKLClassifier(BANK, multiclass=kind, intermediate_scale=1.0).fit(X[two], y[two])
+    plain = BEMKLClassifier(BANK, intermediate_scale=1.0).fit(X[two], y[two])
     np.testing.assert_array_equal(model.predict_proba(X), plain.predict_proba(X))
     assert model.kernel_weights_.shape == (6,)
 
@@ -117,23 +117,25 @@ def test_order_of_classes_and_samples_does_not_matter(iris, multinomial_model, s
     renamed = np.array([{"setosa": "c", "versicolor": "a", "virginica": "b"}[label] for label in y])
     order = np.random.default_rng(0).permutation(len(y))
     for model in (shared, multinomial_model):
-        again = BEMKLClassifier(BANK, multiclass=model.multiclass).fit(X[order], renamed[order])
+        again = BEMKLClassifier(BANK, multiclass=model.multiclass, intermediate_scale=1.0).fit(
+            X[order], renamed[order]
+        )
         moved = again.predict_proba(X)[:, [2, 0, 1]]
         np.testing.assert_allclose(moved, model.predict_proba(X), atol=2e-3)
 
 
 def test_start_from_a_shared_posterior_is_already_converged(iris, shared):
-    again = BEMKLClassifier(BANK, init=shared.posterior_).fit(*iris)
+    again = BEMKLClassifier(BANK, init=shared.posterior_, intermediate_scale=1.0).fit(*iris)
     assert again.n_iter_ < shared.n_iter_ / 3
     assert again.elbo_ == pytest.approx(shared.elbo_, rel=1e-4)
     with pytest.raises(
         ValueError, match="over 6 kernels and 49 samples and 3 outputs; got one over 6 and 50"
     ):
-        BEMKLClassifier(BANK, init=shared.posterior_).fit(iris[0][:49], iris[1][:49])
+        BEMKLClassifier(BANK, init=shared.posterior_, intermediate_scale=1.0).fit(iris[0][:49], iris[1][:49])
 
 
 def test_restarts_never_lower_the_bound(iris, shared):
-    several = BEMKLClassifier(BANK, n_init=3).fit(*iris)
+    several = BEMKLClassifier(BANK, n_init=3, intermediate_scale=1.0).fit(*iris)
     assert several.elbo_ >= shared.elbo_
 
 
@@ -143,7 +145,7 @@ def test_restarts_never_lower_the_bound(iris, shared):
 def test_a_label_and_its_opposite_have_opposite_scores(iris):
     X, y = iris
     labels = np.column_stack([y == "setosa", y != "setosa", y == "virginica"]).astype(int)
-    model = BEMKLClassifier(BANK).fit(X, labels)
+    model = BEMKLClassifier(BANK, intermediate_scale=1.0).fit(X, labels)
     latent, probabilities = model.predict_latent(X), model.predict_proba(X)
     np.testing.assert_allclose(latent[:, 0], -latent[:, 1], atol=1e-6)
     np.testing.assert_allclose(probabilities[:, 0] + probabilities[:, 1], 1.0, rtol=1e-9)
@@ -153,7 +155,10 @@ def test_a_label_and_its_opposite_have_opposite_scores(iris):
     assert model.kernel_weights_.shape == (6,)
     assert (
         cross_val_score(
-            BEMKLClassifier(BANK, tol=1e-4), X, labels, cv=KFold(3, shuffle=True, random_state=0)
+            BEMKLClassifier(BANK, tol=1e-4, intermediate_scale=1.0),
+            X,
+            labels,
+            cv=KFold(3, shuffle=True, random_state=0),
         ).mean()
         > 0.8
     )
@@ -162,9 +167,9 @@ def test_a_label_and_its_opposite_have_opposite_scores(iris):
 def test_separate_weights_of_labels_are_separate_fits(iris):
     X, y = iris
     labels = np.column_stack([y == "setosa", y == "virginica"]).astype(int)
-    model = BEMKLClassifier(BANK, multiclass="one-versus-all").fit(X, labels)
+    model = BEMKLClassifier(BANK, multiclass="one-versus-all", intermediate_scale=1.0).fit(X, labels)
     for label in range(2):
-        alone = BEMKLClassifier(BANK).fit(X, labels[:, label])
+        alone = BEMKLClassifier(BANK, intermediate_scale=1.0).fit(X, labels[:, label])
         np.testing.assert_allclose(model.kernel_weights_[label], alone.kernel_weights_, rtol=1e-9)
         np.testing.assert_allclose(model.predict_proba(X)[:, label], alone.predict_proba(X)[:, 1], rtol=1e-9)
 
@@ -212,10 +217,10 @@ def test_unlabeled_samples_move_the_boundary_into_the_gap(halves):
     marked = np.full(len(y), -1)
     marked[np.r_[few, 60 + few[::-1]]] = y[np.r_[few, 60 + few[::-1]]]
     bank = KernelBank([Gaussian(width=1), Linear()], normalize="trace")
-    model = BEMKLClassifier(bank, unlabeled_label=-1).fit(X, marked)
+    model = BEMKLClassifier(bank, unlabeled_label=-1, intermediate_scale=1.0).fit(X, marked)
     np.testing.assert_array_equal(model.target_, np.where(marked < 0, 0.0, 2.0 * marked - 1.0))
     np.testing.assert_array_equal(model.transduction_[marked >= 0], y[marked >= 0])
-    supervised = BEMKLClassifier(bank).fit(X[marked >= 0], y[marked >= 0])
+    supervised = BEMKLClassifier(bank, intermediate_scale=1.0).fit(X[marked >= 0], y[marked >= 0])
     assert np.mean(model.transduction_ == y) >= np.mean(supervised.predict(X) == y)
     assert np.mean(model.transduction_ == y) > 0.95
     np.testing.assert_array_equal(model.classes_, [0, 1])
@@ -223,18 +228,22 @@ def test_unlabeled_samples_move_the_boundary_into_the_gap(halves):
 
 def test_nothing_unlabeled_is_supervised(halves):
     X, y = halves
-    model = BEMKLClassifier(KernelBank(BANK.kernels), unlabeled_label=-1)
-    plain = BEMKLClassifier(model.kernels, margin=1.0)
+    model = BEMKLClassifier(KernelBank(BANK.kernels), unlabeled_label=-1, intermediate_scale=1.0)
+    plain = BEMKLClassifier(model.kernels, margin=1.0, intermediate_scale=1.0)
     np.testing.assert_allclose(model.fit(X, y).predict_proba(X), plain.fit(X, y).predict_proba(X), rtol=1e-12)
     np.testing.assert_array_equal(model.transduction_, y)
-    ready = BEMKLClassifier(model.kernels, unlabeled_label=-1, missing_views="integrate", tol=1e-3).fit(X, y)
+    ready = BEMKLClassifier(
+        model.kernels, unlabeled_label=-1, missing_views="integrate", tol=1e-3, intermediate_scale=1.0
+    ).fit(X, y)
     np.testing.assert_array_equal(ready.transduction_, y)
     assert not hasattr(plain, "transduction_")
 
 
 def test_minus_one_is_a_class_unless_it_is_said(halves):
     X, y = halves
-    model = BEMKLClassifier(KernelBank([Linear()], normalize="trace")).fit(X, 2 * y - 1)
+    model = BEMKLClassifier(KernelBank([Linear()], normalize="trace"), intermediate_scale=1.0).fit(
+        X, 2 * y - 1
+    )
     np.testing.assert_array_equal(model.classes_, [-1, 1])
 
 
@@ -244,7 +253,7 @@ def test_minus_one_is_a_class_unless_it_is_said(halves):
 @pytest.mark.parametrize("kind", ["shared", "one-versus-all", "multinomial"])
 def test_weights_are_not_negative(iris, kind):
     X, y = iris
-    model = BEMKLClassifier(BANK, multiclass=kind, nonnegative=True).fit(X, y)
+    model = BEMKLClassifier(BANK, multiclass=kind, nonnegative=True, intermediate_scale=1.0).fit(X, y)
     assert (model.kernel_weights_ > 0.0).all()
     assert (
         np.diff(model.elbo_history_[0] if kind == "one-versus-all" else model.elbo_history_) > -1e-8
@@ -289,14 +298,14 @@ def test_a_kernel_that_only_disturbs_gets_less_without_its_sign(wdbc_targets):
 )
 def test_what_does_not_go_together_is_refused(iris, parameters, message):
     with pytest.raises(ValueError, match=message):
-        BEMKLClassifier(BANK, **parameters).fit(*iris)
+        BEMKLClassifier(BANK, **parameters, intermediate_scale=1.0).fit(*iris)
 
 
 def test_labels_exclude_the_multinomial_model_and_regression_samples_one_target(iris):
     X, y = iris
     labels = np.column_stack([y == "setosa", y == "virginica"]).astype(int)
     with pytest.raises(ValueError, match='`multiclass` "multinomial" is for classes that exclude each other'):
-        BEMKLClassifier(BANK, multiclass="multinomial").fit(X, labels)
+        BEMKLClassifier(BANK, multiclass="multinomial", intermediate_scale=1.0).fit(X, labels)
     with pytest.raises(ValueError, match=r"`y` with several columns .* a model for every column"):
         BEMKLRegressor(BANK, inference="gibbs").fit(X, np.column_stack([X[:, 0], X[:, 1]]))
     with pytest.raises(ValueError, match=r'`nonnegative=True` needs inference="vb"; got inference=.nuts'):

@@ -150,7 +150,11 @@ def test_several_classes_are_several_models(wdbc):
 def test_nuts_agrees_with_gibbs_on_real_data(classifier, wdbc):
     X, y = wdbc
     nuts = fit(
-        BEMKLClassifier(BANK, inference=NUTS(n_chains=2, n_warmup=200, n_draws=100, target_accept=0.9)),
+        BEMKLClassifier(
+            BANK,
+            inference=NUTS(n_chains=2, n_warmup=200, n_draws=100, target_accept=0.9),
+            intermediate_scale=1.0,
+        ),
         X[:N_TRAIN],
         y[:N_TRAIN],
     )
@@ -169,7 +173,9 @@ def test_chains_one_by_one_and_together_know_nothing_of_each_other(wdbc):
     sizes = {"n_warmup": 40, "n_draws": 40, "n_chains": 2}
     found = [
         fit(
-            BEMKLClassifier(BANK, inference=NUTS(chain_method=method, **sizes), random_state=0),
+            BEMKLClassifier(
+                BANK, inference=NUTS(chain_method=method, **sizes), random_state=0, intermediate_scale=1.0
+            ),
             *(X[:40], y[:40]),
         ).posterior_
         for method in ("vectorized", "sequential", "vectorized")
@@ -180,7 +186,7 @@ def test_chains_one_by_one_and_together_know_nothing_of_each_other(wdbc):
 
 def test_a_second_fit_forgets_the_first(wdbc):
     X, y = wdbc
-    model = BEMKLClassifier(BANK).fit(X[:N_TRAIN], y[:N_TRAIN])
+    model = BEMKLClassifier(BANK, intermediate_scale=1.0).fit(X[:N_TRAIN], y[:N_TRAIN])
     assert hasattr(model, "elbo_")
     fit(model.set_params(**SHORT), X[:N_TRAIN], y[:N_TRAIN])
     assert not hasattr(model, "elbo_")
@@ -238,7 +244,7 @@ def test_divergences_are_reported_with_the_remedy(wdbc, monkeypatch):
 
     monkeypatch.setattr("bayesmkl.bemkl.inference.sampling.fit_nuts", diverging)
     with pytest.warns(ConvergenceWarning, match=r"divergent transitions in .* %.*`target_accept`"):
-        BEMKLClassifier(BANK, inference="nuts").fit(X[:N_TRAIN], y[:N_TRAIN])
+        BEMKLClassifier(BANK, inference="nuts", intermediate_scale=1.0).fit(X[:N_TRAIN], y[:N_TRAIN])
 
 
 class Interrupted:
@@ -450,7 +456,9 @@ def test_only_variational_posteriors_with_proper_priors_are_refined(classifier, 
     X, y = wdbc
     with pytest.raises(ValueError, match=r"`model` must be fitted with inference=\"vb\""):
         refine_posterior(classifier)
-    sparse = BEMKLClassifier(BANK, kernel_prior="sparse").fit(X[:N_TRAIN], y[:N_TRAIN])
+    sparse = BEMKLClassifier(BANK, kernel_prior="sparse", intermediate_scale=1.0).fit(
+        X[:N_TRAIN], y[:N_TRAIN]
+    )
     with pytest.raises(ValueError, match="`kernel_prior` must have a concentration"):
         refine_posterior(sparse)
     with pytest.raises(ValueError, match="`n_chains` must be a whole number >= 2; got 1"):

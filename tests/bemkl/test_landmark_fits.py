@@ -48,13 +48,13 @@ for _shared in (X, SIGNAL, ROWS):
 KERNELS = [Gaussian(width=1.5), Laplacian(width=2), Linear()]
 FIXED = {"max_iter": 12, "tol": 0.0}
 MODELS = {
-    "binary": (BEMKLClassifier(), LABELS),
-    "nonnegative": (BEMKLClassifier(nonnegative=True), LABELS),
-    "semi-supervised": (BEMKLClassifier(unlabeled_label="?"), SOME),
-    "three classes": (BEMKLClassifier(), THREE),
-    "one versus all": (BEMKLClassifier(multiclass="one-versus-all"), THREE),
-    "multinomial": (BEMKLClassifier(multiclass="multinomial"), THREE),
-    "labels": (BEMKLClassifier(), MANY),
+    "binary": (BEMKLClassifier(intermediate_scale=1.0), LABELS),
+    "nonnegative": (BEMKLClassifier(nonnegative=True, intermediate_scale=1.0), LABELS),
+    "semi-supervised": (BEMKLClassifier(unlabeled_label="?", intermediate_scale=1.0), SOME),
+    "three classes": (BEMKLClassifier(intermediate_scale=1.0), THREE),
+    "one versus all": (BEMKLClassifier(multiclass="one-versus-all", intermediate_scale=1.0), THREE),
+    "multinomial": (BEMKLClassifier(multiclass="multinomial", intermediate_scale=1.0), THREE),
+    "labels": (BEMKLClassifier(intermediate_scale=1.0), MANY),
     "regression": (BEMKLRegressor(), SIGNAL),
     "targets": (BEMKLRegressor(), TARGETS),
     "tasks": (BEMKLMultitaskRegressor(), TARGETS),
@@ -95,7 +95,9 @@ def test_degenerate_all_samples_as_landmarks_give_the_exact_model(name):
     assert_same(predictions(found, ROWS), predictions(exact, ROWS), EXACT)
 
 
-@pytest.mark.parametrize("model", [BEMKLClassifier(), BEMKLRegressor()], ids=["classifier", "regressor"])
+@pytest.mark.parametrize(
+    "model", [BEMKLClassifier(intermediate_scale=1.0), BEMKLRegressor()], ids=["classifier", "regressor"]
+)
 def test_degenerate_gibbs_with_all_samples_as_landmarks_draws_as_the_exact_model(model, recwarn):
     y = SIGNAL if is_regressor(model) else LABELS
     settings = {"inference": Gibbs(n_chains=1, n_warmup=5, n_draws=10)}
@@ -107,7 +109,9 @@ def test_degenerate_gibbs_with_all_samples_as_landmarks_draws_as_the_exact_model
 
 
 @pytest.mark.parametrize(
-    "model", [BEMKLClassifier(margin=0.7), BEMKLRegressor()], ids=["binary", "regression"]
+    "model",
+    [BEMKLClassifier(margin=0.7, intermediate_scale=1.0), BEMKLRegressor()],
+    ids=["binary", "regression"],
 )
 def test_sweeps_against_the_printed_equations_in_loops(model):
     n_sweeps = 3
@@ -136,7 +140,7 @@ def test_sweeps_against_the_printed_equations_in_loops(model):
 
 
 def test_estimator_against_public_functions_on_a_rectangular_stack():
-    found = fitted(BEMKLClassifier(), LABELS, 10, max_iter=400)
+    found = fitted(BEMKLClassifier(intermediate_scale=1.0), LABELS, 10, max_iter=400)
     stack = DenseStack(np.moveaxis(bank(10).fit_transform(X), -1, 0))
     signs = np.where(LABELS == "yes", 1.0, -1.0)
     problem = binary.BinaryProblem(stack, stack.gram(), signs, binary.BinaryPriors(), 0.0, 1.0)
@@ -151,7 +155,9 @@ def test_estimator_against_public_functions_on_a_rectangular_stack():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", [BEMKLClassifier(), BEMKLRegressor()], ids=["classifier", "regressor"])
+@pytest.mark.parametrize(
+    "model", [BEMKLClassifier(intermediate_scale=1.0), BEMKLRegressor()], ids=["classifier", "regressor"]
+)
 def test_jax_computes_the_same(model):
     y = SIGNAL if is_regressor(model) else LABELS
     results = [
@@ -170,7 +176,9 @@ def test_nuts_and_gibbs_agree():
     }
     found = {}
     for inference, own in settings.items():
-        model = fitted(BEMKLClassifier(), LABELS, 6, inference=own, tol=1e-5, max_iter=500)
+        model = fitted(
+            BEMKLClassifier(intermediate_scale=1.0), LABELS, 6, inference=own, tol=1e-5, max_iter=500
+        )
         assert model.posterior_.dual.shape[-1] == 6
         found[inference] = model.predict_proba(X)[:, 1]
     assert np.abs(found["nuts"] - found["gibbs"]).mean() < 0.02
@@ -191,7 +199,9 @@ def test_rows_are_predicted_one_by_one_as_in_a_batch(name):
 
 def test_equivariance_permuted_landmarks_permute_their_weights():
     points, order = RNG.normal(size=(9, 3)), RNG.permutation(9)
-    first, second = (fitted(BEMKLClassifier(), LABELS, p) for p in (points, points[order]))
+    first, second = (
+        fitted(BEMKLClassifier(intermediate_scale=1.0), LABELS, p) for p in (points, points[order])
+    )
     assert_same(second.dual_coef_, first.dual_coef_[order], EXACT)
     assert_same(predictions(second, ROWS), predictions(first, ROWS), EXACT)
 
@@ -199,7 +209,9 @@ def test_equivariance_permuted_landmarks_permute_their_weights():
 def test_recovery_more_landmarks_bring_predictions_nearer_to_the_exact_ones():
     rows = np.random.default_rng(0).normal(size=(200, 3))
     models = {
-        n: fitted(BEMKLClassifier(), LABELS, n, max_iter=1000, tol=1e-5).predict_proba(rows)
+        n: fitted(BEMKLClassifier(intermediate_scale=1.0), LABELS, n, max_iter=1000, tol=1e-5).predict_proba(
+            rows
+        )
         for n in (2, 12, 40, None)
     }
     errors = [np.abs(models[n] - models[None]).mean() for n in (2, 12, 40)]
@@ -224,7 +236,7 @@ def test_tasks_share_the_landmarks():
 
 
 def test_file_keeps_every_digit_and_the_data_once(tmp_path):
-    model = fitted(BEMKLClassifier(), LABELS, 8)
+    model = fitted(BEMKLClassifier(intermediate_scale=1.0), LABELS, 8)
     save_model(model, tmp_path / "model.skops")
     again = load_model(tmp_path / "model.skops")
     np.testing.assert_array_equal(predictions(again, ROWS), predictions(model, ROWS))
@@ -304,24 +316,25 @@ def test_discriminative_models_refuse_landmarks_by_name(cls):
 
 def test_ways_to_hold_the_kernels():
     dense, single, streamed = (
-        fitted(BEMKLClassifier(), LABELS, 8, storage=storage) for storage in ("dense", "float32", "streamed")
+        fitted(BEMKLClassifier(intermediate_scale=1.0), LABELS, 8, storage=storage)
+        for storage in ("dense", "float32", "streamed")
     )
     assert_same(predictions(streamed, ROWS), predictions(dense, ROWS), EXACT)
     assert_same(predictions(single, ROWS), predictions(dense, ROWS), 1e-4)
     with pytest.raises(
         ValueError, match='`storage` must not be "compressed" with a bank that has `landmarks`'
     ):
-        fitted(BEMKLClassifier(), LABELS, 8, storage="compressed")
+        fitted(BEMKLClassifier(intermediate_scale=1.0), LABELS, 8, storage="compressed")
 
 
 def test_wrong_use_with_landmarks():
     with pytest.raises(ValueError, match='`missing_views` must be "error" with a bank of kernels that has'):
-        BEMKLClassifier(bank(5), missing_views="integrate").fit(X, LABELS)
+        BEMKLClassifier(bank(5), missing_views="integrate", intermediate_scale=1.0).fit(X, LABELS)
     with pytest.raises(ValueError, match="from 1 to the number of training samples, 48; got 49"):
         BEMKLRegressor(bank(49)).fit(X, SIGNAL)
-    other = fitted(BEMKLClassifier(), LABELS, 6).posterior_
+    other = fitted(BEMKLClassifier(intermediate_scale=1.0), LABELS, 6).posterior_
     with pytest.raises(ValueError, match="`init` must be a posterior with 8 sample weights"):
-        fitted(BEMKLClassifier(), LABELS, 8, init=other)
+        fitted(BEMKLClassifier(intermediate_scale=1.0), LABELS, 8, init=other)
 
 
 def test_doubtful_kernels_are_named():

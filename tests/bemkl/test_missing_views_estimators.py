@@ -36,8 +36,10 @@ def incomplete(iris):
 def test_with_all_views_it_is_the_plain_model(iris, kind):
     X, y = iris
     settings = {"multiclass": kind, "inference": VB(accelerate=False), "tol": 0.0, "max_iter": 15}
-    plain = BEMKLClassifier(BANK, **settings).fit(X[:60], y[:60])
-    ready = BEMKLClassifier(BANK, missing_views="integrate", **settings).fit(X[:60], y[:60])
+    plain = BEMKLClassifier(BANK, **settings, intermediate_scale=1.0).fit(X[:60], y[:60])
+    ready = BEMKLClassifier(BANK, missing_views="integrate", **settings, intermediate_scale=1.0).fit(
+        X[:60], y[:60]
+    )
     np.testing.assert_allclose(ready.predict_proba(X[60:]), plain.predict_proba(X[60:]), rtol=1e-7)
     np.testing.assert_allclose(ready.kernel_weights_, plain.kernel_weights_, rtol=1e-7)
     assert np.shape(ready.intercept_) == np.shape(plain.intercept_)
@@ -61,11 +63,15 @@ def test_with_all_views_regression_is_the_plain_model(iris, n_outputs):
 
 def test_features_and_precomputed_kernels_are_the_same(incomplete):
     X, y = incomplete
-    model = BEMKLClassifier(BANK, missing_views="integrate", tol=1e-4).fit(X[:90], y[:90])
+    model = BEMKLClassifier(BANK, missing_views="integrate", tol=1e-4, intermediate_scale=1.0).fit(
+        X[:90], y[:90]
+    )
     bank = KernelBank(BANK.kernels, views=VIEWS, missing_views="keep")
     kernels = bank.fit_transform(X[:90])
     assert np.isnan(kernels).any()
-    precomputed = BEMKLClassifier("precomputed", missing_views="integrate", tol=1e-4).fit(kernels, y[:90])
+    precomputed = BEMKLClassifier(
+        "precomputed", missing_views="integrate", tol=1e-4, intermediate_scale=1.0
+    ).fit(kernels, y[:90])
     np.testing.assert_allclose(
         precomputed.predict_proba(bank.transform(X[90:])), model.predict_proba(X[90:]), rtol=1e-9
     )
@@ -84,7 +90,7 @@ def test_a_missing_view_makes_predictions_less_sure(iris, incomplete):
 
 def test_folds_and_files(incomplete, tmp_path):
     X, y = incomplete
-    model = BEMKLClassifier(BANK, missing_views="integrate", tol=1e-3)
+    model = BEMKLClassifier(BANK, missing_views="integrate", tol=1e-3, intermediate_scale=1.0)
     assert cross_val_score(model, X, y, cv=3).min() > 0.85
     save_model(model.fit(X, y), tmp_path / "model.skops")
     again = load_model(tmp_path / "model.skops")
@@ -94,12 +100,16 @@ def test_folds_and_files(incomplete, tmp_path):
 def test_two_classes_and_positive_weights(incomplete):
     X, y = incomplete
     two = y > 0
-    model = BEMKLClassifier(BANK, missing_views="integrate", nonnegative=True).fit(X[two], y[two])
+    model = BEMKLClassifier(BANK, missing_views="integrate", nonnegative=True, intermediate_scale=1.0).fit(
+        X[two], y[two]
+    )
     assert (model.kernel_weights_ > 0.0).all()
     assert np.ndim(model.intercept_) == 0
     assert model.target_.shape == model.dual_coef_.shape == (two.sum(),)
     assert model.score(X[two], y[two]) > 0.85
-    again = BEMKLClassifier(BANK, missing_views="integrate", nonnegative=True, init=model.posterior_)
+    again = BEMKLClassifier(
+        BANK, missing_views="integrate", nonnegative=True, init=model.posterior_, intermediate_scale=1.0
+    )
     assert again.fit(X[two], y[two]).n_iter_ <= model.n_iter_
 
 
@@ -120,12 +130,12 @@ def test_two_classes_and_positive_weights(incomplete):
 )
 def test_bad_parameters(incomplete, parameters, message):
     with pytest.raises(ValueError, match=message):
-        BEMKLClassifier(BANK, **parameters).fit(*incomplete)
+        BEMKLClassifier(BANK, **parameters, intermediate_scale=1.0).fit(*incomplete)
 
 
 def test_bad_data(incomplete):
     X, y = incomplete
-    model = BEMKLClassifier(BANK, missing_views="integrate", tol=1e-3)
+    model = BEMKLClassifier(BANK, missing_views="integrate", tol=1e-3, intermediate_scale=1.0)
     nothing = X.copy()
     nothing[4] = np.nan
     with pytest.raises(ValueError, match=r"`X`.* view"):

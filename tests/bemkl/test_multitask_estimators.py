@@ -29,7 +29,10 @@ VIEWS = {"a": [0, 1], "b": [2, 3], "c": [4, 5]}
 BANK = KernelBank(Linear(), views=VIEWS, normalize="trace")
 BOTH = pytest.mark.parametrize("kind", ["labels", "targets"])
 ESTIMATORS = {"labels": BEMKLMultitaskClassifier, "targets": BEMKLMultitaskRegressor}
-ALONE = {"labels": BEMKLClassifier(), "targets": BEMKLRegressor(intermediate_prior=Gamma(100.0, 100.0))}
+ALONE = {
+    "labels": BEMKLClassifier(intermediate_scale=1.0),
+    "targets": BEMKLRegressor(intermediate_prior=Gamma(100.0, 100.0)),
+}
 # A fixed number of plain sweeps, so that rounding decides neither a path nor where it ends.
 PAPER = {"inference": VB(accelerate=False), "tol": 0.0, "max_iter": 25}
 

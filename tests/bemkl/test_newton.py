@@ -262,7 +262,7 @@ def test_choice_of_the_steps():
         with pytest.raises(ValueError, match='`step` of `inference` "newton" is for two classes'):
             takes_newton_steps("newton", algorithm, problem)
     with pytest.raises(ValueError, match="`step` of `inference` must be"):
-        BEMKLClassifier(inference=VB(step="gradient")).fit(X, LABELS)
+        BEMKLClassifier(inference=VB(step="gradient"), intermediate_scale=1.0).fit(X, LABELS)
     with pytest.raises(ValueError, match="weights of either sign"):
         estimator(BEMKLRegressor, nonnegative=True).fit(X, SCORE)
 

@@ -69,8 +69,10 @@ def test_shared_classes_by_nuts_agree_with_the_closed_form():
     rows = np.random.default_rng(0).permutation(150)
     X, y = StandardScaler().fit_transform(X)[rows], y[rows]
     bank = KernelBank([Gaussian(width=1.5), Linear()], views={"sepal": [0, 1], "petal": [2, 3]})
-    nuts = BEMKLClassifier(bank, inference=NUTS(n_chains=2, n_draws=2000)).fit(X[:50], y[:50])
-    closed = BEMKLClassifier(bank).fit(X[:50], y[:50])
+    nuts = BEMKLClassifier(bank, inference=NUTS(n_chains=2, n_draws=2000), intermediate_scale=1.0).fit(
+        X[:50], y[:50]
+    )
+    closed = BEMKLClassifier(bank, intermediate_scale=1.0).fit(X[:50], y[:50])
     assert nuts.outcome_ in (Outcome.MIXED, Outcome.NOT_MIXED, Outcome.DIVERGING)
     assert isinstance(class_model_of(nuts.posterior_), SharedWeights)
     assert nuts.posterior_.dual.shape == (2, 2000, 3, 50)

@@ -49,7 +49,9 @@ def summary(model, X):
 @pytest.fixture(scope="module")
 def dense(wdbc):
     X, y = wdbc
-    return BEMKLClassifier(bank(), storage=Storage("dense", "numpy"), **SWEEPS).fit(X[:N_TRAIN], y[:N_TRAIN])
+    return BEMKLClassifier(bank(), storage=Storage("dense", "numpy"), **SWEEPS, intermediate_scale=1.0).fit(
+        X[:N_TRAIN], y[:N_TRAIN]
+    )
 
 
 @pytest.mark.parametrize(
@@ -59,16 +61,16 @@ def dense(wdbc):
 def test_every_storage_gives_the_dense_model(wdbc, dense, storage, given):
     X, y = wdbc
     if given == "bank":
-        model = BEMKLClassifier(bank(), storage=Storage(storage, "numpy"), **SWEEPS).fit(
-            X[:N_TRAIN], y[:N_TRAIN]
-        )
+        model = BEMKLClassifier(
+            bank(), storage=Storage(storage, "numpy"), **SWEEPS, intermediate_scale=1.0
+        ).fit(X[:N_TRAIN], y[:N_TRAIN])
         rows = X[N_TRAIN:]
     else:
         own = bank().fit(X[:N_TRAIN])
         kernels, rows = (own.transform(part) for part in (X[:N_TRAIN], X[N_TRAIN:]))
-        model = BEMKLClassifier("precomputed", storage=Storage(storage, "numpy"), **SWEEPS).fit(
-            kernels, y[:N_TRAIN]
-        )
+        model = BEMKLClassifier(
+            "precomputed", storage=Storage(storage, "numpy"), **SWEEPS, intermediate_scale=1.0
+        ).fit(kernels, y[:N_TRAIN])
     assert model.storage_ == storage
     if storage in ("compressed", "float32", "packed"):
         assert model.kernel_bytes_ <= 0.5 * dense.kernel_bytes_
@@ -90,7 +92,7 @@ def test_regression_and_several_outputs_in_every_storage(wdbc, storage):
         expected, found = (model.predict(X[N_TRAIN:], return_std=True) for model in models)
         assert_same(np.array(found), np.array(expected), AGREEMENT[storage])
     models = [
-        BEMKLClassifier(bank(), storage=Storage(name, "numpy"), **SWEEPS).fit(
+        BEMKLClassifier(bank(), storage=Storage(name, "numpy"), **SWEEPS, intermediate_scale=1.0).fit(
             X[:N_TRAIN], targets[:N_TRAIN] > 0.0
         )
         for name in ("dense", storage)
@@ -101,7 +103,7 @@ def test_regression_and_several_outputs_in_every_storage(wdbc, storage):
 
 def test_auto_is_dense_for_small_kernels_and_compressed_for_large_ones(wdbc, dense, monkeypatch):
     X, y = wdbc
-    model = BEMKLClassifier(bank(), storage=AUTO, **SWEEPS)
+    model = BEMKLClassifier(bank(), storage=AUTO, **SWEEPS, intermediate_scale=1.0)
     assert model.fit(X[:N_TRAIN], y[:N_TRAIN]).storage_ == "dense"
     monkeypatch.setattr(storage_module, "SMALL", 0)
     assert model.fit(X[:N_TRAIN], y[:N_TRAIN]).storage_ == "compressed"
@@ -119,7 +121,9 @@ def test_auto_is_dense_for_small_kernels_and_compressed_for_large_ones(wdbc, den
 
 def test_auto_is_streamed_where_landmarks_need_more_than_half_of_the_memory(wdbc, monkeypatch):
     X, y = wdbc
-    model = BEMKLClassifier(bank(landmarks=X[:9]), storage=AUTO, **SWEEPS).fit(X[:N_TRAIN], y[:N_TRAIN])
+    model = BEMKLClassifier(bank(landmarks=X[:9]), storage=AUTO, **SWEEPS, intermediate_scale=1.0).fit(
+        X[:N_TRAIN], y[:N_TRAIN]
+    )
     monkeypatch.setattr(storage_module, "available_memory", lambda: 1.9 * model.kernel_bytes_)
     monkeypatch.setattr(storage_module, "SMALL", 0)
     again = clone(model).fit(X[:N_TRAIN], y[:N_TRAIN])
@@ -133,7 +137,10 @@ def test_compressed_kernels_come_out_of_a_shared_cache(wdbc, dense):
     cache = KernelCache()
     with sharing_kernels(cache):
         models = [
-            BEMKLClassifier(bank(), storage=AUTO, **SWEEPS).fit(X[:N_TRAIN], y[:N_TRAIN]) for _ in range(2)
+            BEMKLClassifier(bank(), storage=AUTO, **SWEEPS, intermediate_scale=1.0).fit(
+                X[:N_TRAIN], y[:N_TRAIN]
+            )
+            for _ in range(2)
         ]
     assert cache.tally.n_evaluated == cache.tally.n_reused == 1
     for model in models:
@@ -145,9 +152,9 @@ def test_unlabeled_samples_in_every_storage(wdbc):
     X, y = wdbc
     partial = np.where(np.arange(N_TRAIN) % 3, 0, y[:N_TRAIN])
     models = [
-        BEMKLClassifier(bank(), storage=Storage(name, "numpy"), unlabeled_label=0, **SWEEPS).fit(
-            X[:N_TRAIN], partial
-        )
+        BEMKLClassifier(
+            bank(), storage=Storage(name, "numpy"), unlabeled_label=0, **SWEEPS, intermediate_scale=1.0
+        ).fit(X[:N_TRAIN], partial)
         for name in ("dense", "compressed", "float32", "streamed")
     ]
     for model in models[1:]:
@@ -159,7 +166,7 @@ def test_rows_that_are_read_in_blocks_give_the_model_of_the_array(wdbc, tmp_path
     X, y = wdbc
     np.save(tmp_path / "X.npy", X)
     rows = open_rows(tmp_path / "X.npy")
-    model = BEMKLClassifier(bank(landmarks=X[:9]), storage=AUTO, **SWEEPS)
+    model = BEMKLClassifier(bank(landmarks=X[:9]), storage=AUTO, **SWEEPS, intermediate_scale=1.0)
     expected, found = clone(model).fit(X, y), clone(model).fit(rows, y)
     assert found.storage_ == "streamed"
     assert_same(found.kernel_weights_, expected.kernel_weights_, 1e-9)
@@ -168,7 +175,7 @@ def test_rows_that_are_read_in_blocks_give_the_model_of_the_array(wdbc, tmp_path
     with pytest.raises(ValueError, match="read in blocks: the model has no training samples"):
         to_datatree(found)
     with pytest.raises(ValueError, match="`landmarks` must be given where `X` is read in blocks"):
-        BEMKLClassifier(bank()).fit(rows, y)
+        BEMKLClassifier(bank(), intermediate_scale=1.0).fit(rows, y)
     with pytest.raises(ValueError, match='`storage` must be "auto" or "streamed" for rows that are read in'):
         clone(model).set_params(storage="dense").fit(rows, y)
     with pytest.raises(ValueError, match="`X` must be an array or a DataFrame for UniformMKLClassifier"):
@@ -179,9 +186,9 @@ def test_rows_that_are_read_in_blocks_give_the_model_of_the_array(wdbc, tmp_path
 
 def test_a_compressed_model_keeps_its_factors_in_its_file(wdbc, tmp_path):
     X, y = wdbc
-    model = BEMKLClassifier(bank(), storage=Storage("compressed", "numpy"), **SWEEPS).fit(
-        X[:N_TRAIN], y[:N_TRAIN]
-    )
+    model = BEMKLClassifier(
+        bank(), storage=Storage("compressed", "numpy"), **SWEEPS, intermediate_scale=1.0
+    ).fit(X[:N_TRAIN], y[:N_TRAIN])
     save_model(model, tmp_path / "m.skops")
     loaded = load_model(tmp_path / "m.skops")
     np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
@@ -192,7 +199,7 @@ def test_storage_passes_through_cross_validation(wdbc):
     X, y = wdbc
     expected, found = (
         cross_val_predict(
-            BEMKLClassifier(bank(), storage=Storage(name, "numpy"), **SWEEPS),
+            BEMKLClassifier(bank(), storage=Storage(name, "numpy"), **SWEEPS, intermediate_scale=1.0),
             X,
             y,
             cv=2,
@@ -210,9 +217,9 @@ def test_a_large_fit_is_refused_before_it_starts(wdbc, monkeypatch):
     monkeypatch.setattr("bayesmkl.kernels.bank.SURELY_THERE", 0)
     monkeypatch.setattr(Gaussian, "evaluate", lambda *_: calls.append(1))
     with pytest.raises(MemoryError, match=r"15 kernels of 110 x 110 entries needs 1.5 MB, and 100 kB are"):
-        BEMKLClassifier(bank(), storage="dense").fit(X, y)
+        BEMKLClassifier(bank(), storage="dense", intermediate_scale=1.0).fit(X, y)
     with pytest.raises(MemoryError, match=r"single precision needs 726 kB.*landmarks=256"):
-        BEMKLClassifier(bank(), storage="float32").fit(X, y)
+        BEMKLClassifier(bank(), storage="float32", intermediate_scale=1.0).fit(X, y)
     assert not calls
 
 
@@ -251,7 +258,9 @@ def test_mistakes_are_named_before_work_starts(wdbc, options, message, monkeypat
 def test_streaming_needs_a_bank(wdbc):
     X, y = wdbc
     with pytest.raises(ValueError, match='`storage` "streamed" evaluates kernels when they are needed'):
-        BEMKLClassifier("precomputed", storage="streamed").fit(bank().fit_transform(X), y)
+        BEMKLClassifier("precomputed", storage="streamed", intermediate_scale=1.0).fit(
+            bank().fit_transform(X), y
+        )
 
 
 def test_multitask_models_hold_dense_kernels(wdbc, everything_large):
@@ -263,9 +272,11 @@ def test_multitask_models_hold_dense_kernels(wdbc, everything_large):
 def test_kernels_of_a_given_rank_are_nystroem_approximations_in_fit_and_predictions(wdbc):
     """The model of ``K[:, p] K[p, p]^-1 K[p, :]``, given as it is, with other pivots p for every kernel."""
     X, y = wdbc
-    settings = {"intermediate_scale": 1.0, "max_iter": 30, "tol": 0.0, "inference": VB(accelerate=False)}
+    settings = {"max_iter": 30, "tol": 0.0, "inference": VB(accelerate=False)}
     few = KernelBank([Gaussian(width=2), Gaussian(width=4)])
-    own = BEMKLClassifier(few, storage=Storage("compressed", rank=8), **settings).fit(X, y)
+    own = BEMKLClassifier(few, storage=Storage("compressed", rank=8), **settings, intermediate_scale=1.0).fit(
+        X, y
+    )
     (pivots,) = own.training_factors_.pivots
     assert pivots.shape == (2, 8)
     assert not np.array_equal(*np.sort(pivots))
@@ -280,7 +291,7 @@ def test_kernels_of_a_given_rank_are_nystroem_approximations_in_fit_and_predicti
         return np.stack(found, axis=-1)
 
     assert abs(shortened(square) - square.transpose(1, 2, 0)).max() > 0.05
-    given = BEMKLClassifier("precomputed", **settings).fit(shortened(square), y)
+    given = BEMKLClassifier("precomputed", **settings, intermediate_scale=1.0).fit(shortened(square), y)
     np.testing.assert_allclose(own.predict_proba(new), given.predict_proba(shortened(rows)), atol=1e-6)
     np.testing.assert_allclose(own.kernel_shares_, given.kernel_shares_, atol=1e-6)
 

@@ -27,15 +27,21 @@ X = RNG.normal(size=(N, 3))
 SIGNAL = X[:, 0] + X[:, 1] ** 2 - 1.0
 LABELS = np.where(SIGNAL > 0.0, "yes", "no")
 MODELS = {
-    "binary": (BEMKLClassifier(**FIXED), LABELS),
-    "nonnegative": (BEMKLClassifier(nonnegative=True, **FIXED), LABELS),
+    "binary": (BEMKLClassifier(**FIXED, intermediate_scale=1.0), LABELS),
+    "nonnegative": (BEMKLClassifier(nonnegative=True, **FIXED, intermediate_scale=1.0), LABELS),
     "semi-supervised": (
-        BEMKLClassifier(unlabeled_label="?", **FIXED),
+        BEMKLClassifier(unlabeled_label="?", **FIXED, intermediate_scale=1.0),
         np.where(np.arange(N) % 3, LABELS, "?"),
     ),
-    "three classes": (BEMKLClassifier(**FIXED), np.digitize(SIGNAL, [-0.5, 0.5])),
-    "multinomial": (BEMKLClassifier(multiclass="multinomial", **FIXED), np.digitize(SIGNAL, [-0.5, 0.5])),
-    "labels": (BEMKLClassifier(**FIXED), np.column_stack([SIGNAL > 0.0, X[:, 2] > 0.3]).astype(int)),
+    "three classes": (BEMKLClassifier(**FIXED, intermediate_scale=1.0), np.digitize(SIGNAL, [-0.5, 0.5])),
+    "multinomial": (
+        BEMKLClassifier(multiclass="multinomial", **FIXED, intermediate_scale=1.0),
+        np.digitize(SIGNAL, [-0.5, 0.5]),
+    ),
+    "labels": (
+        BEMKLClassifier(**FIXED, intermediate_scale=1.0),
+        np.column_stack([SIGNAL > 0.0, X[:, 2] > 0.3]).astype(int),
+    ),
     "regression": (BEMKLRegressor(**FIXED), SIGNAL),
     "targets": (BEMKLRegressor(**FIXED), np.column_stack([SIGNAL, X[:, 2]])),
 }
@@ -92,7 +98,7 @@ def test_streamed_fits_are_the_dense_ones(name):
 def test_square_stacks_can_be_streamed():
     """All samples compared with each other, without holding the kernels."""
     dense, other = (
-        BEMKLClassifier(bank(landmarks=None), storage=s, **FIXED).fit(X, LABELS)
+        BEMKLClassifier(bank(landmarks=None), storage=s, **FIXED, intermediate_scale=1.0).fit(X, LABELS)
         for s in ("dense", "streamed")
     )
     assert_same(other.elbo_history_, dense.elbo_history_)
@@ -102,8 +108,8 @@ def test_square_stacks_can_be_streamed():
 def test_fits_from_a_file_are_those_from_memory(file):
     """With fewer rows than landmarks are learned from, everything is equal, predictions from a file included."""
     rows, frame = open_rows(file, NAMES), pd.DataFrame(X, columns=NAMES)
-    here = BEMKLClassifier(bank(), **FIXED).fit(frame, LABELS)
-    there = BEMKLClassifier(bank(), **FIXED).fit(rows, LABELS)
+    here = BEMKLClassifier(bank(), **FIXED, intermediate_scale=1.0).fit(frame, LABELS)
+    there = BEMKLClassifier(bank(), **FIXED, intermediate_scale=1.0).fit(rows, LABELS)
     assert there.storage_ == "streamed"
     assert there.n_features_in_ == 3
     assert list(there.feature_names_in_) == NAMES
@@ -118,7 +124,7 @@ def test_fits_from_a_file_are_those_from_memory(file):
 def test_models_of_files_do_not_keep_samples(file, tmp_path):
     """Nor do they find them again; a saved one predicts the same."""
     rows = open_rows(file, NAMES)
-    model = BEMKLClassifier(bank(), **FIXED).fit(rows, LABELS)
+    model = BEMKLClassifier(bank(), **FIXED, intermediate_scale=1.0).fit(rows, LABELS)
     assert model.kernel_bank_.X_train_.shape == (12, 3)
     save_model(model, tmp_path / "model.skops")
     loaded = load_model(tmp_path / "model.skops")
@@ -135,7 +141,7 @@ def test_rows_of_files_are_for_numpy(file):
 
 def test_many_rows_are_predicted_in_blocks(monkeypatch):
     """Kernels of rows beyond a size are never held, whatever the training kernels were; answers are the same."""
-    model = BEMKLClassifier(bank(), **FIXED).fit(X, LABELS)
+    model = BEMKLClassifier(bank(), **FIXED, intermediate_scale=1.0).fit(X, LABELS)
     expected = model.predict_proba(X)
     assert not isinstance(model._row_stack(X), StreamedStack)
     monkeypatch.setattr(base, "STREAMED_FROM", 8 * 6 * 12 * 50)
@@ -175,17 +181,17 @@ def test_auto_streams_what_does_not_fit(monkeypatch):
 def test_what_files_cannot_do(file):
     rows = open_rows(file, NAMES)
     with pytest.raises(ValueError, match="`landmarks` must be given where `X` is read in blocks"):
-        BEMKLClassifier(KernelBank()).fit(rows, LABELS)
+        BEMKLClassifier(KernelBank(), intermediate_scale=1.0).fit(rows, LABELS)
     with pytest.raises(
         ValueError, match='`storage` must be "auto" or "streamed" for rows that are read in blocks'
     ):
-        BEMKLClassifier(bank(), storage="dense").fit(rows, LABELS)
+        BEMKLClassifier(bank(), storage="dense", intermediate_scale=1.0).fit(rows, LABELS)
     with pytest.raises(
         ValueError, match="`X` must be an array or a DataFrame for EasyMKLClassifier; got <90 rows"
     ):
         EasyMKLClassifier(KernelBank()).fit(rows, LABELS)
     with pytest.raises(ValueError, match=r"inconsistent numbers of samples: \[90, 89\]"):
-        BEMKLClassifier(bank()).fit(rows, LABELS[1:])
+        BEMKLClassifier(bank(), intermediate_scale=1.0).fit(rows, LABELS[1:])
     with pytest.raises(ValueError, match=r"`columns`: 'label' of 'X\.parquet' holds"):
         open_rows(file)
 
@@ -193,7 +199,7 @@ def test_what_files_cannot_do(file):
 def test_memory_below_one_block_is_refused_before_kernels_are_evaluated(file, monkeypatch):
     stack = streamed.streamed_stack(bank().fit(X), X)
     needed = stack.nbytes + 2 * 8 * stack.n_kernels * N
-    model = BEMKLClassifier(bank(), storage="streamed", **FIXED)
+    model = BEMKLClassifier(bank(), storage="streamed", **FIXED, intermediate_scale=1.0)
     monkeypatch.setattr(memory, "_left_on_machine", lambda root: iter([needed]))
     model.fit(X, LABELS)
     before = model.dual_coef_
@@ -205,7 +211,7 @@ def test_memory_below_one_block_is_refused_before_kernels_are_evaluated(file, mo
 
 
 def test_files_with_other_columns_are_not_predicted(file):
-    model = BEMKLClassifier(bank(), **FIXED).fit(open_rows(file, NAMES), LABELS)
+    model = BEMKLClassifier(bank(), **FIXED, intermediate_scale=1.0).fit(open_rows(file, NAMES), LABELS)
     with pytest.raises(ValueError, match="`X` must have the columns of training, a, b, c"):
         model.predict(open_rows(file, ["b", "a", "c"]))
 
@@ -214,9 +220,9 @@ def test_missing_values_are_found_before_anything_is_learned(tmp_path):
     holes = X.copy()
     holes[77, 1] = np.nan
     np.save(tmp_path / "X.npy", holes)
-    model = BEMKLClassifier(bank())
+    model = BEMKLClassifier(bank(), intermediate_scale=1.0)
     with pytest.raises(ValueError, match=r"`X`: row 77 of <90 rows .*> has NaN in column 1"):
         model.fit(open_rows(tmp_path / "X.npy"), LABELS)
-    fitted = BEMKLClassifier(bank(), **FIXED).fit(X, LABELS)
+    fitted = BEMKLClassifier(bank(), **FIXED, intermediate_scale=1.0).fit(X, LABELS)
     with pytest.raises(ValueError, match=r"row 77 of .* has NaN in column 1"):
         fitted.predict(open_rows(tmp_path / "X.npy"))

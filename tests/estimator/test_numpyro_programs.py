@@ -174,7 +174,7 @@ def test_weights_of_other_priors_have_their_own_sites(rng):
         (Dirichlet([1.0] * (P - 1) + [2.0]), {"kernel_weights"}),
         (SpikeSlab(), {"kernel_inclusion", "slab_weights"}),
     ):
-        model = BEMKLClassifier(BANK, kernel_prior=prior, inference="nuts")
+        model = BEMKLClassifier(BANK, kernel_prior=prior, inference="nuts", intermediate_scale=1.0)
         program = model.numpyro_model(X, y > 0)
         sampled = set()
 
@@ -253,7 +253,7 @@ def test_prior_draws_of_bemkl_have_its_moments(rng):
 MODELS = {
     "GPMKLClassifier": GPMKLClassifier(BANK),
     "GPMKLRegressor": GPMKLRegressor(BANK),
-    "BEMKLClassifier": BEMKLClassifier(BANK),
+    "BEMKLClassifier": BEMKLClassifier(BANK, intermediate_scale=1.0),
     "BEMKLRegressor": BEMKLRegressor(BANK),
 }
 KINDS = {"Classifier": ("two", "three"), "Regressor": ("one", "several")}
@@ -329,7 +329,9 @@ def test_constant_kernel_adds_nothing(rng):
 def test_landmarks_and_forms_of_storage_make_plain_kernels(rng):
     X, y = table(rng)
     few = KernelBank([Linear()], landmarks=X[:3])
-    program = BEMKLClassifier(few, storage=Storage("float32")).numpyro_model(X, y > 0, X[:2])
+    program = BEMKLClassifier(few, storage=Storage("float32"), intermediate_scale=1.0).numpyro_model(
+        X, y > 0, X[:2]
+    )
     assert program.data["kernels"].shape == (1, N, 3)
     assert program.data["kernels"].dtype == np.float64
     assert jax.eval_shape(lambda data: draw(program, data), program.new)["dual"].shape == (N_DRAWS, 3)
@@ -343,9 +345,9 @@ def test_labels_that_stand_in_choose_nothing(monkeypatch, rng):
         return FoldChoice(0.1)
 
     monkeypatch.setattr("bayesmkl.bemkl.estimators.classifier.choose_by_folds", choose)
-    BEMKLClassifier().numpyro_model(X)
+    BEMKLClassifier(intermediate_scale=1.0).numpyro_model(X)
     assert not asked
-    BEMKLClassifier().numpyro_model(X, X[:, 0] > 0)
+    BEMKLClassifier(intermediate_scale=1.0).numpyro_model(X, X[:, 0] > 0)
     assert len(asked) == 1
 
 
@@ -404,17 +406,34 @@ def test_nuts_runs_also_in_single_precision_and_with_other_laws(name, rng):
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (BEMKLClassifier(BANK, multiclass="one-versus-all"), '`multiclass` must be "shared": .* 3 models'),
         (
-            BEMKLClassifier(BANK, multiclass="multinomial"),
+            BEMKLClassifier(BANK, multiclass="one-versus-all", intermediate_scale=1.0),
+            '`multiclass` must be "shared": .* 3 models',
+        ),
+        (
+            BEMKLClassifier(BANK, multiclass="multinomial", intermediate_scale=1.0),
             '`multiclass` must be "shared" or "one-versus-all"',
         ),
-        (BEMKLClassifier(BANK, unlabeled_label=0), "`unlabeled_label`: .* Leave them out"),
-        (BEMKLClassifier(BANK, nonnegative=True), '`nonnegative` must be False: .* kernel_prior="dirichlet"'),
-        (BEMKLClassifier(BANK, missing_views="integrate"), '`missing_views` must be "error"'),
-        (BEMKLClassifier(BANK, sample_prior="sparse"), r"`sample_prior` must have .* with `numpyro_model`"),
         (
-            BEMKLClassifier(BANK, kernel_prior=Dirichlet(np.ones(5)), inference=NUTSOptions()),
+            BEMKLClassifier(BANK, unlabeled_label=0, intermediate_scale=1.0),
+            "`unlabeled_label`: .* Leave them out",
+        ),
+        (
+            BEMKLClassifier(BANK, nonnegative=True, intermediate_scale=1.0),
+            '`nonnegative` must be False: .* kernel_prior="dirichlet"',
+        ),
+        (
+            BEMKLClassifier(BANK, missing_views="integrate", intermediate_scale=1.0),
+            '`missing_views` must be "error"',
+        ),
+        (
+            BEMKLClassifier(BANK, sample_prior="sparse", intermediate_scale=1.0),
+            r"`sample_prior` must have .* with `numpyro_model`",
+        ),
+        (
+            BEMKLClassifier(
+                BANK, kernel_prior=Dirichlet(np.ones(5)), inference=NUTSOptions(), intermediate_scale=1.0
+            ),
             "`kernel_prior.concentration` must be a number, or one for each of the 2 kernels; got 5",
         ),
         (BEMKLMultitaskClassifier(BANK), "BEMKLMultitaskClassifier has no NumPyro program.* BEMKLClassifier"),

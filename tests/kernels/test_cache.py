@@ -52,7 +52,9 @@ def test_every_classifier_predicts_the_same_with_shared_kernels(name, samples):
     assert cache.tally.n_evaluated >= 2  # training and new rows
 
 
-@pytest.mark.parametrize("make", [BEMKLClassifier, lambda b: BEMKLClassifier(b, missing_views="integrate")])
+@pytest.mark.parametrize(
+    "make", [BEMKLClassifier, lambda b: BEMKLClassifier(b, missing_views="integrate", intermediate_scale=1.0)]
+)
 def test_bemkl_predicts_the_same_with_shared_kernels(make, samples):
     X, y, X_test = (part.copy() for part in samples)
     if make is not BEMKLClassifier:

@@ -67,7 +67,7 @@ def test_bank_refuses_columns_in_another_order(labels):
 @pytest.mark.parametrize(
     "model",
     [
-        BEMKLClassifier(BANK, max_iter=3),
+        BEMKLClassifier(BANK, max_iter=3, intermediate_scale=1.0),
         BEMKLRegressor(BANK, max_iter=3),
         BEMKLMultitaskRegressor(BANK, max_iter=3),
         UniformMKLClassifier(BANK),

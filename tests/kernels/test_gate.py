@@ -201,14 +201,20 @@ def test_streamed_kernels_are_the_same(normalize):
 @pytest.mark.parametrize("storage", ["compressed", "float32", "streamed"])
 def test_storage(storage):
     bank = KernelBank([Gaussian(2), Gaussian(2) * Gate(3)], VIEWS)
-    models = [BEMKLClassifier(bank, storage=how, max_iter=30, tol=0.0) for how in ("dense", storage)]
+    models = [
+        BEMKLClassifier(bank, storage=how, max_iter=30, tol=0.0, intermediate_scale=1.0)
+        for how in ("dense", storage)
+    ]
     dense, other = (model.fit(X, Y).decision_function(ROWS) for model in models)
     np.testing.assert_allclose(other, dense, rtol=1e-3, atol=1e-3)
 
 
 def test_samples_that_are_read_in_blocks():
     bank = KernelBank([Gaussian(2), Gaussian(2) * Gate(3)], VIEWS, landmarks=X[:8])
-    models = [BEMKLClassifier(bank, max_iter=30, tol=0.0).fit(rows, Y) for rows in (X, open_rows(X))]
+    models = [
+        BEMKLClassifier(bank, max_iter=30, tol=0.0, intermediate_scale=1.0).fit(rows, Y)
+        for rows in (X, open_rows(X))
+    ]
     np.testing.assert_allclose(*(model.decision_function(ROWS) for model in models), rtol=1e-8)
 
 

@@ -298,8 +298,10 @@ def test_discriminative_models_are_those_of_the_stack(kind):
 
 
 def test_bayesian_models_are_those_of_the_stack():
-    model = BEMKLClassifier(bank(SMOOTH), max_iter=50, tol=0.0).fit(X, LABELS)
-    precomputed = BEMKLClassifier("precomputed", max_iter=50, tol=0.0).fit(in_turn(SMOOTH), LABELS)
+    model = BEMKLClassifier(bank(SMOOTH), max_iter=50, tol=0.0, intermediate_scale=1.0).fit(X, LABELS)
+    precomputed = BEMKLClassifier("precomputed", max_iter=50, tol=0.0, intermediate_scale=1.0).fit(
+        in_turn(SMOOTH), LABELS
+    )
     rows = bank(SMOOTH).fit(X).transform(ROWS)
     np.testing.assert_allclose(model.predict_proba(ROWS), precomputed.predict_proba(rows), rtol=1e-9)
 

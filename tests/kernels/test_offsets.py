@@ -196,7 +196,7 @@ def caught(fit):
 
 @pytest.mark.parametrize(
     "model",
-    [BEMKLClassifier(), SimpleMKLClassifier(tol=0.1, indefinite="clip")],
+    [BEMKLClassifier(intermediate_scale=1.0), SimpleMKLClassifier(tol=0.1, indefinite="clip")],
     ids=lambda m: type(m).__name__,
 )
 def test_what_centering_cancels_elsewhere_is_named(model):
@@ -247,9 +247,9 @@ def test_a_model_on_far_features_is_the_model_on_centered_ones(rng):
     X = np.round(X * 2**10) / 2**10  # the same differences at every offset
     y = np.where(X[:, 0] + 0.5 * X[:, 1] ** 2 > 0.3, "a", "b")
     bank = KernelBank([Linear()], normalize=("center", "spherical"))
-    near = BEMKLClassifier(bank).fit(X, y)
+    near = BEMKLClassifier(bank, intermediate_scale=1.0).fit(X, y)
     for offset in (2.0**20, 2.0**30):
-        far = BEMKLClassifier(bank).fit(X + offset, y)
+        far = BEMKLClassifier(bank, intermediate_scale=1.0).fit(X + offset, y)
         np.testing.assert_allclose(far.predict_proba(X + offset), near.predict_proba(X), rtol=1e-9)
 
 

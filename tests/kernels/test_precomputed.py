@@ -46,13 +46,15 @@ def test_rows_of_new_samples_and_cross_validation():
     y = X[:, 0] > 0
     values, names = stack_kernels({"left": MATRICES["left"], "bias": np.ones((30, 30))})
     with pytest.warns(UserWarning, match="bias"):
-        model = BEMKLClassifier("precomputed", kernel_names=names).fit(values, y)
+        model = BEMKLClassifier("precomputed", kernel_names=names, intermediate_scale=1.0).fit(values, y)
     new = RNG.normal(size=(7, 2))
     rows = stack_kernels({"left": new @ X[:, :2].T, "bias": np.ones((7, 30))}).values
     assert np.mean(model.predict(rows) == (new[:, 0] > 0)) > 0.6
     linear, _ = stack_kernels([MATRICES["left"]])
-    by_kernel = cross_val_predict(BEMKLClassifier("precomputed"), linear, y, cv=3)
-    by_bank = cross_val_predict(BEMKLClassifier(KernelBank(Linear(), {"left": [0, 1]}, None)), X, y, cv=3)
+    by_kernel = cross_val_predict(BEMKLClassifier("precomputed", intermediate_scale=1.0), linear, y, cv=3)
+    by_bank = cross_val_predict(
+        BEMKLClassifier(KernelBank(Linear(), {"left": [0, 1]}, None), intermediate_scale=1.0), X, y, cv=3
+    )
     np.testing.assert_array_equal(by_kernel, by_bank)
 
 
@@ -110,7 +112,7 @@ def test_samples_without_it_folds_and_searches():
         {"g": Precomputed(OF_ALL) * Precomputed(OF_ALL), "n": Linear()}, {"g": 0, "n": [1, 2, 3]}
     )
     scores = [
-        cross_val_score(BEMKLClassifier(bank), data, y, cv=3)
+        cross_val_score(BEMKLClassifier(bank, intermediate_scale=1.0), data, y, cv=3)
         for bank, data in (
             (products, TABLE),
             (clone(SAME).set_params(kernels__graph=Gaussian(np.sqrt(0.5))), POINTS),
@@ -121,7 +123,7 @@ def test_samples_without_it_folds_and_searches():
 
 def test_a_model_with_a_matrix_survives_a_file(tmp_path):
     y = POINTS[:, 0] > 0
-    model = BEMKLClassifier(BANK).fit(TABLE[:30], y[:30])
+    model = BEMKLClassifier(BANK, intermediate_scale=1.0).fit(TABLE[:30], y[:30])
     save_model(model, tmp_path / "graphs.bayesmkl")
     loaded = load_model(tmp_path / "graphs.bayesmkl")
     np.testing.assert_array_equal(loaded.predict_proba(TABLE[30:]), model.predict_proba(TABLE[30:]))
@@ -130,7 +132,7 @@ def test_a_model_with_a_matrix_survives_a_file(tmp_path):
 def test_models_keep_one_matrix_that_stays_as_it_was():
     matrix = OF_ALL.copy()
     bank = clone(BANK).set_params(kernels__graph=Precomputed(matrix))
-    model = BEMKLClassifier(bank, tol=0.1).fit(TABLE[:30], POINTS[:30, 0] > 0)
+    model = BEMKLClassifier(bank, tol=0.1, intermediate_scale=1.0).fit(TABLE[:30], POINTS[:30, 0] > 0)
     before = model.predict_proba(TABLE[30:])
     matrix *= 2.0
     np.testing.assert_array_equal(model.predict_proba(TABLE[30:]), before)
@@ -205,6 +207,6 @@ def test_an_indefinite_matrix_is_named():
     indefinite = np.tanh(3 * POINTS @ POINTS.T) + 0.5 * np.eye(40)
     indefinite -= 0.9 * np.eye(40) * np.linalg.eigvalsh(indefinite)[-1] / 40
     with pytest.warns(UserWarning, match="precomputed · graph"):
-        BEMKLClassifier(clone(BANK).set_params(kernels__graph=Precomputed(indefinite))).fit(
-            TABLE, POINTS[:, 0] > 0
-        )
+        BEMKLClassifier(
+            clone(BANK).set_params(kernels__graph=Precomputed(indefinite)), intermediate_scale=1.0
+        ).fit(TABLE, POINTS[:, 0] > 0)

@@ -50,7 +50,10 @@ def test_parts_are_those_of_the_array(kernels):
     "model",
     [
         *(UniformMKLClassifier("precomputed"), UniformMKLRegressor("precomputed", C=3.0)),
-        *(SimpleMKLClassifier("precomputed"), BEMKLClassifier("precomputed", max_iter=5, tol=0.0)),
+        *(
+            SimpleMKLClassifier("precomputed"),
+            BEMKLClassifier("precomputed", max_iter=5, tol=0.0, intermediate_scale=1.0),
+        ),
         GPMKLRegressor("precomputed"),
     ],
     ids=lambda model: type(model).__name__,

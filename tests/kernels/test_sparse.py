@@ -73,7 +73,10 @@ def test_landmarks_between_samples_are_their_means():
 def test_storage(storage):
     landmarks = None if storage == "compressed" else 12
     bank = KernelBank([Linear(), Gaussian(width=3)], landmarks=landmarks, landmark_selection="random")
-    models = [BEMKLClassifier(bank, storage=storage, tol=1e-4).fit(X, LABELS) for X in (COUNTS, WORDS)]
+    models = [
+        BEMKLClassifier(bank, storage=storage, tol=1e-4, intermediate_scale=1.0).fit(X, LABELS)
+        for X in (COUNTS, WORDS)
+    ]
     np.testing.assert_allclose(models[1].predict_proba(WORDS), models[0].predict_proba(COUNTS), rtol=1e-6)
 
 
@@ -99,7 +102,9 @@ def test_estimators_and_files(kind, tmp_path):
 def test_texts_in_a_pipeline():
     notes = [" ".join(np.array(["bone", "skin", "lung", "eye"])[row > 0]) + " seen" for row in COUNTS[:, :4]]
     y = COUNTS[:, 0] > 0
-    model = make_pipeline(TfidfVectorizer(), BEMKLClassifier(KernelBank(Linear()))).fit(notes, y)
+    model = make_pipeline(
+        TfidfVectorizer(), BEMKLClassifier(KernelBank(Linear()), intermediate_scale=1.0)
+    ).fit(notes, y)
     assert isinstance(model[-1].kernel_bank_.X_train_, SparseTable)
     assert model.score(notes, y) > 0.9
 
@@ -139,7 +144,7 @@ def test_refusals():
     ):
         KernelBank(Laplacian()).fit(WORDS)
     with pytest.raises(TypeError, match="for the kernel 'rbf'"):
-        BEMKLClassifier(KernelBank("rbf")).fit(WORDS, LABELS)
+        BEMKLClassifier(KernelBank("rbf"), intermediate_scale=1.0).fit(WORDS, LABELS)
     with pytest.raises(TypeError, match="must be a dense array for the kernel"):
         KernelBank(Linear() * Gate(0)).fit(WORDS)
     with pytest.raises(ValueError, match='`missing_views` must be "error" for sparse samples'):

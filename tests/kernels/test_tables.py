@@ -89,7 +89,7 @@ def test_the_encoder_gives_standardized_numbers_codes_and_days():
 
 def test_a_pipeline_predicts_for_unseen_categories_and_survives_a_file(tmp_path):
     made = make_bank(CLINIC, types={"count": "categories"})
-    model = make_pipeline(made.encoder, BEMKLClassifier(made.bank)).fit(CLINIC, Y)
+    model = make_pipeline(made.encoder, BEMKLClassifier(made.bank, intermediate_scale=1.0)).fit(CLINIC, Y)
     new = pd.concat([CLINIC.head(4).assign(sex="x", grade="IV", count=99), CLINIC.tail(1)])
     codes = model[0].transform(new)[:4]
     np.testing.assert_array_equal(codes[["sex", "grade", "count"]], -1.0)
@@ -316,7 +316,7 @@ def test_grades_of_a_trial_are_categories_where_one_says_so():
 
 def test_cross_validation_learns_categories_from_training_samples():
     made = make_bank(CLINIC)
-    model = make_pipeline(made.encoder, BEMKLClassifier(made.bank))
+    model = make_pipeline(made.encoder, BEMKLClassifier(made.bank, intermediate_scale=1.0))
     assert np.isfinite(cross_val_score(model, CLINIC, Y, cv=3)).all()
 
 
@@ -426,7 +426,7 @@ def test_texts_are_the_directions_of_their_words(tmp_path):
     np.testing.assert_allclose(
         polars[made.bank.views["texts"]], encoded[made.bank.views["texts"]], atol=1e-10
     )
-    model = make_pipeline(made.encoder, BEMKLClassifier(made.bank)).fit(frame, ill)
+    model = make_pipeline(made.encoder, BEMKLClassifier(made.bank, intermediate_scale=1.0)).fit(frame, ill)
     new = pd.DataFrame(
         {"note": [None, "word0 word1 nothing", "word10 word11"], "age": 0.0, "remark": ["", "a", "b"]}
     )

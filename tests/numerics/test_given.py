@@ -60,7 +60,7 @@ def test_what_is_no_table_is_refused(form, model):
     make, kind, message = FORMS[form]
     calls = {
         "fit": lambda X: UniformMKLClassifier().fit(X, Y),
-        "BEMKL": lambda X: BEMKLClassifier().fit(X, Y),
+        "BEMKL": lambda X: BEMKLClassifier(intermediate_scale=1.0).fit(X, Y),
         "bank": lambda X: KernelBank().fit(X),
         "transform": lambda X: model.kernel_bank_.transform(X),
         "predict": model.predict,

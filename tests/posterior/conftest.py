@@ -32,33 +32,37 @@ def bank():
 
 @pytest.fixture(scope="session")
 def binary_model(features, bank):
-    return BEMKLClassifier(bank, margin=1.0).fit(features, np.where(features["größe"] > 0, "big", "small"))
+    return BEMKLClassifier(bank, margin=1.0, intermediate_scale=1.0).fit(
+        features, np.where(features["größe"] > 0, "big", "small")
+    )
 
 
 @pytest.fixture(scope="session")
 def sparse_model(features, bank):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # stops at max_iter by intention
-        model = BEMKLClassifier(bank, kernel_prior="sparse", max_iter=200)
+        model = BEMKLClassifier(bank, kernel_prior="sparse", max_iter=200, intermediate_scale=1.0)
         return model.fit(features, np.where(features["größe"] > 0, "big", "small"))
 
 
 @pytest.fixture(scope="session")
 def several_model(features, bank):
     sizes = np.array(["small", "middle", "big"])[np.digitize(features["größe"], [-0.5, 0.5])]
-    return BEMKLClassifier(bank, multiclass="one-versus-all").fit(features, sizes)
+    return BEMKLClassifier(bank, multiclass="one-versus-all", intermediate_scale=1.0).fit(features, sizes)
 
 
 @pytest.fixture(scope="session")
 def shared_model(features, bank):
     sizes = np.array(["small", "middle", "big"])[np.digitize(features["größe"], [-0.5, 0.5])]
-    return BEMKLClassifier(bank, margin=1.0, tol=1e-4).fit(features, sizes)
+    return BEMKLClassifier(bank, margin=1.0, tol=1e-4, intermediate_scale=1.0).fit(features, sizes)
 
 
 @pytest.fixture(scope="session")
 def multinomial_model(features, bank):
     sizes = np.array(["small", "middle", "big"])[np.digitize(features["größe"], [-0.5, 0.5])]
-    return BEMKLClassifier(bank, multiclass="multinomial", tol=1e-4).fit(features, sizes)
+    return BEMKLClassifier(bank, multiclass="multinomial", tol=1e-4, intermediate_scale=1.0).fit(
+        features, sizes
+    )
 
 
 @pytest.fixture(scope="session")
@@ -69,7 +73,7 @@ def labels(features):
 
 @pytest.fixture(scope="session")
 def label_model(features, bank, labels):
-    return BEMKLClassifier(bank, tol=1e-4).fit(features, labels)
+    return BEMKLClassifier(bank, tol=1e-4, intermediate_scale=1.0).fit(features, labels)
 
 
 @pytest.fixture(scope="session")
@@ -88,7 +92,9 @@ def target_model(features, bank, targets):
 def unlabeled_model(features, bank):
     sizes = np.where(features["größe"] > 0, "big", "small").astype("<U7")
     sizes[np.arange(N_SAMPLES) % 3 == 0] = "unknown"
-    return BEMKLClassifier(bank, unlabeled_label="unknown", tol=1e-4).fit(features, sizes)
+    return BEMKLClassifier(bank, unlabeled_label="unknown", tol=1e-4, intermediate_scale=1.0).fit(
+        features, sizes
+    )
 
 
 @pytest.fixture(scope="session")
@@ -102,7 +108,7 @@ def incomplete(features):
 
 @pytest.fixture(scope="session")
 def incomplete_model(features, incomplete, bank):
-    model = BEMKLClassifier(bank, missing_views="integrate", tol=1e-4)
+    model = BEMKLClassifier(bank, missing_views="integrate", tol=1e-4, intermediate_scale=1.0)
     return model.fit(incomplete, np.where(features["größe"] > 0, "big", "small"))
 
 
@@ -128,7 +134,9 @@ def sampled(model, posterior, **attributes):
 def gibbs_model(features, bank):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # too short to mix, by intention
-        model = BEMKLClassifier(bank, inference=Gibbs(n_chains=2, n_draws=150, n_warmup=100))
+        model = BEMKLClassifier(
+            bank, inference=Gibbs(n_chains=2, n_draws=150, n_warmup=100), intermediate_scale=1.0
+        )
         return model.fit(features, np.where(features["größe"] > 0, "big", "small"))
 
 
@@ -138,7 +146,9 @@ def gibbs_several_model(features, bank):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         chains = {"inference": Gibbs(n_chains=1, n_draws=60, n_warmup=30)}
-        return BEMKLClassifier(bank, multiclass="one-versus-all", **chains).fit(features, sizes)
+        return BEMKLClassifier(bank, multiclass="one-versus-all", **chains, intermediate_scale=1.0).fit(
+            features, sizes
+        )
 
 
 @pytest.fixture(scope="session")

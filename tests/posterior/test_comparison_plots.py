@@ -122,7 +122,9 @@ def test_mirrored_weights_are_turned_to_the_reference(binary_model, refined):
 
 
 def test_single_kernel_has_weights_only(features):
-    vb = BEMKLClassifier(KernelBank("rbf"), tol=1e-3).fit(features, features["größe"] > 0)
+    vb = BEMKLClassifier(KernelBank("rbf"), tol=1e-3, intermediate_scale=1.0).fit(
+        features, features["größe"] > 0
+    )
     with pytest.raises(
         ValueError, match=r'the share of the only kernel is one in every draw. Use kind="weights"'
     ):
@@ -160,7 +162,9 @@ def test_errors_name_the_argument(models, binary_model, several_model, regressio
         plot_posteriors({"VB": binary_model})
     with pytest.raises(ValueError, match="got a list"):
         plot_posteriors([binary_model, binary_model])
-    other = BEMKLClassifier(KernelBank("rbf"), tol=1e-2).fit(features, features["größe"] > 0)
+    other = BEMKLClassifier(KernelBank("rbf"), tol=1e-2, intermediate_scale=1.0).fit(
+        features, features["größe"] > 0
+    )
     with pytest.raises(ValueError, match="the kernel names of 'other' are"):
         plot_posteriors({"VB": binary_model, "other": other})
     with pytest.raises(ValueError, match="the model names of 'three' are"):

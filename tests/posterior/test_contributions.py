@@ -70,7 +70,10 @@ CASES = {
         with_nan(NEW),
     ),
     "bemkl": lambda: (BEMKLRegressor(BANK).fit(X, 10 + 5 * Y), NEW),
-    "bemkl classes": lambda: (BEMKLClassifier(BANK, max_iter=50, tol=1e-1).fit(X, THREE), NEW),
+    "bemkl classes": lambda: (
+        BEMKLClassifier(BANK, max_iter=50, tol=1e-1, intermediate_scale=1.0).fit(X, THREE),
+        NEW,
+    ),
     "gibbs": lambda: (
         BEMKLRegressor(BANK, inference=Gibbs(n_chains=2, n_warmup=10, n_draws=30)).fit(X, Y),
         NEW,

@@ -290,4 +290,4 @@ def test_unreadable_files_are_named(binary_model, tmp_path):
 
 def test_unfitted_models_are_refused():
     with pytest.raises(NotFittedError):
-        to_datatree(BEMKLClassifier())
+        to_datatree(BEMKLClassifier(intermediate_scale=1.0))

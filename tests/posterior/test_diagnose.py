@@ -327,7 +327,7 @@ def test_refined_posterior_can_be_diagnosed(binary_model):
 
 def test_precomputed_kernels_are_given_back(features):
     stack = KernelBank(["rbf", "linear"]).fit_transform(features)
-    model = BEMKLClassifier("precomputed").fit(stack, features["größe"] > 0)
+    model = BEMKLClassifier("precomputed", intermediate_scale=1.0).fit(stack, features["größe"] > 0)
     with pytest.raises(
         ValueError, match=r"`kernels` must be the training kernels .* Pass the stack that `fit` got"
     ):
@@ -342,7 +342,7 @@ def test_precomputed_kernels_are_given_back(features):
 
 def test_bad_input_is_named(binary_model, gibbs_several_model, features):
     with pytest.raises(NotFittedError):
-        diagnose(BEMKLClassifier())
+        diagnose(BEMKLClassifier(intermediate_scale=1.0))
     with pytest.raises(TypeError, match=r"`model` must be a BEMKLClassifier.*got LogisticRegression"):
         diagnose(LogisticRegression())
     with pytest.raises(ValueError, match="`n_draws` must be a whole number >= 100; got 50"):

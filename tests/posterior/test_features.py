@@ -49,7 +49,9 @@ CASES = {
     ),
     "gibbs": lambda: BEMKLRegressor(BANK, inference=Gibbs(n_chains=2, n_warmup=10, n_draws=30)).fit(X, 9 * Y),
     "bemkl": lambda: BEMKLRegressor(BANK).fit(X, 9 * Y),
-    "bemkl classes": lambda: BEMKLClassifier(BANK, max_iter=50, tol=1e-1).fit(X, THREE),
+    "bemkl classes": lambda: BEMKLClassifier(BANK, max_iter=50, tol=1e-1, intermediate_scale=1.0).fit(
+        X, THREE
+    ),
 }
 # at samples that lack a view, one that moves also tells of it
 PAIRS = {f"{kind}-training": (kind, None) for kind in CASES if kind != "absent"}
@@ -209,7 +211,7 @@ def test_what_has_no_slopes_is_named(fits):
     with pytest.raises(ValueError, match="X has 2 features"):
         feature_table(fits("process"), X[:, :2])
     with pytest.raises(TypeError, match="BEMKLOrdinalClassifier"):
-        feature_table(BEMKLOrdinalClassifier(BANK, max_iter=5).fit(X, THREE))
+        feature_table(BEMKLOrdinalClassifier(BANK, max_iter=5, intermediate_scale=1.0).fit(X, THREE))
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

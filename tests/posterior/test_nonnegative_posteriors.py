@@ -27,7 +27,7 @@ from bayesmkl.posterior.predictive_checks import prior_draws
 
 @pytest.fixture(scope="module")
 def positive_model(features, bank):
-    model = BEMKLClassifier(bank, nonnegative=True, tol=1e-4)
+    model = BEMKLClassifier(bank, nonnegative=True, tol=1e-4, intermediate_scale=1.0)
     return model.fit(features, np.where(features["größe"] > 0, "big", "small"))
 
 

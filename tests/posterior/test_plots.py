@@ -58,7 +58,9 @@ def test_views_differ_in_color_and_in_shape(binary_model):
 
 def test_more_views_than_colors_get_one_color(rng):
     X = rng.normal(size=(30, 9))
-    model = BEMKLClassifier(KernelBank("rbf", views="each"), tol=1e-3).fit(X, X[:, 0] > 0)
+    model = BEMKLClassifier(KernelBank("rbf", views="each"), tol=1e-3, intermediate_scale=1.0).fit(
+        X, X[:, 0] > 0
+    )
     ax = plot_kernel_weights(model)
     assert ax.get_legend() is None
     assert len({to_hex(line.get_color()) for line in ax.lines}) == 1
@@ -97,7 +99,7 @@ def test_classes_are_side_by_side(several_model):
 
 def test_long_names_are_cut_and_stay_on_the_figure(features):
     names = {f"a view with a very long name that nobody can fit anywhere, number {j}": j for j in range(3)}
-    model = BEMKLClassifier(KernelBank(["linear", "rbf"], views=names), tol=1e-3).fit(
+    model = BEMKLClassifier(KernelBank(["linear", "rbf"], views=names), tol=1e-3, intermediate_scale=1.0).fit(
         features, features["größe"] > 0
     )
     assert_readable(plot_kernel_weights(model))
@@ -106,7 +108,9 @@ def test_long_names_are_cut_and_stay_on_the_figure(features):
 def test_sparse_and_single_kernels_are_drawn(sparse_model, features):
     assert_readable(plot_kernel_weights(sparse_model))
     assert_readable(plot_kernel_weights(sparse_model, kind="weights"))
-    single = BEMKLClassifier(KernelBank("rbf"), tol=1e-3).fit(features, features["größe"] > 0)
+    single = BEMKLClassifier(KernelBank("rbf"), tol=1e-3, intermediate_scale=1.0).fit(
+        features, features["größe"] > 0
+    )
     ax = plot_kernel_weights(single)
     assert ax.get_title(loc="left") == "One kernel makes the whole score"
     assert_readable(ax)
@@ -199,7 +203,7 @@ def test_views_of_classes_are_headings(several_model):
 def test_precomputed_kernels_have_no_views(features):
     X = features.to_numpy()
     kernels = np.stack([X @ X.T, (X @ X.T + 1.0) ** 2], axis=-1) / [10.0, 100.0]
-    model = BEMKLClassifier("precomputed", tol=1e-3).fit(kernels, X[:, 0] > 0)
+    model = BEMKLClassifier("precomputed", tol=1e-3, intermediate_scale=1.0).fit(kernels, X[:, 0] > 0)
     with pytest.raises(ValueError, match="`by_view` needs the views of a KernelBank"):
         plot_kernel_weights(model, by_view=True)
     sampled = refined_a_little(model, 10, kernels=kernels)
@@ -209,7 +213,9 @@ def test_precomputed_kernels_have_no_views(features):
 
 
 def test_elbo_plot_says_when_it_did_not_converge(features, bank):
-    model = BEMKLClassifier(bank, max_iter=7, tol=0.0).fit(features, features["größe"] > 0)
+    model = BEMKLClassifier(bank, max_iter=7, tol=0.0, intermediate_scale=1.0).fit(
+        features, features["größe"] > 0
+    )
     assert plot_elbo(model).get_title(loc="left").startswith("Not converged after 7 sweeps")
 
 
@@ -282,4 +288,4 @@ def test_unfitted_models_are_refused(bank):
     )
     for plot in plots:
         with pytest.raises(NotFittedError):
-            plot(BEMKLClassifier(bank))
+            plot(BEMKLClassifier(bank, intermediate_scale=1.0))

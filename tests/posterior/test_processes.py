@@ -211,7 +211,7 @@ def test_left_out_densities_are_those_of_regressions_on_the_others(kind, models)
 def test_comparison_of_both_kinds_of_models(models):
     X, _ = samples()
     labels = targets("binary")
-    other = BEMKLClassifier(BANK).fit(X, labels)
+    other = BEMKLClassifier(BANK, intermediate_scale=1.0).fit(X, labels)
     noise = GPMKLClassifier(KernelBank([Linear()], views={"noise": 1}), inference=FEW).fit(X, labels)
     frame = p.compare_loo(
         {"process": models["binary"], "noise": noise, "bemkl": other}, n_draws=200, random_state=0
@@ -384,7 +384,7 @@ def test_poor_draws_are_called_so(models):
 
 def test_weights_of_both_kinds_of_models_are_not_shown_together(models):
     X, _ = samples()
-    other = BEMKLClassifier(BANK).fit(X, targets("binary"))
+    other = BEMKLClassifier(BANK, intermediate_scale=1.0).fit(X, targets("binary"))
     ax = p.plot_posteriors({"BEMKL": other, "GPMKL": models["binary"]})
     assert ax.get_xlim()[0] < 0.0
     with pytest.raises(ValueError, match="weights of BEMKL and of additive Gaussian processes"):

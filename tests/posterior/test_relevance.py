@@ -212,7 +212,7 @@ def test_table_says_what_is_needed(inference):
 
 def test_chosen_scale_is_kept():
     X, y = samples()
-    model = BEMKLClassifier(SIMPLE, tol=1e-3).fit(X, y > 0.0)
+    model = BEMKLClassifier(SIMPLE, tol=1e-3, intermediate_scale=1.0).fit(X, y > 0.0)
     assert refits_of(fitted_bemkl(model)).settings["intermediate_scale"] == model.intermediate_scale_
     before = vars(model).copy()
     relevance(model, by="all")

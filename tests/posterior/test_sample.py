@@ -128,6 +128,6 @@ def test_errors_name_the_argument(binary_model):
     with pytest.raises(TypeError, match="got Pipeline, which has no BEMKL posterior"):
         sample_posterior(make_pipeline(StandardScaler()))
     with pytest.raises(NotFittedError):
-        sample_posterior(BEMKLClassifier())
+        sample_posterior(BEMKLClassifier(intermediate_scale=1.0))
     with pytest.raises(ValueError, match="`n_draws` must be a whole number >= 1; got 0"):
         sample_posterior(binary_model, n_draws=0)

@@ -235,7 +235,7 @@ def test_plane_shows_one_label_or_target(features, bank, labels, targets):
     from bayesmkl import BEMKLClassifier, BEMKLRegressor
 
     X = features.iloc[:, :2].to_numpy()
-    model = BEMKLClassifier(bank, tol=1e-2).fit(X, labels)
+    model = BEMKLClassifier(bank, tol=1e-2, intermediate_scale=1.0).fit(X, labels)
     ax = plot_uncertainty(model, X, labels, n_grid=5, label=1)
     assert [text.get_text() for text in ax.get_legend().get_texts()][:2] == ["0", "1"]
     with pytest.raises(ValueError, match="`label` must be one of '0', '1'; got 'None'"):

@@ -89,7 +89,13 @@ def test_tables_have_a_block_per_class(several_model):
 def test_tables_hold_classes_as_they_are(classes):
     X = np.random.default_rng(0).normal(size=(30, 2))
     y = np.array(classes)[np.arange(30) % 3]
-    model = BEMKLClassifier(KernelBank(["linear", "rbf"]), multiclass="one-versus-all", max_iter=3, tol=0.0)
+    model = BEMKLClassifier(
+        KernelBank(["linear", "rbf"]),
+        multiclass="one-versus-all",
+        max_iter=3,
+        tol=0.0,
+        intermediate_scale=1.0,
+    )
     model.fit(X, y)
     for table in (kernel_table(model), view_table(model, n_draws=2, random_state=0)):
         assert table["class"].drop_duplicates().tolist() == model.classes_.tolist()

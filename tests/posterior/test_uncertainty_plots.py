@@ -34,7 +34,7 @@ def bank():
 @pytest.fixture(scope="module")
 def binary(plane, bank):
     X, score = plane
-    return BEMKLClassifier(bank, tol=1e-4).fit(X, np.where(score > 0.7, "in", "out"))
+    return BEMKLClassifier(bank, tol=1e-4, intermediate_scale=1.0).fit(X, np.where(score > 0.7, "in", "out"))
 
 
 def grid_of(ax, n_grid):
@@ -111,7 +111,7 @@ def test_shading_is_the_probability_in_blocks_of_any_size(binary, plane, monkeyp
 def test_several_classes(plane, bank, measure):
     X, score = plane
     y = np.array(["low", "middle", "high"])[np.digitize(score, [0.0, 1.0])]
-    model = BEMKLClassifier(bank, tol=1e-4).fit(X, y)
+    model = BEMKLClassifier(bank, tol=1e-4, intermediate_scale=1.0).fit(X, y)
     ax = plot_uncertainty(model, X, y, measure=measure, n_grid=40)
     probability = model.predict_proba(X)
     if measure is None:
@@ -150,7 +150,9 @@ def test_regression_shades_mean_and_targets_alike(plane, bank):
 def test_steps_before_the_model_are_applied(plane, bank):
     X, score = plane
     y = score > 0.7
-    pipeline = make_pipeline(StandardScaler(), BEMKLClassifier(bank, tol=1e-3)).fit(X, y)
+    pipeline = make_pipeline(StandardScaler(), BEMKLClassifier(bank, tol=1e-3, intermediate_scale=1.0)).fit(
+        X, y
+    )
     search = GridSearchCV(pipeline, {"bemklclassifier__margin": [1.0]}, cv=2).fit(X, y)
     for model in (pipeline, search):
         ax = plot_uncertainty(model, X, y, measure="entropy", n_grid=12)
@@ -169,7 +171,7 @@ def test_draws_have_a_plane_too(binary, plane):
 
 def test_arrays_without_names_and_given_axes(bank, plane):
     X, score = plane[0].to_numpy(), plane[1].to_numpy()
-    model = BEMKLClassifier(bank, tol=1e-3).fit(X, score > 0.7)
+    model = BEMKLClassifier(bank, tol=1e-3, intermediate_scale=1.0).fit(X, score > 0.7)
     ax = Figure(figsize=(6, 6)).subplots()
     assert plot_uncertainty(model, X.tolist(), ax=ax, n_grid=10) is ax
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("feature 0", "feature 1")
@@ -184,11 +186,11 @@ def test_one_place_still_makes_a_plane(binary, plane):
 
 def test_errors_name_the_argument(binary, plane, bank, features):
     X, score = plane
-    three = BEMKLClassifier(bank, tol=1e-2).fit(features, features["größe"] > 0)
+    three = BEMKLClassifier(bank, tol=1e-2, intermediate_scale=1.0).fit(features, features["größe"] > 0)
     with pytest.raises(ValueError, match="`model` must take exactly 2 features; it takes 3"):
         plot_uncertainty(three, features)
     kernels = X.to_numpy() @ X.to_numpy().T
-    precomputed = BEMKLClassifier("precomputed", tol=1e-2).fit(kernels, score > 0.7)
+    precomputed = BEMKLClassifier("precomputed", tol=1e-2, intermediate_scale=1.0).fit(kernels, score > 0.7)
     with pytest.raises(ValueError, match="`model` was fitted to precomputed kernels"):
         plot_uncertainty(precomputed, X)
     with pytest.raises(ValueError, match=r"`X` must hold finite numbers and have the shape \(n_samples, 2\)"):

@@ -87,7 +87,9 @@ def _fit_discriminative(cls: type, n_classes: int) -> Callable[[], Any]:
 
 
 def _classifier(n_classes: int = 2, **parameters: Any) -> Callable[[], Any]:
-    return lambda: BEMKLClassifier(bank(), **SHORT | parameters).fit(data(), labels(data(), n_classes))
+    return lambda: BEMKLClassifier(bank(), **SHORT | parameters, intermediate_scale=1.0).fit(
+        data(), labels(data(), n_classes)
+    )
 
 
 def _regressor(**parameters: Any) -> Callable[[], Any]:
@@ -123,7 +125,9 @@ def _process_of(kind: str) -> Callable[[], Any]:
 
 def _grades(**parameters: Any) -> Callable[[], Any]:
     def fit() -> Any:
-        ordinal = BEMKLOrdinalClassifier(bank(), levels=["low", "middle", "high"], **SHORT | parameters)
+        ordinal = BEMKLOrdinalClassifier(
+            bank(), levels=["low", "middle", "high"], **SHORT | parameters, intermediate_scale=1.0
+        )
         return ordinal.fit(data(), labels(data(), 3))
 
     return fit
@@ -143,7 +147,9 @@ def _several_outputs() -> Any:
 
 def _several_labels() -> Any:
     X = data()
-    return BEMKLClassifier(bank(), **SHORT).fit(X, np.c_[X[:, 0] > 0, X[:, 1] > 0.1].astype(int))
+    return BEMKLClassifier(bank(), **SHORT, intermediate_scale=1.0).fit(
+        X, np.c_[X[:, 0] > 0, X[:, 1] > 0.1].astype(int)
+    )
 
 
 def _missing(regression: bool) -> Callable[[], Any]:
@@ -163,7 +169,7 @@ def _process_of_missing() -> Any:
 def _few_labels() -> Any:
     y = labels(data(), 2)
     y[::4] = "?"
-    return BEMKLClassifier(bank(), unlabeled_label="?", **SHORT).fit(data(), y)
+    return BEMKLClassifier(bank(), unlabeled_label="?", **SHORT, intermediate_scale=1.0).fit(data(), y)
 
 
 def _graph() -> Any:
@@ -190,7 +196,7 @@ def _precomputed() -> Any:
 
 
 def _pipeline() -> Any:
-    model = make_pipeline(StandardScaler(), BEMKLClassifier(bank(), **SHORT))
+    model = make_pipeline(StandardScaler(), BEMKLClassifier(bank(), **SHORT, intermediate_scale=1.0))
     return model.fit(data(), labels(data(), 2))
 
 

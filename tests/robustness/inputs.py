@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import warnings
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from functools import cache
 from typing import Any, NamedTuple
@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import polars as pl
-import pytest
 from in_turn import in_turn
 from scipy import sparse
 from sklearn.base import is_classifier, is_regressor
@@ -41,17 +40,12 @@ MULTITASK = [name for name in EVERY if "Multitask" in name]
 ONE_COLUMN = [name for name in SUPERVISED if not name.startswith("BEMKL")]  # of `y`
 # by features, which kernels lack
 GATED = [name for name in EVERY if name.startswith("LMKL")]
-# One estimator of each way from data to kernels: it meets every form of input, the others the commonest ones, and
-# all forms among the slow tests.
+# One estimator of each way from data to kernels: it meets every form of input, the others one.
 ROADS = (
     "UniformMKLClassifier",
     "PrimalMKLOneClass",
     "LMKLRegressor",
-    "LDMKLClassifier",
-    "MWUMKLClassifier",
-    "LapMKLClassifier",
     "BEMKLClassifier",
-    "BEMKLMultitaskClassifier",
     "BEMKLMultitaskRegressor",
 )
 QUICK = {"max_iter": 10, "tol": 0.05, "epsilon": 0.2, "cv": 2, "n_neighbors": 3}  # where it has the parameter
@@ -148,16 +142,13 @@ def takes(method: Any, argument: str) -> bool:
     return argument in inspect.signature(method).parameters
 
 
-def pairs(names: Iterable[str], forms: Iterable[str], common: Collection[str]) -> Any:
-    """Parametrize a test by every estimator with every form of its input; uncommon pairs are slow ones."""
-    forms = list(forms)
+def pairs(names: Iterable[str], forms: Iterable[str], common: str) -> Any:
+    """Parametrize a test by every form for one estimator of each way to kernels, by the commonest for all."""
+    names = list(names)
+    chosen = [name for name in names if name in ROADS]
     return in_turn(
         ("name", "form"),
-        [
-            pytest.param(name, form, marks=() if name in ROADS or form in common else pytest.mark.slow)
-            for name in names
-            for form in forms
-        ],
+        [(name, form) for form in forms for name in (names if form == common else chosen)],
     )
 
 
@@ -251,23 +242,6 @@ NO_NUMBERS = {
     "a class": Form(lambda array: np.ndarray),
     "ragged": Form(lambda array: [[1.0, 2.0], [3.0]] * (len(array) // 2)),
 }
-COMMON = (
-    "NaN",
-    "infinity",
-    "words",
-    "a word among numbers",
-    "complex",
-    "masked entries",
-    "None",
-    "a function",
-    "ragged",
-    "sparse",
-    "no rows",
-    "one dimension",
-    "four dimensions",
-    "a frame with text",
-    "a frame with gaps",
-)
 # Tables that are none.
 NO_TABLES = NO_NUMBERS | {
     "sparse": Form(lambda array: sparse.csr_matrix(array)),

@@ -85,7 +85,9 @@ def test_competing_classes_whose_probabilities_underflow():
     """Where a class is impossible, a weight of its exp(-800) is zero and no error."""
 
     def find():
-        model = BEMKLClassifier(multiclass="multinomial").fit(X, families.labels(X, 3))
+        model = BEMKLClassifier(multiclass="multinomial", intermediate_scale=1.0).fit(
+            X, families.labels(X, 3)
+        )
         return np.concatenate([model.elbo_history_, model.predict_proba(X).ravel()])
 
     expected = families.fitted(find)
@@ -98,7 +100,9 @@ def test_competing_classes_whose_probabilities_underflow():
 @pytest.mark.heavy
 def test_jax_that_broadcasts_nothing():
     def find():
-        model = BEMKLClassifier(families.bank(), storage=Storage(backend="jax"), max_iter=3, tol=0.0)
+        model = BEMKLClassifier(
+            families.bank(), storage=Storage(backend="jax"), max_iter=3, tol=0.0, intermediate_scale=1.0
+        )
         return model.fit(X, families.labels(X, 3)).predict_proba(X)
 
     expected = find()

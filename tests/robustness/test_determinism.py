@@ -64,10 +64,15 @@ def drawing_models():
     """Return functions of `random_state` that make a model which draws, by what it draws."""
     found = {
         "random starts": lambda seed: BEMKLClassifier(
-            families.bank(), init="random", n_init=2, random_state=seed, **families.SHORT
+            families.bank(),
+            init="random",
+            n_init=2,
+            random_state=seed,
+            **families.SHORT,
+            intermediate_scale=1.0,
         ),
         "Gibbs": lambda seed: BEMKLClassifier(
-            families.bank(), random_state=seed, **families.SHORT | families.CHAINS
+            families.bank(), random_state=seed, **families.SHORT | families.CHAINS, intermediate_scale=1.0
         ),
     }
     own = {"CLMKLClassifier": {"n_clusters": 2}, "LDMKLClassifier": {"gate_targets": "cv"}}

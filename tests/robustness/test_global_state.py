@@ -139,14 +139,19 @@ X, LABELS = families.data(), families.labels(families.data(), 2)
 @pytest.fixture(scope="module")
 def models():
     found = {name: families.fitted(FITS[name]) for name in ("binary", "regression")}
-    chains = BEMKLClassifier(families.bank(), inference=Gibbs(n_chains=2, n_warmup=5, n_draws=10))
+    chains = BEMKLClassifier(
+        families.bank(), inference=Gibbs(n_chains=2, n_warmup=5, n_draws=10), intermediate_scale=1.0
+    )
     return found | {"Gibbs, binary": families.fitted(lambda: chains.fit(X, LABELS))}
 
 
 def test_choosing_changes_nothing():
     rows = families.data(40)
     y = families.labels(rows, 2)
-    model, banks = BEMKLClassifier(families.bank(), max_iter=5), {"kernels": [families.bank(), KernelBank()]}
+    model, banks = (
+        BEMKLClassifier(families.bank(), max_iter=5, intermediate_scale=1.0),
+        {"kernels": [families.bank(), KernelBank()]},
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with unchanged():
@@ -202,7 +207,9 @@ PLOTS = {
     "plot_reliability": lambda models: posterior.plot_reliability(LABELS, models["binary"].predict_proba(X)),
     "plot_uncertainty": lambda models: posterior.plot_uncertainty(
         families.fitted(
-            lambda: BEMKLClassifier(KernelBank("linear"), **families.SHORT).fit(X[:, :2], LABELS)
+            lambda: BEMKLClassifier(KernelBank("linear"), **families.SHORT, intermediate_scale=1.0).fit(
+                X[:, :2], LABELS
+            )
         ),
         X[:, :2],
         n_grid=5,
@@ -244,7 +251,7 @@ def test_a_comparison_and_its_report_change_nothing(tmp_path):
 
 @pytest.mark.slow
 def test_sampling_changes_nothing():
-    model = BEMKLClassifier(families.bank(), inference=NUTS(2, 20, 20))
+    model = BEMKLClassifier(families.bank(), inference=NUTS(2, 20, 20), intermediate_scale=1.0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(X, LABELS)  # the first imports what samples

@@ -204,7 +204,7 @@ def test_temporary_folders_vanish_wherever_work_stops(kind, tmp_path, monkeypatc
 SHORT = {"max_iter": 3, "tol": 0.0}
 CHAINS = {"inference": Gibbs(n_chains=1, n_warmup=4, n_draws=10)}
 STOPPED = {
-    "classes": BEMKLClassifier(**SHORT),
+    "classes": BEMKLClassifier(**SHORT, intermediate_scale=1.0),
     "numbers": BEMKLRegressor(**SHORT),
     "Gibbs": BEMKLRegressor(**SHORT, **CHAINS),
     "tasks": BEMKLMultitaskRegressor(**SHORT),

@@ -42,7 +42,7 @@ def test_model_predicts_the_same(name, tmp_path):
 
 
 def _binary(**options):
-    return lambda: BEMKLClassifier(families.bank(), **SHORT | options)
+    return lambda: BEMKLClassifier(families.bank(), **SHORT | options, intermediate_scale=1.0)
 
 
 def _regressor(**options):
@@ -52,11 +52,13 @@ def _regressor(**options):
 FORMS = {
     **{f"{form}, binary": _binary(storage=form) for form in ("dense", "compressed", "float32", "streamed")},
     **{f"{form}, regression": _regressor(storage=form) for form in ("compressed", "float32", "streamed")},
-    "landmarks": lambda: BEMKLClassifier(families.bank(landmarks=5), **SHORT),
+    "landmarks": lambda: BEMKLClassifier(families.bank(landmarks=5), **SHORT, intermediate_scale=1.0),
     "landmarks, streamed": lambda: BEMKLRegressor(families.bank(landmarks=5), storage="streamed", **SHORT),
     "landmarks given": lambda: BEMKLRegressor(families.bank(landmarks=families.data(4, seed=2)), **SHORT),
     "random landmarks": lambda: BEMKLClassifier(
-        families.bank(landmarks=5, landmark_selection="random", random_state=3), **SHORT
+        families.bank(landmarks=5, landmark_selection="random", random_state=3),
+        **SHORT,
+        intermediate_scale=1.0,
     ),
     "normalized": lambda: BEMKLRegressor(
         KernelBank([Gaussian(), Polynomial()], views="all+each", normalize=("center", "spherical", "trace")),
@@ -113,7 +115,9 @@ def test_a_second_round_trip_changes_nothing(name, tmp_path):
 @pytest.mark.parametrize("seed", [3, None, "generator"])
 def test_seed_survives_as_it_is(seed, tmp_path):
     seed = np.random.default_rng(3) if seed == "generator" else seed
-    save_model(BEMKLClassifier(init="random", random_state=seed), tmp_path / "model.skops")
+    save_model(
+        BEMKLClassifier(init="random", random_state=seed, intermediate_scale=1.0), tmp_path / "model.skops"
+    )
     again = load_model(tmp_path / "model.skops")
     if isinstance(seed, np.random.Generator):
         assert again.random_state.bit_generator.state == seed.bit_generator.state
@@ -137,7 +141,9 @@ def test_seed_survives_as_it_is(seed, tmp_path):
 def test_labels_survive_with_their_type(classes, tmp_path):
     X = families.data()
     y = np.array(classes)[(X[:, 0] > 0).astype(int)]
-    model = families.fitted(lambda: BEMKLClassifier(KernelBank(Linear()), **SHORT).fit(X, y))
+    model = families.fitted(
+        lambda: BEMKLClassifier(KernelBank(Linear()), **SHORT, intermediate_scale=1.0).fit(X, y)
+    )
     save_model(model, tmp_path / "model.skops")
     again = load_model(tmp_path / "model.skops")
     assert again.classes_.dtype == model.classes_.dtype

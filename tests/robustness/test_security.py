@@ -594,7 +594,7 @@ def test_saving_replaces_a_link_and_not_what_it_points_to(tmp_path):
 
 def small_model():
     X = np.random.default_rng(0).normal(size=(12, 3))
-    model = BEMKLClassifier(KernelBank(["rbf", "linear"]), max_iter=3, tol=0.0)
+    model = BEMKLClassifier(KernelBank(["rbf", "linear"]), max_iter=3, tol=0.0, intermediate_scale=1.0)
     return model.fit(X, X[:, 0] > 0), X
 
 
@@ -662,7 +662,9 @@ def test_model_in_a_pipeline_is_looked_at_too(tmp_path):
     from sklearn.preprocessing import StandardScaler
 
     _, X = small_model()
-    model = make_pipeline(StandardScaler(), BEMKLClassifier(KernelBank("rbf"), max_iter=2, tol=0.0))
+    model = make_pipeline(
+        StandardScaler(), BEMKLClassifier(KernelBank("rbf"), max_iter=2, tol=0.0, intermediate_scale=1.0)
+    )
     model.fit(X, X[:, 0] > 0)
     del model[-1].posterior_
     path = tmp_path / "model.skops"

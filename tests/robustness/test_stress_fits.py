@@ -149,7 +149,9 @@ def low_rank(exponent):
     X = rng.normal(size=(6, 2))
     y = np.array([-1.0, 1.0, 1.0, -1.0, 1.0, -1.0])
     K = 10.0**exponent * np.stack([np.outer(X[:, 0], X[:, 0]), X @ X.T])
-    model = BEMKLClassifier("precomputed", margin=1.0, max_iter=8, tol=0.0, inference=VB(accelerate=False))
+    model = BEMKLClassifier(
+        "precomputed", margin=1.0, max_iter=8, tol=0.0, inference=VB(accelerate=False), intermediate_scale=1.0
+    )
     return K, y, partial(model.fit, np.moveaxis(K, 0, -1), y)
 
 
@@ -195,7 +197,7 @@ def test_kernels_from_1e12_below_to_1e12_above_are_warned_of_and_the_remedy_work
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         with contextlib.suppress(ValueError):  # "too large or too close to singular", if that is how it ends
-            BEMKLClassifier("precomputed").fit(spread[:N_TRAIN, :N_TRAIN], y)
+            BEMKLClassifier("precomputed", intermediate_scale=1.0).fit(spread[:N_TRAIN, :N_TRAIN], y)
     (quality,) = (w.message for w in caught if issubclass(w.category, KernelQualityWarning))
     assert 'normalize="spherical"' in str(quality)
     assert len(caught) <= 2
@@ -203,7 +205,7 @@ def test_kernels_from_1e12_below_to_1e12_above_are_warned_of_and_the_remedy_work
     plain = KernelBank([partial(scaled_kernel, scale=1.0) for _ in SCALES], normalize="spherical")
     first, second = (
         quietly(
-            partial(BEMKLClassifier(kernels, max_iter=50).fit, X[:N_TRAIN], y),
+            partial(BEMKLClassifier(kernels, max_iter=50, intermediate_scale=1.0).fit, X[:N_TRAIN], y),
             ConvergenceWarning,
             KernelQualityWarning,
         )

@@ -301,7 +301,7 @@ def test_a_search_in_threads_leaves_the_filters_of_warnings():
 
     X = families.data(40)
     y = families.labels(X, 2)
-    model = BEMKLClassifier(families.bank(), max_iter=3)
+    model = BEMKLClassifier(families.bank(), max_iter=3, intermediate_scale=1.0)
     banks = {"kernels": [families.bank(landmarks=k, landmark_selection="kmeans") for k in (5, 6, 7, 8)] * 2}
     filters = list(warnings.filters)
     alone = quietly(lambda: select_by_elbo(model, banks, X, y), UserWarning)
@@ -330,9 +330,9 @@ def test_jax_fits_in_threads_have_double_precision_each():
     y = families.labels(X, 2)
 
     def fit():
-        model = BEMKLClassifier(families.bank(), storage=Storage(backend="jax"), max_iter=20, tol=0.0).fit(
-            X, y
-        )
+        model = BEMKLClassifier(
+            families.bank(), storage=Storage(backend="jax"), max_iter=20, tol=0.0, intermediate_scale=1.0
+        ).fit(X, y)
         assert in_float64(model)
         return families.predictions(model)
 
@@ -343,7 +343,13 @@ def test_jax_fits_in_threads_have_double_precision_each():
         with unchanged("filters of warnings"):
             compiled, *others = at_once(*[fit] * 3)
         numpy = families.predictions(
-            BEMKLClassifier(families.bank(), storage=Storage(backend="numpy"), max_iter=20, tol=0.0).fit(X, y)
+            BEMKLClassifier(
+                families.bank(),
+                storage=Storage(backend="numpy"),
+                max_iter=20,
+                tol=0.0,
+                intermediate_scale=1.0,
+            ).fit(X, y)
         )
     for other in others:
         assert_equal(compiled, other)
@@ -361,7 +367,9 @@ def test_samplers_take_turns():
     short = {"nuts": NUTS(1, 20, 20), "gibbs": Gibbs(1, 20, 20)}
 
     def classify(inference):
-        return families.predictions(BEMKLClassifier(families.bank(), inference=short[inference]).fit(X, y))
+        return families.predictions(
+            BEMKLClassifier(families.bank(), inference=short[inference], intermediate_scale=1.0).fit(X, y)
+        )
 
     def regress(inference):
         return families.predictions(
