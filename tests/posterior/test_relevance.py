@@ -207,7 +207,7 @@ def test_table_says_what_is_needed(inference):
     difference = refits_of(fitted_bemkl(model)).own.elpd_i - refits_of(fitted_bemkl(left)).own.elpd_i
     assert table["elpd_diff"]["signal"] == pytest.approx(difference.sum(), abs=0.5)
     assert table["se"]["signal"] == pytest.approx(np.sqrt(N) * difference.std(), rel=0.1)
-    assert np.isnan(table["log_evidence_diff"]["signal"])
+    assert "log_evidence_diff" not in table
 
 
 def test_chosen_scale_is_kept():
@@ -245,18 +245,10 @@ def test_markov_chains_know_no_evidence(nuts_model, gibbs_several_model):
         assert row["verdict"] == "signal"
 
 
-@pytest.mark.parametrize(
-    "model",
-    [
-        GPMKLClassifier(SIMPLE, inference=FEW),
-        BEMKLClassifier(SIMPLE, multiclass="shared", inference=FEW),
-        BEMKLClassifier(SIMPLE, multiclass="one-versus-all", inference=FEW),
-    ],
-    ids=repr,
-)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_labels_of_several_classes_have_no_evidence_and_several_labels_have(model):
+def test_labels_of_several_classes_have_no_evidence_and_several_labels_have():
     X, y = samples()
+    model = GPMKLClassifier(SIMPLE, inference=FEW)
     classes, labels = np.digitize(y, [-0.5, 0.5]), np.column_stack([y > 0.0, X[:, 1] > 0.0]).astype(int)
     model.fit(X, classes)
     table, signal = relevance(model), diagnose(model, n_draws=100, random_state=0)["signal"]
