@@ -33,6 +33,8 @@ pytestmark = [
     pytest.mark.filterwarnings(
         "ignore:.* for all training samples, of which"
     ),  # labels that depend on nothing
+    pytest.mark.filterwarnings("ignore:.* samples repeat another one"),
+    pytest.mark.filterwarnings("ignore:`sample_weight` should have a mean of 1"),
     pytest.mark.heavy,
 ]
 

@@ -268,18 +268,16 @@ def warn_of_copies(
         keys = [table.indices[i:j].tobytes() + table.data[i:j].tobytes() for i, j in pairwise(table.indptr)]
     else:
         keys = [row.tobytes() for row in rows]
-    counts, exact = (np.ones(len(y)) if given is None else given for given in (counts, exact))
     found: dict[bytes, list[Any]] = {}
-    for i in np.flatnonzero(exact):
+    for i in range(len(y)) if exact is None else np.flatnonzero(exact):
         own = found.setdefault(keys[i], [-1.0, set()])
-        own[0] += counts[i]
+        own[0] += 1.0 if counts is None else counts[i]
         own[1].add(y[i].tobytes())
-    same, different = (
-        sum(n for n, own in found.values() if (len(own) > 1) == several) for several in (False, True)
-    )
+    same = sum(excess for excess, targets in found.values() if len(targets) == 1)
+    different = sum(excess for excess, _ in found.values()) - same
     if same > max(MOST_COPIES * len(found), different):
         warn_user(
-            f"{np.count_nonzero(exact) - len(found)} of {len(y)} samples repeat another one, features and target "
+            f"{same:.0f} of {len(y)} samples repeat another one, features and target "
             "alike. Copies look like measurements without noise: the noise is underestimated, and intervals are too "
             "narrow. Keep one of each, such as by `DataFrame.drop_duplicates`.",
             UserWarning,

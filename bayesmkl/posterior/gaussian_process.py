@@ -82,10 +82,8 @@ def _left_out(fitted: FittedBEMKL, point: np.ndarray) -> np.ndarray:
     estimator, draws = fitted.estimator, fitted.states[0]
     targets = estimator._targets_of_outputs()
     of_points = log_predictive_of_points(fitted, draws.cavity_mean, draws.cavity_variance)
-    found = np.array([estimator._log_predictive(targets, each, each.sum(axis=0)) for each in of_points])[
-        point
-    ]
-    return found + np.random.default_rng(0).normal(scale=TIE, size=found.shape)
+    found = np.array([estimator._log_predictive(targets, each, each.sum(axis=0)) for each in of_points])
+    return found[point] + np.random.default_rng(0).normal(scale=TIE, size=(len(point), found.shape[1]))
 
 
 def _effects(fitted: FittedBEMKL, chosen: np.ndarray) -> dict[str, np.ndarray]:

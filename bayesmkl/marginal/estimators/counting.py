@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["counted", "of_numbers"]
 
-MOST = 1.05  # mean weight of numbers above which they are divided: folds of weights with a mean of one stay below
+MOST = 1.05  # mean weight of numbers that has no effect, and that folds of weights of mean one may have
 
 
 def counted(
