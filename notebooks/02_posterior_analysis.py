@@ -28,8 +28,6 @@
 import os
 import time
 
-import arviz_plots
-import arviz_stats
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -222,10 +220,6 @@ diagnosed = {
 promised = pd.Series({name: -diagnosed[name]["loo"]["elpd"] / len(y_train) for name in models})
 kept = scores.loc["log_loss"]
 pd.DataFrame({"promised log loss": promised, "log loss of new tumors": kept}).round(2)
-
-# %%
-leave_one_out = arviz_stats.loo(to_datatree(nuts), pointwise=True)
-arviz_plots.plot_khat(leave_one_out).viz["figure"].item()
 
 # %% [markdown]
 # From the draws of NUTS, leave-one-out promises about what the new tumors gave. VB promises much better
