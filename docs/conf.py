@@ -115,7 +115,8 @@ autodoc_default_options = {
     "inherited-members": "BaseEstimator,ClassifierMixin,RegressorMixin,TransformerMixin,tuple,dict,Warning",
     # scikit-learn's own, described there
     "exclude-members": "get_metadata_routing, set_output, set_fit_request, set_transform_request, "
-    "set_predict_request, set_predict_proba_request, set_predict_log_proba_request, set_decision_function_request, set_score_request",
+    "set_predict_request, set_predict_proba_request, set_predict_log_proba_request, "
+    "set_decision_function_request, set_score_request",
 }
 numpydoc_show_class_members = False  # the class template lists them
 numpydoc_class_members_toctree = False
