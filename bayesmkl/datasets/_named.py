@@ -101,7 +101,7 @@ def look_up(name: str) -> Entry:
     if isinstance(name, str) and name in TABLE:
         return TABLE[name]
     raise ValueError(
-        f"`name` must be a data set of the package ({', '.join(TABLE)}); got {shown(name)}. Give other data as "
+        f"`datasets` must name data sets of the package ({', '.join(TABLE)}); got {shown(name)}. Give other data as "
         "arrays, or as a file."
     )
 

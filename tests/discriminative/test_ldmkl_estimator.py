@@ -283,7 +283,7 @@ def our_warnings(model, *data):
 def test_defaults_tell_blobs_apart(distance, seed):
     X, y = blobs(distance, seed)
     new, labels = blobs(distance, 1000 + seed, 1000)
-    assert our_warnings(model := LDMKLClassifier(), X, y) == []
+    assert our_warnings(model := LDMKLClassifier(KernelBank("paper")), X, y) == []
     uniform = UniformMKLClassifier().fit(X, y).score(new, labels)
     assert model.score(new, labels) > uniform - 0.02
     assert uniform > 0.8
@@ -292,7 +292,7 @@ def test_defaults_tell_blobs_apart(distance, seed):
 @pytest.mark.parametrize(("distance", "seed"), [(2, 7), (3, 8), (4, 6)])
 def test_one_answer_for_everything_is_said_so(distance, seed):
     X, y = blobs(distance, seed)
-    model = ld_mkl(threshold="paper")
+    model = ld_mkl(KernelBank("paper"), threshold="paper")
     (said,) = our_warnings(model, X, np.array(["a", "b"])[y])
     (answer,) = set(model.predict(X))
     assert f"predicts '{answer}' for all training samples, of which 50% are of that class" in said
@@ -303,7 +303,7 @@ def test_one_answer_for_everything_is_said_so(distance, seed):
 
 def test_svms_of_few_samples_are_said_so():
     X, y = blobs(3, 4)
-    model = ld_mkl(threshold="paper")
+    model = ld_mkl(KernelBank("paper"), threshold="paper")
     (said,) = our_warnings(model, X, y)
     assert len(set(model.predict(X))) == 2
     few = model.retrained_ & (model.n_selected_ < 20)
@@ -348,9 +348,9 @@ def test_one_answer_of_some_is_not_one_of_all(rng):
 def test_defaults_do_not_depend_on_the_order_of_the_samples():
     X, y = blobs(2, 2, 60)
     new = blobs(2, 1002)[0]
-    one = LDMKLClassifier().fit(X, y)
+    one = LDMKLClassifier(KernelBank("paper")).fit(X, y)
     order = np.random.default_rng(0).permutation(60)
-    other = LDMKLClassifier().fit(X[order], y[order])
+    other = LDMKLClassifier(KernelBank("paper")).fit(X[order], y[order])
     assert_same(other.decision_function(new), one.decision_function(new), 1e-6)
     assert other.gate_kernel_ == one.gate_kernel_
 

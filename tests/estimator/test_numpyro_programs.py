@@ -345,9 +345,9 @@ def test_labels_that_stand_in_choose_nothing(monkeypatch, rng):
         return FoldChoice(0.1)
 
     monkeypatch.setattr("bayesmkl.bemkl.estimators.classifier.choose_by_folds", choose)
-    BEMKLClassifier(intermediate_scale=1.0).numpyro_model(X)
+    BEMKLClassifier().numpyro_model(X)
     assert not asked
-    BEMKLClassifier(intermediate_scale=1.0).numpyro_model(X, X[:, 0] > 0)
+    BEMKLClassifier().numpyro_model(X, X[:, 0] > 0)
     assert len(asked) == 1
 
 

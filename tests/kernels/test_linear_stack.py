@@ -133,7 +133,7 @@ def test_bemkl_is_that_of_dense_kernels(of_labels, rng, shared):
     X, y = table(rng, 50)
     rows, X, target = X[40:], X[:40], (y > 0.0).astype(int)[:40] if of_labels else y[:40]
     kind = BEMKLClassifier if of_labels else BEMKLRegressor
-    options = {"tol": 1e-12, "max_iter": 3000}
+    options = {"tol": 1e-12, "max_iter": 3000} | ({"intermediate_scale": 1.0} if of_labels else {})
     dense = kind(pathways(), storage="dense", **options).fit(X, target)
     found = kind(pathways(), **options)
     stack, _ = found._prepare(X, target)

@@ -185,7 +185,6 @@ class Whole:
     ("check", "names", "what"),
     [
         ("check_axes", ("transAxes", "plot"), "Axes of Matplotlib, as `plt.subplots()[1]` is"),
-        ("check_collection", ("viz", "map"), "a PlotCollection of arviz-plots"),
     ],
 )
 def test_foreign_objects_are_known_by_what_they_have(check, names, what):

@@ -79,6 +79,8 @@ FLIPPED_SCORES: dict[str, Any] = {
 
 def settings_for(variant: Variant, scale: float = 1.0) -> dict[str, Any]:
     """Return accurate settings that have the same effect on kernels times `scale` as on those times one."""
+    if variant.name in ("BEMKLClassifier", "BEMKLOrdinalClassifier"):
+        return SWEEPS | {"intermediate_scale": 1.0}  # folds would choose another one for other units
     if variant.is_bayesian:
         return SWEEPS
     more = {"C": 2.0 / scale, "gate_C": 1.0 / scale, "reg": 0.5 * scale, "gamma_ambient": 0.1 * scale}

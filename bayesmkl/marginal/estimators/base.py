@@ -369,10 +369,17 @@ class BaseGPMKL(CompletingMKL):
         """Return what the likelihood sees, with an axis of outputs."""
         return self.target_ if self._has_outputs else self.target_[None]
 
-    def _moments(self, X: Samples) -> ScoreMoments:
-        """Return moments of the scores of rows, their offsets included, at the points that predictions need."""
+    def _moments(self, X: Samples, of_all: bool = False) -> ScoreMoments:
+        """Return moments of the scores of rows, their offsets included, at the points that predictions need.
+
+        Or at all points, for quantiles: fewer points have the same moments, and other tails.
+        """
         X = self._validate_rows(X)
-        covariance, completed, draws, posteriors = self._known_scores()
+        if of_all and self.pseudo_samples_ is None:
+            draws, posteriors = self.posterior_._replace(predictive=np.empty(0)), None
+            covariance, completed = self._training_covariance()
+        else:
+            covariance, completed, draws, posteriors = self._known_scores()
         rows = self._rows(X) if completed is None else self._completed_rows(X, completed)
         found = []
         with blas_threads_for(covariance.stack.n_train):

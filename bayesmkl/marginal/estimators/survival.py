@@ -327,7 +327,7 @@ class GPMKLSurvival(BaseGPMKL):
         %(TypeError:X)s
         """
         tail = None if ci_prob is None else 0.5 * (1.0 - check_probability("ci_prob", ci_prob))
-        moments = self._moments(X)
+        moments = self._moments(X, of_all=True)
         at = self.event_times_ if times is None else times
         log_times = standard_log_times(at, self.log_time_mean_, self.log_time_scale_)
         n_rows = moments.mean.shape[-1]
@@ -369,7 +369,7 @@ class GPMKLSurvival(BaseGPMKL):
         %(TypeError:X)s
         """
         check_quantile(q)
-        moments = self._moments(X)
+        moments = self._moments(X, of_all=True)
         n_rows = moments.mean.shape[-1]
         lower, upper = np.full((n_rows, 1), -WIDEST), np.full((n_rows, 1), WIDEST)
         for _ in range(BISECTIONS):
