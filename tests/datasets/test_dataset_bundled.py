@@ -39,7 +39,9 @@ def test_loader_agrees_with_the_facts_and_with_the_name(name):
 
 @pytest.mark.parametrize("name", ["sonar", "WDBC", 7, None])
 def test_other_names_are_refused_with_those_there_are(name):
-    with pytest.raises(ValueError, match=r"`name` must be a data set of the package \(wdbc, iris, .*lung\)"):
+    with pytest.raises(
+        ValueError, match=r"`datasets` must name data sets of the package \(wdbc, iris, .*lung\)"
+    ):
         load_named(name)
 
 

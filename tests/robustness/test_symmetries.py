@@ -201,15 +201,13 @@ def in_other_units(posterior: Any, scale: float) -> Any:
 
 def units_do_not_matter(variant: Variant, problem: Problem, scale: float) -> None:
     """Kernels in other units have sample weights in the inverse unit: the same bound and scores, sweep by sweep."""
-    start = variant.fit(problem, **SWEEPS).posterior_
+    start = variant.fit(problem, **settings_for(variant)).posterior_
     own = 1e-10 if variant.make().sample_prior == "sparse" else 1.0
     found = [
         variant.fit(
             problem.scaled(s),
-            tol=0.0,
-            max_iter=4,
-            init=in_other_units(start, s),
-            sample_prior=Gamma(own, own / s**2),
+            **settings_for(variant)
+            | {"max_iter": 4, "init": in_other_units(start, s), "sample_prior": Gamma(own, own / s**2)},
         )
         for s in (1.0, scale)
     ]
@@ -277,7 +275,7 @@ def test_copies_of_all_kernels_share_what_one_had(variant, n_examples):
 def copies_are_equal(variant: Variant, problem: Problem) -> None:
     """Copies of a kernel have the same weights, standard deviations and prior precisions."""
     n_kernels = problem.train.shape[-1]
-    model = variant.fit(problem.of_each([*range(n_kernels), 0]), **SWEEPS)
+    model = variant.fit(problem.of_each([*range(n_kernels), 0]), **settings_for(variant))
     for values in (model.kernel_weights_, model.kernel_weights_std_):
         assert_close(values[..., 0], values[..., -1], 1e-6, "weight of the copy")
 
