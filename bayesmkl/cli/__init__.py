@@ -1,4 +1,4 @@
-"""The command line: ``bayesmkl demo | fit | diagnose | report | predict | compare | merge``.
+"""The command line: ``bayesmkl demo | fit | diagnose | report | predict | compare``.
 
 This module only declares commands and options; what they do is imported when one of them runs, so that ``--help``
 answers at once.
@@ -431,20 +431,3 @@ def compare(
         any_result = run_compare(config, out, jobs, retry_failed)
     if not any_result:
         raise typer.Exit(3)
-
-
-@app.command()
-def merge(
-    runs: Annotated[
-        list[Path], typer.Argument(help="Folders that `bayesmkl compare` wrote.", show_default=False)
-    ],
-    out: Annotated[Path, typer.Option(help="New or empty folder to write.", show_default=False)],
-) -> None:
-    """Put the cells of several comparisons into one, with its scores and report; nothing is computed.
-
-    Models, data sets and metrics of one name must be the same in all of them; the folders stay as they are.
-    """
-    with _bad_input_reported():
-        from bayesmkl.cli.compare_command import run_merge
-
-        run_merge(runs, out)

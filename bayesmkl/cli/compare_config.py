@@ -30,9 +30,7 @@ from bayesmkl.evaluation.compare import check_weighted
 from bayesmkl.evaluation.scoring import METRICS, resolve_scoring, task_of
 from bayesmkl.evaluation.study import (
     Data,
-    DataRef,
     ModelSpec,
-    Study,
     bundled,
     from_file,
     label_columns,
@@ -73,6 +71,31 @@ SPLITTERS = {
     "group-shuffle": model_selection.GroupShuffleSplit,
     "time": model_selection.TimeSeriesSplit,
 }
+
+
+class DataRef:
+    """A function that loads data, and its options."""
+
+    def __init__(self, load: Callable[..., Data], **options: Any) -> None:
+        self.load, self.options = load, options
+
+    def __call__(self) -> Data:
+        """Load the data."""
+        return self.load(**self.options)
+
+
+class Study(NamedTuple):
+    """Arguments of `compare_models`."""
+
+    datasets: dict[str, DataRef]
+    models: dict[str, ModelSpec]
+    cv: Any
+    scoring: Any
+    inner_cv: Any
+    inner_scoring: str | None
+    random_state: int
+    unavailable: str
+    keep_predictions: bool | float
 
 
 class Config(NamedTuple):

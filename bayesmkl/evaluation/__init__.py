@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bayesmkl.evaluation.compare import compare_models
 from bayesmkl.evaluation.comparison import Comparison
-from bayesmkl.evaluation.merge import merge_comparisons
 from bayesmkl.evaluation.metrics import (
     equal_error_rate,
     evaluate_classifier,
@@ -34,7 +33,6 @@ __all__ = [
     "expected_calibration_error",
     "integrated_brier_score",
     "kaplan_meier",
-    "merge_comparisons",
     "report_model",
     "survival_brier_score",
     "survival_calibration",

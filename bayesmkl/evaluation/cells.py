@@ -1,350 +1,270 @@
-"""Cells by content: one file of facts and scores under the hash of all that decides them, and one of predictions."""
+"""Cells of a comparison: models fitted and scored on one split of one data set, with their time and memory."""
 
 from __future__ import annotations
 
-import hashlib
-import io
-import json
-import math
-import zipfile
+import time
+import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import joblib
 import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.metaestimators import _safe_split
 
-from bayesmkl._utils.files import READING_ARRAYS, check_layout, read_json, written_beside
+from bayesmkl._utils.threads import one_thread
+from bayesmkl._utils.warnings import recording_warnings
+from bayesmkl.evaluation.design_groups import labels_of
+from bayesmkl.evaluation.named_metrics import Metric
+from bayesmkl.evaluation.predictions import Predictions, weight_argument
+from bayesmkl.evaluation.scoring import facts, score
+from bayesmkl.evaluation.splits import as_splitter
+from bayesmkl.evaluation.store import Cell, Kept, Store, environment, versions
+from bayesmkl.evaluation.stored import keep_predictions
+from bayesmkl.evaluation.study import Data, ModelSpec
+from bayesmkl.kernels.cache import KernelCache, Tally, current_cache, sharing_kernels
 
-__all__ = [
-    "CELLS",
-    "COUNTS",
-    "TEXTS",
-    "Cell",
-    "CellStore",
-    "Kept",
-    "MemoryStore",
-    "NotKeptError",
-    "is_key",
-    "is_row",
-]
+__all__ = ["Job", "cells_of", "note_of", "peak_memory", "run_job", "seed_of"]
 
-CELLS = "cells"  # folder in that of a comparison
-FORMAT, VERSION = "bayesmkl-cell", 1
-BEGUN = ".begun"  # end of the names of marks beside the files of cells
-PARTS = ("row", "scores", "environment", "predictions")
-NEEDED, ABOUT = {"rows", "y", "predict"}, {"offers", "task", "ranks", "objects"}  # of predictions
-MOST_IN_MEMORY = 2**30  # bytes of the predictions of all cells without a folder
-TOO_MANY = "the predictions of all cells are too many for the memory."
-LARGEST = 2**32  # bytes that the predictions of a cell may say they take
-COUNTS = ("split", "n_samples", "n_train", "n_test", "seed")
-TEXTS = ("dataset", "model", "kernel_shares", "best_params", "error", "note")
+LONGEST_NOTE = 400  # characters
+_STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
-class NotKeptError(ValueError):
-    """Something was asked of a cell that it does not keep."""
+def seed_of(random_state: int, split: int) -> int:
+    """Return the seed of open random states in a split."""
+    return int(np.random.SeedSequence([random_state, split]).generate_state(1)[0] % 2**31)
 
 
-class Kept(NamedTuple):
-    """Predictions of the test rows of a cell.
+class Job(NamedTuple):
+    """Models on one split of one data set; they share kernels.
 
     Parameters
     ----------
-    arrays : dict of str to ndarray
-        By name; without objects.
-    about : dict
-        Plain values: what the model ``offers``, its ``task``, whether its decision function ``ranks`` classes, and
-        which arrays were of ``objects``.
+    models : dict of (name, key) to ModelSpec
+        By name and by the key of the cell.
+    data : Data
+        Without its samples, which go beside the job: schedulers send large arrays once.
+    rows : tuple of ndarray
+        Positions of the training rows and of the test rows.
+    group_columns : tuple of int
+        Positions of columns of designs whose groups stay together inside the training part too.
+    scorers : dict of str to str
+        Hashes of the metrics, by name.
+    packages : dict of str to str
+        Versions of further packages that the models come from.
+    expected : dict of str to str
+        Versions in the calling process.
+    most_kept : float
+        Bytes that the predictions of a cell may take to be kept.
+    folder : str or None
+        Where finished cells are written, if this process sees it.
     """
 
-    arrays: dict[str, np.ndarray]
-    about: dict[str, Any]
+    models: Mapping[tuple[str, str], ModelSpec]
+    data: Data
+    rows: tuple[np.ndarray, np.ndarray]
+    group_columns: tuple[int, ...]
+    task: str
+    seed: int
+    inner_cv: Any
+    inner_scoring: Any
+    metrics: Mapping[str, Metric]
+    scorers: Mapping[str, str]
+    packages: Mapping[str, str]
+    expected: Mapping[str, str]
+    most_kept: float
+    folder: str | None
 
 
-class Cell(NamedTuple):
-    """A finished cell.
+def run_job(job: Job, X: Any) -> list[Cell]:
+    """Compute the cells of a job in a worker, and write them to the folder if this process sees it."""
+    here = versions(job.packages)
+    other = [name for name, v in job.expected.items() if here.get(name) != v]
+    if other:
+        raise ValueError(
+            f"`n_jobs`: a worker has {other[0]} {here.get(other[0])}, and the calling process has "
+            f"{job.expected[other[0]]}. Install the same versions everywhere."
+        )
+    store = Store(Path(job.folder)) if job.folder is not None and Path(job.folder).is_dir() else None
+    cells = []
+    for cell in cells_of(job, X):
+        if store is not None:
+            store.write(cell)
+        cells.append(cell)
+    return cells
 
-    Parameters
-    ----------
-    key : str
-        Hash of all that decides it.
-    row : dict
-        Facts and costs by name, see `Comparison.cells`; the names of data set and model are those of the study that
-        computed it.
-    scores : dict of str to float
-        By the hash of the metric.
-    environment : dict of str to str
-        Versions and system of the process that computed it.
-    kept : Kept or None
-        Predictions; of a cell that was read, the store has them.
-    predictions : dict
-        What the store says of them: ``digest`` and ``bytes`` of their file, or why they are ``left_out``.
+
+def cells_of(job: Job, X: Any) -> Iterator[Cell]:
+    """Compute the cells of a job, one after the other."""
+    data = job.data._replace(X=X)
+    if job.group_columns:
+        data = data._replace(groups=labels_of(data.X, job.group_columns))
+    # Parallel cross-validations inside a cell would become tasks with data of their own.
+    with joblib.parallel_config("sequential"), one_thread(), sharing_kernels(KernelCache()):
+        for (_, key), spec in job.models.items():
+            yield _cell(job, key, spec, data)
+
+
+def _cell(job: Job, key: str, spec: ModelSpec, data: Data) -> Cell:
+    """Fit and score one model; an exception of the model becomes the `error` of its row."""
+    row: dict[str, Any] = {
+        "n_samples": len(data.y),
+        "n_train": len(job.rows[0]),
+        "n_test": len(job.rows[1]),
+        "seed": job.seed,
+    }
+    scores: dict[str, float] = {}
+    kept, left_out = None, ""
+    with recording_warnings() as caught:
+        try:
+            found, scores, kept, left_out = _measured(job, spec, data)
+            row |= found
+        except (Exception, SystemExit) as error:  # whatever goes wrong in one model must not stop the others
+            row |= {"error": _told(error)}
+    row |= {"note": note_of(caught)}
+    by_hash = {job.scorers[name]: float(value) for name, value in scores.items()}
+    about = {"left_out": left_out or "its model failed"} if kept is None else kept.about
+    return Cell(key, row, by_hash, environment(job.packages), kept, about)
+
+
+def _told(error: BaseException) -> str:
+    """Format the exception of a model; of tracebacks that a search puts into its message, the last line."""
+    name, text = type(error).__name__, str(error).replace("\0", "\\0")  # no table in text holds NUL
+    before, _, traceback = text.partition("Traceback (most recent call last)")
+    if not traceback:
+        return f"{name}: {text}"
+    return f"{name}: {before.split('.')[0].strip()}. {traceback.strip().splitlines()[-1]}"
+
+
+def _measured(
+    job: Job, spec: ModelSpec, data: Data
+) -> tuple[dict[str, Any], dict[str, float], Kept | None, str]:
+    """Fit, predict and score; seconds and memory include what was found in the cache."""
+    inner = as_splitter(job.inner_cv, data._replace(X=None), job.seed, job.task == "classification")
+    model = spec.new(job.seed, inner, job.inner_scoring)
+    X, y, X_test, y_test, fit_params = _cut(model, data, *job.rows, spec)
+    before = _tally()
+    with peak_memory() as memory:
+        start = time.perf_counter()
+        model.fit(X, y, **fit_params)
+        fit_seconds = time.perf_counter() - start
+        of_fit = _tally().since(before)
+        predictions = Predictions(model, X_test, X, job.seed, y)
+        predictions.labels()
+        predict_seconds = predictions.seconds
+        of_both = _tally().since(before)
+        scores = score(predictions, y_test, job.metrics)
+    kept, left_out = _kept(job, predictions, y_test)
+    found = facts(model, len(y))
+    converged = found.pop("converged")
+    costs = {
+        "fit_seconds": fit_seconds + of_fit.reused_seconds,
+        "predict_seconds": predict_seconds + of_both.reused_seconds - of_fit.reused_seconds,
+        "kernel_seconds": of_both.seconds,
+        "reused_seconds": of_both.reused_seconds,
+        "peak_memory_mb": (memory.n_bytes + of_both.reused_bytes) / 2**20,
+    }
+    row = {
+        **{name: round(cost, 6) for name, cost in costs.items()},
+        "kernel_stacks": of_both.n_evaluated,
+        "converged": None if converged is None else float(converged),
+        **found,
+    }
+    return row, scores, kept, left_out
+
+
+def _kept(job: Job, predictions: Predictions, y_test: np.ndarray) -> tuple[Kept | None, str]:
+    """Return the predictions to keep, or why there are none; nothing about them makes a cell fail."""
+    if not job.most_kept:
+        return None, "`keep_predictions` was False when it was computed"
+    try:
+        return keep_predictions(predictions, y_test, job.rows[1], job.task, job.most_kept)
+    except Exception as error:  # of the model, which no metric has asked for it
+        return None, f"its predictions could not be had: {_told(error)}"
+
+
+def _tally() -> Tally:
+    cache = current_cache()
+    return Tally() if cache is None else cache.tally
+
+
+def _cut(
+    model: BaseEstimator, data: Data, train: np.ndarray, test: np.ndarray, spec: ModelSpec
+) -> tuple[Any, np.ndarray, Any, np.ndarray, dict[str, np.ndarray]]:
+    """Return training and test samples and labels, and options of `fit`; of precomputed kernels cut columns too."""
+    rows = np.concatenate([train, test]) if spec.transductive else train
+    fit_params = {}
+    if data.groups is not None and spec.param_grid is not None:
+        fit_params["groups"] = data.groups[train]
+    name = weight_argument(model)
+    if data.weights is not None and name is not None:
+        fit_params[name] = data.weights[rows]
+    X, y = _safe_split(model, data.X, data.y, rows)
+    X_test, y_test = _safe_split(model, data.X, data.y, test, rows)
+    if spec.transductive:
+        y = np.array(y)
+        y[len(train) :] = _unlabeled_label(model)
+    return X, y, X_test, y_test, fit_params
+
+
+def _unlabeled_label(model: BaseEstimator) -> Any:
+    """Return the mark of samples without a label."""
+    params = model.get_params()
+    found = [v for n, v in params.items() if n.split("__")[-1] == "unlabeled_label" and v is not None]
+    if not found:
+        raise ValueError(
+            f"a transductive model needs the parameter `unlabeled_label`, and {type(model).__name__} has none that "
+            "is set. Set it, or compare the model without `transductive`."
+        )
+    return found[0]
+
+
+def note_of(caught: list[warnings.WarningMessage]) -> str:
+    """Join the messages of user warnings, each once."""
+    texts = dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning))
+    note = " | ".join(" ".join(text.split()) for text in texts)
+    return note if len(note) <= LONGEST_NOTE else f"{note[: LONGEST_NOTE - 3]}..."
+
+
+@dataclass
+class Peak:
+    """Bytes of resident memory above those at the start; NaN where the system does not count them."""
+
+    n_bytes: float = float("nan")
+
+
+@contextmanager
+def peak_memory() -> Iterator[Peak]:
+    """Measure the peak of the resident memory inside, on Linux, where the kernel counts it.
+
+    Memory that was freed before, and that the process still holds, is used again without being counted.
     """
-
-    key: str
-    row: dict[str, Any]
-    scores: dict[str, float]
-    environment: dict[str, str]
-    kept: Kept | None = None
-    predictions: Mapping[str, Any] = MappingProxyType({})
-
-    @property
-    def failed(self) -> bool:
-        """Whether the model failed."""
-        return bool(self.row.get("error"))
-
-    def has(self, scorers: Mapping[str, str]) -> bool:
-        """Return whether all scores are there; a model that failed has none."""
-        return self.failed or set(scorers.values()) <= set(self.scores)
-
-    def named(self, dataset: str, model: str, split: int, scorers: Mapping[str, str]) -> dict[str, Any]:
-        """Return the row of a comparison in which the cell has these names."""
-        scores = {name: self.scores.get(digest, math.nan) for name, digest in scorers.items()}
-        names = {"dataset": dataset, "model": model, "split": split}
-        return self.row | names | {"key": self.key, "environment": self.environment} | scores
+    peak = Peak()
+    before = _reset_and_read()
+    try:
+        yield peak
+    finally:
+        if before is not None:
+            after = _resident("VmHWM")
+            peak.n_bytes = float("nan") if after is None else float(max(0, after - before))
 
 
-class CellStore:
-    """Finished cells in a folder, each whole or not there.
-
-    Parameters
-    ----------
-    folder : Path
-        Of a comparison; exists already.
-
-    Attributes
-    ----------
-    damaged : dict of str to str
-        By key, what was found to be wrong so far.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder / CELLS
-        self.damaged: dict[str, str] = {}
-
-    def read(self, key: str) -> Cell | None:
-        """Return a finished cell; None where it is absent, or not what was written.
-
-        Raises
-        ------
-        ValueError
-            If a newer version of this package has written it.
-        """
-        path = self.path(key)
-        try:
-            found = read_json(path)
-        except FileNotFoundError:
-            return None
-        except (OSError, ValueError) as error:
-            self.damaged[key] = str(error)
-            return None
-        if isinstance(found, dict) and found.get("format") == FORMAT:
-            check_layout(found.get("version"), VERSION, repr(str(path)))
-        try:
-            return _cell_in(found, key)
-        except NotKeptError as error:
-            self.damaged[key] = str(error)
-            return None
-
-    def is_intact(self, cell: Cell) -> bool:
-        """Return whether the predictions of a cell, if their file is there, are what was written."""
-        path = self.path(cell.key, ".npz")
-        if "digest" not in cell.predictions or not path.is_file():  # left out, where a folder is shared
-            return True
-        if _digest(path.read_bytes()) != cell.predictions["digest"]:
-            self.damaged[cell.key] = "its predictions are not what was written"
-            return False
-        return True
-
-    def _has_intact(self, cell: Cell) -> bool:
-        """Return whether the predictions of a cell are there as they were written."""
-        there = "digest" in cell.predictions and self.path(cell.key, ".npz").is_file()
-        return there and self.is_intact(cell)
-
-    def write(self, cell: Cell) -> Cell:
-        """Keep a cell; what is there already stays, and gets scores and predictions that it does not have.
-
-        In the place of one that failed comes the new one.
-        """
-        there = self.read(cell.key)
-        self._make_folder()
-        if there is not None and not there.failed:
-            scores = cell.scores | there.scores
-            lacks = cell.kept is not None and not self._has_intact(there)
-            if set(scores) == set(there.scores) and not lacks:
-                return there
-            note = there.row["note"] or cell.row.get("note", "")
-            merged = there.row | {"note": note}
-            cell = cell._replace(row=merged, scores=scores, environment=there.environment)
-            if "digest" in there.predictions and not lacks:
-                cell = cell._replace(kept=None, predictions=there.predictions)
-        if cell.kept is not None:
-            content = _packed(cell.kept.arrays)
-            with written_beside(self.path(cell.key, ".npz")) as beside:
-                beside.write_bytes(content)
-            about = cell.kept.about | {"digest": _digest(content), "bytes": len(content)}
-            cell = cell._replace(kept=None, predictions=about)
-        content_of = {"format": FORMAT, "version": VERSION, **cell._asdict()}
-        content_of["predictions"] = dict(cell.predictions)
-        del content_of["kept"]
-        with written_beside(self.path(cell.key)) as beside:
-            beside.write_text(json.dumps({**content_of, "checksum": _checksum(content_of)}), encoding="utf-8")
-        self.damaged.pop(cell.key, None)
-        return cell
-
-    def kept(self, cell: Cell) -> Kept:
-        """Return the predictions of a cell.
-
-        Raises
-        ------
-        NotKeptError
-            If it keeps none, or their file is gone or is not what was written.
-        """
-        if cell.kept is not None:
-            return cell.kept
-        if "digest" not in cell.predictions:
-            raise NotKeptError(cell.predictions.get("left_out", "it keeps no predictions"))
-        path = self.path(cell.key, ".npz")
-        try:
-            content = path.read_bytes() if path.is_file() else None
-        except OSError as error:
-            raise NotKeptError(f"{str(path)!r} cannot be read: {error}") from error
-        if content is None:
-            raise NotKeptError(f"{str(path)!r} is gone")
-        if _digest(content) != cell.predictions["digest"]:
-            self.damaged[cell.key] = "its predictions are not what was written"
-            raise NotKeptError(f"{str(path)!r} is not what was written")
-        kept = Kept(_unpacked(content, path), dict(cell.predictions))
-        if not (NEEDED.issubset(kept.arrays) and ABOUT.issubset(kept.about)):
-            raise NotKeptError(f"{str(path)!r} holds no predictions")
-        return kept
-
-    @contextmanager
-    def begun(self, key: str) -> Iterator[None]:
-        """Mark a cell as begun; the mark stays only if the process dies inside."""
-        path = self.path(key, BEGUN)
-        self._make_folder()
-        path.touch()
-        try:
-            yield
-        finally:
-            path.unlink(missing_ok=True)
-
-    def was_begun(self, key: str) -> bool:
-        """Return whether a cell was begun by a process that has died of it, or with it."""
-        return self.path(key, BEGUN).exists() and self.read(key) is None
-
-    def tidy(self) -> None:
-        """Remove the marks of cells that are finished."""
-        for path in self.folder.glob(f"*{BEGUN}"):
-            if path.with_suffix(".json").exists():
-                path.unlink(missing_ok=True)
-
-    def _make_folder(self) -> None:
-        try:
-            self.folder.mkdir(exist_ok=True)
-        except FileExistsError as error:
-            raise ValueError(
-                f"{str(self.folder)!r} must be a folder, that of the cells of a comparison; it is a file. Remove it."
-            ) from error
-
-    def path(self, key: str, ending: str = ".json") -> Path:
-        """Return the file of a cell."""
-        if not is_key(key):
-            raise ValueError(f"{key[:80]!r} is no key of a cell.")
-        return self.folder / f"{key}{ending}"
+def _reset_and_read() -> int | None:
+    """Set the peak to what is resident now, and return that; None where that cannot be done."""
+    try:
+        _RESET.write_text("5", encoding="ascii")
+    except OSError:
+        return None
+    return _resident("VmRSS")
 
 
-def _cell_in(found: Any, key: str) -> Cell:
-    """Return the cell that a file describes; raise NotKeptError for what is none, or was changed."""
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
-        raise NotKeptError("it is no cell")
-    if found.pop("checksum", None) != _checksum(found):
-        raise NotKeptError("it is not what was written")
-    parts: list[Any] = [found.get(name) for name in PARTS]
-    row, scores, environment, predictions = parts
-    if found.get("key") != key or not all(isinstance(part, dict) for part in parts):
-        raise NotKeptError("it is another cell")
-    if not is_row(row) or not all(isinstance(value, int | float) for value in scores.values()):
-        raise NotKeptError("its values are of other kinds")
-    return Cell(key, row, scores, environment, None, predictions)
-
-
-class MemoryStore:
-    """Finished cells of a comparison without a folder; predictions beyond a GiB in all are not kept."""
-
-    def __init__(self) -> None:
-        self.n_bytes = 0
-        self.cells: dict[str, Cell] = {}
-        self.damaged: dict[str, str] = {}
-
-    def read(self, key: str) -> Cell | None:
-        """Return a finished cell, or None."""
-        return self.cells.get(key)
-
-    def is_intact(self, cell: Cell) -> bool:
-        """Return True: nobody edits what is in memory."""
-        return True
-
-    def write(self, cell: Cell) -> Cell:
-        """Keep a cell."""
-        arrays = {} if cell.kept is None else cell.kept.arrays
-        self.n_bytes += sum(array.nbytes for array in arrays.values())
-        if arrays and self.n_bytes > MOST_IN_MEMORY:
-            cell = cell._replace(kept=None, predictions={"left_out": f"{TOO_MANY} Give a `folder`"})
-        self.cells[cell.key] = cell
-        return cell
-
-    def kept(self, cell: Cell) -> Kept:
-        """Return the predictions of a cell; raise NotKeptError if it keeps none."""
-        if cell.kept is None:
-            raise NotKeptError(cell.predictions.get("left_out", "it keeps no predictions"))
-        return cell.kept
-
-
-def is_key(text: str) -> bool:
-    """Return whether a text can be a key, which is the name of a file."""
-    return text.isascii() and text.replace("-", "").isalnum()
-
-
-def is_row(row: dict[str, Any]) -> bool:
-    """Return whether everything in the row of a cell is of its kind."""
-    if not all(type(row.get(name)) is str for name in ("dataset", "model")):
-        return False
-    if not all(type(row.get(name)) is int for name in COUNTS):
-        return False
-    return all(
-        value is None or isinstance(value, str if name in TEXTS else (int, float))
-        for name, value in row.items()
-    )
-
-
-def _checksum(content: dict[str, Any]) -> str:
-    """Return the hash of a description without its checksum, however it is written."""
-    return _digest(json.dumps(content, sort_keys=True, separators=(",", ":")).encode())
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.blake2b(content, digest_size=16).hexdigest()
-
-
-def _packed(arrays: Mapping[str, np.ndarray]) -> bytes:
-    buffer = io.BytesIO()
-    # `savez_compressed` of NumPy 2.1 cannot be kept from writing pickles
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, array in arrays.items():
-            member = io.BytesIO()
-            np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
-            archive.writestr(zipfile.ZipInfo(f"{name}.npy"), member.getvalue(), zipfile.ZIP_DEFLATED)
-    return buffer.getvalue()
-
-
-def _unpacked(content: bytes, path: Path) -> dict[str, np.ndarray]:
-    with suppress(ValueError, KeyError, zipfile.BadZipFile, OSError), READING_ARRAYS:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            size = sum(member.file_size for member in archive.infolist())
-        if size <= LARGEST:
-            with np.load(io.BytesIO(content), allow_pickle=False) as found:
-                return {name: found[name] for name in found.files}
-    raise NotKeptError(f"{str(path)!r} holds no predictions")
+def _resident(field: str) -> int | None:
+    try:
+        lines = _STATUS.read_text(encoding="ascii", errors="replace").splitlines()
+    except OSError:
+        return None
+    found = [line.split()[1] for line in lines if line.startswith(f"{field}:")]
+    return 1024 * int(found[0]) if found else None

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import BrokenExecutor
+from contextlib import closing
+from datetime import UTC, datetime
 from difflib import get_close_matches
 from os import PathLike
-from typing import Any, TypeGuard
+from pathlib import Path
+from pickle import PicklingError
+from typing import Any, NamedTuple, TypeGuard
 
+import joblib
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.metrics import get_scorer_names
+from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_consistent_length
 
 from bayesmkl._utils.files import as_path
 from bayesmkl._utils.given import as_array, check_weights
+from bayesmkl._utils.hashing import content_hash
 from bayesmkl._utils.progress import cell_progress
+from bayesmkl._utils.survival_target import are_times, event_and_time
 from bayesmkl._utils.typing import Samples, Scoring, Splits, Targets
 from bayesmkl._utils.validation import (
     check_flag,
@@ -28,15 +38,40 @@ from bayesmkl._utils.validation import (
     check_verbose,
     shown,
 )
-from bayesmkl._utils.warnings import warn_user
+from bayesmkl._utils.warnings import holding_back, recording_warnings, warn_user
+from bayesmkl.evaluation.cells import Job, cells_of, note_of, run_job, seed_of
 from bayesmkl.evaluation.comparison import Comparison
+from bayesmkl.evaluation.design_groups import groups_of_designs, stay_together
+from bayesmkl.evaluation.named_metrics import Metric
 from bayesmkl.evaluation.predictions import final_estimator, weight_argument
-from bayesmkl.evaluation.runner import run_study
-from bayesmkl.evaluation.study import Data, DataRef, ModelSpec, Study, bundled, in_memory
+from bayesmkl.evaluation.scoring import resolve_scoring, stored_score, task_of
+from bayesmkl.evaluation.splits import splits_of
+from bayesmkl.evaluation.store import (
+    COLUMNS,
+    Cell,
+    Content,
+    NotKeptError,
+    Store,
+    content_of,
+    environment,
+    read_about,
+    settings,
+    table_of,
+    versions,
+    write_about,
+    write_table,
+)
+from bayesmkl.evaluation.stored import StoredPredictions
+from bayesmkl.evaluation.study import Data, ModelSpec, bundled, text_of
+from bayesmkl.kernels import KernelBank
 
 __all__ = ["check_weighted", "compare_models"]
 
 ONLY = "data"  # name of the data set that comes as X and y
+MOST_KEPT = 64.0  # MiB of predictions in a cell
+TAKEN = {*COLUMNS, "metric", "value"}  # names in rows and tables
+Split = tuple[np.ndarray, np.ndarray]  # positions of rows to train on and to test on
+Name = tuple[str, str, int]  # data set, model and split of a cell
 
 
 def compare_models(
@@ -57,7 +92,6 @@ def compare_models(
     verbose: int = 0,
     folder: str | PathLike[str] | None = None,
     keep_predictions: bool | float = True,
-    keys: Mapping[str, str] | None = None,
     retry_failed: bool = False,
 ) -> Comparison:
     """Fit and score models on the same splits of one or several data sets.
@@ -112,14 +146,12 @@ def compare_models(
     folder : path-like, default=None
         Folder of finished cells, which are told by their content. What is there is not computed again: an interrupted
         comparison continues when it is called again, and one with more models, metrics, data sets or splits computes
-        what is new.
+        what is new. Cells whose model or metrics hold a function or class that no installed package defines, such as
+        one of the running script, are always computed anew.
     keep_predictions : bool or float, default=True
         Whether cells keep what was predicted of their test rows, with labels: data of persons, where a folder is
         shared. True keeps up to 64 MiB of a cell, a number as many MiB; without a folder a GiB in all. What a folder
         keeps of earlier calls stays.
-    keys : dict of str to str, default=None
-        With `folder`: by the name of a model or metric that has no content to be told by, such as an open file, a
-        text of yours that stands for it. Change it whenever the model changes.
     retry_failed : bool, default=False
         With `folder`: compute its cells again that failed, for want of memory or of a file for example. They stay as
         they are otherwise.
@@ -135,10 +167,11 @@ def compare_models(
         For arguments of another kind than those above, two models of one name, an unknown metric or data set, a
         metric that a model cannot give or of another task, survival times of which a part has no event, more folds
         than groups, weights or several columns of `y` where a model takes none, models whose designs name different
-        groups, a model without content where there is a folder, or a folder of an earlier version or of something
-        else.
+        groups, or a folder of an earlier version or of something else.
     TypeError
         If `folder` is no path.
+    ChildProcessError
+        If a process that fits models dies, for want of memory for example. Finished cells stay in the folder.
 
     Examples
     --------
@@ -174,27 +207,25 @@ def compare_models(
     _check_inner_scoring(inner_scoring)
     if not isinstance(keep_predictions, bool):
         check_number("keep_predictions", keep_predictions, low=0.0)
-    _check_keys(keys)
     check_flag("retry_failed", retry_failed)
     where = None if folder is None else as_path("folder", folder)
     specs, data = _models(models), _datasets(X, y, groups, sample_weight, datasets, cv)
-    if any(ref.load is in_memory and ref.options["data"].weights is not None for ref in data.values()):
+    if any(one.weights is not None for one in data.values()):
         check_weighted(specs)
-    study = Study(
+    study = _Study(
         data,
         specs,
         None if _is_pairs(cv) else cv,
         scoring,
         inner_cv,
         inner_scoring,
-        random_state,
+        int(random_state),
         unavailable,
         keep_predictions,
-        dict(keys or {}),
         retry_failed,
     )
     with cell_progress(verbose > 0) as progress:
-        found = run_study(study, where, n_jobs, progress)
+        found = _run(study, where, n_jobs, progress)
     if len(found.failures):
         first = found.failures.iloc[0]
         warn_user(
@@ -203,16 +234,6 @@ def compare_models(
             UserWarning,
         )
     return found
-
-
-def _check_keys(keys: Mapping[str, str] | None) -> None:
-    """Raise unless keys are texts by name."""
-    good = keys is None or (
-        isinstance(keys, Mapping)
-        and all(isinstance(text, str) and text for pair in keys.items() for text in pair)
-    )
-    if not good:
-        raise ValueError(f"`keys` must map names of models or metrics to texts; got {shown(keys)}.")
 
 
 def check_weighted(models: Mapping[str, ModelSpec]) -> None:
@@ -285,7 +306,7 @@ def _datasets(
     sample_weight: ArrayLike | None,
     datasets: Mapping[str, object] | Sequence[str] | str | None,
     cv: Splits | None,
-) -> dict[str, DataRef]:
+) -> dict[str, Data]:
     if (X is None) == (datasets is None):
         raise ValueError("give either `X` and `y`, or `datasets`.")
     if datasets is None:
@@ -300,7 +321,7 @@ def _datasets(
     if not isinstance(datasets, Mapping | Sequence):
         raise ValueError(f"`datasets` must be names, or map names to data; got {shown(datasets)}.")
     named = datasets if isinstance(datasets, Mapping) else dict(_once(datasets))
-    return {name: _ref(name, value) for name, value in named.items()}
+    return {name: _data(name, value) for name, value in named.items()}
 
 
 def _once(names: Sequence[Any]) -> list[tuple[str, Any]]:
@@ -310,11 +331,9 @@ def _once(names: Sequence[Any]) -> list[tuple[str, Any]]:
     return [(name, name) for name in names]
 
 
-def _ref(name: str, value: object) -> DataRef:
-    if isinstance(value, DataRef):
-        return value
+def _data(name: str, value: object) -> Data:
     if isinstance(value, str):
-        return DataRef(bundled, name=value)
+        return bundled(value)
     if isinstance(value, tuple) and len(value) in (2, 3, 4):
         return _held(*value)
     raise ValueError(
@@ -329,7 +348,7 @@ def _held(
     groups: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
     cv: Splits | None = None,
-) -> DataRef:
+) -> Data:
     if y is None:
         several = " A dict of data sets goes to `datasets=`." if isinstance(X, Mapping) else ""
         raise ValueError(f"`y` must be given with `X`.{several}")
@@ -349,7 +368,7 @@ def _held(
         )
     check_consistent_length(X, y)
     splits = _splits(cv, len(y)) if _is_pairs(cv) else None
-    return DataRef(in_memory, data=Data(X, y, groups, splits, check_weights(sample_weight, len(y))))
+    return Data(X, y, groups, splits, check_weights(sample_weight, len(y)))
 
 
 def _plain_fields(y: np.ndarray) -> np.ndarray:
@@ -379,3 +398,308 @@ def _splits(cv: Iterable[tuple[ArrayLike, ArrayLike]], n_samples: int) -> list[t
 
 def _is_pairs(cv: object) -> TypeGuard[Iterable[tuple[ArrayLike, ArrayLike]]]:
     return cv is not None and not hasattr(cv, "split") and hasattr(cv, "__iter__")
+
+
+# ------------------------------------------------------------------------------------------------------------- plan
+
+
+class _Study(NamedTuple):
+    """What is compared."""
+
+    datasets: Mapping[str, Data]
+    models: Mapping[str, ModelSpec]
+    cv: Any
+    scoring: Any
+    inner_cv: Any
+    inner_scoring: Any
+    random_state: int
+    unavailable: str
+    keep_predictions: bool | float
+    retry_failed: bool
+
+
+class _Plan(NamedTuple):
+    """What follows from a study and its data before anything is fitted."""
+
+    metrics: dict[str, Metric]
+    task: str
+    facts: dict[str, dict[str, Any]]  # of the data sets
+    splits: dict[str, list[Split]]
+    group_columns: dict[str, tuple[int, ...]]  # of designs, where splits keep their groups together
+    scorers: dict[str, str]  # hashes of the metrics
+    keys: dict[Name, str]
+    anew: set[str]  # keys of cells that are always computed
+    packages: dict[str, dict[str, str]]  # versions of further packages, by model
+
+
+def _plan(study: _Study) -> _Plan:
+    """Find the metrics and all splits, and hash what decides the cells."""
+    _check_names(study)
+    estimators = {name: spec.estimator for name, spec in study.models.items()}
+    task, metrics = "classification", {}
+    facts, splits, columns = {}, {}, {}
+    for name, data in study.datasets.items():
+        metrics |= resolve_scoring(study.scoring, estimators, data.y, study.unavailable)
+        task = task_of(estimators, data.y)
+        if task == "survival":
+            _check_times(study)
+        splits[name], columns[name], grouped = _split(study, data, task == "classification")
+        facts[name] = _facts_of(data) | grouped
+    taken = [name for name in metrics if name in TAKEN]
+    if taken:
+        raise ValueError(
+            f"`scoring`: a metric cannot be called {taken[0]!r}, as tables of cells have a column of that name. Give "
+            f"it another one, such as `scoring={{'my {taken[0]}': ...}}`."
+        )
+    contents = {name: content_of((m.needs, m.compute)) for name, m in metrics.items()}
+    scorers = {
+        name: content_hash(name if one.is_local else (one.digest, versions(one.packages)))
+        for name, one in contents.items()
+    }
+    plan = _Plan(metrics, task, facts, splits, columns, scorers, {}, set(), {})
+    models = {name: _content_of_model(study, spec) for name, spec in study.models.items()}
+    plan.packages.update({name: one.packages for name, one in models.items()})
+    _add_keys(plan, study, models, any(one.is_local for one in contents.values()))
+    return plan
+
+
+def _content_of_model(study: _Study, spec: ModelSpec) -> Content:
+    """Hash a model as it will be fitted, with the inner cross-validation of one with a grid."""
+    estimator = spec.estimator
+    try:
+        estimator = clone(estimator)
+    except Exception:  # its own code; the cells will say what is wrong with it
+        return Content("", {}, True)
+    inner = (study.inner_cv, study.inner_scoring) if spec.param_grid is not None else ()
+    return content_of((estimator, spec.param_grid, spec.transductive, inner))
+
+
+def _add_keys(plan: _Plan, study: _Study, models: Mapping[str, Content], all_anew: bool) -> None:
+    """Hash all that decides each cell: samples, labels, weights, rows, model, seed, versions and settings.
+
+    The names of data sets and models do not matter; groups do for models with a grid.
+    """
+    for dataset, data in study.datasets.items():
+        X = np.ascontiguousarray(data.X) if isinstance(data.X, np.ndarray) else data.X
+        content = content_of((X, data.y, data.weights))
+        of_groups = content_hash(data.groups), plan.group_columns[dataset], plan.task
+        for model, one in models.items():
+            further = of_groups if study.models[model].param_grid is not None else ()
+            known = content.digest, one.digest, further, versions(one.packages), settings()
+            anew = all_anew or content.is_local or one.is_local
+            for split, rows in enumerate(plan.splits[dataset]):
+                name = dataset, model, split
+                key = content_hash(name if anew else (*known, *rows, seed_of(study.random_state, split)))
+                plan.keys[name] = key
+                if anew:
+                    plan.anew.add(key)
+
+
+def _check_names(study: _Study) -> None:
+    for kind, names in (("models", study.models), ("datasets", study.datasets)):
+        if not names:
+            raise ValueError(f"`{kind}` must name at least one; got none.")
+        wrong = [name for name in names if not isinstance(name, str) or not name.strip()]
+        if wrong:
+            raise ValueError(f"`{kind}` must have names of text; got {wrong[0]!r}.")
+
+
+def _split(
+    study: _Study, data: Data, classifier: bool
+) -> tuple[list[Split], tuple[int, ...], dict[str, str]]:
+    """Return the splits, the group columns of designs that they keep together, and what is to be said of groups.
+
+    A number of folds keeps the groups of designs together, if no others are given. Splitters are handed them, and use
+    them or not.
+    """
+    found, whose = None, "groups"
+    if data.groups is None:
+        try:
+            found = groups_of_designs(study.models, data.X)
+        except ValueError:
+            if isinstance(study.cv, (int, np.integer)):
+                raise
+        if found is not None:
+            data, whose = data._replace(groups=found.labels), " and ".join(map(repr, found.names))
+    ignoring = () if found is None else (UserWarning,)  # splitters that take no groups say so
+    with holding_back(*ignoring):
+        splits = splits_of(study.cv, data, study.random_state, classifier)
+    if data.groups is None:
+        return splits, (), {}
+    together = stay_together(data.groups, splits)
+    said = "together in every split" if together else "on both sides of splits"
+    columns = found.columns if found is not None and together else ()
+    return splits, columns, {"groups": f"{len(np.unique(data.groups))} by {whose}, {said}"}
+
+
+def _check_times(study: _Study) -> None:
+    """Raise for metrics of grids that do not know of censored times."""
+    if isinstance(study.inner_scoring, str) and any(spec.param_grid for spec in study.models.values()):
+        raise ValueError(
+            f"`inner_scoring` must be None or a function scorer(estimator, X, y) for models of survival; got "
+            f"{study.inner_scoring!r}. None is the estimator's own score, its concordance."
+        )
+
+
+def _facts_of(data: Data) -> dict[str, Any]:
+    X = data.X if hasattr(data.X, "shape") else np.asarray(data.X)
+    times = are_times(data.y)
+    return {
+        "n_samples": len(data.y),
+        "n_features": int(np.prod(X.shape[1:])) if X.ndim < 3 else None,
+        "n_kernels": X.shape[2] if X.ndim == 3 else None,
+        "n_labels": None if times else data.y.shape[1] if data.y.ndim == 2 else len(np.unique(data.y)),
+        "n_events": int(event_and_time(data.y).event.sum()) if times else None,
+    }
+
+
+# -------------------------------------------------------------------------------------------------------- execution
+
+Progress = Callable[[dict[str, Any], int, int], None]  # a finished row, how many are done, how many there are
+
+
+def _run(study: _Study, folder: Path | None, n_jobs: int | None, progress: Progress | None) -> Comparison:
+    """Compute the cells that the folder does not have."""
+    started, start = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()
+    plan = _plan(study)
+    about = _about(study, plan, started)
+    is_new = folder is None or not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
+    earlier = None if folder is None or is_new else read_about(folder)
+    if earlier is not None:
+        about["seconds"] = earlier.get("seconds", 0.0)
+    is_other = earlier is None or any(earlier[name] != about[name] for name in ("keys", "scorers"))
+    if folder is not None and is_other:
+        write_about(folder, about)
+    store = Store(folder)
+    names: dict[str, list[Name]] = {}
+    for name, key in plan.keys.items():
+        names.setdefault(key, []).append(name)
+    cells = {key: cell for key in names if (cell := _found(key, store, plan, study)) is not None}
+    jobs = _jobs(study, plan, [key not in cells for key in plan.keys.values()], folder)
+    rows = {name: cells[key].named(*name, plan.scorers) for name, key in plan.keys.items() if key in cells}
+    with closing(_computed(jobs, n_jobs)) as computed:
+        for cell in computed:
+            if cell.kept is not None or "left_out" in cell.about:  # else its worker has written it
+                store.write(cell)
+            cells[cell.key] = cell._replace(kept=None)
+            for name in names[cell.key]:
+                rows[name] = cell.named(*name, plan.scorers)
+                if progress is not None:
+                    progress(rows[name], len(rows), len(plan.keys))
+    about["seconds"] += time.perf_counter() - start
+    for package, value in about["environment"].items():  # of all systems that computed cells
+        found = dict.fromkeys(cell.environment.get(package, value) for cell in cells.values())
+        about["environment"][package] = "; ".join(found) or value
+    table = table_of([rows[name] for name in plan.keys], plan.metrics)
+    if folder is not None and (jobs or is_other):
+        write_table(folder, table)
+        write_about(folder, about)
+    if not study.keep_predictions and store.n_kept():
+        warn_user(
+            f"`keep_predictions` is False, and {store.n_kept()} cells in {str(folder)!r} keep predictions of earlier "
+            "calls. Before the folder is shared, remove its files '*.npz': scores stay.",
+            UserWarning,
+        )
+    return Comparison(table, about, store)
+
+
+def _about(study: _Study, plan: _Plan, started: str) -> dict[str, Any]:
+    packages = {name: v for own in plan.packages.values() for name, v in own.items()}
+    return {
+        "keys": [(*name, key) for name, key in plan.keys.items()],
+        "scorers": plan.scorers,
+        "metrics": {name: metric.greater_is_better for name, metric in plan.metrics.items()},
+        "random_state": study.random_state,
+        "cv": text_of(study.cv),
+        "models": {name: spec.describe() for name, spec in study.models.items()},
+        "datasets": plan.facts,
+        "environment": environment(packages),
+        "started": started,
+        "seconds": 0.0,
+    }
+
+
+def _found(key: str, store: Store, plan: _Plan, study: _Study) -> Cell | None:
+    """Return a cell that is there with all scores; those that it lacks are computed of its predictions."""
+    cell = None if key in plan.anew else store.read(key)
+    if cell is None or (cell.failed and study.retry_failed):
+        return None
+    if cell.has(plan.scorers.values()):
+        return cell
+    lacking = {name: m for name, m in plan.metrics.items() if plan.scorers[name] not in cell.scores}
+    if any(metric.needs == "model" for metric in lacking.values()):  # a function may look at all of it
+        return None
+    with recording_warnings() as caught:
+        try:
+            stored = StoredPredictions(store.kept(key))
+            scores = {plan.scorers[name]: stored_score(metric, stored) for name, metric in lacking.items()}
+        except NotKeptError:
+            return None
+    note = " | ".join(filter(None, [cell.row["note"], note_of(caught)]))
+    cell = cell._replace(row=cell.row | {"note": note}, scores=cell.scores | scores)
+    store.write(cell)
+    return cell
+
+
+def _jobs(study: _Study, plan: _Plan, is_open: list[bool], folder: Path | None) -> list[tuple[Job, Any]]:
+    """Return the work that is left, with its samples: models of equal kernel banks on a split are one job."""
+    left = {name: key for (name, key), wanted in zip(plan.keys.items(), is_open, strict=True) if wanted}
+    groups: dict[Any, list[str]] = {}
+    for model, spec in study.models.items():
+        banks = [clone(v) for v in spec.estimator.get_params().values() if isinstance(v, KernelBank)]
+        content = content_of(banks) if banks else None
+        groups.setdefault(content.digest if content and content.digest else model, []).append(model)
+    keep = study.keep_predictions
+    jobs, begun = [], set()
+    for dataset, data in study.datasets.items():
+        for split, rows in enumerate(plan.splits[dataset]):
+            for group in groups.values():
+                specs = {}
+                for model in group:
+                    key = left.get((dataset, model, split))
+                    if key is not None and key not in begun:
+                        specs[model, key] = study.models[model]
+                        begun.add(key)
+                packages = {name: v for model, _ in specs for name, v in plan.packages[model].items()}
+                job = Job(
+                    models=specs,
+                    data=data._replace(X=None),
+                    rows=rows,
+                    group_columns=plan.group_columns[dataset],
+                    task=plan.task,
+                    seed=seed_of(study.random_state, split),
+                    inner_cv=study.inner_cv,
+                    inner_scoring=study.inner_scoring,
+                    metrics=plan.metrics,
+                    scorers=plan.scorers,
+                    packages=packages,
+                    expected=versions(packages),
+                    most_kept=(MOST_KEPT if keep is True else float(keep)) * 2**20,
+                    folder=None if folder is None else str(folder.absolute()),
+                )
+                if specs:
+                    jobs.append((job, data.X))
+    return jobs
+
+
+def _computed(jobs: list[tuple[Job, Any]], n_jobs: int | None) -> Iterator[Cell]:
+    """Yield cells as they are finished, by this process or by joblib's workers."""
+    if joblib.effective_n_jobs(n_jobs) == 1:
+        for job, X in jobs:
+            yield from cells_of(job, X)
+        return
+    # Private copies of memory maps may be written to, as in this process.
+    parallel = Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1, mmap_mode="c")
+    try:
+        for cells in parallel(delayed(run_job)(job, X) for job, X in jobs):
+            yield from cells
+    except PicklingError as error:
+        raise ValueError(
+            "`n_jobs` must be 1 for these models, which cannot be sent to other processes: "
+            f"{type(error).__name__}: {str(error).strip().splitlines()[0][:150]}."
+        ) from error
+    except BrokenExecutor as error:
+        raise ChildProcessError(
+            "`n_jobs`: a process that fitted models died. Too little memory, or a crash in compiled code. Finished "
+            "cells are kept where a folder was given; the same call continues there. Use fewer processes."
+        ) from error

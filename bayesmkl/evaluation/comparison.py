@@ -13,13 +13,9 @@ import pandas as pd
 
 from bayesmkl._utils.docstrings import entries, fill_docs
 from bayesmkl._utils.files import as_path, not_written
-from bayesmkl._utils.validation import check_integer
-from bayesmkl._utils.warnings import warn_user
-from bayesmkl.evaluation.cells import Cell, CellStore, MemoryStore, NotKeptError
-from bayesmkl.evaluation.journal import KEY, RESULTS, Journal, read_results, table_of
-from bayesmkl.evaluation.latex import csv_table, latex_table
 from bayesmkl.evaluation.out_of_fold import PredictionTables
 from bayesmkl.evaluation.significance import pairwise, rank_table, wins
+from bayesmkl.evaluation.store import NotKeptError, Store, read_about, table_of, write_about, write_table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -64,8 +60,8 @@ class Comparison(PredictionTables):
         :meth:`gates` read them), ``converged`` (1 or 0), ``best_params`` of a grid; ``error`` and ``note``
         (warnings), empty where there was none; then one column per metric. NaN where there is no number.
     about : dict
-        ``view`` (keys of the cells, by content), ``metrics`` (name to whether greater is better), ``random_state``,
-        ``cv``, ``models``, ``datasets``, ``environment``, ``started``, ``seconds``.
+        ``keys`` and ``scorers`` (hashes of the cells and metrics), ``metrics`` (name to whether greater is better),
+        ``random_state``, ``cv``, ``models``, ``datasets``, ``environment``, ``started``, ``seconds``.
 
     Examples
     --------
@@ -83,9 +79,7 @@ class Comparison(PredictionTables):
     1       svm  0.953  0.038  5
     """
 
-    def __init__(
-        self, cells: pd.DataFrame, about: dict[str, Any], store: CellStore | MemoryStore | None = None
-    ) -> None:
+    def __init__(self, cells: pd.DataFrame, about: dict[str, Any], store: Store | None = None) -> None:
         self.cells, self.about, self._store = cells, about, store
 
     @property
@@ -204,58 +198,6 @@ class Comparison(PredictionTables):
         """
         name = self._metric(metric)
         return rank_table(self.scores(name), self.about["metrics"][name])
-
-    def to_latex(self, metric: str | None = None, test: str | None = "corrected_t", decimals: int = 3) -> str:
-        """Write means and standard deviations as a table for LaTeX.
-
-        Parameters
-        ----------
-        %(metric)s
-        test : {"corrected_t", "paired_t", "wilcoxon"} or None, default="corrected_t"
-            Beside the best mean of a data set, those are bold that this test over its splits does not tell from it,
-            at .05, without a correction for several models. None: the best mean alone.
-        decimals : int, default=3
-            Digits after the point.
-
-        Returns
-        -------
-        str
-            A ``tabular`` with a row per data set and a column per model, for the package booktabs. Models that failed
-            on a split have a dagger.
-
-        Raises
-        ------
-        ValueError
-            If `metric` or `test` is not known.
-        """
-        check_integer("decimals", decimals, low=0)
-        return latex_table(self, self._metric(metric), test, decimals)
-
-    def to_csv(self, metric: str | None = None, test: str | None = "corrected_t", decimals: int = 3) -> str:
-        """Write means and standard deviations as a table of CSV.
-
-        Parameters
-        ----------
-        %(metric)s
-        test : {"corrected_t", "paired_t", "wilcoxon"} or None, default="corrected_t"
-            Beside the best mean of a data set, those have an asterisk that this test over its splits does not tell
-            from it, as in `to_latex`.
-        decimals : int, default=3
-            Digits after the point.
-
-        Returns
-        -------
-        str
-            A row per data set and a column per model, with cells such as ``0.912 ± 0.020*``; a dagger where a model
-            failed on a split. ``cells.to_csv`` has all numbers of all splits.
-
-        Raises
-        ------
-        ValueError
-            If `metric` or `test` is not known.
-        """
-        check_integer("decimals", decimals, low=0)
-        return csv_table(self, self._metric(metric), test, decimals)
 
     def significance(
         self, metric: str | None = None, test: str = "corrected_t", **options: Any
@@ -408,24 +350,18 @@ class Comparison(PredictionTables):
         except OSError as error:
             raise not_written(f"`folder`: {str(path)!r}", error) from error
         try:
-            journal = Journal(path)
-            for cell in self._stored().values():
-                journal.store.write(cell)
-            journal.finish(self.cells, self.about)
+            store = Store(path)
+            for key in dict.fromkeys(key for *_, key in self.about.get("keys", ())):
+                cell = None if self._store is None else self._store.read(key)
+                if cell is not None:
+                    with suppress(NotKeptError):
+                        cell = cell._replace(kept=self._kept(key))
+                    store.write(cell)
+            write_table(path, self.cells)
+            write_about(path, self.about)
         except BaseException:  # half of it would be in the way of the next attempt
             shutil.rmtree(path, ignore_errors=True)
             raise
-
-    def _stored(self) -> dict[tuple[str, str, int], Cell]:
-        """Return the cells with their predictions, as far as these are kept."""
-        found = {}
-        for name in self._shown if self._store is not None and "view" in self.about else ():
-            cell = self._cell(name)
-            if cell is not None:
-                with suppress(NotKeptError):
-                    cell = cell._replace(kept=self._kept(name))
-                found[name] = cell
-        return found
 
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> Comparison:
@@ -439,35 +375,20 @@ class Comparison(PredictionTables):
         Returns
         -------
         Comparison
-            With the same cells. A folder whose ``cells`` are gone has its table, without predictions.
+            With the same cells; those whose files are gone or damaged are left out.
 
         Raises
         ------
         ValueError
-            If the folder is not that of a comparison, or damaged.
+            If the folder is not that of a comparison, or of another version.
         TypeError
             If `folder` is no path.
-
-        Warns
-        -----
-        UserWarning
-            If cells are not what was written; they are left out.
         """
-        journal = Journal(as_path("folder", folder))
-        about, store = journal.read_about(), journal.store
-        by_content = "view" in about and store.folder.is_dir()
-        if not by_content and ((journal.folder / RESULTS).exists() or not store.folder.is_dir()):
-            return cls(read_results(journal.folder / RESULTS), about)
-        rows = journal.read()
-        if store.damaged:
-            key, why = next(iter(store.damaged.items()))
-            warn_user(
-                f"{len(store.damaged)} cells in {str(journal.folder)!r} were cut short or edited, the first being "
-                f"{key} ({why}); they are left out. The call of compare_models that wrote them computes them again.",
-                UserWarning,
-            )
-        order = [tuple(row[name] for name in KEY) for row in rows]
-        return cls(table_of(rows, list(about["metrics"]), order), about, store)
+        path = as_path("folder", folder)
+        about, store = read_about(path), Store(path)
+        found = [(name, store.read(key)) for *name, key in about["keys"]]
+        rows = [cell.named(*name, about["scorers"]) for name, cell in found if cell is not None]
+        return cls(table_of(rows, about["metrics"]), about, store)
 
     def __repr__(self) -> str:
         n_failed = len(self.failures)

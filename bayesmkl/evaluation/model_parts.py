@@ -11,10 +11,10 @@ from sklearn.base import BaseEstimator
 
 from bayesmkl import __version__
 from bayesmkl.evaluation.held_out import evaluated, picture
-from bayesmkl.evaluation.identity import environment
 from bayesmkl.evaluation.predictions import Predictions
 from bayesmkl.evaluation.report.blocks import Block, Drawing, Facts, Heading, Items, Paragraph, Printed, Rows
 from bayesmkl.evaluation.report.markup import counted, number
+from bayesmkl.evaluation.store import environment
 from bayesmkl.kernels.views import column_names
 from bayesmkl.posterior import (
     Diagnosis,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,11 +11,10 @@ from scipy.stats import binomtest
 
 from bayesmkl._utils.docstrings import entries, fill_docs
 from bayesmkl._utils.validation import check_choice
-from bayesmkl.evaluation.cells import Cell, CellStore, Kept, MemoryStore, NotKeptError
 from bayesmkl.evaluation.curves import CURVES, curve_of, mean_curve, positive_class
-from bayesmkl.evaluation.journal import cells_of_view
 from bayesmkl.evaluation.kernel_weights import KernelTables
 from bayesmkl.evaluation.significance import holm
+from bayesmkl.evaluation.store import Kept, NotKeptError, Store
 
 __all__ = ["PredictionTables"]
 
@@ -42,7 +41,7 @@ class PredictionTables(KernelTables):
     """What a comparison says of the predictions of test rows."""
 
     about: dict[str, Any]
-    _store: CellStore | MemoryStore | None
+    _store: Store | None
 
     @property
     def metrics(self) -> list[str]:
@@ -304,31 +303,21 @@ class PredictionTables(KernelTables):
 
         cells = self._cells_of(dataset)
         cells = cells[cells["error"] == ""]
+        keys = {tuple(name): key for *name, key in self.about.get("keys", ())}
         for name in zip(cells["dataset"], cells["model"], cells["split"].tolist(), strict=True):
             try:
-                yield OutOfFold(*name, StoredPredictions(self._kept(name)))
+                yield OutOfFold(*name, StoredPredictions(self._kept(keys.get(name))))
             except NotKeptError as error:
                 raise ValueError(
                     f"`predictions`: those of {name[1]!r} on {name[0]!r}, split {name[2]}, are not kept: {error}. "
                     "Compare again, in another folder or without one."
                 ) from error
 
-    def _kept(self, name: tuple[Any, Any, Any]) -> Kept:
+    def _kept(self, key: str | None) -> Kept:
         """Return the predictions of a cell; raise NotKeptError."""
-        found = self._cell(name)
-        if found is None or self._store is None:
-            raise NotKeptError("its file is not there")
-        return self._store.kept(found)
-
-    def _cell(self, name: tuple[Any, Any, Any]) -> Cell | None:
-        if self._store is None or "view" not in self.about:
+        if self._store is None or key is None:
             raise NotKeptError("a table alone has none")
-        shown = self._shown.get(name)
-        return None if shown is None else self._store.read(shown.key)
-
-    @property
-    def _shown(self) -> Mapping[Any, Any]:
-        return cells_of_view(self.about["view"])
+        return self._store.kept(key)
 
 
 def _of_both(right: pd.DataFrame, first: str, second: str) -> tuple[np.ndarray, np.ndarray]:

@@ -22,10 +22,10 @@ from bayesmkl._utils.typing import Scoring, Targets
 from bayesmkl._utils.validation import check_choice
 from bayesmkl._utils.warnings import holding_back, warn_user
 from bayesmkl.bemkl.estimators.base import BaseBEMKL
-from bayesmkl.evaluation.cells import NotKeptError
 from bayesmkl.evaluation.kernel_weights import kept_shares
 from bayesmkl.evaluation.named_metrics import METRICS, NEEDS, Metric
 from bayesmkl.evaluation.predictions import Predictions, final_estimator, gives
+from bayesmkl.evaluation.store import NotKeptError
 from bayesmkl.evaluation.stored import StoredPredictions
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
-from bayesmkl.evaluation.cells import Kept, NotKeptError
 from bayesmkl.evaluation.predictions import RESPONSES, Predictions
+from bayesmkl.evaluation.store import Kept, NotKeptError
 from bayesmkl.evaluation.survival_scores import brier_times, median_event
 
 __all__ = ["StoredPredictions", "keep_predictions"]

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from scipy.sparse import issparse
 
-from bayesmkl._utils.content import ContentHasher, hash_or_none
+from bayesmkl._utils.hashing import content_hash
 from bayesmkl.kernels.quality.verdicts import unchanging
 
 __all__ = ["KernelCache", "Tally", "current_cache", "sharing_kernels"]
@@ -55,8 +55,8 @@ class KernelCache:
     """Stacks of the kernel banks that are used inside ``with sharing_kernels(cache)``.
 
     Banks count as equal when their parameters are, and rows when their values are: a model that scales its features
-    differently, or sees a fold of the rows, has kernels of its own. Functions are equal when their code and all that
-    it uses are; banks that hold what has no content, such as an open file, are not shared.
+    differently, or sees a fold of the rows, has kernels of its own. Functions are equal by their names in modules;
+    banks that hold what cannot be pickled, such as a lambda or an open file, are not shared.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class KernelCache:
 
     def training(self, bank: Any, X: Any, learn: Callable[[], np.ndarray]) -> np.ndarray:
         """Return the training kernels of a bank; a bank whose kernels are found becomes fitted as by `learn`."""
-        key = hash_or_none((type(bank), bank.get_params(deep=False), X))
+        key = _hash((type(bank), bank.get_params(deep=False), X))
         if key is None:
             return learn()
         kept = self._find(key, 1.0)
@@ -117,7 +117,7 @@ class KernelCache:
             fitted = self._keys.get(bank)
         if fitted is None or n_bytes > self.max_bytes // 2:
             return None
-        key = f"{fitted} {ContentHasher()(X)}"
+        key = f"{fitted} {content_hash(X)}"
         kept = self._find(key, share)
         if kept is None:
             stack, seconds = _timed(evaluate)
@@ -146,7 +146,7 @@ class KernelCache:
         """
         with self._lock:
             fitted = "" if bank is None else self._keys.get(bank)
-        content = None if fitted is None else hash_or_none(what)
+        content = None if fitted is None else _hash(what)
         if content is None:
             return compute(None)
         key = f"{fitted} of {content}"
@@ -209,6 +209,14 @@ def sharing_kernels(cache: KernelCache) -> Iterator[KernelCache]:
         yield cache
     finally:
         _CURRENT.reset(token)
+
+
+def _hash(value: object) -> str | None:
+    """Return a hash of the content, or None for what cannot be pickled."""
+    try:
+        return content_hash(value)
+    except Exception:  # of `__reduce__` methods, which may raise anything
+        return None
 
 
 def _arrays(value: Any) -> list[np.ndarray]:

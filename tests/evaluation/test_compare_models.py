@@ -1,9 +1,7 @@
 """compare_models: the numbers of a plain loop, nothing leaks, nothing is computed twice, nothing is lost."""
 
-import copy
 import errno
 import json
-import shutil
 from pathlib import Path
 from typing import ClassVar
 
@@ -35,10 +33,8 @@ from sklearn.svm import SVC
 from bayesmkl import BEMKLClassifier
 from bayesmkl.discriminative import EasyMKLClassifier, SimpleMKLClassifier, UniformMKLClassifier
 from bayesmkl.evaluation import Comparison, compare_models
-from bayesmkl.evaluation.jobs import peak_memory
-from bayesmkl.evaluation.journal import VERSION
-from bayesmkl.evaluation.runner import run_study
-from bayesmkl.evaluation.study import Data, DataRef, ModelSpec, Study, bundled, content_of, spool
+from bayesmkl.evaluation.cells import peak_memory
+from bayesmkl.evaluation.study import ModelSpec
 from bayesmkl.kernels import Gaussian, KernelBank
 
 TIMES = ["fit_seconds", "predict_seconds", "kernel_seconds", "reused_seconds", "peak_memory_mb"]
@@ -89,18 +85,6 @@ class Failing(ClassifierMixin, BaseEstimator):
 
     def predict(self, X):
         return np.full(len(X), self.classes_[0])
-
-
-class OfFile(SVC):
-    """A support vector machine whose C is in a file."""
-
-    def __init__(self, file=""):
-        super().__init__()
-        self.file = file
-
-    def fit(self, X, y):
-        self.C = float(Path(self.file).read_text(encoding="utf-8"))
-        return super().fit(X, y)
 
 
 class Hungry(RegressorMixin, BaseEstimator):
@@ -217,7 +201,7 @@ def test_weights_of_samples_are_cut_with_them_and_are_part_of_cells(two_classes,
     plain = compare_models(models, X, y, cv=cv, sample_weight=np.ones(len(y)), **options)
     assert not np.allclose(plain.predictions()["score"], found.predictions()["score"])
     same = compare_models(models, X, y, cv=cv, **options)  # weights of one are none
-    assert same.about["view"] == plain.about["view"]
+    assert same.about["keys"] == plain.about["keys"]
     two = compare_models(models, X, y, cv=cv, sample_weight=weights, n_jobs=2, scoring="accuracy")
     np.testing.assert_array_equal(two.predictions()["score"], found.predictions()["score"])
     with pytest.raises(
@@ -267,25 +251,6 @@ def test_numbers_of_folds_stratify_and_keep_groups_together(two_classes):
     assert found.cells["accuracy"].tolist() == expected
 
 
-@pytest.mark.parametrize("kind", ["array", "table"])
-def test_data_that_go_through_files_come_back_the_same(kind, two_classes, tmp_path):
-    X, y = two_classes
-    X = pd.DataFrame(X, columns=list("abcd")) if kind == "table" else X
-    groups, splits = (
-        np.arange(100) // 10,
-        [(np.arange(60), np.arange(60, 100)), (np.arange(9), np.arange(9, 20))],
-    )
-    again = spool(Data(X, y.astype(object), groups, splits), tmp_path / "all")()
-    (pd.testing.assert_frame_equal if kind == "table" else np.testing.assert_array_equal)(again.X, X)
-    np.testing.assert_array_equal(again.y, y)
-    np.testing.assert_array_equal(again.groups, groups)
-    for found, given in zip(again.splits, splits, strict=True):
-        for rows, expected in zip(found, given, strict=True):
-            np.testing.assert_array_equal(rows, expected)
-    bare = spool(Data(X, y), tmp_path / "bare")()
-    assert (bare.groups, bare.splits) == (None, None)
-
-
 def test_several_data_sets_and_their_order(two_classes):
     sets = {"ours": two_classes, "wine": "wine"}
     models = {"b": LogisticRegression(max_iter=3000), "a": make_pipeline(StandardScaler(), SVC())}
@@ -322,23 +287,14 @@ def test_a_transductive_model_sees_test_rows_but_not_their_labels():
     y = np.repeat([-1, 1], 30)
     estimator = BEMKLClassifier(KernelBank(Gaussian(width=1.0)), unlabeled_label=0, max_iter=30, tol=0.0)
     cv = StratifiedShuffleSplit(1, train_size=10, random_state=0)
-    study = Study(
-        {"clouds": DataRef(_clouds, X=X, y=y)},
-        {"semi": ModelSpec(estimator, transductive=True)},
-        cv,
-        "log_loss",
-    )
-    found = run_study(study)
+    options = {"X": X, "y": y, "cv": cv, "scoring": "log_loss"}
+    found = compare_models({"semi": ModelSpec(estimator, transductive=True)}, **options)
     ((train, test),) = cv.split(X, y)
     masked = np.concatenate([y[train], np.zeros(50, dtype=int)])
     fitted = estimator.fit(X[np.concatenate([train, test])], masked)
     assert found.cells["log_loss"][0] == log_loss(y[test], fitted.predict_proba(X[test]))
-    labeled = run_study(study._replace(models={"semi": ModelSpec(estimator)}))
+    labeled = compare_models({"semi": estimator}, **options)
     assert abs(labeled.cells["log_loss"][0] - found.cells["log_loss"][0]) > 1e-3
-
-
-def _clouds(X, y):
-    return Data(X, y)
 
 
 # ----------------------------------------------------------------------------------- nothing leaks, nothing twice
@@ -439,27 +395,6 @@ def test_a_failing_model_is_recorded_and_stops_nobody(two_classes):
     assert np.isnan(found.ranks().loc["bad", "mean_rank"])
 
 
-@pytest.mark.parametrize("n_jobs", [None, 2])
-def test_failed_cells_are_computed_again_when_asked(two_classes, tmp_path, n_jobs):
-    X, y = two_classes
-    file, models = tmp_path / "weights", {"svm": SVC(), "of a file": OfFile(str(tmp_path / "weights"))}
-    options = {"cv": 3, "scoring": "accuracy", "folder": tmp_path / "run", "n_jobs": n_jobs}
-    with pytest.warns(UserWarning, match="3 of 6 cells failed"):
-        first = compare_models(models, X, y, **options)
-    file.write_text("2.0", encoding="utf-8")
-    with pytest.warns(UserWarning, match="3 of 6 cells failed"):
-        same = compare_models(models, X, y, **options)
-    pd.testing.assert_frame_equal(same.cells, first.cells)
-    again = compare_models(models, X, y, retry_failed=True, **options)
-    assert again.failures.empty
-    svm = [one.cells[one.cells["model"] == "svm"].reset_index(drop=True) for one in (first, again)]
-    pd.testing.assert_frame_equal(*svm)  # seconds too: only what had failed was computed
-    alone = compare_models({"svm": SVC(C=2.0)}, X, y, cv=3, scoring="accuracy")
-    np.testing.assert_array_equal(again.scores()["of a file"], alone.scores()["svm"])
-    kept = compare_models(models, X, y, **options)
-    pd.testing.assert_frame_equal(kept.cells, again.cells)
-
-
 def test_an_interrupted_run_continues_where_it_stopped(two_classes, tmp_path, monkeypatch):
     X, y = two_classes
     models = {"u": UniformMKLClassifier(bank()), "svm": SVC(), "logistic": LogisticRegression()}
@@ -491,40 +426,6 @@ def test_an_interrupted_run_continues_where_it_stopped(two_classes, tmp_path, mo
     assert len(fits) == 4
 
 
-@pytest.mark.parametrize(
-    ("change", "n_new"),
-    [
-        ({"random_state": 1}, 3),
-        ({"cv": 4}, 4),
-        ({"scoring": ["auc", "f1"]}, 0),
-        ({"models": {"svm": SVC(C=2.0)}}, 3),
-        ({"models": {"again": SVC(), "other": SVC(C=2.0)}}, 3),
-        ({"y": "reversed"}, 3),
-    ],
-)
-def test_a_folder_of_other_cells_has_those_that_are_new(two_classes, tmp_path, monkeypatch, change, n_new):
-    X, y = two_classes
-    options = {"models": {"svm": SVC()}, "cv": 3, "scoring": "accuracy", "random_state": 0, "y": y}
-    first = compare_models(X=X, folder=tmp_path / "run", **options)
-    changed = options | ({"y": y[::-1]} if "y" in change else change)
-    expected, fits, fit = compare_models(X=X, **changed), [], SVC.fit
-    monkeypatch.setattr(SVC, "fit", lambda self, X, y: fits.append(1) or fit(self, X, y))
-    found = compare_models(X=X, folder=tmp_path / "run", **changed)
-    assert len(fits) == n_new
-    pd.testing.assert_frame_equal(without_times(found), without_times(expected), check_exact=True)
-    pd.testing.assert_frame_equal(Comparison.load(tmp_path / "run").cells, found.cells, check_exact=True)
-    again = compare_models(X=X, folder=tmp_path / "run", **options)
-    assert len(fits) == n_new
-    pd.testing.assert_frame_equal(again.cells, first.cells, check_exact=True)
-
-
-def test_a_folder_of_something_else_is_refused(two_classes, tmp_path):
-    (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(ValueError, match="is not the folder of a comparison"):
-        compare_models({"svm": SVC()}, *two_classes, folder=tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
-
-
 def test_saving_and_loading_keep_every_digit(two_classes, tmp_path):
     found = compare_models(
         {"NA": SVC(), "svm, <2>": (SVC(), {"C": [1.0, 2.0]})}, *two_classes, cv=3, scoring=["accuracy", "auc"]
@@ -532,15 +433,8 @@ def test_saving_and_loading_keep_every_digit(two_classes, tmp_path):
     found.save(tmp_path / "run")
     again = Comparison.load(tmp_path / "run")
     pd.testing.assert_frame_equal(again.cells, found.cells, check_exact=True)
-    assert again.about == {"format": "bayesmkl-comparison", "version": VERSION} | found.about
     with pytest.raises(ValueError, match="must be new or empty"):
         found.save(tmp_path / "run")
-    shutil.rmtree(tmp_path / "run" / "cells")  # the table is enough to read
-    pd.testing.assert_frame_equal(Comparison.load(tmp_path / "run").cells, found.cells, check_exact=True)
-    shutil.copytree(tmp_path / "run", tmp_path / "broken")
-    (tmp_path / "broken" / "results.csv").write_text("nothing\n")
-    with pytest.raises(ValueError, match=r"has no column 'dataset'"):
-        Comparison.load(tmp_path / "broken")
 
 
 def test_the_peak_of_the_memory_is_that_of_the_model():
@@ -556,8 +450,8 @@ def test_the_peak_of_the_memory_is_that_of_the_model():
 def test_the_peak_is_read_from_the_status_of_the_process(tmp_path, monkeypatch):
     status, reset = tmp_path / "status", tmp_path / "clear_refs"
     status.write_bytes("Name:\tpythön\nVmPeak:\t9000 kB\nVmHWM:\t  3000 kB\nVmRSS:\t 2000 kB\n".encode())
-    monkeypatch.setattr("bayesmkl.evaluation.jobs._STATUS", status)
-    monkeypatch.setattr("bayesmkl.evaluation.jobs._RESET", reset)
+    monkeypatch.setattr("bayesmkl.evaluation.cells._STATUS", status)
+    monkeypatch.setattr("bayesmkl.evaluation.cells._RESET", reset)
     with peak_memory() as peak:
         assert reset.read_text() == "5"  # Linux resets the peak
         status.write_text("VmHWM:\t  7000 kB\nVmRSS:\t 1000 kB\n")
@@ -614,40 +508,6 @@ def test_bad_input_is_named(two_classes, arguments, message):
     X, y = two_classes
     with pytest.raises((ValueError, TypeError), match=message):
         compare_models(**({"models": {"svm": SVC()}, "X": X, "y": y, "cv": 2} | arguments))
-
-
-def test_references_load_once_while_their_content_is_the_same(tmp_path):
-    def loaded(path):
-        table = np.loadtxt(path)
-        return Data(table[:, :1], table[:, 1])
-
-    table = np.arange(8.0).reshape(4, 2)
-    np.savetxt(tmp_path / "table.txt", table)
-    ref = DataRef(loaded, path=tmp_path / "table.txt")
-    data = ref()
-    known = ref.known(data, content_of(data))
-    assert known() is data
-    assert copy.deepcopy(known)() is data  # as a task of another process that has loaded them
-    np.savetxt(tmp_path / "table.txt", table + 1.0)
-    assert ref().X[0, 0] == 1.0
-    for name in ("iris", "wine"):  # two others
-        other = DataRef(bundled, name=name)
-        other.known(other(), content_of(other()))
-    with pytest.raises(ValueError, match="gives other data here than where the comparison was begun"):
-        known()
-    assert DataRef(bundled, name="iris").describe() == {"source": "bundled", "name": "iris"}
-
-
-def test_references_with_long_arrays_are_told_apart():
-    """Their representations are shortened in the middle, where they differ."""
-    y = np.tile([0, 1], 700)
-    right, wrong = y[:, None] + np.zeros((1400, 1)), np.zeros((1400, 1))
-    wrong[:100] = right[:100]
-    wrong[-100:] = right[-100:]
-    assert repr(DataRef(_clouds, X=right, y=y).options) == repr(DataRef(_clouds, X=wrong, y=y).options)
-    sets = {name: DataRef(_clouds, X=X, y=y) for name, X in (("right", right), ("wrong", wrong))}
-    found = run_study(Study(sets, {"svm": ModelSpec(SVC())}, 2, "accuracy"))
-    assert (found.cells["accuracy"] == 1.0).tolist() == [True, True, False, False]
 
 
 def test_samples_in_both_parts_of_a_split_are_told(rng):

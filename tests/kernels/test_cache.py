@@ -180,7 +180,7 @@ def test_banks_that_look_alike_are_told_apart(one, other, samples):
         assert cache.tally.n_reused == 0
         np.testing.assert_array_equal(second, alone)
         KernelBank(**bank | one).fit_transform(samples[0])
-        assert cache.tally.n_reused == 1
+        assert cache.tally.n_reused == (0 if callable(one.get("kernels")) else 1)
 
 
 def test_banks_without_content_are_not_shared(samples):

@@ -1,0 +1,408 @@
+"""Folders of comparisons: what is new or changed is computed, what is there is kept, and no number is stale."""
+
+import importlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import accuracy_score, make_scorer
+from sklearn.model_selection import KFold, RepeatedStratifiedKFold
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.svm import SVC
+
+from bayesmkl.discriminative import EasyMKLClassifier
+from bayesmkl.evaluation import Comparison, cells, compare_models, store
+from bayesmkl.kernels import Gaussian, KernelBank
+
+RNG = np.random.default_rng(3)
+X = RNG.normal(size=(60, 2))
+Y = np.where(X[:, 0] + 0.7 * RNG.normal(size=60) > 0, "yes", "no")
+FOLDS = KFold(2)
+BEGUN = {"models": {"svm": SVC()}, "X": X, "y": Y, "cv": FOLDS, "scoring": "accuracy"}
+GRID = BEGUN | {"models": {"svm": (SVC(), {"C": [0.01, 1.0]})}, "inner_cv": 2}
+
+
+@pytest.fixture
+def fits(monkeypatch):
+    """Return the log of the cells that are computed in this test."""
+    log, cell = [], cells._cell
+    monkeypatch.setattr(cells, "_cell", lambda *args: log.append(1) or cell(*args))
+    return log
+
+
+def same(first, second):
+    names = [name for name in first.cells if not name.endswith(("_seconds", "_mb", "_stacks"))]
+    pd.testing.assert_frame_equal(first.cells[names], second.cells[names], check_exact=True)
+
+
+def moved(values, k=30, by=9.0):
+    values = np.array(values)
+    values[k] += by
+    return values
+
+
+def banks(*views):
+    bank = KernelBank(Gaussian(width=1.0), views={view: [int(view)] for view in views})
+    return {"svm": EasyMKLClassifier(bank)}
+
+
+# ---------------------------------------------------------------------------------------------------------- growing
+
+
+def test_models_metrics_data_and_repeats_come_one_by_one(fits, tmp_path):
+    grown = {
+        "models": {"svm": SVC()},
+        "datasets": {"a": (X, Y)},
+        "cv": RepeatedStratifiedKFold(n_splits=2, n_repeats=1, random_state=0),
+        "scoring": ["accuracy"],
+    }
+    steps = [
+        ({}, 2),
+        ({"models": {"svm": SVC(), "log": LogisticRegression()}}, 2),
+        ({"scoring": ["f1", "accuracy", "auc", "roc_auc"]}, 0),
+        ({"datasets": {"a": (X, Y), "b": (X[::2], Y[::2])}}, 4),
+        ({"cv": RepeatedStratifiedKFold(n_splits=2, n_repeats=2, random_state=0)}, 8),
+        ({"datasets": {"b": (X[::2], Y[::2]), "again": (X, Y)}, "models": {"other name": SVC()}}, 0),
+    ]
+    for change, n_new in steps:
+        grown |= change
+        before = len(fits)
+        found = compare_models(**grown, folder=tmp_path / "run")
+        assert len(fits) - before == n_new, change
+        same(found, compare_models(**grown))
+        same(Comparison.load(tmp_path / "run"), found)
+
+
+@pytest.mark.parametrize(
+    ("begun", "change"),
+    [
+        (BEGUN, {"X": moved(X)}),
+        (BEGUN, {"X": X.astype(np.float32)}),
+        (BEGUN, {"X": pd.DataFrame(X)}),
+        (BEGUN, {"y": np.where(np.arange(60) == 30, "yes", Y)}),
+        (BEGUN, {"sample_weight": moved(np.ones(60))}),
+        (BEGUN, {"cv": [(np.arange(29), np.arange(30, 60)), (np.arange(30, 60), np.arange(29))]}),
+        (BEGUN, {"models": {"svm": SVC(C=2.0)}}),
+        (BEGUN, {"random_state": 1}),
+        (BEGUN | {"models": banks("0", "1")}, {"models": banks("1", "0")}),
+        (GRID, {"models": {"svm": (SVC(), {"C": [0.01, 2.0]})}}),
+        (GRID, {"inner_cv": 3}),
+        (GRID, {"inner_scoring": "f1_macro"}),
+        (GRID, {"groups": np.arange(60) // 3}),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:The groups parameter:UserWarning")
+def test_what_is_changed_is_computed(begun, change, fits, tmp_path):
+    first = compare_models(**begun, folder=tmp_path / "run")
+    before = len(fits)
+    found = compare_models(**begun | change, folder=tmp_path / "run")
+    assert len(fits) == before + 2
+    same(found, compare_models(**begun | change))
+    again = compare_models(**begun, folder=tmp_path / "run")
+    assert len(fits) == before + 4  # the plain call alone has been added
+    pd.testing.assert_frame_equal(again.cells, first.cells, check_exact=True)
+
+
+def test_other_versions_and_settings_are_computed(fits, tmp_path, monkeypatch):
+    for k, name in enumerate(["", "python", "numpy", "bayesmkl", "scikit-learn"]):
+        monkeypatch.setattr(
+            store,
+            "_environment",
+            lambda name=name: {"python": "", "numpy": "", "bayesmkl": ""} | {name: "other"},
+        )
+        compare_models(**BEGUN, folder=tmp_path / "run")
+        assert len(fits) == 2 * k + 2
+    with sklearn.config_context(transform_output="pandas"):
+        compare_models(**BEGUN, folder=tmp_path / "run")
+    assert len(fits) == 12
+
+
+SCRIPT = """
+import json, sys
+import pandas as pd
+from sklearn.svm import SVC
+from bayesmkl.discriminative import EasyMKLClassifier
+from bayesmkl.evaluation import cells, compare_models
+from bayesmkl.kernels import Gaussian, KernelBank
+
+log, cell = [], cells._cell
+cells._cell = lambda *args: log.append(1) or cell(*args)
+table = pd.DataFrame({"a": [.1 * k for k in range(40)], "b": ["x", "y"] * 20, "c": [k % 7 for k in range(40)]})
+table["b"] = table["b"].astype("category")
+bank = KernelBank(Gaussian(width=1.0), views={"left": ["a"], "right": ["c"]})
+models = {"mkl": EasyMKLClassifier(bank), "svm": (SVC(), {"C": [1.0, 2.0], "kernel": ["rbf", "linear"]})}
+groups = [f"g{k % 9}" for k in range(40)]
+compare_models(models, table[["a", "c"]], [k // 3 % 2 for k in range(40)], groups=groups, cv=3, folder=sys.argv[1])
+print(len(log))
+"""
+
+
+def test_another_process_computes_nothing_again(tmp_path):
+    command = [sys.executable, "-c", SCRIPT, str(tmp_path / "run")]
+    found = [subprocess.run(command, check=True, capture_output=True, text=True).stdout for _ in range(2)]
+    assert [int(text) for text in found] == [6, 0]
+
+
+# ----------------------------------------------------------------------------------------- code that is not installed
+
+
+class Mine(GaussianNB):
+    """Defined by a file of the user."""
+
+
+def shifted(values):
+    return values + 1.0
+
+
+def share(model, X, y):
+    return float(np.mean(model.predict(X) == y))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"models": {"m": Mine()}},
+        {"models": {"m": make_pipeline(FunctionTransformer(shifted), SVC())}},
+        {"models": {"m": make_pipeline(FunctionTransformer(lambda values: values), SVC())}},
+        {"models": {"m": (SVC(), {"kernel": [lambda A, B: A @ B.T]})}},
+        {"models": {"m": (SVC(), {"C": [1.0, 2.0]})}, "inner_scoring": share},
+        {"scoring": {"share": share}},
+        {"scoring": {"share": make_scorer(lambda y, predicted: np.mean(y == predicted))}},
+    ],
+)
+def test_code_that_is_not_installed_is_always_run(change, fits, tmp_path):
+    for n in (2, 4):
+        found = compare_models(**BEGUN | change, folder=tmp_path / "run")
+        assert len(fits) == n
+    same(found, compare_models(**BEGUN | change))
+    same(Comparison.load(tmp_path / "run"), found)
+    pd.testing.assert_frame_equal(Comparison.load(tmp_path / "run").predictions(), found.predictions())
+
+
+def test_installed_functions_are_told_by_name(fits, tmp_path):
+    models = {"m": make_pipeline(FunctionTransformer(np.tanh), SVC())}
+    scoring = {"share": make_scorer(accuracy_score), "plain": "accuracy"}
+    for _ in range(2):
+        found = compare_models(**BEGUN | {"models": models, "scoring": scoring}, folder=tmp_path / "run")
+        assert len(fits) == 2
+    np.testing.assert_array_equal(found.scores("share"), found.scores("plain"))
+    models = {"m": make_pipeline(FunctionTransformer(np.sinh), SVC())}
+    compare_models(**BEGUN | {"models": models, "scoring": scoring}, folder=tmp_path / "run")
+    assert len(fits) == 4
+
+
+def test_a_module_of_the_user_may_change(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    found = []
+    for name in ("yes", "no"):
+        (tmp_path / "own_rule.py").write_text(
+            f"def rate(model, X, y):\n    return float((y == '{name}').mean())\n"
+        )
+        importlib.invalidate_caches()
+        sys.modules.pop("own_rule", None)
+        rate = importlib.import_module("own_rule").rate
+        found.append(compare_models(**BEGUN | {"scoring": {"rate": rate}}, folder=tmp_path / "run").scores())
+    np.testing.assert_allclose(found[0] + found[1], 1.0)
+
+
+def test_versions_of_packages_that_models_come_from_are_kept(tmp_path, monkeypatch):
+    import seaborn  # stands for a package of models
+
+    class Installed(GaussianNB):
+        __module__, __qualname__ = "seaborn", "Installed"
+
+    monkeypatch.setattr(seaborn, "Installed", Installed, raising=False)
+    study = BEGUN | {"models": {"m": Installed()}}
+    first = compare_models(**study, folder=tmp_path / "run")
+    assert first.about["environment"]["seaborn"] == seaborn.__version__
+    monkeypatch.setattr(seaborn, "__version__", "99.0")
+    second = compare_models(**study, folder=tmp_path / "run")
+    assert second.about["keys"] != first.about["keys"]
+
+
+# -------------------------------------------------------------------------------------------- failures and damage
+
+
+def test_failed_cells_are_computed_again_when_asked(fits, tmp_path, monkeypatch):
+    fit = SVC.fit
+
+    def starved(self, X, y, sample_weight=None):
+        raise MemoryError("too large")
+
+    monkeypatch.setattr(SVC, "fit", starved)
+    study = BEGUN | {"models": {"svm": SVC(), "nb": GaussianNB()}, "folder": tmp_path / "run"}
+    with pytest.warns(UserWarning, match="2 of 4 cells failed"):
+        first = compare_models(**study)
+    monkeypatch.setattr(SVC, "fit", fit)
+    with pytest.warns(UserWarning, match="2 of 4 cells failed"):
+        same = compare_models(**study | {"scoring": ["accuracy", "f1"]})
+    assert set(same.failures["error"]) == set(first.failures["error"]) == {"MemoryError: too large"}
+    assert len(fits) == 4
+    again = compare_models(**study, retry_failed=True)
+    assert again.failures.empty
+    assert len(fits) == 6
+    kept = compare_models(**study)
+    pd.testing.assert_frame_equal(kept.cells, again.cells)
+    assert len(fits) == 6
+
+
+@pytest.mark.parametrize("content", ["", '{"row": {', "[1, 2]", '{"row": {}, "scores": {}}'])
+def test_damaged_cells_are_left_out_and_computed_again(content, fits, tmp_path):
+    found = compare_models(**BEGUN, folder=tmp_path / "run")
+    sorted((tmp_path / "run" / "cells").glob("*.json"))[0].write_text(content)
+    assert len(Comparison.load(tmp_path / "run").cells) == 1
+    same(compare_models(**BEGUN, folder=tmp_path / "run"), found)
+    assert len(fits) == 3
+
+
+@pytest.mark.parametrize("way", ["cut", "no archive", "gone"])
+def test_damaged_predictions_are_not_used(way, fits, tmp_path):
+    whole = compare_models(**BEGUN | {"scoring": ["accuracy", "f1"]})
+    compare_models(**BEGUN, folder=tmp_path / "run")
+    path = sorted((tmp_path / "run" / "cells").glob("*.npz"))[0]
+    content = path.read_bytes()
+    path.write_bytes(content[:100] if way == "cut" else b"PK")
+    if way == "gone":
+        path.unlink()
+    kept = Comparison.load(tmp_path / "run")
+    with pytest.raises(ValueError, match=rf"{path.name}' is {'gone' if way == 'gone' else 'damaged'}"):
+        kept.predictions()
+    before = len(fits)
+    found = compare_models(**BEGUN | {"scoring": ["accuracy", "f1"]}, folder=tmp_path / "run")
+    assert len(fits) == before + 1  # a metric that its predictions no longer give
+    same(found, whole)
+    pd.testing.assert_frame_equal(found.predictions(), whole.predictions(), check_exact=True)
+
+
+@pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")
+def test_kills_lose_no_finished_cell(tmp_path):
+    study = BEGUN | {"models": {f"C={k}": SVC(C=k, probability=True) for k in range(1, 9)}, "cv": 3}
+    kept = {}
+    for n in (2, 5, 9):
+        pid = os.fork()
+        if not pid:
+            try:
+                compare_models(**study, folder=tmp_path / "run")
+            finally:
+                os._exit(0)
+        end = time.monotonic() + 60.0
+        while len(list(tmp_path.glob("run/cells/*.json"))) < n and time.monotonic() < end:
+            time.sleep(0.001)
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        now = {path.name: path.read_bytes() for path in tmp_path.glob("run/cells/*.json")}
+        assert kept.items() <= now.items()
+        kept = now
+    assert 9 <= len(kept) <= 24
+    found = compare_models(**study, folder=tmp_path / "run")
+    assert all((tmp_path / "run" / "cells" / name).read_bytes() == text for name, text in kept.items())
+    same(found, compare_models(**study))
+
+
+class Dying(GaussianNB):
+    """Ends its process on the second half of the samples."""
+
+    def fit(self, X, y):
+        if X[0, 0] == 0.0:
+            os._exit(9)
+        return super().fit(X, y)
+
+
+def test_a_process_that_dies_loses_no_finished_cell(tmp_path):
+    study = BEGUN | {"X": moved(X, 30, by=-X[30]), "folder": tmp_path / "run"}
+    with pytest.raises(
+        ChildProcessError, match=r"a process that fitted models died.*the same call continues"
+    ):
+        compare_models(**study | {"models": {"svm": SVC(), "dying": Dying()}}, n_jobs=2)
+    found = compare_models(**study, n_jobs=2)
+    assert found.failures.empty
+
+
+def test_a_finished_folder_that_may_not_be_written_to_is_read(fits, tmp_path, monkeypatch):
+    found = compare_models(**BEGUN, folder=tmp_path / "run")
+
+    def refuse(*args, **options):
+        raise AssertionError("nothing is to be written")
+
+    for name in ("write_about", "write_table"):
+        monkeypatch.setattr(f"bayesmkl.evaluation.compare.{name}", refuse)
+    monkeypatch.setattr(store, "written_beside", refuse)
+    pd.testing.assert_frame_equal(compare_models(**BEGUN, folder=tmp_path / "run").cells, found.cells)
+    assert len(fits) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"format": "bayesmkl-comparison", "version": 5}', "was written by bayesmkl .* in layout 5"),
+        ('{"format": "bayesmkl-comparison", "version": 6, "keys": 3}', "is damaged"),
+        ('{"format": "something"}', "is not the about.json of a comparison"),
+        ("nothing", "is not the folder of a comparison"),
+    ],
+)
+def test_other_folders_are_refused_and_stay(text, message, tmp_path):
+    (tmp_path / "about.json").write_text(text)
+    for work in (lambda: compare_models(**BEGUN, folder=tmp_path), lambda: Comparison.load(tmp_path)):
+        with pytest.raises(ValueError, match=message):
+            work()
+    assert [path.name for path in tmp_path.iterdir()] == ["about.json"]
+    assert (tmp_path / "about.json").read_text() == text
+
+
+def test_a_folder_may_be_shared_without_predictions(tmp_path):
+    found = compare_models(**BEGUN, folder=tmp_path / "run")
+    for path in (tmp_path / "run" / "cells").glob("*.npz"):
+        path.unlink()
+    shutil.copytree(tmp_path / "run", tmp_path / "shared")
+    same(Comparison.load(tmp_path / "shared"), found)
+
+
+# -------------------------------------------------------------------------------------------------- other processes
+
+
+class Seen(ClassifierMixin, BaseEstimator):
+    """Fails with a description of what it was fitted to."""
+
+    def fit(self, X, y):
+        types = dict(X.dtypes.astype(str)) if hasattr(X, "dtypes") else X.dtype
+        raise ValueError(f"{type(X).__name__} {types} {np.asarray(X).tolist()} {np.asarray(y).tolist()}")
+
+    def predict(self, X):
+        return X
+
+
+WORDS = np.array(["low", "middle", "high"], dtype=object)[np.arange(60) % 3]
+TABLE = pd.DataFrame(
+    {
+        "number": X[:, 0],
+        "word": WORDS,
+        "kind": pd.Categorical(WORDS, categories=["low", "middle", "high"], ordered=True),
+        "day": pd.Timestamp("2020-02-28", tz="Europe/Vienna") + pd.to_timedelta(np.arange(60), "D"),
+        "absent": pd.array(np.where(np.arange(60) > 3, np.arange(60), None), dtype="Int64"),
+        7: np.float32(X[:, 1]),
+    },
+    index=[f"sample {k}" for k in range(60)],
+)
+
+
+@pytest.mark.filterwarnings("ignore:.*cells failed:UserWarning")
+@pytest.mark.parametrize(
+    "data", [TABLE, X.astype(np.float32), np.tile(X, (1, 2000))], ids=["table", "array", "map"]
+)
+def test_two_processes_get_the_data_that_one_has(data):
+    study = {"models": {"seen": Seen(), "other": Seen()}, "X": data, "y": Y.astype(object), "cv": 2}
+    serial, parallel = (compare_models(**study, scoring="accuracy", n_jobs=n) for n in (1, 2))
+    assert serial.failures["error"].str.startswith("ValueError").all()
+    assert parallel.failures["error"].tolist() == serial.failures["error"].tolist()
