@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import re
 import shutil
-import time
 
-import compare_driver
 import numpy as np
 import pandas as pd
 import pytest
-from helpers import forked
 from sklearn.datasets import load_iris
 from sklearn.model_selection import RepeatedStratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -19,7 +16,6 @@ from sklearn.svm import SVC
 from typer.testing import CliRunner
 
 from bayesmkl.cli import app, compare_command
-from bayesmkl.cli.compare_command import Lines, duration
 from bayesmkl.cli.compare_config import read_config
 from bayesmkl.evaluation.comparison import Comparison
 
@@ -100,12 +96,6 @@ def folder(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="module")
-def disturbed(folder):
-    """What happened to runs that were killed, interrupted, or started twice."""
-    return forked(compare_driver.disturbed, folder / "study.toml", folder)
-
-
 @pytest.fixture
 def no_report(monkeypatch):
     """Leave out the plots of the page, which take a second each time."""
@@ -162,66 +152,6 @@ def test_failing_model_is_recorded_and_stops_nothing(folder):
     assert "broken  failed  failed" in " ".join((folder / "stdout.txt").read_text().split()).replace(
         " ", "  "
     )
-
-
-def test_progress_has_a_line_per_data_set_where_nobody_looks(folder):
-    lines = (folder / "stderr.txt").read_text(encoding="utf-8").splitlines()
-    assert re.fullmatch(r"iris complete: 16 of 32 cells, 4 failed, about \d+ s left", lines[0])
-    assert lines[1] == "cells complete: 32 of 32 cells, 8 failed"
-
-
-@pytest.mark.heavy
-def test_three_kills_lose_and_double_no_cell(folder, disturbed):
-    killed = disturbed["killed"]
-    assert killed["signals"] == [-9] * 3
-    assert killed["lost"] == [0] * 3
-    assert killed["kept"] == sorted(killed["kept"])
-    assert 0 < killed["kept"][-1] < N_CELLS  # the last kill was in the middle of the work
-    assert killed["code"] == 0
-    assert sorted(path.name for path in (folder / "killed").iterdir()) == FILES
-    pd.testing.assert_frame_equal(scores_of(folder / "killed"), scores_of(folder / "whole"), check_exact=True)
-
-
-@pytest.mark.heavy
-def test_cells_that_were_finished_before_a_kill_are_not_redone(folder, disturbed):
-    key = ["dataset", "model", "split"]
-    rows = [cell["row"] for cell in disturbed["killed"]["cells"]]
-    before = pd.DataFrame(rows).set_index(key)["fit_seconds"].dropna()
-    after = Comparison.load(folder / "killed").cells.set_index(key)["fit_seconds"]
-    assert len(before) > 0
-    np.testing.assert_array_equal(after.loc[before.index], before)
-
-
-@pytest.mark.heavy
-def test_ctrl_c_leaves_a_folder_that_continues(folder, disturbed, no_report):
-    interrupted = disturbed["interrupted"]
-    assert interrupted["code"] == 130
-    assert 5 <= interrupted["kept"] < N_CELLS
-    assert f"interrupted: {interrupted['kept']} finished cells are kept" in interrupted["stderr"]
-    assert "The same command continues there." in interrupted["stderr"]
-    assert "Traceback" not in interrupted["stderr"]
-    code, stdout, _ = run(folder / "study.toml", "--out", folder / "interrupted")
-    assert code == 0
-    assert f"{interrupted['kept']} cells are there already" in stdout
-    pd.testing.assert_frame_equal(
-        scores_of(folder / "interrupted"), scores_of(folder / "whole"), check_exact=True
-    )
-
-
-@pytest.mark.heavy
-def test_a_folder_has_one_run_at_a_time(disturbed):
-    held = disturbed["held"]
-    assert held["code"] == 2
-    assert "another run is writing to" in held["stderr"]
-
-
-@pytest.mark.heavy
-def test_terminal_shows_a_bar_with_the_time_left(disturbed):
-    shown = disturbed["held"]["terminal"]
-    assert "left" in shown
-    assert "\x1b[" in shown
-    assert f"/{N_CELLS}" in shown
-    assert "complete:" not in shown
 
 
 def test_finished_run_is_not_computed_again(folder, no_report):
@@ -333,48 +263,6 @@ def test_exit_code_says_when_everything_failed(study, tmp_path):
     assert "<b>[red]" in stdout
     assert "note: 2 of 2 cells failed:" in stderr
     assert (tmp_path / "run" / "report.html").is_file()
-
-
-def test_lines_tell_the_time_that_is_left(monkeypatch, capsys):
-    now = iter([-9.0, 0.0, 4.0, 11.0, 12.0, 200.0])
-    monkeypatch.setattr(time, "monotonic", lambda: next(now))
-    lines = Lines(["a", "b"])
-    lines.begin([{"dataset": "a", "error": "ValueError: no"}])
-    for done in (2, 3, 4):
-        lines({"dataset": "b", "error": ""}, done, 8)
-    lines({"dataset": "b", "error": ""}, 5, 8)
-    assert capsys.readouterr().err.splitlines() == [
-        "3 of 8 cells, 1 failed, about 28 s left",  # 11 s for two cells, five are left
-        "b complete: 5 of 8 cells, 1 failed, about 2 min left",
-    ]
-    assert [duration(seconds) for seconds in (0.4, 99.0, 150.0, 7200.0)] == ["0 s", "99 s", "2 min", "2.0 h"]
-
-
-def merged(*arguments):
-    result = CliRunner().invoke(app, ["merge", *map(str, arguments)], env={"COLUMNS": "200"})
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result.exit_code, result.stdout, " ".join(result.stderr.split())
-
-
-def test_two_runs_of_some_models_each_make_the_run_of_all(study, tmp_path):
-    """Cells are those of one study of both; the folders stay, and what is in the way is said."""
-    text = STUDY.partition("[models.")[0]
-    own = {"first": '[models.uniform]\nestimator = "UniformMKLClassifier"\n'}
-    own["second"] = '[models.centered]\nestimator = "AlignmentMKLClassifier"\n'
-    for name, models in {**own, "all": "".join(own.values())}.items():
-        assert run(study(text + models), "--out", tmp_path / name)[0] == 0
-    before = contents(tmp_path / "first") | contents(tmp_path / "second")
-    code, stdout, stderr = merged(tmp_path / "first", tmp_path / "second", "--out", tmp_path / "both")
-    assert code == 0, stderr
-    assert "about.json, cells, report.html, results.csv" in stdout
-    pd.testing.assert_frame_equal(scores_of(tmp_path / "both"), scores_of(tmp_path / "all"))
-    assert contents(tmp_path / "first") | contents(tmp_path / "second") == before
-    code, _, stderr = merged(tmp_path / "first", "--out", tmp_path / "both")
-    assert (code, stderr.startswith("error: --out must be a new or empty folder")) == (2, True)
-    code, _, stderr = merged(tmp_path / "first", tmp_path, "--out", tmp_path / "other")
-    assert (code, "is not the folder of a comparison" in stderr) == (2, True)
-    assert not (tmp_path / "other").exists()
 
 
 def test_a_byte_order_mark_is_no_error_and_an_empty_name_of_a_column_is(tmp_path):

@@ -596,7 +596,7 @@ def _run(study: _Study, folder: Path | None, n_jobs: int | None, progress: Progr
         write_about(folder, about)
     if not study.keep_predictions and store.n_kept():
         warn_user(
-            f"`keep_predictions` is False, and {store.n_kept()} cells in {str(folder)!r} keep predictions of earlier "
+            f"`keep_predictions` is False, and {store.n_kept()} cells in {str(store.folder)!r} keep predictions of earlier "
             "calls. Before the folder is shared, remove its files '*.npz': scores stay.",
             UserWarning,
         )

@@ -40,7 +40,6 @@ def test_example_prints_what_it_keeps_and_goes_on_where_it_was(example, tmp_path
     assert "tuned SVM" in (folder / "report.html").read_text(encoding="utf-8")
 
     monkeypatch.setattr(example.Comparison, "to_html", lambda self, path: path)
-    for worker in ("cells_of", "run_job"):
-        monkeypatch.setattr(f"bayesmkl.evaluation.workers.{worker}", None)  # nothing is left to fit
+    monkeypatch.setattr("bayesmkl.evaluation.cells._cell", None)  # nothing is left to fit
     example.main()
     assert capsys.readouterr().out == first

@@ -13,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from bayesmkl import KernelBank
+from bayesmkl.bemkl import BEMKLSurvival
 from bayesmkl.evaluation import (
     Comparison,
     compare_models,
@@ -172,7 +173,7 @@ def test_groups_stay_together_and_events_are_spread(times):
 
 
 def keys_of(found):
-    return [key for part in found.about["view"] for keys in part["cells"].values() for key in keys]
+    return [key for *_, key in found.about["keys"]]
 
 
 def test_a_folder_knows_its_times(times, tmp_path):
@@ -182,15 +183,24 @@ def test_a_folder_knows_its_times(times, tmp_path):
     found = compare_models(models, X, y, **options)
     plain = np.array(y.tolist(), dtype=[("died", bool), ("years", float)])  # the same, and no record array
     again = compare_models(models, X, plain, **options)
-    pd.testing.assert_frame_equal(found.cells, again.cells)
+    pd.testing.assert_frame_equal(found.scores(), again.scores())
     pd.testing.assert_frame_equal(Comparison.load(tmp_path / "run").scores(), found.scores())
     assert "<td" in str(_data_table(found))
     assert f">{y['died'].sum()}<" in str(_data_table(found))
     assert "Harrell's concordance" in [title_of(name) for name in found.metrics]
+
+
+def test_changed_times_and_events_are_computed(times, tmp_path):
+    X, y = times
+    options = {"cv": 2, "scoring": "concordance", "folder": tmp_path / "run"}
+    model = {"bemkl": BEMKLSurvival(max_iter=2, tol=0.0)}
+    found = compare_models(model, X, y, **options)
+    plain = np.array(y.tolist(), dtype=[("died", bool), ("years", float)])  # the same, and no record array
+    pd.testing.assert_frame_equal(compare_models(model, X, plain, **options).cells, found.cells)
     for field in ("died", "years"):
         other = plain.copy()
         other[field][5] = not other[field][5] if field == "died" else other[field][5] + 1e-9
-        grown = compare_models(models, X, other, **options)
+        grown = compare_models(model, X, other, **options)
         assert set(keys_of(grown)) & set(keys_of(found)) == set()
 
 

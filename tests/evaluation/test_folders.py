@@ -258,6 +258,32 @@ def test_failed_cells_are_computed_again_when_asked(fits, tmp_path, monkeypatch)
     assert len(fits) == 6
 
 
+def test_names_and_messages_are_kept_as_they_are(tmp_path):
+    names = ["NA", "1", "01", " a", "x,", "#", "\u20ac", "None"]
+    messages = ["two\nlines", "a\rb", 'an open " quote', "cut\r", "a\0b", "NA", "\u20ac", ""]
+    study = BEGUN | {"models": {n: Failing(m) for n, m in zip(names, messages, strict=True)}}
+    with pytest.warns(UserWarning, match="16 of 16 cells failed"):
+        found = compare_models(**study, folder=tmp_path / "run")
+    assert found.models == names
+    told = found.failures.drop_duplicates("model")["error"].tolist()
+    assert told == [f"ValueError: {message}".replace("\0", "\\0") for message in messages]
+    pd.testing.assert_frame_equal(Comparison.load(tmp_path / "run").cells, found.cells)
+    table = pd.read_csv(tmp_path / "run" / "results.csv", dtype=str, keep_default_na=False)
+    assert table["model"].tolist() == found.cells["model"].tolist()
+    assert table["error"].tolist() == found.cells["error"].tolist()
+
+
+class Failing(GaussianNB):
+    """Fails with a message."""
+
+    def __init__(self, message=""):
+        super().__init__()
+        self.message = message
+
+    def fit(self, X, y):
+        raise ValueError(self.message)
+
+
 @pytest.mark.parametrize("content", ["", '{"row": {', "[1, 2]", '{"row": {}, "scores": {}}'])
 def test_damaged_cells_are_left_out_and_computed_again(content, fits, tmp_path):
     found = compare_models(**BEGUN, folder=tmp_path / "run")

@@ -24,7 +24,7 @@ from sklearn.svm import SVC
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank
 from bayesmkl.discriminative import SimpleMKLClassifier
-from bayesmkl.evaluation import Comparison, compare_models, merge_comparisons
+from bayesmkl.evaluation import Comparison, compare_models
 from bayesmkl.evaluation.named_metrics import METRICS
 from bayesmkl.marginal import GPMKLClassifier, GPMKLRegressor, GPMKLSurvival, Marginal
 
@@ -446,8 +446,6 @@ def test_predictions_may_be_left_out(tmp_path):
         found.predictions()
     with pytest.raises(ValueError, match="are not kept"):
         Comparison.load(tmp_path / "a").score("mcc")
-    merged = merge_comparisons([tmp_path / "a"], tmp_path / "b")
-    assert merged.scores().equals(found.scores())
     assert found.scores().equals(compare_models({"svm": SVC()}, X, y, cv=2, scoring="accuracy").scores())
 
 
@@ -470,13 +468,11 @@ def test_predictions_have_a_limit_that_is_said():
         found.predictions()
     with pytest.raises(ValueError, match="`keep_predictions` must be a finite number > 0; got -1"):
         compare_models({"svm": SVC()}, X, y, cv=2, keep_predictions=-1)
-    with pytest.raises(ValueError, match="`keys` must map names of models or metrics to texts"):
-        compare_models({"svm": SVC()}, X, y, cv=2, keys={"svm": 3})
 
 
 def test_predictions_in_memory_have_a_limit_for_all(monkeypatch, tmp_path):
     X, y = classes()
-    monkeypatch.setattr("bayesmkl.evaluation.cells.MOST_IN_MEMORY", 1500)
+    monkeypatch.setattr("bayesmkl.evaluation.store.MOST_IN_MEMORY", 1500)
     found = compare_models({"svm": SVC()}, X, y, cv=3, scoring="accuracy")
     with pytest.raises(
         ValueError, match=r"split 2, are not kept: .*too many for the memory\. Give a `folder`"

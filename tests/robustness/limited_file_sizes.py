@@ -9,10 +9,8 @@ from sklearn.svm import SVC
 from typer.testing import CliRunner
 
 from bayesmkl import KernelBank, load_model, save_model
-from bayesmkl._utils.folders import scratch_folder
 from bayesmkl.cli import app, compare_command
 from bayesmkl.evaluation import Comparison, compare_models
-from bayesmkl.evaluation.study import Data, spool
 from bayesmkl.posterior import save_posterior
 
 pytestmark = [pytest.mark.family("full disk"), pytest.mark.heavy]
@@ -56,15 +54,6 @@ def test_a_posterior_that_does_not_fit_is_refused_without_a_crash(small_files, t
             save_posterior(tree, tmp_path / "p.nc")
         assert (tmp_path / "p.nc").read_bytes() == before
         assert len(list(tmp_path.iterdir())) == 1
-
-
-def test_temporary_files_that_do_not_fit_name_where_they_were_to_go(small_files):
-    X = np.zeros((500, 20))
-    with scratch_folder() as folder:
-        small_files(1000)
-        with pytest.raises(OSError, match="TMPDIR"):
-            spool(Data(X, np.arange(500)), folder / "0")
-    assert not folder.exists()
 
 
 def test_a_comparison_stops_where_it_cannot_keep_its_cells_and_goes_on_with_room(small_files, tmp_path):

@@ -24,9 +24,6 @@ from bayesmkl.bemkl import VB, Gibbs, Storage
 from bayesmkl.cli import app
 from bayesmkl.cli.folders import RUN_VERSION, load_run
 from bayesmkl.discriminative import UniformMKLClassifier
-from bayesmkl.evaluation import journal
-from bayesmkl.evaluation.comparison import Comparison
-from bayesmkl.evaluation.journal import Journal
 from bayesmkl.persistence.files import _packed
 from bayesmkl.persistence.layouts import STEPS, VERSION, migrate
 from bayesmkl.posterior import files as posterior_files
@@ -193,30 +190,6 @@ def test_posterior_of_another_layout_is_refused(layout, tmp_path):
 
 
 # ----------------------------------------------------------------------------------------------------- comparisons
-
-
-def test_earlier_comparison_is_read(tmp_path):
-    found = Comparison.load(earlier.files() / "comparison")
-    assert found.models == ["svm", "binary"]
-    assert found.scores().notna().all(axis=None)
-    found.save(tmp_path / "again")
-    pd.testing.assert_frame_equal(Comparison.load(tmp_path / "again").cells, found.cells)
-    about = json.loads((tmp_path / "again" / "about.json").read_text())
-    assert about["version"] == journal.VERSION
-
-
-def changed_about(folder, **change):
-    shutil.copytree(earlier.files() / "comparison", folder)
-    about = json.loads((folder / "about.json").read_text()) | change
-    (folder / "about.json").write_text(json.dumps(about))
-    return folder
-
-
-@pytest.mark.parametrize("version", [journal.VERSION + 1, "two", 0, 1.5, True])
-def test_comparison_of_another_layout_is_refused(version, tmp_path):
-    folder = changed_about(tmp_path / "newer", version=version)
-    for read in (lambda: Comparison.load(folder), lambda: Journal(folder).read_about()):
-        assert_refused(read, "about.json", "layout")
 
 
 # ------------------------------------------------------------------------------------------------------------ runs

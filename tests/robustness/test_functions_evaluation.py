@@ -195,7 +195,6 @@ COMPARED = {
     "folder": [1, 1.5, b"folder", [], "file"],
     "keep_predictions": ["yes", None, -1, 0, np.nan, np.inf, [1]],
     "retry_failed": ["yes", None, 2, [True]],
-    "keys": [1, "a", ["a"], {"a": 1}, {1: "a"}, {"a": ""}, {"nonsense": "v"}],
     "datasets": [
         1,
         True,
@@ -273,8 +272,6 @@ ASKED = {
     "wins": {"metric": METRICS, "test": ["t", "nemenyi", None, 1], "alpha": [*SHARES, 0.0, 1.0]},
     "plot": {"kind": ["bars", "", None, 1, True], "metric": METRICS},
     "learning_curve": {"metric": METRICS, "dataset": ["iris", 1, True]},
-    "to_latex": {"metric": METRICS, "test": ["t", "", 1], "decimals": [-1, "2", 1.5, None]},
-    "to_csv": {"metric": METRICS, "test": ["t", "", 1], "decimals": [-1, "2", 1.5, None]},
     "gates": {"dataset": ["iris", 1, True]},
     "predictions": {"dataset": ["iris", 1, True, ["data"]]},
     "score": {"metric": ["acc", "", 1, True, None, ["accuracy"]]},

@@ -21,9 +21,6 @@ from bayesmkl.cli.compare_config import read_config
 from bayesmkl.cli.tables import check_target
 from bayesmkl.datasets._tables import read_table, unnamed_columns
 from bayesmkl.datasets._text import numbers_in, read_text
-from bayesmkl.evaluation.cells import COUNTS
-from bayesmkl.evaluation.jobs import _told
-from bayesmkl.evaluation.journal import RESULTS, Journal, read_results, table_of
 
 pytestmark = pytest.mark.family("files: tables")
 NAN = np.nan
@@ -435,36 +432,3 @@ def test_comparisons_refuse_columns_without_a_name_and_groups_with_gaps(tmp_path
 
 
 # --------------------------------------------------------------------------------------- finished cells, other files
-
-
-def test_results_keep_every_name_and_message(tmp_path):
-    names = ["001", "1", "NA", "nan", " a", 'a "b", c', "a\nb", "None", "True", "1e3"]
-    key = {name: 0 for name in COUNTS} | {"best_params": "{}", "note": ""}
-    messages = ["", "NA", "two\nlines", "a\rb", 'an open " quote', "cut\r", "x,", "#", "\u20ac", "None"]
-    rows = [
-        key | {"dataset": "007", "model": name, "split": k, "error": messages[k], "accuracy": 0.1 + 0.2}
-        for k, name in enumerate(names)
-    ]
-    table = table_of(rows, ["accuracy"], [("007", name, k) for k, name in enumerate(names)])
-    Journal(tmp_path).finish(table, {})
-    found = read_results(tmp_path / RESULTS).to_dict("records")
-    for column, expected in (("model", names), ("error", messages), ("dataset", ["007"] * 10)):
-        assert [row[column] for row in found] == expected
-    assert [row["accuracy"] for row in found] == [0.1 + 0.2] * 10
-
-
-def test_messages_of_failed_cells_hold_no_nul():
-    assert _told(ValueError("a\0b")) == "ValueError: a\\0b"
-
-
-def test_results_with_lines_of_other_lengths_are_refused(tmp_path):
-    key = {name: 0 for name in COUNTS} | {"best_params": "", "note": "", "error": ""}
-    table = table_of([key | {"dataset": "d", "model": "m"}], ["accuracy"], [("d", "m", 0)])
-    Journal(tmp_path).finish(table, {})
-    text = (tmp_path / RESULTS).read_text()
-    (tmp_path / RESULTS).write_text(text.rstrip("\n") + ",\n")
-    with pytest.raises(ValueError, match=r"results.csv' is not the results.csv of a comparison: line 2 has"):
-        read_results(tmp_path / RESULTS)
-    (tmp_path / RESULTS).write_text(text.replace("accuracy", "model"))
-    with pytest.raises(ValueError, match="it has two columns 'model'"):
-        read_results(tmp_path / RESULTS)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import tempfile
 import warnings
 from pathlib import Path
 
@@ -27,7 +26,6 @@ from bayesmkl import (
 )
 from bayesmkl._utils import threads
 from bayesmkl._utils.files import ABANDONED, READING_ARRAYS, is_partial, written_beside
-from bayesmkl._utils.folders import scratch_folder
 from bayesmkl.bemkl import VB, Gibbs
 from bayesmkl.cli import folders
 from bayesmkl.cli.folders import CONFIG, MODEL, RUN_FORMAT, RUN_VERSION, folder_beside, load_run
@@ -171,31 +169,6 @@ def test_the_folder_of_a_run_is_old_or_new_wherever_replacing_it_stops(kind, tmp
     write("old")
     assert at_every_line(lambda: write("new"), ("cli/folders.py", *FILES), kind, check) > 25
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_temporary_folders_vanish_wherever_work_stops(kind, tmp_path, monkeypatch):
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-
-    def work():
-        with scratch_folder() as folder:
-            (folder / "X.npy").write_bytes(b"data")
-
-    def check(finished):
-        assert len(list(tmp_path.glob("*/X.npy"))) <= 1
-        with scratch_folder():
-            pass
-        assert not list(tmp_path.glob("*/X.npy"))  # the next one removes what the last line left
-        assert not (finished and any(tmp_path.iterdir()))
-        for path in tmp_path.iterdir():
-            assert not [
-                inside.name for inside in path.iterdir() if not inside.name.startswith(".bayesmkl-owner")
-            ]
-            for inside in path.iterdir():
-                inside.unlink()
-            path.rmdir()
-
-    assert at_every_line(work, ("_utils/folders.py",), kind, check) > 15
 
 
 # --------------------------------------------------------------------------------------------------------- models

@@ -229,7 +229,7 @@ LARGE = """
 import json
 import numpy as np
 from bayesmkl import BEMKLClassifier
-from bayesmkl.evaluation.jobs import peak_memory
+from bayesmkl.evaluation.cells import peak_memory
 
 n, rng = 5000, np.random.default_rng(0)
 X = rng.normal(size=(n, 8))
