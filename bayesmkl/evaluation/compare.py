@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import BrokenExecutor
 from contextlib import closing
 from datetime import UTC, datetime
@@ -22,7 +22,7 @@ from sklearn.metrics import get_scorer_names
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_consistent_length
 
-from bayesmkl._utils.files import as_path
+from bayesmkl._utils.files import as_path, is_partial
 from bayesmkl._utils.given import as_array, check_weights
 from bayesmkl._utils.hashing import content_hash
 from bayesmkl._utils.progress import cell_progress
@@ -48,6 +48,7 @@ from bayesmkl.evaluation.scoring import resolve_scoring, stored_score, task_of
 from bayesmkl.evaluation.splits import splits_of
 from bayesmkl.evaluation.store import (
     COLUMNS,
+    RESULTS,
     Cell,
     Content,
     NotKeptError,
@@ -436,7 +437,8 @@ def _plan(study: _Study) -> _Plan:
     """Find the metrics and all splits, and hash what decides the cells."""
     _check_names(study)
     estimators = {name: spec.estimator for name, spec in study.models.items()}
-    task, metrics = "classification", {}
+    task = "classification"
+    metrics: dict[str, Metric] = {}
     facts, splits, columns = {}, {}, {}
     for name, data in study.datasets.items():
         metrics |= resolve_scoring(study.scoring, estimators, data.y, study.unavailable)
@@ -563,8 +565,7 @@ def _run(study: _Study, folder: Path | None, n_jobs: int | None, progress: Progr
     started, start = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()
     plan = _plan(study)
     about = _about(study, plan, started)
-    is_new = folder is None or not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
-    earlier = None if folder is None or is_new else read_about(folder)
+    earlier = None if folder is None or _is_empty(folder) else read_about(folder)
     if earlier is not None:
         about["seconds"] = earlier.get("seconds", 0.0)
     is_other = earlier is None or any(earlier[name] != about[name] for name in ("keys", "scorers"))
@@ -576,14 +577,14 @@ def _run(study: _Study, folder: Path | None, n_jobs: int | None, progress: Progr
         names.setdefault(key, []).append(name)
     cells = {key: cell for key in names if (cell := _found(key, store, plan, study)) is not None}
     jobs = _jobs(study, plan, [key not in cells for key in plan.keys.values()], folder)
-    rows = {name: cells[key].named(*name, plan.scorers) for name, key in plan.keys.items() if key in cells}
+    rows = {name: cells[key].named(name, plan.scorers) for name, key in plan.keys.items() if key in cells}
     with closing(_computed(jobs, n_jobs)) as computed:
         for cell in computed:
             if cell.kept is not None or "left_out" in cell.about:  # else its worker has written it
                 store.write(cell)
             cells[cell.key] = cell._replace(kept=None)
             for name in names[cell.key]:
-                rows[name] = cell.named(*name, plan.scorers)
+                rows[name] = cell.named(name, plan.scorers)
                 if progress is not None:
                     progress(rows[name], len(rows), len(plan.keys))
     about["seconds"] += time.perf_counter() - start
@@ -591,16 +592,23 @@ def _run(study: _Study, folder: Path | None, n_jobs: int | None, progress: Progr
         found = dict.fromkeys(cell.environment.get(package, value) for cell in cells.values())
         about["environment"][package] = "; ".join(found) or value
     table = table_of([rows[name] for name in plan.keys], plan.metrics)
-    if folder is not None and (jobs or is_other):
+    if folder is not None and (jobs or is_other or not (folder / RESULTS).exists()):
         write_table(folder, table)
         write_about(folder, about)
     if not study.keep_predictions and store.n_kept():
         warn_user(
-            f"`keep_predictions` is False, and {store.n_kept()} cells in {str(store.folder)!r} keep predictions of earlier "
-            "calls. Before the folder is shared, remove its files '*.npz': scores stay.",
+            f"`keep_predictions` is False, and {store.n_kept()} cells in {str(store.folder)!r} keep predictions of "
+            "earlier calls. Before the folder is shared, remove its files '*.npz': scores stay.",
             UserWarning,
         )
     return Comparison(table, about, store)
+
+
+def _is_empty(folder: Path) -> bool:
+    """Return whether a folder is new, or holds only what a killed process left."""
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"`folder` must be a folder; {str(folder)!r} is a file. Choose another name.")
+    return not folder.exists() or all(is_partial(path) for path in folder.iterdir())
 
 
 def _about(study: _Study, plan: _Plan, started: str) -> dict[str, Any]:
@@ -682,7 +690,7 @@ def _jobs(study: _Study, plan: _Plan, is_open: list[bool], folder: Path | None) 
     return jobs
 
 
-def _computed(jobs: list[tuple[Job, Any]], n_jobs: int | None) -> Iterator[Cell]:
+def _computed(jobs: list[tuple[Job, Any]], n_jobs: int | None) -> Generator[Cell, None, None]:
     """Yield cells as they are finished, by this process or by joblib's workers."""
     if joblib.effective_n_jobs(n_jobs) == 1:
         for job, X in jobs:

@@ -386,8 +386,8 @@ class Comparison(PredictionTables):
         """
         path = as_path("folder", folder)
         about, store = read_about(path), Store(path)
-        found = [(name, store.read(key)) for *name, key in about["keys"]]
-        rows = [cell.named(*name, about["scorers"]) for name, cell in found if cell is not None]
+        found = [((dataset, model, split), store.read(key)) for dataset, model, split, key in about["keys"]]
+        rows = [cell.named(name, about["scorers"]) for name, cell in found if cell is not None]
         return cls(table_of(rows, about["metrics"]), about, store)
 
     def __repr__(self) -> str:

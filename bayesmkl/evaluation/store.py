@@ -29,7 +29,8 @@ from bayesmkl._utils.files import READING_ARRAYS, not_written, read_json, writte
 from bayesmkl._utils.hashing import content_hash
 
 __all__ = [
-    "KEY",
+    "COLUMNS",
+    "RESULTS",
     "Cell",
     "Content",
     "Kept",
@@ -53,11 +54,13 @@ IMPORTED_AS = {"sklearn": "scikit-learn"}
 # Settings of scikit-learn that change what the same models compute.
 SETTINGS = ("transform_output", "enable_metadata_routing", "array_api_dispatch")
 MOST_IN_MEMORY = 2**30  # bytes of the predictions of all cells without a folder
-KEY = ("dataset", "model", "split")
+PARTS = ("row", "scores", "environment", "about")  # of the file of a cell
 COUNTS = ("split", "n_samples", "n_train", "n_test", "seed")
 TEXTS = ("dataset", "model", "kernel_shares", "best_params", "error", "note")
 COLUMNS = (
-    *KEY,
+    "dataset",
+    "model",
+    "split",
     "n_samples",
     "n_train",
     "n_test",
@@ -259,10 +262,11 @@ class Cell(NamedTuple):
         """Return whether all scores are there; a model that failed has none."""
         return self.failed or set(scorers) <= set(self.scores)
 
-    def named(self, dataset: str, model: str, split: int, scorers: Mapping[str, str]) -> dict[str, Any]:
+    def named(self, name: tuple[str, str, int], scorers: Mapping[str, str]) -> dict[str, Any]:
         """Return the row of a comparison in which the cell has these names."""
-        scores = {name: self.scores.get(digest, math.nan) for name, digest in scorers.items()}
-        return self.row | {"dataset": dataset, "model": model, "split": split} | scores
+        names = dict(zip(("dataset", "model", "split"), name, strict=True))
+        scores = {metric: self.scores.get(digest, math.nan) for metric, digest in scorers.items()}
+        return self.row | names | scores
 
 
 class Store:
@@ -285,9 +289,9 @@ class Store:
             return self._cells.get(key)
         with suppress(OSError, ValueError, KeyError, TypeError):
             found = read_json(self._path(key))
-            cell = Cell(key, *(dict(found[name]) for name in ("row", "scores", "environment")))
-            if all(type(cell.row[name]) is int for name in COUNTS if name != "split"):
-                return cell._replace(about=dict(found["about"]))
+            row, scores, environment, about = (dict(found[name]) for name in PARTS)
+            if all(type(row[name]) is int for name in COUNTS if name != "split"):
+                return Cell(key, row, scores, environment, None, about)
         return None
 
     def write(self, cell: Cell) -> None:
@@ -306,8 +310,7 @@ class Store:
             cell = cell._replace(kept=None, about=cell.kept.about)
         elif "left_out" in cell.about:
             self._path(cell.key, ".npz").unlink(missing_ok=True)
-        content = cell._asdict() | {"about": dict(cell.about)}
-        del content["kept"]
+        content = {name: dict(getattr(cell, name)) for name in PARTS}
         with written_beside(self._path(cell.key)) as beside:
             beside.write_text(json.dumps(content), encoding="utf-8")
 

@@ -207,7 +207,7 @@ TARGETS = (
     _sampled(
         "comparisons",
         "evaluation",
-        "cells compare comparison curves identity jobs journal merge out_of_fold runner stored study workers",
+        "cells compare comparison curves out_of_fold store stored study",
         "evaluation/test_compare_models evaluation/test_cell_store evaluation/test_out_of_fold "
         "evaluation/test_report robustness/test_workers_dying",
         5,
