@@ -208,10 +208,10 @@ TARGETS = (
         "comparisons",
         "evaluation",
         "cells compare comparison curves out_of_fold store stored study",
-        "evaluation/test_compare_models evaluation/test_cell_store evaluation/test_out_of_fold "
-        "evaluation/test_report robustness/test_workers_dying",
+        "evaluation/test_compare_models evaluation/test_folders evaluation/test_out_of_fold "
+        "evaluation/test_report",
         5,
-        "not two_processes and not is_killed and not somebody and not ended_the_whole and not left_in_the_folder",
+        "not two_processes and not kills and not dies",
     ),
     _sampled(
         "comparisons",
