@@ -346,6 +346,7 @@ class Dying(GaussianNB):
         return super().fit(X, y)
 
 
+@pytest.mark.heavy
 def test_a_process_that_dies_loses_no_finished_cell(tmp_path):
     study = BEGUN | {"X": moved(X, 30, by=-X[30]), "folder": tmp_path / "run"}
     with pytest.raises(
