@@ -12,6 +12,7 @@ from os import PathLike
 from pathlib import Path
 from pickle import PicklingError
 from typing import Any, NamedTuple, TypeGuard
+from uuid import uuid4
 
 import joblib
 import numpy as np
@@ -48,6 +49,7 @@ from bayesmkl.evaluation.scoring import resolve_scoring, stored_score, task_of
 from bayesmkl.evaluation.splits import splits_of
 from bayesmkl.evaluation.store import (
     COLUMNS,
+    OF_ONE_CALL,
     RESULTS,
     Cell,
     Content,
@@ -429,7 +431,6 @@ class _Plan(NamedTuple):
     group_columns: dict[str, tuple[int, ...]]  # of designs, where splits keep their groups together
     scorers: dict[str, str]  # hashes of the metrics
     keys: dict[Name, str]
-    anew: set[str]  # keys of cells that are always computed
     packages: dict[str, dict[str, str]]  # versions of further packages, by model
 
 
@@ -458,7 +459,7 @@ def _plan(study: _Study) -> _Plan:
         name: content_hash(name if one.is_local else (one.digest, versions(one.packages)))
         for name, one in contents.items()
     }
-    plan = _Plan(metrics, task, facts, splits, columns, scorers, {}, set(), {})
+    plan = _Plan(metrics, task, facts, splits, columns, scorers, {}, {})
     models = {name: _content_of_model(study, spec) for name, spec in study.models.items()}
     plan.packages.update({name: one.packages for name, one in models.items()})
     _add_keys(plan, study, models, any(one.is_local for one in contents.values()))
@@ -491,10 +492,8 @@ def _add_keys(plan: _Plan, study: _Study, models: Mapping[str, Content], all_ane
             anew = all_anew or content.is_local or one.is_local
             for split, rows in enumerate(plan.splits[dataset]):
                 name = dataset, model, split
-                key = content_hash(name if anew else (*known, *rows, seed_of(study.random_state, split)))
-                plan.keys[name] = key
-                if anew:
-                    plan.anew.add(key)
+                key = content_hash((*known, *rows, seed_of(study.random_state, split)))
+                plan.keys[name] = f"{OF_ONE_CALL}{uuid4().hex}" if anew else key
 
 
 def _check_names(study: _Study) -> None:
@@ -572,6 +571,7 @@ def _run(study: _Study, folder: Path | None, n_jobs: int | None, progress: Progr
     if folder is not None and is_other:
         write_about(folder, about)
     store = Store(folder)
+    store.remove_of_one_call()
     names: dict[str, list[Name]] = {}
     for name, key in plan.keys.items():
         names.setdefault(key, []).append(name)
@@ -629,7 +629,7 @@ def _about(study: _Study, plan: _Plan, started: str) -> dict[str, Any]:
 
 def _found(key: str, store: Store, plan: _Plan, study: _Study) -> Cell | None:
     """Return a cell that is there with all scores; those that it lacks are computed of its predictions."""
-    cell = None if key in plan.anew else store.read(key)
+    cell = store.read(key)
     if cell is None or (cell.failed and study.retry_failed):
         return None
     if cell.has(plan.scorers.values()):

@@ -30,6 +30,7 @@ from bayesmkl._utils.hashing import content_hash
 
 __all__ = [
     "COLUMNS",
+    "OF_ONE_CALL",
     "RESULTS",
     "Cell",
     "Content",
@@ -47,6 +48,7 @@ __all__ = [
 ]
 
 FORMAT, VERSION = "bayesmkl-comparison", 6
+OF_ONE_CALL = "new"  # start of the keys of cells that no other call finds; no hash has an n
 ABOUT, RESULTS, CELLS = "about.json", "results.csv", "cells"
 PACKAGES = ("numpy", "scipy", "scikit-learn", "jax", "numpyro", "pandas", "joblib")
 COMPUTE_NOTHING = ("joblib", "platform")  # in the environment
@@ -328,6 +330,11 @@ class Store:
         with unreadable, READING_ARRAYS, path.open("rb") as file, np.load(file, allow_pickle=False) as found:
             return Kept({name: found[name] for name in found.files}, dict(cell.about))
         raise NotKeptError(f"{str(path)!r} is {'damaged' if path.exists() else 'gone'}")
+
+    def remove_of_one_call(self) -> None:
+        """Remove the cells of an earlier call that no other call finds."""
+        for path in () if self.folder is None else self.folder.glob(f"{OF_ONE_CALL}*"):
+            path.unlink(missing_ok=True)
 
     def n_kept(self) -> int:
         """Return how many cells of the folder keep predictions."""

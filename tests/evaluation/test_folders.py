@@ -190,6 +190,21 @@ def test_code_that_is_not_installed_is_always_run(change, fits, tmp_path):
     pd.testing.assert_frame_equal(Comparison.load(tmp_path / "run").predictions(), found.predictions())
 
 
+def test_an_interrupted_call_shows_no_number_of_earlier_code(tmp_path, monkeypatch):
+    study = BEGUN | {"models": {"svm": SVC(), "m": Mine()}, "folder": tmp_path / "run"}
+    first = compare_models(**study)
+
+    def stop(self, X, y):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Mine, "fit", stop, raising=False)
+    with pytest.raises(KeyboardInterrupt):
+        compare_models(**study)
+    assert Comparison.load(tmp_path / "run").models == ["svm"]
+    with pytest.raises(ValueError, match="its file is not there"):
+        first.predictions()
+
+
 def test_installed_functions_are_told_by_name(fits, tmp_path):
     models = {"m": make_pipeline(FunctionTransformer(np.tanh), SVC())}
     scoring = {"share": make_scorer(accuracy_score), "plain": "accuracy"}
