@@ -10,7 +10,7 @@ import numpy as np
 from bayesmkl._utils.memory import available_memory, format_bytes, require_memory
 from bayesmkl._utils.typing import Samples
 from bayesmkl.kernels.bank import KernelBank
-from bayesmkl.kernels.quality.checks import KernelInspector
+from bayesmkl.kernels.quality import KernelInspector
 from bayesmkl.kernels.stacks.base import KernelStack
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.stacks.float32 import store_float32

@@ -145,7 +145,7 @@ class KernelBank(FittedKernels, TransformerMixin, BankAlgebra):
     applied to every later row. Training kernels are exactly symmetric for all kernel functions of this package.
     With a `sample_weight` they count as often as it says; a weight of two is the same sample twice.
     Doubtful kernels are not judged here but once per fit by
-    :func:`bayesmkl.kernels.quality.checks.check_kernel_stack`.
+    `bayesmkl.kernels.quality.check_kernel_stack`.
 
     With landmarks they stand for the training samples everywhere: statistics come from the landmarks, since centering
     by the training mean would take all similarities among training samples, a cost that grows with their square. A

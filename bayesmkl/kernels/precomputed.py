@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from copy import copy, deepcopy
-from functools import partial
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
@@ -17,7 +16,6 @@ from bayesmkl._utils.memory import require_memory
 from bayesmkl._utils.validation import shown
 from bayesmkl.kernels.base import KERNEL, Kernel
 from bayesmkl.kernels.geometry import PairwiseGeometry
-from bayesmkl.kernels.quality.verdicts import is_unchanging, unchanging
 from bayesmkl.kernels.shared import SharedKernels
 
 __all__ = ["NamedKernels", "Precomputed", "stack_kernels"]
@@ -208,7 +206,7 @@ class NamedKernels(NamedTuple):
     def shared(self) -> SharedKernels:
         """The values for cross-validation and grid searches, whose folds are copied where their entries are needed.
 
-        Values that were not made by `stack_kernels`, to which something may write, are copied once.
+        Values that are not read-only, as those of `stack_kernels` are, are copied once.
 
         Raises
         ------
@@ -222,9 +220,10 @@ class NamedKernels(NamedTuple):
                 f"`values` must hold kernels of shape (n_train, n_train) to be shared; got {n_kernels} of "
                 f"{n_rows} x {n_train}."
             )
-        if not is_unchanging(kernels):
-            kernels = unchanging(kernels.shape, partial(np.copyto, src=kernels))
-        return SharedKernels(kernels, np.arange(n_rows), np.arange(n_train), [])
+        if kernels.flags.writeable:
+            kernels = kernels.copy()
+            kernels.flags.writeable = False
+        return SharedKernels(kernels, np.arange(n_rows), np.arange(n_train), {})
 
 
 def stack_kernels(matrices: Any) -> NamedKernels:
@@ -244,8 +243,7 @@ def stack_kernels(matrices: Any) -> NamedKernels:
     -------
     NamedKernels
         The array of shape (n_rows, n_train, n_kernels) and the names, "kernel 0", "kernel 1", ... where there are
-        none. Nothing can ever write to the array, so that kernels are checked by the first fit alone. Its `shared`
-        is for cross-validation and grid searches with many kernels.
+        none. The array is read-only; its `shared` is for cross-validation and grid searches with many kernels.
 
     Raises
     ------
@@ -302,11 +300,10 @@ def stack_kernels(matrices: Any) -> NamedKernels:
     shape = (len(arrays), *arrays[0].shape)
     require_memory(8 * math.prod(shape), f"{shape[0]} kernels of {shape[1]} x {shape[2]} entries", REMEDY)
 
-    def fill(values: np.ndarray) -> None:
-        for own, array in zip(values, arrays, strict=True):
-            own[...] = array.astype(np.float64, copy=False)
-
-    values = unchanging(shape, fill)
+    values = np.empty(shape)
+    for own, array in zip(values, arrays, strict=True):
+        own[...] = array.astype(np.float64, copy=False)
+    values.flags.writeable = False
     return NamedKernels(np.moveaxis(values, 0, -1), names)
 
 

@@ -24,8 +24,9 @@ class SharedKernels:
         Of all samples, in memory that nothing writes to.
     rows, train : ndarray of int
         Samples of this part.
-    sums : list
-        The last weights with their sum of the kernels of all samples; all parts have it in common.
+    known : dict
+        What was computed of the kernels of all samples: the last weights with their sum, and by the names of kernels
+        whether SVMs may be trained on them. All parts have it in common.
 
     Examples
     --------
@@ -41,8 +42,10 @@ class SharedKernels:
     ndim = 3
     dtype = np.dtype(np.float64)
 
-    def __init__(self, kernels: np.ndarray, rows: np.ndarray, train: np.ndarray, sums: list[Any]) -> None:
-        self.whole, self.rows, self.train, self._sums = kernels, rows, train, sums
+    def __init__(
+        self, kernels: np.ndarray, rows: np.ndarray, train: np.ndarray, known: dict[Any, Any]
+    ) -> None:
+        self.whole, self.rows, self.train, self.known = kernels, rows, train, known
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -66,7 +69,7 @@ class SharedKernels:
         parts = index if isinstance(index, tuple) else (index, slice(None))
         try:
             rows, train = (one if isinstance(one, slice) else np.asarray(one).ravel() for one in parts)
-            return SharedKernels(self.whole, self.rows[rows], self.train[train], self._sums)
+            return SharedKernels(self.whole, self.rows[rows], self.train[train], self.known)
         except (IndexError, ValueError) as error:
             raise IndexError(
                 f"{self!r} is indexed by samples, `kernels[rows]` or `kernels[np.ix_(rows, train)]`; got "
@@ -81,15 +84,14 @@ class SharedKernels:
         return np.moveaxis(part, 0, -1).astype(dtype or np.float64, copy=False)
 
     def __reduce__(self) -> Any:
-        return SharedKernels, (self.whole, self.rows, self.train, [])
+        return SharedKernels, (self.whole, self.rows, self.train, {})
 
     def combine(self, weights: np.ndarray) -> np.ndarray:
         """Return the weighted sum of the kernels, (n_rows, n_train), a part of that of all samples."""
-        known = self._sums[0] if self._sums else None
-        if known is None or not np.array_equal(known[0], weights):
-            known = weights.copy(), DenseStack(self.whole).combine(weights)
-            self._sums[:] = [known]
-        return self._part(known[1])
+        last = self.known.get("sum")
+        if last is None or not np.array_equal(last[0], weights):
+            self.known["sum"] = last = weights.copy(), DenseStack(self.whole).combine(weights)
+        return self._part(last[1])
 
     def _part(self, matrix: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
         """Return the entries of this part of a matrix of all samples, in half the time of one index of both."""

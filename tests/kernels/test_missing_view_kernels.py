@@ -23,7 +23,7 @@ from bayesmkl._estimator import BaseMKL
 from bayesmkl.bemkl import Storage
 from bayesmkl.kernels import FromDistance, Gaussian, KernelBank, KernelQualityWarning, Linear, Polynomial
 from bayesmkl.kernels.presence import present_views, stack_with_absent
-from bayesmkl.kernels.quality.checks import check_kernel_stack
+from bayesmkl.kernels.quality import check_kernel_stack
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.views import View
 
