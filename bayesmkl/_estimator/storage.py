@@ -20,8 +20,6 @@ from bayesmkl.kernels.stacks.packed import pack
 from bayesmkl.kernels.stacks.shared_features import linear_stack
 from bayesmkl.kernels.stacks.streamed import streamed_stack
 
-__all__ = ["Holding", "hold_bank", "hold_given", "resolve_storage"]
-
 SMALL = 2**24  # bytes of kernels that a processor's cache serves whatever their form
 # Bytes of kernels, and how many, from which on covariances are held by one triangle.
 PACKED, MANY_PACKED = 2**29, 256

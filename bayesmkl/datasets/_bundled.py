@@ -13,8 +13,6 @@ from bayesmkl._utils.docstrings import entries, fill_docs
 from bayesmkl.datasets._named import TABLE, look_up, make_bunch
 from bayesmkl.datasets._survival import load_gbsg2, load_lung
 
-__all__ = ["load_diabetes", "load_digits_views", "load_iris", "load_named", "load_wdbc", "load_wine"]
-
 LOADER = entries(
     """
     return_X_y : bool, default=False

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from bayesmkl._utils.typing import Samples
 
-__all__ = ["read_gene_sets"]
-
 MOST_BYTES = 2**28  # five times the largest collections
 LONGEST_NAME = 40  # characters of a gene in a list of them
 GMT = "a GMT file, in whose lines the name of a set, a description and genes are separated by tabs"

@@ -35,8 +35,6 @@ from bayesmkl._utils.validation import shown
 from bayesmkl.datasets._tables import as_labels, named
 from bayesmkl.datasets._text import TextTable, numbers_in, read_text
 
-__all__ = ["load_kernels"]
-
 _LABELS = (
     "and labels.csv (header `label`, one label per line), with splits.csv where the splits are published"
 )

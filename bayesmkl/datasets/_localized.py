@@ -9,8 +9,6 @@ from sklearn.utils import Bunch
 from bayesmkl._utils.validation import check_choice, check_scale, generator_of
 from bayesmkl.datasets._synthetic import check_n_samples
 
-__all__ = ["DESIGNS", "make_localized"]
-
 # Names of the views and of the gate columns.
 DESIGNS = {
     "hours": (("camera", "infrared"), ("hour",)),

@@ -13,8 +13,6 @@ from sklearn.utils import Bunch
 from bayesmkl._utils.memory import require_memory
 from bayesmkl._utils.validation import shown
 
-__all__ = ["from_mudata"]
-
 UNIQUE = {
     "obs_names": "Leave repeated samples out, or rename them alike in all modalities",
     "var_names": "Call `.var_names_make_unique()`",

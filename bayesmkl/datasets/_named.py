@@ -11,8 +11,6 @@ from sklearn.utils import Bunch
 
 from bayesmkl._utils.validation import check_flag, shown
 
-__all__ = ["TABLE", "Entry", "look_up", "make_bunch"]
-
 
 class Entry(NamedTuple):
     """Facts about one data set."""

@@ -8,8 +8,6 @@ from sklearn.utils import Bunch
 from bayesmkl._utils.validation import check_choice, check_integer, check_number, generator_of
 from bayesmkl.datasets._synthetic import check_n_samples
 
-__all__ = ["make_pathways"]
-
 
 def make_pathways(
     n_samples: int = 300,

@@ -13,8 +13,6 @@ from bayesmkl._utils.docstrings import entries, fill_docs
 from bayesmkl._utils.validation import check_flag
 from bayesmkl.datasets._named import TABLE, make_bunch
 
-__all__ = ["load_gbsg2", "load_lung"]
-
 GRADES = {"I": 1, "II": 2, "III": 3}
 LOADER = entries(
     """

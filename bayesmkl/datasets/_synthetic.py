@@ -7,8 +7,6 @@ from sklearn.utils import Bunch
 
 from bayesmkl._utils.validation import TOO_MANY, check_flag, generator_of, shown
 
-__all__ = ["WAVEFORM_CLASSES", "check_n_samples", "make_ringnorm", "make_twonorm", "make_waveform"]
-
 _DIMENSION = 20
 _MEAN = 2 / np.sqrt(_DIMENSION)
 

@@ -14,19 +14,6 @@ import pandas as pd
 from bayesmkl._utils.extras import require
 from bayesmkl.datasets._text import MISSING, TextTable, as_object, numbers_of, other_separator, read_text
 
-__all__ = [
-    "LONGEST_LIST",
-    "MOST_CLASSES",
-    "PARQUET",
-    "as_labels",
-    "column_hint",
-    "listed",
-    "named",
-    "read_table",
-    "table_suffix",
-    "unnamed_columns",
-]
-
 MOST_CLASSES = 10  # whole numbers with more different values than this are a quantity, not classes
 PADDED = re.compile(r"\s*[+-]?0[0-9]+\s*")
 UNNAMED = re.compile(r"Unnamed: \d+(_level_\d+)?|__index_level_\d+__")

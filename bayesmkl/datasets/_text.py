@@ -12,17 +12,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = [
-    "MISSING",
-    "TextTable",
-    "as_object",
-    "bytes_of_text",
-    "numbers_in",
-    "numbers_of",
-    "other_separator",
-    "read_text",
-]
-
 BLOCK = 2**18  # fields that are Python's texts at once
 LARGEST_WHOLE = 2**63
 WHOLE = re.compile(r"\+?[0-9]+|-0*[1-9][0-9]*")  # -0 is none: it has a sign

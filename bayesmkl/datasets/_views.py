@@ -16,8 +16,6 @@ from bayesmkl._utils.given import finite_numbers
 from bayesmkl._utils.validation import LARGEST, check_choice, check_number, check_scale, generator_of
 from bayesmkl.datasets._synthetic import check_n_samples
 
-__all__ = ["CORRUPTIONS", "make_corrupted", "make_multiview"]
-
 CORRUPTIONS = ("features", "kernels", "similarities")
 
 _DIMENSION = 2  # features of a view

@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from bayesmkl.kernels.bank import KernelBank
-from bayesmkl.kernels.categories import Overlap
+from bayesmkl.kernels.compose import Gate, Product
 from bayesmkl.kernels.distance import FromDistance
-from bayesmkl.kernels.functions import Cosine, Gaussian, Laplacian, Linear, Polynomial, Tanimoto
-from bayesmkl.kernels.gate import Gate
+from bayesmkl.kernels.functions import Cosine, Gaussian, Laplacian, Linear, Overlap, Polynomial, Tanimoto
 from bayesmkl.kernels.precomputed import Precomputed, stack_kernels
-from bayesmkl.kernels.product import Product
 from bayesmkl.kernels.quality import KernelQualityWarning
 
 if TYPE_CHECKING:

@@ -21,19 +21,6 @@ from scipy.linalg.lapack import dpotrf
 from bayesmkl._utils.units import LARGEST, SMALLEST
 from bayesmkl._utils.warnings import warn_user
 
-__all__ = [
-    "LOST",
-    "Clipping",
-    "Fitness",
-    "KernelInspector",
-    "KernelQualityWarning",
-    "check_kernel_stack",
-    "describe_indefinite",
-    "fit_clipping",
-    "indefinite_kernels",
-    "judge_for_svm",
-]
-
 # All entries equal up to this share of the largest, half the digits of a float64.
 CONSTANT = 1e-8
 # Smallest eigenvalue below -1e-8 ||K||_F. Rounding moves eigenvalues by about n eps ||K||_F,

@@ -19,18 +19,8 @@ from bayesmkl._utils.category_labels import match_labels, plain_label
 from bayesmkl._utils.given import refuse_unevaluated
 from bayesmkl._utils.validation import check_integer, shown
 from bayesmkl.kernels.bank import KernelBank
-from bayesmkl.kernels.categories import Overlap
+from bayesmkl.kernels.functions import Overlap
 from bayesmkl.kernels.views import NUMERIC_TYPES, positions_of
-
-__all__ = [
-    "CategoryEncoder",
-    "Standardizer",
-    "TableBank",
-    "TableEncoder",
-    "as_days",
-    "as_numbers",
-    "make_bank",
-]
 
 TYPES = ("numbers", "categories", "dates")
 ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ].*)?$")

@@ -52,7 +52,7 @@ from bayesmkl.kernels import (
     Tanimoto,
 )
 from bayesmkl.kernels.adapters import CallableKernel, GaussianProcess, SklearnPairwise
-from bayesmkl.kernels.gate import Gated
+from bayesmkl.kernels.compose import Gated
 from bayesmkl.kernels.normalize import Center, Spherical, Trace
 from bayesmkl.kernels.quality import Clipping
 from bayesmkl.kernels.sparse import SparseTable

@@ -23,8 +23,7 @@ from sklearn.metrics.pairwise import (
 )
 
 from bayesmkl.kernels import Cosine, FromDistance, Gaussian, Laplacian, Linear, Overlap, Polynomial, Tanimoto
-from bayesmkl.kernels.geometry import PairwiseGeometry
-from bayesmkl.kernels.pairs import median_distance
+from bayesmkl.kernels.geometry import PairwiseGeometry, median_distance
 
 
 def _read_only(array):

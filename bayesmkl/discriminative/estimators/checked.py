@@ -18,8 +18,8 @@ from bayesmkl._utils.validation import check_integer, check_number, check_scale
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.discriminative.svm.libsvm import EpsilonInsensitive, Hinge
 from bayesmkl.kernels.bank import KernelBank
+from bayesmkl.kernels.precomputed import SharedKernels
 from bayesmkl.kernels.quality import KernelQualityWarning, describe_indefinite, fit_clipping, judge_for_svm
-from bayesmkl.kernels.shared import SharedKernels
 from bayesmkl.kernels.stacks.base import KernelColumns, StoredStack
 from bayesmkl.kernels.stacks.columns import BankColumns
 from bayesmkl.kernels.stacks.dense import DenseStack
