@@ -14,7 +14,7 @@ import pandas as pd
 
 from bayesmkl._utils.files import check_layout, is_partial, not_written, read_json, written_beside
 from bayesmkl._utils.folders import held_folder
-from bayesmkl.datasets._text import as_object, read_text
+from bayesmkl.datasets._tables import as_object, read_text
 from bayesmkl.evaluation.cells import CELLS, COUNTS, TEXTS, CellStore, is_key, is_row
 
 __all__ = [
