@@ -14,9 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.given import check_numbers, naming
 from bayesmkl._utils.typing import Samples, Targets
-from bayesmkl._utils.units import LARGEST, SMALLEST
 from bayesmkl._utils.validation import float_of, shown
-from bayesmkl.kernels.base import KERNEL, Kernel
+from bayesmkl.kernels.base import KERNEL, LARGEST, SMALLEST, Kernel
 from bayesmkl.kernels.geometry import PairwiseGeometry, mean_distance, squared_norms
 
 # Computed here from direct differences; exp(-d/s) is positive semidefinite for each of them.

@@ -11,9 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayesmkl._utils.docstrings import entries, fill_docs
 from bayesmkl._utils.typing import Samples, Targets
-from bayesmkl._utils.units import LARGEST, SMALLEST
 from bayesmkl._utils.validation import float_of, shown
-from bayesmkl.kernels.base import KERNEL, Kernel, SlopeForms
+from bayesmkl.kernels.base import KERNEL, LARGEST, SMALLEST, Kernel, SlopeForms
 from bayesmkl.kernels.geometry import PairwiseGeometry, median_distance, squared_norms
 from bayesmkl.kernels.sparse import is_sparse
 
