@@ -27,8 +27,8 @@ from bayesmkl.kernels.column_labels import column_labels, refuse_other_columns
 from bayesmkl.kernels.compose import BankAlgebra, per_view, placed, read_by_view
 from bayesmkl.kernels.fitted import (
     FittedKernels,
+    fit_kernel,
     fit_training,
-    fit_weighted,
     learn_by_rows,
     naming_kernel,
     put_present,
@@ -484,7 +484,7 @@ class KernelBank(FittedKernels, TransformerMixin, BankAlgebra):
             steps = normalize[self.view_positions_[m]]
             counts = weights if weights is None or place is None else weights[place[1][0]]
             with naming_kernel(self.kernel_names_[m]):
-                kernel.fit(geometry.Z) if counts is None else fit_weighted(kernel, geometry.Z, counts)
+                fit_kernel(kernel, geometry.Z, counts)
                 if not together:
                     self.normalizers_.append(learn_by_rows(steps, kernel, geometry.Z, counts))
                     continue

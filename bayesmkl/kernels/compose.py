@@ -12,14 +12,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
-from sklearn.utils.validation import has_fit_parameter
 
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import shown
 from bayesmkl.kernels.adapters import as_kernels
 from bayesmkl.kernels.base import KERNEL, Kernel, SlopeForms
-from bayesmkl.kernels.fitted import fit_weighted
+from bayesmkl.kernels.fitted import fit_kernel
 from bayesmkl.kernels.functions import SCALED, Gaussian, ScaledKernel
 from bayesmkl.kernels.geometry import PairwiseGeometry
 from bayesmkl.kernels.views import View, column_names, positions_of
@@ -348,16 +347,10 @@ class Product(Kernel):
             If a factor is no kernel object.
         """
         self.check_parameters()
-        given = {} if sample_weight is None else {"sample_weight": sample_weight}
-        fitted = []
-        for factor in (copy.copy(self.left), copy.copy(self.right)):
-            if given and not has_fit_parameter(factor, "sample_weight"):
-                raise ValueError(
-                    f"the `fit` of {type(factor).__name__} must take a `sample_weight` where samples have weights. "
-                    "Give it one, or fit without weights"
-                )
-            fitted.append(factor.fit(X, **given))
-        self.left_, self.right_ = fitted
+        factors = copy.copy(self.left), copy.copy(self.right)
+        for factor in factors:
+            fit_kernel(factor, X, sample_weight)  # type: ignore[arg-type]  # which kernels read as tables
+        self.left_, self.right_ = factors
         return self
 
     def evaluate(self, geometry: PairwiseGeometry, out: np.ndarray) -> None:
@@ -650,7 +643,7 @@ class Gated(Kernel):
         """
         rows = np.asarray(X)
         for kernel, own in self._own(rows):
-            kernel.fit(own) if sample_weight is None else fit_weighted(kernel, own, sample_weight)
+            fit_kernel(kernel, own, sample_weight)
         counted = rows if sample_weight is None else rows[sample_weight > 0.0]
         for (_, own), names in zip(self._own(counted)[1:], self.gate_names, strict=True):
             if len(own) > 1 and (own == own[0]).all():

@@ -697,8 +697,11 @@ def naming_kernel(name: str) -> Iterator[None]:
         raise ValueError(f"kernel {name!r}: {error}") from error
 
 
-def fit_weighted(kernel: Kernel, train: np.ndarray, weights: np.ndarray) -> None:
-    """Fit a kernel function to training samples that count as `weights` say."""
+def fit_kernel(kernel: Kernel, train: np.ndarray, weights: np.ndarray | None) -> None:
+    """Fit a kernel function to training samples that count as `weights` say; None is once."""
+    if weights is None:
+        kernel.fit(train)
+        return
     if not has_fit_parameter(kernel, "sample_weight"):
         raise ValueError(
             f"the `fit` of {type(kernel).__name__} must take a `sample_weight` where samples have weights. Give it "
