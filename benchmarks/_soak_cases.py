@@ -13,8 +13,6 @@ import bayesmkl.discriminative
 from bayesmkl import KernelBank
 from bayesmkl.bemkl import VB, Gamma, Gibbs
 from bayesmkl.discriminative import SigmoidGating
-from bayesmkl.discriminative.method import Between, Power
-from bayesmkl.discriminative.methods import METHODS
 from bayesmkl.kernels import Cosine, Gaussian, Laplacian, Linear, Polynomial
 
 ESTIMATORS: dict[str, Any] = {
@@ -207,17 +205,61 @@ COMMON: dict[str, Draw] = {
 }
 
 
-def _drawn(values: Any) -> Draw:
-    """Return what draws from the values or the range that the registry of methods gives."""
-    if isinstance(values, Between):
-        return _between(*values)
-    return _power(*values) if isinstance(values, Power) else _one_of(*values)
-
-
 OWN: dict[str, dict[str, Draw]] = {
-    name: {key: _drawn(values) for key, values in settings.items()}
-    for method in METHODS
-    for name, settings in method.settings.items()
+    "BestKernelClassifier": {"cv": _one_of(2, 3)},
+    "LPBoostMKLClassifier": {
+        "C_values": _one_of(None, (0.1, 1.0, 10.0)),
+        "cv": _one_of(2, 3),
+        "nu": _between(0.05, 0.95),
+    },
+    "AlignmentMKLClassifier": {"method": _one_of("ratio", "convex", "align", "alignf")},
+    "AlignmentMKLRegressor": {"method": _one_of("ratio", "convex", "align", "alignf")},
+    "OBMKLClassifier": {"method": _one_of("ratio", "qp", "aqp", "aqp-paper")},
+    "EasyMKLClassifier": {"reg": _between(0.0, 1.0), "final": _one_of("svm", "komd")},
+    "SimpleMKLClassifier": {"solver": _one_of("spg", "reduced-gradient")},
+    "GMKLClassifier": {"regularizer": _one_of("l1", "uniform"), "solver": _one_of("spg", "pg")},
+    "SMOMKLClassifier": {
+        "p_norm": _between(1.1, 4.0),
+        "reg_weights": _power(-1, 1),
+        "regularizer": _one_of("norm", "divergence"),
+    },
+    "MWUMKLClassifier": {"epsilon": _one_of(0.1, 0.3), "stopping": _one_of("gap", "paper")},
+    "PrimalMKLClassifier": {
+        "weights": _one_of("spg", "closed", "paper"),
+        "solver": _one_of("auto", "libsvm", "newton", "truncated", "pcg"),
+    },
+    "PrimalMKLOneClass": {"contamination": _one_of("auto", 0.1), "weights": _one_of("spg", "closed")},
+    "PrimalMKLRegressor": {"loss": _one_of("squared", "huber"), "weights": _one_of("spg", "closed")},
+    "LapMKLClassifier": {
+        "gamma_ambient": _power(-3, 1),
+        "gamma_intrinsic": _power(-3, 1),
+        "n_neighbors": _one_of(3, 10),
+        "solver": _one_of("deformed", "paper"),
+        "unlabeled_label": _one_of(None, -1),
+    },
+    "LMKLClassifier": {
+        "gating": _one_of("softmax", "sigmoid", "gaussian"),
+        "max_iter": _one_of(20),
+        "solver": _one_of("lbfgs", "armijo", "paper"),
+    },
+    "LMKLRegressor": {"gating": _one_of("softmax", "sigmoid", "gaussian"), "max_iter": _one_of(20)},
+    "CLMKLClassifier": {
+        "n_clusters": _one_of(1, 2, 3),
+        "n_restarts": _one_of(2),
+        "evenness": _between(0.2, 0.8),
+    },
+    "SwMKLClassifier": {"psd": _one_of("unit-norm", "paper")},
+    "LDMKLClassifier": {
+        "sv_gate": _one_of("none", "paper"),
+        "bias": _one_of("refit", "keep", "drop"),
+        "threshold": _one_of(0.0, 0.2, "paper"),
+    },
+    "SAMKLClassifier": {
+        "initial_switches": _one_of("ones", "support"),
+        "fallback": _one_of(True, False),
+        "rule": _one_of("auto", "surest", "one-versus-rest"),
+        "normalize": _one_of(False, True),
+    },
 }
 OWN["LMKLClassifier"]["gating"] = _one_of("softmax", "sigmoid", "gaussian", SigmoidGating())
 BAYESIAN: dict[str, Draw] = {

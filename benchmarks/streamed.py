@@ -40,7 +40,7 @@ from bayesmkl.bemkl import VB
 from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
 from bayesmkl.bemkl.models import binary
 from bayesmkl.datasets import make_twonorm, open_rows
-from bayesmkl.kernels.row_sources import fit_bank_to_rows
+from bayesmkl.kernels.bank import fit_bank_to_rows
 from bayesmkl.kernels.stacks.streamed import TILE, StreamedStack, streamed_stack
 from bayesmkl.kernels.stacks.tiles import KernelTiles, Room
 

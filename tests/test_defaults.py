@@ -52,11 +52,7 @@ def public_classes():
 
 # Kernels have parameters that can be searched, but learn their scale from samples that a bank has checked. Targets
 # of scikit-learn's checks are no times with events: what concerns `X` alone is checked in marginal/test_outcomes.py.
-# Nor are its samples molecules, strings, graphs or series, see kernels/test_molecules.py and test_structured.py.
-OTHER_DATA = (
-    *("BEMKLSurvival", "GPMKLSurvival"),
-    *("EditDistance", "MismatchSpectrum", "MorganFingerprint", "SeriesDistance", "WeisfeilerLehman"),
-)
+OTHER_DATA = ("BEMKLSurvival", "GPMKLSurvival")
 EVERY = {
     name: cls
     for name, cls in public_classes().items()

@@ -34,8 +34,7 @@ from bayesmkl.bemkl import Gamma
 from bayesmkl.kernels import Cosine, FromDistance, Gaussian, Laplacian, Linear, Overlap, Polynomial, Tanimoto
 from bayesmkl.kernels.adapters import PAIRWISE_NAMES, ForeignKernel
 from bayesmkl.kernels.base import Kernel
-from bayesmkl.kernels.functions import ScaledKernel
-from bayesmkl.kernels.moved import MovedPolynomial
+from bayesmkl.kernels.functions import MovedPolynomial, ScaledKernel
 from bayesmkl.kernels.normalize import NORMALIZATIONS
 from bayesmkl.persistence.known_types import GP_TYPES, OWN_TYPES
 

@@ -28,22 +28,18 @@ from bayesmkl._utils.validation import (
     shown,
 )
 from bayesmkl._utils.warnings import warn_user
-from bayesmkl.kernels.bank import CheckedTable, KernelBank
+from bayesmkl.kernels.bank import CheckedTable, KernelBank, check_rows, fit_bank_to_rows, is_row_source
 from bayesmkl.kernels.cache import current_cache
 from bayesmkl.kernels.column_labels import column_labels, refuse_other_columns, refuse_shuffled_rows
+from bayesmkl.kernels.precomputed import SharedKernels
 from bayesmkl.kernels.presence import check_some_view, present_views, stack_with_absent
-from bayesmkl.kernels.quality.checks import check_kernel_stack
-from bayesmkl.kernels.quality.verdicts import is_finite
-from bayesmkl.kernels.row_sources import check_rows, fit_bank_to_rows, is_row_source
-from bayesmkl.kernels.shared import SharedKernels
+from bayesmkl.kernels.quality import check_kernel_stack
 from bayesmkl.kernels.sparse import SparseTable, is_sparse, sparse_table, validate_sparse
 from bayesmkl.kernels.stacks.base import KernelStack
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.stacks.factored import factored_rows, has_factored_rows
 from bayesmkl.kernels.stacks.streamed import streamed_stack
 from bayesmkl.kernels.views import check_samples
-
-__all__ = ["BaseMKL"]
 
 TURNED = 64  # entries of a kernel that are transposed at once
 LEAST_ROWS = 8  # of many kernels that are evaluated together
@@ -303,15 +299,9 @@ class BaseMKL(BaseEstimator):
             self._column_labels = column_labels(X)  # of kernels: the training samples
             if self._column_labels is not None:
                 refuse_shuffled_rows(X, self._column_labels)
-            later = self.missing_views == "error"  # by what recognizes kernels as well
-            if later:
-                check = check | {"ensure_all_finite": False}
             X, y = validate_data(self, X, y, dtype=np.float64, allow_nd=True, ensure_min_samples=2, **check)
         is_stack = X.ndim <= 3 and X.shape[0] == X.shape[1] and X.size > 0
         kernels = _kernels_first(X) if is_stack else X
-        if later and not (is_stack and is_finite(kernels)):
-            with naming("X", X, NAN_REMEDY if self._takes_missing_views else ""):
-                check_array(X, allow_nd=True, estimator=self, input_name="X")
         if not is_stack:
             raise ValueError(
                 "`X` must hold training kernels of shape (n_samples, n_samples, n_kernels), or "

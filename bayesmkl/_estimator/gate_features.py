@@ -16,14 +16,6 @@ from bayesmkl.kernels.bank import CheckedTable, KernelBank
 from bayesmkl.kernels.column_labels import column_labels, refuse_other_columns
 from bayesmkl.kernels.views import check_samples, positions_of, views_without
 
-__all__ = [
-    "apart_from_gates",
-    "bank_apart",
-    "check_gate_columns",
-    "features_of",
-    "refuse_gate_features",
-]
-
 
 def check_gate_columns(gate_columns: Sequence[str | int] | np.ndarray | None, precomputed: bool) -> None:
     """Raise for columns of precomputed kernels, which have no features."""

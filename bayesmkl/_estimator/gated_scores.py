@@ -11,8 +11,6 @@ from bayesmkl._estimator.shared_docs import ESTIMATOR, GATES
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.typing import Samples, Targets
 
-__all__ = ["gated_accuracy", "gated_r2"]
-
 
 @fill_docs(ESTIMATOR, GATES)
 def gated_accuracy(

@@ -11,8 +11,6 @@ from bayesmkl._estimator.targets import check_labels
 from bayesmkl._utils.typing import Targets
 from bayesmkl._utils.validation import shown
 
-__all__ = ["Grades", "given_levels", "number_grades"]
-
 
 class Grades(NamedTuple):
     """Grades of samples."""

@@ -12,8 +12,6 @@ from bayesmkl._estimator.targets import plain_labels
 from bayesmkl._utils.typing import Label, Targets
 from bayesmkl._utils.warnings import warn_user
 
-__all__ = ["ClassTargets", "LabelSplit", "class_targets", "encode_labels", "most_probable", "split_labels"]
-
 
 def encode_labels(y: Targets) -> tuple[np.ndarray, np.ndarray]:
     """Return the classes, and one row of targets -1 and +1 for every binary model.

@@ -11,8 +11,6 @@ from sklearn.base import clone, is_classifier
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl.kernels.views import check_samples
 
-__all__ = ["NumPyroProgram", "numpyro_model"]
-
 
 class NumPyroProgram(NamedTuple):
     """A model that NumPyro runs, and the data to run it on.

@@ -14,8 +14,6 @@ from numpyro.infer.reparam import Reparam
 from bayesmkl._utils.numpyro_session import numpyro_session
 from bayesmkl._utils.validation import shown
 
-__all__ = ["with_priors"]
-
 Change = Callable[[dist.Distribution], dist.Distribution]
 N_TRIED = 100  # draws, whether they are values that a site can have
 

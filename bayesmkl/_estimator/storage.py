@@ -10,7 +10,7 @@ import numpy as np
 from bayesmkl._utils.memory import available_memory, format_bytes, require_memory
 from bayesmkl._utils.typing import Samples
 from bayesmkl.kernels.bank import KernelBank
-from bayesmkl.kernels.quality.checks import KernelInspector
+from bayesmkl.kernels.quality import KernelInspector
 from bayesmkl.kernels.stacks.base import KernelStack
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.stacks.float32 import store_float32
@@ -19,8 +19,6 @@ from bayesmkl.kernels.stacks.lowrank import compress, compress_each
 from bayesmkl.kernels.stacks.packed import pack
 from bayesmkl.kernels.stacks.shared_features import linear_stack
 from bayesmkl.kernels.stacks.streamed import streamed_stack
-
-__all__ = ["Holding", "hold_bank", "hold_given", "resolve_storage"]
 
 SMALL = 2**24  # bytes of kernels that a processor's cache serves whatever their form
 # Bytes of kernels, and how many, from which on covariances are held by one triangle.

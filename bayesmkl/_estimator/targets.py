@@ -12,10 +12,8 @@ from bayesmkl._utils.given import as_array, check_magnitude, check_numbers
 from bayesmkl._utils.typing import Label, Targets
 from bayesmkl._utils.validation import shown
 from bayesmkl._utils.warnings import warn_user
-from bayesmkl.kernels.pairs import weighted_median
+from bayesmkl.kernels.geometry import weighted_median
 from bayesmkl.kernels.sparse import SparseTable
-
-__all__ = ["UNITS", "check_labels", "check_targets", "is_missing", "plain_labels", "warn_of_copies"]
 
 WHOLE = 2.0**53  # whole numbers beyond it are not all floats
 MOST_COPIES = 0.05  # per sample: up to this many, intervals are as wide as without them

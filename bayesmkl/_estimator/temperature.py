@@ -12,8 +12,6 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
-__all__ = ["find_temperature", "tempered"]
-
 PRIOR_STD = 0.3  # of the log temperature
 FARTHEST, N_GRID = 8.0, 65  # how many of them are searched, on either side, and where the search starts from
 

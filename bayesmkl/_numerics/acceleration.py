@@ -25,21 +25,6 @@ from scipy.linalg.blas import daxpy
 
 from bayesmkl._numerics.arrays import Array, is_numpy, namespace
 
-__all__ = [
-    "EMPTY",
-    "Coordinate",
-    "CovarianceCoordinate",
-    "History",
-    "LogCoordinate",
-    "UnmeasuredCoordinate",
-    "extrapolate",
-    "flatten",
-    "forget",
-    "measure",
-    "remember",
-    "restore",
-]
-
 # Ridge on the normal equations, relative to their trace: differences grow collinear near the fixed point.
 RIDGE = 1e-12
 # Of a covariance, about as many correlations as this many columns have are measured.

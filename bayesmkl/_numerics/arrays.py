@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     import jax
     import numpy as np
 
-__all__ = ["Array", "is_numpy", "namespace", "special_functions"]
-
 # Of one library or the other within a call; a tracer of JAX is one of its arrays.
 Array: TypeAlias = "np.ndarray | jax.Array"
 

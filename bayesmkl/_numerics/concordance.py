@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["ordered_pairs"]
-
 
 def ordered_pairs(
     event: np.ndarray, time: np.ndarray, risk: np.ndarray, weights: np.ndarray

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import enum
 
-__all__ = ["Outcome"]
-
 
 class Outcome(enum.Enum):
     """Reason why a loop, an optimizer or a sampler stopped; the value is a sentence for people."""

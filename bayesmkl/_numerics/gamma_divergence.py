@@ -19,8 +19,6 @@ from typing import Any
 
 from bayesmkl._numerics.arrays import Array, namespace, special_functions
 
-__all__ = ["gamma_divergence"]
-
 LARGE = 16.0  # from this shape on four terms of Stirling's series are exact to rounding
 SERIES = ((1, 1 / 12), (3, -1 / 360), (5, 1 / 1260), (7, -1 / 1680))  # powers of 1/a and their factors
 

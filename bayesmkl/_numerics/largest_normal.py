@@ -31,8 +31,6 @@ import numpy as np
 from bayesmkl._numerics.arrays import Array, namespace
 from bayesmkl._numerics.truncated_normal import TruncatedMoments, log_normal_cdf, truncated_moments
 
-__all__ = ["largest_moments", "log_largest"]
-
 LOG_2PI = math.log(2.0 * math.pi)
 N_NODES = 32
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(N_NODES)

@@ -11,18 +11,6 @@ from scipy.linalg import blas, lapack
 
 from bayesmkl._numerics.arrays import Array, is_numpy, namespace
 
-__all__ = [
-    "bordered",
-    "gram_of_triangle",
-    "inverse_by_blocks",
-    "plus_diagonal",
-    "solve_factor",
-    "spd_factor",
-    "spd_inverse",
-    "spd_inverse_root",
-    "square_of_root",
-]
-
 TILE = 64  # rows of a block, in which LAPACK is at its best and that stays in cache
 LEAF = 64  # rows of the triangles that an accelerator inverts by substitution, all at once
 ABOVE = np.triu(np.ones((TILE, TILE), dtype=bool), 1)  # the diagonal, in a tile on it

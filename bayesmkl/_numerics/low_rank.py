@@ -15,8 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import lapack
 
-__all__ = ["DiagonalPlusLowRank", "gram_of"]
-
 ROWS = 1024  # of the factors at once, which stay in cache
 NEGLIGIBLE = 1e-13  # of the largest eigenvalue of a Gram matrix, below which its eigenvectors are rounding
 

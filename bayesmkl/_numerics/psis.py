@@ -10,8 +10,6 @@ import numpy as np
 
 from bayesmkl._utils.warnings import holding_back
 
-__all__ = ["good_k", "quietly", "smooth_weights"]
-
 SAME = 1e-3  # weights whose logarithms differ by less need no smoothing
 SMALL = 1.0  # so little a spread of log ratios is no heavy tail
 

@@ -23,8 +23,6 @@ import numpy as np
 from bayesmkl._numerics.arrays import Array, namespace
 from bayesmkl._numerics.truncated_normal import draw_positive, log_normal_cdf, truncated_moments
 
-__all__ = ["QuadrantMoments", "draw_quadrant", "quadrant_moments", "quadrant_quantiles"]
-
 DEPTH = 40.0
 # The interval is searched for on grids of this many points, each time between two points of the grid before.
 GRID, ROUNDS = 65, 5

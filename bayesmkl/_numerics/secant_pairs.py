@@ -13,8 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["SecantPairs"]
-
 DEPTH = 10
 LEAST_COSINE = 1e-10  # between a step and the change of slopes
 

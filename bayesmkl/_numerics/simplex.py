@@ -9,8 +9,6 @@ from __future__ import annotations
 import numpy as np
 import scipy.linalg
 
-__all__ = ["lp_norm", "project_lp_ball", "project_simplex", "solve_nonnegative_qp", "solve_simplex_qp"]
-
 # Newton's method on the multiplier and on each entry; both converge quadratically, bisection is the fallback.
 MAX_NEWTON = 100
 ROUNDING = 4 * np.finfo(np.float64).eps

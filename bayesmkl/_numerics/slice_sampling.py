@@ -7,8 +7,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-__all__ = ["elliptical_slice", "slice_step"]
-
 WIDTH = 0.5  # of the first interval of `slice_step`: its variables are logarithms of scales
 MOST_STEPS_OUT = 40
 

@@ -14,8 +14,6 @@ import numpy as np
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.units import unit_of
 
-__all__ = ["SPGOptions", "SPGResult", "minimize_spg", "spectral_step", "spg_search"]
-
 SHORTEST, LONGEST = 1e-10, 1e10  # of the spectral step
 SUFFICIENT = 1e-4  # Armijo's share of the predicted decrease
 SMALLEST_FRACTION = 1e-10  # of a step, below which the line search gives up

@@ -44,16 +44,6 @@ from scipy.special import ndtri_exp
 
 from bayesmkl._numerics.arrays import Array, is_numpy, namespace, special_functions
 
-__all__ = [
-    "TruncatedMoments",
-    "draw_positive",
-    "interval_moments",
-    "label_moments",
-    "log_normal_cdf",
-    "split_moments",
-    "truncated_moments",
-]
-
 LOG_2PI = math.log(2.0 * math.pi)
 # Below this the fraction is used. With 64 terms it is exact to rounding from x = 3 on, and above z = -3 the direct
 # formula for the variance loses at most two digits.

@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["match_labels", "plain_label"]
-
 FLAGS = {"true": "1", "false": "0"}
 
 

@@ -9,8 +9,6 @@ from typing import Any
 import jax
 import numpy as np
 
-__all__ = ["begin_copies", "double_precision", "to_devices", "to_numpy"]
-
 
 @contextmanager
 def double_precision() -> Iterator[None]:

@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator, Mapping
 from types import FunctionType
 from typing import Any, TypeVar
 
-__all__ = ["MARKER", "entries", "fill_docs", "fulfil_docs"]
-
 # A line `%(key)s`, and what is added to the first line of the entry. It must be a whole line, so that percent signs
 # and braces of formulas stay what they are.
 MARKER = re.compile(r"^(?P<indent>[ ]*)%\((?P<key>[^()]+)\)s(?P<added>.*)$", re.MULTILINE)

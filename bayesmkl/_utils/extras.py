@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-__all__ = ["require"]
-
 
 def require(module: str, package: str, purpose: str, extra: str = "compare") -> Any:
     """Import a module of an extra, or say how to get it.

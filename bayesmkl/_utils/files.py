@@ -19,17 +19,6 @@ import numpy as np
 
 from bayesmkl._utils.validation import shown
 
-__all__ = [
-    "READING_ARRAYS",
-    "as_path",
-    "check_layout",
-    "is_partial",
-    "load_array",
-    "not_written",
-    "read_json",
-    "written_beside",
-]
-
 PARTIAL = ".part"  # end of the names of files that are being written
 ABANDONED = 3600.0  # seconds after which a temporary file counts as left by a killed process
 NO_SPACE = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}

@@ -18,16 +18,6 @@ from scipy import sparse
 from bayesmkl._utils.units import LARGEST, SMALLEST
 from bayesmkl._utils.validation import shown
 
-__all__ = [
-    "as_array",
-    "check_magnitude",
-    "check_numbers",
-    "check_weights",
-    "finite_numbers",
-    "naming",
-    "refuse_unevaluated",
-]
-
 NOT_NUMBERS = {"U": "text", "S": "bytes", "M": "dates", "m": "time differences", "V": "a structured array"}
 # What makes a table of a query: of Spark, polars, Dask and Ibis.
 EVALUATE = ("toPandas", "collect", "compute", "execute")

@@ -6,8 +6,6 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["available_memory", "format_bytes", "require_memory"]
-
 ROOT = Path("/")
 # Where a control group says its limit, its use, and in `memory.stat` what of that use is files that can be dropped.
 GROUP_FILES = (

@@ -8,8 +8,6 @@ from contextlib import contextmanager
 
 from bayesmkl._utils.devices import double_precision
 
-__all__ = ["numpyro_session"]
-
 _LOCK = threading.RLock()
 
 

@@ -9,21 +9,6 @@ from typing import Any, ClassVar
 
 from bayesmkl._utils.validation import check_choice, check_flag, check_integer, check_number, shown
 
-__all__ = [
-    "INFERENCES",
-    "NUTS",
-    "OF_BEMKL",
-    "VB",
-    "Gibbs",
-    "Inference",
-    "Marginal",
-    "Options",
-    "Storage",
-    "backend_of",
-    "inference_of",
-    "storage_of",
-]
-
 BACKENDS = ("auto", "numpy", "jax")
 STORAGES = ("auto", "dense", "compressed", "float32", "packed", "streamed")
 

@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any
 
-__all__ = ["announce", "cell_progress", "step_progress"]
-
 PATIENCE_SECONDS = 2.0  # shorter fits show nothing
 
 

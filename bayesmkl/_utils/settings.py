@@ -11,8 +11,6 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 from sklearn import config_context
 
-__all__ = ["CONFIG", "ERRSTATE", "all_or_nothing", "methods_with_own_settings", "own_settings"]
-
 ERRSTATE: dict[str, Any] = {"under": "ignore"}  # of NumPy
 CONFIG: dict[str, Any] = {"transform_output": "default", "assume_finite": False}  # of scikit-learn
 DEVICES_FAILED = (

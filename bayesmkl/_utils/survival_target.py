@@ -9,8 +9,6 @@ import numpy as np
 from bayesmkl._utils.given import as_array
 from bayesmkl._utils.validation import shown
 
-__all__ = ["EventTimes", "SurvivalTimes", "are_times", "event_and_time", "survival_times"]
-
 ENTRY, LOWER, UPPER = "entry", "lower", "upper"
 FORMS = (
     "a structured array of shape (n_samples,) with a boolean field (whether the event was seen) and a field of "

@@ -17,8 +17,6 @@ from typing import Any, NamedTuple
 
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["blas_threads_for", "one_thread"]
-
 # Factorizations of matrices from this size on gain more from several threads than the pools lose.
 LARGE = 1500
 

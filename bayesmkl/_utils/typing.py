@@ -11,8 +11,6 @@ from numpy.typing import ArrayLike
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Index", "Label", "RowBlocks", "Samples", "Scoring", "Seed", "Splits", "Splitter", "Targets"]
-
 
 class RowBlocks(Protocol):
     """Rows of a table that are read in blocks, as `bayesmkl.datasets.open_rows` opens it."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["LARGEST", "SMALLEST", "unit_of"]
-
 LARGEST, SMALLEST = 1e100, 1e-100  # whose squares, and sums of them, are in the range of float64
 USUAL_EXPONENTS = 20  # sizes up to this power of two, and down to its reciprocal, stay as they are
 

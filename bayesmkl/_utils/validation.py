@@ -11,26 +11,6 @@ import numpy as np
 
 from bayesmkl._utils.units import LARGEST, SMALLEST
 
-__all__ = [
-    "check_axes",
-    "check_choice",
-    "check_flag",
-    "check_folds",
-    "check_grid",
-    "check_integer",
-    "check_jobs",
-    "check_label",
-    "check_number",
-    "check_probability",
-    "check_scale",
-    "check_seed",
-    "check_verbose",
-    "float_of",
-    "generator_of",
-    "scale_or_auto",
-    "shown",
-]
-
 LONGEST = 120  # characters of a value in a message
 TOO_MANY = 2**63  # of anything
 

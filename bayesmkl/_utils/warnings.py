@@ -17,8 +17,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple, TextIO
 
-__all__ = ["holding_back", "recording_warnings", "warn_user"]
-
 
 def warn_user(message: str, category: type[Warning]) -> None:
     """Warn at the line that called this package, however deep inside it the reason was found.

@@ -24,7 +24,7 @@ from bayesmkl.cli.config_models import BY_TYPES, Section, bank_of, did_you_mean,
 from bayesmkl.cli.designs import design_columns
 from bayesmkl.cli.report import say
 from bayesmkl.cli.tables import words_among
-from bayesmkl.datasets._named import look_up
+from bayesmkl.datasets._bundled import look_up
 from bayesmkl.datasets._tables import column_hint, named, read_table, unnamed_columns
 from bayesmkl.evaluation.compare import check_weighted
 from bayesmkl.evaluation.scoring import METRICS, resolve_scoring, task_of
@@ -38,8 +38,8 @@ from bayesmkl.evaluation.study import (
     times_of,
 )
 from bayesmkl.kernels import KernelBank
-from bayesmkl.kernels.by_view import check_entries
 from bayesmkl.kernels.column_labels import column_labels
+from bayesmkl.kernels.compose import check_entries
 from bayesmkl.kernels.tables import TableBank, make_bank
 from bayesmkl.kernels.views import positions_of, resolve_views
 

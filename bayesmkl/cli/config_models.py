@@ -23,7 +23,7 @@ from bayesmkl.evaluation.study import ModelSpec
 from bayesmkl.kernels import KernelBank
 from bayesmkl.kernels.adapters import NAMED, as_kernels
 from bayesmkl.kernels.base import Kernel
-from bayesmkl.kernels.by_view import read_by_view
+from bayesmkl.kernels.compose import read_by_view
 from bayesmkl.kernels.normalize import check_normalize
 from bayesmkl.kernels.tables import TableBank
 

@@ -14,6 +14,7 @@ from bayesmkl._utils.extras import require
 from bayesmkl._utils.files import written_beside
 from bayesmkl.datasets._tables import (
     LONGEST_LIST,
+    MISSING,
     MOST_CLASSES,
     PARQUET,
     column_hint,
@@ -23,7 +24,6 @@ from bayesmkl.datasets._tables import (
     table_suffix,
     unnamed_columns,
 )
-from bayesmkl.datasets._text import MISSING
 
 __all__ = [
     "EMPTY_CELLS",

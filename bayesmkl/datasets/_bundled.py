@@ -1,26 +1,162 @@
-"""The sets that scikit-learn ships: no network, no files."""
+"""Data sets that scikit-learn ships, and clinical studies of times to an event in files of this package."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from importlib import resources
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from sklearn import datasets as sklearn_datasets
 from sklearn.utils import Bunch
 
 from bayesmkl._utils.docstrings import entries, fill_docs
-from bayesmkl.datasets._named import TABLE, look_up, make_bunch
-from bayesmkl.datasets._survival import load_gbsg2, load_lung
+from bayesmkl._utils.validation import check_flag, shown
 
-__all__ = ["load_diabetes", "load_digits_views", "load_iris", "load_named", "load_wdbc", "load_wine"]
+
+class Entry(NamedTuple):
+    """Facts about one data set."""
+
+    name: str
+    title: str
+    n_samples: int
+    n_features: int
+    classes: tuple[
+        tuple[int, str, int], ...
+    ]  # (label, name, samples), in label order; () = regression or times
+    notes: str = ""
+    n_events: int = 0  # of times to an event, some of them censored; 0 = other targets
+    source: str = "scikit-learn"
+
+
+def _classes(names: Sequence[str], counts: Sequence[int], first: int = 0) -> tuple[tuple[int, str, int], ...]:
+    return tuple((first + k, name, n) for k, (name, n) in enumerate(zip(names, counts, strict=True)))
+
+
+_ENTRIES = (
+    Entry(
+        "wdbc",
+        "Wisconsin diagnostic breast cancer",
+        569,
+        30,
+        ((-1, "benign", 357), (1, "malignant", 212)),
+        "Thirty numbers describing cell nuclei. Not the older set of nine grades from 1 to 10.",
+    ),
+    Entry("iris", "Iris flowers", 150, 4, _classes(("setosa", "versicolor", "virginica"), (50, 50, 50))),
+    Entry("wine", "Italian wines", 178, 13, _classes(("class_0", "class_1", "class_2"), (59, 71, 48))),
+    Entry(
+        "digits",
+        "Hand-written digits, 8 x 8 pixels, as six views",
+        1797,
+        156,
+        _classes([str(digit) for digit in range(10)], (178, 182, 177, 183, 181, 182, 181, 179, 174, 180)),
+        "64 pixels of scikit-learn's digits and five views computed from them.",
+    ),
+    Entry(
+        "diabetes",
+        "Diabetes progression after one year (regression)",
+        442,
+        10,
+        (),
+        "Features in their original units. Not the Pima Indians data.",
+    ),
+    Entry(
+        "gbsg2",
+        "German Breast Cancer Study Group 2 (survival)",
+        686,
+        8,
+        (),
+        "Days without recurrence of women with node-positive breast cancer.",
+        299,
+        "lifelines, in this package",
+    ),
+    Entry(
+        "lung",
+        "Lung cancer, North Central Cancer Treatment Group (survival)",
+        228,
+        8,
+        (),
+        "Days to death; NaN stands for what was not recorded.",
+        165,
+        "lifelines, in this package",
+    ),
+)
+TABLE: dict[str, Entry] = {entry.name: entry for entry in _ENTRIES}
+
+
+def look_up(name: str) -> Entry:
+    """Find a data set of the package by its name.
+
+    Raises
+    ------
+    ValueError
+        If the package has none of that name.
+
+    Examples
+    --------
+    >>> from bayesmkl.datasets._bundled import look_up
+    >>> look_up("wine").n_samples
+    178
+    """
+    if isinstance(name, str) and name in TABLE:
+        return TABLE[name]
+    raise ValueError(
+        f"`datasets` must name data sets of the package ({', '.join(TABLE)}); got {shown(name)}. Give other data as "
+        "arrays, or as a file."
+    )
+
+
+def describe(entry: Entry) -> str:
+    """Write the DESCR of one data set: size, classes, coding and source."""
+    lines = [f"{entry.title} (`{entry.name}`)", ""]
+    lines.append(f"{entry.n_samples} samples, {entry.n_features} features.")
+    if entry.classes:
+        target = "; ".join(f"{label} = {name} ({count})" for label, name, count in entry.classes)
+    elif entry.n_events:
+        censored = entry.n_samples - entry.n_events
+        target = f"event and time to it or to censoring ({entry.n_events} events, {censored} censored)."
+    else:
+        target = "a real number (regression)."
+    lines += [f"Target: {target}", *([entry.notes] if entry.notes else []), f"Source: {entry.source}."]
+    return "\n".join(lines)
+
+
+def make_bunch(
+    entry: Entry,
+    data: np.ndarray,
+    target: np.ndarray,
+    feature_names: Sequence[str],
+    *,
+    return_X_y: bool = False,
+    as_frame: bool = False,
+    **extra: Any,
+) -> Bunch | tuple[Any, Any]:
+    """Wrap arrays as a Bunch, or as ``(data, target)``; with ``as_frame`` as a DataFrame and a Series."""
+    check_flag("return_X_y", return_X_y)
+    check_flag("as_frame", as_frame)
+    X: Any = data
+    y: Any = target
+    if as_frame:
+        X = pd.DataFrame(data, columns=list(feature_names))
+        y = pd.Series(target, name="target")
+    if return_X_y:
+        return X, y
+    bunch = Bunch(
+        data=X, target=y, feature_names=list(feature_names), DESCR=describe(entry), name=entry.name, **extra
+    )
+    if entry.classes:
+        bunch.target_names = np.array([name for _, name, _ in entry.classes])
+    return bunch
+
 
 LOADER = entries(
     """
     return_X_y : bool, default=False
         Return ``(data, target)`` instead of a Bunch.
     as_frame : bool, default=False
-        Return the data as a DataFrame with feature names and the target as a Series.
+        Return the data as a DataFrame with feature names and the target as a Series; times to events stay a
+        structured array.
     ValueError
         If `return_X_y` or `as_frame` is neither True nor False.
     """
@@ -244,6 +380,158 @@ def load_digits_views(*, return_X_y: bool = False, as_frame: bool = False) -> Bu
         as_frame=as_frame,
         views={view: [j for j, name in enumerate(names) if name.startswith(f"{view}_")] for view in blocks},
     )
+
+
+GRADES = {"I": 1, "II": 2, "III": 3}
+
+
+@fill_docs(LOADER)
+def load_gbsg2(*, return_X_y: bool = False, as_frame: bool = False) -> Bunch | tuple:
+    """Load the second trial of the German Breast Cancer Study Group (686 women, 8 features, times to recurrence).
+
+    Parameters
+    ----------
+    %(return_X_y)s
+    %(as_frame)s
+
+    Returns
+    -------
+    Bunch
+        ``data`` (686, 8), ``target``, a structured array with the fields ``event`` (recurrence or death: 299; False =
+        censored) and ``time`` (days without recurrence), ``views`` (view name -> columns, usable as
+        ``KernelBank(views=gbsg2.views)``), ``feature_names``, ``DESCR``, ``name``.
+
+    Raises
+    ------
+    %(ValueError)s
+
+    Notes
+    -----
+    Women with node-positive breast cancer in a trial of tamoxifen and of the duration of chemotherapy [1]_. Columns:
+    ``age`` in years, ``postmenopausal`` (0 or 1), ``tumour_size`` in mm, ``tumour_grade`` (1 to 3),
+    ``positive_nodes`` (number), ``progesterone_receptor`` and ``estrogen_receptor`` in fmol,
+    ``hormone_therapy`` (0 or 1). The table is that of [2]_, from lifelines (MIT license); the file beside it has the
+    license.
+
+    References
+    ----------
+    .. [1] M. Schumacher et al. (1994), Randomized 2 x 2 trial evaluating hormonal treatment and the duration of
+       chemotherapy in node-positive breast cancer patients, Journal of Clinical Oncology 12.
+    .. [2] W. Sauerbrei and P. Royston (1999), Building multivariable prognostic and diagnostic models: transformation
+       of the predictors by using fractional polynomials, Journal of the Royal Statistical Society A 162.
+
+    Examples
+    --------
+    >>> from bayesmkl.datasets import load_gbsg2
+    >>> gbsg2 = load_gbsg2()
+    >>> gbsg2.data.shape, int(gbsg2.target["event"].sum())
+    ((686, 8), 299)
+    """
+    table = _read_table("gbsg2")
+    columns = {
+        "age": table["age"],
+        "postmenopausal": table["menostat"] == "Post",
+        "tumour_size": table["tsize"],
+        "tumour_grade": table["tgrade"].map(GRADES),
+        "positive_nodes": table["pnodes"],
+        "progesterone_receptor": table["progrec"],
+        "estrogen_receptor": table["estrec"],
+        "hormone_therapy": table["horTh"] == "yes",
+    }
+    views = {
+        "person": ["age", "postmenopausal"],
+        "tumour": ["tumour_size", "tumour_grade", "positive_nodes"],
+        "receptors": ["progesterone_receptor", "estrogen_receptor"],
+        "treatment": ["hormone_therapy"],
+    }
+    return _times_bunch("gbsg2", columns, views, table["cens"], table["time"], return_X_y, as_frame)
+
+
+@fill_docs(LOADER)
+def load_lung(*, return_X_y: bool = False, as_frame: bool = False) -> Bunch | tuple:
+    """Load the lung cancer data of the North Central Cancer Treatment Group (228 patients, 8 features, survival).
+
+    Parameters
+    ----------
+    %(return_X_y)s
+    %(as_frame)s
+
+    Returns
+    -------
+    Bunch
+        ``data`` (228, 8) with NaN where nothing was recorded, ``target``, a structured array with the fields
+        ``event`` (death: 165; False = censored) and ``time`` (days), ``views`` (view name -> columns, usable as
+        ``KernelBank(views=lung.views)``; the institution is in none), ``feature_names``, ``DESCR``, ``name``.
+
+    Raises
+    ------
+    %(ValueError)s
+
+    Notes
+    -----
+    Patients with advanced lung cancer at 18 institutions [1]_. Columns: ``age`` in years, ``female`` (0 or 1),
+    ``ecog_physician`` (performance by the physician, 0 = fully active to 4 = bedbound), ``karnofsky_physician`` and
+    ``karnofsky_patient`` (performance as rated by each, 100 = good), ``meal_calories`` (per day; of 47 patients not
+    known), ``weight_loss`` (pounds in six months; of 14 not known), ``institution`` (code). The table is from
+    lifelines (MIT license); the file beside it has the license.
+
+    References
+    ----------
+    .. [1] C. L. Loprinzi et al. (1994), Prospective evaluation of prognostic variables from patient-completed
+       questionnaires, Journal of Clinical Oncology 12.
+
+    Examples
+    --------
+    >>> from bayesmkl.datasets import load_lung
+    >>> X, y = load_lung(return_X_y=True, as_frame=True)
+    >>> int(X["meal_calories"].isna().sum()), int(y["event"].sum())
+    (47, 165)
+    """
+    table = _read_table("lung")
+    columns = {
+        "age": table["age"],
+        "female": table["sex"] == 2,
+        "ecog_physician": table["ph.ecog"],
+        "karnofsky_physician": table["ph.karno"],
+        "karnofsky_patient": table["pat.karno"],
+        "meal_calories": table["meal.cal"],
+        "weight_loss": table["wt.loss"],
+        "institution": table["inst"],
+    }
+    views = {
+        "person": ["age", "female"],
+        "physician": ["ecog_physician", "karnofsky_physician"],
+        "patient": ["karnofsky_patient"],
+        "nutrition": ["meal_calories", "weight_loss"],
+    }
+    return _times_bunch("lung", columns, views, table["status"], table["time"], return_X_y, as_frame)
+
+
+def _read_table(name: str) -> pd.DataFrame:
+    with (resources.files("bayesmkl.datasets") / "files" / f"{name}.csv").open(encoding="utf-8") as file:
+        return pd.read_csv(file)
+
+
+def _times_bunch(
+    name: str,
+    columns: dict[str, pd.Series],
+    views: dict[str, list[str]],
+    event: pd.Series,
+    time: pd.Series,
+    return_X_y: bool,
+    as_frame: bool,
+) -> Any:
+    check_flag("return_X_y", return_X_y)
+    check_flag("as_frame", as_frame)
+    target = np.empty(len(time), dtype=[("event", bool), ("time", float)])
+    target["event"], target["time"] = event == 1, time
+    data = np.column_stack([column.to_numpy(dtype=float) for column in columns.values()])
+    names = list(columns)
+    positions = {view: [names.index(column) for column in held] for view, held in views.items()}
+    found: Any = make_bunch(TABLE[name], data, target, names, views=positions)
+    if as_frame:
+        found.data = pd.DataFrame(data, columns=names)
+    return (found.data, found.target) if return_X_y else found
 
 
 LOADERS: dict[str, Callable[..., Any]] = {

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-__all__ = ["RowSource", "open_rows"]
-
 BLOCK_ROWS = 2**14  # rows that are read at once by default
 COPIES = 2  # of a row group while it is read: Arrow's and the array
 SMALLER = "Write the file with smaller row groups, `to_parquet(path, row_group_size=100_000)`."

@@ -1,13 +1,29 @@
-"""Breiman's synthetic classification problems, drawn exactly as defined."""
+"""Synthetic data with known answers: benchmarks of one table, views, gates, corrupted kernels, gene sets."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from numbers import Integral
+from typing import Any
+
 import numpy as np
+from scipy.linalg import eigh
+from scipy.spatial.distance import cdist
+from scipy.special import ndtr
 from sklearn.utils import Bunch
 
-from bayesmkl._utils.validation import TOO_MANY, check_flag, generator_of, shown
-
-__all__ = ["WAVEFORM_CLASSES", "check_n_samples", "make_ringnorm", "make_twonorm", "make_waveform"]
+from bayesmkl._utils.given import finite_numbers
+from bayesmkl._utils.validation import (
+    LARGEST,
+    TOO_MANY,
+    check_choice,
+    check_flag,
+    check_integer,
+    check_number,
+    check_scale,
+    generator_of,
+    shown,
+)
 
 _DIMENSION = 20
 _MEAN = 2 / np.sqrt(_DIMENSION)
@@ -208,3 +224,614 @@ def _bunch(name, data, target, target_names, maker, **extra) -> Bunch:
         name=name,
         **extra,
     )
+
+
+# Names of the views and of the gate columns.
+DESIGNS = {
+    "hours": (("camera", "infrared"), ("hour",)),
+    "halves": (("left", "right"), ("position",)),
+    "regions": (("first", "second", "third"), ("east", "north")),
+    "global": (("left", "right"), ("position",)),
+}
+_VIEW_DIMENSION = 2  # features of a view
+
+
+def make_localized(
+    n_samples: int = 200,
+    *,
+    design: str = "hours",
+    noise: float = 0.1,
+    random_state: int | np.random.Generator | None = None,
+) -> Bunch:
+    r"""Draw samples whose label one view tells here and another one there, as gate columns say.
+
+    .. math:: f = \sum_m \eta_m(g)\, x^{(m)}_1, \qquad y = \operatorname{sign}(f + \sigma\epsilon)
+
+    Views of two features, :math:`x^{(m)} \sim \mathcal{N}(0, I)`, are independent of one another and of the gate
+    columns :math:`g`, and :math:`\eta_m(g)` is one for a single view and zero for the others. No view, and no global
+    weights of views, can tell the label everywhere.
+
+    Parameters
+    ----------
+    n_samples : int, default=200
+        Number of samples.
+    design : {"hours", "halves", "regions", "global"}, default="hours"
+        * "hours": a camera tells from 6 to 18 o'clock, an infrared sensor at other hours, which are uniform from 0 to
+          24. There are two changes.
+        * "halves": one view tells left of zero, another one right of it, on a line from -1 to 1.
+        * "regions": three views in three sectors of equal angle of the square from -1 to 1, two gate columns.
+        * "global": nothing is local. Both views tell everywhere, :math:`\eta_m = 1/\sqrt 2`, and the gate column
+          tells nothing.
+    noise : float, default=0.1
+        Standard deviation :math:`\sigma` of the noise; the score :math:`f` has one.
+    random_state : int, Generator or None, default=None
+        Seed.
+
+    Returns
+    -------
+    Bunch
+        ``data`` (n_samples, n_features), gate columns last, and ``target`` in {-1, +1}; ``views`` (name -> list of
+        columns, usable as ``KernelBank(views=...)``) and ``gate_columns``, a list of positions; the truth: ``gates``
+        (n_samples, n_views) the values :math:`\eta_m`, ``score`` (n_samples,) without noise, ``probability``
+        (n_samples,) of the label +1, ``bayes_accuracy`` of the best classifier; and ``feature_names``,
+        ``target_names``, ``DESCR``, ``name``.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range; the message names it.
+
+    Notes
+    -----
+    The score is standard normal in every design, so that the best classifier, its sign, is right with probability
+    :math:`1 - \arctan(\sigma) / \pi`, exactly: 0.9683 for the default noise.
+
+    Examples
+    --------
+    >>> from bayesmkl.datasets import make_localized
+    >>> sample = make_localized(1000, design="halves", random_state=0)
+    >>> sample.views, sample.gate_columns
+    ({'left': [0, 1], 'right': [2, 3]}, [4])
+    >>> right = sample.data[:, 4] > 0
+    >>> sample.gates[right][0], sample.gates[~right][0]
+    (array([0., 1.]), array([1., 0.]))
+    >>> round(sample.bayes_accuracy, 4)
+    0.9683
+    """
+    check_n_samples(n_samples)
+    check_choice("design", design, tuple(DESIGNS))
+    check_scale("noise", noise, zero=True)
+    rng = generator_of("random_state", random_state)
+
+    names, gate_names = DESIGNS[design]
+    gate_features = rng.uniform(-1.0, 1.0, size=(n_samples, len(gate_names)))
+    if design == "hours":
+        gate_features = 12.0 * (gate_features + 1.0)
+    views = rng.standard_normal((n_samples, len(names), _VIEW_DIMENSION))
+    gates = _gates(design, gate_features, len(names))
+    score = np.einsum("im,im->i", gates, views[:, :, 0])
+    noisy = score + noise * rng.standard_normal(n_samples)
+    probability = ndtr(score / noise) if noise > 0.0 else np.heaviside(score, 0.5)
+    n_features = _VIEW_DIMENSION * len(names)
+    return Bunch(
+        data=np.hstack([views.reshape(n_samples, n_features), gate_features]),
+        target=np.where(noisy > 0, 1, -1),
+        views={
+            name: list(range(_VIEW_DIMENSION * m, _VIEW_DIMENSION * (m + 1))) for m, name in enumerate(names)
+        },
+        gate_columns=list(range(n_features, n_features + len(gate_names))),
+        gates=gates,
+        score=score,
+        probability=probability,
+        bayes_accuracy=float(1.0 - np.arctan(noise) / np.pi),
+        feature_names=[
+            *(f"{name} {j}" for name in names for j in range(1, _VIEW_DIMENSION + 1)),
+            *gate_names,
+        ],
+        target_names=np.array(["negative", "positive"]),
+        DESCR="Independent views, one of which tells the label where gate columns say so.",
+        name="localized",
+    )
+
+
+def _gates(design: str, gate_features: np.ndarray, n_views: int) -> np.ndarray:
+    """Return the weight of every view at every sample, (n_samples, n_views)."""
+    first = gate_features[:, 0]
+    if design == "global":
+        return np.full((len(first), n_views), np.sqrt(1.0 / n_views))
+    if design == "hours":
+        which = ~((first >= 6.0) & (first < 18.0))
+    elif design == "halves":
+        which = first > 0.0
+    else:
+        turns = np.arctan2(gate_features[:, 1], first) / (2.0 * np.pi) + 0.5
+        which = np.minimum(np.floor(n_views * turns), n_views - 1)
+    return np.eye(n_views)[which.astype(int)]
+
+
+CORRUPTIONS = ("features", "kernels", "similarities")
+
+_NOISE = 3.0  # standard deviation added to the features of a corrupted view, whose own is one
+
+
+def make_multiview(
+    n_samples: int = 200,
+    *,
+    kernel_weights: Sequence[float] = (1.0, 0.5, 0.0, 0.0),
+    n_features: int | Sequence[int] = 2,
+    task: str = "classification",
+    noise: float = 0.1,
+    intercept: float | None = None,
+    random_state: int | np.random.Generator | None = None,
+) -> Bunch:
+    r"""Draw samples in several views, scored by a kernel expansion whose weights are known.
+
+    .. math:: f = \sum_m e_m K_m a + b, \qquad K_m(x, z) = \exp\{-\|x^{(m)} - z^{(m)}\|^2 / (2 d_m)\}
+
+    The views :math:`x^{(m)} \sim \mathcal{N}(0, I)` are independent of one another, so a view of weight 0
+    tells nothing about the target: a method that recovers the weights gives it none.
+
+    Parameters
+    ----------
+    n_samples : int, default=200
+        Number of samples.
+    kernel_weights : sequence of float, default=(1.0, 0.5, 0.0, 0.0)
+        Weight :math:`e_m` of each view's kernel, any sign, at least one not zero.
+    n_features : int or sequence of int, default=2
+        Features per view; one number for all or one for each.
+    task : {"classification", "regression"}, default="classification"
+        Whether the target is the sign of the noisy score, or the noisy score.
+    noise : float, default=0.1
+        Standard deviation of the Gaussian noise added to the score, in units of the score's own standard
+        deviation.
+    intercept : float or None, default=None
+        Intercept :math:`b`; None takes minus the median of the weighted sum, so that classes are balanced.
+    random_state : int, Generator or None, default=None
+        Seed.
+
+    Returns
+    -------
+    Bunch
+        ``data`` (n_samples, total features) and ``target``; ``views`` (name -> list of columns, usable as
+        ``KernelBank(views=...)``); the truth: ``kernel_weights`` (n_views,), ``shares`` (n_views,) the
+        standard deviation over samples of each kernel's part of the score, divided by their sum, ``score``
+        (n_samples,) without noise, ``dual`` (n_samples,) the vector a, ``intercept`` b, ``widths`` (n_views,)
+        the kernel widths :math:`\sqrt{d_m}`; and ``feature_names``, ``target_names``, ``DESCR``, ``name``.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range; the message names it.
+
+    Notes
+    -----
+    The entries of a are Gaussian, then rescaled together so that the score has standard deviation 1.
+
+    Examples
+    --------
+    >>> from bayesmkl.datasets import make_multiview
+    >>> sample = make_multiview(100, kernel_weights=[2.0, 0.0], random_state=0)
+    >>> sample.views
+    {'view1': [0, 1], 'view2': [2, 3]}
+    >>> print(sample.shares)
+    [1. 0.]
+    """
+    check_n_samples(n_samples)
+    weights = _check_weights(kernel_weights)
+    sizes = _check_sizes(n_features, len(weights))
+    _check_options(n_samples, task, noise, intercept)
+    rng = generator_of("random_state", random_state)
+
+    blocks = [rng.standard_normal((n_samples, size)) for size in sizes]
+    widths = np.sqrt(sizes)
+    kernels = np.array([_gaussian(block, width) for block, width in zip(blocks, widths, strict=True)])
+    dual = rng.standard_normal(n_samples)
+    dual /= np.std(weights @ (kernels @ dual))
+    parts = weights[:, None] * (kernels @ dual)  # e_m K_m a, (n_views, n_samples)
+    bias = -float(np.median(parts.sum(axis=0))) if intercept is None else float(intercept)
+    score = parts.sum(axis=0) + bias
+    noisy = score + noise * rng.standard_normal(n_samples)
+
+    names = [f"view{m}_{j}" for m, size in enumerate(sizes, start=1) for j in range(1, size + 1)]
+    starts = np.cumsum([0, *sizes])
+    sample = Bunch(
+        data=np.hstack(blocks),
+        target=noisy if task == "regression" else np.where(noisy > 0, 1, -1),
+        views={f"view{m + 1}": list(range(starts[m], starts[m + 1])) for m in range(len(sizes))},
+        kernel_weights=weights,
+        shares=parts.std(axis=1) / parts.std(axis=1).sum(),
+        score=score,
+        dual=dual,
+        intercept=bias,
+        widths=widths,
+        feature_names=names,
+        DESCR="Independent views scored by a kernel expansion with known weights.",
+        name="multiview",
+    )
+    if task == "classification":
+        sample.target_names = np.array(["negative", "positive"])
+    return sample
+
+
+def _gaussian(block: np.ndarray, width: float) -> np.ndarray:
+    return np.exp(-cdist(block, block, "sqeuclidean") / (2 * width**2))
+
+
+def _check_weights(kernel_weights: Sequence[float]) -> np.ndarray:
+    weights = finite_numbers("kernel_weights", kernel_weights)
+    if weights.ndim != 1 or not weights.any() or np.abs(weights).max() > LARGEST:
+        raise ValueError(
+            f"`kernel_weights` must be a list of finite numbers up to {LARGEST:g}, one for each view, at least one "
+            f"of them not zero; got {kernel_weights!r}."
+        )
+    return weights
+
+
+def _check_sizes(n_features: Any, n_views: int) -> list[int]:
+    listed = isinstance(n_features, Sequence | np.ndarray) and not isinstance(n_features, str)
+    sizes = list(n_features) if listed else [n_features] * n_views
+    good = all(isinstance(size, Integral) and not isinstance(size, bool) and int(size) >= 1 for size in sizes)
+    if len(sizes) != n_views or not good:
+        raise ValueError(
+            f"`n_features` must be one positive integer, or one for each of the {n_views} entries of "
+            f"`kernel_weights`; got {n_features!r}."
+        )
+    return [int(size) for size in sizes]
+
+
+def _check_options(n_samples: int, task: str, noise: float, intercept: float | None) -> None:
+    if n_samples < 2:
+        raise ValueError(f"`n_samples` must be at least 2, for the score to vary; got {n_samples}.")
+    check_choice("task", task, ("classification", "regression"))
+    check_scale("noise", noise, zero=True)
+    if intercept is not None:
+        check_number("intercept", intercept)
+
+
+def make_corrupted(
+    n_samples: int = 200,
+    *,
+    corruption: str = "features",
+    fraction: float = 0.2,
+    separations: Sequence[float] = (1.0, 1.0, 0.7, 0.7, 0.5, 0.5, 0.0, 0.0),
+    random_state: int | np.random.Generator | None = None,
+) -> Bunch:
+    r"""Draw one kernel per view, each of them useless for samples of its own.
+
+    .. math:: x^{(m)} \mid y \sim \mathcal{N}(y\,a_m u_m, I), \qquad \|u_m\| = 1, \quad P(y = \pm 1) = 1/2,
+       \qquad K_m(x, z) = \exp\{-\|x^{(m)} - z^{(m)}\|^2 / (2 d)\}
+
+    with :math:`d = 2` features per view. Then every pair of a sample and a kernel is corrupted with the same
+    probability, independently of all others, in one of three ways.
+
+    * ``"features"``: the sample's features in that view get noise of standard deviation 3, and the kernel is
+      computed from them.
+    * ``"kernels"``: the kernel takes the sample for another one; the rows and columns of its corrupted samples
+      are permuted among each other. Nothing but the labels can tell.
+    * ``"similarities"``: the sample's similarities to all others are replaced by values drawn from the same
+      kernel; the nearest positive semidefinite matrix is made of what results and scaled to a diagonal of ones.
+
+    Parameters
+    ----------
+    n_samples : int, default=200
+        Number of samples.
+    corruption : {"features", "kernels", "similarities"}, default="features"
+        Kind of corruption of a pair.
+    fraction : float, default=0.2
+        Probability of a pair to be corrupted, from 0 to 1.
+    separations : sequence of float, default=(1.0, 1.0, 0.7, 0.7, 0.5, 0.5, 0.0, 0.0)
+        Half the distance :math:`a_m` of the classes in each view, one or more numbers, zero for a view that tells
+        nothing.
+    random_state : int, Generator or None, default=None
+        Seed. The same seed gives the same clean samples for every `corruption` and `fraction`, and a larger
+        fraction corrupts more pairs on top of those of a smaller one.
+
+    Returns
+    -------
+    Bunch
+        ``kernels`` (n_samples, n_samples, n_kernels) and ``target`` in {-1, +1}; ``data`` (n_samples, 2 n_kernels)
+        what a user would have of the features: noisy under ``"features"``, clean otherwise; ``views`` (name ->
+        list of columns, usable as ``KernelBank(views=...)``); the truth: ``corrupted`` (n_samples, n_kernels) of
+        bool, ``clean_kernels`` like ``kernels``, ``means`` (n_kernels, 2) the vectors :math:`a_m u_m`,
+        ``bayes_error`` of the clean views, ``informed_error`` of a rule that knows the corrupted pairs; and
+        ``feature_names``, ``target_names``, ``DESCR``, ``name``.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range; the message names it.
+
+    Notes
+    -----
+    Along :math:`u_m` the clean views have means :math:`\pm a_m` and unit variance, so the best classifier errs with
+    probability :math:`\Phi(-(\sum_m a_m^2)^{1/2})`. With the corrupted pairs known, :math:`a_m^2` of such a pair
+    counts for :math:`1/(1 + 3^2)` of itself under ``"features"``, and the rule does without the pair otherwise;
+    ``informed_error`` is the mean over samples of what that gives. The repair of kernels under ``"similarities"``
+    also changes similarities of clean samples, which it leaves out of account.
+
+    The three ways are those for which Liu et al. (2014, section 1) propose switches: features that are
+    contaminated for some samples, kernels that are not equally effective for all samples, and errors in the
+    collection of similarities.
+
+    References
+    ----------
+    X. Liu, L. Wang, J. Zhang, J. Yin (2014). Sample-adaptive multiple kernel learning. AAAI.
+
+    Examples
+    --------
+    >>> sample = make_corrupted(100, corruption="kernels", fraction=0.3, random_state=0)
+    >>> sample.kernels.shape, sample.corrupted.shape
+    ((100, 100, 8), (100, 8))
+    >>> changed = (sample.kernels != sample.clean_kernels).any(axis=1)
+    >>> bool((changed >= sample.corrupted).all())
+    True
+    """
+    check_n_samples(n_samples)
+    halves = _check_separations(separations)
+    _check_corruption(corruption, fraction)
+    rng = generator_of("random_state", random_state)
+    n_views = len(halves)
+
+    target = rng.choice([-1, 1], size=n_samples)
+    directions = rng.standard_normal((n_views, _VIEW_DIMENSION))
+    means = directions * (halves / np.linalg.norm(directions, axis=1))[:, None]  # a_m u_m
+    clean = target[:, None, None] * means + rng.standard_normal((n_samples, n_views, _VIEW_DIMENSION))
+    corrupted = rng.uniform(size=(n_samples, n_views)) < fraction
+    noise = _NOISE * rng.standard_normal(clean.shape)
+
+    data = clean + noise * corrupted[:, :, None] if corruption == "features" else clean
+    clean_kernels = _kernels_of(clean)
+    kernels = _kernels_of(data)
+    for kernel, wrong in zip(kernels, corrupted.T, strict=True):
+        if corruption == "kernels":
+            _take_for_another(kernel, np.flatnonzero(wrong), rng)
+        elif corruption == "similarities":
+            _replace_similarities(kernel, wrong, rng)
+
+    kept = 1.0 / (1.0 + _NOISE**2) if corruption == "features" else 0.0
+    strengths = np.sqrt(np.where(corrupted, kept, 1.0) @ halves**2)
+    names = [f"view{m}_{j}" for m in range(1, n_views + 1) for j in range(1, _VIEW_DIMENSION + 1)]
+    return Bunch(
+        kernels=np.ascontiguousarray(kernels.transpose(1, 2, 0)),
+        target=target,
+        data=data.reshape(n_samples, -1),
+        views={
+            f"view{m + 1}": [_VIEW_DIMENSION * m + j for j in range(_VIEW_DIMENSION)] for m in range(n_views)
+        },
+        corrupted=corrupted,
+        clean_kernels=np.ascontiguousarray(clean_kernels.transpose(1, 2, 0)),
+        means=means,
+        bayes_error=float(ndtr(-np.linalg.norm(halves))),
+        informed_error=float(ndtr(-strengths).mean()),
+        feature_names=names,
+        target_names=np.array(["negative", "positive"]),
+        DESCR=f"One Gaussian kernel per view; {corruption} of some samples are wrong in each of them.",
+        name="corrupted",
+    )
+
+
+def _kernels_of(data: np.ndarray) -> np.ndarray:
+    """Return the Gaussian kernel of each view, shape (n_views, n_samples, n_samples)."""
+    views = data.transpose(1, 0, 2)
+    return np.exp(-np.array([cdist(view, view, "sqeuclidean") for view in views]) / (2 * _VIEW_DIMENSION))
+
+
+def _take_for_another(kernel: np.ndarray, wrong: np.ndarray, rng: np.random.Generator) -> None:
+    """Give every sample at `wrong` the place of another one of them."""
+    cycle = rng.permutation(wrong)
+    place = np.arange(len(kernel))
+    place[cycle] = np.roll(cycle, 1)
+    kernel[:] = kernel[np.ix_(place, place)]
+
+
+def _replace_similarities(kernel: np.ndarray, wrong: np.ndarray, rng: np.random.Generator) -> None:
+    """Draw the similarities of the samples at `wrong` from all of them, and repair what results."""
+    pairs = np.tril_indices(len(kernel), -1)
+    values = kernel[pairs]
+    replaced = wrong[pairs[0]] | wrong[pairs[1]]
+    if not replaced.any():
+        return
+    drawn = np.where(replaced, rng.choice(values, size=len(values)), values)
+    kernel[pairs] = kernel.T[pairs] = drawn
+    eigenvalues, vectors = eigh(kernel)
+    factor = vectors * np.sqrt(np.maximum(eigenvalues, 0.0))
+    factor /= np.linalg.norm(factor, axis=1, keepdims=True)
+    kernel[:] = factor @ factor.T
+    np.fill_diagonal(kernel, 1.0)
+
+
+def _check_separations(separations: Sequence[float]) -> np.ndarray:
+    values = finite_numbers("separations", separations)
+    if values.ndim != 1 or not values.size or (values < 0).any() or values.max() > LARGEST:
+        raise ValueError(
+            f"`separations` must be a list of finite numbers >= 0, up to {LARGEST:g}, one for each view; "
+            f"got {separations!r}. Pass (1.0, 0.0) for one view that tells the classes apart and one that does not."
+        )
+    return values
+
+
+def _check_corruption(corruption: str, fraction: float) -> None:
+    check_choice("corruption", corruption, CORRUPTIONS)
+    if check_number("fraction", fraction, low=0.0, inclusive=True) > 1.0:
+        raise ValueError(
+            f"`fraction` must be a probability from 0 to 1; got {fraction!r}. Pass 0.2 for a fifth of all pairs."
+        )
+
+
+def make_pathways(
+    n_samples: int = 300,
+    n_sets: int = 200,
+    n_active: int = 5,
+    n_genes: int = 2000,
+    *,
+    min_size: int = 10,
+    max_size: int = 100,
+    block_size: int = 40,
+    correlation: float = 0.4,
+    coherence: float = 0.5,
+    signal: float = 0.5,
+    task: str = "regression",
+    random_state: int | np.random.Generator | None = None,
+) -> Bunch:
+    r"""Draw correlated genes in overlapping sets, and a target of a few of the sets.
+
+    .. math:: x_g = \sqrt{c}\,z_{b(g)} + \sqrt{1 - c}\,e_g, \qquad f = \sum_{s\ \text{active}} a_s
+       \sum_{g \in s} w_{sg} x_g, \qquad w_{sg} \sim \mathcal{N}(0, 1)
+
+    Genes come in blocks :math:`b(g)` that share a factor :math:`z_b`; factors, :math:`e_g` and weights are standard
+    normal, and :math:`c` is the correlation within a block. A set takes a part of its genes from blocks of its own,
+    half of a block each, and the others from anywhere, popular genes more often. So sets share genes, and what a set
+    tells of the target is also told in part by others that do not enter :math:`f`.
+
+    Parameters
+    ----------
+    n_samples : int, default=300
+        Number of samples.
+    n_sets : int, default=200
+        Number of gene sets.
+    n_active : int, default=5
+        Number of sets that enter :math:`f`, drawn at random; 0 for a target of noise alone.
+    n_genes : int, default=2000
+        Number of genes, which are the columns of the data.
+    min_size, max_size : int, default=10, 100
+        Genes of the smallest and of the largest set; the logarithm of the size is uniform between them.
+    block_size : int, default=40
+        Genes of a block.
+    correlation : float, default=0.4
+        Correlation :math:`c` of two genes of a block, from 0 to below 1.
+    coherence : float, default=0.5
+        Part of a set that follows blocks, from 0 (genes from anywhere) to 1.
+    signal : float, default=0.5
+        Part of the variance of the score with noise that is the score's own, above 0 and at most 1.
+    task : {"regression", "classification"}, default="regression"
+        Whether the target is the score with noise, or its sign.
+    random_state : int, Generator or None, default=None
+        Seed.
+
+    Returns
+    -------
+    Bunch
+        ``data`` (n_samples, n_genes) and ``target``; ``views`` (name of a set -> sorted list of columns, usable as
+        ``KernelBank(views=...)``); the truth: ``active`` (n_sets,) of bool, ``parts`` (n_active, n_samples) what each
+        active set adds to the score, of equal variance, in the order of the sets, ``score`` (n_samples,) their sum,
+        without noise and of variance `signal`, ``coef`` (n_genes,) so that ``data @ coef`` is the score;
+        ``blocks`` (n_genes,) the block of each gene; and ``feature_names``, ``target_names``, ``DESCR``, ``name``.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range; the message names it.
+
+    Notes
+    -----
+    The scales :math:`a_s` are such that parts have the same variance in the sample and their sum has variance
+    `signal`. The noise is normal with variance `1 - signal`; with ``task="classification"`` the probability of the
+    label 1 is therefore :math:`\Phi(f / \sqrt{1 - \text{signal}})`, that of a probit model.
+
+    Given its scale, a part is drawn from a Gaussian process with the linear kernel of the set.
+
+    Examples
+    --------
+    >>> from bayesmkl.datasets import make_pathways
+    >>> sample = make_pathways(100, n_sets=20, n_active=2, n_genes=300, max_size=40, random_state=0)
+    >>> [name for name, active in zip(sample.views, sample.active) if active]
+    ['set09', 'set14']
+    >>> print(sample.score.var().round(3))
+    0.5
+    """
+    check_n_samples(n_samples)
+    if n_samples < 3:
+        raise ValueError(f"`n_samples` must be at least 3, for parts not to cancel; got {n_samples}.")
+    _check_counts(n_sets, n_active, n_genes, min_size, max_size, block_size)
+    _check_parts(correlation, coherence, signal)
+    check_choice("task", task, ("regression", "classification"))
+    rng = generator_of("random_state", random_state)
+
+    blocks = np.arange(n_genes) // block_size
+    popularity = rng.exponential(size=n_genes)
+    sizes = np.exp(rng.uniform(np.log(min_size), np.log(max_size + 1), size=n_sets)).astype(int)
+    sets = [_draw_set(int(size), float(coherence), blocks, popularity, rng) for size in sizes]
+    active = np.zeros(n_sets, dtype=bool)
+    active[rng.choice(n_sets, size=n_active, replace=False)] = True
+
+    factors = rng.standard_normal((n_samples, int(blocks[-1]) + 1))
+    data = np.sqrt(correlation) * factors[:, blocks]
+    data += np.sqrt(1.0 - correlation) * rng.standard_normal((n_samples, n_genes))
+    coef = np.zeros((n_active, n_genes))
+    for row, chosen in zip(coef, np.flatnonzero(active), strict=True):
+        row[sets[chosen]] = rng.standard_normal(len(sets[chosen]))
+    coef /= (data @ coef.T).std(axis=0)[:, None]
+    if n_active:
+        coef *= np.sqrt(signal) / (data @ coef.sum(axis=0)).std()
+    parts = coef @ data.T
+    score = parts.sum(axis=0)
+    noisy = score + np.sqrt(1.0 - signal) * rng.standard_normal(n_samples)
+
+    sample = Bunch(
+        data=data,
+        target=noisy if task == "regression" else np.where(noisy > 0, 1, -1),
+        views={name: members.tolist() for name, members in zip(_names("set", n_sets), sets, strict=True)},
+        active=active,
+        parts=parts,
+        score=score,
+        coef=coef.sum(axis=0),
+        blocks=blocks,
+        feature_names=_names("gene", n_genes),
+        DESCR="Correlated genes in overlapping sets, a few of which add linear functions to the score.",
+        name="pathways",
+    )
+    if task == "classification":
+        sample.target_names = np.array(["negative", "positive"])
+    return sample
+
+
+def _draw_set(
+    size: int, coherence: float, blocks: np.ndarray, popularity: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """Return the genes of a set: halves of blocks, as many as its coherent part fills, and genes from anywhere."""
+    wanted, taken = round(coherence * size), np.zeros(len(blocks), dtype=bool)
+    for block in rng.permutation(int(blocks[-1]) + 1):
+        members = np.flatnonzero(blocks == block)
+        n_taken = min(-(-len(members) // 2), wanted)
+        taken[rng.choice(members, size=n_taken, replace=False)] = True
+        wanted -= n_taken
+        if not wanted:
+            break
+    free = np.flatnonzero(~taken)
+    missing, odds = size - int(taken.sum()), popularity[free]
+    if missing:
+        taken[rng.choice(free, size=missing, replace=False, p=odds / odds.sum())] = True
+    return np.flatnonzero(taken)
+
+
+def _names(stem: str, count: int) -> list[str]:
+    """Return names with numbers from 1 that sort as they count."""
+    return [f"{stem}{i:0{len(str(count))}d}" for i in range(1, count + 1)]
+
+
+def _check_counts(
+    n_sets: int, n_active: int, n_genes: int, min_size: int, max_size: int, block_size: int
+) -> None:
+    check_integer("n_sets", n_sets, low=1)
+    if check_integer("n_active", n_active, low=0) > n_sets:
+        raise ValueError(f"`n_active` must be at most `n_sets` = {n_sets}; got {n_active}.")
+    check_integer("n_genes", n_genes, low=1)
+    check_integer("min_size", min_size, low=1)
+    check_integer("block_size", block_size, low=1)
+    if not min_size <= check_integer("max_size", max_size, low=1) <= n_genes:
+        raise ValueError(
+            f"`max_size` must lie between `min_size` = {min_size} and `n_genes` = {n_genes}; got {max_size}."
+        )
+
+
+def _check_parts(correlation: float, coherence: float, signal: float) -> None:
+    if not 0.0 <= check_number("correlation", correlation) < 1.0:
+        raise ValueError(f"`correlation` must be from 0 to below 1; got {correlation!r}.")
+    if not 0.0 <= check_number("coherence", coherence) <= 1.0:
+        raise ValueError(
+            f"`coherence` must be a part from 0 to 1; got {coherence!r}. Pass 0.5 for half of a set."
+        )
+    if not 0.0 < check_number("signal", signal) <= 1.0:
+        raise ValueError(
+            f"`signal` must be a part of the variance, above 0 and at most 1; got {signal!r}. Pass 0.5 for half."
+        )

@@ -5,8 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from bayesmkl.discriminative.method import PACKAGE
-from bayesmkl.discriminative.methods import public_names
+from bayesmkl.discriminative.methods import PACKAGE, public_names
 
 # Public name -> module that defines it; loaded on first use. Methods come from their registry.
 _LAZY = public_names() | {

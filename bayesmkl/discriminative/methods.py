@@ -1,304 +1,66 @@
-"""The registry of discriminative methods: names, files and what tests need to know, one entry per method.
+"""The registry of discriminative methods: one entry per method. Nothing here imports a method.
 
-Public names of the package, types that may be loaded from files, the list in the API reference, the estimators of the
-command line, soak runs and the contract tests are all taken from here. Nothing here imports a method.
+Public names of the package, types that may be loaded from files, the list in the API reference and the estimators of
+the command line are taken from here.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import NamedTuple
 
-from bayesmkl.discriminative.method import PACKAGE, Between, Form, Method, Power
-
-__all__ = ["METHODS", "estimators_with", "find_types", "public_names"]
+PACKAGE = "bayesmkl.discriminative"
 
 
-def _forms(estimator: str, target: str = "binary", **parameters: tuple[Any, ...]) -> tuple[Form, ...]:
-    """Return one form per value of a parameter."""
-    return tuple(Form(estimator, target, {key: v}) for key, values in parameters.items() for v in values)
+class Method(NamedTuple):
+    """One method.
+
+    Parameters
+    ----------
+    algorithm : str
+        Its module, below `PACKAGE`; that of its estimators has the same name.
+    estimators : tuple of str
+        In the order of the API reference.
+    others : mapping of str to tuple of str
+        Further public names, by module.
+    saved : mapping of str to tuple of str
+        Further types that fitted models hold, by module.
+    """
+
+    algorithm: str
+    estimators: tuple[str, ...]
+    others: Mapping[str, tuple[str, ...]] = {}
+    saved: Mapping[str, tuple[str, ...]] = {}
+
+    @property
+    def module(self) -> str:
+        """Module of its estimators, below `PACKAGE`."""
+        return f"estimators.{self.algorithm.rpartition('.')[2]}"
 
 
 METHODS: tuple[Method, ...] = (
-    Method(
-        "global_weights.uniform",
-        ("UniformMKLClassifier", "UniformMKLRegressor"),
-        "alignment",
-        does="the mean of the kernels",
-        convex="yes",
-        cost="$O(P N^2)$ and one SVM",
-        traits=frozenset({"counts samples"}),
-        identities=(Form("UniformMKLClassifier"), Form("UniformMKLRegressor", "real")),
-        forms=(
-            Form("UniformMKLClassifier"),
-            Form("UniformMKLClassifier", "classes"),
-            Form("UniformMKLRegressor", "real"),
-        ),
-    ),
-    Method(
-        "global_weights.best_kernel",
-        ("BestKernelClassifier",),
-        "alignment",
-        does="the best single kernel by cross-validation",
-        convex="every SVM is",
-        cost="one SVM per kernel and fold",
-        traits=frozenset({"svm per kernel"}),
-        identities=_forms("BestKernelClassifier", cv=(3,)),
-        forms=(
-            Form("BestKernelClassifier", "binary", {"cv": 2}),
-            Form("BestKernelClassifier", "classes", {"cv": 2, "multiclass": "shared"}),
-        ),
-        settings={"BestKernelClassifier": {"cv": (2, 3)}},
-    ),
-    Method(
-        "global_weights.lpboostmkl",
-        ("LPBoostMKLClassifier",),
-        "lpboostmkl",
-        does="adds up the SVMs of single kernels, with the largest margin in cross-validation",
-        convex="every SVM is, and the linear program",
-        cost="one SVM per kernel, fold and class",
-        traits=frozenset({"svm per kernel", "votes"}),
-        identities=_forms("LPBoostMKLClassifier", cv=(3,)),
-        forms=(
-            Form("LPBoostMKLClassifier", "binary", {"cv": 2}),
-            Form("LPBoostMKLClassifier", "classes", {"cv": 2, "nu": 0.2}),
-        ),
-        settings={
-            "LPBoostMKLClassifier": {
-                "C_values": (None, (0.1, 1.0, 10.0)),
-                "cv": (2, 3),
-                "nu": Between(0.05, 0.95),
-            }
-        },
-    ),
-    Method(
-        "global_weights.alignment",
-        ("AlignmentMKLClassifier", "AlignmentMKLRegressor"),
-        "alignment",
-        does="weights that align the kernel with the labels",
-        convex="yes",
-        cost="$O(P^2 N^2)$ or $O(P N^2)$, and one SVM",
-        traits=frozenset({"counts samples"}),
-        identities=(
-            *_forms("AlignmentMKLClassifier", method=("ratio", "convex", "align", "alignf")),
-            *_forms("AlignmentMKLRegressor", "real", method=("align", "alignf")),
-        ),
-        forms=(
-            *_forms("AlignmentMKLClassifier", method=("ratio", "convex", "align", "alignf")),
-            Form("AlignmentMKLClassifier", "classes"),
-            *_forms("AlignmentMKLRegressor", "real", method=("ratio", "convex", "align", "alignf")),
-        ),
-        settings={
-            "AlignmentMKLClassifier": {"method": ("ratio", "convex", "align", "alignf")},
-            "AlignmentMKLRegressor": {"method": ("ratio", "convex", "align", "alignf")},
-        },
-    ),
-    Method(
-        "global_weights.obmkl",
-        ("OBMKLClassifier",),
-        "obmkl",
-        does="weights that bring the kernel near the best entry for every pair",
-        convex='yes, but for `"aqp"`',
-        cost='$O(P^2 N^2)$ and one SVM; `"aqp"`: one per alternation',
-        traits=frozenset({"counts samples"}),
-        identities=_forms("OBMKLClassifier", method=("ratio", "qp", "aqp")),
-        forms=(
-            *_forms("OBMKLClassifier", method=("ratio", "qp", "aqp")),
-            Form("OBMKLClassifier", "classes", {"multiclass": "shared"}),
-        ),
-        settings={"OBMKLClassifier": {"method": ("ratio", "qp", "aqp", "aqp-paper")}},
-    ),
-    Method(
-        "global_weights.easymkl",
-        ("EasyMKLClassifier",),
-        "alignment",
-        does="weights from the distance between the classes",
-        convex="yes",
-        cost="$O(P N^2)$ and one SVM",
-        traits=frozenset({"scales kernels"}),
-        identities=(Form("EasyMKLClassifier"),),
-        forms=(
-            Form("EasyMKLClassifier"),
-            Form("EasyMKLClassifier", "binary", {"final": "komd"}),
-            Form("EasyMKLClassifier", "classes"),
-        ),
-        settings={"EasyMKLClassifier": {"reg": Between(0.0, 1.0), "final": ("svm", "komd")}},
-    ),
-    Method(
-        "global_weights.simplemkl",
-        ("SimpleMKLClassifier", "SimpleMKLRegressor"),
-        "optimized",
-        does="weights on the simplex with the best margin: few kernels",
-        convex="yes",
-        cost="an SVM and $O(N^2)$ per kernel that moved, per step",
-        traits=frozenset({"counts samples", "leftovers"}),
-        identities=(
-            *_forms("SimpleMKLClassifier", solver=("spg", "reduced-gradient")),
-            Form("SimpleMKLRegressor", "real"),
-        ),
-        forms=(
-            *_forms("SimpleMKLClassifier", solver=("spg", "reduced-gradient")),
-            Form("SimpleMKLClassifier", "classes"),
-            Form("SimpleMKLClassifier", "classes", {"multiclass": "shared"}),
-            Form("SimpleMKLRegressor", "real"),
-        ),
-        settings={"SimpleMKLClassifier": {"solver": ("spg", "reduced-gradient")}},
-    ),
-    Method(
-        "global_weights.silpmkl",
-        ("SILPMKLClassifier",),
-        "silpmkl",
-        does="SimpleMKL's optimum by cutting planes",
-        convex="yes",
-        cost="an SVM, $O(N^2)$ per kernel that moved and a linear program, per step",
-        traits=frozenset({"counts samples", "leftovers"}),
-        identities=(Form("SILPMKLClassifier"),),
-        forms=(
-            Form("SILPMKLClassifier"),
-            Form("SILPMKLClassifier", "classes", {"multiclass": "shared"}),
-        ),
-    ),
-    Method(
-        "global_weights.lpmkl",
-        ("LpMKLClassifier", "LpMKLRegressor"),
-        "optimized",
-        does=r"SimpleMKL's problem for $\lVert d \rVert_p \le 1$",
-        convex="yes",
-        cost="an SVM and $O(P N^2)$ per step, few steps",
-        traits=frozenset({"counts samples", "leftovers"}),
-        identities=(
-            *_forms("LpMKLClassifier", p_norm=(1.0, 2.0)),
-            *_forms("LpMKLRegressor", "real", p_norm=(2.0,)),
-        ),
-        forms=(
-            *_forms("LpMKLClassifier", p_norm=(1.0, 1.5, 4.0)),
-            Form("LpMKLClassifier", "classes", {"multiclass": "shared"}),
-            Form("LpMKLRegressor", "real"),
-        ),
-    ),
-    Method(
-        "global_weights.gmkl",
-        ("GMKLClassifier",),
-        "optimized",
-        does="any regularizer, sums or products of kernels",
-        convex="sums: if the regularizer is",
-        cost="an SVM and $O(P N^2)$ per step",
-        traits=frozenset({"counts samples", "leftovers", "penalizes weights"}),
-        identities=(Form("GMKLClassifier", "binary", {"regularizer": "uniform"}), Form("GMKLClassifier")),
-        forms=(
-            *_forms("GMKLClassifier", regularizer=("l1", "uniform")),
-            Form("GMKLClassifier", "classes"),
-        ),
-        settings={"GMKLClassifier": {"regularizer": ("l1", "uniform"), "solver": ("spg", "pg")}},
-    ),
-    Method(
-        "global_weights.smomkl",
-        ("SMOMKLClassifier",),
-        "optimized",
-        does=r"a penalty on $\lVert d \rVert_p^2$ in place of a bound",
-        convex="yes",
-        cost="as `LpMKLClassifier`",
-        traits=frozenset({"counts samples", "leftovers", "penalizes weights"}),
-        identities=(Form("SMOMKLClassifier"),),
-        forms=(
-            Form("SMOMKLClassifier"),
-            Form("SMOMKLClassifier", "classes", {"p_norm": 1.5}),
-        ),
-        settings={
-            "SMOMKLClassifier": {
-                "p_norm": Between(1.1, 4.0),
-                "reg_weights": Power(-1, 1),
-                "regularizer": ("norm", "divergence"),
-            }
-        },
-    ),
-    Method(
-        "global_weights.mwumkl",
-        ("MWUMKLClassifier",),
-        "mwumkl",
-        does="reads single columns of the kernels",
-        convex="yes",
-        cost="$O(P N)$ and two columns of every kernel per step",
-        traits=frozenset({"rough", "scales kernels"}),
-        identities=(Form("MWUMKLClassifier"),),
-        losses={"MWUMKLClassifier": "squared hinge"},
-        forms=(
-            Form("MWUMKLClassifier"),
-            Form("MWUMKLClassifier", "classes", {"epsilon": 0.2}),
-        ),
-        settings={"MWUMKLClassifier": {"epsilon": (0.1, 0.3), "stopping": ("gap", "paper")}},
-    ),
-    Method(
-        "primal.primalmkl",
-        ("PrimalMKLClassifier", "PrimalMKLRegressor", "PrimalMKLOneClass"),
-        "primalmkl",
-        does="Newton steps in the primal, smooth losses",
-        convex="yes, but for `max_basis`",
-        cost="$O(P N^2)$ and $O(n_{SV}^3)$ per step",
-        traits=frozenset({"counts samples", "leftovers"}),
-        identities=(
-            *_forms("PrimalMKLClassifier", weights=("spg", "closed")),
-            Form("PrimalMKLRegressor", "real"),
-        ),
-        losses={"PrimalMKLClassifier": "squared hinge", "PrimalMKLRegressor": "ridge"},
-        forms=(
-            *_forms("PrimalMKLClassifier", weights=("spg", "closed", "paper")),
-            *_forms("PrimalMKLClassifier", solver=("libsvm", "truncated", "pcg"), max_basis=(5,)),
-            Form("PrimalMKLClassifier", "classes", {"p_norm": 2.0}),
-            Form("PrimalMKLRegressor", "real"),
-            Form("PrimalMKLRegressor", "real", {"loss": "huber"}),
-            Form("PrimalMKLOneClass", "none"),
-            Form("PrimalMKLOneClass", "none", {"contamination": 0.2, "p_norm": 1.0}),
-        ),
-        settings={
-            "PrimalMKLClassifier": {
-                "weights": ("spg", "closed", "paper"),
-                "solver": ("auto", "libsvm", "newton", "truncated", "pcg"),
-            },
-            "PrimalMKLOneClass": {"contamination": ("auto", 0.1), "weights": ("spg", "closed")},
-            "PrimalMKLRegressor": {"loss": ("squared", "huber"), "weights": ("spg", "closed")},
-        },
-    ),
-    Method(
-        "primal.lapmkl",
-        ("LapMKLClassifier",),
-        "lapmkl",
-        does="labels travel along a graph to unlabeled samples",
-        convex='yes, but for `solver="paper"`',
-        cost="$O(P N^3)$ once, $O(P l^2 + l^3)$ per step for $l$ labels",
-        others={"graph": ("knn_laplacian",)},
-        identities=(Form("LapMKLClassifier", "binary", {"gamma_intrinsic": 0.0}),),
-        losses={"LapMKLClassifier": "squared hinge"},
-        forms=(
-            *_forms("LapMKLClassifier", solver=("deformed", "paper")),
-            Form("LapMKLClassifier", "partial", {"unlabeled_label": 0}),
-            Form("LapMKLClassifier", "classes", {"p_norm": 2.0}),
-        ),
-        settings={
-            "LapMKLClassifier": {
-                "gamma_ambient": Power(-3, 1),
-                "gamma_intrinsic": Power(-3, 1),
-                "n_neighbors": (3, 10),
-                "solver": ("deformed", "paper"),
-                "unlabeled_label": (None, -1),
-            }
-        },
-    ),
+    Method("global_weights.uniform", ("UniformMKLClassifier", "UniformMKLRegressor")),
+    Method("global_weights.best_kernel", ("BestKernelClassifier",)),
+    Method("global_weights.lpboostmkl", ("LPBoostMKLClassifier",)),
+    Method("global_weights.alignment", ("AlignmentMKLClassifier", "AlignmentMKLRegressor")),
+    Method("global_weights.obmkl", ("OBMKLClassifier",)),
+    Method("global_weights.easymkl", ("EasyMKLClassifier",)),
+    Method("global_weights.simplemkl", ("SimpleMKLClassifier", "SimpleMKLRegressor")),
+    Method("global_weights.silpmkl", ("SILPMKLClassifier",)),
+    Method("global_weights.lpmkl", ("LpMKLClassifier", "LpMKLRegressor")),
+    Method("global_weights.gmkl", ("GMKLClassifier",)),
+    Method("global_weights.smomkl", ("SMOMKLClassifier",)),
+    Method("global_weights.mwumkl", ("MWUMKLClassifier",)),
+    Method("primal.primalmkl", ("PrimalMKLClassifier", "PrimalMKLRegressor", "PrimalMKLOneClass")),
+    Method("primal.lapmkl", ("LapMKLClassifier",), others={"graph": ("knn_laplacian",)}),
     Method(
         "global_weights.glks",
         (),
-        "lapmkl",
-        does="combines graphs in place of kernels",
-        convex="yes",
-        cost="the same",
         others={"global_weights.glks": ("glks_transduce", "GLKSOptions", "GLKSResult")},
     ),
     Method(
         "localized.lmkl",
         ("LMKLClassifier", "LMKLRegressor"),
-        "lmkl",
-        does="gates are functions of features, learned with the SVM",
-        convex="no",
-        cost="an SVM and $O(P N^2)$ per evaluation",
         others={
             "gating": ("Gating", "KernelGating", "check_gating"),
             "localized.gatings": ("SoftmaxGating", "SigmoidGating", "GaussianGating", "GroupGating"),
@@ -312,122 +74,28 @@ METHODS: tuple[Method, ...] = (
             "localized.gatings": ("SoftmaxGating", "SigmoidGating", "GaussianGating", "GroupGating"),
             "localized.fixed_gating": ("FixedGating",),
         },
-        kind="localized",
-        forms=(
-            *_forms("LMKLClassifier", gating=("softmax", "sigmoid", "gaussian")),
-            Form("LMKLClassifier", "classes"),
-            Form("LMKLClassifier", "binary", {"readout": "vote", "max_iter": 5}),
-            Form("LMKLClassifier", "binary", {"svm": "mwu", "max_iter": 5}),
-            Form("LMKLRegressor", "real"),
-        ),
-        settings={
-            "LMKLClassifier": {
-                "gating": ("softmax", "sigmoid", "gaussian"),
-                "max_iter": (20,),
-                "solver": ("lbfgs", "armijo", "paper"),
-            },
-            "LMKLRegressor": {"gating": ("softmax", "sigmoid", "gaussian"), "max_iter": (20,)},
-        },
     ),
-    Method(
-        "localized.clmkl",
-        ("CLMKLClassifier",),
-        "clmkl",
-        does="kernel weights per soft cluster of the samples",
-        convex="yes, given the clusters",
-        cost=r"an SVM and $O(\ell P N^2)$ per step for $\ell$ clusters",
-        saved={"localized.clustering": ("Clusters",)},
-        kind="localized",
-        forms=(
-            Form("CLMKLClassifier", "binary", {"n_clusters": 2}),
-            Form("CLMKLClassifier", "binary", {"n_clusters": 2, "p_norm": 1.0}),
-            Form("CLMKLClassifier", "classes", {"n_clusters": 2, "multiclass": "shared"}),
-        ),
-        settings={
-            "CLMKLClassifier": {"n_clusters": (1, 2, 3), "n_restarts": (2,), "evenness": Between(0.2, 0.8)}
-        },
-    ),
+    Method("localized.clmkl", ("CLMKLClassifier",), saved={"localized.clustering": ("Clusters",)}),
     Method(
         "localized.swmkl",
         ("SwMKLClassifier",),
-        "swmkl",
-        does="gates from where the SVM of a kernel alone is right",
-        convex='every SVM is, but for `psd="paper"`',
-        cost="$2P + 1$ SVMs",
         saved={
             "localized.swmkl": ("SwMKLResult",),
             "localized.success": ("Success",),
             "svm.one_kernel": ("SVM",),
         },
-        kind="localized",
-        traits=frozenset({"svm per kernel"}),
-        forms=(
-            *_forms("SwMKLClassifier", psd=("unit-norm", "paper")),
-            Form("SwMKLClassifier", "classes", {"gate_targets": "cv"}),
-        ),
-        settings={"SwMKLClassifier": {"psd": ("unit-norm", "paper")}},
     ),
     Method(
         "localized.ldmkl",
         ("LDMKLClassifier",),
-        "ldmkl",
-        does="such gates, and one vote per kernel",
-        convex="every SVM is",
-        cost="$2P$ SVMs, no kernel matrices",
         saved={
             "localized.ldmkl": ("LDMKLResult",),
             "localized.success": ("Success",),
             "svm.one_kernel": ("SVM",),
         },
-        kind="localized",
-        traits=frozenset({"svm per kernel", "votes"}),
-        forms=(
-            Form("LDMKLClassifier"),
-            Form("LDMKLClassifier", "classes", {"sv_gate": "paper", "bias": "keep"}),
-        ),
-        settings={
-            "LDMKLClassifier": {
-                "sv_gate": ("none", "paper"),
-                "bias": ("refit", "keep", "drop"),
-                "threshold": (0.0, 0.2, "paper"),
-            }
-        },
     ),
-    Method(
-        "localized.samkl",
-        ("SAMKLClassifier",),
-        "samkl",
-        does="switches kernels off for single samples",
-        convex="no",
-        cost="SVMs and $O(P N^2)$ for each of the weights tried, per alternation",
-        saved={"localized.patterns": ("SAMKLResult",)},
-        kind="localized",
-        forms=(
-            Form("SAMKLClassifier"),
-            Form("SAMKLClassifier", "binary", {"initial_switches": "support", "fallback": False}),
-            Form("SAMKLClassifier", "classes"),
-        ),
-        settings={
-            "SAMKLClassifier": {
-                "initial_switches": ("ones", "support"),
-                "fallback": (True, False),
-                "rule": ("auto", "surest", "one-versus-rest"),
-                "normalize": (False, True),
-            }
-        },
-    ),
+    Method("localized.samkl", ("SAMKLClassifier",), saved={"localized.patterns": ("SAMKLResult",)}),
 )
-
-
-def estimators_with(trait: str) -> list[str]:
-    """Return the estimators of the methods that have one of `TRAITS`.
-
-    Examples
-    --------
-    >>> estimators_with("rough")
-    ['MWUMKLClassifier']
-    """
-    return [name for method in METHODS if trait in method.traits for name in method.estimators]
 
 
 def public_names() -> dict[str, str]:

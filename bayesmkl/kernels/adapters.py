@@ -14,21 +14,8 @@ from sklearn.metrics.pairwise import pairwise_kernels
 from bayesmkl._utils.given import check_numbers
 from bayesmkl.kernels.base import Kernel, SlopeForms
 from bayesmkl.kernels.distance import callable_name
-from bayesmkl.kernels.functions import Gaussian, Linear, Polynomial
+from bayesmkl.kernels.functions import Gaussian, Linear, MovedPolynomial, Polynomial
 from bayesmkl.kernels.geometry import PairwiseGeometry
-from bayesmkl.kernels.moved import MovedPolynomial
-
-__all__ = [
-    "NAMED",
-    "PAIRWISE_NAMES",
-    "CallableKernel",
-    "GaussianProcess",
-    "SklearnPairwise",
-    "all_take_sparse",
-    "as_kernels",
-    "auto_kernels",
-    "paper_kernels",
-]
 
 PSD_NAMES = (
     "chi2",

@@ -23,7 +23,7 @@ from bayesmkl._utils.typing import Targets
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.kernels.geometry import mean_row
 from bayesmkl.kernels.normalize import Center
-from bayesmkl.kernels.quality.inspector import LOST, KernelQualityWarning
+from bayesmkl.kernels.quality import LOST, KernelQualityWarning
 from bayesmkl.kernels.stacks.base import StoredStack
 from bayesmkl.kernels.stacks.dense import DenseStack
 

@@ -17,8 +17,6 @@ from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl.kernels.geometry import PairwiseGeometry
 from bayesmkl.kernels.sparse import SparseTable, is_sparse, sparse_table
 
-__all__ = ["KERNEL", "LARGEST", "SMALLEST", "Kernel", "SlopeForms", "check_range", "check_take_sparse"]
-
 NO_COLUMNS = np.array([], dtype=np.intp)
 NO_COLUMNS.setflags(write=False)
 SMALLEST, LARGEST = 1e-150, 1e150  # magnitudes whose squares are in the range of float64
@@ -129,8 +127,7 @@ class Kernel(BaseEstimator):
 
     def __mul__(self, other: object) -> Kernel:
         """Return the product with another kernel, which sees the same columns."""
-        from bayesmkl.kernels.algebra import BankAlgebra
-        from bayesmkl.kernels.product import Product
+        from bayesmkl.kernels.compose import BankAlgebra, Product
 
         if isinstance(other, BankAlgebra):
             return NotImplemented

@@ -9,14 +9,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from scipy.sparse import issparse
 
 from bayesmkl._utils.hashing import content_hash
-from bayesmkl.kernels.quality.verdicts import unchanging
 
 __all__ = ["KernelCache", "Tally", "current_cache", "sharing_kernels"]
 
@@ -96,9 +94,6 @@ class KernelCache:
         kept = self._find(key, 1.0)
         if kept is None:
             stack, seconds = _timed(learn)
-            if stack.dtype == np.float64 and stack.nbytes <= self.max_bytes:
-                # Nothing can write to it: its quality is judged once.
-                stack = unchanging(stack.shape, partial(np.copyto, src=stack))
             fitted = {k: v for k, v in vars(bank).items() if k.endswith("_")}
             kept = self._keep(key, stack, seconds, fitted)
         else:

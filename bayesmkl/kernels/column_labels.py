@@ -7,14 +7,6 @@ from typing import Any
 
 from bayesmkl._utils.typing import Samples
 
-__all__ = [
-    "are_default",
-    "column_labels",
-    "have_same_columns",
-    "refuse_other_columns",
-    "refuse_shuffled_rows",
-]
-
 Label = str | int | float | bool | tuple[Any, ...] | None
 LISTED = 5
 

@@ -16,10 +16,7 @@ from bayesmkl._utils.given import check_numbers, naming
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import float_of, shown
 from bayesmkl.kernels.base import KERNEL, LARGEST, SMALLEST, Kernel
-from bayesmkl.kernels.geometry import PairwiseGeometry, squared_norms
-from bayesmkl.kernels.pairs import mean_distance
-
-__all__ = ["FromDistance"]
+from bayesmkl.kernels.geometry import PairwiseGeometry, mean_distance, squared_norms
 
 # Computed here from direct differences; exp(-d/s) is positive semidefinite for each of them.
 OWN_METRICS = ("euclidean", "l2", "sqeuclidean", "cityblock", "l1", "manhattan")

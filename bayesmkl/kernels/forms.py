@@ -18,8 +18,6 @@ from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.stacks.lowrank import LowRankStack
 from bayesmkl.kernels.stacks.parts import RowParts
 
-__all__ = ["weighted_forms"]
-
 # Rows are taken in blocks so that (n_kernels, block, n_train) temporaries stay near this many numbers.
 BLOCK_SIZE = 2**20
 

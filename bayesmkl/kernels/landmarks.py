@@ -25,8 +25,6 @@ from bayesmkl.kernels.distance import FromDistance
 from bayesmkl.kernels.sparse import SparseTable, is_sparse
 from bayesmkl.kernels.views import View
 
-__all__ = ["SELECTIONS", "check_distances", "choose_landmarks", "landmarks_of_bank"]
-
 SELECTIONS = ("kmeans", "random")
 # Clusters are learned from at most this many samples per landmark, so that they cost less than the kernels do.
 SAMPLES_PER_LANDMARK = 50

@@ -24,20 +24,6 @@ from bayesmkl.kernels.base import Kernel
 from bayesmkl.kernels.geometry import mean_row
 from bayesmkl.kernels.sparse import is_sparse
 
-__all__ = [
-    "NORMALIZATIONS",
-    "Center",
-    "Moved",
-    "Spherical",
-    "Trace",
-    "check_normalize",
-    "fit_normalizers",
-    "fit_normalizers_by_rows",
-    "inverse_root",
-    "move_origin",
-    "normalized_kernel",
-]
-
 # A centered self-similarity is a difference of numbers of the size of k(x, x), each with a few rounding
 # errors; what is left below this share of them is noise, and dividing by it would turn noise into similarity
 # one.

@@ -13,15 +13,6 @@ import numpy as np
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.views import View
 
-__all__ = [
-    "centered",
-    "check_some_view",
-    "column_means",
-    "present_views",
-    "stack_with_absent",
-    "with_means",
-]
-
 
 def present_views(X: np.ndarray, views: Sequence[View]) -> np.ndarray:
     """Return the mask of present views.

@@ -12,16 +12,6 @@ from sklearn.utils.validation import validate_data
 from bayesmkl._utils.given import check_numbers, naming
 from bayesmkl._utils.typing import Index
 
-__all__ = [
-    "SparseTable",
-    "columns_of",
-    "dense_products",
-    "is_sparse",
-    "sparse_distances",
-    "sparse_table",
-    "validate_sparse",
-]
-
 ROUNDING = 8 * np.finfo(np.float64).eps  # of squared distances, in units of the squared lengths
 BLOCK_ENTRIES = 2**22  # of products with all training samples that are held twice, 32 MB
 

@@ -19,24 +19,12 @@ from bayesmkl._utils.category_labels import match_labels, plain_label
 from bayesmkl._utils.given import refuse_unevaluated
 from bayesmkl._utils.validation import check_integer, shown
 from bayesmkl.kernels.bank import KernelBank
-from bayesmkl.kernels.categories import Overlap
-from bayesmkl.kernels.texts import TextFeatures
+from bayesmkl.kernels.functions import Overlap
 from bayesmkl.kernels.views import NUMERIC_TYPES, positions_of
 
-__all__ = [
-    "CategoryEncoder",
-    "Standardizer",
-    "TableBank",
-    "TableEncoder",
-    "as_days",
-    "as_numbers",
-    "make_bank",
-]
-
-TYPES = ("numbers", "categories", "dates", "texts")
+TYPES = ("numbers", "categories", "dates")
 ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ].*)?$")
 WORDS = 3  # spaces in a text that is no name
-OF_WORDS = re.compile(r": words \d+$")  # of a text, as its features are called
 UNSEEN, MISSING = -1, -2  # codes of categories that no training sample has, and of no category
 
 
@@ -49,12 +37,7 @@ class TableBank(NamedTuple):
 
     def __str__(self) -> str:
         views: Any = self.bank.views
-        of_columns = {
-            name: dict.fromkeys(OF_WORDS.sub("", one) for one in own) for name, own in views.items()
-        }
-        lines = [
-            f"{name}: {self.bank.kernels[name]!r} of {', '.join(own)}" for name, own in of_columns.items()
-        ]
+        lines = [f"{name}: {self.bank.kernels[name]!r} of {', '.join(own)}" for name, own in views.items()]
         lines += [f"left out: {name} ({why})" for name, why in self.left_out.items()]
         return "\n".join(lines)
 
@@ -89,13 +72,12 @@ def make_bank(
         for each type, such as "clinic: numbers" and "clinic: categories". None: one view for each type.
         Samples that have none of the values of a named view are NaN there, for an estimator with
         ``missing_views="integrate"``; others refuse them.
-    types : mapping of column name to {"numbers", "categories", "dates", "texts"}, default=None
-        What columns are, where their types do not tell: grades that are coded as numbers are categories. Of "texts"
-        the main directions in which frequencies of words vary, eight of each column, are numbers.
+    types : mapping of column name to {"numbers", "categories", "dates"}, default=None
+        What columns are, where their types do not tell: grades that are coded as numbers are categories.
     max_categories : int, default=20
-        Text columns with more different values are in no view: identifiers, or free text, unless `types` says
-        that they are "texts". So are columns with one value; a box that is ticked ("x", True or 1) or empty is a
-        category. Texts that are all dates, such as "2020-01-31", are dates.
+        Text columns with more different values are in no view: identifiers, or free text, which wants numbers first,
+        such as those of scikit-learn's TfidfVectorizer. So are columns with one value; a box that is ticked ("x",
+        True or 1) or empty is a category. Texts that are all dates, such as "2020-01-31", are dates.
 
     Returns
     -------
@@ -156,7 +138,10 @@ def make_bank(
                 f"`types` names the column {name!r}, which `frame` does not have; got {shown(names)}."
             )
         if kind not in TYPES:
-            raise ValueError(f"`types` must hold {', '.join(map(repr, TYPES))}; got {kind!r} for {name!r}.")
+            raise ValueError(
+                f"`types` must hold {', '.join(map(repr, TYPES))}; got {kind!r} for {name!r}. "
+                "Of texts make numbers first, such as TfidfVectorizer's, or leave the column out."
+            )
     used = _used(views, names)
     left_out = {name: "in no view" for name in names if not any(name in columns for columns in used.values())}
     found: dict[str, str] = {}
@@ -188,9 +173,7 @@ def make_bank(
     _check_different(list(title.values()))
     bank = KernelBank(
         {title[key]: Overlap() if key[1] == "categories" else "auto" for key in by_view},
-        views={
-            title[key]: _features_of_texts(own) if key[1] == "texts" else own for key, own in by_view.items()
-        },
+        views={title[key]: own for key, own in by_view.items()},
     )
     whole = {
         view: own
@@ -198,10 +181,6 @@ def make_bank(
         if (own := [name for name in columns if name in found])
     }
     return TableBank(_encoder(found, whole), bank, left_out)
-
-
-def _features_of_texts(columns: list[str]) -> list[str]:
-    return [name for column in columns for name in TextFeatures(column).get_feature_names_out()]
 
 
 def _used(views: Mapping[str, Any] | None, names: list[str]) -> dict[str, list[str]]:
@@ -263,7 +242,7 @@ def _type_of(column: Any, max_categories: int) -> tuple[str, str]:
     if np.median([text.count(" ") for text in values]) >= WORDS:
         return (
             "",
-            f"{n_different} different free texts: types={{{column.name!r}: 'texts'}} makes numbers of their words",
+            f"{n_different} different free texts: make numbers of them first, such as TfidfVectorizer's",
         )
     return "", f"{n_different} different texts: an identifier, or free text"
 
@@ -299,7 +278,6 @@ def _encoder(found: Mapping[str, str], views: Mapping[str, list[str]]) -> TableE
     }
     columns = {kind: [name for name, own in found.items() if own == kind] for kind in TYPES}
     kept: list[Any] = [(kind, steps[kind], columns[kind]) for kind in steps if columns[kind]]
-    kept += [(f"texts{i}", TextFeatures(name), name) for i, name in enumerate(columns["texts"])]
     return TableEncoder(kept, views).set_output(transform="pandas")
 
 
@@ -332,7 +310,7 @@ class TableEncoder(ColumnTransformer):
     def _without_absent(self, X: Any, encoded: Any) -> pd.DataFrame:
         for columns in self.views.values():
             absent = np.logical_and.reduce([_values(X[name]).isna() for name in columns])
-            encoded.loc[absent, [OF_WORDS.sub("", name) in columns for name in encoded]] = np.nan
+            encoded.loc[absent, columns] = np.nan
         return encoded
 
 

@@ -15,16 +15,6 @@ from bayesmkl._utils.given import check_numbers, refuse_unevaluated
 from bayesmkl._utils.validation import shown
 from bayesmkl.kernels.column_labels import are_default
 
-__all__ = [
-    "View",
-    "check_samples",
-    "column_names",
-    "positions_of",
-    "refuse_text_columns",
-    "resolve_views",
-    "views_without",
-]
-
 # How the column types of pandas, polars and Arrow begin where they hold plain numbers.
 NUMERIC_TYPES = ("int", "uint", "float", "double", "bool", "decimal")
 

@@ -16,7 +16,7 @@ from sklearn.base import is_classifier
 
 from bayesmkl._estimator import BaseMKL
 from bayesmkl.kernels import KernelBank
-from bayesmkl.kernels.gate import Gated
+from bayesmkl.kernels.compose import Gated
 from bayesmkl.kernels.sparse import is_sparse
 from bayesmkl.marginal.reading import HyperDraws
 from bayesmkl.persistence.parts import every_part

@@ -52,17 +52,12 @@ from bayesmkl.kernels import (
     Tanimoto,
 )
 from bayesmkl.kernels.adapters import CallableKernel, GaussianProcess, SklearnPairwise
-from bayesmkl.kernels.gate import Gated
-from bayesmkl.kernels.graphs import WeisfeilerLehman
-from bayesmkl.kernels.molecules import MorganFingerprint
+from bayesmkl.kernels.compose import Gated
 from bayesmkl.kernels.normalize import Center, Spherical, Trace
-from bayesmkl.kernels.quality.definiteness import Clipping
-from bayesmkl.kernels.series import SeriesDistance
+from bayesmkl.kernels.quality import Clipping
 from bayesmkl.kernels.sparse import SparseTable
 from bayesmkl.kernels.stacks.lowrank import LowRankStack
-from bayesmkl.kernels.strings import EditDistance, MismatchSpectrum
 from bayesmkl.kernels.tables import CategoryEncoder, Standardizer, TableEncoder
-from bayesmkl.kernels.texts import TextFeatures
 from bayesmkl.kernels.views import View
 from bayesmkl.marginal import (
     Design,
@@ -139,8 +134,7 @@ OWN_TYPES: tuple[type, ...] = (
     SavedOutcome, KernelBank,
     View, Center, Spherical, Trace, CallableKernel, GaussianProcess, SklearnPairwise, Cosine, FromDistance,
     Gaussian, Gate, Gated, Laplacian, Linear, Overlap, Polynomial, Precomputed, Product, Tanimoto, Clipping,
-    LowRankStack, MKLResult, MorganFingerprint, EditDistance, MismatchSpectrum, SeriesDistance, WeisfeilerLehman,
-    SparseTable, CategoryEncoder, Standardizer, TableEncoder, TextFeatures,
+    LowRankStack, MKLResult, SparseTable, CategoryEncoder, Standardizer, TableEncoder,
     *(getattr(importlib.import_module(module), name) for module, name in find_types()),  # discriminative methods
 )  # fmt: skip
 # Where each of them is, by its subpackage and its name, and what it is called; also by the names of earlier files.

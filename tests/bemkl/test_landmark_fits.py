@@ -29,7 +29,7 @@ from bayesmkl.bemkl.estimators.base import BaseBEMKL
 from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
 from bayesmkl.bemkl.models import binary, regression
 from bayesmkl.kernels import Gaussian, Laplacian, Linear
-from bayesmkl.kernels.quality.checks import KernelQualityWarning
+from bayesmkl.kernels.quality import KernelQualityWarning
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.posterior import diagnose, kernel_table, sample_posterior, to_datatree
 

@@ -14,8 +14,7 @@ from bayesmkl.datasets import (
     load_wdbc,
     load_wine,
 )
-from bayesmkl.datasets._bundled import load_named
-from bayesmkl.datasets._named import look_up
+from bayesmkl.datasets._bundled import load_named, look_up
 
 LOADERS = {
     "wdbc": load_wdbc,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from bayesmkl.datasets._views import CORRUPTIONS, make_corrupted
+from bayesmkl.datasets._synthetic import CORRUPTIONS, make_corrupted
 
 SEPARATIONS = (1.0, 0.6, 0.0)
 

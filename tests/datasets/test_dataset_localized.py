@@ -8,7 +8,7 @@ from scipy.stats import kstest
 
 from bayesmkl import KernelBank
 from bayesmkl.datasets import make_localized
-from bayesmkl.datasets._localized import DESIGNS
+from bayesmkl.datasets._synthetic import DESIGNS
 from bayesmkl.kernels import Gate, Gaussian
 
 

@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 
 from bayesmkl.datasets import load_gbsg2, load_lung
-from bayesmkl.datasets._bundled import load_named
-from bayesmkl.datasets._named import look_up
+from bayesmkl.datasets._bundled import load_named, look_up
 from bayesmkl.evaluation import kaplan_meier
 
 LOADERS = {"gbsg2": load_gbsg2, "lung": load_lung}

@@ -246,7 +246,7 @@ def test_damaged_files_are_refused_whole(what, tmp_path):
 
 @pytest.mark.parametrize("packed", [False, True])
 def test_files_that_unpack_to_more_than_memory_holds_are_not_unpacked(packed, tmp_path, monkeypatch):
-    monkeypatch.setattr("bayesmkl.datasets._gene_sets.MOST_BYTES", 2**20)
+    monkeypatch.setattr("bayesmkl.datasets._files.MOST_BYTES", 2**20)
     file = tmp_path / ("a.gmt.gz" if packed else "a.gmt")
     for n_genes, fits in ((2**17 - 10, True), (2**17, False)):  # of eight letters, and a tab
         data = b"A\tb" + b"\tG000000" * n_genes

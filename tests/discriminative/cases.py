@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from methods_tried import TRIED
 from sklearn.base import is_classifier, is_regressor
 from sklearn.svm import SVC, SVR
 
@@ -22,7 +23,10 @@ EVERY = {
     and name.endswith(("Classifier", "Regressor", "OneClass"))
 }
 LOCALIZED = {
-    name: EVERY[name] for method in METHODS if method.kind == "localized" for name in method.estimators
+    name: EVERY[name]
+    for method in METHODS
+    if method.algorithm.startswith("localized")
+    for name in method.estimators
 }
 ESTIMATORS = {
     name: cls for name, cls in EVERY.items() if name not in LOCALIZED
@@ -125,9 +129,9 @@ class Case(NamedTuple):
 def cases_of(targets):
     """Return the forms of all methods that are one SVM where there is one kernel, with such a target."""
     return [
-        Case(form.estimator, dict(form.parameters), MACHINES[method.loss(form.estimator)], method.traits)
-        for method in METHODS
-        for form in method.identities
+        Case(form.estimator, dict(form.parameters), MACHINES[tried.loss(form.estimator)], tried.traits)
+        for tried in TRIED.values()
+        for form in tried.identities
         if form.target in targets
     ]
 

@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 from cases import CLASSIFIERS, ESTIMATORS, EVERY, LOCALIZED, REGRESSORS, known, quick, some
 from in_turn import in_turn
+from methods_tried import estimators_with
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cross_val_score
@@ -22,7 +23,6 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 from bayesmkl import KernelBank, load_model, save_model
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.datasets import load_iris, load_wdbc
-from bayesmkl.discriminative.methods import estimators_with
 from bayesmkl.kernels import Gaussian, Linear
 
 SUPERVISED = [*CLASSIFIERS, *REGRESSORS]

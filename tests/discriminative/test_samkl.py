@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from sklearn.svm import SVC
 
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl.datasets._views import CORRUPTIONS, make_corrupted
+from bayesmkl.datasets._synthetic import CORRUPTIONS, make_corrupted
 from bayesmkl.discriminative.inner import InnerSolution
 from bayesmkl.discriminative.localized.patterns import RULES, infer_switches, switch_gates, update_margins
 from bayesmkl.discriminative.localized.samkl import (

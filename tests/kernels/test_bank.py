@@ -191,16 +191,6 @@ def test_zero_samples_and_zero_features_give_zeros_not_errors():
     np.testing.assert_allclose(np.delete(np.delete(kernels[0], 5, 0), 5, 1), 1.0, rtol=1e-15)
 
 
-def test_distances_and_inner_products_are_computed_once_per_view(monkeypatch):
-    calls = []
-    import bayesmkl.kernels.geometry as geometry
-
-    cdist = geometry.cdist
-    monkeypatch.setattr(geometry, "cdist", lambda *args: calls.append(args) or cdist(*args))
-    KernelBank(views="all+each").fit_transform(TRAIN)
-    assert len(calls) == 5
-
-
 @pytest.mark.parametrize("normalize", SEQUENCES, ids=str)
 def test_fit_learns_in_blocks_of_rows_what_fit_transform_learns_from_whole_kernels(normalize, monkeypatch):
     import bayesmkl.kernels.normalize
@@ -499,27 +489,6 @@ def test_model_files_hold_the_training_data_but_no_stack():
 def test_bad_arguments(arguments, error, message):
     with pytest.raises(error, match=message):
         KernelBank(**arguments).fit(FRAME)
-
-
-def test_many_views_of_many_names_compare_each_name_a_few_times(rng):
-    compared = []
-
-    class Name(str):
-        __slots__ = ()
-        __hash__ = str.__hash__
-
-        def __eq__(self, other):
-            compared.append(other)
-            return str.__eq__(self, other)
-
-    labels = [Name(f"gene{j}") for j in range(1000)]
-    positions = [rng.choice(1000, 20, replace=False) for _ in range(300)]
-    views = resolve_views(
-        {str(v): [f"gene{j}" for j in own] for v, own in enumerate(positions)}, 1000, labels
-    )
-    for view, own in zip(views, positions, strict=True):
-        np.testing.assert_array_equal(view.columns, own)
-    assert len(compared) < 3 * 300 * 20
 
 
 def test_a_wrong_name_among_many_columns_has_a_short_message():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bayesmkl.kernels import Gaussian, KernelQualityWarning, Linear
-from bayesmkl.kernels.quality.checks import check_kernel_stack
+from bayesmkl.kernels.quality import check_kernel_stack, is_asymmetric
 
 X = np.random.default_rng(0).normal(size=(40, 3))
 GOOD = Gaussian(width=2)(X, X)
@@ -147,3 +147,13 @@ def test_check_reads_only_and_works_on_any_scale():
     kernels = np.stack([GOOD, OTHER]) * 1e-99
     kernels.flags.writeable = False
     check_kernel_stack(kernels, ["a", "b"], known_psd=[True, True])
+
+
+@pytest.mark.parametrize("size", [1e-6, 1e-9, 1e-11])
+def test_asymmetry_of_one_pair_is_found_at_its_tolerance(rng, size):
+    kernel = rng.normal(size=(40, 40))
+    kernel = kernel @ kernel.T
+    assert not is_asymmetric(kernel, 1e-12 * 40)
+    kernel[3, 11] += size
+    assert is_asymmetric(kernel, 0.5 * size)
+    assert not is_asymmetric(kernel, 2.0 * size)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from helpers import SAME_FORMULA, assert_same, frozen, random_kernels
 
-from bayesmkl.kernels.quality.checks import indefinite_kernels
-from bayesmkl.kernels.quality.definiteness import fit_clipping
+from bayesmkl.kernels.quality import fit_clipping, indefinite_kernels
 
 
 def indefinite_stack(rng, n_samples=12):

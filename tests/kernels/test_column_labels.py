@@ -20,7 +20,6 @@ from bayesmkl import (
 from bayesmkl.discriminative import LMKLClassifier, PrimalMKLOneClass, SwMKLClassifier, UniformMKLClassifier
 from bayesmkl.kernels import Gaussian, Linear
 from bayesmkl.kernels.cache import KernelCache, sharing_kernels
-from bayesmkl.persistence.layouts import migrate
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::bayesmkl.kernels.KernelQualityWarning"),
@@ -178,16 +177,3 @@ def test_kernels_in_frames_are_those_of_the_training_samples(called):
     remedied = other[other.index]
     found = UniformMKLClassifier("precomputed").fit(remedied, Y[::-1]).decision_function(remedied)
     np.testing.assert_allclose(found[::-1], model.decision_function(kernel), rtol=1e-6)
-
-
-def test_models_of_earlier_files_compare_the_names_they_have():
-    models = [
-        clone(UniformMKLClassifier(BANK)).fit(frame(labels), Y) for labels in (list("abc"), LABELS["numbers"])
-    ]
-    for model, table in zip(models, (frame(list("abc")), NUMBERED), strict=True):
-        del model.kernel_bank_.column_labels_
-        migrate(model, 2)
-        model.predict(table)
-    with pytest.raises(ValueError, match="feature names should match"):
-        models[0].predict(frame(list("bca")))
-    models[1].predict(NUMBERED.iloc[:, SHUFFLED])  # it never knew

@@ -23,8 +23,7 @@ from sklearn.metrics.pairwise import (
 )
 
 from bayesmkl.kernels import Cosine, FromDistance, Gaussian, Laplacian, Linear, Overlap, Polynomial, Tanimoto
-from bayesmkl.kernels.geometry import PairwiseGeometry
-from bayesmkl.kernels.pairs import median_distance
+from bayesmkl.kernels.geometry import PairwiseGeometry, median_distance
 
 
 def _read_only(array):
@@ -276,6 +275,15 @@ def test_no_warning_from_extreme_values():
         huge = Polynomial(degree=400)(np.array([[10.0]]), np.array([[10.0]]))
     np.testing.assert_array_equal(far, [[1.0], [0.0]])
     assert np.isinf(huge[0, 0])
+
+
+@pytest.mark.parametrize("kernel", [Gaussian, Laplacian])
+def test_widths_are_those_whose_squares_are_numbers(kernel):
+    for width in (1e-149, 1e149):
+        assert kernel(width=width)(np.array([[0.0]]), np.array([[0.0]])) == 1.0
+    for width in (1e-151, 1e151):
+        with pytest.raises(ValueError, match="both lie between 1e-150 and 1e150"):
+            kernel(width=width)(np.array([[0.0]]), np.array([[0.0]]))
 
 
 @pytest.mark.parametrize("degree", [1, 2, 3, 4, 5, 6, 7, 11, 12, 29])

@@ -21,7 +21,7 @@ from bayesmkl.kernels.stacks.streamed import streamed_stack
 from bayesmkl.marginal import Marginal
 from bayesmkl.marginal.evidence import exact_evidence
 from bayesmkl.marginal.likelihoods import Gaussian as Noise
-from bayesmkl.posterior import feature_table, relevance
+from bayesmkl.posterior import feature_table
 
 RNG = np.random.default_rng(5)
 N, NAMES = 30, ["left 1", "left 2", "right", "hour", "place"]
@@ -249,24 +249,6 @@ def test_models_in_files(tmp_path):
         assert list(clone(loaded).fit(FRAME, Y).kernel_names_) == list(model.kernel_names_)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"gate_columns": np.array([3, 9])},
-        {"gate_columns": np.array([3.0])},
-        {"n_own": 1},
-        {"gate_names": [["hour"]]},
-    ],
-    ids=str,
-)
-def test_files_with_gates_that_do_not_fit(change, tmp_path):
-    model = UniformMKLClassifier(KernelBank(Gaussian(2) * Gate([3, 4]), {"left": [0, 1]})).fit(X, Y)
-    for name, value in change.items():
-        setattr(model.kernel_bank_.kernels_[0], name, value)
-    with pytest.raises(ValueError, match="gate columns that are not there"):
-        save_model(model, tmp_path / "model.skops")
-
-
 def test_cross_validation_and_search():
     bank = KernelBank(Gaussian(2) * Gate("hour", width=3), VIEWS)
     scores = cross_val_score(SimpleMKLClassifier(bank), FRAME, Y, cv=3)
@@ -327,12 +309,6 @@ def test_evidence_is_for_gates_where_something_is_local(design):
         assert gain > 10.0
         assert gated > plain + 0.07
         assert share > 0.5
-
-
-def test_relevance_is_by_view():
-    bank = KernelBank([Gaussian(2), Gaussian(2) * Gate(3)], VIEWS)
-    model = GPMKLClassifier(bank, inference=SHORT, random_state=0).fit(X, Y)
-    assert sorted(relevance(model, random_state=0)["without"]) == ["all", "left", "right"]
 
 
 @pytest.mark.parametrize("normalize", [None, "spherical", ("center", "spherical")], ids=str)

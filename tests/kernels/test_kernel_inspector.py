@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from bayesmkl.kernels import Gaussian, KernelBank, KernelQualityWarning, Linear, Polynomial
-from bayesmkl.kernels.quality.checks import check_kernel_stack
-from bayesmkl.kernels.quality.inspector import KernelInspector
+from bayesmkl.kernels.quality import KernelInspector, check_kernel_stack
 
 X = np.random.default_rng(0).normal(size=(40, 3))
 GOOD = Gaussian(width=2)(X, X)

@@ -33,11 +33,9 @@ from bayesmkl.discriminative import (
 )
 from bayesmkl.discriminative.svm.native import native_kernels
 from bayesmkl.kernels import Cosine, FromDistance, Gaussian, Laplacian, Linear, Polynomial, Tanimoto
-from bayesmkl.kernels.cache import KernelCache, sharing_kernels
 from bayesmkl.kernels.stacks.streamed import streamed_stack
-from bayesmkl.marginal import Design, Marginal, SpikeSlabWeights
-from bayesmkl.persistence.layouts import migrate
-from bayesmkl.posterior import contributions, feature_table, inclusion_table, kernel_table, relevance
+from bayesmkl.marginal import Design
+from bayesmkl.posterior import contributions, feature_table, kernel_table
 
 RNG = np.random.default_rng(11)
 BITS, EXPRESSION, AGE = RNG.integers(0, 2, (40, 6)), RNG.normal(size=(40, 3)), RNG.normal(50, 10, (40, 1))
@@ -346,23 +344,6 @@ def test_tables_of_views_and_features(kind, request):
     assert sorted(table["kernel"]) == sorted(model.kernel_names_)
 
 
-def test_relevance_of_views(regressor):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        found = relevance(regressor, random_state=0)
-    assert sorted(found["without"]) == sorted(["all", *VIEWS])
-
-
-@pytest.mark.heavy
-def test_inclusion_of_views():
-    few = Marginal(n_points=100, n_warmup=40, n_draws=100)
-    prior = SpikeSlabWeights(groups="view")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # few draws
-        model = GPMKLRegressor(bank(SMOOTH), kernel_prior=prior, inference=few, random_state=0).fit(X, TARGET)
-    assert sorted(inclusion_table(model)["view"]) == sorted(VIEWS)
-
-
 # --- parameters --------------------------------------------------------------------------------
 
 
@@ -459,19 +440,6 @@ def test_printed_form_builds_the_same_bank():
     assert "Tanimoto" in made._repr_html_()
 
 
-def test_kernels_of_equal_banks_are_shared():
-    cache = KernelCache()
-    with sharing_kernels(cache):
-        first, second = (bank(normalize=NORMALIZE).fit_transform(X) for _ in range(2))
-        bank(normalize={**NORMALIZE, "age": None}).fit_transform(X)
-        bank({**KERNELS, "fingerprint": Cosine()}, normalize=NORMALIZE).fit_transform(X)
-        fitted = bank(normalize=NORMALIZE)
-        fitted.fit_transform(X)
-        np.testing.assert_array_equal(fitted.shared_rows(ROWS), fitted.row_stack(ROWS))
-    assert np.shares_memory(first, second)
-    assert (cache.tally.n_evaluated, cache.tally.n_reused) == (4, 2)
-
-
 # --- files -------------------------------------------------------------------------------------
 
 
@@ -498,28 +466,6 @@ def test_views_between_numbers_of_numpy_survive_a_file(tmp_path):
     again = load_model(tmp_path / "model.skops")
     np.testing.assert_array_equal(again.predict(X[:, :5]), model.predict(X[:, :5]))
     assert again.kernels.views == {"first": slice(0, 3), "second": slice(3, None)} == model.kernels.views
-
-
-def test_bank_of_an_earlier_layout_learns_where_its_kernels_are():
-    fitted = KernelBank(["auto", Polynomial()], VIEWS).fit(X)
-    positions = fitted.view_positions_
-    del fitted.view_positions_
-    migrate(fitted, 7)
-    np.testing.assert_array_equal(fitted.view_positions_, positions)
-
-
-@pytest.mark.parametrize(
-    "positions",
-    [
-        *([0, 1, 1], [0, 1, 1, 3], [0, 0, 1, 1], [1, 1, 0, 2], [0, 0, 1, 2]),
-        *([0.0, 1.0, 1.0, 2.0], ["0", "1", "1", "2"], [[0], [1], [1], [2]]),
-    ],
-)
-def test_file_whose_kernels_are_on_other_views_is_refused(positions, tmp_path):
-    model = UniformMKLClassifier(bank(SMOOTH)).fit(X, LABELS)
-    model.kernel_bank_.view_positions_ = np.array(positions)
-    with pytest.raises(ValueError, match="KernelBank has"):
-        save_model(model, tmp_path / "model.skops")
 
 
 # --- bad input ---------------------------------------------------------------------------------
@@ -564,11 +510,6 @@ def test_entries_that_are_not_those_of_views(arguments, message):
     [
         ([], ValueError, r"`kernels\['age'\]` must hold at least one kernel; got an empty list"),
         (["rbff"], ValueError, r"`kernels\['age'\]` names 'rbff', which is not known"),
-        (3, TypeError, r"`kernels\['age'\]` must hold kernel objects.*got 3 of type int"),
-        (None, TypeError, r"`kernels\['age'\]` must hold .*got None"),
-        ({"age": "linear"}, TypeError, r"`kernels\['age'\]` must hold .*of type dict"),
-        (Gaussian, TypeError, r"`kernels\['age'\]` holds the class Gaussian; pass an instance"),
-        (lambda x: x, TypeError, r"`kernels\['age'\]` holds .*cannot be called as"),
         (lambda X, Z: X, ValueError, r"kernel 'callable\[0\] · age': the result must have shape"),
         (Gaussian(-1), ValueError, "`width` of Gaussian must be a positive number"),
         ("chi2", ValueError, "kernel 'chi2 · age': .*egative"),

@@ -26,7 +26,7 @@ from bayesmkl.kernels import (
 )
 from bayesmkl.kernels.cache import KernelCache, sharing_kernels
 from bayesmkl.kernels.landmarks import LEAST_SAMPLES, SAMPLES_PER_LANDMARK, choose_landmarks
-from bayesmkl.kernels.quality.checks import KernelQualityWarning, check_kernel_stack
+from bayesmkl.kernels.quality import KernelQualityWarning, check_kernel_stack
 from bayesmkl.kernels.stacks.columns import BankColumns
 
 RNG = np.random.default_rng(11)

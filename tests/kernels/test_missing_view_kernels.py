@@ -5,14 +5,13 @@ from __future__ import annotations
 import itertools
 import warnings
 
-import jax
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
 import skops.io
 from helpers import frozen, random_kernels
-from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.base import RegressorMixin, clone
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -23,7 +22,7 @@ from bayesmkl._estimator import BaseMKL
 from bayesmkl.bemkl import Storage
 from bayesmkl.kernels import FromDistance, Gaussian, KernelBank, KernelQualityWarning, Linear, Polynomial
 from bayesmkl.kernels.presence import present_views, stack_with_absent
-from bayesmkl.kernels.quality.checks import check_kernel_stack
+from bayesmkl.kernels.quality import check_kernel_stack
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.views import View
 
@@ -255,14 +254,6 @@ def test_rows_and_selections_keep_what_is_present():
     assert stack._replace(present=None).rows([0]).select([0]).present is None
 
 
-def test_stack_passes_through_jit():
-    present = np.array([[True, False], [True, True]])
-    for stack in (DenseStack(np.ones((2, 2, 3))), DenseStack(np.ones((2, 2, 3)), present)):
-        back = jax.jit(lambda s: s.select(np.array([0])))(stack)
-        assert (back.present is None) == (stack.present is None)
-    np.testing.assert_array_equal(back.present, present[:1])
-
-
 @pytest.mark.parametrize(
     ("spoil", "train_present", "message"),
     [
@@ -458,16 +449,6 @@ def test_errors_name_the_remedy_only_where_there_is_one():
         Ridge(BANK, missing_views="integrate").fit(rows, TARGET)
     with pytest.raises(ValueError, match="There is one view of all columns"):
         Ridge(KernelBank(Linear()), missing_views="integrate").fit(TRAIN, TARGET)
-
-    class WithoutTheParameter(BaseMKL, BaseEstimator):
-        def __init__(self, kernels=BANK, kernel_names=None):
-            self.kernels = kernels
-            self.kernel_names = kernel_names
-
-    with pytest.raises(ValueError, match="contains NaN") as caught:
-        WithoutTheParameter()._fit_stack(TRAIN, TARGET)
-    assert "missing_views" not in str(caught.value)
-    assert not WithoutTheParameter().__sklearn_tags__().input_tags.allow_nan
     assert Ridge(missing_views="integrate").__sklearn_tags__().input_tags.allow_nan
 
 

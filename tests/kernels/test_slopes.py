@@ -8,8 +8,8 @@ from in_turn import together
 
 from bayesmkl import KernelBank
 from bayesmkl.kernels import Cosine, Gaussian, Linear, Polynomial
+from bayesmkl.kernels.fitted import normalized_slopes
 from bayesmkl.kernels.geometry import PairwiseGeometry
-from bayesmkl.kernels.slopes import normalized_slopes
 
 STEP = 1e-3
 N_TRAIN, N_ROWS = 9, 4

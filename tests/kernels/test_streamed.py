@@ -24,7 +24,7 @@ from bayesmkl.kernels import (
     Polynomial,
     Tanimoto,
 )
-from bayesmkl.kernels.row_sources import check_rows, fit_bank_to_rows, is_row_source
+from bayesmkl.kernels.bank import check_rows, fit_bank_to_rows, is_row_source
 from bayesmkl.kernels.stacks import streamed
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.stacks.streamed import streamed_stack

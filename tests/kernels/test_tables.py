@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -403,41 +402,19 @@ def test_columns_of_objects_are_read_by_their_values():
     assert isinstance(made.bank.kernels["categories"], Overlap)
 
 
-def test_texts_are_the_directions_of_their_words(tmp_path):
+def test_free_texts_are_left_out_and_refused_by_name_until_they_are_numbers():
     rng = np.random.default_rng(0)
-    words = [f"word{j}" for j in range(12)]
-    ill = np.arange(N) % 2 == 0
-    notes = [" ".join(rng.choice(words[3:] if y else words[:9], size=15)) for y in ill]
-    frame = pd.DataFrame(
-        {"note": notes, "age": rng.normal(size=N), "remark": notes[::-1]}, index=np.arange(N) + 7
+    notes = [" ".join(rng.choice(["tired", "pale", "well", "cough"], size=15)) for _ in range(N)]
+    frame = pd.DataFrame({"note": notes, "age": rng.normal(size=N)})
+    made = make_bank(frame)
+    assert str(made) == (
+        f"numbers: 'auto' of age\nleft out: note ({N} different free texts: make numbers of them first, such as "
+        "TfidfVectorizer's)"
     )
-    left_out = make_bank(frame).left_out
-    assert (
-        left_out["note"]
-        == f"{N} different free texts: types={{'note': 'texts'}} makes numbers of their words"
-    )
-    made = make_bank(frame, types={"note": "texts", "remark": "texts"})
-    assert str(made) == "numbers: 'auto' of age\ntexts: 'auto' of note, remark"
-    assert len(made.bank.views["texts"]) == 16
-    encoded = made.encoder.fit_transform(frame)
-    by_hand = TruncatedSVD(8, random_state=0).fit_transform(TfidfVectorizer().fit_transform(notes))
-    np.testing.assert_allclose(encoded[made.bank.views["texts"][:8]], by_hand, atol=1e-10)
-    polars = made.encoder.fit_transform(pl.from_pandas(frame))
-    np.testing.assert_allclose(
-        polars[made.bank.views["texts"]], encoded[made.bank.views["texts"]], atol=1e-10
-    )
-    model = make_pipeline(made.encoder, BEMKLClassifier(made.bank, intermediate_scale=1.0)).fit(frame, ill)
-    new = pd.DataFrame(
-        {"note": [None, "word0 word1 nothing", "word10 word11"], "age": 0.0, "remark": ["", "a", "b"]}
-    )
-    assert model.predict(new)[1:].tolist() == [False, True]
-    save_model(model, tmp_path / "model.skops")
-    np.testing.assert_array_equal(
-        load_model(tmp_path / "model.skops").predict_proba(new), model.predict_proba(new)
-    )
-    few = make_bank(frame.assign(note="one " + frame["note"].str[:5]), types={"note": "texts"})
-    assert few.encoder.fit_transform(frame.assign(note="one two")).iloc[:, -8:].to_numpy()[:, 2:].max() == 0.0
-    with pytest.raises(
-        ValueError, match="column 'note' must hold texts with words of two letters or more; got none"
-    ):
-        few.encoder.fit(frame.assign(note="a"))
+    with pytest.raises(ValueError, match=r"got 'texts' for 'note'\. Of texts make numbers first"):
+        make_bank(frame, types={"note": "texts"})
+    numbers = pd.DataFrame(TfidfVectorizer().fit_transform(notes).toarray()).add_prefix("word")
+    assert list(make_bank(frame[["age"]].join(numbers)).bank.views["numbers"]) == [
+        "age",
+        *(f"word{j}" for j in range(4)),
+    ]

@@ -9,8 +9,7 @@ from scipy.spatial.distance import pdist
 from bayesmkl.kernels import FromDistance, Gaussian, KernelBank, Laplacian, Linear, Polynomial
 from bayesmkl.kernels.base import Kernel
 from bayesmkl.kernels.cache import KernelCache, sharing_kernels
-from bayesmkl.kernels.geometry import mean_row
-from bayesmkl.kernels.pairs import mean_distance, median_distance
+from bayesmkl.kernels.geometry import mean_distance, mean_row, median_distance
 
 KERNELS = [
     Gaussian(relative_width=0.5),

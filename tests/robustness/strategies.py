@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from methods_tried import TRIED
 
 import bayesmkl.bemkl
 import bayesmkl.discriminative
@@ -190,7 +191,10 @@ class Variant(NamedTuple):
     @property
     def traits(self) -> frozenset[str]:
         """What sets its method apart."""
-        return next((method.traits for method in METHODS if self.name in method.estimators), frozenset())
+        return next(
+            (TRIED[method.algorithm].traits for method in METHODS if self.name in method.estimators),
+            frozenset(),
+        )
 
     @property
     def has_tasks(self) -> bool:
@@ -261,17 +265,17 @@ BAYESIAN_VARIANTS = [
 ]
 
 
-def variants_of(kind: str) -> list[Variant]:
-    """Return the forms of all methods of a kind, as their registry has them."""
+def variants_of(localized: bool) -> list[Variant]:
+    """Return the forms of all methods whose weights differ between samples, or of all others."""
     return [
         Variant(form.estimator, form.target, dict(form.parameters))
-        for method in METHODS
-        if method.kind == kind
-        for form in method.forms
+        for algorithm, tried in TRIED.items()
+        if algorithm.startswith("localized") == localized
+        for form in tried.forms
     ]
 
 
-WEIGHTED_VARIANTS, LOCAL_VARIANTS = variants_of("global"), variants_of("localized")
+WEIGHTED_VARIANTS, LOCAL_VARIANTS = variants_of(False), variants_of(True)
 VARIANTS = BAYESIAN_VARIANTS + WEIGHTED_VARIANTS + LOCAL_VARIANTS
 BANK = KernelBank([Gaussian(width=1), Linear(), Polynomial(degree=2)])
 

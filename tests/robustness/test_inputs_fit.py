@@ -42,11 +42,11 @@ from inputs import (
     strided,
     target_of,
 )
+from methods_tried import estimators_with
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from verdicts import assert_refused, quietly
 
 from bayesmkl import KernelBank
-from bayesmkl.discriminative.methods import estimators_with
 from bayesmkl.kernels import Gaussian, KernelQualityWarning
 
 pytestmark = pytest.mark.heavy

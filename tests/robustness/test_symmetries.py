@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from hypothesis import strategies as st
+from methods_tried import TRIED
 from strategies import (
     BAYESIAN_VARIANTS,
     LOCAL_VARIANTS,
@@ -24,7 +25,6 @@ from strategies import (
 
 from bayesmkl.bemkl import Gamma
 from bayesmkl.bemkl.models.moments import Gaussian
-from bayesmkl.discriminative.methods import METHODS
 
 pytestmark = [
     pytest.mark.heavy,
@@ -168,8 +168,8 @@ EXACT = [variant for variant in VARIANTS if "mwu" not in variant.parameters.valu
 # Of these, `tests/discriminative/test_identities.py` tries one symmetry after the other, weights included.
 ALONE = [
     Variant(form.estimator, form.target, dict(form.parameters))
-    for method in METHODS
-    for form in method.identities
+    for tried in TRIED.values()
+    for form in tried.identities
 ]
 MARKED = [pytest.param(variant, marks=[pytest.mark.slow] * (variant in ALONE)) for variant in EXACT]
 

@@ -53,7 +53,7 @@ from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.bemkl.models.weight_covariance import cov_of_weights
 from bayesmkl.bemkl.reading.draws import PosteriorDraws
 from bayesmkl.bemkl.reading.shares import KernelShares, kernel_shares, shares_of_draws
-from bayesmkl.kernels.quality.checks import KernelQualityWarning
+from bayesmkl.kernels.quality import KernelQualityWarning
 from bayesmkl.kernels.stacks.base import KernelStack
 
 __all__ = ["BaseBEMKL", "FitTask"]

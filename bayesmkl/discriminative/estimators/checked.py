@@ -18,9 +18,8 @@ from bayesmkl._utils.validation import check_integer, check_number, check_scale
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.discriminative.svm.libsvm import EpsilonInsensitive, Hinge
 from bayesmkl.kernels.bank import KernelBank
-from bayesmkl.kernels.quality.checks import KernelQualityWarning, describe_indefinite, judge_for_svm
-from bayesmkl.kernels.quality.definiteness import fit_clipping
-from bayesmkl.kernels.shared import SharedKernels
+from bayesmkl.kernels.precomputed import SharedKernels
+from bayesmkl.kernels.quality import KernelQualityWarning, describe_indefinite, fit_clipping, judge_for_svm
 from bayesmkl.kernels.stacks.base import KernelColumns, StoredStack
 from bayesmkl.kernels.stacks.columns import BankColumns
 from bayesmkl.kernels.stacks.dense import DenseStack
@@ -137,8 +136,10 @@ def take_shared(model: BaseDiscriminative, X: Any, y: Targets) -> Any:
     model.kernel_bank_, model.clipping_ = None, None
     model.kernel_names_ = model._names(_numbered(X.n_kernels))
     model.n_kernels_in_ = X.n_kernels
-    lost = np.zeros(X.n_kernels)
-    found, doubts = judge_for_svm(X.whole, model.kernel_names_.tolist(), None, SINGLE_PRECISION, lost)
+    names = tuple(model.kernel_names_)
+    if names not in X.known:
+        X.known[names] = judge_for_svm(X.whole, names, None, SINGLE_PRECISION)
+    found, doubts = X.known[names]
     if found:
         return None
     if doubts:

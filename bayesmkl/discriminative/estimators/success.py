@@ -30,7 +30,7 @@ from bayesmkl.discriminative.svm.one_kernel import (
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.base import Kernel
 from bayesmkl.kernels.functions import Gaussian
-from bayesmkl.kernels.quality.checks import describe_indefinite, indefinite_kernels
+from bayesmkl.kernels.quality import describe_indefinite, indefinite_kernels
 from bayesmkl.kernels.stacks.columns import BankColumns
 from bayesmkl.kernels.stacks.dense import DenseStack
 

@@ -24,8 +24,6 @@ import numpy as np
 from bayesmkl._numerics.arrays import Array, is_numpy
 from bayesmkl._utils.typing import Index
 
-__all__ = ["KernelColumns", "KernelRows", "KernelStack", "Kernels", "Spread", "StoredStack", "SymmetricStack"]
-
 BLOCK_ROWS = 64  # of all kernels that are copied at once
 SPREAD_ENTRIES = 2**20  # of the products of a few vectors with a few kernels
 SUM_ENTRIES = 2**24  # of the products of a few vectors with all kernels

@@ -13,8 +13,6 @@ from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.base import SymmetricStack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
-__all__ = ["BankColumns", "ColumnCache"]
-
 MEGABYTE = 2**20
 MOST_MB = 1e12  # an exabyte: no limit
 BLOCK = 2**20  # entries of the rows of all kernels that are held at once, 8 MB

@@ -23,8 +23,6 @@ from bayesmkl.kernels.stacks.base import (
     spread_then_sum,
 )
 
-__all__ = ["DenseStack", "gram_on_jax", "in_c_order", "stored_array"]
-
 AXPY_READS = 3  # adding kernels one by one moves three numbers per entry, the product of all of them one
 COPY_COST = 6  # copying a few rows to multiply them pays below this fraction of all rows
 GATHER_COST = 6  # gathering the entries of a few samples pays below this fraction of all rows

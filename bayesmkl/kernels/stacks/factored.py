@@ -22,8 +22,6 @@ from bayesmkl.kernels.stacks.lowrank import LowRankStack
 from bayesmkl.kernels.stacks.parts import RowParts
 from bayesmkl.kernels.stacks.streamed import StreamedStack, streamed_stack
 
-__all__ = ["factored_rows", "has_factored_rows"]
-
 # Part of k(x, x) that a factor may miss. With a tolerance t of the factors, entries are off by sqrt(UNSEEN t) of
 # sqrt(k(x, x) k(z, z)) at most, 1e-7 for t = 1e-10.
 UNSEEN = 1e-4

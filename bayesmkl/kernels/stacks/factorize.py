@@ -11,8 +11,6 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpstrf
 
-__all__ = ["Factor", "Factorizer", "group_by_rank"]
-
 SAMPLE = 32  # rows of the first submatrix that is looked at; then twice as many
 # |K p - Z Z' p| for normal p, relative to N times the largest error of an entry: far below one for kernels that are
 # positive semidefinite, whose errors have many signs; far above it for others, whose factorization is none of them.

@@ -24,8 +24,6 @@ from bayesmkl.kernels.stacks.base import (
 )
 from bayesmkl.kernels.stacks.dense import DenseStack, gram_on_jax
 
-__all__ = ["Float32Stack", "store_float32", "stored_singly"]
-
 ENTRIES = 2**17  # converted at once to double precision, 1 MB: they stay in cache
 MANY_ENTRIES = 2**21  # likewise, where more kernels at a time count for more than the cache
 

@@ -30,8 +30,6 @@ from bayesmkl.kernels.stacks.base import (
     mixed_gram_of_blocks,
 )
 
-__all__ = ["LinearStack", "roots_of"]
-
 
 class LinearStack(NamedTuple):
     """Linear kernels on some of the same features.

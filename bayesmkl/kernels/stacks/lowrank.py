@@ -30,8 +30,6 @@ from bayesmkl.kernels.stacks.base import (
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.stacks.factorize import Factor, Factorizer, group_by_rank
 
-__all__ = ["TOLERANCE", "LowRankStack", "compress", "compress_each"]
-
 TOLERANCE = 1e-10  # of an entry, relative to the largest entry of the diagonal
 LOOKED_AFTER = 2**26  # bytes of dense kernels after which to look whether there is memory for more
 REMEDY = "Compare samples with landmarks, KernelBank(landmarks=256), or use fewer kernels or samples."

@@ -32,8 +32,6 @@ from bayesmkl.kernels.stacks.base import (
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.stacks.float32 import Float32Stack, stored_singly
 
-__all__ = ["PackedStack", "pack", "unheld"]
-
 TILE = 8, 2**15  # kernels, and entries of their triangles, that are converted at once: they stay in cache
 LARGE_TILE = 128, 2**13  # likewise, where they are multiplied by several vectors
 ASYMMETRIC = 1e-5  # difference of triangles, relative to the largest entry, that no rounding leaves

@@ -10,8 +10,6 @@ from bayesmkl._numerics.arrays import Array
 from bayesmkl._utils.typing import Index
 from bayesmkl.kernels.stacks.base import KernelRows
 
-__all__ = ["RowParts"]
-
 
 class RowParts(NamedTuple):
     """Rows of which some are in one stack and some in another, for prediction.

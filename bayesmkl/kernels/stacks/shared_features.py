@@ -11,8 +11,6 @@ from bayesmkl.kernels.normalize import Center, Normalizer, Trace
 from bayesmkl.kernels.sparse import is_sparse
 from bayesmkl.kernels.stacks.linear import LinearStack
 
-__all__ = ["linear_rows", "linear_stack"]
-
 SHORTER = 4  # times as many entries have dense kernels, at least
 MOST_FEATURES = 3  # for every kernel; of more, a sum of kernels takes longer than one of their entries
 

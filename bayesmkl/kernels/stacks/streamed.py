@@ -31,8 +31,6 @@ from bayesmkl.kernels.stacks.base import KernelRows, KernelStack, Spread
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.stacks.tiles import KernelTiles, Room
 
-__all__ = ["BLOCK_BYTES", "StreamedStack", "streamed_stack"]
-
 BLOCK_BYTES = 2**25  # of rows that are read at once
 TILE = 2**16  # entries of a tile, with the distances behind it 1 MB, which is a core's own cache
 LEAST_ROWS = 16  # of a tile, however many basis points there are

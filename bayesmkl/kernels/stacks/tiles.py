@@ -21,8 +21,6 @@ from bayesmkl.kernels.geometry import PairwiseGeometry
 from bayesmkl.kernels.normalize import Normalizer, Spherical, normalized_kernel
 from bayesmkl.kernels.sparse import columns_of, dense_products, is_sparse, sparse_distances
 
-__all__ = ["KernelTiles", "Room"]
-
 
 class Room:
     """Memory for one tile, or all kernels of a few rows, and what the kernels of a view share; one for every thread.

@@ -1,19 +1,32 @@
-"""Quality checks of training kernels one by one as they are computed, so that not all need be in memory."""
+r"""Quality of training kernels: errors, one warning of doubts, clipping of indefinite ones.
+
+Kernels are judged one by one as they are computed, so that not all need be in memory.
+
+With the training kernel :math:`K = U \Lambda U^\top` and the projection :math:`\Pi` on the eigenvectors of positive
+eigenvalues, the clipped kernel is :math:`K \Pi = U \Lambda_+ U^\top`. The same linear map of a row applies to rows of
+new samples (Chen et al. 2009, Similarity-based classification), so that a training sample that comes again is treated
+as it was.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.linalg import eigh, eigvalsh
+from scipy.linalg.lapack import dpotrf
 
 from bayesmkl._utils.units import LARGEST, SMALLEST
 from bayesmkl._utils.warnings import warn_user
-from bayesmkl.kernels.quality.definiteness import CONSTANT, SHOWN, is_semidefinite, join, spectrum
 
-__all__ = ["KernelInspector", "KernelQualityWarning", "check_entries", "is_asymmetric"]
-
+# All entries equal up to this share of the largest, half the digits of a float64.
+CONSTANT = 1e-8
+# Smallest eigenvalue below -1e-8 ||K||_F. Rounding moves eigenvalues by about n eps ||K||_F,
+# 1e-12 for n = 5000.
+INDEFINITE = 1e-8
+SHOWN = 6  # names per problem before "... and 7 more"
 # With unit diagonal, K = I + E is called near-identity when ||E||_F < 0.1 ||I||_F. The eigenvalues then
 # deviate from one by less than 0.1 in root mean square: no direction stands out that training could find. A
 # new row is distributed as a training row without its own 1, so outputs at new points are about a tenth of
@@ -33,6 +46,8 @@ SCALE_RATIO = 1e4
 LOST = 1e-6
 TILE = 256  # rows and columns that are compared with their transpose at once: they fit into the cache
 CLOSE = 1e-3  # part of the tolerance that products may differ by, see `is_asymmetric`
+# Largest |K - K'| relative to the largest entry that single precision can leave.
+REFUSED_ASYMMETRY = 1e-5
 
 
 class KernelQualityWarning(UserWarning):
@@ -81,7 +96,7 @@ class KernelInspector:
     --------
     >>> import warnings
     >>> import numpy as np
-    >>> from bayesmkl.kernels.quality.inspector import KernelInspector
+    >>> from bayesmkl.kernels.quality import KernelInspector
     >>> inspector = KernelInspector(["a", "b"])
     >>> sum(kernel.sum() for kernel in inspector.watch([np.eye(3), np.ones((3, 3))]))
     np.float64(12.0)
@@ -328,3 +343,258 @@ def _scales(findings: list[_Finding]) -> list[str]:
         return []
     (small, smallest), (large, largest) = min(scales), max(scales)
     return [f"{smallest} (mean self-similarity {small:.3g}) and {largest} ({large:.3g})"]
+
+
+def check_kernel_stack(
+    kernels: np.ndarray,
+    names: Sequence[str],
+    *,
+    known_psd: np.ndarray | None = None,
+    definiteness: bool = True,
+    present: np.ndarray | None = None,
+    self_similarity: np.ndarray | None = None,
+    lost: np.ndarray | None = None,
+) -> None:
+    """Check training kernels once: raise for NaN and infinity, warn once about everything doubtful.
+
+    Parameters
+    ----------
+    kernels : ndarray of shape (n_kernels, n_train, n_train) or (n_kernels, n_train, n_landmarks)
+        Training kernels, float64.
+    names : sequence of str of length n_kernels
+        Their name in messages.
+    known_psd : array-like of bool of shape (n_kernels,), default=None
+        Kernels that are symmetric and positive semidefinite by their formula and need no test; None tests all.
+    definiteness : bool, default=True
+        Whether to test the others for positive semidefiniteness, for callers that do not do it themselves.
+    present : ndarray of bool of shape (n_kernels, n_train), default=None
+        The samples that have what each kernel compares; each kernel is judged on them alone. None: all of them.
+    self_similarity : ndarray of shape (n_kernels,), default=None
+        Mean self-similarities, for kernels between samples and landmarks, which have no diagonal: they need be
+        neither symmetric nor definite. None: the kernels are those among samples.
+    lost : ndarray of shape (n_kernels,), default=None
+        Rounding errors that centering has left, see `KernelBank.centering_errors`. None: none.
+
+    Raises
+    ------
+    ValueError
+        For a wrong shape, NaN or infinity.
+
+    Warns
+    -----
+    KernelQualityWarning
+        At most once, see `KernelInspector.report`.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np
+    >>> from bayesmkl.kernels.quality import check_kernel_stack
+    >>> kernels = np.stack([np.eye(3), np.ones((3, 3)), np.eye(3) + 0.4])
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     check_kernel_stack(kernels, ["a", "b", "c"])
+    >>> print(caught[0].message)
+    Some kernels are unlikely to help:
+    - near-identity (each training sample resembles only itself): a. Standardize the features if they are ...
+    - constant (all samples look equal): b. Leave out kernels of constant features, center features far from zero, ...
+    """
+    is_square = kernels.ndim == 3 and kernels.shape[1] == kernels.shape[2]
+    if kernels.ndim != 3 or kernels.size == 0 or not (is_square or self_similarity is not None):
+        raise ValueError(
+            "`kernels` must be training kernels of shape (n_kernels, n_train, n_train), at least one; "
+            f"got {kernels.shape}. Test kernels are not checked; those of landmarks need `self_similarity`."
+        )
+    if len(names) != len(kernels):
+        raise ValueError(f"`names` must name each of the {len(kernels)} kernels; got {len(names)} names.")
+
+    inspector = KernelInspector(
+        names, known_psd=known_psd, definiteness=definiteness, self_similarity=self_similarity, lost=lost
+    )
+    for m, kernel in enumerate(kernels):
+        inspector.inspect(kernel, None if present is None else present[m])
+    inspector.report()
+
+
+class Fitness(NamedTuple):
+    """What was found in kernels that SVMs are to be trained on."""
+
+    indefinite: tuple[int, ...]  # positions
+    doubts: str  # the warning; empty for none
+
+
+def judge_for_svm(
+    kernels: np.ndarray,
+    names: Sequence[str],
+    known_psd: np.ndarray | None,
+    tolerance: float,
+    lost: np.ndarray | None = None,
+) -> Fitness:
+    """Do what `refuse_unusable`, `indefinite_kernels` and `check_kernel_stack` do, without the warning.
+
+    Parameters
+    ----------
+    kernels : ndarray of shape (n_kernels, n_train, n_train)
+    names : sequence of str of length n_kernels
+    known_psd : array-like of bool of shape (n_kernels,) or None
+        Kernels that are symmetric and positive semidefinite by their formula.
+    tolerance : float
+        As in `indefinite_kernels`.
+    lost : ndarray of shape (n_kernels,), default=None
+        As in `check_kernel_stack`.
+
+    Raises
+    ------
+    ValueError
+        As `refuse_unusable` does.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl.kernels.quality import judge_for_svm
+    >>> judge_for_svm(np.array([[[0.0, 1.0], [1.0, 0.0]]]), ["a"], None, 1e-8)
+    Fitness(indefinite=(0,), doubts='')
+    """
+    inspector = KernelInspector(names, known_psd=known_psd, definiteness=False, lost=lost)
+    known = np.zeros(len(kernels), bool) if known_psd is None else np.asarray(known_psd, bool)
+    for m, kernel in enumerate(kernels):
+        if not known[m]:  # of others inspection finds all that makes them unusable
+            refuse_unusable(kernels[m : m + 1], names[m : m + 1])
+        inspector.inspect(kernel)
+    return Fitness(tuple(indefinite_kernels(kernels, known_psd, tolerance)), inspector.message())
+
+
+def refuse_unusable(kernels: np.ndarray, names: Sequence[str], known_psd: np.ndarray | None = None) -> None:
+    """Raise for kernels that SVMs with a certificate cannot be trained on: not finite, too large, or asymmetric.
+
+    Parameters
+    ----------
+    kernels : ndarray of shape (n_kernels, n_train, n_train)
+    names : sequence of str of length n_kernels
+    known_psd : array-like of bool of shape (n_kernels,), default=None
+        Kernels that are symmetric by their formula.
+
+    Raises
+    ------
+    ValueError
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl.kernels.quality import refuse_unusable
+    >>> refuse_unusable(np.array([[[1.0, 0.5], [0.0, 1.0]]]), ["a"])
+    Traceback (most recent call last):
+    ...
+    ValueError: `X`: kernel 'a' is not symmetric. Check that rows and columns hold the samples in the same ...
+    """
+    for m, (name, kernel) in enumerate(zip(names, kernels, strict=True)):
+        size = check_entries(name, kernel).size
+        known = known_psd is not None and np.asarray(known_psd)[m]
+        if not known and is_asymmetric(kernel, REFUSED_ASYMMETRY * size):
+            raise ValueError(
+                f"`X`: kernel {name!r} is not symmetric. Check that rows and columns hold the samples in the same "
+                "order. If the rest is rounding, pass K = (K + K.T) / 2."
+            )
+
+
+def indefinite_kernels(kernels: Any, known_psd: Any = None, tolerance: float = INDEFINITE) -> list[int]:
+    """Return the positions of kernels that are not positive semidefinite, beyond rounding.
+
+    Parameters
+    ----------
+    kernels : ndarray of shape (n_kernels, n_train, n_train), or sequence of square matrices
+        Finite.
+    known_psd : array-like of bool of shape (n_kernels,), default=None
+        Kernels that need no test; None tests all.
+    tolerance : float
+        Negative eigenvalues down to this fraction of the Frobenius norm count as rounding.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> indefinite_kernels(np.stack([np.eye(2), np.array([[0.0, 1.0], [1.0, 0.0]])]))
+    [1]
+    """
+    known = np.zeros(len(kernels), dtype=bool) if known_psd is None else np.asarray(known_psd, dtype=bool)
+    return [m for m in range(len(kernels)) if not known[m] and not is_semidefinite(kernels[m], tolerance)]
+
+
+def describe_indefinite(kernels: np.ndarray, names: Sequence[str], found: Sequence[int]) -> str:
+    """Name indefinite kernels with the range of their eigenvalues."""
+    items = [f"{names[m]} ({spectrum(kernels[m])})" for m in found[:SHOWN]]
+    return join(items + [names[m] for m in found[SHOWN:]])
+
+
+def join(items: list[str], separator: str = ", ") -> str:
+    """List the first items and say how many more there are."""
+    more = f"{separator.rstrip()} ... and {len(items) - SHOWN} more" if len(items) > SHOWN else ""
+    return separator.join(items[:SHOWN]) + more
+
+
+def is_semidefinite(kernel: np.ndarray, tolerance: float = INDEFINITE) -> bool:
+    """Return whether a kernel has no negative eigenvalue beyond `tolerance` of its Frobenius norm."""
+    shifted = kernel.copy()
+    shifted.flat[:: len(kernel) + 1] += tolerance * np.sqrt(np.vdot(kernel, kernel))
+    if dpotrf(shifted.T, overwrite_a=1, clean=0)[1] == 0:  # it has a factor; reads one triangle
+        return True
+    smallest, largest = kernel.min(), kernel.max()
+    is_constant = largest - smallest <= CONSTANT * max(abs(smallest), abs(largest))
+    return bool(is_constant and kernel.flat[0] >= 0)
+
+
+def spectrum(kernel: np.ndarray) -> str:
+    """Tell the range of the eigenvalues."""
+    eigenvalues = eigvalsh(0.5 * (kernel + kernel.T))
+    return f"eigenvalues from {eigenvalues[0]:.3g} to {eigenvalues[-1]:.3g}"
+
+
+class Clipping(NamedTuple):
+    r"""Clipped kernels, and the projection of their rows.
+
+    Parameters
+    ----------
+    kernels : ndarray of shape (n_clipped,)
+        Positions in the stack.
+    projections : ndarray of shape (n_clipped, n_train, n_train)
+        :math:`\Pi` of each of them.
+    """
+
+    kernels: np.ndarray
+    projections: np.ndarray
+
+    def apply(self, kernels: np.ndarray, positions: Sequence[int] | np.ndarray | None = None) -> np.ndarray:
+        """Return a copy of rows of kernels, (n_kernels, n_rows, n_train), with those that need it clipped.
+
+        `positions` (integers) says which kernels of the stack these are; all of them by default.
+        """
+        clipped = kernels.copy()
+        places = {m: i for i, m in enumerate(range(len(kernels)) if positions is None else positions)}
+        for m, projection in zip(self.kernels, self.projections, strict=True):
+            if m in places:
+                np.matmul(kernels[places[m]], projection, out=clipped[places[m]])
+        return clipped
+
+
+def fit_clipping(kernels: np.ndarray, found: Sequence[int]) -> Clipping:
+    """Learn how to clip the training kernels at the positions `found`.
+
+    Parameters
+    ----------
+    kernels : ndarray of shape (n_kernels, n_train, n_train)
+    found : sequence of int
+        Positions of indefinite kernels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> kernels = np.array([[[0.0, 1.0], [1.0, 0.0]]])
+    >>> fit_clipping(kernels, [0]).apply(kernels)
+    array([[[0.5, 0.5],
+            [0.5, 0.5]]])
+    """
+    projections = []
+    for m in found:
+        eigenvalues, vectors = eigh(0.5 * (kernels[m] + kernels[m].T))
+        positive = vectors[:, eigenvalues > 0.0]
+        projections.append(positive @ positive.T)
+    return Clipping(np.array(found, dtype=np.intp), np.array(projections))

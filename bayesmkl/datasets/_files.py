@@ -1,0 +1,718 @@
+"""Kernel folders, gene sets in GMT files, and annotated matrices (AnnData, MuData).
+
+Kernels or distances in a folder, with labels and splits, have one layout:
+
+====================================================  ================================================================
+File                                                  Content
+====================================================  ================================================================
+``kernels.npy``                                       array (n_kernels, n_samples, n_samples); or
+``kernel_01.npy``, ``kernel_02.npy``, ...             one matrix (n_samples, n_samples) each, in the order of the
+                                                      numbers; ``.csv`` (no header) instead of ``.npy`` will do; or
+``kernels.mat``                                       variable ``kernels``, (n_samples, n_samples, n_kernels) or as
+                                                      above; may hold ``labels`` and ``splits`` as well
+``distances.npy``, ``distance_01.npy``, ...           the same for distances
+``labels.csv``                                        header ``label``, then a label (number or text) per line; or
+                                                      ``labels.npy``, or the variable ``labels`` (n_samples,)
+``splits.csv``                                        optional: a column per split with its name as header; ``train``,
+                                                      ``test`` or nothing in the line of each sample; or the variable
+                                                      ``splits`` (n_samples, n_splits) with 1, 2 and 0
+====================================================  ================================================================
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import re
+import zlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import scipy.io
+from scipy import sparse
+from scipy.sparse import issparse
+from sklearn.utils import Bunch
+
+from bayesmkl._utils.files import as_path, load_array
+from bayesmkl._utils.given import refuse_unevaluated
+from bayesmkl._utils.memory import require_memory
+from bayesmkl._utils.validation import check_integer, shown
+from bayesmkl._utils.warnings import warn_user
+from bayesmkl.datasets._tables import (
+    TextTable,
+    as_labels,
+    bytes_of_text,
+    named,
+    numbers_in,
+    other_separator,
+    read_text,
+)
+
+if TYPE_CHECKING:
+    import os
+
+    from bayesmkl._utils.typing import Samples
+
+
+_LABELS = (
+    "and labels.csv (header `label`, one label per line), with splits.csv where the splits are published"
+)
+_STACK = "(n_kernels, n_samples, n_samples)"
+LAYOUT = {
+    "kernels": f"kernels.npy {_STACK} or kernel_01.npy, kernel_02.npy, ..., {_LABELS}",
+    "distances": f"distances.npy {_STACK} or distance_01.npy, distance_02.npy, ..., {_LABELS}",
+}
+_PARTS = ("train", "test")
+Folder = tuple[np.ndarray, np.ndarray, list[tuple[np.ndarray, np.ndarray]] | None]
+
+
+def _find_data(folder: Path, content: str) -> list[Path]:
+    """Return the files that hold the kernels or distances; none where there is no such data."""
+    whole = [file for suffix in (".npy", ".mat") if (file := folder / f"{content}{suffix}").is_file()]
+    numbered = re.compile(rf"{content[:-1]}_(\d+)\.(npy|csv)")
+    files = sorted(folder.glob(f"{content[:-1]}_*"))
+    single = sorted((int(match[1]), file) for file in files if (match := numbered.fullmatch(file.name)))
+    numbers = [number for number, _ in single]
+    if len(whole) > 1 or (whole and single):
+        raise ValueError(
+            f"{_which(folder, [*whole, *(file for _, file in single)])} Remove all forms but one."
+        )
+    for number, (first, file), (second, other) in zip(numbers, single, single[1:], strict=False):
+        if first == second:
+            raise ValueError(f"{_which(folder, [file, other])} Both are number {number}; remove one.")
+    lacking = sorted(set(range(numbers[0], numbers[-1])) - set(numbers)) if single else []
+    if lacking:
+        raise ValueError(
+            f"{str(folder)!r} has {content} {numbers[0]} to {numbers[-1]}, but none with number {lacking[0]}. Copy "
+            "the file, or number those that are there without gaps."
+        )
+    return whole or [file for _, file in single]
+
+
+def _which(folder: Path, files: list[Path]) -> str:
+    """Say that files would all be the same thing."""
+    names = ", ".join(file.name for file in files[:3]) + (", ..." if len(files) > 3 else "")
+    return f"{str(folder)!r} holds {names}, and nothing says which of them count."
+
+
+def load_kernels(folder: str | os.PathLike[str], content: str = "kernels", return_X_y: bool = False) -> Any:
+    r"""Load kernel matrices of your own, with labels and splits, from a folder.
+
+    Parameters
+    ----------
+    folder : path
+        With the matrices in one of these forms: ``kernels.npy``, an array (n_kernels, n_samples, n_samples);
+        ``kernel_01.npy``, ``kernel_02.npy``, ... or the same as ``.csv`` without a header, one matrix each, in the
+        order of their numbers; ``kernels.mat`` with the variable ``kernels``, (n_samples, n_samples, n_kernels).
+        Where there are as many kernels as samples, the order is the one in which all matrices are symmetric.
+        Rows and columns are all samples, those to train on and those to test on. Beside them ``labels.csv``, with the
+        header ``label`` and a number or text per line, or ``labels.npy``, or ``labels`` in the ``.mat`` file; and
+        ``splits.csv`` if there are splits, a column with a header each, whose lines hold ``train``, ``test`` or
+        nothing (in the ``.mat`` file: ``splits`` with 1, 2 and 0).
+    content : {"kernels", "distances"}, default="kernels"
+        With "distances" the files have that name, and hold distances: apply a function such as
+        :math:`\exp(-d / s)` to make kernels of them.
+    return_X_y : bool, default=False
+        Return ``(X, y)`` alone.
+
+    Returns
+    -------
+    data : Bunch
+        ``data``: ndarray of shape (n_samples, n_samples, n_kernels), as estimators with ``kernels="precomputed"``
+        take it; ``target``: ndarray of shape (n_samples,); ``splits``: list of pairs of positions (train, test), or
+        None where there are none.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there are no matrices or labels; the message says which files can hold them.
+    ValueError
+        If a file cannot be read, matrices are not square or of different sizes, the numbers of samples differ, or
+        entries are not finite real numbers; if there are several forms of the same, or a number is left out; if a
+        label is missing, or a split has no sample to train or to test on.
+    TypeError
+        If `folder` is no path.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from bayesmkl.datasets import load_iris, load_kernels
+    >>> from bayesmkl.discriminative import SimpleMKLClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> X, y = X[50:], y[50:]
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     np.save(Path(place) / "kernels.npy", [X[:, :2] @ X[:, :2].T, X[:, 2:] @ X[:, 2:].T])
+    ...     np.save(Path(place) / "labels.npy", y)
+    ...     data = load_kernels(place)
+    >>> data.data.shape, data.splits is None
+    ((100, 100, 2), True)
+    >>> train, test = np.arange(0, 100, 2), np.arange(1, 100, 2)
+    >>> model = SimpleMKLClassifier("precomputed").fit(data.data[np.ix_(train, train)], data.target[train])
+    >>> bool(model.score(data.data[np.ix_(test, train)], data.target[test]) > 0.9)
+    True
+    """
+    if not isinstance(content, str) or content not in ("kernels", "distances"):
+        raise ValueError(f"`content` must be 'kernels' or 'distances'; got {shown(content)}.")
+    if not isinstance(return_X_y, bool | np.bool_):
+        raise ValueError(f"`return_X_y` must be True or False; got {shown(return_X_y)}.")
+    path = as_path("folder", folder)
+    if not path.is_dir():
+        raise FileNotFoundError(f"`folder`: there is no folder {str(path)!r}.")
+    X, y, splits = _read_folder(path, content)
+    return (X, y) if return_X_y else Bunch(data=X, target=y, splits=splits)
+
+
+def _read_folder(path: Path, content: str) -> Folder:
+    folder = str(path)
+    files = _find_data(path, content)
+    if not files:
+        raise FileNotFoundError(f"{folder!r} must hold {LAYOUT[content]}.")
+    held: dict[str, Any] = {}
+    if files[0].suffix == ".mat":
+        held = _read_mat(files[0], content)
+    elif len(files) == 1 and files[0].stem == content:
+        held = {content: _read_matrix(files[0])}
+    else:
+        held = {content: _stacked(files)}
+    X = _samples_first(held[content], files[0])
+    _check_finite(X, folder, content)
+    y = _labels(path, held)
+    if len(y) != len(X):
+        raise ValueError(f"{folder!r} has {content} of {len(X)} samples, but {len(y)} labels.")
+    return X, y, _splits(path, held, len(y))
+
+
+def _read_matrix(file: Path) -> np.ndarray:
+    try:
+        if file.suffix == ".npy":
+            return _real(load_array(file))
+        return numbers_in(read_text(file, header=False).columns)
+    except (OSError, EOFError, ValueError) as error:
+        raise ValueError(f"{str(file)!r} cannot be read as numbers: {error}") from error
+
+
+def _real(found: Any) -> np.ndarray:
+    """Return real numbers in double precision; raise for other objects."""
+    array = np.asarray(found)
+    if array.dtype.kind not in "biufU":
+        raise ValueError(f"it holds entries of type {array.dtype}, not real numbers")
+    return array.astype(np.float64)
+
+
+def _read_words(file: Path) -> TextTable:
+    try:
+        return read_text(file)
+    except ValueError as error:
+        raise ValueError(f"{str(file)!r} cannot be read: {error}.") from error
+
+
+def _stacked(files: list[Path]) -> np.ndarray:
+    matrices = [_read_matrix(file) for file in files]
+    for file, matrix in zip(files, matrices, strict=True):
+        if matrix.shape != matrices[0].shape:
+            raise ValueError(
+                f"{str(file)!r} has shape {matrix.shape}, but {files[0].name} has {matrices[0].shape}; all must be "
+                "(n_samples, n_samples)."
+            )
+    return np.stack(matrices)
+
+
+def _samples_first(stack: np.ndarray, file: Path) -> np.ndarray:
+    """Return (n_samples, n_samples, n_kernels) from that or from kernels first."""
+    is_mat = file.suffix == ".mat"
+    if is_mat and stack.ndim == 2:  # MATLAB drops the last axis of one kernel
+        stack = stack[:, :, None]
+    first = stack.ndim == 3 and stack.shape[1] == stack.shape[2]
+    last = stack.ndim == 3 and stack.shape[0] == stack.shape[1]
+    if stack.size == 0 or not (first or last):
+        raise ValueError(
+            f"{str(file)!r} must hold matrices (n_samples, n_samples) among all samples, training and test, of one "
+            f"or more kernels: {_STACK}; got shape {stack.shape}. One matrix alone is kernel_01.npy."
+        )
+    if first and last:  # as many kernels as samples: their symmetry says which axis is which
+        of_first, of_last = (
+            np.allclose(stack, np.swapaxes(stack, *axes), equal_nan=True) for axes in ((1, 2), (0, 1))
+        )
+        first = not is_mat if of_first == of_last else of_first
+    return np.moveaxis(stack, 0, 2) if first else stack
+
+
+def _read_mat(file: Path, content: str) -> dict[str, Any]:
+    try:
+        found = scipy.io.loadmat(file, chars_as_strings=True)
+    except Exception as error:  # of damaged files the reader raises what it may
+        raise ValueError(f"{str(file)!r} cannot be read ({error}). Save it with -v7, or as .npy.") from error
+    if content not in found:
+        names = ", ".join(name for name in found if not name.startswith("__"))
+        raise ValueError(f"{str(file)!r} must have the variable `{content}`; it has {names}.")
+    try:
+        values = found[content]
+        held = {content: _real(values.toarray() if issparse(values) else values)}
+    except ValueError as error:
+        raise ValueError(
+            f"{str(file)!r} must have an array of numbers `{content}`, (n_samples, n_samples, n_kernels): {error}."
+        ) from error
+    return held | {name: _texts(found[name]) for name in ("labels", "splits") if name in found}
+
+
+def _texts(values: Any) -> np.ndarray:
+    """Return the entries of a cell array as such, and texts without the blanks that fill them up."""
+    array = np.asarray(values)
+    if array.dtype == object:
+        entries = [np.asarray(entry).ravel() for entry in array.ravel()]
+        array = np.array([entry[0] if len(entry) == 1 else None for entry in entries], dtype=object).reshape(
+            array.shape
+        )
+        if all(isinstance(entry, str) for entry in array.flat):
+            array = array.astype(str)
+    return np.char.rstrip(array) if array.dtype.kind == "U" else array
+
+
+def _check_finite(X: np.ndarray, folder: str, content: str) -> None:
+    if not np.isfinite(X).all():
+        raise ValueError(
+            f"{folder!r} has {int((~np.isfinite(X)).sum())} numbers in its {content} that are not finite."
+        )
+
+
+def _labels(path: Path, held: dict[str, Any]) -> np.ndarray:
+    files = [file for name in ("labels.csv", "labels.npy") if (file := path / name).is_file()]
+    if len(files) > 1:
+        raise ValueError(f"{_which(path, files)} Remove one.")
+    if files and "labels" in held:
+        raise ValueError(
+            f"{str(path)!r} has labels twice: in {files[0].name}, and beside the numbers. Remove one."
+        )
+    if not files and "labels" not in held:
+        raise FileNotFoundError(f"{str(path)!r} has no labels.csv (header `label`, one label per line).")
+    where = str(files[0] if files else path)
+    if not files:
+        labels = np.asarray(held["labels"])
+    elif files[0].suffix == ".npy":
+        try:
+            labels = np.asarray(load_array(files[0]))
+        except (OSError, EOFError, ValueError) as error:
+            raise ValueError(
+                f"{where!r} cannot be read as numbers or texts ({error}). Save labels with np.save(file, "
+                "np.asarray(labels, dtype=str))."
+            ) from error
+    else:
+        names, columns = _read_words(files[0])
+        if names != ["label"]:
+            raise ValueError(
+                f"{where!r} must have one column, `label`; got {named(names)}. The first line is the header."
+            )
+        labels = as_labels(columns[0])
+        labels = labels.astype(str) if labels.dtype == object and not pd.isna(labels).any() else labels
+    if labels.ndim == 0 or max(labels.shape, default=0) != labels.size:
+        raise ValueError(f"{where!r} must hold a label per sample, (n_samples,); got shape {labels.shape}.")
+    missing = int(pd.isna(labels).sum())
+    if missing:
+        raise ValueError(f"{where!r} has {missing} empty labels.")
+    if labels.dtype.kind not in "biufU":
+        raise ValueError(f"{where!r} must hold labels that are numbers or texts; got type {labels.dtype}.")
+    return labels.ravel()
+
+
+def _splits(path: Path, held: dict[str, Any], n_samples: int) -> list[tuple[np.ndarray, np.ndarray]] | None:
+    file = path / "splits.csv"
+    if file.is_file() and "splits" in held:
+        raise ValueError(
+            f"{str(path)!r} has splits twice: in {file.name}, and beside the numbers. Remove one."
+        )
+    if file.is_file():
+        table = np.array([column.tolist() for column in _read_words(file).columns]).T
+        unknown = sorted(set(np.unique(table)) - {*_PARTS, ""})
+        if unknown:
+            raise ValueError(f"{str(file)!r} must hold `train`, `test` or nothing; got {str(unknown[0])!r}.")
+        parts = np.where(table == "train", 1, np.where(table == "test", 2, 0))
+    elif "splits" in held:
+        parts = np.asarray(held["splits"])
+        other = parts[~np.isin(parts, (0, 1, 2))]
+        if other.size:
+            raise ValueError(
+                f"{str(path)!r}: `splits` must hold 1 (train), 2 (test) and 0; got {shown(other.ravel()[0].item())}."
+            )
+        parts = parts.T if len(parts) == 1 else parts
+    else:
+        return None
+    if parts.ndim != 2 or len(parts) != n_samples:
+        raise ValueError(
+            f"{str(path)!r} must have splits of shape (n_samples, n_splits), with {n_samples} samples as the labels; "
+            f"got shape {parts.shape}."
+        )
+    splits = [(np.flatnonzero(column == 1), np.flatnonzero(column == 2)) for column in parts.T]
+    for number, (train, test) in enumerate(splits, 1):
+        if not len(train) or not len(test):
+            raise ValueError(
+                f"{str(path)!r}: split {number} has {len(train)} samples to train on and {len(test)} to test on; "
+                "both are needed."
+            )
+    return splits
+
+
+MOST_BYTES = 2**28  # five times the largest collections
+LONGEST_NAME = 40  # characters of a gene in a list of them
+GMT = "a GMT file, in whose lines the name of a set, a description and genes are separated by tabs"
+
+
+def read_gene_sets(
+    path: str | os.PathLike[str],
+    columns: Samples,
+    *,
+    min_size: int = 10,
+    max_size: int = 500,
+) -> dict[str, list[str]]:
+    r"""Read a GMT file as views for a bank: the columns of a table that are in each gene set.
+
+    Parameters
+    ----------
+    path : path
+        A text file in UTF-8, also packed as ``.gz``. Each line is a set: its name, a description and its genes,
+        separated by tabs. Empty lines and fields are skipped, and a gene that comes twice counts once. No more than
+        256 MB are unpacked.
+    columns : DataFrame, RowSource or sequence of str
+        The table whose columns are genes, or their names alone. They must be written as in the file; those that no
+        set has, such as age, are in no view.
+    min_size, max_size : int, default=10, 500
+        Sets with fewer or more genes that the table has are left out.
+
+    Returns
+    -------
+    views : dict
+        The columns of each set, by its name: sets in the order of the file, columns in the order of the table. Sets
+        may share columns.
+
+    Raises
+    ------
+    ValueError
+        If the file is not as above, two sets have one name, or no set is left; if `columns` are not different names,
+        or the sizes are not whole numbers in ascending order.
+    FileNotFoundError
+        If there is no such file.
+    TypeError
+        If `path` is no path, or `columns` a query that has to be evaluated first.
+
+    Warns
+    -----
+    UserWarning
+        If the table lacks genes of the file, once: how many, some of them, and how many sets are left out.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from bayesmkl.datasets import read_gene_sets
+    >>> lines = ["REPAIR\tof DNA\tBRCA1\tTP53\tATM", "CYCLE\tof the cell\tCDK1\tTP53\tCDK1", "ONE\t-\tATM"]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "sets.gmt"
+    ...     _ = file.write_text("\n".join(lines))
+    ...     read_gene_sets(file, ["ATM", "BRCA1", "CDK1", "TP53", "age"], min_size=2)
+    {'REPAIR': ['ATM', 'BRCA1', 'TP53'], 'CYCLE': ['CDK1', 'TP53']}
+    """
+    smallest, largest = check_integer("min_size", min_size, low=1), check_integer("max_size", max_size, low=1)
+    if largest < smallest:
+        raise ValueError(f"`max_size` must be at least `min_size`={smallest}; got {largest}.")
+    names, file = _column_names(columns), as_path("path", path)
+    if not file.is_file():
+        raise FileNotFoundError(f"`path`: there is no file {str(file)!r}.")
+    sets = _read(file)
+    position = {name: j for j, name in enumerate(names)}
+    held = {
+        key: [names[j] for j in sorted({position[gene] for gene in genes if gene in position})]
+        for key, genes in sets.items()
+    }
+    views = {key: found for key, found in held.items() if smallest <= len(found) <= largest}
+    genes = dict.fromkeys(gene for own in sets.values() for gene in own)
+    lacking = [gene for gene in genes if gene not in position]
+    size = f"between min_size={smallest} and max_size={largest}"
+    if not views:
+        sizes = sorted({len(found) for found in held.values()})
+        how_many = f"{sizes[0]} to {sizes[-1]}" if len(sizes) > 1 else f"{sizes[0]}"
+        others = [name for name in names if name not in genes]
+        raise ValueError(
+            f"`columns` must have {size} genes of at least one set; {len(genes) - len(lacking)} of the {len(genes)} "
+            f"genes in {file.name!r} are columns, and its {len(sets)} sets have {how_many} of them each. "
+            f"Compare how genes are written, {_some(lacking or [*genes])} in the file and {_some(others or names)} "
+            "in the table: identifiers must be of one kind and case. If they are, change `min_size` or `max_size`."
+        )
+    if lacking:
+        n_left = len(sets) - len(views)
+        left = f" {n_left} of its {len(sets)} sets do not have {size} genes in the table, and are left out."
+        warn_user(
+            f"the table lacks {len(lacking)} of the {len(genes)} genes in {file.name!r}: {_some(lacking)}."
+            f"{left if n_left else ''} Rename columns that have another name of a gene; if the table is one of "
+            "selected genes, all is as it should be.",
+            UserWarning,
+        )
+    return views
+
+
+def _column_names(columns: Any) -> list[str]:
+    refuse_unevaluated("columns", columns)
+    names = getattr(columns, "columns", columns)
+    is_list = (
+        isinstance(names, Sequence | np.ndarray | pd.Index | pd.Series) and getattr(names, "ndim", 1) == 1
+    )
+    if not is_list or isinstance(names, str | bytes) or not len(names):
+        raise ValueError(
+            f"`columns` must be a DataFrame, or a list of the names of its columns; got {shown(columns)}. Name the "
+            "columns of an array: `pd.DataFrame(X, columns=genes)`."
+        )
+    strange = [name for name in names if not isinstance(name, str)]
+    if strange:
+        raise ValueError(
+            f"`columns` must have names that are text; got {shown(strange[0])} of type {type(strange[0]).__name__}. "
+            "Name them by their genes, `X.columns = genes`, numbers of genes as text, `X.columns.astype(str)`."
+        )
+    twice = [str(name) for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise ValueError(
+            f"`columns` must have different names; more than one is called {_some(twice)}. Merge columns of one "
+            "gene, as by their mean, or rename them."
+        )
+    return [str(name) for name in names]
+
+
+def _read(file: Path) -> dict[str, list[str]]:
+    """Return the genes of each set by its name, both in the order of the file."""
+    try:
+        data = bytes_of_text(file, MOST_BYTES)
+    except (ValueError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+        said = str(error).rstrip(".")
+        raise ValueError(f"`path`: {str(file)!r} cannot be read as a GMT file: {said}.") from error
+    sets: dict[str, list[str]] = {}
+    lines: dict[str, int] = {}
+    for line, text in enumerate(io.TextIOWrapper(io.BytesIO(data), encoding="utf-8-sig"), start=1):
+        if not text.strip():
+            continue
+        name, *fields = (field.strip() for field in text.split("\t"))
+        genes = [gene for gene in fields[1:] if gene]
+        if not name or not genes:
+            _refuse_line(file, line, text.rstrip("\n"))
+        if name in sets:
+            raise ValueError(
+                f"`path` must be {GMT}; the sets in lines {lines[name]} and {line} of {str(file)!r} are both called "
+                f"{shown(name)}. Rename one of them, or take it out."
+            )
+        sets[name], lines[name] = genes, line
+    if not sets:
+        raise ValueError(f"`path` must be {GMT}; {str(file)!r} is empty.")
+    return sets
+
+
+def _refuse_line(file: Path, line: int, text: str) -> None:
+    fields = text.split("\t")
+    other = other_separator(fields, "\t")
+    if not fields[0].strip():
+        found, remedy = "no name", "Give the set a name"
+    elif other:
+        found, remedy = "no tab", f"It seems to be separated by {other}: save it with tabs"
+    else:
+        found = "no gene" if len(fields) > 1 else "no tab"
+        remedy = "Take out sets without genes, or look for spaces or line breaks in place of tabs"
+    raise ValueError(
+        f"`path` must be {GMT}; line {line} of {str(file)!r} has {found}: {shown(text)}. {remedy}."
+    )
+
+
+def _some(genes: Sequence[str]) -> str:
+    """List a few genes, the beginning of each."""
+    return named([gene[:LONGEST_NAME] for gene in genes])
+
+
+UNIQUE = {
+    "obs_names": "Leave repeated samples out, or rename them alike in all modalities",
+    "var_names": "Call `.var_names_make_unique()`",
+}
+
+
+def from_mudata(
+    mdata: Any,
+    target: str | None = None,
+    *,
+    covariates: Sequence[str] = (),
+    modalities: Sequence[str] | None = None,
+    var_view: str | None = None,
+    layer: str | None = None,
+) -> Bunch:
+    """Make a table of annotated matrices: modalities become views, columns of `obs` the target and covariates.
+
+    Parameters
+    ----------
+    mdata : MuData, AnnData or dict of str to AnnData
+        Samples are rows of ``X``. Modalities may have different samples; of those that lack one, its columns are NaN.
+    target : str, default=None
+        Column of ``obs`` to predict; None leaves the target out.
+    covariates : sequence of str, default=()
+        Columns of ``obs`` that become columns of the table, in no view. Numbers stay what they are; texts do, too,
+        and want an encoder, such as that of :func:`~bayesmkl.kernels.make_bank`.
+    modalities : sequence of str, default=None
+        Which ones, in this order; None takes all.
+    var_view : str, default=None
+        Column of ``var`` that says to which view a variable of a modality belongs, such as the type of features in
+        an AnnData. None: a view for each modality.
+    layer : str, default=None
+        Entry of ``layers`` in place of ``X``.
+
+    Returns
+    -------
+    Bunch
+        ``data``, a DataFrame of shape (n_samples, n_features) whose columns are called "modality:variable";
+        ``views``, a dict of their names for ``KernelBank(views=...)``; ``target``, an array of shape (n_samples,) or
+        None; ``feature_names``. Samples are in the order of ``mdata.obs_names``, or of their first modality.
+
+    Raises
+    ------
+    TypeError
+        If `mdata` is none of these, or one name is given where a list is expected.
+    ValueError
+        For names that `mdata` does not have, samples, variables or columns of one name, no values, and a target or a
+        view that is missing.
+    MemoryError
+        If sparse matrices do not fit as a table.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from types import SimpleNamespace
+    >>> def annotated(values, samples, variables):  # stands for anndata.AnnData
+    ...     obs, var = pd.DataFrame(index=samples), pd.DataFrame(index=variables)
+    ...     return SimpleNamespace(X=values, obs=obs, var=var, obs_names=obs.index, var_names=var.index, layers={})
+    >>> rna = annotated([[1.0, 2.0], [0.0, 5.0]], ["a", "b"], ["TP53", "BAX"])
+    >>> protein = annotated([[7.0]], ["b"], ["CD4"])
+    >>> table = from_mudata({"rna": rna, "protein": protein})
+    >>> table.data
+       rna:TP53  rna:BAX  protein:CD4
+    a       1.0      2.0          NaN
+    b       0.0      5.0          7.0
+    >>> table.views
+    {'rna': ['rna:TP53', 'rna:BAX'], 'protein': ['protein:CD4']}
+    """
+    parts = _parts(mdata)
+    for what, one in (("modalities", modalities), ("covariates", covariates)):
+        if isinstance(one, str):
+            raise TypeError(f"`{what}` must be a list of names; got {one!r}. Use [{one!r}].")
+    names = list(parts) if modalities is None else list(modalities)
+    unknown = next((name for name in names if name not in parts), None)
+    if unknown is not None or not names or len(set(names)) < len(names):
+        raise ValueError(f"`modalities` must be among {shown(list(parts))}, each once; got {shown(names)}.")
+    for name in names:
+        for kind, remedy in UNIQUE.items():
+            labels = pd.Index(getattr(parts[name], kind))
+            if not labels.is_unique:
+                twice = shown(labels[labels.duplicated()][0])
+                raise ValueError(
+                    f"`mdata` must have different {kind} in a modality; {twice} comes several times in {name!r}. "
+                    f"{remedy}."
+                )
+    own = getattr(mdata, "obs_names", None)
+    samples = pd.Index(own) if own is not None else _joined([parts[name].obs_names for name in names])
+    n_features = sum(len(parts[name].var_names) for name in names)
+    require_memory(
+        8 * len(samples) * n_features,
+        f"a table of {len(samples)} samples and {n_features} variables",
+        "Select variables first, such as the highly variable ones.",
+    )
+    views: dict[str, list[str]] = {}
+    frames = []
+    for name in names:
+        part = parts[name]
+        columns = [f"{name}:{variable}" for variable in part.var_names]
+        frames.append(
+            pd.DataFrame(_matrix(part, name, layer), pd.Index(part.obs_names), columns).reindex(samples)
+        )
+        for column, view in zip(columns, _views(part, name, var_view), strict=True):
+            views.setdefault(view, []).append(column)
+    obs = getattr(mdata, "obs", None)
+    if obs is None:
+        obs = pd.concat([pd.DataFrame(parts[name].obs) for name in names], axis=1).reindex(samples)
+    for what, wanted in (("covariates", list(covariates)), ("target", [] if target is None else [target])):
+        absent = next((one for one in wanted if list(obs.columns).count(one) != 1), None)
+        if absent is not None:
+            raise ValueError(
+                f"`{what}` must name columns of `obs`; got {absent!r}, which is there "
+                f"{list(obs.columns).count(absent)} times. The columns are {shown(list(obs.columns))}."
+            )
+    if covariates:
+        frames.append(pd.DataFrame(obs[list(covariates)]).reindex(samples))
+    y = None if target is None else pd.Series(obs[target]).reindex(samples)
+    if y is not None and y.isna().any():
+        raise ValueError(
+            f"`target` must be known of all samples; {target!r} is missing for {int(y.isna().sum())} of {len(y)}, "
+            f"such as {y.index[y.isna()][0]!r}. Leave these out, `mdata[mdata.obs[{target!r}].notna()]`."
+        )
+    data = pd.concat(frames, axis=1)
+    if not data.columns.is_unique:
+        twice = data.columns[data.columns.duplicated()][0]
+        raise ValueError(
+            f"columns of the table must have different names; {twice!r} comes several times. Rename one."
+        )
+    return Bunch(
+        data=data, target=None if y is None else y.to_numpy(), views=views, feature_names=list(data.columns)
+    )
+
+
+def _parts(mdata: Any) -> dict[str, Any]:
+    """Return the annotated matrices by their names."""
+    found = mdata if isinstance(mdata, Mapping) else getattr(mdata, "mod", None)
+    if found is None and all(hasattr(mdata, name) for name in ("X", "obs_names", "var_names")):
+        found = {"X": mdata}
+    if not isinstance(found, Mapping) or not found:
+        raise TypeError(
+            f"`mdata` must be a MuData, an AnnData or a dict of AnnData; got {type(mdata).__name__}. "
+            "Tables want KernelBank(views=...)."
+        )
+    for name, part in found.items():
+        if not all(hasattr(part, attribute) for attribute in ("X", "obs_names", "var_names")):
+            raise TypeError(f"`mdata[{name!r}]` must be an AnnData; got {type(part).__name__}.")
+    return {str(name): part for name, part in found.items()}
+
+
+def _joined(names: list[Any]) -> pd.Index:
+    joined = pd.Index(names[0])
+    for more in names[1:]:
+        joined = joined.append(pd.Index(more).difference(joined, sort=False))
+    return joined
+
+
+def _matrix(part: Any, name: str, layer: str | None) -> np.ndarray:
+    if layer is not None and layer not in part.layers:
+        raise ValueError(
+            f"`layer` must be one of all modalities; got {layer!r}, and {name!r} has {shown(list(part.layers))}."
+        )
+    values = part.X if layer is None else part.layers[layer]
+    if values is None:
+        raise ValueError(
+            f"`mdata` must have values of all modalities; `X` of {name!r} is None. Use `layer`, or leave it out with "
+            "`modalities`."
+        )
+    if hasattr(values, "to_memory"):  # sparse, in an open file
+        values = values.to_memory()
+    dense = values.toarray() if sparse.issparse(values) else np.asarray(values)
+    return dense.astype(np.float64, copy=False)
+
+
+def _views(part: Any, name: str, var_view: str | None) -> list[str]:
+    if var_view is None:
+        return [name] * len(part.var_names)
+    if var_view not in part.var.columns:
+        raise ValueError(
+            f"`var_view` must be a column of `var` in all modalities; got {var_view!r}, and {name!r} has "
+            f"{shown(list(part.var.columns))}."
+        )
+    unknown = part.var[var_view].isna()
+    if unknown.any():
+        raise ValueError(
+            f"`var_view` must be known of all variables; {var_view!r} is missing for {int(unknown.sum())} of "
+            f"{name!r}, such as {part.var.index[unknown][0]!r}."
+        )
+    labels = [str(label) for label in part.var[var_view]]
+    return labels if name == "X" else [f"{name}:{label}" for label in labels]

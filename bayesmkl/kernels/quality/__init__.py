@@ -1,1 +1,0 @@
-"""Quality of kernels: definiteness, near-identity, duplicates, and repairs."""
