@@ -58,11 +58,6 @@ class Method(NamedTuple):
         Its module, below `PACKAGE`; that of its estimators has the same name.
     estimators : tuple of str
         In the order of the API reference.
-    page : str
-        Its page ``docs/algorithms/PAGE.md``.
-    does, convex, cost : str
-        Its row in the overview of all methods, in Markdown: what it does in a few words, whether the whole problem
-        has one optimum, what a fit costs.
     others : mapping of str to tuple of str
         Further public names, by module.
     saved : mapping of str to tuple of str
@@ -84,10 +79,6 @@ class Method(NamedTuple):
 
     algorithm: str
     estimators: tuple[str, ...]
-    page: str
-    does: str
-    convex: str
-    cost: str
     others: Mapping[str, tuple[str, ...]] = {}
     saved: Mapping[str, tuple[str, ...]] = {}
     kind: Literal["global", "localized"] = "global"

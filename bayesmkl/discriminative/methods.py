@@ -22,10 +22,6 @@ METHODS: tuple[Method, ...] = (
     Method(
         "global_weights.uniform",
         ("UniformMKLClassifier", "UniformMKLRegressor"),
-        "alignment",
-        does="the mean of the kernels",
-        convex="yes",
-        cost="$O(P N^2)$ and one SVM",
         traits=frozenset({"counts samples"}),
         identities=(Form("UniformMKLClassifier"), Form("UniformMKLRegressor", "real")),
         forms=(
@@ -37,10 +33,6 @@ METHODS: tuple[Method, ...] = (
     Method(
         "global_weights.best_kernel",
         ("BestKernelClassifier",),
-        "alignment",
-        does="the best single kernel by cross-validation",
-        convex="every SVM is",
-        cost="one SVM per kernel and fold",
         traits=frozenset({"svm per kernel"}),
         identities=_forms("BestKernelClassifier", cv=(3,)),
         forms=(
@@ -52,10 +44,6 @@ METHODS: tuple[Method, ...] = (
     Method(
         "global_weights.lpboostmkl",
         ("LPBoostMKLClassifier",),
-        "lpboostmkl",
-        does="adds up the SVMs of single kernels, with the largest margin in cross-validation",
-        convex="every SVM is, and the linear program",
-        cost="one SVM per kernel, fold and class",
         traits=frozenset({"svm per kernel", "votes"}),
         identities=_forms("LPBoostMKLClassifier", cv=(3,)),
         forms=(
@@ -73,10 +61,6 @@ METHODS: tuple[Method, ...] = (
     Method(
         "global_weights.alignment",
         ("AlignmentMKLClassifier", "AlignmentMKLRegressor"),
-        "alignment",
-        does="weights that align the kernel with the labels",
-        convex="yes",
-        cost="$O(P^2 N^2)$ or $O(P N^2)$, and one SVM",
         traits=frozenset({"counts samples"}),
         identities=(
             *_forms("AlignmentMKLClassifier", method=("ratio", "convex", "align", "alignf")),
@@ -95,10 +79,6 @@ METHODS: tuple[Method, ...] = (
     Method(
         "global_weights.obmkl",
         ("OBMKLClassifier",),
-        "obmkl",
-        does="weights that bring the kernel near the best entry for every pair",
-        convex='yes, but for `"aqp"`',
-        cost='$O(P^2 N^2)$ and one SVM; `"aqp"`: one per alternation',
         traits=frozenset({"counts samples"}),
         identities=_forms("OBMKLClassifier", method=("ratio", "qp", "aqp")),
         forms=(
@@ -110,10 +90,6 @@ METHODS: tuple[Method, ...] = (
     Method(
         "global_weights.easymkl",
         ("EasyMKLClassifier",),
-        "alignment",
-        does="weights from the distance between the classes",
-        convex="yes",
-        cost="$O(P N^2)$ and one SVM",
         traits=frozenset({"scales kernels"}),
         identities=(Form("EasyMKLClassifier"),),
         forms=(
@@ -126,10 +102,6 @@ METHODS: tuple[Method, ...] = (
     Method(
         "global_weights.simplemkl",
         ("SimpleMKLClassifier", "SimpleMKLRegressor"),
-        "optimized",
-        does="weights on the simplex with the best margin: few kernels",
-        convex="yes",
-        cost="an SVM and $O(N^2)$ per kernel that moved, per step",
         traits=frozenset({"counts samples", "leftovers"}),
         identities=(
             *_forms("SimpleMKLClassifier", solver=("spg", "reduced-gradient")),
@@ -146,10 +118,6 @@ METHODS: tuple[Method, ...] = (
     Method(
         "global_weights.silpmkl",
         ("SILPMKLClassifier",),
-        "silpmkl",
-        does="SimpleMKL's optimum by cutting planes",
-        convex="yes",
-        cost="an SVM, $O(N^2)$ per kernel that moved and a linear program, per step",
         traits=frozenset({"counts samples", "leftovers"}),
         identities=(Form("SILPMKLClassifier"),),
         forms=(
@@ -160,10 +128,6 @@ METHODS: tuple[Method, ...] = (
     Method(
         "global_weights.lpmkl",
         ("LpMKLClassifier", "LpMKLRegressor"),
-        "optimized",
-        does=r"SimpleMKL's problem for $\lVert d \rVert_p \le 1$",
-        convex="yes",
-        cost="an SVM and $O(P N^2)$ per step, few steps",
         traits=frozenset({"counts samples", "leftovers"}),
         identities=(
             *_forms("LpMKLClassifier", p_norm=(1.0, 2.0)),
@@ -178,10 +142,6 @@ METHODS: tuple[Method, ...] = (
     Method(
         "global_weights.gmkl",
         ("GMKLClassifier",),
-        "optimized",
-        does="any regularizer, sums or products of kernels",
-        convex="sums: if the regularizer is",
-        cost="an SVM and $O(P N^2)$ per step",
         traits=frozenset({"counts samples", "leftovers", "penalizes weights"}),
         identities=(Form("GMKLClassifier", "binary", {"regularizer": "uniform"}), Form("GMKLClassifier")),
         forms=(
@@ -193,10 +153,6 @@ METHODS: tuple[Method, ...] = (
     Method(
         "global_weights.smomkl",
         ("SMOMKLClassifier",),
-        "optimized",
-        does=r"a penalty on $\lVert d \rVert_p^2$ in place of a bound",
-        convex="yes",
-        cost="as `LpMKLClassifier`",
         traits=frozenset({"counts samples", "leftovers", "penalizes weights"}),
         identities=(Form("SMOMKLClassifier"),),
         forms=(
@@ -214,10 +170,6 @@ METHODS: tuple[Method, ...] = (
     Method(
         "global_weights.mwumkl",
         ("MWUMKLClassifier",),
-        "mwumkl",
-        does="reads single columns of the kernels",
-        convex="yes",
-        cost="$O(P N)$ and two columns of every kernel per step",
         traits=frozenset({"rough", "scales kernels"}),
         identities=(Form("MWUMKLClassifier"),),
         losses={"MWUMKLClassifier": "squared hinge"},
@@ -230,10 +182,6 @@ METHODS: tuple[Method, ...] = (
     Method(
         "primal.primalmkl",
         ("PrimalMKLClassifier", "PrimalMKLRegressor", "PrimalMKLOneClass"),
-        "primalmkl",
-        does="Newton steps in the primal, smooth losses",
-        convex="yes, but for `max_basis`",
-        cost="$O(P N^2)$ and $O(n_{SV}^3)$ per step",
         traits=frozenset({"counts samples", "leftovers"}),
         identities=(
             *_forms("PrimalMKLClassifier", weights=("spg", "closed")),
@@ -261,10 +209,6 @@ METHODS: tuple[Method, ...] = (
     Method(
         "primal.lapmkl",
         ("LapMKLClassifier",),
-        "lapmkl",
-        does="labels travel along a graph to unlabeled samples",
-        convex='yes, but for `solver="paper"`',
-        cost="$O(P N^3)$ once, $O(P l^2 + l^3)$ per step for $l$ labels",
         others={"graph": ("knn_laplacian",)},
         identities=(Form("LapMKLClassifier", "binary", {"gamma_intrinsic": 0.0}),),
         losses={"LapMKLClassifier": "squared hinge"},
@@ -286,19 +230,11 @@ METHODS: tuple[Method, ...] = (
     Method(
         "global_weights.glks",
         (),
-        "lapmkl",
-        does="combines graphs in place of kernels",
-        convex="yes",
-        cost="the same",
         others={"global_weights.glks": ("glks_transduce", "GLKSOptions", "GLKSResult")},
     ),
     Method(
         "localized.lmkl",
         ("LMKLClassifier", "LMKLRegressor"),
-        "lmkl",
-        does="gates are functions of features, learned with the SVM",
-        convex="no",
-        cost="an SVM and $O(P N^2)$ per evaluation",
         others={
             "gating": ("Gating", "KernelGating", "check_gating"),
             "localized.gatings": ("SoftmaxGating", "SigmoidGating", "GaussianGating", "GroupGating"),
@@ -332,10 +268,6 @@ METHODS: tuple[Method, ...] = (
     Method(
         "localized.clmkl",
         ("CLMKLClassifier",),
-        "clmkl",
-        does="kernel weights per soft cluster of the samples",
-        convex="yes, given the clusters",
-        cost=r"an SVM and $O(\ell P N^2)$ per step for $\ell$ clusters",
         saved={"localized.clustering": ("Clusters",)},
         kind="localized",
         forms=(
@@ -350,10 +282,6 @@ METHODS: tuple[Method, ...] = (
     Method(
         "localized.swmkl",
         ("SwMKLClassifier",),
-        "swmkl",
-        does="gates from where the SVM of a kernel alone is right",
-        convex='every SVM is, but for `psd="paper"`',
-        cost="$2P + 1$ SVMs",
         saved={
             "localized.swmkl": ("SwMKLResult",),
             "localized.success": ("Success",),
@@ -370,10 +298,6 @@ METHODS: tuple[Method, ...] = (
     Method(
         "localized.ldmkl",
         ("LDMKLClassifier",),
-        "ldmkl",
-        does="such gates, and one vote per kernel",
-        convex="every SVM is",
-        cost="$2P$ SVMs, no kernel matrices",
         saved={
             "localized.ldmkl": ("LDMKLResult",),
             "localized.success": ("Success",),
@@ -396,10 +320,6 @@ METHODS: tuple[Method, ...] = (
     Method(
         "localized.samkl",
         ("SAMKLClassifier",),
-        "samkl",
-        does="switches kernels off for single samples",
-        convex="no",
-        cost="SVMs and $O(P N^2)$ for each of the weights tried, per alternation",
         saved={"localized.patterns": ("SAMKLResult",)},
         kind="localized",
         forms=(
