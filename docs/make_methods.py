@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import bayesmkl.discriminative
-from bayesmkl.discriminative.methods import METHODS, PACKAGE
+from bayesmkl.discriminative.method import PACKAGE
+from bayesmkl.discriminative.methods import METHODS
 
 DOCS = Path(__file__).resolve().parent
 

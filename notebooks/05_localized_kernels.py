@@ -372,7 +372,7 @@ print(overall.round(1))
 # * Where there are no regions nothing is gained, and every map is made up. Equal weights are the baseline to beat on
 #   new samples, and a map is to be trusted only if other samples lead to it again.
 # * These planes were made so that regions matter, and no label is wrong. On seven sets of measurements gates gained
-#   nothing on average ([](../algorithms/lmkl.md)).
+#   nothing on average ([](../algorithms/localized.md#lmkl)).
 #
 # What the text says, checked:
 

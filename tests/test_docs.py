@@ -25,11 +25,6 @@ PUBLIC_MODULES = ["bayesmkl"] + [
     for module in pkgutil.iter_modules(bayesmkl.__path__)
     if module.ispkg and not module.name.startswith("_") and module.name != "cli"
 ]
-MODULES = [
-    module.name
-    for module in pkgutil.walk_packages(bayesmkl.__path__, "bayesmkl.")
-    if not module.name.endswith("__main__")
-]
 
 
 def listed_names():
@@ -63,17 +58,6 @@ def test_every_public_name_is_in_the_api_reference(module):
         if not name.startswith("__") and not any(getattr(public, name) is entry for entry in listed)
     ]
     assert not missing, f"add to docs/api/index.rst, from {module}: {missing}"
-
-
-@pytest.mark.parametrize("page", sorted((DOCS / "algorithms").glob("*.md")), ids=lambda page: page.stem)
-def test_equation_tables_name_functions_that_exist(page):
-    """Names such as `binary.sweep` are those of functions in a module of that name."""
-    wrong = []
-    for module, name in re.findall(r"`([a-z_]+)\.([a-z_]\w*)`", page.read_text(encoding="utf-8")):
-        homes = [path for path in MODULES if path.rpartition(".")[2] == module]
-        if homes and not any(hasattr(importlib.import_module(path), name) for path in homes):
-            wrong.append(f"{module}.{name}")
-    assert not wrong
 
 
 def test_command_line_page_names_options_that_exist():

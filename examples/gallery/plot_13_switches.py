@@ -5,7 +5,7 @@ Kernels that are switched off for single samples
 Six good kernels each took three samples of ten for other ones. SAMKL may switch off ``max_switches`` kernels
 for every training sample, without being told which samples were mixed up. The first picture has what is true, the
 second what SAMKL switches off. The broken line divides the classes: a kernel that is off on one side of it far more
-often than on the other fits the labels, which new samples do not bring along. See :doc:`/algorithms/samkl`.
+often than on the other fits the labels, which new samples do not bring along. See :doc:`/algorithms/localized`.
 """
 
 import matplotlib.pyplot as plt

@@ -29,7 +29,7 @@ WIDTHS = (390, 768, 1440)
 SCHEMES = ("light", "dark")
 GUIDES = ("trust", "coming_from", "bemkl", "posterior", "comparing", "designs", "data", "survival")
 PAGES = (
-    *("index.html", "getting_started.html", "scoreboard.html", "gallery/index.html", "api/index.html"),
+    *("index.html", "getting_started.html", "performance.html", "gallery/index.html", "api/index.html"),
     *("guide/index.html", *(f"guide/{name}.html" for name in GUIDES), "algorithms/gpmkl.html"),
 )
 OVERFLOW = """
