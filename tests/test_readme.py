@@ -143,7 +143,7 @@ def test_files_of_samples_in_columns_are_read_as_the_guide_says(tmp_path, monkey
     rna.to_csv("rna.csv")
     protein[protein.columns[::-1]].to_csv("protein.csv")
     pd.DataFrame({"responder": protein.loc["g0", samples] > 0}, samples).to_csv("colData.csv")
-    text = (ROOT / "docs" / "guide" / "data.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "guide" / "table.md").read_text(encoding="utf-8")
     (block,) = (f["text"] for f in FENCE.finditer(text) if f["kind"] == "py" and "colData.csv" in f["text"])
     found = {
         "np": np,
@@ -155,27 +155,6 @@ def test_files_of_samples_in_columns_are_read_as_the_guide_says(tmp_path, monkey
     assert found["X"].shape == (24, 9)
     np.testing.assert_allclose(found["X"]["protein:g0"], protein.loc["g0", samples])
     assert view_table(found["model"]).sort_values("share")["view"].iloc[-1] == "protein"
-
-
-@pytest.mark.slow
-def test_calibration_of_a_program_runs_at_smaller_lengths():
-    """The block whose hundred posteriors take too long for the others' test."""
-    text = (ROOT / "docs" / "guide" / "numpyro.md").read_text(encoding="utf-8")
-    (block,) = (f["text"] for f in FENCE.finditer(text) if f["kind"] == "py" and "ranks" in f["text"])
-    for old, new in (("num_samples=100)", "num_samples=3)"), (": 500", ": 20"), (": 1000", ": 20")):
-        assert old in block
-        block = block.replace(old, new)
-    namespace: dict[str, object] = {"__name__": "__main__"}
-    with contextlib.redirect_stdout(io.StringIO()) as printed:
-        exec("from numpyro.infer import MCMC, NUTS\n", namespace)
-        for own in blocks_of(text):
-            exec(own.code, namespace)
-        exec(block, namespace)
-    ranks = np.array(namespace["ranks"])
-    assert ranks.shape == (3, 3)
-    assert ranks.min() >= 0
-    assert ranks.max() <= 2  # of two draws
-    assert printed.getvalue().rstrip().endswith("]")
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ Which kernels carry the score
 Thirty measurements of cell nuclei come in three groups, and each group is compared at two length scales. A share is
 the part of the variance of the score that a kernel makes; shares sum to one. The line through a point is a 94 %
 interval, from draws of the kernel weights with all else integrated out. How to read such a table is on the page
-:doc:`/guide/posterior`, and what is drawn on the page :doc:`/algorithms/gpmkl`.
+:doc:`/guide/reading`, and what is drawn on the page :doc:`/algorithms/gpmkl`.
 """
 
 import matplotlib.pyplot as plt

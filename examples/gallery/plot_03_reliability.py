@@ -5,7 +5,7 @@ Do probabilities come true
 Waves of two kinds overlap, so that no classifier is always right. Of the new samples that were given a probability
 near 0.8, eight in ten should belong to the class: then the points lie on the diagonal. Two margins of the model are
 compared on samples that neither has seen; the histogram below each panel shows where the predictions lie.
-:doc:`/guide/classes` says more about the margin.
+:doc:`/guide/which_model` says more about the margin.
 """
 
 import matplotlib.pyplot as plt

@@ -5,7 +5,7 @@ Priors of the kernel weights: from all kernels to few
 Eight views were made, of which three matter. Their shares are known. The precision of every kernel weight has the
 prior :math:`\\mathrm{Gamma}(c, c)`. From the right to the left :math:`c` falls from one, the default ("nonsparse"),
 to :math:`10^{-10}` ("sparse"). Weights on the simplex (Dirichlet) and weights that are switched on or off (spike and
-slab) are sampled by NUTS, which takes longer; their tables are on the page :doc:`/guide/trust`.
+slab) are sampled by NUTS, which takes longer. See :doc:`/guide/reading`.
 """
 
 import matplotlib.pyplot as plt

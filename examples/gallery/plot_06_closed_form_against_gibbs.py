@@ -5,7 +5,7 @@ How sure is variational Bayes
 Variational Bayes (VB) treats groups of parameters as independent, and its intervals are too narrow for it. Gibbs
 chains that start around it, and run until they agree, have the missing standard deviation, and means that VB missed.
 The figure has the posterior of the share of every kernel under both; numbers at the right are ratios of standard
-deviations. Margin and scale of the intermediate outputs are 1. More on the page :doc:`/guide/trust`.
+deviations. Margin and scale of the intermediate outputs are 1. More on the page :doc:`/guide/reading`.
 """
 
 import matplotlib.pyplot as plt

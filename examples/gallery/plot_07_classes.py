@@ -4,7 +4,7 @@ Which views tell which digit
 
 Images of digits are seen in six ways, from single pixels to the ink in each quadrant. With
 ``multiclass="one-versus-all"`` every digit has kernel weights of its own, and a row of the picture is the model of
-one digit against all others. :doc:`/guide/classes` compares this with weights that all classes share.
+one digit against all others. :doc:`/guide/which_model` compares this with weights that all classes share.
 """
 
 import matplotlib.pyplot as plt

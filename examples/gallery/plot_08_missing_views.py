@@ -5,7 +5,7 @@ Fewer views, wider intervals
 Three sensors see the same state, and each is lost in three samples of ten, in training and afterwards. The model
 averages over what an absent view may have said. Boxes are the predictive standard deviations of new samples, diamonds
 the errors that were made: where the two agree, the model knows how much a lost view costs. See
-:doc:`/guide/missing_views`.
+:doc:`/guide/missing`.
 """
 
 import matplotlib.pyplot as plt

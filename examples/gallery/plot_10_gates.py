@@ -5,7 +5,7 @@ Kernels that act in their own part of the plane
 At the left classes meet along a line, at the right one class surrounds the other. LMKL learns a gate for every
 kernel, a smooth function of the place, together with a support vector machine. The plane is tinted by the kernel
 with the larger gate: where a linear kernel is enough, few samples have to be support points. See
-:doc:`/guide/localized`.
+:doc:`/guide/discriminative`.
 """
 
 import matplotlib.pyplot as plt

@@ -4,7 +4,7 @@ How many landmarks are enough
 
 The exact model compares every sample with all training samples. With landmarks it compares with a few centers
 instead, and its time grows in proportion to the number of samples. A plane of two features is sooner covered with
-centers than the space of images of 64 pixels. See :doc:`/guide/scaling`.
+centers than the space of images of 64 pixels. See :doc:`/guide/many_samples`.
 """
 
 import matplotlib.pyplot as plt

@@ -5,7 +5,7 @@ A set of kernel weights for every cluster
 Three groups of samples lie apart. In one of them the second feature tells the classes apart, in one the first, and in
 one only both together. C-LMKL finds clusters without looking at the classes, and learns kernel weights for each. The
 plane is shaded by the largest membership: light in the middle of a cluster, dark between clusters. See
-:doc:`/guide/localized`.
+:doc:`/guide/discriminative`.
 """
 
 import matplotlib.pyplot as plt

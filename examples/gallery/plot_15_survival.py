@@ -5,7 +5,7 @@ Survival curves with bands
 Times to recurrence of simulated patients, with the views of the German breast cancer study 2. Hormone receptors,
 lymph nodes and treatment say when a tumour comes back, age does not; for many patients the study ends first. A model
 learns from 150 of them which views matter, and predicts a curve with its band for new ones. See
-:doc:`/guide/survival`.
+:doc:`/guide/outcomes`.
 """
 
 import matplotlib.pyplot as plt

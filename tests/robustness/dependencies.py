@@ -1,13 +1,11 @@
 """What the package depends on: the lowest versions it declares, and an audit of those that are installed.
 
 Usage: ``dependencies.py lowest`` prints constraints for pip, ``dependencies.py audit [FILE]`` prints a table and ends
-with 1 where something is wrong; FILE is what ``pip-audit --format json`` wrote. ``dependencies.py docs`` writes the
-table of the page of dependencies, with sizes of what is installed.
+with 1 where something is wrong; FILE is what ``pip-audit --format json`` wrote.
 """
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 import sys
@@ -55,70 +53,6 @@ def lowest(requirements: Sequence[Requirement]) -> list[str]:
         low = f"=={bounds['>=']}" if ">=" in bounds else str(one.specifier)
         found.append(f"{one.name}{low}")
     return found
-
-
-def reasons() -> dict[str, str]:
-    """Return why the package needs what it requires: the comments of pyproject.toml, by name."""
-    found: dict[str, str] = {}
-    for line in (ROOT / "pyproject.toml").read_text().partition("dependencies = [")[2].splitlines():
-        if line == "]":
-            break
-        if entry := re.match(r' *"([A-Za-z0-9-]+).*",? *# (.*)', line):
-            found.setdefault(canonicalize_name(entry[1]), entry[2])
-    return found
-
-
-def importers() -> dict[str, list[str]]:
-    """Return the parts of the package that import each module of others, by the name of the module."""
-    found: dict[str, set[str]] = {}
-    for path in sorted((ROOT / "bayesmkl").rglob("*.py")):
-        part = path.relative_to(ROOT / "bayesmkl").parts[0].removesuffix(".py")
-        for node in ast.walk(ast.parse(path.read_text())):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            names += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
-            for name in names:
-                found.setdefault(name.split(".")[0], set()).add(part)
-    return {name: sorted(parts) for name, parts in found.items()}
-
-
-def megabytes(name: str) -> float:
-    """Return the size of the files of an installed package, without compiled ones that Python writes."""
-    files = [path for path in distribution(name).files or () if path.suffix != ".pyc"]
-    return sum(path.locate().stat().st_size for path in files if path.locate().is_file()) / 1e6  # type: ignore[union-attr]
-
-
-def modules_of(name: str) -> set[str]:
-    """Return the modules that a package brings."""
-    return {
-        path.parts[0].removesuffix(".py") for path in distribution(name).files or () if path.suffix == ".py"
-    }
-
-
-def page() -> str:
-    """Return the table of what is required, with the packages that come along with it."""
-    found, direct, importing = (
-        needed(declared()),
-        {canonicalize_name(one.name) for one in declared()},
-        importers(),
-    )
-    why = reasons()
-    lines = ["| package | MB | license | reason | imported by |", "|---|---:|---|---|---|"]
-    for name in sorted(direct):
-        parts = sorted({part for module in modules_of(name) for part in importing.get(module, ())})
-        text = found[name].license.replace("|", "/")[:40]
-        by = "all parts" if len(parts) > 9 else ", ".join(f"`{part}`" for part in parts) or "others"
-        lines.append(f"| {name} | {megabytes(name):.0f} | {text} | {why[name]} | {by} |")
-    others = sorted(((megabytes(name), name) for name in found if name not in direct), reverse=True)
-    along = ", ".join(
-        f"{name} {size:.0f} MB ({found[name].asked_by})" for size, name in others if size >= 1.0
-    )
-    total = sum(megabytes(name) for name in found)
-    lines += [
-        "",
-        f"Along with these come {along} and {sum(size < 1.0 for size, _ in others)} of less than 1 MB.",
-    ]
-    lines += ["", f"All of it: {len(found)} packages, {total:.0f} MB."]
-    return "\n".join(lines) + "\n"
 
 
 class Installed(NamedTuple):
@@ -227,9 +161,7 @@ def audit(path: Path | None) -> int:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "docs":
-        (ROOT / "docs" / "_generated" / "dependencies.inc").write_text(page(), encoding="utf-8")
-    elif sys.argv[1] == "lowest":
+    if sys.argv[1] == "lowest":
         print("\n".join(lowest(declared(["test"]))))  # noqa: T201
     else:
         sys.exit(audit(Path(sys.argv[2]) if len(sys.argv) > 2 else None))

@@ -1,7 +1,7 @@
 """Built pages in Chromium, by width and color scheme: overflow, contrast, complaints of the console.
 
     make docs pages-check                                        every page of PAGES, by axe-core too
-    python tests/robustness/pages_in_browser.py guide/data.html  some of them
+    python tests/robustness/pages_in_browser.py guide/table.html  some of them
     python tests/robustness/pages_in_browser.py --axe FILE       by the rules of axe-core, whose axe.min.js FILE is
 
 Contrast is that of WCAG AA: 4.5 between text and the background that is painted below it, 3 for large text. What
@@ -27,7 +27,7 @@ headless_browser.PATIENCE = 300.0  # seconds: axe-core looks at every node of a 
 
 WIDTHS = (390, 768, 1440)
 SCHEMES = ("light", "dark")
-GUIDES = ("trust", "coming_from", "bemkl", "posterior", "comparing", "designs", "data", "survival")
+GUIDES = ("table", "which_model", "reading", "outcomes", "designs", "comparing", "coming_from")
 PAGES = (
     *("index.html", "getting_started.html", "performance.html", "gallery/index.html", "api/index.html"),
     *("guide/index.html", *(f"guide/{name}.html" for name in GUIDES), "algorithms/gpmkl.html"),

@@ -1,4 +1,4 @@
-"""A release, tried before it is one: archives, license, metadata, recipe, changelog, and the wheel by itself.
+"""A release, tried before it is one: archives, license, metadata, recipe, and the wheel by itself.
 
     make release-check                                      with the Python of the Makefile
     make release-check PYTHONS="python3.11 python3.12"      with several
@@ -85,8 +85,6 @@ def main() -> int:
         visit.step("twine check", [*tools, "twine", "check", "--strict", *built.iterdir()], ROOT)
         python, recipe = tools[0], ROOT / "conda" / "recipe.yaml"
         visit.step("conda recipe, rendered", [python, "-c", RENDER, recipe, version], ROOT)
-        draft = [*tools, "towncrier", "build", "--draft", "--version", version]
-        visit.step("changelog, as a draft", draft, ROOT)
         failed += visit.failed
         for k, python in enumerate(given.python):
             print(f"with {python}", flush=True)
