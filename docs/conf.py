@@ -6,7 +6,6 @@ import gc
 import os
 import re
 import shutil
-import sys
 from pathlib import Path
 
 from docutils import nodes
@@ -21,11 +20,6 @@ import bayesmkl
 
 HERE = Path(__file__).resolve().parent
 NOTEBOOKS = HERE.parent / "notebooks"
-
-sys.path.insert(0, str(HERE))
-from make_methods import lists, write_lists  # noqa: E402
-
-write_lists()
 
 # Modules are no garbage, nor are pages before they are written.
 gc.freeze()
@@ -56,7 +50,6 @@ exclude_patterns = [
     "pictures",
     "gallery/*.ipynb",
     "gallery/*.py",
-    *lists(),
 ]
 templates_path = ["_templates"]
 default_role = "code"
@@ -100,7 +93,7 @@ plot_apply_rcparams = True
 plot_basedir = "pictures"
 
 # API pages: one per public name, from its docstring alone
-autosummary_generate = ["api/index.rst", "api/_methods.rst"]
+autosummary_generate = ["api/index.rst"]
 autodoc_typehints = "none"
 maximum_signature_line_length = 80  # longer ones have a line for each parameter
 autodoc_member_order = "groupwise"
