@@ -18,7 +18,9 @@ FOLDER = Path(__file__).resolve().parent
 def executed(path: Path) -> nbformat.NotebookNode:
     """Return a notebook with new outputs, without anything that differs between two runs."""
     notebook = nbformat.read(path, as_version=4)
-    NotebookClient(notebook, timeout=600, record_timing=False, resources={"metadata": {"path": FOLDER}}).execute()
+    NotebookClient(
+        notebook, timeout=600, record_timing=False, resources={"metadata": {"path": FOLDER}}
+    ).execute()
     notebook.metadata.pop("language_info", None)
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
