@@ -12,7 +12,6 @@ from cli_runner import run
 
 from bayesmkl.cli.folders import load_run
 
-
 COLUMNS = ["radius", "texture"]
 
 

@@ -3,7 +3,7 @@ Which view matters, and how surely?
 ===================================
 
 The share of a view is its part of the variance of the score. The line through each point is a 94 % interval. One view
-carries most of the score here. See :doc:`/guide/posterior`.
+carries most of the score here. See :doc:`/guide/reading`.
 """
 
 import matplotlib.pyplot as plt

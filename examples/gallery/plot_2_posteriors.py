@@ -3,7 +3,7 @@ Fast and exact posteriors
 =========================
 
 Two models have the same kernels. GPMKL draws the kernel weights from their posterior. BEMKL is faster, and its
-variational intervals are too narrow. See :doc:`/guide/posterior`.
+variational intervals are too narrow. See :doc:`/guide/reading`.
 """
 
 import matplotlib.pyplot as plt

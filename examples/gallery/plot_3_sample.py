@@ -3,7 +3,7 @@ What made the prediction of one sample?
 =======================================
 
 The score of a sample is the sum of what each view adds. Bars lead from one partial sum to the next, with an interval
-for each part. See :doc:`/guide/posterior`.
+for each part. See :doc:`/guide/reading`.
 """
 
 import matplotlib.pyplot as plt

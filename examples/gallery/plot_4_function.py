@@ -3,7 +3,7 @@ The effect of one feature
 =========================
 
 How does the progression of diabetes depend on the body mass index, given the blood pressure and a blood lipid? The
-band is a 94 % interval. See :doc:`/guide/posterior`.
+band is a 94 % interval. See :doc:`/guide/reading`.
 """
 
 import matplotlib.pyplot as plt

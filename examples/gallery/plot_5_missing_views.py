@@ -3,7 +3,7 @@ Fewer views, wider intervals
 ============================
 
 Three sensors see the same state, and each is lost in three samples of ten. The model averages over what an absent
-sensor may have measured, so new samples with fewer sensors have wider intervals. See :doc:`/guide/missing_views`.
+sensor may have measured, so new samples with fewer sensors have wider intervals. See :doc:`/guide/missing`.
 """
 
 import matplotlib.pyplot as plt
