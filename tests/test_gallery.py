@@ -1,4 +1,4 @@
-"""Scripts of the gallery are short, link to pages that exist, and draw one labeled figure; the other examples run."""
+"""Scripts of the gallery are short and link to pages that exist; `make docs` runs them. The other examples run."""
 
 from __future__ import annotations
 
@@ -19,36 +19,24 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 def test_a_script_is_short_and_links_to_pages(script):
     _, text, code = script.read_text(encoding="utf-8").split('"""')
     assert len([line for line in code.splitlines() if line.strip()]) <= 15
-    for target in re.findall(r":doc:`/([^`]+)`", text):
-        assert (ROOT / "docs" / f"{target}.md").is_file(), target
+    links = re.findall(r":doc:`/([^`]+)`", text)
+    assert links
+    assert all((ROOT / "docs" / f"{target}.md").is_file() for target in links), links
 
 
-def labels_of(script):
+def test_a_script_draws_one_labeled_figure(capfd):
     from matplotlib import pyplot
 
     pyplot.close("all")
     try:
-        runpy.run_path(str(script))
-        return [
-            [(ax.get_xlabel(), ax.get_ylabel(), ax.get_yticklabels()) for ax in pyplot.figure(number).axes]
-            for number in pyplot.get_fignums()
-        ]
+        runpy.run_path(str(ROOT / "examples" / "gallery" / "plot_8_gates.py"))
+        (number,) = pyplot.get_fignums()
+        (ax,) = pyplot.figure(number).axes
+        assert ax.get_title(loc="left")
+        assert ax.get_xlabel()
+        assert ax.get_ylabel()
     finally:
         pyplot.close("all")
-
-
-@pytest.mark.parametrize(
-    "script",
-    [
-        pytest.param(script, marks=() if "gates" in script.stem else (pytest.mark.heavy,))
-        for script in GALLERY
-    ],
-    ids=lambda script: script.stem,
-)
-def test_a_script_draws_one_labeled_figure(script, capfd):
-    (axes,) = labels_of(script)
-    assert axes
-    assert all(x and (y or ticks) for x, y, ticks in axes)
     assert capfd.readouterr().err == ""
 
 
