@@ -54,7 +54,6 @@ def main() -> None:
     sys.path.append(str(TESTS))
     for name in IMPORTED:
         importlib.import_module(name)
-    importlib.import_module("few_points").use_few_points()
     importlib.import_module("_machine").measure(fast=True)  # once for all
     waiting, running, failed = sys.argv[:0:-1], {}, []
     with tempfile.TemporaryDirectory() as folder:

@@ -6,37 +6,26 @@ import gc
 import os
 import re
 import shutil
-import sys
 from pathlib import Path
 
+from docutils import nodes
+from docutils.parsers.rst import Directive
 from jinja2.loaders import BaseLoader
 from jinja2.sandbox import SandboxedEnvironment
+from matplotlib.sphinxext.plot_directive import PlotDirective
 from numpydoc import docscrape_sphinx
 from sphinx.application import Sphinx
-from sphinx.environment import BuildEnvironment
 
 import bayesmkl
 
 HERE = Path(__file__).resolve().parent
 NOTEBOOKS = HERE.parent / "notebooks"
 
-sys.path.insert(0, str(HERE))
-from make_methods import lists, write_lists  # noqa: E402
-
-write_lists()
-
 # Modules are no garbage, nor are pages before they are written.
 gc.freeze()
 gc.set_threshold(100_000, 50, 100)
 
-FAST = "BAYESMKL_FAST" in os.environ  # the pages are checked, and not read
-if FAST:
-    sys.path.append(str(HERE.parent / "tests"))
-    from few_points import use_few_points
-    from warm_kernels import use_warm_kernels
-
-    use_few_points()  # in gallery and pictures
-    use_warm_kernels()
+FAST = "BAYESMKL_FAST" in os.environ  # check the pages without running the gallery and the pictures
 
 project = "bayesmkl"
 author = "The bayesmkl developers"
@@ -44,9 +33,9 @@ copyright = "2026, The bayesmkl developers"
 version = release = bayesmkl.__version__
 
 extensions = [
-    "myst_nb",  # Markdown pages, and notebooks that are run
-    "sphinx_gallery.gen_gallery",  # the scripts in examples/gallery, run
-    "matplotlib.sphinxext.plot_directive",  # the pictures in docs/pictures, run
+    "myst_nb",  # Markdown pages and notebooks
+    "sphinx_gallery.gen_gallery",  # runs the scripts in examples/gallery
+    "matplotlib.sphinxext.plot_directive",  # runs the scripts in docs/pictures
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
@@ -61,7 +50,6 @@ exclude_patterns = [
     "pictures",
     "gallery/*.ipynb",
     "gallery/*.py",
-    *lists(),
 ]
 templates_path = ["_templates"]
 default_role = "code"
@@ -78,10 +66,8 @@ myst_enable_extensions = ["dollarmath", "amsmath", "deflist", "colon_fence"]
 myst_heading_anchors = 3
 mathjax_path = "mathjax/tex-chtml.js"  # under _static: no network
 
-# Notebooks: run whenever they are read, in the short form where BAYESMKL_FAST is set; none may write to stderr
-nb_execution_mode = "force"
-nb_execution_raise_on_error = True
-nb_execution_timeout = 600
+# Notebooks are shown with the outputs that they store; `make notebooks` runs them.
+nb_execution_mode = "off"
 nb_merge_streams = True
 nb_output_stderr = "error"
 
@@ -89,6 +75,7 @@ nb_output_stderr = "error"
 sphinx_gallery_conf = {
     "examples_dirs": str(HERE.parent / "examples" / "gallery"),
     "gallery_dirs": "gallery",
+    "plot_gallery": not FAST,
     "within_subsection_order": "FileNameSortKey",
     "abort_on_example_error": True,
     "download_all_examples": False,
@@ -100,14 +87,13 @@ sphinx_gallery_conf = {
 }
 plot_html_show_formats = False
 plot_html_show_source_link = False
-DPI = 30 if FAST else 120
-plot_formats = [("png", DPI)]
-plot_rcparams = {"figure.dpi": DPI}
+plot_formats = [("png", 120)]
+plot_rcparams = {"figure.dpi": 120}
 plot_apply_rcparams = True
 plot_basedir = "pictures"
 
 # API pages: one per public name, from its docstring alone
-autosummary_generate = ["api/index.rst", "api/_methods.rst"]
+autosummary_generate = ["api/index.rst"]
 autodoc_typehints = "none"
 maximum_signature_line_length = 80  # longer ones have a line for each parameter
 autodoc_member_order = "groupwise"
@@ -149,29 +135,25 @@ def escape_trailing_underscores(
             lines[i] = re.sub(r"(?<=\w)_(?=[,)\s]|$)", r"\_", line)
 
 
+class NoPlot(Directive):
+    """Stand in for the plot directive: check that the script exists, and draw nothing."""
+
+    required_arguments = 1
+    option_spec = PlotDirective.option_spec
+
+    def run(self) -> list[nodes.Node]:
+        if not (HERE / plot_basedir / self.arguments[0]).is_file():
+            raise self.error(f"docs/{plot_basedir}/{self.arguments[0]} does not exist")
+        return []
+
+
 def copy_notebooks(app: Sphinx) -> None:
-    """Put the notebooks below the pages, whose links to each other they share."""
+    """Copy the notebooks below the pages, so that both can link to each other."""
     folder = HERE / "notebooks"
-    folder.mkdir(exist_ok=True)
-    for copy in folder.glob("*.md"):
-        if not (NOTEBOOKS / copy.name).exists():
-            copy.unlink()
-    for notebook in NOTEBOOKS.glob("*.md"):
-        copy = folder / notebook.name
-        if (
-            not copy.exists() or copy.read_bytes() != notebook.read_bytes()
-        ):  # what did not change is not read again
-            shutil.copyfile(notebook, copy)
-
-
-def spread_notebooks(app: Sphinx, env: BuildEnvironment, docnames: list[str]) -> None:
-    """Put the notebooks, which take longest, far from each other: neighbors are read by one process."""
-    notebooks = [name for name in docnames if name.startswith("notebooks/")]
-    others = [name for name in docnames if name not in notebooks]
-    step = -(-len(others) // max(len(notebooks), 1))
-    for k, name in enumerate(notebooks):
-        others.insert(k * (step + 1) + step // 2, name)
-    docnames[:] = others
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    for notebook in NOTEBOOKS.glob("*.ipynb"):
+        shutil.copy2(notebook, folder)  # with its time, so that an unchanged one is not read again
 
 
 def share_templates(loader: BaseLoader) -> SandboxedEnvironment:
@@ -191,5 +173,5 @@ def setup(app: Sphinx) -> None:
     app.connect("builder-inited", copy_notebooks)
     if FAST:
         app.connect("builder-inited", leave_out_search)
-    app.connect("env-before-read-docs", spread_notebooks)
+        app.add_directive("plot", NoPlot, override=True)
     app.connect("autodoc-process-docstring", escape_trailing_underscores, priority=100)  # before numpydoc

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import zlib
 
-import few_points as few
 import jax
 import numpy as np
 import pytest
@@ -14,13 +13,6 @@ import pytest
 def rng(request):
     """Generator seeded by the test's name: independent between tests, the same in every run and order."""
     return np.random.default_rng(zlib.crc32(request.node.name.encode()))
-
-
-@pytest.fixture(scope="module")
-def few_points():
-    """Marginal inference by 100 hyperparameters, in tests of what is made of them."""
-    with few.few_points():
-        yield
 
 
 @pytest.fixture

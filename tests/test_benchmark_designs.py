@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from pathlib import Path
 
@@ -15,7 +14,6 @@ import _design_tasks
 from _design_tasks import SETTINGS, _bank, draw_tasks, task_cell
 
 from bayesmkl import BEMKLMultitaskRegressor
-from bayesmkl.marginal import Marginal
 
 
 def test_errors_and_intervals_are_those_of_a_model_by_hand(monkeypatch):
@@ -29,17 +27,3 @@ def test_errors_and_intervals_are_those_of_a_model_by_hand(monkeypatch):
     mean, std = model.predict(test.X, tasks=test.tasks, return_std=True)
     assert found["error"] == pytest.approx(np.mean((mean - test.score) ** 2))
     assert found["inside"] == pytest.approx(np.mean(np.abs(test.y - mean) < 1.959964 * std))
-
-
-def test_example_of_repeated_measurements_names_firms(capsys):
-    pytest.importorskip("statsmodels")
-    spec = importlib.util.spec_from_file_location(
-        "repeated_measurements", Path(__file__).parents[1] / "examples" / "repeated_measurements.py"
-    )
-    example = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(example)
-    X, y = example.load()
-    found = example.study(X, y, Marginal(n_points=100, n_draws=100))
-    assert len(X) == 220
-    assert found["rmse"]["firms"] < 0.7 * found["rmse"]["no groups"]
-    assert "a year of a new firm" in capsys.readouterr().out

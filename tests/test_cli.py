@@ -29,8 +29,6 @@ from bayesmkl.cli.tables import check_target, labeled_rows
 from bayesmkl.marginal import Marginal
 from bayesmkl.posterior import kernel_table, load_posterior, refine_posterior
 
-pytestmark = pytest.mark.usefixtures("few_points")
-
 FIT = ["--kernels-on", "all", "--max-iter", "15"]
 FILES = {
     "config.json",

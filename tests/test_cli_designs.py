@@ -25,8 +25,6 @@ from bayesmkl.evaluation import concordance_index
 from bayesmkl.marginal import Design, GPMKLOrdinalClassifier, GPMKLSurvival, HalfT, Marginal
 from bayesmkl.posterior import effect_table
 
-pytestmark = pytest.mark.usefixtures("few_points")
-
 GPMKL = ["--method", "gpmkl", "--draws", "25", "--kernels-on", "all"]
 FEATURES = ["protein", "lipid"]
 

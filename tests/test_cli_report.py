@@ -12,8 +12,6 @@ from cli_runner import run
 
 from bayesmkl.cli.folders import load_run
 
-pytestmark = pytest.mark.usefixtures("few_points")
-
 COLUMNS = ["radius", "texture"]
 
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.model_selection import (
-    RepeatedStratifiedKFold,
     ShuffleSplit,
     StratifiedGroupKFold,
     TimeSeriesSplit,
@@ -18,11 +15,10 @@ from sklearn.svm import SVC
 
 from bayesmkl.bemkl import NUTS, BEMKLClassifier, Gamma, Storage
 from bayesmkl.cli.compare_config import read_config
-from bayesmkl.discriminative import GroupGating, LMKLClassifier, SimpleMKLClassifier
+from bayesmkl.discriminative import GroupGating, LMKLClassifier
 from bayesmkl.kernels import Gaussian, KernelBank, Tanimoto
 from bayesmkl.marginal import GPMKLSurvival
 
-ROOT = Path(__file__).resolve().parents[1]
 WINE = '[datasets.wine]\nname = "wine"\n'
 SVM = '[models.SVM]\nestimator = "sklearn.svm.SVC"\n'
 
@@ -42,23 +38,6 @@ def config(tmp_path):
         return read_config(tmp_path / "study.toml")
 
     return read
-
-
-def test_example_reads_as_it_says():
-    study, n_jobs = read_config(ROOT / "examples" / "compare.toml")
-    assert n_jobs == 2
-    assert list(study.datasets) == ["wdbc", "wine"]
-    assert list(study.models) == ["BEMKL", "SimpleMKL", "average", "SVM"]
-    assert study.scoring == ("accuracy", "auc", "log_loss")
-    assert (study.inner_cv, study.unavailable) == (3, "nan")
-    assert repr(study.cv) == repr(RepeatedStratifiedKFold(n_splits=5, n_repeats=2, random_state=0))
-    assert study.datasets["wdbc"]().X.shape == (569, 30)
-    simple, average = (study.models[name].estimator[-1] for name in ("SimpleMKL", "average"))
-    assert isinstance(simple, SimpleMKLClassifier)
-    assert repr(simple.kernels) == repr(average.kernels)
-    assert len(simple.kernels.kernels) == 4
-    assert study.models["SVM"].param_grid == {"model__C": [0.1, 1.0, 10.0]}
-    assert study.models["BEMKL"].param_grid is None
 
 
 def test_predictions_are_kept_unless_said_otherwise(config):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import pkgutil
 import re
 from pathlib import Path
@@ -15,9 +14,6 @@ import bayesmkl
 import bayesmkl.cli
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
-_spec = importlib.util.spec_from_file_location("make_methods", DOCS / "make_methods.py")
-make_methods = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(make_methods)
 # Packages export what users need, also of their plain modules. The command line is documented as
 # commands.
 PUBLIC_MODULES = ["bayesmkl"] + [
@@ -31,7 +27,7 @@ def listed_names():
     """Every entry of the autosummary tables of the API reference, as (module, name)."""
     module, inside, names = "", False, []
     text = (DOCS / "api" / "index.rst").read_text(encoding="utf-8")
-    for line in text.replace(".. include:: _methods.rst", make_methods.api_list()).splitlines():
+    for line in text.splitlines():
         if line.startswith(".. currentmodule:: "):
             module = line.split()[-1]
         elif line.startswith(".. autosummary::"):

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 import itertools
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -45,7 +43,6 @@ from bayesmkl.discriminative.plots.parts import (
 )
 from bayesmkl.kernels import Gaussian, Polynomial
 
-ROOT = Path(__file__).resolve().parents[2]
 BANK = KernelBank([Polynomial(degree=2), Gaussian(width=0.5)], normalize=None)
 CLASSIFIERS = [name for name in EVERY if name.endswith("Classifier")]
 
@@ -456,47 +453,3 @@ def test_no_color_means_a_class_and_a_kernel():
     assert not set(CLASS_COLORS) & set(KERNEL_COLORS)
     seen = read_classifier(UniformMKLClassifier(BANK).fit(X, Y))
     assert seen.name == "UniformMKLClassifier"
-
-
-# ------------------------------------------------------------------------------------------------------ example
-
-
-@pytest.fixture(scope="module")
-def example():
-    spec = importlib.util.spec_from_file_location(
-        "localized_kernels", ROOT / "examples" / "localized_kernels.py"
-    )
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_example_draws_a_hyperbola_and_a_disk(example):
-    X, y = example.make_halves(600, np.random.default_rng(0))
-    left = X[:, 0] < 0
-    assert (X.shape, left.sum()) == ((600, 2), 300)
-    np.testing.assert_array_equal(y[left] == "red", (X[left, 0] + 3.5) * X[left, 1] > 0)
-    radius = np.hypot(X[~left, 0] - 2.8, X[~left, 1])
-    assert np.median(radius[y[~left] == "red"]) < 0.3
-    np.testing.assert_allclose(radius[y[~left] == "blue"], 1.0, atol=0.3)
-
-
-def test_example_counts_support_points_of_new_draws(example, monkeypatch):
-    name = "global, mean of the kernels"
-    monkeypatch.setattr(example, "MODELS", {name: example.MODELS[name]})
-    counts = []
-    for draw in range(2):
-        X, y = example.make_halves(400, np.random.default_rng(draw))
-        kernel = example.BANK.fit_transform(X).mean(axis=2)
-        counts.append(len(SVC(kernel="precomputed").fit(kernel, y).support_))
-    row = example.repeat(2).splitlines()[-1]
-    assert row.startswith(f"| {name} | {np.mean(counts):.0f} ± {np.std(counts, ddof=1):.0f} | 99.")
-
-
-def test_pictures_of_the_example_have_the_counts_in_their_titles(example):
-    names = ("LMKL",)
-    for ax, name in zip(example.draw_decisions(names).axes, names, strict=False):
-        n_support = len(scatter(ax, "support point").get_offsets())
-        assert ax.get_title(loc="left") == f"{name}: {n_support} support points"
-    (ax,) = example.draw_gates(("LMKL",)).axes
-    np.testing.assert_allclose(heights(ax).sum(axis=0), 1.0)

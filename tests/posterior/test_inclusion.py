@@ -202,7 +202,7 @@ def test_a_model_without_kernels_needs_no_chains_over_them(model):
     np.testing.assert_allclose(nothing.elpd_i, expected.elpd_i, rtol=0.1)
 
 
-def test_command_lists_and_writes_what_is_in(few_points, tmp_path):
+def test_command_lists_and_writes_what_is_in(tmp_path):
     X, y = samples()
     pd.DataFrame(X[:, [0, 3, 8]], columns=["a", "b", "c"]).assign(y=y).to_csv(tmp_path / "data.csv")
     data = tmp_path / "data.csv"
