@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -47,10 +48,25 @@ def assert_refused(
     raiser = Path(traceback.extract_tb(refusal.__traceback__)[-1].filename)
     assert any(raiser.is_relative_to(place) for place in (OURS, *CHECKS)), f"raised in {raiser}: {refusal}"
     message = str(refusal)
-    absent = [name for name in names if name not in message]
+    absent = [
+        name
+        for name in names
+        if not re.search(rf"\b{name}\b" if len(name) == 1 else re.escape(name), message)
+    ]
     assert not absent, f"the message does not mention {absent[0]!r}: {message}"
     assert len(message) <= LONGEST, f"a message of {len(message)} characters"
     return refusal
+
+
+def each_refused(cases: Iterable[tuple[str, Callable[[], Any], str]], **options: Any) -> None:
+    """Check that all of the named calls are refused, each with an error that mentions the last of its three."""
+    failed = {}
+    for label, call, name in cases:
+        try:
+            assert_refused(call, name, **options)
+        except (AssertionError, pytest.fail.Exception) as error:
+            failed[label] = str(error)
+    assert not failed, "\n".join(f"{label}: {error}" for label, error in failed.items())
 
 
 def quietly(call: Callable[[], Any], *expected: type[Warning]) -> Any:

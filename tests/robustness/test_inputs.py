@@ -1,0 +1,695 @@
+"""What every public estimator makes of its input: the model of the same numbers, or an error that names the argument.
+
+One contract over all estimators. Forms of tables, labels, targets and kernels that all of them convert alike are
+tried on one estimator of each way that converts them.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from inputs import (
+    BAYESIAN,
+    CLASSIFIERS,
+    DISCRIMINATIVE,
+    EVERY,
+    GATED,
+    LABELS,
+    NEW,
+    REGRESSORS,
+    ROADS,
+    TARGET,
+    OnlyAnArray,
+    X,
+    bank,
+    extra,
+    fitted,
+    fitted_to_stack,
+    known,
+    masked,
+    methods_of,
+    no_numbers,
+    quick,
+    scores,
+    silently,
+    spoiled,
+    stack,
+    strided,
+    target_of,
+)
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning, DataConversionWarning, NotFittedError
+from verdicts import THING, assert_refused, each_refused, quietly
+
+from bayesmkl import KernelBank
+from bayesmkl.discriminative.methods import estimators_with
+from bayesmkl.kernels import Gaussian, KernelQualityWarning, Linear
+
+pytestmark = pytest.mark.heavy
+
+every_estimator = pytest.mark.parametrize("name", list(EVERY))
+WARNED = (ConvergenceWarning, KernelQualityWarning, UserWarning)
+SUPERVISED = [name for name in EVERY if not name.endswith("OneClass")]
+MULTITASK = [name for name in EVERY if "Multitask" in name]
+FIRST, POSITIVE = np.arange(16) == 0, LABELS > 0
+WORDS = np.where(POSITIVE, "yes", "no")
+LATE = [
+    "GPMKLClassifier",
+    "GPMKLRegressor",
+]  # fitted for longer: what costs a fit is tried on these two of four
+OFTEN = [name for name in EVERY if not name.startswith("GPMKL") or name in LATE]
+
+
+def assert_close(found, expected, slack=1e-9):
+    np.testing.assert_allclose(found, expected, rtol=0.0, atol=slack * np.abs(expected).max())
+
+
+def frame(array, **more):
+    return pd.DataFrame(array, columns=[f"x{j}" for j in range(array.shape[1])]).assign(**more)
+
+
+def no_tables(array):
+    """Return what is no table, in a form that can be passed."""
+    return no_numbers(array) | {
+        "sparse": sparse.csr_matrix(array),
+        "no rows": array[:0],
+        "no columns": array[:, :0],
+        "one dimension": array[:, 0],
+        "three dimensions": array[:, :, None],
+        "a series": frame(array)["x0"],
+        "a frame with text": frame(array, x1="a"),
+        "a frame with dates": frame(array, x1=pd.Timestamp("2020")),
+        "a frame with gaps": frame(array).astype("Float64").mask(frame(array) > 1.0),
+        "a frame with two columns of one name": frame(array).set_axis(["a", "a", "b"], axis=1),
+        "a polars query": pl.from_numpy(array).lazy(),
+        "a polars frame with text": pl.DataFrame({"x0": ["a"] * len(array), "x1": array[:, 1]}),
+        "beyond double precision": array * 1e300,
+    }
+
+
+# -------------------------------------------------------------------------------------------------- the contract
+
+
+@every_estimator
+def test_fit_refuses_what_is_no_data_and_keeps_the_earlier_model(name):
+    """Neither a fresh model nor a fitted one has another attribute after a fit that failed."""
+    y, fresh, model = target_of(name), quick(name), copy.copy(fitted(name))
+    attributes = dict(vars(model))
+    tables = no_tables(X) | {"one row": X[:1]}
+    if fresh.__sklearn_tags__().input_tags.sparse:
+        del tables["sparse"]
+    if name in SUPERVISED:
+        tables |= {"a row too few": X[:-1], "transposed": X.T}
+    if name not in ROADS:
+        tables = {
+            form: tables[form]
+            for form in ("NaN", "a word among numbers", "complex", "no rows", "one dimension")
+        }
+    for each in (fresh, model):
+        each_refused(
+            (form, partial(each.fit, given, y), "")
+            if "frame with" in form
+            else (form, partial(each.fit, given, y), "X")
+            for form, given in tables.items()
+        )
+        if name in SUPERVISED:
+            wrong = {"NaN": np.full(16, np.nan), "too few": y[:-1], "no y": None, "complex": np.full(16, 1j)}
+            wrong |= {
+                "none at all": [],
+                "three axes": np.ones((16, 2, 2)),
+                "sparse": sparse.csr_matrix(X[:, :1]),
+            }
+            each_refused((form, partial(each.fit, X, y), "y") for form, y in wrong.items())
+        views = ({"a": [7]}, {"a": ["height"]}, {"a": []}, {})
+        others = ((given, copy.copy(each).set_params(kernels=bank(views=given))) for given in views)
+        each_refused((str(given), partial(other.fit, X, y), "views") for given, other in others)
+    assert not [key for key in vars(fresh) if key.endswith("_")]
+    assert list(vars(model)) == list(attributes)
+    assert all(vars(model)[key] is value for key, value in attributes.items() if key.endswith("_"))
+
+
+@every_estimator
+def test_a_fit_that_is_interrupted_keeps_the_earlier_model(name):
+    def interrupt(X, Z):
+        raise KeyboardInterrupt
+
+    model = copy.copy(fitted(name)).set_params(kernels=KernelBank([interrupt]))
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X[:, :2], target_of(name))
+    np.testing.assert_array_equal(scores(model, NEW), scores(fitted(name), NEW))
+
+
+@every_estimator
+def test_predictions_refuse_what_are_no_rows_like_those_of_the_fit(name):
+    model = fitted(name)
+    rows = no_tables(NEW) | {"a column more": np.c_[NEW, NEW], "a column less": NEW[:, :2]}
+    if name not in ROADS:
+        rows = {form: rows[form] for form in ("NaN", "a word among numbers", "no rows", "a column more")}
+    for method in methods_of(name):
+        call = getattr(model, method)
+        wrong = {form: given for form, given in rows.items() if (form, method) != ("None", "gates")}
+        if method == "gates" and name in DISCRIMINATIVE:
+            wrong.pop("beyond double precision", None)  # weights need no kernels
+        each_refused(
+            (f"{method} {form}", partial(call, given), "X")
+            for form, given in wrong.items()
+            if "frame with" not in form  # the model knows no names of columns
+        )
+
+
+@every_estimator
+def test_frames_are_known_by_the_names_of_their_columns(name):
+    kernels = bank(views={"first": ["x0", "x1"], "second": ["x2"]})
+    model = silently(lambda: quick(name, kernels).fit(frame(X), target_of(name)))
+    table = frame(NEW)
+    for other in (
+        table[["x2", "x0", "x1"]],
+        table[["x0", "x1"]],
+        table.assign(x3=1.0),
+        table.set_axis([*"abc"], axis=1),
+    ):
+        assert_refused(lambda other=other: model.predict(other), "feature")
+    assert_refused(lambda: model.predict(table.assign(x1="a")), "x1")
+    assert_refused(lambda: model.predict(table.astype("Float64").mask(table > 1.0)), "X")
+    expected = scores(model, table)
+    np.testing.assert_array_equal(
+        quietly(lambda: scores(model, NEW), UserWarning), expected
+    )  # with one warning
+    plain = silently(
+        lambda: quick(name, bank(views={"first": [0, 1], "second": [2]})).fit(X, target_of(name))
+    )
+    np.testing.assert_array_equal(scores(plain, NEW), expected)
+
+
+@every_estimator
+def test_a_model_without_a_fit_says_so(name):
+    for method in methods_of(name):
+        with pytest.raises(NotFittedError, match=f"This {name} instance is not fitted yet"):
+            getattr(quick(name), method)(X)
+
+
+@every_estimator
+def test_models_neither_change_nor_keep_the_data_that_they_are_given(name):
+    table, y, kernels = X.copy(), target_of(name).copy(), stack().copy()
+    model = silently(lambda: quick(name).fit(table, y))
+    other = silently(lambda: quick(name, "precomputed").fit(kernels, y, **extra(name)))
+    scores(model, table), scores(other, kernels, **extra(name))
+    np.testing.assert_array_equal(table, X)
+    np.testing.assert_array_equal(y, target_of(name))
+    np.testing.assert_array_equal(kernels, stack())
+    table[:], kernels[:] = 5.0, 5.0
+    np.testing.assert_array_equal(scores(model, NEW), scores(fitted(name), NEW))
+    of_stack = (scores(each, stack(), **extra(name)) for each in (other, fitted_to_stack(name)))
+    np.testing.assert_array_equal(*of_stack)
+
+
+@every_estimator
+def test_rows_far_away_have_finite_predictions(name):
+    for distance in (1e3, 1e6, 1e100):
+        for method in methods_of(name):
+            found = silently(lambda method=method, d=distance: getattr(fitted(name), method)(d * NEW))
+            for one in found if isinstance(found, list) else [found]:
+                assert np.asarray(one).dtype.kind != "f" or np.isfinite(one).all(), method
+                if method == "predict_proba":
+                    np.testing.assert_allclose(one.sum(axis=1), 1.0, atol=1e-12)
+
+
+# ------------------------------------------------------------------------------------------- precomputed kernels
+
+
+def no_stacks(kernels, new=False):
+    wrong = no_numbers(kernels) | {
+        "no kernels": kernels[:, :, :0],
+        "no samples": kernels[:0] if new else kernels[:0, :0],
+        "kernels first": np.moveaxis(kernels, -1, 0),
+        "columns left out": kernels[:, :15],
+        "features": X,
+        "one dimension": kernels[:, 0, 0],
+        "four dimensions": kernels[..., None],
+    }
+    if new:
+        return wrong | {"a kernel too few": kernels[:, :, :1], "exchanged": np.swapaxes(kernels[:5], 0, 1)}
+    big, small = kernels.copy(), kernels.copy()
+    big[:, :, 0] *= 1e150
+    small[:, :, 0] *= 1e-150
+    extremes = {
+        "one huge": big,
+        "one tiny": small,
+        "denormal": 1e-310 * kernels,
+        "overflowing": 1e308 * kernels,
+    }
+    return wrong | {"new rows": kernels[:5], "one sample": kernels[:1, :1]} | extremes
+
+
+@every_estimator
+def test_kernels_that_are_none_are_refused(name):
+    y, more, model = target_of(name), extra(name), quick(name, "precomputed")
+    some = slice(None) if name in ROADS else slice(None, None, 4)
+    wrong = list(no_stacks(stack()).items())[some]
+    each_refused((form, lambda given=given: model.fit(given, y, **more), "X") for form, given in wrong)
+    assert not [key for key in vars(model) if key.endswith("_")]
+    for method in methods_of(name):
+        call = getattr(fitted_to_stack(name), method)
+        for form, given in list(no_stacks(stack(), new=True).items())[some]:
+            if (form, method) != ("None", "gates"):
+                assert_refused(lambda call=call, given=given: call(given, **more), "X")
+
+
+@pytest.mark.parametrize("name", GATED)
+def test_gate_features_that_are_none_are_refused(name):
+    forms = no_numbers(X) | {
+        "a row less": X[:-1],
+        "three dimensions": X[:, :, None],
+        "sparse": sparse.csr_matrix(X),
+    }
+    fit, predict = quick(name, "precomputed").fit, fitted_to_stack(name).predict
+    each_refused(
+        (form, lambda given=given: fit(stack(), target_of(name), gate_features=given), "gate_features")
+        for form, given in forms.items()
+    )
+    each_refused(
+        (form, lambda given=given: predict(stack(), gate_features=given), "gate_features")
+        for form, given in (no_numbers(X) | {"a row less": X[:-1], "a column more": np.c_[X, X]}).items()
+    )
+
+
+@every_estimator
+def test_kernels_without_a_feature_space_are_refused_or_named_once(name):
+    first = stack()[:, :, 0]
+    triangle = np.triu(np.full(first.shape, 0.3), 1)
+    for flaw in (first + triangle, np.tanh(X @ X.T - 1.0), -first):
+        kernels, model, more = stack().copy(), quick(name, "precomputed"), extra(name)
+        kernels[:, :, 0] = flaw
+        if name in DISCRIMINATIVE:
+            assert_refused(lambda m=model, k=kernels: m.fit(k, target_of(name), **extra(name)), "X")
+            continue
+        if name.startswith("GPMKL") and flaw[0, 1] == flaw[1, 0]:
+            with pytest.raises(ValueError, match="`X`: kernel 'kernel 0' is not positive semidefinite"):
+                silently(lambda m=model, k=kernels: m.fit(k, target_of(name)))
+            continue
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model.fit(kernels, target_of(name), **more)
+        assert [warning.category for warning in caught if "kernel 0" in str(warning.message)] == [
+            KernelQualityWarning
+        ]
+        assert np.isfinite(scores(model, kernels, **more)).all()
+
+
+@pytest.mark.parametrize("name", OFTEN)
+def test_a_zero_kernel_changes_no_finite_result(name):
+    """A kernel of zeros gets no say: the model predicts from the other kernels. Zeros alone predict a constant."""
+    kernels, more = np.concatenate([stack(), np.zeros((16, 16, 1))], axis=2), extra(name)
+    model = quietly(lambda: quick(name, "precomputed").fit(kernels, target_of(name), **more), *WARNED)
+    found = scores(model, kernels, **more)
+    assert np.isfinite(found).all()
+    assert np.ptp(found) > 0.0
+    nothing = quietly(lambda: quick(name, "precomputed").fit(0.0 * kernels, target_of(name), **more), *WARNED)
+    found = scores(nothing, 0.0 * kernels, **more)
+    assert np.isfinite(found).all()
+    assert np.ptp(found) <= 1e-9 * max(1.0, np.abs(found).max())
+
+
+# ------------------------------------------------------------------------------------------------ forms of tables
+
+PLAIN = {
+    "lists": lambda array: array.tolist(),
+    "columns first": np.asfortranarray,
+    "every second entry, backwards": strided,
+    "other bytes first": lambda array: array.astype(">f8"),
+    "objects": lambda array: array.astype(object),
+    "a mask of nothing": lambda array: np.ma.array(array),
+    "of another library": OnlyAnArray,
+    "more than double precision": lambda array: array.astype(np.longdouble),
+}
+TABLES = PLAIN | {
+    "a frame": frame,
+    "a frame of nullable numbers": lambda array: frame(array).astype("Float64"),
+    "a frame of arrow": lambda array: frame(array).astype("double[pyarrow]"),
+    "a frame of objects": lambda array: frame(array).astype(object),
+    "a polars frame": lambda array: pl.DataFrame(array, schema=["x0", "x1", "x2"]),
+}
+ROUNDED = {
+    "single precision": lambda array: array.astype(np.float32),
+    "half precision": lambda array: array.astype(np.float16),
+    "whole numbers": lambda array: np.round(3.0 * array).astype(np.int64),
+    "booleans": lambda array: array > 0.0,
+    "nullable booleans": lambda array: frame(array > 0.0).astype("boolean"),
+    "three types": lambda array: frame(np.round(array)).astype(
+        {"x0": "int8", "x1": "float32", "x2": "Int64"}
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ROADS)
+def test_tables_in_unusual_form_are_their_numbers(name):
+    def fit(make, data, more, **options):
+        model = quick(name, **options)
+        return quietly(lambda: model.fit(make(data), target_of(name), **more), *WARNED)
+
+    for form, make in (TABLES | ROUNDED).items():
+        model, expected = fit(make, X, {}), fitted(name)
+        if form in ROUNDED:
+            expected = fit(lambda array, make=make: np.asarray(make(array), dtype=float), X, {})
+        rows = NEW if form in TABLES else np.asarray(make(NEW), dtype=float)
+        np.testing.assert_array_equal(scores(model, make(NEW)), scores(expected, rows), err_msg=form)
+    for form, make in PLAIN.items():
+        model = fit(make, stack(), extra(name), kernels="precomputed")
+        of_stack = (scores(each, stack(), **extra(name)) for each in (model, fitted_to_stack(name)))
+        np.testing.assert_array_equal(*of_stack, err_msg=form)
+
+
+@pytest.mark.parametrize("name", ROADS)
+def test_one_kernel_may_come_as_a_matrix_or_a_frame(name):
+    kernel, y, more = stack()[:, :, 0], target_of(name), extra(name)
+    expected = silently(lambda: quick(name, "precomputed").fit(kernel[:, :, None], y, **more))
+    columns = [f"sample {i}" for i in range(len(kernel))]
+    for given in (kernel, pd.DataFrame(kernel, columns=columns), pl.DataFrame(kernel, schema=columns)):
+        model = silently(lambda given=given: quick(name, "precomputed").fit(given, y, **more))
+        found = scores(model, given, **more)
+        np.testing.assert_array_equal(found, scores(expected, kernel[:, :, None], **more))
+
+
+# --------------------------------------------------------------------------------------------- labels and targets
+
+NO_LABELS = {
+    "one class": np.ones(16),
+    "one class of text": np.full(16, "a"),
+    "NaN": spoiled(LABELS, np.nan),
+    "None among text": spoiled(WORDS, None, object),
+    "NaN among text": spoiled(WORDS, np.nan, object),
+    "infinity": spoiled(LABELS, np.inf),
+    "real numbers": TARGET,
+    "beyond whole numbers": np.where(POSITIVE, 1e300, -1e300),
+    "whole numbers of a hundred bits": np.array([2**100 if p else -(2**100) for p in POSITIVE], dtype=object),
+    "text and numbers": np.array([1, "a"] * 8, dtype=object),
+    "numbers and the same as text": np.array([1, "1"] * 8, dtype=object),
+    "objects": np.array([THING] * 16),
+    "bytes": np.where(POSITIVE, b"a", b"b"),
+    "dates": np.where(POSITIVE, np.datetime64("2020-01-01"), np.datetime64("2021-01-01")),
+    "complex": LABELS + 1j,
+    "masked": masked(LABELS),
+    "too many": np.r_[LABELS, LABELS],
+    "a row": LABELS[None],
+    "a number": np.int64(1),
+    "a word": "ab",
+    "a set": {1, 2},
+    "ragged": [[1, 2], [1]] * 8,
+    "nullable with a gap": pd.array([None, *LABELS[1:]], dtype="Int64"),
+    "nullable text with a gap": pd.Series([None, *WORDS[1:]], dtype="string"),
+    "categories with a gap": pd.Series(pd.Categorical([None, *WORDS[1:]])),
+    "polars with a gap": pl.Series([None, *LABELS[1:].tolist()]),
+}
+NO_TARGETS = no_numbers(TARGET) | {
+    "words": np.full(16, "a"),
+    "too many": np.r_[TARGET, TARGET],
+    "a row": TARGET[None],
+    "nullable with a gap": pd.array([None, *TARGET[1:]], dtype="Float64"),
+    "polars with a gap": pl.Series([None, *TARGET[1:].tolist()]),
+    "huge": 1e150 * TARGET,
+    "tiny": 1e-150 * TARGET,
+    "nearly overflowing": np.where(POSITIVE, 1.7e308, -1.7e308),
+}
+
+
+@pytest.mark.parametrize("name", [*CLASSIFIERS, *REGRESSORS])
+def test_targets_that_are_none_are_refused(name):
+    wrong = dict(NO_LABELS if name in CLASSIFIERS else NO_TARGETS)
+    if name in DISCRIMINATIVE:
+        wrong["two columns"] = np.c_[LABELS, LABELS]
+    if name in BAYESIAN and name in CLASSIFIERS:
+        wrong["one sample of a class"] = np.where(FIRST, 1, 0)
+    each_refused((form, lambda y=y: quick(name).fit(X, y), "y") for form, y in wrong.items())
+
+
+@pytest.mark.parametrize("name", [name for name in CLASSIFIERS if not name.startswith("GPMKL")])
+def test_classes_of_one_sample(name):
+    """A machine separates it, or says that it cannot; three classes have a score each."""
+    if name in DISCRIMINATIVE:
+        features = np.where(FIRST[:, None], 4.0, 0.2 * X)
+        model = quick(name, **known(name, {"C": 100.0}))
+        quietly(lambda: model.fit(features, np.where(FIRST, 1, 0)), *WARNED)
+        assert scores(model, features).argmax() == 0
+    y = np.where(FIRST, 2, LABELS)
+    if name in MULTITASK:
+        assert_refused(lambda: quick(name).fit(X, y), "y")
+        return
+    model = quietly(lambda: quick(name).fit(X, y), *WARNED)
+    assert list(model.classes_) == [-1, 1, 2]
+    assert scores(model, NEW).shape == (5, 3)
+    assert np.isfinite(scores(model, NEW)).all()
+
+
+LABEL_FORMS = {
+    "a list": (LABELS.tolist(), (-1, 1)),
+    "booleans": (POSITIVE, (False, True)),
+    "objects that are text": (WORDS.astype(object), ("no", "yes")),
+    "text": (WORDS, ("no", "yes")),
+    "an empty word": (np.where(POSITIVE, "a", ""), ("", "a")),
+    "half precision": (LABELS.astype(np.float16), (-1, 1)),
+    "bytes of numbers": (np.where(POSITIVE, 200, 100).astype(np.uint8), (100, 200)),
+    "distant whole numbers": (np.where(POSITIVE, 2**62, -(2**62)), (-(2**62), 2**62)),
+    "neighbors far from zero": (np.where(POSITIVE, 10**15 + 1, 10**15), (10**15, 10**15 + 1)),
+    "other bytes first": (LABELS.astype(">i8"), (-1, 1)),
+    "of another library": (OnlyAnArray(np.array(LABELS)), (-1, 1)),
+    "a mask of nothing": (np.ma.array(LABELS), (-1, 1)),
+    "a pandas series": (pd.Series(LABELS, index=range(50, 66)), (-1, 1)),
+    "nullable booleans": (pd.array(POSITIVE, dtype="boolean"), (False, True)),
+    "text of arrow": (pd.Series(WORDS, dtype="string[pyarrow]"), ("no", "yes")),
+    "categories": (pd.Series(pd.Categorical(WORDS, categories=["maybe", "yes", "no"])), ("no", "yes")),
+    "categories of numbers": (pd.Categorical(LABELS), (-1, 1)),
+    "polars text": (pl.Series(WORDS.tolist()), ("no", "yes")),
+    "polars categories": (pl.Series(WORDS.tolist(), dtype=pl.Categorical), ("no", "yes")),
+}
+
+
+@pytest.mark.parametrize("name", [name for name in CLASSIFIERS if name in OFTEN])
+def test_labels_in_other_forms_are_the_same_classes(name):
+    plain = fitted(name)
+    for form in LABEL_FORMS if name in ROADS else ("text",):
+        y, classes = LABEL_FORMS[form]
+        model = quietly(lambda y=y: quick(name).fit(X, y), *WARNED)
+        np.testing.assert_array_equal(scores(model, NEW), scores(plain, NEW), err_msg=form)
+        assert model.classes_.tolist() == list(classes)
+        expected = np.where(plain.predict(NEW) > 0, classes[1], classes[0])
+        np.testing.assert_array_equal(model.predict(NEW), expected)
+    for column in (LABELS[:, None], pd.DataFrame({"label": LABELS})):
+        model = quietly(lambda y=column: quick(name).fit(X, y), DataConversionWarning, *WARNED)
+        np.testing.assert_array_equal(np.ravel(scores(model, NEW)), scores(plain, NEW))
+
+
+@pytest.mark.parametrize("name", ["UniformMKLRegressor", "LMKLRegressor", "BEMKLRegressor", "GPMKLRegressor"])
+def test_targets_in_other_forms_are_the_same_numbers(name):
+    small = np.round(5.0 * TARGET)
+    forms = [
+        (TARGET, TARGET.tolist()),
+        (TARGET, TARGET.astype(object)),
+        (TARGET, TARGET.astype(">f8")),
+        (TARGET, strided(TARGET)),
+        (TARGET, OnlyAnArray(TARGET)),
+        (TARGET, pd.Series(TARGET, index=range(50, 66))),
+        (TARGET, pd.array(TARGET, dtype="Float64")),
+        (TARGET, pl.Series(TARGET.tolist())),
+        (small, small.astype(int)),
+        (small, small.astype(np.float16)),
+        (small, pd.Series(pd.Categorical(small))),
+        (1.0 * POSITIVE, POSITIVE),
+    ]
+    for plain, form in forms:
+        one, other = (silently(lambda y=y: quick(name).fit(X, y)) for y in (plain, form))
+        np.testing.assert_array_equal(scores(other, NEW), scores(one, NEW), err_msg=str(type(form)))
+
+
+@pytest.mark.parametrize("name", MULTITASK)
+def test_tasks_are_named_in_any_form_or_refused(name):
+    names = np.array(["a", "b"] * 8)
+    y = LABELS if name in CLASSIFIERS else TARGET
+    wrong = {
+        "too few": names[:-1],
+        "None": spoiled(names, None, object),
+        "text and numbers": np.array(["a", 1] * 8, dtype=object),
+        "two columns": np.c_[names, names],
+        "a word": "a",
+        "ragged": [["a"], ["a", "b"]] * 8,
+        "masked": masked(np.arange(16) % 2),
+        "a task of one sample": np.where(FIRST, "c", names),
+    }
+    own = {"a task of one sample": "task"}
+    each_refused(
+        (f, lambda t=t: quick(name).fit(X, y, tasks=t), own.get(f, "tasks")) for f, t in wrong.items()
+    )
+    plain = silently(lambda: quick(name).fit(X, y, tasks=names))
+    unknown = (["a"] * 4, ["unheard"] * 5, [None] * 5, "a", 3)
+    for method in methods_of(name):
+        call = getattr(plain, method)
+        each_refused((f"{method} {t}", lambda call=call, t=t: call(NEW, tasks=t), "tasks") for t in unknown)
+    for tasks in (
+        (names == "b").astype(int),
+        names.astype(object),
+        pd.Categorical(names, categories=[*"zba"]),
+    ):
+        model = quietly(lambda tasks=tasks: quick(name).fit(X, y, tasks=tasks), *WARNED)
+        found = scores(model, NEW, tasks=np.asarray(tasks)[:5])
+        np.testing.assert_array_equal(found, scores(plain, NEW, tasks=names[:5]))
+
+
+# ----------------------------------------------------------------------------------- units, copies, many kernels
+
+FAR = 2.0**496  # about 2e149, a power of two: the numbers below are the same to the last bit
+
+
+@pytest.mark.parametrize("name", OFTEN)
+def test_units_of_the_features_do_not_matter_where_widths_have_them_too(name):
+    for factor in (FAR, 1.0 / FAR):
+        model = quietly(lambda f=factor: quick(name, bank(f)).fit(f * X, target_of(name)), *WARNED)
+        np.testing.assert_array_equal(scores(model, factor * NEW), scores(fitted(name), NEW))
+
+
+# Powers of the scale of the kernels; kernels that are scaled inside need none.
+PRICES = {"C": -1, "gate_C": -1, "reg": 1, "gamma_ambient": 1, "reg_weights": -1}
+LIMIT = 2.0**300  # about 2e90, within what is taken for a kernel
+
+
+def machine_of_kernels(name, factor):
+    """Fit to kernels times `factor`, with prices that make the same machine of them; return its scores."""
+    parameters = quick(name).get_params() if name not in estimators_with("scales kernels") else {}
+    prices = {
+        key: (parameters[key] or 1.0) * factor**power for key, power in PRICES.items() if key in parameters
+    }
+    if name == "GMKLClassifier":  # prices the weights, by their sum, beside the machines
+        prices["regularizer"] = lambda d: (float(d.sum()) / factor, np.ones(len(d)) / factor)
+    if name == "PrimalMKLOneClass":  # its first steps depend on the size of the objective
+        prices |= {"tol": 1e-8, "max_iter": 500}
+    more, y = extra(name), target_of(name)
+    model = quietly(lambda: quick(name, "precomputed", **prices).fit(factor * stack(), y, **more), *WARNED)
+    found = scores(model, factor * stack(), **more)
+    return found / factor if name == "PrimalMKLOneClass" else found  # a score in units of the kernel
+
+
+@pytest.mark.parametrize("name", DISCRIMINATIVE)
+def test_kernels_at_the_limits_are_those_of_order_one(name):
+    """Kernels times s with C over s are the same machines."""
+    slack = 1e-4 if name == "PrimalMKLOneClass" else 1e-9
+    for factor in (LIMIT, 1.0 / LIMIT):
+        assert_close(machine_of_kernels(name, factor), machine_of_kernels(name, 1.0), slack)
+
+
+@pytest.mark.parametrize("name", REGRESSORS)
+def test_units_of_the_target_do_not_matter(name):
+    """Targets times s: the same machine with C times s, a loss times s squared, or a prior on standardized ones."""
+    given = {"delta": 1.0} if name == "PrimalMKLRegressor" else {"epsilon": 0.2, "C": 1.0}
+    given = known(name, given) if name in DISCRIMINATIVE else {}
+    for factor in (2.0**300, 2.0**-40):
+        for one in (given, dict.fromkeys(given)) if "C" in given else (given,):
+            scaled = {key: value if value is None else factor * value for key, value in one.items()}
+            model = quietly(lambda s=scaled, f=factor: quick(name, **s).fit(X, f * TARGET), *WARNED)
+            plain = quietly(lambda one=one: quick(name, **one).fit(X, TARGET), *WARNED)
+            assert_close(scores(model, NEW) / factor, scores(plain, NEW), 1e-6)
+
+
+@pytest.mark.parametrize("name", [name for name in REGRESSORS if not name.startswith("GPMKL")])
+def test_a_constant_target_is_predicted(name):
+    slack = quick(name).get_params().get("epsilon", 0.0) + 1e-6
+    for value in (0.0, -1e12, 1e-50):
+        model = quietly(lambda value=value: quick(name).fit(X, np.full(16, value)), *WARNED)
+        np.testing.assert_allclose(scores(model, NEW), value, rtol=1e-6, atol=slack)
+
+
+@pytest.mark.parametrize("name", OFTEN)
+def test_equal_samples_have_equal_scores(name):
+    rows = np.r_[np.arange(16), np.arange(16)]
+    model = quietly(lambda: quick(name).fit(X[rows], target_of(name)[rows]), *WARNED)
+    found = scores(model, X[rows])
+    assert np.isfinite(found).all()
+    assert_close(found[:16], found[16:])
+    if name in DISCRIMINATIVE:  # of which nothing can be learned but the side of the larger class
+        y = np.full(16, 3.0) if name in REGRESSORS else np.where(np.arange(16) < 5, -1, 1)
+        alike = quietly(lambda: quick(name).fit(np.ones((16, 3)), y), *WARNED)
+        found = scores(alike, np.ones((2, 3)))
+        assert found[0] == found[1]
+        if name in CLASSIFIERS:
+            assert (alike.predict(np.ones((2, 3))) == 1).all()
+
+
+@pytest.mark.parametrize("name", [name for name in estimators_with("counts samples") if name in SUPERVISED])
+def test_samples_that_come_twice_are_samples_of_twice_the_price(name):
+    rows = np.r_[np.arange(16), np.arange(16)]
+    accurate = known(name, {"tol": 1e-6, "max_iter": 5000})
+    once, twice = known(name, {"C": 2.0, "reg": 0.5}), known(name, {"C": 1.0, "reg": 1.0})
+    single = silently(lambda: quick(name, **accurate | once).fit(X, target_of(name)))
+    double = silently(lambda: quick(name, **accurate | twice).fit(X[rows], target_of(name)[rows]))
+    assert_close(scores(double, NEW), scores(single, NEW), 2e-3)
+
+
+# Kernels between rows and training samples lack the variances of the rows, by which these scores are divided.
+@pytest.mark.parametrize("name", [name for name in EVERY if name != "GPMKLClassifier"])
+def test_kernels_of_rows_are_the_rows(name):
+    """A bank without statistics, inside the model and outside."""
+    kernels = KernelBank([Gaussian(width=2.0), Linear()], normalize=None)
+    fixed = kernels.fit(X)
+    own = {"fallback": False} if "LMKL" in name and "CLMKL" not in name else {}  # gate features decide it
+    inside, outside = quick(name, kernels, **own), quick(name, "precomputed")
+    if name == "LapMKLClassifier":
+        inside, outside = (
+            quick(name, k, distances=d) for k, d in ((kernels, distances), ("precomputed", distances(X)))
+        )
+    silently(lambda: inside.fit(X, target_of(name)))
+    silently(lambda: outside.fit(np.moveaxis(fixed.train_stack(), 0, -1), target_of(name), **extra(name)))
+    found, expected = scores(outside, fixed.transform(NEW), **extra(name, NEW)), scores(inside, NEW)
+    rough = ("LDMKLClassifier", "SwMKLClassifier", "MWUMKLClassifier")  # other solvers with a bank, and early
+    assert_close(found, expected, 2e-2 if name in rough else 1e-6)
+
+
+def distances(features):
+    return np.sqrt(np.square(features[:, None] - features).sum(axis=-1))
+
+
+# Gates over features start at random values; of kernels that are equally good the first is taken; folds of successes
+# are drawn from the samples in the order of their first columns.
+ORDER_MATTERS = (
+    *GATED,
+    "LDMKLClassifier",
+    "SwMKLClassifier",
+    *(name for name in EVERY if hasattr(EVERY[name](), "cv")),
+)
+MANY = [name for name in EVERY if not name.startswith("GPMKL")]
+
+
+def assert_order_of_kernels_does_not_matter(name, kernels, more, slack):
+    found = []
+    for given in (kernels, kernels[:, :, ::-1]):
+        model = quick(name, "precomputed", **more)
+        quietly(lambda m=model, given=given: m.fit(given, target_of(name), **extra(name)), *WARNED)
+        assert model.n_kernels_in_ == kernels.shape[2]
+        found.append(scores(model, given, **extra(name)))
+    assert np.isfinite(found[0]).all()
+    if name not in ORDER_MATTERS:
+        assert_close(found[1], found[0], slack)  # iterations in another order, stopped early
+
+
+@pytest.mark.parametrize("name", MANY)
+def test_more_kernels_than_samples(name):
+    rng = np.random.default_rng(1)
+    features = X @ rng.normal(size=(3, 40)) + 0.5 * rng.normal(size=(16, 40))
+    kernels = KernelBank(Gaussian(width=2.0), views="each").fit_transform(features)
+    more = known(name, {"max_iter": 3, "max_switches": 2} | ({"tol": 1e-3} if name in DISCRIMINATIVE else {}))
+    assert_order_of_kernels_does_not_matter(name, kernels, more, 5e-2)
+
+
+# Their time grows with more than the number of kernels, or they train a machine for each.
+LONG = (*BAYESIAN, *estimators_with("svm per kernel"))
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG)) for name in MANY[::3]]
+)
+def test_a_thousand_kernels(name):
+    kernels = np.exp(-np.square(X[:, None] - X).sum(axis=-1)[..., None] * np.linspace(0.002, 2.0, 1000))
+    more = known(name, {"max_iter": 2, "max_switches": 1, "n_clusters": 2})
+    assert_order_of_kernels_does_not_matter(name, kernels, more, 2e-2)
