@@ -17,7 +17,9 @@ from _report import claim, markdown_table
 from bayesmkl._utils.devices import double_precision
 from bayesmkl._utils.memory import format_bytes
 from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.models import binary
+from bayesmkl.bemkl.models import model as bemkl
+from bayesmkl.bemkl.models.model import Priors, Problem
+from bayesmkl.bemkl.models.outcomes import Labels
 from bayesmkl.kernels import Gaussian, KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
 
@@ -66,13 +68,13 @@ def fit(stack: DenseStack, y: np.ndarray, options: LoopOptions) -> dict[str, Any
     start = time.perf_counter()
     with double_precision():
         squares = jax.block_until_ready(jax.jit(DenseStack.gram)(stack))
-    problem = binary.BinaryProblem(stack, np.asarray(squares), y, binary.BinaryPriors(), 1.0, 1.0)
+    problem = Problem(stack, np.asarray(squares), y, Priors(), Labels(1.0), 1.0)
     gram = time.perf_counter() - start
     clock: list[float] = []
     result = maximize_elbo(
-        binary,
+        bemkl,
         problem,
-        binary.init(problem._replace(stack=DenseStack(np.asarray(stack.kernels))), np.ones(len(y))),
+        bemkl.init(problem._replace(stack=DenseStack(np.asarray(stack.kernels))), np.ones(len(y))),
         options,
         lambda n_sweeps, elbo: clock.append(time.perf_counter()),
     )

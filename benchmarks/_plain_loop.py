@@ -14,7 +14,7 @@ from scipy.stats import norm
 
 from bayesmkl._numerics.truncated_normal import label_moments
 from bayesmkl.bemkl import Gamma
-from bayesmkl.bemkl.models import binary
+from bayesmkl.bemkl.models.model import State
 from bayesmkl.bemkl.models.moments import Gaussian, IntermediateOutputs
 
 PRIOR = 1.0  # concentration and rate of all precisions: the non-sparse choice
@@ -75,11 +75,11 @@ def fit_plain(K: np.ndarray, y: np.ndarray, n_iter: int, margin: float = 1.0) ->
     return Factors(lambda_rate, a_mean, a_cov, G_mean, G_cov, gamma_rate, omega_rate, be_mean, be_cov)
 
 
-def as_state(factors: Factors, y: np.ndarray, margin: float = 1.0) -> binary.BinaryState:
+def as_state(factors: Factors, y: np.ndarray, margin: float = 1.0) -> State:
     """The same factors as the package names them."""
     shape = PRIOR + 0.5
     loc = factors.be_mean[1:] @ factors.G_mean + factors.be_mean[0]
-    return binary.BinaryState(
+    return State(
         Gamma(shape, factors.lambda_rate),
         Gaussian.from_moments(factors.a_mean, factors.a_cov),
         IntermediateOutputs(factors.G_mean, factors.G_cov, np.linalg.slogdet(factors.G_cov)[1]),

@@ -11,7 +11,8 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
 from bayesmkl.bemkl import Gamma
-from bayesmkl.bemkl.models import binary
+from bayesmkl.bemkl.models.model import Carry, Priors, Problem, init
+from bayesmkl.bemkl.models.outcomes import Labels
 from bayesmkl.kernels import Gaussian, KernelBank
 
 N_TWONORM_KERNELS = 16
@@ -74,12 +75,12 @@ def twonorm_bank(n_landmarks: int) -> KernelBank:
     return KernelBank([Gaussian(width=width) for width in widths], views=views, landmarks=n_landmarks)
 
 
-def problem_of(stack: Any, gram: np.ndarray, y: np.ndarray, prior: str) -> binary.BinaryProblem:
+def problem_of(stack: Any, gram: np.ndarray, y: np.ndarray, prior: str) -> Problem:
     """The paper's model: margin 1 (it leaves ν open), σ_g = 1, uninformative priors except on kernel weights."""
-    priors = binary.BinaryPriors(kernel=KERNEL_PRIORS[prior])
-    return binary.BinaryProblem(stack, gram, y, priors, margin=1.0, intermediate_precision=1.0)
+    priors = Priors(kernel=KERNEL_PRIORS[prior])
+    return Problem(stack, gram, y, priors, Labels(1.0), 1.0)
 
 
-def deterministic_start(problem: binary.BinaryProblem) -> binary.BinaryCarry:
+def deterministic_start(problem: Problem) -> Carry:
     """The default start of `BEMKLClassifier`: the mean of the paper's random one."""
-    return binary.init(problem, np.full(problem.y.shape, HALF_NORMAL_MEAN))
+    return init(problem, np.full(problem.y.shape, HALF_NORMAL_MEAN))

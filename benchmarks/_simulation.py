@@ -16,7 +16,9 @@ from bayesmkl import KernelBank
 from bayesmkl._utils.options import NUTS, Gibbs
 from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
 from bayesmkl.bemkl.inference.runs import gibbs_start, run_gibbs, run_nuts
-from bayesmkl.bemkl.models import binary, regression
+from bayesmkl.bemkl.models import model as bemkl
+from bayesmkl.bemkl.models.model import Priors, Problem
+from bayesmkl.bemkl.models.outcomes import Labels, Numbers
 from bayesmkl.bemkl.reading.collapsed import score_means, score_scales
 from bayesmkl.bemkl.reading.draws import PosteriorDraws, variational_draws
 from bayesmkl.bemkl.reading.shares import share_draws
@@ -43,7 +45,7 @@ INFERENCES = {"vb": "VB", "refined": "refined VB", "gibbs": "Gibbs", "nuts": "NU
 class Simulated(NamedTuple):
     """One data set of the model with the parameters that it was made of."""
 
-    problem: Any  # BinaryProblem or RegressionProblem
+    problem: Any  # Problem
     truth: PosteriorDraws  # one draw, without the axis of the chains
     new: DenseStack
     y_new: np.ndarray
@@ -74,10 +76,10 @@ def simulate(task: str, train: DenseStack, new: DenseStack, rng: np.random.Gener
     )
     gram = train.gram()
     if task == "regression":
-        priors = regression.RegressionPriors()
-        return Simulated(regression.RegressionProblem(train, gram, score, priors), truth, new, new_score)
+        priors = Priors()
+        return Simulated(Problem(train, gram, score, priors, Numbers()), truth, new, new_score)
     y, y_new = (np.where(f > 0.0, 1.0, -1.0) for f in (score, new_score))
-    return Simulated(binary.BinaryProblem(train, gram, y, binary.BinaryPriors(), 0.0, 1.0), truth, new, y_new)
+    return Simulated(Problem(train, gram, y, Priors(), Labels(0.0), 1.0), truth, new, y_new)
 
 
 def draw_posteriors(
@@ -87,7 +89,7 @@ def draw_posteriors(
 
     Parameters
     ----------
-    problem : BinaryProblem or RegressionProblem
+    problem : Problem
     lengths : dict of str to (int, int)
         Inference -> steps of warm-up and draws of its one chain; "vb" has no warm-up, "refined" starts from it.
     rng : numpy.random.Generator
@@ -98,11 +100,10 @@ def draw_posteriors(
         Draws with one leading axis, seconds (of the fit and the draws) and the smallest effective sample size over
         shares and training scores.
     """
-    algorithm = regression if isinstance(problem, regression.RegressionProblem) else binary
     start = time.perf_counter()
-    magnitude = 0.0 if algorithm is regression else np.sqrt(2.0 / np.pi)
-    carry = algorithm.init(problem, np.full(problem.y.shape, magnitude))
-    state = maximize_elbo(algorithm, problem, carry, LoopOptions(max_iter=1000, tol=1e-6)).state
+    magnitude = 0.0 if problem.outcome.has_noise else np.sqrt(2.0 / np.pi)
+    carry = bemkl.init(problem, np.full(problem.y.shape, magnitude))
+    state = maximize_elbo(bemkl, problem, carry, LoopOptions(max_iter=1000, tol=1e-6)).state
     fitted = time.perf_counter() - start
     found = {}
     for name, (n_warmup, n_draws) in lengths.items():

@@ -16,6 +16,8 @@ from __future__ import annotations
 
 import os
 
+from bayesmkl.bemkl.models import model as bemkl
+
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy
 
 import time
@@ -34,7 +36,6 @@ from sklearn.preprocessing import StandardScaler
 from bayesmkl import BEMKLClassifier, GPMKLClassifier, GPMKLRegressor, KernelBank
 from bayesmkl.bemkl import Storage
 from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.models import binary
 from bayesmkl.bemkl.models.many_kernels import many_kernels
 from bayesmkl.bemkl.reading.shares import share_draws
 from bayesmkl.kernels import Gaussian, Linear
@@ -195,7 +196,7 @@ def agreement(case: Case) -> dict[str, Any]:
     (problem,) = model._task(stack, model._gram(stack), y).problems
     dense = DenseStack(np.ascontiguousarray(np.moveaxis(full, -1, 0)))
     shares, bounds = [], []
-    for algorithm, own in ((binary, dense), (many_kernels(binary), stack)):
+    for algorithm, own in ((bemkl, dense), (many_kernels(bemkl), stack)):
         one = problem._replace(stack=own, gram=own.gram())
         start = algorithm.init(one, np.full(case.n_samples, 0.8))
         found = maximize_elbo(algorithm, one, start, LoopOptions(max_iter=3000, tol=1e-11))

@@ -29,7 +29,7 @@ from threadpoolctl import threadpool_limits
 
 from bayesmkl import BEMKLClassifier
 from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.models import binary
+from bayesmkl.bemkl.models import model as bemkl
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.stacks.lowrank import compress
 
@@ -56,7 +56,7 @@ def plain_loop(case: Case, stack: DenseStack, n_iter: int, machine: Machine) -> 
     threads = min(choices, key=lambda count: seconds(TRIAL, count)[0]) if len(choices) > 1 else 1
     took, factors = seconds(n_iter, threads)
     problem = problem_of(stack, stack.gram(), case.y, "nonsparse")
-    bound = float(binary.elbo(problem, as_state(factors, case.y)))
+    bound = float(bemkl.elbo(problem, as_state(factors, case.y)))
     return {"seconds": took, "sweeps": n_iter, "elbo": bound, "threads": threads, "nbytes": stack.nbytes}
 
 
@@ -70,7 +70,7 @@ def package_loop(
     built = time.perf_counter() - start
     problem = problem_of(stack, stack.gram(), case.y, "nonsparse")
     result = maximize_elbo(
-        binary,
+        bemkl,
         problem,
         deterministic_start(problem),
         options,

@@ -38,7 +38,9 @@ from threadpoolctl import ThreadpoolController
 from bayesmkl import BEMKLClassifier
 from bayesmkl.bemkl import VB
 from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.models import binary
+from bayesmkl.bemkl.models import model as bemkl
+from bayesmkl.bemkl.models.model import Priors, Problem
+from bayesmkl.bemkl.models.outcomes import Labels
 from bayesmkl.datasets import make_twonorm, open_rows
 from bayesmkl.kernels.bank import fit_bank_to_rows
 from bayesmkl.kernels.stacks.streamed import TILE, StreamedStack, streamed_stack
@@ -154,7 +156,7 @@ def updates(size: Size, path: Path, y: np.ndarray) -> dict[str, Any]:
     start = time.perf_counter()
     gram = stack.gram()
     seconds = {"gram": time.perf_counter() - start}
-    problem = binary.BinaryProblem(stack, gram, y.astype(float), binary.BinaryPriors(), 1.0, 1.0)
+    problem = Problem(stack, gram, y.astype(float), Priors(), Labels(1.0), 1.0)
     marks: list[tuple[float, float]] = []  # when an update ended, and when the evaluation after it did
 
     def evaluate_after(_n: int, _elbo: float) -> None:
@@ -162,9 +164,9 @@ def updates(size: Size, path: Path, y: np.ndarray) -> dict[str, Any]:
         evaluate()
         marks.append((ended, time.perf_counter()))
 
-    begin = binary.init(problem, np.full(size.n_samples, 0.8))
+    begin = bemkl.init(problem, np.full(size.n_samples, 0.8))
     options = LoopOptions(max_iter=size.updates + 1, tol=0.0)
-    maximize_elbo(binary, problem, begin, options, evaluate_after)
+    maximize_elbo(bemkl, problem, begin, options, evaluate_after)
     per_update = [after[0] - before[1] for before, after in pairwise(marks)]
     evaluations = [done - ended for ended, done in marks]
     vector, weights = np.ones(stack.n_train), np.ones((stack.n_kernels, stack.n_rows))

@@ -9,15 +9,17 @@ import sys
 import traceback
 import warnings
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import bayesmkl
-from bayesmkl.bemkl.models.binary import BinaryPriors, BinaryProblem
+from bayesmkl.bemkl.models.model import Priors, Problem
 from bayesmkl.bemkl.models.moments import Gamma, Gaussian, IntermediateOutputs
-from bayesmkl.bemkl.models.regression import RegressionPriors, RegressionProblem
+from bayesmkl.bemkl.models.multitask import MultitaskProblem
+from bayesmkl.bemkl.models.outcomes import Labels, Numbers
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 ROOT = Path(__file__).resolve().parents[1]  # of the repository, or of its source archive
@@ -38,16 +40,14 @@ NON_SPARSE = Gamma(1.0, 1.0)
 SPARSE = Gamma(1e-10, 1e-10)
 
 BINARY_PRIORS = {
-    "non-sparse": BinaryPriors(),
-    "sparse": BinaryPriors(kernel=SPARSE),
-    "general": BinaryPriors(Gamma(1.3, 0.7), Gamma(0.6, 2.1), Gamma(2.2, 0.4)),
+    "non-sparse": Priors(),
+    "sparse": Priors(kernel=SPARSE),
+    "general": Priors(Gamma(1.3, 0.7), Gamma(0.6, 2.1), Gamma(2.2, 0.4)),
 }
 REGRESSION_PRIORS = {
-    "non-sparse": RegressionPriors(),
-    "sparse": RegressionPriors(kernel=SPARSE),
-    "general": RegressionPriors(
-        Gamma(1.3, 0.7), Gamma(0.6, 2.1), Gamma(2.2, 0.4), Gamma(3.1, 1.7), Gamma(0.8, 0.3)
-    ),
+    "non-sparse": Priors(),
+    "sparse": Priors(kernel=SPARSE),
+    "general": Priors(Gamma(1.3, 0.7), Gamma(0.6, 2.1), Gamma(2.2, 0.4), Gamma(3.1, 1.7), Gamma(0.8, 0.3)),
 }
 
 
@@ -122,20 +122,49 @@ def informed_target(rng, kernels):
 
 def binary_problem(kernels, y, priors=BINARY_PRIORS["non-sparse"], margin=1.0, sigma=1.0):
     stack = DenseStack(frozen(kernels))
-    return BinaryProblem(stack, frozen(stack.gram()), frozen(y), priors, margin, 1.0 / sigma**2)
+    return Problem(stack, frozen(stack.gram()), frozen(y), priors, Labels(margin), 1.0 / sigma**2)
 
 
 def regression_problem(kernels, y, priors=REGRESSION_PRIORS["non-sparse"]):
     stack = DenseStack(frozen(kernels))
-    return RegressionProblem(stack, frozen(stack.gram()), frozen(y), priors)
+    return Problem(stack, frozen(stack.gram()), frozen(y), priors, Numbers())
+
+
+class TaskPriors(NamedTuple):
+    """Priors of all tasks, and of the precision τ of their weights."""
+
+    sample: Gamma = Gamma(1.0, 1.0)
+    intercept: Gamma = Gamma(1.0, 1.0)
+    kernel: Gamma = Gamma(1.0, 1.0)
+    task: Gamma = Gamma(1.0, 1.0)
+    intermediate: Gamma = Gamma(1.0, 1.0)
+    noise: Gamma = Gamma(1.0, 1.0)
+
+    @classmethod
+    def of(cls, problem):
+        """Return those of a multitask problem."""
+        return cls(task=problem.task_prior, **problem.tasks[0].priors._asdict())
+
+    def problem_of(self, tasks):
+        """Return a multitask problem with these priors."""
+        own = Priors(*(getattr(self, name) for name in Priors._fields))
+        return MultitaskProblem(tuple(task._replace(priors=own) for task in tasks), self.task)
+
+
+def label_task(stack, y, margin, intermediate_precision):
+    return Problem(stack, frozen(stack.gram()), frozen(y), Priors(), Labels(margin), intermediate_precision)
+
+
+def target_task(stack, y):
+    return Problem(stack, frozen(stack.gram()), frozen(y), Priors(), Numbers())
 
 
 def arrays_of(factors, name=""):
-    """Yield ("field.field", array) of nested NamedTuples."""
+    """Yield ("field.field", array) of nested NamedTuples, without fields that are None."""
     if hasattr(factors, "_fields"):
         for field, value in zip(factors._fields, factors, strict=True):
             yield from arrays_of(value, f"{name}.{field}" if name else field)
-    else:
+    elif factors is not None:
         yield name, np.asarray(factors)
 
 

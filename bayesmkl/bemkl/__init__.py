@@ -11,13 +11,8 @@ from bayesmkl.bemkl.estimators.ordinal import BEMKLOrdinalClassifier
 from bayesmkl.bemkl.estimators.regressor import BEMKLRegressor
 from bayesmkl.bemkl.estimators.survival import BEMKLSurvival
 from bayesmkl.bemkl.evidence import EvidenceSearch, select_by_elbo
-from bayesmkl.bemkl.models import binary as binary
-from bayesmkl.bemkl.models import censored as censored
-from bayesmkl.bemkl.models import multiclass as multiclass
-from bayesmkl.bemkl.models import multioutput as multioutput
+from bayesmkl.bemkl.models import model as model
 from bayesmkl.bemkl.models import multitask as multitask
-from bayesmkl.bemkl.models import ordinal as ordinal
-from bayesmkl.bemkl.models import regression as regression
 from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
 from bayesmkl.bemkl.models.moments import Gamma
 

@@ -22,16 +22,10 @@ from bayesmkl.bemkl import (
 )
 from bayesmkl.bemkl.models import moments
 from bayesmkl.bemkl.models.absent_views import AbsentViews, CompletedOutputs, ViewMoments
-from bayesmkl.bemkl.models.binary import BinaryState
-from bayesmkl.bemkl.models.censored import CensoredState
 from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
-from bayesmkl.bemkl.models.multiclass import MulticlassState
-from bayesmkl.bemkl.models.multinomial import MultinomialState
-from bayesmkl.bemkl.models.multioutput import MultioutputState
+from bayesmkl.bemkl.models.model import State
+from bayesmkl.bemkl.models.multitask import MultitaskState
 from bayesmkl.bemkl.models.nonnegative import CutOffNormals, CutOffPair, NonnegativeReadout
-from bayesmkl.bemkl.models.ordinal import OrdinalState
-from bayesmkl.bemkl.models.regression import RegressionState
-from bayesmkl.bemkl.models.task_parts import LabelState, MultitaskState, TargetState
 from bayesmkl.bemkl.models.tasks import TaskReadouts
 from bayesmkl.bemkl.models.weight_covariance import WeightCovariance
 from bayesmkl.bemkl.reading.draws import PosteriorDraws
@@ -118,10 +112,10 @@ class SavedOutcome:
 # All that this package's fitted models are made of, beside what skops itself knows (NumPy, scikit-learn's
 # estimators). Nothing else is built from a file unless the user trusts it by name.
 OWN_TYPES: tuple[type, ...] = (
-    BEMKLClassifier, BEMKLRegressor, BinaryState, RegressionState, MulticlassState, MultinomialState,
-    MultioutputState, AbsentViews, CompletedOutputs, ViewMoments, NonnegativeReadout, CutOffNormals, CutOffPair,
-    BEMKLMultitaskClassifier, BEMKLMultitaskRegressor, MultitaskState, LabelState, TargetState, TaskReadouts,
-    BEMKLOrdinalClassifier, OrdinalState, BEMKLSurvival, CensoredState,
+    BEMKLClassifier, BEMKLRegressor, State, AbsentViews, CompletedOutputs, ViewMoments, NonnegativeReadout,
+    CutOffNormals, CutOffPair,
+    BEMKLMultitaskClassifier, BEMKLMultitaskRegressor, MultitaskState, TaskReadouts,
+    BEMKLOrdinalClassifier, BEMKLSurvival,
     PosteriorDraws, Dirichlet, SpikeSlab, VB, NUTS, Gibbs, Storage,
     moments.Gamma, moments.Gaussian, moments.PrecisionMoments, moments.IntermediateOutputs, TruncatedMoments,
     DiagonalPlusLowRank, WeightCovariance,

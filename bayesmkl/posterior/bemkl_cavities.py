@@ -73,7 +73,7 @@ def _cavities(output: Evaluated) -> tuple[np.ndarray, np.ndarray]:
             noise = 1.0
             covariance = plus_diagonal(covariance, square / problem.intermediate_precision)
             found = ep_evidence(
-                Probit(float(problem.margin)), problem.y, covariance, np.empty(0), sites, tol=TOL
+                Probit(float(problem.outcome.margin)), problem.y, covariance, np.empty(0), sites, tol=TOL
             )
             sites = found.sites if found.converged else None
         left = cavity(found.posterior, found.sites)

@@ -9,14 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayesmkl.bemkl.models.absent_views import AbsentViews
-from bayesmkl.bemkl.models.binary import BinaryPriors, BinaryProblem
-from bayesmkl.bemkl.models.multinomial import MultinomialProblem
-from bayesmkl.bemkl.models.ordinal import OrdinalProblem
-from bayesmkl.bemkl.models.regression import RegressionPriors, RegressionProblem
+from bayesmkl.bemkl.models.outcomes import Classes, Grades, Labels, log_beyond
 from bayesmkl.bemkl.reading.collapsed import (
-    distances_in,
-    grades_of,
-    log_beyond,
     log_likelihood,
     log_prior,
     log_variational,
@@ -40,7 +34,7 @@ class Evaluated:
     Parameters
     ----------
     problem : Problem
-        Training data of the model; `bayesmkl.bemkl.models.all_models` lists the types.
+        Training data of the model.
     draws : PosteriorDraws
         Chains; with an axis of outputs where the targets of `problem` have one.
 
@@ -57,7 +51,7 @@ class Evaluated:
     def __init__(self, problem: Any, draws: PosteriorDraws) -> None:
         self.problem, self.draws, self.flat = problem, draws, draws.flat()
         self.is_regression = draws.noise_precision is not None
-        self.is_multinomial = isinstance(problem, MultinomialProblem)
+        self.is_multinomial = isinstance(problem.outcome, Classes)
         self.patterns: list[_Pattern] = []
 
     def in_chains(self, values: np.ndarray) -> np.ndarray:
@@ -78,10 +72,10 @@ class Evaluated:
         """One model per output; this one where there is but one. They know nothing of competing classes."""
         if not self.draws.has_outputs:
             return [self]
-        problems = _problems_of_outputs(self.problem, self.is_regression)
+        problems = _problems_of_outputs(self.problem)
         found = [Evaluated(*pair) for pair in zip(problems, self.draws.outputs(), strict=True)]
         for c, output in enumerate(found):
-            output.patterns = _patterns(getattr(self.problem, "absent", None), c)
+            output.patterns = _patterns(self.problem.absent, c)
         return found
 
     def evaluate_shares_and_scores(self) -> None:
@@ -111,7 +105,7 @@ class Evaluated:
     def log_classes(self) -> np.ndarray:
         """Log probability of every competing class to be the one, by the margin, (n_draws, n_samples, n_classes)."""
         scores = np.stack([output.standard_means for output in self.outputs])
-        return log_class_probabilities(scores, self.problem.margin / self.outputs[0].scales)
+        return log_class_probabilities(scores, self.problem.outcome.margin / self.outputs[0].scales)
 
     def replicate(self, rng: np.random.Generator) -> np.ndarray:
         """Draw one new target per draw and training sample: labels 0 and 1, grades from 0, or numbers.
@@ -129,9 +123,9 @@ class Evaluated:
             return np.stack([output.replicate(rng) for output in self.outputs], axis=1)
         if self.is_regression:
             return self.means + self.scales * rng.standard_normal(self.means.shape)
-        if isinstance(self.problem, OrdinalProblem):
-            distances = distances_in(self.problem, self.scales)
-            return grades_of(self.problem).sample(self.standard_means, distances, rng)
+        outcome = self.problem.outcome
+        if isinstance(outcome, Grades):
+            return outcome.likelihood.sample(self.standard_means, outcome.distances_in(self.scales), rng)
         return (rng.random(self.means.shape) < self.label_probabilities).astype(np.int8)
 
     # ----------------------------------------------------------------------------------------- of a single output
@@ -144,7 +138,7 @@ class Evaluated:
 
     @property
     def _precision(self) -> float | None:
-        return getattr(self.problem, "intermediate_precision", None)
+        return self.problem.intermediate_precision
 
     @property
     def _complete_scales(self) -> np.ndarray:
@@ -168,7 +162,7 @@ class Evaluated:
     @cached_property
     def log_sides(self) -> np.ndarray:
         """Log probabilities of a score beyond the margin, below and above, (n_draws, n_samples, 2)."""
-        return log_beyond(self.standard_means, self.problem.margin / self.scales)
+        return log_beyond(self.standard_means, self.problem.outcome.margin / self.scales)
 
     @property
     def label_probabilities(self) -> np.ndarray:
@@ -211,13 +205,10 @@ def _completed_scores(
     return means, scales
 
 
-def _problems_of_outputs(problem: Any, is_regression: bool) -> list[Any]:
+def _problems_of_outputs(problem: Any) -> list[Any]:
     """Return the problems of one output each over the same kernels."""
-    if is_regression:
-        priors = RegressionPriors(*problem.priors)
-        return [RegressionProblem(problem.stack, problem.gram, y, priors) for y in problem.y]
-    rest = BinaryPriors(*problem.priors), problem.margin, problem.intermediate_precision
-    return [BinaryProblem(problem.stack, problem.gram, y, *rest) for y in problem.y]
+    outcome = problem.outcome if problem.outcome.has_noise else Labels(problem.outcome.margin)
+    return [problem._replace(y=y, outcome=outcome, absent=None) for y in problem.y]
 
 
 def evaluate_model(

@@ -19,10 +19,8 @@ from bayesmkl.bemkl import (
 )
 from bayesmkl.bemkl.estimators.multitask_classifier import BEMKLMultitaskClassifier
 from bayesmkl.bemkl.estimators.multitask_regressor import BEMKLMultitaskRegressor
-from bayesmkl.bemkl.models.all_models import State
-from bayesmkl.bemkl.models.multinomial import MultinomialState
+from bayesmkl.bemkl.models.model import State
 from bayesmkl.bemkl.models.nonnegative import NonnegativeReadout
-from bayesmkl.bemkl.models.ordinal import OrdinalState
 from bayesmkl.bemkl.reading.collapsed import NonnegativeGamma
 from bayesmkl.bemkl.reading.draws import PosteriorDraws, variational_draws
 from bayesmkl.bemkl.reading.predict import ScoreDraws
@@ -141,7 +139,7 @@ class FittedBEMKL(NamedTuple):
     @property
     def is_multinomial(self) -> bool:
         """Whether the outputs are classes that compete for a sample."""
-        return isinstance(self.states[0], MultinomialState)
+        return isinstance(self.states[0], State) and self.states[0].competes
 
     @property
     def labeled(self) -> np.ndarray:
@@ -306,8 +304,8 @@ def _completed(problem: Any, state: State | PosteriorDraws) -> Any:
     """
     if isinstance(state, PosteriorDraws):
         return problem
-    if isinstance(state, OrdinalState):
-        problem = problem._replace(distances=state.distances)
+    if state.distances is not None:
+        problem = problem._replace(outcome=problem.outcome._replace(distances=state.distances))
     if isinstance(state.readout, NonnegativeReadout):
         prior = NonnegativeGamma(*problem.priors.kernel)
         problem = problem._replace(priors=problem.priors._replace(kernel=prior))

@@ -26,7 +26,7 @@ import numpy as np
 
 from bayesmkl._numerics.psis import good_k, smooth_weights
 from bayesmkl._utils.threads import blas_threads_for
-from bayesmkl.bemkl.models.all_models import State
+from bayesmkl.bemkl.models.model import State
 from bayesmkl.bemkl.reading.collapsed import log_gamma, log_weights, log_weights_prior, weights_quadratic
 from bayesmkl.posterior.evaluated import Evaluated
 from bayesmkl.posterior.marginal import Sites, Target, first_sites, log_marginal, target_of
@@ -65,7 +65,7 @@ def importance_section(
         Of the models.
     models : list of Evaluated
         Draws of the variational posteriors.
-    states : list of BinaryState, RegressionState, or their counterparts with several outputs
+    states : list of State
         Their factors.
     log_ratios : list of array of shape (n_draws,)
         ``log p(y, a, b, e) - log q(a, b, e)``.
@@ -128,7 +128,7 @@ def _why_no_marginal(model: Evaluated, state: State, n_models: int) -> str | Non
         return "a sparse prior has its mass at zero and at infinity, where no importance sampler goes"
     if model.is_multinomial:
         return "classes that compete have no closed-form likelihood, which the integrals need"
-    if getattr(problem, "absent", None) is not None:
+    if problem.absent is not None:
         return "where views are missing, the score is no linear function of one set of kernels"
     if (problem.y == 0.0).any() and not model.is_regression:
         return "scores of unlabeled samples lie on two sides, which no normal site describes"

@@ -48,14 +48,14 @@ def intercept_only(problem: Any, folds: Sequence[np.ndarray]) -> list[InterceptO
 
     Parameters
     ----------
-    problem : BinaryProblem, RegressionProblem, MulticlassProblem or MultioutputProblem
+    problem : Problem
     folds : sequence of array of int
         Samples that are left out together; each sample is in one of them.
     """
     prior = problem.priors.intercept
-    if hasattr(problem.priors, "noise"):
+    if problem.outcome.has_noise:
         return [_of_numbers(y, prior, problem.priors.noise, folds) for y in np.atleast_2d(problem.y)]
-    return [_of_labels(y, prior, float(problem.margin), folds) for y in np.atleast_2d(problem.y)]
+    return [_of_labels(y, prior, float(problem.outcome.margin), folds) for y in np.atleast_2d(problem.y)]
 
 
 def _of_labels(y: np.ndarray, prior: Gamma, margin: float, folds: Sequence[np.ndarray]) -> InterceptOnly:

@@ -35,7 +35,6 @@ from scipy.special import log_ndtr
 
 from bayesmkl._numerics.truncated_normal import truncated_moments
 from bayesmkl.bemkl.models.moments import LOG_2PI, Gamma
-from bayesmkl.bemkl.models.regression import RegressionProblem
 from bayesmkl.bemkl.reading.collapsed import log_gamma
 
 __all__ = ["Sites", "Target", "first_sites", "log_marginal", "target_of"]
@@ -81,7 +80,7 @@ def target_of(problem: Any, kernel_weights: np.ndarray, scale: float) -> Target:
         np.concatenate([[own], np.full(stack.n_train, each)])
         for own, each in zip(priors.intercept, priors.sample, strict=True)
     )
-    margin = None if isinstance(problem, RegressionProblem) else float(problem.margin)
+    margin = None if problem.outcome.has_noise else float(problem.outcome.margin)
     return Target(design, problem.y, scale, margin, concentration, rate)
 
 

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesmkl.bemkl.models.all_models import Priors
 from bayesmkl.bemkl.models.kernel_priors import Dirichlet
+from bayesmkl.bemkl.models.model import Priors
 from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.bemkl.reading.collapsed import NonnegativeGamma
 from bayesmkl.bemkl.reading.draws import PosteriorDraws
@@ -108,7 +108,7 @@ def prior_draws(problem: Any, n_draws: int, rng: np.random.Generator) -> Posteri
 
     Parameters
     ----------
-    problem : BinaryProblem, RegressionProblem, MulticlassProblem, MultioutputProblem or MultinomialProblem
+    problem : Problem
     n_draws : int
     rng : numpy.random.Generator
     """
@@ -132,7 +132,7 @@ def prior_draws(problem: Any, n_draws: int, rng: np.random.Generator) -> Posteri
     intercept, dual = student(priors.intercept, *outputs), student(priors.sample, *outputs, stack.n_train)
     draws = PosteriorDraws(weights, intercept, dual)
     draws = draws._replace(kernel_inclusion=inclusion)
-    if not hasattr(priors, "noise"):
+    if not problem.outcome.has_noise:
         return draws
     known, noise = (
         rng.gamma(prior.concentration, 1.0 / prior.rate, size=(1, n_draws, *outputs))

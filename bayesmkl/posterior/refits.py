@@ -28,7 +28,7 @@ from bayesmkl._utils.warnings import holding_back, warn_user
 from bayesmkl.bemkl.estimators.base import FitTask
 from bayesmkl.bemkl.estimators.class_models import class_model_of
 from bayesmkl.bemkl.inference.runs import Fit
-from bayesmkl.bemkl.models.all_models import ALGORITHMS
+from bayesmkl.bemkl.models import model
 from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
 from bayesmkl.bemkl.models.nonnegative import nonnegative
 from bayesmkl.bemkl.reading.predict import ScoreDraws, log_probabilities
@@ -285,8 +285,7 @@ class BEMKLRefits:
         refit = copy.copy(self.estimator).set_params(**self.settings, kernel_prior=self._kernel_prior(kept))
         refit.target_ = targets
         problems = refit._problems(stack)
-        algorithm = ALGORITHMS[type(problems[0])]
-        algorithm = nonnegative(algorithm) if refit.nonnegative else algorithm
+        algorithm = nonnegative(model) if refit.nonnegative else model
         n_models = len(problems)
         task = FitTask(
             problems, stack, targets, n_models > 1, algorithm, [refit.init] * n_models, ["refit"] * n_models

@@ -16,7 +16,9 @@ from sklearn.preprocessing import StandardScaler
 
 from bayesmkl import BEMKLClassifier
 from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.models import binary
+from bayesmkl.bemkl.models import model as bemkl
+from bayesmkl.bemkl.models.model import Priors, Problem
+from bayesmkl.bemkl.models.outcomes import Labels
 from bayesmkl.kernels import Gaussian, KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.stacks.lowrank import compress
@@ -78,11 +80,9 @@ def test_gram(benchmark, stacks, kind):
 @pytest.mark.parametrize("kind", STACKS)
 def test_twenty_sweeps(benchmark, stacks, data, kind):
     stack = stacks[kind]
-    problem = binary.BinaryProblem(
-        stack, stack.gram(), data[1], binary.BinaryPriors(), margin=1.0, intermediate_precision=1.0
-    )
-    start = binary.init(problem, np.full(N_SAMPLES, np.sqrt(2.0 / np.pi)))
-    benchmark(maximize_elbo, binary, problem, start, SWEEPS)
+    problem = Problem(stack, stack.gram(), data[1], Priors(), Labels(1.0), 1.0)
+    start = bemkl.init(problem, np.full(N_SAMPLES, np.sqrt(2.0 / np.pi)))
+    benchmark(maximize_elbo, bemkl, problem, start, SWEEPS)
 
 
 def test_fit(benchmark, data, bank):

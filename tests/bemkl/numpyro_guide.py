@@ -27,12 +27,10 @@ from numpyro.infer import Trace_ELBO
 
 from bayesmkl._utils.numpyro_session import numpyro_session
 from bayesmkl.bemkl.inference.numpyro_model import literal_model
-from bayesmkl.bemkl.models.binary import BinaryProblem, BinaryState
-from bayesmkl.bemkl.models.regression import RegressionProblem, RegressionState
+from bayesmkl.bemkl.models.model import Problem, State
 
 if TYPE_CHECKING:  # no formula of the bound enters here
     from bayesmkl._numerics.arrays import Array
-    from bayesmkl.bemkl.models.all_models import SingleProblem
     from bayesmkl.bemkl.models.moments import Gamma, Gaussian
 
 __all__ = ["ElboEstimate", "closed_form_guide", "elbo_particles", "estimate_elbo"]
@@ -50,12 +48,12 @@ class ElboEstimate(NamedTuple):
     standard_error: float
 
 
-def closed_form_guide(state: BinaryState | RegressionState) -> Callable[[Any], None]:
+def closed_form_guide(state: State) -> Callable[[Any], None]:
     """Write the closed-form posterior as a guide for `literal_model`.
 
     Parameters
     ----------
-    state : BinaryState or RegressionState
+    state : State
         Any state, not only a fixed point. Its numbers may be traced.
 
     Returns
@@ -74,7 +72,8 @@ def closed_form_guide(state: BinaryState | RegressionState) -> Callable[[Any], N
     """
 
     def guide(problem: Any) -> None:
-        _sample_precisions({name: factor for name, factor in state._asdict().items() if "precision" in name})
+        known = state._asdict().items()
+        _sample_precisions({name: f for name, f in known if "precision" in name and f is not None})
         numpyro.sample("dual", _normal(state.dual))
         intermediate = state.intermediate
         columns = jnp.eye(problem.stack.n_rows)  # columns are independent and share their covariance
@@ -84,15 +83,17 @@ def closed_form_guide(state: BinaryState | RegressionState) -> Callable[[Any], N
         readout = numpyro.sample("readout", _normal(state.readout), infer={"is_auxiliary": True})
         numpyro.sample("intercept", dist.Delta(readout[0]))
         numpyro.sample("kernel_weights", dist.Delta(readout[1:], event_dim=1))
-        if isinstance(state, BinaryState):
-            numpyro.sample("latent", _cut_off_normal(state.latent, problem.y, problem.margin).to_event(1))
+        if state.latent is not None:
+            numpyro.sample(
+                "latent", _cut_off_normal(state.latent, problem.y, problem.outcome.margin).to_event(1)
+            )
 
     return guide
 
 
 def elbo_particles(
-    problem: BinaryProblem | RegressionProblem,
-    state: BinaryState | RegressionState,
+    problem: Problem,
+    state: State,
     n_particles: int,
     random_state: int = 0,
 ) -> np.ndarray:
@@ -100,8 +101,8 @@ def elbo_particles(
 
     Parameters
     ----------
-    problem : BinaryProblem or RegressionProblem
-    state : BinaryState or RegressionState
+    problem : Problem
+    state : State
     n_particles : int
         Number of draws.
     random_state : int, default=0
@@ -123,8 +124,8 @@ def elbo_particles(
 
 
 def estimate_elbo(
-    problem: BinaryProblem | RegressionProblem,
-    state: BinaryState | RegressionState,
+    problem: Problem,
+    state: State,
     n_particles: int = 1024,
     random_state: int = 0,
 ) -> ElboEstimate:
@@ -132,8 +133,8 @@ def estimate_elbo(
 
     Parameters
     ----------
-    problem : BinaryProblem or RegressionProblem
-    state : BinaryState or RegressionState
+    problem : Problem
+    state : State
     n_particles : int, default=1024
         Number of draws from the posterior, at least 2.
     random_state : int, default=0
@@ -151,11 +152,12 @@ def estimate_elbo(
 
     Examples
     --------
-    >>> from bayesmkl.bemkl import regression
+    >>> from bayesmkl.bemkl.models import model
+    >>> from bayesmkl.bemkl.models.outcomes import Numbers
     >>> from bayesmkl.kernels.stacks.dense import DenseStack
     >>> stack, y = DenseStack(np.ones((1, 3, 3))), np.array([0.5, 1.0, 1.5])
-    >>> problem = RegressionProblem(stack, stack.gram(), y, regression.RegressionPriors())
-    >>> state, bound = regression.sweep(problem, regression.init(problem, np.zeros(3)))
+    >>> problem = Problem(stack, stack.gram(), y, model.Priors(), Numbers())
+    >>> state, bound = model.sweep(problem, model.init(problem, np.zeros(3)))
     >>> estimate = estimate_elbo(problem, state)
     >>> bool(abs(estimate.mean - bound) < 3.0 * estimate.standard_error)
     True
@@ -169,7 +171,7 @@ def estimate_elbo(
 
 
 @partial(jax.jit, compiler_options=COMPILER)
-def _elbo_block(problem: SingleProblem, state: BinaryState | RegressionState, keys: Array) -> Any:
+def _elbo_block(problem: Problem, state: State, keys: Array) -> Any:
     """Return the bounds of single particles, one per key."""
     guide = closed_form_guide(state)
 

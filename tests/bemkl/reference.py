@@ -106,7 +106,7 @@ def diagonal_square(mean, cov):
 
 def binary_sweep(K, y, nu, sigma_g, shapes_scales, old):
     """One iteration in the paper's order; `shapes_scales` is ((α, β) of λ, of γ, of ω)."""
-    lambda_prior, gamma_prior, omega_prior = shapes_scales
+    lambda_prior, gamma_prior, omega_prior = shapes_scales[:3]
     upsilon = 1 / sigma_g**2
     lam = gamma_update(*lambda_prior, old.a_squared, [1] * K.shape[2])
     a, a_cov = a_update(K, old.G, lam[0] * lam[1], upsilon)

@@ -21,7 +21,7 @@ from helpers import (
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.models import binary, regression
+from bayesmkl.bemkl.models import model as bemkl
 
 pytestmark = pytest.mark.heavy
 
@@ -36,9 +36,9 @@ def problem_of(model, prior, rng):
     if model == "binary":
         y = np.where(target > np.median(target), 1.0, -1.0)
         problem = binary_problem(kernels, y, BINARY_PRIORS[prior], sigma=0.8)
-        return binary, problem, binary.init(problem, np.ones(N_SAMPLES))
+        return bemkl, problem, bemkl.init(problem, np.ones(N_SAMPLES))
     problem = regression_problem(kernels, target, REGRESSION_PRIORS[prior])
-    return regression, problem, regression.init(problem, np.zeros(N_SAMPLES))
+    return bemkl, problem, bemkl.init(problem, np.zeros(N_SAMPLES))
 
 
 def fit_both(model, prior, rng, options=FIFTY):

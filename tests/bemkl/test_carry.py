@@ -8,26 +8,29 @@ import reference
 from helpers import (
     BINARY_PRIORS,
     SAME_FORMULA,
+    TaskPriors,
     assert_monte_carlo,
     assert_same,
     assert_same_factors,
     binary_problem,
     frozen,
     informed_target,
+    label_task,
     random_intermediate,
     random_kernels,
     regression_problem,
+    target_task,
 )
 from sklearn.preprocessing import StandardScaler
 
 from bayesmkl._numerics.acceleration import flatten, measure, restore
 from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.models import binary, moments, multiclass, multinomial, multioutput, multitask, regression
+from bayesmkl.bemkl.models import model as bemkl
+from bayesmkl.bemkl.models import moments, multitask
+from bayesmkl.bemkl.models.model import Priors, Problem
 from bayesmkl.bemkl.models.moments import PROBED, Gamma, IntermediateOutputs, probe, probe_scale
-from bayesmkl.bemkl.models.multiclass import MulticlassPriors, MulticlassProblem
-from bayesmkl.bemkl.models.multinomial import MultinomialPriors, MultinomialProblem
-from bayesmkl.bemkl.models.multioutput import MultioutputPriors, MultioutputProblem
-from bayesmkl.bemkl.models.multitask import LabelTask, MultitaskPriors, MultitaskProblem, TargetTask
+from bayesmkl.bemkl.models.multitask import MultitaskProblem
+from bayesmkl.bemkl.models.outcomes import Classes, Labels, Numbers
 from bayesmkl.datasets import load_wdbc
 from bayesmkl.kernels import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
@@ -35,11 +38,11 @@ from bayesmkl.kernels.stacks.dense import DenseStack
 N_KERNELS, N_OUTPUTS = 3, 2
 FEW, MANY = PROBED - 4, 3 * PROBED - 4  # all of the few samples are probed, every third of the many
 MODULES = {
-    "binary": binary,
-    "regression": regression,
-    "multiclass": multiclass,
-    "multinomial": multinomial,
-    "multioutput": multioutput,
+    "binary": bemkl,
+    "regression": bemkl,
+    "multiclass": bemkl,
+    "multinomial": bemkl,
+    "multioutput": bemkl,
     "multitask": multitask,
 }
 ALGORITHMS = pytest.mark.parametrize("name", MODULES)
@@ -68,19 +71,19 @@ def problem_of(name, rng, n_samples, n_train=None):
     elif name == "regression":
         problem = regression_problem(kernels, y[0])
     elif name == "multiclass":
-        problem = MulticlassProblem(stack, gram, frozen(signs(y)), MulticlassPriors(), 1.0, 1.0)
+        problem = Problem(stack, gram, frozen(signs(y)), Priors(), Labels(1.0), 1.0)
     elif name == "multinomial":
         largest = np.where(np.arange(N_OUTPUTS)[:, None] == signs(y[0]).clip(0), 1.0, -1.0)
-        problem = MultinomialProblem(stack, gram, frozen(largest), MultinomialPriors(), 0.0, 1.0)
+        problem = Problem(stack, gram, frozen(largest), Priors(), Classes(0.0), 1.0)
     elif name == "multioutput":
-        problem = MultioutputProblem(stack, gram, frozen(y), MultioutputPriors())
+        problem = Problem(stack, gram, frozen(y), Priors(), Numbers())
     else:
         part = DenseStack(frozen(kernels[:, : n_samples // 2, : n_samples // 2]))
         tasks = (
-            LabelTask(stack, gram, frozen(signs(y[0])), 1.0, 1.0),
-            TargetTask(part, frozen(part.gram()), frozen(y[1, : n_samples // 2])),
+            label_task(stack, signs(y[0]), 1.0, 1.0),
+            target_task(part, y[1, : n_samples // 2]),
         )
-        problem = MultitaskProblem(tasks, MultitaskPriors())
+        problem = TaskPriors().problem_of(tasks)
         ones = np.concatenate([ones, 0.0 * ones[: n_samples // 2]])
     noise = 0.0 * ones if name in ("regression", "multioutput") else ones
     return problem, MODULES[name].init(problem, noise)
@@ -218,9 +221,9 @@ def test_acceleration_reaches_the_bound_of_200_sweeps_in_a_quarter_of_them(bank,
     kernels, y = bank
     assert kernels.shape == (13, 120, 120)
     problem = binary_problem(kernels, y, BINARY_PRIORS[prior])
-    start = binary.init(problem, np.full(len(y), 0.8))
-    plain = maximize_elbo(binary, problem, start, LoopOptions(200, 0.0, accelerate=False)).elbo_history
-    fast = maximize_elbo(binary, problem, start, LoopOptions(50, 0.0)).elbo_history
+    start = bemkl.init(problem, np.full(len(y), 0.8))
+    plain = maximize_elbo(bemkl, problem, start, LoopOptions(200, 0.0, accelerate=False)).elbo_history
+    fast = maximize_elbo(bemkl, problem, start, LoopOptions(50, 0.0)).elbo_history
     assert plain[-1] > plain[-2] > plain[0] + 10.0
     assert fast[-1] > plain[-1]
     assert (np.diff(fast) >= 0.0).all()
@@ -231,14 +234,14 @@ def test_a_start_keeps_single_precision(rng):
     single = problem._replace(
         stack=DenseStack(problem.stack.kernels.astype(np.float32)), y=problem.y.astype(np.float32)
     )
-    start = binary.init(single, np.ones(FEW, dtype=np.float32))
+    start = bemkl.init(single, np.ones(FEW, dtype=np.float32))
     assert {field.dtype for field in start} == {np.dtype(np.float32)}
 
 
 def test_scales_are_about_the_reciprocal_posterior_deviations(rng):
     problem, start = problem_of("binary", rng, FEW)
-    state, _ = binary.sweep(problem, start)
-    scales = binary.scales(state)
+    state, _ = bemkl.sweep(problem, start)
+    scales = bemkl.scales(state)
     assert_same(scales.readout, 1.0 / np.sqrt(np.diag(state.readout.cov)), SAME_FORMULA)
     # the logarithm of the square of a normal variable around zero, whatever its deviation is
     spread = np.log(rng.normal(scale=3.0, size=10_000) ** 2).std()

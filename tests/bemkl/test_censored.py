@@ -13,10 +13,13 @@ from sklearn.preprocessing import StandardScaler
 
 import bayesmkl.posterior
 from bayesmkl import BEMKLRegressor, KernelBank, load_model, save_model
-from bayesmkl.bemkl import VB, BEMKLSurvival, Gamma, Storage, censored
+from bayesmkl.bemkl import VB, BEMKLSurvival, Gamma, Storage
 from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.models import regression
+from bayesmkl.bemkl.models import model as bemkl
+from bayesmkl.bemkl.models import outcomes
+from bayesmkl.bemkl.models.model import Priors, Problem
 from bayesmkl.bemkl.models.nonnegative import nonnegative
+from bayesmkl.bemkl.models.outcomes import Intervals, Numbers
 from bayesmkl.evaluation import concordance_index
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.marginal import GPMKLSurvival, Marginal
@@ -24,9 +27,7 @@ from bayesmkl.posterior import compare_loo, diagnose, refine_posterior, relevanc
 
 N, P = 60, 3
 VIEWS = {"signal": 0, "noise": 1}
-PRIORS = censored.CensoredPriors(
-    Gamma(1.3, 0.7), Gamma(0.6, 2.1), Gamma(2.2, 0.4), Gamma(3.1, 1.7), Gamma(0.8, 0.3)
-)
+PRIORS = Priors(Gamma(1.3, 0.7), Gamma(0.6, 2.1), Gamma(2.2, 0.4), Gamma(3.1, 1.7), Gamma(0.8, 0.3))
 
 
 def bank():
@@ -44,7 +45,7 @@ def problem_of(rng, kind="all"):
         lower[1::4], upper[1::4] = -np.inf, y[1::4] + rng.exponential(0.5, size=N // 4)
         lower[2::4], upper[2::4] = np.floor(2 * y[2::4]) / 2, np.floor(2 * y[2::4]) / 2 + 0.5
     stack = DenseStack(frozen(kernels))
-    return censored.CensoredProblem(stack, frozen(stack.gram()), frozen(lower), frozen(upper), PRIORS), y
+    return Problem(stack, frozen(stack.gram()), frozen(lower), PRIORS, Intervals(frozen(upper))), y
 
 
 @pytest.fixture(scope="module")
@@ -69,20 +70,15 @@ def model(data):
 
 def test_degenerate_observed_targets_are_regression_sweep_by_sweep(rng):
     problem, y = problem_of(rng, "none")
-    plain = regression.RegressionProblem(
-        problem.stack, problem.gram, y, regression.RegressionPriors(*problem.priors)
-    )
+    plain = Problem(problem.stack, problem.gram, y, Priors(*problem.priors), Numbers())
     noise = rng.normal(size=N)
-    here, there = censored.init(problem, noise), regression.init(plain, noise)
+    here, there = bemkl.init(problem, noise), bemkl.init(plain, noise)
     for _ in range(5):
-        state, bound = censored.sweep(problem, here)
-        expected, other = regression.sweep(plain, there)
+        state, bound = bemkl.sweep(problem, here)
+        expected, other = bemkl.sweep(plain, there)
         np.testing.assert_allclose(bound, other, rtol=1e-12)
-        shared = regression.RegressionState(
-            *(getattr(state, name) for name in regression.RegressionState._fields)
-        )
-        assert_same_factors(shared, expected, SAME_ITERATION)
-        here, there = censored.carry(problem, state), regression.carry(plain, expected)
+        assert_same_factors(state._replace(latent=None), expected, SAME_ITERATION)
+        here, there = bemkl.carry(problem, state), bemkl.carry(plain, expected)
 
 
 def test_degenerate_estimator_of_observed_times(data):
@@ -109,20 +105,16 @@ def test_degenerate_estimator_of_observed_times(data):
 def test_monotone_elbo(rng, accelerate):
     problem, _ = problem_of(rng)
     for noise in (np.zeros(N), rng.normal(size=N)):
-        found = maximize_elbo(
-            censored, problem, censored.init(problem, noise), LoopOptions(60, 0.0, accelerate)
-        )
+        found = maximize_elbo(bemkl, problem, bemkl.init(problem, noise), LoopOptions(60, 0.0, accelerate))
         assert (np.diff(found.elbo_history) >= -1e-10).all()
-        np.testing.assert_allclose(censored.elbo(problem, found.state), found.elbo_history[-1], rtol=1e-12)
+        np.testing.assert_allclose(bemkl.elbo(problem, found.state), found.elbo_history[-1], rtol=1e-12)
         mean = found.state.latent.mean
-        assert ((mean >= problem.y) & (mean <= problem.upper)).all()
+        assert ((mean >= problem.y) & (mean <= problem.outcome.upper)).all()
 
 
 def test_nonnegative_weights(rng):
     problem, _ = problem_of(rng)
-    found = maximize_elbo(
-        nonnegative(censored), problem, censored.init(problem, np.zeros(N)), LoopOptions(200)
-    )
+    found = maximize_elbo(nonnegative(bemkl), problem, bemkl.init(problem, np.zeros(N)), LoopOptions(200))
     assert (np.diff(found.elbo_history) >= -1e-9).all()
     assert (found.state.readout.mean[1:] > 0.0).all()
 
@@ -130,9 +122,9 @@ def test_nonnegative_weights(rng):
 def test_other_library_targets_that_were_not_observed(rng):
     problem, _ = problem_of(rng)
     loc = rng.normal(size=N)
-    found = censored.update_targets(problem.y, problem.upper, loc, 6.25)
-    lower, upper = np.maximum(problem.y, -12.0), np.minimum(problem.upper, 12.0)
-    unknown = problem.y < problem.upper
+    found = outcomes.update_targets(problem.y, problem.outcome.upper, loc, 6.25)
+    lower, upper = np.maximum(problem.y, -12.0), np.minimum(problem.outcome.upper, 12.0)
+    unknown = problem.y < problem.outcome.upper
     law = stats.truncnorm(
         *((end - loc)[unknown] / 0.4 for end in (lower, upper)), loc=loc[unknown], scale=0.4
     )
@@ -146,13 +138,11 @@ def test_other_library_targets_that_were_not_observed(rng):
 def test_finite_difference_of_the_bound_at_its_maximum(rng):
     """The bound falls whichever factor is moved from the fixed point, that of the unobserved targets too."""
     problem, _ = problem_of(rng)
-    best = maximize_elbo(
-        censored, problem, censored.init(problem, np.zeros(N)), LoopOptions(3000, 1e-12)
-    ).state
-    h, top = 1e-3, censored.elbo(problem, best)
+    best = maximize_elbo(bemkl, problem, bemkl.init(problem, np.zeros(N)), LoopOptions(3000, 1e-12)).state
+    h, top = 1e-3, bemkl.elbo(problem, best)
 
     def moved(**fields):
-        return censored.elbo(problem, best._replace(**fields))
+        return bemkl.elbo(problem, best._replace(**fields))
 
     noise, readout = best.noise_precision, best.readout
     pairs = [
@@ -162,7 +152,7 @@ def test_finite_difference_of_the_bound_at_its_maximum(rng):
     precision, loc = noise.mean, best.readout.mean[1:] @ best.intermediate.mean + best.readout.mean[0]
     pairs.append(
         [
-            moved(latent=censored.update_targets(problem.y, problem.upper, loc + sign * h, precision))
+            moved(latent=outcomes.update_targets(problem.y, problem.outcome.upper, loc + sign * h, precision))
             for sign in (1, -1)
         ]
     )

@@ -73,10 +73,10 @@ def test_binary_likelihood_is_the_normal_probability_beyond_the_margin(rng):
     spread = np.sqrt(1.0 + 1.4**2 * (draws.kernel_weights**2).sum(axis=1))
     assert_same(score_scales(draws, 1.4**-2), spread, 1e-14)
     means = literal_means(problem, draws)
-    above = stats.norm.logsf(problem.margin, means, spread[:, None])
-    below = stats.norm.logcdf(-problem.margin, means, spread[:, None])
+    above = stats.norm.logsf(problem.outcome.margin, means, spread[:, None])
+    below = stats.norm.logcdf(-problem.outcome.margin, means, spread[:, None])
     assert_same(log_likelihood(problem, draws), np.where(problem.y > 0, above, below), 1e-12)
-    assert_same(log_label(means, spread, problem.margin), np.stack([below, above], axis=-1), 1e-12)
+    assert_same(log_label(means, spread, problem.outcome.margin), np.stack([below, above], axis=-1), 1e-12)
 
 
 def test_regression_likelihood_is_normal(rng):

@@ -18,7 +18,7 @@ from scipy import stats
 
 from bayesmkl.bemkl import Dirichlet
 from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.models import binary, regression
+from bayesmkl.bemkl.models import model as bemkl
 from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.bemkl.reading.draws import PosteriorDraws, align_signs, draw_precisions, variational_draws
 
@@ -83,10 +83,10 @@ def test_priors_on_the_weights_themselves_leave_no_precisions(rng):
 def test_variational_draws_have_the_moments_of_the_factors(rng, task):
     kernels = random_kernels(rng, 12, 3)
     if task == "binary":
-        algorithm, problem = binary, binary_problem(kernels, random_labels(rng, 12))
+        algorithm, problem = bemkl, binary_problem(kernels, random_labels(rng, 12))
     else:
         priors = REGRESSION_PRIORS["general"]
-        algorithm, problem = regression, regression_problem(kernels, informed_target(rng, kernels), priors)
+        algorithm, problem = bemkl, regression_problem(kernels, informed_target(rng, kernels), priors)
     start = algorithm.init(problem, np.ones(12))
     state = maximize_elbo(algorithm, problem, start, LoopOptions(max_iter=30)).state
     draws = variational_draws(state, 4000, rng)

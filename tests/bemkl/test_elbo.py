@@ -23,9 +23,8 @@ from helpers import (
 from scipy import stats
 
 from bayesmkl._numerics.truncated_normal import truncated_moments
-from bayesmkl.bemkl.models import binary, regression
-from bayesmkl.bemkl.models.binary import BinaryState
-from bayesmkl.bemkl.models.regression import RegressionState
+from bayesmkl.bemkl.models import model as bemkl
+from bayesmkl.bemkl.models.model import State
 
 pytestmark = pytest.mark.heavy
 
@@ -87,9 +86,9 @@ def binary_draws(rng, problem, state, loc):
     """Return draws of log p(y, Θ, Ξ) - log q(Θ, Ξ), q(f) being N(loc, 1) beyond the margin."""
     draws, log_q = draw_shared(rng, state)
     # sampled as y f, which lies above the margin
-    law = stats.truncnorm(problem.margin - problem.y * loc, 60.0, loc=problem.y * loc)
+    law = stats.truncnorm(problem.outcome.margin - problem.y * loc, 60.0, loc=problem.y * loc)
     f = problem.y * law.rvs(size=(N_DRAWS, N_SAMPLES), random_state=rng)
-    assert (problem.y * f > problem.margin).all()  # log p(y | f) is zero
+    assert (problem.y * f > problem.outcome.margin).all()  # log p(y | f) is zero
     log_q += law.logpdf(problem.y * f).sum(axis=1)
     log_p = log_shared(problem, draws, problem.intermediate_precision)
     return log_p + stats.norm.logpdf(f, loc=scores(draws)).sum(axis=1) - log_q
@@ -146,18 +145,18 @@ def test_binary_bound_of_random_factors_against_monte_carlo(rng, prior, margin, 
     kernels = random_kernels(rng, N_SAMPLES, N_KERNELS)
     problem = binary_problem(kernels, y, BINARY_PRIORS[prior], margin, sigma)
     loc = rng.normal(size=N_SAMPLES)
-    state = BinaryState(**shared_factors(rng), latent=truncated_moments(loc, y, margin))
-    assert deviation(binary_draws(rng, problem, state, loc), binary.elbo(problem, state)) < STANDARD_ERRORS
+    state = State(**shared_factors(rng), latent=truncated_moments(loc, y, margin))
+    assert deviation(binary_draws(rng, problem, state, loc), bemkl.elbo(problem, state)) < STANDARD_ERRORS
 
 
 @pytest.mark.parametrize("prior", REGRESSION_PRIORS)
 def test_regression_bound_of_random_factors_against_monte_carlo(rng, prior):
     y = rng.normal(size=N_SAMPLES)
     problem = regression_problem(random_kernels(rng, N_SAMPLES, N_KERNELS), y, REGRESSION_PRIORS[prior])
-    state = RegressionState(
+    state = State(
         **shared_factors(rng), intermediate_precision=random_gamma(rng), noise_precision=random_gamma(rng)
     )
-    assert deviation(regression_draws(rng, problem, state), regression.elbo(problem, state)) < STANDARD_ERRORS
+    assert deviation(regression_draws(rng, problem, state), bemkl.elbo(problem, state)) < STANDARD_ERRORS
 
 
 @pytest.mark.parametrize(("margin", "sigma"), [(1.0, 1.0), (0.4, 0.6)])
@@ -168,12 +167,12 @@ def test_binary_bound_after_sweeps_against_monte_carlo_which_published_variants_
     y = random_labels(rng, N_SAMPLES)
     kernels = random_kernels(rng, N_SAMPLES, N_KERNELS)
     problem = binary_problem(kernels, y, BINARY_PRIORS[prior], margin, sigma)
-    state, bound = binary.sweep(problem, binary.init(problem, np.full(N_SAMPLES, 0.5)))
+    state, bound = bemkl.sweep(problem, bemkl.init(problem, np.full(N_SAMPLES, 0.5)))
     for _ in range(4):
-        state, bound = binary.step(problem, state)
+        state, bound = bemkl.step(problem, state)
     loc = state.readout.mean[0] + state.readout.mean[1:] @ state.intermediate.mean
     draws = binary_draws(rng, problem, state, loc)
-    assert bound == pytest.approx(binary.elbo(problem, state), rel=1e-13)
+    assert bound == pytest.approx(bemkl.elbo(problem, state), rel=1e-13)
     assert deviation(draws, bound) < STANDARD_ERRORS
     without_square = bound - 0.5 * ((state.latent.mean - loc) ** 2).sum()
     assert deviation(draws, without_square) > 5 * STANDARD_ERRORS
@@ -185,11 +184,11 @@ def test_binary_bound_after_sweeps_against_monte_carlo_which_published_variants_
 def test_regression_bound_after_sweeps_against_monte_carlo_which_the_product_of_means_fails(rng, prior):
     y = rng.normal(size=N_SAMPLES)
     problem = regression_problem(random_kernels(rng, N_SAMPLES, N_KERNELS), y, REGRESSION_PRIORS[prior])
-    state, bound = regression.sweep(problem, regression.init(problem, np.zeros(N_SAMPLES)))
+    state, bound = bemkl.sweep(problem, bemkl.init(problem, np.zeros(N_SAMPLES)))
     for _ in range(4):
-        state, bound = regression.step(problem, state)
+        state, bound = bemkl.step(problem, state)
     draws = regression_draws(rng, problem, state)
-    assert bound == pytest.approx(regression.elbo(problem, state), rel=1e-13)
+    assert bound == pytest.approx(bemkl.elbo(problem, state), rel=1e-13)
     assert deviation(draws, bound) < STANDARD_ERRORS
     noise_precision = state.noise_precision.concentration / state.noise_precision.rate
     product_of_means = bound + missing_spread_of_intermediates(state, noise_precision)

@@ -18,10 +18,9 @@ from helpers import (
 from scipy import stats
 
 from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.models import binary, regression
-from bayesmkl.bemkl.models.binary import BinaryPriors
+from bayesmkl.bemkl.models import model as bemkl
+from bayesmkl.bemkl.models.model import Priors
 from bayesmkl.bemkl.models.moments import Gamma
-from bayesmkl.bemkl.models.regression import RegressionPriors
 
 N_SAMPLES, N_KERNELS = 11, 4
 OPTIONS = LoopOptions(max_iter=60, tol=0.0, accelerate=False)
@@ -31,12 +30,12 @@ SAME = 1e-8
 def fit_binary(kernels, y, start=None, margin=1.0, priors=BINARY_PRIORS["non-sparse"], options=OPTIONS):
     problem = binary_problem(kernels, y, priors, margin)
     magnitude = np.ones(len(y)) if start is None else start
-    return maximize_elbo(binary, problem, binary.init(problem, magnitude), options)
+    return maximize_elbo(bemkl, problem, bemkl.init(problem, magnitude), options)
 
 
 def fit_regression(kernels, y, priors=None, options=OPTIONS):
     problem = regression_problem(kernels, y, *([] if priors is None else [priors]))
-    return maximize_elbo(regression, problem, regression.init(problem, np.zeros(len(y))), options)
+    return maximize_elbo(bemkl, problem, bemkl.init(problem, np.zeros(len(y))), options)
 
 
 def permuted(state, samples, kernels):
@@ -56,7 +55,7 @@ def permuted(state, samples, kernels):
             mean=state.readout.mean[readout], cov=state.readout.cov[np.ix_(readout, readout)]
         ),
     }
-    if hasattr(state, "latent"):
+    if state.latent is not None:
         swapped["latent"] = type(state.latent)(*(values[samples] for values in state.latent))
     return state._replace(**swapped)
 
@@ -94,7 +93,7 @@ def test_equivariance_flipped_labels_flip_every_score(rng, margin):
 def test_equivariance_shifted_regression_target_from_the_same_readout_spread(rng):
     kernels = random_kernels(rng, N_SAMPLES, N_KERNELS)
     y = informed_target(rng, kernels)
-    vague = RegressionPriors(intercept=Gamma(1e6, 1e16))  # an intercept that is free to follow
+    vague = Priors(intercept=Gamma(1e6, 1e16))  # an intercept that is free to follow
     plain, moved = fit_regression(kernels, y, vague), fit_regression(kernels, y + 50.0, vague)
     assert_same(moved.state.intermediate.mean, plain.state.intermediate.mean, 1e-4)
     assert_same(moved.state.readout.mean[1:], plain.state.readout.mean[1:], 1e-4)
@@ -117,7 +116,7 @@ def test_degenerate_equal_kernels_get_equal_weights(rng, model):
 def test_degenerate_kernel_of_zeros_is_a_bayesian_probit_intercept(rng):
     """Weights held at zero by their prior leave y f > ν, f ~ N(b, 1), b ~ N(0, 1/γ), γ ~ Gamma."""
     y, margin = random_labels(rng, N_SAMPLES), 0.4
-    priors = BinaryPriors(intercept=Gamma(1.2, 0.5), kernel=Gamma(1e12, 1.0))
+    priors = Priors(intercept=Gamma(1.2, 0.5), kernel=Gamma(1e12, 1.0))
     kernels = random_kernels(rng, N_SAMPLES, 1)
     result = fit_binary(kernels, y, margin=margin, priors=priors, options=OPTIONS._replace(max_iter=400))
     mean, variance, latent = 0.0, 1.0, y * (margin + 1.0)
@@ -135,7 +134,7 @@ def test_degenerate_kernel_of_zeros_is_a_bayesian_probit_intercept(rng):
 def test_degenerate_known_precisions_give_the_exact_evidence(rng):
     """With every precision pinned by its prior and the weights at zero, y ~ N(0, I/ε + 11'/γ): the bound is tight."""
     y, sharp = rng.normal(1.0, 2.0, size=5), 1e7
-    priors = RegressionPriors(
+    priors = Priors(
         sample=Gamma(sharp, sharp / 1e6),
         intercept=Gamma(sharp * 0.3, sharp),
         kernel=Gamma(sharp, sharp / 1e9),
@@ -152,7 +151,7 @@ def test_degenerate_single_kernel_is_ridge_regression_when_precisions_are_known(
     sharp, strong, n_samples = 1e9, 100.0, 8
     kernels = random_kernels(rng, n_samples, 1)
     y = informed_target(rng, kernels)
-    priors = RegressionPriors(
+    priors = Priors(
         sample=Gamma(sharp, sharp),
         intercept=Gamma(sharp, sharp / 1e12),
         kernel=Gamma(sharp, sharp),
@@ -161,7 +160,7 @@ def test_degenerate_single_kernel_is_ridge_regression_when_precisions_are_known(
     )
     problem = regression_problem(kernels, y, priors)
     result = maximize_elbo(
-        regression, problem, regression.init(problem, np.zeros(n_samples)), LoopOptions(20_000, 1e-13)
+        bemkl, problem, bemkl.init(problem, np.zeros(n_samples)), LoopOptions(20_000, 1e-13)
     )
     state, K = result.state, kernels[0]
     e, e_square = state.readout.mean[1], state.readout.square[1]

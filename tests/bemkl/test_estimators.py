@@ -443,7 +443,7 @@ def test_bad_posterior_to_start_from(wdbc, fitted):
         BEMKLClassifier(BANK, init=(fitted.posterior_, fitted.posterior_), intermediate_scale=1.0).fit(
             X[:100], y[:100]
         )
-    with pytest.raises(ValueError, match="RegressionState"):
+    with pytest.raises(ValueError, match="of the same kind of targets"):
         BEMKLRegressor(BANK, init=fitted.posterior_).fit(X[:100], y[:100].astype(float))
 
 

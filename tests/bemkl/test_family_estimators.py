@@ -16,7 +16,9 @@ from sklearn.preprocessing import StandardScaler
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank
 from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.models import multiclass, multinomial
+from bayesmkl.bemkl.models import model as bemkl
+from bayesmkl.bemkl.models.model import Priors, Problem, State
+from bayesmkl.bemkl.models.outcomes import Labels
 from bayesmkl.bemkl.reading.class_probabilities import log_class_probabilities, predict_class_scores
 from bayesmkl.datasets import load_iris, load_wdbc
 from bayesmkl.kernels import Gaussian, Linear, Polynomial
@@ -63,11 +65,9 @@ def test_shared_classes_are_one_model_of_the_right_problem(iris, shared):
     X, y = iris
     stack = DenseStack(np.ascontiguousarray(np.moveaxis(BANK.fit_transform(X), -1, 0)))
     targets = np.where(y == np.unique(y)[:, None], 1.0, -1.0)
-    problem = multiclass.MulticlassProblem(
-        stack, stack.gram(), targets, multiclass.MulticlassPriors(), 0.0, shared.intermediate_scale_**-2
-    )
-    start = multiclass.init(problem, np.full(len(y), MEAN))
-    result = maximize_elbo(multiclass, problem, start, LoopOptions())
+    problem = Problem(stack, stack.gram(), targets, Priors(), Labels(0.0), shared.intermediate_scale_**-2)
+    start = bemkl.init(problem, np.full(len(y), MEAN))
+    result = maximize_elbo(bemkl, problem, start, LoopOptions())
     assert shared.elbo_ == pytest.approx(result.elbo_history[-1], abs=1e-9)
     np.testing.assert_allclose(shared.kernel_weights_, result.state.readout.mean[3:], atol=1e-9)
     np.testing.assert_allclose(shared.intercept_, result.state.readout.mean[:3], atol=1e-9)
@@ -98,7 +98,7 @@ def test_multinomial_probabilities_are_those_of_the_scores(iris, multinomial_mod
     np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, rtol=1e-10)
     odds = np.log(probabilities) - np.log1p(-probabilities)
     np.testing.assert_allclose(model.decision_function(X), odds, rtol=1e-6)
-    assert isinstance(model.posterior_, multinomial.MultinomialState)
+    assert isinstance(model.posterior_, State)
     assert model.score(X, y) > 0.92
 
 

@@ -19,7 +19,7 @@ from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank, load_model, sa
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.bemkl import NUTS, Dirichlet, Gamma, Gibbs, SpikeSlab, Storage
 from bayesmkl.bemkl.inference import chains, gibbs, runs
-from bayesmkl.bemkl.models.binary import BinaryState
+from bayesmkl.bemkl.models.model import State
 from bayesmkl.bemkl.reading.draws import PosteriorDraws
 from bayesmkl.datasets import load_wdbc
 from bayesmkl.kernels import Gaussian, Linear
@@ -341,7 +341,7 @@ def refined_twice():
 def test_refined_posteriors_widen_the_shares_and_keep_the_predictions(closed_form, classifier, wdbc):
     X, _ = wdbc
     refined = refined_a_little(closed_form, 100)
-    assert isinstance(closed_form[-1].posterior_, BinaryState)  # as it was
+    assert isinstance(closed_form[-1].posterior_, State)  # as it was
     assert refined.posterior_.dual.shape == (2, 100, N_TRAIN)
     assert refined.kernel_shares_std_.sum() > 1.2 * closed_form[-1].kernel_shares_std_.sum()
     assert np.abs(refined.kernel_shares_ - classifier.kernel_shares_).max() < 0.15

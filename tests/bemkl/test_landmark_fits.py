@@ -27,7 +27,9 @@ from bayesmkl import (
 from bayesmkl.bemkl import NUTS, VB, Gibbs, Storage
 from bayesmkl.bemkl.estimators.base import BaseBEMKL
 from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.models import binary, regression
+from bayesmkl.bemkl.models import model as bemkl
+from bayesmkl.bemkl.models.model import Priors, Problem
+from bayesmkl.bemkl.models.outcomes import Labels
 from bayesmkl.kernels import Gaussian, Laplacian, Linear
 from bayesmkl.kernels.quality import KernelQualityWarning
 from bayesmkl.kernels.stacks.dense import DenseStack
@@ -123,7 +125,7 @@ def test_sweeps_against_the_printed_equations_in_loops(model):
     readout, ones = np.concatenate([[0.0], np.ones(n_kernels)]), np.ones(n_landmarks)
     if is_regressor(model):
         target = (SIGNAL - SIGNAL.mean()) / SIGNAL.std()
-        scales = shapes_and_scales(regression.RegressionPriors())
+        scales = shapes_and_scales(Priors())
         readout[0] = target.mean()
         start = np.tile((target - target.mean()) / n_kernels, (n_kernels, 1))
         old = reference.Old(ones, start, readout, np.eye(1 + n_kernels))
@@ -131,7 +133,7 @@ def test_sweeps_against_the_printed_equations_in_loops(model):
             factors, old = reference.regression_sweep(kernels, target, scales, old)
     else:
         signs = np.where(LABELS == "yes", 1.0, -1.0)
-        scales = shapes_and_scales(binary.BinaryPriors())
+        scales = shapes_and_scales(Priors())
         start = signs * (0.7 + np.sqrt(2.0 / np.pi))
         old = reference.Old(ones, np.tile(start, (n_kernels, 1)), readout, np.eye(1 + n_kernels), start)
         for _ in range(n_sweeps):
@@ -143,12 +145,12 @@ def test_estimator_against_public_functions_on_a_rectangular_stack():
     found = fitted(BEMKLClassifier(intermediate_scale=1.0), LABELS, 10, max_iter=400)
     stack = DenseStack(np.moveaxis(bank(10).fit_transform(X), -1, 0))
     signs = np.where(LABELS == "yes", 1.0, -1.0)
-    problem = binary.BinaryProblem(stack, stack.gram(), signs, binary.BinaryPriors(), 0.0, 1.0)
-    start = binary.init(problem, np.full(48, np.sqrt(2.0 / np.pi)))
-    plain = maximize_elbo(binary, problem, start, LoopOptions(max_iter=60, tol=0.0, accelerate=False))
+    problem = Problem(stack, stack.gram(), signs, Priors(), Labels(0.0), 1.0)
+    start = bemkl.init(problem, np.full(48, np.sqrt(2.0 / np.pi)))
+    plain = maximize_elbo(bemkl, problem, start, LoopOptions(max_iter=60, tol=0.0, accelerate=False))
     for history in (plain.elbo_history, found.elbo_history_):
         assert np.all(np.diff(history) >= -1e-9 * np.abs(history[:-1]))
-    state, elbo = binary.step(problem, found.posterior_)
+    state, elbo = bemkl.step(problem, found.posterior_)
     assert plain.elbo_history[-1] < found.elbo_ <= elbo + 1e-9
     assert elbo == pytest.approx(found.elbo_, rel=1e-6)
     assert_same(state.readout.mean, found.posterior_.readout.mean, 1e-3)

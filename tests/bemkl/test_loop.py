@@ -22,7 +22,7 @@ from helpers import (
 from bayesmkl._numerics.acceleration import Coordinate
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.models import binary, regression
+from bayesmkl.bemkl.models import model as bemkl
 
 pytestmark = pytest.mark.heavy
 
@@ -32,7 +32,7 @@ PLAIN = LoopOptions(max_iter=30, tol=0.0, accelerate=False)
 
 
 def binary_start(problem):
-    return binary.init(problem, np.ones(len(problem.y)))
+    return bemkl.init(problem, np.ones(len(problem.y)))
 
 
 def random_problem(rng, index):
@@ -42,7 +42,7 @@ def random_problem(rng, index):
     prior = ["non-sparse", "sparse", "general"][index % 3]
     if index % 4 == 3:
         problem = regression_problem(kernels, informed_target(rng, kernels), REGRESSION_PRIORS[prior])
-        return regression, problem, regression.init(problem, 0.1 * rng.normal(size=n_samples))
+        return bemkl, problem, bemkl.init(problem, 0.1 * rng.normal(size=n_samples))
     problem = binary_problem(
         kernels,
         random_labels(rng, n_samples),
@@ -50,7 +50,7 @@ def random_problem(rng, index):
         margin=float(rng.integers(0, 2)),
         sigma=float(rng.choice([0.1, 0.5, 1.0, 3.0])),
     )
-    return binary, problem, binary.init(problem, np.abs(rng.normal(size=n_samples)))
+    return bemkl, problem, bemkl.init(problem, np.abs(rng.normal(size=n_samples)))
 
 
 @pytest.mark.heavy
@@ -78,12 +78,12 @@ def problem(rng):
 
 def test_plain_loop_is_exactly_the_chain_of_sweeps(problem):
     result = maximize_elbo(
-        binary, problem, binary_start(problem), LoopOptions(max_iter=200, tol=0.0, accelerate=False)
+        bemkl, problem, binary_start(problem), LoopOptions(max_iter=200, tol=0.0, accelerate=False)
     )
-    state, bound = binary.sweep(problem, binary_start(problem))
+    state, bound = bemkl.sweep(problem, binary_start(problem))
     bounds = [bound]
     for _ in range(199):
-        state, bound = binary.step(problem, state)
+        state, bound = bemkl.step(problem, state)
         bounds.append(bound)
     assert (result.n_iter, result.outcome, result.n_rejected) == (200, Outcome.MAX_ITER, 0)
     np.testing.assert_array_equal(result.elbo_history, bounds)
@@ -103,7 +103,7 @@ def test_zero_tolerance_runs_every_sweep_even_at_rest(rng, kind, accelerate):
     }[kind]
     problem = binary_problem(kernels, [1.0, -1.0, 1.0, -1.0, 1.0, -1.0])
     options = LoopOptions(max_iter=400, tol=0.0, accelerate=accelerate)
-    result = maximize_elbo(binary, problem, binary_start(problem), options)
+    result = maximize_elbo(bemkl, problem, binary_start(problem), options)
     assert (result.n_iter, result.outcome) == (400, Outcome.MAX_ITER)
     assert len(result.elbo_history) == 400
 
@@ -112,17 +112,17 @@ def test_zero_tolerance_runs_every_sweep_even_at_rest(rng, kind, accelerate):
 @pytest.mark.parametrize("accelerate", [False, True], ids=["plain", "accelerated"])
 def test_iteration_limit_is_kept(problem, max_iter, accelerate):
     options = LoopOptions(max_iter=max_iter, tol=0.0, accelerate=accelerate)
-    result = maximize_elbo(binary, problem, binary_start(problem), options)
+    result = maximize_elbo(bemkl, problem, binary_start(problem), options)
     assert (result.n_iter, result.outcome) == (max_iter, Outcome.MAX_ITER)
     assert len(result.elbo_history) == max_iter
-    assert result.elbo_history[-1] == pytest.approx(binary.elbo(problem, result.state), rel=1e-12)
+    assert result.elbo_history[-1] == pytest.approx(bemkl.elbo(problem, result.state), rel=1e-12)
 
 
 @pytest.mark.parametrize("accelerate", [False, True], ids=["plain", "accelerated"])
 def test_tolerance_ends_the_loop_at_the_optimum(problem, accelerate):
-    best = maximize_elbo(binary, problem, binary_start(problem), LoopOptions(max_iter=20_000, tol=1e-14))
+    best = maximize_elbo(bemkl, problem, binary_start(problem), LoopOptions(max_iter=20_000, tol=1e-14))
     options = LoopOptions(max_iter=20_000, tol=1e-7, accelerate=accelerate)
-    result = maximize_elbo(binary, problem, binary_start(problem), options)
+    result = maximize_elbo(bemkl, problem, binary_start(problem), options)
     assert result.outcome is Outcome.CONVERGED
     assert result.n_iter < 5000
     last = result.elbo_history[-1]
@@ -132,7 +132,7 @@ def test_tolerance_ends_the_loop_at_the_optimum(problem, accelerate):
 
 def test_larger_tolerance_ends_earlier(problem):
     counts = [
-        maximize_elbo(binary, problem, binary_start(problem), LoopOptions(5000, tol, False)).n_iter
+        maximize_elbo(bemkl, problem, binary_start(problem), LoopOptions(5000, tol, False)).n_iter
         for tol in (1e-3, 1e-5, 1e-7)
     ]
     assert counts == sorted(set(counts))
@@ -142,11 +142,11 @@ def test_larger_tolerance_ends_earlier(problem):
 def test_accelerated_and_plain_reach_the_same_optimum(rng, model):
     kernels = random_kernels(rng, 12, 3)
     if model == "binary":
-        module, problem = binary, binary_problem(kernels, random_labels(rng, 12))
+        module, problem = bemkl, binary_problem(kernels, random_labels(rng, 12))
         start = binary_start(problem)
     else:
-        module, problem = regression, regression_problem(kernels, informed_target(rng, kernels))
-        start = regression.init(problem, np.zeros(12))
+        module, problem = bemkl, regression_problem(kernels, informed_target(rng, kernels))
+        start = bemkl.init(problem, np.zeros(12))
     plain = maximize_elbo(module, problem, start, LoopOptions(20_000, 1e-15, accelerate=False))
     fast = maximize_elbo(module, problem, start, LoopOptions(500, 1e-14, accelerate=True))
     assert plain.elbo_history[-1] == pytest.approx(fast.elbo_history[-1], rel=1e-9)
@@ -161,7 +161,7 @@ def test_kernels_that_are_not_finite_end_the_loop_without_an_exception(rng, acce
     kernels[1, 2, 3] = np.nan
     problem = binary_problem(kernels, random_labels(rng, 6))
     options = LoopOptions(max_iter=10, accelerate=accelerate)
-    result = maximize_elbo(binary, problem, binary_start(problem), options)
+    result = maximize_elbo(bemkl, problem, binary_start(problem), options)
     assert result.outcome is Outcome.NOT_FINITE
     assert not result.outcome.converged
 
@@ -170,7 +170,7 @@ def test_kernels_that_are_not_finite_end_the_loop_without_an_exception(rng, acce
 def test_progress_is_reported_after_every_kept_sweep(problem, accelerate):
     seen = []
     options = LoopOptions(max_iter=30, tol=0.0, accelerate=accelerate)
-    result = maximize_elbo(binary, problem, binary_start(problem), options, lambda *call: seen.append(call))
+    result = maximize_elbo(bemkl, problem, binary_start(problem), options, lambda *call: seen.append(call))
     counts, bounds = zip(*seen, strict=True)
     assert list(counts) == sorted(set(counts))
     assert len(counts) >= result.n_iter - result.n_rejected - 1  # a caller may know the first one itself

@@ -18,7 +18,8 @@ import bayesmkl
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank
 from bayesmkl._numerics.low_rank import DiagonalPlusLowRank
 from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.models import binary, many_kernels, moments, multiclass, regression
+from bayesmkl.bemkl.models import many_kernels, moments
+from bayesmkl.bemkl.models import model as bemkl
 from bayesmkl.bemkl.models.weight_covariance import WeightCovariance
 from bayesmkl.bemkl.reading.predict import predict_score
 from bayesmkl.bemkl.reading.shares import share_draws
@@ -42,14 +43,14 @@ def problem_of(kind, rng, n_kernels=N_KERNELS, n_samples=N_SAMPLES):
     kernels = np.array([features[:, own] @ features[:, own].T / 3.0 for own in chosen])
     score = features[:, chosen[0]].sum(axis=1) - features[:, chosen[1]].sum(axis=1)
     if kind == "binary":
-        return binary, binary_problem(kernels, np.where(score > 0.0, 1.0, -1.0), margin=0.0)
+        return bemkl, binary_problem(kernels, np.where(score > 0.0, 1.0, -1.0), margin=0.0)
     target = score + 0.1 * rng.standard_normal(n_samples)
-    return regression, regression_problem(kernels, (target - target.mean()) / target.std())
+    return bemkl, regression_problem(kernels, (target - target.mean()) / target.std())
 
 
 def start_of(algorithm, problem):
     return algorithm.init(
-        problem, np.full(len(problem.y), 0.8) if algorithm is not regression else 0.0 * problem.y
+        problem, np.full(len(problem.y), 0.8) if not problem.outcome.has_noise else 0.0 * problem.y
     )
 
 
@@ -230,10 +231,9 @@ def test_the_form_goes_by_the_size():
     """On NumPy, from three kernels for every sample on, of a thousand and more."""
     cases = {(1000, 300): True, (1000, 400): False, (900, 2): False}
     for (n_kernels, n_samples), are_many in cases.items():
-        stack = DenseStack(np.empty((n_kernels, n_samples, 1)))
-        for algorithm in (binary, regression):
-            chosen = many_kernels.for_so_many(algorithm, stack, "numpy")
-            assert chosen is (many_kernels.many_kernels(algorithm) if are_many else algorithm)
-            assert many_kernels.for_so_many(algorithm, stack, "jax") is algorithm
-    large = DenseStack(np.empty((1000, 2, 1)))
-    assert many_kernels.for_so_many(multiclass, large, "numpy") is multiclass
+        problem = regression_problem(np.empty((n_kernels, n_samples, 1)), np.zeros(n_samples))
+        chosen = many_kernels.for_so_many(bemkl, problem, "numpy")
+        assert chosen is (many_kernels.many_kernels(bemkl) if are_many else bemkl)
+        assert many_kernels.for_so_many(bemkl, problem, "jax") is bemkl
+    several = regression_problem(np.empty((1000, 2, 1)), np.zeros((2, 2)))
+    assert many_kernels.for_so_many(bemkl, several, "numpy") is bemkl

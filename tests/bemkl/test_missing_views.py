@@ -35,7 +35,8 @@ from bayesmkl.bemkl.inference.missing_views import (
     posterior_moments,
     start_moments,
 )
-from bayesmkl.bemkl.models import moments, multiclass, multinomial, multioutput, outputs
+from bayesmkl.bemkl.models import model as bemkl
+from bayesmkl.bemkl.models import moments, outputs
 from bayesmkl.bemkl.models.absent_views import (
     CompletedOutputs,
     ViewMoments,
@@ -44,11 +45,10 @@ from bayesmkl.bemkl.models.absent_views import (
     view_moments,
     view_patterns,
 )
+from bayesmkl.bemkl.models.model import Priors, Problem
 from bayesmkl.bemkl.models.moments import Gamma, Gaussian, probe_scale
-from bayesmkl.bemkl.models.multiclass import MulticlassPriors, MulticlassProblem
-from bayesmkl.bemkl.models.multinomial import MultinomialPriors, MultinomialProblem
-from bayesmkl.bemkl.models.multioutput import MultioutputPriors, MultioutputProblem
 from bayesmkl.bemkl.models.nonnegative import nonnegative
+from bayesmkl.bemkl.models.outcomes import Classes, Labels, Numbers
 from bayesmkl.bemkl.reading import predict
 from bayesmkl.bemkl.reading.class_probabilities import log_class_probabilities, predict_class_scores
 from bayesmkl.bemkl.reading.predict import log_probabilities, predict_scores
@@ -96,25 +96,17 @@ def problem_of(model, kernels, y, present=None, prior="general", margin=0.7, sig
         kernels = kernels * present[:, :, None] * present[:, None]
     stack, y = DenseStack(frozen(kernels), present), frozen(y)
     if model == "targets":
-        problem = MultioutputProblem(
-            stack, frozen(stack.gram()), y, MultioutputPriors(*REGRESSION_PRIORS[prior])
-        )
-        return multioutput, problem, multioutput.init(problem, np.zeros(y.shape[1]))
-    module, kind, priors = (
-        (multiclass, MulticlassProblem, MulticlassPriors)
-        if model == "labels"
-        else (multinomial, MultinomialProblem, MultinomialPriors)
-    )
-    priors = priors(*BINARY_PRIORS[prior])
-    problem = kind(stack, frozen(stack.gram()), y, priors, margin, 1.0 / sigma**2)
-    return module, problem, module.init(problem, np.ones(y.shape[1]))
+        problem = Problem(stack, frozen(stack.gram()), y, Priors(*REGRESSION_PRIORS[prior]), Numbers())
+        return bemkl, problem, bemkl.init(problem, np.zeros(y.shape[1]))
+    outcome = Labels(margin) if model == "labels" else Classes(margin)
+    problem = Problem(stack, frozen(stack.gram()), y, BINARY_PRIORS[prior], outcome, 1.0 / sigma**2)
+    return bemkl, problem, bemkl.init(problem, np.ones(y.shape[1]))
 
 
 def deterministic_start(problem):
     """Return the start that `problem_of` returns, of the problem on centered kernels."""
-    module = {MultioutputProblem: multioutput, MulticlassProblem: multiclass, MultinomialProblem: multinomial}
-    noise = np.zeros if isinstance(problem, MultioutputProblem) else np.ones
-    return module[type(problem)].init(problem, noise(problem.y.shape[1]))
+    noise = np.zeros if problem.outcome.has_noise else np.ones
+    return bemkl.init(problem, noise(problem.y.shape[1]))
 
 
 def random_problem(model, rng, n_samples=N_SAMPLES, n_kernels=N_KERNELS, n_outputs=N_OUTPUTS, **options):
@@ -254,7 +246,9 @@ def bound_draws(model, rng, problem, state, n_draws=6000):
             y, m = problem.y[c, i], state.intermediate.mean[c, :, i]
             center = state.readout.mean[c] + state.readout.mean[N_OUTPUTS:] @ m
             unit = scale[0]
-            cut = stats.truncnorm((problem.margin - y * center) / unit, 60.0, loc=y * center, scale=unit)
+            cut = stats.truncnorm(
+                (problem.outcome.margin - y * center) / unit, 60.0, loc=y * center, scale=unit
+            )
             f = cut.rvs(size=n_draws, random_state=rng)
             log_q += cut.logpdf(f)
             log_p += stats.norm.logpdf(y * f, loc, unit)
@@ -335,7 +329,7 @@ def moved_cov(intermediate, c, p, factor):
 def moves(problem, state):
     """Yield (name, function of the step that returns the moved state)."""
     for field in ("sample_precision", "kernel_precision", "intermediate_precision", "noise_precision"):
-        if hasattr(state, field):
+        if getattr(state, field) is not None:
             for name, move in moves_of_gamma(getattr(state, field)):
                 yield f"{field}.{name}", lambda h, f=field, move=move: state._replace(**{f: move(h)})
     for name, move in moves_of_normal(state.readout):
@@ -567,16 +561,16 @@ def test_numpy_and_jax_agree_in_what_absent_views_change(rng):
 
     def changed(problem, duals, readout):
         precisions = 1.3, problem.y[:, 0] ** 2
-        projection, found = outputs.update_intermediates(
+        projection, found = outputs.update_intermediate(
             problem.stack, duals, problem.y, readout.mean, readout.cov, *precisions, problem.absent
         )
-        misfit = outputs.score_errors(problem.y, found, readout)
+        misfit = outputs.score_error(problem.y, found, readout)
         bound = found.entropy + outputs.score_bound(misfit, found, Gamma(2.0, misfit))
         return (
             found,
             outputs.readout_design(found, 0.7),
             outputs.readout_target(found, problem.y, 0.7),
-            outputs.intermediate_errors(found, projection, problem.gram, start_duals),
+            outputs.intermediate_error(found, projection, problem.gram, start_duals),
             probe_scale(found),
             bound,
         )
@@ -747,9 +741,9 @@ def coverage(rng, fraction, n_train=50, n_test=200, level=0.94):
     y, new = (y - y.mean()) / y.std(), (new - y.mean()) / y.std()
     present = random_present(rng, 3, n_train, fraction), random_present(rng, 3, n_test, fraction)
     stack = DenseStack(kernels_between(train, train, present[0], present[0]), present[0])
-    problem = MultioutputProblem(stack, stack.gram(), y[None], MultioutputPriors())
+    problem = Problem(stack, stack.gram(), y[None], Priors(), Numbers())
     options = LoopOptions(tol=1e-5)
-    result, _ = fit_with_missing_views(multioutput, problem, deterministic_start, options)
+    result, _ = fit_with_missing_views(bemkl, problem, deterministic_start, options)
     state, rows = result.state, DenseStack(kernels_between(test, train, present[1], present[0]), present[1])
     noise = state.intermediate_precision.mean_reciprocal
     (score,) = predict_scores(rows, state.dual, state.readout, noise, moments=view_moments(state))
@@ -793,9 +787,9 @@ def test_accuracy_above_views_filled_with_zeros(rng):
             DenseStack(k, p if way == "integrated" else None)
             for k, p in zip((kernels, rows), present, strict=True)
         ]
-        problem = MulticlassProblem(stacks[0], stacks[0].gram(), y, MulticlassPriors(), 1.0, 1.0)
+        problem = Problem(stacks[0], stacks[0].gram(), y, Priors(), Labels(1.0), 1.0)
         options = LoopOptions(tol=1e-5)
-        result, _ = fit_with_missing_views(multiclass, problem, deterministic_start, options)
+        result, _ = fit_with_missing_views(bemkl, problem, deterministic_start, options)
         state = result.state
         scores = predict_scores(stacks[1], state.dual, state.readout, 1.0, moments=view_moments(state))
         logs = np.array([log_probabilities(score, 1.0)[:, 1] for score in scores])

@@ -28,17 +28,11 @@ from test_sweeps import assert_state, shapes_and_scales
 
 from bayesmkl._numerics.truncated_normal import truncated_moments
 from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.models import binary, multiclass, multioutput, regression
+from bayesmkl.bemkl.models import model as bemkl
+from bayesmkl.bemkl.models.model import Carry, Priors, Problem, State
 from bayesmkl.bemkl.models.moments import Gamma, Gaussian, IntermediateOutputs
-from bayesmkl.bemkl.models.multiclass import MulticlassPriors, MulticlassProblem, MulticlassState
-from bayesmkl.bemkl.models.multioutput import (
-    MultioutputCarry,
-    MultioutputPriors,
-    MultioutputProblem,
-    MultioutputState,
-)
+from bayesmkl.bemkl.models.outcomes import Labels, Numbers
 from bayesmkl.bemkl.models.outputs import readout_of
-from bayesmkl.bemkl.models.scores import ScoresCarry
 from bayesmkl.bemkl.reading import predict
 from bayesmkl.bemkl.reading.predict import log_probabilities, predict_score, predict_scores
 from bayesmkl.bemkl.reading.shares import kernel_shares, share_draws
@@ -49,19 +43,19 @@ pytestmark = pytest.mark.heavy
 N_OUTPUTS, N_KERNELS, N_SAMPLES = 3, 4, 9
 PLAIN = LoopOptions(max_iter=30, tol=0.0, accelerate=False)
 MODELS = pytest.mark.parametrize("model", ["classes", "targets"])
-SINGLE = {"classes": binary, "targets": regression}
+SINGLE = {"classes": bemkl, "targets": bemkl}
 
 
 def problem_of(model, kernels, y, prior="non-sparse", margin=1.0, sigma=1.0):
     """Return module, problem and deterministic start; `prior` is a name or the priors themselves."""
     stack, y = DenseStack(frozen(kernels)), frozen(y)
     if model == "classes":
-        priors = MulticlassPriors(*BINARY_PRIORS.get(prior, prior) if isinstance(prior, str) else prior)
-        problem = MulticlassProblem(stack, frozen(stack.gram()), y, priors, margin, 1.0 / sigma**2)
-        return multiclass, problem, multiclass.init(problem, np.ones(y.shape[1]))
-    priors = MultioutputPriors(*REGRESSION_PRIORS[prior] if isinstance(prior, str) else prior)
-    problem = MultioutputProblem(stack, frozen(stack.gram()), y, priors)
-    return multioutput, problem, multioutput.init(problem, np.zeros(y.shape[1]))
+        priors = Priors(*BINARY_PRIORS.get(prior, prior) if isinstance(prior, str) else prior)
+        problem = Problem(stack, frozen(stack.gram()), y, priors, Labels(margin), 1.0 / sigma**2)
+        return bemkl, problem, bemkl.init(problem, np.ones(y.shape[1]))
+    priors = Priors(*REGRESSION_PRIORS[prior] if isinstance(prior, str) else prior)
+    problem = Problem(stack, frozen(stack.gram()), y, priors, Numbers())
+    return bemkl, problem, bemkl.init(problem, np.zeros(y.shape[1]))
 
 
 def single_problem(model, kernels, y, prior="non-sparse", margin=1.0, sigma=1.0):
@@ -69,10 +63,10 @@ def single_problem(model, kernels, y, prior="non-sparse", margin=1.0, sigma=1.0)
     if model == "classes":
         priors = BINARY_PRIORS[prior] if isinstance(prior, str) else prior
         problem = binary_problem(kernels, y, priors, margin, sigma)
-        return binary, problem, binary.init(problem, np.ones(len(y)))
+        return bemkl, problem, bemkl.init(problem, np.ones(len(y)))
     priors = REGRESSION_PRIORS[prior] if isinstance(prior, str) else prior
     problem = regression_problem(kernels, y, priors)
-    return regression, problem, regression.init(problem, np.zeros(len(y)))
+    return bemkl, problem, bemkl.init(problem, np.zeros(len(y)))
 
 
 def targets_of(model, rng, kernels, n_outputs=N_OUTPUTS):
@@ -104,13 +98,13 @@ def one_output(state, output):
         "kernel_precision": state.kernel_precision,
         "readout": readout_of(output, state.readout, n_outputs),
     }
-    if isinstance(state, MulticlassState):
+    if state.latent is not None:
         latent = type(state.latent)(*(field[output] for field in state.latent))
-        return binary.BinaryState(**parts, latent=latent)
+        return State(**parts, latent=latent)
     for name in ("intermediate_precision", "noise_precision"):
         factor = getattr(state, name)
         parts[name] = factor._replace(rate=factor.rate[output])
-    return regression.RegressionState(**parts)
+    return State(**parts)
 
 
 def random_state(model, rng, problem):
@@ -128,12 +122,12 @@ def random_state(model, rng, problem):
     if model == "classes":
         intermediate = IntermediateOutputs(mean, columns[0].cov, columns[0].log_det)
         loc = rng.normal(size=problem.y.shape)
-        latent = truncated_moments(loc, problem.y, problem.margin)
-        return MulticlassState(**shared, intermediate=intermediate, latent=latent), loc
+        latent = truncated_moments(loc, problem.y, problem.outcome.margin)
+        return State(**shared, intermediate=intermediate, latent=latent), loc
     covs, log_dets = np.array([c.cov for c in columns]), np.array([c.log_det for c in columns])
     noise = {name: random_gamma(rng, N_OUTPUTS) for name in ("intermediate_precision", "noise_precision")}
     intermediate = IntermediateOutputs(mean, covs, log_dets)
-    return MultioutputState(**shared, intermediate=intermediate, **noise), None
+    return State(**shared, intermediate=intermediate, **noise), None
 
 
 # -------------------------------------------------------------------------- updates against equations in loops
@@ -152,8 +146,9 @@ def random_start(rng, y, kernels):
         epsilon=frozen(rng.uniform(0.5, 2.0, size=N_OUTPUTS)),
     )
     of_g = frozen([reference.pull_of(kernels, g) for g in old.G]), old.G  # so few samples that all are probed
-    classes = ScoresCarry(old.a_squared, *of_g, old.be, old.be_cov, old.f)
-    targets = MultioutputCarry(old.a_squared, old.upsilon, old.epsilon, *of_g, old.be, old.be_cov)
+    none = old.f.reshape(-1)[:0]
+    classes = Carry(old.a_squared, none, none, *of_g, old.be, old.be_cov, none, old.f)
+    targets = Carry(old.a_squared, old.upsilon, old.epsilon, *of_g, old.be, old.be_cov, none, none)
     return old, {"classes": classes, "targets": targets}
 
 

@@ -26,7 +26,7 @@ from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.truncated_normal import truncated_moments
 from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
 from bayesmkl.bemkl.models.moments import Gamma
-from bayesmkl.bemkl.models.outputs import latent_means
+from bayesmkl.bemkl.models.outputs import latent_mean
 
 
 def bound_draws(model, rng, problem, state, loc, n_draws=10_000):
@@ -68,7 +68,7 @@ def bound_draws(model, rng, problem, state, loc, n_draws=10_000):
         if model == "targets":
             log_p += stats.norm.logpdf(problem.y[c], loc=score, scale=epsilon**-0.5).sum(axis=1)
             continue
-        law = stats.truncnorm(problem.margin - problem.y[c] * loc[c], 60.0, loc=problem.y[c] * loc[c])
+        law = stats.truncnorm(problem.outcome.margin - problem.y[c] * loc[c], 60.0, loc=problem.y[c] * loc[c])
         f = problem.y[c] * law.rvs(size=(n_draws, N_SAMPLES), random_state=rng)
         log_q += law.logpdf(problem.y[c] * f).sum(axis=1)
         log_p += stats.norm.logpdf(f, loc=score).sum(axis=1)
@@ -91,7 +91,7 @@ def test_bound_after_sweeps_against_monte_carlo_which_separate_weights_fail(rng,
     for _ in range(4):
         state, bound = module.step(problem, state)
     assert bound == pytest.approx(module.elbo(problem, state), rel=1e-13)
-    loc = latent_means(state.intermediate, state.readout)
+    loc = latent_mean(state.intermediate, state.readout)
     draws = bound_draws(model, rng, problem, state, loc)
     assert deviation(draws, bound) < 4.0
     singles = 0.0
@@ -137,6 +137,8 @@ def test_monotone_bound_on_a_hundred_random_problems(rng, model):
 def moves(problem, state):
     """Yield (name, function of the step that returns the moved state) for every variational parameter."""
     for field, factor in zip(state._fields, state, strict=True):
+        if factor is None:
+            continue
         if isinstance(factor, Gamma):
             found = moves_of_gamma(factor)
         elif field == "readout":
@@ -150,11 +152,13 @@ def moves(problem, state):
 
 
 def moves_of_truncated(problem, state):
-    loc = latent_means(state.intermediate, state.readout)
+    loc = latent_mean(state.intermediate, state.readout)
     for i in np.ndindex(loc.shape):
         yield (
             f"location{i}",
-            lambda h, i=i: truncated_moments(with_entry(loc, i, loc[i] + h), problem.y, problem.margin),
+            lambda h, i=i: truncated_moments(
+                with_entry(loc, i, loc[i] + h), problem.y, problem.outcome.margin
+            ),
         )
 
 

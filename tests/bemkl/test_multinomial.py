@@ -30,15 +30,11 @@ from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.largest_normal import largest_moments
 from bayesmkl._numerics.truncated_normal import log_normal_cdf
 from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.models import multinomial
+from bayesmkl.bemkl.models import model as bemkl
+from bayesmkl.bemkl.models.model import Carry, Priors, Problem, State
 from bayesmkl.bemkl.models.moments import Gamma, Gaussian, IntermediateOutputs
-from bayesmkl.bemkl.models.multinomial import (
-    MultinomialPriors,
-    MultinomialProblem,
-    MultinomialState,
-)
-from bayesmkl.bemkl.models.outputs import latent_means
-from bayesmkl.bemkl.models.scores import ScoresCarry
+from bayesmkl.bemkl.models.outcomes import Classes
+from bayesmkl.bemkl.models.outputs import latent_mean
 from bayesmkl.bemkl.reading import class_probabilities
 from bayesmkl.bemkl.reading.class_probabilities import (
     ClassScores,
@@ -73,10 +69,10 @@ def random_classes(rng, kernels, n_classes=N_CLASSES):
 def problem_of(kernels, y, prior="non-sparse", margin=0.0, sigma=1.0):
     """Return problem and start; `prior` is a name or the priors themselves."""
     stack, priors = DenseStack(frozen(kernels)), BINARY_PRIORS[prior] if isinstance(prior, str) else prior
-    problem = MultinomialProblem(
-        stack, frozen(stack.gram()), frozen(y), MultinomialPriors(*priors), margin, 1.0 / sigma**2
+    problem = Problem(
+        stack, frozen(stack.gram()), frozen(y), Priors(*priors), Classes(margin), 1.0 / sigma**2
     )
-    return problem, multinomial.init(problem, np.ones(y.shape[1]))
+    return problem, bemkl.init(problem, np.ones(y.shape[1]))
 
 
 def random_problem(rng, prior="non-sparse", n_samples=N_SAMPLES, **options):
@@ -89,14 +85,14 @@ def random_state(rng, problem, n_classes=N_CLASSES):
     duals = [random_gaussian(rng, N_SAMPLES, 0.3) for _ in range(n_classes)]
     columns = random_gaussian(rng, N_KERNELS, 0.3)
     loc = rng.normal(size=problem.y.shape)
-    state = MultinomialState(
+    state = State(
         random_gamma(rng, n_classes, N_SAMPLES),
         Gaussian(*(np.array(field) for field in zip(*duals, strict=True))),
         IntermediateOutputs(rng.normal(size=(n_classes, N_KERNELS, N_SAMPLES)), columns.cov, columns.log_det),
         random_gamma(rng, n_classes),
         random_gamma(rng, N_KERNELS),
         random_gaussian(rng, n_classes + N_KERNELS, 0.3),
-        largest_moments(loc, problem.y, problem.margin),
+        largest_moments(loc, problem.y, problem.outcome.margin),
     )
     return state, loc
 
@@ -149,7 +145,7 @@ def random_start(rng, y, kernels):
         f=frozen(y * rng.uniform(1.0, 3.0, size=y.shape)),
     )
     pull = frozen([reference.pull_of(kernels, g) for g in old.G])
-    return old, ScoresCarry(old.a_squared, pull, old.G, old.be, old.be_cov, old.f)
+    return old, Carry(old.a_squared, pull, old.G, old.be, old.be_cov, old.f)
 
 
 def reference_sweep(kernels, y, margin, sigma, priors, old, scores=largest_by_grid):
@@ -169,7 +165,7 @@ def test_sweep_against_the_equations_in_loops(rng, prior, n_train):
     y = signs_of(rng.integers(5, size=N_SAMPLES), 5)
     problem, _ = problem_of(kernels, y, prior, margin=0.7, sigma=1.9)
     old, start = random_start(rng, y, kernels)
-    state, _ = multinomial.sweep(problem, start)
+    state, _ = bemkl.sweep(problem, start)
     assert_state(state, reference_sweep(kernels, y, 0.7, 1.9, problem.priors, old)[0], SAME_FORMULA)
 
 
@@ -180,8 +176,8 @@ def test_degenerate_two_classes_against_truncated_differences_over_five_sweeps(r
     problem, _ = problem_of(kernels, y, "general", margin, sigma=0.8)
     old, start = random_start(rng, y, kernels)
     for _ in range(5):
-        state, _ = multinomial.sweep(problem, start)
-        start = multinomial.carry(problem, state)
+        state, _ = bemkl.sweep(problem, start)
+        start = bemkl.carry(problem, state)
         found, old = reference_sweep(kernels, y, margin, 0.8, problem.priors, old, two_by_the_difference)
     assert_state(state, found, SAME_ITERATION)
 
@@ -190,21 +186,19 @@ def test_degenerate_one_class_scores_are_free(rng):
     """Nothing to exceed: q(f) is the prior normal distribution."""
     kernels = random_kernels(rng, N_SAMPLES, N_KERNELS)
     problem, start = problem_of(kernels, np.ones((1, N_SAMPLES)))
-    state, _ = multinomial.sweep(problem, start)
-    assert_same(state.latent.mean, latent_means(state.intermediate, state.readout), 1e-12)
+    state, _ = bemkl.sweep(problem, start)
+    assert_same(state.latent.mean, latent_mean(state.intermediate, state.readout), 1e-12)
     np.testing.assert_allclose(state.latent.variance, 1.0, rtol=1e-12)
     np.testing.assert_allclose(state.latent.log_normalizer, 0.0, atol=1e-13)
 
 
 def test_carry_start_and_scales_fit_together(rng):
     problem, start = random_problem(rng, margin=0.7)
-    state, bound = multinomial.sweep(problem, start)
+    state, bound = bemkl.sweep(problem, start)
     assert np.isfinite(bound)
-    here = multinomial.carry(problem, state)
+    here = bemkl.carry(problem, state)
     assert [np.shape(field) for field in start] == [np.shape(field) for field in here]
-    for field, coordinate, scale in zip(
-        start, multinomial.COORDINATES, multinomial.scales(state), strict=True
-    ):
+    for field, coordinate, scale in zip(start, bemkl.COORDINATES, bemkl.scales(state), strict=True):
         assert coordinate.measure(coordinate.forward(field), field).shape == scale.reshape(-1).shape
     for pull, probed in zip(start.pull, start.probe, strict=True):
         assert_same(pull, reference.pull_of(problem.stack.kernels, probed), SAME_FORMULA)
@@ -223,9 +217,9 @@ def test_equivariance_under_permuted_classes_samples_and_kernels(rng, accelerate
     y = random_classes(rng, kernels)
     classes, samples, order = (rng.permutation(n) for n in (N_CLASSES, N_SAMPLES, N_KERNELS))
     options = PLAIN._replace(accelerate=accelerate, max_iter=12 if accelerate else 30)
-    plain = maximize_elbo(multinomial, *problem_of(kernels, y), options)
+    plain = maximize_elbo(bemkl, *problem_of(kernels, y), options)
     moved_kernels = kernels[np.ix_(order, samples, samples)]
-    moved = maximize_elbo(multinomial, *problem_of(moved_kernels, y[np.ix_(classes, samples)]), options)
+    moved = maximize_elbo(bemkl, *problem_of(moved_kernels, y[np.ix_(classes, samples)]), options)
     assert_same(moved.elbo_history, plain.elbo_history, SAME_ITERATION)
     readout = np.concatenate([classes, N_CLASSES + order])
     assert_same(moved.state.readout.mean, plain.state.readout.mean[readout], 1e-7)
@@ -236,20 +230,20 @@ def test_equivariance_under_permuted_classes_samples_and_kernels(rng, accelerate
 
 def test_scores_keep_the_level_that_the_priors_give(rng):
     problem, start = random_problem(rng, "general")
-    state = maximize_elbo(multinomial, problem, start, LoopOptions(tol=1e-12, max_iter=600)).state
-    means = latent_means(state.intermediate, state.readout)
+    state = maximize_elbo(bemkl, problem, start, LoopOptions(tol=1e-12, max_iter=600)).state
+    means = latent_mean(state.intermediate, state.readout)
     np.testing.assert_allclose(state.latent.mean.sum(axis=0), means.sum(axis=0), atol=1e-12)
     lifted = start._replace(
         latent=start.latent + 2.0
     )  # a start elsewhere on the level ends at the same bound
-    other = maximize_elbo(multinomial, problem, lifted, LoopOptions(tol=1e-12, max_iter=600)).state
-    assert multinomial.elbo(problem, other) == pytest.approx(multinomial.elbo(problem, state), rel=1e-6)
+    other = maximize_elbo(bemkl, problem, lifted, LoopOptions(tol=1e-12, max_iter=600)).state
+    assert bemkl.elbo(problem, other) == pytest.approx(bemkl.elbo(problem, state), rel=1e-6)
 
 
 def test_numpy_and_jax_agree_after_fifty_sweeps(rng):
     problem, start = random_problem(rng, "general", n_samples=30, sigma=0.8, margin=0.5)
     with_numpy, with_jax = (
-        maximize_elbo(multinomial, problem, start, PLAIN._replace(max_iter=50, backend=backend))
+        maximize_elbo(bemkl, problem, start, PLAIN._replace(max_iter=50, backend=backend))
         for backend in ("numpy", "jax")
     )
     assert_same_factors(with_jax.state, with_numpy.state, 1e-9)
@@ -287,7 +281,7 @@ def bound_draws(rng, problem, state, loc, n_draws=10_000):
     b, e = readout[:, :N_CLASSES], readout[:, N_CLASSES:]
     log_p += stats.norm.logpdf(b, scale=draws["intercept_precision"] ** -0.5).sum(axis=1)
     log_p += stats.norm.logpdf(e, scale=draws["kernel_precision"] ** -0.5).sum(axis=1)
-    f = draws_of_scores(rng, loc, problem.y, problem.margin, n_draws)
+    f = draws_of_scores(rng, loc, problem.y, problem.outcome.margin, n_draws)
     log_q += stats.norm.logpdf(f, loc).sum(axis=(1, 2)) - state.latent.log_normalizer.sum()
     noise = stats.multivariate_normal(np.zeros(N_KERNELS), state.intermediate.cov)
     for c in range(N_CLASSES):
@@ -312,16 +306,16 @@ def state_shape(state, name):
 def test_bound_of_random_factors_against_monte_carlo(rng, prior):
     problem, _ = random_problem(rng, prior, margin=0.4, sigma=1.4)
     state, loc = random_state(rng, problem)
-    assert deviation(bound_draws(rng, problem, state, loc), multinomial.elbo(problem, state)) < 4.0
+    assert deviation(bound_draws(rng, problem, state, loc), bemkl.elbo(problem, state)) < 4.0
 
 
 def test_bound_after_sweeps_against_monte_carlo(rng):
     problem, start = random_problem(rng, "general")
-    state, bound = multinomial.sweep(problem, start)
+    state, bound = bemkl.sweep(problem, start)
     for _ in range(4):
-        state, bound = multinomial.step(problem, state)
-    assert bound == pytest.approx(multinomial.elbo(problem, state), rel=1e-13)
-    draws = bound_draws(rng, problem, state, latent_means(state.intermediate, state.readout))
+        state, bound = bemkl.step(problem, state)
+    assert bound == pytest.approx(bemkl.elbo(problem, state), rel=1e-13)
+    draws = bound_draws(rng, problem, state, latent_mean(state.intermediate, state.readout))
     assert deviation(draws, bound) < 4.0
     assert deviation(draws, bound - 0.5 * state.latent.variance.sum()) > 20.0  # it does tell bounds apart
 
@@ -338,11 +332,11 @@ def check_monotone(rng, n_problems, n_sweeps):
         problem, start = problem_of(kernels, random_classes_of(rng, kernels, n_classes), prior, margin, sigma)
         for accelerate in (False, True):
             options = PLAIN._replace(max_iter=n_sweeps, accelerate=accelerate)
-            result = maximize_elbo(multinomial, problem, start, options)
+            result = maximize_elbo(bemkl, problem, start, options)
             bound = result.elbo_history
             assert result.outcome is Outcome.MAX_ITER, index
             assert not (bound[:-1] - bound[1:] > 1e-9 * np.abs(bound[1:])).any(), index
-            assert bound[-1] == pytest.approx(multinomial.elbo(problem, result.state), rel=1e-12)
+            assert bound[-1] == pytest.approx(bemkl.elbo(problem, result.state), rel=1e-12)
             n_gains += int((np.diff(bound) > 1e-6).sum())
     assert n_gains > 10 * n_problems  # the bounds did move
 
@@ -379,26 +373,26 @@ def moves(problem, state):
 
 
 def moves_of_largest(problem, state):
-    loc = latent_means(state.intermediate, state.readout)
+    loc = latent_mean(state.intermediate, state.readout)
     for i in np.ndindex(loc.shape):
         yield (
             f"location{i}",
-            lambda h, i=i: largest_moments(with_entry(loc, i, loc[i] + h), problem.y, problem.margin),
+            lambda h, i=i: largest_moments(with_entry(loc, i, loc[i] + h), problem.y, problem.outcome.margin),
         )
 
 
 def slopes(problem, state, h=1e-4):
     """Return the central difference of the bound in every parameter, by name."""
     return {
-        name: float(multinomial.elbo(problem, move(h)) - multinomial.elbo(problem, move(-h))) / (2 * h)
+        name: float(bemkl.elbo(problem, move(h)) - bemkl.elbo(problem, move(-h))) / (2 * h)
         for name, move in moves(problem, state)
     }
 
 
 def test_bound_is_flat_in_every_parameter_by_finite_difference(rng):
     problem, start = random_problem(rng, n_samples=7, margin=0.8, sigma=0.7)
-    before, _ = multinomial.sweep(problem, start)
-    state = maximize_elbo(multinomial, problem, start, LoopOptions(max_iter=1500, tol=1e-15)).state
+    before, _ = bemkl.sweep(problem, start)
+    state = maximize_elbo(bemkl, problem, start, LoopOptions(max_iter=1500, tol=1e-15)).state
     assert np.abs(state.dual.mean).max() > 0.02  # not the trivial optimum, at which kernels play no part
     found = slopes(problem, state)
     assert len([name for name in found if name.startswith("latent")]) == N_CLASSES * 7
@@ -510,7 +504,7 @@ def test_recovery_of_the_view_that_tells_classes_apart(rng):
     views, labels = three_views(rng, 60)
     others, expected = three_views(rng, 60)
     problem, start = problem_of(kernels_between(views, views), signs_of(labels, 3), margin=1.0)
-    result = maximize_elbo(multinomial, problem, start, LoopOptions())
+    result = maximize_elbo(bemkl, problem, start, LoopOptions())
     state = result.state
     assert result.outcome is Outcome.CONVERGED
     shares = kernel_shares(problem.stack, state.dual, state.readout, rng)

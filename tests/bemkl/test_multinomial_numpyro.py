@@ -19,16 +19,16 @@ from test_multinomial import problem_of, random_problem, signs_of
 from bayesmkl._numerics.largest_normal import largest_moments, log_largest
 from bayesmkl._utils.numpyro_session import numpyro_session
 from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.models import multinomial
+from bayesmkl.bemkl.models import model as bemkl
+from bayesmkl.bemkl.models.model import Priors
 from bayesmkl.bemkl.models.moments import Gamma
-from bayesmkl.bemkl.models.multinomial import MultinomialPriors
 from bayesmkl.bemkl.reading.class_probabilities import log_class_probabilities, predict_class_scores
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 pytestmark = pytest.mark.heavy
 
 # Nearly normal priors: what mean field loses by separating a from its precisions is of no interest here.
-KNOWN_PRECISIONS = MultinomialPriors(Gamma(50.0, 50.0), Gamma(50.0, 50.0), Gamma(50.0, 50.0))
+KNOWN_PRECISIONS = Priors(Gamma(50.0, 50.0), Gamma(50.0, 50.0), Gamma(50.0, 50.0))
 
 
 def student_t(prior, shape):
@@ -114,9 +114,9 @@ def test_bound_is_below_the_evidence_and_tight_for_weak_scores(rng, precision, g
 
     Mean field loses about log(1 + e'e) / 2 for every score, by taking it as independent of its intermediate outputs.
     """
-    priors = MultinomialPriors(*[Gamma(1e4, 1e4 / precision)] * 3)
+    priors = Priors(*[Gamma(1e4, 1e4 / precision)] * 3)
     problem, start = random_problem(rng, priors, n_samples=4)
-    bound = maximize_elbo(multinomial, problem, start, LoopOptions()).elbo_history[-1]
+    bound = maximize_elbo(bemkl, problem, start, LoopOptions()).elbo_history[-1]
     size, laws = 10_000, []
     for factor in problem.priors:
         scale = (factor.rate / factor.concentration) ** 0.5
@@ -161,7 +161,7 @@ def test_class_probabilities_order_the_classes_as_a_sampler_does(rng):
     views, labels = three_views(rng, 18)
     others, _ = three_views(rng, 12)
     problem, start = problem_of(kernels_between(views, views), signs_of(labels, 3), KNOWN_PRECISIONS)
-    state = maximize_elbo(multinomial, problem, start, LoopOptions()).state
+    state = maximize_elbo(bemkl, problem, start, LoopOptions()).state
     rows = DenseStack(kernels_between(others, views))
     found = np.exp(log_class_probabilities(predict_class_scores(rows, state.dual, state.readout, 1.0), 0.0))
     with numpyro_session():

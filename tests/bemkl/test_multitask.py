@@ -7,24 +7,25 @@ import pytest
 from helpers import (
     SAME_FORMULA,
     SAME_ITERATION,
+    TaskPriors,
     assert_monte_carlo,
     assert_same,
     binary_problem,
     frozen,
     informed_target,
+    label_task,
     random_kernels,
     regression_problem,
+    target_task,
 )
 
 from bayesmkl._numerics import acceleration
 from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.models import binary, multiclass, multioutput, multitask, regression
-from bayesmkl.bemkl.models.binary import BinaryPriors
+from bayesmkl.bemkl.models import model as bemkl
+from bayesmkl.bemkl.models import multitask
+from bayesmkl.bemkl.models.model import Priors, Problem
 from bayesmkl.bemkl.models.moments import Gamma, Gaussian, known_precision, readout_design, readout_target
-from bayesmkl.bemkl.models.multiclass import MulticlassPriors, MulticlassProblem
-from bayesmkl.bemkl.models.multioutput import MultioutputPriors, MultioutputProblem
-from bayesmkl.bemkl.models.multitask import LabelTask, MultitaskPriors, MultitaskProblem, TargetTask
-from bayesmkl.bemkl.models.regression import RegressionPriors
+from bayesmkl.bemkl.models.outcomes import Labels, Numbers
 from bayesmkl.bemkl.models.tasks import task_evidence, update_task_readouts
 from bayesmkl.bemkl.reading.multitask_results import common_weights, observed_part, predict_task, task_shares
 from bayesmkl.bemkl.reading.predict import predict_score
@@ -36,11 +37,10 @@ pytestmark = pytest.mark.heavy
 N_KERNELS, N_SAMPLES = 3, 8
 PLAIN = LoopOptions(max_iter=30, tol=0.0, accelerate=False)
 KINDS = pytest.mark.parametrize("kind", ["labels", "targets"])
-SINGLE = {"labels": binary, "targets": regression}
 PRIORS = {
-    "non-sparse": MultitaskPriors(),
-    "sparse": MultitaskPriors(kernel=Gamma(1e-10, 1e-10)),
-    "general": MultitaskPriors(
+    "non-sparse": TaskPriors(),
+    "sparse": TaskPriors(kernel=Gamma(1e-10, 1e-10)),
+    "general": TaskPriors(
         Gamma(1.3, 0.7), Gamma(0.6, 2.1), Gamma(2.2, 0.4), Gamma(1.4, 0.6), Gamma(3.1, 1.7), Gamma(0.8, 0.3)
     ),
 }
@@ -58,13 +58,13 @@ def labels_of(y):
 def task_of(kind, kernels, y, margin=0.7, sigma=0.8):
     stack = DenseStack(frozen(kernels))
     if kind == "labels":
-        return LabelTask(stack, frozen(stack.gram()), frozen(y), margin, 1.0 / sigma**2)
-    return TargetTask(stack, frozen(stack.gram()), frozen(y))
+        return label_task(stack, y, margin, 1.0 / sigma**2)
+    return target_task(stack, y)
 
 
 def start_of(problem):
     """Return the deterministic start."""
-    noise = [float(isinstance(task, LabelTask)) * np.ones(len(task.y)) for task in problem.tasks]
+    noise = [float(not task.outcome.has_noise) * np.ones(len(task.y)) for task in problem.tasks]
     return multitask.init(problem, np.concatenate(noise))
 
 
@@ -79,23 +79,23 @@ def random_problem(rng, kinds=("labels", "targets", "labels"), prior="non-sparse
     sizes = sizes or [N_SAMPLES - 2 * (t % 2) for t in range(len(kinds))]
     tasks = tuple(random_task(rng, kind, size) for kind, size in zip(kinds, sizes, strict=True))
     priors = PRIORS[prior] if isinstance(prior, str) else prior
-    problem = MultitaskProblem(tasks, priors)
+    problem = priors.problem_of(tasks)
     return problem, start_of(problem)
 
 
 def fit_alone(task, priors, kernel, options):
     """Fit the model of one task with the prior `kernel` on ω."""
     kernels = task.stack.kernels
-    if isinstance(task, LabelTask):
-        own = BinaryPriors(priors.sample, priors.intercept, kernel)
+    if not task.outcome.has_noise:
+        own = Priors(priors.sample, priors.intercept, kernel)
         problem = binary_problem(
-            kernels, task.y, own, task.margin, float(task.intermediate_precision) ** -0.5
+            kernels, task.y, own, task.outcome.margin, float(task.intermediate_precision) ** -0.5
         )
-        return maximize_elbo(binary, problem, binary.init(problem, np.ones(len(task.y))), options)
+        return maximize_elbo(bemkl, problem, bemkl.init(problem, np.ones(len(task.y))), options)
     values = priors._replace(kernel=kernel)._asdict()
-    own = RegressionPriors(*(values[name] for name in RegressionPriors._fields))
+    own = Priors(*(values[name] for name in Priors._fields))
     problem = regression_problem(kernels, task.y, own)
-    return maximize_elbo(regression, problem, regression.init(problem, np.zeros(len(task.y))), options)
+    return maximize_elbo(bemkl, problem, bemkl.init(problem, np.zeros(len(task.y))), options)
 
 
 def assert_same_task(state, task, alone, tolerance):
@@ -108,7 +108,7 @@ def assert_same_task(state, task, alone, tolerance):
     assert_same(readout.mean, alone.readout.mean, tolerance, "E[b, e]")
     assert_same(readout.cov, alone.readout.cov, tolerance, "Cov[b, e]")
     for name in ("latent", "intermediate_precision", "noise_precision"):
-        if hasattr(alone, name):
+        if getattr(alone, name) is not None:
             assert_same(getattr(one, name).mean, getattr(alone, name).mean, tolerance, name)
 
 
@@ -178,10 +178,10 @@ def test_sweep_sets_every_factor_by_the_equations(rng):
     before, _ = multitask.sweep(problem, start)
     here = multitask.carry(problem, before)
     state, _ = multitask.step(problem, before)
-    priors, designs, targets = problem.priors, [], []
+    priors, designs, targets = TaskPriors.of(problem), [], []
     for t, task in enumerate(problem.tasks):
         old, one = before.tasks[t], state.tasks[t]
-        labeled = isinstance(task, LabelTask)
+        labeled = not task.outcome.has_noise
         epsilon = 1.0 if labeled else old.noise_precision.mean
         latent = old.latent.mean if labeled else task.y
         upsilon = task.intermediate_precision if labeled else old.intermediate_precision.mean
@@ -247,21 +247,17 @@ def test_limit_of_shared_weights_is_the_model_of_several_outputs(rng, kind):
     y = np.array([informed_target(rng, kernels) for _ in range(3)])
     y = np.array([labels_of(row) for row in y]) if kind == "labels" else y
     priors = PRIORS["general"]._replace(task=held(1e9))
-    problem = MultitaskProblem(tuple(task_of(kind, kernels, row) for row in y), priors)
+    problem = priors.problem_of([task_of(kind, kernels, row) for row in y])
     found = maximize_elbo(multitask, problem, start_of(problem), PLAIN)
     stack, values = problem.tasks[0].stack, priors._asdict()
+    own, gram = Priors(*(values[name] for name in Priors._fields)), problem.tasks[0].gram
     if kind == "labels":
-        own = MulticlassPriors(*(values[name] for name in MulticlassPriors._fields))
-        module, shared = (
-            multiclass,
-            MulticlassProblem(stack, problem.tasks[0].gram, y, own, 0.7, 1.0 / 0.8**2),
-        )
-        start = multiclass.init(shared, np.ones(N_SAMPLES))
+        shared = Problem(stack, gram, y, own, Labels(0.7), 1.0 / 0.8**2)
+        start = bemkl.init(shared, np.ones(N_SAMPLES))
     else:
-        own = MultioutputPriors(*(values[name] for name in MultioutputPriors._fields))
-        module, shared = multioutput, MultioutputProblem(stack, problem.tasks[0].gram, y, own)
-        start = multioutput.init(shared, np.zeros(N_SAMPLES))
-    expected = maximize_elbo(module, shared, start, PLAIN)
+        shared = Problem(stack, gram, y, own, Numbers())
+        start = bemkl.init(shared, np.zeros(N_SAMPLES))
+    expected = maximize_elbo(bemkl, shared, start, PLAIN)
     state = found.state
     assert_same(state.readout.common.mean, expected.state.readout.mean[3:], 1e-6)
     assert_same(state.readout.common.cov, expected.state.readout.cov[3:, 3:], 1e-6)
@@ -276,7 +272,7 @@ def test_limit_of_shared_weights_is_the_model_of_several_outputs(rng, kind):
 
 def test_limit_of_a_known_spread_is_that_of_a_prior_which_leaves_no_choice(rng):
     problem, start = random_problem(rng, prior=PRIORS["general"]._replace(task=held(0.4)))
-    known = problem._replace(priors=problem.priors._replace(task=known_precision(start.readout, 0.4)))
+    known = problem._replace(task_prior=known_precision(start.readout, 0.4))
     states = [maximize_elbo(multitask, one, start, PLAIN) for one in (problem, known)]
     for found, expected in zip(*(multitask.carry(problem, result.state) for result in states), strict=True):
         assert_same(found, expected, 1e-6)
@@ -325,7 +321,7 @@ def test_one_task_is_the_model_of_one_task(rng, kind):
     np.testing.assert_allclose(found.elbo_history[1:], alone.elbo_history[1:], atol=1e-3)
     # with ω learned, the limit of shared weights
     priors = PRIORS["general"]._replace(task=held(1e9))
-    problem = problem._replace(priors=priors)
+    problem = priors.problem_of(problem.tasks)
     found = maximize_elbo(multitask, problem, start, PLAIN)
     alone = fit_alone(problem.tasks[0], priors, priors.kernel, PLAIN)
     assert_same_task(found.state, 0, alone.state, 1e-6)
@@ -340,7 +336,7 @@ def test_equivariance_under_permuted_tasks_samples_and_kernels(rng):
         task = problem.tasks[t]
         samples = rng.permutation(len(task.y))
         kernels = task.stack.kernels[np.ix_(order, samples, samples)]
-        kind = "labels" if isinstance(task, LabelTask) else "targets"
+        kind = "labels" if not task.outcome.has_noise else "targets"
         moved_tasks.append(task_of(kind, kernels, task.y[samples]))
     moved = problem._replace(tasks=tuple(moved_tasks))
     result = maximize_elbo(multitask, moved, start_of(moved), PLAIN)
@@ -383,7 +379,7 @@ def test_predictions_against_draws_from_the_joint_posterior(rng):
         rows = DenseStack(rng.normal(size=(N_KERNELS, 2, len(task.y))))
         one = state.tasks[t]
         a = rng.multivariate_normal(one.dual.mean, one.dual.cov, size=n_draws)
-        if isinstance(task, LabelTask):
+        if not task.outcome.has_noise:
             upsilon = task.intermediate_precision
         else:
             law = one.intermediate_precision
@@ -418,7 +414,7 @@ def test_common_weights_are_the_precision_weighted_mean_of_the_tasks_own(rng):
     found, tau = common_weights(problem, state), float(state.task_precision.mean)
     total, pull, parts = np.diag(state.kernel_precision.mean), np.zeros(N_KERNELS), []
     for task, one in zip(problem.tasks, state.tasks, strict=True):
-        labeled = isinstance(task, LabelTask)
+        labeled = not task.outcome.has_noise
         epsilon = 1.0 if labeled else one.noise_precision.mean
         precision = epsilon * readout_design(one.intermediate)
         precision[0, 0] += one.intercept_precision.mean
@@ -450,7 +446,7 @@ def test_missing_tasks_are_absent_samples(rng):
             stack = observed_part(DenseStack(spoiled), present)
             np.testing.assert_array_equal(stack.kernels, kernels[np.ix_(range(3), present, present)])
             tasks.append(task_of("targets", stack.kernels, y[present, t]))
-        problem = MultitaskProblem(tuple(tasks), MultitaskPriors())
+        problem = TaskPriors().problem_of(tasks)
         bounds.append(maximize_elbo(multitask, problem, start_of(problem), PLAIN).elbo_history)
     np.testing.assert_array_equal(bounds[0], bounds[1])
     assert [len(task.y) for task in tasks] == [8, 7]
@@ -485,7 +481,7 @@ def learn(rng, kind, priors):
     """Return correlation with TRUTH and test error: of five tasks together, and their means over five alone."""
     options = LoopOptions(max_iter=300)
     data = [related_task(rng, kind) for _ in range(5)]
-    problem = MultitaskProblem(tuple(task for task, *_ in data), priors)
+    problem = priors.problem_of([task for task, *_ in data])
     state = maximize_elbo(multitask, problem, start_of(problem), options).state
     together, correlations, errors = [], [], []
     for t, (task, rows, scores) in enumerate(data):
@@ -499,7 +495,7 @@ def learn(rng, kind, priors):
 
 def test_recovery_of_related_classifications_errs_less_than_one_by_one(rng):
     """Over thirty-two other draws of the data: correlation 0.94, error 18.4 against 18.8 %."""
-    found = np.array([learn(rng, "labels", MultitaskPriors()) for _ in range(8)])
+    found = np.array([learn(rng, "labels", TaskPriors()) for _ in range(8)])
     correlation, error, correlation_alone, error_alone = found.mean(axis=0)
     assert correlation > max(0.9, correlation_alone + 0.1)
     assert error < error_alone
@@ -513,7 +509,7 @@ def test_recovery_of_the_weights_of_related_regressions(rng):
     functions within the two views are hard to learn, not which views they are; `test_multitask_estimators` has
     problems of the other kind.
     """
-    priors = MultitaskPriors(intermediate=Gamma(100.0, 100.0), task=Gamma(1.0, 2.0))
+    priors = TaskPriors(intermediate=Gamma(100.0, 100.0), task=Gamma(1.0, 2.0))
     found = np.array([learn(rng, "targets", priors) for _ in range(4)])
     correlation, error, correlation_alone, error_alone = found.mean(axis=0)
     assert correlation > max(0.97, correlation_alone + 0.02)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers import random_gamma, random_gaussian, random_intermediate
+from helpers import TaskPriors, random_gamma, random_gaussian, random_intermediate
 from scipy import stats
 from test_elbo import deviation, gamma_law, normal
 from test_multitask import (
@@ -21,14 +21,9 @@ from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.truncated_normal import truncated_moments
 from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
 from bayesmkl.bemkl.models import multitask
+from bayesmkl.bemkl.models.model import State
 from bayesmkl.bemkl.models.moments import Gamma, Gaussian, latent_mean
-from bayesmkl.bemkl.models.multitask import (
-    LabelState,
-    LabelTask,
-    MultitaskProblem,
-    MultitaskState,
-    TargetState,
-)
+from bayesmkl.bemkl.models.multitask import MultitaskState
 from bayesmkl.bemkl.models.tasks import TaskReadouts
 
 N_DRAWS = 20_000
@@ -44,13 +39,15 @@ def random_state(rng, problem):
             "dual": random_gaussian(rng, n_samples, 0.3),
             "intermediate": random_intermediate(rng, N_KERNELS, n_samples, 0.3),
             "intercept_precision": random_gamma(rng),
+            "kernel_precision": None,
+            "readout": None,
         }
         locs.append(rng.normal(size=n_samples))
-        if isinstance(task, LabelTask):
-            tasks.append(LabelState(**one, latent=truncated_moments(locs[-1], task.y, task.margin)))
+        if not task.outcome.has_noise:
+            tasks.append(State(**one, latent=truncated_moments(locs[-1], task.y, task.outcome.margin)))
         else:
             noise = {name: random_gamma(rng) for name in ("intermediate_precision", "noise_precision")}
-            tasks.append(TargetState(**one, **noise))
+            tasks.append(State(**one, **noise))
     given = [random_gaussian(rng, 1 + N_KERNELS, 0.3) for _ in tasks]
     given = Gaussian(*(np.array(field) for field in zip(*given, strict=True)))
     slope = rng.normal(size=(len(tasks), 1 + N_KERNELS, N_KERNELS))
@@ -68,7 +65,7 @@ def draw_gamma(rng, factor, prior, size):
 
 def bound_draws(rng, problem, state, locs):
     """Return draws of log p(y, Θ, Ξ) - log q(Θ, Ξ), every density from scipy.stats."""
-    priors, readout = problem.priors, state.readout
+    priors, readout = TaskPriors.of(problem), state.readout
     omega, ratio = draw_gamma(rng, state.kernel_precision, priors.kernel, (N_KERNELS,))
     tau, more = draw_gamma(rng, state.task_precision, priors.task, (1,))
     e = normal(readout.common).rvs(size=N_DRAWS, random_state=rng)
@@ -93,7 +90,7 @@ def task_draws(rng, task, one, priors, be, loc):
     columns = law.rvs(size=(N_DRAWS, len(task.y)), random_state=rng)
     g = one.intermediate.mean + columns.transpose(0, 2, 1)
     ratio -= law.logpdf(columns).sum(axis=1)
-    if isinstance(task, LabelTask):
+    if not task.outcome.has_noise:
         upsilon = task.intermediate_precision
     else:
         upsilon, more = draw_gamma(rng, one.intermediate_precision, priors.intermediate, (1, 1))
@@ -101,8 +98,8 @@ def task_draws(rng, task, one, priors, be, loc):
     means = np.einsum("mij,sj->smi", task.stack.kernels, a)
     ratio += stats.norm.logpdf(g, loc=means, scale=upsilon**-0.5).sum(axis=(1, 2))
     score = be[:, :1] + np.einsum("sm,smi->si", be[:, 1:], g)
-    if isinstance(task, LabelTask):
-        law = stats.truncnorm(task.margin - task.y * loc, 60.0, loc=task.y * loc)
+    if not task.outcome.has_noise:
+        law = stats.truncnorm(task.outcome.margin - task.y * loc, 60.0, loc=task.y * loc)
         f = task.y * law.rvs(size=(N_DRAWS, len(task.y)), random_state=rng)
         return ratio + (stats.norm.logpdf(f, loc=score) - law.logpdf(task.y * f)).sum(axis=1)
     epsilon, more = draw_gamma(rng, one.noise_precision, priors.noise, (1,))
@@ -141,7 +138,7 @@ def check_monotone(rng, n_problems, n_sweeps):
             )
             for family in rng.choice(families, size=rng.integers(1, 6))
         )
-        problem = MultitaskProblem(tasks, list(PRIORS.values())[index % 3])
+        problem = list(PRIORS.values())[index % 3].problem_of(tasks)
         for accelerate in (False, True):
             options = PLAIN._replace(max_iter=n_sweeps, accelerate=accelerate)
             result = maximize_elbo(multitask, problem, start_of(problem), options)
@@ -170,6 +167,8 @@ def moves(problem, state):
     """Yield (name, function of the step that returns the moved state) for every variational parameter."""
     for t, (task, one) in enumerate(zip(problem.tasks, state.tasks, strict=True)):
         for field, factor in zip(one._fields, one, strict=True):
+            if factor is None or field == "readout":  # the marginal of the readout of all
+                continue
             if isinstance(factor, Gamma):
                 found = moves_of_gamma(factor)
             elif field == "latent":
@@ -193,7 +192,7 @@ def moves_of_scores(task, loc):
     for i in range(len(loc)):
         yield (
             f"location{i}",
-            lambda h, i=i: truncated_moments(with_entry(loc, i, loc[i] + h), task.y, task.margin),
+            lambda h, i=i: truncated_moments(with_entry(loc, i, loc[i] + h), task.y, task.outcome.margin),
         )
 
 

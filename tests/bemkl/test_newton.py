@@ -16,7 +16,10 @@ from bayesmkl.bemkl.inference import newton
 from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
 from bayesmkl.bemkl.inference.newton import maximize_by_newton, takes_newton_steps
 from bayesmkl.bemkl.inference.profiled import curve, first_point, move, respond, slopes
-from bayesmkl.bemkl.models import binary, multiclass, regression
+from bayesmkl.bemkl.models import model as bemkl
+from bayesmkl.bemkl.models.model import Carry, Priors, Problem
+from bayesmkl.bemkl.models.moments import update_precision
+from bayesmkl.bemkl.models.outcomes import Labels, Numbers
 from bayesmkl.kernels import Gaussian, Linear
 from bayesmkl.kernels.stacks.dense import DenseStack
 
@@ -28,10 +31,10 @@ LABELS = np.where(SCORE > 0.2, 1.0, -1.0)
 KERNELS = KernelBank([Gaussian(width=1.0), Linear()], views="each", landmarks=X[:B]).fit(X).evaluate(X)
 STACK = DenseStack(KERNELS)
 PROBLEMS = {
-    "binary": (binary, binary.BinaryProblem(STACK, STACK.gram(), LABELS, binary.BinaryPriors(), 0.7, 1.3)),
+    "binary": (bemkl, Problem(STACK, STACK.gram(), LABELS, Priors(), Labels(0.7), 1.3)),
     "regression": (
-        regression,
-        regression.RegressionProblem(STACK, STACK.gram(), SCORE, regression.RegressionPriors()),
+        bemkl,
+        Problem(STACK, STACK.gram(), SCORE, Priors(), Numbers()),
     ),
 }
 PLAIN = newton._Functions(first_point, respond, curve, newton._apply, move, slopes, np.asarray)
@@ -127,12 +130,11 @@ def test_response_without_corrections_is_the_update_of_coordinate_ascent():
     """q(G) by the E[f] that was, then q(f): as a sweep does, whose dual weights are held."""
     problem, at = settled("binary")
     own = respond(problem, at, 0).state
-    precision = binary.update_precision(problem.priors.sample, at.dual**2 + own.dual.variance).mean
+    precision = update_precision(problem.priors.sample, at.dual**2 + own.dual.variance).mean
     pull = problem.gram @ at.dual + precision * at.dual / problem.intermediate_precision
-    start = binary.BinaryCarry(
-        at.dual**2 + own.dual.variance, pull, pull[:0], at.readout, at.readout_cov, at.latent
-    )
-    state, _ = binary.sweep(problem, start)
+    none, square = pull[:0], at.dual**2 + own.dual.variance
+    start = Carry(square, none, none, pull, none, at.readout, at.readout_cov, none, at.latent)
+    state, _ = bemkl.sweep(problem, start)
     np.testing.assert_allclose(state.dual.mean, at.dual, rtol=1e-8)
     np.testing.assert_allclose(state.intermediate.mean, own.intermediate.mean, rtol=1e-7, atol=1e-9)
 
@@ -242,9 +244,9 @@ def test_choice_of_the_steps():
     class Shape:
         present, n_kernels, n_rows, n_train = None, 16, 100_000, 256
 
-    large = binary.BinaryProblem(Shape, None, LABELS, None, 0.0, 1.0)
-    assert takes_newton_steps("auto", binary, large)
-    assert not takes_newton_steps("coordinate", binary, large)
+    large = Problem(Shape, None, LABELS, None, Labels(0.0), 1.0)
+    assert takes_newton_steps("auto", bemkl, large)
+    assert not takes_newton_steps("coordinate", bemkl, large)
     for attribute, value in (
         ("n_rows", 1000),
         ("n_kernels", 5000),
@@ -252,15 +254,16 @@ def test_choice_of_the_steps():
         ("present", LABELS),
     ):
         other = type("Other", (Shape,), {attribute: value})
-        assert not takes_newton_steps("auto", binary, large._replace(stack=other))
+        assert not takes_newton_steps("auto", bemkl, large._replace(stack=other))
     small = PROBLEMS["binary"][1]
-    assert not takes_newton_steps("auto", binary, small)
-    assert takes_newton_steps("newton", binary, small)
-    assert not takes_newton_steps("auto", multiclass, large)
+    assert not takes_newton_steps("auto", bemkl, small)
+    assert takes_newton_steps("newton", bemkl, small)
+    several = small._replace(y=np.stack([LABELS, LABELS]))
+    assert not takes_newton_steps("auto", bemkl, several)
     unlabeled = small._replace(y=np.zeros(N))
-    for algorithm, problem in ((multiclass, small), (binary, unlabeled)):
+    for problem in (several, unlabeled):
         with pytest.raises(ValueError, match='`step` of `inference` "newton" is for two classes'):
-            takes_newton_steps("newton", algorithm, problem)
+            takes_newton_steps("newton", bemkl, problem)
     with pytest.raises(ValueError, match="`step` of `inference` must be"):
         BEMKLClassifier(inference=VB(step="gradient"), intermediate_scale=1.0).fit(X, LABELS)
     with pytest.raises(ValueError, match="weights of either sign"):

@@ -30,8 +30,9 @@ from test_stationarity import moves_of_gamma, moves_of_normal, moves_of_truncate
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.truncated_normal import truncated_moments
 from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.models import binary, moments, nonnegative, regression
-from bayesmkl.bemkl.models.binary import BinaryState
+from bayesmkl.bemkl.models import model as bemkl
+from bayesmkl.bemkl.models import moments, nonnegative
+from bayesmkl.bemkl.models.model import State
 from bayesmkl.bemkl.models.moments import Gamma, Gaussian, IntermediateOutputs
 from bayesmkl.bemkl.models.nonnegative import CutOffNormals, CutOffPair, NonnegativeReadout
 from bayesmkl.bemkl.reading.predict import predict_score
@@ -39,7 +40,7 @@ from bayesmkl.bemkl.reading.shares import kernel_shares
 
 pytestmark = pytest.mark.heavy
 N_SAMPLES, N_DRAWS = 7, 40_000
-BINARY, REGRESSION = (nonnegative.nonnegative(module) for module in (binary, regression))
+BINARY, REGRESSION = (nonnegative.nonnegative(module) for module in (bemkl, bemkl))
 
 
 def update(precision, linear, before, n_outputs=1):
@@ -232,7 +233,7 @@ def test_bound_of_random_factors_against_monte_carlo(rng, n_kernels, prior):
     y = random_labels(rng, N_SAMPLES)
     problem = binary_problem(random_kernels(rng, N_SAMPLES, n_kernels), y, BINARY_PRIORS[prior], 0.6, 1.4)
     latent = truncated_moments(np.zeros(N_SAMPLES), y, 0.6)
-    state = BinaryState(
+    state = State(
         sample_precision=random_gamma(rng, N_SAMPLES),
         dual=random_gaussian(rng, N_SAMPLES, 0.3),
         intermediate=random_intermediate(rng, n_kernels, N_SAMPLES, 0.3),
@@ -251,7 +252,7 @@ def test_bound_of_random_factors_against_monte_carlo(rng, n_kernels, prior):
     log_p = log_shared(problem, draws, problem.intermediate_precision)
     log_p += n_kernels * np.log(2.0)  # half normal: twice the density of the normal distribution
     log_p += stats.norm.logpdf(f, loc=scores(draws)).sum(axis=1)
-    assert_monte_carlo(log_p - log_q, binary.elbo(problem, state._replace(readout=readout)))
+    assert_monte_carlo(log_p - log_q, bemkl.elbo(problem, state._replace(readout=readout)))
 
 
 def random_problem(rng, index):
@@ -260,12 +261,12 @@ def random_problem(rng, index):
     prior = ["non-sparse", "sparse", "general"][index % 3]
     if index % 4 == 3:
         problem = regression_problem(kernels, informed_target(rng, kernels), REGRESSION_PRIORS[prior])
-        return REGRESSION, problem, regression.init(problem, 0.1 * rng.normal(size=n_samples))
+        return REGRESSION, problem, bemkl.init(problem, 0.1 * rng.normal(size=n_samples))
     y = random_labels(rng, n_samples)
     y[2:] *= rng.random(n_samples - 2) > 0.3 * (index % 2)  # every other one has unlabeled samples
     sigma = float(rng.choice([0.1, 0.5, 1.0, 3.0]))
     problem = binary_problem(kernels, y, BINARY_PRIORS[prior], float(rng.integers(0, 2)), sigma)
-    return BINARY, problem, binary.init(problem, np.abs(rng.normal(size=n_samples)))
+    return BINARY, problem, bemkl.init(problem, np.abs(rng.normal(size=n_samples)))
 
 
 def check_monotone(rng, n_problems, accelerate):
@@ -347,10 +348,10 @@ def test_bound_is_flat_in_every_parameter_by_finite_difference(rng, model, n_ker
     kernels = random_kernels(rng, 8, n_kernels)
     if model == "binary":
         algorithm, problem = BINARY, binary_problem(kernels, random_labels(rng, 8), margin=0.8, sigma=0.7)
-        start = binary.init(problem, np.ones(8))
+        start = bemkl.init(problem, np.ones(8))
     else:
         algorithm, problem = REGRESSION, regression_problem(kernels, informed_target(rng, kernels))
-        start = regression.init(problem, np.zeros(8))
+        start = bemkl.init(problem, np.zeros(8))
     early, _ = algorithm.sweep(problem, start)
     assert max(map(abs, slopes(algorithm, problem, early).values())) > 1e-2
     state = maximize_elbo(algorithm, problem, start, LoopOptions(max_iter=600, tol=1e-15)).state
@@ -366,7 +367,7 @@ def fitted(rng, n_samples=24, n_kernels=4, algorithm=BINARY, **options):
     kernels = random_kernels(rng, n_samples, n_kernels)
     target = informed_target(rng, kernels)
     problem = binary_problem(kernels, np.where(target > np.median(target), 1.0, -1.0))
-    start = binary.init(problem, np.ones(n_samples))
+    start = bemkl.init(problem, np.ones(n_samples))
     return problem, maximize_elbo(algorithm, problem, start, LoopOptions(**options))
 
 
@@ -376,7 +377,7 @@ def test_numpy_and_jax_agree_after_thirty_sweeps(rng, n_kernels):
     problem = binary_problem(kernels, random_labels(rng, 20), sigma=0.8)
     options = LoopOptions(max_iter=30, tol=0.0, accelerate=False)
     with_numpy, with_jax = (
-        maximize_elbo(BINARY, problem, binary.init(problem, np.ones(20)), options._replace(backend=backend))
+        maximize_elbo(BINARY, problem, bemkl.init(problem, np.ones(20)), options._replace(backend=backend))
         for backend in ("numpy", "jax")
     )
     assert_same_factors(with_jax.state, with_numpy.state, 1e-9)
@@ -388,7 +389,7 @@ def test_permuted_kernels_have_permuted_weights(rng):
     problem, result = fitted(rng, max_iter=800, tol=1e-13)
     order = np.array([2, 0, 3, 1])
     moved = binary_problem(np.asarray(problem.stack.kernels)[order], problem.y)
-    start = binary.init(moved, np.ones(24))
+    start = bemkl.init(moved, np.ones(24))
     again = maximize_elbo(BINARY, moved, start, LoopOptions(max_iter=800, tol=1e-13))
     assert again.elbo_history[-1] == pytest.approx(result.elbo_history[-1], abs=1e-6)
     assert_same(again.state.readout.mean[1:], result.state.readout.mean[1:][order], 1e-3)
@@ -400,8 +401,8 @@ def test_a_weight_that_is_negative_in_the_free_model_is_positive():
     kernels[1] = kernels[0]
     target = informed_target(rng, kernels)
     problem = binary_problem(kernels, np.where(target > np.median(target), 1.0, -1.0))
-    start, options = binary.init(problem, np.ones(40)), LoopOptions(max_iter=400)
-    free = maximize_elbo(binary, problem, start, options).state.readout
+    start, options = bemkl.init(problem, np.ones(40)), LoopOptions(max_iter=400)
+    free = maximize_elbo(bemkl, problem, start, options).state.readout
     held = maximize_elbo(BINARY, problem, start, options).state.readout
     assert free.mean[3] < -0.1
     assert (held.mean[1:] > 0.0).all()

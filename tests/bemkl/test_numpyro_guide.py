@@ -36,7 +36,9 @@ from bayesmkl._numerics.truncated_normal import truncated_moments
 from bayesmkl._utils.numpyro_session import numpyro_session
 from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
 from bayesmkl.bemkl.inference.numpyro_model import literal_model
-from bayesmkl.bemkl.models import binary, regression
+from bayesmkl.bemkl.models import model as bemkl
+from bayesmkl.bemkl.models import moments
+from bayesmkl.bemkl.models.model import State
 from bayesmkl.bemkl.models.moments import (
     Gamma,
     Gaussian,
@@ -88,7 +90,7 @@ CASES = [
 NUMBERED = pytest.mark.parametrize(  # each is compiled: every other one is left to `make slow`
     "number", [pytest.param(k, marks=[pytest.mark.slow] * (k % 2)) for k in range(len(CASES))]
 )
-ALGORITHMS = {"binary": binary, "regression": regression}
+ALGORITHMS = {"binary": bemkl, "regression": bemkl}
 
 
 def make_problem(case, rng, n_samples=N_SAMPLES, n_kernels=N_KERNELS):
@@ -146,10 +148,8 @@ def test_guide_takes_no_formula_from_the_bound():
         if isinstance(node, ast.ImportFrom) and node.module.startswith("bayesmkl")
     }
     assert ours == {
-        ("bayesmkl.bemkl.models.binary", "BinaryProblem"),
-        ("bayesmkl.bemkl.models.binary", "BinaryState"),
-        ("bayesmkl.bemkl.models.regression", "RegressionProblem"),
-        ("bayesmkl.bemkl.models.regression", "RegressionState"),
+        ("bayesmkl.bemkl.models.model", "Problem"),
+        ("bayesmkl.bemkl.models.model", "State"),
         ("bayesmkl.bemkl.inference.numpyro_model", "literal_model"),
         ("bayesmkl._utils.numpyro_session", "numpyro_session"),
     }
@@ -170,7 +170,7 @@ def test_bound_without_the_shift_of_the_latent_scores_fails_the_check(number):
     (problem, state, _), estimate = solved(number), estimated(number)
     shift = state.latent.mean - latent_mean(state.intermediate, state.readout)
     wrong = state._replace(latent=state.latent._replace(entropy=state.latent.entropy - 0.5 * shift**2))
-    assert deviation(binary.elbo(problem, wrong), estimate) > STANDARD_ERRORS
+    assert deviation(bemkl.elbo(problem, wrong), estimate) > STANDARD_ERRORS
 
 
 @NUMBERED
@@ -183,7 +183,7 @@ def test_bound_with_the_product_of_means_fails_the_check(number, monkeypatch):
         means = intermediate._replace(cov=np.zeros_like(intermediate.cov))
         return score_error(scores, means, readout, readout_design(means))
 
-    monkeypatch.setattr(algorithm, "score_error", product_of_means)
+    monkeypatch.setattr(moments, "score_error", product_of_means)
     assert deviation(algorithm.elbo(problem, state), estimate) > STANDARD_ERRORS
 
 
@@ -221,10 +221,12 @@ def perturbed(problem, state):
     """Yield name and state for every way to move one factor away from its optimum."""
     for name in state._fields:
         factor = getattr(state, name)
+        if factor is None:
+            continue
         if name == "latent":
             location = latent_mean(state.intermediate, state.readout)
             for shift in (-0.3, 0.3):
-                moved = truncated_moments(location + shift, problem.y, problem.margin)
+                moved = truncated_moments(location + shift, problem.y, problem.outcome.margin)
                 yield f"{name} {shift:+}", state._replace(latent=moved)
             continue
         for shift, scale in [(0.25, 1.0), (-0.25, 1.0), (0.0, 1.5), (0.0, 0.6)]:
@@ -282,9 +284,9 @@ def learnable_guide(start, n_precisions):
         )
         numpyro.sample("intercept", dist.Delta(readout[0]))
         numpyro.sample("kernel_weights", dist.Delta(readout[1:], event_dim=1))
-        if hasattr(problem, "margin"):
+        if not problem.outcome.has_noise:
             location = numpyro.param("location", jnp.zeros(n))
-            above = dist.TruncatedNormal(problem.y * location, 1.0, low=problem.margin)
+            above = dist.TruncatedNormal(problem.y * location, 1.0, low=problem.outcome.margin)
             sided = dist.TransformedDistribution(above, dist.transforms.AffineTransform(0.0, problem.y))
             numpyro.sample("latent", sided.to_event(1))
 
@@ -313,16 +315,16 @@ def learned_state(problem, params):
     cov = params["intermediate_root"] @ params["intermediate_root"].T
     factors["intermediate"] = IntermediateOutputs(params["intermediate_mean"], cov, np.linalg.slogdet(cov)[1])
     if "location" in params:
-        latent = truncated_moments(params["location"], problem.y, problem.margin)
-        return binary.BinaryState(**factors, latent=latent)
-    return regression.RegressionState(**factors)
+        latent = truncated_moments(params["location"], problem.y, problem.outcome.margin)
+        return State(**factors, latent=latent)
+    return State(**factors)
 
 
 def run_svi(problem, start, n_steps):
     """Adam on Trace_ELBO; initialization and all steps in one compilation, for which the time goes."""
 
     def run(problem):
-        n_precisions = problem.y.size + 1 + problem.stack.n_kernels + 2 * (not hasattr(problem, "margin"))
+        n_precisions = problem.y.size + 1 + problem.stack.n_kernels + 2 * (problem.outcome.has_noise)
         adam = numpyro.optim.Adam(lambda step: 0.05 * 0.005 ** (step / n_steps))
         guide = learnable_guide(start, n_precisions)
         svi = SVI(literal_model, guide, adam, Trace_ELBO(num_particles=4))

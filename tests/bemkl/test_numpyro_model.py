@@ -63,7 +63,7 @@ def random_parameters(rng, problem, *draws, scale=1.0):
     values["dual"] = scale * rng.normal(size=(*draws, stack.n_train))
     values["intercept"] = scale * rng.normal(size=draws)
     values["kernel_weights"] = rng.normal(size=(*draws, stack.n_kernels))
-    if not hasattr(problem, "margin"):
+    if problem.outcome.has_noise:
         values["intermediate_precision"] = rng.gamma(2.0, size=draws)
         values["noise_precision"] = rng.gamma(2.0, size=draws)
     return values
@@ -129,7 +129,7 @@ def test_collapsed_likelihood_is_the_literal_one_with_g_and_f_integrated_out(rng
     center = problem.stack.apply(values["dual"])[:, 0]
     if task == "binary":  # f on either side of the end of the margin, where its likelihood jumps
         spread, n_nodes = problem.intermediate_precision**-0.5, 64
-        end = problem.y[0] * problem.margin
+        end = problem.y[0] * problem.outcome.margin
         below, above = panel(-40.0, end, 96), panel(end, 40.0, 96)
         latent_rule = [tuple(np.concatenate(parts) for parts in zip(below, above, strict=True))]
     else:
@@ -324,7 +324,7 @@ def test_traced_problems_give_the_same_density(rng, session, task, model):
     problem = make_problem(rng, task, 6, 3)
     values = literal_parameters(rng, problem) | {"intermediate": rng.normal(size=(3, 6))}
     if task == "binary":
-        values["latent"] = problem.y * (problem.margin + rng.gamma(1.0, size=6))
+        values["latent"] = problem.y * (problem.outcome.margin + rng.gamma(1.0, size=6))
 
     def density(problem):
         return log_density(model, (problem,), {}, values)[0]

@@ -14,11 +14,14 @@ from sklearn.utils.estimator_checks import check_n_features_in
 from bayesmkl import BEMKLClassifier, KernelBank, load_model, save_model
 from bayesmkl._numerics.truncated_normal import interval_moments
 from bayesmkl._utils.numpyro_session import numpyro_session
-from bayesmkl.bemkl import NUTS, BEMKLOrdinalClassifier, Dirichlet, Gamma, Storage, ordinal
+from bayesmkl.bemkl import NUTS, BEMKLOrdinalClassifier, Dirichlet, Gamma, Storage
 from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.models import binary
+from bayesmkl.bemkl.models import model as bemkl
+from bayesmkl.bemkl.models import outcomes
+from bayesmkl.bemkl.models.model import Priors, Problem
 from bayesmkl.bemkl.models.moments import latent_mean
 from bayesmkl.bemkl.models.nonnegative import nonnegative
+from bayesmkl.bemkl.models.outcomes import Grades, Labels
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.marginal import GPMKLOrdinalClassifier, Marginal
 from bayesmkl.marginal.likelihoods import OrdinalProbit
@@ -37,9 +40,9 @@ def graded(rng, n_levels, n_samples=N):
     return kernels, 1.0 + np.digitize(noisy, np.quantile(noisy, shares))
 
 
-def problem_of(kernels, y, n_levels, priors=ordinal.OrdinalPriors(), sigma=0.5):  # noqa: B008
+def problem_of(kernels, y, n_levels, priors=Priors(), sigma=0.5):  # noqa: B008
     stack, slopes = DenseStack(frozen(kernels)), OrdinalProbit(n_levels).cut_slopes()
-    return ordinal.OrdinalProblem(stack, frozen(stack.gram()), frozen(y), priors, slopes, sigma**-2)
+    return Problem(stack, frozen(stack.gram()), frozen(y), priors, Grades(slopes), sigma**-2)
 
 
 def bank():
@@ -66,17 +69,16 @@ def test_degenerate_two_grades_are_two_classes_sweep_by_sweep(rng):
     kernels, y = graded(rng, 2)
     problem = problem_of(kernels, y, 2)
     stack = problem.stack
-    classes = binary.BinaryProblem(stack, problem.gram, 2.0 * y - 3.0, binary.BinaryPriors(), 0.0, 4.0)
-    here = ordinal.init(problem, None)
-    there = binary.init(classes, np.full(N, np.sqrt(2.0 / np.pi)))
+    classes = Problem(stack, problem.gram, 2.0 * y - 3.0, Priors(), Labels(0.0), 4.0)
+    here = bemkl.init(problem, None)
+    there = bemkl.init(classes, np.full(N, np.sqrt(2.0 / np.pi)))
     for _ in range(5):
-        state, bound = ordinal.sweep(problem, here)
-        expected, other = binary.sweep(classes, there)
+        state, bound = bemkl.sweep(problem, here)
+        expected, other = bemkl.sweep(classes, there)
         np.testing.assert_allclose(bound, other, rtol=1e-12)
         assert state.distances.shape == (0,)
-        shared = binary.BinaryState(*(getattr(state, name) for name in binary.BinaryState._fields))
-        assert_same_factors(shared, expected, SAME_ITERATION)
-        here, there = ordinal.carry(problem, state), binary.carry(classes, expected)
+        assert_same_factors(state._replace(distances=None), expected, SAME_ITERATION)
+        here, there = bemkl.carry(problem, state), bemkl.carry(classes, expected)
 
 
 def test_degenerate_estimator_of_two_grades(data):
@@ -96,7 +98,7 @@ def test_degenerate_estimator_of_two_grades(data):
 def test_equivariance_to_the_order_turned_round(rng):
     kernels, y = graded(rng, 4)
     forth, back = (problem_of(kernels, own, 4) for own in (y, 5.0 - y))
-    found = [maximize_elbo(ordinal, own, ordinal.init(own, None), LoopOptions()) for own in (forth, back)]
+    found = [maximize_elbo(bemkl, own, bemkl.init(own, None), LoopOptions()) for own in (forth, back)]
     np.testing.assert_allclose(found[0].elbo_history[-1], found[1].elbo_history[-1], rtol=1e-9)
     np.testing.assert_allclose(found[0].state.distances, found[1].state.distances[::-1], rtol=1e-4)
 
@@ -108,26 +110,22 @@ def test_equivariance_to_the_order_turned_round(rng):
 @pytest.mark.parametrize("n_levels", [3, 6])
 def test_monotone_elbo(rng, n_levels, accelerate):
     kernels, y = graded(rng, n_levels)
-    problem = problem_of(
-        kernels, y, n_levels, ordinal.OrdinalPriors(Gamma(1.3, 0.7), Gamma(0.6, 2.0), Gamma(2.0, 0.4))
-    )
+    problem = problem_of(kernels, y, n_levels, Priors(Gamma(1.3, 0.7), Gamma(0.6, 2.0), Gamma(2.0, 0.4)))
     for share in (None, rng.random(N)):
-        found = maximize_elbo(
-            ordinal, problem, ordinal.init(problem, share), LoopOptions(60, 0.0, accelerate)
-        )
+        found = maximize_elbo(bemkl, problem, bemkl.init(problem, share), LoopOptions(60, 0.0, accelerate))
         assert (np.diff(found.elbo_history) >= -1e-10).all()
         assert (found.state.distances > 0.0).all()
-        np.testing.assert_allclose(ordinal.elbo(problem, found.state), found.elbo_history[-1], rtol=1e-12)
+        np.testing.assert_allclose(bemkl.elbo(problem, found.state), found.elbo_history[-1], rtol=1e-12)
 
 
 def test_monotone_elbo_from_cut_points_that_are_far_off(rng):
     kernels, y = graded(rng, 5)
     problem = problem_of(kernels, y, 5)
-    start = ordinal.init(problem, None)
-    best = maximize_elbo(ordinal, problem, start, LoopOptions(1000, 1e-10))
+    start = bemkl.init(problem, None)
+    best = maximize_elbo(bemkl, problem, start, LoopOptions(1000, 1e-10))
     for distances in ([1e-4, 20.0, 0.01], [30.0, 30.0, 30.0]):
         here = start._replace(distances=np.array(distances))
-        found = maximize_elbo(ordinal, problem, here, LoopOptions(1000, 1e-10))
+        found = maximize_elbo(bemkl, problem, here, LoopOptions(1000, 1e-10))
         assert (np.diff(found.elbo_history) >= -1e-9).all()
         np.testing.assert_allclose(found.elbo_history[-1], best.elbo_history[-1], atol=1e-3)
 
@@ -135,19 +133,21 @@ def test_monotone_elbo_from_cut_points_that_are_far_off(rng):
 def at_cuts(problem, state, distances):
     """Return the bound at other cut points, with q(f) at its optimum given them."""
     loc = latent_mean(state.intermediate, state.readout)
-    latent = interval_moments(loc, *ordinal.grade_ends(problem.y, problem.cut_slopes, distances))
-    return ordinal.elbo(problem, state._replace(distances=distances, latent=latent))
+    latent = interval_moments(loc, *outcomes.grade_ends(problem.y, problem.outcome.cut_slopes, distances))
+    return bemkl.elbo(problem, state._replace(distances=distances, latent=latent))
 
 
 def test_finite_difference_of_the_bound_by_cut_points(rng):
     """The slopes and curvature that Newton's step takes are those of the bound, and zero in the end."""
     kernels, y = graded(rng, 5)
     problem = problem_of(kernels, y, 5)
-    state, _ = ordinal.sweep(problem, ordinal.init(problem, None))
+    state, _ = bemkl.sweep(problem, bemkl.init(problem, None))
     distances, h = np.array([0.4, 1.3, 0.2]), 1e-4
     loc = latent_mean(state.intermediate, state.readout)
-    latent = interval_moments(loc, *ordinal.grade_ends(y, problem.cut_slopes, distances))
-    slope, curvature = ordinal._cut_derivatives(y, problem.cut_slopes, distances, loc, latent.log_normalizer)
+    latent = interval_moments(loc, *outcomes.grade_ends(y, problem.outcome.cut_slopes, distances))
+    slope, curvature = outcomes._cut_derivatives(
+        y, problem.outcome.cut_slopes, distances, loc, latent.log_normalizer
+    )
     steps = h * np.eye(3)
     ahead, behind = ([at_cuts(problem, state, distances + sign * step) for step in steps] for sign in (1, -1))
     middle = at_cuts(problem, state, distances)
@@ -156,7 +156,7 @@ def test_finite_difference_of_the_bound_by_cut_points(rng):
     np.testing.assert_allclose(-bend, np.diag(curvature), rtol=1e-4)
     both = at_cuts(problem, state, distances + steps[0] + steps[1])
     np.testing.assert_allclose(-(both - ahead[0] - ahead[1] + middle) / h**2, curvature[0, 1], rtol=1e-2)
-    end = maximize_elbo(ordinal, problem, ordinal.init(problem, None), LoopOptions(2000, 1e-12)).state
+    end = maximize_elbo(bemkl, problem, bemkl.init(problem, None), LoopOptions(2000, 1e-12)).state
     ahead, behind = (
         [at_cuts(problem, end, end.distances + sign * step) for step in steps] for sign in (1, -1)
     )
@@ -169,24 +169,23 @@ def test_bound_by_other_libraries(rng):
     """Expected log density of scores and their entropy, by SciPy's truncated normal; all else is that of classes."""
     kernels, y = graded(rng, 4)
     problem = problem_of(kernels, y, 4)
-    state, bound = ordinal.sweep(problem, ordinal.init(problem, None))
+    state, bound = bemkl.sweep(problem, bemkl.init(problem, None))
     loc = latent_mean(state.intermediate, state.readout)
-    cuts = np.concatenate([[-40.0], problem.cut_slopes @ state.distances, [40.0]])
+    cuts = np.concatenate([[-40.0], problem.outcome.cut_slopes @ state.distances, [40.0]])
     grade = y.astype(int)
     law = stats.truncnorm(cuts[grade - 1] - loc, cuts[grade] - loc, loc=loc)
     np.testing.assert_allclose(state.latent.mean, law.mean(), rtol=1e-8, atol=1e-9)
     np.testing.assert_allclose(state.latent.variance, law.var(), rtol=1e-6)
-    classes = binary.BinaryProblem(problem.stack, problem.gram, np.ones(N), binary.BinaryPriors(), 0.0, 4.0)
+    classes = Problem(problem.stack, problem.gram, np.ones(N), Priors(), Labels(0.0), 4.0)
     latent = SimpleNamespace(mean=law.mean(), variance=law.var(), entropy=law.entropy())
-    fields = {name: getattr(state, name) for name in binary.BinaryState._fields}
-    expected = binary.elbo(classes, binary.BinaryState(**fields | {"latent": latent}))
+    expected = bemkl.elbo(classes, state._replace(latent=latent))
     np.testing.assert_allclose(bound, expected, atol=1e-6)
 
 
 def test_nonnegative_weights(rng):
     kernels, y = graded(rng, 3)
     problem = problem_of(kernels, y, 3)
-    found = maximize_elbo(nonnegative(ordinal), problem, ordinal.init(problem, None), LoopOptions())
+    found = maximize_elbo(nonnegative(bemkl), problem, bemkl.init(problem, None), LoopOptions())
     assert (np.diff(found.elbo_history) >= -1e-9).all()
     assert (found.state.readout.mean[1:] > 0.0).all()
 

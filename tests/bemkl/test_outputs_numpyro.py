@@ -13,8 +13,9 @@ from bayesmkl._utils.numpyro_session import numpyro_session
 from bayesmkl.bemkl import NUTS
 from bayesmkl.bemkl.estimators.class_models import ClassSettings, SharedWeights, class_model_of
 from bayesmkl.bemkl.inference.numpyro_model import collapsed_model
-from bayesmkl.bemkl.models import binary, multiclass, multioutput, regression
+from bayesmkl.bemkl.models.model import Priors, Problem
 from bayesmkl.bemkl.models.moments import Gamma
+from bayesmkl.bemkl.models.outcomes import Labels, Numbers
 from bayesmkl.bemkl.reading.collapsed import log_likelihood, log_prior_terms
 from bayesmkl.bemkl.reading.draws import PosteriorDraws
 from bayesmkl.datasets import load_iris
@@ -38,13 +39,13 @@ def test_density_of_all_outputs_is_a_product_that_counts_shared_weights_once(rng
     }
     if kind == "labels":
         y = rng.choice([-1.0, 1.0], size=(K, N))
-        joint = multiclass.MulticlassProblem(stack, gram, y, multiclass.MulticlassPriors(), 0.7, 1.6)
-        alone = [binary.BinaryProblem(stack, gram, row, binary.BinaryPriors(), 0.7, 1.6) for row in y]
+        joint = Problem(stack, gram, y, Priors(), Labels(0.7), 1.6)
+        alone = [Problem(stack, gram, row, Priors(), Labels(0.7), 1.6) for row in y]
         noises = {}
     else:
         y = rng.normal(size=(K, N))
-        joint = multioutput.MultioutputProblem(stack, gram, y, multioutput.MultioutputPriors())
-        alone = [regression.RegressionProblem(stack, gram, row, regression.RegressionPriors()) for row in y]
+        joint = Problem(stack, gram, y, Priors(), Numbers())
+        alone = [Problem(stack, gram, row, Priors(), Numbers()) for row in y]
         noises = {name: rng.gamma(2.0, size=K) for name in ("intermediate_precision", "noise_precision")}
     with numpyro_session():
         found = float(log_density(collapsed_model, (joint,), {}, values | noises)[0])

@@ -10,8 +10,8 @@ from sklearn.preprocessing import StandardScaler
 
 from bayesmkl.bemkl import Gamma
 from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.models import binary
-from bayesmkl.bemkl.models.binary import BinaryPriors
+from bayesmkl.bemkl.models import model as bemkl
+from bayesmkl.bemkl.models.model import Priors
 from bayesmkl.datasets import load_wdbc
 from bayesmkl.kernels import KernelBank
 from bayesmkl.kernels.stacks.lowrank import compress
@@ -30,7 +30,7 @@ def bank():
 
 
 def fit(problem, options):
-    return maximize_elbo(binary, problem, binary.init(problem, np.full(len(problem.y), 0.8)), options)
+    return maximize_elbo(bemkl, problem, bemkl.init(problem, np.full(len(problem.y), 0.8)), options)
 
 
 def worst_factor(states):
@@ -42,7 +42,7 @@ def worst_factor(states):
 @pytest.mark.parametrize("prior", PRIORS)
 def test_numpy_and_jax_agree_after_fifty_sweeps(bank, prior):
     kernels, y = bank
-    problem = binary_problem(kernels, y, BinaryPriors(kernel=PRIORS[prior]))
+    problem = binary_problem(kernels, y, Priors(kernel=PRIORS[prior]))
     states = [fit(problem, PLAIN._replace(backend=backend)).state for backend in ("numpy", "jax")]
     error = worst_factor(states)
     print(f"{prior}: largest relative difference {error:.1e}")  # noqa: T201
@@ -52,7 +52,7 @@ def test_numpy_and_jax_agree_after_fifty_sweeps(bank, prior):
 @pytest.mark.parametrize("prior", PRIORS)
 def test_compressed_and_dense_stacks_agree_after_fifty_sweeps(bank, prior):
     kernels, y = bank
-    problem = binary_problem(kernels, y, BinaryPriors(kernel=PRIORS[prior]))
+    problem = binary_problem(kernels, y, Priors(kernel=PRIORS[prior]))
     short = problem._replace(stack=compress(problem.stack))
     assert short.stack.nbytes < 0.1 * kernels.nbytes
     assert worst_factor([fit(problem, PLAIN).state, fit(short, PLAIN).state]) < 1e-6
@@ -61,7 +61,7 @@ def test_compressed_and_dense_stacks_agree_after_fifty_sweeps(bank, prior):
 @pytest.mark.parametrize("prior", PRIORS)
 def test_acceleration_reaches_the_bound_of_200_sweeps_in_a_quarter_and_half_of_them(bank, prior):
     kernels, y = bank
-    problem = binary_problem(kernels, y, BinaryPriors(kernel=PRIORS[prior]))
+    problem = binary_problem(kernels, y, Priors(kernel=PRIORS[prior]))
     problem = problem._replace(stack=compress(problem.stack))
     plain = fit(problem, PLAIN._replace(max_iter=200)).elbo_history
     asked = {"nonsparse": 50, "sparse": 100}[prior]

@@ -27,9 +27,9 @@ from bayesmkl.bemkl.inference import gibbs
 from bayesmkl.bemkl.inference.chains import Chains, run_chains
 from bayesmkl.bemkl.inference.runs import check_agreement, judge
 from bayesmkl.bemkl.inference.sampling import fit_nuts
-from bayesmkl.bemkl.models.binary import BinaryPriors
+from bayesmkl.bemkl.models.model import Priors
 from bayesmkl.bemkl.models.moments import Gamma
-from bayesmkl.bemkl.models.regression import RegressionPriors
+from bayesmkl.bemkl.models.outcomes import Labels
 from bayesmkl.bemkl.reading.collapsed import log_likelihood, score_means, score_scales
 from bayesmkl.bemkl.reading.draws import PosteriorDraws, align_signs
 from bayesmkl.bemkl.reading.shares import share_draws
@@ -43,9 +43,9 @@ GAMMA = Gamma(1.5, 0.8)
 def small_problem(rng, task, kernel_prior=GAMMA):
     kernels = random_kernels(rng, N_SAMPLES, N_KERNELS)
     if task == "binary":
-        priors = BinaryPriors(GAMMA, Gamma(1.0, 1.0), kernel_prior)
+        priors = Priors(GAMMA, Gamma(1.0, 1.0), kernel_prior)
         return binary_problem(kernels, np.array([-1.0, 1.0, 1.0, -1.0]), priors, 0.5, 1.3)
-    priors = RegressionPriors(GAMMA, Gamma(1.0, 1.0), kernel_prior, Gamma(2.0, 1.0), Gamma(3.0, 1.0))
+    priors = Priors(GAMMA, Gamma(1.0, 1.0), kernel_prior, Gamma(2.0, 1.0), Gamma(3.0, 1.0))
     return regression_problem(kernels, np.array([-1.2, 0.4, 2.0, -0.3]), priors)
 
 
@@ -80,7 +80,7 @@ def prior_draws(rng, problem, n_draws):
         weights = inclusion * rng.normal(scale=priors.kernel.scale, size=inclusion.shape)
     draws = PosteriorDraws(weights, student(priors.intercept), student(priors.sample, stack.n_train))
     draws = draws._replace(kernel_inclusion=inclusion)
-    if not hasattr(priors, "noise"):
+    if not problem.outcome.has_noise:
         return draws
     laws = {"intermediate_precision": priors.intermediate, "noise_precision": priors.noise}
     return draws._replace(
@@ -131,7 +131,9 @@ def label_densities(problem, draws):
         score_means(problem.stack, draws),
         score_scales(draws, problem.intermediate_precision)[:, None],
     )
-    return np.hstack([norm.sf(problem.margin, mean, scale), norm.cdf(-problem.margin, mean, scale)])
+    return np.hstack(
+        [norm.sf(problem.outcome.margin, mean, scale), norm.cdf(-problem.outcome.margin, mean, scale)]
+    )
 
 
 def test_nuts_through_the_estimator_against_importance_sampling_from_the_prior(rng):
@@ -184,7 +186,9 @@ def test_gibbs_leaves_the_joint_law_of_parameters_and_data_as_it_is(rng, task):
     """Geweke (2004): sweeps alternating with new data from the model must give back the prior."""
     problem = small_problem(rng, task)
     if task == "binary":
-        problem = problem._replace(margin=0.0)  # without a margin both labels together have probability one
+        problem = problem._replace(
+            outcome=Labels(0.0)
+        )  # without a margin both labels together have probability one
     state, states = gibbs.init(problem, rng), []
     for _ in range(6000):
         a, readout, known, noise = state

@@ -26,8 +26,8 @@ from test_loop import KINDS
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.truncated_normal import label_moments
 from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.models import binary
-from bayesmkl.bemkl.models.binary import BinaryState
+from bayesmkl.bemkl.models import model as bemkl
+from bayesmkl.bemkl.models.model import State
 from bayesmkl.bemkl.models.moments import Gamma, intermediate_error
 from bayesmkl.bemkl.models.semisupervised import labeled_part, positive_probability, start_from_labeled
 from bayesmkl.bemkl.reading.collapsed import log_label
@@ -54,14 +54,14 @@ def problem_of(rng, n_samples=N_SAMPLES, n_kernels=N_KERNELS, prior="non-sparse"
 
 def random_state(rng, problem):
     loc = rng.normal(size=N_SAMPLES)
-    state = BinaryState(
+    state = State(
         sample_precision=random_gamma(rng, N_SAMPLES),
         dual=random_gaussian(rng, N_SAMPLES, 0.3),
         intermediate=random_intermediate(rng, N_KERNELS, N_SAMPLES, 0.3),
         intercept_precision=random_gamma(rng),
         kernel_precision=random_gamma(rng, N_KERNELS),
         readout=random_gaussian(rng, 1 + N_KERNELS, 0.3),
-        latent=label_moments(loc, problem.y, problem.margin),
+        latent=label_moments(loc, problem.y, problem.outcome.margin),
     )
     return state, loc
 
@@ -75,8 +75,8 @@ def loc_of(state):
 
 def test_one_sweep_against_the_equations_in_loops_and_integration(rng):
     problem = problem_of(rng, margin=0.8, sigma=0.7)
-    start = binary.init(problem, np.full(N_SAMPLES, 0.5))
-    state, _ = binary.sweep(problem, start)
+    start = bemkl.init(problem, np.full(N_SAMPLES, 0.5))
+    state, _ = bemkl.sweep(problem, start)
     old = reference.Old(start.dual_square, start.probe, start.readout, start.readout_cov, start.latent)
     kernels, priors = np.asarray(problem.stack.kernels), [(1.0, 1.0)] * 3
     expected, _ = reference.binary_sweep(kernels, problem.y, 0.8, 0.7, priors, old)
@@ -101,10 +101,10 @@ def test_one_sweep_against_the_equations_in_loops_and_integration(rng):
 def latent_draws(rng, problem, loc, n_draws):
     """Draw f_i ~ N(loc_i, 1) beyond the margin by rejection; return draws and their log density under q."""
     f = rng.normal(loc, 1.0, size=(n_draws, N_SAMPLES))
-    outside = lambda f: np.where(problem.y == 0.0, np.abs(f), problem.y * f) <= problem.margin
+    outside = lambda f: np.where(problem.y == 0.0, np.abs(f), problem.y * f) <= problem.outcome.margin
     while (bad := outside(f)).any():
         f[bad] = rng.normal(np.broadcast_to(loc, f.shape)[bad], 1.0)
-    upper, lower = (stats.norm.sf(problem.margin, loc=side * loc) for side in (1.0, -1.0))
+    upper, lower = (stats.norm.sf(problem.outcome.margin, loc=side * loc) for side in (1.0, -1.0))
     total = np.where(problem.y == 0.0, upper + lower, np.where(problem.y > 0, upper, lower))
     return f, (stats.norm.logpdf(f, loc=loc) - np.log(total)).sum(axis=1)
 
@@ -117,7 +117,7 @@ def test_bound_of_random_factors_against_monte_carlo(rng, margin, sigma):
     f, log_q_latent = latent_draws(rng, problem, loc, len(log_q))
     log_p = log_shared(problem, draws, problem.intermediate_precision)
     log_p += stats.norm.logpdf(f, loc=scores(draws)).sum(axis=1)
-    assert_monte_carlo(log_p - log_q - log_q_latent, binary.elbo(problem, state))
+    assert_monte_carlo(log_p - log_q - log_q_latent, bemkl.elbo(problem, state))
 
 
 def check_monotone(rng, n_problems, accelerate):
@@ -130,12 +130,12 @@ def check_monotone(rng, n_problems, accelerate):
         prior = BINARY_PRIORS[["non-sparse", "sparse", "general"][index % 3]]
         margin, sigma = float(rng.choice([0.0, 0.3, 1.0, 2.0])), float(rng.choice([0.1, 0.5, 1.0, 3.0]))
         problem = binary_problem(kernels, y, prior, margin, sigma)
-        start = binary.init(problem, np.abs(rng.normal(size=n_samples)))
-        result = maximize_elbo(binary, problem, start, options)
+        start = bemkl.init(problem, np.abs(rng.normal(size=n_samples)))
+        result = maximize_elbo(bemkl, problem, start, options)
         bound = result.elbo_history
         assert result.outcome is Outcome.MAX_ITER, index
         assert (np.diff(bound) >= -1e-9 * np.abs(bound[1:])).all(), index
-        assert bound[-1] == pytest.approx(binary.elbo(problem, result.state), rel=1e-12)
+        assert bound[-1] == pytest.approx(bemkl.elbo(problem, result.state), rel=1e-12)
         n_gains += int((np.diff(bound) > 1e-6).sum())
     assert n_gains > 10 * n_problems
 
@@ -158,13 +158,13 @@ def test_all_labeled_is_the_supervised_fit_exactly(rng):
     kernels, y = random_kernels(rng, 12, 3), random_labels(rng, 12)
     problem = binary_problem(kernels, y)
     options = LoopOptions(max_iter=20, tol=0.0)
-    fitted = maximize_elbo(binary, problem, binary.init(problem, np.ones(12)), options)
+    fitted = maximize_elbo(bemkl, problem, bemkl.init(problem, np.ones(12)), options)
     part = labeled_part(problem)
-    again = maximize_elbo(binary, part, binary.init(part, np.ones(12)), options)
+    again = maximize_elbo(bemkl, part, bemkl.init(part, np.ones(12)), options)
     for (name, found), (_, expected) in zip(arrays_of(again), arrays_of(fitted), strict=True):
         np.testing.assert_array_equal(found, expected, err_msg=name)
     start = start_from_labeled(problem, fitted.state)
-    for name, found, expected in zip(start._fields, start, binary.carry(problem, fitted.state), strict=True):
+    for name, found, expected in zip(start._fields, start, bemkl.carry(problem, fitted.state), strict=True):
         np.testing.assert_array_equal(found, expected, err_msg=name)
     np.testing.assert_array_equal(positive_probability(problem, fitted.state), (y > 0).astype(float))
 
@@ -176,11 +176,11 @@ def test_unlabeled_sample_that_all_kernels_ignore_changes_nothing_but_its_own_te
     priors = BINARY_PRIORS["non-sparse"]._replace(kernel=Gamma(1e9, 1.0), intercept=Gamma(1e12, 1.0))
     y[8] = 0.0
     problem = binary_problem(kernels, y, priors)
-    state, _ = binary.sweep(problem, binary.init(problem, np.ones(9)))
+    state, _ = bemkl.sweep(problem, bemkl.init(problem, np.ones(9)))
     part = labeled_part(problem)
-    alone, _ = binary.sweep(part, binary.init(part, np.ones(8)))
+    alone, _ = bemkl.sweep(part, bemkl.init(part, np.ones(8)))
     for _ in range(5):
-        state, alone = binary.step(problem, state)[0], binary.step(part, alone)[0]
+        state, alone = bemkl.step(problem, state)[0], bemkl.step(part, alone)[0]
     assert_same(state.dual.mean[:8], alone.dual.mean[:8], 1e-9)
     assert_same(state.latent.mean[:8], alone.latent.mean, 1e-6)
     assert positive_probability(problem, state)[8] == pytest.approx(0.5, abs=1e-4)
@@ -191,7 +191,7 @@ def test_unlabeled_sample_that_all_kernels_ignore_changes_nothing_but_its_own_te
 
 def test_without_margin_an_unlabeled_score_keeps_its_normal_distribution(rng):
     problem = problem_of(rng, margin=0.0)
-    state, _ = binary.sweep(problem, binary.init(problem, np.ones(N_SAMPLES)))
+    state, _ = bemkl.sweep(problem, bemkl.init(problem, np.ones(N_SAMPLES)))
     unlabeled = problem.y == 0.0
     assert_same(state.latent.mean[unlabeled], loc_of(state)[unlabeled], 1e-15)
     assert_same(state.latent.variance[unlabeled], np.ones(unlabeled.sum()), 1e-15)
@@ -242,7 +242,7 @@ def test_without_margin_unlabeled_samples_cost_what_the_factorization_costs(rng,
     problem = problem_of(rng, margin=0.0, sigma=sigma)
     state, _ = random_state(rng, problem)
     state = state._replace(latent=label_moments(loc_of(state), problem.y, 0.0))
-    difference = binary.elbo(*without_unlabeled(problem, state)) - binary.elbo(problem, state)
+    difference = bemkl.elbo(*without_unlabeled(problem, state)) - bemkl.elbo(problem, state)
     assert difference == pytest.approx(cost_of_unlabeled(problem, state), rel=1e-10)
     assert difference > 0.1
 
@@ -264,7 +264,7 @@ def test_without_margin_and_with_known_parameters_unlabeled_samples_cost_nothing
         )
         here = state._replace(dual=dual, readout=readout, intermediate=intermediate)
         here = here._replace(latent=label_moments(loc_of(here), problem.y, 0.0))
-        costs.append(binary.elbo(*without_unlabeled(problem, here)) - binary.elbo(problem, here))
+        costs.append(bemkl.elbo(*without_unlabeled(problem, here)) - bemkl.elbo(problem, here))
     assert costs[0] > 0.1
     assert costs[1] == pytest.approx(1e-3 * costs[0], rel=1e-6)
     assert abs(costs[2]) < 1e-7
@@ -273,8 +273,8 @@ def test_without_margin_and_with_known_parameters_unlabeled_samples_cost_nothing
 def test_without_margin_the_highest_bound_is_that_of_the_labeled_samples_or_lower(rng):
     problem = problem_of(rng, 14, margin=0.0)
     part, options = labeled_part(problem), LoopOptions(max_iter=400, tol=1e-10)
-    supervised = maximize_elbo(binary, part, binary.init(part, np.ones(len(part.y))), options)
-    fitted = maximize_elbo(binary, problem, start_from_labeled(problem, supervised.state), options)
+    supervised = maximize_elbo(bemkl, part, bemkl.init(part, np.ones(len(part.y))), options)
+    fitted = maximize_elbo(bemkl, problem, start_from_labeled(problem, supervised.state), options)
     assert fitted.elbo_history[-1] < supervised.elbo_history[-1] - 0.1
 
 
@@ -283,7 +283,7 @@ def test_without_margin_the_highest_bound_is_that_of_the_labeled_samples_or_lowe
 
 def test_positive_probability_against_monte_carlo_and_integration(rng):
     problem = problem_of(rng, margin=0.6)
-    state, _ = binary.sweep(problem, binary.init(problem, np.ones(N_SAMPLES)))
+    state, _ = bemkl.sweep(problem, bemkl.init(problem, np.ones(N_SAMPLES)))
     found, loc = positive_probability(problem, state), loc_of(state)
     f, _ = latent_draws(rng, problem, loc, 200_000)
     unlabeled = problem.y == 0.0
@@ -325,8 +325,8 @@ def test_unlabeled_samples_move_the_boundary_to_where_samples_are_rare():
         y[labeled] = truth[labeled]
         problem = binary_problem(kernels, y, priors, margin=0.5)
         part = labeled_part(problem)
-        supervised = maximize_elbo(binary, part, binary.init(part, np.ones(4)), options).state
-        fitted = maximize_elbo(binary, problem, start_from_labeled(problem, supervised), options).state
+        supervised = maximize_elbo(bemkl, part, bemkl.init(part, np.ones(4)), options).state
+        fitted = maximize_elbo(bemkl, problem, start_from_labeled(problem, supervised), options).state
         before = np.sign(predict_score(problem.stack, supervised.dual, supervised.readout, 1.0).mean)
         after = np.where(positive_probability(problem, fitted) > 0.5, 1.0, -1.0)
         errors.append([(before != truth)[y == 0.0].mean(), (after != truth)[y == 0.0].mean()])
@@ -341,9 +341,9 @@ def test_swapped_classes_and_permuted_samples(rng):
     problem = problem_of(rng, 12, margin=0.8)
     options = LoopOptions(max_iter=25, tol=0.0, accelerate=False)
     magnitude = np.abs(rng.normal(size=12))
-    state = maximize_elbo(binary, problem, binary.init(problem, magnitude), options).state
+    state = maximize_elbo(bemkl, problem, bemkl.init(problem, magnitude), options).state
     swapped = problem._replace(y=-problem.y)
-    mirrored = maximize_elbo(binary, swapped, binary.init(swapped, magnitude), options).state
+    mirrored = maximize_elbo(bemkl, swapped, bemkl.init(swapped, magnitude), options).state
     assert_same(mirrored.latent.mean, -state.latent.mean, 1e-9)
     unlabeled = problem.y == 0.0
     assert_same(
@@ -355,7 +355,7 @@ def test_swapped_classes_and_permuted_samples(rng):
     moved = binary_problem(
         np.asarray(problem.stack.kernels)[:, order][:, :, order], problem.y[order], margin=0.8
     )
-    permuted = maximize_elbo(binary, moved, binary.init(moved, magnitude[order]), options).state
+    permuted = maximize_elbo(bemkl, moved, bemkl.init(moved, magnitude[order]), options).state
     assert_same(permuted.latent.mean, state.latent.mean[order], 1e-8)
     assert_same(permuted.readout.mean, state.readout.mean, 1e-8)
 
@@ -363,9 +363,9 @@ def test_swapped_classes_and_permuted_samples(rng):
 def test_numpy_and_jax_agree_after_fifty_sweeps(rng):
     problem = problem_of(rng, 30, 6, "sparse", margin=0.7, sigma=0.8)
     options = LoopOptions(max_iter=50, tol=0.0, accelerate=False)
-    start = binary.init(problem, np.ones(30))
+    start = bemkl.init(problem, np.ones(30))
     with_numpy, with_jax = (
-        maximize_elbo(binary, problem, start, options._replace(backend=backend))
+        maximize_elbo(bemkl, problem, start, options._replace(backend=backend))
         for backend in ("numpy", "jax")
     )
     assert_same_factors(with_jax.state, with_numpy.state, AGREEMENT)
@@ -375,7 +375,7 @@ def test_numpy_and_jax_agree_after_fifty_sweeps(rng):
 def test_start_from_labeled_predicts_the_unlabeled_scores(rng):
     problem = problem_of(rng, 12, margin=0.7)
     part = labeled_part(problem)
-    state, _ = binary.sweep(part, binary.init(part, np.ones(len(part.y))))
+    state, _ = bemkl.sweep(part, bemkl.init(part, np.ones(len(part.y))))
     start, labeled = start_from_labeled(problem, state), problem.y != 0.0
     assert_same(start.probe[:, labeled], state.intermediate.mean, 1e-15)
     kernels = np.asarray(problem.stack.kernels)

@@ -11,8 +11,10 @@ import pytest
 
 from bayesmkl._utils import memory
 from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.models import binary
+from bayesmkl.bemkl.models import model as bemkl
+from bayesmkl.bemkl.models.model import Priors, Problem
 from bayesmkl.bemkl.models.moments import Gamma
+from bayesmkl.bemkl.models.outcomes import Labels
 from bayesmkl.bemkl.reading.predict import predict_score
 from bayesmkl.bemkl.reading.shares import kernel_shares
 from bayesmkl.datasets import load_wdbc
@@ -170,10 +172,10 @@ def test_other_library_posterior_agrees_with_the_dense_one(stack, short, prior, 
     """E[a], E[b, e], both covariances, shares and predictions; measured: 7e-10 at most."""
     y = load_wdbc().target[:N].astype(float)
     options = LoopOptions(max_iter=50, tol=0.0, accelerate=False)
-    priors, results = binary.BinaryPriors(kernel=prior), []
+    priors, results = Priors(kernel=prior), []
     for one in (stack, short):
-        problem = binary.BinaryProblem(one, one.gram(), y, priors, 1.0, 1.0)
-        state = maximize_elbo(binary, problem, binary.init(problem, np.full(N, 0.8)), options).state
+        problem = Problem(one, one.gram(), y, priors, Labels(1.0), 1.0)
+        state = maximize_elbo(bemkl, problem, bemkl.init(problem, np.full(N, 0.8)), options).state
         shares = kernel_shares(one, state.dual, state.readout, np.random.default_rng(0))
         score = predict_score(one.rows(slice(20)), state.dual, state.readout, 1.0)
         results.append([*state.dual[:2], *state.readout[:2], *shares, *score])

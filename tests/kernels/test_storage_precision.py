@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.models import binary
+from bayesmkl.bemkl.models import model as bemkl
+from bayesmkl.bemkl.models.model import Priors, Problem
+from bayesmkl.bemkl.models.outcomes import Labels
 from bayesmkl.datasets import load_wdbc
 from bayesmkl.kernels import Gaussian, KernelBank, Polynomial
 from bayesmkl.kernels.stacks import float32 as module
@@ -75,9 +77,9 @@ def test_posterior_agrees_with_double_precision_to_a_few_times_the_rounding():
     bank.fit((data.data[:80, :8] - data.data[:, :8].mean(axis=0)) / data.data[:, :8].std(axis=0))
     y, states = data.target[:80].astype(float), []
     for stack in (DenseStack(bank.train_stack()), store_float32(bank.train_kernels(), bank.n_kernels_)):
-        problem = binary.BinaryProblem(stack, stack.gram(), y, binary.BinaryPriors(), 1.0, 1.0)
+        problem = Problem(stack, stack.gram(), y, Priors(), Labels(1.0), 1.0)
         options = LoopOptions(max_iter=50, tol=0.0, accelerate=False)
-        states.append(maximize_elbo(binary, problem, binary.init(problem, np.full(80, 0.8)), options).state)
+        states.append(maximize_elbo(bemkl, problem, bemkl.init(problem, np.full(80, 0.8)), options).state)
     error = 0.0
     for found, expected in zip(
         [*states[1].dual[:2], *states[1].readout[:2]],

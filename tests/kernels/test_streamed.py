@@ -12,7 +12,9 @@ import pytest
 
 from bayesmkl._estimator.storage import Holding, hold_bank
 from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.models import binary, regression
+from bayesmkl.bemkl.models import model as bemkl
+from bayesmkl.bemkl.models.model import Priors, Problem
+from bayesmkl.bemkl.models.outcomes import Labels, Numbers
 from bayesmkl.datasets import open_rows
 from bayesmkl.kernels import (
     Cosine,
@@ -178,20 +180,18 @@ def test_arrays_that_are_known_are_not_held(X, rng):
 
 def binary_problem(stack, X):
     y = np.where(X[:, 0] > X[:, 1], 1.0, -1.0)
-    problem = binary.BinaryProblem(stack, stack.gram(), y, binary.BinaryPriors(), 1.0, 1.0)
-    return problem, binary.init(problem, np.full(N, 0.8))
+    problem = Problem(stack, stack.gram(), y, Priors(), Labels(1.0), 1.0)
+    return problem, bemkl.init(problem, np.full(N, 0.8))
 
 
 def regression_problem(stack, X):
     y = X[:, 0] ** 2 - X[:, 1]
-    problem = regression.RegressionProblem(stack, stack.gram(), y, regression.RegressionPriors())
-    return problem, regression.init(problem, np.zeros(N))
+    problem = Problem(stack, stack.gram(), y, Priors(), Numbers())
+    return problem, bemkl.init(problem, np.zeros(N))
 
 
 @pytest.mark.parametrize("accelerate", [False, True])
-@pytest.mark.parametrize(
-    ("algorithm", "problem_of"), [(binary, binary_problem), (regression, regression_problem)]
-)
+@pytest.mark.parametrize(("algorithm", "problem_of"), [(bemkl, binary_problem), (bemkl, regression_problem)])
 @pytest.mark.parametrize(("most_kept", "evaluations"), [(2**19, 1), (0, 2)])
 def test_updates_evaluate_kernels_once(
     X, monkeypatch, accelerate, algorithm, problem_of, most_kept, evaluations

@@ -9,9 +9,8 @@ from scipy import stats
 from scipy.special import ndtr
 
 from bayesmkl._numerics.psis import good_k, smooth_weights
-from bayesmkl.bemkl.models.binary import BinaryPriors
+from bayesmkl.bemkl.models.model import Priors
 from bayesmkl.bemkl.models.moments import Gamma, Gaussian
-from bayesmkl.bemkl.models.regression import RegressionPriors
 from bayesmkl.bemkl.reading.draws import variational_draws
 from bayesmkl.posterior import diagnose
 from bayesmkl.posterior.evaluated import Evaluated, evaluate_model
@@ -75,8 +74,10 @@ def quadrature(problem, weights, scale, n_nodes=60):
     b, a, a2 = np.meshgrid(*(law.ppf(grid) for law in laws), indexing="ij")
     kernel = np.tensordot(weights, problem.stack.kernels, axes=1)
     scores = [kernel[i, 0] * a + kernel[i, 1] * a2 + b for i in range(2)]
-    if hasattr(problem, "margin"):
-        each = [ndtr((y * m - problem.margin) / scale) for y, m in zip(problem.y, scores, strict=True)]
+    if not problem.outcome.has_noise:
+        each = [
+            ndtr((y * m - problem.outcome.margin) / scale) for y, m in zip(problem.y, scores, strict=True)
+        ]
     else:
         each = [stats.norm.pdf(y, m, scale) for y, m in zip(problem.y, scores, strict=True)]
     return np.prod(each, axis=0).mean()
@@ -86,9 +87,9 @@ def quadrature(problem, weights, scale, n_nodes=60):
 def test_quadrature_of_the_marginal_likelihood(task, rng):
     kernels = random_kernels(rng, 2, 2)
     if task == "classification":
-        problem = binary_problem(kernels, [1.0, -1.0], BinaryPriors(*PRIORS), margin=0.6)
+        problem = binary_problem(kernels, [1.0, -1.0], Priors(*PRIORS), margin=0.6)
     else:
-        problem = regression_problem(kernels, [0.8, -0.5], RegressionPriors(*PRIORS))
+        problem = regression_problem(kernels, [0.8, -0.5], Priors(*PRIORS))
     for weights, scale in ((np.array([0.6, 0.4]), 1.5), (np.array([-0.2, 1.0]), 1.2)):
         target = target_of(problem, weights, scale)
         sites = first_sites(target)
@@ -102,7 +103,7 @@ def test_quadrature_of_the_marginal_likelihood(task, rng):
 def test_degenerate_known_precisions_make_regression_normal(rng):
     sure = Gamma(1e8, 1e8)
     y = rng.normal(size=12)
-    problem = regression_problem(random_kernels(rng, 12, 3), y, RegressionPriors(sure, sure, PRIORS[2]))
+    problem = regression_problem(random_kernels(rng, 12, 3), y, Priors(sure, sure, PRIORS[2]))
     weights = np.array([0.7, -0.3, 0.5])
     target = target_of(problem, weights, 0.4)
     cov = 0.16 * np.eye(12) + target.design @ target.design.T
@@ -194,6 +195,7 @@ def state_of(mean, std):
         kernel_precision = Gamma(1.0, np.ones(1))
         intercept_precision = Gamma(1.0, np.ones(()))
         sample_precision = Gamma(1.0, np.ones(2))
+        noise_precision = None
 
     return State
 
@@ -203,7 +205,7 @@ def test_quadrature_posterior_of_a_kernel_weight_is_recognized(rng, monkeypatch)
     for count in ("N_PRECISIONS", "N_COEFFICIENTS"):
         monkeypatch.setattr(f"bayesmkl.posterior.marginal.{count}", 3)  # two samples have little noise
     nearly_normal = Gamma(20.0, 20.0)  # under a Student t with 2 degrees of freedom no normal q would do
-    priors = BinaryPriors(nearly_normal, nearly_normal, nearly_normal)
+    priors = Priors(nearly_normal, nearly_normal, nearly_normal)
     problem = binary_problem(random_kernels(rng, 2, 1), [1.0, -1.0], priors, margin=0.3)
     mean, std = exact_moments(problem)
     found = {}

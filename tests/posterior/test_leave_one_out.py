@@ -14,9 +14,9 @@ from scipy import stats
 from scipy.special import ndtr
 
 from bayesmkl import BEMKLRegressor, KernelBank
-from bayesmkl.bemkl.models.binary import BinaryPriors
+from bayesmkl.bemkl.models.model import Priors
 from bayesmkl.bemkl.models.moments import Gamma
-from bayesmkl.bemkl.models.regression import RegressionPriors
+from bayesmkl.bemkl.models.outcomes import Labels
 from bayesmkl.posterior import compare_loo, to_datatree
 from bayesmkl.posterior.evaluated import Evaluated, evaluate_model
 from bayesmkl.posterior.fitted import fitted_bemkl
@@ -30,10 +30,8 @@ def exact_problem(task, rng):
     """Five samples and priors that are nearly normal: a Student t with 2 degrees of freedom gives large k-hats."""
     kernels, light = random_kernels(rng, 5, 2), Gamma(5.0, 5.0)
     if task == "classification":
-        return binary_problem(
-            kernels, [1.0, -1.0, 1.0, 1.0, -1.0], BinaryPriors(light, light, light), margin=0.5
-        )
-    return regression_problem(kernels, [0.3, -0.8, 1.1, 0.2, -0.4], RegressionPriors(*[light] * 5))
+        return binary_problem(kernels, [1.0, -1.0, 1.0, 1.0, -1.0], Priors(light, light, light), margin=0.5)
+    return regression_problem(kernels, [0.3, -0.8, 1.1, 0.2, -0.4], Priors(*[light] * 5))
 
 
 def posterior_by_rejection(problem, rng):
@@ -211,7 +209,7 @@ def test_margins_cost_likelihood_but_not_predictions(binary_model):
     results = {}
     for margin in (0.0, 2.0):
         results[margin] = leave_one_out(
-            fitted, [Evaluated(model.problem._replace(margin=margin), model.draws)]
+            fitted, [Evaluated(model.problem._replace(outcome=Labels(margin)), model.draws)]
         )
         np.testing.assert_allclose(np.exp(results[margin].log_probabilities).sum(axis=1), 1.0)
     assert results[0.0].elpd == pytest.approx(results[0.0].margin_elpd)  # without a margin they are the same

@@ -19,11 +19,9 @@ from scipy import stats
 from scipy.special import ndtr
 
 from bayesmkl._numerics.largest_normal import log_largest
-from bayesmkl.bemkl.models.binary import BinaryProblem
+from bayesmkl.bemkl.models.model import Priors, Problem, State
 from bayesmkl.bemkl.models.moments import Gamma, Gaussian
-from bayesmkl.bemkl.models.multiclass import MulticlassPriors, MulticlassProblem, MulticlassState
-from bayesmkl.bemkl.models.multinomial import MultinomialPriors, MultinomialProblem
-from bayesmkl.bemkl.models.multioutput import MultioutputPriors, MultioutputProblem
+from bayesmkl.bemkl.models.outcomes import Classes, Labels, Numbers
 from bayesmkl.bemkl.reading.collapsed import log_prior, log_prior_terms, log_variational
 from bayesmkl.bemkl.reading.draws import PosteriorDraws, variational_draws
 from bayesmkl.bemkl.reading.shares import share_draws
@@ -52,17 +50,17 @@ def shared_problem(kind, rng, size=1.0):
     stack = binary_problem(kernels, LABELS[0]).stack
     if kind == "outputs":
         y = np.array([[0.3, -0.8, 1.1, 0.2, -0.4], [0.9, 0.1, -0.7, 0.5, -1.2]])
-        return MultioutputProblem(stack, stack.gram(), y, MultioutputPriors(*[LIGHT] * 5))
+        return Problem(stack, stack.gram(), y, Priors(*[LIGHT] * 5), Numbers())
     if kind == "multinomial":
-        return MultinomialProblem(stack, stack.gram(), CLASSES, MultinomialPriors(*[LIGHT] * 3), 0.5, 1.0)
-    return MulticlassProblem(stack, stack.gram(), LABELS, MulticlassPriors(*[LIGHT] * 3), 0.5, 1.0)
+        return Problem(stack, stack.gram(), CLASSES, Priors(*[LIGHT] * 3), Classes(0.5), 1.0)
+    return Problem(stack, stack.gram(), LABELS, Priors(*[LIGHT] * 3), Labels(0.5), 1.0)
 
 
 def random_state(rng, n_outputs=3, n_kernels=2, n_train=5):
     """Factors of three outputs; only what draws and densities read."""
     duals = [random_gaussian(rng, n_train) for _ in range(n_outputs)]
     dual = Gaussian(*(np.stack(field) for field in zip(*duals, strict=True)))
-    return MulticlassState(
+    return State(
         random_gamma(rng, n_outputs, n_train),
         dual,
         None,
@@ -168,12 +166,10 @@ def test_degenerate_single_output_is_the_plain_model(task, rng):
     kernels = random_kernels(rng, 6, 2)
     if task == "classification":
         plain = binary_problem(kernels, [1.0, -1.0, 1.0, 1.0, -1.0, -1.0], margin=0.5)
-        several = MulticlassProblem(
-            plain.stack, plain.gram, plain.y[None], MulticlassPriors(*plain.priors), 0.5, 1.0
-        )
+        several = Problem(plain.stack, plain.gram, plain.y[None], Priors(*plain.priors), Labels(0.5), 1.0)
     else:
         plain = regression_problem(kernels, rng.normal(size=6))
-        several = MultioutputProblem(plain.stack, plain.gram, plain.y[None], MultioutputPriors(*plain.priors))
+        several = Problem(plain.stack, plain.gram, plain.y[None], Priors(*plain.priors), Numbers())
     draws = prior_draws(plain, 300, rng)
     one = {
         name: None if values is None else values[:, :, None]
@@ -331,9 +327,7 @@ def test_unlabeled_samples_are_on_either_side_and_not_scored(rng):
     problem = binary_problem(kernels, [1.0, 0.0, -1.0, 1.0, 0.0, -1.0], margin=0.7)
     model = Evaluated(problem, prior_draws(problem, 200, rng))
     labels = [
-        Evaluated(
-            BinaryProblem(*problem._replace(y=np.where(problem.y == 0.0, label, problem.y))), model.draws
-        )
+        Evaluated(Problem(*problem._replace(y=np.where(problem.y == 0.0, label, problem.y))), model.draws)
         for label in (-1.0, 1.0)
     ]
     expected = np.logaddexp(*(one.log_likelihood[:, [1, 4]] for one in labels))

@@ -20,8 +20,8 @@ from bayesmkl import (
     KernelBank,
 )
 from bayesmkl.bemkl import Dirichlet, Gamma, Gibbs
-from bayesmkl.bemkl.models.binary import BinaryPriors, BinaryProblem
-from bayesmkl.bemkl.models.regression import RegressionPriors, RegressionProblem
+from bayesmkl.bemkl.models.model import Priors, Problem
+from bayesmkl.bemkl.models.outcomes import Labels, Numbers
 from bayesmkl.bemkl.reading.draws import variational_draws
 from bayesmkl.kernels import Gaussian, Linear
 from bayesmkl.kernels.stacks.dense import DenseStack
@@ -71,7 +71,7 @@ def fitted(kind, bank=BANK, **options):
 
 
 def binary_problem(y, margin=0.0):
-    return BinaryProblem(DenseStack(np.empty((1, 0, 0))), None, y, BinaryPriors(), margin, 1.0)
+    return Problem(DenseStack(np.empty((1, 0, 0))), None, y, Priors(), Labels(margin), 1.0)
 
 
 def log_integral(function, low, high):
@@ -100,7 +100,7 @@ def test_evidence_of_labels_without_kernels_is_an_integral(margin):
 def test_evidence_of_numbers_without_kernels_is_an_integral():
     """Over the noise, with the intercept integrated out by hand: its precision is known."""
     y, known = np.array([0.3, -1.2, 0.8, 0.1, 2.0]), Gamma(2e8, 1e8)
-    priors = RegressionPriors(intercept=known, noise=Gamma(2.0, 0.7))
+    priors = Priors(intercept=known, noise=Gamma(2.0, 0.7))
 
     def log_evidence(y):
         def density(precision):
@@ -110,7 +110,7 @@ def test_evidence_of_numbers_without_kernels_is_an_integral():
 
         return log_integral(density, 0.0, 40.0)
 
-    problem = RegressionProblem(DenseStack(np.empty((1, 0, 0))), None, y, priors)
+    problem = Problem(DenseStack(np.empty((1, 0, 0))), None, y, priors, Numbers())
     (found,) = intercept_only(problem, [[0], [1, 4], [2], [3]])
     assert found.log_evidence == pytest.approx(log_evidence(y), abs=1e-5)
     assert found.left_out[0] == pytest.approx(log_evidence(y) - log_evidence(y[1:]), abs=1e-5)

@@ -8,7 +8,7 @@ from pathlib import Path
 import mpmath
 import numpy as np
 import pytest
-from helpers import random_kernels
+from helpers import TaskPriors, label_task, random_kernels, target_task
 from many_digits import (
     DIGITS,
     LOG_2PI,
@@ -23,7 +23,6 @@ from many_digits import (
 
 from bayesmkl.bemkl.models import multitask
 from bayesmkl.bemkl.models.moments import Gamma
-from bayesmkl.bemkl.models.multitask import LabelTask, MultitaskPriors, MultitaskProblem, TargetTask
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 sys.path.append(str(Path(__file__).parents[1] / "bemkl"))
@@ -83,14 +82,14 @@ def tasks_under(rng, priors, margin=1.0):
         stack = DenseStack(random_kernels(rng, n, 2))
         y = rng.normal(size=n)
         if kind == "labels":
-            tasks.append(LabelTask(stack, stack.gram(), np.where(np.arange(n) % 2, 1.0, -1.0), margin, 1.7))
+            tasks.append(label_task(stack, np.where(np.arange(n) % 2, 1.0, -1.0), margin, 1.7))
         else:
-            tasks.append(TargetTask(stack, stack.gram(), y))
-    return MultitaskProblem(tuple(tasks), priors)
+            tasks.append(target_task(stack, y))
+    return priors.problem_of(tasks)
 
 
 def multitask_bound(problem, state):
-    priors, readout, P = problem.priors, state.readout, 2
+    priors, readout, P = TaskPriors.of(problem), state.readout, 2
     common, common_cov = exact(readout.common.mean), exact(readout.common.cov)
     total = normal_entropy(P, log_det(common_cov))
     distance = mpmath.mpf(0)
@@ -112,10 +111,11 @@ def multitask_bound(problem, state):
             np.sum((G - np.array([k @ mean for k in K])) ** 2) + n * np.trace(G_cov) + np.sum(gram * cov)
         )
         covs, weights = [G_cov] * n, exact(np.ones(n))
-        if isinstance(task, LabelTask):
+        if not task.outcome.has_noise:
             locs, upsilon = be[1:] @ G + be[0], exact(task.intermediate_precision)
             moments = [
-                truncated(loc, y, exact(task.margin)) for loc, y in zip(locs, exact(task.y), strict=True)
+                truncated(loc, y, exact(task.outcome.margin))
+                for loc, y in zip(locs, exact(task.y), strict=True)
             ]
             misfit = expected_misfit([m[0] for m in moments], weights, G, covs, be, be_cov)
             misfit += sum(m[1] for m in moments)
@@ -131,13 +131,13 @@ def multitask_bound(problem, state):
 
 
 PRIORS = {
-    "general": MultitaskPriors(
+    "general": TaskPriors(
         Gamma(1.3, 0.7), Gamma(0.6, 2.1), Gamma(2.2, 0.4), Gamma(1.4, 0.6), Gamma(3.1, 1.7), Gamma(0.8, 0.3)
     ),
-    "sparse": MultitaskPriors(kernel=Gamma(1e-10, 1e-10)),
-    "shared": MultitaskPriors(task=Gamma(1e10, 1e4)),
-    "separate": MultitaskPriors(task=Gamma(1e10, 1e14)),
-    "all known": MultitaskPriors(*[Gamma(1e10, 1e10)] * 6),
+    "sparse": TaskPriors(kernel=Gamma(1e-10, 1e-10)),
+    "shared": TaskPriors(task=Gamma(1e10, 1e4)),
+    "separate": TaskPriors(task=Gamma(1e10, 1e14)),
+    "all known": TaskPriors(*[Gamma(1e10, 1e10)] * 6),
 }
 
 
@@ -185,9 +185,11 @@ def bound_with_gaps(problem, state):
         pair = [c, *range(C, C + P)]
         one = be[pair], be_cov[np.ix_(pair, pair)]
         total -= sum(mpmath.log(1 + value) for value in excess) / 2
-        if hasattr(problem, "margin"):
+        if not problem.outcome.has_noise:
             locs, labels = one[0][1:] @ rows + one[0][0], exact(problem.y[c])
-            moments = [truncated(loc, y, exact(problem.margin)) for loc, y in zip(locs, labels, strict=True)]
+            moments = [
+                truncated(loc, y, exact(problem.outcome.margin)) for loc, y in zip(locs, labels, strict=True)
+            ]
             misfit = expected_misfit([m[0] for m in moments], weights, rows, covs, *one)
             total += residual_bound(N, misfit + sum(m[1] for m in moments), 1, 0) + sum(m[2] for m in moments)
             upsilon = exact(problem.intermediate_precision)

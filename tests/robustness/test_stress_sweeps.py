@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 from many_digits import DIGITS, Old, Settings, doubles, exact, sweep
 
-from bayesmkl.bemkl.models import binary, multiclass, multinomial, multioutput, regression
+from bayesmkl.bemkl.models import model as bemkl
+from bayesmkl.bemkl.models.model import Priors, Problem
 from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.bemkl.models.nonnegative import nonnegative
+from bayesmkl.bemkl.models.outcomes import Classes, Labels, Numbers
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 pytestmark = [pytest.mark.family("numbers under stress"), pytest.mark.heavy]
@@ -73,15 +75,12 @@ class Run:
         priors, noise = [Gamma(*pair) for pair in (sample, intercept, kernel)], (1.3, 0.6)
         self.is_regression = model in ("regression", "multioutput")
         if self.is_regression:
-            module = regression if model == "regression" else multioutput
-            priors = type_of(module, "Priors")(*priors, Gamma(*noise), Gamma(*noise))
-            self.problem = type_of(module, "Problem")(stack, stack.gram(), y, priors)
+            priors = Priors(*priors, Gamma(*noise), Gamma(*noise))
+            self.problem = Problem(stack, stack.gram(), y, priors, Numbers())
         else:
-            module = {"multiclass": multiclass, "multinomial": multinomial}.get(model, binary)
-            priors = type_of(module, "Priors")(*priors)
-            problem = type_of(module, "Problem")
-            self.problem = problem(stack, stack.gram(), y, priors, margin, sigma**-2)
-        self.module = nonnegative(module) if model == "nonnegative" else module
+            outcome = Classes(margin) if model == "multinomial" else Labels(margin)
+            self.problem = Problem(stack, stack.gram(), y, Priors(*priors), outcome, sigma**-2)
+        self.module = nonnegative(bemkl) if model == "nonnegative" else bemkl
         start = np.zeros(N_SAMPLES) if self.is_regression else np.ones(N_SAMPLES)
         self.start = self.module.init(self.problem, start)
         y = np.atleast_2d(y)
@@ -137,10 +136,6 @@ class Run:
         if self.is_regression:
             return means | {"υ": state.intermediate_precision.mean, "ε": state.noise_precision.mean}
         return means | {"f": state.latent.mean}
-
-
-def type_of(module, part):
-    return getattr(module, module.__name__.rsplit(".", 1)[1].capitalize() + part)
 
 
 CLOSE = 1e-10  # of a few sweeps with 16 digits

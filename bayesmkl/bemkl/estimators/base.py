@@ -47,8 +47,8 @@ from bayesmkl.bemkl.inference.runs import (
     sampling_advice,
     variational_fit,
 )
-from bayesmkl.bemkl.models.all_models import Problem, State
 from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
+from bayesmkl.bemkl.models.model import Problem, State, takes
 from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.bemkl.models.weight_covariance import cov_of_weights
 from bayesmkl.bemkl.reading.draws import PosteriorDraws
@@ -339,10 +339,10 @@ class BaseBEMKL(BaseMKL):
         n_kernels, n_samples = problem.stack.n_kernels, problem.y.shape[-1]
         if isinstance(init, str) and init in ("mean", "random"):
             return algorithm.init(problem, self._initial_noise(n_samples, rng if init == "random" else None))
-        state_type = algorithm.STATE
-        if not isinstance(init, state_type):
+        if not takes(problem, init):
             raise ValueError(
-                f'`init` must be "mean", "random" or a {state_type.__name__} such as `posterior_`; got {init!r}.'
+                f'`init` must be "mean", "random" or the `posterior_` of such a model, of the same kind of targets; '
+                f"got {shown(init)}."
             )
         n_outputs, expected = problem.y.shape[:-1], (*problem.y.shape[:-1], n_kernels, n_samples)
         if init.intermediate.mean.shape != expected:

@@ -2,9 +2,9 @@
 
 Three ways lead from several classes, or several labels, to models that `loop` can fit:
 
-* `OneVersusAll`: a binary model, with kernel weights of its own, for every row of the targets (`binary`);
-* `SharedWeights`: the same with one set of kernel weights for all rows (`multiclass`);
-* `CompetingClasses`: classes whose scores compete, by the multinomial probit likelihood (`multinomial`).
+* `OneVersusAll`: a model of one output, with kernel weights of its own, for every row of the targets;
+* `SharedWeights`: the same with one set of kernel weights for all rows;
+* `CompetingClasses`: classes whose scores compete, by the multinomial probit likelihood.
 
 Each of them knows its problems, the scores of new samples, and what follows from scores: moments, log
 odds of each class against the rest, and log probabilities of the classes.
@@ -19,10 +19,10 @@ import numpy as np
 from scipy.special import logsumexp
 
 from bayesmkl._estimator import ClassTargets
-from bayesmkl.bemkl.models import binary, multiclass, multinomial
 from bayesmkl.bemkl.models.absent_views import view_moments
-from bayesmkl.bemkl.models.all_models import State
+from bayesmkl.bemkl.models.model import Priors, Problem, State
 from bayesmkl.bemkl.models.moments import Gamma
+from bayesmkl.bemkl.models.outcomes import Classes, Labels, Outcome
 from bayesmkl.bemkl.reading.class_probabilities import (
     ClassScores,
     log_class_probabilities,
@@ -96,17 +96,15 @@ class ClassModel(Protocol):
 class OneVersusAll:
     """A binary model with its own kernel weights for every class or label; one model for two classes.
 
-    Missing views are integrated over by the algorithm for several outputs, which is given one.
+    Missing views are integrated over by the updates for several outputs, which are given one.
     """
 
     def problems(
         self, stack: KernelStack, gram: np.ndarray, targets: np.ndarray, settings: ClassSettings
     ) -> list[Any]:
         """Return a problem for every row of the targets."""
-        if settings.missing_views:
-            return [_multiclass_problem(stack, gram, y[None], settings) for y in targets]
-        priors, precision = binary.BinaryPriors(*settings[:3]), settings.intermediate_scale**-2
-        return [binary.BinaryProblem(stack, gram, y, priors, settings.margin, precision) for y in targets]
+        rows = targets[:, None] if settings.missing_views else targets
+        return [_problem(stack, gram, y, Labels(settings.margin), settings) for y in rows]
 
     def scores(
         self,
@@ -142,7 +140,7 @@ class SharedWeights(OneVersusAll):
         self, stack: KernelStack, gram: np.ndarray, targets: np.ndarray, settings: ClassSettings
     ) -> list[Any]:
         """Return one problem over all rows of the targets."""
-        return [_multiclass_problem(stack, gram, targets, settings)]
+        return [_problem(stack, gram, targets, Labels(settings.margin), settings)]
 
 
 class CompetingClasses:
@@ -152,8 +150,7 @@ class CompetingClasses:
         self, stack: KernelStack, gram: np.ndarray, targets: np.ndarray, settings: ClassSettings
     ) -> list[Any]:
         """Return one problem over all classes."""
-        priors, precision = multinomial.MultinomialPriors(*settings[:3]), settings.intermediate_scale**-2
-        return [multinomial.MultinomialProblem(stack, gram, targets, priors, settings.margin, precision)]
+        return [_problem(stack, gram, targets, Classes(settings.margin), settings)]
 
     def scores(
         self, stack: KernelRows, posteriors: Sequence[Any], settings: ClassSettings, rule: str
@@ -181,11 +178,11 @@ class CompetingClasses:
         return log_class_probabilities(scores, margin)
 
 
-def _multiclass_problem(
-    stack: KernelStack, gram: np.ndarray, targets: np.ndarray, settings: ClassSettings
-) -> Any:
-    priors, precision = multiclass.MulticlassPriors(*settings[:3]), settings.intermediate_scale**-2
-    return multiclass.MulticlassProblem(stack, gram, targets, priors, settings.margin, precision)
+def _problem(
+    stack: KernelStack, gram: np.ndarray, targets: np.ndarray, outcome: Outcome, settings: ClassSettings
+) -> Problem:
+    precision = settings.intermediate_scale**-2
+    return Problem(stack, gram, targets, Priors(*settings[:3]), outcome, precision)
 
 
 def _scores(stack: KernelRows, posterior: Any, settings: ClassSettings, rule: str) -> list[Score]:
@@ -202,10 +199,12 @@ def _scores(stack: KernelRows, posterior: Any, settings: ClassSettings, rule: st
 
 def class_model_of(posterior: Any) -> ClassModel:
     """Return the class model of a posterior, or of a tuple of them."""
-    if isinstance(posterior, multinomial.MultinomialState):
+    if isinstance(posterior, State) and posterior.competes:
         return CompetingClasses()
-    has_outputs = isinstance(posterior, PosteriorDraws) and posterior.has_outputs
-    shared = has_outputs or isinstance(posterior, multiclass.MulticlassState)
+    if isinstance(posterior, PosteriorDraws):
+        shared = posterior.has_outputs
+    else:
+        shared = isinstance(posterior, State) and posterior.dual.mean.ndim > 1
     return SharedWeights() if shared else OneVersusAll()
 
 

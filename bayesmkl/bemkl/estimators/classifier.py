@@ -28,9 +28,10 @@ from bayesmkl.bemkl.estimators.scale_choice import USUAL, FoldChoice, choose_by_
 from bayesmkl.bemkl.estimators.shared_docs import BEMKL
 from bayesmkl.bemkl.inference.loop import Algorithm, LoopOptions
 from bayesmkl.bemkl.inference.runs import Fit
-from bayesmkl.bemkl.models.all_models import ALGORITHMS, Problem, State
+from bayesmkl.bemkl.models import model as bemkl
 from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
 from bayesmkl.bemkl.models.many_kernels import for_so_many
+from bayesmkl.bemkl.models.model import Problem, State
 from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.bemkl.models.nonnegative import nonnegative
 from bayesmkl.bemkl.models.semisupervised import labeled_part, positive_probability, start_from_labeled
@@ -137,7 +138,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         Labels of all training samples, those of unlabeled ones predicted; only with `unlabeled_label`.
     is_multilabel_ : bool
         Whether `y` was a matrix of labels.
-    posterior_ : BinaryState, MulticlassState, MultinomialState or PosteriorDraws *
+    posterior_ : State or PosteriorDraws *
         All factors of the variational posterior, or the draws of the other inferences: arrays of shape (n_chains,
         n_draws, ...), in which of two mirror images (a, e) and (-a, -e) the one is kept whose kernel weights point
         with the others (`draws`).
@@ -302,9 +303,8 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         self.classes_, self.is_multilabel_ = labels.classes, labels.is_multilabel
         problems = model.problems(stack, gram, labels.targets, settings)
         names = [f"class {label}" for label in labels.classes] if len(problems) > 1 else ["classes"]
-        algorithm: Any = ALGORITHMS[type(problems[0])]
-        algorithm = nonnegative(algorithm) if self.nonnegative else algorithm
-        algorithm = for_so_many(algorithm, stack, self._storage().backend)
+        algorithm: Any = nonnegative(bemkl) if self.nonnegative else bemkl
+        algorithm = for_so_many(algorithm, problems[0], self._storage().backend)
         targets = labels.targets[0] if len(labels.targets) == 1 else labels.targets
         inits, several = self._inits(len(problems)), len(problems) > 1
         return FitTask(problems, stack, targets, several, algorithm, inits, names)

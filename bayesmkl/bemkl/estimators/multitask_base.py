@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,10 +19,11 @@ from bayesmkl.bemkl.estimators.base import BaseBEMKL, FitTask
 from bayesmkl.bemkl.estimators.task_table import TaskTable, codes_of
 from bayesmkl.bemkl.inference.loop import Algorithm, LoopOptions, LoopResult, OnSweep, maximize_elbo
 from bayesmkl.bemkl.inference.runs import Fit
-from bayesmkl.bemkl.models import multitask
+from bayesmkl.bemkl.models import model, multitask
 from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
-from bayesmkl.bemkl.models.moments import Gamma, Gaussian, PrecisionMoments
-from bayesmkl.bemkl.models.multitask import MultitaskPriors, MultitaskProblem, MultitaskState
+from bayesmkl.bemkl.models.model import Priors, State
+from bayesmkl.bemkl.models.moments import Gamma, PrecisionMoments
+from bayesmkl.bemkl.models.multitask import MultitaskProblem, MultitaskState
 from bayesmkl.bemkl.reading.multitask_results import common_weights, observed_part
 from bayesmkl.bemkl.reading.predict import ScoreMoments, predict_score
 from bayesmkl.bemkl.reading.shares import kernel_shares
@@ -41,26 +42,16 @@ OF_COMMON = ("common_kernel_weights_", "common_kernel_weights_std_", "common_ker
 OF_RELATION = (*OF_COMMON, "task_influence_", "task_spread_")
 
 
-class TaskFactors(NamedTuple):
-    """The posterior of one task."""
-
-    own: Any  # LabelState, TargetState, BinaryState or RegressionState: has q(a), and the precisions of regression
-    readout: Gaussian  # q(b_t, e_t)
-
-
-def _factors(posterior: Any) -> list[TaskFactors]:
+def _factors(posterior: Any) -> Sequence[State]:
     """Return the posterior of every task, of a model of all of them or of a tuple of models."""
-    if isinstance(posterior, MultitaskState):
-        pairs = zip(posterior.tasks, posterior.readout.marginals, strict=True)
-        return [TaskFactors(own, readout) for own, readout in pairs]
-    return [TaskFactors(state, state.readout) for state in posterior]
+    return posterior.tasks if isinstance(posterior, MultitaskState) else posterior
 
 
 class BaseMultitask(BaseBEMKL):
     """Fit related tasks on pooled samples, and report and predict them one by one.
 
-    Subclasses say what a task is (`_task_problem`), what its model is on its own (`_algorithm_alone`,
-    `_problem_alone`) and how uncertain an intermediate output is (`_intermediate_variance`).
+    Subclasses say what a task is (`_task_problem`) and how uncertain an intermediate output is
+    (`_intermediate_variance`).
     """
 
     _streams_rows = False  # tasks take their columns out of the kernels
@@ -76,7 +67,6 @@ class BaseMultitask(BaseBEMKL):
     n_iter_: Any
     outcome_: Any
     elbo_history_: Any
-    _algorithm_alone: Any
 
     def _program(self, X: Samples, y: Targets, X_new: Samples | None) -> NumPyroProgram:
         raise ValueError(
@@ -91,10 +81,11 @@ class BaseMultitask(BaseBEMKL):
 
     # ------------------------------------------------------------------------------------------- parameters
 
-    def _settings(self) -> MultitaskPriors:
+    def _settings(self) -> tuple[Priors, Gamma | PrecisionMoments]:
+        """Return the priors of every task, and that of τ."""
         check_choice("relation", self.relation, RELATIONS)
         task_prior, values = self._task_prior(), self._multitask_priors()
-        return values._replace(task=SHARED if self.relation == "shared" else task_prior)
+        return values, SHARED if self.relation == "shared" else task_prior
 
     def _storage(self) -> Holding:
         """Hold the kernels in one dense array: tasks take their rows and columns out of it."""
@@ -126,8 +117,8 @@ class BaseMultitask(BaseBEMKL):
             )
         return self._prior("kernel_prior")
 
-    def _multitask_priors(self) -> MultitaskPriors:
-        return MultitaskPriors(
+    def _multitask_priors(self) -> Priors:
+        return Priors(
             sample=self._prior("sample_prior"),
             intercept=self._prior("bias_prior"),
             kernel=self._kernel_prior(),
@@ -144,20 +135,18 @@ class BaseMultitask(BaseBEMKL):
 
     def _task(self, stack: DenseStack, table: TaskTable, targets: list[np.ndarray]) -> FitTask:
         """Return one model of all tasks, or one for each of them."""
-        priors, tasks = self._settings(), []
+        (priors, task_prior), tasks = self._settings(), []
         for column, y in zip(table.present.T, targets, strict=True):
             part = stack if column.all() else observed_part(stack, column, self._has_landmarks)
-            tasks.append(self._task_problem(part, self._gram(part), y))
+            tasks.append(self._task_problem(part, self._gram(part), y, priors))
         whole = np.full((len(tasks), stack.n_rows), np.nan)
         for row, samples, y in zip(whole, table.samples, targets, strict=True):
             row[samples] = y
         if self.relation != "separate":
-            problem = MultitaskProblem(tuple(tasks), priors)
+            problem = MultitaskProblem(tuple(tasks), task_prior)
             return FitTask([problem], stack, whole, False, multitask, [self.init], ["tasks"])
-        problems = [self._problem_alone(task, priors) for task in tasks]
-        labels = ["tasks"] if len(problems) == 1 else [f"task {name}" for name in table.names]
-        inits = self._inits(len(problems), "task")
-        return FitTask(problems, stack, whole, True, self._algorithm_alone, inits, labels)
+        labels = ["tasks"] if len(tasks) == 1 else [f"task {name}" for name in table.names]
+        return FitTask(tasks, stack, whole, True, model, self._inits(len(tasks), "task"), labels)
 
     def _maximize(
         self,
@@ -204,7 +193,7 @@ class BaseMultitask(BaseBEMKL):
         rng = self._rng()
         factors = _factors(tuple(fit.posterior for fit in fits) if task.several else fits[0].posterior)
         shares = [
-            kernel_shares(problem.stack, one.own.dual, one.readout, rng)
+            kernel_shares(problem.stack, one.dual, one.readout, rng)
             for problem, one in zip(problems, factors, strict=True)
         ]
         dual_coef, cov = (
@@ -212,7 +201,7 @@ class BaseMultitask(BaseBEMKL):
             [one.readout.cov[1:, 1:] for one in factors],
         )
         for row, one, samples in zip(dual_coef, factors, self.task_samples_, strict=True):
-            row[slice(None) if self._has_landmarks else samples] = one.own.dual.mean
+            row[slice(None) if self._has_landmarks else samples] = one.dual.mean
         return {
             "kernel_shares_": np.array([share.mean for share in shares]),
             "kernel_shares_std_": np.array([share.std for share in shares]),
@@ -238,7 +227,7 @@ class BaseMultitask(BaseBEMKL):
 
     def _scores(
         self, X: Samples, tasks: ArrayLike | None
-    ) -> list[tuple[int, np.ndarray, TaskFactors, ScoreMoments]]:
+    ) -> list[tuple[int, np.ndarray, State, ScoreMoments]]:
         """Score rows in the tasks asked for: the task, its rows, its posterior and their scores."""
         rule, stack = check_choice("predictive", self.predictive, PREDICTIVE), self._row_stack(X)
         every = np.arange(stack.n_rows)
@@ -250,8 +239,8 @@ class BaseMultitask(BaseBEMKL):
                 part = stack if codes is None else stack.rows(rows)
                 if len(columns) < stack.n_train and not self._has_landmarks:
                     part = DenseStack(np.ascontiguousarray(part.columns(columns)))
-                variance = self._intermediate_variance(one.own)
-                score = predict_score(part, one.own.dual, one.readout, variance, rule)
+                variance = self._intermediate_variance(one)
+                score = predict_score(part, one.dual, one.readout, variance, rule)
                 scores.append((t, rows, one, score))
         return scores
 
@@ -259,7 +248,7 @@ class BaseMultitask(BaseBEMKL):
         self,
         X: Samples,
         tasks: ArrayLike | None,
-        value_of: Callable[[int, TaskFactors, ScoreMoments], np.ndarray],
+        value_of: Callable[[int, State, ScoreMoments], np.ndarray],
     ) -> Any:
         """Evaluate `value_of` on the rows of every task.
 
@@ -281,7 +270,7 @@ class BaseMultitask(BaseBEMKL):
         self,
         X: Samples,
         tasks: ArrayLike | None,
-        value_of: Callable[[int, TaskFactors, ScoreMoments], np.ndarray],
+        value_of: Callable[[int, State, ScoreMoments], np.ndarray],
     ) -> np.ndarray:
         """Evaluate as `_by_row` does, the tasks in columns."""
         values = self._by_row(X, tasks, value_of)

@@ -14,15 +14,13 @@ from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.options import Inference, Storage
 from bayesmkl._utils.typing import Label, Samples, Targets
 from bayesmkl._utils.validation import check_scale
-from bayesmkl.bemkl.estimators.multitask_base import BaseMultitask, TaskFactors
+from bayesmkl.bemkl.estimators.multitask_base import BaseMultitask
 from bayesmkl.bemkl.estimators.shared_docs import MULTITASK
 from bayesmkl.bemkl.estimators.task_table import label_table, task_labels
-from bayesmkl.bemkl.models import binary
-from bayesmkl.bemkl.models.all_models import SingleState
-from bayesmkl.bemkl.models.binary import BinaryState
+from bayesmkl.bemkl.models.model import Priors, Problem, State
 from bayesmkl.bemkl.models.moments import Gamma
-from bayesmkl.bemkl.models.multitask import LabelTask, MultitaskPriors
-from bayesmkl.bemkl.models.task_parts import LabelState, MultitaskState
+from bayesmkl.bemkl.models.multitask import MultitaskState
+from bayesmkl.bemkl.models.outcomes import Labels
 from bayesmkl.bemkl.reading.predict import ScoreMoments, binary_log_odds, log_probabilities
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
@@ -99,7 +97,7 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
     %(n_iter_)s
     %(outcome_)s
     %(converged_)s
-    posterior_ : MultitaskState, or tuple of BinaryState if tasks are separate
+    posterior_ : MultitaskState, or tuple of State if tasks are separate
         All factors of the posterior.
     %(kernel_names_)s
     %(n_kernels_in_)s
@@ -154,7 +152,7 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
         missing_label: Label | None = None,
         predictive: str = "full",
         inference: str | Inference = "vb",
-        init: str | MultitaskState | tuple[SingleState, ...] = "mean",
+        init: str | MultitaskState | tuple[State, ...] = "mean",
         n_init: int = 1,
         max_iter: int = 3000,
         tol: float = 1e-6,
@@ -184,7 +182,6 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
         self.verbose = verbose
 
     _LABELS = ("missing_label",)
-    _algorithm_alone = binary
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -236,22 +233,16 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
         margin = check_scale("margin", self.margin, zero=True)
         return margin, check_scale("intermediate_scale", self.intermediate_scale) ** -2
 
-    def _task_problem(self, stack: DenseStack, gram: np.ndarray, y: np.ndarray) -> LabelTask:
-        return LabelTask(stack, gram, y, *self._limits())
-
-    @staticmethod
-    def _problem_alone(task: LabelTask, priors: MultitaskPriors) -> binary.BinaryProblem:
-        own = binary.BinaryPriors(priors.sample, priors.intercept, priors.kernel)
-        return binary.BinaryProblem(
-            task.stack, task.gram, task.y, own, task.margin, task.intermediate_precision
-        )
+    def _task_problem(self, stack: DenseStack, gram: np.ndarray, y: np.ndarray, priors: Priors) -> Problem:
+        margin, precision = self._limits()
+        return Problem(stack, gram, y, priors, Labels(margin), precision)
 
     @staticmethod
     def _initial_noise(n_samples: int, rng: np.random.Generator | None) -> np.ndarray:
         """Return how far scores start beyond the margin: |N(0, 1)|, or its mean everywhere."""
         return np.full(n_samples, HALF_NORMAL_MEAN) if rng is None else np.abs(rng.standard_normal(n_samples))
 
-    def _intermediate_variance(self, own: LabelState | BinaryState) -> float:
+    def _intermediate_variance(self, own: State) -> float:
         return check_scale("intermediate_scale", self.intermediate_scale) ** 2
 
     def predict_latent(self, X: Samples, tasks: ArrayLike | None = None, return_std: bool = False) -> Any:
@@ -372,7 +363,7 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
         %(TypeError:X)s
         """
 
-        def labels(t: int, one: TaskFactors, score: ScoreMoments) -> np.ndarray:
+        def labels(t: int, one: State, score: ScoreMoments) -> np.ndarray:
             classes = self.classes_ if self._is_single else self.classes_[t]
             return classes[(binary_log_odds(score, self._limits()[0]) > 0.0).astype(int)]
 

@@ -13,15 +13,13 @@ from sklearn.metrics import r2_score
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.options import Inference, Storage
 from bayesmkl._utils.typing import Samples, Targets
-from bayesmkl.bemkl.estimators.multitask_base import BaseMultitask, TaskFactors
+from bayesmkl.bemkl.estimators.multitask_base import BaseMultitask
 from bayesmkl.bemkl.estimators.shared_docs import MULTITASK
 from bayesmkl.bemkl.estimators.task_table import target_table, task_targets
-from bayesmkl.bemkl.models import regression
-from bayesmkl.bemkl.models.all_models import SingleState
+from bayesmkl.bemkl.models.model import Priors, Problem, State
 from bayesmkl.bemkl.models.moments import Gamma
-from bayesmkl.bemkl.models.multitask import MultitaskPriors, TargetTask
-from bayesmkl.bemkl.models.regression import RegressionState
-from bayesmkl.bemkl.models.task_parts import MultitaskState, TargetState
+from bayesmkl.bemkl.models.multitask import MultitaskState
+from bayesmkl.bemkl.models.outcomes import Numbers
 from bayesmkl.bemkl.reading.predict import ScoreMoments
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
@@ -109,7 +107,7 @@ class BEMKLMultitaskRegressor(RegressorMixin, BaseMultitask):
     %(n_iter_)s
     %(outcome_)s
     %(converged_)s
-    posterior_ : MultitaskState, or tuple of RegressionState if tasks are separate
+    posterior_ : MultitaskState, or tuple of State if tasks are separate
         All factors of the posterior.
     %(kernel_names_)s
     %(n_kernels_in_)s
@@ -162,7 +160,7 @@ class BEMKLMultitaskRegressor(RegressorMixin, BaseMultitask):
         normalize_y: bool = True,
         predictive: str = "full",
         inference: str | Inference = "vb",
-        init: str | MultitaskState | tuple[SingleState, ...] = "mean",
+        init: str | MultitaskState | tuple[State, ...] = "mean",
         n_init: int = 1,
         max_iter: int = 3000,
         tol: float = 1e-6,
@@ -192,7 +190,6 @@ class BEMKLMultitaskRegressor(RegressorMixin, BaseMultitask):
         self.verbose = verbose
 
     _FLAGS = ("normalize_y",)
-    _algorithm_alone = regression
 
     def fit(self, X: Samples, y: Targets, tasks: ArrayLike | None = None) -> BEMKLMultitaskRegressor:
         """Fit the posterior of all tasks.
@@ -235,7 +232,7 @@ class BEMKLMultitaskRegressor(RegressorMixin, BaseMultitask):
         self._fit_tasks(X, table, [(part - mean) / scale for part, mean, scale in moments])
         return self
 
-    def _multitask_priors(self) -> MultitaskPriors:
+    def _multitask_priors(self) -> Priors:
         value, priors = self.intermediate_prior, super()._multitask_priors()
         if isinstance(value, str) and value not in ("unit", *self.PRIORS):
             raise ValueError(
@@ -247,15 +244,8 @@ class BEMKLMultitaskRegressor(RegressorMixin, BaseMultitask):
         return priors._replace(intermediate=intermediate, noise=self._prior("noise_prior"))
 
     @staticmethod
-    def _task_problem(stack: DenseStack, gram: np.ndarray, y: np.ndarray) -> TargetTask:
-        return TargetTask(stack, gram, y)
-
-    @staticmethod
-    def _problem_alone(task: TargetTask, priors: MultitaskPriors) -> regression.RegressionProblem:
-        own = regression.RegressionPriors(
-            priors.sample, priors.intercept, priors.kernel, priors.intermediate, priors.noise
-        )
-        return regression.RegressionProblem(task.stack, task.gram, task.y, own)
+    def _task_problem(stack: DenseStack, gram: np.ndarray, y: np.ndarray, priors: Priors) -> Problem:
+        return Problem(stack, gram, y, priors, Numbers())
 
     @staticmethod
     def _initial_noise(n_samples: int, rng: np.random.Generator | None) -> np.ndarray:
@@ -263,7 +253,7 @@ class BEMKLMultitaskRegressor(RegressorMixin, BaseMultitask):
         return np.zeros(n_samples) if rng is None else rng.standard_normal(n_samples)
 
     @staticmethod
-    def _intermediate_variance(own: TargetState | RegressionState) -> float:
+    def _intermediate_variance(own: Any) -> float:
         return float(own.intermediate_precision.mean_reciprocal)
 
     def predict(self, X: Samples, tasks: ArrayLike | None = None, return_std: bool = False) -> Any:
@@ -290,8 +280,8 @@ class BEMKLMultitaskRegressor(RegressorMixin, BaseMultitask):
         %(TypeError:X)s
         """
 
-        def moments(t: int, one: TaskFactors, score: ScoreMoments) -> np.ndarray:
-            noise = one.own.noise_precision
+        def moments(t: int, one: State, score: ScoreMoments) -> np.ndarray:
+            noise: Any = one.noise_precision
             own = noise.mean_reciprocal if self.predictive == "full" else 1.0 / noise.mean
             mean, std = self.y_mean_[t] + self.y_scale_[t] * score.mean, np.sqrt(float(own) + score.variance)
             return np.stack([mean, self.y_scale_[t] * std], axis=1)

@@ -19,9 +19,11 @@ from bayesmkl.bemkl.estimators.scale_choice import USUAL, choose_by_folds
 from bayesmkl.bemkl.estimators.shared_docs import OUTCOMES
 from bayesmkl.bemkl.inference.loop import Algorithm, LoopOptions
 from bayesmkl.bemkl.inference.runs import Fit
-from bayesmkl.bemkl.models import ordinal
+from bayesmkl.bemkl.models import model
+from bayesmkl.bemkl.models.model import Priors, Problem, State, takes
 from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.bemkl.models.nonnegative import nonnegative
+from bayesmkl.bemkl.models.outcomes import Grades
 from bayesmkl.bemkl.reading.predict import ScoreMoments, predict_score
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.base import KernelRows, KernelStack
@@ -85,7 +87,7 @@ class BEMKLOrdinalClassifier(ClassifierMixin, BaseBEMKL):
     %(n_iter_)s
     %(outcome_)s
     %(converged_)s
-    posterior_ : OrdinalState
+    posterior_ : State
         All factors of the variational posterior, and the distances of cut points.
     target_ : ndarray of shape (n_samples,)
         Numbers of the training grades, from 0.
@@ -142,7 +144,7 @@ class BEMKLOrdinalClassifier(ClassifierMixin, BaseBEMKL):
         nonnegative: bool = False,
         predictive: str = "full",
         inference: str | VB = "vb",
-        init: str | ordinal.OrdinalState = "mean",
+        init: str | State = "mean",
         n_init: int = 1,
         max_iter: int = 3000,
         tol: float = 1e-6,
@@ -211,28 +213,26 @@ class BEMKLOrdinalClassifier(ClassifierMixin, BaseBEMKL):
         if isinstance(self.intermediate_scale, str):
             self.intermediate_scale_ = choose_by_folds(self, stack, y, y).intermediate_scale
         _, self.intermediate_scale_ = self._settings()
-        algorithm = nonnegative(ordinal) if self.nonnegative else ordinal
+        algorithm = nonnegative(model) if self.nonnegative else model
         targets = y.astype(np.float64)
         problem = self._problem(stack, gram, targets, int(y.max()) + 1)
         return FitTask([problem], stack, targets, False, algorithm, [self.init], ["grades"])
 
-    def _settings(self) -> tuple[ordinal.OrdinalPriors, float]:
+    def _settings(self) -> tuple[Priors, float]:
         sample, intercept = self._prior("sample_prior"), self._prior("bias_prior")
         scale = scale_or_auto("intermediate_scale", self.intermediate_scale)
-        priors = ordinal.OrdinalPriors(sample, intercept, self._kernel_prior())
+        priors = Priors(sample, intercept, self._kernel_prior())
         return priors, getattr(self, "intermediate_scale_", USUAL) if scale is None else scale
 
     def _kernel_prior(self) -> Gamma:
         return self._gamma_prior()
 
-    def _problem(
-        self, stack: KernelStack, gram: Any, codes: np.ndarray, n_levels: int
-    ) -> ordinal.OrdinalProblem:
+    def _problem(self, stack: KernelStack, gram: Any, codes: np.ndarray, n_levels: int) -> Problem:
         priors, scale = self._settings()
         slopes = OrdinalProbit(n_levels).cut_slopes()
-        return ordinal.OrdinalProblem(stack, gram, codes + 1.0, priors, slopes, scale**-2)
+        return Problem(stack, gram, codes + 1.0, priors, Grades(slopes), scale**-2)
 
-    def _problems(self, stack: KernelStack, with_gram: bool = True) -> list[ordinal.OrdinalProblem]:
+    def _problems(self, stack: KernelStack, with_gram: bool = True) -> list[Problem]:
         """Return the problem of the last fit; densities of draws need no Gram matrix."""
         gram: Any = self._gram(stack) if with_gram else None
         return [self._problem(stack, gram, self.target_, len(self.classes_))]
@@ -246,8 +246,8 @@ class BEMKLOrdinalClassifier(ClassifierMixin, BaseBEMKL):
         options: LoopOptions,
     ) -> Any:
         """Start at a posterior of as many grades, or as usual."""
-        n_levels = len(problem.cut_slopes) + 1
-        if isinstance(init, ordinal.OrdinalState) and len(init.distances) != n_levels - 2:
+        n_levels = len(problem.outcome.cut_slopes) + 1
+        if takes(problem, init) and len(init.distances) != n_levels - 2:
             raise ValueError(
                 f"`init` must be a posterior of {n_levels} grades; got one of {len(init.distances) + 2}."
             )
@@ -258,16 +258,14 @@ class BEMKLOrdinalClassifier(ClassifierMixin, BaseBEMKL):
         """Return where scores start between their cut points: at a random share of the probability, or the mean."""
         return None if rng is None else 1.0 - rng.random(n_samples)
 
-    def _held_out_probabilities(
-        self, posteriors: Sequence[ordinal.OrdinalState], rows: KernelRows
-    ) -> np.ndarray:
+    def _held_out_probabilities(self, posteriors: Sequence[State], rows: KernelRows) -> np.ndarray:
         """Return the probabilities of rows that a fold has left out."""
         (posterior,) = posteriors
         return np.exp(self._log_probabilities(posterior, self._score(rows, posterior)))
 
     def _summary(self, task: FitTask, fits: list[Fit]) -> dict[str, Any]:
         """Add the cut points."""
-        cuts = task.problems[0].cut_slopes @ fits[0].posterior.distances
+        cuts = task.problems[0].outcome.cut_slopes @ fits[0].posterior.distances
         return super()._summary(task, fits) | {"cut_points_": cuts}
 
     def _target_in_units(self) -> np.ndarray:
@@ -275,13 +273,13 @@ class BEMKLOrdinalClassifier(ClassifierMixin, BaseBEMKL):
 
     # ------------------------------------------------------------------------------------------ predictions
 
-    def _score(self, stack: KernelRows, posterior: ordinal.OrdinalState) -> ScoreMoments:
+    def _score(self, stack: KernelRows, posterior: State) -> ScoreMoments:
         """Return mean and variance of the scores of the rows of `stack`, without their noise."""
         rule = check_choice("predictive", self.predictive, ("full", "paper"))
         _, scale = self._settings()
         return predict_score(stack, posterior.dual, posterior.readout, scale**2, rule)
 
-    def _log_probabilities(self, posterior: ordinal.OrdinalState, score: ScoreMoments) -> np.ndarray:
+    def _log_probabilities(self, posterior: State, score: ScoreMoments) -> np.ndarray:
         """Return log probabilities of grades, (n_rows, n_classes)."""
         distances = posterior.distances
         found = OrdinalProbit(len(distances) + 2).log_probabilities(*score, distances[:, None])

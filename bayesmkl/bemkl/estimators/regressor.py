@@ -15,13 +15,14 @@ from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice
 from bayesmkl.bemkl.estimators.base import BaseBEMKL, FitTask
 from bayesmkl.bemkl.estimators.shared_docs import BEMKL
-from bayesmkl.bemkl.models import multioutput, regression
+from bayesmkl.bemkl.models import model
 from bayesmkl.bemkl.models.absent_views import view_moments
-from bayesmkl.bemkl.models.all_models import ALGORITHMS, Problem, State
 from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
 from bayesmkl.bemkl.models.many_kernels import for_so_many
+from bayesmkl.bemkl.models.model import Priors, Problem, State
 from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.bemkl.models.nonnegative import nonnegative
+from bayesmkl.bemkl.models.outcomes import Numbers
 from bayesmkl.bemkl.reading.draws import PosteriorDraws
 from bayesmkl.bemkl.reading.predict import (
     ScoreDraws,
@@ -92,7 +93,7 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
     %(outcome_)s
     converged_ : bool
         Whether `tol` was reached, or the chains agree.
-    posterior_ : RegressionState, MultioutputState or PosteriorDraws
+    posterior_ : State or PosteriorDraws
         All factors of the variational posterior, or the draws of the other inferences, of shape (n_chains, n_draws,
         ...).
     sample_stats_ : dict of str to ndarray of shape (n_chains, n_draws)
@@ -226,32 +227,27 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
                 "Or fit a model for every column.",
             )
         problem = self._problem(stack, gram, targets, self._settings())
-        algorithm: Any = ALGORITHMS[type(problem)]
-        algorithm = nonnegative(algorithm) if self.nonnegative else algorithm
-        algorithm = for_so_many(algorithm, stack, self._storage().backend)
+        algorithm: Any = nonnegative(model) if self.nonnegative else model
+        algorithm = for_so_many(algorithm, problem, self._storage().backend)
         return FitTask([problem], stack, targets, False, algorithm, [self.init], ["regression"])
 
-    def _settings(self) -> regression.RegressionPriors:
+    def _settings(self) -> Priors:
         sample, bias = self._prior("sample_prior"), self._prior("bias_prior")
         intermediate, noise = self._prior("intermediate_prior"), self._prior("noise_prior")
-        return regression.RegressionPriors(sample, bias, self._kernel_prior(), intermediate, noise)
+        return Priors(sample, bias, self._kernel_prior(), intermediate, noise)
 
     def _problems(self, stack: KernelStack, with_gram: bool = True) -> list[Problem]:
         """Return the problem of the last fit; densities of draws and draws of the prior need no Gram matrix."""
         gram: Any = self._gram(stack) if with_gram else None
         return [self._problem(stack, gram, self.target_, self._settings())]
 
-    def _problem(
-        self, stack: KernelStack, gram: np.ndarray, targets: np.ndarray, priors: regression.RegressionPriors
-    ) -> regression.RegressionProblem | multioutput.MultioutputProblem:
+    def _problem(self, stack: KernelStack, gram: np.ndarray, targets: np.ndarray, priors: Priors) -> Problem:
         """Return the problem of one target, (n_samples,), or of several, (n_outputs, n_samples).
 
-        Missing views are integrated over by the algorithm for several targets, which is given one.
+        Missing views are integrated over by the updates for several targets, which are given one.
         """
-        if targets.ndim == 1 and self.missing_views == "error":
-            return regression.RegressionProblem(stack, gram, targets, priors)
-        own = multioutput.MultioutputPriors(*priors)
-        return multioutput.MultioutputProblem(stack, gram, np.atleast_2d(targets), own)
+        targets = targets if self.missing_views == "error" else np.atleast_2d(targets)
+        return Problem(stack, gram, targets, priors, Numbers())
 
     @staticmethod
     def _initial_noise(n_samples: int, rng: np.random.Generator | None) -> np.ndarray:

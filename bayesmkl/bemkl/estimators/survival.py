@@ -18,9 +18,11 @@ from bayesmkl._utils.validation import check_choice, check_probability
 from bayesmkl.bemkl.estimators.base import BaseBEMKL, FitTask
 from bayesmkl.bemkl.estimators.shared_docs import OUTCOMES
 from bayesmkl.bemkl.inference.runs import Fit
-from bayesmkl.bemkl.models import censored
+from bayesmkl.bemkl.models import model
+from bayesmkl.bemkl.models.model import Priors, Problem, State
 from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.bemkl.models.nonnegative import nonnegative
+from bayesmkl.bemkl.models.outcomes import Intervals
 from bayesmkl.bemkl.reading.predict import ScoreMoments, predict_score
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.base import KernelStack
@@ -87,7 +89,7 @@ class BEMKLSurvival(BaseBEMKL):
     %(n_iter_)s
     %(outcome_)s
     %(converged_)s
-    posterior_ : CensoredState
+    posterior_ : State
         All factors of the variational posterior, those of the log times that were not observed among them.
     target_ : ndarray of shape (3, n_samples)
         Standardized logarithms of the ends of the intervals of the training times, and of their entries, which are
@@ -153,7 +155,7 @@ class BEMKLSurvival(BaseBEMKL):
         nonnegative: bool = False,
         predictive: str = "full",
         inference: str | VB = "vb",
-        init: str | censored.CensoredState = "mean",
+        init: str | State = "mean",
         n_init: int = 1,
         max_iter: int = 3000,
         tol: float = 1e-6,
@@ -240,22 +242,22 @@ class BEMKLSurvival(BaseBEMKL):
 
     def _task(self, stack: KernelStack, gram: Any, targets: np.ndarray) -> FitTask:
         """Return the model of standardized ends."""
-        algorithm = nonnegative(censored) if self.nonnegative else censored
+        algorithm = nonnegative(model) if self.nonnegative else model
         problem = self._problem(stack, gram, targets)
         return FitTask([problem], stack, targets[0], False, algorithm, [self.init], ["times"])
 
-    def _settings(self) -> censored.CensoredPriors:
+    def _settings(self) -> Priors:
         sample, bias = self._prior("sample_prior"), self._prior("bias_prior")
         intermediate, noise = self._prior("intermediate_prior"), self._prior("noise_prior")
-        return censored.CensoredPriors(sample, bias, self._kernel_prior(), intermediate, noise)
+        return Priors(sample, bias, self._kernel_prior(), intermediate, noise)
 
     def _kernel_prior(self) -> Gamma:
         return self._gamma_prior()
 
-    def _problem(self, stack: KernelStack, gram: Any, targets: np.ndarray) -> censored.CensoredProblem:
-        return censored.CensoredProblem(stack, gram, targets[0], targets[1], self._settings())
+    def _problem(self, stack: KernelStack, gram: Any, targets: np.ndarray) -> Problem:
+        return Problem(stack, gram, targets[0], self._settings(), Intervals(targets[1]))
 
-    def _problems(self, stack: KernelStack, with_gram: bool = True) -> list[censored.CensoredProblem]:
+    def _problems(self, stack: KernelStack, with_gram: bool = True) -> list[Problem]:
         """Return the problem of the last fit; densities of draws need no Gram matrix."""
         return [self._problem(stack, self._gram(stack) if with_gram else None, self.target_)]
 
@@ -268,7 +270,7 @@ class BEMKLSurvival(BaseBEMKL):
         """Add both ends of the targets, and their entries."""
         problem = task.problems[0]
         entry = np.full(len(problem.y), -np.inf)
-        return super()._summary(task, fits) | {"target_": np.array([problem.y, problem.upper, entry])}
+        return super()._summary(task, fits) | {"target_": np.array([problem.y, problem.outcome.upper, entry])}
 
     def _program(self, X: Samples, y: Targets, X_new: Samples | None) -> Any:
         raise ValueError(

@@ -36,9 +36,8 @@ from bayesmkl._numerics.slice_sampling import elliptical_slice, slice_step
 from bayesmkl._utils.options import Gibbs
 from bayesmkl._utils.threads import blas_threads_for
 from bayesmkl.bemkl.inference.chains import BLOCK, Chains, run_chains
-from bayesmkl.bemkl.models.all_models import Problem
+from bayesmkl.bemkl.models.model import Problem
 from bayesmkl.bemkl.models.moments import Gamma
-from bayesmkl.bemkl.models.regression import RegressionProblem
 
 __all__ = ["GibbsState", "Rounds", "draw_beyond_margin", "fit_gibbs", "fit_in_rounds", "init", "sweep"]
 
@@ -66,8 +65,8 @@ def fit_gibbs(
 
     Parameters
     ----------
-    problem : BinaryProblem or RegressionProblem
-        With Gamma priors.
+    problem : Problem
+        Of labels or numbers of one output, with Gamma priors.
     options : Gibbs
     rng : numpy.random.Generator
     on_block : callable, optional
@@ -115,8 +114,8 @@ def fit_in_rounds(
 
     Parameters
     ----------
-    problem : BinaryProblem or RegressionProblem
-        With Gamma priors.
+    problem : Problem
+        Of labels or numbers of one output, with Gamma priors.
     starts : list of GibbsState
         Start of each chain.
     n_draws : int
@@ -173,7 +172,7 @@ def init(problem: Any, rng: np.random.Generator) -> GibbsState:
     dual = rng.standard_normal(problem.stack.n_train)
     readout = np.concatenate([np.zeros(1), np.ones(problem.stack.n_kernels)])
     readout += rng.standard_normal(len(readout))
-    if isinstance(problem, RegressionProblem):
+    if problem.outcome.has_noise:
         return GibbsState(dual, readout, *np.exp(rng.standard_normal(2)))
     return GibbsState(dual, readout, float(problem.intermediate_precision), 1.0)
 
@@ -189,7 +188,7 @@ def sweep(problem: Any, state: GibbsState, rng: np.random.Generator) -> GibbsSta
     dual = _draw_dual(combined, latent - readout[0], variance, sample_precision, rng)  # 3.
     design = np.vstack([np.ones(stack.n_rows), stack.apply(dual)])
     likelihood = _Likelihood(problem)
-    if isinstance(problem, RegressionProblem):  # 4.
+    if problem.outcome.has_noise:  # 4.
         square, target = design @ design.T, design @ problem.y
         for _ in range(METROPOLIS_STEPS):
             precision = _readout_precision(priors, readout, rng)
@@ -202,7 +201,7 @@ def sweep(problem: Any, state: GibbsState, rng: np.random.Generator) -> GibbsSta
             readout, precision**-0.5, lambda w: likelihood(w @ design, w[1:] @ w[1:], known, noise), rng
         )
     dual, readout, mean = _rescale(problem, likelihood, design, dual, readout, known, noise, rng)  # 5.
-    if isinstance(problem, RegressionProblem):  # 6.
+    if problem.outcome.has_noise:  # 6.
         known, noise = _draw_noise(problem, likelihood, mean, readout, known, noise, rng)
     return GibbsState(dual, readout, known, noise)
 
@@ -211,7 +210,7 @@ class _Likelihood:
     """``log p(y | m, e'e)`` of the collapsed model, up to a constant."""
 
     def __init__(self, problem: Problem) -> None:
-        self.y, self.margin = problem.y, getattr(problem, "margin", None)
+        self.y, self.margin = problem.y, getattr(problem.outcome, "margin", None)
 
     def __call__(self, mean: np.ndarray, square: float, known: float, noise: float) -> float:
         variance = 1.0 / noise + square / known
@@ -276,9 +275,9 @@ def _propose_readout(
 
 
 def _draw_latent(problem: Any, mean: np.ndarray, scale: float, rng: np.random.Generator) -> np.ndarray:
-    if isinstance(problem, RegressionProblem):
+    if problem.outcome.has_noise:
         return problem.y
-    return draw_beyond_margin(mean, scale, problem.y, problem.margin, rng)
+    return draw_beyond_margin(mean, scale, problem.y, problem.outcome.margin, rng)
 
 
 def draw_beyond_margin(
@@ -383,7 +382,7 @@ def _parameters(problem: Problem, states: list[GibbsState]) -> dict[str, np.ndar
         "intercept": readout[..., 0],
         "kernel_weights": readout[..., 1:],
     }
-    if isinstance(problem, RegressionProblem):
+    if problem.outcome.has_noise:
         for name in ("intermediate_precision", "noise_precision"):
             parameters[name] = np.array([[getattr(state, name) for state in states]])
     return parameters

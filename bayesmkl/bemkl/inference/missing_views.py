@@ -1,6 +1,6 @@
 r"""BEMKL of samples that lack views: what is absent is integrated over, not filled in.
 
-Model: `multiclass`, `multinomial` or `multioutput`. A sample that lacks view m has no row k_mi, and g_mi is not
+Model: `model` of several outputs, be it one. A sample that lacks view m has no row k_mi, and g_mi is not
 known to follow it. What its other views say about g_mi over the population takes that place, and g_mi is integrated
 out of the score (`absent_views`): its expectation given the present views stays in the mean of the score, and its
 spread makes the target of an incomplete sample less precise. As a basis function, a training sample takes part in
@@ -42,9 +42,8 @@ from bayesmkl.bemkl.models.absent_views import (
     completion,
     view_patterns,
 )
-from bayesmkl.bemkl.models.all_models import OutputsProblem, OutputsState
+from bayesmkl.bemkl.models.model import Problem, State
 from bayesmkl.bemkl.models.moments import probe
-from bayesmkl.bemkl.models.multioutput import MultioutputState
 from bayesmkl.bemkl.models.outputs import project
 from bayesmkl.kernels.presence import centered
 from bayesmkl.kernels.stacks.base import Kernels, KernelStack
@@ -62,7 +61,7 @@ LEAST_VARIANCE = 1e-8  # at the start, of a view whose outputs are all equal
 
 def fit_with_missing_views(
     algorithm: Algorithm,
-    problem: OutputsProblem,
+    problem: Problem,
     begin: Callable[[Any], Any],
     options: LoopOptions,
     on_sweep: Callable[[int, float], None] | None = None,
@@ -72,7 +71,7 @@ def fit_with_missing_views(
     Parameters
     ----------
     algorithm : module
-        `multiclass`, `multinomial` or `multioutput`, or `nonnegative` of them.
+        `model`, or `nonnegative` of it.
     begin : callable
         Takes the problem on centered kernels, returns the carry to start from.
     problem, options, on_sweep
@@ -89,7 +88,7 @@ def fit_with_missing_views(
     problem, center = _centered(problem)
     start = begin(problem)
     moments = start_moments(problem.stack, center, start.probe)
-    noise = getattr(start, "noise_precision", None)
+    noise = start.noise_precision if problem.outcome.has_noise else None
     absent = absent_views(problem, moments, start.readout, start.readout_cov, noise)
     complete = absent.present.all()  # then the moments play no part, and one round is the plain fit
     done, sweeps, settled = 0, options.max_iter if complete else FIRST_ROUND, False
@@ -105,7 +104,7 @@ def fit_with_missing_views(
         found = posterior_moments(problem, state, moments)
         step = min(1.0, (FREE_ROUNDS / n_rounds) ** 2)
         moments = found._replace(cov=moments.cov + step * (found.cov - moments.cov))
-        noise = state.noise_precision.mean if isinstance(state, MultioutputState) else None
+        noise = None if state.noise_precision is None else state.noise_precision.mean
         updated = absent_views(problem, moments, state.readout.mean, state.readout.cov, noise)
         settled = _change(absent, updated) < SETTLED
         if done >= options.max_iter or (settled and result.outcome.converged):
@@ -126,7 +125,7 @@ def _with_moments(result: LoopResult, problem: Any, moments: ViewMoments) -> tup
 
 
 def absent_views(
-    problem: OutputsProblem,
+    problem: Problem,
     moments: ViewMoments,
     readout: np.ndarray,
     readout_cov: np.ndarray,
@@ -136,7 +135,7 @@ def absent_views(
 
     Parameters
     ----------
-    problem : MulticlassProblem, MultinomialProblem or MultioutputProblem
+    problem : Problem
     moments : ViewMoments
     readout, readout_cov : arrays of shape (d,) and (d, d), d = n_outputs + n_kernels
         Mean and covariance of q(b, e).
@@ -181,11 +180,11 @@ def start_moments(stack: KernelStack, center: np.ndarray, probed: np.ndarray) ->
     return ViewMoments(center, np.zeros_like(mean), cov)
 
 
-def posterior_moments(problem: Any, state: OutputsState, moments: ViewMoments) -> ViewMoments:
+def posterior_moments(problem: Any, state: State, moments: ViewMoments) -> ViewMoments:
     """Return the moments of the intermediate outputs over the population, by EM steps from `moments`."""
     present, values = _present(problem.stack), project(problem.stack, state.dual.mean)
     mean = values.mean(axis=2) if present.all() else moments.mean
-    if isinstance(state, MultioutputState):
+    if state.intermediate_precision is not None:
         noise = state.intermediate_precision.mean_reciprocal
     else:
         noise = np.full(len(values), 1.0 / problem.intermediate_precision)

@@ -74,8 +74,9 @@ from bayesmkl.bemkl.inference.profiled import (
     respond,
     slopes,
 )
-from bayesmkl.bemkl.models import binary, regression
+from bayesmkl.bemkl.models import model
 from bayesmkl.bemkl.models.moments import update_readout
+from bayesmkl.bemkl.models.outcomes import Labels, Numbers
 
 __all__ = ["maximize_by_newton", "takes_newton_steps"]
 
@@ -116,8 +117,9 @@ def takes_newton_steps(step: str, algorithm: object, problem: Any) -> bool:
     """
     if step == "coordinate":
         return False
-    has_steps = algorithm in (binary, regression) and problem.stack.present is None
-    if has_steps and algorithm is binary:
+    has_steps = algorithm is model and problem.y.ndim == 1 and problem.stack.present is None
+    has_steps = has_steps and isinstance(problem.outcome, Labels | Numbers)
+    if has_steps and not problem.outcome.has_noise:
         has_steps = bool(np.all(np.asarray(problem.y) != 0.0))
     if step == "newton" and not has_steps:
         raise ValueError(
@@ -181,9 +183,9 @@ def maximize_by_newton(
 
     Parameters
     ----------
-    problem : BinaryProblem or RegressionProblem
+    problem : Problem
         One for which `takes_newton_steps`.
-    start : BinaryCarry or RegressionCarry
+    start : Carry
         NumPy arrays.
     options : LoopOptions
         `max_iter` counts steps over all rows, `tol` is the relative gain of the bound; both criteria are above. With
@@ -237,7 +239,7 @@ def _from_some_rows(own: _Functions, problem: Any, start: Any, options: LoopOpti
     rows = np.sort(np.random.default_rng(0).choice(stack.n_rows, n_rows, replace=False))
     few = stack.rows(rows)
     part, y = start._replace(pull=start.pull * (n_rows / stack.n_rows)), problem.y[rows]
-    if isinstance(problem, binary.BinaryProblem):
+    if not problem.outcome.is_observed:
         part = part._replace(latent=start.latent[rows])
     smaller = problem._replace(stack=few, gram=few.gram(), y=y)
     early = options._replace(tol=max(options.tol, EARLY_TOL), max_iter=EARLY_STEPS)
@@ -351,7 +353,7 @@ def _next_points(own: _Functions, found: _Found) -> tuple[Point | None, Point]:
         dual_variance=state.dual.variance,
         readout=update.mean,
         readout_cov=update.cov,
-        latent=state.latent.mean if isinstance(state, binary.BinaryState) else at.latent,
+        latent=at.latent if state.latent is None else state.latent.mean,
         intermediate_precision=tau,
         noise_precision=noise,
     )

@@ -49,16 +49,11 @@ from bayesmkl._estimator.program import NumPyroProgram
 from bayesmkl._numerics.arrays import Array
 from bayesmkl._numerics.truncated_normal import log_normal_cdf, truncated_moments
 from bayesmkl.bemkl.inference.runs import check_can_sample
-from bayesmkl.bemkl.models.all_models import Problem
-from bayesmkl.bemkl.models.binary import BinaryProblem
 from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
+from bayesmkl.bemkl.models.model import Problem
 from bayesmkl.bemkl.models.moments import Gamma
-from bayesmkl.bemkl.models.multiclass import MulticlassProblem
-from bayesmkl.bemkl.models.multioutput import MultioutputProblem
-from bayesmkl.bemkl.models.ordinal import OrdinalProblem
-from bayesmkl.bemkl.models.regression import RegressionProblem
+from bayesmkl.bemkl.models.outcomes import Classes, Grades, Intervals
 from bayesmkl.kernels.stacks.dense import DenseStack
-from bayesmkl.marginal.likelihoods import OrdinalProbit
 from bayesmkl.marginal.numpyro_program import law_of_parameter, observe
 from bayesmkl.marginal.numpyro_targets import Grade, signs
 
@@ -66,18 +61,18 @@ __all__ = [
     "BeyondMargin",
     "MarginalLabel",
     "collapsed_model",
-    "is_regression",
     "literal_model",
     "numpyro_program",
 ]
 
 
-def literal_model(problem: BinaryProblem | RegressionProblem) -> None:
+def literal_model(problem: Problem) -> None:
     """Sample every variable of the paper's generative story and observe the labels or targets.
 
     Parameters
     ----------
-    problem : BinaryProblem or RegressionProblem
+    problem : Problem
+        Of labels or numbers of one output.
         Its numbers may be traced: pass it through ``jax.jit`` as an argument.
 
     Raises
@@ -100,7 +95,7 @@ def literal_model(problem: BinaryProblem | RegressionProblem) -> None:
     dual = _normal_gamma("dual", "sample_precision", priors.sample, (stack.n_train,))
     intercept = _normal_gamma("intercept", "intercept_precision", priors.intercept, ())
     weights = _normal_gamma("kernel_weights", "kernel_precision", priors.kernel, (stack.n_kernels,))
-    if isinstance(problem, RegressionProblem):
+    if problem.outcome.has_noise:
         intermediate_precision = numpyro.sample(
             "intermediate_precision", dist.Gamma(*problem.priors.intermediate)
         )
@@ -110,12 +105,12 @@ def literal_model(problem: BinaryProblem | RegressionProblem) -> None:
         "intermediate", dist.Normal(stack.apply(jnp.asarray(dual)), intermediate_precision**-0.5).to_event(2)
     )
     mean = weights @ intermediate + intercept
-    if isinstance(problem, RegressionProblem):
+    if problem.outcome.has_noise:
         noise_precision = numpyro.sample("noise_precision", dist.Gamma(*problem.priors.noise))
         law: dist.Distribution = dist.Normal(mean, noise_precision**-0.5)
     else:
         latent = numpyro.sample("latent", dist.Normal(mean, 1.0).to_event(1))
-        law = BeyondMargin(latent, problem.margin)
+        law = BeyondMargin(latent, problem.outcome.margin)
     with numpyro.plate("sample", stack.n_rows):
         numpyro.sample("y", law, obs=problem.y)
 
@@ -125,7 +120,8 @@ def collapsed_model(problem: Any) -> None:
 
     Parameters
     ----------
-    problem : BinaryProblem, RegressionProblem, OrdinalProblem, MulticlassProblem or MultioutputProblem
+    problem : Problem
+        Of labels, numbers or grades.
         Its numbers may be traced: pass it through ``jax.jit`` as an argument. The prior ``problem.priors.kernel`` is
         a Gamma on the precisions of the kernel weights, or a Dirichlet or SpikeSlab on the weights.
 
@@ -144,7 +140,7 @@ def collapsed_model(problem: Any) -> None:
 
 def _observed(problem: Any) -> Any:
     """Return targets as their law has them: grades from 0."""
-    return problem.y - 1.0 if isinstance(problem, OrdinalProblem) else problem.y
+    return problem.y - 1.0 if isinstance(problem.outcome, Grades) else problem.y
 
 
 class _Drawn(NamedTuple):
@@ -163,7 +159,6 @@ class _Drawn(NamedTuple):
 
 def _collapsed(problem: Any, stack: Any, outputs: tuple[int, ...], y: Array | None) -> _Drawn:
     priors = problem.priors
-    is_ordinal = isinstance(problem, OrdinalProblem)
 
     def each(law: dist.Distribution) -> dist.Distribution:
         return law.expand(outputs).to_event(len(outputs))
@@ -175,7 +170,7 @@ def _collapsed(problem: Any, stack: Any, outputs: tuple[int, ...], y: Array | No
     projection = stack.apply(jnp.asarray(dual).T)  # (P, N), with several outputs (P, N, K)
     square = weights @ weights
     law: Callable[[Any], dist.Distribution]
-    if is_regression(problem):
+    if problem.outcome.has_noise:
         intermediate_precision = numpyro.sample(
             "intermediate_precision", each(dist.Gamma(*priors.intermediate))
         )
@@ -185,21 +180,20 @@ def _collapsed(problem: Any, stack: Any, outputs: tuple[int, ...], y: Array | No
     else:
         scale = jnp.sqrt(1.0 + square / problem.intermediate_precision)
         law = (
-            _law_of_grades(problem, scale)
-            if is_ordinal
-            else partial(MarginalLabel, scale=scale, margin=problem.margin)
+            _law_of_grades(problem.outcome, scale)
+            if isinstance(problem.outcome, Grades)
+            else partial(MarginalLabel, scale=scale, margin=problem.outcome.margin)
         )
     drawn = _Drawn(dual, intercept, weights, projection, law)
     observe("y", law(drawn.score(projection)), y)
     return drawn
 
 
-def _law_of_grades(problem: OrdinalProblem, scale: Array) -> Callable[[Any], dist.Distribution]:
+def _law_of_grades(grades: Grades, scale: Array) -> Callable[[Any], dist.Distribution]:
     """Return the law of grades, from 0, with given mean scores, at the cut points of the problem or drawn ones."""
-    n_levels = len(problem.cut_slopes) + 1
-    likelihood, distances = OrdinalProbit(n_levels), problem.distances
+    likelihood, distances = grades.likelihood, grades.distances
     if distances is None:
-        prior = law_of_parameter(likelihood.distance_prior).expand([n_levels - 2]).to_event(1)
+        prior = law_of_parameter(likelihood.distance_prior).expand([len(grades.cut_slopes) - 1]).to_event(1)
         distances = numpyro.sample("distances", prior)
     return lambda score: Grade(score / scale, distances[:, None] / scale, likelihood)
 
@@ -224,21 +218,18 @@ def numpyro_program(problems: Sequence[Any], new_kernels: Sequence[np.ndarray] =
     Sites are those of `collapsed_model`, and deterministic ones: score (N,), the mean score m_i, and kernel_shares
     (P,). New rows add score_new and y_new.
     """
-    (problem, *others), known = (
-        problems,
-        (BinaryProblem, RegressionProblem, OrdinalProblem, MulticlassProblem, MultioutputProblem),
-    )
+    problem, *others = problems
     if others:
         raise ValueError(
             '`multiclass` must be "shared": under "one-versus-all" there are '
             f"{len(problems)} models, one for each class, and no NumPyro program of them all. For that of one class, "
             "pass labels that say who belongs to it."
         )
-    if not isinstance(problem, known):
+    if isinstance(problem.outcome, Classes | Intervals):
         raise ValueError(
             '`multiclass` must be "shared" or "one-versus-all": of "multinomial" there is no NumPyro program.'
         )
-    if not is_regression(problem) and (problem.y == 0.0).any():
+    if not problem.outcome.has_noise and (problem.y == 0.0).any():
         raise ValueError(
             "`unlabeled_label`: samples without a label have no NumPyro program. Leave them out of `X` and `y`."
         )
@@ -266,11 +257,6 @@ def _shares(projection: Any, weights: Any) -> Any:
     variance = projection.var(axis=1)
     spread = jnp.abs(weights) * jnp.sqrt(variance if variance.ndim == 1 else variance.mean(axis=-1))
     return spread / spread.sum()
-
-
-def is_regression(problem: Problem) -> bool:
-    """Return whether a problem has targets with noise, rather than labels."""
-    return hasattr(problem.priors, "noise")
 
 
 def _normal_gamma(name: str, precision_name: str, prior: Gamma, shape: tuple[int, ...]) -> Any:

@@ -13,17 +13,16 @@ from typing import Any, NamedTuple, TypeAlias
 from bayesmkl._numerics.arrays import Array, is_numpy, namespace
 from bayesmkl._numerics.linalg import bordered, plus_diagonal, spd_inverse
 from bayesmkl._numerics.truncated_normal import TruncatedMoments, truncated_moments
-from bayesmkl.bemkl.models import binary, regression
+from bayesmkl.bemkl.models import model
+from bayesmkl.bemkl.models.model import Problem, State
 from bayesmkl.bemkl.models.moments import (
     Gaussian,
     IntermediateOutputs,
-    intermediate_error,
     latent_mean,
     readout_design,
     readout_moments,
     readout_precision,
     readout_target,
-    score_error,
     update_dual,
     update_intermediate,
     update_noise_precision,
@@ -47,9 +46,6 @@ COVARIANCE_ROUNDS = 2  # of q(λ) and the covariance of q(a), in every response
 CORRECTIONS = 2  # Newton steps to the expected score of each sample
 
 Scalar: TypeAlias = "Array | float"
-# of either model
-Problem: TypeAlias = binary.BinaryProblem | regression.RegressionProblem
-State: TypeAlias = binary.BinaryState | regression.RegressionState
 
 
 class Point(NamedTuple):
@@ -92,8 +88,8 @@ def respond(problem: Problem, at: Point, corrections: int = CORRECTIONS) -> Resp
 
     Parameters
     ----------
-    problem : BinaryProblem or RegressionProblem
-        Its stack is not looked at.
+    problem : Problem
+        Of labels or numbers; its stack is not looked at.
     at : Point
     corrections : int
         Newton steps to each expected score; 0 is the update of coordinate ascent, which never lowers the bound.
@@ -114,7 +110,7 @@ def respond(problem: Problem, at: Point, corrections: int = CORRECTIONS) -> Resp
     sample_precision = update_precision(priors.sample, dual.square)
     latent: Any = None
     mean = at.latent
-    if isinstance(problem, binary.BinaryProblem):
+    if not problem.outcome.is_observed:
         latent, mean = _latent(problem, at, corrections)  # q(f)
     known: Any = _Known(at.projection)
     _, intermediate = update_intermediate(  # q(G)
@@ -131,31 +127,19 @@ def respond(problem: Problem, at: Point, corrections: int = CORRECTIONS) -> Resp
     intercept_precision = update_precision(priors.intercept, readout.square[0])  # q(γ)
     kernel_precision = update_precision(priors.kernel, readout.square[1:])  # q(ω)
     design = readout_design(intermediate)
-    state: State
-    if isinstance(problem, binary.BinaryProblem):
-        state = binary.BinaryState(
-            sample_precision, dual, intermediate, intercept_precision, kernel_precision, readout, latent
-        )
-        bound = binary.elbo(problem, state, at.projection, design)
-        mean, next_precisions = latent.mean, (tau, epsilon)
-    else:
-        error = intermediate_error(intermediate, at.projection, problem.gram, dual)
-        misfit = score_error(problem.y, intermediate, readout, design)
+    state = State(
+        sample_precision, dual, intermediate, intercept_precision, kernel_precision, readout, latent
+    )
+    error, misfit = model.errors(problem, state, at.projection, design)
+    mean, next_precisions = (problem.y if latent is None else latent.mean), (tau, epsilon)
+    if problem.outcome.has_noise:
         noises = (
             update_noise_precision(problem.priors.intermediate, error, intermediate.n_projected),  # q(υ)
             update_noise_precision(problem.priors.noise, misfit, intermediate.n_samples),  # q(ε)
         )
-        state = regression.RegressionState(
-            sample_precision,
-            *noises,
-            dual,
-            intermediate,
-            intercept_precision,
-            kernel_precision,
-            readout,
-        )
-        bound = regression.elbo(problem, state, at.projection, design)
-        mean, next_precisions = problem.y, (noises[0].mean, noises[1].mean)
+        state = state._replace(intermediate_precision=noises[0], noise_precision=noises[1])
+        next_precisions = noises[0].mean, noises[1].mean
+    bound = model.elbo(problem, state, error, misfit)
     prior_precision = readout_precision(intercept_precision, kernel_precision)
     v = xp.zeros_like(mean) if latent is None else latent.variance
     curvature = _readout_curvature(intermediate, at.readout[1:], mean - scores, v, epsilon, design)
@@ -164,7 +148,7 @@ def respond(problem: Problem, at: Point, corrections: int = CORRECTIONS) -> Resp
     return Response(state, bound, next_precisions, design, target, prior_precision, curvature, scores)
 
 
-def _latent(problem: binary.BinaryProblem, at: Point, corrections: int) -> tuple[TruncatedMoments, Any]:
+def _latent(problem: Problem, at: Point, corrections: int) -> tuple[TruncatedMoments, Any]:
     """Return q(f), and the E[f] of which q(G) is to be the update, where both agree.
 
     They do where the expected score solves ``s = α + κ E[f | s]``. Its right-hand side rises with a slope below one,
@@ -182,7 +166,7 @@ def _latent(problem: binary.BinaryProblem, at: Point, corrections: int) -> tuple
     start = tau * (u @ at.projection) + moments.intercept - epsilon * (u @ moments.intercept_weights)
 
     def corrected(_: int, score: Array) -> Any:
-        own = truncated_moments(score, problem.y, problem.margin)
+        own = truncated_moments(score, problem.y, problem.outcome.margin)
         return score - (score - start - kappa * own.mean) / (1.0 - kappa * own.variance)
 
     score = start + kappa * at.latent
@@ -193,7 +177,7 @@ def _latent(problem: binary.BinaryProblem, at: Point, corrections: int) -> tuple
         import jax
 
         score = jax.lax.fori_loop(0, corrections, corrected, score)
-    latent = truncated_moments(score, problem.y, problem.margin)
+    latent = truncated_moments(score, problem.y, problem.outcome.margin)
     return latent, namespace(score).where(corrections > 0, latent.mean, at.latent)
 
 
@@ -248,7 +232,7 @@ def curve(problem: Problem, at: Point, response: Response) -> tuple[Any, Any]:
     n_kernels = weights.shape[0]
     u = intermediate.cov @ weights
     kappa = epsilon * (u @ weights)
-    v = state.latent.variance if isinstance(state, binary.BinaryState) else 0.0 * response.scores
+    v = 0.0 * response.scores if state.latent is None else state.latent.variance
     cov = at.readout_cov[1:, 1:]
     eye = xp.eye(n_kernels, dtype=cov.dtype)
     small = xp.linalg.solve(tau * eye + epsilon * cov, epsilon * cov)
@@ -293,10 +277,8 @@ def slopes(response: Response, at: Point, direction: Array, ahead: Array, s: Sca
 
 def first_point(problem: Problem, start: Any, state: State | None = None) -> Point:
     """Return the point of the update of q(a), (3), from a carry of the model; or with q(a), q(b, e) of a `state`."""
-    if isinstance(problem, binary.BinaryProblem):
-        tau, epsilon, latent = problem.intermediate_precision, 1.0, start.latent
-    else:
-        tau, epsilon, latent = start.intermediate_precision, start.noise_precision, problem.y
+    tau, epsilon = model.precisions(problem, start)
+    latent = problem.y if problem.outcome.is_observed else start.latent
     if state is None:
         precision = update_precision(problem.priors.sample, start.dual_square).mean
         dual, readout = (
@@ -305,7 +287,7 @@ def first_point(problem: Problem, start: Any, state: State | None = None) -> Poi
         )
     else:
         dual, readout = state.dual, (state.readout.mean, state.readout.cov)
-        if isinstance(state, regression.RegressionState):
+        if state.intermediate_precision is not None and state.noise_precision is not None:
             tau, epsilon = state.intermediate_precision.mean, state.noise_precision.mean
     projection = problem.stack.apply(dual.mean)
     # numbers of a type that JAX does not compile for a second time

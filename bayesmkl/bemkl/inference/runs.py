@@ -12,10 +12,9 @@ from bayesmkl._utils.options import NUTS, Gibbs
 from bayesmkl.bemkl.inference.chains import Chains
 from bayesmkl.bemkl.inference.gibbs import GibbsState, fit_gibbs
 from bayesmkl.bemkl.inference.loop import LoopResult
-from bayesmkl.bemkl.models.all_models import Problem, SingleState
 from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
+from bayesmkl.bemkl.models.model import Problem, State
 from bayesmkl.bemkl.models.moments import Gamma
-from bayesmkl.bemkl.models.regression import RegressionState
 from bayesmkl.bemkl.reading.collapsed import score_means, score_scales
 from bayesmkl.bemkl.reading.draws import PosteriorDraws, align_signs, draw_precisions
 from bayesmkl.bemkl.reading.shares import share_of_each
@@ -108,10 +107,10 @@ def run_gibbs(
     return _from_chains(problem, fit_gibbs(problem, options, rng, report, starts), rng)
 
 
-def gibbs_start(state: SingleState, problem: Any, rng: np.random.Generator) -> GibbsState:
+def gibbs_start(state: State, problem: Any, rng: np.random.Generator) -> GibbsState:
     """Draw the start of a chain from a variational posterior."""
     dual, readout = state.dual.draw(1, rng)[0], state.readout.draw(1, rng)[0]
-    if isinstance(state, RegressionState):
+    if state.intermediate_precision is not None and state.noise_precision is not None:
         known, noise = float(state.intermediate_precision.mean), float(state.noise_precision.mean)
     else:
         known, noise = float(problem.intermediate_precision), 1.0
@@ -150,7 +149,7 @@ def check_agreement(problem: Problem, draws: PosteriorDraws, stats: dict[str, np
     """
     from numpyro.diagnostics import effective_sample_size, split_gelman_rubin
 
-    flat, known = draws.flat(), getattr(problem, "intermediate_precision", None)
+    flat, known = draws.flat(), problem.intermediate_precision
     scores = [score_means(problem.stack, own) / score_scales(own, known)[:, None] for own in flat.outputs()]
     shares = share_of_each(problem.stack, flat)
     values = np.concatenate([shares, *scores], axis=1).reshape(draws.n_chains, draws.n_draws, -1)
@@ -183,7 +182,7 @@ def rounding_error(problem: Any, state: Any) -> float:
     """
     if hasattr(problem, "tasks"):
         return max(rounding_error(*pair) for pair in zip(problem.tasks, state.tasks, strict=True))
-    learned = getattr(state, "intermediate_precision", None)
+    learned = state.intermediate_precision
     precision = problem.intermediate_precision if learned is None else learned.mean
     largest = np.asarray(state.dual.variance).max(axis=-1) * np.asarray(problem.gram).diagonal().max()
     return float(np.finfo(np.float64).eps * np.max(precision * largest))

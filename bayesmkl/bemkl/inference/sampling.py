@@ -29,9 +29,9 @@ from bayesmkl._numerics.arrays import Array
 from bayesmkl._utils.numpyro_session import numpyro_session
 from bayesmkl._utils.options import NUTS as NUTSOptions
 from bayesmkl.bemkl.inference.chains import Chains, run_chains
-from bayesmkl.bemkl.inference.numpyro_model import collapsed_model, is_regression
-from bayesmkl.bemkl.models.all_models import Problem
+from bayesmkl.bemkl.inference.numpyro_model import collapsed_model
 from bayesmkl.bemkl.models.kernel_priors import SpikeSlab
+from bayesmkl.bemkl.models.model import Problem
 from bayesmkl.bemkl.models.moments import Gamma
 
 __all__ = ["CubicTransform", "fit_nuts", "softened_model"]
@@ -91,7 +91,7 @@ def fit_nuts(
 
     Parameters
     ----------
-    problem : BinaryProblem, RegressionProblem, MulticlassProblem or MultioutputProblem
+    problem : Problem
         With any kernel prior; under SpikeSlab the switches are drawn in turn, NUTS moves the rest.
     options : NUTS
         Chains run one after the other, or all at once with ``chain_method="vectorized"``.
@@ -162,6 +162,6 @@ def _programs(target_accept: float, n_warmup: int, switches: bool, vectorized: b
 
 def _sites(problem: Problem) -> list[str]:
     names = ["dual", "intercept", "kernel_weights"]
-    if is_regression(problem):
+    if problem.outcome.has_noise:
         names += ["intermediate_precision", "noise_precision"]
     return names + ["kernel_inclusion"] * isinstance(problem.priors.kernel, SpikeSlab)

@@ -37,7 +37,7 @@ from typing import Any
 import numpy as np
 
 from bayesmkl._numerics.low_rank import DiagonalPlusLowRank, gram_of
-from bayesmkl.bemkl.models import binary, regression
+from bayesmkl.bemkl.models import model
 from bayesmkl.bemkl.models.moments import Gaussian, IntermediateOutputs
 from bayesmkl.bemkl.models.weight_covariance import WeightCovariance, WeightCovarianceCoordinate
 from bayesmkl.kernels.stacks.base import KernelStack
@@ -48,16 +48,16 @@ MANY = 3  # kernels for every sample from which on this takes less time than P x
 LEAST = 1000  # kernels; of fewer, P x P matrices are small
 
 
-def for_so_many(algorithm: Any, stack: KernelStack, backend: str) -> Any:
+def for_so_many(algorithm: Any, problem: Any, backend: str) -> Any:
     """Return `algorithm`, or its form of this module where that takes less time: on NumPy, by the size."""
-    has_form = algorithm is binary or algorithm is regression
+    has_form, stack = algorithm is model and problem.y.ndim == 1, problem.stack
     are_many = stack.n_kernels >= LEAST and stack.n_kernels >= MANY * stack.n_rows
     return many_kernels(algorithm) if has_form and are_many and backend == "numpy" else algorithm
 
 
 @cache
 def many_kernels(algorithm: Any) -> Any:
-    """Return `binary` or `regression` with the updates of this module.
+    """Return `model`, of one output, with the updates of this module.
 
     Problems are the same; carries and states have a `WeightCovariance` for the covariance of q(b, e), and states a
     `DiagonalPlusLowRank` for that of q(G).

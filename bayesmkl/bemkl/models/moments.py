@@ -25,7 +25,7 @@ from bayesmkl._numerics.gamma_divergence import gamma_divergence
 from bayesmkl._numerics.linalg import bordered, plus_diagonal, spd_inverse
 from bayesmkl._numerics.low_rank import DiagonalPlusLowRank
 from bayesmkl.bemkl.models.weight_covariance import WeightCovariance
-from bayesmkl.kernels.stacks.base import KernelStack
+from bayesmkl.kernels.stacks.base import Kernels, KernelStack
 
 __all__ = [
     "UNIT_PRECISION",
@@ -35,18 +35,21 @@ __all__ = [
     "IntermediateUpdate",
     "PrecisionMoments",
     "ReadoutUpdate",
+    "adjoin",
     "expected_residual",
+    "expected_zero_mean",
     "intermediate_error",
     "known_precision",
     "latent_mean",
     "probe",
     "probe_scale",
+    "project",
     "readout_cov_scale",
     "readout_design",
+    "readout_equation",
     "readout_precision",
     "readout_target",
     "score_error",
-    "shared_bound",
     "update_dual",
     "update_intermediate",
     "update_noise_precision",
@@ -231,6 +234,16 @@ def readout_moments(mean: Array, cov: Array) -> ReadoutMoments:
     return ReadoutMoments(mean[0], mean[1:], moment[1:, 1:], moment[0, 1:])
 
 
+def project(stack: Kernels, dual: Array) -> Any:
+    """Return ``K_m a``, (n_kernels, n_samples)."""
+    return stack.apply(dual)
+
+
+def adjoin(stack: KernelStack, intermediate: Array) -> Any:
+    """Return ``sum_m K_m' g_m``, (n_train,)."""
+    return stack.adjoint(intermediate)
+
+
 # ---------------------------------------------------------------------------------------------- updates, §4.1
 
 
@@ -322,6 +335,13 @@ def readout_target(intermediate: IntermediateOutputs, latent: Array) -> Any:
     """``[1; E[G]] E[f]``, the linear term of equation (4)."""
     xp = namespace(latent)
     return xp.concatenate([latent.sum(keepdims=True), intermediate.mean @ latent])
+
+
+def readout_equation(
+    intermediate: IntermediateOutputs, latent: Array, latent_precision: Array | float
+) -> tuple[Any, Any, Any]:
+    """Return design and linear term of equation (4), and the factor of both that is left to `update_readout`."""
+    return readout_design(intermediate), readout_target(intermediate, latent), latent_precision
 
 
 def readout_precision(intercept: Gamma, kernel: Gamma) -> Any:
@@ -423,11 +443,15 @@ def intermediate_error(
     return intermediate.squared_distance(projection) + namespace(gram).vdot(gram, dual.cov)
 
 
-def score_error(scores: Array, intermediate: IntermediateOutputs, readout: Gaussian, design: Array) -> Any:
+def score_error(
+    scores: Array, intermediate: IntermediateOutputs, readout: Gaussian, design: Array | None = None
+) -> Any:
     """``E (scores_i - e' g_i - b)²``, summed over samples; every term of it is non-negative.
 
-    `design` is `readout_design` of the intermediate outputs, which vary independently of (b, e).
+    `design` is `readout_design` of the intermediate outputs, which vary independently of (b, e), where it is at hand.
     """
+    if design is None:
+        design = readout_design(intermediate)
     weights, residual = readout.mean[1:], scores - latent_mean(intermediate, readout)
     from_scores = (intermediate.score_weight * residual * residual).sum()
     if isinstance(readout.cov, WeightCovariance):
@@ -435,37 +459,3 @@ def score_error(scores: Array, intermediate: IntermediateOutputs, readout: Gauss
     else:
         from_readout = namespace(design).vdot(readout.cov, design)
     return from_scores + from_readout + intermediate.n_samples * (weights @ (intermediate.cov @ weights))
-
-
-def shared_bound(
-    priors: Any, state: Any, error: Array, intermediate_precision: PrecisionMoments | Gamma
-) -> Any:
-    """Return the terms of the ELBO for λ, a, G, γ, b, ω and e: their expected log priors plus their entropies.
-
-    Parameters
-    ----------
-    priors : NamedTuple
-        With the Gamma priors `sample`, `intercept` and `kernel`.
-    state : NamedTuple
-        With the factors `sample_precision`, `dual`, `intermediate`, `intercept_precision`, `kernel_precision`
-        and `readout`.
-    error : scalar, or array of shape (n_outputs,)
-        `intermediate_error` of the state.
-    intermediate_precision : PrecisionMoments or Gamma
-        υ, known (classification) or with its factor (regression).
-    """
-    square, n_kernels = state.readout.square, state.intermediate.mean.shape[-2]
-    n_intercepts = square.shape[0] - n_kernels  # one for every output
-    return (
-        state.sample_precision.bound(priors.sample)
-        + expected_zero_mean(state.dual.square, state.sample_precision)
-        + state.dual.entropy
-        + expected_residual(error, state.intermediate.n_projected, intermediate_precision)
-        + state.intermediate.entropy
-        + state.intercept_precision.bound(priors.intercept)
-        + expected_zero_mean(square[:n_intercepts], state.intercept_precision)
-        + state.kernel_precision.bound(priors.kernel)
-        + expected_zero_mean(square[n_intercepts:], state.kernel_precision)
-        + state.readout.log_folds
-        + state.readout.entropy
-    )

@@ -1,6 +1,6 @@
 r"""Multitask BEMKL: tasks with samples and kernels of their own, and related kernel weights (Gönen 2012, §7).
 
-Model: every task t is a classification as in `binary` or a regression as in `regression`, over the same n_kernels
+Model: every task t is a `model` of one output, a classification or a regression, over the same n_kernels
 views but with its own samples, kernels, λ_t, a_t, G_t, γ_t and b_t (and f_t, or υ_t and ε_t),
 
     g_tmi | a_t ~ N(k_tmi' a_t, 1/υ_t),      f_ti | b_t, e_t, g_ti ~ N(e_t' g_ti + b_t, 1/ε_t).
@@ -10,7 +10,7 @@ different tasks". Here they are spread around common weights, and the data say h
 
     ω_m ~ Gamma,   e_m | ω_m ~ N(0, 1/ω_m),      τ ~ Gamma,   e_t | e, τ ~ N(e, I/τ).
 
-For τ -> ∞ all tasks share one set of weights (`multiclass` and `multioutput` where they have the same samples). For
+For τ -> ∞ all tasks share one set of weights (`model` of several outputs where they have the same samples). For
 τ -> 0 they are separate: each is the model of one task with all ω_m held at τ. The posterior is approximated by
 Π_t [q(λ_t) q(a_t) q(G_t) q(γ_t) (q(f_t) or q(υ_t) q(ε_t))] q(ω) q(τ) q(e, b_1, e_1, .., b_T, e_T), whose last
 factor is one normal distribution (`tasks`): were e a factor of its own, the limit of shared weights would not be
@@ -26,61 +26,38 @@ A sample that lacks some tasks is simply absent from them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
-from bayesmkl._numerics.acceleration import Coordinate, LogCoordinate, UnmeasuredCoordinate
+from bayesmkl._numerics.acceleration import (
+    Coordinate,
+    CovarianceCoordinate,
+    LogCoordinate,
+    UnmeasuredCoordinate,
+)
 from bayesmkl._numerics.arrays import Array, namespace
-from bayesmkl._numerics.truncated_normal import truncated_moments
+from bayesmkl.bemkl.models import model
+from bayesmkl.bemkl.models.model import Carry, Problem, State, output_bound, precisions
 from bayesmkl.bemkl.models.moments import (
-    UNIT_PRECISION,
     Gamma,
-    Gaussian,
-    IntermediateOutputs,
     PrecisionMoments,
     expected_residual,
     expected_zero_mean,
-    intermediate_error,
-    known_precision,
-    latent_mean,
-    probe,
-    probe_scale,
-    readout_cov_scale,
     readout_design,
     readout_target,
-    score_error,
-    update_dual,
-    update_intermediate,
     update_noise_precision,
     update_precision,
 )
-from bayesmkl.bemkl.models.task_parts import (
-    LabelState,
-    LabelTask,
-    MultitaskCarry,
-    MultitaskPriors,
-    MultitaskProblem,
-    MultitaskState,
-    TargetState,
-    TargetTask,
-    TaskCovariances,
-    TaskStart,
-    join,
-    split,
-    task_starts,
-)
-from bayesmkl.bemkl.models.tasks import TaskEvidence, task_evidence, update_task_readouts
+from bayesmkl.bemkl.models.tasks import TaskEvidence, TaskReadouts, task_evidence, update_task_readouts
 
 __all__ = [
     "COORDINATES",
     "STATE",
-    "LabelState",
-    "LabelTask",
     "MultitaskCarry",
-    "MultitaskPriors",
     "MultitaskProblem",
     "MultitaskState",
-    "TargetState",
-    "TargetTask",
+    "TaskCovariances",
     "carry",
     "elbo",
     "evidence_of",
@@ -91,69 +68,65 @@ __all__ = [
 ]
 
 
-def init(problem: MultitaskProblem, noise: Array) -> MultitaskCarry:
-    """Start every task as `binary.init` or `regression.init` does, from unit kernel weights; the common ones too.
+class MultitaskProblem(NamedTuple):
+    """Data and priors of a fit, constant during it.
 
-    Parameters
-    ----------
-    problem : MultitaskProblem
-    noise : array of shape (total n_samples,)
-        The magnitudes of the one, ones for the deterministic start, and the noise of the other, zeros for it.
+    Instead of a prior, `task_prior` may be a known precision τ: where it exceeds all that data say of the weights,
+    tasks share them. The prior of ω is the one that all tasks have.
     """
-    tasks, like = problem.tasks, problem.tasks[0].y
-    xp, n_kernels = namespace(like), tasks[0].stack.n_kernels
-    ones, weights = (xp.ones((size,), dtype=like.dtype) for size in (len(tasks), n_kernels))
-    latents, intermediates, intercepts = [], [], []
-    for task, part in zip(tasks, split(noise, [task.y.shape[0] for task in tasks]), strict=True):
-        if isinstance(task, LabelTask):
-            latents.append(task.y * (task.margin + part))
-            intermediates.append(weights[:, None] * latents[-1])
-            intercepts.append(0.0 * ones[0])
-        else:
-            intercepts.append(task.y.mean())
-            intermediates.append(weights[:, None] * (task.y - intercepts[-1] + part) / n_kernels)
-    regressions = ones[len(latents) :]
-    return MultitaskCarry(
-        dual_square=xp.ones((sum(task.stack.n_train for task in tasks),), dtype=like.dtype),
-        intermediate_precision=regressions,
-        noise_precision=regressions,
-        pull=_pulls(problem, intermediates),
-        probe=xp.concatenate([probe(one) for one in intermediates], axis=1),
-        readout=xp.concatenate([xp.stack(intercepts)[:, None], ones[:, None] * weights], axis=1),
-        readout_cov=ones[:, None, None] * xp.eye(1 + n_kernels, dtype=like.dtype),
-        common_square=2.0 * weights,
-        distance=ones.sum() * weights.sum(),
-        latent=join(latents, like),
-    )
+
+    tasks: tuple[Problem, ...]  # each of one output: labels or numbers
+    task_prior: Gamma | PrecisionMoments = Gamma(1.0, 1.0)  # of τ
 
 
-def _pulls(problem: MultitaskProblem, intermediates: list[Any]) -> Any:
-    pairs = zip(problem.tasks, intermediates, strict=True)
-    return namespace(intermediates[0]).concatenate([task.stack.adjoint(one) for task, one in pairs])
+class MultitaskState(NamedTuple):
+    """The factors of the posterior."""
+
+    tasks: tuple[State, ...]  # each with its marginal q(b_t, e_t)
+    kernel_precision: Gamma  # q(ω), (n_kernels,)
+    task_precision: Gamma | PrecisionMoments  # q(τ), or the known τ
+    readout: TaskReadouts  # q(e) Π_t q(b_t, e_t | e)
 
 
-def carry(problem: MultitaskProblem, state: MultitaskState) -> MultitaskCarry:
-    """Return the carry of `state` for the next sweep."""
-    readout, xp = state.readout, namespace(state.readout.slope)
-    labels, targets = _by_kind(state)
-    intermediates = [task.intermediate.mean for task in state.tasks]
-    return MultitaskCarry(
-        xp.concatenate([task.dual.square for task in state.tasks]),
-        join([task.intermediate_precision.mean.reshape(1) for task in targets], readout.slope),
-        join([task.noise_precision.mean.reshape(1) for task in targets], readout.slope),
-        _pulls(problem, intermediates),
-        xp.concatenate([probe(one) for one in intermediates], axis=1),
-        readout.mean,
-        readout.cov,
-        readout.common.square,
-        readout.distance,
-        join([task.latent.mean for task in labels], readout.slope),
-    )
+class MultitaskCarry(NamedTuple):
+    """State that a sweep reads from the previous one; the parts of the tasks follow each other."""
+
+    dual_square: Any  # E[a²], (total n_train,)
+    intermediate_precision: Any  # E[υ], (n_regressions,)
+    noise_precision: Any  # E[ε], (n_regressions,)
+    pull: Any  # sum_m K_m' E[g_m], (total n_train,)
+    probe: Any  # E[G] of a few samples, which only the acceleration reads
+    readout: Any  # E[(b_t, e_t)], (n_tasks, 1 + n_kernels)
+    readout_cov: Any  # their covariances
+    common_square: Any  # E[e²], (n_kernels,)
+    distance: Any  # sum_t E ||e_t - e||²
+    latent: Any  # E[f], (total n_samples of the classifications,)
 
 
-def _by_kind(state: MultitaskState) -> tuple[list[LabelState], list[TargetState]]:
-    labels = [task for task in state.tasks if isinstance(task, LabelState)]
-    return labels, [task for task in state.tasks if isinstance(task, TargetState)]
+class TaskCovariances(Coordinate):
+    """`CovarianceCoordinate` for every task."""
+
+    @staticmethod
+    def forward(value: Array) -> Any:
+        """Split every covariance into log standard deviations and correlations."""
+        return namespace(value).concatenate([CovarianceCoordinate.forward(cov) for cov in value])
+
+    @staticmethod
+    def backward(vector: Array, like: Array) -> Any:
+        """Assemble the covariances."""
+        pairs = zip(vector.reshape(like.shape[0], -1), like, strict=True)
+        return namespace(vector).stack([CovarianceCoordinate.backward(part, cov) for part, cov in pairs])
+
+    @staticmethod
+    def size(like: Array) -> int:
+        """Return the length of `forward`."""
+        return int(like.shape[0] * CovarianceCoordinate.size(like[0]))
+
+    @staticmethod
+    def measure(vector: Array, like: Array) -> Any:
+        """Return the measured coordinates of every covariance."""
+        pairs = zip(vector.reshape(like.shape[0], -1), like, strict=True)
+        return namespace(vector).concatenate([CovarianceCoordinate.measure(part, cov) for part, cov in pairs])
 
 
 STATE = MultitaskState
@@ -171,98 +144,116 @@ COORDINATES = MultitaskCarry(
 )
 
 
+def init(problem: MultitaskProblem, noise: Array) -> MultitaskCarry:
+    """Start every task as `model.init` does, from unit kernel weights; the common ones too.
+
+    Parameters
+    ----------
+    problem : MultitaskProblem
+    noise : array of shape (total n_samples,)
+        That of `model.init`, one task after the other.
+    """
+    tasks = problem.tasks
+    noises = _split(noise, [task.y.shape[0] for task in tasks])
+    starts = [model.init(*pair) for pair in zip(tasks, noises, strict=True)]
+    weights = starts[0].readout[1:]
+    return _joined(starts, 2.0 * weights, len(tasks) * weights.sum())
+
+
+def carry(problem: MultitaskProblem, state: MultitaskState) -> MultitaskCarry:
+    """Return the carry of `state` for the next sweep."""
+    starts = [model.carry(*pair) for pair in zip(problem.tasks, state.tasks, strict=True)]
+    return _joined(starts, state.readout.common.square, state.readout.distance)
+
+
 def scales(state: MultitaskState) -> MultitaskCarry:
     """Return the reciprocal posterior scale of every measured coordinate."""
-    readout, xp = state.readout, namespace(state.readout.slope)
-    labels, targets = _by_kind(state)
-    upsilon = [task.intermediate_precision.concentration**0.5 for task in targets]
-    epsilon = [task.noise_precision.concentration**0.5 for task in targets]
-    tau = state.task_precision
-    root_counts = (
-        tau.concentration**0.5 if isinstance(tau, Gamma) else 0.0
-    )  # nothing reads the distance if τ is known
+    common, distance, tau = state.readout.common.square, state.readout.distance, state.task_precision
+    ones = namespace(common).ones_like
+    # nothing reads the distance if τ is known
+    root_counts = tau.concentration**0.5 if isinstance(tau, Gamma) else 0.0
+    return _joined(list(map(model.scales, state.tasks)), 0.5 * ones(common), root_counts * ones(distance))
+
+
+def _joined(parts: list[Carry], common_square: Array, distance: Array) -> MultitaskCarry:
+    """Put the parts of the tasks, one after the other, into one carry."""
+    xp = namespace(common_square)
+
+    def flat(name: str) -> Any:
+        return xp.concatenate([getattr(part, name).reshape(-1) for part in parts])
+
     return MultitaskCarry(
-        0.5 * xp.concatenate([xp.ones_like(task.dual.mean) for task in state.tasks]),
-        xp.asarray(upsilon, dtype=readout.slope.dtype),
-        xp.asarray(epsilon, dtype=readout.slope.dtype),
-        readout.slope.reshape(-1)[:0],
-        xp.concatenate([probe_scale(task.intermediate) for task in state.tasks], axis=1),
-        1.0 / xp.sqrt(readout.variance),
-        xp.concatenate([readout_cov_scale(one) for one in readout.marginals]),
-        0.5 * xp.ones_like(readout.common.square),
-        xp.ones_like(readout.distance) * root_counts,
-        join([xp.ones_like(task.latent.mean) for task in labels], readout.slope),
+        flat("dual_square"),
+        flat("intermediate_precision"),
+        flat("noise_precision"),
+        flat("pull"),
+        xp.concatenate([part.probe for part in parts], axis=1),
+        xp.stack([part.readout for part in parts]),
+        xp.stack([part.readout_cov for part in parts]),
+        common_square,
+        distance,
+        flat("latent"),
     )
 
 
-class _Alone(NamedTuple):
-    """Factors of one task that are updated before the kernel weights."""
+def _split(values: Array, sizes: list[int]) -> list[Any]:
+    """Cut the last axis into the parts of the tasks."""
+    ends = list(accumulate(sizes, initial=0))
+    return [values[..., start:end] for start, end in pairwise(ends)]
 
-    sample_precision: Gamma
-    dual: Gaussian
-    projection: Any  # K_m E[a], (n_kernels, n_samples)
-    intermediate: IntermediateOutputs
-    intercept_precision: Gamma
+
+def _starts(problem: MultitaskProblem, start: MultitaskCarry) -> list[Carry]:
+    """Give every task its part of the carry."""
+    tasks, empty = problem.tasks, start.pull[:0]
+    sizes = [task.stack.n_train for task in tasks]
+    n_latent = [0 if task.outcome.is_observed else task.y.shape[0] for task in tasks]
+    n_noises = [int(task.outcome.has_noise) for task in tasks]
+    parts = zip(
+        _split(start.dual_square, sizes),
+        _split(start.intermediate_precision, n_noises),
+        _split(start.noise_precision, n_noises),
+        _split(start.pull, sizes),
+        start.readout,
+        start.readout_cov,
+        _split(start.latent, n_latent),
+        strict=True,
+    )
+    return [
+        Carry(square, _number(upsilon), _number(epsilon), pull, empty, mean, cov, empty, latent)
+        for square, upsilon, epsilon, pull, mean, cov, latent in parts
+    ]
+
+
+def _number(values: Array) -> Any:
+    """Return the one of an array, or an empty array as it is."""
+    return values[0] if len(values) else values
 
 
 def sweep(problem: MultitaskProblem, start: MultitaskCarry) -> tuple[MultitaskState, Any]:
     """Update every factor once, the kernel weights of all tasks together, and return the state with its ELBO."""
-    priors, n_kernels = problem.priors, start.common_square.shape[0]
-    parts = task_starts(problem, start)
-    alone = [_update_alone(task, priors, part) for task, part in zip(problem.tasks, parts, strict=True)]
-    kernel_precision = update_precision(priors.kernel, start.common_square)  # q(ω)
-    task_precision = _update_task_precision(  # q(τ)
-        priors.task, start.distance, len(parts) * n_kernels
-    )
-    latents = [(part.latent, part.noise_precision) for part in parts]
+    tasks, starts, n_kernels = problem.tasks, _starts(problem, start), start.common_square.shape[0]
+    owns = [model.update_outputs(*pair) for pair in zip(tasks, starts, strict=True)]
+    kernel_precision = update_precision(tasks[0].priors.kernel, start.common_square)  # q(ω)
+    task_precision = problem.task_prior  # q(τ) where it is not known
+    if isinstance(task_precision, Gamma):
+        task_precision = update_noise_precision(task_precision, start.distance, len(tasks) * n_kernels)
+    scores = [
+        (task.y if task.outcome.is_observed else own.latent, precisions(task, own)[1])
+        for task, own in zip(tasks, starts, strict=True)
+    ]
     readout = update_task_readouts(  # q(e, b_1, e_1, .., b_T, e_T)
-        _evidence(alone, latents), kernel_precision.mean, task_precision.mean
+        _evidence(owns, scores), kernel_precision.mean, task_precision.mean
     )
-    tasks = tuple(
-        _finish(task, priors, one, marginal)
-        for task, one, marginal in zip(problem.tasks, alone, readout.marginals, strict=True)
-    )
-    state = MultitaskState(tasks, kernel_precision, task_precision, readout)
-    return state, elbo(problem, state, [one.projection for one in alone])
+    parts = zip(tasks, starts, owns, readout.marginals, strict=True)
+    found = [model.update_scores(*part) for part in parts]  # q(f_t), or q(υ_t) and q(ε_t)
+    state = MultitaskState(tuple(one for one, *_ in found), kernel_precision, task_precision, readout)
+    return state, elbo(problem, state, [tuple(own) for _, *own in found])
 
 
-def _update_alone(task: LabelTask | TargetTask, priors: MultitaskPriors, start: TaskStart) -> _Alone:
-    """Update q(λ_t), q(a_t), q(G_t) and q(γ_t), §4.1."""
-    upsilon, epsilon = start.intermediate_precision, start.noise_precision
-    sample_precision = update_precision(priors.sample, start.dual_square)
-    dual = update_dual(task.gram, start.pull, sample_precision.mean, upsilon)
-    projection, intermediate = update_intermediate(
-        task.stack, dual.mean, start.latent, start.readout, start.readout_cov, upsilon, epsilon
-    )
-    intercept_square = start.readout[0] ** 2 + start.readout_cov[0, 0]
-    intercept_precision = update_precision(priors.intercept, intercept_square)
-    return _Alone(sample_precision, dual, projection, intermediate, intercept_precision)
-
-
-def _finish(
-    task: LabelTask | TargetTask, priors: MultitaskPriors, alone: _Alone, readout: Gaussian
-) -> LabelState | TargetState:
-    """Update q(f_t), or q(υ_t) and q(ε_t), given q(b_t, e_t)."""
-    sample_precision, dual, projection, intermediate, intercept_precision = alone
-    if isinstance(task, LabelTask):
-        latent = truncated_moments(latent_mean(intermediate, readout), task.y, task.margin)
-        return LabelState(sample_precision, dual, intermediate, intercept_precision, latent)
-    error = intermediate_error(intermediate, projection, task.gram, dual)
-    upsilon = update_noise_precision(priors.intermediate, error, projection.size)
-    misfit = score_error(task.y, intermediate, readout, readout_design(intermediate))
-    epsilon = update_noise_precision(priors.noise, misfit, task.y.size)
-    return TargetState(sample_precision, upsilon, epsilon, dual, intermediate, intercept_precision)
-
-
-def _update_task_precision(prior: Gamma | PrecisionMoments, distance: Array, size: int) -> Any:
-    """Update q(τ) where τ is not known."""
-    return update_noise_precision(prior, distance, size) if isinstance(prior, Gamma) else prior
-
-
-def _evidence(tasks: Any, latents: list[tuple[Any, Any]]) -> TaskEvidence:
+def _evidence(tasks: Sequence[Any], scores: list[tuple[Any, Any]]) -> TaskEvidence:
     """Evaluate equation (4) of every task, from E[f] and E[ε]."""
     xp = namespace(tasks[0].dual.mean)
-    pairs = list(zip(tasks, latents, strict=True))
+    pairs = list(zip(tasks, scores, strict=True))
     return task_evidence(
         xp.stack([epsilon * readout_design(task.intermediate) for task, (_, epsilon) in pairs]),
         xp.stack([epsilon * readout_target(task.intermediate, latent) for task, (latent, epsilon) in pairs]),
@@ -272,11 +263,14 @@ def _evidence(tasks: Any, latents: list[tuple[Any, Any]]) -> TaskEvidence:
 
 def evidence_of(problem: MultitaskProblem, state: MultitaskState) -> TaskEvidence:
     """Return the likelihood terms of every task for its kernel weights."""
-    latents = [
-        (one.latent.mean, 1.0) if isinstance(one, LabelState) else (task.y, one.noise_precision.mean)
+    scores = [
+        (
+            task.y if one.latent is None else one.latent.mean,
+            1.0 if one.noise_precision is None else one.noise_precision.mean,
+        )
         for task, one in zip(problem.tasks, state.tasks, strict=True)
     ]
-    return _evidence(state.tasks, latents)
+    return _evidence(state.tasks, scores)
 
 
 def step(problem: MultitaskProblem, state: MultitaskState) -> tuple[MultitaskState, Any]:
@@ -284,7 +278,9 @@ def step(problem: MultitaskProblem, state: MultitaskState) -> tuple[MultitaskSta
     return sweep(problem, carry(problem, state))
 
 
-def elbo(problem: MultitaskProblem, state: MultitaskState, projections: list[Any] | None = None) -> Any:
+def elbo(
+    problem: MultitaskProblem, state: MultitaskState, errors: list[tuple[Any, ...]] | None = None
+) -> Any:
     """Return the evidence lower bound in nats.
 
     Parameters
@@ -292,53 +288,21 @@ def elbo(problem: MultitaskProblem, state: MultitaskState, projections: list[Any
     problem : MultitaskProblem
     state : MultitaskState
         Any state, not only a fixed point.
-    projections : list of arrays of shape (n_kernels, n_samples), optional
-        ``K_m E[a_t]`` of every task where they are at hand.
+    errors : list of tuple, optional
+        `model.errors` of every task where they are at hand.
     """
-    priors, readout = problem.priors, state.readout
-    if projections is None:
-        pairs = zip(problem.tasks, state.tasks, strict=True)
-        projections = [task.stack.apply(one.dual.mean) for task, one in pairs]
-    parts = zip(problem.tasks, state.tasks, readout.marginals, projections, strict=True)
-    n_weights, tau = len(state.tasks) * readout.common.mean.shape[0], state.task_precision
+    readout, tau, prior = state.readout, state.task_precision, problem.task_prior
+    # tasks know the marginals of the readout
+    tasks = [one._replace(readout=own) for one, own in zip(state.tasks, readout.marginals, strict=True)]
+    if errors is None:
+        errors = [model.errors(*pair) for pair in zip(problem.tasks, tasks, strict=True)]
+    parts = zip(problem.tasks, tasks, errors, strict=True)
+    n_weights = len(tasks) * readout.common.mean.shape[0]
     return (
-        sum(_task_bound(task, priors, one, *rest) for task, one, *rest in parts)
-        + state.kernel_precision.bound(priors.kernel)
+        sum(output_bound(task, one, *own) for task, one, own in parts)
+        + state.kernel_precision.bound(problem.tasks[0].priors.kernel)
         + expected_zero_mean(readout.common.square, state.kernel_precision)  # E[log p(e | ω)]
-        + (tau.bound(priors.task) if isinstance(priors.task, Gamma) and isinstance(tau, Gamma) else 0.0)
+        + (tau.bound(prior) if isinstance(prior, Gamma) and isinstance(tau, Gamma) else 0.0)
         + expected_residual(readout.distance, n_weights, tau)  # E[log p(e_1, .., e_T | e, τ)]
         + readout.entropy
-    )
-
-
-def _task_bound(
-    task: LabelTask | TargetTask, priors: MultitaskPriors, state: Any, readout: Gaussian, projection: Array
-) -> Any:
-    """Return the terms for λ_t, a_t, G_t, γ_t, b_t, and f_t or y_t, υ_t and ε_t; without the entropy of q(b_t)."""
-    error = intermediate_error(state.intermediate, projection, task.gram, state.dual)
-    design = readout_design(state.intermediate)
-    bound = (
-        state.sample_precision.bound(priors.sample)
-        + expected_zero_mean(state.dual.square, state.sample_precision)
-        + state.dual.entropy
-        + state.intermediate.entropy
-        + state.intercept_precision.bound(priors.intercept)
-        + expected_zero_mean(readout.square[0], state.intercept_precision)
-    )
-    if isinstance(task, LabelTask):
-        precision = known_precision(projection, task.intermediate_precision)
-        misfit = (
-            score_error(state.latent.mean, state.intermediate, readout, design) + state.latent.variance.sum()
-        )
-        bound = (
-            bound + expected_residual(misfit, task.y.shape[0], UNIT_PRECISION) + state.latent.entropy.sum()
-        )
-        return bound + expected_residual(error, projection.size, precision)
-    misfit = score_error(task.y, state.intermediate, readout, design)
-    return (
-        bound
-        + expected_residual(error, projection.size, state.intermediate_precision)
-        + state.intermediate_precision.bound(priors.intermediate)
-        + expected_residual(misfit, task.y.size, state.noise_precision)
-        + state.noise_precision.bound(priors.noise)
     )

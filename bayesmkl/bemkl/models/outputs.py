@@ -32,17 +32,18 @@ __all__ = [
     "Intermediates",
     "ReadoutParts",
     "adjoin",
-    "intermediate_errors",
-    "latent_means",
+    "intermediate_error",
+    "latent_mean",
     "project",
     "readout_design",
+    "readout_equation",
     "readout_of",
     "readout_parts",
     "readout_target",
     "score_bound",
-    "score_errors",
-    "update_duals",
-    "update_intermediates",
+    "score_error",
+    "update_dual",
+    "update_intermediate",
 ]
 
 
@@ -86,7 +87,7 @@ def adjoin(stack: KernelStack, intermediate: Array) -> Any:
 # ------------------------------------------------------------------------------------------------------ updates
 
 
-def update_duals(
+def update_dual(
     gram: Array, pull: Array, sample_precision: Array, intermediate_precision: Array | float
 ) -> Gaussian:
     """Update q(a_c) of every output, equation (3).
@@ -109,7 +110,7 @@ def update_duals(
     return Gaussian(noise * (cov @ pull[..., None])[..., 0], cov, log_det)
 
 
-def update_intermediates(
+def update_intermediate(
     stack: Kernels,
     duals: Array,
     latent: Array,
@@ -183,7 +184,15 @@ def readout_target(intermediate: Intermediates, latent: Array, latent_precision:
     return xp.concatenate([weighted.sum(axis=1), weights])
 
 
-def latent_means(intermediate: Intermediates, readout: Gaussian) -> Any:
+def readout_equation(
+    intermediate: Intermediates, latent: Array, latent_precision: Array | float
+) -> tuple[Any, Any, float]:
+    """Return design and linear term of equation (4), and the factor of both that is left to `update_readout`."""
+    design = readout_design(intermediate, latent_precision)
+    return design, readout_target(intermediate, latent, latent_precision), 1.0
+
+
+def latent_mean(intermediate: Intermediates, readout: Gaussian) -> Any:
     """Return the expected score ``E[e]' E[g_ci] + E[b_c]``, shape (n_outputs, n_samples)."""
     mean = readout_parts(readout.mean, intermediate.mean.shape[1])
     return mean.weights @ intermediate.mean + mean.intercepts[:, None]
@@ -192,18 +201,23 @@ def latent_means(intermediate: Intermediates, readout: Gaussian) -> Any:
 # -------------------------------------------------------------------------------------------------- bound terms
 
 
-def intermediate_errors(intermediate: Intermediates, projection: Array, gram: Array, duals: Gaussian) -> Any:
+def intermediate_error(intermediate: Intermediates, projection: Array, gram: Array, duals: Gaussian) -> Any:
     """``E ||g_cmi - k_mi' a_c||²``, summed over the samples of every kernel, shape (n_outputs,)."""
     from_duals = duals.cov.reshape(len(duals.mean), -1) @ gram.reshape(-1)
     return intermediate.squared_distance(projection) + from_duals
 
 
-def score_errors(scores: Array, intermediate: Intermediates, readout: Gaussian) -> Any:
-    """``E (scores_ci - e' g_ci - b_c)²``, summed over samples by the weights of their scores, shape (n_outputs,)."""
+def score_error(
+    scores: Array, intermediate: Intermediates, readout: Gaussian, design: Array | None = None
+) -> Any:
+    """``E (scores_ci - e' g_ci - b_c)²``, summed over samples by the weights of their scores, shape (n_outputs,).
+
+    The design of `moments.score_error` is of no use here, where outputs are told apart.
+    """
     n_kernels = intermediate.mean.shape[1]
     cov = readout_parts(readout.cov, n_kernels)
     weights = readout_parts(readout.mean, n_kernels).weights
-    residual = scores - latent_means(intermediate, readout)
+    residual = scores - latent_mean(intermediate, readout)
     spread = cov.weights @ intermediate.mean + 2.0 * cov.cross[..., None]
     weight = intermediate.score_weight
     from_readout = weight.sum(axis=1) * cov.intercepts
@@ -214,7 +228,7 @@ def score_errors(scores: Array, intermediate: Intermediates, readout: Gaussian) 
 
 
 def score_bound(misfit: Array, intermediate: Intermediates, precision: PrecisionMoments | Gamma) -> Any:
-    """``E[log p(f | b, e, G)]``, summed, where `misfit` is that of `score_errors`."""
+    """``E[log p(f | b, e, G)]``, summed, where `misfit` is that of `score_error`."""
     bound = expected_residual(misfit, intermediate.n_samples, precision)
     if not isinstance(intermediate, CompletedOutputs):
         return bound

@@ -1,7 +1,7 @@
 r"""Semi-supervised binary BEMKL: where to start, and the labels of the unlabeled samples (Gönen 2012, §5.2).
 
-The model is that of `binary` with y_i = 0 for unlabeled samples. Lawrence and Jordan (2005) give the region between
-the classes, -ν < f < ν, a category of its own, of which no sample is: an unlabeled one tells that its score is not
+The outcome is `Labels`, with y_i = 0 for unlabeled samples. Lawrence and Jordan (2005) give the region between the
+classes, -ν < f < ν, a category of its own, of which no sample is: an unlabeled one tells that its score is not
 there, so the boundary moves to where samples are rare,
 
     q(f_i) ∝ N(f_i; μ_i, 1) 1{|f_i| > ν},      μ_i = E[e]' E[g_i] + E[b],      P(y_i = +1) = P(f_i > ν).
@@ -26,49 +26,45 @@ from typing import cast
 import numpy as np
 from scipy.special import expit
 
-from bayesmkl._numerics.truncated_normal import label_moments, log_normal_cdf
-from bayesmkl.bemkl.models.binary import BinaryCarry, BinaryProblem, BinaryState
-from bayesmkl.bemkl.models.moments import latent_mean, probe
+from bayesmkl._numerics.truncated_normal import log_normal_cdf
+from bayesmkl.bemkl.models.model import Carry, Problem, State, carry
+from bayesmkl.bemkl.models.moments import latent_mean
 from bayesmkl.kernels.stacks.base import KernelRows
 from bayesmkl.kernels.stacks.dense import in_c_order
 
 __all__ = ["labeled_part", "positive_probability", "start_from_labeled"]
 
 
-def labeled_part(problem: BinaryProblem) -> BinaryProblem:
+def labeled_part(problem: Problem) -> Problem:
     """Return the problem without the unlabeled samples, their columns of the kernels kept: `a` stays the same."""
     labeled = problem.y != 0.0
     stack = in_c_order(cast(KernelRows, problem.stack).rows(labeled))  # of stacks that are in one place
     return problem._replace(stack=stack, gram=stack.gram(), y=problem.y[labeled])
 
 
-def start_from_labeled(problem: BinaryProblem, labeled: BinaryState) -> BinaryCarry:
+def start_from_labeled(problem: Problem, labeled: State) -> Carry:
     """Start from a posterior of the labeled samples; unlabeled scores begin where it predicts them.
 
     Parameters
     ----------
-    problem : BinaryProblem
-    labeled : BinaryState
+    problem : Problem
+    labeled : State
         Posterior of ``labeled_part(problem)``.
     """
     intermediate = problem.stack.apply(labeled.dual.mean)
     intermediate[:, problem.y != 0.0] = labeled.intermediate.mean
     loc = latent_mean(labeled.intermediate._replace(mean=intermediate), labeled.readout)
-    return BinaryCarry(
-        dual_square=labeled.dual.square,
-        pull=problem.stack.adjoint(intermediate),
-        probe=probe(intermediate),
-        readout=labeled.readout.mean,
-        readout_cov=labeled.readout.cov,
-        latent=label_moments(loc, problem.y, problem.margin).mean,
-    )
+    latent = problem.outcome.update(problem.y, loc, 1.0, None)[0]
+    everyone = labeled._replace(intermediate=labeled.intermediate._replace(mean=intermediate), latent=latent)
+    return carry(problem, everyone)
 
 
-def positive_probability(problem: BinaryProblem, state: BinaryState) -> np.ndarray:
+def positive_probability(problem: Problem, state: State) -> np.ndarray:
     """Return the probability under q(f) that each training sample lies above the margin, shape (n_samples,).
 
     It is 0 or 1 for labeled samples.
     """
     loc = latent_mean(state.intermediate, state.readout)
-    log_odds = log_normal_cdf(loc - problem.margin) - log_normal_cdf(-loc - problem.margin)
+    margin = problem.outcome.margin
+    log_odds = log_normal_cdf(loc - margin) - log_normal_cdf(-loc - margin)
     return np.where(problem.y == 0.0, expit(log_odds), 0.5 * (1.0 + problem.y))

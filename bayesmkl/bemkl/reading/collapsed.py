@@ -25,25 +25,19 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln, log_ndtr, poch, xlogy
+from scipy.special import gammaln, poch, xlogy
 
 from bayesmkl._numerics.arrays import Array
-from bayesmkl.bemkl.models.all_models import Problem, SingleProblem
-from bayesmkl.bemkl.models.censored import CensoredProblem
 from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
+from bayesmkl.bemkl.models.model import Problem
 from bayesmkl.bemkl.models.moments import LOG_2PI, Gamma, Gaussian
 from bayesmkl.bemkl.models.nonnegative import CutOffNormals, NonnegativeReadout
-from bayesmkl.bemkl.models.ordinal import OrdinalProblem
-from bayesmkl.bemkl.models.regression import RegressionProblem
+from bayesmkl.bemkl.models.outcomes import log_beyond
 from bayesmkl.bemkl.reading.draws import PosteriorDraws
 from bayesmkl.kernels.stacks.base import Kernels, weighted_products
-from bayesmkl.marginal.likelihoods import FailureTime, OrdinalProbit
 
 __all__ = [
     "NonnegativeGamma",
-    "distances_in",
-    "grades_of",
-    "log_beyond",
     "log_gamma",
     "log_label",
     "log_likelihood",
@@ -92,13 +86,8 @@ def log_label(mean: np.ndarray, scale: np.ndarray, margin: float) -> np.ndarray:
     return log_beyond(mean / scale[..., None], margin / scale[..., None])
 
 
-def log_beyond(mean: np.ndarray, margin: Array | float) -> np.ndarray:
-    """Return the same where mean and margin are in units of the standard deviation."""
-    return log_ndtr(np.stack([-mean - margin, mean - margin], axis=-1))
-
-
 def log_likelihood(
-    problem: SingleProblem,
+    problem: Problem,
     draws: PosteriorDraws,
     means: np.ndarray | None = None,
     scales: np.ndarray | None = None,
@@ -107,9 +96,9 @@ def log_likelihood(
 
     Parameters
     ----------
-    problem : BinaryProblem, RegressionProblem, OrdinalProblem or CensoredProblem
-        Unlabeled samples of the first, with y = 0, are known to have a label: ``P(|f| > margin)``. Cut points of the
-        last must be known.
+    problem : Problem
+        Of one output. Unlabeled samples, with y = 0, are known to have a label: ``P(|f| > margin)``. Cut points of
+        grades must be known.
     draws : PosteriorDraws
     means : array of shape (n_draws, n_samples), optional
         `score_means` where they are at hand.
@@ -118,31 +107,8 @@ def log_likelihood(
     """
     means = score_means(problem.stack, draws) if means is None else means
     if scales is None:
-        scales = score_scales(draws, getattr(problem, "intermediate_precision", None))[:, None]
-    if isinstance(problem, RegressionProblem):
-        return -0.5 * (((problem.y - means) / scales) ** 2 + LOG_2PI) - np.log(scales)
-    if isinstance(problem, CensoredProblem):
-        targets = np.array([problem.y, problem.upper, np.full_like(problem.y, -np.inf)])
-        scales = np.broadcast_to(scales, means.shape)
-        return FailureTime().log_density(targets, means, scales[None])
-    if isinstance(problem, OrdinalProblem):
-        return grades_of(problem).log_density(problem.y - 1.0, means / scales, distances_in(problem, scales))
-    log_p = log_ndtr((problem.y * means - problem.margin) / scales)
-    unlabeled = problem.y == 0.0  # such a sample is on one side or the other
-    if unlabeled.any():
-        sides = log_beyond(means / scales, problem.margin / scales)[:, unlabeled]
-        log_p[:, unlabeled] = np.logaddexp.reduce(sides, axis=-1)
-    return log_p
-
-
-def grades_of(problem: OrdinalProblem) -> OrdinalProbit:
-    """Return the likelihood of grades whose score has unit noise."""
-    return OrdinalProbit(len(problem.cut_slopes) + 1)
-
-
-def distances_in(problem: OrdinalProblem, scales: np.ndarray) -> np.ndarray:
-    """Return the distances of cut points in units of `scales`, with a first axis for the distances."""
-    return problem.distances.reshape(-1, *(1,) * scales.ndim) / scales
+        scales = score_scales(draws, problem.intermediate_precision)[:, None]
+    return problem.outcome.log_density(problem.y, means, scales)
 
 
 def log_student(prior: Gamma, values: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesmkl.bemkl.models.all_models import Priors
+from bayesmkl.bemkl.models.model import Priors
 from bayesmkl.bemkl.models.moments import Gamma, Gaussian
 
 __all__ = ["PosteriorDraws", "align_signs", "draw_precisions", "variational_draws"]
@@ -120,7 +120,7 @@ def variational_draws(state: Any, n_draws: int, rng: np.random.Generator) -> Pos
 
     Parameters
     ----------
-    state : BinaryState, RegressionState, MulticlassState, MultioutputState or MultinomialState
+    state : State
         With several outputs the draws have an axis of them.
     n_draws : int
     rng : numpy.random.Generator
@@ -145,7 +145,7 @@ def variational_draws(state: Any, n_draws: int, rng: np.random.Generator) -> Pos
         gamma(state.intercept_precision),
         gamma(state.sample_precision),
     )
-    if not hasattr(state, "noise_precision"):
+    if state.noise_precision is None:
         return draws
     return draws._replace(
         intermediate_precision=gamma(state.intermediate_precision),

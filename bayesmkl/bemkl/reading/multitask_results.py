@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesmkl.bemkl.models.multitask import LabelTask, MultitaskProblem, MultitaskState, evidence_of
+from bayesmkl.bemkl.models.multitask import MultitaskProblem, MultitaskState, evidence_of
 from bayesmkl.bemkl.reading.predict import ScoreMoments, predict_score
 from bayesmkl.bemkl.reading.shares import KernelShares, kernel_shares
 from bayesmkl.kernels.stacks.dense import DenseStack
@@ -65,7 +65,7 @@ def predict_task(
     """
     one: Any = state.tasks[task]
     given: Any = problem.tasks[task]
-    if isinstance(given, LabelTask):
+    if one.intermediate_precision is None:
         variance = 1.0 / given.intermediate_precision
     else:
         variance = one.intermediate_precision.mean_reciprocal
