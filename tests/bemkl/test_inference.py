@@ -20,6 +20,7 @@ from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.bemkl import NUTS, Dirichlet, Gamma, Gibbs, SpikeSlab, Storage
 from bayesmkl.bemkl.inference import chains, gibbs, runs
 from bayesmkl.bemkl.models.model import State
+from bayesmkl.bemkl.models.outcomes import Labels
 from bayesmkl.bemkl.reading.draws import PosteriorDraws
 from bayesmkl.datasets import load_wdbc
 from bayesmkl.kernels import Gaussian, Linear
@@ -400,7 +401,7 @@ class Counted:
 
 def rounds_of(monkeypatch, n_rounds, **options):
     monkeypatch.setattr(gibbs, "sweep", Counted(**options))
-    problem = types.SimpleNamespace(stack=types.SimpleNamespace(n_train=4))
+    problem = types.SimpleNamespace(stack=types.SimpleNamespace(n_train=4), outcome=Labels(0.0))
     starts = [gibbs.GibbsState(np.zeros(4), np.zeros(3), 1.0, 1.0)] * 2
     ends = iter([False] * (n_rounds - 1) + [True])
     return gibbs.fit_in_rounds(problem, starts, 10, 160, np.random.default_rng(0), lambda _: next(ends))

@@ -100,7 +100,7 @@ def log_joint(problem, dual, readout):
     """log p(y, a, b, e) of one draw, with NumPy and SciPy."""
     n_classes = problem.y.shape[0]
     intercept, weights, total = readout[:n_classes], readout[n_classes:], 0.0
-    for value, prior in zip([dual, intercept, weights], problem.priors, strict=True):
+    for value, prior in zip([dual, intercept, weights], problem.priors[:3], strict=True):
         law = stats.t(2.0 * prior.concentration, scale=(prior.rate / prior.concentration) ** 0.5)
         total += law.logpdf(value).sum()
     mean = np.einsum("m,mij,cj->ci", weights, problem.stack.kernels, dual) + intercept[:, None]

@@ -326,6 +326,8 @@ def moves_of_readout(readout):
 def slopes(algorithm, problem, state, step=1e-4):
     found = {}
     for field, factor in zip(state._fields, state, strict=True):
+        if factor is None:
+            continue
         if isinstance(factor, Gamma):
             moves = moves_of_gamma(factor)
         elif isinstance(factor, Gaussian | IntermediateOutputs):

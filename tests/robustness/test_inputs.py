@@ -43,12 +43,12 @@ from inputs import (
     strided,
     target_of,
 )
+from methods_tried import estimators_with
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning, DataConversionWarning, NotFittedError
 from verdicts import THING, assert_refused, each_refused, quietly
 
 from bayesmkl import KernelBank
-from bayesmkl.discriminative.methods import estimators_with
 from bayesmkl.kernels import Gaussian, KernelQualityWarning, Linear
 
 pytestmark = pytest.mark.heavy
