@@ -301,34 +301,6 @@ def test_random_starts_differ_by_seed(rng, kind):
 
 @pytest.mark.parametrize(
     ("parameters", "message"),
-    [
-        ({"relation": "near"}, "`relation` must be one of 'learned', 'shared', 'separate'; got 'near'"),
-        (
-            {"task_prior": "sparse"},
-            '`task_prior` must be "close", "related", "careful" or a Gamma.*got \'sparse\'',
-        ),
-        ({"task_prior": 3.0}, "`task_prior` must be"),
-        ({"task_prior": Gamma(1.0, 0.0)}, "`task_prior.rate` must be a finite number > 0; got 0"),
-        (
-            {"kernel_prior": "dirichlet"},
-            '`kernel_prior` must be "auto", "nonsparse", "sparse" or a Gamma.*\'dirichlet\'',
-        ),
-        ({"sample_prior": 1}, "`sample_prior` must be"),
-        ({"noise_prior": 1}, "`noise_prior` must be"),
-        ({"intermediate_prior": "one"}, "`intermediate_prior` must be \"unit\".*got 'one'"),
-        ({"predictive": "half"}, "`predictive` must be one of"),
-        ({"max_iter": 0}, "`max_iter` must be a whole number >= 1"),
-        ({"init": "zeros"}, '`init` must be "mean", "random" or a `posterior_`'),
-        ({"init": ("mean",), "relation": "separate"}, '`init` must be "mean", "random" or a `posterior_`'),
-    ],
-)
-def test_bad_parameters_are_named(rng, parameters, message):
-    with pytest.raises(ValueError, match=message):
-        BEMKLMultitaskRegressor(BANK).set_params(**parameters).fit(*make("targets", rng))
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
     [({"margin": -1.0}, "`margin` must be"), ({"intermediate_scale": 0.0}, "`intermediate_scale` must be")],
 )
 def test_bad_parameters_of_classification(rng, parameters, message):

@@ -297,21 +297,6 @@ def test_fitted_attributes(problem):
     assert_same(model.decision_function(X), scores, SAME_FORMULA)
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"method": "best"}, "`method` must be one of 'ratio', 'convex', 'align', 'alignf'; got 'best'"),
-        ({"C": -1.0}, "`C` must be a finite number > 0; got -1.0"),
-        ({"tol": 0.0}, "`tol` must be a finite number > 0"),
-        ({"indefinite": "ignore"}, "`indefinite` must be one of"),
-    ],
-)
-def test_bad_parameters_are_named(problem, parameters, message):
-    kernels, y = problem
-    with pytest.raises(ValueError, match=message):
-        AlignmentMKLClassifier("precomputed", **parameters).fit(np.moveaxis(kernels, 0, -1), y)
-
-
 def test_indefinite_kernels_are_named_or_clipped(problem):
     kernels, y = problem
     X = np.moveaxis(kernels, 0, -1).copy()

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
-import pickle
 import warnings
 
 import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
-from cases import CLASSIFIERS, ESTIMATORS, EVERY, LOCALIZED, REGRESSORS, known, quick, some
+from cases import CLASSIFIERS, ESTIMATORS, EVERY, REGRESSORS, known, quick
 from in_turn import in_turn
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -22,11 +18,9 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 from bayesmkl import KernelBank, load_model, save_model
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.datasets import load_iris, load_wdbc
-from bayesmkl.discriminative.methods import estimators_with
 from bayesmkl.kernels import Gaussian, Linear
 
 SUPERVISED = [*CLASSIFIERS, *REGRESSORS]
-EVERY_CLASSIFIER = [*CLASSIFIERS, *(name for name in LOCALIZED if name.endswith("Classifier"))]
 NOT_PSD = 'passes an indefinite matrix as kernels, which is refused unless `indefinite` is "clip"'
 FEATURES = (
     "passes features where kernels are needed; OneClassSVM(kernel='precomputed') fails it for the same reason"
@@ -42,8 +36,6 @@ ON_STACKS = [
     "LDMKLClassifier",
     "SAMKLClassifier",
 ]
-# Scores are no function of the combined kernel: those of LapMKL come from a deformed one, these from one per kernel.
-OWN_COEFFICIENTS = ["LapMKLClassifier", *estimators_with("votes")]
 OUTLIERS = {"check_outliers_fit_predict": FEATURES, "check_outliers_train": FEATURES}
 
 quietly = [
@@ -121,40 +113,6 @@ def test_degenerate_bank_and_stack_agree_through_cross_validation(wdbc, name):
     assert scores.mean() > (0.5 if name in REGRESSORS else 0.85)
 
 
-@pytest.mark.parametrize("name", some(SUPERVISED))
-def test_contract_grid_search_clone_and_pickle_on_a_stack(wdbc, name):
-    X, y = wdbc
-    X, y = X[:60], labels_for(name, X[:60], y[:60])
-    stack = clone(BANK).fit_transform(X)
-    model = quick(name, "precomputed")
-    parameter = next(key for key in ("C", "reg", "gamma_ambient") if key in model.get_params())
-    grid = GridSearchCV(model, {parameter: [0.01, 3.0]}, cv=KFold(2), error_score="raise").fit(stack, y)
-    best = clone(model).set_params(**grid.best_params_).fit(stack, y)
-    np.testing.assert_allclose(grid.predict(stack), best.predict(stack))
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(best)).predict(stack), best.predict(stack))
-
-
-@pytest.mark.parametrize(
-    ("frame", "name"),
-    [(pd.DataFrame, name) for name in (*SUPERVISED, *LOCALIZED)]
-    + [pytest.param(pl.DataFrame, *one.values, marks=one.marks) for one in some((*SUPERVISED, *LOCALIZED))],
-)
-def test_degenerate_frames_equal_arrays_and_keep_names(wdbc, name, frame):
-    X, y = wdbc
-    y = labels_for(name, X, y)
-    columns = ["radius", "texture", "concavity", "points"]
-    table = frame({column: X[:, j] for j, column in enumerate(columns)})
-    views = {"left": ["radius", "texture"], "right": ["concavity", "points"]}
-    positions = {"left": [0, 1], "right": [2, 3]}
-    model = quick(name, KernelBank(Gaussian(width=1), views)).fit(table, y)
-    plain = quick(name, KernelBank(Gaussian(width=1), positions)).fit(X, y)
-    np.testing.assert_array_equal(model.predict(table), plain.predict(X))
-    np.testing.assert_array_equal(model.feature_names_in_, columns)
-    assert list(model.kernel_names_) == ["gaussian(width=1) · left", "gaussian(width=1) · right"]
-    with pytest.raises(ValueError, match="feature names"):
-        model.predict(table[columns[::-1]])
-
-
 @pytest.mark.parametrize("name", list(ESTIMATORS))
 def test_saved_models_predict_the_same_also_with_clipped_kernels(wdbc, name, tmp_path):
     X, y = wdbc
@@ -209,19 +167,6 @@ def test_attributes_of_three_classes(name, multiclass):
     assert (np.diff(model.support_) > 0).all()
 
 
-@pytest.mark.parametrize("name", [name for name in SUPERVISED if name not in OWN_COEFFICIENTS])
-def test_scores_are_the_combined_kernel_times_the_dual(wdbc, name):
-    X, y = wdbc
-    model = quick(name).fit(X[:60], labels_for(name, X[:60], y[:60]))
-    scores = model.combined_kernel(X) @ model.dual_coef_ + model.intercept_
-    found = model.predict(X) if name in REGRESSORS else model.decision_function(X)
-    np.testing.assert_allclose(found, scores, atol=1e-9 * np.abs(scores).max())
-    kept = np.zeros(60, dtype=bool)
-    kept[model.support_] = True
-    assert np.abs(model.dual_coef_[~kept]).max(initial=0.0) <= 1e-7 * np.abs(model.dual_coef_).max()
-    assert model.support_fraction_ == pytest.approx(kept.mean())
-
-
 # ----------------------------------------------------------------------------------------------------- bad input
 
 
@@ -256,55 +201,6 @@ def test_indefinite_kernels_are_named_or_clipped(wdbc, name):
         getattr(model, score)(stack[5:9]), scores[5:9], atol=1e-5 * np.abs(scores).max()
     )
     np.testing.assert_array_equal(stack, given)  # the caller's array is as it was
-
-
-@in_turn(("name", "value"), itertools.product(EVERY, [0.0, -1.0, np.nan, np.inf, "1"]))
-def test_prices_must_be_positive(wdbc, name, value):
-    X, y = wdbc
-    parameter = next(key for key in ("C", "reg", "gamma_ambient") if key in EVERY[name]().get_params())
-    with pytest.raises(ValueError, match=rf"`{parameter}` must be a finite number > 0; got"):
-        quick(name, **{parameter: value}).fit(X, labels_for(name, X, y))
-
-
-@pytest.mark.parametrize("name", EVERY_CLASSIFIER)
-def test_one_class_is_refused(wdbc, name):
-    X, _ = wdbc
-    with pytest.raises(ValueError, match=r"`y` must hold at least two classes; got one class only: 3"):
-        quick(name).fit(X, np.full(len(X), 3))
-
-
-@pytest.mark.parametrize("name", EVERY_CLASSIFIER)
-@pytest.mark.parametrize("missing", [np.nan, None])
-def test_samples_without_labels_are_refused(wdbc, name, missing):
-    X, y = wdbc
-    labels = y.astype(object)
-    labels[[3, 5]] = missing
-    if missing is not None:
-        labels = labels.astype(float)
-    with pytest.raises(
-        ValueError, match=r"`y` must give every sample a label.*; 2 of 90 are missing.*unlabeled_label"
-    ):
-        quick(name).fit(X, labels)
-
-
-@pytest.mark.parametrize("name", list(ESTIMATORS))
-def test_wrong_shapes_say_what_was_expected(wdbc, name):
-    X, y = wdbc
-    y = labels_for(name, X, y)
-    stack = clone(BANK).fit_transform(X)
-    with pytest.raises(
-        ValueError, match=r"training kernels of shape \(n_samples, n_samples, n_kernels\).*got \(90, 4\)"
-    ):
-        quick(name, "precomputed").fit(X, y)
-    model = quick(name, "precomputed").fit(stack, y)
-    with pytest.raises(ValueError, match=r"n_kernels=2\); got \(90, 90, 1\)"):
-        model.predict(stack[:, :, :1])
-    with pytest.raises(ValueError, match=r"kernel\(X_test, X_train\)"):
-        model.predict(stack[:, :7])
-    with pytest.raises(ValueError, match="`kernels` must be a KernelBank"):
-        ESTIMATORS[name](Gaussian()).fit(X, y)
-    with pytest.raises(ValueError, match=r"`kernel_names` must hold 2 different names"):
-        quick(name, "precomputed", kernel_names=["one", "one"]).fit(stack, y)
 
 
 @pytest.mark.parametrize("name", [name for name in EVERY if "max_iter" in EVERY[name]().get_params()])

@@ -220,19 +220,3 @@ def test_too_few_iterations_warn_once_with_the_gap(problem):
         model.fit(np.moveaxis(kernels, 0, -1), y)
     assert len(caught) == 1
     assert not model.converged_
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"reg": 1.5}, "`reg` must lie between 0 and 1; got 1.5"),
-        ({"reg": -0.1}, "`reg` must be a finite number >= 0; got -0.1"),
-        ({"final": "svc"}, "`final` must be one of 'svm', 'komd'; got 'svc'"),
-        ({"max_iter": 0}, "`max_iter` must be a whole number >= 1; got 0"),
-        ({"C": 0}, "`C` must be a finite number > 0; got 0"),
-    ],
-)
-def test_bad_parameters_are_named(problem, parameters, message):
-    kernels, y = problem
-    with pytest.raises(ValueError, match=message):
-        EasyMKLClassifier("precomputed", **parameters).fit(np.moveaxis(kernels, 0, -1), y)

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from helpers import SAME_FORMULA, assert_same, frozen, informed_target, random_kernels, random_labels
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.datasets import load_iris
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.svm import SVC, SVR
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -19,7 +18,7 @@ from bayesmkl.discriminative.global_weights.best_kernel import cross_validate_ke
 from bayesmkl.discriminative.global_weights.two_stage import Selection, shares, train_selected
 from bayesmkl.discriminative.global_weights.uniform import fit_uniform
 from bayesmkl.discriminative.svm.libsvm import EpsilonInsensitive, Hinge
-from bayesmkl.kernels import Gaussian, KernelBank, Linear
+from bayesmkl.kernels import Gaussian, KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 pytestmark = pytest.mark.heavy
@@ -259,22 +258,3 @@ def test_shares_of_tiny_and_huge_scores():
     assert_same(shares(np.array([1e-320, 3e-320])), [0.25, 0.75], 1e-3)  # few digits are left down there
     assert_same(shares(np.array([1e308, 1e308])), [0.5, 0.5], SAME_FORMULA)
     assert shares(np.array([-1.0, 0.0])).tolist() == [0.5, 0.5]
-
-
-@pytest.mark.parametrize(
-    ("model", "message"),
-    [
-        (UniformMKLClassifier(C=0.0), "`C` must be a finite number > 0; got 0.0"),
-        (UniformMKLClassifier(tol=0.0), "`tol` must be a finite number > 0"),
-        (UniformMKLRegressor(epsilon=-0.1), "`epsilon` must be a finite number >= 0; got -0.1"),
-        (UniformMKLRegressor(C=np.nan), "`C` must be a finite number > 0; got nan"),
-        (BestKernelClassifier(cv=1), "`cv` must be at least 2 folds; got 1"),
-        (BestKernelClassifier(cv=120), "`cv` must not exceed .* cv=120 with classes of at most 100"),
-        (BestKernelClassifier(multiclass="pairs"), "`multiclass` must be one of"),
-    ],
-)
-def test_bad_parameters_are_named(model, message):
-    X, y = load_iris(return_X_y=True)
-    model.set_params(kernels=KernelBank([Gaussian(width=1), Linear()]))
-    with pytest.raises(ValueError, match=message):
-        model.fit(X, y)

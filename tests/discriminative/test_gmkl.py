@@ -224,24 +224,6 @@ def test_warm_start_needs_fewer_svms(rng):
     assert sum(model.n_solves_ for model in path.models) < sum(model.n_solves_ for model in cold)
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"regularizer": "l2"}, "`regularizer` must be one of 'l1', 'uniform', or a function"),
-        ({"combination": "mean"}, "`combination` must be one of 'sum', 'product'"),
-        ({"solver": "newton"}, "`solver` must be one of 'spg', 'pg'"),
-        ({"C": -1.0}, "`C` must be a finite number > 0"),
-        ({"regularizer": lambda d: (np.log(d).sum(), 1.0 / d)}, "`regularizer` must return a finite value"),
-        ({"regularizer": lambda d: (d.sum(), 1.0)}, r"a finite gradient of shape \(3,\).*shape \(\)"),
-    ],
-)
-@pytest.mark.filterwarnings("ignore:divide by zero")
-def test_bad_parameters_are_named(rng, parameters, message):
-    kernels, y = problem(rng, 20, 3)
-    with pytest.raises(ValueError, match=message):
-        classifier(**parameters).fit(samples_first(kernels), y)
-
-
 def test_products_need_positive_entries(rng):
     X = rng.normal(size=(30, 2))
     bank = KernelBank([Gaussian(width=1), Linear()], normalize=None)

@@ -453,35 +453,6 @@ def test_cross_validation_takes_a_class_of_a_single_sample(rng):
     assert not model.results_[0].success[:, 3].any()  # its folds know one class only
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("C", 0.0),
-        ("sv_gate", "half"),
-        ("bias", None),
-        ("temperature", 0.0),
-        ("threshold", 1.5),
-        ("threshold", -0.1),
-        ("threshold", np.nan),
-        ("threshold", None),
-        ("threshold", "1/m"),
-        ("strict", "yes"),
-        ("gate_targets", "test"),
-        ("gate_kernel", "rbf"),
-        ("gate_C", -1.0),
-        ("gate_epsilon", -0.1),
-        ("gate_subsample", 1),
-        ("svm", "smo"),
-        ("mwu_epsilon", 1.0),
-        ("tol", 0.0),
-    ],
-)
-def test_bad_parameters_are_named(rng, name, value):
-    X, y, _ = toy(rng)
-    with pytest.raises(ValueError, match=f"`{name}` must be"):
-        ld_mkl(plain_bank(), **{name: value}).fit(X, y)
-
-
 # ------------------------------------------------------------------------------------- several classes, solvers
 
 

@@ -400,46 +400,6 @@ def test_precomputed_kernels_need_features(rng):
         model.predict(stack, np.column_stack([side, side]))
 
 
-class WrongSlope(Recording):
-    def pullback(self, parameters, features, slopes):
-        return 2.0 * super().pullback(parameters, features, slopes)
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"C": 0.0}, r"`C` must be a finite number > 0; got 0"),
-        ({"gating": "linear"}, r"`gating` must be one of 'softmax', 'sigmoid', 'gaussian'; got 'linear'"),
-        (
-            {"gating": 3},
-            r"`gating` must be .* `init`, `gates`, `pullback`, or a classifier with gates; got 3",
-        ),
-        ({"gating": SoftmaxGating}, r"`gating` must be .* got <class"),
-        ({"gating": WrongSlope([])}, r"`gating.pullback` must be the derivative of `gating.gates`"),
-        ({"gating": GroupGating(2)}, r"`standardize` must be False with GroupGating"),
-        ({"gating": GroupGating(2), "standardize": False}, r"one column of group numbers 0 to 1"),
-        ({"solver": "sgd"}, r"`solver` must be one of 'lbfgs', 'armijo', 'paper'; got 'sgd'"),
-        ({"fallback": "always"}, r"`fallback` must be \"auto\", True or False; got 'always'"),
-        ({"fallback": 2}, r"`fallback` must be True or False; got 2"),
-        ({"n_init": 0}, r"`n_init` must be a whole number >= 1; got 0"),
-        ({"standardize": "no"}, r"`standardize` must be True or False; got 'no'"),
-        ({"tol": 0.0}, r"`tol` must be a finite number > 0; got 0"),
-        ({"max_iter": 1.5}, r"`max_iter` must be a whole number >= 1; got 1.5"),
-        ({"svm": "sgd"}, r"`svm` must be one of 'libsvm', 'mwu'; got 'sgd'"),
-    ],
-)
-def test_bad_parameters_are_named(rng, parameters, message):
-    X, y = classes(rng, 20)
-    with pytest.raises(ValueError, match=message):
-        LMKLClassifier(BANK, **parameters).fit(X, y)
-
-
-def test_bad_width_of_the_tube_is_named(rng):
-    X, _ = classes(rng, 20)
-    with pytest.raises(ValueError, match=r"`epsilon` must be a finite number >= 0; got -1"):
-        LMKLRegressor(BANK, epsilon=-1).fit(X, X[:, 0])
-
-
 def test_gates_may_become_as_sharp_as_steps():
     """An island in waves: from this start a gate shrinks until its derivative cannot be squared."""
     rng = np.random.default_rng(0)

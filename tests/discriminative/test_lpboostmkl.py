@@ -313,19 +313,3 @@ def test_combined_kernel_is_the_weighted_sum_and_files_keep_every_part(views, tm
     np.testing.assert_array_equal(
         loaded.decision_function(kernels[60:, :60]), model.decision_function(kernels[60:, :60])
     )
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"nu": 0.0}, "`nu` must be a finite number > 0"),
-        ({"nu": 1.0}, "`nu` must be below 1, a share of the samples; got 1. Try 0.2."),
-        ({"C_values": []}, "`C_values` must be a list of at least one positive number, or None for `C`; got"),
-        ({"C_values": [1.0, 0.0]}, "`C_values` must be a finite number > 0; got 0.0"),
-        ({"cv": 1}, "`cv` must be at least 2 folds"),
-        ({"multiclass": "ovo"}, "`multiclass` must be one of"),
-    ],
-)
-def test_bad_parameters_are_named(views, parameters, message):
-    with pytest.raises(ValueError, match=message):
-        LPBoostMKLClassifier("precomputed", **parameters).fit(*views)

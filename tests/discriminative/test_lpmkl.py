@@ -186,21 +186,6 @@ def test_a_start_without_a_kernel_finds_it_again(rng):
     assert warm.objective_history[-1] == pytest.approx(cold.objective_history[-1], rel=2e-4)
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"p_norm": 0.5}, "`p_norm` must be a finite number >= 1; got 0.5"),
-        ({"p_norm": np.inf}, "`p_norm` must be a finite number >= 1"),
-        ({"C": 0.0}, "`C` must be a finite number > 0"),
-        ({"max_iter": 1.5}, "`max_iter` must be a whole number >= 1"),
-    ],
-)
-def test_bad_parameters_are_named(rng, parameters, message):
-    kernels, y = problem(rng, 20, 2)
-    with pytest.raises(ValueError, match=message):
-        classifier(**parameters).fit(samples_first(kernels), y)
-
-
 def test_p_one_reports_the_gap_it_has(rng):
     kernels, y = problem(rng, 60, 12)
     with pytest.warns(match="stopped after max_iter=20 steps with a relative duality gap of"):

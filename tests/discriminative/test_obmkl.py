@@ -332,18 +332,3 @@ def test_informative_view_gets_the_weight(rng):
         model = OBMKLClassifier(bank, method=method).fit(X, y)
         assert model.kernel_weights_.argmax() == 1
         assert model.score(X, y) > 0.9
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"method": "align"}, "`method` must be one of 'ratio', 'qp', 'aqp', 'aqp-paper'; got 'align'"),
-        ({"max_iter": 0}, "`max_iter` must be a whole number >= 1; got 0"),
-        ({"C": -2}, "`C` must be a finite number > 0; got -2"),
-        ({"tol": np.inf}, "`tol` must be a finite number > 0; got inf"),
-    ],
-)
-def test_bad_parameters_are_named(problem, parameters, message):
-    kernels, y = problem
-    with pytest.raises(ValueError, match=message):
-        OBMKLClassifier("precomputed", **parameters).fit(np.moveaxis(kernels, 0, -1), y)

@@ -428,33 +428,6 @@ def test_one_class_finds_what_lies_outside(rng):
         assert (shared.predict(X) == -1).sum() == pytest.approx(share * 150, abs=1)
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"p_norm": 0.5}, "`p_norm` must be a finite number >= 1; got 0.5"),
-        ({"reg": 0.0}, "`reg` must be a finite number > 0; got 0"),
-        ({"weights": "newton"}, "`weights` must be one of 'spg', 'closed', 'paper'"),
-        ({"solver": "cg"}, "`solver` must be one of 'auto', 'libsvm', 'newton', 'truncated', 'pcg'"),
-        ({"max_iter": 0}, "`max_iter` must be a whole number >= 1"),
-        ({"max_basis": 0}, "`max_basis` must be a whole number >= 1"),
-        ({"max_basis": 3, "weights": "paper"}, '`weights` must be "spg" where `max_basis` is given'),
-        ({"max_basis": 3, "solver": "pcg"}, '`solver` must be "auto" or "newton" where `max_basis` is given'),
-    ],
-)
-def test_bad_parameters_are_named(X, labels, parameters, message):
-    with pytest.raises(ValueError, match=message):
-        PrimalMKLClassifier(**parameters).fit(X, labels)
-
-
-def test_bad_parameters_of_the_others_are_named(X, target):
-    with pytest.raises(ValueError, match="`loss` must be one of 'squared', 'huber'"):
-        PrimalMKLRegressor(loss="hinge").fit(X, target)
-    with pytest.raises(ValueError, match="`delta` must be a finite number > 0"):
-        PrimalMKLRegressor(loss="huber", delta=-1.0).fit(X, target)
-    with pytest.raises(ValueError, match="`contamination` must be"):
-        PrimalMKLOneClass(contamination=0.7).fit(X)
-
-
 def test_too_few_updates_warn_with_the_gap(X, labels):
     model = PrimalMKLClassifier(KernelBank([Gaussian(width=w) for w in WIDTHS]), max_iter=1, tol=1e-6)
     with pytest.warns(ConvergenceWarning, match=r"max_iter=1 steps with a relative duality gap of \d"):

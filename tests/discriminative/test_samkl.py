@@ -16,7 +16,6 @@ from bayesmkl.discriminative.inner import InnerSolution
 from bayesmkl.discriminative.localized.patterns import RULES, infer_switches, switch_gates, update_margins
 from bayesmkl.discriminative.localized.samkl import (
     SAMKLOptions,
-    check_options,
     check_switch_options,
     fit_samkl,
     initial_support,
@@ -598,29 +597,6 @@ def test_gates_reproduce_the_combined_kernel_and_the_scores():
     np.testing.assert_allclose(
         cross @ result.signed_dual + result.intercept, inference.scores, rtol=1e-9, atol=1e-9
     )
-
-
-def test_unknown_rule_is_refused_by_name():
-    stack, target, _ = two_halves()
-    result = fit_samkl(stack, target, SAMKLOptions(10.0, 1))
-    with pytest.raises(ValueError, match="`rule` must be one of 'surest', 'one-versus-rest'; got 'binary'"):
-        infer_switches(stack, result, "binary")
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"C": 0.0}, "`C` must be a finite number > 0; got 0.0"),
-        ({"gap_tol": -1.0}, "`gap_tol` must be a finite number > 0"),
-        ({"tol": np.nan}, "`tol` must be a finite number >= 0"),
-        ({"max_switches": -1}, "`max_switches` must be a whole number >= 0"),
-        ({"max_iter": 0}, "`max_iter` must be a whole number >= 1"),
-    ],
-)
-def test_bad_numbers_are_refused_by_name(changes, message):
-    check_options(SAMKLOptions())
-    with pytest.raises(ValueError, match=message):
-        check_options(SAMKLOptions()._replace(**changes))
 
 
 @pytest.mark.parametrize(

@@ -300,24 +300,6 @@ def test_classes_are_compared_together(three):
 # ---------------------------------------------------------------------------------------------- refusals
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"max_switches": 5}, "`max_switches` must be at most the number of kernels, 4; got 5"),
-        ({"max_switches": 0.5}, "`max_switches` must be a whole number >= 0"),
-        ({"initial_switches": [False] * 4}, "at least one of them true"),
-        ({"initial_switches": [True] * 3}, "`initial_switches` must be None or 4 booleans"),
-        ({"initial_switches": "zeros"}, "`initial_switches` must be one of 'ones', 'support'; got 'zeros'"),
-        ({"rule": "eq17"}, "`rule` must be one of 'auto', 'surest', 'one-versus-rest'; got 'eq17'"),
-        ({"C": -1.0}, "`C` must be a finite number > 0"),
-        ({"gap_tol": 0.0}, "`gap_tol` must be a finite number > 0"),
-    ],
-)
-def test_bad_parameters_are_refused_by_name(pair, parameters, message):
-    with pytest.raises(ValueError, match=message):
-        SAMKLClassifier("precomputed", **parameters).fit(pair[0], pair[2])
-
-
 def test_one_warning_says_which_limit_was_met_and_what_to_do(pair):
     train, _, y, _ = pair
     model = SAMKLClassifier("precomputed", max_switches=2, ties="largest", max_iter=2, fallback=False)

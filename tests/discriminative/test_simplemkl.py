@@ -196,34 +196,6 @@ def test_several_classes_have_weights_of_their_own_or_shared_ones(rng):
     assert min(own.score(kernels, y), shared.score(kernels, y)) > 0.85
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"C": 0.0}, "`C` must be a finite number > 0"),
-        ({"C": -1.0}, "`C` must be a finite number > 0"),
-        ({"tol": 0.0}, "`tol` must be a finite number > 0"),
-        ({"max_iter": 0}, "`max_iter` must be a whole number >= 1"),
-        ({"solver": "newton"}, "`solver` must be one of 'spg', 'reduced-gradient'"),
-        ({"multiclass": "ovo"}, "`multiclass` must be one of"),
-    ],
-)
-def test_bad_parameters_are_named(rng, parameters, message):
-    kernels, y = problem(rng, 20, 2)
-    with pytest.raises(ValueError, match=message):
-        classifier(**parameters).fit(samples_first(kernels), y)
-
-
-def test_bad_data_is_named(rng):
-    kernels, y = problem(rng, 20, 2)
-    with pytest.raises(ValueError, match="at least two classes"):
-        classifier().fit(samples_first(kernels), np.ones(20))
-    kernels[1] -= np.eye(20)
-    with pytest.raises(ValueError, match="not positive semidefinite"):
-        classifier().fit(samples_first(kernels), y)
-    with pytest.raises(ValueError, match="`epsilon` must be a finite number >= 0"):
-        SimpleMKLRegressor("precomputed", epsilon=-0.1).fit(samples_first(kernels), y)
-
-
 def test_an_iteration_limit_is_one_warning_with_the_gap(rng):
     kernels, y = problem(rng, 40, 6)
     with pytest.warns(match="relative duality gap of .* above tol=1e-06. Increase `max_iter`") as caught:

@@ -153,18 +153,3 @@ def test_warm_start_needs_fewer_svms(rng):
     for warm, model in zip(path.models, cold, strict=True):
         assert warm.objective_history_[-1] == pytest.approx(model.objective_history_[-1], rel=2e-4)
     assert sum(model.n_solves_ for model in path.models) < sum(model.n_solves_ for model in cold)
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"p_norm": 1.0}, "`p_norm` must be a finite number > 1; got 1.0"),
-        ({"reg_weights": 0.0}, "`reg_weights` must be a finite number > 0"),
-        ({"regularizer": "bregman"}, "`regularizer` must be one of .*'divergence'"),
-        ({"C": 0.0}, "`C` must be a finite number > 0"),
-    ],
-)
-def test_bad_parameters_are_named(rng, parameters, message):
-    kernels, y = problem(rng, 20, 2)
-    with pytest.raises(ValueError, match=message):
-        classifier(**parameters).fit(samples_first(kernels), y)

@@ -170,23 +170,6 @@ def test_several_classes():
     assert sw_mkl(bank).fit(X, y).score(new, data.target[1::2]) > 0.9
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("psd", "clip"),
-        ("lowest_gate", 0.0),
-        ("lowest_gate", 1.0),
-        ("gate_kernel", 3),
-        ("temperature", 0.0),
-        ("temperature", "low"),
-    ],
-)
-def test_bad_parameters_are_named(rng, name, value):
-    X, y, _ = toy(rng)
-    with pytest.raises(ValueError, match=f"`{name}` must be"):
-        sw_mkl(plain_bank(), **{name: value}).fit(X, y)
-
-
 def test_a_kernel_of_the_gates_must_be_semidefinite(rng):
     X, y, _ = toy(rng)
 

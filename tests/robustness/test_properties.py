@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from strategies import (
     BAYESIAN_VARIANTS,
-    EVERY,
     LOCAL_VARIANTS,
     SIMILAR,
     VARIANTS,
@@ -24,9 +23,7 @@ from strategies import (
     scores_of,
 )
 
-from bayesmkl import KernelBank, load_model, save_model
 from bayesmkl.bemkl import NUTS, VB, Gibbs
-from bayesmkl.kernels import Gaussian, Linear
 
 pytestmark = [
     pytest.mark.heavy,
@@ -203,28 +200,6 @@ def test_degenerate_constant_kernels_leave_a_small_basis_empty():
     small, whole = (row_scores(variant, variant.fit(problem, max_basis=m), problem) for m in (5, None))
     np.testing.assert_allclose(small, whole, atol=1e-6)
     assert np.ptp(small) == 0.0
-
-
-@pytest.mark.parametrize("variant", LOCAL_VARIANTS, ids=str)
-def test_models_of_precomputed_kernels_are_read_as_they_were_written(variant, tmp_path):
-    problem = random_problem(1, 16, ["gaussian", "linear", "low rank"])
-    model = variant.fit(problem, **SHORT)
-    save_model(model, tmp_path / "model.skops")
-    found = outputs(variant, load_model(tmp_path / "model.skops"), problem.rows, problem.row_features)
-    for name, values in outputs(variant, model, problem.rows, problem.row_features).items():
-        np.testing.assert_array_equal(found[name], values, name)
-
-
-@pytest.mark.parametrize("name", ["LMKLClassifier", "SwMKLClassifier", "LDMKLClassifier"])
-def test_models_with_gates_by_other_features_are_read_as_they_were_written(name, tmp_path):
-    problem = random_problem(1, 16, ["gaussian", "linear", "low rank"])
-    X, y = np.column_stack([problem.features, problem.features[:, :2] ** 2]), problem.targets["binary"]
-    own = {} if name == "LMKLClassifier" else {"gate_kernel": Gaussian(width=2)}
-    model = EVERY[name](KernelBank([Gaussian(width=1), Linear()]), gate_columns=[-2, -1], **own)
-    save_model(model.fit(X, y), tmp_path / "model.skops")
-    loaded = load_model(tmp_path / "model.skops")
-    np.testing.assert_array_equal(loaded.decision_function(X), model.decision_function(X))
-    np.testing.assert_array_equal(loaded.gate_columns_, X.shape[1] - np.array([2, 1]))
 
 
 GIBBS, NUTS_DRAWS = Gibbs(2, 20, 20), NUTS(2, 20, 20)
