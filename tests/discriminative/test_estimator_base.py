@@ -65,20 +65,6 @@ def test_other_formula_bank_evaluates_selected_kernels(data):
     np.testing.assert_array_equal(bank.evaluate(X[:9], np.array([1, 4, 7])), bank.evaluate(X[:9])[[1, 4, 7]])
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_other_formula_scores_are_the_combined_kernel_times_the_dual(data, n_classes):
-    X, y = data
-    labels = y if n_classes == 2 else np.digitize(X[:, 0], [-0.5, 0.5])
-    model = SimpleMKLClassifier(BANK).fit(X[:40], labels[:40])
-    kernel = model.combined_kernel(X)
-    if n_classes == 2:
-        expected = kernel @ model.dual_coef_ + model.intercept_
-    else:
-        expected = np.einsum("cij,cj->ic", kernel, model.dual_coef_) + model.intercept_
-        np.testing.assert_array_equal(model.predict(X), model.classes_[expected.argmax(axis=1)])
-    assert_same(model.decision_function(X), expected, SAME_FORMULA)
-
-
 def test_degenerate_clipping_leaves_the_users_kernels_alone(data):
     X, y = data
     kernel = frozen(np.cos(X @ X.T))  # read-only and indefinite
@@ -89,16 +75,6 @@ def test_degenerate_clipping_leaves_the_users_kernels_alone(data):
     clipped = (vectors * np.maximum(eigenvalues, 0.0)) @ vectors.T
     assert_same(model.combined_kernel(kernel), clipped, 1e-10)
     assert_same(model.decision_function(kernel), clipped @ model.dual_coef_ + model.intercept_, 1e-10)
-
-
-def test_contract_one_warning_gives_the_gap_and_the_remedy(data):
-    X = data[0]
-    with pytest.warns(
-        ConvergenceWarning, match=r"max_iter=1 .*duality gap of .*above tol=1e-06\. Increase"
-    ) as caught:
-        SimpleMKLClassifier(BANK, tol=1e-6, max_iter=1).fit(X, np.digitize(X[:, 0], [-0.5, 0.5]))
-    assert len(caught) == 1
-    assert caught[0].filename == __file__  # the line of the user, not one of the package
 
 
 def test_contract_missing_labels_are_pointed_to_the_method_that_takes_them(data):

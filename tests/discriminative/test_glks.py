@@ -175,25 +175,6 @@ def test_several_classes_share_weights_and_add_objectives(rng):
     assert found.objective <= min(total(first) for first in np.linspace(0.0, 1.0, 41)) + 1e-9
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"laplacians": []}, "`laplacians` must be a sequence of at least one"),
-        ({"laplacians": 3.0}, "`laplacians` must be a sequence.*got float"),
-        ({"laplacians": [np.eye(24)]}, r"`laplacians\[0\]` must have zero row sums"),
-        ({"y": np.full(24, -1)}, "two labels besides `unlabeled_label`=-1"),
-        ({"gamma": 0.0}, "`gamma` must be a finite number > 0"),
-        ({"constant": -1.0}, "`constant` must be a finite number >= 0"),
-        ({"tol": np.nan}, "`tol` must be a finite number"),
-        ({"max_iter": 0}, "`max_iter` must be a whole number >= 1"),
-    ],
-)
-def test_errors_say_what_is_wrong(problem, change, message):
-    laplacians, y, _ = problem
-    with pytest.raises(ValueError, match=message):
-        glks_transduce(**({"laplacians": laplacians, "y": y} | change))
-
-
 def test_negative_weights_that_hide_a_null_space():
     """A semidefinite matrix with zero row sums whose null space is more than the constants."""
     vector = np.array([1.0, 1.0, -1.0, -1.0])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
 import scipy.sparse
@@ -11,9 +9,7 @@ from helpers import assert_same
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.datasets import make_moons
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import cross_val_score
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from bayesmkl.discriminative import LapMKLClassifier, PrimalMKLClassifier
 from bayesmkl.discriminative.estimators import lapmkl
@@ -42,16 +38,6 @@ def three_blobs(rng):
 def stack_of(X, Z=None):
     distances = cdist(X if Z is None else Z, X, "sqeuclidean")
     return np.stack([np.exp(-0.5 * distances / width**2) for width in (0.3, 1.0, 3.0)], axis=-1)
-
-
-@pytest.mark.slow  # what `test_contract` and `tests/test_defaults.py` leave to the solver is tested below
-@parametrize_with_checks(  # the default is among those of all estimators
-    [LapMKLClassifier(solver="paper", multiclass="shared", indefinite="clip", kernels="precomputed")]
-)
-def test_scikit_learn_checks(estimator, check):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # tiny data: doubtful kernels
-        check(estimator)
 
 
 @pytest.mark.parametrize("solver", ["deformed", "paper"])
@@ -245,15 +231,6 @@ def test_noise_kernel_gets_the_least_weight(rng):
     assert np.mean(model.transduction_ == y) > 0.97
 
 
-def test_order_of_samples_does_not_matter(rng):
-    X, _, partly = moons()
-    order = rng.permutation(len(X))
-    found = LapMKLClassifier(BANK, unlabeled_label=-1, tol=1e-8).fit(X, partly)
-    moved = LapMKLClassifier(BANK, unlabeled_label=-1, tol=1e-8).fit(X[order], partly[order])
-    assert_same(moved.decision_function(X), found.decision_function(X), 1e-4)
-    np.testing.assert_array_equal(moved.transduction_, found.transduction_[order])
-
-
 def test_indefinite_kernels_are_clipped_on_request(rng):
     X, _, partly = moons()
     stack = stack_of(X)
@@ -274,42 +251,6 @@ def test_cross_validation_takes_marks_and_kernels():
     X, y, _ = moons()
     model = LapMKLClassifier("precomputed", n_neighbors=5, unlabeled_label=-1)
     assert cross_val_score(model, stack_of(X), y, cv=3).min() > 0.9
-
-
-def test_a_search_that_ends_early_warns_once():
-    X, _, partly = moons()
-    model = LapMKLClassifier(BANK, unlabeled_label=-1, tol=1e-10, max_iter=1, p_norm=1.5)
-    with pytest.warns(ConvergenceWarning, match="max_iter=1 steps with a relative duality gap") as caught:
-        model.fit(X, partly)
-    assert len(caught) == 1
-    assert caught[0].filename == __file__
-    assert not model.converged_
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"gamma_ambient": 0.0}, "`gamma_ambient` must be a finite number > 0; got 0.0"),
-        ({"gamma_intrinsic": -1.0}, "`gamma_intrinsic` must be a finite number >= 0; got -1.0"),
-        ({"solver": "newton"}, "`solver` must be one of 'deformed', 'paper'"),
-        ({"p_norm": 0.5}, "`p_norm` must be a finite number >= 1"),
-        ({"n_neighbors": 0}, "`n_neighbors` must be a whole number >= 1"),
-        ({"multiclass": "all"}, "`multiclass` must be one of"),
-        ({"indefinite": "flip"}, "`indefinite` must be one of"),
-        ({"tol": -1.0}, "`tol` must be a finite number >= 0"),
-        ({"max_iter": 0}, "`max_iter` must be a whole number >= 1"),
-        ({"laplacian": np.eye(80)}, "`laplacian` must have zero row sums"),
-        ({"laplacian": np.zeros((3, 3))}, r"`laplacian` must be of shape .*\(80, 80\).*got \(3, 3\)"),
-        ({"distances": np.zeros((3, 3))}, r"`distances` must be those among the 80 .*got \(3, 3\)"),
-        ({"distances": -np.ones((80, 80))}, "`distances`: Distances must not be negative"),
-        ({"laplacian": np.zeros((80, 80)), "distances": np.zeros((80, 80))}, "give one of them"),
-        ({"unlabeled_label": 0}, r"two labels besides `unlabeled_label`=0; got \[1\]"),
-    ],
-)
-def test_errors_say_what_is_wrong(options, message):
-    X, y, _ = moons()
-    with pytest.raises(ValueError, match=message):
-        LapMKLClassifier(BANK, **options).fit(X, y)
 
 
 @pytest.mark.parametrize("missing", [None, np.nan])

@@ -97,21 +97,6 @@ def test_parameters_reach_the_algorithm(rng):
         assert model.intercept_[m] == svm.intercept
 
 
-@pytest.mark.parametrize("functions", [FUNCTIONS, [Gaussian(gamma=0.3), Laplacian(gamma=0.5)]])
-@pytest.mark.parametrize(("sv_gate", "threshold"), [("none", 0.0), ("paper", "paper")])
-def test_bank_and_stack_agree(rng, functions, sv_gate, threshold):
-    X, y, new = toy(rng)
-    bank = KernelBank(functions).fit(X)
-    settings = {"sv_gate": sv_gate, "threshold": threshold, "tol": 1e-6}
-    model = ld_mkl(KernelBank(functions), **settings).fit(X, y)
-    dense = ld_mkl("precomputed", **settings).fit(np.moveaxis(bank.train_stack(), 0, -1), y)
-    stack = bank.transform(new)
-    assert_same(model.decision_function(new), dense.decision_function(stack), 1e-4)
-    assert_same(model.gates(new), dense.gates(stack), 1e-4)
-    assert_same(model.combined_kernel(new), dense.combined_kernel(stack), 1e-4)
-    np.testing.assert_array_equal(model.retrained_, dense.retrained_)
-
-
 def test_no_kernel_is_formed_of_those_that_libsvm_has(rng, monkeypatch):
     X, y, new = toy(rng)
     expected = ld_mkl(plain_bank(), gate_kernel=Gaussian(width=1)).fit(X, y)
@@ -133,24 +118,6 @@ def test_no_kernel_is_formed_of_those_that_libsvm_has(rng, monkeypatch):
 # ------------------------------------------------------------------------------------------------- gating view
 
 
-@pytest.mark.parametrize("kernels", ["bank", "precomputed"])
-def test_gating_matrices_make_the_combined_kernel(rng, kernels):
-    X, y, new = toy(rng)
-    bank = plain_bank().fit(X)
-    train, rows = (X, new) if kernels == "bank" else (bank.transform(X), bank.transform(new))
-    model = ld_mkl(plain_bank() if kernels == "bank" else kernels).fit(train, y)
-    gates, of_rows = model.gates(), model.gates(rows)
-    np.testing.assert_allclose(of_rows.sum(axis=1), 1.0, rtol=1e-12)
-    assert_same(gates, model.gates(train), 1e-12)
-    np.testing.assert_array_equal(gates, model.gates_)
-    stack, total = bank.transform(new), 0.0
-    for m in range(3):
-        gating = model.gating_matrix(rows, None, m)
-        assert_same(gating, np.outer(of_rows[:, m], gates[:, m]), 1e-12)
-        total = total + gating * stack[:, :, m]
-    assert_same(model.combined_kernel(rows), total, 1e-10)
-
-
 def test_gates_find_the_half_of_each_kernel(rng):
     X, y = halves(rng)
     test, labels = halves(rng, 400)
@@ -165,13 +132,6 @@ def test_gates_find_the_half_of_each_kernel(rng):
     accurate, blind = accuracy.values()
     assert accurate > blind + 0.1
     assert accurate > 0.85
-
-
-def test_rows_may_come_in_any_parts(rng):
-    X, y, new = toy(rng)
-    model = ld_mkl(plain_bank(), gate_kernel=Laplacian(gamma=1.0)).fit(X, y)
-    one_by_one = np.concatenate([model.decision_function(row[None]) for row in new])
-    assert_same(one_by_one, model.decision_function(new), 1e-12)
 
 
 # -------------------------------------------------------------------------------------------- gates on features
@@ -426,22 +386,6 @@ def test_the_threshold_follows_named_features(rng):
     assert given.n_selected_.max() < len(y)
     own = LDMKLClassifier("precomputed").fit(stack, y)
     assert own.n_selected_.tolist() == [len(y)] * 2
-
-
-def test_draws_follow_the_random_state(rng):
-    X, y, new = toy(rng, 50)
-
-    def scores(**settings):
-        return ld_mkl(KernelBank(FUNCTIONS), **settings).fit(X, y).decision_function(new)
-
-    for settings in ({"gate_targets": "cv"}, {"gate_subsample": 30}):
-        one = scores(random_state=1, **settings)
-        np.testing.assert_array_equal(one, scores(random_state=1, **settings))
-        np.testing.assert_array_equal(one, scores(random_state=np.random.default_rng(1), **settings))
-        np.testing.assert_array_equal(scores(**settings), scores(random_state=0, **settings))
-        assert np.any(one != scores(random_state=2, **settings))
-    model = ld_mkl(plain_bank(), gate_subsample=30).fit(X, y)
-    assert len(set().union(*(set(svm.support) for svm in model.results_[0].gate_svms))) <= 30
 
 
 def test_cross_validation_takes_a_class_of_a_single_sample(rng):

@@ -234,30 +234,6 @@ def test_rows_in_blocks_are_rows_at_once(data, fitted, case, monkeypatch):
         np.testing.assert_allclose(found, expected, atol=1e-10 * np.abs(expected).max())
 
 
-# ----------------------------------------------------------------------------------------------------- symmetries
-
-
-@pytest.mark.parametrize("name", ["CLMKLClassifier", "SwMKLClassifier", "LDMKLClassifier", "LMKLClassifier"])
-def test_equivariance_flipped_labels_flip_scores(data, name):
-    X, y = data
-    one, other = (LOCALIZED[name](BANK, tol=1e-5).fit(X[:N_TRAIN], sign * y[:N_TRAIN]) for sign in (1, -1))
-    scores = one.decision_function(X)
-    np.testing.assert_allclose(-other.decision_function(X), scores, atol=5e-3 * np.abs(scores).max())
-    np.testing.assert_allclose(other.gates(X), one.gates(X), atol=1e-2)
-
-
-@pytest.mark.parametrize("name", ["SwMKLClassifier", "LDMKLClassifier", "SAMKLClassifier"])
-def test_equivariance_order_of_kernels_and_samples(data, name, rng):
-    X, y = data
-    train, order, kernels = X[:N_TRAIN], rng.permutation(N_TRAIN), [2, 0, 1]
-    other_bank = KernelBank([BANK.kernels[m] for m in kernels], normalize="spherical")
-    one = LOCALIZED[name](BANK, tol=1e-5).fit(train, y[:N_TRAIN])
-    other = LOCALIZED[name](other_bank, tol=1e-5).fit(train[order], y[:N_TRAIN][order])
-    scores = one.decision_function(X)
-    np.testing.assert_allclose(other.decision_function(X), scores, atol=5e-3 * np.abs(scores).max())
-    np.testing.assert_allclose(other.gates(X), one.gates(X)[:, kernels], atol=1e-2)
-
-
 # ------------------------------------------------------------------------------------------------ gates by features
 
 

@@ -5,18 +5,16 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
-from pathlib import Path
 
 import pytest
 from sklearn.base import BaseEstimator
 
 import bayesmkl.discriminative
 from bayesmkl.discriminative import estimators
-from bayesmkl.discriminative.method import PACKAGE, TRAITS
+from bayesmkl.discriminative.method import PACKAGE
 from bayesmkl.discriminative.methods import METHODS, find_types, public_names
 from bayesmkl.persistence.known_types import OWN_TYPES
 
-ROOT = Path(__file__).resolve().parents[2]
 ESTIMATORS = {
     name: getattr(bayesmkl.discriminative, name) for method in METHODS for name in method.estimators
 }
@@ -41,18 +39,6 @@ def test_every_public_estimator_is_registered_once():
 
 
 @each_method
-def test_modules_names_and_page_exist(method):
-    algorithm = importlib.import_module(f"{PACKAGE}.{method.algorithm}")
-    assert any(name.startswith(("fit_", "glks_")) for name in algorithm.__all__)
-    for module, names in {method.module: method.estimators, **method.others, **method.saved}.items():
-        for name in names:
-            assert getattr(importlib.import_module(f"{PACKAGE}.{module}"), name).__name__ == name
-    page = (ROOT / "docs" / "algorithms" / f"{method.page}.md").read_text(encoding="utf-8")
-    assert f"`{algorithm.__name__.rpartition('.')[2]}." in page
-    assert set(method.traits) <= set(TRAITS)
-
-
-@each_method
 def test_forms_and_settings_are_of_its_estimators_and_parameters(method):
     assert {form.estimator for form in method.forms} == set(method.estimators)
     assert set(method.losses) <= {form.estimator for form in method.identities} <= set(method.estimators)
@@ -60,10 +46,6 @@ def test_forms_and_settings_are_of_its_estimators_and_parameters(method):
     tried = [(form.estimator, form.parameters) for form in method.forms + method.identities]
     for name, parameters in [*tried, *method.settings.items()]:
         assert set(parameters) <= set(ESTIMATORS[name]().get_params(deep=False)), name
-
-
-def test_traits_are_all_in_use():
-    assert {trait for method in METHODS for trait in method.traits} == set(TRAITS)
 
 
 def test_types_in_files_are_the_estimators_and_what_they_hold_no_functions():
