@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 import yaml
 from helpers import ROOT, from_source
-from in_turn import together
 from packaging.requirements import Requirement
 
 import bayesmkl
@@ -55,7 +54,6 @@ def test_changelog_begins_with_the_version_once_its_fragments_are_moved():
     assert FRAGMENTS or released[0].startswith(bayesmkl.__version__.removesuffix(".dev0"))
 
 
-@together
 @pytest.mark.parametrize("path", FRAGMENTS, ids=lambda path: path.name)
 def test_fragments_are_of_a_known_kind(path):
     kinds = "|".join(kind["directory"] for kind in PROJECT["tool"]["towncrier"]["type"])

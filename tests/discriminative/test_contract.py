@@ -7,7 +7,6 @@ import warnings
 import numpy as np
 import pytest
 from cases import CLASSIFIERS, ESTIMATORS, EVERY, REGRESSORS, known, quick
-from in_turn import in_turn
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cross_val_score
@@ -47,34 +46,18 @@ quietly = [
 pytestmark = [*quietly, pytest.mark.heavy]
 
 
-def cases_of_scikit_learn():
-    """Its checks of estimators on stacks; those of read-only memory, which all handle alike, for one of them only.
-
-    Those of all estimators as they are by default are in `tests/test_defaults.py`.
-    """
-    for name in ON_STACKS:
-        expected = EXPECTED | (OUTLIERS if name.endswith("OneClass") else {})
-        if name == "UniformMKLClassifier":  # the only one of them that takes weights
-            expected |= {"check_classifiers_one_label_sample_weights": NOT_PSD}
-        for estimator, check in estimator_checks_generator(quick(name, "precomputed"), legacy=True):
-            check_name = check.func.__name__
-            of_memory = check_name != "check_readonly_memmap_input" and check.keywords.get("readonly_memmap")
-            skips = check_name == "check_array_api_input"  # without a setting of SciPy
-            if skips or (of_memory and not name.startswith("Uniform")):
-                continue
-            yield pytest.param(estimator, check, expected.get(check_name), id=f"{name}-{check_name}")
-
-
-@in_turn(
-    ("estimator", "check", "reason_to_fail"),
-    cases_of_scikit_learn(),
-    by=lambda model, *_: type(model).__name__,
-)
-def test_contract_scikit_learn(estimator, check, reason_to_fail):
-    if reason_to_fail is None:
-        check(estimator)
-    else:
-        with pytest.raises((ValueError, AssertionError)):
+@pytest.mark.parametrize("name", ON_STACKS)
+def test_contract_scikit_learn(name):
+    """On stacks; those of all estimators as they are by default are in `tests/test_defaults.py`."""
+    expected = EXPECTED | (OUTLIERS if name.endswith("OneClass") else {})
+    if name == "UniformMKLClassifier":  # the only one of them that takes weights
+        expected |= {"check_classifiers_one_label_sample_weights": NOT_PSD}
+    for estimator, check in estimator_checks_generator(quick(name, "precomputed"), legacy=True):
+        kind = check.func.__name__
+        if kind in expected:
+            with pytest.raises((ValueError, AssertionError)):
+                check(estimator)
+        elif kind != "check_array_api_input":  # skips without a setting of SciPy
             check(estimator)
 
 

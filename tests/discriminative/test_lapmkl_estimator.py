@@ -231,22 +231,6 @@ def test_noise_kernel_gets_the_least_weight(rng):
     assert np.mean(model.transduction_ == y) > 0.97
 
 
-def test_indefinite_kernels_are_clipped_on_request(rng):
-    X, _, partly = moons()
-    stack = stack_of(X)
-    noise = rng.normal(size=(80, 80))
-    stack[:, :, 1] += 0.3 * (noise + noise.T)
-    model = LapMKLClassifier("precomputed", unlabeled_label=-1, solver="paper", kernel_names=list("uvw"))
-    with pytest.raises(ValueError, match=r"not positive semidefinite: v .*indefinite="):
-        model.fit(stack, partly)
-    clipped = model.set_params(indefinite="clip").fit(stack, partly)
-    eigenvalues, vectors = np.linalg.eigh(stack[:, :, 1])
-    stack[:, :, 1] = (vectors * np.maximum(eigenvalues, 0.0)) @ vectors.T
-    assert_same(
-        clipped.kernel_weights_, model.set_params(indefinite="raise").fit(stack, partly).kernel_weights_, 1e-6
-    )
-
-
 def test_cross_validation_takes_marks_and_kernels():
     X, y, _ = moons()
     model = LapMKLClassifier("precomputed", n_neighbors=5, unlabeled_label=-1)

@@ -97,24 +97,6 @@ def test_parameters_reach_the_algorithm(rng):
         assert model.intercept_[m] == svm.intercept
 
 
-def test_no_kernel_is_formed_of_those_that_libsvm_has(rng, monkeypatch):
-    X, y, new = toy(rng)
-    expected = ld_mkl(plain_bank(), gate_kernel=Gaussian(width=1)).fit(X, y)
-    scores = expected.decision_function(new)
-    evaluate, formed = KernelBank.evaluate, []
-
-    def watched(self, X, kernels=None):
-        formed.append(len(X))
-        return evaluate(self, X, kernels)
-
-    monkeypatch.setattr(KernelBank, "evaluate", watched)
-    model = ld_mkl(plain_bank(), gate_kernel=Gaussian(width=1)).fit(X, y)
-    assert set(formed) == {1}  # single columns, where kernels are checked
-    formed.clear()
-    np.testing.assert_array_equal(model.decision_function(new), scores)
-    assert not formed
-
-
 # ------------------------------------------------------------------------------------------------- gating view
 
 
@@ -275,36 +257,6 @@ def test_svms_of_few_samples_are_said_so():
     assert few.any()
 
 
-def test_one_answer_at_all_samples_has_another_remedy():
-    X, y = blobs(1, 0)
-    y = np.where(np.arange(200) < 5, 1, 0)
-    (said,) = our_warnings(ld_mkl(plain_bank(Linear())), X, y)
-    assert said == (
-        "LDMKLClassifier predicts 0 for all training samples, of which 98% are of that class. Raise `C`, or give "
-        "kernels that tell the classes apart."
-    )
-
-
-def test_a_class_against_the_rest_may_have_one_answer(rng):
-    X = np.sort(rng.normal(size=(600, 1)), axis=0)
-    y = np.repeat([0, 1, 2], 200)  # no half-line has the middle class, but the other scores leave it over
-    model = ld_mkl(plain_bank(Linear()))
-    assert our_warnings(model, X, y) == []
-    scores = model.decision_function(X)
-    assert (scores[:, 1] < 0.0).all()
-    assert len(set(model.predict(X))) > 1
-
-
-def test_one_answer_of_some_is_not_one_of_all(rng):
-    """Labels that the rows seen first do not have."""
-    X = rng.normal(size=(1200, 1))
-    X[1] = 9.0
-    y = np.arange(1200) == 1
-    model = ld_mkl(plain_bank(Gaussian(width=1)), gate_subsample=50)
-    assert our_warnings(model, X, y) == []
-    assert model.predict(X).sum() == 1
-
-
 def test_defaults_do_not_depend_on_the_order_of_the_samples():
     X, y = blobs(2, 2, 60)
     new = blobs(2, 1002)[0]
@@ -339,36 +291,6 @@ def test_equal_gates_are_not_above_a_strict_threshold(rng):
     with pytest.warns(UserWarning, match="trained no SVM again"):
         left_out = ld_mkl(one, threshold="paper", strict=True).fit(X, y)
     np.testing.assert_array_equal(left_out.n_selected_, 0)
-
-
-def spread(X, y, new, **settings):
-    """Largest difference of the scores of new samples between six orders of the training samples."""
-    orders = [np.random.default_rng(seed).permutation(len(y)) for seed in range(6)]
-    scores = [ld_mkl(**settings).fit(X[order], y[order]).decision_function(new) for order in orders]
-    return np.ptp(scores, axis=0).max()
-
-
-@pytest.mark.parametrize(
-    ("n_classes", "kernels", "settings"),
-    [
-        (2, None, {}),
-        (3, KernelBank(FUNCTIONS), {"tol": 1e-3}),
-        (2, None, {"tol": 1e-3, "threshold": "paper"}),
-        pytest.param(
-            2, None, {"tol": 1e-3, "gate_kernel": "auto", "gate_targets": "auto"}, marks=pytest.mark.slow
-        ),
-    ],
-)
-def test_six_orders_of_the_samples_give_the_same_scores(n_classes, kernels, settings):
-    """Samples are sorted before LibSVM sees them."""
-    X, y = blobs(2, 2, 60)
-    if n_classes == 3:
-        y = np.arange(60) % 3
-        X[:, 1] += 2.0 * (y == 2)
-    new = blobs(2, 1002)[0]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # one answer, with the paper's threshold
-        assert spread(X, y, new, kernels=kernels, **settings) < 1e-9
 
 
 def test_the_threshold_follows_named_features(rng):

@@ -8,13 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from cases import EVERY, quick
-from matplotlib import pyplot
 from matplotlib.colors import to_rgb
 from matplotlib.contour import QuadContourSet
-from matplotlib.figure import Figure
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -25,7 +22,6 @@ from bayesmkl.discriminative import (
     CLMKLClassifier,
     LDMKLClassifier,
     LMKLClassifier,
-    SimpleMKLClassifier,
     UniformMKLClassifier,
 )
 from bayesmkl.discriminative.plots.decision import BOUNDARY, plot_decision
@@ -168,16 +164,6 @@ def test_a_place_has_the_color_of_the_kernel_with_the_largest_gate(fitted, name)
     assert f"polynomial(degree=2) · all {share}" in legend(ax)
 
 
-@pytest.mark.parametrize(
-    "model", [SimpleMKLClassifier(BANK), CLMKLClassifier(BANK, n_clusters=1)], ids=["global", "one cluster"]
-)
-def test_weights_that_are_the_same_everywhere_divide_nothing(model):
-    assert np.ptp(model.fit(X, Y).kernel_weights_) > 0.1
-    ax = plot_decision(model, X, Y, resolution=12)
-    assert not regions(ax)
-    assert legend(ax) == ["blue", "red", "support point", "boundary", "margins, at scores -1 and +1"]
-
-
 def test_pipelines_and_searches_are_drawn_in_the_units_of_the_user():
     scaled = 100.0 * X + [3000.0, 0.0]
     frame = pd.DataFrame(scaled, columns=["age", "dose"])
@@ -191,13 +177,6 @@ def test_pipelines_and_searches_are_drawn_in_the_units_of_the_user():
     )
     circles = np.asarray(scatter(ax, "support point").get_offsets())
     np.testing.assert_array_equal(circles, scaled[search.best_estimator_[-1].support_])
-
-
-@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
-def test_features_have_the_names_of_their_columns(frame):
-    named = frame({"age": X[:, 0], "dose": X[:, 1]})
-    ax = plot_decision(LMKLClassifier(BANK).fit(named, Y), named, list(Y), resolution=12)
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("age", "dose")
 
 
 def test_borders_of_several_classes_are_where_the_two_highest_scores_are_equal():
@@ -222,17 +201,6 @@ def test_label_chooses_one_class_against_the_rest():
     svm = model.results_[k].svms[1]
     values = BANK.transform(drawn)[:, svm.support, 1] @ svm.coef + svm.intercept
     np.testing.assert_allclose(np.abs(values), 1.0, atol=0.05)
-
-
-def test_given_axes_are_used_and_pyplot_never_hears_of_new_ones(fitted, tmp_path):
-    given = Figure().subplots()
-    assert plot_decision(fitted["lmkl"], X, Y, ax=given, resolution=12) is given
-    assert plot_gates(fitted["lmkl"], ax=given) is given
-    before = pyplot.get_fignums()
-    ax = plot_decision(fitted["ldmkl"], X, Y, resolution=12)
-    assert pyplot.get_fignums() == before
-    ax.figure.savefig(tmp_path / "decision.png")  # legend and labels fit, or the layout warns
-    assert (tmp_path / "decision.png").stat().st_size > 1000
 
 
 # ---------------------------------------------------------------------------------------------------- plot_gates
@@ -279,25 +247,6 @@ def test_gates_that_need_features_take_them():
     ax = plot_gates(model, stack[:9], gate_features=features[:9], order_by=features[:9, 0])
     order = np.argsort(features[:9, 0])
     np.testing.assert_allclose(heights(ax), model.gates(stack[:9], features[:9])[order].T)
-
-
-def test_classes_with_gates_of_their_own_need_a_label():
-    model = LMKLClassifier(BANK).fit(X, THREE)
-    with pytest.raises(
-        ValueError, match=r"`label` must be given: each of the classes \['left', 'low', 'top'\] has"
-    ):
-        plot_gates(model)
-    drawn = heights(plot_gates(model, label="top", order_by=X[:, 0]))
-    np.testing.assert_array_equal(drawn, model.gates()[2][np.argsort(X[:, 0])].T)
-
-
-# -------------------------------------------------------------------------------------------------------- parts
-
-
-def test_no_kernel_leads_where_several_are_equal():
-    gates = np.array([[0.5, 0.5, 0.1], [0.2, 0.3, 0.3 + 1e-12], [0.0, 0.0, 1e-3], [0.0, 0.0, 0.0]])
-    np.testing.assert_array_equal(leading_kernels(gates), [-1, -1, 2, -1])
-    np.testing.assert_array_equal(leading_kernels(np.ones((3, 1))), [0, 0, 0])
 
 
 # ------------------------------------------------------------------------------------------------------ example

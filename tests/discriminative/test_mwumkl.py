@@ -12,7 +12,6 @@ from scipy.linalg import expm
 from scipy.optimize import minimize, minimize_scalar
 from scipy.spatial.distance import cdist
 from sklearn.datasets import make_moons
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
 from bayesmkl import KernelBank
@@ -278,9 +277,6 @@ def wdbc():
     return (X - X.mean(axis=0)) / X.std(axis=0), data.target[::2]
 
 
-BANK = KernelBank([Gaussian(width=1), Polynomial(degree=2)], views="all+each")
-
-
 @pytest.mark.parametrize("normalize", ["spherical", "trace", "center", None])
 def test_degenerate_bank_stack_and_clipped_bank_agree(wdbc, normalize):
     X, y = wdbc
@@ -297,16 +293,6 @@ def test_degenerate_bank_stack_and_clipped_bank_agree(wdbc, normalize):
 
 
 # ------------------------------------------------------------------------------------------------------ messages
-
-
-def test_steps_that_run_out_give_one_warning_with_the_gap(wdbc):
-    X, y = wdbc
-    with pytest.warns(
-        ConvergenceWarning, match=r"max_iter=3 steps with a relative duality gap of \d.*epsilon=0.05"
-    ):
-        model = MWUMKLClassifier(BANK, max_iter=3).fit(X, y)
-    assert not model.converged_
-    assert model.n_iter_ == 3
 
 
 def test_indefinite_callables_are_found_among_few_samples(wdbc):

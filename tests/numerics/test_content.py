@@ -14,7 +14,6 @@ import pandas as pd
 import pytest
 import scipy.sparse
 import scipy.stats
-from in_turn import together
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
@@ -144,7 +143,6 @@ ALIKE = {
 }
 
 
-@together
 @pytest.mark.parametrize("name", UNLIKE)
 def test_unlike_values_have_other_hashes_and_copies_the_same(name):
     one, other = UNLIKE[name]

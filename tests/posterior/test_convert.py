@@ -11,9 +11,8 @@ import xarray
 from arviz_stats.base import array_stats
 from helpers import STANDARD_ERRORS, log_likelihood
 from scipy import stats
-from sklearn.exceptions import NotFittedError
 
-from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank
+from bayesmkl import BEMKLRegressor, KernelBank
 from bayesmkl._utils.options import inference_of
 from bayesmkl.bemkl.reading.shares import share_draws
 from bayesmkl.kernels.stacks.dense import DenseStack
@@ -286,8 +285,3 @@ def test_unreadable_files_are_named(binary_model, tmp_path):
     path.write_text("a,b\n1,2\n")
     with pytest.raises(ValueError, match="`path` is not a readable NetCDF file"):
         load_posterior(path)
-
-
-def test_unfitted_models_are_refused():
-    with pytest.raises(NotFittedError):
-        to_datatree(BEMKLClassifier(intermediate_scale=1.0))

@@ -92,22 +92,6 @@ REFUSING = {
     ),
     "refine_posterior": (p.refine_posterior, "whose draws are the posterior already. Leave it as it is"),
 }
-OF_DESIGNS = {"effect_table", "task_table"}  # see marginal/test_design.py and marginal/test_tasks.py
-OF_SELECTIONS = {"inclusion_table"}  # see test_inclusion.py
-OF_PAIRS = {"interaction_table"}  # see test_interactions.py
-OF_TARGETS = {"permutation_table"}  # see test_permutation.py
-OF_MISSING_VIEWS = {"value_of_view"}  # see test_value_of_view.py
-WITHOUT_MODEL = {
-    "Diagnosis",
-    "Reliability",
-    "plot_component",
-    "plot_contributions",
-    "plot_features",
-    "plot_predictions",
-    "plot_reliability",
-    "plot_waterfall",
-    "reliability",
-}
 NO_VIEWS = {"feature_table", "view_table", "plot_uncertainty"}
 
 
@@ -124,19 +108,6 @@ def _rows(model):
 def _label(model):
     several = model.target_.ndim == 2 and not (hasattr(model, "classes_") and not model.is_multilabel_)
     return {"label": 1} if several else {}
-
-
-def test_every_public_function_is_in_one_of_the_lists():
-    assert set(p.__all__) == {
-        *WORKING,
-        *REFUSING,
-        *OF_DESIGNS,
-        *OF_SELECTIONS,
-        *OF_PAIRS,
-        *OF_TARGETS,
-        *OF_MISSING_VIEWS,
-        *WITHOUT_MODEL,
-    }
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -51,7 +51,7 @@ from bayesmkl import KernelBank
 from bayesmkl.discriminative.methods import estimators_with
 from bayesmkl.kernels import Gaussian, KernelQualityWarning, Linear
 
-pytestmark = pytest.mark.heavy
+pytestmark = [pytest.mark.family("bad input"), pytest.mark.heavy]
 
 every_estimator = pytest.mark.parametrize("name", list(EVERY))
 WARNED = (ConvergenceWarning, KernelQualityWarning, UserWarning)

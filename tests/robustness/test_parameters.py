@@ -22,7 +22,7 @@ from bayesmkl.discriminative import GroupGating
 from bayesmkl.kernels import Gaussian, Linear
 from bayesmkl.marginal import DirichletShares, HalfT, Horseshoe, LogNormal, Marginal
 
-pytestmark = pytest.mark.heavy
+pytestmark = [pytest.mark.family("bad input"), pytest.mark.heavy]
 
 ESTIMATORS: dict[str, Any] = {
     name: value

@@ -194,12 +194,3 @@ def test_kernels_from_1e12_below_to_1e12_above_are_warned_of_and_the_remedy_work
         for kernels in (bank, plain)
     )
     np.testing.assert_allclose(first.predict_proba(X[N_TRAIN:]), second.predict_proba(X[N_TRAIN:]), atol=1e-6)
-
-
-@pytest.mark.parametrize("name", ["binary", "regression", "multinomial"])
-def test_one_kernel_whose_weights_span_twelve_orders(data, name):
-    """Kernels of 1e-12, 1e-6 and 1: the small ones would need weights of 1e12, and the prior keeps them at zero."""
-    kernels = data[0] * np.array([1e-12, 1e-6, 1.0])
-    model = fit_and_check(name, kernels, data[1], KernelQualityWarning)
-    shares = np.atleast_2d(model.kernel_shares_)
-    assert (np.abs(shares[:, 2]) > 0.99).all()

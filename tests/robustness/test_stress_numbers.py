@@ -8,7 +8,6 @@ import mpmath
 import numpy as np
 import pytest
 from helpers import assert_same
-from in_turn import together
 from many_digits import cdf, doubles, exact, largest, truncated
 from scipy.special import logsumexp
 from verdicts import quietly
@@ -157,7 +156,6 @@ def test_probabilities_of_classes_in_log_space(distance):
     np.testing.assert_allclose(two[:, 0], expected, rtol=2e-5, atol=2e-5)
 
 
-@together
 @pytest.mark.parametrize("correlation", [-0.999, -0.5, 0.0, 0.5, 0.999])
 @pytest.mark.parametrize(
     "linear", [(-1e4, -1e4), (1e4, 1e4), (1e4, -1e4), (0.0, -1e4), (-1e4, 1e3), (3.0, 1e4)]
