@@ -6,10 +6,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from helpers import SAME_FORMULA, assert_same, frozen
-from sklearn.exceptions import ConvergenceWarning
 
 import bayesmkl._estimator.base as shell
-from bayesmkl import KernelBank, discriminative
+from bayesmkl import KernelBank
 from bayesmkl.discriminative import (
     GMKLClassifier,
     LapMKLClassifier,
@@ -118,14 +117,3 @@ def test_contract_regression_path_has_one_model_per_value(rng, data):
     path = LpMKLRegressor(BANK).path(X, X[:, 0] ** 2, [1.0, 100.0])
     errors = [np.abs(model.predict(X) - X[:, 0] ** 2).mean() for model in path.models]
     assert errors[1] < errors[0]
-
-
-@pytest.mark.parametrize(
-    "name", ["SimpleMKLClassifier", "PrimalMKLClassifier", "MWUMKLClassifier", "LapMKLClassifier"]
-)
-def test_contract_warnings_point_at_the_line_that_fits(data, name):
-    X, y = data
-    model = getattr(discriminative, name)(BANK, max_iter=1)
-    with pytest.warns(ConvergenceWarning) as caught:
-        model.set_params(**{"epsilon" if name.startswith("MWU") else "tol": 1e-9}).fit(X, y)
-    assert [warning.filename for warning in caught] == [__file__]

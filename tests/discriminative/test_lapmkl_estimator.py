@@ -12,10 +12,8 @@ from sklearn.datasets import make_moons
 from sklearn.model_selection import cross_val_score
 
 from bayesmkl.discriminative import LapMKLClassifier, PrimalMKLClassifier
-from bayesmkl.discriminative.estimators import lapmkl
 from bayesmkl.discriminative.graph import knn_laplacian
 from bayesmkl.kernels import Gaussian, KernelBank, Linear
-from bayesmkl.kernels.cache import KernelCache, sharing_kernels
 
 BANK = KernelBank([Gaussian(width=0.3), Gaussian(width=1.0), Gaussian(width=3.0)])
 
@@ -50,50 +48,6 @@ def test_unlabeled_samples_help(solver):
     assert np.mean(supervised.predict(X) == y) < 0.95
     X_new, y_new = make_moons(200, noise=0.05, random_state=1)
     assert model.score(X_new, y_new) > 0.95
-
-
-@pytest.mark.parametrize("solver", ["deformed", "paper"])
-def test_fits_to_the_same_rows_share_graph_and_factorizations(solver, monkeypatch):
-    """Whatever is labeled, and whatever the penalties are in a given ratio."""
-    X, _, partly = moons()
-    given = np.flatnonzero(partly != -1)
-    fits = [
-        ((1.0, 0.1), np.delete(given, 0)),
-        ((1.0, 0.1), np.delete(given, 3)),  # more labels: once again
-        ((0.01, 0.001), np.delete(given, 4)),
-        ((0.01, 0.01), np.delete(given, 5)),  # another ratio
-        ((0.01, 0.01), given),
-    ]
-    counts = dict.fromkeys(("knn_laplacian", "deform", "roughness"), 0)
-
-    def counting(name, function):
-        def counted(*args):
-            counts[name] += 1
-            return function(*args)
-
-        return counted
-
-    for name in counts:
-        monkeypatch.setattr(lapmkl, name, counting(name, getattr(lapmkl, name)))
-
-    def fit(penalties, labeled):
-        y = np.full_like(partly, -1)
-        y[labeled] = partly[labeled]
-        ambient, intrinsic = penalties
-        model = LapMKLClassifier(
-            BANK, gamma_ambient=ambient, gamma_intrinsic=intrinsic, unlabeled_label=-1, solver=solver
-        )
-        return model.fit(X, y)
-
-    alone = [fit(*one) for one in fits]
-    counts.update(dict.fromkeys(counts, 0))
-    with sharing_kernels(KernelCache()):
-        shared = [fit(*one) for one in fits]
-    n_factorized = {"deform": 3, "roughness": 0} if solver == "deformed" else {"deform": 0, "roughness": 1}
-    assert counts == {"knn_laplacian": 1} | n_factorized
-    for one, other in zip(shared, alone, strict=True):
-        np.testing.assert_allclose(one.kernel_weights_, other.kernel_weights_, atol=1e-8)
-        np.testing.assert_allclose(one.decision_function(X), other.decision_function(X), atol=1e-6)
 
 
 @pytest.mark.parametrize("solver", ["deformed", "paper"])

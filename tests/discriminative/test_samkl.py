@@ -438,19 +438,6 @@ def test_every_way_to_end():
     np.testing.assert_allclose(loose.objective_history, long.objective_history[:2])
 
 
-def test_warm_start_from_the_optimum_needs_one_svm_each():
-    stack, _, y, _ = problem()
-    options = SAMKLOptions(1.0, 0, gap_tol=1e-3)
-    cold = fit_samkl(stack, y, options)
-    warm = fit_samkl(stack, y, options, start=cold.kernel_weights)
-    assert warm.n_solves <= 4 < cold.n_solves
-    # weights of kernels that are off are no start
-    other = options._replace(initial_switches=np.array([True, True, False, False]), gap_tol=1e9)
-    for start, expected in [([0, 0, 0, 1], [0.5, 0.5, 0, 0]), ([0.3, 0.1, 0.6, 0], [0.75, 0.25, 0, 0])]:
-        found = fit_samkl(stack, y, other, start=np.array(start)).kernel_weights
-        np.testing.assert_allclose(found, expected, atol=1e-15)
-
-
 def test_support_of_the_simplex_solution_as_initial_switches():
     stack, _, y, _ = problem()
     noise = np.eye(60)[None]  # says nothing about any other sample

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import arviz_stats
 import numpy as np
 import pytest
@@ -256,22 +254,6 @@ def test_netcdf_round_trip_is_identical(name, request, tmp_path):
     draws = load_posterior(tmp_path / "model.nc")["log_prior"].to_dataset()
     xarray.testing.assert_equal(draws, tree["log_prior"].to_dataset().drop_vars("obs_id", errors="ignore"))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model.nc", "tree.nc"]
-
-
-def test_interrupted_writing_leaves_the_old_file(binary_model, tmp_path, monkeypatch):
-    (tmp_path / "posterior.nc").write_text("old")
-
-    write = Path.write_bytes
-
-    def interrupted(self, data):
-        write(self, data[: len(data) // 2])
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Path, "write_bytes", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        save_posterior(binary_model, tmp_path / "posterior.nc", n_draws=2)
-    assert [path.name for path in tmp_path.iterdir()] == ["posterior.nc"]
-    assert (tmp_path / "posterior.nc").read_text() == "old"
 
 
 def test_unreadable_files_are_named(binary_model, tmp_path):
