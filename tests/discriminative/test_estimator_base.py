@@ -58,12 +58,6 @@ def test_other_formula_scores_use_active_kernels_only_block_by_block(data, model
     assert_same(scores, whole, SAME_FORMULA)
 
 
-def test_other_formula_bank_evaluates_selected_kernels(data):
-    X = data[0]
-    bank = KernelBank([Gaussian(width=1), Linear()], views="each", normalize=("center", "spherical")).fit(X)
-    np.testing.assert_array_equal(bank.evaluate(X[:9], np.array([1, 4, 7])), bank.evaluate(X[:9])[[1, 4, 7]])
-
-
 def test_degenerate_clipping_leaves_the_users_kernels_alone(data):
     X, y = data
     kernel = frozen(np.cos(X @ X.T))  # read-only and indefinite

@@ -10,15 +10,12 @@ import sklearn
 from cases import squared_hinge_scores
 from helpers import assert_same
 from sklearn.datasets import load_iris
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.svm import SVC, SVR
 
 from bayesmkl import KernelBank
-from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.datasets import make_localized
-from bayesmkl.discriminative import LDMKLClassifier, SwMKLClassifier, UniformMKLClassifier
-from bayesmkl.discriminative.global_weights import mwumkl
+from bayesmkl.discriminative import LDMKLClassifier, UniformMKLClassifier
 from bayesmkl.discriminative.localized.ldmkl import LDMKLOptions, fit_ldmkl, ldmkl_gates, ldmkl_scores
 from bayesmkl.discriminative.localized.success import SuccessOptions
 from bayesmkl.discriminative.svm.native import native_kernels
@@ -361,23 +358,6 @@ def test_multiplicative_weights_train_the_squared_hinge(rng):
         dual = C * labels * np.maximum(0.0, 1.0 - labels * best)  # what the margins of the optimum say
         least = primal(dual @ kernel @ dual, best, labels)
         assert least * (1.0 - 1e-6) <= found <= least / (1.0 - epsilon)
-
-
-@pytest.mark.parametrize("method", [LDMKLClassifier, SwMKLClassifier])
-def test_one_warning_where_multiplicative_weights_fall_short(rng, monkeypatch, method):
-    X, y, _ = toy(rng, 40)
-    fit_one_kernel = mwumkl.fit_one_kernel
-    monkeypatch.setattr(
-        mwumkl,
-        "fit_one_kernel",
-        lambda kernel, y, options, *limits: fit_one_kernel(kernel, y, options._replace(max_iter=9), *limits),
-    )
-    model = method(plain_bank([Gaussian(gamma=0.3), Gaussian(gamma=1.0)]), svm="mwu", mwu_epsilon=0.01)
-    with pytest.warns(ConvergenceWarning, match=r"mwu_epsilon=0.01") as caught:
-        model.fit(X, y)
-    assert len(caught) == 1
-    assert not model.converged_
-    assert model.outcome_ is Outcome.MAX_ITER
 
 
 def test_a_refitted_bias_of_multiplicative_weights(rng):

@@ -88,10 +88,6 @@ def fitted(data):
     return get
 
 
-def test_every_localized_estimator_is_among_the_cases():
-    assert {case.name for case in CASES} == set(LOCALIZED)
-
-
 # ------------------------------------------------------------------------------------------------ one gating view
 
 

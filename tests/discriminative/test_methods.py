@@ -18,7 +18,6 @@ from bayesmkl.persistence.known_types import OWN_TYPES
 ESTIMATORS = {
     name: getattr(bayesmkl.discriminative, name) for method in METHODS for name in method.estimators
 }
-each_method = pytest.mark.parametrize("method", METHODS, ids=lambda method: method.algorithm)
 
 
 def test_every_public_estimator_is_registered_once():
@@ -36,16 +35,6 @@ def test_every_public_estimator_is_registered_once():
     registered = [name for method in METHODS for name in method.estimators]
     assert len(found) >= 26
     assert sorted(registered) == sorted(found)
-
-
-@each_method
-def test_forms_and_settings_are_of_its_estimators_and_parameters(method):
-    assert {form.estimator for form in method.forms} == set(method.estimators)
-    assert set(method.losses) <= {form.estimator for form in method.identities} <= set(method.estimators)
-    assert set(method.settings) <= set(method.estimators)
-    tried = [(form.estimator, form.parameters) for form in method.forms + method.identities]
-    for name, parameters in [*tried, *method.settings.items()]:
-        assert set(parameters) <= set(ESTIMATORS[name]().get_params(deep=False)), name
 
 
 def test_types_in_files_are_the_estimators_and_what_they_hold_no_functions():

@@ -124,13 +124,3 @@ def test_warm_starts_along_a_path_find_the_same_optima(rng):
     for C, warm in zip(path.values, path.models, strict=True):
         cold = SILPMKLClassifier("precomputed", tol=1e-4, C=C).fit(samples_first(kernels), y)
         assert warm.objective_history_[-1] == pytest.approx(cold.objective_history_[-1], rel=2e-4)
-
-
-def test_progress_is_reported_with_every_iteration(rng):
-    kernels, y = dual_reference.problem(rng, 40, 6)
-    seen = []
-    result = fit_silpmkl(
-        DenseStack(kernels), y[None], Hinge(1.0), on_step=lambda n, status: seen.append((n, status))
-    )
-    assert [n for n, _ in seen] == list(range(1, len(result.objective_history)))
-    assert "relative gap" in seen[-1][1]
