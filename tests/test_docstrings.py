@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import pytest
-from in_turn import in_turn
 from numpydoc.docscrape import FunctionDoc
 from numpydoc.validate import validate
 from sklearn.base import is_classifier
@@ -101,12 +100,25 @@ ESTIMATORS = [name for name in TOP if re.search("(Classifier|Regressor|OneClass)
 
 
 def each(names: list[Name]) -> Any:
-    """Parametrize a test by names, those of a package together."""
+    """Parametrize a test by packages; it runs for all of their names, and those that fail are told together."""
+    groups: dict[str, list[Name]] = {}
+    for name in names:
+        groups.setdefault(".".join(name.path.split(".")[:2]), []).append(name)
 
-    def package(name: Name) -> str:
-        return ".".join(name.path.split(".")[:2])
+    def decorate(test: Callable[[Name], None]) -> Any:
+        def run(package: str) -> None:
+            failed = {}
+            for name in groups[package]:
+                try:
+                    test(name)
+                except (Exception, pytest.fail.Exception) as error:
+                    failed[name.path] = error
+            assert not failed
 
-    return in_turn(("name",), [pytest.param(name, id=name.path) for name in names], by=package)
+        run.__name__ = run.__qualname__ = test.__name__
+        return pytest.mark.parametrize("package", groups)(run)
+
+    return decorate
 
 
 @functools.cache

@@ -129,23 +129,6 @@ def test_pull_is_the_sum_of_kernels_times_intermediate_outputs(rng, name, n_trai
 
 
 @ALGORITHMS
-def test_probe_is_at_regular_distances_and_no_update_reads_it(rng, name):
-    problem, start = problem_of(name, rng, MANY)
-    state, bound = MODULES[name].sweep(problem, start)
-    probed = MODULES[name].carry(problem, state).probe
-    expected = [  # of 44 samples every third, of 22 every second
-        part[..., np.arange(0, part.shape[-1], {44: 3, 22: 2}[part.shape[-1]])]
-        for part in intermediates_of(state)
-    ]
-    np.testing.assert_array_equal(probed, np.concatenate(expected, axis=-1))
-    assert max(part.shape[-1] for part in expected) <= PROBED
-    other, same = MODULES[name].sweep(problem, start._replace(probe=np.nan * start.probe))
-    assert same == bound
-    for found, expected in zip(factors_of(other), factors_of(state), strict=True):
-        assert_same_factors(found, expected, 0.0)
-
-
-@ALGORITHMS
 def test_what_is_measured_has_a_scale_each_and_all_is_restored(rng, name):
     module = MODULES[name]
     problem, start = problem_of(name, rng, MANY)
@@ -236,16 +219,3 @@ def test_a_start_keeps_single_precision(rng):
     )
     start = bemkl.init(single, np.ones(FEW, dtype=np.float32))
     assert {field.dtype for field in start} == {np.dtype(np.float32)}
-
-
-def test_scales_are_about_the_reciprocal_posterior_deviations(rng):
-    problem, start = problem_of("binary", rng, FEW)
-    state, _ = bemkl.sweep(problem, start)
-    scales = bemkl.scales(state)
-    assert_same(scales.readout, 1.0 / np.sqrt(np.diag(state.readout.cov)), SAME_FORMULA)
-    # the logarithm of the square of a normal variable around zero, whatever its deviation is
-    spread = np.log(rng.normal(scale=3.0, size=10_000) ** 2).std()
-    np.testing.assert_allclose(scales.dual_square * spread, np.ones(FEW), rtol=0.2)
-    # of the cut-off normals that scores are, at most that of the whole one
-    assert (scales.latent * np.sqrt(state.latent.variance) <= 1.0).all()
-    np.testing.assert_array_equal(scales.latent, np.ones(FEW))

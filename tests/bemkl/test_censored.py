@@ -252,23 +252,6 @@ def test_predictions_that_pipelines_and_searches_do_not_pass_on(data):
         bayesmkl.posterior.predict_latent(numbers, X)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"event": np.zeros(N, dtype=bool)}, "at least one event"),
-        ({"years": np.zeros(N)}, "after time zero"),
-        ({"years": -np.ones(N)}, "times >= 0"),
-        ({"entry": np.full(N, 1e-3)}, "got an entry at 0.001 of sample 0.*GPMKLSurvival"),
-        ({"dead": np.zeros(N, dtype=bool)}, "2 boolean"),
-    ],
-)
-def test_times_that_are_none(data, change, message):
-    fields = {name: data[2][name][:N] for name in ("event", "years")} | change
-    y = np.rec.fromarrays(list(fields.values()), names=",".join(fields))
-    with pytest.raises(ValueError, match=message):
-        BEMKLSurvival(bank()).fit(data[0][:N], y)
-
-
 def test_questions_that_have_no_answer(model, data):
     X, _, y = data
     with pytest.raises(ValueError, match="`q` must be between 0 and 1"):

@@ -8,7 +8,6 @@ from helpers import (
     BINARY_PRIORS,
     arrays_of,
     assert_same,
-    assert_same_factors,
     binary_problem,
     informed_target,
     random_kernels,
@@ -24,7 +23,6 @@ from bayesmkl.bemkl.models.moments import Gamma
 
 N_SAMPLES, N_KERNELS = 11, 4
 OPTIONS = LoopOptions(max_iter=60, tol=0.0, accelerate=False)
-SAME = 1e-8
 
 
 def fit_binary(kernels, y, start=None, margin=1.0, priors=BINARY_PRIORS["non-sparse"], options=OPTIONS):
@@ -38,58 +36,6 @@ def fit_regression(kernels, y, priors=None, options=OPTIONS):
     return maximize_elbo(bemkl, problem, bemkl.init(problem, np.zeros(len(y))), options)
 
 
-def permuted(state, samples, kernels):
-    """Return the state with samples and kernels in another order."""
-    readout = np.concatenate([[0], 1 + kernels])
-    swapped = {
-        "sample_precision": state.sample_precision._replace(rate=state.sample_precision.rate[samples]),
-        "dual": state.dual._replace(
-            mean=state.dual.mean[samples], cov=state.dual.cov[np.ix_(samples, samples)]
-        ),
-        "intermediate": state.intermediate._replace(
-            mean=state.intermediate.mean[np.ix_(kernels, samples)],
-            cov=state.intermediate.cov[np.ix_(kernels, kernels)],
-        ),
-        "kernel_precision": state.kernel_precision._replace(rate=state.kernel_precision.rate[kernels]),
-        "readout": state.readout._replace(
-            mean=state.readout.mean[readout], cov=state.readout.cov[np.ix_(readout, readout)]
-        ),
-    }
-    if state.latent is not None:
-        swapped["latent"] = type(state.latent)(*(values[samples] for values in state.latent))
-    return state._replace(**swapped)
-
-
-@pytest.mark.parametrize("model", ["binary", "regression"])
-@pytest.mark.parametrize("accelerate", [False, True], ids=["plain", "accelerated"])
-def test_equivariance_under_permuted_samples_and_kernels(rng, model, accelerate):
-    kernels = random_kernels(rng, N_SAMPLES, N_KERNELS)
-    target = informed_target(rng, kernels)
-    y = np.where(target > np.median(target), 1.0, -1.0) if model == "binary" else target
-    fit = fit_binary if model == "binary" else fit_regression
-    samples, order = rng.permutation(N_SAMPLES), rng.permutation(N_KERNELS)
-    moved_kernels = kernels[np.ix_(order, samples, samples)]
-    options = OPTIONS._replace(accelerate=accelerate, max_iter=12 if accelerate else 60)
-    plain, moved = fit(kernels, y, options=options), fit(moved_kernels, y[samples], options=options)
-    assert_same(moved.elbo_history, plain.elbo_history, SAME)
-    assert_same_factors(moved.state, permuted(plain.state, samples, order), SAME)
-
-
-@pytest.mark.parametrize("margin", [0.0, 1.0])
-def test_equivariance_flipped_labels_flip_every_score(rng, margin):
-    kernels, y = random_kernels(rng, N_SAMPLES, N_KERNELS), random_labels(rng, N_SAMPLES)
-    plain, flipped = fit_binary(kernels, y, margin=margin), fit_binary(kernels, -y, margin=margin)
-    assert_same(flipped.elbo_history, plain.elbo_history, SAME)
-    for name in ("mean", "variance", "entropy", "log_normalizer"):
-        sign = -1.0 if name == "mean" else 1.0
-        assert_same(getattr(flipped.state.latent, name), sign * getattr(plain.state.latent, name), SAME)
-    assert_same(flipped.state.dual.mean, -plain.state.dual.mean, SAME)
-    assert_same(flipped.state.intermediate.mean, -plain.state.intermediate.mean, SAME)
-    mirror = np.array([-1.0, *np.ones(N_KERNELS)])
-    assert_same(flipped.state.readout.mean, mirror * plain.state.readout.mean, SAME)
-    assert_same(flipped.state.readout.cov, np.outer(mirror, mirror) * plain.state.readout.cov, SAME)
-
-
 def test_equivariance_shifted_regression_target_from_the_same_readout_spread(rng):
     kernels = random_kernels(rng, N_SAMPLES, N_KERNELS)
     y = informed_target(rng, kernels)
@@ -98,19 +44,6 @@ def test_equivariance_shifted_regression_target_from_the_same_readout_spread(rng
     assert_same(moved.state.intermediate.mean, plain.state.intermediate.mean, 1e-4)
     assert_same(moved.state.readout.mean[1:], plain.state.readout.mean[1:], 1e-4)
     assert moved.state.readout.mean[0] - plain.state.readout.mean[0] == pytest.approx(50.0, abs=1e-3)
-
-
-@pytest.mark.parametrize("model", ["binary", "regression"])
-def test_degenerate_equal_kernels_get_equal_weights(rng, model):
-    kernels = np.repeat(random_kernels(rng, N_SAMPLES, 1), N_KERNELS, axis=0)
-    target = informed_target(rng, kernels)
-    y = np.where(target > np.median(target), 1.0, -1.0)
-    state = (fit_binary(kernels, y) if model == "binary" else fit_regression(kernels, target)).state
-    weights = state.readout.mean[1:]
-    assert np.abs(weights).min() > 1e-3
-    assert_same(weights, np.full(N_KERNELS, weights[0]), SAME)
-    assert_same(state.intermediate.mean, np.tile(state.intermediate.mean[0], (N_KERNELS, 1)), SAME)
-    assert_same(state.kernel_precision.rate, np.full(N_KERNELS, state.kernel_precision.rate[0]), SAME)
 
 
 def test_degenerate_kernel_of_zeros_is_a_bayesian_probit_intercept(rng):

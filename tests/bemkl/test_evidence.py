@@ -338,15 +338,6 @@ def test_what_does_not_compare_is_refused_before_any_fit(model, grid, expected):
         select_by_elbo(model, grid, np.empty((0, 2)), [])
 
 
-def test_grid_and_jobs_that_are_none_are_named():
-    with pytest.raises((TypeError, ValueError), match=r"`param_grid`"):
-        select_by_elbo(BEMKLClassifier(), "margin", np.empty((0, 2)), [])
-    with pytest.raises((TypeError, ValueError), match=r"`n_jobs`"):
-        select_by_elbo(BEMKLClassifier(), {"margin": [1.0]}, np.empty((0, 2)), [], n_jobs="two")
-    with pytest.raises((TypeError, ValueError), match=r"`verbose`"):
-        select_by_elbo(BEMKLClassifier(), {"margin": [1.0]}, np.empty((0, 2)), [], verbose="much")
-
-
 def test_scale_free_priors_compare_among_as_many_kernels_only(table):
     X, y = table
     model = BEMKLClassifier(kernel_prior="sparse", max_iter=20, tol=0.0)

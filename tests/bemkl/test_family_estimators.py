@@ -10,7 +10,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.special import expit
-from sklearn.model_selection import KFold, cross_val_score
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.preprocessing import StandardScaler
 
@@ -112,18 +111,6 @@ def test_two_classes_are_one_binary_model_whatever_the_kind(iris, kind):
     assert model.kernel_weights_.shape == (6,)
 
 
-def test_order_of_classes_and_samples_does_not_matter(iris, multinomial_model, shared):
-    X, y = iris
-    renamed = np.array([{"setosa": "c", "versicolor": "a", "virginica": "b"}[label] for label in y])
-    order = np.random.default_rng(0).permutation(len(y))
-    for model in (shared, multinomial_model):
-        again = BEMKLClassifier(BANK, multiclass=model.multiclass, intermediate_scale=1.0).fit(
-            X[order], renamed[order]
-        )
-        moved = again.predict_proba(X)[:, [2, 0, 1]]
-        np.testing.assert_allclose(moved, model.predict_proba(X), atol=2e-3)
-
-
 def test_start_from_a_shared_posterior_is_already_converged(iris, shared):
     again = BEMKLClassifier(BANK, init=shared.posterior_, intermediate_scale=1.0).fit(*iris)
     assert again.n_iter_ < shared.n_iter_ / 3
@@ -140,28 +127,6 @@ def test_restarts_never_lower_the_bound(iris, shared):
 
 
 # -------------------------------------------------------------------------------------------------------- labels
-
-
-def test_a_label_and_its_opposite_have_opposite_scores(iris):
-    X, y = iris
-    labels = np.column_stack([y == "setosa", y != "setosa", y == "virginica"]).astype(int)
-    model = BEMKLClassifier(BANK, intermediate_scale=1.0).fit(X, labels)
-    latent, probabilities = model.predict_latent(X), model.predict_proba(X)
-    np.testing.assert_allclose(latent[:, 0], -latent[:, 1], atol=1e-6)
-    np.testing.assert_allclose(probabilities[:, 0] + probabilities[:, 1], 1.0, rtol=1e-9)
-    np.testing.assert_array_equal(model.predict(X), (probabilities > 0.5).astype(int))
-    np.testing.assert_array_equal(model.predict(X)[:, 0], labels[:, 0])
-    np.testing.assert_array_equal(model.classes_, [0, 1, 2])
-    assert model.kernel_weights_.shape == (6,)
-    assert (
-        cross_val_score(
-            BEMKLClassifier(BANK, tol=1e-4, intermediate_scale=1.0),
-            X,
-            labels,
-            cv=KFold(3, shuffle=True, random_state=0),
-        ).mean()
-        > 0.8
-    )
 
 
 def test_separate_weights_of_labels_are_separate_fits(iris):

@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank, load_model, save_model
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl.bemkl import NUTS, Dirichlet, Gamma, Gibbs, SpikeSlab, Storage
+from bayesmkl.bemkl import NUTS, Gibbs
 from bayesmkl.bemkl.inference import chains, gibbs, runs
 from bayesmkl.bemkl.models.model import State
 from bayesmkl.bemkl.models.outcomes import Labels
@@ -278,45 +278,6 @@ def test_an_interrupt_with_nothing_to_keep_leaves_the_model_unfitted(wdbc, monke
     with pytest.raises(KeyboardInterrupt):
         model.fit(X[:N_TRAIN], y[:N_TRAIN])
     assert not hasattr(model, "posterior_")
-
-
-# ----------------------------------------------------------------------------------------------- errors
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"inference": "mcmc"}, r"`inference` .*'mcmc'"),
-        ({"inference": Gibbs}, r"`inference` must be one of .* VB\(...\), NUTS\(...\), .*; got <class"),
-        ({"inference": Storage()}, r"`inference` must be one of .*; got Storage\(\)"),
-        ({"inference": Gibbs(n_draws=3)}, r"`n_draws` of `inference` must .*10.* 3"),
-        ({"inference": NUTS(n_draws=9)}, r"`n_draws` of `inference` must .*10.* 9"),
-        ({"inference": Gibbs(n_chains=0)}, r"`n_chains`"),
-        ({"inference": NUTS(n_warmup=0)}, r"`n_warmup`"),
-        ({"inference": NUTS(target_accept=1.0)}, r"`target_accept` .* must be between 0 and 1; got 1"),
-        ({"inference": NUTS(chain_method="parallel")}, r"`chain_method`"),
-        ({"inference": NUTS(), "nonnegative": True}, r"`nonnegative=True` needs.*got inference=NUTS\(\)"),
-        ({"n_init": 0, "inference": "vb"}, r"`n_init`"),
-        ({"kernel_prior": "sparse"}, r"`kernel_prior` must have a concentration.*infinite variance"),
-        ({"sample_prior": Gamma(0.2, 1.0)}, r"`sample_prior` must have a concentration"),
-        ({"bias_prior": "sparse", "inference": "nuts"}, r"`bias_prior`.*inference=\"nuts\""),
-        ({"kernel_prior": "dirichlet"}, r"`kernel_prior`.*needs inference=\"nuts\""),
-        ({"kernel_prior": SpikeSlab(), "inference": "vb"}, r"`kernel_prior`.*needs inference=\"nuts\""),
-        ({"kernel_prior": SpikeSlab(1.5), "inference": "nuts"}, r"`kernel_prior.inclusion`.*between 0 and 1"),
-        ({"kernel_prior": Dirichlet(-1.0), "inference": "nuts"}, r"`kernel_prior.concentration`.*positive"),
-        ({"sample_prior": "spike-slab"}, r"`sample_prior` must be \"nonsparse\""),
-    ],
-)
-def test_bad_parameters_are_named(wdbc, parameters, message):
-    X, y = wdbc
-    with pytest.raises(ValueError, match=message):
-        BEMKLClassifier(BANK, **SHORT | parameters).fit(X[:N_TRAIN], y[:N_TRAIN])
-
-
-def test_regression_noise_priors_must_be_proper(wdbc):
-    X, _ = wdbc
-    with pytest.raises(ValueError, match="`noise_prior` must have a concentration"):
-        BEMKLRegressor(BANK, **SHORT | {"noise_prior": "sparse"}).fit(X[:N_TRAIN], X[:N_TRAIN, 0])
 
 
 # ------------------------------------------------------------------------------------------- refinement

@@ -123,17 +123,6 @@ def check_monotone(model, rng, n_problems, n_sweeps):
     assert n_gains > 10 * n_problems  # the bounds did move
 
 
-@MODELS
-def test_monotone_bound_on_random_problems(rng, model):
-    check_monotone(model, rng, 10, n_sweeps=15)
-
-
-@pytest.mark.slow
-@MODELS
-def test_monotone_bound_on_a_hundred_random_problems(rng, model):
-    check_monotone(model, rng, 100, n_sweeps=60)
-
-
 def moves(problem, state):
     """Yield (name, function of the step that returns the moved state) for every variational parameter."""
     for field, factor in zip(state._fields, state, strict=True):

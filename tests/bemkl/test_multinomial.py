@@ -321,43 +321,6 @@ def test_bound_after_sweeps_against_monte_carlo(rng):
     assert deviation(draws, bound - 0.5 * state.latent.variance.sum()) > 20.0  # it does tell bounds apart
 
 
-def check_monotone(rng, n_problems, n_sweeps):
-    kinds = ["smooth", "rank deficient", "duplicated", "near identity", "badly scaled"]
-    n_gains = 0
-    for index in range(n_problems):
-        n_samples, n_kernels = int(rng.integers(5, 31)), int(rng.integers(1, 10))
-        kernels = random_kernels(rng, n_samples, n_kernels, kinds[index % len(kinds)])
-        prior = ["non-sparse", "sparse", "general"][index % 3]
-        margin, sigma = float(rng.integers(0, 2)), float(rng.choice([0.1, 0.5, 1.0, 3.0]))
-        n_classes = int(rng.choice([2, 3, 4, 6, 12]))
-        problem, start = problem_of(kernels, random_classes_of(rng, kernels, n_classes), prior, margin, sigma)
-        for accelerate in (False, True):
-            options = PLAIN._replace(max_iter=n_sweeps, accelerate=accelerate)
-            result = maximize_elbo(bemkl, problem, start, options)
-            bound = result.elbo_history
-            assert result.outcome is Outcome.MAX_ITER, index
-            assert not (bound[:-1] - bound[1:] > 1e-9 * np.abs(bound[1:])).any(), index
-            assert bound[-1] == pytest.approx(bemkl.elbo(problem, result.state), rel=1e-12)
-            n_gains += int((np.diff(bound) > 1e-6).sum())
-    assert n_gains > 10 * n_problems  # the bounds did move
-
-
-def random_classes_of(rng, kernels, n_classes):
-    """As `random_classes`, also with fewer samples than classes."""
-    if kernels.shape[1] >= n_classes:
-        return random_classes(rng, kernels, n_classes)
-    return signs_of(rng.integers(n_classes, size=kernels.shape[1]), n_classes)
-
-
-def test_monotone_bound_on_random_problems(rng):
-    check_monotone(rng, 10, n_sweeps=15)
-
-
-@pytest.mark.slow
-def test_monotone_bound_on_a_hundred_random_problems(rng):
-    check_monotone(rng, 100, n_sweeps=60)
-
-
 def moves(problem, state):
     """Yield (name, function of the step that returns the moved state) for every variational parameter."""
     for field, factor in zip(state._fields, state, strict=True):

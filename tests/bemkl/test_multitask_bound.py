@@ -9,15 +9,10 @@ from scipy import stats
 from test_elbo import deviation, gamma_law, normal
 from test_multitask import (
     N_KERNELS,
-    PLAIN,
-    PRIORS,
     random_problem,
-    random_task,
-    start_of,
 )
 from test_stationarity import moves_of_gamma, moves_of_normal, with_entry
 
-from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.truncated_normal import truncated_moments
 from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
 from bayesmkl.bemkl.models import multitask
@@ -126,37 +121,6 @@ def test_bound_after_sweeps_against_monte_carlo_which_independent_tasks_fail(rng
     assert deviation(draws, bound) < 4.0
     marginals = sum(readout.entropy for readout in state.readout.marginals)
     assert deviation(draws, bound - state.readout.given.entropy + marginals) > 10.0
-
-
-def check_monotone(rng, n_problems, n_sweeps):
-    families, n_gains = ["smooth", "rank deficient", "duplicated", "near identity", "badly scaled"], 0
-    for index in range(n_problems):
-        n_kernels = int(rng.integers(1, 8))
-        tasks = tuple(
-            random_task(
-                rng, str(rng.choice(["labels", "targets"])), int(rng.integers(5, 25)), n_kernels, family
-            )
-            for family in rng.choice(families, size=rng.integers(1, 6))
-        )
-        problem = list(PRIORS.values())[index % 3].problem_of(tasks)
-        for accelerate in (False, True):
-            options = PLAIN._replace(max_iter=n_sweeps, accelerate=accelerate)
-            result = maximize_elbo(multitask, problem, start_of(problem), options)
-            bound = result.elbo_history
-            assert result.outcome is Outcome.MAX_ITER, index
-            assert not (bound[:-1] - bound[1:] > 1e-9 * np.abs(bound[1:])).any(), index
-            assert bound[-1] == pytest.approx(multitask.elbo(problem, result.state), rel=1e-12)
-            n_gains += int((np.diff(bound) > 1e-6).sum())
-    assert n_gains > 10 * n_problems  # the bounds did move
-
-
-def test_monotone_bound_on_random_problems(rng):
-    check_monotone(rng, 10, n_sweeps=12)
-
-
-@pytest.mark.slow
-def test_monotone_bound_on_a_hundred_random_problems(rng):
-    check_monotone(rng, 100, n_sweeps=60)
 
 
 def with_item(values, index, value):

@@ -8,7 +8,6 @@ import pytest
 import sklearn
 from helpers import SAME_ITERATION, assert_same
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -276,15 +275,6 @@ def test_other_library_cross_validation_of_pooled_samples(rng):
     assert cross_val_predict(BEMKLMultitaskRegressor(bank, **PAPER), X, gaps, cv=folds).shape == (60, 3)
 
 
-def test_names_of_priors_of_tasks_stand_for_their_gamma(rng):
-    X, y = make("targets", rng)
-    bounds = [
-        BEMKLMultitaskRegressor(BANK, task_prior=prior, **PAPER | {"max_iter": 2}).fit(X, y).elbo_
-        for prior in ("close", Gamma(1.0, 0.3), (1.0, 0.3), "careful")
-    ]
-    assert bounds[0] == bounds[1] == bounds[2] != bounds[3]
-
-
 @BOTH
 def test_random_starts_differ_by_seed(rng, kind):
     X, y = make(kind, rng)
@@ -297,34 +287,6 @@ def test_random_starts_differ_by_seed(rng, kind):
 
 
 # ----------------------------------------------------------------------------------------------------- bad input
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"relation": "near"}, "`relation` must be one of 'learned', 'shared', 'separate'; got 'near'"),
-        (
-            {"task_prior": "sparse"},
-            '`task_prior` must be "close", "related", "careful" or a Gamma.*got \'sparse\'',
-        ),
-        ({"task_prior": 3.0}, "`task_prior` must be"),
-        ({"task_prior": Gamma(1.0, 0.0)}, "`task_prior.rate` must be a finite number > 0; got 0"),
-        (
-            {"kernel_prior": "dirichlet"},
-            '`kernel_prior` must be "auto", "nonsparse", "sparse" or a Gamma.*\'dirichlet\'',
-        ),
-        ({"sample_prior": 1}, "`sample_prior` must be"),
-        ({"noise_prior": 1}, "`noise_prior` must be"),
-        ({"intermediate_prior": "one"}, "`intermediate_prior` must be \"unit\".*got 'one'"),
-        ({"predictive": "half"}, "`predictive` must be one of"),
-        ({"max_iter": 0}, "`max_iter` must be a whole number >= 1"),
-        ({"init": "zeros"}, '`init` must be "mean", "random" or a `posterior_`'),
-        ({"init": ("mean",), "relation": "separate"}, '`init` must be "mean", "random" or a `posterior_`'),
-    ],
-)
-def test_bad_parameters_are_named(rng, parameters, message):
-    with pytest.raises(ValueError, match=message):
-        BEMKLMultitaskRegressor(BANK).set_params(**parameters).fit(*make("targets", rng))
 
 
 @pytest.mark.parametrize(
@@ -382,35 +344,6 @@ def test_bad_labels_name_the_task(rng):
         model.fit(X, X[:, 0])
     with pytest.raises(ValueError, match="a label for every sample where it is one vector; 1 of 30"):
         model.fit(X, np.where(np.arange(30) < 1, None, "a"), tasks=["a"] * 30)
-
-
-def test_bad_use_of_a_fitted_model(rng):
-    X, y = make("targets", rng)
-    model = BEMKLMultitaskRegressor(BANK, **PAPER)
-    with pytest.raises(NotFittedError):
-        model.predict(X, tasks=[0] * 30)
-    with pytest.raises(NotFittedError):
-        model.score(X, y)
-    model.fit(X, y)
-    with pytest.raises(ValueError, match="must name tasks of the training samples, 0, 1, 2; got 3, 5"):
-        model.predict(X, tasks=[0] * 28 + [5, 3])
-    with pytest.raises(ValueError, match="one task for each of the 30 rows of `X`; got 2 names"):
-        model.predict(X, tasks=[0, 1])
-    with pytest.raises(ValueError, match=r"a column for each of the 3 tasks .*got 2 column"):
-        model.score(X, y[:, :2])
-    with pytest.raises(ValueError, match=r"in their order.*\['b', 'a', 'c'\]"):
-        model.fit(X, pd.DataFrame(y, columns=["a", "b", "c"])).score(
-            X, pd.DataFrame(y, columns=["b", "a", "c"])
-        )
-    with pytest.raises(ValueError, match="two values of some task to score"):
-        model.score(X, np.full_like(y, np.nan))
-    with pytest.raises(ValueError, match=r"got one of \[\(3,"):
-        BEMKLMultitaskRegressor(BANK, init=model.posterior_).fit(X[:-1], y[:-1])
-    with pytest.warns(
-        ConvergenceWarning, match=r"BEMKLMultitaskRegressor stopped after max_iter=2 sweeps"
-    ) as caught:
-        BEMKLMultitaskRegressor(BANK, max_iter=2, relation="separate").fit(X, y)
-    assert len(caught) == 1  # for three models
 
 
 # ------------------------------------------------------------------------------------------------------ learning

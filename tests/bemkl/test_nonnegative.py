@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from helpers import (
     BINARY_PRIORS,
-    REGRESSION_PRIORS,
     STANDARD_ERRORS,
     arrays_of,
     assert_monte_carlo,
@@ -24,10 +23,8 @@ from helpers import (
 )
 from scipy import stats
 from test_elbo import draw_shared, log_shared, normal, scores
-from test_loop import KINDS
 from test_stationarity import moves_of_gamma, moves_of_normal, moves_of_truncated, with_entry
 
-from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.truncated_normal import truncated_moments
 from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
 from bayesmkl.bemkl.models import model as bemkl
@@ -253,45 +250,6 @@ def test_bound_of_random_factors_against_monte_carlo(rng, n_kernels, prior):
     log_p += n_kernels * np.log(2.0)  # half normal: twice the density of the normal distribution
     log_p += stats.norm.logpdf(f, loc=scores(draws)).sum(axis=1)
     assert_monte_carlo(log_p - log_q, bemkl.elbo(problem, state._replace(readout=readout)))
-
-
-def random_problem(rng, index):
-    n_samples, n_kernels = int(rng.integers(5, 31)), int(rng.integers(1, 9))
-    kernels = random_kernels(rng, n_samples, n_kernels, KINDS[index % len(KINDS)])
-    prior = ["non-sparse", "sparse", "general"][index % 3]
-    if index % 4 == 3:
-        problem = regression_problem(kernels, informed_target(rng, kernels), REGRESSION_PRIORS[prior])
-        return REGRESSION, problem, bemkl.init(problem, 0.1 * rng.normal(size=n_samples))
-    y = random_labels(rng, n_samples)
-    y[2:] *= rng.random(n_samples - 2) > 0.3 * (index % 2)  # every other one has unlabeled samples
-    sigma = float(rng.choice([0.1, 0.5, 1.0, 3.0]))
-    problem = binary_problem(kernels, y, BINARY_PRIORS[prior], float(rng.integers(0, 2)), sigma)
-    return BINARY, problem, bemkl.init(problem, np.abs(rng.normal(size=n_samples)))
-
-
-def check_monotone(rng, n_problems, accelerate):
-    n_gains, options = 0, LoopOptions(max_iter=30, tol=0.0, accelerate=accelerate)
-    for index in range(n_problems):
-        algorithm, problem, start = random_problem(rng, index)
-        result = maximize_elbo(algorithm, problem, start, options)
-        bound = result.elbo_history
-        assert result.outcome is Outcome.MAX_ITER, index
-        assert (np.diff(bound) >= -1e-9 * np.abs(bound[1:])).all(), index
-        assert bound[-1] == pytest.approx(algorithm.elbo(problem, result.state), rel=1e-12)
-        assert (result.state.readout.mean[1:] > 0.0).all(), index
-        n_gains += int((np.diff(bound) > 1e-6).sum())
-    assert n_gains > 10 * n_problems
-
-
-@pytest.mark.parametrize("accelerate", [False, True], ids=["plain", "accelerated"])
-def test_monotone_bound_on_random_problems(rng, accelerate):
-    check_monotone(rng, 10, accelerate)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("accelerate", [False, True], ids=["plain", "accelerated"])
-def test_monotone_bound_on_a_hundred_random_problems(rng, accelerate):
-    check_monotone(rng, 100, accelerate)
 
 
 # ----------------------------------------------------------------------------------------------------- stationarity

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
-from dataclasses import FrozenInstanceError
-
 import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
-import bayesmkl.bemkl
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank, load_model, save_model
 from bayesmkl._utils.hashing import content_hash
-from bayesmkl._utils.options import INFERENCES, inference_of, storage_of
 from bayesmkl.bemkl import NUTS, VB, BEMKLMultitaskClassifier, BEMKLMultitaskRegressor, Gibbs, Storage
 from bayesmkl.kernels import Gaussian, Linear
 
@@ -31,12 +26,6 @@ def data():
     return X, (X[:, 0] + 0.5 * X[:, 1] ** 2 > 0.2).astype(int)
 
 
-@pytest.mark.parametrize("name", INFERENCES)
-def test_name_stands_for_the_defaults(name):
-    assert inference_of(name, (name,)) == INFERENCES[name]()
-    assert inference_of(name, (name,)).name == name
-
-
 @pytest.mark.parametrize("cls", ESTIMATORS)
 def test_fit_by_name_is_the_fit_by_object(cls, data):
     X, y = data
@@ -45,23 +34,6 @@ def test_fit_by_name_is_the_fit_by_object(cls, data):
     plain = cls(BANK, max_iter=5, tol=0.0, inference=VB(accelerate=False)).fit(X, y)
     np.testing.assert_array_equal(by_object.dual_coef_, by_name.dual_coef_)
     assert np.abs(plain.dual_coef_ - by_name.dual_coef_).max() > 1e-6
-
-
-@pytest.mark.parametrize("cls", ESTIMATORS)
-def test_estimators_are_flat(cls):
-    own = [base for base in cls.__mro__ if base.__module__.startswith("bayesmkl")]
-    assert len(own) <= 4
-    assert len(inspect.signature(cls).parameters) <= 22
-
-
-def test_objects_show_what_differs_from_the_defaults():
-    shown = [repr(options) for options in (VB(), *CHANGED)]
-    assert shown[:3] == ["VB()", "VB(accelerate=False)", "NUTS(n_draws=200)"]
-    assert shown[-1] == "Storage(backend='jax')"
-    for options in CHANGED:
-        assert eval(repr(options)) == options
-        with pytest.raises(FrozenInstanceError):
-            options.kind = options.n_draws = 5
 
 
 def test_search_over_inferences_copies_and_reports_them(data):
@@ -113,8 +85,3 @@ def test_tasks_have_the_closed_form_and_dense_kernels_only(data, parameters, mes
     for cls in (BEMKLMultitaskClassifier, BEMKLMultitaskRegressor):
         with pytest.raises(ValueError, match=message):
             cls(BANK, **parameters).fit(X, y)
-
-
-def test_options_are_public():
-    assert {"VB", "NUTS", "Gibbs", "Storage"} <= set(bayesmkl.bemkl.__all__)
-    assert storage_of("float32") == Storage("float32")

@@ -21,9 +21,7 @@ from helpers import (
 )
 from scipy import integrate, stats
 from test_elbo import draw_shared, log_shared, scores
-from test_loop import KINDS
 
-from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.truncated_normal import label_moments
 from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
 from bayesmkl.bemkl.models import model as bemkl
@@ -118,37 +116,6 @@ def test_bound_of_random_factors_against_monte_carlo(rng, margin, sigma):
     log_p = log_shared(problem, draws, problem.intermediate_precision)
     log_p += stats.norm.logpdf(f, loc=scores(draws)).sum(axis=1)
     assert_monte_carlo(log_p - log_q - log_q_latent, bemkl.elbo(problem, state))
-
-
-def check_monotone(rng, n_problems, accelerate):
-    n_gains = 0
-    options = LoopOptions(max_iter=30, tol=0.0, accelerate=accelerate)
-    for index in range(n_problems):
-        n_samples, n_kernels = int(rng.integers(5, 31)), int(rng.integers(1, 9))
-        kernels = random_kernels(rng, n_samples, n_kernels, KINDS[index % len(KINDS)])
-        y = some_labels(rng, n_samples, share=rng.uniform(0.1, 0.9))
-        prior = BINARY_PRIORS[["non-sparse", "sparse", "general"][index % 3]]
-        margin, sigma = float(rng.choice([0.0, 0.3, 1.0, 2.0])), float(rng.choice([0.1, 0.5, 1.0, 3.0]))
-        problem = binary_problem(kernels, y, prior, margin, sigma)
-        start = bemkl.init(problem, np.abs(rng.normal(size=n_samples)))
-        result = maximize_elbo(bemkl, problem, start, options)
-        bound = result.elbo_history
-        assert result.outcome is Outcome.MAX_ITER, index
-        assert (np.diff(bound) >= -1e-9 * np.abs(bound[1:])).all(), index
-        assert bound[-1] == pytest.approx(bemkl.elbo(problem, result.state), rel=1e-12)
-        n_gains += int((np.diff(bound) > 1e-6).sum())
-    assert n_gains > 10 * n_problems
-
-
-@pytest.mark.parametrize("accelerate", [False, True], ids=["plain", "accelerated"])
-def test_monotone_bound_on_random_problems(rng, accelerate):
-    check_monotone(rng, 10, accelerate)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("accelerate", [False, True], ids=["plain", "accelerated"])
-def test_monotone_bound_on_a_hundred_random_problems(rng, accelerate):
-    check_monotone(rng, 100, accelerate)
 
 
 # ------------------------------------------------------------------------------------- degenerate: all are labeled

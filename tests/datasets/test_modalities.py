@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from in_turn import together
 from scipy import sparse
 
 from bayesmkl import BEMKLClassifier, KernelBank
@@ -126,7 +125,6 @@ WRONG = [
 ]
 
 
-@together
 @pytest.mark.parametrize(("call", "kind", "message"), WRONG, ids=range(len(WRONG)))
 def test_what_is_no_annotated_matrix_is_refused(call, kind, message):
     with pytest.raises(kind, match=message):

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
 from helpers import SAME_FORMULA, assert_same, frozen, random_kernels, random_labels
 from scipy.optimize import minimize
-from sklearn.svm import SVC, SVR
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from bayesmkl.discriminative.estimators.alignment import AlignmentMKLClassifier, AlignmentMKLRegressor
 from bayesmkl.discriminative.global_weights import two_stage
@@ -27,24 +23,6 @@ from bayesmkl.kernels.stacks.dense import DenseStack
 TIGHT = 1e-9
 MACHINE = 1e-6
 INFORMATIVE = 5  # kernels of a problem, the first of which the labels follow
-
-
-@pytest.mark.slow  # what `test_contract` and `tests/test_defaults.py` leave to the solver is tested below
-@parametrize_with_checks(
-    [
-        AlignmentMKLClassifier("precomputed", method="convex", multiclass="shared", indefinite="clip"),
-        AlignmentMKLRegressor(method="ratio"),
-    ],
-    expected_failed_checks=lambda model: {
-        "check_classifiers_one_label_sample_weights": "passes no kernels, which are clipped: then without weights",
-        "check_sample_weight_equivalence_on_dense_data": "SVMs are as accurate as `tol`; see test_weights",
-        "check_sample_weight_equivalence_on_sparse_data": "SVMs are as accurate as `tol`; see test_weights",
-    },
-)
-def test_contract_scikit_learn(estimator, check):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # tiny data: doubtful kernels
-        check(estimator)
 
 
 @pytest.fixture
@@ -153,68 +131,6 @@ def test_alignf_with_negative_solution_differs_from_the_unconstrained_one(rng):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_one_kernel_is_svc_and_svr(rng, method):
-    X = np.moveaxis(random_kernels(rng, 50, 1), 0, -1)
-    y = random_labels(rng, 35)
-    train, test = X[:35, :35], X[35:, :35]
-    model = AlignmentMKLClassifier("precomputed", method=method, C=2.0, tol=TIGHT).fit(train, y)
-    svm = SVC(kernel="precomputed", C=2.0, tol=TIGHT).fit(train[..., 0], y)
-    assert_same(model.decision_function(test), svm.decision_function(test[..., 0]), MACHINE)
-    target = rng.normal(size=35) + 2.0
-    regressor = AlignmentMKLRegressor("precomputed", method=method, C=2.0, epsilon=0.1, tol=TIGHT)
-    regressor.fit(train, target)
-    svm = SVR(kernel="precomputed", C=2.0, epsilon=0.1, tol=TIGHT).fit(train[..., 0], target)
-    assert_same(regressor.predict(test), svm.predict(test[..., 0]), MACHINE)
-
-
-@pytest.mark.filterwarnings("ignore::bayesmkl.kernels.KernelQualityWarning")
-@pytest.mark.parametrize("method", METHODS)
-def test_identical_kernels_predict_alike_whatever_their_weights(rng, problem, method):
-    kernels, y = problem
-    X = np.repeat(np.moveaxis(kernels[:1], 0, -1), 3, axis=-1)
-    model = AlignmentMKLClassifier("precomputed", method=method, tol=TIGHT).fit(X, y)
-    one = AlignmentMKLClassifier("precomputed", method=method, tol=TIGHT).fit(X[..., :1], y)
-    assert model.kernel_weights_.sum() == pytest.approx(1.0)
-    assert_same(model.decision_function(X), one.decision_function(X[..., :1]), MACHINE)
-    if method in ("ratio", "align"):
-        assert_same(model.kernel_weights_, np.full(3, 1 / 3), SAME_FORMULA)
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_label_flip_and_permutations(rng, problem, method):
-    kernels, y = problem
-    weights = weights_of(kernels, y, method)
-    rows, order = rng.permutation(45), rng.permutation(INFORMATIVE)
-    assert_same(weights_of(kernels, -y, method), weights, 1e-10)
-    assert_same(weights_of(kernels[order], y, method), weights[order], 1e-7)
-    assert_same(weights_of(kernels[:, rows][:, :, rows], y[rows], method), weights, 1e-7)
-    stack, options = DenseStack(kernels), AlignmentOptions(method, TIGHT)
-    one = fit_alignment(stack, y[None], Hinge(1.0), options)
-    other = fit_alignment(stack, -y[None], Hinge(1.0), options)
-    assert_same(other.signed_dual, -one.signed_dual, 1e-5)
-
-
-def test_scales_of_kernels(rng, problem):
-    """alignf finds the same combination in any units; ratio and align weigh kernels regardless of their scale."""
-    kernels, y = problem
-    scales = 10.0 ** rng.uniform(-3, 3, size=INFORMATIVE)
-    scaled = kernels * scales[:, None, None]
-    weights = weights_of(kernels, y, "alignf")
-    assert_same(weights_of(scaled, y, "alignf"), weights / scales / (weights / scales).sum(), 1e-7)
-    for method in ("ratio", "align"):
-        assert_same(weights_of(scaled, y, method), weights_of(kernels, y, method), 1e-10)
-
-
-@pytest.mark.parametrize("method", ["ratio", "align", "alignf"])
-def test_a_kernel_of_zeros_gets_no_weight(problem, method):
-    kernels, y = problem
-    weights = weights_of(np.concatenate([np.zeros((1, 45, 45)), kernels]), y, method)
-    assert weights[0] == 0.0
-    assert_same(weights[1:], weights_of(kernels, y, method), 1e-9)
-    assert weights_of(np.zeros((3, 45, 45)), y, method).tolist() == [1 / 3] * 3
-
-
-@pytest.mark.parametrize("method", METHODS)
 def test_shared_weights_align_with_the_mean_of_the_targets(rng, method):
     """The explicit matrix T as the target; convex minimizes the sum of the classes' own objectives."""
     kernels, y = random_kernels(rng, 30, 3), np.arange(30) % 3
@@ -283,43 +199,6 @@ def test_estimator_has_the_weights_of_the_algorithm(problem, method):
     kernels, y = problem
     model = AlignmentMKLClassifier("precomputed", method=method).fit(np.moveaxis(kernels, 0, -1), y)
     assert_same(model.kernel_weights_, weights_of(kernels, y, method), SAME_FORMULA)
-
-
-def test_fitted_attributes(problem):
-    kernels, y = problem
-    X = np.moveaxis(kernels, 0, -1)
-    model = AlignmentMKLClassifier("precomputed", method="convex", C=5.0).fit(X, y)
-    assert model.duality_gap_ <= 1e-8 * model.objective_history_[0]
-    assert model.n_active_kernels_ == np.count_nonzero(model.kernel_weights_)
-    assert model.converged_
-    assert np.isnan(AlignmentMKLClassifier("precomputed", method="ratio").fit(X, y).duality_gap_)
-    scores = model.combined_kernel(X) @ model.dual_coef_ + model.intercept_
-    assert_same(model.decision_function(X), scores, SAME_FORMULA)
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"method": "best"}, "`method` must be one of 'ratio', 'convex', 'align', 'alignf'; got 'best'"),
-        ({"C": -1.0}, "`C` must be a finite number > 0; got -1.0"),
-        ({"tol": 0.0}, "`tol` must be a finite number > 0"),
-        ({"indefinite": "ignore"}, "`indefinite` must be one of"),
-    ],
-)
-def test_bad_parameters_are_named(problem, parameters, message):
-    kernels, y = problem
-    with pytest.raises(ValueError, match=message):
-        AlignmentMKLClassifier("precomputed", **parameters).fit(np.moveaxis(kernels, 0, -1), y)
-
-
-def test_indefinite_kernels_are_named_or_clipped(problem):
-    kernels, y = problem
-    X = np.moveaxis(kernels, 0, -1).copy()
-    X[..., 2] -= 0.9 * np.eye(45)
-    with pytest.raises(ValueError, match=r"not positive semidefinite: third .*clip"):
-        AlignmentMKLClassifier("precomputed", kernel_names=["first", "second", "third", "d", "e"]).fit(X, y)
-    model = AlignmentMKLClassifier("precomputed", indefinite="clip").fit(X, y)
-    assert np.linalg.eigvalsh(model.combined_kernel(X))[0] > -1e-8
 
 
 @pytest.mark.slow

@@ -11,10 +11,9 @@ from helpers import assert_same
 from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.cluster import KMeans
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import NotFittedError
 from sklearn.svm import SVC
 
-import bayesmkl._estimator.base
 from bayesmkl import KernelBank
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.datasets import load_iris
@@ -69,38 +68,7 @@ def test_degenerate_clusters_give_lp_mkl(iris, multiclass, clusters, scale):
         assert_same(model.kernel_weights_[..., r, :], reference.kernel_weights_, 1e-2)
 
 
-def test_degenerate_one_kernel_is_an_svm_on_the_gated_kernel(iris):
-    X, y, X_test, _ = iris
-    X, y = X[y > 0], y[y > 0]
-    model = CLMKLClassifier(KernelBank(Linear(), normalize=None), C=0.5, p_norm=2.0).fit(X, y)
-    np.testing.assert_allclose(model.kernel_weights_, 1.0)
-    train, rows = model.memberships_, model.memberships(X_test)
-    svm = SVC(kernel="precomputed", C=0.5, tol=1e-7).fit((train @ train.T) * (X @ X.T), y)
-    expected = svm.decision_function((rows @ train.T) * (X_test @ X.T))
-    assert_same(model.decision_function(X_test), expected, 1e-2)
-
-
 # ------------------------------------------------------------------------------------- gates, kernels and scores
-
-
-@pytest.mark.parametrize("multiclass", ["one-versus-rest", "shared"])
-def test_gating_matrices_give_the_combined_kernel_and_it_the_scores(iris, multiclass):
-    X, y, X_test, _ = iris
-    model = CLMKLClassifier(BANK, n_clusters=4, multiclass=multiclass).fit(X, y)
-    for rows in (X, X_test):
-        stack = kernels_of(model, rows)
-        gated = sum(model.gating_matrix(rows, X, m) * stack[..., m] for m in range(2))
-        assert_same(model.combined_kernel(rows), gated, 1e-12)
-        scores = (np.broadcast_to(gated, (3, *gated.shape[-2:])) @ model.dual_coef_[..., None])[..., 0]
-        assert_same(model.decision_function(rows), scores.T + model.intercept_, 1e-10)
-        diagonal = np.stack([model.gating_matrix(rows, rows, m) for m in range(2)]).diagonal(
-            axis1=-2, axis2=-1
-        )
-        assert_same(model.gates(rows) ** 2, np.moveaxis(diagonal, 0, -1), 1e-12)
-    name = model.kernel_names_[1]
-    assert_same(model.gating_matrix(None, X_test, name), model.gating_matrix(X, X_test, 1), 1e-12)
-    assert_same(model.gates(None), model.gates_, 1e-14)
-    assert_same(model.gates(X), model.gates_, 1e-12)
 
 
 @pytest.mark.parametrize("multiclass", ["one-versus-rest", "shared"])
@@ -249,20 +217,6 @@ def test_precomputed_kernels_need_nothing_beside_them(sides):
     np.testing.assert_array_equal(copy.predict(rows), stacked.predict(rows))
 
 
-def test_rows_in_blocks_equal_rows_at_once(iris, monkeypatch):
-    X, y, X_test, _ = iris
-    model = CLMKLClassifier(BANK).fit(X, y)
-    whole = [
-        f(X_test) for f in (model.decision_function, model.memberships, model.gates, model.combined_kernel)
-    ]
-    monkeypatch.setattr(bayesmkl._estimator.base, "BLOCK_ENTRIES", 2 * 90 * 7)
-    blocks = [
-        f(X_test) for f in (model.decision_function, model.memberships, model.gates, model.combined_kernel)
-    ]
-    for one, other in zip(whole, blocks, strict=True):
-        assert_same(other, one, 1e-12)
-
-
 def test_clipped_kernels_are_those_that_are_clustered(sides):
     X, y, X_test, _ = sides
     bank = KernelBank([lambda A, B: np.tanh(A @ B.T - 1.0), Linear()], normalize=None)
@@ -319,36 +273,6 @@ def test_multiplicative_weights_form_no_kernel_of_all_samples(sides, monkeypatch
 # ------------------------------------------------------------------------------------------------- bad input
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"C": 0.0}, "`C` must be a finite number > 0; got 0"),
-        ({"n_clusters": 0}, "`n_clusters` must be a whole number >= 1; got 0"),
-        ({"n_clusters": 101}, "`n_clusters` must be at most the number of samples, 100; got 101"),
-        ({"p_norm": 0.5}, "`p_norm` must be a finite number >= 1; got 0.5"),
-        ({"tau": -1.0}, "`tau` must be a finite number >= 0; got -1"),
-        ({"tau": "sharp"}, "`tau` must be a finite number >= 0; got 'sharp'"),
-        ({"evenness": 1.0}, "`evenness` must lie between 0 and 1; got 1. `tau=0` makes"),
-        ({"n_landmarks": 2}, "`n_landmarks` must be a whole number >= 3; got 2"),
-        ({"landmark_means": "far"}, "`landmark_means` must be one of 'span', 'sample'; got 'far'"),
-        ({"n_restarts": 0}, "`n_restarts` must be a whole number >= 1; got 0"),
-        ({"multiclass": "both"}, "`multiclass` must be one of 'one-versus-rest', 'shared'; got 'both'"),
-        ({"svm": "other"}, "`svm` must be one of 'libsvm', 'mwu'; got 'other'"),
-        (
-            {"mwu_epsilon": 1.0, "svm": "mwu"},
-            "`mwu_epsilon` must be below 1, a share of the objective; got 1",
-        ),
-        ({"tol": 0.0}, "`tol` must be a finite number > 0; got 0"),
-        ({"max_iter": 0}, "`max_iter` must be a whole number >= 1; got 0"),
-    ],
-)
-def test_parameters_out_of_range(sides, parameters, message):
-    X, y, *_ = sides
-    with pytest.raises(ValueError) as caught:
-        CLMKLClassifier(EACH, **parameters).fit(X, y)
-    assert message in str(caught.value)
-
-
 def test_coinciding_clusters_warn_once_and_share_members(sides):
     X = sides[0]
     rows = np.repeat(X[:2], 20, axis=0)  # two places
@@ -361,12 +285,6 @@ def test_coinciding_clusters_warn_once_and_share_members(sides):
     assert "2 of n_clusters=4 clusters are the nearest of no training sample" in of_clusters[0]
     assert np.isfinite(model.decision_function(rows)).all()
     assert len(np.unique(model.memberships_.round(9), axis=0)) == 2
-
-
-def test_too_few_steps_warn_with_the_gap(sides):
-    X, y, *_ = sides
-    with pytest.warns(ConvergenceWarning, match=r"max_iter=1 .*relative duality gap"):
-        CLMKLClassifier(EACH, p_norm=1.1, tol=1e-5, max_iter=1).fit(X, y)
 
 
 def test_gating_matrices_need_a_fit():

@@ -192,24 +192,6 @@ def test_an_empty_cluster_takes_the_farthest_sample_that_is_not_alone():
     np.testing.assert_array_equal(labels, [0, 0, 0, 1, 3])
 
 
-def test_the_generator_decides(rng):
-    _, kernel = blobs(rng, spread=3.0)
-    options = ClusterOptions(8, n_restarts=1, max_iter=2)
-    one, same = (kernel_kmeans(kernel, options, np.random.default_rng(5)) for _ in range(2))
-    np.testing.assert_array_equal(one.labels, same.labels)
-    others = [kernel_kmeans(kernel, options, np.random.default_rng(seed)).inertia for seed in range(6, 10)]
-    assert any(abs(other - one.inertia) > 1e-6 for other in others)
-
-
-def test_samples_in_another_order(rng):
-    _, kernel = blobs(rng)
-    order = rng.permutation(90)
-    one = kernel_kmeans(kernel, OPTIONS, np.random.default_rng(0))
-    other = kernel_kmeans(kernel[np.ix_(order, order)], OPTIONS, np.random.default_rng(1))
-    assert adjusted_rand_score(one.labels[order], other.labels) == 1.0
-    np.testing.assert_allclose(one.tau, other.tau, rtol=1e-6)
-
-
 def test_first_centers_are_far_from_each_other(rng):
     x = np.concatenate([rng.normal(size=40), [30.0]])  # one sample far away is a center almost always
     alone = 0

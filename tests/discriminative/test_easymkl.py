@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
 from helpers import SAME_FORMULA, assert_same, frozen, random_kernels, random_labels
 from scipy.optimize import linprog, minimize
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.discriminative.estimators.easymkl import EasyMKLClassifier
@@ -21,18 +17,6 @@ from bayesmkl.kernels.stacks.dense import DenseStack
 
 TIGHT = 1e-9
 MACHINE = 1e-6
-
-
-@pytest.mark.slow  # what `test_contract` and `tests/test_defaults.py` leave to the solver is tested below
-@parametrize_with_checks(
-    [
-        EasyMKLClassifier("precomputed", final="komd", multiclass="shared", indefinite="clip", reg=0.9),
-    ]
-)
-def test_contract_scikit_learn(estimator, check):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # tiny data: doubtful kernels
-        check(estimator)
 
 
 @pytest.fixture
@@ -152,37 +136,6 @@ def test_komd_estimator_uses_the_same_game(rng):
     assert model.dual_coef_[y > 0].sum() == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("final", ["svm", "komd"])
-def test_flips_permutations_and_scales(rng, problem, final):
-    kernels, y = problem
-    X = np.moveaxis(kernels, 0, -1)
-
-    def scores(X, y):
-        model = EasyMKLClassifier("precomputed", final=final, tol=1e-10, max_iter=50_000).fit(X, y)
-        return model.decision_function(X)
-
-    rows, order = rng.permutation(30), rng.permutation(4)
-    expected = scores(X, y)
-    assert_same(scores(X, -y), -expected, 1e-4)
-    assert_same(scores(X[..., order], y), expected, 1e-4)
-    assert_same(scores(X[rows][:, rows], y[rows]), expected[rows], 1e-4)
-    assert_same(scores(X * np.array([1.0, 5.0, 0.1, 1.0]), y), expected, 1e-4)
-
-
-@pytest.mark.filterwarnings("ignore::bayesmkl.kernels.KernelQualityWarning")
-def test_identical_kernels_and_kernels_of_zeros(problem):
-    kernels, y = problem
-    X = np.moveaxis(kernels[[0, 0, 0]], 0, -1).copy()
-    model = EasyMKLClassifier("precomputed", tol=TIGHT).fit(X, y)
-    assert_same(model.kernel_weights_, np.full(3, 1 / 3), 1e-9)
-    X[..., 1] = 0.0
-    model.fit(X, y)
-    assert model.kernel_weights_[1] == 0.0
-    assert_same(model.kernel_weights_[[0, 2]], [0.5, 0.5], 1e-9)
-    X[:] = 0.0
-    assert model.fit(X, y).kernel_weights_.tolist() == [0.0, 0.0, 0.0]
-
-
 def test_shared_weights_add_up_the_games(rng):
     kernels, y = random_kernels(rng, 36, 3), np.arange(36) % 3
     X = np.moveaxis(kernels, 0, -1)
@@ -209,30 +162,3 @@ def test_informative_view_gets_the_weight(rng):
     model = EasyMKLClassifier(KernelBank(Gaussian(width=1), views="each")).fit(X, y)
     assert model.kernel_weights_[1] > 0.8
     assert model.score(X, y) > 0.9
-
-
-def test_too_few_iterations_warn_once_with_the_gap(problem):
-    kernels, y = problem
-    model = EasyMKLClassifier("precomputed", max_iter=2, reg=0.01)
-    with pytest.warns(
-        ConvergenceWarning, match=r"max_iter=2 steps with a relative duality gap of .*e"
-    ) as caught:
-        model.fit(np.moveaxis(kernels, 0, -1), y)
-    assert len(caught) == 1
-    assert not model.converged_
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"reg": 1.5}, "`reg` must lie between 0 and 1; got 1.5"),
-        ({"reg": -0.1}, "`reg` must be a finite number >= 0; got -0.1"),
-        ({"final": "svc"}, "`final` must be one of 'svm', 'komd'; got 'svc'"),
-        ({"max_iter": 0}, "`max_iter` must be a whole number >= 1; got 0"),
-        ({"C": 0}, "`C` must be a finite number > 0; got 0"),
-    ],
-)
-def test_bad_parameters_are_named(problem, parameters, message):
-    kernels, y = problem
-    with pytest.raises(ValueError, match=message):
-        EasyMKLClassifier("precomputed", **parameters).fit(np.moveaxis(kernels, 0, -1), y)

@@ -6,10 +6,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from helpers import SAME_FORMULA, assert_same, frozen
-from sklearn.exceptions import ConvergenceWarning
 
 import bayesmkl._estimator.base as shell
-from bayesmkl import KernelBank, discriminative
+from bayesmkl import KernelBank
 from bayesmkl.discriminative import (
     GMKLClassifier,
     LapMKLClassifier,
@@ -59,26 +58,6 @@ def test_other_formula_scores_use_active_kernels_only_block_by_block(data, model
     assert_same(scores, whole, SAME_FORMULA)
 
 
-def test_other_formula_bank_evaluates_selected_kernels(data):
-    X = data[0]
-    bank = KernelBank([Gaussian(width=1), Linear()], views="each", normalize=("center", "spherical")).fit(X)
-    np.testing.assert_array_equal(bank.evaluate(X[:9], np.array([1, 4, 7])), bank.evaluate(X[:9])[[1, 4, 7]])
-
-
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_other_formula_scores_are_the_combined_kernel_times_the_dual(data, n_classes):
-    X, y = data
-    labels = y if n_classes == 2 else np.digitize(X[:, 0], [-0.5, 0.5])
-    model = SimpleMKLClassifier(BANK).fit(X[:40], labels[:40])
-    kernel = model.combined_kernel(X)
-    if n_classes == 2:
-        expected = kernel @ model.dual_coef_ + model.intercept_
-    else:
-        expected = np.einsum("cij,cj->ic", kernel, model.dual_coef_) + model.intercept_
-        np.testing.assert_array_equal(model.predict(X), model.classes_[expected.argmax(axis=1)])
-    assert_same(model.decision_function(X), expected, SAME_FORMULA)
-
-
 def test_degenerate_clipping_leaves_the_users_kernels_alone(data):
     X, y = data
     kernel = frozen(np.cos(X @ X.T))  # read-only and indefinite
@@ -89,16 +68,6 @@ def test_degenerate_clipping_leaves_the_users_kernels_alone(data):
     clipped = (vectors * np.maximum(eigenvalues, 0.0)) @ vectors.T
     assert_same(model.combined_kernel(kernel), clipped, 1e-10)
     assert_same(model.decision_function(kernel), clipped @ model.dual_coef_ + model.intercept_, 1e-10)
-
-
-def test_contract_one_warning_gives_the_gap_and_the_remedy(data):
-    X = data[0]
-    with pytest.warns(
-        ConvergenceWarning, match=r"max_iter=1 .*duality gap of .*above tol=1e-06\. Increase"
-    ) as caught:
-        SimpleMKLClassifier(BANK, tol=1e-6, max_iter=1).fit(X, np.digitize(X[:, 0], [-0.5, 0.5]))
-    assert len(caught) == 1
-    assert caught[0].filename == __file__  # the line of the user, not one of the package
 
 
 def test_contract_missing_labels_are_pointed_to_the_method_that_takes_them(data):
@@ -142,14 +111,3 @@ def test_contract_regression_path_has_one_model_per_value(rng, data):
     path = LpMKLRegressor(BANK).path(X, X[:, 0] ** 2, [1.0, 100.0])
     errors = [np.abs(model.predict(X) - X[:, 0] ** 2).mean() for model in path.models]
     assert errors[1] < errors[0]
-
-
-@pytest.mark.parametrize(
-    "name", ["SimpleMKLClassifier", "PrimalMKLClassifier", "MWUMKLClassifier", "LapMKLClassifier"]
-)
-def test_contract_warnings_point_at_the_line_that_fits(data, name):
-    X, y = data
-    model = getattr(discriminative, name)(BANK, max_iter=1)
-    with pytest.warns(ConvergenceWarning) as caught:
-        model.set_params(**{"epsilon" if name.startswith("MWU") else "tol": 1e-9}).fit(X, y)
-    assert [warning.filename for warning in caught] == [__file__]

@@ -2,50 +2,25 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
 from helpers import SAME_FORMULA, assert_same, frozen, informed_target, random_kernels, random_labels
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.datasets import load_iris
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.svm import SVC, SVR
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from bayesmkl.discriminative.estimators.best_kernel import BestKernelClassifier
 from bayesmkl.discriminative.estimators.uniform import UniformMKLClassifier, UniformMKLRegressor
 from bayesmkl.discriminative.global_weights.best_kernel import cross_validate_kernel, fit_best_kernel
 from bayesmkl.discriminative.global_weights.two_stage import Selection, shares, train_selected
-from bayesmkl.discriminative.global_weights.uniform import fit_uniform
 from bayesmkl.discriminative.svm.libsvm import EpsilonInsensitive, Hinge
-from bayesmkl.kernels import Gaussian, KernelBank, Linear
+from bayesmkl.kernels import Gaussian, KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 pytestmark = pytest.mark.heavy
 
 TIGHT = 1e-9
 MACHINE = 1e-6  # two solutions of LibSVM at tolerance TIGHT, relative to the scores
-
-
-@pytest.mark.slow  # what `test_contract` and `tests/test_defaults.py` leave to the solver is tested below
-@parametrize_with_checks(
-    [
-        UniformMKLClassifier("precomputed", indefinite="clip"),
-        BestKernelClassifier("precomputed", cv=2, multiclass="shared", indefinite="clip"),
-    ],
-    expected_failed_checks=lambda model: (
-        {
-            "check_classifiers_one_label_sample_weights": "passes no kernels, which are clipped: then without weights"
-        }
-        if isinstance(model, UniformMKLClassifier)
-        else {}
-    ),
-)
-def test_contract_scikit_learn(estimator, check):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # tiny data: doubtful kernels
-        check(estimator)
 
 
 @pytest.fixture
@@ -97,47 +72,6 @@ def test_uniform_classifier_of_several_classes_is_one_svc_per_class(rng, problem
     np.testing.assert_array_equal(model.predict(Z), np.array(["a", "b", "c"])[expected.argmax(axis=1)])
     assert model.kernel_weights_.shape == (4,)
     assert model.dual_coef_.shape == (3, 40)
-
-
-def test_one_kernel_is_svc(problem):
-    X, y, Z = problem
-    svm = svc(1.0).fit(X[..., 0], y)
-    for model in (precomputed(UniformMKLClassifier), precomputed(BestKernelClassifier)):
-        scores = model.fit(X[..., :1], y).decision_function(Z[..., :1])
-        assert_same(scores, svm.decision_function(Z[..., 0]), MACHINE)
-
-
-def test_uniform_fit_reads_the_kernels_once(problem, monkeypatch):
-    """No product of every kernel with the duals: the cost is that of one SVC on the mean."""
-    X, y, _ = problem
-    monkeypatch.delattr(DenseStack, "apply")
-    monkeypatch.delattr(DenseStack, "quadratic")
-    stack = DenseStack(np.ascontiguousarray(np.moveaxis(X, -1, 0)))
-    assert fit_uniform(stack, y[None], Hinge(1.0), TIGHT).n_solves == 1
-
-
-def test_label_flip_flips_scores_and_permutations_carry_over(rng, problem):
-    X, y, Z = problem
-    rows, kernels = rng.permutation(40), rng.permutation(4)
-    for model in (precomputed(UniformMKLClassifier, C=3.0), precomputed(BestKernelClassifier, C=3.0)):
-        scores = model.fit(X, y).decision_function(Z)
-        weights = model.kernel_weights_
-        assert_same(model.fit(X, -y).decision_function(Z), -scores, MACHINE)
-        np.testing.assert_array_equal(model.kernel_weights_, weights)
-        permuted = model.fit(X[..., kernels], y)
-        assert_same(permuted.decision_function(Z[..., kernels]), scores, MACHINE)
-        np.testing.assert_array_equal(permuted.kernel_weights_, weights[kernels])
-    model = precomputed(UniformMKLClassifier, C=3.0)
-    moved = model.fit(X[rows][:, rows], y[rows]).decision_function(Z[:, rows])
-    assert_same(moved, model.fit(X, y).decision_function(Z), MACHINE)
-
-
-def test_scaling_kernels_and_C_together_changes_nothing(problem):
-    X, y, Z = problem
-    for model in (UniformMKLClassifier, BestKernelClassifier):
-        one = precomputed(model, C=2.0).fit(X, y).decision_function(Z)
-        other = precomputed(model, C=0.2).fit(10.0 * X, y).decision_function(10.0 * Z)
-        assert_same(other, one, 1e-5)
 
 
 def test_best_kernel_scores_equal_cross_validation_of_svc(problem):
@@ -201,19 +135,6 @@ def test_best_kernel_finds_the_informative_view(rng):
     assert model.cv_scores_[1] > 0.9 > model.cv_scores_[[0, 2]].max()
 
 
-def test_a_kernel_of_zeros_is_not_chosen(rng, problem):
-    X, _, _ = problem
-    y = np.sign(X[..., 0] @ rng.normal(size=40))
-    with_zeros = np.concatenate([np.zeros((40, 40, 1)), X], axis=-1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # constant
-        model = precomputed(BestKernelClassifier, C=10.0).fit(with_zeros, y)
-        uniform = precomputed(UniformMKLClassifier, C=5.0).fit(with_zeros, y)
-    assert model.kernel_weights_[0] == 0.0
-    same = precomputed(UniformMKLClassifier, C=4.0).fit(X, y)  # K/5 with C = 5 is K/4 with C = 4
-    assert_same(uniform.dual_coef_, 1.25 * same.dual_coef_, 1e-5)
-
-
 def test_own_folds_and_probabilities(problem):
     X, y, Z = problem
     folds = [(np.arange(20, 40), np.arange(20)), (np.arange(20), np.arange(20, 40))]
@@ -259,22 +180,3 @@ def test_shares_of_tiny_and_huge_scores():
     assert_same(shares(np.array([1e-320, 3e-320])), [0.25, 0.75], 1e-3)  # few digits are left down there
     assert_same(shares(np.array([1e308, 1e308])), [0.5, 0.5], SAME_FORMULA)
     assert shares(np.array([-1.0, 0.0])).tolist() == [0.5, 0.5]
-
-
-@pytest.mark.parametrize(
-    ("model", "message"),
-    [
-        (UniformMKLClassifier(C=0.0), "`C` must be a finite number > 0; got 0.0"),
-        (UniformMKLClassifier(tol=0.0), "`tol` must be a finite number > 0"),
-        (UniformMKLRegressor(epsilon=-0.1), "`epsilon` must be a finite number >= 0; got -0.1"),
-        (UniformMKLRegressor(C=np.nan), "`C` must be a finite number > 0; got nan"),
-        (BestKernelClassifier(cv=1), "`cv` must be at least 2 folds; got 1"),
-        (BestKernelClassifier(cv=120), "`cv` must not exceed .* cv=120 with classes of at most 100"),
-        (BestKernelClassifier(multiclass="pairs"), "`multiclass` must be one of"),
-    ],
-)
-def test_bad_parameters_are_named(model, message):
-    X, y = load_iris(return_X_y=True)
-    model.set_params(kernels=KernelBank([Gaussian(width=1), Linear()]))
-    with pytest.raises(ValueError, match=message):
-        model.fit(X, y)

@@ -11,7 +11,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from bayesmkl import KernelBank
-from bayesmkl.cli.compare_command import run_compare
 from bayesmkl.discriminative import LDMKLClassifier, LMKLClassifier, LMKLRegressor, SwMKLClassifier
 from bayesmkl.evaluation import compare_models
 from bayesmkl.kernels import Laplacian
@@ -129,33 +128,6 @@ def test_searches_and_comparisons_need_no_routing(data, name):
     assert len(set(expected)) > 1
 
 
-def test_the_command_line_compares_gated_models(data, tmp_path):
-    X, y = data
-    X.assign(label=np.where(y, "a", "b")).to_csv(tmp_path / "rows.csv", index=False)
-    (tmp_path / "study.toml").write_text(
-        """
-        [study]
-        cv = 3
-        scoring = ["accuracy"]
-        [datasets.rows]
-        file = "rows.csv"
-        target = "label"
-        [models.gated]
-        estimator = "LMKLClassifier"
-        standardize = false
-        gate_columns = ["time", "place"]
-        max_iter = 5
-        tol = 1e-9
-        kernels = {kernels = [{type = "Laplacian", gamma = 0.5}], views = "each", normalize = "none"}
-        """,
-        encoding="utf-8",
-    )
-    run_compare(tmp_path / "study.toml", tmp_path / "run")
-    found = pd.read_csv(tmp_path / "run" / "results.csv")["accuracy"]
-    folds = StratifiedKFold(3, shuffle=True, random_state=0).split(X, y)
-    np.testing.assert_allclose(found, precomputed_scores(MODELS["lmkl"], X, y, folds), atol=1e-12)
-
-
 def test_models_with_gate_columns_are_read_as_they_were_written(data, tmp_path):
     X, y = data
     model = gated(MODELS["swmkl"]).fit(X, y)
@@ -168,24 +140,6 @@ def test_models_with_gate_columns_are_read_as_they_were_written(data, tmp_path):
 
 
 # ------------------------------------------------------------------------------------------------------ bad input
-
-
-@every_model
-@pytest.mark.parametrize(
-    ("columns", "said"),
-    [
-        (["tme"], r"`gate_columns` names the column 'tme', which `X` does not have; did you mean 'time'"),
-        ([4], r"`gate_columns` must hold column names or positions from 0 to 3; got 4"),
-        ([], r"`gate_columns` selects no column"),
-        (["time", 3], r"`gate_columns` must name each column once; got \['time', 3\]"),
-        (slice(None), r"`gate_columns` must leave columns of `X` to the kernels; got all 4\. .*views="),
-        ([True, False], r"`gate_columns` is a mask of length 2"),
-    ],
-)
-def test_columns_that_cannot_be_are_refused(data, model, columns, said):
-    X, y = data
-    with pytest.raises(ValueError, match=said):
-        gated(model, gate_columns=columns).fit(X, y)
 
 
 def test_names_of_columns_need_a_frame(data):
@@ -234,17 +188,6 @@ def test_features_beside_samples_are_refused(data, model, gate_columns, monkeypa
         if hasattr(fitted, method):
             with pytest.raises(ValueError, match=said):
                 getattr(fitted, method)(X, gate_features=X)
-
-
-def test_frames_with_columns_in_another_order_are_refused(data):
-    X, y = data
-    model = gated(MODELS["lmkl"]).fit(X, y)
-    with pytest.raises(ValueError, match=r"same order|another order"):
-        model.predict(X[NAMES[::-1]])
-    numbered = [7, 6, 5, 4]
-    model = gated(MODELS["lmkl"], gate_columns=[-1]).fit(X.set_axis(numbered, axis=1), y)
-    with pytest.raises(ValueError, match="another order"):
-        model.predict(X.set_axis(numbered, axis=1)[numbered[::-1]])
 
 
 @pytest.mark.parametrize("estimator", [LDMKLClassifier, SwMKLClassifier])

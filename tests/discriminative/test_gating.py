@@ -111,14 +111,6 @@ def test_group_gates_are_softmax_gates_of_indicators(rng):
     assert_same(gating.pullback(parameters, features, slopes), expected.ravel(), SAME_FORMULA)
 
 
-@pytest.mark.parametrize(
-    "features", [[[0.0], [3.0]], [[-1.0]], [[0.5]], [[0.0, 1.0]], [[np.nan]], [0.0, 1.0]]
-)
-def test_group_gating_refuses_what_is_no_group(features):
-    with pytest.raises(ValueError, match=r"one column of group numbers 0 to 2; got .* of shape"):
-        GroupGating(3).gates(np.zeros(6), np.array(features))
-
-
 def test_starts_are_where_they_say(rng):
     features = frozen(rng.normal(size=(6, 2)))
     for gating in (SoftmaxGating(0.1), SigmoidGating(0.1)):
@@ -157,41 +149,3 @@ def test_gates_are_roots_of_the_diagonal_of_gating_matrices(rng):
 def test_check_accepts_the_gatings_of_the_package(rng, name):
     gating, features, _ = make(rng, name)
     check_gating(gating, features, N_KERNELS, rng)
-
-
-class Wrong:
-    """A softmax gating, one method of which can be replaced."""
-
-    def __init__(self, **replaced):
-        self._replaced = replaced
-
-    def __getattr__(self, method):
-        return self._replaced.get(method, getattr(SoftmaxGating(), method))
-
-
-@pytest.mark.parametrize(
-    ("method", "replacement", "message"),
-    [
-        ("init", lambda features, n, rng: np.zeros((n, 4)), r"`gating.init` must .* got shape \(4, 4\)"),
-        ("init", lambda features, n, rng: np.full(16, np.nan), "`gating.init` must return a flat array"),
-        ("gates", lambda v, features: np.ones((len(features), 4)), r"\(4, 25\); got .* of shape \(25, 4\)"),
-        ("gates", lambda v, features: np.full((4, 25), -0.5), "between 0 and 1 .* from -0.5 to -0.5"),
-        ("gates", lambda v, features: np.full((4, 25), np.nan), "between 0 and 1 .* from nan"),
-        ("gates", lambda v, features: np.full((4, 25), 0.1 + v[0] ** 2), "between 0 and 1 .* from 100"),
-        ("pullback", lambda v, features, s: np.zeros(3), r"must return shape \(16,\).* got \(3,\)"),
-        (
-            "pullback",
-            lambda v, features, s: -SoftmaxGating().pullback(v, features, s),
-            "must be the derivative of `gating.gates`",
-        ),
-        (
-            "pullback",
-            lambda v, features, s: 1.01 * SoftmaxGating().pullback(v, features, s),
-            "must be the derivative of `gating.gates`",
-        ),
-    ],
-)
-def test_check_names_what_is_wrong(rng, method, replacement, message):
-    features = rng.normal(size=(N_SAMPLES, N_FEATURES))
-    with pytest.raises(ValueError, match=message):
-        check_gating(Wrong(**{method: replacement}), features, N_KERNELS, rng)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers import assert_same, random_kernels, random_labels
+from helpers import random_kernels, random_labels
 from scipy.optimize import approx_fprime, minimize
 from sklearn.svm import SVC
 
@@ -295,37 +295,6 @@ def test_lapsvm_is_a_svm_of_the_deformed_kernel(rng):
     np.testing.assert_allclose(
         stack.kernels[0] @ result.signed_dual[0, 0] + result.intercept[0], expected, atol=1e-5
     )
-
-
-@pytest.mark.parametrize("form", [deform, share])
-def test_equal_kernels_do_not_care_about_weights(rng, form):
-    stack, graph, y = toy(rng, n_kernels=1)
-    copies = DenseStack(np.repeat(stack.kernels, 3, axis=0))
-    one = form(stack, graph).evaluate(np.ones(1), y[None]).objective
-    for weights in ([1 / 3, 1 / 3, 1 / 3], [0.7, 0.3, 0.0]):
-        several = form(copies, graph).evaluate(np.array(weights), y[None]).objective
-        assert several == pytest.approx(one, rel=1e-8)
-
-
-@pytest.mark.parametrize("form", [deform, share])
-def test_order_of_samples_and_kernels_does_not_matter(rng, form):
-    stack, graph, y = toy(rng)
-    result = fit_lapmkl(form(stack, graph), y[None], EXACT)
-    samples, kernels = rng.permutation(18), rng.permutation(3)
-    moved = DenseStack(np.ascontiguousarray(stack.kernels[kernels][:, samples][:, :, samples]))
-    place = np.argsort(samples)
-    graph = graph._replace(laplacian=graph.laplacian[samples][:, samples], labeled=place[graph.labeled])
-    again = fit_lapmkl(form(moved, graph), y[None], EXACT)
-    np.testing.assert_allclose(again.kernel_weights, result.kernel_weights[kernels], atol=1e-4)
-    assert again.objective_history[-1] == pytest.approx(result.objective_history[-1], rel=1e-7)
-
-
-@pytest.mark.parametrize("form", [deform, share])
-def test_other_labels_flip_scores(rng, form):
-    stack, graph, y = toy(rng)
-    results = [fit_lapmkl(form(stack, graph), target[None], EXACT) for target in (y, -y)]
-    assert_same(results[1].signed_dual, -results[0].signed_dual, 1e-6)
-    assert results[1].intercept[0] == pytest.approx(-results[0].intercept[0], abs=1e-8)
 
 
 def test_higher_price_gives_smoother_scores(rng):

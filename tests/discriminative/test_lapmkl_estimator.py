@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
 import scipy.sparse
@@ -11,15 +9,11 @@ from helpers import assert_same
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.datasets import make_moons
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import cross_val_score
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from bayesmkl.discriminative import LapMKLClassifier, PrimalMKLClassifier
-from bayesmkl.discriminative.estimators import lapmkl
 from bayesmkl.discriminative.graph import knn_laplacian
 from bayesmkl.kernels import Gaussian, KernelBank, Linear
-from bayesmkl.kernels.cache import KernelCache, sharing_kernels
 
 BANK = KernelBank([Gaussian(width=0.3), Gaussian(width=1.0), Gaussian(width=3.0)])
 
@@ -44,16 +38,6 @@ def stack_of(X, Z=None):
     return np.stack([np.exp(-0.5 * distances / width**2) for width in (0.3, 1.0, 3.0)], axis=-1)
 
 
-@pytest.mark.slow  # what `test_contract` and `tests/test_defaults.py` leave to the solver is tested below
-@parametrize_with_checks(  # the default is among those of all estimators
-    [LapMKLClassifier(solver="paper", multiclass="shared", indefinite="clip", kernels="precomputed")]
-)
-def test_scikit_learn_checks(estimator, check):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # tiny data: doubtful kernels
-        check(estimator)
-
-
 @pytest.mark.parametrize("solver", ["deformed", "paper"])
 def test_unlabeled_samples_help(solver):
     X, y, partly = moons()
@@ -64,50 +48,6 @@ def test_unlabeled_samples_help(solver):
     assert np.mean(supervised.predict(X) == y) < 0.95
     X_new, y_new = make_moons(200, noise=0.05, random_state=1)
     assert model.score(X_new, y_new) > 0.95
-
-
-@pytest.mark.parametrize("solver", ["deformed", "paper"])
-def test_fits_to_the_same_rows_share_graph_and_factorizations(solver, monkeypatch):
-    """Whatever is labeled, and whatever the penalties are in a given ratio."""
-    X, _, partly = moons()
-    given = np.flatnonzero(partly != -1)
-    fits = [
-        ((1.0, 0.1), np.delete(given, 0)),
-        ((1.0, 0.1), np.delete(given, 3)),  # more labels: once again
-        ((0.01, 0.001), np.delete(given, 4)),
-        ((0.01, 0.01), np.delete(given, 5)),  # another ratio
-        ((0.01, 0.01), given),
-    ]
-    counts = dict.fromkeys(("knn_laplacian", "deform", "roughness"), 0)
-
-    def counting(name, function):
-        def counted(*args):
-            counts[name] += 1
-            return function(*args)
-
-        return counted
-
-    for name in counts:
-        monkeypatch.setattr(lapmkl, name, counting(name, getattr(lapmkl, name)))
-
-    def fit(penalties, labeled):
-        y = np.full_like(partly, -1)
-        y[labeled] = partly[labeled]
-        ambient, intrinsic = penalties
-        model = LapMKLClassifier(
-            BANK, gamma_ambient=ambient, gamma_intrinsic=intrinsic, unlabeled_label=-1, solver=solver
-        )
-        return model.fit(X, y)
-
-    alone = [fit(*one) for one in fits]
-    counts.update(dict.fromkeys(counts, 0))
-    with sharing_kernels(KernelCache()):
-        shared = [fit(*one) for one in fits]
-    n_factorized = {"deform": 3, "roughness": 0} if solver == "deformed" else {"deform": 0, "roughness": 1}
-    assert counts == {"knn_laplacian": 1} | n_factorized
-    for one, other in zip(shared, alone, strict=True):
-        np.testing.assert_allclose(one.kernel_weights_, other.kernel_weights_, atol=1e-8)
-        np.testing.assert_allclose(one.decision_function(X), other.decision_function(X), atol=1e-6)
 
 
 @pytest.mark.parametrize("solver", ["deformed", "paper"])
@@ -245,71 +185,10 @@ def test_noise_kernel_gets_the_least_weight(rng):
     assert np.mean(model.transduction_ == y) > 0.97
 
 
-def test_order_of_samples_does_not_matter(rng):
-    X, _, partly = moons()
-    order = rng.permutation(len(X))
-    found = LapMKLClassifier(BANK, unlabeled_label=-1, tol=1e-8).fit(X, partly)
-    moved = LapMKLClassifier(BANK, unlabeled_label=-1, tol=1e-8).fit(X[order], partly[order])
-    assert_same(moved.decision_function(X), found.decision_function(X), 1e-4)
-    np.testing.assert_array_equal(moved.transduction_, found.transduction_[order])
-
-
-def test_indefinite_kernels_are_clipped_on_request(rng):
-    X, _, partly = moons()
-    stack = stack_of(X)
-    noise = rng.normal(size=(80, 80))
-    stack[:, :, 1] += 0.3 * (noise + noise.T)
-    model = LapMKLClassifier("precomputed", unlabeled_label=-1, solver="paper", kernel_names=list("uvw"))
-    with pytest.raises(ValueError, match=r"not positive semidefinite: v .*indefinite="):
-        model.fit(stack, partly)
-    clipped = model.set_params(indefinite="clip").fit(stack, partly)
-    eigenvalues, vectors = np.linalg.eigh(stack[:, :, 1])
-    stack[:, :, 1] = (vectors * np.maximum(eigenvalues, 0.0)) @ vectors.T
-    assert_same(
-        clipped.kernel_weights_, model.set_params(indefinite="raise").fit(stack, partly).kernel_weights_, 1e-6
-    )
-
-
 def test_cross_validation_takes_marks_and_kernels():
     X, y, _ = moons()
     model = LapMKLClassifier("precomputed", n_neighbors=5, unlabeled_label=-1)
     assert cross_val_score(model, stack_of(X), y, cv=3).min() > 0.9
-
-
-def test_a_search_that_ends_early_warns_once():
-    X, _, partly = moons()
-    model = LapMKLClassifier(BANK, unlabeled_label=-1, tol=1e-10, max_iter=1, p_norm=1.5)
-    with pytest.warns(ConvergenceWarning, match="max_iter=1 steps with a relative duality gap") as caught:
-        model.fit(X, partly)
-    assert len(caught) == 1
-    assert caught[0].filename == __file__
-    assert not model.converged_
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"gamma_ambient": 0.0}, "`gamma_ambient` must be a finite number > 0; got 0.0"),
-        ({"gamma_intrinsic": -1.0}, "`gamma_intrinsic` must be a finite number >= 0; got -1.0"),
-        ({"solver": "newton"}, "`solver` must be one of 'deformed', 'paper'"),
-        ({"p_norm": 0.5}, "`p_norm` must be a finite number >= 1"),
-        ({"n_neighbors": 0}, "`n_neighbors` must be a whole number >= 1"),
-        ({"multiclass": "all"}, "`multiclass` must be one of"),
-        ({"indefinite": "flip"}, "`indefinite` must be one of"),
-        ({"tol": -1.0}, "`tol` must be a finite number >= 0"),
-        ({"max_iter": 0}, "`max_iter` must be a whole number >= 1"),
-        ({"laplacian": np.eye(80)}, "`laplacian` must have zero row sums"),
-        ({"laplacian": np.zeros((3, 3))}, r"`laplacian` must be of shape .*\(80, 80\).*got \(3, 3\)"),
-        ({"distances": np.zeros((3, 3))}, r"`distances` must be those among the 80 .*got \(3, 3\)"),
-        ({"distances": -np.ones((80, 80))}, "`distances`: Distances must not be negative"),
-        ({"laplacian": np.zeros((80, 80)), "distances": np.zeros((80, 80))}, "give one of them"),
-        ({"unlabeled_label": 0}, r"two labels besides `unlabeled_label`=0; got \[1\]"),
-    ],
-)
-def test_errors_say_what_is_wrong(options, message):
-    X, y, _ = moons()
-    with pytest.raises(ValueError, match=message):
-        LapMKLClassifier(BANK, **options).fit(X, y)
 
 
 @pytest.mark.parametrize("missing", [None, np.nan])

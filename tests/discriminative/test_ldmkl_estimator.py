@@ -10,15 +10,12 @@ import sklearn
 from cases import squared_hinge_scores
 from helpers import assert_same
 from sklearn.datasets import load_iris
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.svm import SVC, SVR
 
 from bayesmkl import KernelBank
-from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.datasets import make_localized
-from bayesmkl.discriminative import LDMKLClassifier, SwMKLClassifier, UniformMKLClassifier
-from bayesmkl.discriminative.global_weights import mwumkl
+from bayesmkl.discriminative import LDMKLClassifier, UniformMKLClassifier
 from bayesmkl.discriminative.localized.ldmkl import LDMKLOptions, fit_ldmkl, ldmkl_gates, ldmkl_scores
 from bayesmkl.discriminative.localized.success import SuccessOptions
 from bayesmkl.discriminative.svm.native import native_kernels
@@ -97,58 +94,7 @@ def test_parameters_reach_the_algorithm(rng):
         assert model.intercept_[m] == svm.intercept
 
 
-@pytest.mark.parametrize("functions", [FUNCTIONS, [Gaussian(gamma=0.3), Laplacian(gamma=0.5)]])
-@pytest.mark.parametrize(("sv_gate", "threshold"), [("none", 0.0), ("paper", "paper")])
-def test_bank_and_stack_agree(rng, functions, sv_gate, threshold):
-    X, y, new = toy(rng)
-    bank = KernelBank(functions).fit(X)
-    settings = {"sv_gate": sv_gate, "threshold": threshold, "tol": 1e-6}
-    model = ld_mkl(KernelBank(functions), **settings).fit(X, y)
-    dense = ld_mkl("precomputed", **settings).fit(np.moveaxis(bank.train_stack(), 0, -1), y)
-    stack = bank.transform(new)
-    assert_same(model.decision_function(new), dense.decision_function(stack), 1e-4)
-    assert_same(model.gates(new), dense.gates(stack), 1e-4)
-    assert_same(model.combined_kernel(new), dense.combined_kernel(stack), 1e-4)
-    np.testing.assert_array_equal(model.retrained_, dense.retrained_)
-
-
-def test_no_kernel_is_formed_of_those_that_libsvm_has(rng, monkeypatch):
-    X, y, new = toy(rng)
-    expected = ld_mkl(plain_bank(), gate_kernel=Gaussian(width=1)).fit(X, y)
-    scores = expected.decision_function(new)
-    evaluate, formed = KernelBank.evaluate, []
-
-    def watched(self, X, kernels=None):
-        formed.append(len(X))
-        return evaluate(self, X, kernels)
-
-    monkeypatch.setattr(KernelBank, "evaluate", watched)
-    model = ld_mkl(plain_bank(), gate_kernel=Gaussian(width=1)).fit(X, y)
-    assert set(formed) == {1}  # single columns, where kernels are checked
-    formed.clear()
-    np.testing.assert_array_equal(model.decision_function(new), scores)
-    assert not formed
-
-
 # ------------------------------------------------------------------------------------------------- gating view
-
-
-@pytest.mark.parametrize("kernels", ["bank", "precomputed"])
-def test_gating_matrices_make_the_combined_kernel(rng, kernels):
-    X, y, new = toy(rng)
-    bank = plain_bank().fit(X)
-    train, rows = (X, new) if kernels == "bank" else (bank.transform(X), bank.transform(new))
-    model = ld_mkl(plain_bank() if kernels == "bank" else kernels).fit(train, y)
-    gates, of_rows = model.gates(), model.gates(rows)
-    np.testing.assert_allclose(of_rows.sum(axis=1), 1.0, rtol=1e-12)
-    assert_same(gates, model.gates(train), 1e-12)
-    np.testing.assert_array_equal(gates, model.gates_)
-    stack, total = bank.transform(new), 0.0
-    for m in range(3):
-        gating = model.gating_matrix(rows, None, m)
-        assert_same(gating, np.outer(of_rows[:, m], gates[:, m]), 1e-12)
-        total = total + gating * stack[:, :, m]
-    assert_same(model.combined_kernel(rows), total, 1e-10)
 
 
 def test_gates_find_the_half_of_each_kernel(rng):
@@ -165,13 +111,6 @@ def test_gates_find_the_half_of_each_kernel(rng):
     accurate, blind = accuracy.values()
     assert accurate > blind + 0.1
     assert accurate > 0.85
-
-
-def test_rows_may_come_in_any_parts(rng):
-    X, y, new = toy(rng)
-    model = ld_mkl(plain_bank(), gate_kernel=Laplacian(gamma=1.0)).fit(X, y)
-    one_by_one = np.concatenate([model.decision_function(row[None]) for row in new])
-    assert_same(one_by_one, model.decision_function(new), 1e-12)
 
 
 # -------------------------------------------------------------------------------------------- gates on features
@@ -315,36 +254,6 @@ def test_svms_of_few_samples_are_said_so():
     assert few.any()
 
 
-def test_one_answer_at_all_samples_has_another_remedy():
-    X, y = blobs(1, 0)
-    y = np.where(np.arange(200) < 5, 1, 0)
-    (said,) = our_warnings(ld_mkl(plain_bank(Linear())), X, y)
-    assert said == (
-        "LDMKLClassifier predicts 0 for all training samples, of which 98% are of that class. Raise `C`, or give "
-        "kernels that tell the classes apart."
-    )
-
-
-def test_a_class_against_the_rest_may_have_one_answer(rng):
-    X = np.sort(rng.normal(size=(600, 1)), axis=0)
-    y = np.repeat([0, 1, 2], 200)  # no half-line has the middle class, but the other scores leave it over
-    model = ld_mkl(plain_bank(Linear()))
-    assert our_warnings(model, X, y) == []
-    scores = model.decision_function(X)
-    assert (scores[:, 1] < 0.0).all()
-    assert len(set(model.predict(X))) > 1
-
-
-def test_one_answer_of_some_is_not_one_of_all(rng):
-    """Labels that the rows seen first do not have."""
-    X = rng.normal(size=(1200, 1))
-    X[1] = 9.0
-    y = np.arange(1200) == 1
-    model = ld_mkl(plain_bank(Gaussian(width=1)), gate_subsample=50)
-    assert our_warnings(model, X, y) == []
-    assert model.predict(X).sum() == 1
-
-
 def test_defaults_do_not_depend_on_the_order_of_the_samples():
     X, y = blobs(2, 2, 60)
     new = blobs(2, 1002)[0]
@@ -381,36 +290,6 @@ def test_equal_gates_are_not_above_a_strict_threshold(rng):
     np.testing.assert_array_equal(left_out.n_selected_, 0)
 
 
-def spread(X, y, new, **settings):
-    """Largest difference of the scores of new samples between six orders of the training samples."""
-    orders = [np.random.default_rng(seed).permutation(len(y)) for seed in range(6)]
-    scores = [ld_mkl(**settings).fit(X[order], y[order]).decision_function(new) for order in orders]
-    return np.ptp(scores, axis=0).max()
-
-
-@pytest.mark.parametrize(
-    ("n_classes", "kernels", "settings"),
-    [
-        (2, None, {}),
-        (3, KernelBank(FUNCTIONS), {"tol": 1e-3}),
-        (2, None, {"tol": 1e-3, "threshold": "paper"}),
-        pytest.param(
-            2, None, {"tol": 1e-3, "gate_kernel": "auto", "gate_targets": "auto"}, marks=pytest.mark.slow
-        ),
-    ],
-)
-def test_six_orders_of_the_samples_give_the_same_scores(n_classes, kernels, settings):
-    """Samples are sorted before LibSVM sees them."""
-    X, y = blobs(2, 2, 60)
-    if n_classes == 3:
-        y = np.arange(60) % 3
-        X[:, 1] += 2.0 * (y == 2)
-    new = blobs(2, 1002)[0]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # one answer, with the paper's threshold
-        assert spread(X, y, new, kernels=kernels, **settings) < 1e-9
-
-
 def test_the_threshold_follows_named_features(rng):
     X, y = halves(rng)
     bank = KernelBank(Gaussian(width=1), views={"one": [1], "other": [2]})
@@ -428,22 +307,6 @@ def test_the_threshold_follows_named_features(rng):
     assert own.n_selected_.tolist() == [len(y)] * 2
 
 
-def test_draws_follow_the_random_state(rng):
-    X, y, new = toy(rng, 50)
-
-    def scores(**settings):
-        return ld_mkl(KernelBank(FUNCTIONS), **settings).fit(X, y).decision_function(new)
-
-    for settings in ({"gate_targets": "cv"}, {"gate_subsample": 30}):
-        one = scores(random_state=1, **settings)
-        np.testing.assert_array_equal(one, scores(random_state=1, **settings))
-        np.testing.assert_array_equal(one, scores(random_state=np.random.default_rng(1), **settings))
-        np.testing.assert_array_equal(scores(**settings), scores(random_state=0, **settings))
-        assert np.any(one != scores(random_state=2, **settings))
-    model = ld_mkl(plain_bank(), gate_subsample=30).fit(X, y)
-    assert len(set().union(*(set(svm.support) for svm in model.results_[0].gate_svms))) <= 30
-
-
 def test_cross_validation_takes_a_class_of_a_single_sample(rng):
     X = rng.normal(size=(20, 3))
     y = np.arange(20) == 3
@@ -451,35 +314,6 @@ def test_cross_validation_takes_a_class_of_a_single_sample(rng):
         model = ld_mkl(plain_bank(), gate_targets="cv").fit(X, y)
     assert model.n_solves_ == 3 * (5 + 1 + 1)
     assert not model.results_[0].success[:, 3].any()  # its folds know one class only
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("C", 0.0),
-        ("sv_gate", "half"),
-        ("bias", None),
-        ("temperature", 0.0),
-        ("threshold", 1.5),
-        ("threshold", -0.1),
-        ("threshold", np.nan),
-        ("threshold", None),
-        ("threshold", "1/m"),
-        ("strict", "yes"),
-        ("gate_targets", "test"),
-        ("gate_kernel", "rbf"),
-        ("gate_C", -1.0),
-        ("gate_epsilon", -0.1),
-        ("gate_subsample", 1),
-        ("svm", "smo"),
-        ("mwu_epsilon", 1.0),
-        ("tol", 0.0),
-    ],
-)
-def test_bad_parameters_are_named(rng, name, value):
-    X, y, _ = toy(rng)
-    with pytest.raises(ValueError, match=f"`{name}` must be"):
-        ld_mkl(plain_bank(), **{name: value}).fit(X, y)
 
 
 # ------------------------------------------------------------------------------------- several classes, solvers
@@ -524,23 +358,6 @@ def test_multiplicative_weights_train_the_squared_hinge(rng):
         dual = C * labels * np.maximum(0.0, 1.0 - labels * best)  # what the margins of the optimum say
         least = primal(dual @ kernel @ dual, best, labels)
         assert least * (1.0 - 1e-6) <= found <= least / (1.0 - epsilon)
-
-
-@pytest.mark.parametrize("method", [LDMKLClassifier, SwMKLClassifier])
-def test_one_warning_where_multiplicative_weights_fall_short(rng, monkeypatch, method):
-    X, y, _ = toy(rng, 40)
-    fit_one_kernel = mwumkl.fit_one_kernel
-    monkeypatch.setattr(
-        mwumkl,
-        "fit_one_kernel",
-        lambda kernel, y, options, *limits: fit_one_kernel(kernel, y, options._replace(max_iter=9), *limits),
-    )
-    model = method(plain_bank([Gaussian(gamma=0.3), Gaussian(gamma=1.0)]), svm="mwu", mwu_epsilon=0.01)
-    with pytest.warns(ConvergenceWarning, match=r"mwu_epsilon=0.01") as caught:
-        model.fit(X, y)
-    assert len(caught) == 1
-    assert not model.converged_
-    assert model.outcome_ is Outcome.MAX_ITER
 
 
 def test_a_refitted_bias_of_multiplicative_weights(rng):

@@ -205,36 +205,6 @@ def test_permuting_kernels_permutes_gates(rng, solver):
     assert_same(predict_lmkl(second, stack, problem.features), problem.predict(first), 1e-5)
 
 
-@EVERY_INNER
-def test_permuting_samples_permutes_everything(rng, inner):
-    problem, order = make(rng, inner=inner), rng.permutation(40)
-    first = problem.fit()
-    second = problem.fit(
-        stack=DenseStack(problem.stack.kernels[:, order][:, :, order]),
-        target=problem.target[order],
-        features=problem.features[order],
-    )
-    assert_same(second.gates, first.gates[:, order], 1e-5)
-    assert_same(second.signed_dual, first.signed_dual[order], 1e-4)
-
-
-@EVERY_GATING
-def test_flipped_labels_flip_scores(rng, gating):
-    problem = make(rng, gating)
-    flipped = problem.fit(target=-problem.target)
-    assert_same(problem.predict(flipped), -problem.predict(problem.fit()), 1e-5)
-
-
-@EVERY_SOLVER
-def test_scaling_kernels_up_and_losses_down_changes_nothing(rng, solver):
-    problem, options = make(rng), TIGHT._replace(solver=solver)
-    scaled = problem._replace(stack=DenseStack(8.0 * problem.stack.kernels), inner=Hinge(2.0 / 8.0))
-    first, second = problem.fit(options), scaled.fit(options)
-    assert_same(second.gates, first.gates, 1e-5)
-    assert_same(scaled.predict(second), problem.predict(first), 1e-5)
-    assert_same(8.0 * second.objective_history, first.objective_history, 1e-6)
-
-
 @EVERY_GATING
 def test_scores_come_from_the_combined_kernel(rng, gating):
     problem = make(rng, gating)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -11,14 +10,13 @@ import sklearn
 from helpers import SAME_FORMULA, assert_same
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
-from sklearn.svm import SVC, SVR
+from sklearn.svm import SVC
 
 from bayesmkl import KernelBank
 from bayesmkl.datasets import make_localized
 from bayesmkl.discriminative.estimators.lmkl import LMKLClassifier, LMKLRegressor
 from bayesmkl.discriminative.localized.gatings import (
     GaussianGating,
-    GroupGating,
     SigmoidGating,
     SoftmaxGating,
 )
@@ -59,52 +57,7 @@ pytestmark = pytest.mark.filterwarnings(
 )
 
 
-# --------------------------------------------------------------------------------------------- the unified view
-
-
-@EVERY_GATING
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_identity_gating_matrices_make_the_combined_kernel_and_the_scores(rng, gating, n_classes):
-    X, y = classes(rng, n_classes=n_classes)
-    rows = rng.normal(size=(7, 3))
-    model = fit(X, y, gating=gating)
-    kernels = model.kernel_bank_.evaluate(rows)
-    made = sum(model.gating_matrix(rows, None, m) * kernels[m] for m in range(3))
-    assert_same(model.combined_kernel(rows), made, SAME_FORMULA)
-    dual, intercept = np.atleast_2d(model.dual_coef_), np.atleast_1d(model.intercept_)
-    scores = np.stack([k @ v + b for k, v, b in zip(made.reshape(-1, 7, 60), dual, intercept, strict=True)])
-    assert_same(np.atleast_2d(model.decision_function(rows).T), scores, SAME_FORMULA)
-    gates = model.gates(rows)
-    matrix = model.gating_matrix(rows, rows, model.kernel_names_[1])
-    assert_same(np.sqrt(np.diagonal(matrix, axis1=-2, axis2=-1)), gates[..., 1], SAME_FORMULA)
-    assert_same(model.gates(X), model.gates_, SAME_FORMULA)
-    np.testing.assert_allclose(
-        model.gates(), model.gates_, rtol=0.0, atol=1e-150
-    )  # squares of less underflow
-    if gating != "sigmoid":
-        np.testing.assert_allclose(gates.sum(axis=-1), 1.0, rtol=1e-12)
-
-
 # ------------------------------------------------------------------------------------------ degenerate, libraries
-
-
-def test_other_library_one_kernel_is_the_support_vector_classifier(rng):
-    X, y = classes(rng)
-    model = fit(X, y, kernels=KernelBank(Gaussian(gamma=0.5)), C=3.0, tol=1e-6)
-    svm = SVC(C=3.0, gamma=0.5, tol=1e-8).fit(X, y)
-    assert_same(model.decision_function(X), svm.decision_function(X), 1e-5)
-    np.testing.assert_array_equal(model.support_, np.sort(svm.support_))
-    np.testing.assert_array_equal(model.predict(X), svm.predict(X))
-    assert model.score(X, y) == svm.score(X, y)
-
-
-def test_other_library_one_kernel_is_support_vector_regression(rng):
-    X, _ = classes(rng)
-    y = np.sin(X[:, 0])
-    model = LMKLRegressor(KernelBank(Gaussian(gamma=0.5)), C=3.0, epsilon=0.05, tol=1e-6).fit(X, y)
-    svm = SVR(C=3.0, gamma=0.5, epsilon=0.05, tol=1e-8).fit(X, y)
-    assert_same(model.predict(X), svm.predict(X), 1e-5)
-    assert model.score(X, y) == pytest.approx(svm.score(X, y), rel=1e-6)
 
 
 def test_other_library_multiplicative_weights_are_the_svm_with_squared_hinge(rng):
@@ -142,13 +95,6 @@ def test_degenerate_several_classes_are_one_model_each(rng):
         np.testing.assert_array_equal(model.gating_parameters_[c], alone.gating_parameters_)
         np.testing.assert_array_equal(model.objective_history_[c], alone.objective_history_)
     np.testing.assert_array_equal(model.predict(X), model.decision_function(X).argmax(axis=1))
-
-
-def test_equivariance_exchanged_labels_flip_scores(rng):
-    X, y = classes(rng)
-    first, second = fit(X, np.where(y, "b", "a"), C=2.0), fit(X, np.where(y, "a", "b"), C=2.0)
-    assert_same(second.decision_function(X), -first.decision_function(X), 1e-4)
-    assert_same(second.gates_, first.gates_, 1e-4)
 
 
 # ------------------------------------------------------------------------------------------- features of the gates
@@ -230,32 +176,6 @@ def test_gaussian_gates_start_near_the_mean_and_at_samples(rng):
     assert both[0] == near.objective_history_[-1]
     assert both.shape == (2,)
     assert named.objective_history_[-1] == both.min()
-
-
-def test_recovery_groups_learn_their_kernels(rng):
-    n_groups, n_samples = 3, 150
-    groups = rng.integers(n_groups, size=n_samples)
-    parts = rng.normal(size=(n_groups, n_samples))
-    y = parts[groups, np.arange(n_samples)] > 0
-    stack = np.moveaxis(parts[:, :, None] * parts[:, None], 0, -1)
-    gating = GroupGating(n_groups)
-    model = LMKLClassifier("precomputed", gating=gating, standardize=False).fit(stack, y, groups)
-    learned = np.stack([model.gates_[groups == group][0] for group in range(n_groups)])
-    assert np.diag(learned).min() > 0.9
-    assert model.score(stack, y, gate_features=groups) > 0.95
-    assert SVC(kernel="precomputed").fit(stack.mean(axis=-1), y).score(stack.mean(axis=-1), y) < 0.9
-
-
-def test_recovery_regression_follows_two_regimes(rng):
-    a, b, side = rng.normal(size=(3, 120))
-    y = np.where(side > 0, 2.0 * a, -1.5 * b)
-    stack = np.stack([np.outer(a, a), np.outer(b, b)], axis=-1)
-    model = LMKLRegressor("precomputed", C=10.0).fit(stack, y, side)
-    assert model.score(stack, y, gate_features=side) > 0.95
-    np.testing.assert_array_equal(model.predict(stack, side)[:, None].shape, (120, 1))
-    assert model.gates_[side > 0.5, 0].min() > 0.8
-    assert model.gates_[side < -0.5, 0].max() < 0.2
-    assert_same(model.gates(stack, side), model.gates_, SAME_FORMULA)
 
 
 # ----------------------------------------------------------------------------------------------- metadata routing
@@ -343,21 +263,6 @@ def test_original_search_is_not_done_after_a_step_that_hardly_pays():
     assert model.objective_history_[-1] < 0.9 * model.objective_history_[0]
 
 
-def test_stopping_early_warns_once_with_the_remedy(rng):
-    X, y = classes(rng, n_classes=3)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        model = LMKLClassifier(BANK, max_iter=1, tol=1e-6, fallback=False).fit(X, y)
-    assert [type(warning.message) for warning in caught] == [ConvergenceWarning]
-    message = str(caught[0].message)
-    assert message.startswith(
-        "LMKLClassifier stopped after max_iter=1 steps, the last of them a relative gain of "
-    )
-    assert message.endswith("above tol=1e-06. Increase `max_iter`, or `tol` if this is accurate enough.")
-    assert not model.converged_
-    assert model.n_iter_.tolist() == [2, 2, 2]
-
-
 class Uphill(Recording):
     """A gating whose gradient is right at its start, where it is checked, and of the wrong sign when it is used."""
 
@@ -398,46 +303,6 @@ def test_precomputed_kernels_need_features(rng):
         model.predict(stack)
     with pytest.raises(ValueError, match=r"`gate_features` must have 1 columns, as when fitting; got 2\."):
         model.predict(stack, np.column_stack([side, side]))
-
-
-class WrongSlope(Recording):
-    def pullback(self, parameters, features, slopes):
-        return 2.0 * super().pullback(parameters, features, slopes)
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"C": 0.0}, r"`C` must be a finite number > 0; got 0"),
-        ({"gating": "linear"}, r"`gating` must be one of 'softmax', 'sigmoid', 'gaussian'; got 'linear'"),
-        (
-            {"gating": 3},
-            r"`gating` must be .* `init`, `gates`, `pullback`, or a classifier with gates; got 3",
-        ),
-        ({"gating": SoftmaxGating}, r"`gating` must be .* got <class"),
-        ({"gating": WrongSlope([])}, r"`gating.pullback` must be the derivative of `gating.gates`"),
-        ({"gating": GroupGating(2)}, r"`standardize` must be False with GroupGating"),
-        ({"gating": GroupGating(2), "standardize": False}, r"one column of group numbers 0 to 1"),
-        ({"solver": "sgd"}, r"`solver` must be one of 'lbfgs', 'armijo', 'paper'; got 'sgd'"),
-        ({"fallback": "always"}, r"`fallback` must be \"auto\", True or False; got 'always'"),
-        ({"fallback": 2}, r"`fallback` must be True or False; got 2"),
-        ({"n_init": 0}, r"`n_init` must be a whole number >= 1; got 0"),
-        ({"standardize": "no"}, r"`standardize` must be True or False; got 'no'"),
-        ({"tol": 0.0}, r"`tol` must be a finite number > 0; got 0"),
-        ({"max_iter": 1.5}, r"`max_iter` must be a whole number >= 1; got 1.5"),
-        ({"svm": "sgd"}, r"`svm` must be one of 'libsvm', 'mwu'; got 'sgd'"),
-    ],
-)
-def test_bad_parameters_are_named(rng, parameters, message):
-    X, y = classes(rng, 20)
-    with pytest.raises(ValueError, match=message):
-        LMKLClassifier(BANK, **parameters).fit(X, y)
-
-
-def test_bad_width_of_the_tube_is_named(rng):
-    X, _ = classes(rng, 20)
-    with pytest.raises(ValueError, match=r"`epsilon` must be a finite number >= 0; got -1"):
-        LMKLRegressor(BANK, epsilon=-1).fit(X, X[:, 0])
 
 
 def test_gates_may_become_as_sharp_as_steps():

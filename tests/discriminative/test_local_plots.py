@@ -3,46 +3,36 @@
 from __future__ import annotations
 
 import functools
-import itertools
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from cases import EVERY, quick
-from matplotlib import pyplot
-from matplotlib.colors import to_hex, to_rgb, to_rgba
+from matplotlib.colors import to_rgb
 from matplotlib.contour import QuadContourSet
-from matplotlib.figure import Figure
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from bayesmkl import BEMKLClassifier, KernelBank
+from bayesmkl import KernelBank
 from bayesmkl.discriminative import (
     CLMKLClassifier,
-    LapMKLClassifier,
     LDMKLClassifier,
     LMKLClassifier,
-    SAMKLClassifier,
-    SimpleMKLClassifier,
     UniformMKLClassifier,
-    UniformMKLRegressor,
 )
 from bayesmkl.discriminative.plots.decision import BOUNDARY, plot_decision
-from bayesmkl.discriminative.plots.gates import _order, plot_gates
+from bayesmkl.discriminative.plots.gates import plot_gates
 from bayesmkl.discriminative.plots.parts import (
     CLASS_COLORS,
     KERNEL_COLORS,
-    KERNEL_TINTS,
-    NEUTRAL,
-    kernel_colors,
     leading_kernels,
-    read_classifier,
 )
 from bayesmkl.kernels import Gaussian, Polynomial
 
+ROOT = Path(__file__).resolve().parents[2]
 BANK = KernelBank([Polynomial(degree=2), Gaussian(width=0.5)], normalize=None)
 CLASSIFIERS = [name for name in EVERY if name.endswith("Classifier")]
 
@@ -101,12 +91,6 @@ def regions(ax):
 def scatter(ax, label):
     (points,) = [c for c in ax.collections if c.get_label() == label]
     return points
-
-
-def greys(colors):
-    """Luminance of colors with an opacity, on white."""
-    colors = np.array([to_rgba(color) for color in colors])
-    return 1.0 - colors[:, 3] * (1.0 - colors[:, :3] @ [0.2126, 0.7152, 0.0722])
 
 
 def legend(ax):
@@ -179,16 +163,6 @@ def test_a_place_has_the_color_of_the_kernel_with_the_largest_gate(fitted, name)
     assert f"polynomial(degree=2) · all {share}" in legend(ax)
 
 
-@pytest.mark.parametrize(
-    "model", [SimpleMKLClassifier(BANK), CLMKLClassifier(BANK, n_clusters=1)], ids=["global", "one cluster"]
-)
-def test_weights_that_are_the_same_everywhere_divide_nothing(model):
-    assert np.ptp(model.fit(X, Y).kernel_weights_) > 0.1
-    ax = plot_decision(model, X, Y, resolution=12)
-    assert not regions(ax)
-    assert legend(ax) == ["blue", "red", "support point", "boundary", "margins, at scores -1 and +1"]
-
-
 def test_pipelines_and_searches_are_drawn_in_the_units_of_the_user():
     scaled = 100.0 * X + [3000.0, 0.0]
     frame = pd.DataFrame(scaled, columns=["age", "dose"])
@@ -202,13 +176,6 @@ def test_pipelines_and_searches_are_drawn_in_the_units_of_the_user():
     )
     circles = np.asarray(scatter(ax, "support point").get_offsets())
     np.testing.assert_array_equal(circles, scaled[search.best_estimator_[-1].support_])
-
-
-@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
-def test_features_have_the_names_of_their_columns(frame):
-    named = frame({"age": X[:, 0], "dose": X[:, 1]})
-    ax = plot_decision(LMKLClassifier(BANK).fit(named, Y), named, list(Y), resolution=12)
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("age", "dose")
 
 
 def test_borders_of_several_classes_are_where_the_two_highest_scores_are_equal():
@@ -235,65 +202,6 @@ def test_label_chooses_one_class_against_the_rest():
     np.testing.assert_allclose(np.abs(values), 1.0, atol=0.05)
 
 
-def test_margins_of_a_class_against_the_rest_have_its_color():
-    model = UniformMKLClassifier(BANK).fit(X, THREE)
-    ax = plot_decision(model, X, THREE, label="top", resolution=100)
-    k = list(model.classes_).index("top")
-    for level, color in ((-1.0, NEUTRAL), (1.0, CLASS_COLORS[k])):
-        values = model.decision_function(lines(ax, "dashed", color))[:, k]
-        np.testing.assert_allclose(values, level, atol=0.05)
-
-
-def test_samples_without_a_class_are_grey():
-    labels = np.where(np.arange(len(X)) % 2, Y, "?")
-    model = LapMKLClassifier(BANK, unlabeled_label="?").fit(X, labels)
-    ax = plot_decision(model, X, labels, resolution=12)
-    np.testing.assert_array_equal(np.asarray(scatter(ax, "no class").get_offsets()), X[labels == "?"])
-
-
-def test_given_axes_are_used_and_pyplot_never_hears_of_new_ones(fitted, tmp_path):
-    given = Figure().subplots()
-    assert plot_decision(fitted["lmkl"], X, Y, ax=given, resolution=12) is given
-    assert plot_gates(fitted["lmkl"], ax=given) is given
-    before = pyplot.get_fignums()
-    ax = plot_decision(fitted["ldmkl"], X, Y, resolution=12)
-    assert pyplot.get_fignums() == before
-    ax.figure.savefig(tmp_path / "decision.png")  # legend and labels fit, or the layout warns
-    assert (tmp_path / "decision.png").stat().st_size > 1000
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"X": X[:, :1]}, r"`X` must hold two features, shape \(n_samples, 2\); got \(80, 1\)"),
-        ({"X": X[:70], "y": Y[:70]}, "`X` must hold the 80 samples that `model` was fitted to"),
-        ({"X": X[::-1]}, "`X` must hold the 80 samples that `model` was fitted to, in the same order"),
-        ({"y": Y[:70]}, "`y` must have one label for each of the 80 rows of `X`; got 70"),
-        ({"label": "red"}, "`label` must be left out of two classes; got 'red'"),
-        ({"resolution": 1}, "`resolution` must be an integer of at least 2|`resolution` must be"),
-        ({"model": SVC().fit(X, Y)}, "`model` must be a classifier of `bayesmkl.discriminative`.*got SVC"),
-        ({"model": BEMKLClassifier()}, "`model` must be a classifier of `bayesmkl.discriminative`"),
-        (
-            {"model": UniformMKLRegressor(BANK).fit(X, X[:, 0])},
-            "`model` must be a classifier; got UniformMKLRegr",
-        ),
-        (
-            {"model": UniformMKLClassifier("precomputed").fit(BANK.fit_transform(X), Y)},
-            "`model` must have been fitted to features, with `kernels=KernelBank",
-        ),
-    ],
-)
-def test_what_cannot_be_drawn_is_refused(fitted, change, message):
-    with pytest.raises(ValueError, match=message):
-        plot_decision(**{"model": fitted["lmkl"], "X": X, "y": Y, **change})
-
-
-def test_a_class_that_does_not_exist_is_refused():
-    model = UniformMKLClassifier(BANK).fit(X, THREE)
-    with pytest.raises(ValueError, match=r"`label` must be one of \['left', 'low', 'top'\]; got 'right'"):
-        plot_decision(model, X, THREE, label="right")
-
-
 # ---------------------------------------------------------------------------------------------------- plot_gates
 
 
@@ -311,16 +219,6 @@ def test_gates_are_sorted_by_the_leading_kernel(fitted):
     assert (np.diff(drawn[0]) <= 1e-12).all()  # of two kernels one falls from left to right
 
 
-def test_samples_of_one_leading_kernel_stand_together():
-    gates = np.array([[0.3, 0.4, 0.3], [0.5, 0.05, 0.45], [0.45, 0.5, 0.05], [0.1, 0.2, 0.7]])
-    order, values = _order(gates, None)
-    assert order.tolist() == [1, 2, 0, 3]  # by the leading kernel, then from the first kernels to the last
-    assert not values.size
-    order, values = _order(gates, ["b", "a", "b", "a"])
-    assert order.tolist() == [1, 3, 2, 0]
-    assert values.tolist() == ["a", "a", "b", "b"]
-
-
 def test_gates_of_new_samples_follow_the_values_they_are_sorted_by(fitted):
     new = X[:30] + 0.1
     age = pd.Series(new[:, 1], name="age")
@@ -329,37 +227,6 @@ def test_gates_of_new_samples_follow_the_values_they_are_sorted_by(fitted):
     assert ax.get_xlabel() == "samples, sorted by age"
     assert ax.get_xticklabels()[0].get_text() == f"{new[:, 1].min():.3g}"
     assert ax.get_xticklabels()[-1].get_text() == f"{new[:, 1].max():.3g}"
-
-
-def test_few_different_values_are_groups(fitted):
-    ax = plot_gates(fitted["lmkl"], order_by=Y)
-    n_blue = int((Y == "blue").sum())
-    np.testing.assert_allclose(
-        np.sort(heights(ax)[0, :n_blue]), np.sort(fitted["lmkl"].gates()[Y == "blue", 0])
-    )
-    assert [text.get_text() for text in ax.get_xticklabels()] == ["blue", "red"]
-    np.testing.assert_allclose(ax.get_xticks(), [(n_blue - 1) / 2, (n_blue + len(Y) - 1) / 2])
-    (separator,) = ax.lines
-    assert separator.get_xdata()[0] == n_blue - 0.5
-
-
-@pytest.mark.filterwarnings("ignore:SAMKLClassifier predicts 'blue' for all training samples")
-def test_many_kernels_are_a_picture():
-    bank = KernelBank([Gaussian(width=w) for w in (0.2, 0.5, 1, 2, 4, 8, 16)])
-    model = SAMKLClassifier(bank, max_switches=3, fallback=False).fit(X, Y)
-    ax = plot_gates(model, order_by=Y)
-    (image,) = ax.images
-    expected = model.gates()[np.argsort(Y, kind="stable")]
-    drawn = np.asarray(image.get_array()).T
-    n_blue = int((Y == "blue").sum())
-    np.testing.assert_allclose(drawn.sum(axis=0), expected.sum(axis=0))
-    np.testing.assert_allclose(drawn[:n_blue].sum(axis=0), expected[:n_blue].sum(axis=0))
-    shares = (leading_kernels(model.gates())[:, None] == np.arange(7)).mean(axis=0)
-    names = [
-        f"{n} (largest at {100 * s:.0f} %)" if s else n
-        for n, s in zip(model.kernel_names_, shares, strict=True)
-    ]
-    assert [text.get_text() for text in ax.get_yticklabels()] == names
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -379,77 +246,3 @@ def test_gates_that_need_features_take_them():
     ax = plot_gates(model, stack[:9], gate_features=features[:9], order_by=features[:9, 0])
     order = np.argsort(features[:9, 0])
     np.testing.assert_allclose(heights(ax), model.gates(stack[:9], features[:9])[order].T)
-
-
-def test_classes_with_gates_of_their_own_need_a_label():
-    model = LMKLClassifier(BANK).fit(X, THREE)
-    with pytest.raises(
-        ValueError, match=r"`label` must be given: each of the classes \['left', 'low', 'top'\] has"
-    ):
-        plot_gates(model)
-    drawn = heights(plot_gates(model, label="top", order_by=X[:, 0]))
-    np.testing.assert_array_equal(drawn, model.gates()[2][np.argsort(X[:, 0])].T)
-
-
-def test_values_that_do_not_fit_the_samples_are_refused(fitted):
-    with pytest.raises(
-        ValueError, match=r"`order_by` must have one value for each of the 80 samples; got shape \(7,"
-    ):
-        plot_gates(fitted["lmkl"], order_by=np.arange(7))
-
-
-# -------------------------------------------------------------------------------------------------------- parts
-
-
-def test_no_kernel_leads_where_several_are_equal():
-    gates = np.array([[0.5, 0.5, 0.1], [0.2, 0.3, 0.3 + 1e-12], [0.0, 0.0, 1e-3], [0.0, 0.0, 0.0]])
-    np.testing.assert_array_equal(leading_kernels(gates), [-1, -1, 2, -1])
-    np.testing.assert_array_equal(leading_kernels(np.ones((3, 1))), [0, 0, 0])
-
-
-def test_the_most_important_of_many_kernels_have_colors():
-    importance = np.array([3.0, 0.1, 9.0, 5.0, 0.2, 4.0, 8.0, 7.0])
-    colors = kernel_colors(importance)
-    assert colors[2] == KERNEL_COLORS[0]
-    assert [colors[m] for m in (1, 4)] == [NEUTRAL, NEUTRAL]
-    assert len(set(colors)) == 7
-    assert kernel_colors(importance[:3]) == list(KERNEL_COLORS[:3])
-
-
-def test_two_classes_and_two_kernels_differ_in_grey(fitted):
-    ax = plot_decision(fitted["lmkl"], X, Y, resolution=30)
-    tints = [c.get_facecolor()[0] for c in ax.collections if isinstance(c, QuadContourSet) and c.filled]
-    classes = [scatter(ax, name).get_facecolor()[0] for name in ("blue", "red")]
-    gates = [points.get_facecolor()[0] for points in plot_gates(fitted["lmkl"]).collections]
-    for pair in (tints, classes, gates):
-        assert len(pair) == 2
-        assert np.ptp(greys(pair)) > 0.15
-    assert np.ptp([*greys(tints), 1.0]) > np.ptp(greys(tints))  # and both from what is not tinted
-    patches = ax.get_legend().legend_handles[-2:]
-    np.testing.assert_allclose([patch.get_facecolor() for patch in patches], tints)
-
-
-def test_neighbors_among_kernels_differ_in_grey_and_all_tints_in_grey_or_hatching():
-    assert np.abs(np.diff(greys(KERNEL_COLORS))).min() > 0.15
-    drawn = greys(
-        [to_rgba(color, tint) for color, (tint, _) in zip(KERNEL_COLORS, KERNEL_TINTS, strict=True)]
-    )
-    for a, b in itertools.combinations(range(len(KERNEL_COLORS)), 2):
-        assert KERNEL_TINTS[a][1] != KERNEL_TINTS[b][1] or abs(drawn[a] - drawn[b]) > 0.15
-
-
-def test_regions_of_a_third_kernel_are_hatched():
-    bank = KernelBank([Polynomial(degree=2), Gaussian(width=0.5), Gaussian(width=1.5)], normalize=None)
-    model = LMKLClassifier(bank).fit(X, Y)
-    ax = plot_decision(model, X, Y, resolution=40)
-    drawn = [c for c in ax.collections if isinstance(c, QuadContourSet) and c.filled]
-    hatched = {to_hex(c.get_facecolor()[0]).upper(): tuple(c.hatches) for c in drawn}
-    assert set(hatched) <= set(KERNEL_COLORS[:3])
-    for color, hatch in hatched.items():
-        assert hatch == (KERNEL_TINTS[KERNEL_COLORS.index(color)][1],)
-
-
-def test_no_color_means_a_class_and_a_kernel():
-    assert not set(CLASS_COLORS) & set(KERNEL_COLORS)
-    seen = read_classifier(UniformMKLClassifier(BANK).fit(X, Y))
-    assert seen.name == "UniformMKLClassifier"

@@ -17,7 +17,6 @@ from bayesmkl._estimator import base as estimator_base
 from bayesmkl.datasets import load_iris, load_wdbc
 from bayesmkl.discriminative import GroupGating, SimpleMKLClassifier, SMOMKLClassifier, UniformMKLClassifier
 from bayesmkl.kernels import Gaussian, Linear, Polynomial
-from bayesmkl.kernels.stacks.dense import DenseStack
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::bayesmkl.kernels.KernelQualityWarning"),
@@ -89,10 +88,6 @@ def fitted(data):
     return get
 
 
-def test_every_localized_estimator_is_among_the_cases():
-    assert {case.name for case in CASES} == set(LOCALIZED)
-
-
 # ------------------------------------------------------------------------------------------------ one gating view
 
 
@@ -128,25 +123,6 @@ def test_gates_at_training_samples_are_those_of_new_rows_that_equal_them(data, f
         assert not np.array_equal(model.gates(X[:N_TRAIN]) > 0.0, model.gates_ > 0.0)
     else:
         np.testing.assert_allclose(model.gates(X[:N_TRAIN]), model.gates_, atol=1e-9)
-
-
-@every_case
-def test_scores_are_the_combined_kernel_times_the_dual(data, fitted, case):
-    X, model = data[0], fitted(case)
-    if case.name == "LDMKLClassifier":  # a vote of SVMs: each on one kernel
-        kernels, gates = np.moveaxis(model.kernel_bank_.transform(X), -1, 0), model.gates(X).T
-        votes = [
-            np.tanh(k @ v + b) for k, v, b in zip(kernels, model.dual_coef_, model.intercept_, strict=True)
-        ]
-        expected = (gates * np.stack(votes)).sum(axis=0)
-    else:
-        expected = model.combined_kernel(X) @ model.dual_coef_ + model.intercept_
-    found = model.predict(X) if is_regressor(case) else model.decision_function(X)
-    np.testing.assert_allclose(found, expected, atol=1e-8 * np.abs(expected).max())
-    kept = np.zeros(N_TRAIN, dtype=bool)
-    kept[model.support_] = True
-    assert np.abs(model.dual_coef_[..., ~kept]).max(initial=0.0) <= 1e-7 * np.abs(model.dual_coef_).max()
-    assert model.support_fraction_ == pytest.approx(kept.mean())
 
 
 @pytest.mark.parametrize("name", ["LMKLClassifier", "CLMKLClassifier", "SwMKLClassifier", "SAMKLClassifier"])
@@ -234,30 +210,6 @@ def test_rows_in_blocks_are_rows_at_once(data, fitted, case, monkeypatch):
         np.testing.assert_allclose(found, expected, atol=1e-10 * np.abs(expected).max())
 
 
-# ----------------------------------------------------------------------------------------------------- symmetries
-
-
-@pytest.mark.parametrize("name", ["CLMKLClassifier", "SwMKLClassifier", "LDMKLClassifier", "LMKLClassifier"])
-def test_equivariance_flipped_labels_flip_scores(data, name):
-    X, y = data
-    one, other = (LOCALIZED[name](BANK, tol=1e-5).fit(X[:N_TRAIN], sign * y[:N_TRAIN]) for sign in (1, -1))
-    scores = one.decision_function(X)
-    np.testing.assert_allclose(-other.decision_function(X), scores, atol=5e-3 * np.abs(scores).max())
-    np.testing.assert_allclose(other.gates(X), one.gates(X), atol=1e-2)
-
-
-@pytest.mark.parametrize("name", ["SwMKLClassifier", "LDMKLClassifier", "SAMKLClassifier"])
-def test_equivariance_order_of_kernels_and_samples(data, name, rng):
-    X, y = data
-    train, order, kernels = X[:N_TRAIN], rng.permutation(N_TRAIN), [2, 0, 1]
-    other_bank = KernelBank([BANK.kernels[m] for m in kernels], normalize="spherical")
-    one = LOCALIZED[name](BANK, tol=1e-5).fit(train, y[:N_TRAIN])
-    other = LOCALIZED[name](other_bank, tol=1e-5).fit(train[order], y[:N_TRAIN][order])
-    scores = one.decision_function(X)
-    np.testing.assert_allclose(other.decision_function(X), scores, atol=5e-3 * np.abs(scores).max())
-    np.testing.assert_allclose(other.gates(X), one.gates(X)[:, kernels], atol=1e-2)
-
-
 # ------------------------------------------------------------------------------------------------ gates by features
 
 
@@ -291,33 +243,6 @@ def test_precomputed_kernels_with_features_are_the_bank(data, name):
     np.testing.assert_allclose(stack.gates_, bank.gates_, atol=2e-2)
     score = bank.score(X[N_TRAIN:], y[N_TRAIN:])
     assert stack.score(new, y[N_TRAIN:], **more_new) == pytest.approx(score, abs=0.03)
-
-
-@pytest.mark.parametrize("name", [name for name in LOCALIZED if takes_features(name)])
-def test_gate_features_are_checked(data, name):
-    X, y = data
-    y = X[:, 1] if name.endswith("Regressor") else y
-    stack = DenseStack(np.moveaxis(BANK.fit_transform(X), -1, 0)).kernels
-    stack = np.moveaxis(stack, 0, -1)
-    own = {} if name.startswith("LMKL") else {"gate_kernel": Gaussian(width=1)}
-    model = LOCALIZED[name]("precomputed", **own)
-    with pytest.raises(
-        ValueError, match=r"`gate_features` must be passed with precomputed kernels: .*KernelBank"
-    ):
-        model.fit(stack, y)
-    with pytest.raises(
-        ValueError, match=r"`gate_features` must have one row for each of the 110 rows of `X`; got 109"
-    ):
-        model.fit(stack, y, gate_features=X[1:])
-    with pytest.raises(ValueError, match="gate_features contains NaN"):
-        model.fit(stack, y, gate_features=np.full((110, 2), np.nan))
-    model.fit(stack, y, gate_features=X)
-    with pytest.raises(ValueError, match=r"`gate_features` must have 4 columns, as when fitting; got 1"):
-        model.predict(stack, gate_features=X[:, 0])
-    with pytest.raises(ValueError, match=r"`gate_features` must be passed"):
-        model.predict(stack)
-    with pytest.raises(ValueError, match=r"one row for each of the 3 rows"):
-        model.gates(stack[:3], gate_features=X[:4])
 
 
 @pytest.mark.parametrize("name", ["CLMKLClassifier", "SwMKLClassifier", "LDMKLClassifier", "SAMKLClassifier"])

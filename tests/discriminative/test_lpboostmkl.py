@@ -215,55 +215,6 @@ def test_classes_share_weights_or_have_their_own(rng, multiclass):
         assert model.kernel_weights_[0, 0] > 0.6  # the first class depends on the first view alone
 
 
-def test_degenerate_one_kernel_is_svc(views):
-    kernels, y = views
-    train, new = kernels[:60, :60, 0], kernels[60:, :60, 0]
-    model = LPBoostMKLClassifier("precomputed", C=2.0, tol=1e-6).fit(train, y[:60])
-    svm = SVC(kernel="precomputed", C=2.0, tol=1e-8).fit(train, y[:60])
-    assert model.kernel_weights_.tolist() == [1.0]
-    assert_same(model.decision_function(new), svm.decision_function(new), 2e-3)
-
-
-def test_degenerate_a_copy_of_a_kernel_changes_nothing(views):
-    kernels, y = views
-    given = {"C": 2.0, "cv": folds(90), "tol": 1e-6}
-    model = LPBoostMKLClassifier("precomputed", **given).fit(kernels, y)
-    with pytest.warns(match="duplicate"):
-        copied = LPBoostMKLClassifier("precomputed", **given).fit(kernels[..., [0, 1, 2, 3, 0]], y)
-    assert copied.kernel_weights_[[0, 4]].sum() == pytest.approx(model.kernel_weights_[0], abs=1e-6)
-    np.testing.assert_allclose(copied.kernel_weights_[1:4], model.kernel_weights_[1:4], atol=1e-6)
-    assert copied.margin_ == pytest.approx(model.margin_, abs=1e-6)
-    assert_same(
-        copied.decision_function(kernels[..., [0, 1, 2, 3, 0]]), model.decision_function(kernels), 1e-6
-    )
-
-
-def test_recovery_kernels_of_noise_get_no_weight(rng):
-    X = rng.normal(size=(240, 4))
-    y = np.where(X[:, 0] + X[:, 1] + 0.3 * rng.normal(size=240) > 0.0, 1, -1)
-    kernels = np.stack([gaussian(X[:, [j]]) for j in range(4)], axis=-1)
-    model = LPBoostMKLClassifier("precomputed", nu=0.7).fit(kernels, y)
-    assert model.kernel_weights_[:2].min() > 0.1
-    assert model.kernel_weights_[2:].tolist() == [0.0, 0.0]
-    assert model.n_active_kernels_ == 2
-    assert model.dual_coef_[:2].any(axis=1).all()
-    assert not model.dual_coef_[2:].any()
-
-
-def test_equivariance_of_samples_kernels_and_labels(views, rng):
-    kernels, y = views
-    given = {"C": 2.0, "tol": 1e-6, "nu": 0.3}
-    model = LPBoostMKLClassifier("precomputed", cv=folds(90), **given).fit(kernels, y)
-    scores, rows, order = model.decision_function(kernels), rng.permutation(90), rng.permutation(4)
-    back = np.argsort(rows)
-    cv = [(back[train], back[validation]) for train, validation in folds(90)]
-    other = LPBoostMKLClassifier("precomputed", cv=cv, **given).fit(
-        kernels[rows][:, rows][..., order], -y[rows]
-    )
-    np.testing.assert_allclose(other.kernel_weights_, model.kernel_weights_[order], atol=2e-3)
-    assert_same(other.decision_function(kernels[:, rows][..., order]), -scores, 5e-3)
-
-
 def test_each_kernel_chooses_the_C_of_its_highest_accuracy(views):
     kernels, y = views
     values, cv = [0.01, 1.0, 100.0], StratifiedKFold(3)
@@ -313,19 +264,3 @@ def test_combined_kernel_is_the_weighted_sum_and_files_keep_every_part(views, tm
     np.testing.assert_array_equal(
         loaded.decision_function(kernels[60:, :60]), model.decision_function(kernels[60:, :60])
     )
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"nu": 0.0}, "`nu` must be a finite number > 0"),
-        ({"nu": 1.0}, "`nu` must be below 1, a share of the samples; got 1. Try 0.2."),
-        ({"C_values": []}, "`C_values` must be a list of at least one positive number, or None for `C`; got"),
-        ({"C_values": [1.0, 0.0]}, "`C_values` must be a finite number > 0; got 0.0"),
-        ({"cv": 1}, "`cv` must be at least 2 folds"),
-        ({"multiclass": "ovo"}, "`multiclass` must be one of"),
-    ],
-)
-def test_bad_parameters_are_named(views, parameters, message):
-    with pytest.raises(ValueError, match=message):
-        LPBoostMKLClassifier("precomputed", **parameters).fit(*views)

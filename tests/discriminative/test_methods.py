@@ -7,7 +7,6 @@ import inspect
 import pkgutil
 
 import pytest
-from methods_tried import TRAITS, TRIED
 from sklearn.base import BaseEstimator
 
 import bayesmkl.discriminative
@@ -18,7 +17,6 @@ from bayesmkl.persistence.known_types import OWN_TYPES
 ESTIMATORS = {
     name: getattr(bayesmkl.discriminative, name) for method in METHODS for name in method.estimators
 }
-each_method = pytest.mark.parametrize("method", METHODS, ids=lambda method: method.algorithm)
 
 
 def test_every_public_estimator_is_registered_once():
@@ -36,25 +34,6 @@ def test_every_public_estimator_is_registered_once():
     registered = [name for method in METHODS for name in method.estimators]
     assert len(found) >= 26
     assert sorted(registered) == sorted(found)
-
-
-@each_method
-def test_modules_and_names_exist(method):
-    algorithm = importlib.import_module(f"{PACKAGE}.{method.algorithm}")
-    assert any(name.startswith(("fit_", "glks_")) for name in algorithm.__all__)
-    for module, names in {method.module: method.estimators, **method.others, **method.saved}.items():
-        for name in names:
-            assert getattr(importlib.import_module(f"{PACKAGE}.{module}"), name).__name__ == name
-
-
-@each_method
-def test_forms_that_are_tried_are_of_its_estimators_and_parameters(method):
-    tried = TRIED[method.algorithm]
-    assert tried.traits <= set(TRAITS)
-    assert {form.estimator for form in tried.forms} == set(method.estimators)
-    assert set(tried.losses) <= {form.estimator for form in tried.identities} <= set(method.estimators)
-    for form in tried.forms + tried.identities:
-        assert set(form.parameters) <= set(ESTIMATORS[form.estimator]().get_params(deep=False)), form
 
 
 def test_types_in_files_are_the_estimators_and_what_they_hold_no_functions():

@@ -12,12 +12,11 @@ from scipy.linalg import expm
 from scipy.optimize import minimize, minimize_scalar
 from scipy.spatial.distance import cdist
 from sklearn.datasets import make_moons
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
 from bayesmkl import KernelBank
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl.datasets import load_iris, load_wdbc
+from bayesmkl.datasets import load_wdbc
 from bayesmkl.discriminative.estimators.mwumkl import MWUMKLClassifier
 from bayesmkl.discriminative.global_weights import mwumkl
 from bayesmkl.discriminative.global_weights.mwumkl import (
@@ -208,38 +207,6 @@ def test_published_schedule_has_the_published_length_and_accuracy(rng, epsilon):
     np.testing.assert_allclose(exponent(np.array([2.0])), -2.0 * np.log(1.0 - epsilon) / width)
 
 
-@pytest.mark.parametrize("stopping", ["gap", "paper"])
-def test_degenerate_equal_kernels_have_equal_weights(rng, stopping):
-    kernels, y = problem(rng, 30, 1)
-    one = fit_mwumkl(DenseStack(kernels), y[None], MWUOptions(epsilon=0.1, stopping=stopping))
-    four = fit_mwumkl(
-        DenseStack(np.repeat(kernels, 4, axis=0)), y[None], MWUOptions(epsilon=0.1, stopping=stopping)
-    )
-    np.testing.assert_allclose(four.kernel_weights, 0.25, rtol=1e-12)
-    if stopping == "paper":  # the same steps
-        np.testing.assert_allclose(four.signed_dual, one.signed_dual, rtol=1e-10)
-
-
-def test_degenerate_kernel_of_zeros_has_no_weight_and_no_influence(rng):
-    kernels, y = problem(rng, 30, 2)
-    with_zero = np.concatenate([kernels[:1], np.zeros((1, 30, 30)), kernels[1:]])
-    result = fit_mwumkl(DenseStack(with_zero), y[None], MWUOptions())
-    plain = fit_mwumkl(DenseStack(kernels), y[None], MWUOptions())
-    np.testing.assert_array_equal(
-        result.kernel_weights, [plain.kernel_weights[0], 0.0, plain.kernel_weights[1]]
-    )
-    np.testing.assert_array_equal(result.signed_dual, plain.signed_dual)
-
-
-def test_equivariance_scale_of_single_kernels(rng):
-    kernels, y = problem(rng, 30, 3)
-    factors = np.array([1e-6, 1.0, 1e6])
-    plain = fit_mwumkl(DenseStack(kernels), y[None], MWUOptions())
-    scaled = fit_mwumkl(DenseStack(kernels * factors[:, None, None]), y[None], MWUOptions())
-    np.testing.assert_allclose(scaled.kernel_weights * factors, plain.kernel_weights, rtol=1e-9)
-    np.testing.assert_allclose(scaled.signed_dual, plain.signed_dual, rtol=1e-9, atol=1e-12)
-
-
 def test_indefinite_kernel_makes_the_oracle_fail(rng):
     kernels, y = problem(rng, 20, 2)
     negative = kernels - 0.9 * kernels.mean(axis=(1, 2), keepdims=True) * np.outer(y, y)
@@ -310,9 +277,6 @@ def wdbc():
     return (X - X.mean(axis=0)) / X.std(axis=0), data.target[::2]
 
 
-BANK = KernelBank([Gaussian(width=1), Polynomial(degree=2)], views="all+each")
-
-
 @pytest.mark.parametrize("normalize", ["spherical", "trace", "center", None])
 def test_degenerate_bank_stack_and_clipped_bank_agree(wdbc, normalize):
     X, y = wdbc
@@ -328,39 +292,7 @@ def test_degenerate_bank_stack_and_clipped_bank_agree(wdbc, normalize):
     np.testing.assert_allclose(given.decision_function(bank.transform(X[200:])), scores, rtol=1e-6, atol=1e-9)
 
 
-def test_blocks_of_rows_score_like_all_rows(wdbc, monkeypatch):
-    X, y = wdbc
-    model = MWUMKLClassifier(BANK, epsilon=0.2).fit(X[:200], y[:200])
-    expected = model.decision_function(X)
-    monkeypatch.setattr("bayesmkl._estimator.base.BLOCK_ENTRIES", 3 * 10 * 200)
-    np.testing.assert_allclose(model.decision_function(X), expected, rtol=1e-9, atol=1e-12)
-
-
-@pytest.mark.parametrize("multiclass", ["one-versus-rest", "shared"])
-def test_several_classes(multiclass):
-    X, y = load_iris(return_X_y=True)
-    model = MWUMKLClassifier(BANK, multiclass=multiclass, C=10.0).fit(X, y)
-    assert model.kernel_weights_.shape == ((3, 10) if multiclass == "one-versus-rest" else (10,))
-    np.testing.assert_allclose(model.kernel_weights_.sum(axis=-1), 1.0)
-    assert model.score(X, y) > 0.93
-    assert model.n_columns_ <= 150
-    if multiclass == "one-versus-rest":
-        binary = MWUMKLClassifier(BANK, C=10.0).fit(X, y == 1)
-        np.testing.assert_allclose(model.kernel_weights_[1], binary.kernel_weights_, rtol=1e-9)
-        np.testing.assert_allclose(model.decision_function(X)[:, 1], binary.decision_function(X), atol=1e-9)
-
-
 # ------------------------------------------------------------------------------------------------------ messages
-
-
-def test_steps_that_run_out_give_one_warning_with_the_gap(wdbc):
-    X, y = wdbc
-    with pytest.warns(
-        ConvergenceWarning, match=r"max_iter=3 steps with a relative duality gap of \d.*epsilon=0.05"
-    ):
-        model = MWUMKLClassifier(BANK, max_iter=3).fit(X, y)
-    assert not model.converged_
-    assert model.n_iter_ == 3
 
 
 def test_indefinite_callables_are_found_among_few_samples(wdbc):
@@ -376,24 +308,6 @@ def test_indefinite_callables_are_found_among_few_samples(wdbc):
             MWUMKLClassifier(bank).fit(X, y)
         clipped = MWUMKLClassifier(bank, indefinite="clip", epsilon=0.2).fit(X[:100], y[:100])
     assert clipped.score(X, y) > 0.9
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"C": 0.0}, r"`C` must be a finite number > 0; got 0.0"),
-        ({"epsilon": 1.0}, r"`epsilon` must be below 1"),
-        ({"epsilon": 0.0}, r"`epsilon` must be a finite number > 0"),
-        ({"stopping": "never"}, r"`stopping` must be one of 'gap', 'paper'"),
-        ({"max_iter": 0}, r"`max_iter` must be a whole number >= 1"),
-        ({"cache_mb": -1.0}, r"`cache_mb` must be a finite number >= 0"),
-        ({"indefinite": "ignore"}, r"`indefinite` must be one of 'raise', 'clip'"),
-        ({"multiclass": "ovo"}, r"`multiclass` must be one of"),
-    ],
-)
-def test_bad_parameters(wdbc, parameters, message):
-    with pytest.raises(ValueError, match=message):
-        MWUMKLClassifier(BANK, **parameters).fit(*wdbc)
 
 
 @pytest.mark.parametrize(

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
-from helpers import SAME_FORMULA, assert_same, frozen, random_kernels, random_labels
+from helpers import assert_same, frozen, random_kernels, random_labels
 from scipy.optimize import minimize
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.discriminative.estimators.obmkl import OBMKLClassifier
-from bayesmkl.discriminative.global_weights import two_stage
 from bayesmkl.discriminative.global_weights.alignment import select_by_alignment
 from bayesmkl.discriminative.global_weights.obmkl import (
     METHODS,
@@ -28,36 +23,14 @@ from bayesmkl.discriminative.global_weights.obmkl import (
 from bayesmkl.discriminative.inner import InnerSolution
 from bayesmkl.discriminative.svm.libsvm import Hinge
 from bayesmkl.kernels import Gaussian, KernelBank
-from bayesmkl.kernels.alignment import empirical_optimal_kernel, frobenius_gram
+from bayesmkl.kernels.alignment import empirical_optimal_kernel
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 pytestmark = pytest.mark.heavy
 
 TIGHT = 1e-9
 FIXED = 1e-7  # of the alternation: LibSVM's rounding moves weights by 1e-8
-MACHINE = 1e-6
 UNIFORM = np.full(4, 0.25)
-
-
-@pytest.mark.slow  # what `test_contract` and `tests/test_defaults.py` leave to the solver is tested below
-@parametrize_with_checks(
-    [
-        OBMKLClassifier(method="aqp", max_iter=2),
-    ],
-    expected_failed_checks=lambda model: dict.fromkeys(
-        (
-            "check_sample_weights_list",
-            "check_sample_weights_not_overwritten",
-            "check_sample_weight_equivalence_on_dense_data",
-            "check_sample_weight_equivalence_on_sparse_data",
-        ),
-        "refuses weights of samples",
-    ),
-)
-def test_contract_scikit_learn(estimator, check):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # tiny data: doubtful kernels
-        check(estimator)
 
 
 @pytest.fixture
@@ -213,52 +186,6 @@ def test_where_nothing_swings_the_paper_takes_the_same_steps(problem):
     np.testing.assert_allclose(*(model.kernel_weights_ for model in found), atol=1e-5)
 
 
-def test_too_few_alternations_warn(problem):
-    kernels, y = problem
-    model = OBMKLClassifier("precomputed", method="aqp", tol=1e-9, max_iter=1)
-    with pytest.warns(ConvergenceWarning, match="OBMKLClassifier stopped after max_iter=1 steps"):
-        model.fit(np.moveaxis(kernels, 0, -1), y)
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_one_kernel_is_svc(rng, method):
-    X = np.moveaxis(random_kernels(rng, 50, 1), 0, -1)
-    y = random_labels(rng, 35)
-    model = OBMKLClassifier("precomputed", method=method, C=2.0, tol=TIGHT).fit(X[:35, :35], y)
-    svm = SVC(kernel="precomputed", C=2.0, tol=TIGHT).fit(X[:35, :35, 0], y)
-    assert_same(model.decision_function(X[35:, :35]), svm.decision_function(X[35:, :35, 0]), MACHINE)
-
-
-@pytest.mark.filterwarnings("ignore::bayesmkl.kernels.KernelQualityWarning")
-@pytest.mark.parametrize("method", METHODS)
-def test_identical_kernels_predict_alike_whatever_their_weights(problem, method):
-    kernels, y = problem
-    X = np.repeat(np.moveaxis(kernels[:1], 0, -1), 3, axis=-1)
-    model = OBMKLClassifier("precomputed", method=method, tol=TIGHT).fit(X, y)
-    one = OBMKLClassifier("precomputed", method=method, tol=TIGHT).fit(X[..., :1], y)
-    assert_same(model.decision_function(X), one.decision_function(X[..., :1]), MACHINE)
-    if method == "ratio":
-        assert_same(model.kernel_weights_, np.full(3, 1 / 3), SAME_FORMULA)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("method", METHODS)
-def test_flips_permutations_and_joint_scales(rng, problem, method):
-    kernels, y = problem
-    one = fit(kernels, y, method, C=3.0)
-    rows, order = rng.permutation(40), rng.permutation(4)
-    flipped = fit(kernels, -y, method, C=3.0)
-    assert_same(flipped.kernel_weights, one.kernel_weights, 1e-6)
-    assert_same(flipped.signed_dual, -one.signed_dual, 1e-5)
-    moved = fit(kernels[:, rows][:, :, rows], y[rows], method, C=3.0)
-    assert_same(moved.kernel_weights, one.kernel_weights, 1e-6)
-    assert_same(moved.signed_dual[0], one.signed_dual[0, rows], 1e-5)
-    assert_same(fit(kernels[order], y, method, C=3.0).kernel_weights, one.kernel_weights[order], 1e-6)
-    scaled = fit(10.0 * kernels, y, method, C=0.3)
-    assert_same(scaled.kernel_weights, one.kernel_weights, 1e-6)
-    assert_same(scaled.signed_dual, 0.1 * one.signed_dual, 1e-5)
-
-
 @pytest.mark.filterwarnings("ignore::bayesmkl.kernels.KernelQualityWarning")
 def test_kernels_of_zeros(problem):
     """Ratio gives them nothing; qp may shrink the others with them, in which they have no say."""
@@ -294,24 +221,6 @@ def test_shared_weights_use_equality_of_classes(rng, monkeypatch, method):
     assert model.dual_coef_.shape == (3, 36)
 
 
-def test_classes_with_own_weights_equal_binary_problems(rng, monkeypatch):
-    kernels, y = random_kernels(rng, 36, 4), np.arange(36) % 3
-    calls = []
-
-    def counted(*arguments):
-        calls.append(arguments)
-        return frobenius_gram(*arguments)
-
-    monkeypatch.setattr(two_stage, "frobenius_gram", counted)
-    X = np.moveaxis(kernels, 0, -1)
-    model = OBMKLClassifier("precomputed", tol=TIGHT).fit(X, y)
-    assert len(calls) == 1
-    for c in range(3):
-        binary = OBMKLClassifier("precomputed", tol=TIGHT).fit(X, y == c)
-        assert_same(model.kernel_weights_[c], binary.kernel_weights_, 1e-9)
-        assert_same(model.decision_function(X)[:, c], binary.decision_function(X), MACHINE)
-
-
 def test_qp_and_convex_alignment_agree_for_the_ideal_target(rng):
     """With kernels -1 and 1 off and on the classes, K_opti is yy' itself and both solve one problem."""
     y = random_labels(rng, 20)
@@ -332,18 +241,3 @@ def test_informative_view_gets_the_weight(rng):
         model = OBMKLClassifier(bank, method=method).fit(X, y)
         assert model.kernel_weights_.argmax() == 1
         assert model.score(X, y) > 0.9
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"method": "align"}, "`method` must be one of 'ratio', 'qp', 'aqp', 'aqp-paper'; got 'align'"),
-        ({"max_iter": 0}, "`max_iter` must be a whole number >= 1; got 0"),
-        ({"C": -2}, "`C` must be a finite number > 0; got -2"),
-        ({"tol": np.inf}, "`tol` must be a finite number > 0; got inf"),
-    ],
-)
-def test_bad_parameters_are_named(problem, parameters, message):
-    kernels, y = problem
-    with pytest.raises(ValueError, match=message):
-        OBMKLClassifier("precomputed", **parameters).fit(np.moveaxis(kernels, 0, -1), y)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.optimize import approx_fprime, minimize
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from bayesmkl import KernelBank
 from bayesmkl._numerics.simplex import project_lp_ball, project_simplex
@@ -260,27 +258,6 @@ def test_algorithm_1_stops_by_the_gap_however_small(X, labels, tol):
 
 
 @pytest.mark.parametrize("weights", SCHEMES)
-def test_one_kernel_is_its_svm(stack, labels, weights):
-    one = stack.select([1])
-    result = fit(one, labels, SquaredHinge(0.1), 1.0, weights, 1e-9).result
-    alone = SquaredHinge(0.1).solve(one.kernels[0], labels, 1e-10)
-    np.testing.assert_allclose(result.kernel_weights, [1.0])
-    np.testing.assert_allclose(result.signed_dual[0], alone.signed_dual, atol=1e-6)
-
-
-@pytest.mark.parametrize("weights", SCHEMES)
-def test_equal_kernels_make_the_weights_irrelevant(stack, labels, weights):
-    same = DenseStack(np.repeat(stack.kernels[1:2], 3, axis=0))
-    result = fit(same, labels, SquaredHinge(0.1), 1.0, weights, 1e-8, start=np.array([0.7, 0.2, 0.1])).result
-    alone = SquaredHinge(0.1).solve(stack.kernels[1], labels, 1e-10)
-    np.testing.assert_allclose(
-        same.combine(result.kernel_weights) @ result.signed_dual[0],
-        stack.kernels[1] @ alone.signed_dual,
-        atol=1e-6,
-    )
-
-
-@pytest.mark.parametrize("weights", SCHEMES)
 def test_a_kernel_without_weight_at_the_start_can_get_one(stack, labels, weights):
     best = fit(stack, labels, SquaredHinge(0.5), tol=1e-8).result
     start = np.eye(stack.n_kernels)[best.kernel_weights.argmin()]
@@ -289,38 +266,9 @@ def test_a_kernel_without_weight_at_the_start_can_get_one(stack, labels, weights
     assert found.objective_history[-1] <= best.objective_history[-1] * (1.0 + 1e-3)
 
 
-def test_a_zero_kernel_gets_no_weight(stack, labels):
-    kernels = np.concatenate([stack.kernels[:2], np.zeros((1, N, N))])
-    for weights in ("spg", "closed"):
-        result = fit(DenseStack(kernels), labels, SquaredHinge(0.1), 1.0, weights, 1e-5).result
-        assert result.kernel_weights[2] == 0.0
-    without = fit(stack.select([0, 1]), labels, SquaredHinge(0.1), tol=1e-8).result
-    assert result.objective_history[-1] == pytest.approx(without.objective_history[-1], rel=1e-5)
-
-
 def test_a_large_norm_tends_to_the_sum_of_the_kernels(stack, labels):
     result = fit(stack, labels, SquaredHinge(0.1), p_norm=500.0).result
     np.testing.assert_allclose(result.kernel_weights, 1.0, atol=0.02)
-
-
-def test_scaling_kernels_and_regularization_leaves_the_scores(stack, labels):
-    plain = fit(stack, labels, SquaredHinge(0.1), tol=1e-7).result
-    scaled = fit(DenseStack(50.0 * stack.kernels), labels, SquaredHinge(5.0), tol=1e-7).result
-    np.testing.assert_allclose(scaled.kernel_weights, plain.kernel_weights, atol=1e-3)
-    scores = stack.combine(plain.kernel_weights) @ plain.signed_dual[0]
-    scaled_scores = 50.0 * stack.combine(scaled.kernel_weights) @ scaled.signed_dual[0]
-    np.testing.assert_allclose(scaled_scores, scores, atol=2e-3)
-    assert scaled.objective_history[-1] == pytest.approx(plain.objective_history[-1], rel=1e-6)
-
-
-def test_permutations_of_samples_and_kernels_are_followed(rng, stack, labels):
-    rows, kernels = rng.permutation(N), rng.permutation(stack.n_kernels)
-    plain = fit(stack, labels, SquaredHinge(0.2)).result
-    moved = fit(
-        DenseStack(stack.kernels[kernels][:, rows][:, :, rows]), labels[rows], SquaredHinge(0.2)
-    ).result
-    np.testing.assert_allclose(moved.kernel_weights, plain.kernel_weights[kernels], atol=1e-4)
-    np.testing.assert_allclose(moved.signed_dual[0], plain.signed_dual[0][rows], atol=1e-3)
 
 
 def test_several_tasks_share_weights_through_the_sum_of_their_objectives(stack, X, labels):
@@ -339,21 +287,6 @@ def test_several_tasks_share_weights_through_the_sum_of_their_objectives(stack, 
 
 
 # --------------------------------------------------------------------------------------------------- estimators
-
-
-SMALL = KernelBank([Gaussian(width=w) for w in (2, 5, 20)])
-
-
-@pytest.mark.filterwarnings("ignore::bayesmkl.kernels.KernelQualityWarning")
-@pytest.mark.slow  # what `test_contract` and `tests/test_defaults.py` leave to the solver is tested below
-@parametrize_with_checks(
-    [
-        PrimalMKLClassifier(SMALL, max_basis=3),
-        PrimalMKLOneClass(SMALL, contamination=0.1),
-    ]
-)
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
 
 
 def test_informative_views_get_the_weight():
@@ -426,37 +359,3 @@ def test_one_class_finds_what_lies_outside(rng):
     for share in (0.05, 0.2):
         shared = PrimalMKLOneClass(bank, reg=0.1, contamination=share).fit(X)
         assert (shared.predict(X) == -1).sum() == pytest.approx(share * 150, abs=1)
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"p_norm": 0.5}, "`p_norm` must be a finite number >= 1; got 0.5"),
-        ({"reg": 0.0}, "`reg` must be a finite number > 0; got 0"),
-        ({"weights": "newton"}, "`weights` must be one of 'spg', 'closed', 'paper'"),
-        ({"solver": "cg"}, "`solver` must be one of 'auto', 'libsvm', 'newton', 'truncated', 'pcg'"),
-        ({"max_iter": 0}, "`max_iter` must be a whole number >= 1"),
-        ({"max_basis": 0}, "`max_basis` must be a whole number >= 1"),
-        ({"max_basis": 3, "weights": "paper"}, '`weights` must be "spg" where `max_basis` is given'),
-        ({"max_basis": 3, "solver": "pcg"}, '`solver` must be "auto" or "newton" where `max_basis` is given'),
-    ],
-)
-def test_bad_parameters_are_named(X, labels, parameters, message):
-    with pytest.raises(ValueError, match=message):
-        PrimalMKLClassifier(**parameters).fit(X, labels)
-
-
-def test_bad_parameters_of_the_others_are_named(X, target):
-    with pytest.raises(ValueError, match="`loss` must be one of 'squared', 'huber'"):
-        PrimalMKLRegressor(loss="hinge").fit(X, target)
-    with pytest.raises(ValueError, match="`delta` must be a finite number > 0"):
-        PrimalMKLRegressor(loss="huber", delta=-1.0).fit(X, target)
-    with pytest.raises(ValueError, match="`contamination` must be"):
-        PrimalMKLOneClass(contamination=0.7).fit(X)
-
-
-def test_too_few_updates_warn_with_the_gap(X, labels):
-    model = PrimalMKLClassifier(KernelBank([Gaussian(width=w) for w in WIDTHS]), max_iter=1, tol=1e-6)
-    with pytest.warns(ConvergenceWarning, match=r"max_iter=1 steps with a relative duality gap of \d"):
-        model.fit(X, labels)
-    assert not model.converged_

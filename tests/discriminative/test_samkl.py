@@ -13,10 +13,9 @@ from sklearn.svm import SVC
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.datasets._synthetic import CORRUPTIONS, make_corrupted
 from bayesmkl.discriminative.inner import InnerSolution
-from bayesmkl.discriminative.localized.patterns import RULES, infer_switches, switch_gates, update_margins
+from bayesmkl.discriminative.localized.patterns import infer_switches, switch_gates, update_margins
 from bayesmkl.discriminative.localized.samkl import (
     SAMKLOptions,
-    check_options,
     check_switch_options,
     fit_samkl,
     initial_support,
@@ -242,18 +241,6 @@ def test_degenerate_initial_switches_are_a_choice_of_kernels(max_switches):
     np.testing.assert_allclose(scores, infer_switches(new.select(chosen), alone).scores, atol=1e-6)
 
 
-@pytest.mark.parametrize("max_switches", [0, 1])
-def test_degenerate_one_kernel_is_a_support_vector_svm(max_switches):
-    stack, new, y, _ = problem()
-    only, cross = stack.select([1]), new.select([1])
-    result = fit_samkl(only, y, SAMKLOptions(2.0, max_switches, gap_tol=TIGHT))
-    svm = SVC(C=2.0, kernel="precomputed", tol=1e-9).fit(only.kernels[0], y)
-    assert result.switches.all()  # the guard keeps the only kernel
-    for rule, normalize in product(RULES, (False, True)):
-        scores = infer_switches(cross, result, rule, normalize).scores
-        np.testing.assert_allclose(scores, svm.decision_function(cross.kernels[0]), atol=1e-4)
-
-
 def test_duplicated_kernel_shares_the_weight_and_leaves_the_scores():
     stack, new, y, _ = problem()
     options = SAMKLOptions(1.0, 0, gap_tol=1e-8)
@@ -451,19 +438,6 @@ def test_every_way_to_end():
     np.testing.assert_allclose(loose.objective_history, long.objective_history[:2])
 
 
-def test_warm_start_from_the_optimum_needs_one_svm_each():
-    stack, _, y, _ = problem()
-    options = SAMKLOptions(1.0, 0, gap_tol=1e-3)
-    cold = fit_samkl(stack, y, options)
-    warm = fit_samkl(stack, y, options, start=cold.kernel_weights)
-    assert warm.n_solves <= 4 < cold.n_solves
-    # weights of kernels that are off are no start
-    other = options._replace(initial_switches=np.array([True, True, False, False]), gap_tol=1e9)
-    for start, expected in [([0, 0, 0, 1], [0.5, 0.5, 0, 0]), ([0.3, 0.1, 0.6, 0], [0.75, 0.25, 0, 0])]:
-        found = fit_samkl(stack, y, other, start=np.array(start)).kernel_weights
-        np.testing.assert_allclose(found, expected, atol=1e-15)
-
-
 def test_support_of_the_simplex_solution_as_initial_switches():
     stack, _, y, _ = problem()
     noise = np.eye(60)[None]  # says nothing about any other sample
@@ -479,28 +453,6 @@ def test_support_of_the_simplex_solution_as_initial_switches():
 
 
 # Equivariance: the same answer for the same question
-
-
-@pytest.mark.parametrize("max_switches", [0, 2])
-def test_scaled_kernels_with_smaller_prices_leave_the_scores(max_switches):
-    stack, new, y, _ = problem()
-    options = SAMKLOptions(1.0, max_switches, gap_tol=TIGHT)
-    result = fit_samkl(stack, y, options)
-    scale = 2.0**20
-    scaled = fit_samkl(DenseStack(scale * stack.kernels), y, options._replace(C=1.0 / scale))
-    np.testing.assert_array_equal(scaled.switches, result.switches)
-    np.testing.assert_allclose(scale * scaled.objective_history, result.objective_history, rtol=1e-5)
-    scores = infer_switches(DenseStack(scale * new.kernels), scaled).scores
-    np.testing.assert_allclose(scores, infer_switches(new, result).scores, atol=2e-3)
-
-
-def test_flipped_labels_flip_the_scores():
-    stack, new, y, _ = problem()
-    options = SAMKLOptions(1.0, 2, gap_tol=TIGHT)
-    result, flipped = fit_samkl(stack, y, options), fit_samkl(stack, -y, options)
-    np.testing.assert_array_equal(flipped.switches, result.switches)
-    scores = infer_switches(new, result).scores
-    np.testing.assert_allclose(infer_switches(new, flipped).scores, -scores, atol=2e-3)
 
 
 def test_permuted_kernels_and_samples_leave_the_scores(rng):
@@ -598,29 +550,6 @@ def test_gates_reproduce_the_combined_kernel_and_the_scores():
     np.testing.assert_allclose(
         cross @ result.signed_dual + result.intercept, inference.scores, rtol=1e-9, atol=1e-9
     )
-
-
-def test_unknown_rule_is_refused_by_name():
-    stack, target, _ = two_halves()
-    result = fit_samkl(stack, target, SAMKLOptions(10.0, 1))
-    with pytest.raises(ValueError, match="`rule` must be one of 'surest', 'one-versus-rest'; got 'binary'"):
-        infer_switches(stack, result, "binary")
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"C": 0.0}, "`C` must be a finite number > 0; got 0.0"),
-        ({"gap_tol": -1.0}, "`gap_tol` must be a finite number > 0"),
-        ({"tol": np.nan}, "`tol` must be a finite number >= 0"),
-        ({"max_switches": -1}, "`max_switches` must be a whole number >= 0"),
-        ({"max_iter": 0}, "`max_iter` must be a whole number >= 1"),
-    ],
-)
-def test_bad_numbers_are_refused_by_name(changes, message):
-    check_options(SAMKLOptions())
-    with pytest.raises(ValueError, match=message):
-        check_options(SAMKLOptions()._replace(**changes))
 
 
 @pytest.mark.parametrize(

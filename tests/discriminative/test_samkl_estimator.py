@@ -8,7 +8,6 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.svm import SVC
 
 from bayesmkl import KernelBank
 from bayesmkl._numerics.convergence import Outcome
@@ -52,12 +51,6 @@ def binary(pair):
 @pytest.fixture(scope="module")
 def several(three):
     return SAMKLClassifier("precomputed", C=10.0, max_switches=2, fallback=False).fit(three[0], three[2])
-
-
-def from_gating_matrices(model, new, rows, columns):
-    """The kernel of rows and columns as the sum of gated kernels."""
-    n_kernels = new.shape[2]
-    return sum(model.gating_matrix(rows, columns, m) * new[:, :, m] for m in range(n_kernels))
 
 
 # ------------------------------------------------------------------------------------ against the algorithm
@@ -144,25 +137,6 @@ def test_two_classes_one_versus_rest_with_both_svms_is_the_surest_rule(pair):
 # ------------------------------------------------------------------------------------------- the gating view
 
 
-@pytest.mark.parametrize("case", ["binary", "several"])
-def test_gating_matrices_build_the_combined_kernel_and_the_scores(case, pair, three, request):
-    model, (train, new) = request.getfixturevalue(case), pair[:2] if case == "binary" else three[:2]
-    combined = model.combined_kernel(new)
-    np.testing.assert_allclose(from_gating_matrices(model, new, new, None), combined, atol=1e-12)
-    scores = (
-        np.einsum("...ij,...j->...i", combined, model.dual_coef_) + np.asarray(model.intercept_)[..., None]
-    )
-    np.testing.assert_allclose(np.moveaxis(scores, 0, -1), model.decision_function(new), atol=1e-9)
-    own = from_gating_matrices(model, train, None, None)
-    weights, switches = (
-        np.atleast_2d(model.kernel_weights_),
-        model.kernel_switches_.reshape(-1, *train.shape[1:]),
-    )
-    expected = np.einsum("cm,cim,cjm,ijm->cij", weights, switches, switches, train)
-    np.testing.assert_allclose(own.reshape(expected.shape), expected, atol=1e-12)
-    assert np.linalg.eigvalsh(expected).min() > -1e-9
-
-
 def test_kernels_are_asked_for_by_name(pair, binary):
     np.testing.assert_array_equal(
         binary.gating_matrix(None, pair[1], "kernel 2"), binary.gating_matrix(None, pair[1], 2)
@@ -170,35 +144,6 @@ def test_kernels_are_asked_for_by_name(pair, binary):
 
 
 # ---------------------------------------------------------------------------------------- degenerate cases
-
-
-def test_degenerate_no_budget_is_simple_mkl(pair):
-    train, new, y, _ = pair
-    model = SAMKLClassifier("precomputed", max_switches=0, gap_tol=1e-7).fit(train, y)
-    simple = SimpleMKLClassifier("precomputed", tol=1e-7).fit(train, y)
-    np.testing.assert_allclose(model.decision_function(new), simple.decision_function(new), atol=2e-3)
-    np.testing.assert_allclose(model.kernel_weights_, simple.kernel_weights_, atol=1e-3)
-    assert model.kernel_switches_.all()
-    np.testing.assert_array_equal(model.margins_, 1.0)
-
-
-def test_degenerate_one_kernel_is_a_support_vector_svm(pair):
-    train, new, y, _ = pair
-    model = SAMKLClassifier("precomputed", C=2.0, gap_tol=1e-7).fit(train[:, :, 1], y)
-    svm = SVC(C=2.0, kernel="precomputed", tol=1e-9).fit(train[:, :, 1], y)
-    expected = svm.decision_function(new[:, :, 1])
-    np.testing.assert_allclose(model.decision_function(new[:, :, 1]), expected, atol=1e-3)
-
-
-def test_degenerate_initial_switches_are_a_choice_of_kernels(pair):
-    train, new, y, _ = pair
-    chosen = [True, False, True, True]
-    model = SAMKLClassifier("precomputed", initial_switches=chosen, fallback=False).fit(train, y)
-    alone = SAMKLClassifier("precomputed", fallback=False).fit(train[:, :, chosen], y)
-    assert not model.kernel_switches_[:, 1].any()
-    np.testing.assert_allclose(
-        model.decision_function(new), alone.decision_function(new[:, :, chosen]), atol=1e-6
-    )
 
 
 def test_support_of_the_simplex_solution_is_where_samples_start(pair):
@@ -221,20 +166,6 @@ def test_recovery_of_the_samples_that_a_kernel_takes_for_others():
     off = ~model.kernel_switches_ & (model.kernel_weights_ > 0)
     assert off.sum() > 50
     assert data.corrupted[off].mean() > data.corrupted.mean() + 0.1
-
-
-def test_bank_and_stack_agree():
-    X, y = load_iris(return_X_y=True)
-    X, y = X[50::2], y[50::2]
-    bank = KernelBank([Gaussian(width=1), Gaussian(width=4)], views="each")
-    model = SAMKLClassifier(bank, max_switches=3, fallback=False).fit(X, y)
-    stack = bank.fit(X).evaluate(X).transpose(1, 2, 0)
-    other = SAMKLClassifier("precomputed", max_switches=3, fallback=False).fit(stack, y)
-    np.testing.assert_allclose(model.decision_function(X), other.decision_function(stack), atol=1e-6)
-    np.testing.assert_allclose(model.gates(X), other.gates(stack), atol=1e-6)
-    assert model.score(X, y) > 0.85
-    # with the labels known, switches of training samples need not be those that are inferred without
-    assert model.gates(X).shape == model.gates().shape == (50, 8)
 
 
 # ---------------------------------------------------------------------------------------- without switches
@@ -298,24 +229,6 @@ def test_classes_are_compared_together(three):
 
 
 # ---------------------------------------------------------------------------------------------- refusals
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"max_switches": 5}, "`max_switches` must be at most the number of kernels, 4; got 5"),
-        ({"max_switches": 0.5}, "`max_switches` must be a whole number >= 0"),
-        ({"initial_switches": [False] * 4}, "at least one of them true"),
-        ({"initial_switches": [True] * 3}, "`initial_switches` must be None or 4 booleans"),
-        ({"initial_switches": "zeros"}, "`initial_switches` must be one of 'ones', 'support'; got 'zeros'"),
-        ({"rule": "eq17"}, "`rule` must be one of 'auto', 'surest', 'one-versus-rest'; got 'eq17'"),
-        ({"C": -1.0}, "`C` must be a finite number > 0"),
-        ({"gap_tol": 0.0}, "`gap_tol` must be a finite number > 0"),
-    ],
-)
-def test_bad_parameters_are_refused_by_name(pair, parameters, message):
-    with pytest.raises(ValueError, match=message):
-        SAMKLClassifier("precomputed", **parameters).fit(pair[0], pair[2])
 
 
 def test_one_warning_says_which_limit_was_met_and_what_to_do(pair):

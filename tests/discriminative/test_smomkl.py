@@ -112,28 +112,6 @@ def test_penalty_is_a_bound_at_another_C(rng):
     assert_same(norm * result.signed_dual, bound.signed_dual, 0.02)
 
 
-def test_identical_and_zero_kernels(rng):
-    kernels, y = problem(rng, 40, 2)
-    stack = DenseStack(np.stack([kernels[0], kernels[0], kernels[1], np.zeros((40, 40))]))
-    weights = fit_smomkl(stack, y[None], Hinge(1.0), SMOMKLOptions(1.5, 1.0, 1e-6)).kernel_weights
-    assert weights[0] == pytest.approx(weights[1])
-    assert weights[3] == 0.0
-
-
-def test_equivariance(rng):
-    kernels, y = problem(rng, 60, 5)
-    train, new = samples_first(kernels[:, :40, :40]), samples_first(kernels[:, 40:, :40])
-    model = classifier(C=2.0, reg_weights=0.3).fit(train, y[:40])
-    scores = model.decision_function(new)
-    order, rows = rng.permutation(5), rng.permutation(40)
-    other = classifier(C=2.0, reg_weights=0.3).fit(train[rows][:, rows][..., order], -y[:40][rows])
-    assert_same(other.decision_function(new[:, rows][..., order]), -scores, 2e-3)
-    assert_same(other.kernel_weights_, model.kernel_weights_[order], 5e-3)
-    scaled = classifier(C=2.0, reg_weights=0.3 * 100.0).fit(10.0 * train, y[:40])  # weights a tenth as large
-    assert_same(scaled.decision_function(10.0 * new), scores, 2e-3)
-    assert_same(10.0 * scaled.kernel_weights_, model.kernel_weights_, 5e-3)
-
-
 def test_several_classes(rng):
     X = rng.normal(size=(90, 4))
     y = np.digitize(X[:, 1], [-0.5, 0.5])
@@ -143,28 +121,3 @@ def test_several_classes(rng):
     assert shared.kernel_weights_.argmax() == 1
     assert own.kernel_weights_.argmax(axis=1).tolist() == [1, 1, 1]
     assert min(shared.score(kernels, y), own.score(kernels, y)) > 0.85
-
-
-def test_warm_start_needs_fewer_svms(rng):
-    kernels, y = problem(rng, 60, 8)
-    train, grid = samples_first(kernels), [0.3, 1.0, 3.0, 10.0]
-    path = classifier(tol=1e-4, p_norm=1.3).path(train, y, C_values=grid)
-    cold = [classifier(tol=1e-4, p_norm=1.3, C=C).fit(train, y) for C in grid]
-    for warm, model in zip(path.models, cold, strict=True):
-        assert warm.objective_history_[-1] == pytest.approx(model.objective_history_[-1], rel=2e-4)
-    assert sum(model.n_solves_ for model in path.models) < sum(model.n_solves_ for model in cold)
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"p_norm": 1.0}, "`p_norm` must be a finite number > 1; got 1.0"),
-        ({"reg_weights": 0.0}, "`reg_weights` must be a finite number > 0"),
-        ({"regularizer": "bregman"}, "`regularizer` must be one of .*'divergence'"),
-        ({"C": 0.0}, "`C` must be a finite number > 0"),
-    ],
-)
-def test_bad_parameters_are_named(rng, parameters, message):
-    kernels, y = problem(rng, 20, 2)
-    with pytest.raises(ValueError, match=message):
-        classifier(**parameters).fit(samples_first(kernels), y)

@@ -100,35 +100,6 @@ def test_native_and_precomputed_agree(rng, psd, functions, tol, same):
     assert_same(found, score(dense, other, list(bank.row_stack(new)), options), same)
 
 
-@pytest.mark.parametrize("psd", PSD)
-def test_one_kernel_is_its_svm(rng, psd):
-    X, y, new = toy(rng)
-    kernel = native_kernel(Gaussian(gamma=0.3), X)
-    options = SwMKLOptions(psd, success=SuccessOptions(tol=1e-8))
-    result = fit_swmkl([kernel], y, options)
-    expected = SVC(gamma=0.3, tol=1e-8).fit(X, y).decision_function(new)
-    assert_same(score([kernel], result, [kernel.rows(new)], options), expected, 1e-5)
-
-
-@pytest.mark.parametrize("psd", ["unit-norm", "paper"])
-def test_identical_kernels_change_nothing(rng, psd):
-    X, y, new = toy(rng)
-    kernel = native_kernel(Gaussian(gamma=0.3), X)
-    options = SwMKLOptions(psd, success=TIGHT)
-    rows = kernel.rows(new)
-    three = fit_swmkl([kernel] * 3, y, options)
-    one = fit_swmkl([kernel], y, options)
-    assert_same(score([kernel] * 3, three, [rows] * 3, options), score([kernel], one, [rows], options), 1e-5)
-    gates, of_rows = (
-        np.repeat(rng.uniform(0.1, 1.0, (1, 60)), 3, 0),
-        np.repeat(rng.uniform(0.1, 1.0, (1, 12)), 3, 0),
-    )
-    if psd == "unit-norm":
-        gates, of_rows = gates / np.linalg.norm(gates, axis=0), of_rows / np.linalg.norm(of_rows, axis=0)
-    found = swmkl_kernel([kernel] * 3, gates, [rows] * 3, of_rows, psd)
-    assert_same(found, Gaussian(gamma=0.3)(new, X), 1e-12)
-
-
 def test_constant_gates_give_the_mean_kernel(rng):
     X, y, new = toy(rng)
     kernels = [native_kernel(Gaussian(gamma=gamma), X) for gamma in (0.5, 5.0, 50.0)]
@@ -247,17 +218,6 @@ def test_gates_may_see_features_of_their_own(rng):
     raw = np.clip(np.stack(raw), 1e-3, 1.0)
     assert_same(gates, raw / np.linalg.norm(raw, axis=0), 1e-5)
     assert swmkl_scores(kernels, result, list(stack.row_stack(new)), gates).shape == (12,)
-
-
-def test_flipped_labels_and_kernels_in_another_order(rng):
-    X, y, new = toy(rng)
-    kernels = native_kernels(KernelBank(FUNCTIONS).fit(X))
-    options = SwMKLOptions(success=TIGHT)
-    rows = [kernel.rows(new) for kernel in kernels]
-    expected = score(kernels, fit_swmkl(kernels, y, options), rows, options)
-    assert_same(score(kernels, fit_swmkl(kernels, -y, options), rows, options), -expected, 1e-4)
-    turned = kernels[::-1]
-    assert_same(score(turned, fit_swmkl(turned, y, options), rows[::-1], options), expected, 1e-4)
 
 
 def test_a_kernel_that_fails_on_one_side_is_closed_there(rng):

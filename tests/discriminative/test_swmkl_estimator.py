@@ -7,15 +7,12 @@ import pytest
 from cases import squared_hinge_scores
 from helpers import assert_same
 from scipy.linalg import eigvalsh
-from sklearn.datasets import load_iris
-from sklearn.svm import SVC
 
 from bayesmkl import KernelBank
 from bayesmkl.datasets import make_localized
 from bayesmkl.discriminative import SwMKLClassifier
-from bayesmkl.discriminative.localized.swmkl import PSD
 from bayesmkl.discriminative.svm.one_kernel import GatedKernel
-from bayesmkl.kernels import Gaussian, Laplacian, Linear, Polynomial
+from bayesmkl.kernels import Gaussian, Linear, Polynomial
 
 FUNCTIONS = [Gaussian(gamma=0.3), Polynomial(degree=2), Linear()]
 
@@ -34,53 +31,6 @@ def toy(rng, n_samples=80, n_new=15):
 
 def plain_bank(functions=FUNCTIONS, views="all"):
     return KernelBank(functions, views, normalize=None)
-
-
-@pytest.mark.parametrize("psd", PSD)
-@pytest.mark.parametrize("functions", [FUNCTIONS, [Gaussian(gamma=0.3), Laplacian(gamma=0.5)]])
-def test_bank_and_stack_agree(rng, psd, functions):
-    X, y, new = toy(rng)
-    bank = KernelBank(functions).fit(X)
-    model = sw_mkl(KernelBank(functions), psd=psd, tol=1e-6).fit(X, y)
-    dense = sw_mkl("precomputed", psd=psd, tol=1e-6).fit(bank.transform(X), y)
-    assert_same(model.gates(new), dense.gates(bank.transform(new)), 1e-4)
-    assert_same(model.combined_kernel(new), dense.combined_kernel(bank.transform(new)), 1e-4)
-    if psd == "unit-norm":  # the other problem is not convex
-        assert_same(model.decision_function(new), dense.decision_function(bank.transform(new)), 1e-3)
-
-
-@pytest.mark.parametrize("psd", PSD)
-@pytest.mark.parametrize("gate_targets", ["train", "cv"])
-def test_one_kernel_is_its_svm(rng, psd, gate_targets):
-    X, y, new = toy(rng)
-    bank = plain_bank(Gaussian(gamma=0.3))
-    model = sw_mkl(bank, C=3.0, psd=psd, gate_targets=gate_targets, tol=1e-6).fit(X, y)
-    svm = SVC(gamma=0.3, C=3.0, tol=1e-6).fit(X, y)
-    assert_same(model.decision_function(new), svm.decision_function(new), 1e-4)
-    np.testing.assert_array_equal(model.support_, np.sort(svm.support_))
-    np.testing.assert_allclose(model.gates_, 1.0)
-
-
-@pytest.mark.parametrize("psd", PSD)
-def test_gating_matrices_make_the_combined_kernel(rng, psd):
-    X, y, new = toy(rng)
-    model = sw_mkl(plain_bank(), psd=psd).fit(X, y)
-    stack = plain_bank().fit(X).transform(new)
-    gating = np.stack([model.gating_matrix(new, None, name) for name in model.kernel_names_])
-    combined = model.combined_kernel(new)
-    assert_same(combined, np.einsum("mij,ijm->ij", gating, stack), 1e-10)
-    scores = combined @ model.dual_coef_ + model.intercept_
-    assert_same(model.decision_function(new), scores, 1e-10)
-    gates, train = model.gates(new), model.gates()
-    np.testing.assert_allclose((gates**2).sum(axis=1), 1.0, rtol=1e-12)
-    assert_same(train, model.gates(X), 1e-10)
-    np.testing.assert_array_equal(train, model.gates_)
-    square = np.stack([model.gating_matrix(new, new, m) for m in range(3)])
-    assert_same(np.sqrt(square.diagonal(axis1=1, axis2=2)).T, gates, 1e-12)
-    if psd == "paper":
-        np.testing.assert_allclose(gating.sum(axis=0), 1.0, rtol=1e-12)
-    else:
-        assert_same(gating[1], np.outer(gates[:, 1], train[:, 1]), 1e-12)
 
 
 def test_smallest_eigenvalue_and_gap(rng):
@@ -154,37 +104,6 @@ def test_multiplicative_weights_form_no_kernel(rng, monkeypatch):
     assert least * (1.0 - 1e-6) <= found <= least / (1.0 - epsilon)
     np.testing.assert_allclose(model.objective_history_[0] + model.duality_gap_, found, rtol=1e-6)
     assert model.duality_gap_ <= epsilon * found
-
-
-def test_several_classes():
-    data = load_iris()
-    X, y, new = data.data[::2], data.target[::2], data.data[1::2]
-    bank = plain_bank(FUNCTIONS[:2])
-    model = sw_mkl(bank, psd="paper").fit(X, y)
-    for k in range(3):
-        one = sw_mkl(bank, psd="paper").fit(X, y == k)
-        assert_same(model.decision_function(new)[:, k], one.decision_function(new), 1e-12)
-        np.testing.assert_array_equal(model.gates_[k], one.gates_)
-        assert model.smallest_eigenvalue_[k] == one.smallest_eigenvalue_
-    assert model.gates(new).shape == (3, 75, 2)
-    assert sw_mkl(bank).fit(X, y).score(new, data.target[1::2]) > 0.9
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("psd", "clip"),
-        ("lowest_gate", 0.0),
-        ("lowest_gate", 1.0),
-        ("gate_kernel", 3),
-        ("temperature", 0.0),
-        ("temperature", "low"),
-    ],
-)
-def test_bad_parameters_are_named(rng, name, value):
-    X, y, _ = toy(rng)
-    with pytest.raises(ValueError, match=f"`{name}` must be"):
-        sw_mkl(plain_bank(), **{name: value}).fit(X, y)
 
 
 def test_a_kernel_of_the_gates_must_be_semidefinite(rng):

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import functools
-import re
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,7 +16,7 @@ from sklearn.svm import SVC, SVR
 from sklearn.utils import estimator_checks
 from sklearn.utils.validation import has_fit_parameter
 
-from bayesmkl import KernelBank, load_model, save_model
+from bayesmkl import KernelBank
 from bayesmkl.discriminative.svm.interior import solve_box
 from bayesmkl.discriminative.svm.libsvm import (
     EpsilonInsensitive,
@@ -33,7 +31,6 @@ from bayesmkl.kernels import FromDistance, Gaussian, Linear
 
 WEIGHTED = [name for name, cls in EVERY.items() if has_fit_parameter(cls(), "sample_weight")]
 CLASSES = [name for name in WEIGHTED if name.endswith("Classifier")]
-GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "discriminative.md"
 LEARNED = KernelBank(
     [Gaussian(relative_width=1.0), FromDistance(), Linear()], normalize=("center", "trace")
 )  # all that a bank learns
@@ -259,15 +256,6 @@ def test_class_weights_change_losses_and_nothing_else(data):
     assert (weighted.predict(X) == 1).sum() > (plain.predict(X) == 1).sum()
 
 
-def test_a_model_with_class_weights_is_saved(data, tmp_path):
-    X, y, _, weights = data
-    model = fitted("SimpleMKLClassifier", LEARNED, X, y, weights, class_weight={1: 2.0})
-    save_model(model, tmp_path / "model.skops")
-    loaded = load_model(tmp_path / "model.skops")
-    assert loaded.class_weight == {1: 2.0}
-    np.testing.assert_array_equal(loaded.decision_function(X), model.decision_function(X))
-
-
 # ----------------------------------------------------------------------------------------------- ways to hand over
 
 
@@ -295,17 +283,6 @@ def test_paths_take_weights(data):
     alone = EVERY["LpMKLClassifier"](FIXED, C=2.0, tol=1e-7, class_weight="balanced")
     alone.fit(X, y > 0, sample_weight=weights)
     close(path.models[1].decision_function(X), alone.decision_function(X), 1e-3)
-
-
-def test_the_guide_lists_who_takes_weights():
-    text = GUIDE.read_text(encoding="utf-8")
-    rows = re.findall(r"^\| (yes|no) \| (`.*?`) \|", text[text.index("| Takes weights |") :], re.MULTILINE)
-    listed = {word: [] for word in ("yes", "no")}
-    for word, names in rows:
-        listed[word] += re.findall(r"`(\w+)`", names)
-    assert sorted(listed["yes"]) == sorted(WEIGHTED)
-    assert sorted(listed["no"]) == sorted(set(EVERY) - set(WEIGHTED))
-    assert {name for name in EVERY if "class_weight" in EVERY[name]().get_params()} == set(CLASSES)
 
 
 # --------------------------------------------------------------------------------------------------------- errors

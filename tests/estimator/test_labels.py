@@ -59,22 +59,6 @@ def test_unlabeled_samples_have_the_target_zero():
     np.testing.assert_array_equal(ordinary.targets, [[1, -1, 1, -1]])
 
 
-@pytest.mark.parametrize(
-    ("y", "mark", "message"),
-    [
-        ([0, 0, 1, 0], None, r"at least two samples of every class; got one of 1, of 4 samples"),
-        ([-1, 1, 1], -1, r"exactly two labels besides `unlabeled_label`=-1.*got \[1\]"),
-        ([-1, 0, 1, 2], -1, r"exactly two labels besides `unlabeled_label`=-1.*got \[0, 1, 2\].*recode"),
-        ([-1, -1, -1], -1, r"got \[\]"),
-        ([3, 3, 3], None, "at least two classes"),
-        ([[1, 0], [1, 1], [0, 0]], -1, "`unlabeled_label` is for two classes"),
-    ],
-)
-def test_labels_that_cannot_be_learned(y, mark, message):
-    with pytest.raises(ValueError, match=f"(?s)`y`.*{message}|{message}"):
-        class_targets(np.array(y), unlabeled_label=mark)
-
-
 def test_a_rare_class_among_several_is_a_warning():
     with pytest.warns(UserWarning, match=r"`y` holds one sample only of 'c', 'd'.*Merge"):
         targets = class_targets(list("aabbcd"))

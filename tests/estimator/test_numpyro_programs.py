@@ -14,14 +14,12 @@ from scipy import special, stats
 
 from bayesmkl import (
     BEMKLClassifier,
-    BEMKLMultitaskClassifier,
     BEMKLRegressor,
     GPMKLClassifier,
     GPMKLRegressor,
     KernelBank,
 )
 from bayesmkl._utils.numpyro_session import numpyro_session
-from bayesmkl.bemkl import NUTS as NUTSOptions
 from bayesmkl.bemkl import Dirichlet, Gamma, SpikeSlab, Storage
 from bayesmkl.bemkl.estimators.scale_choice import FoldChoice
 from bayesmkl.kernels import Gaussian, Linear
@@ -401,52 +399,6 @@ def test_nuts_runs_also_in_single_precision_and_with_other_laws(name, rng):
 
 
 # ---------------------------------------------------------------------------------------------- what has no program
-
-
-@pytest.mark.parametrize(
-    ("model", "message"),
-    [
-        (
-            BEMKLClassifier(BANK, multiclass="one-versus-all", intermediate_scale=1.0),
-            '`multiclass` must be "shared": .* 3 models',
-        ),
-        (
-            BEMKLClassifier(BANK, multiclass="multinomial", intermediate_scale=1.0),
-            '`multiclass` must be "shared" or "one-versus-all"',
-        ),
-        (
-            BEMKLClassifier(BANK, unlabeled_label=0, intermediate_scale=1.0),
-            "`unlabeled_label`: .* Leave them out",
-        ),
-        (
-            BEMKLClassifier(BANK, nonnegative=True, intermediate_scale=1.0),
-            '`nonnegative` must be False: .* kernel_prior="dirichlet"',
-        ),
-        (
-            BEMKLClassifier(BANK, missing_views="integrate", intermediate_scale=1.0),
-            '`missing_views` must be "error"',
-        ),
-        (
-            BEMKLClassifier(BANK, sample_prior="sparse", intermediate_scale=1.0),
-            r"`sample_prior` must have .* with `numpyro_model`",
-        ),
-        (
-            BEMKLClassifier(
-                BANK, kernel_prior=Dirichlet(np.ones(5)), inference=NUTSOptions(), intermediate_scale=1.0
-            ),
-            "`kernel_prior.concentration` must be a number, or one for each of the 2 kernels; got 5",
-        ),
-        (BEMKLMultitaskClassifier(BANK), "BEMKLMultitaskClassifier has no NumPyro program.* BEMKLClassifier"),
-        (GPMKLClassifier(BANK, kernel_prior="sparse"), "`kernel_prior` must be one of 'dirichlet'"),
-    ],
-    ids=lambda value: str(value)[:50],
-)
-def test_models_without_a_program_say_what_to_use(model, message, rng):
-    X, y = table(rng, 30)
-    before = dict(vars(model))
-    with pytest.raises(ValueError, match=message):
-        model.numpyro_model(X, target("three", y))
-    assert vars(model) == before
 
 
 def test_indefinite_kernels_and_wrong_rows_are_named(rng):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from in_turn import together
 
 from bayesmkl._utils.survival_target import event_and_time, survival_times
 
@@ -86,7 +85,6 @@ INTERVAL = [("lower", "f8"), ("upper", "f8")]
 ENTRY = [*EVENT, ("entry", "f8")]
 
 
-@together
 @pytest.mark.parametrize(
     ("y", "message"),
     [

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from in_turn import together
 from statsmodels.duration.survfunc import SurvfuncRight
 
 from bayesmkl.evaluation import (
@@ -304,7 +303,6 @@ NONE = target(np.full(6, False), SEEN["time"])
 HALF = np.full((6, 2), 0.5)
 
 
-@together
 @pytest.mark.parametrize(
     ("call", "message"),
     [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from in_turn import together
 
 from bayesmkl import KernelBank
 from bayesmkl.kernels import Cosine, Gaussian, Linear, Polynomial
@@ -61,7 +60,6 @@ def gram(kernel, points, names, weights=None):
     return found
 
 
-@together
 @pytest.mark.parametrize("weights", [None, COUNTS], ids=["", "weighted"])
 @pytest.mark.parametrize("normalize", NORMALIZE, ids=str)
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 from scipy.special import logsumexp
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from sklearn.metrics import log_loss
@@ -21,7 +21,7 @@ from bayesmkl import GPMKLClassifier, GPMKLRegressor, KernelBank, load_model, sa
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.datasets import load_wdbc
 from bayesmkl.kernels import Gaussian, Linear
-from bayesmkl.marginal import DirichletShares, HalfT, Horseshoe, LogNormal, Marginal
+from bayesmkl.marginal import HalfT, Marginal
 from bayesmkl.marginal.estimators.base import overall
 from bayesmkl.marginal.reading import score_moments
 from bayesmkl.posterior import (
@@ -444,61 +444,12 @@ def test_constant_kernel_has_no_share(classification):
     assert np.isfinite(model.predict_proba(stack)).all()
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"kernel_prior": "sparse"}, "`kernel_prior` must be one of 'dirichlet', 'half-t', 'horseshoe'"),
-        ({"kernel_prior": HalfT(-1.0, 1.0)}, r"`kernel_prior.df` must be"),
-        ({"kernel_prior": DirichletShares(0.0)}, r"`kernel_prior.concentration` must be"),
-        ({"kernel_prior": Horseshoe(slab=np.inf)}, r"`kernel_prior.slab` must be"),
-        ({"inference": "vb"}, "`inference` must be one of 'marginal' or of the options Marginal"),
-        (
-            {"inference": Marginal(n_points=10)},
-            "`n_points` of `inference` must be a whole number >= 100; got 10",
-        ),
-        ({"inference": Marginal(n_draws=10)}, "`n_draws` of `inference` must be a whole number >= 100"),
-        ({"inference": Marginal(approximation="vb")}, "`approximation` of `inference` must be one of 'ep'"),
-        ({"intercept_std": 0.0}, "`intercept_std` must be"),
-        ({"likelihood": "poisson"}, "`likelihood` must be one of 'probit', 'logit'"),
-        ({"noise_prior": 1.0}, '`noise_prior` must be "log-normal" or a LogNormal'),
-        ({"noise_prior": LogNormal(0.0, 1.0)}, r"`noise_prior.median` must be"),
-        ({"normalize_y": "yes"}, "`normalize_y` must be True or False"),
-    ],
-    ids=lambda value: str(value)[:40],
-)
-def test_wrong_parameters_are_named_before_any_work(parameters, message):
-    X, y = samples(10)
-    known = {"kernels": bank(), **parameters}
-    cls = GPMKLClassifier if set(parameters) & {"likelihood"} else GPMKLRegressor
-    model = cls(**known)
-    with pytest.raises(ValueError, match=message):
-        model.fit(X, y > 0 if cls is GPMKLClassifier else y)
-    assert not hasattr(model, "posterior_")
-
-
 def test_prior_of_absurd_weights_loses_no_more_than_those_points(classification):
     X, labels, model = classification
     with pytest.warns(ConvergenceWarning):
         wild = clone(model).set_params(kernel_prior=HalfT(0.02, 1.0)).fit(X, labels)
     assert np.isfinite(wild.predict_proba(X)).all()
     assert not wild.converged_
-
-
-def test_wrong_data_are_named(regression, rng):
-    X, y, model = regression
-    with pytest.raises(ValueError, match="samples of every class"):
-        GPMKLClassifier(bank()).fit(X[:10], np.arange(10) == 0)
-    with pytest.raises(ValueError, match="features"):
-        model.predict(X[:, :3])
-    with pytest.raises(NotFittedError):
-        GPMKLRegressor().predict(X)
-    root = rng.normal(size=(12, 12))
-    indefinite = np.stack([root + root.T, np.eye(12)], axis=-1)
-    with (
-        pytest.raises(ValueError, match=r"kernel 0.* is not positive semidefinite"),
-        pytest.warns(match="kernel"),
-    ):
-        GPMKLRegressor("precomputed").fit(indefinite, y[:12])
 
 
 def test_relevance_is_what_refits_by_hand_say(regression):

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from in_turn import together
 from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal, norm
 
@@ -87,7 +86,6 @@ def test_chains_have_the_moments_of_the_posterior(five):
     assert chains.n_divergent == 0
 
 
-@together
 @pytest.mark.parametrize("path", sorted(files.FOLDER.glob("*.json")), ids=lambda path: path.stem)
 def test_references_are_complete(path):
     found = files.load(path.stem)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from bayesmkl._numerics import spectral_gradient
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.simplex import project_lp_ball, project_simplex
 from bayesmkl._numerics.spectral_gradient import SPGOptions, minimize_spg, spg_search
@@ -103,18 +102,6 @@ def test_one_step_suffices_where_the_start_is_stationary():
     assert (result.outcome, result.payload, result.history) == (Outcome.CONVERGED, "payload", (0.0,))
 
 
-def test_memory_of_one_never_increases_and_a_longer_one_stays_below_its_window(rng):
-    function = quadratic(rng, 20, 1e5)
-    monotone = minimize_spg(function, lambda x: x, np.ones(20), SPGOptions(max_iter=300, memory=1))
-    assert np.all(np.diff(monotone.history) <= 0.0)
-    result = minimize_spg(function, lambda x: x, np.ones(20), SPGOptions(max_iter=300, memory=5))
-    history = np.array(result.history)
-    assert np.any(np.diff(history) > 0.0)  # what the memory is for
-    for k in range(1, len(history)):
-        assert history[k] <= history[max(0, k - 5) : k].max()
-    assert result.value == pytest.approx(history.min(), rel=1e-12)
-
-
 def test_iterations_run_out(rng):
     seen = []
     result = minimize_spg(
@@ -150,59 +137,6 @@ def test_gradient_that_contradicts_the_values_ends_the_search():
     np.testing.assert_array_equal(result.point, 1.0)
 
 
-def test_every_evaluation_is_counted(rng):
-    calls, function = [], quadratic(rng, 20, 1e5)
-
-    def counted(x):
-        calls.append(x)
-        return function(x)
-
-    result = minimize_spg(counted, lambda x: x, np.ones(20), SPGOptions(max_iter=300, memory=1))
-    assert result.n_evaluations == len(calls) > len(result.history)  # some steps were taken back
-
-
-def searched(function, point, direction):
-    """Points that the line search tries from `point` on, and where it ends."""
-    tried = []
-
-    def recorded(x):
-        tried.append(float(x[0]))
-        return function(x)
-
-    at = spectral_gradient._Iterate(np.array([point]), *function(np.array([point])))
-    search = spectral_gradient._search(at, np.array([direction]), at.value, 1.0)
-    at_point = next(search)
-    while True:
-        try:
-            at_point = search.send(recorded(at_point))
-        except StopIteration as end:
-            found, spent = end.value
-            break
-    assert spent == len(tried)
-    return tried, found
-
-
-@pytest.mark.parametrize("curvature", [0.5, 3.0])
-def test_after_a_step_too_far_the_line_search_goes_to_the_bottom_of_the_parabola(curvature):
-    tried, found = searched(lambda x: (0.5 * curvature * float(x @ x), curvature * x, None), 1.0, -4.0)
-    assert tried == [-3.0, 0.0]
-    assert found.point[0] == 0.0
-    tried, found = searched(lambda x: (0.5 * curvature * float(x @ x), curvature * x, None), 1.0, -100.0)
-    assert tried[:2] == [-99.0, 1.0 - 0.1 * 100.0]  # at least a tenth,
-    tried, found = searched(lambda x: (float(x[0] ** 2 - x[0] ** 4), 2.0 * x, None), 0.5, -1.0)
-    assert tried == [-0.5, 0.0]  # and at most a half of the last step
-
-
-def test_a_step_has_to_lower_the_value_in_proportion_to_its_length():
-    """Along a slope of -1 the values are given: first far too high, then lower by a share of the slope's promise."""
-    for share, n_tried in ((2e-4, 2), (0.5e-4, 3)):
-        values = iter([0.0, 100.0, -0.1 * share, -1.0])
-        tried, found = searched(lambda x, values=values: (next(values), -np.ones(1), None), 0.0, 1.0)
-        assert len(tried) == n_tried
-        assert tried[:2] == [1.0, 0.1]
-        assert found.value == (-0.1 * share if n_tried == 2 else -1.0)
-
-
 @pytest.mark.parametrize("factor", [2.0**60, 2.0**-60])
 def test_unusual_units_of_the_value_change_no_digit(rng, factor):
     function = quadratic(rng, 8)
@@ -233,18 +167,6 @@ def test_the_best_point_is_returned_wherever_the_iterations_run_out(rng):
         assert result.value == pytest.approx(function(result.point)[0], rel=1e-12)
         n_worse += result.history[-1] > result.value
     assert n_worse > 0
-
-
-@pytest.mark.parametrize("slope", [0.01, 5.0])
-def test_the_first_step_moves_the_farthest_coordinate_by_one(slope):
-    seen = []
-
-    def function(x):
-        seen.append(x)
-        return float(slope * x[0]), slope * np.array([1.0, -0.5]), None
-
-    minimize_spg(function, lambda x: x, np.array([3.0, 2.0]), SPGOptions(max_iter=1))
-    np.testing.assert_allclose(seen[1], [2.0, 2.5], rtol=1e-12)
 
 
 def test_searches_that_go_together_go_as_they_do_alone(rng):

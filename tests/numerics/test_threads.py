@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
@@ -32,21 +30,3 @@ def test_small_problems_use_one_thread_and_restore_it_afterwards():
 def test_large_problems_keep_their_threads():
     with blas_threads_for(LARGE):
         assert blas_threads() == {2}
-
-
-def test_overlapping_fits_in_threads_restore_what_was_there():
-    entered, leave = threading.Event(), threading.Event()
-
-    def other_fit():
-        with blas_threads_for(10):
-            entered.set()
-            leave.wait(10)
-
-    thread = threading.Thread(target=other_fit)
-    with blas_threads_for(10):
-        thread.start()
-        assert entered.wait(10)
-        assert blas_threads() == {1}
-    leave.set()
-    thread.join()
-    assert blas_threads() == {2}

@@ -7,12 +7,9 @@ import pytest
 from figure_checks import assert_readable, untouched_globals  # noqa: F401
 from helpers import refined_a_little
 from matplotlib.colors import to_hex, to_rgba
-from matplotlib.figure import Figure
-from scipy.integrate import trapezoid
 
-from bayesmkl import BEMKLClassifier, KernelBank
 from bayesmkl.posterior import kernel_table
-from bayesmkl.posterior.comparison_plots import HEIGHT, plot_posteriors
+from bayesmkl.posterior.comparison_plots import plot_posteriors
 
 
 @pytest.fixture(scope="module")
@@ -74,39 +71,6 @@ def test_ratios_are_those_of_the_standard_deviations(models):
     )
 
 
-def test_densities_are_comparable_within_a_row(models, refined):
-    ax = plot_posteriors(models, max_kernels=3)
-    lines = curves(ax)
-    assert len(lines) == 6
-    for row in range(3):
-        areas, peaks = [], []
-        for line in (lines[row], lines[3 + row]):
-            x, y = line.get_data()
-            height = row - y
-            assert height.min() >= -1e-12
-            areas.append(trapezoid(height, x))
-            peaks.append(height.max())
-        np.testing.assert_allclose(max(peaks), HEIGHT)
-        np.testing.assert_allclose(areas[0], areas[1], rtol=0.03)
-    means = kernel_table(refined)["share"].to_numpy()[:3]
-    for row in range(3):
-        x, y = lines[3 + row].get_data()
-        np.testing.assert_allclose(np.average(x, weights=row - y), 100 * means[row], rtol=0.1)
-
-
-def test_models_differ_in_color_line_and_shape(models, refined):
-    three = models | {"again": refined}
-    ax = plot_posteriors(three)
-    lines = curves(ax)[::6]
-    assert len({line.get_color() for line in lines}) == 3
-    assert len({line.get_linestyle() for line in lines}) == 3
-    markers = {line.get_marker() for line in ax.lines} - {"None"}
-    assert len(markers) == 3
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["VB", "Gibbs", "again"]
-    assert ", Gibbs 1.00\n" in ax.get_title(loc="left")
-    assert_readable(ax)
-
-
 def test_mirrored_weights_are_turned_to_the_reference(binary_model, refined):
     draws = refined.posterior_
     mirrored = refined_a_little(binary_model, 40)
@@ -121,18 +85,6 @@ def test_mirrored_weights_are_turned_to_the_reference(binary_model, refined):
     np.testing.assert_allclose(*ends)
 
 
-def test_single_kernel_has_weights_only(features):
-    vb = BEMKLClassifier(KernelBank("rbf"), tol=1e-3, intermediate_scale=1.0).fit(
-        features, features["größe"] > 0
-    )
-    with pytest.raises(
-        ValueError, match=r'the share of the only kernel is one in every draw. Use kind="weights"'
-    ):
-        plot_posteriors({"VB": vb, "same": vb})
-    ax = plot_posteriors({"VB": vb, "Gibbs": refined_a_little(vb, 10)}, kind="weights")
-    assert len(curves(ax)) == 2
-
-
 def test_one_class_at_a_time(several_model):
     refined = refined_a_little(several_model, 15)
     for label, k in ((None, 0), ("small", 2)):
@@ -145,35 +97,3 @@ def test_one_class_at_a_time(several_model):
         assert f"relative to Gibbs: VB {np.median(ratio):.2f}\n" in ax.get_title(loc="left")
     with pytest.raises(ValueError, match="`label` must be one of 'big', 'middle', 'small'; got 'tiny'"):
         plot_posteriors({"VB": several_model, "Gibbs": refined}, label="tiny")
-
-
-def test_given_axes_and_seed(models):
-    ax = Figure(figsize=(9, 9)).subplots()
-    assert plot_posteriors(models, ax=ax) is ax
-    other = plot_posteriors(models)
-    for one, two in zip(curves(ax), curves(other), strict=True):
-        np.testing.assert_array_equal(one.get_data(), two.get_data())
-
-
-def test_errors_name_the_argument(models, binary_model, several_model, regression_model, features):
-    with pytest.raises(
-        ValueError, match=r"`models` must be a mapping of names to two to 6 fitted models.*got 1 of them"
-    ):
-        plot_posteriors({"VB": binary_model})
-    with pytest.raises(ValueError, match="got a list"):
-        plot_posteriors([binary_model, binary_model])
-    other = BEMKLClassifier(KernelBank("rbf"), tol=1e-2, intermediate_scale=1.0).fit(
-        features, features["größe"] > 0
-    )
-    with pytest.raises(ValueError, match="the kernel names of 'other' are"):
-        plot_posteriors({"VB": binary_model, "other": other})
-    with pytest.raises(ValueError, match="the model names of 'three' are"):
-        plot_posteriors({"VB": binary_model, "three": several_model})
-    with pytest.raises(ValueError, match="`kind` must be one of 'shares', 'weights'"):
-        plot_posteriors(models, kind="scores")
-    with pytest.raises(ValueError, match="`label` is for classes with kernel weights of their own"):
-        plot_posteriors(models, label="big")
-    with pytest.raises(TypeError, match="`model` must be a BEMKLClassifier"):
-        plot_posteriors({"VB": binary_model, "text": "model"})
-    with pytest.raises(ValueError, match="`ax`"):
-        plot_posteriors(models, ax="axes")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import arviz_stats
 import numpy as np
 import pytest
@@ -11,9 +9,8 @@ import xarray
 from arviz_stats.base import array_stats
 from helpers import STANDARD_ERRORS, log_likelihood
 from scipy import stats
-from sklearn.exceptions import NotFittedError
 
-from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank
+from bayesmkl import BEMKLRegressor, KernelBank
 from bayesmkl._utils.options import inference_of
 from bayesmkl.bemkl.reading.shares import share_draws
 from bayesmkl.kernels.stacks.dense import DenseStack
@@ -259,22 +256,6 @@ def test_netcdf_round_trip_is_identical(name, request, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model.nc", "tree.nc"]
 
 
-def test_interrupted_writing_leaves_the_old_file(binary_model, tmp_path, monkeypatch):
-    (tmp_path / "posterior.nc").write_text("old")
-
-    write = Path.write_bytes
-
-    def interrupted(self, data):
-        write(self, data[: len(data) // 2])
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Path, "write_bytes", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        save_posterior(binary_model, tmp_path / "posterior.nc", n_draws=2)
-    assert [path.name for path in tmp_path.iterdir()] == ["posterior.nc"]
-    assert (tmp_path / "posterior.nc").read_text() == "old"
-
-
 def test_unreadable_files_are_named(binary_model, tmp_path):
     with pytest.raises(FileNotFoundError, match="`path` must be a NetCDF file; there is none"):
         load_posterior(tmp_path / "nowhere.nc")
@@ -286,8 +267,3 @@ def test_unreadable_files_are_named(binary_model, tmp_path):
     path.write_text("a,b\n1,2\n")
     with pytest.raises(ValueError, match="`path` is not a readable NetCDF file"):
         load_posterior(path)
-
-
-def test_unfitted_models_are_refused():
-    with pytest.raises(NotFittedError):
-        to_datatree(BEMKLClassifier(intermediate_scale=1.0))

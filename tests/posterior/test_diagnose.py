@@ -11,8 +11,6 @@ import pytest
 from helpers import BINARY_PRIORS, binary_problem, random_kernels, refined_a_little, regression_problem
 from numpyro.diagnostics import effective_sample_size, split_gelman_rubin
 from scipy import stats
-from sklearn.exceptions import NotFittedError
-from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import brier_score_loss, log_loss
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -338,26 +336,3 @@ def test_precomputed_kernels_are_given_back(features):
         model, stack[:20], features["größe"][:20] > 0, kernels=stack, n_draws=100, random_state=0
     )
     assert found["calibration"]["n_samples"] == 20
-
-
-def test_bad_input_is_named(binary_model, gibbs_several_model, features):
-    with pytest.raises(NotFittedError):
-        diagnose(BEMKLClassifier(intermediate_scale=1.0))
-    with pytest.raises(TypeError, match=r"`model` must be a BEMKLClassifier.*got LogisticRegression"):
-        diagnose(LogisticRegression())
-    with pytest.raises(ValueError, match="`n_draws` must be a whole number >= 100; got 50"):
-        diagnose(binary_model, n_draws=50)
-    with pytest.raises(ValueError, match="`ci_prob` must be between 0 and 1; got 94"):
-        diagnose(binary_model, ci_prob=94)
-    with pytest.raises(
-        ValueError, match="`model` has 60 draws in all its chains; a diagnosis needs at least 100"
-    ):
-        diagnose(gibbs_several_model)
-    with pytest.raises(ValueError, match="`y_test` is missing: `X_test` alone tells nothing of calibration"):
-        diagnose(binary_model, features)
-    with pytest.raises(
-        ValueError, match=r"`y_test` must hold classes that the model was fitted with.*'huge'"
-    ):
-        diagnose(binary_model, features, np.full(40, "huge"), n_draws=100)
-    with pytest.raises(ValueError, match=r"`X_test` and `y_test` must hold the same samples; got 40 rows"):
-        diagnose(binary_model, features, np.full(30, "big"), n_draws=100)

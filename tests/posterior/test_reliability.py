@@ -70,26 +70,3 @@ def test_top_label_of_three_classes():
     result = reliability(["a", "c", "c"], table, n_bins=2, labels=["a", "b", "c"])
     np.testing.assert_allclose(result.probability, [2.0 / 3.0])
     np.testing.assert_allclose(result.frequency, [2.0 / 3.0])
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (([0, 1], [0.5]), r"`y_true` and `y_prob` must hold one label.*shapes \(2,\) and \(1,\)"),
-        (([], []), "at least one sample"),
-        (
-            ([0, 1], [0.5, 1.5]),
-            "`y_prob` must hold probabilities between 0 and 1; got values from 0.5 to 1.5",
-        ),
-        (([0, 1], [0.5, np.nan]), "`y_prob` must hold probabilities"),
-        ((["no", "yes"], [0.5, 0.5]), "`y_true` must hold 0/1, -1/\\+1 or False/True"),
-        (([0, 2], [0.5, 0.5]), "`y_true` must hold 0/1"),
-        (([0, 1], np.full((2, 3), 1 / 3)), "`labels` must name the class of each of the 3 columns"),
-        (([0, 7], np.full((2, 2), 0.5), 10, [0, 1]), r"`y_true` holds labels that `labels` does not: \[7\]"),
-        (([0, 1], [0.5, 0.5], 0), "`n_bins` must be a whole number >= 1; got 0"),
-        (([0, 1], [0.5, 0.5], 10, None, 94), "`ci_prob` must be between 0 and 1; got 94"),
-    ],
-)
-def test_errors_name_the_argument(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        reliability(*arguments)

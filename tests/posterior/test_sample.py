@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.exceptions import NotFittedError
-from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bayesmkl import BEMKLClassifier, BEMKLRegressor
+from bayesmkl import BEMKLRegressor
 from bayesmkl.bemkl.models.moments import Gaussian
 from bayesmkl.posterior import sample_posterior
 from bayesmkl.posterior.fitted import fitted_bemkl
@@ -122,14 +120,3 @@ def test_model_is_found_in_pipelines_and_searches(features, bank):
     assert found.estimator is search.best_estimator_[-1]
     np.testing.assert_array_equal(found.transform(features), search.best_estimator_[0].transform(features))
     assert sample_posterior(search, 3)["kernel_weights"].shape == (3, 6)
-
-
-def test_errors_name_the_argument(binary_model):
-    with pytest.raises(TypeError, match=r"`model` must be a BEMKLClassifier.*got LogisticRegression"):
-        sample_posterior(LogisticRegression())
-    with pytest.raises(TypeError, match="got Pipeline, which has no BEMKL posterior"):
-        sample_posterior(make_pipeline(StandardScaler()))
-    with pytest.raises(NotFittedError):
-        sample_posterior(BEMKLClassifier(intermediate_scale=1.0))
-    with pytest.raises(ValueError, match="`n_draws` must be a whole number >= 1; got 0"):
-        sample_posterior(binary_model, n_draws=0)

@@ -185,8 +185,3 @@ def test_precomputed_kernels_have_no_views(features):
     assert "view" not in kernel_table(model)
     with pytest.raises(ValueError, match="`model` was fitted to precomputed kernels, which have no views"):
         view_table(model)
-
-
-def test_interval_content_is_checked(binary_model):
-    with pytest.raises(ValueError, match="`ci_prob` must be between 0 and 1; got 94"):
-        kernel_table(binary_model, ci_prob=94)

@@ -7,12 +7,7 @@ import pandas as pd
 import pytest
 from figure_checks import assert_readable, untouched_globals  # noqa: F401
 from helpers import refined_a_little
-from matplotlib.colors import to_hex
-from matplotlib.figure import Figure
 from scipy.special import xlogy
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank
 from bayesmkl.posterior import uncertainty_plots
@@ -35,11 +30,6 @@ def bank():
 def binary(plane, bank):
     X, score = plane
     return BEMKLClassifier(bank, tol=1e-4, intermediate_scale=1.0).fit(X, np.where(score > 0.7, "in", "out"))
-
-
-def grid_of(ax, n_grid):
-    first, second = (np.linspace(*limits, n_grid) for limits in (ax.get_xlim(), ax.get_ylim()))
-    return np.array([[a, b] for b in second for a in first])
 
 
 def contour_points(ax, style):
@@ -67,34 +57,6 @@ def test_boundary_and_contours_lie_where_the_model_says(binary, plane):
     std = binary.predict_latent(pd.DataFrame(points, columns=X.columns), return_std=True)[1]
     np.testing.assert_allclose(std, levels, atol=0.01 * np.ptp(std))
     assert_readable(ax)
-
-
-def test_title_tells_the_standard_deviation_at_and_beyond_the_samples(binary, plane):
-    X, _ = plane
-    ax = plot_uncertainty(binary, X, n_grid=15)
-    at_samples = binary.predict_latent(X, return_std=True)[1]
-    everywhere = binary.predict_latent(pd.DataFrame(grid_of(ax, 15), columns=X.columns), return_std=True)[1]
-    assert ax.get_title(loc="left") == (
-        "Standard deviation of the score:\n"
-        f"median {np.median(at_samples):.2g} at the samples, up to {everywhere.max():.2g} in the plane"
-    )
-
-
-def test_samples_are_told_apart_by_shape_and_color(binary, plane):
-    X, score = plane
-    y = np.where(score > 0.7, "in", "out")
-    ax = plot_uncertainty(binary, X, y, n_grid=12)
-    legend = ax.get_legend()
-    assert [text.get_text() for text in legend.get_texts()][:2] == ["in", "out"]
-    shown = [handles for handles in ax.collections if handles.get_offsets().shape[0] > 1]
-    np.testing.assert_allclose(shown[0].get_offsets(), X[y == "in"])
-    np.testing.assert_allclose(shown[1].get_offsets(), X[y == "out"])
-    assert len({to_hex(handles.get_facecolor()[0]) for handles in shown}) == 2
-    assert len({handles.get_paths()[0].vertices.shape for handles in shown}) == 2
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("length (cm)", "mass (kg)")
-    assert ax.figure.axes[1].get_ylabel() == "probability of out"
-    extent = np.ptp(X["length (cm)"])
-    np.testing.assert_allclose(ax.get_xlim()[0], X["length (cm)"].min() - 0.15 * extent)
 
 
 def test_shading_is_the_probability_in_blocks_of_any_size(binary, plane, monkeypatch):
@@ -147,62 +109,9 @@ def test_regression_shades_mean_and_targets_alike(plane, bank):
     assert_readable(ax)
 
 
-def test_steps_before_the_model_are_applied(plane, bank):
-    X, score = plane
-    y = score > 0.7
-    pipeline = make_pipeline(StandardScaler(), BEMKLClassifier(bank, tol=1e-3, intermediate_scale=1.0)).fit(
-        X, y
-    )
-    search = GridSearchCV(pipeline, {"bemklclassifier__margin": [1.0]}, cv=2).fit(X, y)
-    for model in (pipeline, search):
-        ax = plot_uncertainty(model, X, y, measure="entropy", n_grid=12)
-        probability = model.predict_proba(X)
-        median = np.median(-xlogy(probability, probability).sum(axis=1))
-        assert f"median {median:.2g} at" in ax.get_title(loc="left")
-
-
 def test_draws_have_a_plane_too(binary, plane):
     X, score = plane
     sampled = refined_a_little(binary, 10)
     ax = plot_uncertainty(sampled, X, np.where(score > 0.7, "in", "out"), n_grid=12)
     median = np.median(sampled.predict_latent(X, return_std=True)[1])
     assert f"median {median:.2g} at the samples" in ax.get_title(loc="left")
-
-
-def test_arrays_without_names_and_given_axes(bank, plane):
-    X, score = plane[0].to_numpy(), plane[1].to_numpy()
-    model = BEMKLClassifier(bank, tol=1e-3, intermediate_scale=1.0).fit(X, score > 0.7)
-    ax = Figure(figsize=(6, 6)).subplots()
-    assert plot_uncertainty(model, X.tolist(), ax=ax, n_grid=10) is ax
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("feature 0", "feature 1")
-    assert ax.get_legend().get_texts()[0].get_text() == "samples"
-
-
-def test_one_place_still_makes_a_plane(binary, plane):
-    X, _ = plane
-    ax = plot_uncertainty(binary, X.iloc[:1], n_grid=10)
-    np.testing.assert_allclose(np.diff(ax.get_xlim()), 0.3)
-
-
-def test_errors_name_the_argument(binary, plane, bank, features):
-    X, score = plane
-    three = BEMKLClassifier(bank, tol=1e-2, intermediate_scale=1.0).fit(features, features["größe"] > 0)
-    with pytest.raises(ValueError, match="`model` must take exactly 2 features; it takes 3"):
-        plot_uncertainty(three, features)
-    kernels = X.to_numpy() @ X.to_numpy().T
-    precomputed = BEMKLClassifier("precomputed", tol=1e-2, intermediate_scale=1.0).fit(kernels, score > 0.7)
-    with pytest.raises(ValueError, match="`model` was fitted to precomputed kernels"):
-        plot_uncertainty(precomputed, X)
-    with pytest.raises(ValueError, match=r"`X` must hold finite numbers and have the shape \(n_samples, 2\)"):
-        plot_uncertainty(binary, np.ones((4, 3)))
-    with pytest.raises(ValueError, match=r"`y` must hold labels from \['in', 'out'\]; got \['maybe'\]"):
-        plot_uncertainty(binary, X, np.repeat("maybe", 40))
-    with pytest.raises(ValueError, match=r"`y` must have the shape \(40,\)"):
-        plot_uncertainty(binary, X, ["in"])
-    with pytest.raises(ValueError, match="`measure` must be one of 'std', 'entropy'; got 'variance'"):
-        plot_uncertainty(binary, X, measure="variance")
-    with pytest.raises(ValueError, match="`n_grid` must be a whole number >= 2"):
-        plot_uncertainty(binary, X, n_grid=1)
-    regression = BEMKLRegressor(bank, tol=1e-2).fit(X, score)
-    with pytest.raises(ValueError, match='`measure` must be "std" in regression; got "entropy"'):
-        plot_uncertainty(regression, X, measure="entropy")

@@ -163,7 +163,7 @@ TARGETS = (
     _numerics("spectral_gradient"),
     _numerics(
         "threads",
-        tests=("tests/numerics/test_threads.py", "tests/robustness/test_threads_together.py"),
+        tests=("tests/numerics/test_threads.py", "tests/robustness/test_process.py"),
         folder="_utils",
     ),
     _numerics("truncated_normal", NUMPY),
@@ -171,7 +171,7 @@ TARGETS = (
     _numerics("validation", folder="_utils"),
     _numerics(
         "warnings",
-        tests=("tests/numerics/test_warn.py", "tests/robustness/test_threads_together.py"),
+        tests=("tests/numerics/test_warn.py", "tests/robustness/test_process.py"),
         folder="_utils",
     ),
     _sampled(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -283,8 +284,8 @@ BANK = KernelBank([Gaussian(width=1), Linear(), Polynomial(degree=2)])
 # ------------------------------------------------------------------------------------------------------- trying
 
 
-def explore(check: Any, variant: Variant, n_examples: int, **drawn: Any) -> None:
-    """Try a check on so many problems, the same in every run."""
+def explore(check: Any, variants: Sequence[Variant], n_examples: int, **drawn: Any) -> None:
+    """Try a check of variants on so many problems each, the same in every run."""
 
     @settings(
         max_examples=n_examples,
@@ -295,16 +296,18 @@ def explore(check: Any, variant: Variant, n_examples: int, **drawn: Any) -> None
         suppress_health_check=list(HealthCheck),
     )
     @given(**drawn)
-    def holds(**values: Any) -> None:
+    def holds(variant: Variant, **values: Any) -> None:
         check(variant, **values)
 
-    holds()
+    for variant in variants:
+        holds(variant=variant)
 
 
-def few_or_many(few: int, many: int) -> Any:
-    """Run a test with few examples, and with many where long studies are asked for."""
+def few_or_many(few: int, many: int, variants: Sequence[Variant]) -> Any:
+    """Try a test of variants on few problems each, and on many where long studies are asked for."""
+    cases = [pytest.param([variant], few, id=str(variant)) for variant in variants]
     return pytest.mark.parametrize(
-        "n_examples", [few, pytest.param(many, marks=pytest.mark.slow)], ids=["few", "many"]
+        ("variants", "n_examples"), [*cases, pytest.param(variants, many, id="many", marks=pytest.mark.slow)]
     )
 
 

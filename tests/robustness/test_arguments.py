@@ -41,7 +41,7 @@ from bayesmkl.bemkl import NUTS, Dirichlet, Gamma, SpikeSlab
 from bayesmkl.evaluation import significance as s
 from bayesmkl.kernels import FromDistance, Gate, Gaussian, Laplacian, Linear, Polynomial, Product, Tanimoto
 
-pytestmark = pytest.mark.heavy
+pytestmark = [pytest.mark.family("bad input"), pytest.mark.heavy]
 
 ANY = (ValueError, TypeError, OSError, IndexError)
 _rng = np.random.default_rng(0)

@@ -51,7 +51,7 @@ from verdicts import THING, assert_refused, each_refused, quietly
 from bayesmkl import KernelBank
 from bayesmkl.kernels import Gaussian, KernelQualityWarning, Linear
 
-pytestmark = pytest.mark.heavy
+pytestmark = [pytest.mark.family("bad input"), pytest.mark.heavy]
 
 every_estimator = pytest.mark.parametrize("name", list(EVERY))
 WARNED = (ConvergenceWarning, KernelQualityWarning, UserWarning)
@@ -96,6 +96,10 @@ def no_tables(array):
 # -------------------------------------------------------------------------------------------------- the contract
 
 
+def interrupt(X, Z):
+    raise KeyboardInterrupt
+
+
 @every_estimator
 def test_fit_refuses_what_is_no_data_and_keeps_the_earlier_model(name):
     """Neither a fresh model nor a fitted one has another attribute after a fit that failed."""
@@ -129,20 +133,16 @@ def test_fit_refuses_what_is_no_data_and_keeps_the_earlier_model(name):
         views = ({"a": [7]}, {"a": ["height"]}, {"a": []}, {})
         others = ((given, copy.copy(each).set_params(kernels=bank(views=given))) for given in views)
         each_refused((str(given), partial(other.fit, X, y), "views") for given, other in others)
+    stopped = copy.copy(model).set_params(kernels=KernelBank([interrupt]))
+    with pytest.raises(KeyboardInterrupt):
+        stopped.fit(X[:, :2], y)
+    np.testing.assert_array_equal(scores(stopped, NEW), scores(fitted(name), NEW))
+    for method in methods_of(name):
+        with pytest.raises(NotFittedError, match=f"This {name} instance is not fitted yet"):
+            getattr(fresh, method)(X)
     assert not [key for key in vars(fresh) if key.endswith("_")]
     assert list(vars(model)) == list(attributes)
     assert all(vars(model)[key] is value for key, value in attributes.items() if key.endswith("_"))
-
-
-@every_estimator
-def test_a_fit_that_is_interrupted_keeps_the_earlier_model(name):
-    def interrupt(X, Z):
-        raise KeyboardInterrupt
-
-    model = copy.copy(fitted(name)).set_params(kernels=KernelBank([interrupt]))
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(X[:, :2], target_of(name))
-    np.testing.assert_array_equal(scores(model, NEW), scores(fitted(name), NEW))
 
 
 @every_estimator
@@ -185,13 +185,6 @@ def test_frames_are_known_by_the_names_of_their_columns(name):
         lambda: quick(name, bank(views={"first": [0, 1], "second": [2]})).fit(X, target_of(name))
     )
     np.testing.assert_array_equal(scores(plain, NEW), expected)
-
-
-@every_estimator
-def test_a_model_without_a_fit_says_so(name):
-    for method in methods_of(name):
-        with pytest.raises(NotFittedError, match=f"This {name} instance is not fitted yet"):
-            getattr(quick(name), method)(X)
 
 
 @every_estimator
@@ -269,6 +262,8 @@ def test_gate_features_that_are_none_are_refused(name):
         "sparse": sparse.csr_matrix(X),
     }
     fit, predict = quick(name, "precomputed").fit, fitted_to_stack(name).predict
+    assert_refused(lambda: fit(stack(), target_of(name)), "gate_features")
+    assert_refused(lambda: predict(stack()), "gate_features")
     each_refused(
         (form, lambda given=given: fit(stack(), target_of(name), gate_features=given), "gate_features")
         for form, given in forms.items()

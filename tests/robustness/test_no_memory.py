@@ -21,9 +21,16 @@ from bayesmkl.kernels.functions import Gaussian
 
 pytestmark = pytest.mark.family("out of memory")
 BAYESIAN = (BEMKLClassifier, BEMKLRegressor, BEMKLMultitaskClassifier, BEMKLMultitaskRegressor)
-# They never hold the kernels together, but one at a time, or columns of them.
-FRUGAL = ("LDMKLClassifier", "MWUMKLClassifier", "SwMKLClassifier")
-EVERY = {cls.__name__: cls for cls in BAYESIAN} | families.discriminative_classes()
+EVERY = {cls.__name__: cls for cls in BAYESIAN} | {
+    name: families.discriminative_classes()[name]
+    for name in (
+        "CLMKLClassifier",
+        "LMKLRegressor",
+        "PrimalMKLOneClass",
+        "SAMKLClassifier",
+        "UniformMKLClassifier",
+    )
+}
 
 
 @pytest.fixture
@@ -37,7 +44,7 @@ def little(monkeypatch):
     return evaluated
 
 
-@pytest.mark.parametrize("name", [name for name in EVERY if name not in FRUGAL])
+@pytest.mark.parametrize("name", EVERY)
 def test_a_fit_that_cannot_succeed_is_refused_before_it_starts(name, little):
     X = families.data(40)
     model = EVERY[name](KernelBank([Gaussian(width=w) for w in (1, 2)], views="each"))

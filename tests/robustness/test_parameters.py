@@ -18,10 +18,11 @@ import bayesmkl.discriminative
 import bayesmkl.marginal
 from bayesmkl import KernelBank
 from bayesmkl.bemkl import NUTS, VB, Dirichlet, Gamma, Gibbs, SpikeSlab, Storage
+from bayesmkl.discriminative import GroupGating
 from bayesmkl.kernels import Gaussian, Linear
-from bayesmkl.marginal import DirichletShares, Marginal
+from bayesmkl.marginal import DirichletShares, HalfT, Horseshoe, LogNormal, Marginal
 
-pytestmark = pytest.mark.heavy
+pytestmark = [pytest.mark.family("bad input"), pytest.mark.heavy]
 
 ESTIMATORS: dict[str, Any] = {
     name: value
@@ -296,6 +297,59 @@ def test_the_table_knows_every_parameter():
     assert {key for _, key in PARAMETERS} | {
         f.name for *_, options in OPTIONS for f in fields(options)
     } == set(WRONG)
+
+
+TOGETHER = [
+    ("BEMKLClassifier", {"inference": NUTS(), "nonnegative": True}, "`nonnegative=True` needs"),
+    (
+        "BEMKLClassifier",
+        {"inference": Gibbs(), "kernel_prior": "sparse"},
+        "`kernel_prior` must have a concentration",
+    ),
+    (
+        "BEMKLClassifier",
+        {"inference": Gibbs(), "sample_prior": Gamma(0.2, 1.0)},
+        "`sample_prior` must have a",
+    ),
+    (
+        "BEMKLRegressor",
+        {"inference": Gibbs(), "noise_prior": "sparse"},
+        "`noise_prior` must have a concentration",
+    ),
+    ("BEMKLClassifier", {"inference": NUTS(), "bias_prior": "sparse"}, "`bias_prior`"),
+    ("BEMKLClassifier", {"inference": Gibbs(), "kernel_prior": "dirichlet"}, 'needs inference="nuts"'),
+    ("BEMKLClassifier", {"kernel_prior": SpikeSlab()}, 'needs inference="nuts"'),
+    ("BEMKLClassifier", {"inference": NUTS(), "kernel_prior": SpikeSlab(1.5)}, "`kernel_prior.inclusion`"),
+    (
+        "BEMKLClassifier",
+        {"inference": NUTS(), "kernel_prior": Dirichlet(-1.0)},
+        "`kernel_prior.concentration`",
+    ),
+    ("BEMKLMultitaskRegressor", {"init": ("mean",), "relation": "separate"}, "`init` must be"),
+    ("BestKernelClassifier", {"cv": 120}, "`cv` must not exceed"),
+    ("GMKLClassifier", {"regularizer": lambda d: (np.nan, d)}, "`regularizer` must return a finite value"),
+    ("GMKLClassifier", {"regularizer": lambda d: (d.sum(), 1.0)}, "a finite gradient of shape (2,)"),
+    ("LMKLClassifier", {"gating": GroupGating(2)}, "`standardize` must be False with GroupGating"),
+    (
+        "LMKLClassifier",
+        {"gating": GroupGating(2), "standardize": False},
+        "one column of group numbers 0 to 1",
+    ),
+    (
+        "PrimalMKLClassifier",
+        {"max_basis": 3, "weights": "paper"},
+        '`weights` must be "spg" where `max_basis`',
+    ),
+    ("PrimalMKLClassifier", {"max_basis": 3, "solver": "pcg"}, '`solver` must be "auto" or "newton" where'),
+    ("GPMKLClassifier", {"kernel_prior": HalfT(-1.0, 1.0)}, "`kernel_prior.df` must be"),
+    ("GPMKLClassifier", {"kernel_prior": Horseshoe(slab=np.inf)}, "`kernel_prior.slab` must be"),
+    ("GPMKLRegressor", {"noise_prior": LogNormal(0.0, 1.0)}, "`noise_prior.median` must be"),
+]
+
+
+@pytest.mark.parametrize(("name", "parameters", "says"), TOGETHER)
+def test_values_that_do_not_go_together_are_named(name, parameters, says):
+    assert_refused(lambda: estimator(name, **parameters).fit(X, target(name)), says)
 
 
 @pytest.mark.parametrize(

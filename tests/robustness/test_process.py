@@ -49,7 +49,7 @@ from bayesmkl.evaluation import compare_models
 from bayesmkl.kernels import Linear
 from bayesmkl.kernels.cache import KernelCache, sharing_kernels
 
-pytestmark = pytest.mark.heavy
+pytestmark = [pytest.mark.family("process"), pytest.mark.heavy]
 
 FITS, CLASSES = families.families(), families.discriminative_classes()
 X, LABELS = families.data(), families.labels(families.data(), 2)
@@ -436,24 +436,6 @@ def test_numbers_and_refusals_do_not_depend_on_settings(name):
             model.predict(np.where(X > 0.5, np.nan, X), **tasks)
         with pytest.raises(ValueError, match="Input X contains infinity"):
             model.fit(np.where(X > 0.5, np.inf, X), *y, **tasks)
-
-
-POSTERIORS = {
-    "kernel_table": lambda m: posterior.kernel_table(m).select_dtypes("number").to_numpy(),
-    "view_table": lambda m: posterior.view_table(m, random_state=0)["share"].to_numpy(),
-    "sample_posterior": lambda m: posterior.sample_posterior(m, 10, random_state=0),
-    "to_datatree": lambda m: posterior.to_datatree(m, n_draws=10, random_state=0)["posterior"].to_dict(),
-}
-
-
-@pytest.mark.parametrize("name", POSTERIORS)
-def test_functions_of_posteriors_do_not_depend_on_settings(models, name):
-    for key in ("multinomial", "regression", "Gibbs"):
-        expected = families.fitted(lambda key=key: POSTERIORS[name](models[key]))
-        for setting in (strict, careless):
-            with setting():
-                found = families.fitted(lambda key=key: POSTERIORS[name](models[key]))
-            np.testing.assert_equal(found, expected)
 
 
 def test_errors_of_ones_own_kernel_are_still_raised():

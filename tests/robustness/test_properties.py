@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from strategies import (
     BAYESIAN_VARIANTS,
-    EVERY,
     LOCAL_VARIANTS,
     SIMILAR,
     VARIANTS,
@@ -24,9 +23,7 @@ from strategies import (
     scores_of,
 )
 
-from bayesmkl import KernelBank, load_model, save_model
 from bayesmkl.bemkl import NUTS, VB, Gibbs
-from bayesmkl.kernels import Gaussian, Linear
 
 pytestmark = [
     pytest.mark.heavy,
@@ -190,10 +187,9 @@ def check_gates(variant: Variant, model: Any) -> None:
         assert ((~model.kernel_switches_ & (first > 0)).sum(axis=-1) <= model.max_switches).all()
 
 
-@few_or_many(2, 100)
-@pytest.mark.parametrize("variant", VARIANTS, ids=str)
-def test_rows_stand_alone_and_results_lie_in_their_sets(variant, n_examples):
-    explore(rows_stand_alone, variant, n_examples, problem=problems())
+@few_or_many(2, 100, VARIANTS)
+def test_rows_stand_alone_and_results_lie_in_their_sets(variants, n_examples):
+    explore(rows_stand_alone, variants, n_examples, problem=problems())
 
 
 def test_degenerate_constant_kernels_leave_a_small_basis_empty():
@@ -203,28 +199,6 @@ def test_degenerate_constant_kernels_leave_a_small_basis_empty():
     small, whole = (row_scores(variant, variant.fit(problem, max_basis=m), problem) for m in (5, None))
     np.testing.assert_allclose(small, whole, atol=1e-6)
     assert np.ptp(small) == 0.0
-
-
-@pytest.mark.parametrize("variant", LOCAL_VARIANTS, ids=str)
-def test_models_of_precomputed_kernels_are_read_as_they_were_written(variant, tmp_path):
-    problem = random_problem(1, 16, ["gaussian", "linear", "low rank"])
-    model = variant.fit(problem, **SHORT)
-    save_model(model, tmp_path / "model.skops")
-    found = outputs(variant, load_model(tmp_path / "model.skops"), problem.rows, problem.row_features)
-    for name, values in outputs(variant, model, problem.rows, problem.row_features).items():
-        np.testing.assert_array_equal(found[name], values, name)
-
-
-@pytest.mark.parametrize("name", ["LMKLClassifier", "SwMKLClassifier", "LDMKLClassifier"])
-def test_models_with_gates_by_other_features_are_read_as_they_were_written(name, tmp_path):
-    problem = random_problem(1, 16, ["gaussian", "linear", "low rank"])
-    X, y = np.column_stack([problem.features, problem.features[:, :2] ** 2]), problem.targets["binary"]
-    own = {} if name == "LMKLClassifier" else {"gate_kernel": Gaussian(width=2)}
-    model = EVERY[name](KernelBank([Gaussian(width=1), Linear()]), gate_columns=[-2, -1], **own)
-    save_model(model.fit(X, y), tmp_path / "model.skops")
-    loaded = load_model(tmp_path / "model.skops")
-    np.testing.assert_array_equal(loaded.decision_function(X), model.decision_function(X))
-    np.testing.assert_array_equal(loaded.gate_columns_, X.shape[1] - np.array([2, 1]))
 
 
 GIBBS, NUTS_DRAWS = Gibbs(2, 20, 20), NUTS(2, 20, 20)
@@ -251,17 +225,16 @@ def draws_stand_alone(variant: Variant, problem: Problem) -> None:
     np.testing.assert_allclose(model.kernel_shares_.sum(axis=-1), 1.0, atol=1e-9)
 
 
-@few_or_many(1, 10)
-@pytest.mark.parametrize("variant", SAMPLED, ids=str)
-def test_rows_of_gibbs_draws_stand_alone(variant, n_examples):
-    explore(draws_stand_alone, variant, n_examples, problem=problems(SIMILAR))
+@few_or_many(1, 10, SAMPLED)
+def test_rows_of_gibbs_draws_stand_alone(variants, n_examples):
+    explore(draws_stand_alone, variants, n_examples, problem=problems(SIMILAR))
 
 
 @pytest.mark.slow
 @pytest.mark.heavy
 @pytest.mark.parametrize("variant", COMPILED, ids=str)
 def test_rows_of_compiled_draws_stand_alone(variant):
-    explore(draws_stand_alone, variant, 2, problem=problems(SIMILAR))
+    explore(draws_stand_alone, [variant], 2, problem=problems(SIMILAR))
 
 
 # -------------------------------------------------------------------------------------------------------- the bound
@@ -280,10 +253,9 @@ def bound_never_falls(variant: Variant, problem: Problem) -> None:
     assert again.elbo_ >= model.elbo_ - 1e-9 * max(1.0, abs(model.elbo_))
 
 
-@few_or_many(1, 60)
-@pytest.mark.parametrize("variant", BAYESIAN_VARIANTS, ids=str)
-def test_the_bound_never_falls(variant, n_examples):
-    explore(bound_never_falls, variant, n_examples, problem=problems())
+@few_or_many(1, 60, BAYESIAN_VARIANTS)
+def test_the_bound_never_falls(variants, n_examples):
+    explore(bound_never_falls, variants, n_examples, problem=problems())
 
 
 # ------------------------------------------------------------------------------------------------- single precision
@@ -309,10 +281,9 @@ ONE_TASK = [
 ]
 
 
-@few_or_many(1, 30)
-@pytest.mark.parametrize("variant", ONE_TASK, ids=str)
-def test_single_precision_says_the_same(variant, n_examples):
-    explore(single_precision_is_near, variant, n_examples, problem=problems((*SIMILAR, "low rank"), 2))
+@few_or_many(1, 30, ONE_TASK)
+def test_single_precision_says_the_same(variants, n_examples):
+    explore(single_precision_is_near, variants, n_examples, problem=problems((*SIMILAR, "low rank"), 2))
 
 
 def held_in_single_precision(variant: Variant, problem: Problem) -> None:
@@ -324,11 +295,6 @@ def held_in_single_precision(variant: Variant, problem: Problem) -> None:
     assert_close(other, one, 1e-3, "score")
 
 
-@few_or_many(1, 30)
-@pytest.mark.parametrize(
-    "variant",
-    [v for v in BAYESIAN_VARIANTS if not v.has_tasks and "missing_views" not in v.parameters],
-    ids=str,
-)
-def test_storage_in_single_precision_says_the_same(variant, n_examples):
-    explore(held_in_single_precision, variant, n_examples, problem=problems((*SIMILAR, "low rank"), 2))
+@few_or_many(1, 30, [v for v in BAYESIAN_VARIANTS if not v.has_tasks and "missing_views" not in v.parameters])
+def test_storage_in_single_precision_says_the_same(variants, n_examples):
+    explore(held_in_single_precision, variants, n_examples, problem=problems((*SIMILAR, "low rank"), 2))

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import subprocess
-import sys
 import warnings
 from functools import partial
 
@@ -97,21 +94,6 @@ def test_priors_that_fix_every_precision_converge(data):
     for name in ("binary", "regression", "shared", "multinomial"):
         model = fit_and_check(name, *data[:2], **known, max_iter=200)
         assert model.converged_
-
-
-@pytest.mark.parametrize("scale", [1e-100, 1e-12, 1e-6, 1e4])
-@pytest.mark.parametrize("name", MODELS)
-def test_kernels_in_any_unit(data, name, scale):
-    fit_and_check(name, scale * data[0], data[1])
-
-
-@pytest.mark.parametrize("margin", [0.0, 1e-6, 1e2, 1e4])
-@pytest.mark.parametrize("name", ["binary", "shared", "multinomial", "nonnegative"])
-def test_margins_to_1e4(data, name, margin):
-    model = fit_and_check(name, *data[:2], margin=margin)
-    latent = model.posterior_.latent
-    if name in ("binary", "nonnegative"):
-        assert (np.abs(latent.mean) >= margin).all()
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -212,46 +194,3 @@ def test_kernels_from_1e12_below_to_1e12_above_are_warned_of_and_the_remedy_work
         for kernels in (bank, plain)
     )
     np.testing.assert_allclose(first.predict_proba(X[N_TRAIN:]), second.predict_proba(X[N_TRAIN:]), atol=1e-6)
-
-
-@pytest.mark.parametrize("name", ["binary", "regression", "multinomial"])
-def test_one_kernel_whose_weights_span_twelve_orders(data, name):
-    """Kernels of 1e-12, 1e-6 and 1: the small ones would need weights of 1e12, and the prior keeps them at zero."""
-    kernels = data[0] * np.array([1e-12, 1e-6, 1.0])
-    model = fit_and_check(name, kernels, data[1], KernelQualityWarning)
-    shares = np.atleast_2d(model.kernel_shares_)
-    assert (np.abs(shares[:, 2]) > 0.99).all()
-
-
-# ------------------------------------------------------------------------------------------------------------ memory
-
-LARGE = """
-import json
-import numpy as np
-from bayesmkl import BEMKLClassifier
-from bayesmkl.evaluation.cells import peak_memory
-
-n, rng = 5000, np.random.default_rng(0)
-X = rng.normal(size=(n, 8))
-y = np.where(X[:, 0] + 0.5 * rng.normal(size=n) > 0.0, 1, -1)
-stack = np.empty((n, n, 3))
-for m, columns in enumerate((slice(0, 3), slice(3, 6), slice(6, 8))):
-    Z = X[:, columns]
-    squares = (Z**2).sum(axis=1)
-    stack[:, :, m] = np.exp(-0.25 * np.maximum(squares[:, None] + squares - 2.0 * Z @ Z.T, 0.0))
-with peak_memory() as peak:
-    model = BEMKLClassifier("precomputed", max_iter=4, tol=0.0).fit(stack, y)
-print(json.dumps({"peak": peak.n_bytes, "kernels": stack.nbytes, "matrix": 8 * n * n,
-                  "correct": float((model.predict(stack[:500]) == y[:500]).mean())}))
-"""
-
-
-@pytest.mark.slow
-def test_five_thousand_samples_within_memory():
-    """Besides the kernels and their transposed copy, a fit holds a few matrices of samples by samples."""
-    done = subprocess.run(
-        [sys.executable, "-c", LARGE], capture_output=True, text=True, timeout=1200, check=True
-    )
-    found = json.loads(done.stdout)
-    assert found["correct"] > 0.7
-    assert found["peak"] <= found["kernels"] + 4 * found["matrix"]

@@ -171,14 +171,12 @@ ALONE = [
     for tried in TRIED.values()
     for form in tried.identities
 ]
-MARKED = [pytest.param(variant, marks=[pytest.mark.slow] * (variant in ALONE)) for variant in EXACT]
 
 
-@few_or_many(1, 15)
-@pytest.mark.parametrize("variant", MARKED, ids=str)
-def test_symmetries(variant, n_examples):
+@few_or_many(1, 15, [variant for variant in EXACT if variant not in ALONE])
+def test_symmetries(variants, n_examples):
     kinds = (*SIMILAR, "low rank")
-    explore(symmetry_holds, variant, n_examples, problem=problems(kinds, 3), symmetry=symmetries)
+    explore(symmetry_holds, variants, n_examples, problem=problems(kinds, 3), symmetry=symmetries)
 
 
 # ------------------------------------------------------------------------------------------- units of BEMKL models
@@ -219,12 +217,11 @@ def units_do_not_matter(variant: Variant, problem: Problem, scale: float) -> Non
     assert_close(other, one, 1e-6, "score")
 
 
-@few_or_many(1, 30)
-@pytest.mark.parametrize("variant", BAYESIAN_VARIANTS, ids=str)
-def test_symmetry_of_units(variant, n_examples):
+@few_or_many(1, 30, BAYESIAN_VARIANTS)
+def test_symmetry_of_units(variants, n_examples):
     kinds = (*SIMILAR, "low rank")
     scales = st.sampled_from([20.0, 0.01])
-    explore(units_do_not_matter, variant, n_examples, problem=problems(kinds, 2), scale=scales)
+    explore(units_do_not_matter, variants, n_examples, problem=problems(kinds, 2), scale=scales)
 
 
 # --------------------------------------------------------------------------------------- copies of every kernel
@@ -264,12 +261,9 @@ def shares_among_copies(variant: Variant) -> bool:
     return variant.parameters.get("regularizer") != "uniform"  # prices distances from 1 / n_kernels
 
 
-@few_or_many(1, 40)
-@pytest.mark.parametrize(
-    "variant", list(filter(shares_among_copies, WEIGHTED_VARIANTS + LOCAL_VARIANTS)), ids=str
-)
-def test_copies_of_all_kernels_share_what_one_had(variant, n_examples):
-    explore(copies_share, variant, n_examples, problem=problems((*SIMILAR, "low rank"), 2))
+@few_or_many(1, 40, list(filter(shares_among_copies, WEIGHTED_VARIANTS + LOCAL_VARIANTS)))
+def test_copies_of_all_kernels_share_what_one_had(variants, n_examples):
+    explore(copies_share, variants, n_examples, problem=problems((*SIMILAR, "low rank"), 2))
 
 
 def copies_are_equal(variant: Variant, problem: Problem) -> None:
@@ -280,12 +274,9 @@ def copies_are_equal(variant: Variant, problem: Problem) -> None:
         assert_close(values[..., 0], values[..., -1], 1e-6, "weight of the copy")
 
 
-@few_or_many(1, 30)
-@pytest.mark.parametrize(
-    "variant", [v for v in BAYESIAN_VARIANTS if not v.parameters.get("nonnegative")], ids=str
-)
-def test_copies_of_a_kernel_have_equal_weights(variant, n_examples):
-    explore(copies_are_equal, variant, n_examples, problem=problems((*SIMILAR, "low rank"), 1))
+@few_or_many(1, 30, [v for v in BAYESIAN_VARIANTS if not v.parameters.get("nonnegative")])
+def test_copies_of_a_kernel_have_equal_weights(variants, n_examples):
+    explore(copies_are_equal, variants, n_examples, problem=problems((*SIMILAR, "low rank"), 1))
 
 
 # ---------------------------------------------------------------------------------- kernels and samples without use
@@ -314,7 +305,6 @@ CONVEX = [
 ]
 
 
-@few_or_many(1, 40)
-@pytest.mark.parametrize("variant", CONVEX, ids=str)
-def test_kernels_and_samples_without_use_can_be_left_out(variant, n_examples):
-    explore(leftovers_do_not_matter, variant, n_examples, problem=problems((*SIMILAR, "low rank"), 2))
+@few_or_many(1, 40, CONVEX)
+def test_kernels_and_samples_without_use_can_be_left_out(variants, n_examples):
+    explore(leftovers_do_not_matter, variants, n_examples, problem=problems((*SIMILAR, "low rank"), 2))
