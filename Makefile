@@ -1,83 +1,46 @@
 # Every chore of the project. Needs Python >= 3.11, pip and make; everything else goes into $(VENV).
-#   PYTHON   the interpreter that makes the environment    make test PYTHON=python3.12 VENV=.venv312
-#   FAST     any value: short benchmarks and notebooks      make bench FAST=1
-#   JOBS     processes that share the tests                make test JOBS=1
-#   TESTS    which of them, by their marks                  make test TESTS="not slow"
-#   PATHS    which of them, by their place                  make test PATHS=tests/kernels
-#   WHEEL_TESTS which of them, for the wheel               make test-wheel WHEEL_TESTS=tests/evaluation
-#   WHEEL_VENV environment of the installed wheel          make test-wheel PYTHON=python3.12
-#   PYTHONS  which try the wheel of a release              make release-check PYTHONS="python3.11 python3.12"
-#   MIN_VENV environment of the lowest declared versions    make test-min MIN_VENV=.venv-min PYTHON=python3.11
-#   TORCH    which build of PyTorch peers use            make peers TORCH=torch
-#   MUTATE   modules whose tests are tested                make mutants MUTATE=bayesmkl/bemkl/models/binary.py
+#   PYTHON  the interpreter that makes the environment   make test PYTHON=python3.13 VENV=.venv313
+#   TESTS   which tests, by their marks                   make test TESTS="not slow"
+#   PATHS   which tests, by their place                   make test PATHS=tests/kernels
+#   JOBS    processes that share the tests                make test JOBS=1
+#   FAST    any value: pages without pictures, short benchmarks   make docs FAST=1
 
 PYTHON ?= python3
 VENV ?= .venv
 MIN_VENV ?= .venv-min
 WHEEL_VENV ?= .venv-wheel
-WHEEL_TESTS ?= tests
 JOBS ?= auto
+TESTS ?= not slow and not heavy
 BIN := $(VENV)/bin
-PEERS = himalaya mklpy gpytorch skglm
-TORCH ?= torch
-PEER_himalaya = himalaya packaging
-PEER_mklpy = MKLpy '$(TORCH)'
-PEER_gpytorch = gpytorch '$(TORCH)'
-PEER_skglm = skglm
-SOURCES = $(shell find bayesmkl -name "*.py") bayesmkl/py.typed README.md LICENSE pyproject.toml
 BENCHMARKS = $(wildcard benchmarks/[!_]*.py)
-PYTEST = -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal
-MARKED = $(if $(TESTS),-m "$(TESTS)")
+PYTEST = -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal -m "$(TESTS)"
 # Modules are compiled where they are first imported, once for all processes, and not all 10 000 of them beforehand.
 PIP_INSTALL := $(BIN)/python -m pip install -qq --no-compile
 PIP_FAILED = || { echo "pip could not install bayesmkl. Where it says '(from versions: none)', it reaches no package index: \
 is there a network, or a proxy that HTTPS_PROXY should name?" >&2; exit 1; }
 export PYTHONDONTWRITEBYTECODE =
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+export OPENBLAS_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-heavy coverage slow robustness newcomer mutants test-min audit lint types layers docs pages-check notebooks \
-    bench peers track dist test-wheel release-check changelog clean
+.PHONY: help demo test full coverage lint types layers docs notebooks pages-check bench peers mutants test-min test-wheel audit dist \
+    release-check clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 
 demo: $(VENV)/.base  ## fit real data, print what it found, write a report to demo/
 	$(BIN)/bayesmkl demo --out demo/
 
-test: $(VENV)/.test  ## unit tests and docstring examples
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python $(PYTEST) -m "$(or $(TESTS),not slow and not heavy)" $(PATHS)
+test: $(VENV)/.test  ## the quick tests and the examples of docstrings
+	$(BIN)/python $(PYTEST) $(PATHS)
 
-test-heavy: $(VENV)/.test  ## the tests that compile, sample or run for long, and all cases of bad input
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python $(PYTEST) -m "heavy and not slow" $(PATHS)
+full:  ## everything: all tests, pages with notebooks, other Pythons, lowest versions, short benchmarks (half an hour)
+	.ci/full
 
-coverage: $(VENV)/.test  ## both, and which lines and branches they run: half as long again
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python $(PYTEST) $(MARKED) --cov --cov-report=term
-
-slow: $(VENV)/.test  ## the longer studies that `make test` leaves out
-	$(BIN)/python -m pytest -m slow
-
-robustness: $(VENV)/.test  ## bad input, faults, stress: the cases tried and failed, by family
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python $(PYTEST) -q tests/robustness
-
-newcomer:  ## a fresh clone, the README's commands and code, every guide's code, with times; PYTHON=python3.12 for another
-	$(PYTHON) tests/robustness/newcomer.py --python $(PYTHON)
-
-mutants: $(VENV)/.mutants  ## do the tests notice changes of the numerical core? (an hour and more)
-	$(BIN)/python tests/robustness/mutants.py $(MUTATE)
-
-# Old releases warn of what newer ones that they build on, and that only they ask for, will drop.
-test-min: $(MIN_VENV)/.test  ## the tests with the lowest versions of everything that pyproject.toml declares
-	OPENBLAS_NUM_THREADS=1 $(MIN_VENV)/bin/python $(PYTEST) $(MARKED) -W ignore::DeprecationWarning
-
-# pip-audit lives apart. Where it reaches no database it finds nothing and ends well: the table says what was looked up.
-audit: $(VENV)/.test $(VENV)/audit/.installed  ## dependencies: versions, licenses, known vulnerabilities
-	$(BIN)/python -m pip check
-	rm -f $(VENV)/audit/found.json
-	-$(VENV)/audit/bin/pip-audit --path $$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') \
-	    --skip-editable --progress-spinner off --format json --output $(VENV)/audit/found.json 2>&1 | tail -n 1
-	$(BIN)/python tests/robustness/dependencies.py audit $(VENV)/audit/found.json
+coverage: $(VENV)/.test  ## the quick tests, and which lines and branches they run
+	$(BIN)/python $(PYTEST) --cov --cov-report=term $(PATHS)
 
 lint: $(VENV)/.test  ## formatting and lint rules
 	$(BIN)/ruff format --check .
@@ -89,27 +52,30 @@ types: $(VENV)/.test  ## static types
 layers: $(VENV)/.test  ## who may import whom
 	$(BIN)/lint-imports
 
-docs: $(VENV)/.docs  ## the documentation with notebooks and gallery, every warning an error; FAST=1 for short notebooks
-	OPENBLAS_NUM_THREADS=1 $(if $(FAST),BAYESMKL_FAST=1) \
-	    $(BIN)/python -m sphinx -W -n --keep-going -q -j auto -b html docs docs/_build/html
+docs: $(VENV)/.docs  ## the pages, every warning an error; FAST=1 without the gallery and the pictures, which are run
+	$(if $(FAST),BAYESMKL_FAST=1) $(BIN)/python -m sphinx -W -n --keep-going -q -j auto -b html docs docs/_build/html
 	@echo "documentation: docs/_build/html/index.html"
+
+notebooks: $(VENV)/.docs  ## run every notebook anew, and keep what it prints and draws
+	$(BIN)/python notebooks/run.py
 
 pages-check: $(VENV)/.test $(VENV)/axe/.installed  ## the built pages in Chromium: overflow, contrast, console, the rules of axe-core
 	$(BIN)/python tests/robustness/pages_in_browser.py --axe $(VENV)/axe/node_modules/axe-core/axe.min.js
 
-notebooks: $(VENV)/.test  ## bring the two forms of every notebook up to date with each other: the newer one wins
-	cd notebooks && $(abspath $(BIN))/python -m jupytext --quiet --sync *.md
-
-
-# The short form does without packages that are only there to be compared with.
-bench: $(VENV)/$(if $(FAST),.test,.bench)  ## every benchmark; FAST=1 for the short form, two at a time
+bench: $(VENV)/.bench  ## every benchmark; FAST=1 for the short form, two at a time
 ifdef FAST
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/_short_forms.py $(BENCHMARKS)
+	$(BIN)/python benchmarks/_short_forms.py $(BENCHMARKS)
 else
 	@set -e; for script in $(BENCHMARKS); do echo "== $$script"; $(BIN)/python $$script; done
 endif
 
 # One environment for each peer: they want other versions of what this package builds on. TORCH names a build.
+TORCH ?= torch
+PEERS = himalaya mklpy gpytorch skglm
+PEER_himalaya = himalaya packaging
+PEER_mklpy = MKLpy '$(TORCH)'
+PEER_gpytorch = gpytorch '$(TORCH)'
+PEER_skglm = skglm
 peers: $(PEERS:%=build/peers/%/.installed)  ## environments of the packages that benchmarks/peers.py compares with
 
 build/peers/%/.installed:
@@ -117,31 +83,34 @@ build/peers/%/.installed:
 	build/peers/$*/bin/python -m pip install -qq --no-compile scikit-learn $(PEER_$*)
 	@touch $@
 
-track: $(VENV)/.bench  ## time a few small things, keep the times by commit, compare them with the last ones
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest benchmarks/tracked/track_fits.py -q --benchmark-autosave \
-	    --benchmark-group-by=name --benchmark-columns=min,median,rounds $(if $(wildcard .benchmarks/*/*),--benchmark-compare)
+MUTATE ?=
+mutants: $(VENV)/.mutants  ## do the tests notice changes of the numerical core? MUTATE names modules (an hour and more for all)
+	$(BIN)/python tests/robustness/mutants.py $(MUTATE)
 
-dist: dist/.built  ## wheel and source archive
-
-dist/.built: $(VENV)/release/.installed $(SOURCES)
-	rm -rf dist
-	$(VENV)/release/bin/python -m build --quiet --no-isolation
-	@touch $@
+# Old releases warn of what newer ones that they build on, and that only they ask for, will drop.
+test-min: $(MIN_VENV)/.test  ## the quick tests with the lowest versions of everything that pyproject.toml declares
+	$(MIN_VENV)/bin/python $(PYTEST) -W ignore::DeprecationWarning $(PATHS)
 
 # Nothing of the working tree takes part: package and tests come out of the two archives.
-test-wheel: $(WHEEL_VENV)/.installed  ## the tests of the source archive against the installed wheel
-	cd build/wheel && OPENBLAS_NUM_THREADS=1 $(abspath $(WHEEL_VENV))/bin/python $(PYTEST) $(MARKED) \
-	    --rootdir . -c pyproject.toml $(WHEEL_TESTS) \
+test-wheel: $(WHEEL_VENV)/.installed  ## the quick tests of the source archive against the installed wheel
+	cd build/wheel && $(abspath $(WHEEL_VENV))/bin/python $(PYTEST) --rootdir . -c pyproject.toml $(or $(PATHS),tests) \
 	    $$(cd / && $(abspath $(WHEEL_VENV))/bin/python -c 'import bayesmkl, pathlib; print(pathlib.Path(bayesmkl.__file__).parent)')
+
+# pip-audit lives apart. Where it reaches no database it finds nothing and ends well: the table says what was looked up.
+audit: $(VENV)/.test $(VENV)/audit/.installed  ## dependencies: versions, licenses, known vulnerabilities
+	$(BIN)/python -m pip check
+	rm -f $(VENV)/audit/found.json
+	-$(VENV)/audit/bin/pip-audit --path $$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') \
+	    --skip-editable --progress-spinner off --format json --output $(VENV)/audit/found.json 2>&1 | tail -n 1
+	$(BIN)/python tests/robustness/dependencies.py audit $(VENV)/audit/found.json
+
+dist: dist/.built  ## wheel and source archive
 
 release-check: $(VENV)/release/.checking  ## build, check and try a release in empty environments, with times; PYTHONS="..."
 	$(BIN)/python tests/robustness/release.py --tools $(VENV)/release/bin/python --python $(or $(PYTHONS),$(PYTHON))
 
-changelog: $(VENV)/release/.installed  ## move what changelog.d/ says into CHANGELOG.md, under the version of the package
-	$(VENV)/release/bin/python -m towncrier build --yes --version $$($(VENV)/release/bin/python -m hatchling version)
-
-clean:  ## remove the environment and everything that was built
-	rm -rf $(VENV) $(MIN_VENV) $(WHEEL_VENV) build dist demo docs/_build docs/api/generated docs/gallery docs/notebooks \
+clean:  ## remove the environments and everything that was built
+	rm -rf $(VENV) $(MIN_VENV) $(WHEEL_VENV) build dist demo docs/_build docs/api/generated docs/gallery \
 	    .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find bayesmkl tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -156,17 +125,13 @@ $(VENV)/.base: $(VENV)/.created pyproject.toml bayesmkl/__init__.py
 	@$(PIP_INSTALL) -e . $(PIP_FAILED)
 	@touch $@
 
-$(VENV)/.test: $(VENV)/.created pyproject.toml bayesmkl/__init__.py
-	@$(PIP_INSTALL) -e '.[test]' $(PIP_FAILED)
+$(VENV)/.test $(VENV)/.docs $(VENV)/.bench $(VENV)/.mutants: $(VENV)/.%: $(VENV)/.created pyproject.toml bayesmkl/__init__.py
+	@$(PIP_INSTALL) -e '.[test,$*]' $(PIP_FAILED)
 	@touch $@
 
-$(VENV)/.bench: $(VENV)/.test
-	$(PIP_INSTALL) -e '.[bench]'
-	@touch $@
-
-$(VENV)/.mutants: $(VENV)/.test
-	$(PIP_INSTALL) -e '.[mutants]'
-	@touch $@
+$(VENV)/.gate: $(VENV)/.created pyproject.toml bayesmkl/__init__.py
+	@$(PIP_INSTALL) -e '.[test,docs]' $(PIP_FAILED)
+	@touch $(VENV)/.base $(VENV)/.test $(VENV)/.docs $@
 
 $(VENV)/audit/.installed: $(VENV)/.created
 	$(PYTHON) -m venv $(VENV)/audit
@@ -185,15 +150,16 @@ $(MIN_VENV)/.test: pyproject.toml tests/robustness/dependencies.py
 	@touch $@
 
 # What makes archives needs nothing of the package, and lives apart.
-$(VENV)/release/.installed: $(VENV)/.created pyproject.toml
+$(VENV)/release/.installed $(VENV)/release/.checking: $(VENV)/.created pyproject.toml
 	$(PYTHON) -m venv --without-pip $(VENV)/release
 	$(BIN)/python -m pip --python $(VENV)/release/bin/python install -qq --no-compile $$($(BIN)/python -c 'import tomllib; \
-	    print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["release"])')
+	    extras = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]; \
+	    print(*extras["release"], *(extras["release-check"] if "$(@F)" == ".checking" else []))')
 	@touch $@
 
-$(VENV)/release/.checking: $(VENV)/release/.installed
-	$(BIN)/python -m pip --python $(VENV)/release/bin/python install -qq --no-compile $$($(BIN)/python -c 'import tomllib; \
-	    print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["release-check"])')
+dist/.built: $(VENV)/release/.installed $(shell find bayesmkl -name "*.py") README.md LICENSE pyproject.toml
+	rm -rf dist
+	$(VENV)/release/bin/python -m build --quiet --no-isolation
 	@touch $@
 
 $(WHEEL_VENV)/.installed: dist/.built
@@ -204,11 +170,3 @@ $(WHEEL_VENV)/.installed: dist/.built
 	$(PYTHON) -m venv $(WHEEL_VENV)
 	$(WHEEL_VENV)/bin/python -m pip install -qq --no-compile "$$(ls dist/*.whl)[test]"
 	@touch $@
-
-$(VENV)/.docs: $(VENV)/.created pyproject.toml bayesmkl/__init__.py
-	@$(PIP_INSTALL) -e '.[docs]' $(PIP_FAILED)
-	@touch $@
-
-$(VENV)/.gate: $(VENV)/.created pyproject.toml bayesmkl/__init__.py
-	@$(PIP_INSTALL) -e '.[test,docs]' $(PIP_FAILED)
-	@touch $(VENV)/.base $(VENV)/.test $(VENV)/.docs $@

@@ -89,6 +89,7 @@ def test_intervals_of_distances_have_their_content():
     np.testing.assert_allclose(draws.probability @ inside, 0.94, atol=0.06)
 
 
+@pytest.mark.heavy
 def test_places_of_a_simulation_where_sites_come_next_to_zero():
     """Logarithms of their precisions must not be extrapolated: they leave the range of numbers."""
     row = places("log-logistic", 1, 50, 100)

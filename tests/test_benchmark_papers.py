@@ -22,6 +22,7 @@ from bayesmkl import KernelBank
 from bayesmkl.kernels import Gaussian
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("dataset", "model"), [("clean", "UMKL"), ("kernels 0.3", "UMKL")])
 def test_a_table_gives_the_committed_mean_and_goes_on_where_it_was(dataset, model, monkeypatch, tmp_path):
     monkeypatch.setattr(core, "CELLS", tmp_path)

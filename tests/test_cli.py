@@ -44,6 +44,7 @@ FILES = {
 }
 
 
+@pytest.mark.heavy
 def test_a_terminal_without_the_letters_of_a_name_ends_no_command(tmp_path):
     rng = np.random.default_rng(0)
     rows = pd.DataFrame({"größe": rng.normal(size=30)})
@@ -96,6 +97,7 @@ def fitted(table, tmp_path_factory):
     return folder, stdout, stderr
 
 
+@pytest.mark.heavy
 def test_fit_writes_a_complete_run(fitted):
     folder, stdout, _ = fitted
     assert {path.name for path in (folder / "run").iterdir()} == FILES | {"reliability.png"}
@@ -161,6 +163,7 @@ def sampled(table, tmp_path_factory):
     return folder, stdout, stderr
 
 
+@pytest.mark.heavy
 def test_a_sampled_run_has_chains_and_no_bound(sampled):
     folder, stdout, _ = sampled
     assert {path.name for path in (folder / "run").iterdir()} == FILES - {"elbo.png"} | {"reliability.png"}
@@ -171,6 +174,7 @@ def test_a_sampled_run_has_chains_and_no_bound(sampled):
     assert (config["inference"], config["elbo"], config["n_iter"]) == ("gibbs", None, [100])
 
 
+@pytest.mark.heavy
 def test_refined_intervals_are_wider_and_say_what_they_are(fitted, csv, tmp_path, monkeypatch):
     short = partial(refine_posterior, n_draws=40, max_sweeps=80)
     monkeypatch.setattr(bayesmkl.cli.commands, "refine_posterior", short)
@@ -193,6 +197,7 @@ def test_refinement_is_for_the_closed_form(csv, tmp_path):
     assert "--refine follows --inference vb; got gibbs" in message
 
 
+@pytest.mark.heavy
 def test_diagnosis_of_a_run(fitted, csv):
     code, stdout, _ = run("diagnose", fitted[0] / "run", "--data", csv, "--draws", 200)
     assert code == 0
@@ -206,6 +211,7 @@ def test_diagnosis_names_a_missing_target(fitted, table, tmp_path):
     assert "--data must have the target column 'diagnosis'" in message
 
 
+@pytest.mark.heavy
 def test_regression_on_every_column_from_parquet(table, tmp_path):
     data = table.drop(columns="diagnosis")
     data.to_parquet(tmp_path / "data.parquet")
@@ -227,6 +233,7 @@ def test_regression_on_every_column_from_parquet(table, tmp_path):
     assert np.all(predictions["sd"] > 0)
 
 
+@pytest.mark.heavy
 def test_refit_uses_all_rows_and_keeps_the_metrics(fitted, table, csv, tmp_path):
     folder, _, _ = fitted
     out = tmp_path / "run"
@@ -253,6 +260,7 @@ def process(table, tmp_path_factory):
     return folder, stdout, stderr
 
 
+@pytest.mark.heavy
 def test_a_process_is_that_of_python(process, table):
     folder, stdout, _ = process
     found = load_model(folder / "run" / "model.skops")
@@ -354,6 +362,7 @@ def test_many_kernels_of_a_process_are_announced(capsys):
 # ------------------------------------------------------------------------- classes, missing labels, missing cells
 
 
+@pytest.mark.heavy
 def test_several_classes_share_kernel_weights(table, tmp_path):
     sizes = pd.qcut(table["size"], 3, labels=["small", "medium", "large"])
     table.drop(columns="diagnosis").assign(size=sizes).to_csv(tmp_path / "data.csv", index=False)
@@ -388,6 +397,7 @@ def test_classes_by_default_are_those_that_the_inference_has(options, expected):
     assert new_model(chosen, np.array(["a", "b"]))[-1].multiclass == expected
 
 
+@pytest.mark.heavy
 def test_rows_without_a_label_take_part_in_the_fit_only(table, tmp_path):
     labels = table["diagnosis"].where(table.index % 3 > 0, "unknown")
     table.drop(columns="size").assign(diagnosis=labels).to_csv(tmp_path / "data.csv", index=False)
@@ -546,6 +556,7 @@ def test_folders_are_not_overwritten(fitted, csv, tmp_path):
     assert "must be in a folder that exists" in fails(*fit, tmp_path / "a" / "b")
 
 
+@pytest.mark.heavy
 def test_force_replaces_an_earlier_run(csv, tmp_path):
     fit = ["fit", csv, "--target", "diagnosis", *FIT, "--out", tmp_path / "run"]
     (tmp_path / "run").mkdir()  # empty folders are free
@@ -556,6 +567,7 @@ def test_force_replaces_an_earlier_run(csv, tmp_path):
     assert json.loads((tmp_path / "run" / "config.json").read_text())["seed"] == 4
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, OSError("disk full")])
 def test_interrupted_fit_leaves_no_trace(interruption, csv, tmp_path, monkeypatch):
     fit = ["fit", csv, "--target", "diagnosis", *FIT, "--out", tmp_path / "run"]

@@ -114,6 +114,7 @@ def study(folder, tmp_path, no_report):
     return write
 
 
+@pytest.mark.heavy
 def test_run_is_a_complete_folder_and_says_where(folder):
     assert sorted(path.name for path in (folder / "whole").iterdir()) == FILES
     assert (folder / "whole" / "config.toml").read_text() == STUDY
@@ -173,6 +174,7 @@ def test_failed_cells_are_computed_again_when_asked(folder, no_report, tmp_path)
     assert after.loc[broken, "error"].tolist() == before.loc[broken, "error"].tolist()
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "changes",
     [{"n_repeats = 2": "n_repeats = 3"}, {"max_iter = 5": "max_iter = 6", "inner_cv = 2": "inner_cv = 3"}],
@@ -194,6 +196,7 @@ def test_another_study_in_the_same_folder_computes_what_is_new(folder, no_report
     )
 
 
+@pytest.mark.heavy
 def test_changed_data_are_computed_again(study, tmp_path):
     text = STUDY.replace('[datasets.iris]\nname = "iris"\n', "").replace("n_repeats = 2", "n_repeats = 1")
     assert run(study(text), "--out", tmp_path / "run")[0] == 0

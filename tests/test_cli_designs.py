@@ -79,6 +79,7 @@ def sites(write):
     )
 
 
+@pytest.mark.heavy
 def test_effects_of_a_design_are_those_of_python(sites, table):
     folder, _, stdout = sites
     config = json.loads((folder / "config.json").read_text())
@@ -122,6 +123,7 @@ def test_labels_of_sites_stay_text_in_tables_of_numbers_alone(sites, table, tmp_
     np.testing.assert_allclose(found[1], expected, rtol=1e-8)
 
 
+@pytest.mark.heavy
 def test_tasks_have_a_table(write):
     folder, _, _ = write(
         [*FEATURES, "grade", "marker"], "--target", "marker", *GPMKL, "--task-column", "grade"
@@ -130,6 +132,7 @@ def test_tasks_have_a_table(write):
     assert set(zip(tasks["task"], tasks["other"], strict=True)) == {(0, 1), (0, 2), (1, 2)}
 
 
+@pytest.mark.heavy
 def test_grades_have_an_order(write, table, tmp_path):
     levels = [option for level in ("mild", "middling", "bad") for option in ("--level", level)]
     folder, csv, stdout = write(
@@ -311,6 +314,7 @@ def test_mistakes_in_designs_of_comparisons(config, old, new, message):
         config(STUDY.replace(old, new))
 
 
+@pytest.mark.heavy
 def test_slopes_differ_between_levels(write):
     """Effects are those of Python; a slope names a group and a covariate that are named too."""
     folder, _, _ = write(
@@ -344,6 +348,7 @@ def test_slopes_and_correlations_of_what_is_not_named(change, message):
             check_options(FitOptions("y", missing_views="impute"))
 
 
+@pytest.mark.heavy
 def test_processes_take_empty_cells(write, table, tmp_path):
     folder, csv, _ = write(
         [*FEATURES, "marker"], "--target", "marker", *GPMKL[:-1], "each", "--missing-views", "integrate"
@@ -362,6 +367,7 @@ def test_processes_take_empty_cells(write, table, tmp_path):
     assert may_be_empty(options._asdict())
 
 
+@pytest.mark.heavy
 def test_counts_are_no_classes(table, tmp_path):
     """Few whole numbers are classes but for the likelihood of counts, whose metrics are not those of normal laws."""
     rng = np.random.default_rng(0)

@@ -33,6 +33,7 @@ def fitted(table, tmp_path_factory):
     return folder
 
 
+@pytest.mark.heavy
 def test_report_is_about_the_rows_of_the_table(fitted, table, undrawn, tmp_path):
     new = table[50:].assign(further=1.0)
     new.to_csv(tmp_path / "new.csv", index=False)
@@ -52,6 +53,7 @@ def test_report_is_about_the_rows_of_the_table(fitted, table, undrawn, tmp_path)
     assert float(re.search(r"- accuracy: (\S+)", text)[1]) == pytest.approx(accuracy, abs=5e-4)
 
 
+@pytest.mark.heavy
 def test_report_goes_into_the_folder_of_the_run(fitted, undrawn):
     for _ in range(2):  # the run is still one after the first time
         assert run("report", fitted / "run")[0] == 0
@@ -73,6 +75,7 @@ def agrees(found, run_folder):
     np.testing.assert_allclose(list(found.values())[1:], metrics, atol=6e-4)
 
 
+@pytest.mark.heavy
 def test_report_judges_rows_that_the_model_was_not_fitted_to(fitted, table, undrawn, tmp_path):
     assert run("report", fitted / "run", "--out", tmp_path / "pages")[0] == 0
     found = judged(tmp_path / "pages" / "report.md")
@@ -96,6 +99,7 @@ def test_report_judges_rows_that_the_model_was_not_fitted_to(fitted, table, undr
     assert "No held-out samples were given" in (tmp_path / "a.md").read_text()
 
 
+@pytest.mark.heavy
 def test_times_of_tasks_that_are_text_are_held_out_as_they_were_written(tmp_path):
     rng = np.random.default_rng(0)
     rows = pd.DataFrame({"marker": rng.normal(size=60), "site": np.array(["01", "02"])[np.arange(60) % 2]})
@@ -111,6 +115,7 @@ def test_times_of_tasks_that_are_text_are_held_out_as_they_were_written(tmp_path
     assert code == 0, stderr
 
 
+@pytest.mark.heavy
 def test_fit_names_held_out_rows_that_are_copies_of_training_rows(table, tmp_path):
     pd.concat([table, table]).to_csv(tmp_path / "twice.csv", index=False)
     table.to_csv(tmp_path / "once.csv", index=False)

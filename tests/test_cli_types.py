@@ -42,6 +42,7 @@ def write(table, path):
     return path
 
 
+@pytest.mark.heavy
 def test_types_are_those_of_python(table, tmp_path):
     data = write(table, tmp_path / "data.csv")
     code, stdout, stderr = run("fit", data, "--out", tmp_path / "run", *FIT, "--category", "site")
@@ -98,6 +99,7 @@ def test_types_are_those_of_python(table, tmp_path):
     )
 
 
+@pytest.mark.heavy
 def test_dry_runs(table, tmp_path):
     data = write(table, tmp_path / "data.csv")
     code, stdout, stderr = run("fit", data, *FIT, "--dry-run")

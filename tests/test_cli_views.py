@@ -48,6 +48,7 @@ def fit(table, tmp_path):
     return fit
 
 
+@pytest.mark.heavy
 def test_fit_is_that_of_python(fit, table, tmp_path):
     code, stdout, stderr = fit(*VIEWS, *KERNELS)
     assert code == 0, stderr
@@ -80,12 +81,14 @@ def test_fit_is_that_of_python(fit, table, tmp_path):
     np.testing.assert_allclose(predicted, own.predict(scaled), rtol=1e-6)
 
 
+@pytest.mark.heavy
 def test_views_without_kernels_have_those_of_auto(fit):
     code, stdout, stderr = fit(*VIEWS, "--kernels", "genes=linear", "--drop", "bit_4")
     assert code == 0, stderr
     assert "Fitting 5 kernels" in stdout
 
 
+@pytest.mark.heavy
 def test_views_that_are_empty_together(fit, table):
     rows = table.astype({name: float for name in BITS})
     rows.loc[:9, GENES] = np.nan

@@ -427,6 +427,7 @@ MISTAKES |= {
 }
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("text_and_parts", MISTAKES.values(), ids=MISTAKES)
 def test_mistakes_are_named_with_file_key_and_remedy(config, tmp_path, text_and_parts):
     text, *parts = text_and_parts

@@ -48,6 +48,7 @@ def config(tmp_path):
     return read
 
 
+@pytest.mark.heavy
 def test_scores_are_those_of_pipelines_in_python(table, config, tmp_path, monkeypatch):
     monkeypatch.setattr(
         compare_command, "write_report", lambda comparison, path: Path(path).write_text("report")

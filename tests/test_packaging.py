@@ -64,6 +64,7 @@ print(json.dumps(list(sys.modules)))
 """
 
 
+@pytest.mark.heavy
 def test_closed_form_and_discriminative_fits_load_no_sampler():
     assert not SAMPLED & set(json.loads(run_python(FIT)))
 
@@ -208,6 +209,7 @@ def test_clocks_in_tests_are_seen(source):
     assert judged_by_the_clock(source)
 
 
+@pytest.mark.heavy
 @from_source
 def test_no_test_is_judged_by_the_clock():
     sources = sorted((ROOT / "tests").rglob("*.py"))

@@ -54,6 +54,7 @@ def resolved(name):
     raise AssertionError(f"there is no module in {name}")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("page", PAGES)
 def test_dotted_names_exist(page):
     names = [
@@ -63,6 +64,7 @@ def test_dotted_names_exist(page):
         resolved(name)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("page", PAGES)
 def test_estimators_and_parameters_of_classes_exist(page):
     pattern = re.compile(r"([A-Z]\w*[a-z]\w*)(?:\((\w+)=.*\))?")
@@ -74,6 +76,7 @@ def test_estimators_and_parameters_of_classes_exist(page):
             assert parameter in inspect.signature(getattr(owner, name)).parameters, f"{name}({parameter}=)"
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("page", PAGES)
 def test_files_exist(page):
     paths = [
@@ -84,6 +87,7 @@ def test_files_exist(page):
             assert ((PACKAGE.parent if path.startswith("bayesmkl/") else ROOT) / path).exists(), path
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("page", PAGES)
 def test_tests_exist(page):
     for name in (q for q in quoted(page) if "::" in q):
@@ -91,6 +95,7 @@ def test_tests_exist(page):
         assert re.search(rf"^def {test}\(", source_of(ROOT / path), re.MULTILINE), name
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("page", PAGES)
 def test_sections_of_benchmarks_exist(page):
     for script, sections in re.findall(

@@ -133,6 +133,7 @@ def models():
     }
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", models())
 def test_round_trip_keeps_predictions_to_the_last_bit(name, data, tmp_path):
     X, y = data
@@ -165,6 +166,7 @@ def discriminative_estimators():
     return [c for c in classes if isinstance(c, type) and issubclass(c, BaseEstimator)]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("estimator", discriminative_estimators(), ids=lambda estimator: estimator.__name__)
 def test_round_trip_of_discriminative_estimators_keeps_scores_to_the_last_bit(estimator, data, tmp_path):
     X, y = data
@@ -232,6 +234,7 @@ def test_posterior_as_start_survives(data, tmp_path):
     )
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "normalize", [None, "spherical", "trace", "center", ("center", "spherical", "trace")]
 )

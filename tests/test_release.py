@@ -10,6 +10,7 @@ import tomllib
 from importlib.metadata import metadata
 from pathlib import Path
 
+import pytest
 import yaml
 from helpers import ROOT, from_source
 from packaging.requirements import Requirement
@@ -67,6 +68,7 @@ def test_conda_recipe_asks_for_what_the_package_declares():
     assert extras <= {"matplotlib", "xarray", "h5py"}  # which are required besides
 
 
+@pytest.mark.heavy
 @from_source
 def test_source_archive_holds_what_tests_and_pages_need(tmp_path):
     build = "import sys; from hatchling.build import build_sdist; build_sdist(sys.argv[1])"

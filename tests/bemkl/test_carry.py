@@ -199,6 +199,7 @@ def bank():
 
 
 # Measured: 29 and 26 sweeps.
+@pytest.mark.heavy
 @pytest.mark.parametrize("prior", ["non-sparse", "sparse"])
 def test_acceleration_reaches_the_bound_of_200_sweeps_in_a_quarter_of_them(bank, prior):
     kernels, y = bank

@@ -81,6 +81,7 @@ def test_degenerate_observed_targets_are_regression_sweep_by_sweep(rng):
         here, there = bemkl.carry(problem, state), bemkl.carry(plain, expected)
 
 
+@pytest.mark.heavy
 def test_degenerate_estimator_of_observed_times(data):
     X, log_time, _ = data
     y = np.rec.fromarrays([np.ones(140, bool), np.exp(log_time)], names="event,years")
@@ -190,6 +191,7 @@ def test_recovery_where_censored_times_count(model, data):
     np.testing.assert_allclose(model.score(X[80:], y[80:]), expected)
 
 
+@pytest.mark.heavy
 def test_beside_a_gaussian_process(model, data):
     X, _, y = data
     few = Marginal(n_points=100, n_draws=100, approximation="laplace")
@@ -203,6 +205,7 @@ def test_beside_a_gaussian_process(model, data):
     assert np.abs(curves[0] - curves[1]).mean() < 0.06
 
 
+@pytest.mark.heavy
 def test_forms_and_units_of_times(model, data):
     X, _, y = (values[:80] for values in data)
     upper = np.where(y["event"], y["years"], np.inf)
@@ -233,6 +236,7 @@ def test_survival_functions_fall_from_one_and_quantiles_invert_them(model, data)
     assert (paper.predict_latent(X, True)[1] < model.predict_latent(X, True)[1]).all()
 
 
+@pytest.mark.heavy
 def test_predictions_that_pipelines_and_searches_do_not_pass_on(data):
     X, _, y = data
     piped, scaler = make_pipeline(StandardScaler(), BEMKLSurvival(bank())), StandardScaler().fit(X[:80])

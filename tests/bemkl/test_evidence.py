@@ -170,6 +170,7 @@ def table(rng):
     return X, X[:, 0] + 0.2 * rng.normal(size=24) > 0
 
 
+@pytest.mark.heavy
 def test_search_equals_separate_fits(table):
     X, y = table
     banks, priors = [KernelBank(Gaussian(width=w)) for w in (1, 4)], [NON_SPARSE, Gamma(2.0, 0.1)]
@@ -204,6 +205,7 @@ def test_search_equals_separate_fits(table):
     assert all(str(bank) in str(found) for bank in banks)
 
 
+@pytest.mark.heavy
 def test_parameters_of_pipelines_and_banks(table):
     X, y = table
     model = make_pipeline(StandardScaler(), PCA(), BEMKLClassifier(KernelBank(Gaussian(width=1))))
@@ -228,6 +230,7 @@ def test_arguments_of_fit_reach_the_candidates(rng):
     assert list(found.best_estimator_.tasks_) == ["a", "b"]
 
 
+@pytest.mark.heavy
 def test_two_jobs_find_the_same(table):
     X, y = table
     grid = {"kernel_prior": [NON_SPARSE, Gamma(2.0, 0.1)]}
@@ -261,6 +264,7 @@ def test_all_failing_candidates_are_an_error(table):
         select_by_elbo(BEMKLClassifier(), {"bias_prior": ["flat", "round"]}, X, y)
 
 
+@pytest.mark.heavy
 def test_one_warning_for_all_that_did_not_converge(table):
     X, y = table
     model = BEMKLClassifier(KernelBank(Gaussian(width=1)), max_iter=4)
@@ -278,6 +282,7 @@ def test_one_warning_for_all_that_did_not_converge(table):
         assert [row[place] for row in shown[1:]] == [f"{value:.2f}" for value in found.table[name]]
 
 
+@pytest.mark.heavy
 def test_equal_bounds_stay_in_the_order_of_the_grid(table):
     X, y = table
     model = BEMKLClassifier(KernelBank(Linear()))
@@ -338,6 +343,7 @@ def test_what_does_not_compare_is_refused_before_any_fit(model, grid, expected):
         select_by_elbo(model, grid, np.empty((0, 2)), [])
 
 
+@pytest.mark.heavy
 def test_scale_free_priors_compare_among_as_many_kernels_only(table):
     X, y = table
     model = BEMKLClassifier(kernel_prior="sparse", max_iter=20, tol=0.0)

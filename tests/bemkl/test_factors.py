@@ -44,6 +44,7 @@ def test_gamma_moments_against_integration(factor):
     np.testing.assert_allclose(factor.log_mean, expectation(gamma_law(factor), np.log), rtol=1e-9)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("prior", PRIORS, ids=str)
 @pytest.mark.parametrize("concentration", [0.5, 1.5, 4.2])
 def test_gamma_bound_against_integration_and_scipy_entropy(prior, concentration):

@@ -86,6 +86,7 @@ def predictions(model, rows):
 # --- the exact model, and the paper's equations ------------------------------------------------
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", MODELS)
 def test_degenerate_all_samples_as_landmarks_give_the_exact_model(name):
     model, y = MODELS[name]
@@ -189,6 +190,7 @@ def test_nuts_and_gibbs_agree():
 # --- what follows a fit ------------------------------------------------------------------------
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", MODELS)
 def test_rows_are_predicted_one_by_one_as_in_a_batch(name):
     model, y = MODELS[name]
@@ -288,6 +290,7 @@ def test_number_of_landmarks_by_cross_validation():
     assert len(search.best_estimator_[-1].dual_coef_) == 16
 
 
+@pytest.mark.heavy
 def test_diagnosis_and_refinement():
     model = BEMKLRegressor(KernelBank(KERNELS[:2], landmarks=5), tol=1e-4).fit(X[:24], SIGNAL[:24])
     assert "24 training samples" in str(diagnose(model, n_draws=100, random_state=0))

@@ -137,6 +137,7 @@ def test_an_update_is_that_with_dense_matrices(kind):
     assert_same(bound, algorithm.elbo(problem, plain), ROUNDING)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("prior", ["non-sparse", "sparse"])
 @pytest.mark.parametrize("kind", ["binary", "regression"])
 def test_the_first_order_covariance_is_close(kind, prior):
@@ -154,6 +155,7 @@ def test_the_first_order_covariance_is_close(kind, prior):
     assert largest < 4.0 / 27.0 / (N_SAMPLES - 1)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("kind", ["binary", "regression"])
 def test_fits_are_those_of_dense_updates(kind):
     rng = np.random.default_rng(4)
@@ -184,6 +186,7 @@ def pathways(rng, n_samples=30, n_kernels=100):
     return X, X[:, views["p0"]].sum(axis=1), KernelBank(Linear(), views=views)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("estimator", [BEMKLClassifier, BEMKLRegressor], ids=lambda kind: kind.__name__)
 def test_estimators(estimator, few_are_many, tmp_path):
     X, score, bank = pathways(np.random.default_rng(5))

@@ -61,6 +61,7 @@ def test_with_all_views_regression_is_the_plain_model(iris, n_outputs):
     assert np.shape(ready.intercept_) == np.shape(plain.intercept_)
 
 
+@pytest.mark.heavy
 def test_features_and_precomputed_kernels_are_the_same(incomplete):
     X, y = incomplete
     model = BEMKLClassifier(BANK, missing_views="integrate", tol=1e-4, intermediate_scale=1.0).fit(
@@ -78,6 +79,7 @@ def test_features_and_precomputed_kernels_are_the_same(incomplete):
     assert model.score(X[90:], y[90:]) > 0.85
 
 
+@pytest.mark.heavy
 def test_a_missing_view_makes_predictions_less_sure(iris, incomplete):
     X, y = incomplete
     model = BEMKLRegressor(BANK, missing_views="integrate").fit(X[:100, :], y[:100].astype(float))
@@ -88,6 +90,7 @@ def test_a_missing_view_makes_predictions_less_sure(iris, incomplete):
     assert (without > 1.2 * complete).mean() > 0.9
 
 
+@pytest.mark.heavy
 def test_folds_and_files(incomplete, tmp_path):
     X, y = incomplete
     model = BEMKLClassifier(BANK, missing_views="integrate", tol=1e-3, intermediate_scale=1.0)

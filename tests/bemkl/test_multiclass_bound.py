@@ -75,6 +75,7 @@ def bound_draws(model, rng, problem, state, loc, n_draws=10_000):
     return log_p - log_q
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("prior", ["non-sparse", "general"])
 @MODELS
 def test_bound_of_random_factors_against_monte_carlo(rng, model, prior):
@@ -179,6 +180,7 @@ def slopes(module, problem, state, h=1e-4):
     }
 
 
+@pytest.mark.heavy
 @MODELS
 def test_bound_is_flat_in_every_parameter_by_finite_difference(rng, model):
     module, problem, start = random_problem(model, rng, n_samples=7, margin=0.8, sigma=0.7)

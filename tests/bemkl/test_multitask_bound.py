@@ -101,6 +101,7 @@ def task_draws(rng, task, one, priors, be, loc):
     return ratio + more + stats.norm.logpdf(task.y, loc=score, scale=epsilon**-0.5).sum(axis=1)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("prior", ["non-sparse", "general"])
 def test_bound_of_random_factors_against_monte_carlo(rng, prior):
     problem, _ = random_problem(rng, prior=prior)
@@ -187,6 +188,7 @@ def slopes(problem, state, h=1e-4):
     }
 
 
+@pytest.mark.heavy
 def test_bound_is_flat_in_every_parameter_by_finite_difference(rng):
     problem, start = random_problem(rng, ("labels", "targets"), sizes=[6, 5])
     before, _ = multitask.sweep(problem, start)

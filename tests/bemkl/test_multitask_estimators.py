@@ -245,6 +245,7 @@ def test_other_library_scores_are_averages_over_tasks(rng, kind):
     assert model.score(X, y, sample_weight=weight) == pytest.approx(np.mean(expected))
 
 
+@pytest.mark.heavy
 def test_other_library_cross_validation_of_pooled_samples(rng):
     """Samples, targets and tasks are cut together, in a pipeline and from a precomputed stack."""
     X, y = make("targets", rng, n_samples=60, missing=0.0)

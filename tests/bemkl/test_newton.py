@@ -61,6 +61,7 @@ def moved(at, direction, e):
     return at._replace(dual=at.dual + e * direction, projection=at.projection + e * (KERNELS @ direction))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_slope_is_the_derivative_of_the_bound_at_its_maximum_over_all_else(name):
     """Where q(b, e) and noise precisions are at their optimum, too, by the envelope theorem."""
@@ -139,6 +140,7 @@ def test_response_without_corrections_is_the_update_of_coordinate_ascent():
     np.testing.assert_allclose(state.intermediate.mean, own.intermediate.mean, rtol=1e-7, atol=1e-9)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_fixed_point_is_one_of_coordinate_ascent(name):
     algorithm, problem = PROBLEMS[name]
@@ -158,6 +160,7 @@ def test_fixed_point_is_one_of_coordinate_ascent(name):
         np.testing.assert_allclose(other.variance, own.variance, rtol=2e-2)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_higher_bound_in_fewer_passes(name):
     algorithm, problem = PROBLEMS[name]
@@ -183,6 +186,7 @@ def target(cls):
 MODELS = [BEMKLClassifier, BEMKLRegressor]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("cls", MODELS)
 def test_kernels_held_in_several_ways(cls, tmp_path):
     fit = partial(lambda storage: estimator(cls, storage=storage, tol=1e-10).fit(X, target(cls)))
@@ -210,6 +214,7 @@ def test_jax_finds_the_same(cls, kind):
     np.testing.assert_allclose(jax.kernel_shares_, plain.kernel_shares_, atol=1e-3)
 
 
+@pytest.mark.heavy
 def test_each_class_against_the_rest_and_random_starts():
     labels = np.digitize(SCORE, [-0.5, 0.7])
     model = estimator(BEMKLClassifier, multiclass="one-versus-all", n_init=2, random_state=0, tol=1e-5)
@@ -228,6 +233,7 @@ def test_end_after_too_few_steps_is_a_warning_and_goes_on_from_a_posterior():
     assert again.elbo_history_[0] > first.elbo_history_[1]
 
 
+@pytest.mark.heavy
 def test_last_steps_tell_what_the_curvature_leaves_out(monkeypatch):
     """The same maximum, in fewer steps."""
     problem, start = started("binary")

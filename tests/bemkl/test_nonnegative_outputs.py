@@ -32,6 +32,7 @@ def test_degenerate_one_output_is_the_model_of_one(rng, model, n_kernels):
     assert_same(found.state.dual.mean[0], expected.state.dual.mean, SAME_ITERATION)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("n_kernels", [2, 3])
 @pytest.mark.parametrize("model", ["labels", "classes", "targets"])
 def test_bound_of_several_outputs_never_falls_and_weights_stay_positive(rng, model, n_kernels):

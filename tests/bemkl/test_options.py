@@ -26,6 +26,7 @@ def data():
     return X, (X[:, 0] + 0.5 * X[:, 1] ** 2 > 0.2).astype(int)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("cls", ESTIMATORS)
 def test_fit_by_name_is_the_fit_by_object(cls, data):
     X, y = data
@@ -36,6 +37,7 @@ def test_fit_by_name_is_the_fit_by_object(cls, data):
     assert np.abs(plain.dual_coef_ - by_name.dual_coef_).max() > 1e-6
 
 
+@pytest.mark.heavy
 def test_search_over_inferences_copies_and_reports_them(data):
     X, y = data
     search = GridSearchCV(

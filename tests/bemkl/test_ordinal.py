@@ -106,6 +106,7 @@ def test_equivariance_to_the_order_turned_round(rng):
 # ------------------------------------------------------------------------------------------------------------ bound
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("accelerate", [False, True])
 @pytest.mark.parametrize("n_levels", [3, 6])
 def test_monotone_elbo(rng, n_levels, accelerate):
@@ -118,6 +119,7 @@ def test_monotone_elbo(rng, n_levels, accelerate):
         np.testing.assert_allclose(bemkl.elbo(problem, found.state), found.elbo_history[-1], rtol=1e-12)
 
 
+@pytest.mark.heavy
 def test_monotone_elbo_from_cut_points_that_are_far_off(rng):
     kernels, y = graded(rng, 5)
     problem = problem_of(kernels, y, 5)
@@ -203,6 +205,7 @@ def test_updates_on_jax_are_those_on_numpy(data):
 # -------------------------------------------------------------------------------------------------------- estimator
 
 
+@pytest.mark.heavy
 def test_recovery_of_shares_and_cut_points(model, data):
     X, y = data
     assert model.converged_
@@ -222,6 +225,7 @@ def test_probabilities_are_those_of_the_predicted_score(model, data):
     np.testing.assert_allclose(model.predict_proba(data[0]), expected, atol=1e-12)
 
 
+@pytest.mark.heavy
 def test_beside_a_gaussian_process(model, data):
     """Another model and another inference of the same data: the probabilities are close, and so is the log score."""
     X, y = data
@@ -233,6 +237,7 @@ def test_beside_a_gaussian_process(model, data):
     assert abs(np.log(one[own]).mean() - np.log(other[own]).mean()) < 0.15
 
 
+@pytest.mark.heavy
 def test_grades_may_be_text_or_categories(model, data):
     import pandas as pd
 
@@ -269,6 +274,7 @@ def test_grades_and_parameters_that_are_none(data, parameters, y, message):
         BEMKLOrdinalClassifier(bank(), **parameters).fit(data[0][:N], y)
 
 
+@pytest.mark.heavy
 def test_starts(model, data):
     X, y = (values[:80] for values in data)
     again = clone(model).set_params(init=model.posterior_).fit(X, y)
@@ -280,6 +286,7 @@ def test_starts(model, data):
         clone(model).set_params(init=model.posterior_).fit(X, np.minimum(y, 2))
 
 
+@pytest.mark.heavy
 def test_scale_is_chosen_by_folds(data):
     X, y = (values[:60] for values in data)
     found = BEMKLOrdinalClassifier(bank(), tol=1e-3).fit(X, y)

@@ -31,6 +31,7 @@ def draw_scores(rng, kernels, dual, readout, row):
     return be[:, 0] + (be[:, 1:] * g).sum(axis=1)
 
 
+@pytest.mark.heavy
 def test_full_rule_against_a_million_draws(rng, posterior):
     kernels, dual, readout = posterior
     score = predict_score(DenseStack(kernels), dual, readout, SIGMA**2)
@@ -96,6 +97,7 @@ def test_pruned_kernels_take_no_part(posterior):
     assert_same(found.variance, expected.variance, 1e-10)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("margin", [0.0, 0.8])
 def test_probability_of_a_normal_score_against_monte_carlo(rng, margin):
     """With known weights the score is normal and the rule is exact: P(f > ν) against P(f < -ν) by counting."""

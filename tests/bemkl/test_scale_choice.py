@@ -31,6 +31,7 @@ def tables():
     }
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("name", "multiclass"),
     [("tumors", "shared"), ("noise", "shared"), ("species", "one-versus-all")],
@@ -56,6 +57,7 @@ def test_scale_is_that_of_the_smallest_log_loss_in_five_folds(tables, name, mult
     np.testing.assert_array_equal(given.predict_proba(X), model.predict_proba(X))
 
 
+@pytest.mark.heavy
 def test_nothing_is_compared_where_folds_would_say_little_or_take_long(tables, monkeypatch):
     X, y = tables["species"]
     rare = np.where(np.arange(len(y)) < 2, "rare", y)
@@ -72,6 +74,7 @@ def test_nothing_is_compared_where_folds_would_say_little_or_take_long(tables, m
     assert BEMKLClassifier(BANK).fit(X, y).intermediate_scale_ == 1.0
 
 
+@pytest.mark.heavy
 def test_priors_of_chains_have_folds_of_closed_forms(tables, monkeypatch):
     X, y = tables["noise"]
     chosen, choose = [], scale_choice.choose_by_folds
@@ -86,6 +89,7 @@ def test_priors_of_chains_have_folds_of_closed_forms(tables, monkeypatch):
     np.testing.assert_array_equal(of_chains.held_out, of_closed_forms.held_out)
 
 
+@pytest.mark.heavy
 def test_storage_does_not_decide(tables):
     X, y = tables["tumors"]
     scales = {
@@ -96,6 +100,7 @@ def test_storage_does_not_decide(tables):
     assert scales != {1.0}
 
 
+@pytest.mark.heavy
 def test_folds_follow_the_seed_and_leave_the_estimator_as_it_was(tables):
     X, y = tables["noise"]
     model = BEMKLClassifier(BANK, n_init=2, verbose=0, random_state=3)

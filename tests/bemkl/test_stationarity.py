@@ -120,6 +120,7 @@ def converged(module, problem, start, accelerate):
 MODELS = pytest.mark.parametrize("model", ["binary", "semi-supervised", "regression"])
 
 
+@pytest.mark.heavy
 @MODELS
 @pytest.mark.parametrize("accelerate", [False, True], ids=["plain", "accelerated"])
 def test_bound_is_flat_in_every_parameter_by_finite_difference(rng, model, accelerate):

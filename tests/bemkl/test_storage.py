@@ -78,6 +78,7 @@ def test_every_storage_gives_the_dense_model(wdbc, dense, storage, given):
         assert_same(found, expected, max(AGREEMENT[storage], 1e-12))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("storage", ["compressed", "float32", "packed", "streamed"])
 def test_regression_and_several_outputs_in_every_storage(wdbc, storage):
     X, y = wdbc

@@ -77,6 +77,7 @@ def answers(model, rows):
     return np.stack(model.predict(rows, return_std=True))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", MODELS)
 def test_streamed_fits_are_the_dense_ones(name):
     model, y = MODELS[name]

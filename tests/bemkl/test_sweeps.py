@@ -91,6 +91,7 @@ KINDS = pytest.mark.parametrize("kind", ["smooth", "asymmetric", "landmarks"])
 MARGINS_AND_SIGMAS = pytest.mark.parametrize(("margin", "sigma"), [(1.0, 1.0), (0.0, 0.4), (0.7, 1.9)])
 
 
+@pytest.mark.heavy
 @KINDS
 @MARGINS_AND_SIGMAS
 @pytest.mark.parametrize("prior", BINARY_PRIORS)
@@ -114,6 +115,7 @@ def test_regression_sweep_against_the_same_equations_with_noise_precisions(rng, 
     assert_state(state, found, SAME_FORMULA)
 
 
+@pytest.mark.heavy
 @MARGINS_AND_SIGMAS
 @pytest.mark.parametrize("prior", ["non-sparse", "general"])
 def test_twenty_binary_steps_against_twenty_reference_iterations(rng, margin, sigma, prior):

@@ -81,6 +81,7 @@ def test_frequency_of_corrupted_pairs_is_the_fraction():
     assert corrupted.mean() == pytest.approx(0.3, abs=4 * np.sqrt(0.21 / corrupted.size))
 
 
+@pytest.mark.heavy
 def test_noisy_features_add_variance_nine_to_corrupted_views_only():
     sample = draw(1500, fraction=0.4)
     centered = sample.data.reshape(-1, 3, 2) - sample.target[:, None, None] * sample.means

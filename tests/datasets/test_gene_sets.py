@@ -304,6 +304,7 @@ def test_limits_are_whole_numbers_in_ascending_order(tmp_path):
 # --------------------------------------------------------------------------------------------------- a bank
 
 
+@pytest.mark.heavy
 def test_kernels_of_a_thousand_sets_are_linear_kernels_on_their_columns(rng, tmp_path):
     genes = [f"G{i}" for i in range(300)]
     frame = pd.DataFrame(rng.normal(size=(12, 300)), columns=genes)

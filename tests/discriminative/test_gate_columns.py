@@ -52,6 +52,7 @@ def scores(model, X, **more):
     return getattr(model, "decision_function", model.predict)(X, **more)
 
 
+@pytest.mark.heavy
 @every_model
 @pytest.mark.parametrize("form", ["names", "positions", "mask"])
 def test_columns_are_features_beside_precomputed_kernels(data, model, form):
@@ -112,6 +113,7 @@ def precomputed_scores(model, X, y, folds):
     return found
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ["lmkl", "swmkl", "ldmkl"])
 def test_searches_and_comparisons_need_no_routing(data, name):
     X, y = data
@@ -174,6 +176,7 @@ def test_gates_that_see_kernels_have_no_columns(data, estimator):
         estimator(bank(), gate_kernel="own", gate_columns=GATES).fit(*data)
 
 
+@pytest.mark.heavy
 @every_model
 @pytest.mark.parametrize("gate_columns", [GATES, None])
 def test_features_beside_samples_are_refused(data, model, gate_columns, monkeypatch):

@@ -50,6 +50,7 @@ def decay(params):
 # ------------------------------------------------------------------------------------------------------ of JAX
 
 
+@pytest.mark.heavy
 def test_a_softmax_in_jax_is_the_softmax_gating(rng):
     features, slopes = rng.normal(size=(20, 2)), rng.normal(size=(3, 20))
     given, own = JaxGating(init, apply), SoftmaxGating()
@@ -64,6 +65,7 @@ def test_a_softmax_in_jax_is_the_softmax_gating(rng):
     check_gating(given, features, 3, rng)
 
 
+@pytest.mark.heavy
 def test_a_penalty_is_part_of_objective_and_gradient(rng):
     features = rng.normal(size=(40, 1))
     points = rng.normal(size=(2, 40, 2))
@@ -97,6 +99,7 @@ def test_a_penalty_is_part_of_objective_and_gradient(rng):
     assert not gradient[:2].any()
 
 
+@pytest.mark.heavy
 def test_models_with_jax_gates_are_cloned_and_pickled():
     model = LMKLClassifier(BANK, gating=JaxGating(init, apply), gate_columns=[4], max_iter=3, tol=0.1).fit(
         X, Y
@@ -107,6 +110,7 @@ def test_models_with_jax_gates_are_cloned_and_pickled():
     assert repr(model.gating) == "JaxGating(init, apply)"
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("parts", "message"),
     [
@@ -214,6 +218,7 @@ def test_gates_that_help_are_those_without_a_comparison():
     assert compared.n_solves_ > plain.n_solves_
 
 
+@pytest.mark.heavy
 def test_the_comparison_does_not_see_the_order_of_samples(rng):
     order = rng.permutation(len(Y))
     for sample in (SAMPLE, make_localized(160, design="global", random_state=1)):
@@ -222,6 +227,7 @@ def test_the_comparison_does_not_see_the_order_of_samples(rng):
         assert first.is_local_ == second.is_local_
 
 
+@pytest.mark.heavy
 def test_each_class_is_compared_for_itself(rng):
     Z = rng.normal(size=(150, 3))
     labels = np.where(np.where(Z[:, 0] > 0, Z[:, 1], Z[:, 2]) > 0, "local", "rest")
@@ -239,6 +245,7 @@ def test_a_class_of_one_sample_leaves_nothing_to_compare():
     assert LMKLClassifier(BANK, fallback=True, max_iter=2, tol=0.5).fit(X[:20], labels).is_local_ is True
 
 
+@pytest.mark.heavy
 def test_regression_keeps_equal_gates_too():
     target = X[:, 0] + X[:, 2]
     model = LMKLRegressor(BANK, fallback=True, tol=1e-6).fit(X, target)

@@ -62,6 +62,7 @@ def best_value(objective, n_kernels, constraints=()):
     return found.fun
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("regularizer", [*REGULARIZERS, ridge], ids=["l1", "uniform", "ridge"])
 def test_sum_is_the_optimum_of_another_solver(rng, solver, regularizer):
@@ -130,6 +131,7 @@ def test_objective_never_rises_with_projected_gradients(rng):
             assert np.all(np.diff(history) <= 0.02 * 1e-2 * history[1:])  # the noise of the SVMs
 
 
+@pytest.mark.heavy
 def test_product_of_features_is_one_gaussian_kernel(rng):
     """prod_m exp(-d_m (x_m - z_m)^2 / 2), whose widths another optimizer finds as well."""
     X, kernels, y = feature_problem(rng, 40)

@@ -93,6 +93,7 @@ def minimum_by_scipy(stack, graph, y, weights, shared):
 # ------------------------------------------------------------------------------------------------ given weights
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("form", [deform, share])
 @pytest.mark.parametrize("gammas", [(0.2, 0.3), (0.3, 0.1), (1.0, 0.0)])
 def test_inner_minimum_is_scipys(rng, form, gammas):

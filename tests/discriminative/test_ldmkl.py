@@ -80,6 +80,7 @@ def reference(X, y, new, options, folds):
     return total
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("sv_gate", SV_GATE)
 @pytest.mark.parametrize("bias", BIAS)
 @pytest.mark.parametrize(("temperature", "targets"), [(1.0, "train"), (0.3, "cv")])

@@ -216,6 +216,7 @@ def our_warnings(model, *data):
     return [text for warning in caught if (text := str(warning.message)).startswith(type(model).__name__)]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("distance", "seed"), [(2, 7), (3, 8), (4, 6)]
 )  # half wrong with the paper's threshold
@@ -228,6 +229,7 @@ def test_defaults_tell_blobs_apart(distance, seed):
     assert uniform > 0.8
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("distance", "seed"), [(2, 7), (3, 8), (4, 6)])
 def test_one_answer_for_everything_is_said_so(distance, seed):
     X, y = blobs(distance, seed)
@@ -240,6 +242,7 @@ def test_one_answer_for_everything_is_said_so(distance, seed):
     assert "Use `threshold=0`" in said
 
 
+@pytest.mark.heavy
 def test_svms_of_few_samples_are_said_so():
     X, y = blobs(3, 4)
     model = ld_mkl(KernelBank("paper"), threshold="paper")
@@ -254,6 +257,7 @@ def test_svms_of_few_samples_are_said_so():
     assert few.any()
 
 
+@pytest.mark.heavy
 def test_defaults_do_not_depend_on_the_order_of_the_samples():
     X, y = blobs(2, 2, 60)
     new = blobs(2, 1002)[0]

@@ -214,6 +214,7 @@ def test_routing_of_a_regressor(rng):
 # ------------------------------------------------------------------------------------------------- starts and stops
 
 
+@pytest.mark.heavy
 def test_recovery_gaussian_gates_find_an_interval_from_any_start():
     """From centers at samples (``spread=1``) every fourth start does."""
     sample = make_localized(400, design="hours", random_state=0)
@@ -228,6 +229,7 @@ def test_recovery_gaussian_gates_find_an_interval_from_any_start():
     assert np.std(accuracies) < 0.03
 
 
+@pytest.mark.heavy
 def test_starts_are_repeatable_and_the_lowest_is_kept(rng):
     X, y = classes(rng)
     several = fit(X, y, gating="gaussian", n_init=4, random_state=3)

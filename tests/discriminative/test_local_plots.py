@@ -100,6 +100,7 @@ def legend(ax):
 # ------------------------------------------------------------------------------------------------- plot_decision
 
 
+@pytest.mark.heavy
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_every_classifier_is_drawn_with_its_support_points_circled(name):
@@ -163,6 +164,7 @@ def test_a_place_has_the_color_of_the_kernel_with_the_largest_gate(fitted, name)
     assert f"polynomial(degree=2) · all {share}" in legend(ax)
 
 
+@pytest.mark.heavy
 def test_pipelines_and_searches_are_drawn_in_the_units_of_the_user():
     scaled = 100.0 * X + [3000.0, 0.0]
     frame = pd.DataFrame(scaled, columns=["age", "dose"])

@@ -189,6 +189,7 @@ def test_other_library_scores_are_the_weighted_ones_of_svc(views, rng):
     assert model.dual_coef_.shape == (4, 60)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("multiclass", ["shared", "one-versus-rest"])
 def test_classes_share_weights_or_have_their_own(rng, multiclass):
     X = rng.normal(size=(120, 3))
@@ -215,6 +216,7 @@ def test_classes_share_weights_or_have_their_own(rng, multiclass):
         assert model.kernel_weights_[0, 0] > 0.6  # the first class depends on the first view alone
 
 
+@pytest.mark.heavy
 def test_each_kernel_chooses_the_C_of_its_highest_accuracy(views):
     kernels, y = views
     values, cv = [0.01, 1.0, 100.0], StratifiedKFold(3)
@@ -230,6 +232,7 @@ def test_each_kernel_chooses_the_C_of_its_highest_accuracy(views):
     assert fixed.C_.tolist() == [7.0] * 4
 
 
+@pytest.mark.heavy
 def test_wins_where_some_of_many_views_must_be_added(rng):
     """Five views out of twenty-five: better than the best one, and than an SVM on the mean of all of them."""
     accuracies = []

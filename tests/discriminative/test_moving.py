@@ -34,6 +34,7 @@ def sparse_vector(rng, n_samples, n_support):
     return vector
 
 
+@pytest.mark.heavy
 def test_moving_combination_is_the_combination(rng, stack):
     moving = MovingCombination(stack)
     weights = rng.dirichlet(np.ones(12))

@@ -192,6 +192,7 @@ def test_saved_models_have_their_gates(readout, tmp_path):
     np.testing.assert_array_equal(loaded.gates(X), model.gates(X))
 
 
+@pytest.mark.heavy
 def test_parameters_of_the_gates_are_searched():
     grid = {"gating__temperature": [0.1, 1.0], "readout": ["svm", "vote"]}
     search = GridSearchCV(LMKLClassifier(BANK, gating=LDMKLClassifier(), **NAMED), grid, cv=2)

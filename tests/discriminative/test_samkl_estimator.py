@@ -185,6 +185,7 @@ def by_hand(kernels, labels, budget):
     return gain.mean() > gain.std() / np.sqrt(len(gain))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("seed", "expected"), [(0, False), (OF_USE, True)])
 def test_switches_are_kept_where_they_help_in_the_folds(seed, expected):
     data = make_corrupted(80, corruption="kernels", fraction=0.3, separations=SEPARATIONS, random_state=seed)
@@ -210,6 +211,7 @@ def test_classes_too_small_to_be_held_out_are_not_switched(pair):
     assert SAMKLClassifier("precomputed", C=100.0).fit(pair[0], y).is_local_ is False
 
 
+@pytest.mark.heavy
 def test_classes_are_compared_together(three):
     K, _, y = three
     folds = evenly_dealt(np.arange(len(y)), np.searchsorted(np.unique(y), y), 3, np.random.default_rng(0))

@@ -24,6 +24,7 @@ def samples_first(kernels):
     return np.moveaxis(kernels, 0, -1)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("kind", ["smooth", "rank deficient", "duplicated", "badly scaled"])
 def test_other_method_the_optimum_is_that_of_simplemkl(rng, kind):
     kernels, y = random_kernels(rng, 40, 6, kind), random_labels(rng, 40)[None]

@@ -98,6 +98,7 @@ def compare_with_milp(rng, n_instances, sizes):
     assert 0.3 * n_instances < n_feasible < 0.97 * n_instances
 
 
+@pytest.mark.heavy
 def test_other_solver_agrees_on_objective_and_feasibility(rng):
     compare_with_milp(rng, 300, sizes=[3, 8, 12])
 

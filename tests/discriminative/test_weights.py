@@ -75,6 +75,7 @@ def close(found, expected, share):
 # ----------------------------------------------------------------------------------------- twice, and not at all
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", WEIGHTED)
 def test_degenerate_whole_weights_are_repeated_samples(data, name):
     """Also for widths, distances, means and traces that the bank learns, and with a class that is gone."""

@@ -89,6 +89,7 @@ FITS = {
 }
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("kind", "y"), FITS.values(), ids=FITS)
 def test_log_probabilities(kind, y):
     quick = {"inference": Marginal(n_points=100, n_draws=100)} if kind.__name__.startswith("GPMKL") else {}

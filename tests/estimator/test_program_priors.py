@@ -99,6 +99,7 @@ def test_functions_of_the_present_distribution_see_its_parameters(rng):
     np.testing.assert_allclose(trace["y"]["fn"].log_prob(program.data["y"]), law.log_prob(program.data["y"]))
 
 
+@pytest.mark.heavy
 def test_prior_draws_without_a_target_are_of_the_new_prior(rng):
     X, _ = table(rng)
     program = MODELS["GPMKLClassifier"].numpyro_model(X, priors={"intercept": dist.Normal(100.0, 1e-6)})
@@ -142,6 +143,7 @@ def test_priors_that_are_none(priors, message, rng):
         MODELS["GPMKLRegressor"].numpyro_model(X, y, priors=priors)
 
 
+@pytest.mark.heavy
 def test_weights_that_follow_from_others_have_a_parameter(rng):
     X, y = table(rng)
     with pytest.raises(

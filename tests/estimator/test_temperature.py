@@ -55,6 +55,7 @@ def test_temperature_has_the_gradient_zero(scale, rng):
     assert np.log(found) == pytest.approx(brentq(slope, -4.0, 4.0), abs=1e-6)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
 def test_temperature_of_many_labels_is_recovered(temperature, rng):
     log_p = log_softmax(1.5 * rng.normal(size=(20000, 3)), axis=1)
@@ -109,6 +110,7 @@ def test_powers_of_probabilities(rng):
 # ---------------------------------------------------------------------------------------------------- in estimators
 
 
+@pytest.mark.heavy
 def test_processes_take_it_from_labels_that_are_left_out(several):
     X, y, X_new, y_new = wines()
     left_out = leave_one_out_by_cavities(fitted_bemkl(several)).log_probabilities
@@ -137,6 +139,7 @@ def test_calibration_is_that_of_predicted_probabilities(several):
     assert found["loo"]["elpd"] == pytest.approx(several.elpd_i_.sum())  # of the posterior
 
 
+@pytest.mark.heavy
 def test_two_classes_and_labels_have_none_but_a_given_one():
     X, y, X_new, _ = wines()
     labels = np.column_stack([y == 0, y == 2]).astype(int)
@@ -156,6 +159,7 @@ def test_two_classes_and_labels_have_none_but_a_given_one():
     assert found["log_loss"] == pytest.approx(-np.log(own).sum(axis=1).mean(), rel=1e-6)
 
 
+@pytest.mark.heavy
 def test_two_classes_of_bemkl_are_flatter_where_folds_say_so():
     """Never sharper; and labels that views say nothing of have probabilities near their frequencies."""
     rng = np.random.default_rng(4)
@@ -173,6 +177,7 @@ def test_two_classes_of_bemkl_are_flatter_where_folds_say_so():
     assert flat < bold
 
 
+@pytest.mark.heavy
 def test_bemkl_takes_it_from_the_folds_that_choose_the_scale():
     X, y, X_new, _ = wines(every=3)
     model = BEMKLClassifier(BANK).fit(X, y)
@@ -197,6 +202,7 @@ def test_bemkl_takes_it_from_the_folds_that_choose_the_scale():
     np.testing.assert_allclose(2.0 * two.decision_function(X_new), as_it_is.decision_function(X_new))
 
 
+@pytest.mark.heavy
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_what_no_folds_speak_for_has_none():
     X, y, *_ = wines(every=6)

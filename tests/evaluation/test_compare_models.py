@@ -183,6 +183,7 @@ def test_splits_in_time_test_what_comes_later():
     assert found.learning_curve()["n_train"].tolist() == [19, 43, 67, 91]
 
 
+@pytest.mark.heavy
 def test_weights_of_samples_are_cut_with_them_and_are_part_of_cells(two_classes, tmp_path):
     X, y = two_classes
     weights = np.random.default_rng(0).integers(1, 4, size=len(y))
@@ -251,6 +252,7 @@ def test_numbers_of_folds_stratify_and_keep_groups_together(two_classes):
     assert found.cells["accuracy"].tolist() == expected
 
 
+@pytest.mark.heavy
 def test_several_data_sets_and_their_order(two_classes):
     sets = {"ours": two_classes, "wine": "wine"}
     models = {"b": LogisticRegression(max_iter=3000), "a": make_pipeline(StandardScaler(), SVC())}
@@ -314,6 +316,7 @@ def test_the_grid_never_sees_test_rows():
         assert all(len(rows) == 20 for rows in seen[:-1])
 
 
+@pytest.mark.heavy
 def test_kernels_are_computed_once_per_split(two_classes, monkeypatch):
     X, y = two_classes
     counts = {"train": 0, "rows": 0}
@@ -361,6 +364,7 @@ def test_every_model_is_charged_for_the_kernels_of_its_fit_and_of_its_prediction
     assert found.loc["second", "reused_seconds"].tolist() == [20.0] * 2
 
 
+@pytest.mark.heavy
 def test_two_processes_give_what_one_gives(two_classes):
     X, y = two_classes
     models = {
@@ -437,6 +441,7 @@ def test_saving_and_loading_keep_every_digit(two_classes, tmp_path):
         found.save(tmp_path / "run")
 
 
+@pytest.mark.heavy
 def test_the_peak_of_the_memory_is_that_of_the_model():
     X, y = np.zeros((30, 1)), np.arange(30.0)
     found = compare_models({"small": Hungry(), "large": Hungry(300)}, X, y, cv=2, scoring="rmse")

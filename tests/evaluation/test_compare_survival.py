@@ -132,6 +132,7 @@ class Remembered(GPMKLSurvival):
         return self
 
 
+@pytest.mark.heavy
 def test_our_model_in_a_pipeline_is_scored_by_what_it_gives(times):
     X, y = times
     quick = Marginal(n_points=100, n_draws=100)

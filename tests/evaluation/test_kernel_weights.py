@@ -115,6 +115,7 @@ def test_what_has_no_weights_keeps_none():
         Comparison(pd.DataFrame(), {"metrics": {}}).weights(threshold=2.0)
 
 
+@pytest.mark.heavy
 def test_report_has_a_part_of_kernels(found, tmp_path):
     page = found[0].to_html(tmp_path / "page.html").read_text()
     assert ">Kernels<" in page
@@ -124,6 +125,7 @@ def test_report_has_a_part_of_kernels(found, tmp_path):
     assert f"{first['mean']:.3f}" in page
 
 
+@pytest.mark.heavy
 def test_gates_are_the_means_over_training_samples(tmp_path):
     models = {
         "lmkl": LMKLClassifier(BANK, max_iter=3, random_state=0),

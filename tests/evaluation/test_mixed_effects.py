@@ -42,6 +42,7 @@ def test_without_noise_the_mean_has_a_student_posterior(rng):
     assert found.between == pytest.approx(np.sqrt(squares / stats.chi2(6).median()), rel=5e-3)
 
 
+@pytest.mark.heavy
 def test_posterior_is_that_of_integrals_by_brute_force(rng):
     """Effects of data sets explicit: Student times normal density, summed over a fine grid of every effect."""
     differences = splits_of(

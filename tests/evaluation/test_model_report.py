@@ -53,6 +53,7 @@ def rows_of(report, part, label):
     return next(b.frame for b in report.parts[part] if isinstance(b, Rows) and b.label == label)
 
 
+@pytest.mark.heavy
 def test_shares_are_those_of_the_table(report, model):
     found, expected = rows_of(report, "Views and kernels", "shares of views"), view_table(model)
     assert found["view"].tolist() == expected["view"].tolist() == ["person", EVIL]
@@ -67,6 +68,7 @@ def test_slopes_are_those_of_the_table(report, model):
     assert any(isinstance(block, Drawing) for block in report.parts["Features"])
 
 
+@pytest.mark.heavy
 def test_inclusion_is_that_of_the_table(undrawn):
     y = 2.0 * X["age"].to_numpy() + 0.3 * rng.normal(size=70)
     chosen = GPMKLRegressor(BANK, kernel_prior="spike-slab", inference=FEW).fit(X[:40], y[:40])
@@ -116,6 +118,7 @@ def test_every_doubt_is_in_the_summary_and_under_trust(report):
     assert bool(doubts) == ("care" in said)
 
 
+@pytest.mark.heavy
 def test_the_same_seed_gives_the_same_page(report, model, undrawn):
     again = report_model(model, X[50:], Y[50:], title=f"Cells {EVIL}", refits=True, random_state=0)
     assert str(again) == str(report)
@@ -146,6 +149,7 @@ def test_names_are_text(page):
     assert page.stat().st_size < 1_000_000
 
 
+@pytest.mark.heavy
 @pytest.mark.skipif(find_browser() is None, reason="needs Chromium")
 def test_page_in_a_browser(page, tmp_path):
     with Browser(find_browser(), tmp_path / "profile") as browser:
@@ -200,6 +204,7 @@ OTHERS = {
 }
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("kind", OTHERS)
 def test_every_outcome_is_written_up(kind, undrawn):
     make, y, metric = OTHERS[kind]
@@ -217,6 +222,7 @@ def test_every_outcome_is_written_up(kind, undrawn):
     assert "nan" not in text.lower().replace("nanometer", "")
 
 
+@pytest.mark.heavy
 def test_without_new_samples_those_of_training_are_shown(model, undrawn):
     report = report_model(model, random_state=0)
     assert len(rows_of(report, "Samples", "parts of the scores of samples")) == 50

@@ -130,6 +130,7 @@ def jaccard(y, predicted):
     return np.sum((y == "yes") & (predicted == "yes")) / np.sum((y == "yes") | (predicted == "yes"))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("task", TASKS)
 def test_metrics_of_kept_predictions_are_those_of_the_fit_bit_for_bit(compared, task):
     found, folder, scoring = compared[task]
@@ -142,6 +143,7 @@ def test_metrics_of_kept_predictions_are_those_of_the_fit_bit_for_bit(compared, 
     assert n_numbers > 0.6 * len(found.cells) * len(scoring)  # most models give most of them
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("task", ["two classes", "numbers"])
 def test_metrics_that_come_later_are_those_of_the_fit_bit_for_bit(compared, tmp_path, task):
     """In whatever order models were asked."""
@@ -336,6 +338,7 @@ def test_several_labels_and_numbers_are_scored_as_means_over_them(compared):
         compare_models({"svm": SVC()}, X, TASKS["several labels"][1][1])
 
 
+@pytest.mark.heavy
 def test_scores_by_the_size_of_the_training_part(tmp_path):
     X, y = classes(90)
     sizes = (10, 40, 20)
@@ -515,6 +518,7 @@ def test_a_cell_does_not_fail_for_what_no_metric_asks():
         compare_models({"svm": SVC()}, X, mixed, cv=2, scoring="accuracy").predictions()
 
 
+@pytest.mark.heavy
 def test_the_report_has_calibration_and_hard_samples_where_predictions_are_kept(compared, undrawn, tmp_path):
     found = compared["two classes"][0]
     text = found.to_html(tmp_path / "report.html").read_text()

@@ -95,6 +95,7 @@ def overlapping(boxes):
     ]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("kind", [kind for kind in PLOTS if kind != "learning_curve"])  # which has no names
 def test_many_models_are_readable(many, kind):
     if kind == "critical_difference":
@@ -367,6 +368,7 @@ def test_short_names_stay_different():
     assert len(set(short_names(middles).values())) == 2
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("kind", ["scores", "ranks", "critical_difference", "pairwise", "time"])
 def test_names_with_dollar_signs_are_no_formulas(kind, rng, tmp_path):
     names = ["cost in $", r"a $\frac$ b", "$x_1$", "$"]

@@ -200,6 +200,7 @@ def test_cells_sort_by_their_full_value():
 # ------------------------------------------------------------------------------------------------------ the page
 
 
+@pytest.mark.heavy
 def test_page_needs_nothing_else(text, page):
     for name, attributes in page.elements:
         for key in ("src", "href", "action", "data", "srcset", "poster", "background"):
@@ -222,6 +223,7 @@ def test_links_inside_the_page_lead_somewhere(page):
     assert len(filtered) == 3
 
 
+@pytest.mark.heavy
 def test_every_identity_is_there_once_where_predictions_are_kept(rng, tmp_path):
     X, y = rng.normal(size=(40, 2)), np.arange(40) % 2
     models = {"a $": DummyClassifier(), "$x_{$": DummyClassifier(strategy="uniform", random_state=0)}
@@ -296,6 +298,7 @@ def test_cells_that_lack_scores_say_so(page):
     assert "2 of 48 fits failed" in page.words
 
 
+@pytest.mark.heavy
 def test_ranks_are_those_of_the_comparison(page, pages, comparison):
     for metric in ("accuracy", "log_loss"):
         ranks = comparison.ranks(metric)
@@ -369,6 +372,7 @@ def test_protocol_and_environment_are_there(page):
 # ------------------------------------------------------------------------------------------------------ writing
 
 
+@pytest.mark.heavy
 def test_one_data_set_has_no_ranks_and_the_same_page_every_time(small, tmp_path):
     first, second = (write_report(small, tmp_path / name) for name in ("a.html", "b.html"))
     assert first.read_bytes() == second.read_bytes()
@@ -379,6 +383,7 @@ def test_one_data_set_has_no_ranks_and_the_same_page_every_time(small, tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.html", "b.html"]
 
 
+@pytest.mark.heavy
 def test_what_cannot_be_tested_is_explained(rng, tmp_path):
     lonely = make_comparison(["plain"], ["one"], 1, rng)
     page = Page(write_report(lonely, tmp_path / "report.html").read_text(encoding="utf-8"))
@@ -433,6 +438,7 @@ def column(browser, identity, index):
     )
 
 
+@pytest.mark.heavy
 def test_a_click_sorts_by_number_and_again_the_other_way(browser, path):
     browser.open(path)
     assert [float(shown) for shown in column(browser, "costs", 2)[:4]] == pytest.approx(
@@ -501,6 +507,7 @@ def test_page_renders_without_complaints_at_any_width(browser, path, width):
     assert [url for url in browser.requests if not url.startswith(("file:", "data:"))] == []
 
 
+@pytest.mark.heavy
 def test_page_prints(browser, path, tmp_path):
     browser.open(path)
     browser.print_to(tmp_path / "report.pdf")

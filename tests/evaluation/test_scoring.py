@@ -216,6 +216,7 @@ def model_elbo(X, y):
     return plain.fit(X, standard).elbo_ - len(y) * np.log(y.std())
 
 
+@pytest.mark.heavy
 @pytest.mark.filterwarnings("ignore:elpd_loo")
 def test_leave_one_out_equals_that_of_diagnose_with_any_kind_of_kernels(small):
     X, y = small
@@ -466,6 +467,7 @@ def test_facts_of_a_search_over_a_pipeline(small):
         assert facts(limited.fit(X, y > 0), 50)["converged"] is False
 
 
+@pytest.mark.heavy
 def test_facts_of_multiple_kernel_models(small):
     X, y = small
     bank = KernelBank(["linear", "rbf"])

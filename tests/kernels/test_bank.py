@@ -67,6 +67,7 @@ MIXED = [
 SEQUENCES = ["spherical", "trace", "center", None, ("center", "spherical"), ("spherical", "center", "trace")]
 
 
+@pytest.mark.heavy
 @parametrize_with_checks(
     [
         KernelBank([Linear(), FromDistance(), "rbf"], "all+each", normalize=("center", "spherical")),
@@ -83,6 +84,7 @@ def test_scikit_learn_estimator_checks(estimator, check):
 # --- values ------------------------------------------------------------------------------------
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("normalize", SEQUENCES, ids=str)
 @pytest.mark.parametrize("views", ["all", "each", "all+each"])
 def test_train_stack_fit_transform_and_training_rows_agree(normalize, views):

@@ -52,6 +52,7 @@ def test_every_classifier_predicts_the_same_with_shared_kernels(name, samples):
     assert cache.tally.n_evaluated >= 2  # training and new rows
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "make", [BEMKLClassifier, lambda b: BEMKLClassifier(b, missing_views="integrate", intermediate_scale=1.0)]
 )

@@ -63,6 +63,7 @@ def test_bank_refuses_columns_in_another_order(labels):
         bank.transform(frame([other, *labels[1:]]))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "model",
     [

@@ -290,6 +290,7 @@ def test_evidence_with_gates_is_that_of_the_matrices():
     np.testing.assert_allclose(found, multivariate_normal(np.zeros(N), matrix).logpdf(target), rtol=1e-10)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("design", ["hours", "halves", "regions", "global"])
 def test_evidence_is_for_gates_where_something_is_local(design):
     sample = make_localized(500, design=design, random_state=1)

@@ -328,6 +328,7 @@ def regressor():
     return BEMKLRegressor(bank(SMOOTH), max_iter=100, tol=0.0, random_state=0).fit(X, TARGET)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("kind", ["process", "regressor"])
 def test_tables_of_views_and_features(kind, request):
     model = request.getfixturevalue(kind)
@@ -347,6 +348,7 @@ def test_tables_of_views_and_features(kind, request):
 # --- parameters --------------------------------------------------------------------------------
 
 
+@pytest.mark.heavy
 @parametrize_with_checks(
     [KernelBank({"all": [Linear(), "rbf"]}, normalize={"all": ("center", "spherical")})],
     expected_failed_checks=lambda _: {

@@ -210,6 +210,7 @@ def test_equal_banks_share_their_kernels_and_others_do_not():
 REFUSED = "weights of samples are refused: all statistics are those of the landmarks"
 
 
+@pytest.mark.heavy
 @parametrize_with_checks(
     [KernelBank(Gaussian(), landmarks=1)],
     expected_failed_checks=lambda _: {

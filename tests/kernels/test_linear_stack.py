@@ -127,6 +127,7 @@ def test_evidence_and_slopes_are_those_of_dense_kernels(rng):
     np.testing.assert_allclose(found[0][1], found[1][1], atol=1e-9 * np.abs(found[1][1]).max())
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("of_labels", [False, True])
 def test_bemkl_is_that_of_dense_kernels(of_labels, rng, shared):
     """Shares, predictions and the bound; and in another order of the kernels."""

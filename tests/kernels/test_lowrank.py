@@ -60,6 +60,7 @@ def arguments(rng):
     }
 
 
+@pytest.mark.heavy
 def test_other_library_contractions_on_jax_agree_with_those_on_numpy(stack, short, rng):
     short = short.select(np.array([13, 1, 0, 2]))  # compiling takes long: one group and a dense kernel
     calls = {

@@ -200,6 +200,7 @@ def test_bank_keeps_missing_views_through_files_and_clones():
     assert clone(bank).missing_views == "keep"
 
 
+@pytest.mark.heavy
 @parametrize_with_checks(
     [keeping([Gaussian(width=2), FromDistance()], "each", ("center", "spherical"))],
     expected_failed_checks=lambda _: {
@@ -406,6 +407,7 @@ def test_cross_validation_of_features_and_of_kernels():
     assert search.fit(TRAIN, TARGET).best_params_["ridge__strength"] == 0.1
 
 
+@pytest.mark.heavy
 def test_bemkl_cross_validates_and_widens_what_it_says_of_incomplete_samples():
     rng = np.random.default_rng(1)
     signal = rng.normal(size=(40, 1))

@@ -97,6 +97,7 @@ def error(found, wanted):
     return np.abs(found - wanted).max() / np.abs(wanted).max()
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("names", CENTERED, ids="-".join)
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_centered_kernels_of_inner_products_keep_their_digits(name, names):

@@ -46,6 +46,7 @@ def test_parts_are_those_of_the_array(kernels):
     np.testing.assert_array_equal(np.asarray(pickle.loads(pickle.dumps(nested))), np.asarray(nested))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "model",
     [

@@ -60,6 +60,7 @@ def gram(kernel, points, names, weights=None):
     return found
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("weights", [None, COUNTS], ids=["", "weighted"])
 @pytest.mark.parametrize("normalize", NORMALIZE, ids=str)
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)

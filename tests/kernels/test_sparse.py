@@ -28,6 +28,7 @@ KERNELS = [
 NORMALIZE = [None, "spherical", "trace", ("center", "spherical"), ("spherical", "center")]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("normalize", NORMALIZE, ids=str)
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.label)
 def test_kernels_are_those_of_a_dense_copy(kernel, normalize):
@@ -83,6 +84,7 @@ def test_storage(storage):
 MODELS = [GPMKLClassifier, BEMKLClassifier, SimpleMKLClassifier, MWUMKLClassifier]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("kind", MODELS, ids=lambda kind: kind.__name__)
 def test_estimators_and_files(kind, tmp_path):
     bank = KernelBank([Linear(), Gaussian(relative_width=1)])

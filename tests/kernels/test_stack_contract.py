@@ -498,6 +498,7 @@ STORED = [
 ]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("case", STORED, indirect=True)
 def test_parts_fulfil_the_contract_of_the_whole(case):
     """Rows of some kernels are some kernels of these rows, of the same form, for every contraction."""
@@ -534,6 +535,7 @@ def test_every_promise_has_a_check():
         assert contract is Kernels or contract in [own for own, _ in CASES.values()]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("kind", "tolerance"), [("lowrank", 1e-6), ("float32", 1e-5)])
 def test_algorithms_of_stored_stacks_take_any_of_them(rng, kind, tolerance):
     X = rng.normal(size=(60, 3))

@@ -48,6 +48,7 @@ def calls(rng):
     ]
 
 
+@pytest.mark.heavy
 def test_other_library_jax_agrees(stack, rng):
     with jax.enable_x64(True):
         moved = jax.tree.map(jax.numpy.asarray, stack)

@@ -244,6 +244,7 @@ def _codes(encoder, spelled):
     return encoder.transform(frame({"a": spelled, "x": range(len(spelled))}))["a"]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("known", "spellings"), SPELLINGS, ids=range(len(SPELLINGS)))
 def test_categories_in_other_spellings_are_those_of_training(known, spellings):
     encoder, codes = _encoder_of(known)
@@ -252,6 +253,7 @@ def test_categories_in_other_spellings_are_those_of_training(known, spellings):
         np.testing.assert_array_equal(_codes(encoder, spelled), codes, err_msg=repr(spelled))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("known", "others"), OTHERS, ids=range(len(OTHERS)))
 def test_a_column_without_a_known_category_is_refused(known, others):
     encoder, _ = _encoder_of(known)
@@ -277,6 +279,7 @@ def test_boxes_that_are_ticked_or_empty_are_categories(tick):
         assert make_bank(frame.assign(box=other)).left_out["box"] in ("one value", "no values")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("model", [GPMKLRegressor, BEMKLRegressor])
 def test_samples_that_lack_a_named_view_are_less_certain(model):
     rng = np.random.default_rng(0)

@@ -96,6 +96,7 @@ def test_two_is_the_same_sample_twice(name, evidence, rng):
     np.testing.assert_allclose(found.by_covariance(), total, rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("name", "evidence"), CASES, ids=label)
 def test_gradient_with_fractions_equals_differences(name, evidence, rng):
     likelihood, y, _, phi = problem(name, rng)
@@ -151,6 +152,7 @@ def test_fractions_of_a_sample_add_up_where_the_approximation_is_local(rng):
         assert found.log_evidence == pytest.approx(apart.log_evidence, rel=1e-8)
 
 
+@pytest.mark.heavy
 def test_numpy_equals_jax(rng):
     likelihood, y, matrix, phi = problem("probit", rng)
     heavy, fields = repeated(likelihood, y[None], rng.uniform(1.0, 2.5, 12))
@@ -249,6 +251,7 @@ def test_outliers_are_those_of_copies(rng):
     assert 0 < np.count_nonzero(found) < 50
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("how", ["integrate", "impute"])
 @pytest.mark.parametrize("kind", ["numbers", "labels"])
 def test_weights_of_samples_of_which_some_lack_views_are_copies(kind, how, data, monkeypatch):
@@ -273,6 +276,7 @@ def test_weights_of_samples_of_which_some_lack_views_are_copies(kind, how, data,
     np.testing.assert_allclose(weighted.kernel_shares_, repeated.kernel_shares_, atol=0.2)  # other draws
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("cls", [GPMKLClassifier, GPMKLRegressor])
 def test_contract_of_weights_in_scikit_learn(cls, monkeypatch):
     closely = functools.partial(
@@ -290,6 +294,7 @@ def test_contract_of_weights_in_scikit_learn(cls, monkeypatch):
             getattr(estimator_checks, f"check_sample_{check}")(cls.__name__, model)
 
 
+@pytest.mark.heavy
 def test_leave_one_out_adds_up_over_copies(data):
     X, _, noisy, counts = data
     weights = counts + 0.4
@@ -334,6 +339,7 @@ def test_weights_go_along_in_cross_validation(data):
     np.testing.assert_array_equal(found["estimator"][0][1].sample_weight_, (0.3 * counts + 0.5)[15:])
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("kind", "likelihood", "limited"),
     [
@@ -380,6 +386,7 @@ COPIED = {
 }
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("kind", COPIED)
 def test_copies_of_numbers_are_told(kind, data):
     X, _, noisy, _ = data

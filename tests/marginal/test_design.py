@@ -168,6 +168,7 @@ def test_draws_of_coefficients_have_the_moments_of_bayesian_regression(rng):
     np.testing.assert_allclose(variance * (found.posterior.dual @ effects.basis), mean, atol=1e-10)
 
 
+@pytest.mark.heavy
 def test_the_explicit_program_has_the_covariance(rng):
     """Of training scores and of those at new rows, a level of which is in no training sample."""
     n, n_draws = 12, 40_000
@@ -308,6 +309,7 @@ def test_units_of_covariates_do_not_matter(fitted, table, unit):
     np.testing.assert_allclose(found * unit, expected, rtol=1e-6)
 
 
+@pytest.mark.heavy
 def test_relevance_and_draws_keep_the_design(fitted):
     found = relevance(fitted).set_index("without")
     assert found.loc["signal", "verdict"] == "needed"
@@ -327,6 +329,7 @@ def test_relevance_and_draws_keep_the_design(fitted):
     assert float(before.std()) > float(np.std(fitted._target_in_units()))  # effects of the design are in it
 
 
+@pytest.mark.heavy
 def test_slopes_of_groups_on_labels_grades_and_times():
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.normal(size=(N, 2)), rng.normal(size=N), rng.integers(0, 4, N)])

@@ -94,6 +94,7 @@ def test_flags_are_shown_as_they_are(table, fitted, tmp_path):
     np.testing.assert_allclose(load_model(tmp_path / "model.skops").predict(X), expected, rtol=1e-9)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("trained", [(False, True), (0, 1), (0.0, 1.0), ("0", "1"), ("false", "true")])
 @pytest.mark.parametrize("column", ["group_columns", "task_column"])
 def test_groups_in_other_spellings_are_those_of_training(table, trained, column):

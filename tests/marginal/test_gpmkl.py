@@ -107,6 +107,7 @@ class Given(SklearnKernel):
         return self
 
 
+@pytest.mark.heavy
 def test_few_points_predict_what_all_predict_and_are_kept_in_memory_alone(classification, tmp_path, rng):
     X, y, _ = classification
     model = GPMKLClassifier(bank(), temperature=1.0, inference=FEW, random_state=0).fit(X, y)
@@ -167,6 +168,7 @@ def test_mean_by_dual_coefficients_is_the_mean_over_all_points(regression, class
     assert (std > 0.0).all()
 
 
+@pytest.mark.heavy
 def test_evidence_and_moments_of_one_kernel_equal_integrals_on_a_grid():
     X, y = samples(25)
     model = GPMKLRegressor(
@@ -206,6 +208,7 @@ def test_units_of_the_target_and_of_kernels_change_nothing():
     assert other.log_evidence_ + 30 * np.log(1e6) == pytest.approx(plain.log_evidence_, abs=1e-5)
 
 
+@pytest.mark.heavy
 def test_precomputed_kernels_are_the_same_as_those_of_a_bank(classification):
     X, labels, model = classification
     unit = bank(
@@ -229,6 +232,7 @@ def test_rows_know_their_similarity_to_themselves(rng):
         np.testing.assert_allclose(diagonal, np.einsum("mii->mi", stack[:, :, :5]), rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.heavy
 def test_leave_one_out_densities_equal_refits(regression):
     X, y, model = regression
     y = 10.0 * y + 3.0
@@ -251,6 +255,7 @@ def test_share_of_the_view_that_matters(classification, regression):
         assert table["share"].sum() == pytest.approx(1.0)
 
 
+@pytest.mark.heavy
 def test_probabilities_on_real_data():
     """Trained on few samples; what is left out is predicted as well as what was never there."""
     X, y = load_wdbc(return_X_y=True)
@@ -283,6 +288,7 @@ def test_targets_without_noise_are_learned_to_the_last_digits_that_count():
     assert model.noise_std_ < 2e-4  # the least that the prior has is 1e-4
 
 
+@pytest.mark.heavy
 def test_several_classes_share_their_weights_and_do_not_depend_on_their_names():
     X, y = samples(45)
     codes = np.digitize(y, [-0.6, 0.6])
@@ -302,6 +308,7 @@ def test_several_classes_share_their_weights_and_do_not_depend_on_their_names():
     np.testing.assert_allclose(renamed.elpd_i_.sum(), model.elpd_i_.sum(), rtol=0.05)
 
 
+@pytest.mark.heavy
 def test_labels_and_targets_of_several_columns():
     X, y = samples(40)
     both = np.column_stack([y > 0.0, X[:, 1] > 0.3]).astype(int)
@@ -318,6 +325,7 @@ def test_labels_and_targets_of_several_columns():
     assert regressor.dual_coef_.shape == (2, 4, 40)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("prior", ["dirichlet", "horseshoe", "half-t", HalfT(3.0, 0.5)], ids=str)
 def test_draws_from_the_prior_are_those_of_the_distribution(prior, classification):
     X, labels, _ = classification
@@ -376,6 +384,7 @@ def test_targets_of_trees_are_in_their_own_units(regression):
     assert spread > 10.0 * y.std()
 
 
+@pytest.mark.heavy
 def test_seed_and_warning(classification):
     X, labels, model = classification
     again = clone(model).fit(X, labels)
@@ -419,6 +428,7 @@ def test_chains_say_what_importance_draws_say(kind, request):
         np.testing.assert_allclose(stds[0], stds[1], rtol=0.1)
 
 
+@pytest.mark.heavy
 def test_laplace_is_near_and_logit_wider(classification):
     X, labels, model = classification
     laplace = (
@@ -444,6 +454,7 @@ def test_constant_kernel_has_no_share(classification):
     assert np.isfinite(model.predict_proba(stack)).all()
 
 
+@pytest.mark.heavy
 def test_prior_of_absurd_weights_loses_no_more_than_those_points(classification):
     X, labels, model = classification
     with pytest.warns(ConvergenceWarning):
@@ -452,6 +463,7 @@ def test_prior_of_absurd_weights_loses_no_more_than_those_points(classification)
     assert not wild.converged_
 
 
+@pytest.mark.heavy
 def test_relevance_is_what_refits_by_hand_say(regression):
     X, y, model = regression
     table = relevance(model).set_index("without")
@@ -473,6 +485,7 @@ def test_relevance_is_what_refits_by_hand_say(regression):
     assert table["elpd_diff"]["all"] == pytest.approx((model.elpd_i_ - nothing).sum(), abs=1.0)
 
 
+@pytest.mark.heavy
 def test_relevance_of_labels(classification, rng):
     X, labels, model = classification
     table = relevance(model, by="all")

@@ -110,6 +110,7 @@ def test_gradient_equals_differences_in_every_coordinate(build, prior, rng):
     np.testing.assert_allclose(found, differences, rtol=0, atol=1e-5 * np.abs(found).max())
 
 
+@pytest.mark.heavy
 def test_draws_equal_a_grid_over_two_coordinates(rng):
     X, stack = kernels(rng, 20)
     pair = processes(stack.select(np.array([0, 1])))["additive"]
@@ -300,6 +301,7 @@ def test_part_draws_have_the_moments_of_scores(process, rng):
     np.testing.assert_allclose(shares(parts[:, None]).sum(axis=1), 1.0)
 
 
+@pytest.mark.heavy
 def test_leave_one_out_equals_fits_without_the_sample(rng):
     """Predictions of those fits, and how much evidence the sample adds."""
     model = classification(rng, n_samples=30)
@@ -336,6 +338,7 @@ def test_scores_do_not_depend_on_the_order_of_samples_and_kernels(rng):
     assert second.point.log_density == pytest.approx(first.point.log_density, abs=1e-7)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("likelihood", "evidence"), [(Logit(), laplace_evidence), (Logit(), ep_evidence)])
 def test_logit_shares_are_about_those_of_probit(likelihood, evidence):
     found = []

@@ -51,6 +51,7 @@ def reference(name, y, score, parameters):
     return found
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", CASES)
 def test_gradient_and_curvature_have_seven_digits_at_extreme_arguments(name):
     likelihood = LIKELIHOODS[name][0]

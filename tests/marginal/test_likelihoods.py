@@ -26,6 +26,7 @@ def targets_of(likelihood, rng, n):
     )
 
 
+@pytest.mark.heavy
 @every_likelihood
 def test_derivatives_equal_automatic_ones(likelihood, rng):
     """Each is the automatic derivative of the one before."""
@@ -50,6 +51,7 @@ def test_derivatives_equal_automatic_ones(likelihood, rng):
             np.testing.assert_allclose(getattr(found, name).T, slopes, rtol=1e-9, atol=1e-11)
 
 
+@pytest.mark.heavy
 @every_likelihood
 @pytest.mark.parametrize("variance", [1e-3, 1.0, 60.0])
 def test_tilted_equals_adaptive_quadrature(likelihood, variance, rng):

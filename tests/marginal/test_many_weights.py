@@ -75,6 +75,7 @@ FITS = {
 }
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", FITS)
 def test_parts_in_blocks_are_those_of_all_kernels_together(name, rng, request):
     model, X, y = FITS[name](*table(rng))
@@ -131,6 +132,7 @@ def many(rng, n_samples=30, n_kernels=60):
     return stack, (y / y.std())[None]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("prior", [HalfT(4.0, 0.3), DirichletShares()], ids=["half-t", "Dirichlet"])
 def test_curvature_in_few_directions_is_that_of_most_information(prior, rng, monkeypatch):
     """The inverse covariance of the directions that are found, and one elsewhere."""
@@ -218,6 +220,7 @@ def test_the_wide_density_is_that_of_its_draws(rng):
     assert nowhere.draw(8, rng).shape == (8, 9)
 
 
+@pytest.mark.heavy
 def test_what_cannot_be_had_of_so_many_is_said_before(rng, monkeypatch):
     X, y = table(rng)
     monkeypatch.setattr(drawing, "MOST_OF_CHAINS", 10)

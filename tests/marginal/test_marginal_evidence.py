@@ -191,6 +191,7 @@ def test_conditioning_is_that_of_normal_targets(rng):
     )
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("on_jax", [False, True], ids=["numpy", "jax"])
 def test_variances_where_sites_say_nothing_little_and_all(rng, on_jax):
     root = rng.normal(size=(12, 12))

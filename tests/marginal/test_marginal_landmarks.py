@@ -185,6 +185,7 @@ def fits():
     return X, y, models
 
 
+@pytest.mark.heavy
 def test_predictions_are_those_of_the_exact_model_where_all_samples_are_landmarks(fits):
     _, _, models = fits
     new = np.random.default_rng(9).normal(size=(30, 4))
@@ -273,6 +274,7 @@ def test_weights_several_classes_grades_and_programs_are_refused():
         GPMKLRegressor(bank(10)).numpyro_model(X, y)
 
 
+@pytest.mark.heavy
 def test_classes_through_landmarks_are_those_of_all_samples():
     X, y = samples(150, seed=4)
     labels = np.where(y > 0.0, "yes", "no")

@@ -35,6 +35,7 @@ LAWS = {
 }
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", LAWS)
 def test_weights_are_scipys_quantiles_and_slopes_differences(name):
     make, law = LAWS[name]
@@ -75,6 +76,7 @@ def problem():
     return np.moveaxis(np.array(list(stack.each())), 0, -1), y
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("own", "given"),
     [
@@ -131,6 +133,7 @@ def test_mass_that_no_number_is_small_enough_for_is_refused(problem):
         model.fit(*problem)
 
 
+@pytest.mark.heavy
 def test_numpyro_program_has_the_distribution(rng):
     X, stack = kernels(rng, n_samples=12)
     given = dist.Gamma(2.0, 1.0)

@@ -46,6 +46,7 @@ def problem(name, rng, n_samples=14):
     return stack, likelihood, targets(name, n_samples, rng), np.array(parameters)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("name", "evidence", "process"), CASES, ids=label)
 def test_gradient_equals_differences(name, evidence, process, rng):
     stack, likelihood, y, phi = problem(name, rng)
@@ -134,6 +135,7 @@ def test_bound_is_exact_of_many_degrees_of_freedom(rng):
     assert found.log_evidence == pytest.approx(exact.log_evidence, abs=1e-3)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", OTHERS)
 def test_ep_is_near_the_mean_over_draws_of_all_scores(name, rng):
     """Importance draws from its own normal approximation: unbiased, whatever it does."""

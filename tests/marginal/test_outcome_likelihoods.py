@@ -56,6 +56,7 @@ def test_derivatives_equal_differences_of_the_one_before(name, rng):
         np.testing.assert_allclose(getattr(found, f"{which}parameters"), expected, rtol=1e-7, atol=1e-7)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ["student-t", "poisson", "negative-binomial", "beta-binomial", "offset"])
 def test_gradient_equals_the_automatic_one(name, rng):
     likelihood, y, f, phi = problem(name, rng)
@@ -98,6 +99,7 @@ def test_jax_equals_numpy(name, rng):
         np.testing.assert_allclose(other, one, rtol=1e-8, atol=1e-9)
 
 
+@pytest.mark.heavy
 @every_likelihood
 @pytest.mark.parametrize("variance", [1e-3, 0.3, 10.0])
 def test_tilted_equals_a_dense_sum_with_its_derivatives(name, variance, rng):

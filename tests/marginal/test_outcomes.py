@@ -66,6 +66,7 @@ def grades(data):
 # ------------------------------------------------------------------------------------------------- special cases
 
 
+@pytest.mark.heavy
 def test_observed_log_normal_times_are_regression_on_their_logarithms(data):
     """Expectation propagation of normal noise is exact."""
     X, f, _ = data
@@ -85,6 +86,7 @@ def test_observed_log_normal_times_are_regression_on_their_logarithms(data):
     np.testing.assert_allclose(np.log(timed.predict_quantile(X[:5], 0.8413)), mean + std, atol=0.05)
 
 
+@pytest.mark.heavy
 def test_two_grades_are_two_classes(data):
     X, f, _ = data
     two = GPMKLOrdinalClassifier(bank(), inference=FEW).fit(X, f > 0.0)
@@ -95,6 +97,7 @@ def test_two_grades_are_two_classes(data):
     np.testing.assert_allclose(two.elpd_i_, probit.elpd_i_, atol=1e-3)
 
 
+@pytest.mark.heavy
 def test_one_trial_each_is_logistic_classification(data):
     X, f = (values[: N // 2] for values in data[:2])
     y = f > 0.0
@@ -106,6 +109,7 @@ def test_one_trial_each_is_logistic_classification(data):
     np.testing.assert_allclose(trials.predict(X), logit.predict_proba(X)[:, 1], atol=0.02)
 
 
+@pytest.mark.heavy
 def test_counts_that_vary_little_are_poisson(counts, data):
     X, y, poisson = counts
     tight = NegativeBinomial(LogNormal(1e6, 0.1))
@@ -114,6 +118,7 @@ def test_counts_that_vary_little_are_poisson(counts, data):
     np.testing.assert_allclose(near.predict(X), poisson.predict(X), rtol=0.05)
 
 
+@pytest.mark.heavy
 def test_exponential_times_are_poisson_counts_of_events(data):
     """A constant hazard is a count of events with the time at risk as its exposure."""
     X, f, _ = data
@@ -130,6 +135,7 @@ def test_exponential_times_are_poisson_counts_of_events(data):
 # ----------------------------------------------------------------------------------------------------------- units
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("likelihood", ["log-logistic", "piecewise-hazard"])
 def test_times_in_other_units(survival, likelihood):
     X, y, in_years = survival
@@ -159,6 +165,7 @@ def test_names_and_order_of_fields_do_not_matter(survival):
         np.testing.assert_array_equal(target, model.target_)
 
 
+@pytest.mark.heavy
 def test_grades_may_be_text_or_categories(grades):
     X, y, model = grades
     names = np.array(["d", "c", "b", "a"])  # in no alphabetical order
@@ -173,6 +180,7 @@ def test_grades_may_be_text_or_categories(grades):
     np.testing.assert_allclose(report["calibration"]["log_loss"], -np.log(own).mean(), rtol=1e-9)
 
 
+@pytest.mark.heavy
 def test_a_known_part_of_the_target(data):
     X, f, _ = data
     known = 3.0 * np.random.default_rng(8).normal(size=N)
@@ -192,6 +200,7 @@ def test_a_known_part_of_the_target(data):
     assert float(np.abs(errors).max()) < 1.0
 
 
+@pytest.mark.heavy
 def test_exposures_multiply_counts(counts, data):
     X, y, plain = counts
     exposed = GPMKLRegressor(bank(), likelihood="poisson", design=Design(offset_column=4), inference=FEW)
@@ -213,6 +222,7 @@ def test_kernels_do_not_see_offsets(data):
         GPMKLRegressor("precomputed", design=Design(offset_column=0)).fit(X @ X.T, f)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("offset", [0.0, 1000.0])
 def test_constant_offsets_of_counts_change_no_mean(data, offset):
     X, f, _ = data
@@ -250,6 +260,7 @@ def test_designs_that_are_none(data, design, message):
 # ------------------------------------------------------------------------------------------------------ predictions
 
 
+@pytest.mark.heavy
 def test_survival_functions_fall_from_one_and_quantiles_invert_them(survival):
     X, y, model = survival
     times = np.linspace(0.0, 20.0, 60)
@@ -277,6 +288,7 @@ def test_survival_is_that_of_replicated_times(survival):
         )
 
 
+@pytest.mark.heavy
 def test_risk_orders_as_the_concordance_says(survival):
     X, y, model = survival
     assert model.score(X, y) == concordance_index(y, model.predict(X)) > 0.8
@@ -314,6 +326,7 @@ def test_probabilities_of_grades_are_those_of_the_cut_points(grades):
     np.testing.assert_allclose(p.cumsum(axis=1)[:, :-1], rough, atol=0.1)
 
 
+@pytest.mark.heavy
 def test_outliers_move_student_noise_less(data):
     X, f, _ = data
     y = f + 0.1 * np.random.default_rng(6).normal(size=N)
@@ -328,6 +341,7 @@ def test_outliers_move_student_noise_less(data):
     assert heavy.parameters_["df"] < 8.0
 
 
+@pytest.mark.heavy
 def test_degrees_of_freedom_are_those_of_an_exact_sampler():
     """NUTS on scores and parameters finds a mean of 9.9; few samples hardly tell them, the truth is 2.2."""
     rng = np.random.default_rng(0)
@@ -339,6 +353,7 @@ def test_degrees_of_freedom_are_those_of_an_exact_sampler():
     assert found["noise_std"] == pytest.approx(0.35, abs=0.02)
 
 
+@pytest.mark.heavy
 def test_the_size_of_gross_errors_does_not_matter(data):
     """Not even of 1e9, as a missing value may be coded, in one of two outputs."""
     X, f, _ = data
@@ -366,6 +381,7 @@ def test_few_outliers_and_many_degrees_are_normal_noise(data):
     np.testing.assert_allclose(heavy.elpd_i_, normal.elpd_i_, atol=0.2)
 
 
+@pytest.mark.heavy
 def test_several_counts_share_the_weights(counts, data):
     X, y, _ = counts
     both = GPMKLRegressor(bank(), likelihood=Poisson(), inference=FEW).fit(X, np.column_stack([y, y]))
@@ -394,6 +410,7 @@ CHECKS = (
 )
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_contract_of_features_with_times(check):
@@ -403,6 +420,7 @@ def test_contract_of_features_with_times(check):
 # ------------------------------------------------------------------------------------------- what a posterior can do
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("kind", ["survival", "counts", "grades"])
 def test_tables_trees_reports_and_files(kind, request, tmp_path):
     X, _, model = request.getfixturevalue(kind)
@@ -506,6 +524,7 @@ def test_exposures_that_are_no_logarithms(counts):
         GPMKLRegressor(bank(), likelihood="poisson", design=Design(offset_column=X.shape[1])).fit(days, y)
 
 
+@pytest.mark.heavy
 def test_mean_rates_are_the_level_of_scores(data):
     """With nothing to learn, the probability is that of all trials."""
     X, _, rng = data

@@ -42,6 +42,7 @@ def five(request):
     return Hypermodel(covariance, Probit(), labels, prior, LogNormal(), ep_evidence)
 
 
+@pytest.mark.heavy
 def test_weights_are_the_exact_evidence_over_that_of_expectation_propagation(five):
     u = np.array([0.8, 1.2])
     point, _ = evaluate(five, u, None)
@@ -72,6 +73,7 @@ def test_equally_correlated_numbers_are_positive_as_often_as_one_of_them_is_the_
     assert_allclose(means, expected, rtol=0.1)
 
 
+@pytest.mark.heavy
 def test_chains_have_the_moments_of_the_posterior(five):
     chains = exact.run_chains(five, n_chains=4, n_warmup=15, n_draws=60, acceptance=0.8, seed=0)
     grid = np.linspace(-4.0, 4.0, 17)
@@ -100,6 +102,7 @@ def test_references_are_complete(path):
     )
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", SCORED)
 def test_default_intervals_hold_what_they_say(name):
     problem, reference = sets.build(name), files.load(name)

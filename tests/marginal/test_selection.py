@@ -96,6 +96,7 @@ def test_chains_visit_models_as_often_as_their_probability(labels, rng):
     assert draws.rhat < 1.1
 
 
+@pytest.mark.heavy
 def test_chains_without_data_draw_from_the_prior(rng, monkeypatch):
     """An evidence that is the same everywhere, and proposals that think otherwise: the prior must be left alone."""
     _, stack = stack_of(rng, 5)
@@ -117,6 +118,7 @@ def test_chains_without_data_draw_from_the_prior(rng, monkeypatch):
         assert own.std() == pytest.approx(1.0, abs=0.2), column
 
 
+@pytest.mark.heavy
 def test_prior_probabilities_are_those_of_the_definition(rng):
     prior = SpikeSlabOfKernels(SpikeSlabWeights(inclusion=(2.0, 3.0), within=0.3), np.array([0, 0, 0, 1, 2]))
     u = rng.standard_normal((20000, prior.n_coordinates(5)))

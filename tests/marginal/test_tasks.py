@@ -194,6 +194,7 @@ def test_a_mean_with_its_precision_says_what_its_measurements_say(rng):
     np.testing.assert_allclose(own.variance, each.variance[first], rtol=1e-9)
 
 
+@pytest.mark.heavy
 def test_the_explicit_program_draws_from_the_same_prior(rng):
     X, stack = kernels(rng, 8)
     tasks = Tasks(np.arange(8) % 2, 2)
@@ -221,6 +222,7 @@ def test_the_explicit_program_draws_from_the_same_prior(rng):
 # ----------------------------------------------------------------------------------------------------- the estimator
 
 
+@pytest.mark.heavy
 def test_tasks_are_related_as_they_were_made(fitted, table):
     frame, y = table
     pairs = task_table(fitted).set_index(["task", "other"])
@@ -240,6 +242,7 @@ def test_tasks_are_related_as_they_were_made(fitted, table):
     assert std[frame["task"] == "y"].min() > std[frame["task"] != "y"].max()
 
 
+@pytest.mark.heavy
 def test_units_of_a_task_do_not_matter(fitted, table):
     frame, y = table
     other = np.where(frame["task"] == "y", 1000.0 * y - 7.0, y)
@@ -267,6 +270,7 @@ def test_files_and_trees_have_the_tasks(fitted, table, tmp_path):
     np.testing.assert_allclose(posterior["task_shares"].sum("kernel"), 1.0, rtol=1e-8)
 
 
+@pytest.mark.heavy
 def test_classes_have_tasks_too(table):
     frame, y = table
     positive = np.zeros(len(y), dtype=int)

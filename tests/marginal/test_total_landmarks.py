@@ -117,6 +117,7 @@ def fits():
     return X, y, models, GPMKLRegressor(bank(10), inference=few(None), random_state=0).fit(X, y)
 
 
+@pytest.mark.heavy
 def test_as_many_in_total_as_there_are_change_nothing(fits):
     X, _, models, _ = fits
     assert models[128].pseudo_samples_.features.counts == [32] * 4
@@ -146,6 +147,7 @@ def test_landmarks_go_to_kernels_with_weight(fits, tmp_path):
     np.testing.assert_array_equal(load_model(tmp_path / "model.bmkl").predict(new), model.predict(new))
 
 
+@pytest.mark.heavy
 def test_labels_have_landmarks_where_weights_are(monkeypatch):
     X, y = samples(900, seed=4)
     monkeypatch.setattr(landmark_sites, "FIRST_SAMPLES", 40)

@@ -245,6 +245,7 @@ def test_order_of_samples_changes_nothing(regression, rng):
     assert densities[0] == pytest.approx(densities[1], rel=1e-10)
 
 
+@pytest.mark.heavy
 def test_evidence_is_the_density_of_the_explicit_program(regression, rng):
     """Importance draws of all function values under the program, at given hyperparameters."""
     X, y, _ = regression
@@ -299,6 +300,7 @@ def test_leave_one_out_is_a_refit_without_the_sample_at_given_weights(regression
     np.testing.assert_allclose(draws.cavity_variance[at, 0, i], variance, rtol=1e-6)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("fraction", [0.1, 0.5])
 def test_intervals_cover_functions_of_the_prior(fraction):
     """Targets of the model's own functions; views are lost after the targets are made."""
@@ -324,6 +326,7 @@ def test_intervals_cover_functions_of_the_prior(fraction):
     assert np.mean(widths, axis=0)[0] > np.mean(widths, axis=0)[1]
 
 
+@pytest.mark.heavy
 def test_shares_of_lost_views_are_those_before_they_were_lost():
     """Independent views, one of which is lost in six samples of ten after the parts of the score are known."""
     rng, errors, inside = np.random.default_rng(5), [], []
@@ -399,6 +402,7 @@ def test_relevance_refits_with_absent_views(regression):
     assert np.isfinite(table.select_dtypes("number").to_numpy()).any()
 
 
+@pytest.mark.heavy
 def test_programs_have_new_rows_and_shares(regression):
     X, y, model = regression
     program = clone(model).numpyro_model(X, y, X[:3])
@@ -410,6 +414,7 @@ def test_programs_have_new_rows_and_shares(regression):
     assert drawn["score_new"].shape == (4, 3)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("kind", ["classes", "grades", "times", "counts"])
 def test_other_outcomes_take_missing_views(kind):
     X, y = samples(30)

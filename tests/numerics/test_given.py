@@ -55,6 +55,7 @@ def model():
     return UniformMKLClassifier().fit(FRAME, Y)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("form", FORMS)
 def test_what_is_no_table_is_refused(form, model):
     make, kind, message = FORMS[form]

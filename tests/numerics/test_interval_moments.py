@@ -41,6 +41,7 @@ def exact_moments(loc, lower, upper):
         return [float(value) for value in (loc + sign * mean, variance, entropy, mpmath.log(mass))]
 
 
+@pytest.mark.heavy
 def test_moments_against_400_digits(xp):
     found = interval_moments(*(xp.asarray(column) for column in INTERVALS.T))
     exact = np.array([exact_moments(*interval) for interval in INTERVALS]).T

@@ -73,6 +73,7 @@ def truncated(z):
     return mpmath.ncdf(z), r, 1 - r * (r + z), entropy
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("name", "margin"), list(zip(LOCS, [0.0, 1.0] * 4, strict=True)))
 def test_moments_against_30_digits(name, margin):
     loc = np.array(LOCS[name])
@@ -143,6 +144,7 @@ def test_a_common_level_moves_all_means_and_nothing_else(rng):
     np.testing.assert_allclose(plain.mean.sum(axis=0), loc.sum(axis=0), atol=1e-12)
 
 
+@pytest.mark.heavy
 def test_moments_do_not_depend_on_blocks_or_compilation(rng, monkeypatch):
     loc = 2.0 * rng.normal(size=(4, 30))
     y = np.where(np.arange(4)[:, None] == rng.integers(4, size=30), 1.0, -1.0)

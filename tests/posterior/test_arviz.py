@@ -30,6 +30,7 @@ def test_other_library_summary_agrees_with_the_posterior(binary_model):
     assert list(table.index) == [f"kernel_weights[{name}]" for name in binary_model.kernel_names_]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ["gibbs_model", "gibbs_several_model", "gibbs_regression_model"])
 def test_other_library_diagnostics_of_chains(name, request):
     model = request.getfixturevalue(name)
@@ -59,6 +60,7 @@ def test_other_library_power_scaling_finds_its_groups(gibbs_model):
     assert (table[["prior", "likelihood"]] > 0.0).all(axis=None)
 
 
+@pytest.mark.heavy
 def test_other_library_plots_of_predictions(gibbs_model, gibbs_regression_model):
     arviz_plots.plot_ppc_pava(to_datatree(gibbs_model), ci_prob=0.94, backend="matplotlib")
     line = max(pyplot.gcf().axes[0].lines, key=lambda drawn: len(drawn.get_xdata()))
@@ -69,6 +71,7 @@ def test_other_library_plots_of_predictions(gibbs_model, gibbs_regression_model)
     assert low < 10.0 < high  # the units of the target
 
 
+@pytest.mark.heavy
 def test_other_library_compares_prior_with_posterior_and_models(rng):
     X = rng.normal(size=(40, 2))
     y = X[:, 0] + 0.5 * rng.normal(size=40)

@@ -45,6 +45,7 @@ def curves(ax):
     return [line for line in ax.lines if len(line.get_xdata()) > 50]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("kind", "factor"), [("shares", 100.0), ("weights", 1.0)])
 def test_intervals_are_those_of_the_tables(kind, factor, models):
     ax = plot_posteriors(models, kind=kind, max_kernels=4)

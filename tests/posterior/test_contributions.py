@@ -96,6 +96,7 @@ def scores_of(model, rows, method):
     return np.asarray(getattr(model, method)(rows))
 
 
+@pytest.mark.heavy
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("by", ["view", "kernel"])
 @pytest.mark.parametrize("kind", CASES)

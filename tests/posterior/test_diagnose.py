@@ -195,6 +195,7 @@ def test_target_that_the_model_cannot_make_is_found(gibbs_regression_model):
 # ------------------------------------------------------------------------------------------------------ calibration
 
 
+@pytest.mark.heavy
 def test_other_library_scores_of_held_out_labels(binary_model, features):
     new = features.sample(frac=1.0, random_state=0) + 0.3
     y = np.where(new["größe"] + 0.5 * new["noise 1"] > 0, "big", "small")
@@ -288,6 +289,7 @@ def test_every_inference_is_diagnosed(name, first, request):
         assert str(again) == report
 
 
+@pytest.mark.heavy
 def test_accuracy_with_and_without_correction(binary_model):
     """Both lines are of the same draws; only one of them is weighted by p / q."""
     found = diagnose(binary_model, n_draws=120, random_state=0)["loo"]
@@ -298,6 +300,7 @@ def test_accuracy_with_and_without_correction(binary_model):
     assert found["as_it_is"]["elpd"] != found["elpd"]
 
 
+@pytest.mark.heavy
 def test_numbers_of_several_classes_are_under_their_names(gibbs_several_model, several_model):
     several = copy.deepcopy(gibbs_several_model)
     several.posterior_ = tuple(
@@ -311,6 +314,7 @@ def test_numbers_of_several_classes_are_under_their_names(gibbs_several_model, s
     assert found["calibration"]["reliability"]["counts"].sum() == 40
 
 
+@pytest.mark.heavy
 def test_thinned_chains_keep_their_divergences(nuts_model):
     found = diagnose(nuts_model, n_draws=100, random_state=0)
     assert found["sampling"]["n_divergent"] == 2
@@ -323,6 +327,7 @@ def test_refined_posterior_can_be_diagnosed(binary_model):
     assert "Gibbs sampling" in str(found)
 
 
+@pytest.mark.heavy
 def test_precomputed_kernels_are_given_back(features):
     stack = KernelBank(["rbf", "linear"]).fit_transform(features)
     model = BEMKLClassifier("precomputed", intermediate_scale=1.0).fit(stack, features["größe"] > 0)

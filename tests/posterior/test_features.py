@@ -77,6 +77,7 @@ def fits():
     return cache(lambda kind: CASES[kind]())
 
 
+@pytest.mark.heavy
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize(("kind", "rows"), PAIRS.values(), ids=PAIRS)
 def test_slopes_are_those_of_predictions(kind, rows, fits):
@@ -165,6 +166,7 @@ def test_twice_is_two_samples():
         np.testing.assert_allclose(once[column], twice[column], rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.heavy
 def test_units_names_and_pipelines(fits):
     frame = pd.DataFrame(X, columns=["tp53", "dose", "brca1"])
     bank = KernelBank([Gaussian(width=1.5)], views={"genes": ["tp53", "brca1"], "dose": ["dose"]})
@@ -191,6 +193,7 @@ def test_units_names_and_pipelines(fits):
     assert "mean_mcse" not in feature_table(fits("bemkl"))
 
 
+@pytest.mark.heavy
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_what_has_no_slopes_is_named(fits):
     with pytest.raises(ValueError, match="`model` was fitted to precomputed kernels, which know no features"):

@@ -42,6 +42,7 @@ def model():
     return GPMKLRegressor(bank(), kernel_prior="spike-slab", inference=SHORT).fit(X, y)
 
 
+@pytest.mark.heavy
 def test_probabilities_are_those_of_the_draws(model):
     draws = model.posterior_
     included = (draws.kernel_weights > 0.0)[draws.point]
@@ -67,6 +68,7 @@ def test_list_has_few_false_ones(model):
     assert table.attrs["fdr"] == 0.2
 
 
+@pytest.mark.heavy
 def test_twins_are_told_apart_by_nothing_and_named():
     X, y = samples(twins=True)
     model = GPMKLRegressor(bank(kernels=["linear"]), kernel_prior="spike-slab", inference=SHORT).fit(X, y)
@@ -79,6 +81,7 @@ def test_twins_are_told_apart_by_nothing_and_named():
     assert pd.isna(table.loc["v3", "alternative"])
 
 
+@pytest.mark.heavy
 def test_tables_predictions_files_and_refits_go_with_it(model, tmp_path):
     X, y = samples()
     save_model(model, tmp_path / "model.skops")
@@ -99,6 +102,7 @@ def test_tables_predictions_files_and_refits_go_with_it(model, tmp_path):
         model.numpyro_model(X, y)
 
 
+@pytest.mark.heavy
 def test_groups_are_views_kernels_or_names():
     X, y = samples()
     stack = np.moveaxis([np.outer(x, x) for x in X.T[:4]], 0, -1)
@@ -123,6 +127,7 @@ def test_groups_are_views_kernels_or_names():
     assert len(set(single._hyperprior().group)) == 12
 
 
+@pytest.mark.heavy
 def test_classes_share_what_is_in():
     X, y = samples(n_views=5)
     views = {"v0": [0, 1], "v2": [4, 5], "v4": [8, 9]}
@@ -202,6 +207,7 @@ def test_a_model_without_kernels_needs_no_chains_over_them(model):
     np.testing.assert_allclose(nothing.elpd_i, expected.elpd_i, rtol=0.1)
 
 
+@pytest.mark.heavy
 def test_command_lists_and_writes_what_is_in(tmp_path):
     X, y = samples()
     pd.DataFrame(X[:, [0, 3, 8]], columns=["a", "b", "c"]).assign(y=y).to_csv(tmp_path / "data.csv")

@@ -28,6 +28,7 @@ def of_product():
     return GPMKLRegressor(BANK, inference=QUICK, random_state=0).fit(X, y), X, y
 
 
+@pytest.mark.heavy
 def test_a_product_of_two_views_is_found_where_views_alone_show_no_signal(of_product):
     model = of_product[0]
     assert relevance(model, by="all")["verdict"][0] == "no signal"
@@ -39,6 +40,7 @@ def test_a_product_of_two_views_is_found_where_views_alone_show_no_signal(of_pro
     assert (table["pareto_k"] < 0.7).all()
 
 
+@pytest.mark.heavy
 def test_a_row_compares_with_the_model_that_has_the_product_as_a_kernel(of_product):
     model, y = of_product[0], of_product[2]
     kernels = np.moveaxis(model.kernel_bank_.train_stack(), 0, -1)
@@ -50,6 +52,7 @@ def test_a_row_compares_with_the_model_that_has_the_product_as_a_kernel(of_produ
     assert row["elpd_diff"] == pytest.approx(np.sum(joint.elpd_i_ - model.elpd_i_), abs=1e-6)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("task", ["labels", "numbers"])
 def test_sums_of_views_have_no_interaction(task):
     X, rng = _samples(120, 3), np.random.default_rng(4)
@@ -87,6 +90,7 @@ def test_product_is_that_of_centered_kernels_by_explicit_features():
     )
 
 
+@pytest.mark.heavy
 def test_of_many_views_all_pairs_are_one_row(of_product):
     _, X, y = of_product
     bank = KernelBank(Gaussian(relative_width=1), "each")
@@ -99,6 +103,7 @@ def test_of_many_views_all_pairs_are_one_row(of_product):
     assert table["verdict"].tolist() == ["interaction"]
 
 
+@pytest.mark.heavy
 def test_what_has_no_pairs_is_refused(of_product):
     model, X, y = of_product
     one = GPMKLRegressor(KernelBank("auto"), inference=QUICK).fit(X, y)

@@ -203,6 +203,7 @@ def test_degenerate_single_output_is_the_plain_model(task, rng):
         assert checks[0] == checks[1]
 
 
+@pytest.mark.heavy
 def test_monte_carlo_marginal_likelihood_given_shared_weights(rng):
     problem = shared_problem("labels", rng)
     n = 20_000
@@ -276,6 +277,7 @@ def test_monte_carlo_competing_classes(rng):
 # ------------------------------------------------------------ leave-one-out
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("kind", ["labels", "outputs", "classes", "multinomial"])
 def test_exact_leave_one_out(kind, rng):
     problem = shared_problem("labels" if kind == "classes" else kind, rng, size=0.3)

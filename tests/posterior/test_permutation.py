@@ -33,6 +33,7 @@ def model(data):
     return GPMKLRegressor(KernelBank(["rbf"], views=VIEWS), inference=FEW).fit(X[:80], y[:80])
 
 
+@pytest.mark.heavy
 def test_features_are_as_important_as_scikit_learn_says(model, data):
     X, y = data
     table = permutation_table(model, X[80:], y[80:], by="feature", n_repeats=40, random_state=0)
@@ -44,6 +45,7 @@ def test_features_are_as_important_as_scikit_learn_says(model, data):
     assert table.attrs["score"] == model.score(X[80:], y[80:])
 
 
+@pytest.mark.heavy
 def test_columns_of_a_view_are_permuted_together(data):
     X, y = data[0], np.where(data[1] > 0, "yes", "no")
     bank = KernelBank(["rbf"], views=VIEWS)
@@ -60,6 +62,7 @@ def test_columns_of_a_view_are_permuted_together(data):
     np.testing.assert_allclose(table.set_index("view")["importance"], pd.Series(expected), rtol=1e-9)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("correlation", "tolerance"), [(0.95, 0.3), (0.0, 0.4)])
 def test_a_view_is_important_as_far_as_it_says_more_than_others(correlation, tolerance):
     """A squared error rises by twice the variance of the view given the others where the score is the view itself."""

@@ -42,6 +42,7 @@ def test_kernel_plot_shows_the_table(kind, binary_model):
     assert_readable(ax)
 
 
+@pytest.mark.heavy
 def test_elbo_plot_shows_the_gap(binary_model, several_model):
     ax = plot_elbo(binary_model)
     history = binary_model.elbo_history_
@@ -61,6 +62,7 @@ def test_elbo_plot_shows_the_gap(binary_model, several_model):
     assert_readable(ax)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("kind", ["shares", "weights"])
 def test_kernel_plot_of_draws_shows_their_quantiles(kind, binary_model):
     sampled = refined_a_little(binary_model, 20)

@@ -110,6 +110,7 @@ def _label(model):
     return {"label": 1} if several else {}
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("function", WORKING)
 def test_function_takes_a_process(function, kind, models, tmp_path):

@@ -78,6 +78,7 @@ def log_integral(function, low, high):
     return np.log(integrate.quad(function, low, high, limit=200, epsabs=0.0)[0])
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("margin", [0.0, 0.7])
 def test_evidence_of_labels_without_kernels_is_an_integral(margin):
     y = np.array([1.0, 1.0, -1.0, 1.0, 1.0])
@@ -122,6 +123,7 @@ def test_evidence_of_numbers_without_kernels_is_an_integral():
 # ----------------------------------------------------------------------------------------------- leaving samples out
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "kind",
     [
@@ -153,6 +155,7 @@ def test_folds_of_variational_models_are_fits_to_the_others(kind):
         np.testing.assert_allclose(own[test], expected, rtol=1e-6)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("kind", ["binary", "regression"])
 def test_left_out_samples_are_predicted_as_by_a_fit_without_their_targets(kind):
     model, _ = fitted(kind, inference=CHAINS, bank=SIMPLE)
@@ -189,6 +192,7 @@ def test_draws_of_precisions_are_in_the_cavities(gibbs_regression_model):
 # -------------------------------------------------------------------------------------------------------- the table
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("inference", ["vb", CHAINS], ids=["vb", "gibbs"])
 def test_table_says_what_is_needed(inference):
     model, _ = fitted("regression", inference=inference, bank=SIMPLE)
@@ -219,6 +223,7 @@ def test_chosen_scale_is_kept():
     assert vars(model) == before
 
 
+@pytest.mark.heavy
 def test_precomputed_kernels_and_pipelines_say_the_same():
     X, y = samples()
     X = StandardScaler().fit_transform(X)
@@ -237,6 +242,7 @@ def test_precomputed_kernels_and_pipelines_say_the_same():
         relevance(given, by="view", kernels=stack)
 
 
+@pytest.mark.heavy
 def test_markov_chains_know_no_evidence(nuts_model, gibbs_several_model):
     for model in (nuts_model, gibbs_several_model):
         (row,) = relevance(model, by="all").to_dict("records")
@@ -245,6 +251,7 @@ def test_markov_chains_know_no_evidence(nuts_model, gibbs_several_model):
         assert row["verdict"] == "signal"
 
 
+@pytest.mark.heavy
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_labels_of_several_classes_have_no_evidence_and_several_labels_have():
     X, y = samples()
@@ -276,6 +283,7 @@ def test_numbers_of_a_prior_are_those_of_the_kernels_kept():
     assert refits_of(fitted_bemkl(model))._kernel_prior(kept) == "nonsparse"
 
 
+@pytest.mark.heavy
 def test_landmarks_stay_where_they_are():
     X, y = samples()
     model = BEMKLRegressor(KernelBank([Gaussian(width=1)], landmarks=8), tol=1e-4).fit(X, y)
@@ -298,6 +306,7 @@ def test_models_that_cannot_be_refitted_say_what_to_do(unlabeled_model, incomple
 # ------------------------------------------------------------------------------------------------------ permutations
 
 
+@pytest.mark.heavy
 def test_strong_signal_is_above_all_permutations():
     model, _ = fitted("regression", bank=SIMPLE)
     table = relevance(model, by="all", permutations=3, random_state=0)
@@ -307,6 +316,7 @@ def test_strong_signal_is_above_all_permutations():
         relevance(model, permutations=-1)
 
 
+@pytest.mark.heavy
 def test_permuted_targets_are_fitted_like_any_others():
     X, y = samples(16)
     order = np.random.default_rng(0).permutation(16)
@@ -336,6 +346,7 @@ def test_labels_of_nothing_have_any_p_value():
 # -------------------------------------------------------------------------------------------------------- diagnosis
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("kind", ["binary", "regression"])
 def test_size_of_the_score_is_that_of_the_draws(kind):
     model, _ = fitted(kind, inference=CHAINS, bank=SIMPLE)
@@ -362,6 +373,7 @@ def section(model):
     return signal_section(view, sizes_of_draws(models), 0.94)
 
 
+@pytest.mark.heavy
 def test_report_says_that_variational_intervals_are_too_narrow(binary_model, gibbs_model):
     found = section(binary_model)
     assert "vb (too narrow)" in found.lines[0]
@@ -387,6 +399,7 @@ def test_what_takes_long_is_left_to_relevance(n_kernels, n, inference, binary_mo
     assert _why_not(view) is None
 
 
+@pytest.mark.heavy
 def test_labels_of_nothing_have_no_signal():
     rng = np.random.default_rng(1)
     X, y = rng.normal(size=(60, 20)), rng.random(60) < 0.5

@@ -43,6 +43,7 @@ def test_empty_bins_are_left_out_but_counted():
     np.testing.assert_array_equal(result.counts, [1, 0, 0, 0, 0, 0, 0, 0, 0, 1])
 
 
+@pytest.mark.heavy
 def test_intervals_cover_as_often_as_they_say(rng):
     inside = []
     for _ in range(400):

@@ -27,6 +27,7 @@ def assert_moments(draws, mean, variance):
     )
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ["binary_model", "sparse_model", "regression_model"])
 def test_monte_carlo_moments_of_every_factor(name, request):
     model = request.getfixturevalue(name)
@@ -60,6 +61,7 @@ def test_variances_over_forty_orders_of_magnitude_are_drawn_to_scale():
     np.testing.assert_allclose(np.cov(scaled.T), correlation, atol=STANDARD_ERRORS * np.sqrt(2.0 / N_DRAWS))
 
 
+@pytest.mark.heavy
 def test_several_classes_are_drawn_apart(several_model):
     draws = sample_posterior(several_model, N_DRAWS, random_state=2)
     assert draws["kernel_weights"].shape == (N_DRAWS, 3, 6)

@@ -85,6 +85,7 @@ def test_tables_have_a_block_per_class(several_model):
     assert len(views) == 9
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("classes", [[3, 1, 2], [2.0, -1.0, 3.0], ["b", "a", "c"]], ids=repr)
 def test_tables_hold_classes_as_they_are(classes):
     X = np.random.default_rng(0).normal(size=(30, 2))

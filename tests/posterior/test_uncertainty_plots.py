@@ -69,6 +69,7 @@ def test_shading_is_the_probability_in_blocks_of_any_size(binary, plane, monkeyp
     np.testing.assert_allclose(blocks.uncertainty, binary.predict_latent(X, return_std=True)[1])
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("measure", [None, "std"])
 def test_several_classes(plane, bank, measure):
     X, score = plane

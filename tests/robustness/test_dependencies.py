@@ -37,6 +37,7 @@ def imported():
     return found
 
 
+@pytest.mark.heavy
 def test_what_is_imported_is_declared():
     installed, known = packages_distributions(), RUNTIME.keys() | OPTIONAL
     found = imported()

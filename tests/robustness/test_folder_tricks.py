@@ -65,6 +65,7 @@ WAYS = {
 }
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ["model.skops", "config.json"])
 @pytest.mark.parametrize("way", WAYS)
 def test_file_of_a_run_that_is_elsewhere_or_no_file_is_refused(way, name, folder, tmp_path):
@@ -116,6 +117,7 @@ CONFIGS = {
 }
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", CONFIGS)
 def test_config_that_does_not_fit_is_refused(name, folder, tmp_path):
     changed(folder, CONFIGS[name])

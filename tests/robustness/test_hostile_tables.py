@@ -341,6 +341,7 @@ def ending_in_commas(table):
     return "\n".join([header, *[f"{line}," for line in lines]]) + "\n"
 
 
+@pytest.mark.heavy
 def test_fit_and_predict_refuse_lines_that_end_in_a_comma(codes, table, tmp_path):
     (tmp_path / "data.csv").write_text(ending_in_commas(table))
     fit = ["fit", tmp_path / "data.csv", "--target", "code", "--out", tmp_path / "run"]

@@ -165,6 +165,7 @@ REFUSED = (
 )  # fmt: skip
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", sorted(TRANSFORMERS.keys() - NO_STEP))
 def test_pipeline_with_a_transformer(name, tmp_path):
     rows = ROWS.get(name, X)
@@ -218,6 +219,7 @@ def crossed(steps, forms):
     ]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("imputer", "table"), crossed(IMPUTERS, TABLES_WITH_GAPS))
 def test_imputers_of_every_table(imputer, table, tmp_path):
     rows = TABLES_WITH_GAPS[table]
@@ -247,6 +249,7 @@ ENCODERS = [
 ]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("encoder", "dtype"), crossed(ENCODERS, WORDS_BY_TYPE))
 def test_encoders_of_every_type(encoder, dtype, tmp_path):
     rows = FRAME.assign(c=WORDS_BY_TYPE[dtype])
@@ -300,6 +303,7 @@ VARIANTS = [
 ]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "step", VARIANTS, ids=lambda step: " ".join(str(step).split()).partition("<")[0][:60]
 )
@@ -355,6 +359,7 @@ OF_FRAMES = {
 }
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", [*AROUND, *AROUND_REGRESSORS, *OF_FRAMES])
 def test_model_inside_another(name, tmp_path):
     model = (AROUND | AROUND_REGRESSORS | OF_FRAMES)[name]

@@ -36,6 +36,7 @@ ONE_CLASS = ["PrimalMKLOneClass", "LapMKLClassifier", "graph"]
 BAYESIAN = [name for name in families.families() if name[0].islower() or name.startswith("Gibbs")]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", [*LOCAL, *ONE_CLASS, "Gaussian gating", *BAYESIAN])
 def test_model_predicts_the_same(name, tmp_path):
     assert_same_after_reading(families.fitted(families.families()[name]), tmp_path)
@@ -68,6 +69,7 @@ FORMS = {
 }
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", FORMS)
 def test_form_of_kernels_survives(name, tmp_path):
     X = families.data()
@@ -105,6 +107,7 @@ def test_refined_posterior_survives(tmp_path):
     assert_same_after_reading(model, tmp_path)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ["binary", "SimpleMKLClassifier", "tasks, learned, regression"])
 def test_a_second_round_trip_changes_nothing(name, tmp_path):
     model = families.fitted(families.families()[name])

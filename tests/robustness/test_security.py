@@ -324,6 +324,7 @@ ATTACKS = {
 }
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ATTACKS)
 def test_attack_is_refused_and_nothing_runs(name, marker, tmp_path):
     make, works_with = ATTACKS[name]
@@ -535,6 +536,7 @@ ARCHIVES = {
 }
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ARCHIVES)
 def test_archive_that_no_model_would_make_is_refused(name, tmp_path):
     path = tmp_path / "folder" / "model.skops"
@@ -646,6 +648,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", CHANGES)
 def test_model_whose_parts_do_not_fit_together_is_refused(name, tmp_path):
     model, _ = small_model()
