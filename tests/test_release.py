@@ -82,7 +82,7 @@ def test_source_archive_holds_what_tests_and_pages_need(tmp_path):
     assert tops <= listed | {"PKG-INFO", "pyproject.toml", ".gitignore"}
     assert {
         "bayesmkl/py.typed",
-        "tests/fixtures/layout1.tar.xz",
+        "tests/fixtures/survival.json",
         "docs/conf.py",
         "docs/_static/readme.png",
     } <= names

@@ -1,4 +1,4 @@
-"""Atomic writing of files, reading of arrays in several threads, and versions of layouts."""
+"""Atomic writing of files, reading of arrays in several threads, and the layout of files."""
 
 from __future__ import annotations
 
@@ -150,15 +150,15 @@ def read_json(path: Path) -> Any:
         raise ValueError("it is nested too deeply") from error
 
 
-def check_layout(found: object, known: int, what: str, written_by: object = None) -> int:
-    """Return the version of a layout; raise if it is none, or newer than what this package reads.
+def check_layout(found: object, known: int, what: str, written_by: object = None) -> None:
+    """Raise if a file has another layout than the one that this package reads.
 
     Parameters
     ----------
     found : int
-        What a file says; None in files from before layouts had versions, which is 1.
+        What the file says.
     known : int
-        The newest version that is read.
+        The layout that is read.
     what : str
         The file, for messages.
     written_by : str, default=None
@@ -166,24 +166,20 @@ def check_layout(found: object, known: int, what: str, written_by: object = None
 
     Examples
     --------
-    >>> check_layout(None, 2, "'a'")
-    1
     >>> try:
-    ...     check_layout(3, 2, "'a.json'")
+    ...     check_layout(3, 2, "'a.json'", "9.0")
     ... except ValueError as error:
-    ...     print(str(error)[:51])
-    'a.json' was written by a newer bayesmkl in a newer
+    ...     print(error)
+    'a.json' has layout 3, written by bayesmkl 9.0, and this version reads layout 2. Read it with that version, or ...
     """
-    if found is None:
-        return 1
-    if type(found) is not int or found < 1:
+    if found is not None and (type(found) is not int or found < 1):
         raise ValueError(
             f"{what} has the layout {found!r}, which is no version. It is damaged; write it again."
         )
-    if found > known:
-        by = "a newer bayesmkl" if written_by is None else f"bayesmkl {str(written_by)[:40]}"
+    if found != known:
+        by = "" if written_by is None else f", written by bayesmkl {str(written_by)[:40]},"
+        layout = "no layout" if found is None else f"layout {found}"
         raise ValueError(
-            f"{what} was written by {by} in a newer layout ({found}, this version reads up to {known}). Update "
-            "bayesmkl."
+            f"{what} has {layout}{by} and this version reads layout {known}. Read it with that version, or make it "
+            "again."
         )
-    return found

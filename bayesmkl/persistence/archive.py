@@ -21,9 +21,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesmkl._utils.files import READING_ARRAYS
-from bayesmkl.persistence.known_types import FUNCTIONS, PARTS, PRESENT
+from bayesmkl.persistence.known_types import FUNCTIONS, PARTS
 
-__all__ = ["Contents", "check_archive", "plain_by_kind", "untrusted_parts", "with_present_modules"]
+__all__ = ["Contents", "check_archive", "plain_by_kind", "untrusted_parts"]
 
 SCHEMA = "schema.json"
 PROTOCOL = 2  # of skops; older ones have parts that check less
@@ -79,29 +79,6 @@ def check_archive(data: bytes) -> Contents:
             elif name.endswith(".npy"):
                 _check_array(name, content)
     return Contents(schema, n_bytes)
-
-
-def with_present_modules(data: bytes, schema: dict[str, Any]) -> tuple[bytes, dict[str, Any]]:
-    """Return an archive and its description with this package's own types where they are defined at present.
-
-    A type keeps its subpackage; its module there, and in few cases its name, may have changed since then.
-    """
-    moved = False
-    for part in _parts(schema):
-        subpackage = part.name.removeprefix("bayesmkl.").partition(".")[0]
-        former = part.state["__module__"], part.state["__class__"]
-        present = PRESENT.get((subpackage, former[1]))
-        if part.name.startswith("bayesmkl.") and present not in (None, former):
-            part.state["__module__"], part.state["__class__"] = present
-            moved = True
-    if not moved:
-        return data, schema
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(data)) as archive, zipfile.ZipFile(buffer, "w") as written:
-        for entry in archive.infolist():
-            content = json.dumps(schema) if entry.filename == SCHEMA else archive.read(entry)
-            written.writestr(entry.filename, content)
-    return buffer.getvalue(), schema
 
 
 def _check_entries(entries: list[zipfile.ZipInfo], n_bytes: int) -> None:

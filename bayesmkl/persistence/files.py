@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import os
 import zipfile
 from collections.abc import Iterable
@@ -21,11 +22,9 @@ from bayesmkl.persistence.archive import (
     check_archive,
     plain_by_kind,
     untrusted_parts,
-    with_present_modules,
 )
 from bayesmkl.persistence.consistency import check_consistent
 from bayesmkl.persistence.known_types import FUNCTIONS, PARTS, TRUSTED, SavedOutcome
-from bayesmkl.persistence.layouts import VERSION, migrate
 from bayesmkl.persistence.parts import every_part, faults, in_one_piece, labels_of_index, plain_slice
 
 if TYPE_CHECKING:
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["load_model", "save_model"]
 
 FORMAT = "bayesmkl-model"
+VERSION = 11  # of what a file says about a model; files of another one are refused
 MOST_NAMES = 8  # in a message
 
 
@@ -155,8 +155,8 @@ def load_model(path: str | os.PathLike[str], trusted: Iterable[str | type] = ())
     FileNotFoundError
         If there is no such file.
     ValueError
-        If `trusted` is no list of types and names; if the file is damaged, is no model file, comes from a newer
-        version, or holds types that are not trusted; then nothing is built from it. Also if the parts of the model do
+        If `trusted` is no list of types and names; if the file is damaged, is no model file, comes from another
+        layout, or holds types that are not trusted; then nothing is built from it. Also if the parts of the model do
         not fit together.
     MemoryError
         If the file takes more memory than there is, before that is taken.
@@ -176,7 +176,7 @@ def load_model(path: str | os.PathLike[str], trusted: Iterable[str | type] = ())
     (as large as they say, numbers and text only) and every type and function that its description names. A name in
     `trusted` means that the file may build this type from any values, or call this function: list what you know.
 
-    Files of earlier layouts are brought to the present one.
+    Files that another layout of this package wrote are refused: fit the model again.
 
     Examples
     --------
@@ -195,15 +195,25 @@ def load_model(path: str | os.PathLike[str], trusted: Iterable[str | type] = ())
     try:
         contents = check_archive(data)
         _require_memory(path, contents)
-        data, schema = with_present_modules(data, contents.schema)
-        unknown = _untrusted(data, schema, named)
+        unknown = _untrusted(data, contents.schema, named)
     except MemoryError:
         raise
     except Exception as error:  # whatever the parser of a damaged file stumbles over
         raise _unreadable(path, error) from error
+    _check_layout(path, contents.schema)
     if unknown:
         raise _not_trusted(path, unknown)
-    return _checked(path, _build(path, data, named | plain_by_kind(schema)))
+    return _checked(path, _build(path, data, named | plain_by_kind(contents.schema)))
+
+
+def _check_layout(path: str | os.PathLike[str], schema: dict[str, Any]) -> None:
+    """Raise for the layout of another version before the types in it are judged, which may have other names."""
+    try:
+        header = schema["content"]
+        version, package = (json.loads(header[name]["content"]) for name in ("version", "package"))
+    except (KeyError, TypeError, ValueError):
+        return  # something else, which is told when it is built
+    check_layout(version, VERSION, f"`path` {str(path)!r}", package)
 
 
 def _names(trusted: object) -> set[str]:
@@ -291,16 +301,14 @@ class OtherScikitLearnWarning(InconsistentVersionWarning):
 
 
 def _checked(path: str | os.PathLike[str], content: object) -> Any:
-    """Return the model of a file, in the present layout, once its parts fit together."""
+    """Return the model of a file, once its parts fit together."""
     if not isinstance(content, dict) or content.get("format") != FORMAT or "model" not in content:
         raise ValueError(
             f"`path` must be a file that `save_model` wrote; {str(path)!r} holds something else. "
             "Other skops files are read by skops.io.load."
         )
-    name = f"`path` {str(path)!r}"
-    version = check_layout(content.get("version"), VERSION, name, content.get("package"))
+    check_layout(content.get("version"), VERSION, f"`path` {str(path)!r}", content.get("package"))
     try:
-        migrate(content["model"], version)
         check_consistent(content["model"])
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         raise _unreadable(path, error) from error

@@ -78,7 +78,6 @@ __all__ = [
     "GP_TYPES",
     "OWN_TYPES",
     "PARTS",
-    "PRESENT",
     "SPARSE_TYPES",
     "TRUSTED",
     "SavedOutcome",
@@ -131,13 +130,6 @@ OWN_TYPES: tuple[type, ...] = (
     LowRankStack, MKLResult, SparseTable, CategoryEncoder, Standardizer, TableEncoder,
     *(getattr(importlib.import_module(module), name) for module, name in find_types()),  # discriminative methods
 )  # fmt: skip
-# Where each of them is, by its subpackage and its name, and what it is called; also by the names of earlier files.
-PRESENT = {
-    (known.__module__.split(".")[1], known.__name__): (known.__module__, known.__name__)
-    for known in OWN_TYPES
-}
-PRESENT["discriminative", "Machine"] = PRESENT["discriminative", "SVM"]
-PRESENT |= {("bemkl", kind.__name__): PRESENT["_utils", kind.__name__] for kind in (VB, NUTS, Gibbs, Storage)}
 # scikit-learn's Gaussian process kernels, which a KernelBank takes and skops does not list.
 GP_TYPES: tuple[type, ...] = (
     gp.CompoundKernel, gp.ConstantKernel, gp.DotProduct, gp.Exponentiation, gp.ExpSineSquared, gp.Matern,

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesmkl.persistence.files import FORMAT
-from bayesmkl.persistence.layouts import VERSION
+from bayesmkl.persistence.files import FORMAT, VERSION
 
 _IDS = count(1)
 

@@ -6,9 +6,9 @@ import json
 import os
 import shutil
 
-import earlier
 import numpy as np
 import pytest
+import written
 from crafted import built, packed, schema
 from typer.testing import CliRunner
 from verdicts import assert_refused
@@ -40,20 +40,20 @@ def contents(folder):
 @pytest.fixture
 def folder(tmp_path):
     """A run that can be changed, beside a file that nobody may touch."""
-    shutil.copytree(earlier.files() / "run", tmp_path / "run")
+    shutil.copytree(written.files() / "run", tmp_path / "run")
     (tmp_path / "precious").write_text("thesis")
     return tmp_path / "run"
 
 
 def predict(folder, out):
-    return run("predict", folder, earlier.files() / "table.csv", "--out", out)
+    return run("predict", folder, written.files() / "table.csv", "--out", out)
 
 
 # -------------------------------------------------------------------------------------------------- reading runs
 
 WAYS = {
     "link to a file outside": lambda path: path.symlink_to(path.parents[1] / "precious"),
-    "link to the same file outside": lambda path: path.symlink_to(earlier.files() / "run" / path.name),
+    "link to the same file outside": lambda path: path.symlink_to(written.files() / "run" / path.name),
     "link by a path": lambda path: path.symlink_to(f"../run/../../{path.parents[1].name}/precious"),
     "link to a device": lambda path: path.symlink_to("/dev/zero"),
     "link to nothing": lambda path: path.symlink_to("nowhere"),
@@ -191,7 +191,7 @@ def test_out_that_is_a_link_is_refused(target, force, folder, tmp_path):
     (tmp_path / "empty").mkdir()
     (tmp_path / "out").symlink_to(tmp_path / target)
     before = contents(tmp_path)
-    table = earlier.files() / "table.csv"
+    table = written.files() / "table.csv"
     code, message = run("fit", table, *FIT, "--out", tmp_path / "out", *["--force"] * force)
     assert (code, message[:12]) == (2, "error: --out")
     assert "symbolic link" in message
@@ -242,7 +242,7 @@ def test_replacing_a_run_does_not_remove_what_its_links_point_to(folder, tmp_pat
 
 @pytest.fixture
 def posterior(tmp_path):
-    shutil.copy(earlier.files() / "posterior.nc", tmp_path / "posterior.nc")
+    shutil.copy(written.files() / "posterior.nc", tmp_path / "posterior.nc")
     return tmp_path / "posterior.nc"
 
 
@@ -268,7 +268,7 @@ def tampered(path, way, secret):
 @pytest.mark.parametrize("way", ["external link", "numbers in another file", "virtual"])
 def test_posterior_with_numbers_elsewhere_is_refused(way, posterior, tmp_path):
     secret = tmp_path / "secret.nc"
-    shutil.copy(earlier.files() / "posterior.nc", secret)
+    shutil.copy(written.files() / "posterior.nc", secret)
     tampered(posterior, way, secret)
     assert_refused(lambda: load_posterior(posterior), "`path`", "another file")
 
@@ -332,6 +332,6 @@ def test_posterior_that_is_no_file_is_not_read(way, tmp_path):
 def test_saving_a_posterior_replaces_a_link(tmp_path):
     (tmp_path / "precious").write_text("thesis")
     (tmp_path / "posterior.nc").symlink_to(tmp_path / "precious")
-    save_posterior(load_posterior(earlier.files() / "posterior.nc"), tmp_path / "posterior.nc")
+    save_posterior(load_posterior(written.files() / "posterior.nc"), tmp_path / "posterior.nc")
     assert (tmp_path / "precious").read_text() == "thesis"
     load_posterior(tmp_path / "posterior.nc")

@@ -16,11 +16,11 @@ import zipfile
 from contextlib import suppress
 from pathlib import Path
 
-import earlier
 import joblib
 import numpy as np
 import pytest
 import skops.io
+import written
 from crafted import (
     array,
     built,
@@ -718,7 +718,7 @@ assert seen, "the hook does not work"
 @pytest.mark.heavy
 def test_reading_files_unpickles_and_runs_nothing():
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(HOOK), str(earlier.files())],
+        [sys.executable, "-c", textwrap.dedent(HOOK), str(written.files_with_models())],
         capture_output=True,
         text=True,
         timeout=300,
