@@ -111,10 +111,10 @@ def is_missing(values: np.ndarray) -> np.ndarray:
     return np.asarray(pd.isna(values))
 
 
-def check_labels(y: Targets, mark: Label | None = None, remedy: str = "") -> np.ndarray:
+def check_labels(y: Targets, mark: Label | None = None) -> np.ndarray:
     """Return labels as an array: text, whole numbers or booleans, all of one kind and none missing.
 
-    `mark`, which stands for "no label", may be of another kind; `remedy` is what to do about missing ones.
+    `mark`, which stands for "no label", may be of another kind.
 
     Examples
     --------
@@ -126,10 +126,7 @@ def check_labels(y: Targets, mark: Label | None = None, remedy: str = "") -> np.
     if absent.any():
         raise ValueError(
             f"`y` must give every sample a label; {int(absent.sum())} of {array.size} are missing (None or NaN). "
-            + (
-                remedy
-                or "Leave these samples out, or mark them where the estimator has an `unlabeled_label`."
-            )
+            "Leave these samples out, or mark them where the estimator has an `unlabeled_label`."
         )
     if array.dtype.kind == "O":
         marked = np.array([mark is not None and value == mark for value in array.ravel().tolist()])
