@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from bayesmkl._estimator.base import BaseMKL
-from bayesmkl._estimator.labels import (
+from bayesmkl._estimator.storage import Holding
+from bayesmkl._estimator.targets import (
     ClassTargets,
     LabelSplit,
+    check_labels,
     class_targets,
     encode_labels,
+    is_missing,
     most_probable,
     split_labels,
 )
-from bayesmkl._estimator.storage import Holding
-from bayesmkl._estimator.targets import check_labels, is_missing
 from bayesmkl._utils.progress import announce, step_progress
 
 __all__ = [

@@ -16,70 +16,50 @@ from bayesmkl._utils.validation import check_flag, shown
 
 
 class Entry(NamedTuple):
-    """Facts about one data set."""
+    """What is known of one data set beside its numbers."""
 
     name: str
     title: str
-    n_samples: int
-    n_features: int
-    classes: tuple[
-        tuple[int, str, int], ...
-    ]  # (label, name, samples), in label order; () = regression or times
+    classes: tuple[str, ...] = ()  # their names, in the order of the labels; () = regression or times
     notes: str = ""
     n_events: int = 0  # of times to an event, some of them censored; 0 = other targets
     source: str = "scikit-learn"
 
 
-def _classes(names: Sequence[str], counts: Sequence[int], first: int = 0) -> tuple[tuple[int, str, int], ...]:
-    return tuple((first + k, name, n) for k, (name, n) in enumerate(zip(names, counts, strict=True)))
-
-
+_LIFELINES = "lifelines, in this package"
 _ENTRIES = (
     Entry(
         "wdbc",
         "Wisconsin diagnostic breast cancer",
-        569,
-        30,
-        ((-1, "benign", 357), (1, "malignant", 212)),
+        ("benign", "malignant"),
         "Thirty numbers describing cell nuclei. Not the older set of nine grades from 1 to 10.",
     ),
-    Entry("iris", "Iris flowers", 150, 4, _classes(("setosa", "versicolor", "virginica"), (50, 50, 50))),
-    Entry("wine", "Italian wines", 178, 13, _classes(("class_0", "class_1", "class_2"), (59, 71, 48))),
+    Entry("iris", "Iris flowers", ("setosa", "versicolor", "virginica")),
+    Entry("wine", "Italian wines", ("class_0", "class_1", "class_2")),
     Entry(
         "digits",
         "Hand-written digits, 8 x 8 pixels, as six views",
-        1797,
-        156,
-        _classes([str(digit) for digit in range(10)], (178, 182, 177, 183, 181, 182, 181, 179, 174, 180)),
+        tuple(map(str, range(10))),
         "64 pixels of scikit-learn's digits and five views computed from them.",
     ),
     Entry(
         "diabetes",
         "Diabetes progression after one year (regression)",
-        442,
-        10,
-        (),
-        "Features in their original units. Not the Pima Indians data.",
+        notes="Features in their original units. Not the Pima Indians data.",
     ),
     Entry(
         "gbsg2",
         "German Breast Cancer Study Group 2 (survival)",
-        686,
-        8,
-        (),
-        "Days without recurrence of women with node-positive breast cancer.",
-        299,
-        "lifelines, in this package",
+        notes="Days without recurrence of women with node-positive breast cancer.",
+        n_events=299,
+        source=_LIFELINES,
     ),
     Entry(
         "lung",
         "Lung cancer, North Central Cancer Treatment Group (survival)",
-        228,
-        8,
-        (),
-        "Days to death; NaN stands for what was not recorded.",
-        165,
-        "lifelines, in this package",
+        notes="Days to death; NaN stands for what was not recorded.",
+        n_events=165,
+        source=_LIFELINES,
     ),
 )
 TABLE: dict[str, Entry] = {entry.name: entry for entry in _ENTRIES}
@@ -96,8 +76,8 @@ def look_up(name: str) -> Entry:
     Examples
     --------
     >>> from bayesmkl.datasets._bundled import look_up
-    >>> look_up("wine").n_samples
-    178
+    >>> look_up("wine").title
+    'Italian wines'
     """
     if isinstance(name, str) and name in TABLE:
         return TABLE[name]
@@ -107,18 +87,18 @@ def look_up(name: str) -> Entry:
     )
 
 
-def describe(entry: Entry) -> str:
+def describe(entry: Entry, data: np.ndarray, target: np.ndarray) -> str:
     """Write the DESCR of one data set: size, classes, coding and source."""
-    lines = [f"{entry.title} (`{entry.name}`)", ""]
-    lines.append(f"{entry.n_samples} samples, {entry.n_features} features.")
+    lines = [f"{entry.title} (`{entry.name}`)", "", f"{len(data)} samples, {data.shape[1]} features."]
     if entry.classes:
-        target = "; ".join(f"{label} = {name} ({count})" for label, name, count in entry.classes)
+        counts = zip(*np.unique(target, return_counts=True), entry.classes, strict=True)
+        coding = "; ".join(f"{label} = {name} ({count})" for label, count, name in counts)
     elif entry.n_events:
-        censored = entry.n_samples - entry.n_events
-        target = f"event and time to it or to censoring ({entry.n_events} events, {censored} censored)."
+        censored = len(target) - entry.n_events
+        coding = f"event and time to it or to censoring ({entry.n_events} events, {censored} censored)."
     else:
-        target = "a real number (regression)."
-    lines += [f"Target: {target}", *([entry.notes] if entry.notes else []), f"Source: {entry.source}."]
+        coding = "a real number (regression)."
+    lines += [f"Target: {coding}", *([entry.notes] if entry.notes else []), f"Source: {entry.source}."]
     return "\n".join(lines)
 
 
@@ -143,10 +123,15 @@ def make_bunch(
     if return_X_y:
         return X, y
     bunch = Bunch(
-        data=X, target=y, feature_names=list(feature_names), DESCR=describe(entry), name=entry.name, **extra
+        data=X,
+        target=y,
+        feature_names=list(feature_names),
+        DESCR=describe(entry, data, target),
+        name=entry.name,
+        **extra,
     )
     if entry.classes:
-        bunch.target_names = np.array([name for _, name, _ in entry.classes])
+        bunch.target_names = np.array(entry.classes)
     return bunch
 
 

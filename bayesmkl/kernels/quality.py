@@ -350,7 +350,6 @@ def check_kernel_stack(
     names: Sequence[str],
     *,
     known_psd: np.ndarray | None = None,
-    definiteness: bool = True,
     present: np.ndarray | None = None,
     self_similarity: np.ndarray | None = None,
     lost: np.ndarray | None = None,
@@ -365,8 +364,6 @@ def check_kernel_stack(
         Their name in messages.
     known_psd : array-like of bool of shape (n_kernels,), default=None
         Kernels that are symmetric and positive semidefinite by their formula and need no test; None tests all.
-    definiteness : bool, default=True
-        Whether to test the others for positive semidefiniteness, for callers that do not do it themselves.
     present : ndarray of bool of shape (n_kernels, n_train), default=None
         The samples that have what each kernel compares; each kernel is judged on them alone. None: all of them.
     self_similarity : ndarray of shape (n_kernels,), default=None
@@ -408,9 +405,7 @@ def check_kernel_stack(
     if len(names) != len(kernels):
         raise ValueError(f"`names` must name each of the {len(kernels)} kernels; got {len(names)} names.")
 
-    inspector = KernelInspector(
-        names, known_psd=known_psd, definiteness=definiteness, self_similarity=self_similarity, lost=lost
-    )
+    inspector = KernelInspector(names, known_psd=known_psd, self_similarity=self_similarity, lost=lost)
     for m, kernel in enumerate(kernels):
         inspector.inspect(kernel, None if present is None else present[m])
     inspector.report()
@@ -430,7 +425,7 @@ def judge_for_svm(
     tolerance: float,
     lost: np.ndarray | None = None,
 ) -> Fitness:
-    """Do what `refuse_unusable`, `indefinite_kernels` and `check_kernel_stack` do, without the warning.
+    """Do what `indefinite_kernels` and `check_kernel_stack` do, without the warning, and refuse what SVMs cannot use.
 
     Parameters
     ----------
@@ -446,7 +441,7 @@ def judge_for_svm(
     Raises
     ------
     ValueError
-        As `refuse_unusable` does.
+        For kernels that are not finite, too large or asymmetric.
 
     Examples
     --------
@@ -459,42 +454,18 @@ def judge_for_svm(
     known = np.zeros(len(kernels), bool) if known_psd is None else np.asarray(known_psd, bool)
     for m, kernel in enumerate(kernels):
         if not known[m]:  # of others inspection finds all that makes them unusable
-            refuse_unusable(kernels[m : m + 1], names[m : m + 1])
+            _refuse_unusable(names[m], kernel)
         inspector.inspect(kernel)
     return Fitness(tuple(indefinite_kernels(kernels, known_psd, tolerance)), inspector.message())
 
 
-def refuse_unusable(kernels: np.ndarray, names: Sequence[str], known_psd: np.ndarray | None = None) -> None:
-    """Raise for kernels that SVMs with a certificate cannot be trained on: not finite, too large, or asymmetric.
-
-    Parameters
-    ----------
-    kernels : ndarray of shape (n_kernels, n_train, n_train)
-    names : sequence of str of length n_kernels
-    known_psd : array-like of bool of shape (n_kernels,), default=None
-        Kernels that are symmetric by their formula.
-
-    Raises
-    ------
-    ValueError
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bayesmkl.kernels.quality import refuse_unusable
-    >>> refuse_unusable(np.array([[[1.0, 0.5], [0.0, 1.0]]]), ["a"])
-    Traceback (most recent call last):
-    ...
-    ValueError: `X`: kernel 'a' is not symmetric. Check that rows and columns hold the samples in the same ...
-    """
-    for m, (name, kernel) in enumerate(zip(names, kernels, strict=True)):
-        size = check_entries(name, kernel).size
-        known = known_psd is not None and np.asarray(known_psd)[m]
-        if not known and is_asymmetric(kernel, REFUSED_ASYMMETRY * size):
-            raise ValueError(
-                f"`X`: kernel {name!r} is not symmetric. Check that rows and columns hold the samples in the same "
-                "order. If the rest is rounding, pass K = (K + K.T) / 2."
-            )
+def _refuse_unusable(name: str, kernel: np.ndarray) -> None:
+    """Raise for a kernel that SVMs with a certificate cannot be trained on: not finite, too large, or asymmetric."""
+    if is_asymmetric(kernel, REFUSED_ASYMMETRY * check_entries(name, kernel).size):
+        raise ValueError(
+            f"`X`: kernel {name!r} is not symmetric. Check that rows and columns hold the samples in the same "
+            "order. If the rest is rounding, pass K = (K + K.T) / 2."
+        )
 
 
 def indefinite_kernels(kernels: Any, known_psd: Any = None, tolerance: float = INDEFINITE) -> list[int]:

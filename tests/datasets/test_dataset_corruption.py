@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from bayesmkl.datasets._synthetic import CORRUPTIONS, make_corrupted
+from bayesmkl.datasets import make_corrupted
+
+CORRUPTIONS = ("features", "kernels", "similarities")
 
 SEPARATIONS = (1.0, 0.6, 0.0)
 

@@ -8,11 +8,10 @@ from scipy.stats import kstest
 
 from bayesmkl import KernelBank
 from bayesmkl.datasets import make_localized
-from bayesmkl.datasets._synthetic import DESIGNS
 from bayesmkl.kernels import Gate, Gaussian
 
 
-@pytest.mark.parametrize("design", DESIGNS)
+@pytest.mark.parametrize("design", ["hours", "halves", "regions", "global"])
 def test_the_truth(design):
     sample = make_localized(40_000, design=design, noise=0.3, random_state=0)
     firsts = sample.data[:, [columns[0] for columns in sample.views.values()]]
@@ -60,7 +59,7 @@ def test_where_views_tell():
     np.testing.assert_array_equal(regions.gates.argmax(axis=1), angle // 120.0)
 
 
-@pytest.mark.parametrize("design", DESIGNS)
+@pytest.mark.parametrize("design", ["hours", "halves", "regions", "global"])
 def test_columns_are_those_of_a_bank(design):
     sample = make_localized(30, design=design, random_state=3)
     columns = [j for view in sample.views.values() for j in view]

@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from sklearn.svm import SVC
 
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl.datasets._synthetic import CORRUPTIONS, make_corrupted
+from bayesmkl.datasets import make_corrupted
 from bayesmkl.discriminative.inner import InnerSolution
 from bayesmkl.discriminative.localized.patterns import infer_switches, switch_gates, update_margins
 from bayesmkl.discriminative.localized.samkl import (
@@ -269,7 +269,7 @@ def test_zero_kernel_gets_no_influence():
 # What every fit must satisfy
 
 
-@pytest.mark.parametrize("corruption", CORRUPTIONS)
+@pytest.mark.parametrize("corruption", ["features", "kernels", "similarities"])
 @pytest.mark.parametrize(("max_switches", "C"), [(1, 1.0), (2, 10.0), (4, 0.3)])
 def test_constraints_of_the_model_hold(corruption, max_switches, C):
     stack, _, y, _ = problem(corruption=corruption)

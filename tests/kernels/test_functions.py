@@ -23,7 +23,7 @@ from sklearn.metrics.pairwise import (
 )
 
 from bayesmkl.kernels import Cosine, FromDistance, Gaussian, Laplacian, Linear, Overlap, Polynomial, Tanimoto
-from bayesmkl.kernels.geometry import PairwiseGeometry, median_distance
+from bayesmkl.kernels.geometry import PairwiseGeometry
 
 
 def _read_only(array):
@@ -314,11 +314,14 @@ def test_relative_widths_are_in_units_of_the_median_distance_of_training_points(
 
 
 def test_median_distance_of_many_points_and_of_equal_ones():
-    line = np.arange(5000.0)[:, None]
-    assert median_distance(line, "euclidean") == pytest.approx(5000.0 * (1.0 - np.sqrt(0.5)), rel=0.01)
-    assert median_distance(np.repeat([[0.0], [8.0]], [9, 1], axis=0), "euclidean") == 8.0 * 9 / 45
-    assert median_distance(np.ones((4, 2)), "cityblock") == 1.0
-    assert median_distance(np.ones((1, 2)), "cityblock") == 1.0
+    def median(kernel, points):
+        return kernel(relative_width=1.0).fit(points).width_
+
+    assert median(Gaussian, np.arange(5000.0)[:, None]) == pytest.approx(
+        5000.0 * (1.0 - np.sqrt(0.5)), rel=0.01
+    )
+    assert median(Gaussian, np.repeat([[0.0], [8.0]], [9, 1], axis=0)) == 8.0 * 9 / 45
+    assert median(Laplacian, np.ones((4, 2))) == median(Laplacian, np.ones((1, 2))) == 1.0
 
 
 def test_relative_widths_must_be_learned_and_stand_alone():

@@ -8,21 +8,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.preprocessing import KernelCenterer
 
-from bayesmkl.kernels.normalize import check_normalize, fit_normalizers
+from bayesmkl.kernels import KernelBank
 
 RNG = np.random.default_rng(7)
 TRAIN = RNG.normal(loc=1.0, size=(15, 4))
 ROWS = RNG.normal(loc=0.5, size=(6, 4))
 
 
+def dot(X, Z):
+    """The linear kernel, with nothing known about it."""
+    return X @ Z.T
+
+
 def normalize_linear(names, train, rows):
-    """Normalize the linear kernel of `train` and of `rows`, with the diagonals a bank would hand over."""
-    kernel = train @ train.T
-    normalizers = fit_normalizers(names, kernel, np.einsum("ij,ij->i", train, train))
-    rows_kernel, diagonal = rows @ train.T, np.einsum("ij,ij->i", rows, rows)
-    for normalizer in normalizers:
-        diagonal = normalizer.apply(rows_kernel, diagonal)
-    return kernel, rows_kernel, diagonal
+    """Return the normalized linear kernel of `train`, of `rows`, and self-similarities of these."""
+    bank = KernelBank(dot, normalize=names)
+    kernel = bank.fit_transform(train)[:, :, 0]
+    rows_kernel, diagonal = bank.rows_and_diagonal(rows)
+    return kernel, rows_kernel[0], diagonal[0]
 
 
 def unit(features):
@@ -53,14 +56,13 @@ def test_kernel_normalization_equals_normalizing_explicit_features(names):
 
 
 def test_centering_equals_scikit_learn_also_for_an_asymmetric_kernel():
-    kernel = RNG.normal(size=(9, 9))
-    rows = RNG.normal(size=(4, 9))
-    reference = KernelCenterer().fit(kernel)
-    expected, expected_rows = reference.transform(kernel), reference.transform(rows)
-    center = fit_normalizers(("center",), kernel, kernel.diagonal().copy())[0]
-    center.apply(rows, np.ones(4))
-    np.testing.assert_allclose(kernel, expected, atol=1e-14)
-    np.testing.assert_allclose(rows, expected_rows, atol=1e-14)
+    skewed = RNG.normal(size=(4, 4))
+    bank = KernelBank(lambda X, Z: X @ skewed @ Z.T, normalize="center")
+    kernel = bank.fit_transform(TRAIN)[:, :, 0]
+    reference = KernelCenterer().fit(TRAIN @ skewed @ TRAIN.T)
+    np.testing.assert_allclose(kernel, reference.transform(TRAIN @ skewed @ TRAIN.T), atol=1e-13)
+    expected = reference.transform(ROWS @ skewed @ TRAIN.T)
+    np.testing.assert_allclose(bank.transform(ROWS)[:, :, 0], expected, atol=1e-13)
 
 
 @settings(max_examples=25, deadline=None)
@@ -153,14 +155,20 @@ def test_kernel_of_zeros_passes_every_normalization():
     ],
 )
 def test_indefinite_kernels_without_a_length_are_refused(names, kernel, message):
-    kernel = np.array(kernel)
+    def looked_up(X, Z):
+        return np.array(kernel)[np.ix_(X[:, 0].astype(int), Z[:, 0].astype(int))]
+
     with pytest.raises(ValueError, match=message):
-        fit_normalizers(names, kernel, kernel.diagonal().copy())
+        KernelBank(looked_up, normalize=names).fit([[0.0], [1.0]])
 
 
 def test_names():
-    assert check_normalize(["center", "spherical"]) == ("center", "spherical")
-    assert check_normalize(()) == ()
+    one = KernelBank("linear", normalize=["center", "spherical"]).fit_transform(TRAIN)
+    np.testing.assert_array_equal(
+        one, KernelBank("linear", normalize=("center", "spherical")).fit_transform(TRAIN)
+    )
+    none = KernelBank("linear", normalize=()).fit_transform(TRAIN)
+    np.testing.assert_array_equal(none, KernelBank("linear", normalize=None).fit_transform(TRAIN))
     for wrong in ("unit", ["center", "unit"], 3, [None]):
         with pytest.raises(ValueError, match='`normalize` must be "spherical", "trace", "center", None'):
-            check_normalize(wrong)
+            KernelBank("linear", normalize=wrong).fit(TRAIN)

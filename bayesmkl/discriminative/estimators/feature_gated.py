@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.metrics import accuracy_score, r2_score
 
-from bayesmkl._estimator.gated_scores import gated_accuracy, gated_r2
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl.discriminative.estimators.localized import BaseLocalized
@@ -97,7 +97,38 @@ class FeatureGatedClassifier(ClassifierMixin, BaseLocalized):
         """
         return self._choose(self._decide(X, gate_features))
 
-    score = gated_accuracy
+    def score(
+        self,
+        X: Samples,
+        y: Targets,
+        sample_weight: ArrayLike | None = None,
+        gate_features: ArrayLike | None = None,
+    ) -> float:
+        """Return the accuracy of the predictions for `X`.
+
+        Parameters
+        ----------
+        %(X)s
+        y : array-like of shape (n_rows,)
+            True labels.
+        sample_weight : array-like of shape (n_rows,), default=None
+            Weights of the rows.
+        %(gate_features)s
+
+        Returns
+        -------
+        float
+            Share of the rows whose class is right, from 0 to 1.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        %(ValueError:gates)s
+            Also if `y` does not have a label for every row.
+        %(TypeError:X)s
+        """
+        return float(accuracy_score(y, self.predict(X, gate_features), sample_weight=sample_weight))
 
     def gates(self, X: Samples | None = None, gate_features: ArrayLike | None = None) -> np.ndarray:
         r"""Return the gates of each kernel at each sample.
@@ -243,4 +274,35 @@ class FeatureGatedRegressor(RegressorMixin, BaseLocalized):
         """
         return self._scores_local(X, gate_features)[0]
 
-    score = gated_r2
+    def score(
+        self,
+        X: Samples,
+        y: Targets,
+        sample_weight: ArrayLike | None = None,
+        gate_features: ArrayLike | None = None,
+    ) -> float:
+        """Return the coefficient of determination of the predictions for `X`.
+
+        Parameters
+        ----------
+        %(X)s
+        y : array-like of shape (n_rows,)
+            True target.
+        sample_weight : array-like of shape (n_rows,), default=None
+            Weights of the rows.
+        %(gate_features)s
+
+        Returns
+        -------
+        float
+            :math:`R^2`: 1 at best, 0 for the mean of `y`, without lower bound.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        %(ValueError:gates)s
+            Also if `y` does not have a number for every row.
+        %(TypeError:X)s
+        """
+        return float(r2_score(y, self.predict(X, gate_features), sample_weight=sample_weight))
