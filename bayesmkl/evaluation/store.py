@@ -292,7 +292,8 @@ class Store:
         with suppress(OSError, ValueError, KeyError, TypeError):
             found = read_json(self._path(key))
             row, scores, environment, about = (dict(found[name]) for name in PARTS)
-            if all(type(row[name]) is int for name in COUNTS if name != "split"):
+            counts = all(type(row[name]) is int for name in COUNTS if name != "split")
+            if counts and _have_types(row, scores, environment):
                 return Cell(key, row, scores, environment, None, about)
         return None
 
@@ -344,6 +345,15 @@ class Store:
         if self.folder is None or not key.isalnum():
             raise ValueError(f"{key[:80]!r} is no key of a cell.")
         return self.folder / f"{key}{ending}"
+
+
+def _have_types(row: Mapping[str, Any], scores: Mapping[str, Any], environment: Mapping[str, Any]) -> bool:
+    """Return whether what a file says has the types that a table takes; another one is damaged."""
+    texts = [value for name, value in row.items() if name in TEXTS and value is not None]
+    numbers = [value for name, value in row.items() if name not in TEXTS and value is not None]
+    return all(isinstance(text, str) for text in (*texts, *environment.values())) and all(
+        isinstance(number, int | float) for number in (*numbers, *scores.values())
+    )
 
 
 # ------------------------------------------------------------------------------------------------- the folder's files

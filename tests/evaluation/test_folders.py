@@ -299,10 +299,24 @@ class Failing(GaussianNB):
         raise ValueError(self.message)
 
 
-@pytest.mark.parametrize("content", ["", '{"row": {', "[1, 2]", '{"row": {}, "scores": {}}'])
-def test_damaged_cells_are_left_out_and_computed_again(content, fits, tmp_path):
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: "",
+        lambda text: '{"row": {',
+        lambda text: "[1, 2]",
+        lambda text: '{"row": {}, "scores": {}}',
+        lambda text: text.replace('"numpy": "', '"numpy": {}, "was": "'),
+        lambda text: text.replace('"fit_seconds": ', '"fit_seconds": {}, "was": '),
+    ],
+    ids=["empty", "cut", "a list", "no facts", "no version", "no number"],
+)
+def test_damaged_cells_are_left_out_and_computed_again(change, fits, tmp_path):
     found = compare_models(**BEGUN, folder=tmp_path / "run")
-    sorted((tmp_path / "run" / "cells").glob("*.json"))[0].write_text(content)
+    path = sorted((tmp_path / "run" / "cells").glob("*.json"))[0]
+    before = path.read_text()
+    path.write_text(change(before))
+    assert path.read_text() != before
     assert len(Comparison.load(tmp_path / "run").cells) == 1
     same(compare_models(**BEGUN, folder=tmp_path / "run"), found)
     assert len(fits) == 3
