@@ -31,6 +31,9 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::bayesmkl.kernels.KernelQualityWarning"),  # kernels are random
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),  # fits are short
     pytest.mark.filterwarnings("ignore:.*clusters are the nearest of no training sample:UserWarning"),
+    pytest.mark.filterwarnings(
+        "ignore:LDMKLClassifier predicts .* for all training samples:UserWarning"
+    ),  # constant ones
 ]
 SHORT = {"max_iter": 8}
 ROUNDING = 1e-9
