@@ -20,7 +20,6 @@ PIP_FAILED = || { echo "pip could not install bayesmkl. Where it says '(from ver
 is there a network, or a proxy that HTTPS_PROXY should name?" >&2; exit 1; }
 export PYTHONDONTWRITEBYTECODE =
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
-export OPENBLAS_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -34,13 +33,13 @@ demo: $(VENV)/.base  ## fit real data, print what it found, write a report to de
 	$(BIN)/bayesmkl demo --out demo/
 
 test: $(VENV)/.test  ## the quick tests and the examples of docstrings
-	$(BIN)/python $(PYTEST) $(PATHS)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python $(PYTEST) $(PATHS)
 
 full:  ## everything: all tests, pages with notebooks, other Pythons, lowest versions, short benchmarks (half an hour)
 	.ci/full
 
 coverage: $(VENV)/.test  ## the quick tests, and which lines and branches they run
-	$(BIN)/python $(PYTEST) --cov --cov-report=term $(PATHS)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python $(PYTEST) --cov --cov-report=term $(PATHS)
 
 lint: $(VENV)/.test  ## formatting and lint rules
 	$(BIN)/ruff format --check .
@@ -53,18 +52,18 @@ layers: $(VENV)/.test  ## who may import whom
 	$(BIN)/lint-imports
 
 docs: $(VENV)/.docs  ## the pages, every warning an error; FAST=1 without the gallery and the pictures, which are run
-	$(if $(FAST),BAYESMKL_FAST=1) $(BIN)/python -m sphinx -W -n --keep-going -q -j auto -b html docs docs/_build/html
+	OPENBLAS_NUM_THREADS=1 $(if $(FAST),BAYESMKL_FAST=1) $(BIN)/python -m sphinx -W -n --keep-going -q -j auto -b html docs docs/_build/html
 	@echo "documentation: docs/_build/html/index.html"
 
 notebooks: $(VENV)/.docs  ## run every notebook anew, and keep what it prints and draws
-	$(BIN)/python notebooks/run.py
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python notebooks/run.py
 
 pages-check: $(VENV)/.test $(VENV)/axe/.installed  ## the built pages in Chromium: overflow, contrast, console, the rules of axe-core
 	$(BIN)/python tests/robustness/pages_in_browser.py --axe $(VENV)/axe/node_modules/axe-core/axe.min.js
 
 bench: $(VENV)/.bench  ## every benchmark; FAST=1 for the short form, two at a time
 ifdef FAST
-	$(BIN)/python benchmarks/_short_forms.py $(BENCHMARKS)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/_short_forms.py $(BENCHMARKS)
 else
 	@set -e; for script in $(BENCHMARKS); do echo "== $$script"; $(BIN)/python $$script; done
 endif
@@ -89,11 +88,11 @@ mutants: $(VENV)/.mutants  ## do the tests notice changes of the numerical core?
 
 # Old releases warn of what newer ones that they build on, and that only they ask for, will drop.
 test-min: $(MIN_VENV)/.test  ## the quick tests with the lowest versions of everything that pyproject.toml declares
-	$(MIN_VENV)/bin/python $(PYTEST) -W ignore::DeprecationWarning $(PATHS)
+	OPENBLAS_NUM_THREADS=1 $(MIN_VENV)/bin/python $(PYTEST) -W ignore::DeprecationWarning $(PATHS)
 
 # Nothing of the working tree takes part: package and tests come out of the two archives.
 test-wheel: $(WHEEL_VENV)/.installed  ## the quick tests of the source archive against the installed wheel
-	cd build/wheel && $(abspath $(WHEEL_VENV))/bin/python $(PYTEST) --rootdir . -c pyproject.toml $(or $(PATHS),tests) \
+	cd build/wheel && OPENBLAS_NUM_THREADS=1 $(abspath $(WHEEL_VENV))/bin/python $(PYTEST) --rootdir . -c pyproject.toml $(or $(PATHS),tests) \
 	    $$(cd / && $(abspath $(WHEEL_VENV))/bin/python -c 'import bayesmkl, pathlib; print(pathlib.Path(bayesmkl.__file__).parent)')
 
 # pip-audit lives apart. Where it reaches no database it finds nothing and ends well: the table says what was looked up.

@@ -45,7 +45,6 @@ extensions = [
 ]
 exclude_patterns = [
     "_build",
-    "_generated",
     "_templates",
     "pictures",
     "gallery/*.ipynb",

@@ -18,8 +18,8 @@ from helpers import (
 from scipy import stats
 
 from bayesmkl.bemkl import Dirichlet, SpikeSlab
+from bayesmkl.bemkl.models.outcomes import log_beyond
 from bayesmkl.bemkl.reading.collapsed import (
-    log_label,
     log_likelihood,
     log_prior,
     log_variational,
@@ -76,7 +76,8 @@ def test_binary_likelihood_is_the_normal_probability_beyond_the_margin(rng):
     above = stats.norm.logsf(problem.outcome.margin, means, spread[:, None])
     below = stats.norm.logcdf(-problem.outcome.margin, means, spread[:, None])
     assert_same(log_likelihood(problem, draws), np.where(problem.y > 0, above, below), 1e-12)
-    assert_same(log_label(means, spread, problem.outcome.margin), np.stack([below, above], axis=-1), 1e-12)
+    sides = log_beyond(means / spread[:, None], problem.outcome.margin / spread[:, None])
+    assert_same(sides, np.stack([below, above], axis=-1), 1e-12)
 
 
 def test_regression_likelihood_is_normal(rng):

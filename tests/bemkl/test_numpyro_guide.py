@@ -87,7 +87,7 @@ CASES = [
     Case("regression", "general", 1),
     Case("regression", "general", 10),
 ]
-NUMBERED = pytest.mark.parametrize(  # each is compiled: every other one is left to `make slow`
+NUMBERED = pytest.mark.parametrize(  # each is compiled: every other one is left to `make test TESTS=slow`
     "number", [pytest.param(k, marks=[pytest.mark.slow] * (k % 2)) for k in range(len(CASES))]
 )
 ALGORITHMS = {"binary": bemkl, "regression": bemkl}

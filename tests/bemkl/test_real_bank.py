@@ -1,4 +1,4 @@
-"""The paper's bank on real data, 403 kernels over 398 samples: minutes, so these run with `make slow`."""
+"""The paper's bank on real data, 403 kernels over 398 samples: minutes, so these run with `make test TESTS=slow`."""
 
 from __future__ import annotations
 

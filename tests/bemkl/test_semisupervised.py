@@ -27,8 +27,8 @@ from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
 from bayesmkl.bemkl.models import model as bemkl
 from bayesmkl.bemkl.models.model import State
 from bayesmkl.bemkl.models.moments import Gamma, intermediate_error
+from bayesmkl.bemkl.models.outcomes import log_beyond
 from bayesmkl.bemkl.models.semisupervised import labeled_part, positive_probability, start_from_labeled
-from bayesmkl.bemkl.reading.collapsed import log_label
 from bayesmkl.bemkl.reading.predict import predict_score
 
 pytestmark = pytest.mark.heavy
@@ -169,8 +169,8 @@ def test_without_margin_an_unlabeled_score_keeps_its_normal_distribution(rng):
 @pytest.mark.parametrize("margin", [0.0, 0.7])
 def test_exact_likelihood_of_an_unlabeled_sample_is_flat_without_margin_only(rng, margin):
     """With f and G integrated out, P(|f_i| > ν) given (a, b, e): one at ν = 0, whatever a, b and e are."""
-    means, scales = rng.normal(size=(50, 4)), rng.uniform(1.0, 3.0, size=50)
-    log_p = np.logaddexp(*log_label(means, scales, margin).transpose(2, 0, 1))
+    means, scales = rng.normal(size=(50, 4)), rng.uniform(1.0, 3.0, size=(50, 1))
+    log_p = np.logaddexp(*log_beyond(means / scales, margin / scales).transpose(2, 0, 1))
     if margin == 0.0:
         np.testing.assert_allclose(log_p, 0.0, atol=1e-14)
     else:

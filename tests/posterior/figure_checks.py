@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import warnings
 
 import matplotlib
 import matplotlib.pyplot as plt
 import pytest
 from matplotlib.text import Text
-from sklearn.exceptions import ConvergenceWarning
 
 
 @pytest.fixture(autouse=True)
@@ -48,10 +46,3 @@ def assert_readable(*axes):
 
 def _tick_labels(axis, limits):
     return [t.label1 for t in axis.get_major_ticks() if min(limits) <= t.get_loc() <= max(limits)]
-
-
-def without_warning(model, *data):
-    """Fit a model that is too short to converge."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return model.fit(*data)

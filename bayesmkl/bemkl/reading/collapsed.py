@@ -32,14 +32,12 @@ from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
 from bayesmkl.bemkl.models.model import Problem
 from bayesmkl.bemkl.models.moments import LOG_2PI, Gamma, Gaussian
 from bayesmkl.bemkl.models.nonnegative import CutOffNormals, NonnegativeReadout
-from bayesmkl.bemkl.models.outcomes import log_beyond
 from bayesmkl.bemkl.reading.draws import PosteriorDraws
 from bayesmkl.kernels.stacks.base import Kernels, weighted_products
 
 __all__ = [
     "NonnegativeGamma",
     "log_gamma",
-    "log_label",
     "log_likelihood",
     "log_prior",
     "log_prior_terms",
@@ -76,14 +74,6 @@ def score_scales(draws: PosteriorDraws, intermediate_precision: float | None = N
     if draws.noise_precision is None:
         return np.sqrt(1.0 + square / intermediate_precision)
     return np.sqrt(1.0 / draws.noise_precision + square / draws.intermediate_precision)
-
-
-def log_label(mean: np.ndarray, scale: np.ndarray, margin: float) -> np.ndarray:
-    """Return ``log P(y f > margin)`` for y = -1 and +1 along a last axis that is added to the shape of `mean`.
-
-    The two do not sum to one: a score within the margin belongs to no label.
-    """
-    return log_beyond(mean / scale[..., None], margin / scale[..., None])
 
 
 def log_likelihood(

@@ -28,9 +28,10 @@ from bayesmkl._numerics.arrays import Array
 from bayesmkl._numerics.truncated_normal import log_normal_cdf
 from bayesmkl.bemkl.models.absent_views import ViewMoments, apply_by_pattern, completion, view_patterns
 from bayesmkl.bemkl.models.moments import Gaussian, readout_moments
+from bayesmkl.bemkl.models.outcomes import log_beyond
 from bayesmkl.bemkl.models.outputs import project, readout_of
 from bayesmkl.bemkl.models.weight_covariance import WeightCovariance
-from bayesmkl.bemkl.reading.collapsed import log_beyond, score_means, score_scales
+from bayesmkl.bemkl.reading.collapsed import score_means, score_scales
 from bayesmkl.bemkl.reading.draws import PosteriorDraws
 from bayesmkl.kernels.forms import weighted_forms
 from bayesmkl.kernels.stacks.base import KernelRows
