@@ -7,8 +7,6 @@ from typing import Any
 
 from joblib.hashing import NumpyHasher
 
-__all__ = ["content_hash"]
-
 
 def content_hash(value: object) -> str:
     """Return joblib's hash of a value, in which the order of a dict counts: that of views decides that of kernels.

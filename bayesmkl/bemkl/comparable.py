@@ -27,8 +27,6 @@ from sklearn.base import BaseEstimator
 from bayesmkl._utils.options import VB
 from bayesmkl.bemkl.estimators.base import BaseBEMKL
 
-__all__ = ["refuse_incomparable", "refuse_other_sizes"]
-
 LEAST_CONCENTRATION = 0.5
 NO_INFLUENCE = (
     "kernel_names",

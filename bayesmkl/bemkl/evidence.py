@@ -29,8 +29,6 @@ from bayesmkl.bemkl.comparable import refuse_incomparable, refuse_other_sizes
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["EvidenceSearch", "select_by_elbo"]
-
 RESULTS = ["elbo", "difference", "converged", "n_iter", "n_kernels", "seconds", "error"]
 
 

@@ -4,19 +4,6 @@ from __future__ import annotations
 
 import enum
 
-__all__ = [
-    "BY_DEFAULT",
-    "Inference",
-    "KernelPrior",
-    "KernelsOn",
-    "Likelihood",
-    "Method",
-    "MissingViews",
-    "Multiclass",
-    "Task",
-    "TaskCorrelation",
-]
-
 
 class Task(enum.StrEnum):
     """Kind of target."""

@@ -20,8 +20,6 @@ from bayesmkl.evaluation.compare import compare_models
 from bayesmkl.evaluation.comparison import Comparison
 from bayesmkl.evaluation.report import write_report
 
-__all__ = ["run_compare"]
-
 DATASETS_PER_TABLE = 5
 METRICS_SHOWN = 3
 FAILURES_SHOWN = 5

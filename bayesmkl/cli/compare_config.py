@@ -43,8 +43,6 @@ from bayesmkl.kernels.compose import check_entries
 from bayesmkl.kernels.tables import TableBank, make_bank
 from bayesmkl.kernels.views import positions_of, resolve_views
 
-__all__ = ["Config", "read_config"]
-
 STUDY_KEYS = (
     "cv",
     "scoring",

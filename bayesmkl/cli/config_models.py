@@ -27,8 +27,6 @@ from bayesmkl.kernels.compose import read_by_view
 from bayesmkl.kernels.normalize import check_normalize
 from bayesmkl.kernels.tables import TableBank
 
-__all__ = ["BY_TYPES", "Section", "bank_of", "did_you_mean", "model_of", "read_toml"]
-
 KEYS = ("estimator", "kernels", "standardize", "transductive", "parameters", "grid")
 OF_BEMKL = ("Dirichlet", "Gamma", "SpikeSlab", "VB", "NUTS", "Gibbs", "Storage")
 OF_MARGINAL = ("Design", "DirichletShares", "HalfT", "Horseshoe", "LogNormal", "Marginal", "SpikeSlabWeights")

@@ -16,8 +16,6 @@ from bayesmkl.cli.report import say
 from bayesmkl.cli.report_command import run_report
 from bayesmkl.datasets import load_wdbc
 
-__all__ = ["run_demo"]
-
 VIEWS = {"mean": "mean *", "error": "* error", "worst": "worst *", "shuffled": "shuffled *"}
 LACKING = 0.2  # share of the tumors without the view "error"
 STORY = (

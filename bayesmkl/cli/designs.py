@@ -12,8 +12,6 @@ from sklearn.preprocessing import StandardScaler
 from bayesmkl.marginal import Design
 from bayesmkl.marginal.group_labels import is_given
 
-__all__ = ["beside_design", "design_columns", "group_columns", "listed", "standardizer"]
-
 
 def design_columns(design: Design | None) -> list[Any]:
     """Return the columns that a design names, each once.

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from bayesmkl.cli.fit_options import FitOptions
 
-__all__ = ["n_kernels_of", "print_dry_run"]
-
 TIMED = ("vb", "marginal")  # whose fits to some rows tell how long it takes with all
 FEW_ROWS = 60  # of the first of two fits that are timed; the second has twice as many
 

@@ -36,8 +36,6 @@ from bayesmkl.marginal import (
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
-__all__ = ["new_model"]
-
 
 def _inference(options: FitOptions) -> Any:
     """Return the inference with as many draws as asked for."""

@@ -8,17 +8,6 @@ from bayesmkl.cli.designs import design_columns
 from bayesmkl.cli.fit_views import pairs_of
 from bayesmkl.marginal import Design, Marginal
 
-__all__ = [
-    "COUNTS",
-    "KERNEL_PRIORS",
-    "LIKELIHOODS",
-    "FitOptions",
-    "check_likelihood",
-    "check_options",
-    "has_types",
-    "may_be_empty",
-]
-
 # By method, the default first.
 KERNEL_PRIORS = {
     "bemkl": ("nonsparse", "sparse"),

@@ -11,13 +11,6 @@ from bayesmkl.kernels import Gaussian, KernelBank, Tanimoto
 from bayesmkl.kernels.adapters import NAMED, PAIRWISE_NAMES
 from bayesmkl.kernels.tables import TableBank, make_bank
 
-__all__ = [
-    "bank_of_options",
-    "bank_of_types",
-    "columns_as_they_are",
-    "pairs_of",
-]
-
 OWN: dict[str, Any] = {"gaussian": Gaussian(relative_width=1.0), "tanimoto": Tanimoto()}
 NAMES = (*NAMED, *OWN, *PAIRWISE_NAMES)
 OF_COUNTS = ("additive_chi2", "chi2", "tanimoto")  # kernels that standardized columns mean nothing to

@@ -30,19 +30,6 @@ from bayesmkl.persistence import load_model
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
-__all__ = [
-    "CONFIG",
-    "MODEL",
-    "RUN_FORMAT",
-    "RUN_VERSION",
-    "check_described",
-    "check_free",
-    "folder_beside",
-    "is_run_config",
-    "load_run",
-    "read_run_config",
-]
-
 CONFIG = "config.json"
 MODEL = "model.skops"
 # ends of the names of the folder that is written, of the one that it replaces, and of one that is being removed

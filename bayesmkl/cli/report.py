@@ -13,18 +13,6 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-__all__ = [
-    "METRICS",
-    "console",
-    "duration",
-    "notes_of_warnings",
-    "print_effects",
-    "print_inclusion",
-    "print_metrics",
-    "print_shares",
-    "say",
-]
-
 PIPED_WIDTH = 110  # columns without a terminal
 METRICS = {
     "accuracy": "share of correct labels",

@@ -11,8 +11,6 @@ from bayesmkl.cli.report import notes_of_warnings, say
 from bayesmkl.evaluation import report_model
 from bayesmkl.evaluation.report.blocks import Paragraph
 
-__all__ = ["run_report"]
-
 
 def run_report(run: Path, data: Path | None, out: Path | None, refits: bool, seed: int) -> None:
     """Write the report of a run, as a page of HTML, and as Markdown beside it.

@@ -12,9 +12,6 @@ if TYPE_CHECKING:
     from types import FrameType
 
 
-__all__ = ["STOPS", "Terminated", "stops_raise", "told"]
-
-
 class Terminated(BaseException):
     """The process was asked to end. No error of a model, and no Ctrl-C, after which samplers keep what they have."""
 

@@ -24,18 +24,6 @@ from bayesmkl._utils.docstrings import entries, fill_docs
 from bayesmkl._utils.validation import shown
 from bayesmkl.kernels.stacks.base import StoredStack
 
-__all__ = [
-    "GATING",
-    "Gating",
-    "KernelGating",
-    "PenalizedGating",
-    "check_gating",
-    "check_given_gates",
-    "combine_components",
-    "gates_of_components",
-    "gating_matrix",
-]
-
 FAR = 10.0  # from the start, where `check_gating` looks at gates again
 FINITE_STEP = 1e-6  # of the differences that `check_gating` compares a pullback with
 ROUNDING = 1e-9

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from scipy import sparse
 
 
-__all__ = ["check_distances", "check_laplacian", "knn_laplacian", "squared_kernel_distances"]
-
 # Largest |L - L'| and largest |row sum|, relative to the largest entry; those read from text reach 1e-8.
 EXACT = 1e-8
 METRICS = ("precomputed", *sorted({name for names in VALID_METRICS.values() for name in names}))

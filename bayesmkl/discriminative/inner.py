@@ -14,8 +14,6 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-__all__ = ["InnerProblem", "InnerSolution"]
-
 
 class InnerSolution(NamedTuple):
     """Solution of one inner problem.

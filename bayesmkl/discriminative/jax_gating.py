@@ -12,8 +12,6 @@ from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.validation import shown
 from bayesmkl.discriminative.gating import GATING, check_given_gates
 
-__all__ = ["JaxGating"]
-
 
 @fill_docs(GATING)
 class JaxGating:

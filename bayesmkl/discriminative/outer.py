@@ -22,20 +22,6 @@ from bayesmkl._numerics.simplex import project_lp_ball, project_simplex
 from bayesmkl.discriminative.inner import InnerProblem, InnerSolution
 from bayesmkl.kernels.stacks.base import StoredStack
 
-__all__ = [
-    "MKLResult",
-    "WeightedFit",
-    "beyond",
-    "dual_norm",
-    "fit_at",
-    "gather",
-    "lp_weights",
-    "outer_gap",
-    "projection_for",
-    "result_of",
-]
-
-
 SMALLEST = 1e-10  # of the largest weight, after steps beyond the closed form
 
 

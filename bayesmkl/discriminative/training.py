@@ -8,8 +8,6 @@ import numpy as np
 
 from bayesmkl.kernels.stacks.base import StoredStack
 
-__all__ = ["UNWEIGHTED", "SampleWeights", "Training"]
-
 
 class SampleWeights(NamedTuple):
     """Weights of the training samples; None is for weights of one.

@@ -27,8 +27,6 @@ from bayesmkl.evaluation.stored import keep_predictions
 from bayesmkl.evaluation.study import Data, ModelSpec
 from bayesmkl.kernels.cache import KernelCache, Tally, current_cache, sharing_kernels
 
-__all__ = ["Job", "cells_of", "note_of", "peak_memory", "run_job", "seed_of"]
-
 LONGEST_NOTE = 400  # characters
 _STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 

@@ -68,8 +68,6 @@ from bayesmkl.evaluation.stored import StoredPredictions
 from bayesmkl.evaluation.study import Data, ModelSpec, bundled, text_of
 from bayesmkl.kernels import KernelBank
 
-__all__ = ["check_weighted", "compare_models"]
-
 ONLY = "data"  # name of the data set that comes as X and y
 MOST_KEPT = 64.0  # MiB of predictions in a cell
 TAKEN = {*COLUMNS, "metric", "value"}  # names in rows and tables

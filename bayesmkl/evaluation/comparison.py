@@ -20,8 +20,6 @@ from bayesmkl.evaluation.store import NotKeptError, Store, read_about, table_of,
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Comparison"]
-
 METRIC = entries(
     """
     metric : str, default=None

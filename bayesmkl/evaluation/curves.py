@@ -11,8 +11,6 @@ from sklearn.metrics import precision_recall_curve, roc_curve
 if TYPE_CHECKING:
     from bayesmkl.evaluation.stored import StoredPredictions
 
-__all__ = ["CURVES", "curve_of", "mean_curve", "positive_class"]
-
 GRID = np.linspace(0.0, 1.0, 101)
 N_BINS = 10
 CURVES = {

@@ -18,8 +18,6 @@ from bayesmkl.marginal import Design
 from bayesmkl.marginal.group_labels import is_given
 from bayesmkl.marginal.missing_columns import refuse_missing
 
-__all__ = ["DesignGroups", "groups_of_designs", "labels_of", "stay_together"]
-
 REMEDY = (
     "Pass `groups`, the labels of what splits should keep together, or as `cv` a splitter that takes no groups, such "
     "as KFold(5, shuffle=True)"

@@ -14,8 +14,6 @@ from bayesmkl.evaluation.survival_calibration import survival_calibration
 from bayesmkl.evaluation.survival_scores import concordance, concordance_uno, mean_brier
 from bayesmkl.posterior import plot_predictions, plot_reliability
 
-__all__ = ["evaluated", "picture"]
-
 OF_NORMAL_LAWS = ("coverage_95", "nll")
 
 

@@ -19,8 +19,6 @@ from bayesmkl._utils.docstrings import entries, fill_docs
 from bayesmkl._utils.validation import check_probability
 from bayesmkl.discriminative.estimators.localized import BaseLocalized
 
-__all__ = ["SELECTED", "KernelTables", "kept_shares", "selection_stability"]
-
 SELECTED = 1e-3  # of the largest share: kernels above it count as selected
 MOST_KERNELS = 2000  # whose shares a cell keeps
 MODEL = ["dataset", "model"]

@@ -28,17 +28,6 @@ if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
 
-__all__ = [
-    "area_under_curve",
-    "brier",
-    "coverage_95",
-    "equal_error_rate",
-    "evaluate_classifier",
-    "evaluate_regressor",
-    "expected_calibration_error",
-    "negative_log_density",
-]
-
 TAIL_95 = norm.ppf(0.975)  # half width of a central 95 % interval in standard deviations
 
 

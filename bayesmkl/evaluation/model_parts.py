@@ -33,21 +33,6 @@ from bayesmkl.posterior.features import quick_feature_table
 from bayesmkl.posterior.fitted import FittedBEMKL
 from bayesmkl.posterior.report import VERDICTS, Section
 
-__all__ = [
-    "Reported",
-    "citation",
-    "computation",
-    "data",
-    "facts",
-    "features",
-    "predictions",
-    "samples",
-    "summary",
-    "training_times",
-    "trust",
-    "views",
-]
-
 TASKS = {
     "labels": "classification",
     "numbers": "regression",

@@ -25,8 +25,6 @@ from bayesmkl.posterior.diagnose import diagnosis_of
 from bayesmkl.posterior.fitted import fitted_bemkl
 from bayesmkl.posterior.shared_docs import MODEL
 
-__all__ = ["ModelReport", "report_model"]
-
 N_DRAWS = 1000  # of a diagnosis, in each chain
 JUDGED = ("labels", "numbers", "grades")  # outcomes whose held-out predictions a diagnosis judges
 

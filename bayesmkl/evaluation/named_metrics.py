@@ -37,8 +37,6 @@ from bayesmkl.evaluation.survival_scores import (
 from bayesmkl.posterior.fitted import fitted_bemkl
 from bayesmkl.posterior.loo_comparison import leave_each_out
 
-__all__ = ["METRICS", "NEEDS", "Metric"]
-
 N_DRAWS = 1000  # in each chain, for leaving training samples out
 
 

@@ -16,8 +16,6 @@ from bayesmkl.evaluation.kernel_weights import KernelTables
 from bayesmkl.evaluation.significance import holm
 from bayesmkl.evaluation.store import Kept, NotKeptError, Store
 
-__all__ = ["PredictionTables"]
-
 LOOK = "Call compare_models again with the same folder"
 PREDICTIONS = entries(
     """

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
 
-__all__ = ["RESPONSES", "OneLabel", "Predictions", "final_estimator", "gives", "weight_argument"]
-
 OURS = (BEMKLClassifier, BEMKLRegressor, GPMKLClassifier, GPMKLRegressor, GPMKLSurvival)
 SCORED = (BEMKLClassifier, GPMKLClassifier)  # all of whose predictions are those of one evaluation
 RESPONSES = ("predict", "decision_function", "predict_proba")

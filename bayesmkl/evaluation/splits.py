@@ -25,8 +25,6 @@ from bayesmkl._utils.validation import shown
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.evaluation.study import Data
 
-__all__ = ["as_splitter", "splits_of"]
-
 STRATIFIED = (StratifiedKFold, StratifiedGroupKFold, StratifiedShuffleSplit, RepeatedStratifiedKFold)
 
 

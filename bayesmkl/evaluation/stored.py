@@ -13,8 +13,6 @@ from bayesmkl.evaluation.predictions import RESPONSES, Predictions
 from bayesmkl.evaluation.store import Kept, NotKeptError
 from bayesmkl.evaluation.survival_scores import brier_times, median_event
 
-__all__ = ["StoredPredictions", "keep_predictions"]
-
 PAIRS = ("moments", "latent")  # means with standard deviations
 # what models that give it are asked
 ASKED = {"probabilities": "predict_proba", "std": "moments", "latent": "latent"}

@@ -17,8 +17,6 @@ from bayesmkl._utils.given import check_weights
 from bayesmkl._utils.typing import Splits
 from bayesmkl.datasets._bundled import load_named
 
-__all__ = ["Data", "ModelSpec", "bundled", "from_file", "label_columns", "several_of", "text_of", "times_of"]
-
 
 class Data(NamedTuple):
     """Samples and labels of a data set."""

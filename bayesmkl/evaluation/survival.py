@@ -23,18 +23,6 @@ from bayesmkl._utils.given import as_array, finite_numbers
 from bayesmkl._utils.survival_target import EventTimes, event_and_time
 from bayesmkl._utils.validation import check_flag, check_number, shown
 
-__all__ = [
-    "SurvivalCurve",
-    "check_follow_up",
-    "check_probabilities",
-    "concordance_index",
-    "integrated_brier_score",
-    "kaplan_meier",
-    "of_samples",
-    "survival_brier_score",
-]
-
-
 # ----------------------------------------------------------------------------------------------------- Kaplan-Meier
 
 

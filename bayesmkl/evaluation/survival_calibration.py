@@ -34,8 +34,6 @@ from bayesmkl._utils.units import SMALLEST
 from bayesmkl._utils.validation import check_integer, check_number
 from bayesmkl.evaluation.survival import check_follow_up, check_probabilities, kaplan_meier, of_samples
 
-__all__ = ["LEVEL", "SurvivalCalibration", "survival_calibration"]
-
 LEVEL = 0.95  # probability that a calibrated model is inside its band, in all bins
 
 

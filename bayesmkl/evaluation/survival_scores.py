@@ -15,17 +15,6 @@ from bayesmkl.evaluation.survival_calibration import survival_calibration
 if TYPE_CHECKING:
     from bayesmkl.evaluation.predictions import Predictions
 
-__all__ = [
-    "brier_times",
-    "calibration_at_median",
-    "concordance",
-    "concordance_uno",
-    "last_step",
-    "mean_brier",
-    "median_event",
-    "survival_at",
-]
-
 SPAN = (0.1, 0.9)  # of the observed times of events, over which the Brier score is integrated
 N_TIMES = 60
 

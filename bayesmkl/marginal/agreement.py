@@ -8,8 +8,6 @@ import numpy as np
 
 from bayesmkl.marginal.hyperposterior import Draws, Point
 
-__all__ = ["agreement", "draws_of_chains"]
-
 
 def draws_of_chains(coordinates: np.ndarray, points: Sequence[Point], chains: np.ndarray) -> Draws:
     """Return draws of the same weight, chain after chain, without the evidence of the model, which is NaN.

@@ -19,8 +19,6 @@ from bayesmkl.marginal.agreement import draws_of_chains
 from bayesmkl.marginal.hyperposterior import CLOSE, Draws, Hypermodel, Mode, Point, evaluate_slope
 from bayesmkl.marginal.information import Spread
 
-__all__ = ["draw_chains"]
-
 TARGET_ACCEPT = 0.85
 DEEPEST = 7  # doublings of a trajectory
 

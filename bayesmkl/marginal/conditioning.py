@@ -20,8 +20,6 @@ from bayesmkl._numerics.linalg import (
     square_of_root,
 )
 
-__all__ = ["Cavity", "Conditioned", "Factored", "Sites", "cavity", "condition", "factorize"]
-
 LEAST_PRECISION = 1e-100
 LITTLE = 1e-6  # variance of a score in units of the variance of its site; nine digits are left of it
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import logsumexp
 
-__all__ = ["base_scores", "check_exposures", "count_fields"]
-
 WIDEST = 40.0  # difference of logarithms of exposures, a factor of 2e17
 LARGEST_COUNT = 1e9  # beyond some 1e11 steps of the evidence lose their digits
 LEAST_RATE = 0.5  # counts, or successes, that a target has at least when its mean rate is taken

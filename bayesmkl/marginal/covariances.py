@@ -26,8 +26,6 @@ from bayesmkl.kernels.stacks.linear import roots_of
 from bayesmkl.marginal.effects import Effects
 from bayesmkl.marginal.tasks import Tasks
 
-__all__ = ["Additive", "Covariance", "Weighted", "kernel_units"]
-
 JITTER = 1e-10  # of the mean diagonal, to factorize kernels that are semidefinite
 ROUGH = 1e-6  # the same of kernels in single precision
 CONSTANT = 1e-10  # part of a kernel around its mean that is rounding error

@@ -18,8 +18,6 @@ from bayesmkl.marginal.group_labels import GroupLabels, is_given, of_other_kind,
 from bayesmkl.marginal.hyperpriors import HalfT
 from bayesmkl.marginal.missing_columns import check_columns, columns_in, refuse_missing
 
-__all__ = ["Design", "FittedDesign", "apart_from_design", "check_design", "check_known_columns"]
-
 GROUP_PRIOR = HalfT(4.0, 1.0)
 FARTHEST = 1e100  # covariate, in standard deviations: squares of such are numbers
 DEPENDENT = 1e-8  # part of a covariate that others leave, below which it is rounding error

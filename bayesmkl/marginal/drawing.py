@@ -13,8 +13,6 @@ from bayesmkl.marginal.modes import find_mode
 from bayesmkl.marginal.selection import draw_selections
 from bayesmkl.marginal.spike_slab import SpikeSlabOfKernels
 
-__all__ = ["check_many", "draw_hyperparameters", "with_kernels_to_choose"]
-
 
 def with_kernels_to_choose(model: Hypermodel) -> Hypermodel:
     """Return a model with a prior that has no sets of kernels where all of them are constant, and none is worth one.

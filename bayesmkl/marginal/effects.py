@@ -18,8 +18,6 @@ import numpy as np
 
 from bayesmkl._numerics.arrays import Array, namespace
 
-__all__ = ["DesignRows", "Effects"]
-
 
 class DesignRows(NamedTuple):
     """What a design says of new rows.

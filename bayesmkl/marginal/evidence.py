@@ -36,17 +36,6 @@ from bayesmkl.marginal.likelihoods import (
 )
 from bayesmkl.marginal.likelihoods.base import repeat
 
-__all__ = [
-    "Evidence",
-    "Height",
-    "ep_evidence",
-    "exact_evidence",
-    "exact_height",
-    "laplace_evidence",
-    "mixture_evidence",
-    "student_evidence",
-]
-
 
 class Evidence(NamedTuple):
     r"""Log evidence at given hyperparameters.

@@ -11,8 +11,6 @@ from bayesmkl._utils.category_labels import match_labels, plain_label
 from bayesmkl.kernels.column_labels import column_labels
 from bayesmkl.kernels.views import positions_of
 
-__all__ = ["GroupLabels", "is_given", "learn_groups", "number_groups", "of_other_kind", "with_column"]
-
 LARGEST_WHOLE = 2**53  # up to which floats have every whole number
 
 

@@ -31,20 +31,6 @@ from bayesmkl.marginal.landmarks import Remainder
 from bayesmkl.marginal.likelihoods import Likelihood
 from bayesmkl.marginal.proposals import Proposal, WideProposal
 
-__all__ = [
-    "Draws",
-    "Hypermodel",
-    "Mode",
-    "Point",
-    "covariance_matrices",
-    "draw_importance",
-    "equally_likely",
-    "evaluate",
-    "evaluate_height",
-    "evaluate_slope",
-    "remedy_of_weights",
-]
-
 MANY = 200  # coordinates, beyond which the curvature of weights is expected, in few directions
 MATRIX_ENTRIES = 2**23  # of covariances of scores that are made at once of more than 200 kernels, 64 MB
 CLOSE = 1e-4  # tolerance of sites on the way to the mode

@@ -18,21 +18,6 @@ from scipy import special
 from bayesmkl._utils.docstrings import entries, fill_docs
 from bayesmkl._utils.validation import check_scale, shown
 
-__all__ = [
-    "DirichletShares",
-    "HalfT",
-    "Horseshoe",
-    "LogNormal",
-    "Mapped",
-    "ParameterPriors",
-    "StudentT",
-    "WeightPrior",
-    "WithDesign",
-    "checked_log_normal",
-    "gamma_quantiles",
-    "half_t_quantiles",
-]
-
 FARTHEST = 8.0  # coordinate beyond which a prior is cut off
 
 DOCS = entries(

@@ -21,8 +21,6 @@ from bayesmkl.marginal.conditioning import Conditioned
 from bayesmkl.marginal.covariances import Covariance
 from bayesmkl.marginal.hyperpriors import WeightPrior
 
-__all__ = ["Spread", "expected_factors", "spread_of"]
-
 N_DIRECTIONS = 32  # that the information is multiplied by
 N_PRODUCTS = 2  # with each of them
 STEP = 1e-3  # of differences of weights

@@ -44,8 +44,6 @@ from bayesmkl.marginal.landmarks import (
 from bayesmkl.marginal.likelihoods import Likelihood
 from bayesmkl.marginal.modes import climb
 
-__all__ = ["FoundSites", "Predictor", "find_sites", "predictor_of"]
-
 FIRST_SAMPLES, SAMPLES_PER_FEATURE = 4000, 4  # of the first round
 GROWTH = 10  # of samples from one round to the next
 MOST_PASSES = 30

@@ -31,21 +31,6 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from scipy.linalg.blas import dsyrk
 
-__all__ = [
-    "Features",
-    "LandmarkKernels",
-    "PseudoSamples",
-    "Remainder",
-    "Statistics",
-    "Sums",
-    "allot",
-    "between_weights",
-    "feature_blocks",
-    "gather",
-    "landmark_features",
-    "pseudo_samples",
-]
-
 BLOCK_ENTRIES = 2**22  # of kernels of samples with landmarks that are held at once, 32 MB
 LEAST_EIGENVALUE = 1e-12  # of a kernel of landmarks, relative to its largest
 LEAST_DIRECTION = 1e-14  # of the Gram matrix of features, relative to its largest eigenvalue

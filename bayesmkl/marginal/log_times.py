@@ -15,15 +15,6 @@ from bayesmkl._utils.validation import check_number, shown
 from bayesmkl.marginal.likelihoods.intervals import LAWS
 from bayesmkl.marginal.likelihoods.survival import OF_TIMES
 
-__all__ = [
-    "check_quantile",
-    "concordance",
-    "log_ends",
-    "log_slopes",
-    "standard_log_times",
-    "without_features",
-]
-
 LEAST_SCALE = 1e-3  # of log times without features
 
 

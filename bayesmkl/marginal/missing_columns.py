@@ -12,8 +12,6 @@ from bayesmkl.kernels.column_labels import column_labels
 from bayesmkl.kernels.views import column_names, positions_of
 from bayesmkl.marginal.group_labels import is_given
 
-__all__ = ["check_columns", "columns_in", "refuse_missing"]
-
 
 def refuse_missing(name: Any, missing: np.ndarray) -> None:
     """Raise where a column of a design is missing.

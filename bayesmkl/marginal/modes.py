@@ -20,8 +20,6 @@ from bayesmkl.marginal.hyperposterior import (
 )
 from bayesmkl.marginal.information import Spread, expected_factors, spread_of
 
-__all__ = ["climb", "find_mode"]
-
 START = 0.3  # of every coordinate, above the median
 MOST_ASCENTS, LEAST_GAIN = 5, 0.05  # to a mode of many samples; nats
 STEP = 0.1  # of the finite differences of the gradient at the mode

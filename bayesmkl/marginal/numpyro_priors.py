@@ -21,8 +21,6 @@ from scipy.special import ndtri
 from bayesmkl._utils.numpyro_session import numpyro_session
 from bayesmkl.marginal.hyperpriors import FARTHEST, Mapped
 
-__all__ = ["NumPyroPrior", "numpyro_prior"]
-
 LogDensity = Callable[[np.ndarray], np.ndarray]
 N_NODES = 2000
 LONGEST = 300.0  # of a logarithm, so that powers of weights are numbers

@@ -69,8 +69,6 @@ from bayesmkl.marginal.numpyro_targets import known_fields, target_law
 from bayesmkl.marginal.spike_slab import SpikeSlabOfKernels
 from bayesmkl.marginal.tasks import JITTER, SCALE_LOG_STD, TaskPrior, correlations, n_pairs
 
-__all__ = ["differentiable_evidence", "evidence_program", "explicit_program", "law_of_parameter", "observe"]
-
 
 def explicit_program(
     model: Hypermodel,

@@ -36,8 +36,6 @@ from bayesmkl.marginal.likelihoods import (
     StudentT,
 )
 
-__all__ = ["Grade", "Known", "Label", "TimeInterval", "known_fields", "signs", "target_law"]
-
 TIMES = FailureTime | PiecewiseHazard
 # of new rows; their offset and task are those of the first sample where nothing else is said
 NEW = {"trials": 1.0, "entry": -np.inf, "precision": 1.0}

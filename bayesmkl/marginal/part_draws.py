@@ -19,8 +19,6 @@ import numpy as np
 
 from bayesmkl.marginal.covariances import Covariance
 
-__all__ = ["KEPT", "PriorParts", "part_bytes"]
-
 KEPT = 2**30  # bytes of parts that are kept for the second time
 AT_ONCE = 2**25  # bytes of parts that are in work
 

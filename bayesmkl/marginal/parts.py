@@ -31,8 +31,6 @@ from bayesmkl.marginal.covariances import Covariance
 from bayesmkl.marginal.effects import DesignRows
 from bayesmkl.marginal.reading import HyperDraws
 
-__all__ = ["PartRows", "draw_new_parts", "joint_moments", "prior_parts", "revealed_moments"]
-
 
 def draw_new_parts(
     covariance: Covariance,

@@ -9,8 +9,6 @@ import numpy as np
 from scipy.special import expit, ndtri
 from scipy.stats import chi2, multivariate_t, qmc
 
-__all__ = ["Proposal", "WideProposal"]
-
 LEAST_COV = 1e-3  # of a coordinate, in later rounds
 DRAWS_PER_COORDINATE = 3.0  # effective ones that moments take to be half trusted
 LEAST_DF = 6.0  # of the densities that are drawn from

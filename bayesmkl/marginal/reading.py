@@ -29,22 +29,6 @@ from bayesmkl.marginal.hyperposterior import (
 from bayesmkl.marginal.likelihoods import Likelihood, Repeated, copies_of, of_one_copy
 from bayesmkl.marginal.part_draws import PriorParts
 
-__all__ = [
-    "HyperDraws",
-    "LeftOut",
-    "Reading",
-    "ScoreMoments",
-    "average_left_out",
-    "draw_scores",
-    "leave_out",
-    "likely_points",
-    "log_complement",
-    "log_positive",
-    "read",
-    "score_moments",
-    "shares",
-]
-
 CROSS_ENTRIES = 2**22  # of the covariances of new rows that are made at once of many kernels
 MOST_POINTS = 64  # of posteriors of many kernels, whose covariances are kept
 TOL = 1e-2  # of the sites of points that are kept, in standard deviations of scores

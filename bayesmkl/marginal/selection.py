@@ -40,8 +40,6 @@ from bayesmkl.marginal.hyperposterior import LOOSE, Draws, Hypermodel, Point, ev
 from bayesmkl.marginal.hyperpriors import FARTHEST, half_t_values
 from bayesmkl.marginal.spike_slab import Chosen, SpikeSlabOfKernels, SpikeSlabWeights
 
-__all__ = ["draw_selections"]
-
 N_BINS = 8  # of equal prior probability, of the weight of a kernel that is proposed
 N_SWAPS = 2  # of a sweep
 RARE, SELDOM = 0.05, 0.2  # kernels that were in less often than this are proposed in so many of the sweeps

@@ -17,8 +17,6 @@ import numpy as np
 from bayesmkl.marginal.covariances import Additive
 from bayesmkl.marginal.reading import HyperDraws
 
-__all__ = ["KernelSlopes", "draw_slopes"]
-
 
 class KernelSlopes(NamedTuple):
     """Average slopes of functions of one kernel of unit weight, along the features of its view.

@@ -29,8 +29,6 @@ from bayesmkl.marginal.hyperpriors import (
     half_t_values,
 )
 
-__all__ = ["Chosen", "SpikeSlabOfKernels", "SpikeSlabWeights"]
-
 NOT_SURE = 1e-12  # a probability of inclusion is as far from zero and one
 
 

@@ -20,8 +20,6 @@ from scipy import special
 from bayesmkl._numerics.arrays import Array, namespace
 from bayesmkl.marginal.hyperpriors import FARTHEST, Mapped
 
-__all__ = ["JITTER", "SCALE_LOG_STD", "TaskPrior", "Tasks", "correlations", "n_pairs"]
-
 SCALE_LOG_STD = 0.5  # of the standard deviations of tasks relative to each other
 JITTER = 1e-10  # of their variances, to factorize covariances of tasks that are perfectly correlated
 

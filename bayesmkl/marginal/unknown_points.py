@@ -40,8 +40,6 @@ from scipy import linalg
 from bayesmkl._numerics.linalg import plus_diagonal
 from bayesmkl.kernels.stacks.dense import DenseStack, stored_array
 
-__all__ = ["CompletedKernels", "Images", "KernelCenters", "find_centers", "predictability"]
-
 CONSTANT = 1e-10  # part of a kernel around its mean that is rounding error
 # parts of the variance of images that are tried
 PREDICTABLE = np.array([0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99])

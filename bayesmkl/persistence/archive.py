@@ -23,8 +23,6 @@ import numpy as np
 from bayesmkl._utils.files import READING_ARRAYS
 from bayesmkl.persistence.known_types import FUNCTIONS, PARTS
 
-__all__ = ["Contents", "check_archive", "plain_by_kind", "untrusted_parts"]
-
 SCHEMA = "schema.json"
 PROTOCOL = 2  # of skops; older ones have parts that check less
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
 
-__all__ = ["check_consistent"]
-
 OF_FITTED_BANK = (
     "X_train_", "column_labels_", "kernel_names_", "kernel_views_", "kernels_", "kernels_known_psd_", "landmarks_",
     "n_features_in_", "n_kernels_", "normalizers_", "present_", "view_positions_", "views_",

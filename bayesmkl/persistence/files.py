@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
 
-__all__ = ["load_model", "save_model"]
-
 FORMAT = "bayesmkl-model"
 VERSION = 11  # of what a file says about a model; files of another one are refused
 MOST_NAMES = 8  # in a message

@@ -73,16 +73,6 @@ from bayesmkl.marginal.landmarks import Features, PseudoSamples
 from bayesmkl.marginal.reading import HyperDraws
 from bayesmkl.marginal.unknown_points import KernelCenters
 
-__all__ = [
-    "FUNCTIONS",
-    "GP_TYPES",
-    "OWN_TYPES",
-    "PARTS",
-    "SPARSE_TYPES",
-    "TRUSTED",
-    "SavedOutcome",
-]
-
 
 class SavedOutcome:
     """An `Outcome` on its way into a file, by name: skops keeps no enumerations.

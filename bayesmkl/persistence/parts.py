@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
 
-__all__ = ["every_part", "faults", "in_one_piece", "labels_of_index", "plain_slice"]
-
 _PLAIN = (str, bytes, int, float, np.generic)
 
 

@@ -7,18 +7,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = [
-    "COLORS",
-    "LINES",
-    "MARKERS",
-    "NEUTRAL",
-    "SHADES",
-    "legend_below",
-    "new_axes",
-    "shorten",
-    "tidy",
-]
-
 # Okabe and Ito's colors, told apart by color-blind readers, in an order of distinct greys; shapes say the same.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 MARKERS = ("o", "s", "D", "^", "v", "P")

@@ -24,8 +24,6 @@ from bayesmkl.posterior.evaluated import Evaluated
 from bayesmkl.posterior.fitted import FittedBEMKL, evenly
 from bayesmkl.posterior.leave_one_out import LeaveOneOut, leave_one_out
 
-__all__ = ["leave_one_out_of_draws"]
-
 N_POINTS = 200  # draws that are looked at: one factorization or, of labels, about ten for each
 TOL = 1e-2  # of the sites, in standard deviations of a score
 

@@ -18,8 +18,6 @@ from bayesmkl.posterior.leave_one_out import LeaveOneOut
 from bayesmkl.posterior.reliability import reliability
 from bayesmkl.posterior.report import Section, line_of_text, table
 
-__all__ = ["Predictions", "calibration_section", "held_out_predictions", "left_out_predictions"]
-
 N_BINS = 10
 LEVELS = (0.5, 0.8)  # of central intervals in regression, beside that of the report
 FEWEST = 20  # samples that frequencies need

@@ -20,8 +20,6 @@ from bayesmkl.marginal.reading import HyperDraws, average_left_out
 from bayesmkl.posterior.fitted import FittedBEMKL
 from bayesmkl.posterior.leave_one_out import LeaveOneOut
 
-__all__ = ["leave_one_out_by_cavities", "log_predictive_of_points", "of_points"]
-
 EVEN = 0.9  # part of the draws that are effective under weights which hardly vary
 
 

@@ -28,8 +28,6 @@ from bayesmkl.posterior.summary import kernel_table
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_posteriors"]
-
 LONGEST_NAME = 40
 INCHES_PER_CHARACTER = 0.085
 HEIGHT, DEPTH = 0.64, 0.3  # of a row: the highest density above its line, and all intervals below it

@@ -14,8 +14,6 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import log_ndtr
 
-__all__ = ["log_class_probabilities"]
-
 LOG_2PI = float(np.log(2.0 * np.pi))
 REACH = 6.0  # of the grid beyond where an integrand can have its maximum
 STEP = 0.45  # at most; integrands are normal densities of a standard deviation above 0.3, cut off smoothly

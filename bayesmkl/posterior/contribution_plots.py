@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from xarray import Dataset
 
-__all__ = ["plot_component", "plot_contributions", "plot_features", "plot_waterfall"]
-
 LONGEST = 24  # characters of a name
 CONSTANT = ("intercept", "offset")  # kinds of parts that say nothing of features
 

@@ -35,8 +35,6 @@ from bayesmkl.posterior.shared_docs import MODEL
 if TYPE_CHECKING:
     from xarray import Dataset
 
-__all__ = ["contributions"]
-
 
 @fill_docs(MODEL)
 @own_settings

@@ -22,8 +22,6 @@ from bayesmkl.posterior.shared_docs import MODEL
 if TYPE_CHECKING:
     from xarray import Dataset, DataTree
 
-__all__ = ["to_datatree"]
-
 # Own dimensions of variables, by group. Variables with chains and draws have those first; OUTPUT stands for "class",
 # "label" or "output" where there are several. Where each of them has kernel weights of its own it is a dimension of
 # everything, but of constants and replicated classes that were counted already.

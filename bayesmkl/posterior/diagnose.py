@@ -31,8 +31,6 @@ from bayesmkl.posterior.sensitivity import sensitivity_section
 from bayesmkl.posterior.shared_docs import MODEL
 from bayesmkl.posterior.signal import signal_section, sizes_of_draws
 
-__all__ = ["Diagnosis", "diagnose", "diagnosis_of"]
-
 FEWEST_DRAWS = 100
 DESCRIPTIONS = {
     "vb": "variational",

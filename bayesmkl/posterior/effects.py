@@ -17,8 +17,6 @@ from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl
 from bayesmkl.posterior.shared_docs import MODEL
 from bayesmkl.posterior.summary import table_of_draws
 
-__all__ = ["effect_table"]
-
 Row = tuple[dict[str, Any], np.ndarray]  # the first columns, and draws
 
 

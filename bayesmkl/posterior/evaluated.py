@@ -23,8 +23,6 @@ from bayesmkl.kernels.stacks.base import KernelRows
 from bayesmkl.posterior.competing import log_class_probabilities
 from bayesmkl.posterior.fitted import FittedBEMKL
 
-__all__ = ["Evaluated", "evaluate_model"]
-
 
 class Evaluated:
     """One model's draws with what they say at its training samples, in the units of the fit.

@@ -25,8 +25,6 @@ from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl
 from bayesmkl.posterior.shared_docs import MODEL
 from bayesmkl.posterior.summary import table_of_draws
 
-__all__ = ["feature_table", "quick_feature_table"]
-
 QUICK_DRAWS = 200  # of a table in passing
 MOST_ENTRIES = 3e7  # slopes of pairs of samples, of every kernel by every feature: a few seconds
 

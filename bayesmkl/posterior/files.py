@@ -17,8 +17,6 @@ from bayesmkl.posterior.convert import to_datatree
 if TYPE_CHECKING:
     from xarray import DataTree
 
-__all__ = ["load_posterior", "save_posterior"]
-
 FORMAT, VERSION = "bayesmkl-posterior", 2
 
 

@@ -29,8 +29,6 @@ from bayesmkl.marginal import GPMKLClassifier, GPMKLOrdinalClassifier, GPMKLRegr
 from bayesmkl.marginal.estimators.priors import is_spike_slab
 from bayesmkl.marginal.reading import HyperDraws
 
-__all__ = ["FittedBEMKL", "evenly", "fitted_bemkl", "has_outputs", "states_of", "unwrapped"]
-
 SINGLE = (BEMKLClassifier, BEMKLRegressor, BEMKLOrdinalClassifier, BEMKLSurvival)
 MULTITASK = (BEMKLMultitaskClassifier, BEMKLMultitaskRegressor)
 MARGINAL = (GPMKLClassifier, GPMKLRegressor, GPMKLOrdinalClassifier, GPMKLSurvival)

@@ -11,8 +11,6 @@ from bayesmkl.marginal.tasks import correlations
 from bayesmkl.posterior.cavities import log_predictive_of_points
 from bayesmkl.posterior.fitted import FittedBEMKL, evenly
 
-__all__ = ["drawn_of_process", "parameters_of_process"]
-
 TIE = 1e-3  # nats that tell draws of one point apart: ArviZ divides by zero where the largest weights are the same
 N_PRIOR = 500  # draws from the prior at most: each is a function at all training samples
 

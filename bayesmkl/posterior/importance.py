@@ -32,8 +32,6 @@ from bayesmkl.posterior.evaluated import Evaluated
 from bayesmkl.posterior.marginal import Sites, Target, first_sites, log_marginal, target_of
 from bayesmkl.posterior.report import Section, line_of_text, table, worst
 
-__all__ = ["importance_section", "tail_of"]
-
 MOST_DRAWS, FEWEST_DRAWS = 200, 100  # of the marginal ratios
 BUDGET = 5e9  # evaluations of the marginal likelihood times N³, for all models together: ten seconds or so
 RADII = 2.0 ** np.arange(

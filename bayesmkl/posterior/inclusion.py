@@ -16,8 +16,6 @@ from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl
 from bayesmkl.posterior.shared_docs import MODEL
 from bayesmkl.posterior.summary import monte_carlo_errors
 
-__all__ = ["inclusion_table"]
-
 LEAST = 0.03  # how often two would both be out if they knew nothing of each other
 RARELY = 0.3  # part of that which alternatives are both out at most
 MOST_NAMED = 3  # pairs in a warning

@@ -19,8 +19,6 @@ from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl
 from bayesmkl.posterior.refits import ProcessRefits, by_falling_difference, is_clear, warn_of_open
 from bayesmkl.posterior.shared_docs import MODEL
 
-__all__ = ["interaction_table"]
-
 ANY = "any two"  # name of the row of all pairs together
 MOST_PAIRS = 10  # that are asked about one by one where nobody says so
 

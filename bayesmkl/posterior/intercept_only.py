@@ -21,8 +21,6 @@ from scipy.stats import t as student
 
 from bayesmkl.bemkl.models.moments import LOG_2PI, Gamma
 
-__all__ = ["InterceptOnly", "intercept_only"]
-
 STEPS = np.linspace(-12.0, 12.0, 1001)
 NEAR = np.linspace(-8.0, 8.0, 1601)  # intercepts of scores, of which one is next to the mode
 

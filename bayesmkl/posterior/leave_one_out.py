@@ -30,8 +30,6 @@ from bayesmkl.posterior.evaluated import Evaluated
 from bayesmkl.posterior.fitted import FittedBEMKL
 from bayesmkl.posterior.report import Section, line_of_text, table
 
-__all__ = ["LeaveOneOut", "leave_one_out", "leave_one_out_section"]
-
 
 class LeaveOneOut(NamedTuple):
     """Predictions of every labeled training sample by the posterior of the others."""

@@ -21,7 +21,6 @@ from bayesmkl.posterior.leave_one_out import LeaveOneOut, leave_one_out
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["compare_loo", "leave_each_out"]
 METHODS = ("stacking", "BB-pseudo-BMA", "pseudo-BMA")
 FEWEST_DRAWS = 100
 

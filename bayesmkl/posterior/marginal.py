@@ -37,8 +37,6 @@ from bayesmkl._numerics.truncated_normal import truncated_moments
 from bayesmkl.bemkl.models.moments import LOG_2PI, Gamma
 from bayesmkl.bemkl.reading.collapsed import log_gamma
 
-__all__ = ["Sites", "Target", "first_sites", "log_marginal", "target_of"]
-
 N_PRECISIONS, N_COEFFICIENTS = 8, 8  # draws of λ, and of w for each of them
 DAMPING = 0.8  # of the sites' updates
 COLD_STEPS, NEAR_STEPS, WARM_STEPS = 60, 15, 3

@@ -10,8 +10,6 @@ from bayesmkl.bemkl.inference.runs import DIVERGENT, ESS, RHAT
 from bayesmkl.posterior.evaluated import Evaluated
 from bayesmkl.posterior.report import Section, table, worst
 
-__all__ = ["convergence", "sampling_section"]
-
 BAD_RHAT, BAD_ESS, BAD_DIVERGENT = 1.05, 100.0, 0.05
 LOW_BFMI = 0.3
 IDENTIFIED = ("kernel shares", "training scores m/s", "class probabilities")

@@ -26,8 +26,6 @@ import numpy as np
 from bayesmkl.marginal.reading import HyperDraws
 from bayesmkl.posterior.fitted import FittedBEMKL
 
-__all__ = ["MonteCarlo", "errors_of_chains", "monte_carlo"]
-
 NEAR_ZERO = 0.01  # of its mean, below which a weight is zero as far as shares go
 POINTS_PER_COLUMN = 3  # of a regression
 PART_OF_TAIL = 0.5  # of a probability to either side of a quantile over which the density there is measured

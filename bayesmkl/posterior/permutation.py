@@ -21,8 +21,6 @@ from bayesmkl.kernels.views import column_names
 from bayesmkl.marginal.unknown_points import CompletedKernels, find_centers
 from bayesmkl.posterior.fitted import unwrapped
 
-__all__ = ["permutation_table"]
-
 
 @own_settings
 def permutation_table(

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-__all__ = ["plot_elbo", "plot_kernel_weights"]
-
 LONGEST_NAME, LONGEST_GROUP = 46, 28  # characters shown of a kernel name and of a view or class
 INCHES_PER_CHARACTER = 0.085
 

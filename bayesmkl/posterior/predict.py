@@ -14,8 +14,6 @@ from bayesmkl._utils.typing import Samples
 from bayesmkl.posterior.fitted import fitted_bemkl
 from bayesmkl.posterior.shared_docs import MODEL
 
-__all__ = ["predict_latent", "predict_quantile", "predict_survival_function"]
-
 OF_TIMES = "Fit a GPMKLSurvival or a BEMKLSurvival to times to an event."
 
 

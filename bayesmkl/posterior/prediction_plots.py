@@ -20,8 +20,6 @@ from bayesmkl.posterior.shared_docs import MODEL
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_predictions", "plot_reliability"]
-
 
 @fill_docs(MODEL)
 @own_settings

@@ -19,15 +19,6 @@ from bayesmkl.posterior.evaluated import Evaluated
 from bayesmkl.posterior.fitted import FittedBEMKL
 from bayesmkl.posterior.report import Section, line_of_text, table, worst
 
-__all__ = [
-    "CheckedOutput",
-    "check_output",
-    "check_section",
-    "prior_draws",
-    "section_of_checks",
-    "why_no_prior_draws",
-]
-
 LEAST_CONCENTRATION = 0.5  # 1 degree of freedom of the Student t; with less, draws overflow or are all zero
 UNLIKELY, IMPLAUSIBLE = 0.03, 0.005  # tail probabilities
 MOST_PRIOR_DRAWS = 1000

@@ -24,8 +24,6 @@ from bayesmkl.posterior.report import Section, line_of_text, table
 from bayesmkl.posterior.signal import signal_section, sizes_of_process
 from bayesmkl.posterior.summary import kernel_table
 
-__all__ = ["hyperparameters_section", "sections_of_process"]
-
 GOOD_RHAT, GOOD_ESS = 1.01, 100.0
 GOOD_ERROR, LARGEST_ERROR = 0.02, 0.05  # Monte Carlo errors of the ends of intervals of shares
 MOST_ROWS = 8

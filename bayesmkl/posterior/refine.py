@@ -31,7 +31,6 @@ from bayesmkl.posterior.mixing import convergence
 from bayesmkl.posterior.predictive_checks import why_no_prior_draws
 from bayesmkl.posterior.shared_docs import MODEL
 
-__all__ = ["PLURALS", "refine_posterior", "valid_intervals", "why_not_refined", "why_not_sampled"]
 PLURALS = {"class": "classes", "label": "labels", "output": "targets"}
 # Of shares. Runs on similar kernels that passed 1.05 and 100 were up to 3 of their standard errors apart.
 LARGEST_RHAT, LEAST_ESS = 1.03, 200.0

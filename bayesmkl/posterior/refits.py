@@ -38,19 +38,6 @@ from bayesmkl.posterior.bemkl_cavities import leave_one_out_of_draws
 from bayesmkl.posterior.fitted import FittedBEMKL, states_of
 from bayesmkl.posterior.intercept_only import intercept_only
 
-__all__ = [
-    "CLEAR",
-    "Accuracy",
-    "BEMKLRefits",
-    "ProcessRefits",
-    "Refits",
-    "by_falling_difference",
-    "is_clear",
-    "refits_of",
-    "warn_of_open",
-    "why_no_refits",
-]
-
 THROUGH_LANDMARKS = (
     "it compares samples with landmarks. Fit one with `landmarks=None` to some of the samples, or compare "
     "predictions of held-out samples: `bayesmkl.evaluation.compare_models`."

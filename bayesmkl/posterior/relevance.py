@@ -24,8 +24,6 @@ from bayesmkl.posterior.refits import (
 )
 from bayesmkl.posterior.shared_docs import MODEL
 
-__all__ = ["relevance"]
-
 ALL = "all"  # name of the row of all views together
 VERDICTS = {True: ("signal", "no signal"), False: ("needed", "not shown")}
 

@@ -13,8 +13,6 @@ from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.typing import Targets
 from bayesmkl._utils.validation import check_integer, check_probability, shown
 
-__all__ = ["Reliability", "reliability"]
-
 SUM_TO_ONE = 1e-3  # what single precision and rounding to four digits leave
 
 

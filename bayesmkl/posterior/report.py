@@ -7,8 +7,6 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-__all__ = ["VERDICTS", "Section", "line_of_text", "render", "render_html", "table", "worst"]
-
 WIDTH = 96
 VERDICTS = ("good", "skipped", "caution", "bad")  # the worst last
 COLORS = {"good": "#009E73", "skipped": "#555555", "caution": "#B8860B", "bad": "#D55E00"}

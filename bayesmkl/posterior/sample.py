@@ -13,8 +13,6 @@ from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl
 from bayesmkl.posterior.gaussian_process import parameters_of_process
 from bayesmkl.posterior.shared_docs import MODEL
 
-__all__ = ["named_draws", "sample_posterior"]
-
 
 @fill_docs(MODEL)
 @own_settings

@@ -15,8 +15,6 @@ from bayesmkl.marginal.effects import DesignRows
 from bayesmkl.marginal.reading import HyperDraws
 from bayesmkl.posterior.fitted import FittedBEMKL, evenly
 
-__all__ = ["PartNames", "ScoreParts", "parts_of_bemkl", "parts_of_discriminative", "parts_of_process"]
-
 BLOCK_ENTRIES = 2**23  # of the draws that are held at once
 
 

@@ -21,8 +21,6 @@ from bayesmkl.bemkl.reading.collapsed import log_prior_terms
 from bayesmkl.posterior.evaluated import Evaluated
 from bayesmkl.posterior.report import Section, line_of_text, table
 
-__all__ = ["power_scaling", "sensitivity_section"]
-
 THRESHOLD = 0.05
 MOST_ROWS = 8
 N_SHIFTS = 40

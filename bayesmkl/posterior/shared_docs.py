@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from bayesmkl._utils.docstrings import entries
 
-__all__ = ["MODEL"]
-
 MODEL = entries(
     """
     model : estimator

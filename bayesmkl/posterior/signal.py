@@ -15,8 +15,6 @@ from bayesmkl.posterior.refits import CLEAR, why_no_refits
 from bayesmkl.posterior.relevance import relevance
 from bayesmkl.posterior.report import Section, line_of_text, table
 
-__all__ = ["signal_section", "sizes_of_draws", "sizes_of_process"]
-
 LARGEST_REFIT = 1000  # training samples for which a fit without kernels takes seconds
 LARGEST_CAVITIES = 500  # and two hundred Gaussian processes
 

@@ -23,8 +23,6 @@ from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl
 from bayesmkl.posterior.monte_carlo import errors_of_chains, monte_carlo
 from bayesmkl.posterior.shared_docs import MODEL
 
-__all__ = ["interval_by", "kernel_table", "monte_carlo_errors", "view_table"]
-
 N_DRAWS = 200  # of the shares of views under a variational posterior
 INTERVALS = {
     "vb": "of the variational posterior: too narrow, about half as wide as those of the exact posterior or less",

@@ -20,8 +20,6 @@ from bayesmkl.posterior.shared_docs import MODEL
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["OneOutput", "one_output", "plot_uncertainty"]
-
 BLOCK_SIZE = 2**22  # predictions are made in blocks of rows, whose kernels have about this many entries
 MARGIN = 0.15  # of the range of the samples, on every side
 

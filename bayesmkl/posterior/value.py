@@ -25,8 +25,6 @@ from bayesmkl.marginal.reading import HyperDraws
 from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl
 from bayesmkl.posterior.shared_docs import MODEL
 
-__all__ = ["value_of_view"]
-
 BLOCK_ENTRIES = 2**20  # pairs of samples and points that are held at once
 
 

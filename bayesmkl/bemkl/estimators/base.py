@@ -56,8 +56,6 @@ from bayesmkl.bemkl.reading.shares import KernelShares, kernel_shares, shares_of
 from bayesmkl.kernels.quality import KernelQualityWarning
 from bayesmkl.kernels.stacks.base import KernelStack
 
-__all__ = ["BaseBEMKL", "FitTask"]
-
 TOO_LARGE = (
     "The kernels are too large or too close to singular for double precision: normalize them "
     '(`KernelBank(normalize="spherical")`).'

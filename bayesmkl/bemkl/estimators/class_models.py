@@ -40,17 +40,6 @@ from bayesmkl.bemkl.reading.predict import (
 )
 from bayesmkl.kernels.stacks.base import KernelRows, KernelStack
 
-__all__ = [
-    "CLASS_MODELS",
-    "ClassModel",
-    "ClassSettings",
-    "CompetingClasses",
-    "OneVersusAll",
-    "SharedWeights",
-    "class_model_for",
-    "class_model_of",
-]
-
 Score = ScoreMoments | ScoreDraws
 
 

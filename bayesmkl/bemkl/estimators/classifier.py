@@ -38,8 +38,6 @@ from bayesmkl.bemkl.models.semisupervised import labeled_part, positive_probabil
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.base import KernelRows, KernelStack
 
-__all__ = ["BEMKLClassifier"]
-
 HALF_NORMAL_MEAN = np.sqrt(2.0 / np.pi)
 
 

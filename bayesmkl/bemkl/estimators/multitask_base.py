@@ -29,8 +29,6 @@ from bayesmkl.bemkl.reading.predict import ScoreMoments, predict_score
 from bayesmkl.bemkl.reading.shares import kernel_shares
 from bayesmkl.kernels.stacks.dense import DenseStack
 
-__all__ = ["BaseMultitask"]
-
 PREDICTIVE = ("full", "paper")
 RELATIONS = ("learned", "shared", "separate")
 # τ of shared weights: far above all that samples say of them, far below where rounding would show.

@@ -25,8 +25,6 @@ from bayesmkl.bemkl.reading.predict import ScoreMoments, binary_log_odds, log_pr
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
 
-__all__ = ["BEMKLMultitaskClassifier"]
-
 HALF_NORMAL_MEAN = np.sqrt(2.0 / np.pi)
 
 

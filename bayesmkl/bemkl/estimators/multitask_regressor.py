@@ -24,8 +24,6 @@ from bayesmkl.bemkl.reading.predict import ScoreMoments
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
 
-__all__ = ["BEMKLMultitaskRegressor"]
-
 UNIT = Gamma(100.0, 100.0)  # intermediate_prior="unit"
 
 

@@ -29,8 +29,6 @@ from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.base import KernelRows, KernelStack
 from bayesmkl.marginal.likelihoods import OrdinalProbit
 
-__all__ = ["BEMKLOrdinalClassifier"]
-
 
 @fill_docs(OUTCOMES)
 class BEMKLOrdinalClassifier(ClassifierMixin, BaseBEMKL):

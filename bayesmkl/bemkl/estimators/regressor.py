@@ -34,8 +34,6 @@ from bayesmkl.bemkl.reading.predict import (
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.base import KernelRows, KernelStack
 
-__all__ = ["BEMKLRegressor"]
-
 
 @fill_docs(BEMKL)
 class BEMKLRegressor(RegressorMixin, BaseBEMKL):

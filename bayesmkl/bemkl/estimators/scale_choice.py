@@ -17,8 +17,6 @@ from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.kernels.stacks.base import KernelStack, StoredStack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
-__all__ = ["USUAL", "FoldChoice", "choose_by_folds"]
-
 SCALES = (0.1, 0.3, 1.0)
 USUAL = 1.0  # the paper's, where nothing is compared
 N_FOLDS = 5

@@ -5,8 +5,6 @@ from __future__ import annotations
 from bayesmkl._estimator.shared_docs import ESTIMATOR
 from bayesmkl._utils.docstrings import entries
 
-__all__ = ["BEMKL", "MULTITASK", "OUTCOMES"]
-
 BEMKL = ESTIMATOR | entries(
     r"""
     kernels : KernelBank, "precomputed" or None, default=None

@@ -36,8 +36,6 @@ from bayesmkl.marginal.log_times import (
     without_features,
 )
 
-__all__ = ["BEMKLSurvival"]
-
 N_BAND_DRAWS = 1000  # of a survival function
 
 

@@ -17,8 +17,6 @@ from bayesmkl._estimator.targets import UNITS, is_missing, plain_labels
 from bayesmkl._utils.given import as_array, check_magnitude, check_numbers, naming
 from bayesmkl._utils.typing import Targets
 
-__all__ = ["TaskTable", "codes_of", "label_table", "target_table", "task_labels", "task_targets"]
-
 
 class TaskTable(NamedTuple):
     """Targets of all samples in all tasks.

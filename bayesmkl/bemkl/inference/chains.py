@@ -15,8 +15,6 @@ import numpy as np
 
 from bayesmkl._utils.options import NUTS, Gibbs
 
-__all__ = ["BLOCK", "Chains", "run_chains"]
-
 BLOCK = 100  # steps between two reports
 FEWEST = 10  # draws of an interrupted first chain that are worth keeping
 

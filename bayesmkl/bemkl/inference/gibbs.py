@@ -39,8 +39,6 @@ from bayesmkl.bemkl.inference.chains import BLOCK, Chains, run_chains
 from bayesmkl.bemkl.models.model import Problem
 from bayesmkl.bemkl.models.moments import Gamma
 
-__all__ = ["GibbsState", "Rounds", "draw_beyond_margin", "fit_gibbs", "fit_in_rounds", "init", "sweep"]
-
 READOUT_STEPS = 4  # elliptical steps of (b, e) in a sweep: each costs O(N P), a sweep O(P N² + N³)
 METROPOLIS_STEPS = 2  # of (b, e) in regression: each costs O(P³) beside X X'
 

@@ -23,18 +23,6 @@ from bayesmkl._numerics.arrays import Array
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.threads import blas_threads_for
 
-__all__ = [
-    "Algorithm",
-    "Ascent",
-    "LoopOptions",
-    "LoopResult",
-    "OnSweep",
-    "Views",
-    "ascend",
-    "largest_dimension",
-    "maximize_elbo",
-]
-
 # A plain sweep may lose this much to rounding, relative to the bound, before the loop gives up.
 ROUNDING = 1e-9
 # Sweeps in a row that must gain less than the tolerance: after a rejected extrapolation the next two sweeps are

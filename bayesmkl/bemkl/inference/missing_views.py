@@ -48,8 +48,6 @@ from bayesmkl.bemkl.models.outputs import project
 from bayesmkl.kernels.presence import centered
 from bayesmkl.kernels.stacks.base import Kernels, KernelStack
 
-__all__ = ["absent_views", "em_step", "fit_with_missing_views", "posterior_moments", "start_moments"]
-
 SETTLED = 0.05  # largest change of A, and relative one of 1 + ρ, that ends the rounds
 FIRST_ROUND = 20  # sweeps, at most; every round may take twice as many as the one before
 FREE_ROUNDS = 5  # later ones move S by less and less, so that rounds which circle come to rest

@@ -78,8 +78,6 @@ from bayesmkl.bemkl.models import model
 from bayesmkl.bemkl.models.moments import update_readout
 from bayesmkl.bemkl.models.outcomes import Labels, Numbers
 
-__all__ = ["maximize_by_newton", "takes_newton_steps"]
-
 ROUNDING = 1e-9  # of the bound, which rounding may take away
 RESPONSES = 30, 3  # at most, to find all else at the start, and at every trial of a step
 SETTLED = 1e-7, 1e-6  # gain of a response, relative to the bound, from which on no other is looked for

@@ -57,14 +57,6 @@ from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.marginal.numpyro_program import law_of_parameter, observe
 from bayesmkl.marginal.numpyro_targets import Grade, signs
 
-__all__ = [
-    "BeyondMargin",
-    "MarginalLabel",
-    "collapsed_model",
-    "literal_model",
-    "numpyro_program",
-]
-
 
 def literal_model(problem: Problem) -> None:
     """Sample every variable of the paper's generative story and observe the labels or targets.

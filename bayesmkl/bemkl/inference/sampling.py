@@ -34,8 +34,6 @@ from bayesmkl.bemkl.models.kernel_priors import SpikeSlab
 from bayesmkl.bemkl.models.model import Problem
 from bayesmkl.bemkl.models.moments import Gamma
 
-__all__ = ["CubicTransform", "fit_nuts", "softened_model"]
-
 STATISTICS = {
     "diverging": "diverging",
     "acceptance_rate": "accept_prob",

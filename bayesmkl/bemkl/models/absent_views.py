@@ -27,18 +27,6 @@ from bayesmkl._numerics.arrays import Array, is_numpy, namespace
 from bayesmkl._numerics.linalg import spd_inverse
 from bayesmkl.kernels.presence import centered
 
-__all__ = [
-    "AbsentViews",
-    "CompletedOutputs",
-    "Completion",
-    "ViewMoments",
-    "apply_by_pattern",
-    "complete",
-    "completion",
-    "view_moments",
-    "view_patterns",
-]
-
 LOG_2PI = math.log(2.0 * math.pi)
 
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-__all__ = ["Dirichlet", "SpikeSlab"]
-
 
 class Dirichlet(NamedTuple):
     """Kernel weights on the simplex: non-negative, with sum one.

@@ -42,8 +42,6 @@ from bayesmkl.bemkl.models.moments import Gaussian, IntermediateOutputs
 from bayesmkl.bemkl.models.weight_covariance import WeightCovariance, WeightCovarianceCoordinate
 from bayesmkl.kernels.stacks.base import KernelStack
 
-__all__ = ["for_so_many", "many_kernels", "update_intermediate", "update_readout"]
-
 MANY = 3  # kernels for every sample from which on this takes less time than P x P matrices, as measured
 LEAST = 1000  # kernels; of fewer, P x P matrices are small
 

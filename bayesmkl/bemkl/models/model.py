@@ -59,28 +59,6 @@ from bayesmkl.bemkl.models.outcomes import Classes, Grades
 from bayesmkl.bemkl.models.outputs import score_bound
 from bayesmkl.kernels.stacks.base import KernelStack
 
-__all__ = [
-    "COORDINATES",
-    "STATE",
-    "Carry",
-    "OutputFactors",
-    "Priors",
-    "Problem",
-    "State",
-    "carry",
-    "elbo",
-    "errors",
-    "init",
-    "output_bound",
-    "precisions",
-    "scales",
-    "step",
-    "sweep",
-    "takes",
-    "update_outputs",
-    "update_scores",
-]
-
 
 class Priors(NamedTuple):
     """Gamma priors on the precisions of a, b and e, and, where they are learned, on υ and ε."""

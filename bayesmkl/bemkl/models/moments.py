@@ -27,36 +27,6 @@ from bayesmkl._numerics.low_rank import DiagonalPlusLowRank
 from bayesmkl.bemkl.models.weight_covariance import WeightCovariance
 from bayesmkl.kernels.stacks.base import Kernels, KernelStack
 
-__all__ = [
-    "UNIT_PRECISION",
-    "Gamma",
-    "Gaussian",
-    "IntermediateOutputs",
-    "IntermediateUpdate",
-    "PrecisionMoments",
-    "ReadoutUpdate",
-    "adjoin",
-    "expected_residual",
-    "expected_zero_mean",
-    "intermediate_error",
-    "known_precision",
-    "latent_mean",
-    "probe",
-    "probe_scale",
-    "project",
-    "readout_cov_scale",
-    "readout_design",
-    "readout_equation",
-    "readout_precision",
-    "readout_target",
-    "score_error",
-    "update_dual",
-    "update_intermediate",
-    "update_noise_precision",
-    "update_precision",
-    "update_readout",
-]
-
 LOG_2PI = math.log(2.0 * math.pi)
 # The acceleration measures this many intermediate outputs, or those of this many samples if that is more.
 PROBED_ENTRIES, PROBED = 2**13, 16

@@ -51,22 +51,6 @@ from bayesmkl.bemkl.models.moments import (
 )
 from bayesmkl.bemkl.models.tasks import TaskEvidence, TaskReadouts, task_evidence, update_task_readouts
 
-__all__ = [
-    "COORDINATES",
-    "STATE",
-    "MultitaskCarry",
-    "MultitaskProblem",
-    "MultitaskState",
-    "TaskCovariances",
-    "carry",
-    "elbo",
-    "evidence_of",
-    "init",
-    "scales",
-    "step",
-    "sweep",
-]
-
 
 class MultitaskProblem(NamedTuple):
     """Data and priors of a fit, constant during it.

@@ -39,8 +39,6 @@ from bayesmkl._numerics.arrays import Array, is_numpy, namespace
 from bayesmkl._numerics.quadrant import draw_quadrant, quadrant_moments
 from bayesmkl._numerics.truncated_normal import draw_positive, truncated_moments
 
-__all__ = ["CutOffNormals", "CutOffPair", "NonnegativeReadout", "nonnegative", "update_readout"]
-
 LOG_2PI = math.log(2.0 * math.pi)
 # Below this the continued fraction gives the mean of a cut-off normal; with 40 terms it is exact to rounding.
 TAIL, TERMS = -5.0, 40

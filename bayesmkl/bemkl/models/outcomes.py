@@ -23,19 +23,6 @@ from bayesmkl._numerics.largest_normal import largest_moments
 from bayesmkl._numerics.truncated_normal import LOG_2PI, TruncatedMoments, interval_moments, label_moments
 from bayesmkl.marginal.likelihoods import FailureTime, OrdinalProbit
 
-__all__ = [
-    "Classes",
-    "Grades",
-    "Intervals",
-    "Labels",
-    "Numbers",
-    "Outcome",
-    "grade_ends",
-    "log_beyond",
-    "update_cuts",
-    "update_targets",
-]
-
 LARGEST = 1e8  # stands for infinite ends, where all densities are zero
 RIDGE = 1e-12  # on the curvature by the distances, relative to its trace
 ROUNDING = 1e-13  # of the sum of log Z, relative

@@ -28,25 +28,6 @@ from bayesmkl.bemkl.models.moments import (
 )
 from bayesmkl.kernels.stacks.base import Kernels, KernelStack
 
-__all__ = [
-    "Intermediates",
-    "ReadoutParts",
-    "adjoin",
-    "intermediate_error",
-    "latent_mean",
-    "project",
-    "readout_design",
-    "readout_equation",
-    "readout_of",
-    "readout_parts",
-    "readout_target",
-    "score_bound",
-    "score_error",
-    "update_dual",
-    "update_intermediate",
-]
-
-
 # q(G): one covariance for all samples, or one for every pattern of views that samples lack.
 Intermediates = IntermediateOutputs | CompletedOutputs
 

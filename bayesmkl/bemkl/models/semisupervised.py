@@ -32,8 +32,6 @@ from bayesmkl.bemkl.models.moments import latent_mean
 from bayesmkl.kernels.stacks.base import KernelRows
 from bayesmkl.kernels.stacks.dense import in_c_order
 
-__all__ = ["labeled_part", "positive_probability", "start_from_labeled"]
-
 
 def labeled_part(problem: Problem) -> Problem:
     """Return the problem without the unlabeled samples, their columns of the kernels kept: `a` stays the same."""

@@ -26,8 +26,6 @@ from bayesmkl._numerics.arrays import Array, namespace
 from bayesmkl._numerics.linalg import spd_inverse
 from bayesmkl.bemkl.models.moments import Gaussian
 
-__all__ = ["TaskEvidence", "TaskReadouts", "task_evidence", "update_task_readouts"]
-
 
 class TaskReadouts(NamedTuple):
     """q(e) Π_t q(b_t, e_t | e): every task's intercept and kernel weights, and the common weights."""

@@ -9,8 +9,6 @@ import numpy as np
 from bayesmkl._numerics.linalg import bordered
 from bayesmkl._numerics.low_rank import DiagonalPlusLowRank
 
-__all__ = ["WeightCovariance", "WeightCovarianceCoordinate", "cov_of_weights"]
-
 
 class WeightCovariance(NamedTuple):
     """Covariance of q(b, e), in parts: the counterpart of a matrix (1 + n_kernels, 1 + n_kernels), intercept first.

@@ -29,8 +29,6 @@ from bayesmkl.bemkl.models.moments import Gaussian
 from bayesmkl.bemkl.reading.predict import expected_outputs, predict_scores
 from bayesmkl.kernels.stacks.base import KernelRows
 
-__all__ = ["ClassScores", "log_class_probabilities", "predict_class_scores"]
-
 
 class ClassScores(NamedTuple):
     """Joint distribution of the scores of all classes, without their unit noise."""

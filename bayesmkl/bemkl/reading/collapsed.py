@@ -35,22 +35,6 @@ from bayesmkl.bemkl.models.nonnegative import CutOffNormals, NonnegativeReadout
 from bayesmkl.bemkl.reading.draws import PosteriorDraws
 from bayesmkl.kernels.stacks.base import Kernels, weighted_products
 
-__all__ = [
-    "NonnegativeGamma",
-    "log_gamma",
-    "log_likelihood",
-    "log_prior",
-    "log_prior_terms",
-    "log_readout",
-    "log_student",
-    "log_variational",
-    "log_weights",
-    "log_weights_prior",
-    "score_means",
-    "score_scales",
-    "weights_quadratic",
-]
-
 
 class NonnegativeGamma(Gamma):
     """Gamma prior on the precisions of half-normal variables: those of kernel weights that are not negative."""

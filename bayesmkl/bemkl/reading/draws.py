@@ -15,8 +15,6 @@ import numpy as np
 from bayesmkl.bemkl.models.model import Priors
 from bayesmkl.bemkl.models.moments import Gamma, Gaussian
 
-__all__ = ["PosteriorDraws", "align_signs", "draw_precisions", "variational_draws"]
-
 
 class PosteriorDraws(NamedTuple):
     """Draws of the parameters; all arrays start with the axes (n_chains, n_draws).

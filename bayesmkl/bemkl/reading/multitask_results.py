@@ -19,8 +19,6 @@ from bayesmkl.bemkl.reading.predict import ScoreMoments, predict_score
 from bayesmkl.bemkl.reading.shares import KernelShares, kernel_shares
 from bayesmkl.kernels.stacks.dense import DenseStack
 
-__all__ = ["CommonWeights", "common_weights", "observed_part", "predict_task", "task_shares"]
-
 
 class CommonWeights(NamedTuple):
     """The common kernel weights, those of the tasks, and the influence of each task on the former."""

@@ -11,8 +11,6 @@ from bayesmkl.bemkl.reading.draws import PosteriorDraws
 from bayesmkl.bemkl.reading.predict import expected_outputs
 from bayesmkl.kernels.stacks.base import KernelRows
 
-__all__ = ["draw_new_parts", "mean_duals", "mean_new_parts"]
-
 
 def mean_new_parts(stack: KernelRows, posterior: Any) -> np.ndarray:
     """Return posterior means of the parts of the scores of new rows, (n_outputs, n_kernels + 1, n_rows).

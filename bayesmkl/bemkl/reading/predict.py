@@ -36,17 +36,6 @@ from bayesmkl.bemkl.reading.draws import PosteriorDraws
 from bayesmkl.kernels.forms import weighted_forms
 from bayesmkl.kernels.stacks.base import KernelRows
 
-__all__ = [
-    "ScoreDraws",
-    "ScoreMoments",
-    "binary_log_odds",
-    "expected_outputs",
-    "log_probabilities",
-    "predict_score",
-    "predict_scores",
-    "score_of_draws",
-]
-
 # Draws of many rows are taken in blocks, so that temporary arrays stay near this many numbers.
 BLOCK_SIZE = 2**23
 OUTPUTS_AT_ONCE = 2**20  # intermediate outputs of new samples

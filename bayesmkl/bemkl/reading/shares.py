@@ -16,15 +16,6 @@ from bayesmkl.bemkl.models.moments import Gaussian
 from bayesmkl.bemkl.reading.draws import PosteriorDraws
 from bayesmkl.kernels.stacks.base import KernelStack, Spread
 
-__all__ = [
-    "KernelShares",
-    "kernel_shares",
-    "share_draws",
-    "share_of_each",
-    "shares_and_sums",
-    "shares_of_draws",
-]
-
 N_DRAWS = 200
 
 

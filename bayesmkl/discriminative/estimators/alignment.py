@@ -40,9 +40,6 @@ if TYPE_CHECKING:
     from bayesmkl.kernels.bank import KernelBank
 
 
-__all__ = ["AlignmentMKLClassifier", "AlignmentMKLRegressor"]
-
-
 def _check_alignment(model: BaseDiscriminative) -> None:
     """Check the parameters that classifier and regressor have in common."""
     check_number("tol", model.tol, low=0.0)

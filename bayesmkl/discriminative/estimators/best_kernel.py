@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from bayesmkl.kernels.bank import KernelBank
 
 
-__all__ = ["BestKernelClassifier"]
-
-
 @fill_docs(CLASSIFIER)
 class BestKernelClassifier(DiscriminativeClassifier):
     r"""Support vector machine on the one kernel that does best in cross-validation.

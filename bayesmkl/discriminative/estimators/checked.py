@@ -28,28 +28,6 @@ if TYPE_CHECKING:
     from bayesmkl.discriminative.estimators.base import BaseDiscriminative
 
 
-__all__ = [
-    "ACTIVE",
-    "INDEFINITE",
-    "SUPPORT",
-    "OnStep",
-    "bank_errors",
-    "check_above_rounding",
-    "check_among_some",
-    "check_definite",
-    "check_hinge",
-    "check_stopping",
-    "check_tube",
-    "clip_rows",
-    "fit_bank",
-    "fit_columns",
-    "is_shared",
-    "position_of",
-    "store_convergence",
-    "take_shared",
-    "warn_unless_converged",
-]
-
 INDEFINITE = ("raise", "clip")
 OnStep = Callable[[int, str], None] | None
 SINGLE_PRECISION = 1e-6  # of the Frobenius norm: what float32 leaves of a zero eigenvalue

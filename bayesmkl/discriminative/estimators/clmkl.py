@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from bayesmkl.kernels.stacks.dense import DenseStack
 
 
-__all__ = ["CLMKLClassifier"]
-
 EXACT = 2000  # most samples that are clustered without landmarks
 LANDMARKS = 1000  # beyond
 LANDMARK_MEANS = {"span": landmark_kmeans, "sample": sample_kmeans}

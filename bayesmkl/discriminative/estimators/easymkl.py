@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from bayesmkl.kernels.bank import KernelBank
 
 
-__all__ = ["EasyMKLClassifier"]
-
-
 @fill_docs(CLASSIFIER)
 class EasyMKLClassifier(DiscriminativeClassifier):
     r"""Kernel weights from the distance between the classes, then a classifier on the combined kernel.

@@ -14,8 +14,6 @@ from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl.discriminative.estimators.localized import BaseLocalized
 from bayesmkl.discriminative.estimators.shared_docs import GATED
 
-__all__ = ["FeatureGatedClassifier", "FeatureGatedRegressor"]
-
 
 @fill_docs(GATED)
 class FeatureGatedClassifier(ClassifierMixin, BaseLocalized):

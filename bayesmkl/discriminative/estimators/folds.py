@@ -12,8 +12,6 @@ from bayesmkl._utils.typing import Seed, Splits
 from bayesmkl._utils.validation import check_integer
 from bayesmkl.discriminative.global_weights.two_stage import Folds
 
-__all__ = ["evenly_dealt", "stratified_folds"]
-
 
 def evenly_dealt(order: np.ndarray, labels: np.ndarray, n_folds: int, rng: np.random.Generator) -> Folds:
     """Deal the samples of every label over folds that depend on `order` only, not on that of the samples.

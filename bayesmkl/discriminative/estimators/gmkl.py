@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from bayesmkl.kernels.bank import KernelBank
 
 
-__all__ = ["GMKLClassifier"]
-
-
 @fill_docs(CLASSIFIER)
 class GMKLClassifier(DiscriminativeClassifier):
     r"""Generalized multiple kernel learning: sums or products of kernels, with any regularizer.

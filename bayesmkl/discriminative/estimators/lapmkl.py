@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from bayesmkl.kernels.bank import KernelBank
 
 
-__all__ = ["LapMKLClassifier"]
-
 SOLVERS = ("deformed", "paper")
 T = TypeVar("T")
 

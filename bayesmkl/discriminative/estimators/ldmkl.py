@@ -50,9 +50,6 @@ if TYPE_CHECKING:
     from bayesmkl.kernels.base import Kernel
 
 
-__all__ = ["LDMKLClassifier"]
-
-
 AUTO = "auto"
 FEW = 0.1  # of the samples
 

@@ -35,21 +35,6 @@ from bayesmkl.discriminative.svm.by_columns import takes_columns
 from bayesmkl.discriminative.svm.one_kernel import coefficients_of
 from bayesmkl.kernels.stacks.base import StoredStack
 
-__all__ = [
-    "INNER_TOL",
-    "ModelGates",
-    "absolute_errors",
-    "are_others",
-    "are_wrong",
-    "check_lmkl",
-    "described",
-    "held_out",
-    "learn_gates",
-    "most_steps",
-    "scaled_features",
-    "warn_of_descent",
-]
-
 SMALLEST_TOL = 1e-12  # of the SVMs, whose rounding errors are larger
 INNER_TOL = 1e-4  # of the SVMs, or a tenth of the tolerance where that is less
 # Every start of a name is one of each: nearly flat gates, and for Gaussian ones centers at samples, too.

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from bayesmkl.kernels.bank import KernelBank
 
 
-__all__ = ["LMKLClassifier", "LMKLRegressor"]
-
 READOUTS = ("svm", "vote")
 
 

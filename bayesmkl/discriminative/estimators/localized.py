@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from bayesmkl.discriminative.inner import InnerProblem
 
 
-__all__ = ["BaseLocalized", "LocalFit", "Rows"]
-
 ROWS_AT_ONCE = 500  # whose answers are compared
 
 

@@ -12,8 +12,6 @@ from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl.discriminative.estimators.localized import BaseLocalized
 from bayesmkl.discriminative.estimators.shared_docs import DISCRIMINATIVE
 
-__all__ = ["LocalizedClassifier"]
-
 
 @fill_docs(DISCRIMINATIVE)
 class LocalizedClassifier(ClassifierMixin, BaseLocalized):

@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from bayesmkl.kernels.bank import KernelBank
 
 
-__all__ = ["LPBoostMKLClassifier"]
-
-
 @fill_docs(CLASSIFIER)
 class LPBoostMKLClassifier(DiscriminativeClassifier):
     r"""LP-β: one SVM per kernel, combined by the weights of largest soft margin in cross-validation.

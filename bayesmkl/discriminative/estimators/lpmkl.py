@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from bayesmkl.kernels.bank import KernelBank
 
 
-__all__ = ["LpMKLClassifier", "LpMKLRegressor"]
-
-
 def _options(model: BaseDiscriminative) -> LpMKLOptions:
     return LpMKLOptions(
         check_number("p_norm", model.p_norm, low=1.0, inclusive=True), **check_stopping(model)

@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from bayesmkl.kernels.bank import KernelBank
 
 
-__all__ = ["MWUMKLClassifier"]
-
-
 @fill_docs(CLASSIFIER)
 class MWUMKLClassifier(DiscriminativeClassifier):
     r"""Multiple kernel learning by multiplicative weights, in memory linear in the number of samples.

@@ -14,8 +14,6 @@ from bayesmkl.discriminative.estimators.base import BaseDiscriminative
 from bayesmkl.discriminative.estimators.shared_docs import DISCRIMINATIVE
 from bayesmkl.kernels.views import check_samples
 
-__all__ = ["NoveltyDetector"]
-
 
 @fill_docs(DISCRIMINATIVE)
 class NoveltyDetector(OutlierMixin, BaseDiscriminative):

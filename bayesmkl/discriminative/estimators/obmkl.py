@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from bayesmkl.kernels.bank import KernelBank
 
 
-__all__ = ["OBMKLClassifier"]
-
-
 @fill_docs(CLASSIFIER)
 class OBMKLClassifier(DiscriminativeClassifier):
     r"""Kernel weights by the empirical optimal kernel, then an SVM.

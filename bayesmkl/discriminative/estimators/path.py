@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from bayesmkl.discriminative.estimators.base import BaseDiscriminative
 
 
-__all__ = ["RegularizationPath", "path_over_C", "path_over_reg"]
-
-
 class RegularizationPath(NamedTuple):
     """Models along a grid of one parameter, each started at the kernel weights of the one before.
 

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from bayesmkl.kernels.bank import KernelBank
 
 
-__all__ = ["PrimalMKLClassifier", "PrimalMKLOneClass", "PrimalMKLRegressor"]
-
 LOSSES = ("squared", "huber")
 
 

@@ -42,9 +42,6 @@ if TYPE_CHECKING:
     from bayesmkl.kernels.bank import KernelBank
 
 
-__all__ = ["SAMKLClassifier"]
-
-
 @fill_docs(CLASSIFIER)
 class SAMKLClassifier(LocalizedClassifier):
     r"""Multiple kernel learning that switches kernels off for single samples.

@@ -5,8 +5,6 @@ from __future__ import annotations
 from bayesmkl._estimator.shared_docs import ESTIMATOR, GATES
 from bayesmkl._utils.docstrings import entries
 
-__all__ = ["BY_SUCCESS", "CLASSIFIER", "DISCRIMINATIVE", "GATED", "PRIMAL", "REGRESSOR"]
-
 DISCRIMINATIVE = ESTIMATOR | entries(
     r"""
     tol : float, default=1e-3

@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from bayesmkl.kernels.bank import KernelBank
 
 
-__all__ = ["SILPMKLClassifier"]
-
-
 @fill_docs(CLASSIFIER)
 class SILPMKLClassifier(DiscriminativeClassifier):
     r"""SimpleMKL's problem as a semi-infinite linear program, solved by cutting planes.

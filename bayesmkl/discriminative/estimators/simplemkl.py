@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from bayesmkl.kernels.bank import KernelBank
 
 
-__all__ = ["SimpleMKLClassifier", "SimpleMKLRegressor"]
-
-
 def _options(model: BaseDiscriminative) -> SimpleMKLOptions:
     return SimpleMKLOptions(check_choice("solver", model.solver, simplemkl.SOLVERS), **check_stopping(model))
 

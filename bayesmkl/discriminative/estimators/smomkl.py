@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from bayesmkl.kernels.bank import KernelBank
 
 
-__all__ = ["SMOMKLClassifier"]
-
-
 @fill_docs(CLASSIFIER)
 class SMOMKLClassifier(DiscriminativeClassifier):
     r"""Multiple kernel learning with the squared lp norm of the weights, or a divergence, as a penalty.

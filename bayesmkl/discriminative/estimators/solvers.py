@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from bayesmkl._estimator import BaseMKL
 
 
-__all__ = ["SVMS", "check_svm", "fit_cached_columns", "takes_bank_by_columns", "warn_of_stopped"]
-
 SVMS = ("libsvm", "mwu")
 CACHE_MB = 100.0  # for columns of the kernels
 

@@ -38,24 +38,6 @@ if TYPE_CHECKING:
     from bayesmkl._estimator import BaseMKL
 
 
-__all__ = [
-    "Draws",
-    "check_gates",
-    "draw",
-    "fit_single_kernels",
-    "gate_arguments",
-    "gate_kernel_names",
-    "gate_kernels",
-    "kernels_of_parts",
-    "learn_gate_features",
-    "refuse_unseen_features",
-    "some_training_rows",
-    "sorted_samples",
-    "success_options",
-    "trainable",
-    "voting",
-]
-
 GATE_TARGETS = ("auto", "cv", "train")
 OWN, AUTO = "own", "auto"
 WIDTHS = (0.5, 0.25)  # of Gaussians of named features, in median distances

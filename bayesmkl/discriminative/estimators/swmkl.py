@@ -51,9 +51,6 @@ if TYPE_CHECKING:
     from bayesmkl.kernels.base import Kernel
 
 
-__all__ = ["SwMKLClassifier"]
-
-
 @fill_docs(BY_SUCCESS)
 class SwMKLClassifier(FeatureGatedClassifier):
     r"""SwMKL: kernels weighted at every sample by their expected success, then one SVM.

@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from bayesmkl.kernels.bank import KernelBank
 
 
-__all__ = ["UniformMKLClassifier", "UniformMKLRegressor"]
-
-
 @fill_docs(CLASSIFIER)
 class UniformMKLClassifier(DiscriminativeClassifier):
     r"""Support vector machine on the mean of all kernels.

@@ -22,16 +22,6 @@ if TYPE_CHECKING:
     )
 
 
-__all__ = [
-    "check_class_weight",
-    "encode_counted",
-    "fit_weighted_classes",
-    "fit_weighted_target",
-    "refuse_clipped",
-    "weigh",
-]
-
-
 @fill_docs(DISCRIMINATIVE)
 def fit_weighted_classes(
     self: DiscriminativeClassifier, X: Samples, y: Targets, sample_weight: ArrayLike | None = None

@@ -33,17 +33,6 @@ from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.kernels.alignment import frobenius_gram, frobenius_norms, target_products
 from bayesmkl.kernels.stacks.base import StoredStack
 
-__all__ = [
-    "CENTERED",
-    "METHODS",
-    "WITH_GRAM",
-    "AlignmentOptions",
-    "InUnitVariance",
-    "fit_alignment",
-    "kernel_variance",
-    "select_by_alignment",
-]
-
 METHODS = ("ratio", "convex", "align", "alignf")
 CENTERED = ("align", "alignf")
 WITH_GRAM = ("convex", "alignf")

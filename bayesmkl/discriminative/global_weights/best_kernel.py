@@ -21,8 +21,6 @@ from bayesmkl.discriminative.inner import InnerProblem
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.kernels.stacks.base import StoredStack
 
-__all__ = ["cross_validate_kernel", "fit_best_kernel"]
-
 
 def fit_best_kernel(
     stack: StoredStack, targets: np.ndarray, inner: InnerProblem, folds: Folds, tol: float

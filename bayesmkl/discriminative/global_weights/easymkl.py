@@ -31,8 +31,6 @@ from bayesmkl.discriminative.inner import InnerProblem, InnerSolution
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.kernels.stacks.base import StoredStack
 
-__all__ = ["KOMD", "EasyMKLOptions", "Game", "fit_easymkl", "play"]
-
 # The distance of overlapping hulls is zero; then the gap is compared with this share of the value at the start.
 NEGLIGIBLE = 1e-3
 

@@ -48,9 +48,6 @@ if TYPE_CHECKING:
     from scipy import sparse
 
 
-__all__ = ["GLKSOptions", "GLKSResult", "LeastSquares", "fit_glks", "glks_transduce", "graph_kernel"]
-
-
 class GLKSResult(NamedTuple):
     """Labels of all samples, with scores and weights of the graphs.
 

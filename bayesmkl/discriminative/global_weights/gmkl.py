@@ -41,15 +41,6 @@ from bayesmkl.discriminative.svm.moving import MovingCombination
 from bayesmkl.kernels.stacks.base import StoredStack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
-__all__ = [
-    "COMBINATIONS",
-    "REGULARIZERS",
-    "SOLVERS",
-    "GMKLOptions",
-    "combine_product",
-    "fit_gmkl",
-]
-
 REGULARIZERS = ("l1", "uniform")
 COMBINATIONS = ("sum", "product")
 SOLVERS = ("spg", "pg")

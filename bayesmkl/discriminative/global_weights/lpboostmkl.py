@@ -36,15 +36,6 @@ from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.discriminative.svm.libsvm import Hinge
 from bayesmkl.kernels.stacks.base import StoredStack
 
-__all__ = [
-    "LPBoostMKLOptions",
-    "LPBoostMKLResult",
-    "MarginProgram",
-    "fit_lpboostmkl",
-    "margins_of",
-    "maximize_margin",
-]
-
 
 class LPBoostMKLOptions(NamedTuple):
     r"""SVMs and linear program.

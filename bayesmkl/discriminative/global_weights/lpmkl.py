@@ -29,8 +29,6 @@ from bayesmkl.discriminative.outer import MKLResult, WeightedFit, beyond, lp_wei
 from bayesmkl.discriminative.svm.evaluator import Evaluator, Goal, OnStep, alternate
 from bayesmkl.kernels.stacks.base import StoredStack
 
-__all__ = ["LpMKLOptions", "fit_lpmkl"]
-
 INNER_SHARE = 0.02  # share of the gap left to the SVMs: less than one step gains
 REVIVED = 1e-2  # share of equal weights in a start
 

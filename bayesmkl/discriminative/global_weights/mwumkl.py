@@ -53,8 +53,6 @@ from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.kernels.stacks.base import KernelColumns
 from bayesmkl.kernels.stacks.columns import ColumnCache
 
-__all__ = ["MWUOptions", "MultiplicativeWeights", "fit_mwumkl", "fit_one_kernel"]
-
 ROUNDING = 1e-9  # by which a lower bound may exceed an upper one
 REPORT_EVERY = 100  # steps
 MOST_STEPS = 50_000  # of an SVM on one kernel

@@ -45,18 +45,6 @@ from bayesmkl.kernels.alignment import entrywise_bounds, frobenius_gram, frobeni
 from bayesmkl.kernels.stacks.base import StoredStack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
-__all__ = [
-    "ALTERNATING",
-    "METHODS",
-    "WITH_GRAM",
-    "OBMKLOptions",
-    "Problem",
-    "alternate",
-    "fit_obmkl",
-    "optimal_kernel",
-    "select_weighted",
-]
-
 METHODS = ("ratio", "qp", "aqp", "aqp-paper")
 WITH_GRAM = METHODS[1:]
 ALTERNATING = METHODS[2:]

@@ -28,8 +28,6 @@ from bayesmkl.discriminative.svm.cuts import lowest_point
 from bayesmkl.discriminative.svm.evaluator import Evaluator, Goal, OnStep
 from bayesmkl.kernels.stacks.base import StoredStack
 
-__all__ = ["SILPMKLOptions", "fit_silpmkl"]
-
 
 class SILPMKLOptions(NamedTuple):
     """Stopping rule.

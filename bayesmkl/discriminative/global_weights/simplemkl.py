@@ -29,8 +29,6 @@ from bayesmkl.discriminative.svm.cuts import certify_by_planes, goal_on_simplex,
 from bayesmkl.discriminative.svm.evaluator import Evaluator, OnStep, descend_spectrally
 from bayesmkl.kernels.stacks.base import StoredStack
 
-__all__ = ["SOLVERS", "SimpleMKLOptions", "fit_simplemkl", "reduced_gradient"]
-
 SOLVERS = ("spg", "reduced-gradient")
 SMALLEST = 1e-8  # smaller weights become zero at a corner, as each of them would be the next one
 ROUNDING = 1e-12  # entries of a direction that are smaller, relative to the largest, are zero

@@ -40,8 +40,6 @@ from bayesmkl.discriminative.outer import MKLResult, WeightedFit, beyond, dual_n
 from bayesmkl.discriminative.svm.evaluator import Evaluator, Goal, OnStep, alternate
 from bayesmkl.kernels.stacks.base import StoredStack
 
-__all__ = ["SMOMKLOptions", "fit_smomkl"]
-
 INNER_SHARE = 0.02  # share of the gap left to the SVMs: less than one step gains
 REVIVED = 1e-2  # share of equal weights in a start
 LARGEST = 700.0  # exponent before exp overflows

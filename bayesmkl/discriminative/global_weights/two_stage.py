@@ -14,17 +14,6 @@ from bayesmkl.discriminative.training import Training
 from bayesmkl.kernels.alignment import frobenius_gram
 from bayesmkl.kernels.stacks.base import StoredStack
 
-__all__ = [
-    "Folds",
-    "Selection",
-    "fold_accuracy",
-    "fold_scores",
-    "shares",
-    "solve_tasks",
-    "train_selected",
-    "with_gram",
-]
-
 Folds = Sequence[tuple[np.ndarray, np.ndarray]]  # training and validation positions
 
 

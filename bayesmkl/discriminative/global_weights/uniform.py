@@ -15,8 +15,6 @@ from bayesmkl.discriminative.inner import InnerProblem
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.kernels.stacks.base import StoredStack
 
-__all__ = ["fit_uniform"]
-
 
 def fit_uniform(stack: StoredStack, targets: np.ndarray, inner: InnerProblem, tol: float) -> MKLResult:
     """Train one SVM per task on the mean of the kernels.

@@ -34,16 +34,6 @@ from bayesmkl.discriminative.inner import InnerProblem
 from bayesmkl.discriminative.outer import MKLResult, WeightedFit, dual_norm, lp_weights, result_of
 from bayesmkl.discriminative.svm.by_columns import GatedColumns, takes_columns
 
-__all__ = [
-    "CLMKLOptions",
-    "ClusteredStack",
-    "clmkl_components",
-    "clmkl_scores",
-    "clustered_gap",
-    "fit_clmkl",
-    "update_weights",
-]
-
 BLOCK_ROWS = 64  # of the combined kernel that are computed at once
 INNER_SHARE = 0.1  # of the outer gap, or of the tolerance, that the inner gaps may take
 # Steps beyond the closed-form update: how much longer the next one is after a success, how much shorter after a

@@ -24,16 +24,6 @@ from scipy.special import entr, softmax
 
 from bayesmkl.discriminative.localized.kmeans import KMeansRun, Products, averages, best_kmeans
 
-__all__ = [
-    "ClusterOptions",
-    "Clusters",
-    "evenness_temperature",
-    "kernel_kmeans",
-    "landmark_kmeans",
-    "mean_evenness",
-    "sample_kmeans",
-]
-
 RANK = 1e-12  # eigenvalues of the landmarks' kernel below this share of the largest are rounding
 SAME = 1e-12  # of the mean distance: spreads below are rounding
 STEEPEST = 2.0**60  # largest tau, in units of the inverse spread of the distances

@@ -10,8 +10,6 @@ import numpy as np
 from bayesmkl.kernels.stacks.base import SymmetricStack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
-__all__ = ["Comparison", "local_weights_help"]
-
 Folds = Sequence[tuple[np.ndarray, np.ndarray]]
 # takes training kernels, kernels of the validation samples and both positions; returns scores of the global model
 # and of the local one

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from scipy.optimize import OptimizeResult
 
 
-__all__ = ["SOLVERS", "Descent", "Point", "descend"]
-
 SOLVERS = ("lbfgs", "armijo", "paper")
 SHORTEST = 1e-3  # the original search tries no shorter move
 FINEST = 1e-8  # nor does the spectral one

@@ -9,8 +9,6 @@ import numpy as np
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl.discriminative.gating import GATING, check_given_gates
 
-__all__ = ["FixedGating", "equal_gates"]
-
 
 @fill_docs(GATING)
 class FixedGating(NamedTuple):

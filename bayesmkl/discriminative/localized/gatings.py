@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from bayesmkl.discriminative.gating import Gating
 
 
-__all__ = ["GaussianGating", "GroupGating", "SigmoidGating", "SoftmaxGating", "check_gating_parameters"]
-
 NARROWEST = 1e-6  # widths of Gaussian gates below this count as this
 
 

@@ -14,8 +14,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["KMeansRun", "Products", "averages", "best_kmeans"]
-
 STAY = 1e-12  # of the mean k(x, x): a sample moves only to a mean that is nearer by more than this
 
 Products = Callable[[np.ndarray], np.ndarray]  # (n_clusters, n_samples) to (n_clusters, n_samples)

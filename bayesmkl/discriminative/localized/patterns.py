@@ -20,16 +20,6 @@ from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.validation import check_choice
 from bayesmkl.kernels.stacks.base import StoredStack
 
-__all__ = [
-    "RULES",
-    "SMALLEST_MARGIN",
-    "Inference",
-    "SAMKLResult",
-    "infer_switches",
-    "switch_gates",
-    "update_margins",
-]
-
 RULES = ("surest", "one-versus-rest")
 SMALLEST_MARGIN = 1e-3  # of tau; the penalty of a violation grows to 1000 C there
 

@@ -39,15 +39,6 @@ from bayesmkl.discriminative.localized.switched_weights import WeightsOptions, W
 from bayesmkl.discriminative.localized.switches import choose_switches
 from bayesmkl.kernels.stacks.base import StoredStack
 
-__all__ = [
-    "SAMKLOptions",
-    "check_options",
-    "check_switch_options",
-    "fit_samkl",
-    "initial_support",
-    "update_switches",
-]
-
 
 class SAMKLOptions(NamedTuple):
     """Parameters of the model, and stopping rule.

@@ -23,8 +23,6 @@ from scipy.special import softmax
 
 from bayesmkl.discriminative.svm.one_kernel import SVM, OneKernel, scores
 
-__all__ = ["Choose", "Folds", "Success", "SuccessOptions", "best_vote", "fit_success", "gate_outputs"]
-
 Folds = Sequence[tuple[np.ndarray, np.ndarray]]
 # takes scores of the single kernels, and values of the regressions of every candidate, all (n_kernels, n_train) and
 # at validation samples; returns the position of the best candidate

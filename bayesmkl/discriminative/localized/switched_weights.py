@@ -28,8 +28,6 @@ from bayesmkl.discriminative.svm.evaluator import Evaluator, descend_spectrally
 from bayesmkl.discriminative.svm.libsvm import solve_svm
 from bayesmkl.kernels.stacks.base import StoredStack
 
-__all__ = ["WeightsOptions", "WeightsStep", "solve_weights"]
-
 FIRST_TOL, LAST_TOL = 1e-3, 1e-9  # of the SVM, in units of the scores
 INNER_SHARE = 0.1  # share of the duality gap left to the SVM
 PATIENCE = 50  # updates of the weights after which a kink is what keeps the gap of one dual from closing

@@ -19,8 +19,6 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["TIES", "choose_switches"]
-
 TIES = ("smallest", "largest", "random")
 
 TOLERANCE = 1e-8  # relative, of the requirement, which the previous switches meet up to rounding only

@@ -42,18 +42,6 @@ from bayesmkl.discriminative.localized.success import (
 from bayesmkl.discriminative.svm.libsvm import solve_svm
 from bayesmkl.discriminative.svm.one_kernel import GatedKernel, OneKernel, one_class, row_blocks
 
-__all__ = [
-    "AUTO",
-    "PSD",
-    "SwMKLOptions",
-    "SwMKLResult",
-    "fit_swmkl",
-    "smallest_eigenvalue",
-    "swmkl_gates",
-    "swmkl_kernel",
-    "swmkl_scores",
-]
-
 PSD = ("unit-norm", "paper")
 AUTO = "auto"
 SOFT, SHARP = 0.3, 0.05  # temperatures that "auto" compares

@@ -13,8 +13,6 @@ import numpy as np
 from bayesmkl.discriminative.svm.libsvm import FREE
 from bayesmkl.discriminative.svm.one_kernel import SVM, OneKernel, one_class, scores
 
-__all__ = ["BIAS", "SV_GATE", "VoterOptions", "Voters", "fit_voters", "gated_vote"]
-
 SV_GATE = ("none", "paper")
 BIAS = ("refit", "keep", "drop")
 

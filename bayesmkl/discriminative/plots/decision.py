@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from sklearn.base import BaseEstimator
 
-__all__ = ["plot_decision"]
-
 ROOM = 0.06  # around the samples, of their range
 BOUNDARY, SUPPORT_EDGE = "#111111", "#111111"
 OTHER_TINT = (0.20, "")  # opacity and hatching of the regions of kernels that share a grey

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from sklearn.base import BaseEstimator
 
-__all__ = ["plot_gates", "plot_switches"]
-
 MANY_VALUES = 12  # of `order_by`: up to here samples with one value are a group
 MANY_NAMES = 40  # kernels: up to here every one is named
 N_TICKS = 6  # on the axis of samples

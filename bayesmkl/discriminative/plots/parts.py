@@ -18,23 +18,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from sklearn.base import BaseEstimator
 
-__all__ = [
-    "CLASS_COLORS",
-    "CLASS_MARKERS",
-    "KERNEL_COLORS",
-    "KERNEL_MARKERS",
-    "KERNEL_TINTS",
-    "NEUTRAL",
-    "Classifier",
-    "kernel_colors",
-    "leading_kernels",
-    "legend_below",
-    "new_axes",
-    "percent",
-    "read_classifier",
-    "shorten",
-]
-
 # Okabe and Ito's colors, which color-blind readers tell apart, some of them darker, so that neighbors also differ in
 # grey: some for classes, others for kernels, so that no color means two things in one plot. Shapes say the same.
 CLASS_COLORS = ("#004A7C", "#D55E00", "#7B2D8B", "#56B4E9")

@@ -33,8 +33,6 @@ from bayesmkl.discriminative.primal.steps import PrimalProblem
 from bayesmkl.kernels.stacks.base import StoredStack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
-__all__ = ["BasisMKLResult", "BasisSVM", "fit_basis_mkl", "grow", "solve_in_features"]
-
 ROUNDS = 5  # most selections of a basis
 MIXED = 0.1  # share of uniform weights while a basis is selected
 DEPENDENT = 1e-8  # squared length outside the span of the basis, relative to the largest, that is rounding

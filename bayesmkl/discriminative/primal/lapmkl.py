@@ -41,8 +41,6 @@ from bayesmkl.discriminative.primal.solve import SquaredHinge
 from bayesmkl.kernels.stacks.base import StoredStack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
-__all__ = ["Graph", "LapMKLOptions", "deform", "fit_lapmkl", "minimize_together", "roughness", "share"]
-
 Model = TypeVar("Model", "Deformed", "Shared")
 INNER_TOL = 1e-9
 # Added to G(d) in units of its mean diagonal: it is singular where K(d) is. The larger ones for kernels that are

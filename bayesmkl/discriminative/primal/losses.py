@@ -18,8 +18,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["ClippedLoss", "exact_step", "huber", "intercept_shift", "one_class", "squared", "squared_hinge"]
-
 MOST_PIECES = 30  # of the derivative in the intercept, before its breakpoints are sorted
 ROUNDED = 1e-9  # of the sum of the slopes, which rounding leaves of a derivative that is zero
 

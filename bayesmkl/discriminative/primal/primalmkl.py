@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from bayesmkl.discriminative.primal.steps import Direction, Gradient
 
 
-__all__ = ["WEIGHT_SCHEMES", "fit_primalmkl", "minimize_nesterov"]
-
 WEIGHT_SCHEMES = ("spg", "closed", "paper")
 INNER_SHARE = 0.1  # share of the tolerance left to the inner problems
 TIGHTER = 1e-2  # inner problems are solved this much better when their errors stop the search for weights

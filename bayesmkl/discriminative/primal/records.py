@@ -15,16 +15,6 @@ from bayesmkl.discriminative.svm.evaluator import signed_duals
 from bayesmkl.discriminative.svm.moving import MovingCombination, ShrinkingQuadratics
 from bayesmkl.kernels.stacks.base import StoredStack
 
-__all__ = [
-    "InnerLoss",
-    "OnStep",
-    "PrimalMKLOptions",
-    "PrimalMKLResult",
-    "Solver",
-    "Trace",
-    "solve_all",
-]
-
 InnerLoss = SquaredHinge | Squared | Huber | OneClass
 OnStep = Callable[[int, str], None] | None
 

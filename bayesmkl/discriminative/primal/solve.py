@@ -35,22 +35,6 @@ from bayesmkl.discriminative.primal.steps import (
 )
 from bayesmkl.discriminative.svm.squared_hinge import solve_squared_hinge
 
-__all__ = [
-    "DENSE_LIMIT",
-    "HINGE_SOLVERS",
-    "MANY",
-    "SOLVERS",
-    "Huber",
-    "OneClass",
-    "PrimalSolution",
-    "Squared",
-    "SquaredHinge",
-    "canonical",
-    "solve_dual",
-    "solve_primal",
-    "take_step",
-]
-
 SOLVERS = ("newton", "truncated", "pcg")
 HINGE_SOLVERS = ("auto", "libsvm", *SOLVERS)
 FINER = 0.1  # of the tolerance, for LibSVM: Newton steps end far below it, and gradients of the weights are as exact

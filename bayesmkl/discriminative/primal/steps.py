@@ -23,21 +23,6 @@ import scipy.linalg
 
 from bayesmkl.discriminative.primal.losses import ClippedLoss, exact_step, intercept_shift
 
-__all__ = [
-    "Direction",
-    "Gradient",
-    "PrimalProblem",
-    "PrimalState",
-    "conjugate_direction",
-    "gradient_at",
-    "minimum_of_piece",
-    "move",
-    "newton_direction",
-    "objective",
-    "state_at",
-    "truncated_direction",
-]
-
 RIDGE = 1e-12  # relative to the mean of the diagonal, where a kernel has eigenvalues below zero by rounding
 
 

@@ -20,8 +20,6 @@ from bayesmkl.discriminative.inner import InnerProblem
 from bayesmkl.discriminative.svm.one_kernel import SVM, OneKernel, constant_svm, one_class
 from bayesmkl.kernels.stacks.base import KernelColumns, SymmetricStack
 
-__all__ = ["ByColumns", "GatedColumns", "localized_kernel", "takes_columns"]
-
 
 def takes_columns(inner: InnerProblem) -> bool:
     """Return whether an inner problem is solved from single columns of its kernel."""

@@ -16,8 +16,6 @@ from bayesmkl._numerics.simplex import project_simplex
 from bayesmkl.discriminative.outer import WeightedFit, outer_gap
 from bayesmkl.discriminative.svm.evaluator import Evaluator, Goal
 
-__all__ = ["certify_by_planes", "goal_on_simplex", "look_around", "lowest_point"]
-
 NEARBY = 1e-2, 1e-4  # how far from a kink other duals are looked for, at most and at least
 MOST_PLANES, LEAST_RISE = 20, 0.05  # of the bound, relative to what is missing
 ROUNDING = 1e-10  # violations that the solver accepts, the least that it can be asked for

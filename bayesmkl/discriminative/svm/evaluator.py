@@ -25,8 +25,6 @@ from bayesmkl.discriminative.outer import WeightedFit
 from bayesmkl.discriminative.svm.moving import MovingCombination, ShrinkingQuadratics
 from bayesmkl.kernels.stacks.base import StoredStack
 
-__all__ = ["Evaluator", "Goal", "OnStep", "alternate", "descend_spectrally", "signed_duals"]
-
 OnStep = Callable[[int, str], None] | None
 LONGER = 1.5  # updates of weights after each that lowered the objective
 FIRST_TOL, LAST_TOL = 1e-2, 1e-7  # of the inner solver, in standard deviations of the target

@@ -21,8 +21,6 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg
 
-__all__ = ["BoxProblem", "solve_box"]
-
 MAX_STEPS = 100
 PATIENCE = 8  # steps without progress, which rounding errors prevent, that end the search
 RIDGE = 1e-15  # of the factorized matrix, relative to the mean of the kernel's diagonal

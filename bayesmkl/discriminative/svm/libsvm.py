@@ -28,22 +28,6 @@ from bayesmkl._utils.units import unit_of
 from bayesmkl.discriminative.inner import InnerSolution
 from bayesmkl.discriminative.svm.interior import BoxProblem, solve_box
 
-__all__ = [
-    "FREE",
-    "EpsilonInsensitive",
-    "Hinge",
-    "classification_box",
-    "classification_limits",
-    "libsvm_limits",
-    "regression_box",
-    "regression_limits",
-    "settled",
-    "solve_svm",
-    "solve_svr",
-    "spread_of",
-    "train",
-]
-
 CACHE_MB = 1000
 # LibSVM has no limit of its own, and on kernels of low rank its steps can shrink without end. An SVM of many
 # samples that was cut short says so by its duality gap.

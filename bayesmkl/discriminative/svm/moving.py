@@ -13,8 +13,6 @@ from scipy.linalg import blas
 
 from bayesmkl.kernels.stacks.base import StoredStack
 
-__all__ = ["MovingCombination", "ShrinkingQuadratics", "SupportQuadratics"]
-
 ROUNDING = 1e-14  # weights that differ by less, relative to the largest, are the same
 LARGEST_ERROR = 1e5  # of a combined kernel that was not summed afresh, relative to one that was
 LARGEST_SHARE = 0.6  # of the samples: with more support vectors little is gained by copying their kernels

@@ -47,9 +47,6 @@ if TYPE_CHECKING:
     from bayesmkl.discriminative.svm.libsvm import BoxProblem
 
 
-__all__ = ["FeatureMap", "NativeKernel", "native_kernel", "native_kernels"]
-
-
 class FeatureMap(NamedTuple):
     """Map from samples to the features that LibSVM sees.
 

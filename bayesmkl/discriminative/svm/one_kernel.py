@@ -23,19 +23,6 @@ if TYPE_CHECKING:
     from bayesmkl.discriminative.inner import InnerSolution
 
 
-__all__ = [
-    "NOT_HELD",
-    "SVM",
-    "GatedKernel",
-    "InOrder",
-    "OneKernel",
-    "PrecomputedKernel",
-    "coefficients_of",
-    "precomputed_kernels",
-    "row_blocks",
-    "scores",
-]
-
 BLOCK = 2**19  # entries of a kernel that are held at once, 4 MB
 
 

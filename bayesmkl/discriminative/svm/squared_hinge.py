@@ -8,8 +8,6 @@ from sklearn.svm import SVC
 from bayesmkl._utils.units import unit_of
 from bayesmkl.discriminative.svm.libsvm import CACHE_MB, train
 
-__all__ = ["solve_squared_hinge"]
-
 FINEST = 1e-5  # tolerance beyond which LibSVM's single precision decides
 STEPS_PER_SAMPLE = 100  # about one is enough for most problems
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from bayesmkl.evaluation.comparison import Comparison
 
-__all__ = ["plot_curve", "plot_learning_curve"]
-
 SIDE = 4.2  # inches
 WIDTH, HEIGHT = 5.2, 3.4
 MOST_MODELS = len(COLORS)

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
     from bayesmkl.evaluation.comparison import Comparison
 
-__all__ = ["plot_pairwise"]
-
 CELL, LEAST = 0.4, 3.0  # inches: width of a cell, and of all at least
 ENDS = ("#F6C79F", "#FFFFFF", "#1F5F99")  # row worse, no difference, row better: pale and dark, also in grey
 LUMINANCE, DARK = (0.2126, 0.7152, 0.0722), 0.5  # of red, green and blue; texts on what is below are white

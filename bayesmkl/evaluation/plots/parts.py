@@ -22,20 +22,6 @@ if TYPE_CHECKING:
 
     from bayesmkl.evaluation.comparison import Comparison
 
-__all__ = [
-    "PLOT",
-    "Shown",
-    "explain",
-    "literal",
-    "name_rows",
-    "own_axes",
-    "panels",
-    "remark",
-    "short_names",
-    "shown",
-    "width_of",
-]
-
 LONGEST_NAME = 28
 INCHES_PER_CHARACTER = 0.085  # of names beside rows
 INCHES_PER_LETTER = 0.058  # of small text

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
     from bayesmkl.evaluation.comparison import Comparison
 
-__all__ = ["plot_critical_difference", "plot_ranks"]
-
 ROW, PLANE = 0.26, 4.6  # inches: height of a model, width of the axis of ranks
 LEVEL = 0.19  # inches: height of a line of the critical-difference diagram
 

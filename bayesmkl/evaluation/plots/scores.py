@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     from bayesmkl.evaluation.comparison import Comparison
 
-__all__ = ["plot_scores", "plot_time"]
-
 # inches: height of a model, width of one of several data sets, of one
 ROW, PANEL, ONLY_PANEL = (0.24, 2.7, 4.6)
 PLANE = 4.4  # inches: width of time against score

@@ -20,8 +20,6 @@ from bayesmkl.posterior.axes import COLORS, LINES, NEUTRAL, legend_below, tidy
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_survival_calibration", "plot_survival_functions"]
-
 LONGEST_NAME = 40
 
 

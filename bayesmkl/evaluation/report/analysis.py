@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 
     from bayesmkl.evaluation.comparison import Comparison
 
-__all__ = ["difference_parts", "picture_parts", "rank_parts"]
-
 ALPHA = 0.05
 TEST = "corrected_t"
 MOST_ALIKE = 1.2  # largest training part over the smallest where there is no learning curve

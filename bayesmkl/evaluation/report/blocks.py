@@ -24,8 +24,6 @@ from bayesmkl.evaluation.report.page import pairs, text_of_value
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Block", "Drawing", "Facts", "Heading", "Items", "Paragraph", "Printed", "Rows", "inline"]
-
 MOST_ROWS = 100  # of a table of Markdown
 
 

@@ -24,8 +24,6 @@ from bayesmkl.evaluation.report.markup import (
 if TYPE_CHECKING:
     from bayesmkl.evaluation.comparison import Comparison
 
-__all__ = ["kernel_parts"]
-
 MOST_ROWS = 2000  # of kernels; the largest shares of each model
 SAID = (
     "Shares of the score, of models without a posterior parts of the sum of all weights, over the splits. A kernel "

@@ -15,21 +15,6 @@ import numpy as np
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = [
-    "Cell",
-    "Column",
-    "Markup",
-    "choices",
-    "counted",
-    "folded",
-    "join",
-    "number",
-    "picture",
-    "plain",
-    "table",
-    "tag",
-]
-
 EMPTY_ELEMENTS = {"br", "img", "link", "meta"}
 MISSING = "–"
 OPEN_UP_TO = 100  # rows of a long table that are shown without a click
@@ -59,6 +44,7 @@ class Column(NamedTuple):
 
 
 def text_of(child: object) -> str:
+    """Return markup as it is and everything else escaped."""
     return child if isinstance(child, Markup) else escape(str(child))
 
 

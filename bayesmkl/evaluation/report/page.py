@@ -12,8 +12,6 @@ from typing import Any
 from bayesmkl import __version__
 from bayesmkl.evaluation.report.markup import Markup, plain, tag
 
-__all__ = ["page", "pairs", "text_of_value"]
-
 
 def page(title: str, facts: Markup, parts: Mapping[str, Markup]) -> str:
     """Return the page.

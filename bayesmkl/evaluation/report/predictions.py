@@ -24,8 +24,6 @@ from bayesmkl.evaluation.report.markup import (
 if TYPE_CHECKING:
     from bayesmkl.evaluation.comparison import Comparison
 
-__all__ = ["calibration_parts", "prediction_parts"]
-
 MOST_SETS = 3  # whose curves and samples are shown
 MOST_ROWS = 20  # of samples
 CALIBRATION = (

@@ -27,8 +27,6 @@ from bayesmkl.evaluation.scoring import METRICS
 if TYPE_CHECKING:
     from bayesmkl.evaluation.comparison import Comparison
 
-__all__ = ["cost_table", "failure_tables", "score_table", "split_table", "title_of"]
-
 COSTS = {
     "fit_seconds": ("fit, s", "seconds to fit, the search for parameters included"),
     "predict_seconds": ("predict, s", "seconds to predict the test rows"),

@@ -30,8 +30,6 @@ from scipy.special import logsumexp, ndtr, roots_genlaguerre
 from bayesmkl._utils.validation import check_number
 from bayesmkl.evaluation.significance.pairs import check_confidence, paired_differences
 
-__all__ = ["MixedEffects", "bayesian_mixed_effects"]
-
 FEWEST = 3  # data sets: with two the posterior of tau is no distribution
 N_NODES = 20  # of the rule for the precisions
 N_MEANS, FARTHEST = 121, 12.0  # points of mu for every tau, and how many standard errors they reach

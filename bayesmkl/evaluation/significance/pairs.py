@@ -24,8 +24,6 @@ from bayesmkl._utils.extras import require
 from bayesmkl._utils.given import check_numbers
 from bayesmkl._utils.validation import check_number
 
-__all__ = ["BayesianTest", "PairedTest", "bayesian_correlated_t", "corrected_t", "paired_t", "wilcoxon"]
-
 MOST_WITH_TIES = 13  # pairs up to which all signs of tied differences are tried
 SAME = 1e-12  # relative to the scores: differences up to it are rounding errors
 
@@ -37,10 +35,12 @@ class Differences(NamedTuple):
     resolution: float
 
     def mean(self) -> float:
+        """Return the mean difference, zero within the resolution."""
         mean = float(self.values.mean())
         return mean if abs(mean) > self.resolution else 0.0
 
     def variance(self) -> float:
+        """Return the variance between splits, zero where they agree within the resolution."""
         return float(self.values.var(ddof=1)) if np.ptp(self.values) > self.resolution else 0.0
 
     def counts(self) -> np.ndarray:

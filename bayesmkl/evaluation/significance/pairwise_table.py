@@ -24,8 +24,6 @@ from bayesmkl.evaluation.significance.ranks import (
     nemenyi,
 )
 
-__all__ = ["ALL_DATASETS", "TESTS", "holm", "pairwise"]
-
 TESTS = {  # their names for readers
     "corrected_t": "corrected resampled t-test (Nadeau and Bengio)",
     "paired_t": "paired t-test",

@@ -21,8 +21,6 @@ from scipy import stats
 from bayesmkl._utils.extras import require
 from bayesmkl._utils.validation import check_flag, check_integer, check_number, shown
 
-__all__ = ["Blocks", "FriedmanTest", "blocks_of", "critical_difference", "friedman", "nemenyi", "rank_table"]
-
 SAME = 12  # significant digits up to which two scores are a tie
 
 

@@ -11,8 +11,6 @@ import pandas as pd
 from bayesmkl._utils.validation import check_choice
 from bayesmkl.evaluation.significance.pairwise_table import pairwise
 
-__all__ = ["win_matrix", "win_totals", "wins"]
-
 
 def wins(
     scores: pd.DataFrame,

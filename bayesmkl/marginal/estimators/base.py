@@ -69,8 +69,6 @@ from bayesmkl.marginal.spike_slab import SpikeSlabWeights
 from bayesmkl.marginal.tasks import TaskPrior, Tasks
 from bayesmkl.marginal.unknown_points import CompletedKernels
 
-__all__ = ["BaseGPMKL", "by_row", "overall"]
-
 LEAST_POINTS = 100  # where there is nothing to infer
 REFIT_DRAWS = 500  # where no more is asked than predictions
 EVIDENCES = {"ep": ep_evidence, "laplace": laplace_evidence}

@@ -35,16 +35,6 @@ from bayesmkl.marginal.reading import HyperDraws, LeftOut, average_left_out, lea
 if TYPE_CHECKING:
     from bayesmkl.marginal.estimators.base import BaseGPMKL
 
-__all__ = [
-    "NOT_SETTLED",
-    "Induced",
-    "check_with_landmarks",
-    "few_points",
-    "induce",
-    "read_samples",
-    "refuse_program",
-]
-
 POINT_ENTRIES = 2**23  # of the covariances at all points of the posterior that predictions are made from
 LEFT_OUT_ENTRIES = 2**20  # the same where samples are left out
 LEFT_OUT_PRODUCTS = 2**34  # numbers that are multiplied for it

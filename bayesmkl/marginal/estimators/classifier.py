@@ -28,8 +28,6 @@ from bayesmkl.marginal.likelihoods import Likelihood, Logit, Probit
 from bayesmkl.marginal.reading import LeftOut, log_positive
 from bayesmkl.marginal.spike_slab import SpikeSlabWeights
 
-__all__ = ["GPMKLClassifier"]
-
 LIKELIHOODS: dict[str, Likelihood] = {"probit": Probit(), "logit": Logit()}
 
 

@@ -21,8 +21,6 @@ from bayesmkl.marginal.estimators.priors import NamedPriors, is_spike_slab
 from bayesmkl.marginal.landmarks import PseudoSamples
 from bayesmkl.marginal.unknown_points import CompletedKernels, KernelCenters, find_centers
 
-__all__ = ["BLOCK_ENTRIES", "CompletingMKL"]
-
 BLOCK_ENTRIES = 2**24  # of the kernels of new rows that are held at once, 128 MB
 
 

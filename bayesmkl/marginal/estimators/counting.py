@@ -17,8 +17,6 @@ from bayesmkl.kernels.views import check_samples
 if TYPE_CHECKING:
     from bayesmkl.marginal.estimators.base import BaseGPMKL
 
-__all__ = ["counted", "of_numbers"]
-
 MOST = 1.05  # mean weight of numbers that has no effect, and that folds of weights of mean one may have
 
 

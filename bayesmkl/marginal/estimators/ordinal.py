@@ -32,8 +32,6 @@ from bayesmkl.marginal.hyperpriors import (
 from bayesmkl.marginal.likelihoods import Likelihood, OrdinalProbit
 from bayesmkl.marginal.spike_slab import SpikeSlabWeights
 
-__all__ = ["GPMKLOrdinalClassifier"]
-
 
 @fill_docs(GPMKL)
 class GPMKLOrdinalClassifier(ClassifierMixin, BaseGPMKL):

@@ -11,8 +11,6 @@ from bayesmkl._utils.validation import check_probability, check_scale, shown
 from bayesmkl.marginal.hyperpriors import DirichletShares, HalfT, Horseshoe, WeightPrior
 from bayesmkl.marginal.spike_slab import SpikeSlabOfKernels, SpikeSlabWeights
 
-__all__ = ["NamedPriors", "checked_weight_prior", "is_spike_slab", "of_kernels"]
-
 NamedPriors = Mapping[str, WeightPrior | SpikeSlabWeights]
 
 

@@ -46,8 +46,6 @@ from bayesmkl.marginal.likelihoods import (
 from bayesmkl.marginal.likelihoods.regression import NOISE
 from bayesmkl.marginal.spike_slab import SpikeSlabWeights
 
-__all__ = ["GPMKLRegressor"]
-
 LIKELIHOODS: dict[str, Any] = {
     "gaussian": Gaussian(),
     "student-t": StudentT(),

@@ -36,8 +36,6 @@ from bayesmkl.marginal.log_times import (
 from bayesmkl.marginal.reading import ScoreMoments
 from bayesmkl.marginal.spike_slab import SpikeSlabWeights
 
-__all__ = ["GPMKLSurvival"]
-
 TIMES = ("log-normal", "log-logistic", "weibull")
 N_PERIODS = 5  # of a baseline hazard, of as many events each
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(32)  # of a normal score

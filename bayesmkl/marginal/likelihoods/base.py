@@ -16,18 +16,6 @@ from bayesmkl._numerics.arrays import Array, is_numpy, namespace
 from bayesmkl._numerics.truncated_normal import LOG_2PI
 from bayesmkl.marginal.hyperpriors import LogNormal
 
-__all__ = [
-    "Derivatives",
-    "Likelihood",
-    "Predicted",
-    "Tilted",
-    "log_normal",
-    "no_parameters",
-    "other_fields",
-    "repeat",
-    "tilt",
-]
-
 N_NODES = 65  # of the trapezoidal rule
 REACH = 8.5  # of the nodes, in standard deviations of the score
 FARTHEST = 100.0  # distance of the mode of the product from the mean of the score, in the same

@@ -14,8 +14,6 @@ from bayesmkl._utils.docstrings import fulfil_docs
 from bayesmkl.marginal.hyperpriors import LogNormal
 from bayesmkl.marginal.likelihoods.base import Derivatives, Likelihood, Predicted, Tilted, no_parameters, tilt
 
-__all__ = ["Logit", "Probit", "log_cdf_derivatives"]
-
 FAR = (
     -50.0
 )  # below it z and the ratio of density and distribution function cancel, and their sum is a short series

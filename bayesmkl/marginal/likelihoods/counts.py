@@ -12,8 +12,6 @@ from bayesmkl._utils.docstrings import fulfil_docs
 from bayesmkl.marginal.hyperpriors import LogNormal
 from bayesmkl.marginal.likelihoods.base import Derivatives, Likelihood, Predicted, Tilted, no_parameters, tilt
 
-__all__ = ["BetaBinomial", "NegativeBinomial", "Poisson"]
-
 LARGEST_LOG = 300.0  # of a rate: its third power is still a number
 LARGEST_LOGIT = 60.0  # beyond it a probability is 0 or 1
 N_QUANTILES = 129  # of a normal score

@@ -12,8 +12,6 @@ from bayesmkl.marginal.hyperpriors import LogNormal
 from bayesmkl.marginal.likelihoods.base import Derivatives, Likelihood, Predicted, Tilted
 from bayesmkl.marginal.likelihoods.regression import Gaussian, StudentT
 
-__all__ = ["Heteroscedastic"]
-
 
 @fulfil_docs(Likelihood)
 class Heteroscedastic(NamedTuple):

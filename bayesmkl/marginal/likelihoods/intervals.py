@@ -20,18 +20,6 @@ from bayesmkl._numerics.arrays import Array, is_numpy, namespace
 from bayesmkl._numerics.truncated_normal import LOG_2PI
 from bayesmkl.marginal.likelihoods.binary import log_cdf_derivatives
 
-__all__ = [
-    "INFINITE",
-    "LAWS",
-    "Along",
-    "Law",
-    "Mass",
-    "Slopes",
-    "log_density_slopes",
-    "log_mass_slopes",
-    "log_survival_slopes",
-]
-
 INFINITE = 1e8  # stands for infinite ends: there all densities are zero
 LARGEST_LOG = 300.0  # of a cumulative hazard: its third power is still a number
 SMALL, LARGE = 0.5, 700.0  # differences of cumulative hazards, between which closed forms have their digits

@@ -11,8 +11,6 @@ from bayesmkl._utils.docstrings import fulfil_docs
 from bayesmkl.marginal.hyperpriors import LogNormal
 from bayesmkl.marginal.likelihoods.base import Derivatives, Likelihood, Predicted, Tilted, other_fields
 
-__all__ = ["Offset"]
-
 
 @fulfil_docs(Likelihood)
 class Offset(NamedTuple):

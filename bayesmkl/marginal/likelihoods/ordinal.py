@@ -19,8 +19,6 @@ from bayesmkl.marginal.likelihoods.base import (
 )
 from bayesmkl.marginal.likelihoods.intervals import LAWS, Along, log_mass_slopes
 
-__all__ = ["OrdinalProbit"]
-
 LAW = LAWS["normal"]
 
 

@@ -13,8 +13,6 @@ from bayesmkl._utils.docstrings import fulfil_docs
 from bayesmkl.marginal.hyperpriors import LogNormal
 from bayesmkl.marginal.likelihoods.base import Derivatives, Likelihood, Predicted, Tilted, log_normal
 
-__all__ = ["Gaussian", "StudentT"]
-
 NOISE = LogNormal(0.3, 1.5)
 N_NODES = 161  # of the precision of the noise of one target
 LEAST_LOG_WEIGHT = 40.0  # of them, below the highest

@@ -27,8 +27,6 @@ from bayesmkl.marginal.likelihoods.intervals import (
     log_survival_slopes,
 )
 
-__all__ = ["FailureTime", "PiecewiseHazard", "SurvivalLikelihood"]
-
 OF_TIMES = {"log-normal": "normal", "log-logistic": "logistic", "weibull": "extreme value"}
 NEEDED = {0: ("moved",), 2: ("moved", "first", "second"), 3: Along._fields[1:]}  # by order
 N_QUANTILES = 400  # of the mean and variance of a distribution without closed ones
