@@ -10,29 +10,31 @@ __version__ = "0.2.0"
 # Public name -> module that defines it; loaded on first use, so that `import bayesmkl` stays cheap.
 _LAZY = {
     "BEMKLClassifier": "bayesmkl.bemkl",
-    "BEMKLMultitaskClassifier": "bayesmkl.bemkl",
-    "BEMKLMultitaskRegressor": "bayesmkl.bemkl",
     "BEMKLRegressor": "bayesmkl.bemkl",
-    "GPMKLClassifier": "bayesmkl.marginal",
-    "GPMKLRegressor": "bayesmkl.marginal",
+    "Design": "bayesmkl.gp",
+    "GPMKLClassifier": "bayesmkl.gp",
+    "GPMKLOrdinalClassifier": "bayesmkl.gp",
+    "GPMKLRegressor": "bayesmkl.gp",
+    "GPMKLSurvival": "bayesmkl.gp",
     "KernelBank": "bayesmkl.kernels",
+    "compare_models": "bayesmkl.evaluation",
     "load_model": "bayesmkl.persistence",
     "save_model": "bayesmkl.persistence",
-    "select_by_elbo": "bayesmkl.bemkl",
 }
 
 __all__ = [
     "BEMKLClassifier",
-    "BEMKLMultitaskClassifier",
-    "BEMKLMultitaskRegressor",
     "BEMKLRegressor",
+    "Design",
     "GPMKLClassifier",
+    "GPMKLOrdinalClassifier",
     "GPMKLRegressor",
+    "GPMKLSurvival",
     "KernelBank",
     "__version__",
+    "compare_models",
     "load_model",
     "save_model",
-    "select_by_elbo",
 ]
 
 

@@ -18,7 +18,7 @@ from scipy.stats import nbinom, norm
 from sklearn.model_selection import train_test_split
 
 from bayesmkl import GPMKLRegressor, KernelBank
-from bayesmkl.marginal import Design
+from bayesmkl.gp import Design
 
 SEED = 9000
 N_DRAWS = 20  # of the score of a count, for its log score

@@ -22,8 +22,8 @@ from bayesmkl import (
     GPMKLRegressor,
     KernelBank,
 )
+from bayesmkl.gp import Design, Marginal
 from bayesmkl.kernels import Linear
-from bayesmkl.marginal import Design, Marginal
 
 N_TASKS, N_VIEWS, N_NEW = 5, 8, 400
 WEIGHTS = np.array([1.5, 1.0, 0.7])

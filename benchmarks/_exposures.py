@@ -19,8 +19,8 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from bayesmkl import GPMKLRegressor, KernelBank
+from bayesmkl.gp import Design
 from bayesmkl.kernels import Gaussian
-from bayesmkl.marginal import Design
 
 N_EXPOSURES, NOISE_VARIANCE, EFFECT = 5, 0.5, 2.0
 N_SAMPLES, LARGE = 100, 1200

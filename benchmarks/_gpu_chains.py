@@ -19,15 +19,15 @@ from numpyro.infer import NUTS
 from numpyro.infer.util import potential_energy
 
 from bayesmkl._utils.numpyro_session import numpyro_session
+from bayesmkl.gp.covariances import Additive, kernel_units
+from bayesmkl.gp.evidence import ep_evidence, exact_evidence
+from bayesmkl.gp.hyperposterior import Hypermodel
+from bayesmkl.gp.hyperpriors import HalfT, LogNormal
+from bayesmkl.gp.numpyro_program import differentiable_evidence, evidence_program
 from bayesmkl.kernels import Gaussian, KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
-from bayesmkl.marginal.covariances import Additive, kernel_units
-from bayesmkl.marginal.evidence import ep_evidence, exact_evidence
-from bayesmkl.marginal.hyperposterior import Hypermodel
-from bayesmkl.marginal.hyperpriors import HalfT, LogNormal
-from bayesmkl.marginal.likelihoods import Gaussian as NormalNoise
-from bayesmkl.marginal.likelihoods import Probit
-from bayesmkl.marginal.numpyro_program import differentiable_evidence, evidence_program
+from bayesmkl.outcomes import Gaussian as NormalNoise
+from bayesmkl.outcomes import Probit
 
 N_FEATURES = 13
 ACCEPT, DEEPEST = 0.7, 5  # of a trajectory: acceptance that is aimed at, and doublings

@@ -9,7 +9,7 @@ from _ranks import GRID, LEVELS, asymmetry, coverage, ecdf_difference, simultane
 from _report import claim, markdown_table
 from matplotlib.figure import Figure
 
-from bayesmkl.marginal.hyperposterior import LARGEST_K, LEAST_DRAWS, MOST_UNKNOWN
+from bayesmkl.gp.hyperposterior import LARGEST_K, LEAST_DRAWS, MOST_UNKNOWN
 
 QUANTITIES = {
     "share": "kernel shares",

@@ -18,10 +18,10 @@ from scipy.special import log_ndtr, logsumexp
 from scipy.stats import norm
 
 from bayesmkl import GPMKLClassifier, GPMKLRegressor, KernelBank
+from bayesmkl.gp import Marginal
+from bayesmkl.gp.hyperposterior import Draws, Hypermodel, equally_likely
 from bayesmkl.kernels import Gaussian, Linear
-from bayesmkl.marginal import Marginal
-from bayesmkl.marginal.hyperposterior import Draws, Hypermodel, equally_likely
-from bayesmkl.marginal.likelihoods import Gaussian as NormalNoise
+from bayesmkl.outcomes import Gaussian as NormalNoise
 
 VIEWS = {"first": [0, 1, 2], "second": [3, 4]}
 SIGMA_G = 0.3  # of BEMKL's intermediate outputs under labels, where it is no part of the posterior

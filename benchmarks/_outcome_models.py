@@ -16,7 +16,7 @@ from sklearn.model_selection import GridSearchCV
 
 from bayesmkl import GPMKLRegressor, KernelBank
 from bayesmkl.bemkl import BEMKLOrdinalClassifier
-from bayesmkl.marginal import GPMKLOrdinalClassifier, Marginal
+from bayesmkl.gp import GPMKLOrdinalClassifier, Marginal
 
 N_DRAWS, AT_ONCE = 4000, 400
 PENALTIES = np.logspace(-3, 2, 11)

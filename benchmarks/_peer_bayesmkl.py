@@ -16,8 +16,8 @@ from bayesmkl.discriminative import (
     UniformMKLClassifier,
     UniformMKLRegressor,
 )
+from bayesmkl.gp import Marginal
 from bayesmkl.kernels import Gaussian
-from bayesmkl.marginal import Marginal
 
 
 def _bank(problem: Problem, landmarks: int | None = None) -> KernelBank:

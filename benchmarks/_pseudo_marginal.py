@@ -1,6 +1,6 @@
 r"""Exact posteriors of marginal models: chains on an approximate evidence, corrected to the exact one.
 
-Hamiltonian chains move over the coordinates of `bayesmkl.marginal.hyperpriors` on the log posterior whose evidence is
+Hamiltonian chains move over the coordinates of `bayesmkl.gp.hyperpriors` on the log posterior whose evidence is
 that of expectation propagation, from starts that are dispersed as the prior. Each of their draws then gets the weight
 
 .. math:: W = \hat p(y \mid \theta) / Z_{EP}(\theta) .
@@ -24,10 +24,10 @@ from scipy.linalg import cho_solve, solve_triangular
 from scipy.special import gammaln, logsumexp
 
 from bayesmkl._numerics.psis import smooth_weights
-from bayesmkl.marginal.covariances import Weighted
-from bayesmkl.marginal.hyperposterior import Hypermodel, Mode, Point, evaluate, evaluate_slope
-from bayesmkl.marginal.likelihoods import Probit
-from bayesmkl.marginal.modes import find_mode
+from bayesmkl.gp.covariances import Weighted
+from bayesmkl.gp.hyperposterior import Hypermodel, Mode, Point, evaluate, evaluate_slope
+from bayesmkl.gp.modes import find_mode
+from bayesmkl.outcomes import Probit
 
 TOL = 3e-4  # of sites, in standard deviations of scores
 LENGTHS = (1.0, 2.0)  # of trajectories, in standard deviations

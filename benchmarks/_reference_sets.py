@@ -17,14 +17,14 @@ from sklearn.datasets import load_digits
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, GPMKLClassifier, GPMKLRegressor, KernelBank
 from bayesmkl.bemkl import Gamma
 from bayesmkl.datasets import load_diabetes, load_iris, load_wdbc, load_wine
+from bayesmkl.gp.covariances import Additive, Weighted, kernel_units
+from bayesmkl.gp.evidence import ep_evidence, exact_evidence
+from bayesmkl.gp.hyperposterior import Hypermodel
+from bayesmkl.gp.hyperpriors import LogNormal, Mapped, StudentT
 from bayesmkl.kernels import Gaussian, Linear, Polynomial
 from bayesmkl.kernels.stacks.dense import DenseStack
-from bayesmkl.marginal.covariances import Additive, Weighted, kernel_units
-from bayesmkl.marginal.evidence import ep_evidence, exact_evidence
-from bayesmkl.marginal.hyperposterior import Hypermodel
-from bayesmkl.marginal.hyperpriors import LogNormal, Mapped, StudentT
-from bayesmkl.marginal.likelihoods import Gaussian as NormalNoise
-from bayesmkl.marginal.likelihoods import Probit
+from bayesmkl.outcomes import Gaussian as NormalNoise
+from bayesmkl.outcomes import Probit
 
 INTERCEPT_STD = 3.0
 INTERMEDIATE_STD = 0.3  # of the paper's process

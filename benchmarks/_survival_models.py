@@ -11,7 +11,7 @@ import numpy as np
 from _survival_data import Split
 from sklearn.model_selection import StratifiedKFold
 
-from bayesmkl import KernelBank, marginal
+from bayesmkl import KernelBank, gp
 from bayesmkl.evaluation import kaplan_meier
 
 EVERYONE, OURS = "Kaplan-Meier", "GPMKLSurvival"
@@ -34,7 +34,7 @@ class Prediction(NamedTuple):
 
 def available() -> list[str]:
     """Models that can run here: scikit-survival may not be installed."""
-    ours = [OURS] if hasattr(marginal, OURS) else []
+    ours = [OURS] if hasattr(gp, OURS) else []
     return [EVERYONE, *ours, *(PEERS if importlib.util.find_spec("sksurv") else ())]
 
 
@@ -46,7 +46,7 @@ def _everyone(data: Split, views: Views, times: np.ndarray) -> Prediction:
 
 def _ours(data: Split, views: Views, times: np.ndarray) -> Prediction:
     """Defaults, which nothing tunes."""
-    model = getattr(marginal, OURS)(KernelBank("auto", views=views), **OPTIONS).fit(data.X, data.y)
+    model = getattr(gp, OURS)(KernelBank("auto", views=views), **OPTIONS).fit(data.X, data.y)
     survival = np.asarray(model.predict_survival_function(data.X_test, times))
     return Prediction(np.asarray(model.predict(data.X_test)), survival, {})
 

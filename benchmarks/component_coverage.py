@@ -21,8 +21,8 @@ from _report import begin, finish, markdown_table
 from threadpoolctl import threadpool_limits
 
 from bayesmkl import GPMKLClassifier, GPMKLRegressor, KernelBank
+from bayesmkl.gp import HalfT, Marginal
 from bayesmkl.kernels import Gaussian
-from bayesmkl.marginal import HalfT, Marginal
 from bayesmkl.posterior import contributions, feature_table
 
 N_VIEWS, N_NEW = 3, 20

@@ -41,11 +41,11 @@ from _posteriors import quietly
 from _report import claim, markdown_table
 
 from bayesmkl import GPMKLRegressor, KernelBank
+from bayesmkl.gp import Design, Marginal
+from bayesmkl.gp.hyperposterior import Hypermodel
+from bayesmkl.gp.part_draws import PriorParts
+from bayesmkl.gp.reading import draw_scores
 from bayesmkl.kernels import Gaussian
-from bayesmkl.marginal import Design, Marginal
-from bayesmkl.marginal.hyperposterior import Hypermodel
-from bayesmkl.marginal.part_draws import PriorParts
-from bayesmkl.marginal.reading import draw_scores
 from bayesmkl.posterior import effect_table
 
 N_SIMULATIONS, N_SPLITS, N_EXPOSED, N_DRAWS = 400, 10, 20, 20

@@ -38,17 +38,17 @@ from bayesmkl.bemkl import Storage
 from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
 from bayesmkl.bemkl.models.many_kernels import many_kernels
 from bayesmkl.bemkl.reading.shares import share_draws
+from bayesmkl.gp import Marginal
+from bayesmkl.gp.covariances import Additive, kernel_units
+from bayesmkl.gp.evidence import ep_evidence, laplace_evidence
+from bayesmkl.gp.hyperposterior import Hypermodel
+from bayesmkl.gp.hyperpriors import HalfT, LogNormal
+from bayesmkl.gp.modes import find_mode
 from bayesmkl.kernels import Gaussian, Linear
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.stacks.lowrank import compress_each
 from bayesmkl.kernels.stacks.packed import pack
-from bayesmkl.marginal import Marginal
-from bayesmkl.marginal.covariances import Additive, kernel_units
-from bayesmkl.marginal.evidence import ep_evidence, laplace_evidence
-from bayesmkl.marginal.hyperposterior import Hypermodel
-from bayesmkl.marginal.hyperpriors import HalfT, LogNormal
-from bayesmkl.marginal.likelihoods import Probit
-from bayesmkl.marginal.modes import find_mode
+from bayesmkl.outcomes import Probit
 
 N_FEATURES, N_RELEVANT = 3000, 5
 SMALLEST, LARGEST = 10, 200  # features of a pathway

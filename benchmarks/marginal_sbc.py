@@ -50,7 +50,7 @@ from _report import RESULTS, STATIC, finish, parser
 from _simulation import draw_posteriors, quantities, simulate, stacks
 from threadpoolctl import threadpool_limits
 
-from bayesmkl.marginal import Marginal
+from bayesmkl.gp import Marginal
 
 FOLDER = RESULTS / "marginal_sbc"  # a run continues where its files end
 CLOSED = {"VB, classes": "binary", "VB, targets": "regression"}

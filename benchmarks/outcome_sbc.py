@@ -36,16 +36,16 @@ from _ranks import coverage, ecdf_difference, simultaneous_band, weighted_rank
 from _report import claim, markdown_table
 
 from bayesmkl import KernelBank
+from bayesmkl import outcomes as of
+from bayesmkl.gp.covariances import Additive, kernel_units
+from bayesmkl.gp.evidence import ep_evidence, exact_evidence, student_evidence
+from bayesmkl.gp.hyperposterior import Hypermodel, draw_importance
+from bayesmkl.gp.hyperpriors import DirichletShares, ParameterPriors
+from bayesmkl.gp.modes import find_mode
+from bayesmkl.gp.part_draws import PriorParts
+from bayesmkl.gp.reading import read as read_posterior
 from bayesmkl.kernels import Gaussian, Linear
 from bayesmkl.kernels.stacks.dense import DenseStack
-from bayesmkl.marginal import likelihoods as of
-from bayesmkl.marginal.covariances import Additive, kernel_units
-from bayesmkl.marginal.evidence import ep_evidence, exact_evidence, student_evidence
-from bayesmkl.marginal.hyperposterior import Hypermodel, draw_importance
-from bayesmkl.marginal.hyperpriors import DirichletShares, ParameterPriors
-from bayesmkl.marginal.modes import find_mode
-from bayesmkl.marginal.part_draws import PriorParts
-from bayesmkl.marginal.reading import read as read_posterior
 
 N_SIMULATIONS, N_SAMPLES, N_POINTS, N_DRAWS = 500, 30, 256, 500
 LARGEST = 1e4  # target

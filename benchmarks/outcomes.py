@@ -34,7 +34,7 @@ from _outcome_data import CUTS, SETS, SHORT, Outcome, Split, available
 from _outcome_models import MODELS, OF_STATSMODELS, OURS, PEERS, Prediction
 from _report import claim, markdown_table
 
-from bayesmkl.marginal import Marginal
+from bayesmkl.gp import Marginal
 
 N_SPLITS = 10
 LEAST = 1e-10  # probability of a grade, in log losses

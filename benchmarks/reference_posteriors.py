@@ -51,8 +51,8 @@ from threadpoolctl import threadpool_limits
 from bayesmkl import BEMKLClassifier, BEMKLRegressor
 from bayesmkl.bemkl import NUTS
 from bayesmkl.bemkl.reading.shares import share_draws
+from bayesmkl.gp import Marginal
 from bayesmkl.kernels.stacks.dense import DenseStack
-from bayesmkl.marginal import Marginal
 from bayesmkl.posterior import refine_posterior
 
 SCORES = FOLDER / "scores.jsonl"  # a run continues where it ends

@@ -23,7 +23,7 @@ from _report import begin, finish, markdown_table
 from threadpoolctl import threadpool_limits
 
 from bayesmkl import GPMKLClassifier, GPMKLRegressor, KernelBank
-from bayesmkl.marginal import Marginal
+from bayesmkl.gp import Marginal
 
 VIEWS = {"smooth": [0, 1], "linear": [2, 3], "nothing": [4, 5]}
 PARTS = (0.7, 0.3)  # of the variance of the score

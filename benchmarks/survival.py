@@ -36,7 +36,7 @@ from _survival_data import N_FOLDS, SETS, SIMULATED, Study, study_of
 from _survival_models import MODELS, OPTIONS, OURS, PEERS, available
 
 from bayesmkl.evaluation import concordance_index, integrated_brier_score, survival_calibration
-from bayesmkl.marginal import Marginal
+from bayesmkl.gp import Marginal
 
 N_SPLITS, N_BINS = 20, 5
 SCORES = {"harrell": True, "uno": True, "brier": False}  # whether greater is better

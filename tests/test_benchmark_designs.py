@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import _design_tasks
 from _design_tasks import SETTINGS, _bank, draw_tasks, task_cell
 
-from bayesmkl import BEMKLMultitaskRegressor
+from bayesmkl.bemkl import BEMKLMultitaskRegressor
 
 
 def test_errors_and_intervals_are_those_of_a_model_by_hand(monkeypatch):

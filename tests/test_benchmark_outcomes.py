@@ -20,7 +20,7 @@ from outcome_sbc import places
 from outcomes import ranked_probability_score
 
 from bayesmkl import GPMKLRegressor, KernelBank
-from bayesmkl.marginal import GPMKLOrdinalClassifier, Marginal
+from bayesmkl.gp import GPMKLOrdinalClassifier, Marginal
 
 FEW = Marginal(n_points=100, n_draws=100)
 

@@ -26,7 +26,7 @@ from bayesmkl import GPMKLClassifier, GPMKLRegressor, KernelBank, __version__, l
 from bayesmkl.cli import app
 from bayesmkl.cli.commands import FitOptions, check_options, new_model
 from bayesmkl.cli.tables import check_target, labeled_rows
-from bayesmkl.marginal import Marginal
+from bayesmkl.gp import Marginal
 from bayesmkl.posterior import kernel_table, load_posterior, refine_posterior
 
 FIT = ["--kernels-on", "all", "--max-iter", "15"]

@@ -22,7 +22,7 @@ from bayesmkl.cli.fit_models import new_model
 from bayesmkl.cli.fit_options import FitOptions, check_likelihood, check_options, may_be_empty
 from bayesmkl.cli.held_out import held_out
 from bayesmkl.evaluation import concordance_index
-from bayesmkl.marginal import Design, GPMKLOrdinalClassifier, GPMKLSurvival, HalfT, Marginal
+from bayesmkl.gp import Design, GPMKLOrdinalClassifier, GPMKLSurvival, HalfT, Marginal
 from bayesmkl.posterior import effect_table
 
 GPMKL = ["--method", "gpmkl", "--draws", "25", "--kernels-on", "all"]

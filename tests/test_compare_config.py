@@ -16,8 +16,8 @@ from sklearn.svm import SVC
 from bayesmkl.bemkl import NUTS, BEMKLClassifier, Gamma, Storage
 from bayesmkl.cli.compare_config import read_config
 from bayesmkl.discriminative import GroupGating, LMKLClassifier
+from bayesmkl.gp import GPMKLSurvival
 from bayesmkl.kernels import Gaussian, KernelBank, Tanimoto
-from bayesmkl.marginal import GPMKLSurvival
 
 WINE = '[datasets.wine]\nname = "wine"\n'
 SVM = '[models.SVM]\nestimator = "sklearn.svm.SVC"\n'

@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 from bayesmkl.cli import app, compare_command
 from bayesmkl.cli.compare_config import read_config
 from bayesmkl.discriminative import UniformMKLClassifier
+from bayesmkl.gp import Design, GPMKLClassifier
 from bayesmkl.kernels import make_bank
-from bayesmkl.marginal import Design, GPMKLClassifier
 
 DATA = '[datasets.a]\nfile = "a.csv"\ntarget = "ill"\ndrop = ["name"]\n'
 TYPES = 'types = {site = "categories"}\n'

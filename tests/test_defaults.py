@@ -47,7 +47,7 @@ def public_classes():
 
 
 # Kernels have parameters that can be searched, but learn their scale from samples that a bank has checked. Targets
-# of scikit-learn's checks are no times with events: what concerns `X` alone is checked in marginal/test_outcomes.py.
+# of scikit-learn's checks are no times with events: what concerns `X` alone is checked in gp/test_outcomes.py.
 OTHER_DATA = ("BEMKLSurvival", "GPMKLSurvival")
 EVERY = {
     name: cls
@@ -165,7 +165,7 @@ def test_recovery_by_regressors_in_any_unit(regression_data, name, data):
 
 
 @pytest.mark.parametrize("name", [name for name in CLASSIFIERS if name != "GPMKLOrdinalClassifier"])
-def test_recovery_of_a_rare_class(name):  # two grades are two classes, see marginal/test_outcomes.py
+def test_recovery_of_a_rare_class(name):  # two grades are two classes, see gp/test_outcomes.py
     rng = np.random.default_rng(0)
     y = (rng.random(160) < 0.25).astype(int)
     X = rng.normal(size=(160, 4)) + 3.0 * y[:, None] * np.array([1.0, 0.0, 0.0, 0.0])

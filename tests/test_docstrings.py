@@ -24,8 +24,8 @@ from numpydoc.validate import validate
 from sklearn.base import is_classifier
 from test_docs import listed_names
 
+from bayesmkl.gp import Marginal
 from bayesmkl.kernels import FromDistance, Gaussian, KernelBank, Linear
-from bayesmkl.marginal import Marginal
 
 pytestmark = pytest.mark.heavy
 

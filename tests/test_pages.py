@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import bayesmkl
-from bayesmkl import bemkl, discriminative, kernels, marginal
+from bayesmkl import bemkl, discriminative, gp, kernels
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -68,7 +68,7 @@ def test_dotted_names_exist(page):
 @pytest.mark.parametrize("page", PAGES)
 def test_estimators_and_parameters_of_classes_exist(page):
     pattern = re.compile(r"([A-Z]\w*[a-z]\w*)(?:\((\w+)=.*\))?")
-    modules = (bayesmkl, bemkl, discriminative, kernels, marginal)
+    modules = (bayesmkl, bemkl, discriminative, kernels, gp)
     for name, parameter in (match.groups() for match in map(pattern.fullmatch, quoted(page)) if match):
         owner = next((module for module in modules if name in module.__all__), None)
         assert owner or not re.search(r"(MKL|LapSVM).*(Classifier|Regressor|OneClass|Survival)$", name), name

@@ -207,7 +207,7 @@ class Marginal(_InferenceOptions):
     Examples
     --------
     >>> from bayesmkl import GPMKLClassifier
-    >>> from bayesmkl.marginal import Marginal
+    >>> from bayesmkl.gp import Marginal
     >>> GPMKLClassifier(inference=Marginal(n_points=1024))
     GPMKLClassifier(inference=Marginal(n_points=1024))
     """

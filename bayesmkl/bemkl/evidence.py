@@ -53,7 +53,8 @@ class EvidenceSearch:
     Examples
     --------
     >>> import numpy as np
-    >>> from bayesmkl import BEMKLRegressor, KernelBank, select_by_elbo
+    >>> from bayesmkl import BEMKLRegressor, KernelBank
+    >>> from bayesmkl.bemkl import select_by_elbo
     >>> from bayesmkl.kernels import Gaussian
     >>> X = np.linspace(-3, 3, 40)[:, None]
     >>> y = np.sin(2 * X[:, 0])
@@ -183,7 +184,8 @@ def select_by_elbo(
     Examples
     --------
     >>> import numpy as np
-    >>> from bayesmkl import BEMKLClassifier, KernelBank, select_by_elbo
+    >>> from bayesmkl import BEMKLClassifier, KernelBank
+    >>> from bayesmkl.bemkl import select_by_elbo
     >>> from bayesmkl.bemkl import Gamma
     >>> from bayesmkl.kernels import Gaussian
     >>> X = np.random.default_rng(0).uniform(-3, 3, size=(60, 1))

@@ -67,8 +67,8 @@ from bayesmkl.cli.tables import (
 )
 from bayesmkl.evaluation.held_out import evaluated, picture
 from bayesmkl.evaluation.predictions import Predictions
+from bayesmkl.gp import GPMKLClassifier, GPMKLOrdinalClassifier, GPMKLRegressor, GPMKLSurvival
 from bayesmkl.kernels.adapters import auto_kernels
-from bayesmkl.marginal import GPMKLClassifier, GPMKLOrdinalClassifier, GPMKLRegressor, GPMKLSurvival
 from bayesmkl.persistence import save_model
 from bayesmkl.posterior import (
     diagnose,

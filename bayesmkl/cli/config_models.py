@@ -16,7 +16,7 @@ from typing import Any
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.pipeline import Pipeline
 
-from bayesmkl import bemkl, discriminative, kernels, marginal
+from bayesmkl import bemkl, discriminative, gp, kernels
 from bayesmkl.cli.designs import beside_design, design_columns, listed, standardizer
 from bayesmkl.datasets._tables import named
 from bayesmkl.evaluation.study import ModelSpec
@@ -90,7 +90,7 @@ def model_of(
 
 
 def _encoder_of(
-    section: Section, encoded: Callable[[list[Any]], TableBank], design: marginal.Design | None
+    section: Section, encoded: Callable[[list[Any]], TableBank], design: gp.Design | None
 ) -> TableBank:
     """Return the encoder and the kernels of all columns but those of a design."""
     if not section.take("standardize", bool, True):
@@ -98,7 +98,7 @@ def _encoder_of(
             "standardize",
             "is false, and columns of data sets with `types` have to be encoded. Leave out one of them.",
         )
-    columns = design_columns(design) if isinstance(design, marginal.Design) else []
+    columns = design_columns(design) if isinstance(design, gp.Design) else []
     with section.blamed():
         return encoded(columns)
 
@@ -111,7 +111,7 @@ def _design_by_name(section: Section, arguments: dict[str, Any], grid: dict[str,
             "is not for models that standardize; make a model of each, or set standardize = false.",
         )
     design = arguments.get("design")
-    columns = design_columns(design) if isinstance(design, marginal.Design) else []
+    columns = design_columns(design) if isinstance(design, gp.Design) else []
     banks = [arguments.get("kernels"), *grid.get("kernels", [])]
     views = [bank.views for bank in banks if isinstance(bank, KernelBank) and isinstance(bank.views, dict)]
     placed = [column for column in columns if not isinstance(column, str)]
@@ -255,7 +255,7 @@ def _public(module: str) -> str:
 def _estimators() -> dict[str, Callable[..., BaseEstimator]]:
     """Return the classifiers, regressors and models of survival of this package that predict one target."""
     found: dict[str, Any] = {
-        name: getattr(module, name) for module in (bemkl, marginal, discriminative) for name in module.__all__
+        name: getattr(module, name) for module in (bemkl, gp, discriminative) for name in module.__all__
     }
     return {
         name: cls
@@ -276,7 +276,7 @@ def _objects() -> dict[str, Callable[..., Any]]:
             if inspect.isclass(cls) and issubclass(cls, Kernel)
         },
         **{name: getattr(bemkl, name) for name in OF_BEMKL},
-        **{name: getattr(marginal, name) for name in OF_MARGINAL},
+        **{name: getattr(gp, name) for name in OF_MARGINAL},
         **{name: getattr(discriminative, name) for name in GATINGS},
     }
 

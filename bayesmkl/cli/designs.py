@@ -9,8 +9,8 @@ from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer
 from sklearn.preprocessing import StandardScaler
 
-from bayesmkl.marginal import Design
-from bayesmkl.marginal.group_labels import is_given
+from bayesmkl.gp import Design
+from bayesmkl.gp.group_labels import is_given
 
 
 def design_columns(design: Design | None) -> list[Any]:
@@ -18,7 +18,7 @@ def design_columns(design: Design | None) -> list[Any]:
 
     Examples
     --------
-    >>> from bayesmkl.marginal import Design
+    >>> from bayesmkl.gp import Design
     >>> design_columns(Design(covariate_columns=["age", "sex"], group_columns="site"))
     ['age', 'sex', 'site']
     """

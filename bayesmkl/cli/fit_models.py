@@ -24,14 +24,14 @@ from bayesmkl.cli.fit_views import (
     columns_as_they_are,
 )
 from bayesmkl.cli.tables import label_in, levels_of
-from bayesmkl.kernels import KernelBank
-from bayesmkl.marginal import (
+from bayesmkl.gp import (
     GPMKLClassifier,
     GPMKLOrdinalClassifier,
     GPMKLRegressor,
     GPMKLSurvival,
     Marginal,
 )
+from bayesmkl.kernels import KernelBank
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from bayesmkl.cli.designs import design_columns
 from bayesmkl.cli.fit_views import pairs_of
-from bayesmkl.marginal import Design, Marginal
+from bayesmkl.gp import Design, Marginal
 
 # By method, the default first.
 KERNEL_PRIORS = {

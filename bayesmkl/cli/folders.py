@@ -24,7 +24,7 @@ from bayesmkl.bemkl import (
     BEMKLRegressor,
     BEMKLSurvival,
 )
-from bayesmkl.marginal import GPMKLClassifier, GPMKLOrdinalClassifier, GPMKLRegressor, GPMKLSurvival
+from bayesmkl.gp import GPMKLClassifier, GPMKLOrdinalClassifier, GPMKLRegressor, GPMKLSurvival
 from bayesmkl.persistence import load_model
 
 if TYPE_CHECKING:

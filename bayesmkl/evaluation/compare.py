@@ -131,7 +131,7 @@ def compare_models(
         Metric by which grids choose; None is the estimator's own score.
     groups : array-like of shape (n_samples,), default=None
         Samples of a group are never on both sides of a split; with `X` and `y`. None takes the group columns that
-        models name in their :class:`~bayesmkl.marginal.Design`, if they do: a number of folds keeps these together
+        models name in their :class:`~bayesmkl.gp.Design`, if they do: a number of folds keeps these together
         too, which ``about`` says. A splitter as `cv` decides otherwise.
     sample_weight : array-like of shape (n_samples,), default=None
         How often each sample counts in fits, for models that take it, also as the last step of a Pipeline; with `X`

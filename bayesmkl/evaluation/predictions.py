@@ -15,7 +15,7 @@ from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.typing import Samples
 from bayesmkl.bemkl import BEMKLClassifier, BEMKLRegressor
 from bayesmkl.evaluation.survival_scores import last_step, survival_at
-from bayesmkl.marginal import GPMKLClassifier, GPMKLRegressor, GPMKLSurvival
+from bayesmkl.gp import GPMKLClassifier, GPMKLRegressor, GPMKLSurvival
 from bayesmkl.posterior.fitted import fitted_bemkl
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ from scipy.sparse import csr_array
 from sklearn.base import is_classifier
 
 from bayesmkl._estimator import BaseMKL
+from bayesmkl.gp.reading import HyperDraws
 from bayesmkl.kernels import KernelBank
 from bayesmkl.kernels.compose import Gated
 from bayesmkl.kernels.sparse import is_sparse
-from bayesmkl.marginal.reading import HyperDraws
 from bayesmkl.persistence.parts import every_part
 
 if TYPE_CHECKING:

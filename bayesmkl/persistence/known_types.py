@@ -8,6 +8,7 @@ from typing import Any
 from scipy import sparse
 from sklearn.gaussian_process import kernels as gp
 
+from bayesmkl import outcomes as of_targets
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.low_rank import DiagonalPlusLowRank
 from bayesmkl._numerics.truncated_normal import TruncatedMoments
@@ -31,6 +32,24 @@ from bayesmkl.bemkl.models.weight_covariance import WeightCovariance
 from bayesmkl.bemkl.reading.draws import PosteriorDraws
 from bayesmkl.discriminative.methods import find_types
 from bayesmkl.discriminative.outer import MKLResult
+from bayesmkl.gp import (
+    Design,
+    DirichletShares,
+    GPMKLClassifier,
+    GPMKLOrdinalClassifier,
+    GPMKLRegressor,
+    GPMKLSurvival,
+    HalfT,
+    Horseshoe,
+    LogNormal,
+    Marginal,
+    SpikeSlabWeights,
+)
+from bayesmkl.gp.design import FittedDesign
+from bayesmkl.gp.group_labels import GroupLabels
+from bayesmkl.gp.landmarks import Features, PseudoSamples
+from bayesmkl.gp.reading import HyperDraws
+from bayesmkl.gp.unknown_points import KernelCenters
 from bayesmkl.kernels import (
     Cosine,
     FromDistance,
@@ -53,25 +72,6 @@ from bayesmkl.kernels.sparse import SparseTable
 from bayesmkl.kernels.stacks.lowrank import LowRankStack
 from bayesmkl.kernels.tables import CategoryEncoder, Standardizer, TableEncoder
 from bayesmkl.kernels.views import View
-from bayesmkl.marginal import (
-    Design,
-    DirichletShares,
-    GPMKLClassifier,
-    GPMKLOrdinalClassifier,
-    GPMKLRegressor,
-    GPMKLSurvival,
-    HalfT,
-    Horseshoe,
-    LogNormal,
-    Marginal,
-    SpikeSlabWeights,
-)
-from bayesmkl.marginal import likelihoods as of_targets
-from bayesmkl.marginal.design import FittedDesign
-from bayesmkl.marginal.group_labels import GroupLabels
-from bayesmkl.marginal.landmarks import Features, PseudoSamples
-from bayesmkl.marginal.reading import HyperDraws
-from bayesmkl.marginal.unknown_points import KernelCenters
 
 
 class SavedOutcome:

@@ -17,9 +17,9 @@ import numpy as np
 from bayesmkl._numerics.linalg import plus_diagonal
 from bayesmkl._utils.threads import blas_threads_for
 from bayesmkl.bemkl.reading.draws import PosteriorDraws
-from bayesmkl.marginal.conditioning import Sites, cavity
-from bayesmkl.marginal.evidence import ep_evidence, exact_evidence
-from bayesmkl.marginal.likelihoods import Gaussian, Probit
+from bayesmkl.gp.conditioning import Sites, cavity
+from bayesmkl.gp.evidence import ep_evidence, exact_evidence
+from bayesmkl.outcomes import Gaussian, Probit
 from bayesmkl.posterior.evaluated import Evaluated
 from bayesmkl.posterior.fitted import FittedBEMKL, evenly
 from bayesmkl.posterior.leave_one_out import LeaveOneOut, leave_one_out

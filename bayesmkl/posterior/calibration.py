@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 
 from bayesmkl._estimator.temperature import tempered
 from bayesmkl._utils.typing import Targets
-from bayesmkl.marginal.reading import log_complement
+from bayesmkl.gp.reading import log_complement
 from bayesmkl.posterior.cavities import of_points
 from bayesmkl.posterior.fitted import FittedBEMKL
 from bayesmkl.posterior.leave_one_out import LeaveOneOut

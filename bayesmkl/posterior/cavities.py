@@ -15,8 +15,8 @@ import numpy as np
 from scipy.special import logsumexp
 
 from bayesmkl._numerics.psis import good_k, smooth_weights
-from bayesmkl.marginal.likelihoods import Likelihood, copies_of, repeated
-from bayesmkl.marginal.reading import HyperDraws, average_left_out
+from bayesmkl.gp.reading import HyperDraws, average_left_out
+from bayesmkl.outcomes import Likelihood, copies_of, repeated
 from bayesmkl.posterior.fitted import FittedBEMKL
 from bayesmkl.posterior.leave_one_out import LeaveOneOut
 

@@ -21,7 +21,7 @@ from bayesmkl._utils.validation import (
     generator_of,
 )
 from bayesmkl.discriminative.estimators.base import BaseDiscriminative
-from bayesmkl.marginal.design import FittedDesign
+from bayesmkl.gp.design import FittedDesign
 from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl, unwrapped
 from bayesmkl.posterior.score_parts import (
     PartNames,
@@ -56,7 +56,7 @@ def contributions(
     Parameters
     ----------
     model : estimator
-        A fitted BEMKLClassifier, BEMKLRegressor or estimator of `bayesmkl.marginal`, any inference; a discriminative
+        A fitted BEMKLClassifier, BEMKLRegressor or estimator of `bayesmkl.gp`, any inference; a discriminative
         method whose score is a weighted sum of kernels; or a Pipeline or search that ends in one.
     X : samples
         As `predict` of the model takes them; views that are absent are NaN where the model integrates over them.
@@ -165,7 +165,7 @@ def _fitted(model: BaseEstimator) -> FittedBEMKL:
         if "has no BEMKL posterior" not in str(error):
             raise
         raise TypeError(
-            "`model` must be a BEMKLClassifier, a BEMKLRegressor, an estimator of bayesmkl.marginal or a "
+            "`model` must be a BEMKLClassifier, a BEMKLRegressor, an estimator of bayesmkl.gp or a "
             "discriminative method with one set of kernel weights, or a Pipeline or fitted search that ends in one; "
             f"got {type(model).__name__}, whose score is no sum over kernels."
         ) from error

@@ -11,8 +11,8 @@ from sklearn.base import BaseEstimator
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.validation import check_flag, check_probability
-from bayesmkl.marginal.design import FittedDesign
-from bayesmkl.marginal.reading import HyperDraws
+from bayesmkl.gp.design import FittedDesign
+from bayesmkl.gp.reading import HyperDraws
 from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl
 from bayesmkl.posterior.shared_docs import MODEL
 from bayesmkl.posterior.summary import table_of_draws
@@ -28,7 +28,7 @@ def effect_table(model: BaseEstimator, ci_prob: float = 0.94, *, levels: bool = 
     Parameters
     ----------
     model : estimator
-        A fitted estimator of `bayesmkl.marginal` whose `design` has covariates or groups, or a Pipeline or search
+        A fitted estimator of `bayesmkl.gp` whose `design` has covariates or groups, or a Pipeline or search
         that ends in one.
     %(ci_prob)s
     levels : bool, default=False
@@ -71,7 +71,7 @@ def effect_table(model: BaseEstimator, ci_prob: float = 0.94, *, levels: bool = 
     --------
     >>> import numpy as np
     >>> from bayesmkl import GPMKLRegressor, KernelBank
-    >>> from bayesmkl.marginal import Design
+    >>> from bayesmkl.gp import Design
     >>> from bayesmkl.posterior import effect_table
     >>> rng = np.random.default_rng(0)
     >>> X = np.column_stack([rng.normal(size=(60, 2)), rng.integers(50, 80, 60)])
@@ -84,7 +84,7 @@ def effect_table(model: BaseEstimator, ci_prob: float = 0.94, *, levels: bool = 
     fitted = fitted_bemkl(model)
     if not fitted.is_marginal:
         raise TypeError(
-            f"`model` must be an estimator of bayesmkl.marginal; got {type(fitted.estimator).__name__}, which has no "
+            f"`model` must be an estimator of bayesmkl.gp; got {type(fitted.estimator).__name__}, which has no "
             "`design`."
         )
     design: FittedDesign | None = fitted.estimator.design_

@@ -16,11 +16,11 @@ from bayesmkl._utils.typing import Samples
 from bayesmkl._utils.validation import check_choice, check_probability, generator_of
 from bayesmkl.bemkl.reading.draws import PosteriorDraws
 from bayesmkl.bemkl.reading.parts import mean_duals
+from bayesmkl.gp.slopes import KernelSlopes, draw_slopes
+from bayesmkl.gp.unknown_points import CompletedKernels
 from bayesmkl.kernels.presence import present_views
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.views import View, column_names
-from bayesmkl.marginal.slopes import KernelSlopes, draw_slopes
-from bayesmkl.marginal.unknown_points import CompletedKernels
 from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl
 from bayesmkl.posterior.shared_docs import MODEL
 from bayesmkl.posterior.summary import table_of_draws
@@ -44,7 +44,7 @@ def feature_table(
     Parameters
     ----------
     model : estimator
-        A BEMKLClassifier, BEMKLRegressor or estimator of `bayesmkl.marginal`, any inference, fitted to a KernelBank
+        A BEMKLClassifier, BEMKLRegressor or estimator of `bayesmkl.gp`, any inference, fitted to a KernelBank
         of Gaussian, linear and polynomial kernels; or a Pipeline or search that ends in one.
     X : samples, default=None
         Over which slopes are averaged, as `predict` of the model takes them. None: the training samples, each as
@@ -193,7 +193,7 @@ def _bank_of(fitted: FittedBEMKL) -> Any:
     if estimator.present_ is not None and not fitted.is_marginal:
         raise ValueError(
             f"`model` must have no missing views; got {type(estimator).__name__}. Fit it to samples that have all "
-            "views, or an estimator of bayesmkl.marginal to all of them."
+            "views, or an estimator of bayesmkl.gp to all of them."
         )
     return bank
 

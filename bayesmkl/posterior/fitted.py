@@ -24,10 +24,10 @@ from bayesmkl.bemkl.models.nonnegative import NonnegativeReadout
 from bayesmkl.bemkl.reading.collapsed import NonnegativeGamma
 from bayesmkl.bemkl.reading.draws import PosteriorDraws, variational_draws
 from bayesmkl.bemkl.reading.predict import ScoreDraws
+from bayesmkl.gp import GPMKLClassifier, GPMKLOrdinalClassifier, GPMKLRegressor, GPMKLSurvival
+from bayesmkl.gp.estimators.priors import is_spike_slab
+from bayesmkl.gp.reading import HyperDraws
 from bayesmkl.kernels.stacks.dense import DenseStack
-from bayesmkl.marginal import GPMKLClassifier, GPMKLOrdinalClassifier, GPMKLRegressor, GPMKLSurvival
-from bayesmkl.marginal.estimators.priors import is_spike_slab
-from bayesmkl.marginal.reading import HyperDraws
 
 SINGLE = (BEMKLClassifier, BEMKLRegressor, BEMKLOrdinalClassifier, BEMKLSurvival)
 MULTITASK = (BEMKLMultitaskClassifier, BEMKLMultitaskRegressor)
@@ -360,7 +360,7 @@ def fitted_bemkl(
     if found is None:
         raise TypeError(
             "`model` must be a BEMKLClassifier, a BEMKLRegressor, a GPMKLClassifier, a GPMKLRegressor or another "
-            "estimator of bayesmkl.marginal, or a Pipeline or fitted search that ends in one; got "
+            "estimator of bayesmkl.gp, or a Pipeline or fitted search that ends in one; got "
             f"{type(model).__name__}, which has no BEMKL posterior."
         )
     estimator, transformers = found

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from bayesmkl.marginal.reading import HyperDraws
-from bayesmkl.marginal.tasks import correlations
+from bayesmkl.gp.reading import HyperDraws
+from bayesmkl.gp.tasks import correlations
 from bayesmkl.posterior.cavities import log_predictive_of_points
 from bayesmkl.posterior.fitted import FittedBEMKL, evenly
 

@@ -29,7 +29,7 @@ def inclusion_table(model: BaseEstimator, by: str | None = None, *, fdr: float =
     Parameters
     ----------
     model : estimator
-        An estimator of `bayesmkl.marginal` with ``kernel_prior="spike-slab"`` or a `SpikeSlabWeights`, or of BEMKL
+        An estimator of `bayesmkl.gp` with ``kernel_prior="spike-slab"`` or a `SpikeSlabWeights`, or of BEMKL
         with ``inference="nuts"`` and a `SpikeSlab`, fitted; or a Pipeline or search that ends in one.
     by : {"view", "kernel"}, default=None
         What is in or out; a view is where one of its kernels is. None is views, and kernels where they were
@@ -70,7 +70,7 @@ def inclusion_table(model: BaseEstimator, by: str | None = None, *, fdr: float =
 
     See Also
     --------
-    bayesmkl.marginal.SpikeSlabWeights : The prior.
+    bayesmkl.gp.SpikeSlabWeights : The prior.
     relevance : What predictions lose without a view.
 
     Notes

@@ -168,7 +168,7 @@ def _views(fitted: FittedBEMKL) -> dict[str, list[int]]:
     """Return the positions of the kernels of every view; raise where a model has no pair of them."""
     if not fitted.is_marginal:
         raise TypeError(
-            f"`model` must be an estimator of bayesmkl.marginal; got {type(fitted.estimator).__name__}. Fit "
+            f"`model` must be an estimator of bayesmkl.gp; got {type(fitted.estimator).__name__}. Fit "
             "GPMKLClassifier or GPMKLRegressor to the same bank."
         )
     if fitted.estimator.kernel_centers_ is not None:

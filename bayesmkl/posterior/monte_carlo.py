@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesmkl.marginal.reading import HyperDraws
+from bayesmkl.gp.reading import HyperDraws
 from bayesmkl.posterior.fitted import FittedBEMKL
 
 NEAR_ZERO = 0.01  # of its mean, below which a weight is zero as far as shares go

@@ -16,9 +16,9 @@ from bayesmkl._utils.progress import step_progress
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice, check_flag, check_integer, generator_of
+from bayesmkl.gp.unknown_points import CompletedKernels, find_centers
 from bayesmkl.kernels.presence import stack_with_absent
 from bayesmkl.kernels.views import column_names
-from bayesmkl.marginal.unknown_points import CompletedKernels, find_centers
 from bayesmkl.posterior.fitted import unwrapped
 
 
@@ -92,7 +92,7 @@ def permutation_table(
     important to a model, and none is needed (:func:`relevance`). Permuted samples combine views as no sample does,
     and the score there is extrapolated (Hooker et al. 2021). With ``conditional=True`` they are combinations that
     may occur: a view is important then as far as it says more than the others. The probabilities are those by which
-    :class:`~bayesmkl.marginal.GPMKLClassifier` predicts samples that lack a view; of few samples they do not know all
+    :class:`~bayesmkl.gp.GPMKLClassifier` predicts samples that lack a view; of few samples they do not know all
     that views tell of each other, and some of it remains.
 
     References

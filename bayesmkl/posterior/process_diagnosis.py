@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesmkl.marginal.hyperposterior import (
+from bayesmkl.gp.hyperposterior import (
     GOOD_K,
     LARGEST_K,
     LARGEST_RHAT,
@@ -14,7 +14,7 @@ from bayesmkl.marginal.hyperposterior import (
     MOST_UNKNOWN,
     remedy_of_weights,
 )
-from bayesmkl.marginal.reading import HyperDraws
+from bayesmkl.gp.reading import HyperDraws
 from bayesmkl.posterior.calibration import Predictions, calibration_section, left_out_predictions
 from bayesmkl.posterior.cavities import leave_one_out_by_cavities
 from bayesmkl.posterior.fitted import FittedBEMKL, evenly

@@ -97,7 +97,7 @@ def refine_posterior(
     See Also
     --------
     diagnose : Whether the draws can be trusted, with other numbers about them.
-    bayesmkl.marginal.GPMKLClassifier : Draws that do not depend on where a chain has been.
+    bayesmkl.gp.GPMKLClassifier : Draws that do not depend on where a chain has been.
 
     Notes
     -----

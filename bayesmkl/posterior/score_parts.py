@@ -10,9 +10,9 @@ import numpy as np
 from bayesmkl._utils.threads import blas_threads_for
 from bayesmkl.bemkl.reading import parts as of_bemkl
 from bayesmkl.discriminative.estimators.base import BaseDiscriminative
-from bayesmkl.marginal import parts as of_processes
-from bayesmkl.marginal.effects import DesignRows
-from bayesmkl.marginal.reading import HyperDraws
+from bayesmkl.gp import parts as of_processes
+from bayesmkl.gp.effects import DesignRows
+from bayesmkl.gp.reading import HyperDraws
 from bayesmkl.posterior.fitted import FittedBEMKL, evenly
 
 BLOCK_ENTRIES = 2**23  # of the draws that are held at once

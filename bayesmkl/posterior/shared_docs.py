@@ -7,7 +7,7 @@ from bayesmkl._utils.docstrings import entries
 MODEL = entries(
     """
     model : estimator
-        A fitted BEMKLClassifier, BEMKLRegressor or estimator of `bayesmkl.marginal`, or a Pipeline or search that
+        A fitted BEMKLClassifier, BEMKLRegressor or estimator of `bayesmkl.gp`, or a Pipeline or search that
         ends in one; any inference.
     model:times : estimator
         A fitted GPMKLSurvival or BEMKLSurvival, or a Pipeline or search that ends in one.

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayesmkl.bemkl.estimators.scale_choice import MOST_ENTRIES
-from bayesmkl.marginal.reading import HyperDraws
+from bayesmkl.gp.reading import HyperDraws
 from bayesmkl.posterior.evaluated import Evaluated
 from bayesmkl.posterior.fitted import FittedBEMKL
 from bayesmkl.posterior.refits import CLEAR, why_no_refits

@@ -141,7 +141,7 @@ def view_table(
     Parameters
     ----------
     model : estimator
-        A fitted BEMKLClassifier, BEMKLRegressor or estimator of `bayesmkl.marginal`, or a Pipeline or search that
+        A fitted BEMKLClassifier, BEMKLRegressor or estimator of `bayesmkl.gp`, or a Pipeline or search that
         ends in one; its kernels come from a KernelBank.
     %(ci_prob)s
     n_draws : int, default=None

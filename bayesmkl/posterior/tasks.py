@@ -11,8 +11,8 @@ from sklearn.base import BaseEstimator
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.validation import check_flag, check_probability
-from bayesmkl.marginal.design import FittedDesign
-from bayesmkl.marginal.reading import HyperDraws
+from bayesmkl.gp.design import FittedDesign
+from bayesmkl.gp.reading import HyperDraws
 from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl
 from bayesmkl.posterior.shared_docs import MODEL
 from bayesmkl.posterior.summary import table_of_draws
@@ -26,7 +26,7 @@ def task_table(model: BaseEstimator, ci_prob: float = 0.94, *, shares: bool = Fa
     Parameters
     ----------
     model : estimator
-        A fitted estimator of `bayesmkl.marginal` whose `design` has a `task_column`, or a Pipeline or search that
+        A fitted estimator of `bayesmkl.gp` whose `design` has a `task_column`, or a Pipeline or search that
         ends in one.
     %(ci_prob)s
     shares : bool, default=False
@@ -62,7 +62,7 @@ def task_table(model: BaseEstimator, ci_prob: float = 0.94, *, shares: bool = Fa
     --------
     >>> import numpy as np
     >>> from bayesmkl import GPMKLRegressor, KernelBank
-    >>> from bayesmkl.marginal import Design
+    >>> from bayesmkl.gp import Design
     >>> from bayesmkl.posterior import task_table
     >>> rng = np.random.default_rng(0)
     >>> X = np.column_stack([rng.normal(size=(60, 2)), rng.integers(0, 2, size=60)])
@@ -80,7 +80,7 @@ def task_table(model: BaseEstimator, ci_prob: float = 0.94, *, shares: bool = Fa
     fitted = fitted_bemkl(model)
     if not fitted.is_marginal:
         raise TypeError(
-            f"`model` must be an estimator of bayesmkl.marginal; got {type(fitted.estimator).__name__}, which has no "
+            f"`model` must be an estimator of bayesmkl.gp; got {type(fitted.estimator).__name__}, which has no "
             "`design`. Tables of the multitask estimators have a column of tasks."
         )
     design: FittedDesign | None = fitted.estimator.design_

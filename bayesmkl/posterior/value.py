@@ -16,12 +16,12 @@ from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.threads import blas_threads_for
 from bayesmkl._utils.typing import Samples
 from bayesmkl._utils.validation import check_integer, check_probability
+from bayesmkl.gp import GPMKLClassifier, GPMKLRegressor
+from bayesmkl.gp.conditioning import Sites, cavity, condition
+from bayesmkl.gp.parts import PartRows, prior_parts, revealed_moments
+from bayesmkl.gp.reading import HyperDraws
 from bayesmkl.kernels.presence import present_views
-from bayesmkl.marginal import GPMKLClassifier, GPMKLRegressor
-from bayesmkl.marginal.conditioning import Sites, cavity, condition
-from bayesmkl.marginal.likelihoods import Gaussian
-from bayesmkl.marginal.parts import PartRows, prior_parts, revealed_moments
-from bayesmkl.marginal.reading import HyperDraws
+from bayesmkl.outcomes import Gaussian
 from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl
 from bayesmkl.posterior.shared_docs import MODEL
 

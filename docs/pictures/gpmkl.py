@@ -6,8 +6,8 @@ from _drawing import BLUE, DARK, GREY, LIGHT, ORANGE, tidy
 
 from bayesmkl import BEMKLClassifier, GPMKLClassifier, KernelBank
 from bayesmkl.datasets import make_multiview
+from bayesmkl.gp import DirichletShares, Marginal
 from bayesmkl.kernels import Gaussian
-from bayesmkl.marginal import DirichletShares, Marginal
 from bayesmkl.posterior import kernel_table
 
 N_PRIOR = 2000

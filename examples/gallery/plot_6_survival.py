@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 from bayesmkl import KernelBank
 from bayesmkl.datasets import load_lung
 from bayesmkl.evaluation.plots import plot_survival_functions
-from bayesmkl.marginal import GPMKLSurvival
+from bayesmkl.gp import GPMKLSurvival
 
 X, y = load_lung(return_X_y=True, as_frame=True)
 X = X.drop(columns=["institution", "weight_loss", "meal_calories"]).dropna()

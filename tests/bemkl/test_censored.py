@@ -21,8 +21,8 @@ from bayesmkl.bemkl.models.model import Priors, Problem
 from bayesmkl.bemkl.models.nonnegative import nonnegative
 from bayesmkl.bemkl.models.outcomes import Intervals, Numbers
 from bayesmkl.evaluation import concordance_index
+from bayesmkl.gp import GPMKLSurvival, Marginal
 from bayesmkl.kernels.stacks.dense import DenseStack
-from bayesmkl.marginal import GPMKLSurvival, Marginal
 from bayesmkl.posterior import compare_loo, diagnose, refine_posterior, relevance, to_datatree, view_table
 
 N, P = 60, 3

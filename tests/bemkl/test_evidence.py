@@ -16,8 +16,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank, select_by_elbo
-from bayesmkl.bemkl import BEMKLMultitaskRegressor, Gamma
+from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank
+from bayesmkl.bemkl import BEMKLMultitaskRegressor, Gamma, select_by_elbo
 from bayesmkl.kernels import Gaussian, Linear
 
 N_SAMPLES = 10

@@ -22,9 +22,9 @@ from bayesmkl.bemkl.models.model import Priors, Problem
 from bayesmkl.bemkl.models.moments import latent_mean
 from bayesmkl.bemkl.models.nonnegative import nonnegative
 from bayesmkl.bemkl.models.outcomes import Grades, Labels
+from bayesmkl.gp import GPMKLOrdinalClassifier, Marginal
 from bayesmkl.kernels.stacks.dense import DenseStack
-from bayesmkl.marginal import GPMKLOrdinalClassifier, Marginal
-from bayesmkl.marginal.likelihoods import OrdinalProbit
+from bayesmkl.outcomes import OrdinalProbit
 from bayesmkl.posterior import compare_loo, diagnose, refine_posterior, relevance, to_datatree, view_table
 
 N, P = 60, 3

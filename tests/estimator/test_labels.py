@@ -7,11 +7,11 @@ import pytest
 from scipy.special import log_expit
 from scipy.stats import norm
 
-from bayesmkl import BEMKLClassifier, BEMKLMultitaskClassifier, GPMKLClassifier, KernelBank, bemkl, marginal
+from bayesmkl import BEMKLClassifier, GPMKLClassifier, KernelBank, bemkl, gp
 from bayesmkl._estimator import class_targets, split_labels
-from bayesmkl.bemkl import BEMKLOrdinalClassifier
+from bayesmkl.bemkl import BEMKLMultitaskClassifier, BEMKLOrdinalClassifier
+from bayesmkl.gp import GPMKLOrdinalClassifier, Marginal
 from bayesmkl.kernels import Linear
-from bayesmkl.marginal import GPMKLOrdinalClassifier, Marginal
 
 
 def test_labels_are_split_from_marks():
@@ -111,6 +111,6 @@ def test_log_probabilities(kind, y):
 
 
 def test_all_with_probabilities_have_their_logarithms():
-    kinds = [getattr(module, name) for module in (bemkl, marginal) for name in module.__all__]
+    kinds = [getattr(module, name) for module in (bemkl, gp) for name in module.__all__]
     having = [kind.__name__ for kind in kinds if hasattr(kind, "predict_proba")]
     assert {kind.__name__ for kind, *_ in FITS.values()} == set(having)

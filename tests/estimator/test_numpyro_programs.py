@@ -22,8 +22,8 @@ from bayesmkl import (
 from bayesmkl._utils.numpyro_session import numpyro_session
 from bayesmkl.bemkl import Dirichlet, Gamma, SpikeSlab, Storage
 from bayesmkl.bemkl.estimators.scale_choice import FoldChoice
+from bayesmkl.gp import DirichletShares, HalfT, Horseshoe, LogNormal
 from bayesmkl.kernels import Gaussian, Linear
-from bayesmkl.marginal import DirichletShares, HalfT, Horseshoe, LogNormal
 
 pytestmark = pytest.mark.heavy
 

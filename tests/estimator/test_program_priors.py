@@ -11,8 +11,8 @@ from numpyro.infer.util import log_density
 
 from bayesmkl import BEMKLRegressor, GPMKLClassifier, GPMKLRegressor, KernelBank
 from bayesmkl._utils.numpyro_session import numpyro_session
+from bayesmkl.gp import HalfT
 from bayesmkl.kernels import Gaussian, Linear
-from bayesmkl.marginal import HalfT
 
 N, P = 9, 2
 BANK = KernelBank([Gaussian(width=1), Linear()], normalize="trace")

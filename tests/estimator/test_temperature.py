@@ -15,8 +15,8 @@ from sklearn.preprocessing import StandardScaler
 from bayesmkl import BEMKLClassifier, GPMKLClassifier, KernelBank
 from bayesmkl._estimator.temperature import PRIOR_STD, find_temperature, tempered
 from bayesmkl.bemkl import Gibbs
+from bayesmkl.gp import Marginal
 from bayesmkl.kernels import Gaussian, Linear
-from bayesmkl.marginal import Marginal
 from bayesmkl.posterior import diagnose
 from bayesmkl.posterior.cavities import leave_one_out_by_cavities
 from bayesmkl.posterior.fitted import fitted_bemkl

@@ -25,7 +25,7 @@ from bayesmkl.evaluation import (
 from bayesmkl.evaluation.report import _data_table
 from bayesmkl.evaluation.report.tables import title_of
 from bayesmkl.evaluation.scoring import resolve_scoring
-from bayesmkl.marginal import GPMKLSurvival, Marginal
+from bayesmkl.gp import GPMKLSurvival, Marginal
 
 SCORES = ["concordance", "concordance_uno", "integrated_brier_score", "calibration_at_median"]
 

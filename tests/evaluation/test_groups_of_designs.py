@@ -15,7 +15,7 @@ from sklearn.preprocessing import FunctionTransformer
 from bayesmkl.evaluation import compare_models
 from bayesmkl.evaluation.design_groups import labels_of
 from bayesmkl.evaluation.report import _data_table
-from bayesmkl.marginal import Design
+from bayesmkl.gp import Design
 
 
 class Mean(RegressorMixin, BaseEstimator):

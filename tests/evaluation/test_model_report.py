@@ -12,8 +12,8 @@ from headless_browser import Browser, find_browser
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, GPMKLClassifier, GPMKLRegressor, KernelBank
 from bayesmkl.evaluation import concordance_index, evaluate_classifier, report_model
 from bayesmkl.evaluation.report.blocks import Drawing, Facts, Items, Printed, Rows
+from bayesmkl.gp import Design, GPMKLOrdinalClassifier, GPMKLSurvival, Marginal
 from bayesmkl.kernels import Gaussian, Linear
-from bayesmkl.marginal import Design, GPMKLOrdinalClassifier, GPMKLSurvival, Marginal
 from bayesmkl.posterior import contributions, feature_table, inclusion_table, relevance, view_table
 
 EVIL = "<script>document.title='evil'</script>"

@@ -26,7 +26,7 @@ from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank
 from bayesmkl.discriminative import SimpleMKLClassifier
 from bayesmkl.evaluation import Comparison, compare_models
 from bayesmkl.evaluation.named_metrics import METRICS
-from bayesmkl.marginal import GPMKLClassifier, GPMKLRegressor, GPMKLSurvival, Marginal
+from bayesmkl.gp import GPMKLClassifier, GPMKLRegressor, GPMKLSurvival, Marginal
 
 KEPT = ("labels", "scores", "probabilities", "std", "survival")
 BANK = KernelBank("rbf", views="each")

@@ -15,12 +15,12 @@ from bayesmkl._utils.hashing import content_hash
 from bayesmkl.datasets import make_localized, open_rows
 from bayesmkl.discriminative import LMKLClassifier, SimpleMKLClassifier, UniformMKLClassifier
 from bayesmkl.discriminative.svm.native import native_kernels
+from bayesmkl.gp import Marginal
+from bayesmkl.gp.evidence import exact_evidence
 from bayesmkl.kernels import FromDistance, Gate, Gaussian, Linear, Polynomial, Product
 from bayesmkl.kernels.cache import KernelCache, sharing_kernels
 from bayesmkl.kernels.stacks.streamed import streamed_stack
-from bayesmkl.marginal import Marginal
-from bayesmkl.marginal.evidence import exact_evidence
-from bayesmkl.marginal.likelihoods import Gaussian as Noise
+from bayesmkl.outcomes import Gaussian as Noise
 from bayesmkl.posterior import feature_table
 
 RNG = np.random.default_rng(5)

@@ -32,9 +32,9 @@ from bayesmkl.discriminative import (
     UniformMKLClassifier,
 )
 from bayesmkl.discriminative.svm.native import native_kernels
+from bayesmkl.gp import Design
 from bayesmkl.kernels import Cosine, FromDistance, Gaussian, Laplacian, Linear, Polynomial, Tanimoto
 from bayesmkl.kernels.stacks.streamed import streamed_stack
-from bayesmkl.marginal import Design
 from bayesmkl.posterior import contributions, feature_table, kernel_table
 
 RNG = np.random.default_rng(11)

@@ -16,6 +16,11 @@ from bayesmkl import (
     save_model,
 )
 from bayesmkl._estimator import storage
+from bayesmkl.gp import Marginal, reading
+from bayesmkl.gp.covariances import Additive, kernel_units
+from bayesmkl.gp.evidence import exact_evidence
+from bayesmkl.gp.hyperposterior import Hypermodel, evaluate_slope
+from bayesmkl.gp.hyperpriors import DirichletShares, LogNormal
 from bayesmkl.kernels import Gaussian, Linear
 from bayesmkl.kernels.stacks import shared_features
 from bayesmkl.kernels.stacks.dense import DenseStack
@@ -23,12 +28,7 @@ from bayesmkl.kernels.stacks.linear import LinearStack
 from bayesmkl.kernels.stacks.lowrank import LowRankStack
 from bayesmkl.kernels.stacks.packed import PackedStack
 from bayesmkl.kernels.stacks.shared_features import linear_rows, linear_stack
-from bayesmkl.marginal import Marginal, reading
-from bayesmkl.marginal.covariances import Additive, kernel_units
-from bayesmkl.marginal.evidence import exact_evidence
-from bayesmkl.marginal.hyperposterior import Hypermodel, evaluate_slope
-from bayesmkl.marginal.hyperpriors import DirichletShares, LogNormal
-from bayesmkl.marginal.likelihoods import Gaussian as GaussianNoise
+from bayesmkl.outcomes import Gaussian as GaussianNoise
 from bayesmkl.posterior import contributions
 
 N_SAMPLES, N_FEATURES, N_KERNELS = 40, 20, 60

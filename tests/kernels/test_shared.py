@@ -13,9 +13,9 @@ from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_s
 from bayesmkl import BEMKLClassifier
 from bayesmkl.discriminative import SimpleMKLClassifier, UniformMKLClassifier, UniformMKLRegressor
 from bayesmkl.discriminative.estimators import checked
+from bayesmkl.gp import GPMKLRegressor
 from bayesmkl.kernels import Gaussian, KernelQualityWarning, stack_kernels
 from bayesmkl.kernels.stacks.dense import DenseStack
-from bayesmkl.marginal import GPMKLRegressor
 
 N = 36
 

@@ -12,8 +12,8 @@ import pytest
 from matplotlib import pyplot
 
 from bayesmkl import GPMKLRegressor, KernelBank
+from bayesmkl.gp import Marginal
 from bayesmkl.kernels import Linear
-from bayesmkl.marginal import Marginal
 from bayesmkl.posterior import to_datatree
 
 

@@ -19,12 +19,12 @@ from bayesmkl.bemkl import NUTS, Gibbs
 from bayesmkl.discriminative.estimators.gmkl import GMKLClassifier
 from bayesmkl.discriminative.estimators.lpboostmkl import LPBoostMKLClassifier
 from bayesmkl.discriminative.estimators.simplemkl import SimpleMKLClassifier
+from bayesmkl.gp import Design, Marginal
+from bayesmkl.gp.conditioning import Sites, condition
+from bayesmkl.gp.covariances import Additive
+from bayesmkl.gp.parts import joint_moments
 from bayesmkl.kernels import Gaussian, Linear
 from bayesmkl.kernels.stacks.dense import DenseStack
-from bayesmkl.marginal import Design, Marginal
-from bayesmkl.marginal.conditioning import Sites, condition
-from bayesmkl.marginal.covariances import Additive
-from bayesmkl.marginal.parts import joint_moments
 from bayesmkl.posterior import contributions, plot_component, plot_contributions, plot_waterfall
 
 FEW = Marginal(n_points=100, n_draws=200)

@@ -19,8 +19,8 @@ from bayesmkl import (
     KernelBank,
 )
 from bayesmkl.bemkl import BEMKLOrdinalClassifier, Gibbs
+from bayesmkl.gp import Design, GPMKLOrdinalClassifier, Marginal
 from bayesmkl.kernels import Cosine, Gaussian, Linear, Polynomial
-from bayesmkl.marginal import Design, GPMKLOrdinalClassifier, Marginal
 from bayesmkl.posterior import feature_table, plot_features
 from bayesmkl.posterior.features import quick_feature_table
 

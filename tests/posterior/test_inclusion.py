@@ -13,8 +13,8 @@ from bayesmkl import BEMKLClassifier, GPMKLClassifier, GPMKLRegressor, KernelBan
 from bayesmkl.bemkl import NUTS, Gibbs, SpikeSlab
 from bayesmkl.cli import app
 from bayesmkl.cli.commands import _ending
+from bayesmkl.gp import Marginal, SpikeSlabWeights
 from bayesmkl.kernels import Gaussian, Linear
-from bayesmkl.marginal import Marginal, SpikeSlabWeights
 from bayesmkl.posterior import diagnose, inclusion_table, kernel_table, relevance, view_table
 from bayesmkl.posterior.fitted import fitted_bemkl
 from bayesmkl.posterior.refits import ProcessRefits

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from bayesmkl import BEMKLRegressor, GPMKLClassifier, GPMKLRegressor, KernelBank
+from bayesmkl.gp import Marginal
 from bayesmkl.kernels import Gaussian, Linear
-from bayesmkl.marginal import Marginal
 from bayesmkl.posterior import interaction_table, relevance
 from bayesmkl.posterior.interactions import product_of
 

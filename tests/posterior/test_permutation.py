@@ -14,7 +14,7 @@ from sklearn.svm import SVC
 
 from bayesmkl import BEMKLRegressor, GPMKLClassifier, GPMKLRegressor, KernelBank
 from bayesmkl.discriminative import UniformMKLClassifier
-from bayesmkl.marginal import Design, Marginal
+from bayesmkl.gp import Design, Marginal
 from bayesmkl.posterior import permutation_table
 
 FEW = Marginal(n_points=200, n_draws=100)

@@ -15,8 +15,8 @@ from sklearn.base import clone
 import bayesmkl.posterior as p
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, GPMKLClassifier, GPMKLRegressor, KernelBank
 from bayesmkl.evaluation import compare_models
+from bayesmkl.gp import Marginal
 from bayesmkl.kernels import Gaussian, Linear
-from bayesmkl.marginal import Marginal
 from bayesmkl.posterior.cavities import leave_one_out_by_cavities
 from bayesmkl.posterior.fitted import fitted_bemkl
 from bayesmkl.posterior.monte_carlo import MonteCarlo

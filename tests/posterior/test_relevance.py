@@ -23,9 +23,9 @@ from bayesmkl.bemkl import Dirichlet, Gamma, Gibbs
 from bayesmkl.bemkl.models.model import Priors, Problem
 from bayesmkl.bemkl.models.outcomes import Labels, Numbers
 from bayesmkl.bemkl.reading.draws import variational_draws
+from bayesmkl.gp import Marginal
 from bayesmkl.kernels import Gaussian, Linear
 from bayesmkl.kernels.stacks.dense import DenseStack
-from bayesmkl.marginal import Marginal
 from bayesmkl.posterior import diagnose, relevance
 from bayesmkl.posterior.bemkl_cavities import leave_one_out_of_draws
 from bayesmkl.posterior.evaluated import evaluate_model

@@ -8,7 +8,7 @@ from helpers import assert_monte_carlo, assert_same, log_likelihood
 from scipy import stats
 from sklearn.metrics import brier_score_loss
 
-from bayesmkl import BEMKLMultitaskRegressor
+from bayesmkl.bemkl import BEMKLMultitaskRegressor
 from bayesmkl.bemkl.models.absent_views import completion
 from bayesmkl.bemkl.reading.shares import share_draws
 from bayesmkl.posterior import (

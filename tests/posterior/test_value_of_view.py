@@ -7,12 +7,12 @@ import pandas as pd
 import pytest
 
 from bayesmkl import BEMKLRegressor, GPMKLClassifier, GPMKLRegressor, KernelBank
+from bayesmkl.gp import Marginal
+from bayesmkl.gp.conditioning import Sites, cavity, condition
+from bayesmkl.gp.parts import PartRows, revealed_moments
+from bayesmkl.gp.unknown_points import CompletedKernels, find_centers
 from bayesmkl.kernels import Gaussian
 from bayesmkl.kernels.stacks.dense import DenseStack
-from bayesmkl.marginal import Marginal
-from bayesmkl.marginal.conditioning import Sites, cavity, condition
-from bayesmkl.marginal.parts import PartRows, revealed_moments
-from bayesmkl.marginal.unknown_points import CompletedKernels, find_centers
 from bayesmkl.posterior import value_of_view
 
 N = 40

@@ -27,8 +27,8 @@ from bayesmkl.bemkl import (
     BEMKLSurvival,
     Gibbs,
 )
+from bayesmkl.gp import DirichletShares, GPMKLOrdinalClassifier, GPMKLSurvival, Marginal
 from bayesmkl.kernels import Gaussian, Linear, Polynomial
-from bayesmkl.marginal import DirichletShares, GPMKLOrdinalClassifier, GPMKLSurvival, Marginal
 
 N_TRAIN, N_NEW = 16, 6
 QUICK: dict[str, Any] = {"max_iter": 4, "tol": 0.05}

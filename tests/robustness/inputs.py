@@ -12,14 +12,14 @@ from sklearn.base import is_classifier, is_regressor
 
 import bayesmkl.bemkl
 import bayesmkl.discriminative
-import bayesmkl.marginal
+import bayesmkl.gp
 from bayesmkl import KernelBank
+from bayesmkl.gp import Marginal
 from bayesmkl.kernels import Gaussian, Linear
-from bayesmkl.marginal import Marginal
 
 EVERY: dict[str, Any] = {
     name: getattr(package, name)
-    for package in (bayesmkl.discriminative, bayesmkl.bemkl, bayesmkl.marginal)
+    for package in (bayesmkl.discriminative, bayesmkl.bemkl, bayesmkl.gp)
     for name in package.__all__
     if name.endswith(("Classifier", "Regressor", "OneClass", "Survival"))
 }

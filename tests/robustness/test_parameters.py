@@ -15,18 +15,18 @@ from verdicts import THING, assert_refused, each_refused, quietly
 
 import bayesmkl.bemkl
 import bayesmkl.discriminative
-import bayesmkl.marginal
+import bayesmkl.gp
 from bayesmkl import KernelBank
 from bayesmkl.bemkl import NUTS, VB, Dirichlet, Gamma, Gibbs, SpikeSlab, Storage
 from bayesmkl.discriminative import GroupGating
+from bayesmkl.gp import DirichletShares, HalfT, Horseshoe, LogNormal, Marginal
 from bayesmkl.kernels import Gaussian, Linear
-from bayesmkl.marginal import DirichletShares, HalfT, Horseshoe, LogNormal, Marginal
 
 pytestmark = [pytest.mark.family("bad input"), pytest.mark.heavy]
 
 ESTIMATORS: dict[str, Any] = {
     name: value
-    for package in (bayesmkl.bemkl, bayesmkl.discriminative, bayesmkl.marginal)
+    for package in (bayesmkl.bemkl, bayesmkl.discriminative, bayesmkl.gp)
     for name in package.__all__
     if inspect.isclass(value := getattr(package, name)) and hasattr(value, "get_params")
 }

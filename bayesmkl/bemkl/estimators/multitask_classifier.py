@@ -121,7 +121,8 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
     Examples
     --------
     >>> import numpy as np
-    >>> from bayesmkl import BEMKLMultitaskClassifier, KernelBank
+    >>> from bayesmkl import KernelBank
+    >>> from bayesmkl.bemkl import BEMKLMultitaskClassifier
     >>> from bayesmkl.kernels import Linear
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(60, 6))

@@ -130,7 +130,8 @@ class BEMKLMultitaskRegressor(RegressorMixin, BaseMultitask):
     Examples
     --------
     >>> import numpy as np
-    >>> from bayesmkl import BEMKLMultitaskRegressor, KernelBank
+    >>> from bayesmkl import KernelBank
+    >>> from bayesmkl.bemkl import BEMKLMultitaskRegressor
     >>> from bayesmkl.kernels import Linear
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(60, 6))

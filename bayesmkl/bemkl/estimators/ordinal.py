@@ -27,7 +27,7 @@ from bayesmkl.bemkl.models.outcomes import Grades
 from bayesmkl.bemkl.reading.predict import ScoreMoments, predict_score
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.base import KernelRows, KernelStack
-from bayesmkl.marginal.likelihoods import OrdinalProbit
+from bayesmkl.outcomes import OrdinalProbit
 
 
 @fill_docs(OUTCOMES)
@@ -100,7 +100,7 @@ class BEMKLOrdinalClassifier(ClassifierMixin, BaseBEMKL):
 
     See Also
     --------
-    bayesmkl.marginal.GPMKLOrdinalClassifier : Grades with intervals that can be read, of up to 1000 samples.
+    bayesmkl.gp.GPMKLOrdinalClassifier : Grades with intervals that can be read, of up to 1000 samples.
     BEMKLClassifier : Classes without an order.
 
     Notes

@@ -24,10 +24,7 @@ from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.bemkl.models.nonnegative import nonnegative
 from bayesmkl.bemkl.models.outcomes import Intervals
 from bayesmkl.bemkl.reading.predict import ScoreMoments, predict_score
-from bayesmkl.kernels.bank import KernelBank
-from bayesmkl.kernels.stacks.base import KernelStack
-from bayesmkl.marginal.likelihoods import FailureTime
-from bayesmkl.marginal.log_times import (
+from bayesmkl.gp.log_times import (
     check_quantile,
     concordance,
     log_ends,
@@ -35,6 +32,9 @@ from bayesmkl.marginal.log_times import (
     standard_log_times,
     without_features,
 )
+from bayesmkl.kernels.bank import KernelBank
+from bayesmkl.kernels.stacks.base import KernelStack
+from bayesmkl.outcomes import FailureTime
 
 N_BAND_DRAWS = 1000  # of a survival function
 
@@ -104,7 +104,7 @@ class BEMKLSurvival(BaseBEMKL):
 
     See Also
     --------
-    bayesmkl.marginal.GPMKLSurvival : Other distributions of times, entries, and intervals that can be read.
+    bayesmkl.gp.GPMKLSurvival : Other distributions of times, entries, and intervals that can be read.
     BEMKLRegressor : The same model of numbers that were all observed.
 
     Notes
@@ -226,7 +226,7 @@ class BEMKLSurvival(BaseBEMKL):
             raise ValueError(
                 "`y` must hold samples that were observed from time zero on; got an entry at "
                 f"{times.entry[late[0]]:g} of sample {late[0]} ({len(late)} in all), of which there are no "
-                "closed-form updates. Use bayesmkl.marginal.GPMKLSurvival."
+                "closed-form updates. Use bayesmkl.gp.GPMKLSurvival."
             )
         stack, _ = self._fit_stack(X, times.lower, y_numeric=True)
         logs, is_observed = log_ends(times), times.lower == times.upper
@@ -272,7 +272,7 @@ class BEMKLSurvival(BaseBEMKL):
 
     def _program(self, X: Samples, y: Targets, X_new: Samples | None) -> Any:
         raise ValueError(
-            "BEMKLSurvival has no NumPyro program. Use that of bayesmkl.marginal.GPMKLSurvival, or of BEMKLRegressor "
+            "BEMKLSurvival has no NumPyro program. Use that of bayesmkl.gp.GPMKLSurvival, or of BEMKLRegressor "
             "if all times were observed."
         )
 

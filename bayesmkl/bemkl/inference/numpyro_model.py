@@ -53,9 +53,9 @@ from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
 from bayesmkl.bemkl.models.model import Problem
 from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.bemkl.models.outcomes import Classes, Grades, Intervals
+from bayesmkl.gp.numpyro_program import law_of_parameter, observe
+from bayesmkl.gp.numpyro_targets import Grade, signs
 from bayesmkl.kernels.stacks.dense import DenseStack
-from bayesmkl.marginal.numpyro_program import law_of_parameter, observe
-from bayesmkl.marginal.numpyro_targets import Grade, signs
 
 
 def literal_model(problem: Problem) -> None:

@@ -21,7 +21,7 @@ from scipy.special import log_ndtr
 from bayesmkl._numerics.arrays import Array, is_numpy, namespace, special_functions
 from bayesmkl._numerics.largest_normal import largest_moments
 from bayesmkl._numerics.truncated_normal import LOG_2PI, TruncatedMoments, interval_moments, label_moments
-from bayesmkl.marginal.likelihoods import FailureTime, OrdinalProbit
+from bayesmkl.outcomes import FailureTime, OrdinalProbit
 
 LARGEST = 1e8  # stands for infinite ends, where all densities are zero
 RIDGE = 1e-12  # on the curvature by the distances, relative to its trace

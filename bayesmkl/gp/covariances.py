@@ -1,0 +1,427 @@
+r"""Covariances of the latent score under given kernel weights: the additive Gaussian process and the paper's.
+
+`Additive` is :math:`f = \sum_m w_m g_m + b` with independent :math:`g_m \sim GP(0, K_m / c_m)`. `Weighted` is
+the model of Gönen (2012) with its sample weights `a`, intermediate outputs and intercept integrated out,
+
+.. math:: f = \sum_m w_m (K_m^\top a + \xi_m) + b, \qquad a \sim N(0, I), \quad \xi_m \sim N(0, \sigma_g^2 I) .
+
+`Covariance` is the contract: inference asks for the covariance of the training scores and for the gradient of a
+function of it, predictions for the covariance of new scores, or of the part that some kernels have in them,
+with the training scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from scipy.linalg.blas import daxpy
+from scipy.linalg.lapack import dpstrf
+
+from bayesmkl._numerics.arrays import Array, is_numpy, namespace
+from bayesmkl._numerics.linalg import plus_diagonal
+from bayesmkl.gp.effects import Effects
+from bayesmkl.gp.tasks import Tasks
+from bayesmkl.kernels.stacks.base import KernelRows, StoredStack
+from bayesmkl.kernels.stacks.linear import roots_of
+
+JITTER = 1e-10  # of the mean diagonal, to factorize kernels that are semidefinite
+ROUGH = 1e-6  # the same of kernels in single precision
+CONSTANT = 1e-10  # part of a kernel around its mean that is rounding error
+
+
+class Covariance(Protocol):
+    """Contract of covariances; a matrix's `N` is n_samples.
+
+    `weights` are of shape (n_kernels,); after them come the standard deviations of the terms of `effects`, and the
+    values of `tasks`, where there are some.
+    """
+
+    @property
+    def stack(self) -> StoredStack:
+        """Training kernels."""
+        ...
+
+    @property
+    def intercept_std(self) -> float:
+        """Prior standard deviation of the intercept."""
+        ...
+
+    @property
+    def effects(self) -> Effects | None:
+        """Effects of covariates and groups, if there are any."""
+        ...
+
+    @property
+    def tasks(self) -> Tasks | None:
+        """Tasks of the training samples, if there are several."""
+        ...
+
+    def split(self, weights: Array) -> tuple[Any, Any, Any]:
+        """Return weights of kernels, standard deviations of groups, and values of tasks."""
+        ...
+
+    def matrix(self, weights: Array) -> Any:
+        """Return the prior covariance of the training scores, (n_samples, n_samples).
+
+        Of several `weights` at once, (q, n), there are as many.
+        """
+        ...
+
+    def pull(self, weights: Array, adjoint: Array) -> Any:
+        r"""Return :math:`\sum_{ij} A_{ij} \partial C_{ij} / \partial w_m`, of a symmetric `adjoint` `A`."""
+        ...
+
+    def informed(self, weights: np.ndarray, within: np.ndarray, directions: np.ndarray) -> np.ndarray:
+        r"""Return the Fisher information of the weights of kernels times some directions, (q, n_kernels).
+
+        It is :math:`\tfrac12 \mathrm{tr}(R\, \partial_m C\, R\, \partial_n C)`, of an `R` that is ``within @
+        within.T``, and is there where parts of kernels are independent.
+        """
+        ...
+
+    @property
+    def parts_are_independent(self) -> bool:
+        """Whether parts of kernels are independent under the prior, so that some of them make a covariance alone."""
+        ...
+
+    def of_kernels(self, kernels: np.ndarray) -> Covariance:
+        """Return the covariance of the parts of the kernels at some positions, which are independent of others."""
+        ...
+
+    def draw_parts(self, rng: np.random.Generator, n_draws: int) -> np.ndarray:
+        """Draw what kernels of unit weight add to the training scores, (n_kernels, n_samples, n_draws).
+
+        Of several tasks they are functions from which `weigh_parts` makes those of the tasks, with an axis in front.
+        """
+        ...
+
+    def weigh_parts(self, weights: np.ndarray, drawn: np.ndarray) -> np.ndarray:
+        """Return parts of some weights, (n_draws, n_kernels, n_samples), from draws of `draw_parts` as first axis.
+
+        Where parts are independent and there are no tasks, every draw may have `weights` of its own, (n_draws, n).
+        """
+        ...
+
+    def shift_parts(self, weights: np.ndarray, residuals: np.ndarray) -> np.ndarray:
+        """Return the covariance of each kernel's part with the scores, times (n_samples, q) vectors.
+
+        The result is of shape (n_kernels, n_samples, q). Every vector may have `weights` of its own, (q, n), where
+        draws may have.
+        """
+        ...
+
+    def part_duals(self, weights: np.ndarray, dual: np.ndarray) -> np.ndarray:
+        """Return weights of training samples, (n_kernels, n_samples), with which `k_m` is kernel m's mean part.
+
+        They have an axis of tasks in front where there are several. Of several `weights`, (q, n), with a `dual` each
+        the sum is returned.
+        """
+        ...
+
+    def cross(self, rows: KernelRows, part: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Return the covariance of part of the scores at new rows with the training scores, without the intercept.
+
+        `part` has the weights of the kernels that belong to it, and zeros. What tasks of rows have to do with those
+        of training samples is a factor of its own. Of several parts, (q, n_kernels), there are as many.
+        """
+        ...
+
+    def variance(self, rows: KernelRows, diagonal: np.ndarray, part: np.ndarray) -> np.ndarray:
+        """Return the prior variance of that part at new rows, whose similarities to themselves are `diagonal`."""
+        ...
+
+
+class Additive(NamedTuple):
+    r"""Additive Gaussian process: :math:`C = \sum_m w_m^2 K_m / c_m + \gamma^{-1} 1 1^\top`.
+
+    Attributes
+    ----------
+    stack : StoredStack
+        Training kernels.
+    units : array of shape (n_kernels,)
+        :math:`c_m`, the mean variance of :math:`K_m` around its mean over the training samples; then
+        :math:`w_m` is the standard deviation of what kernel `m` adds to the score.
+    intercept_std : float
+        :math:`\gamma^{-1/2}`.
+    effects : Effects, optional
+        Of covariates and groups.
+    tasks : Tasks, optional
+        Then kernels are :math:`K_m \circ B`.
+    """
+
+    stack: StoredStack
+    units: Any
+    intercept_std: float
+    effects: Effects | None = None
+    tasks: Tasks | None = None
+
+    @property
+    def parts_are_independent(self) -> bool:
+        """Whether parts of kernels are independent under the prior: they are."""
+        return True
+
+    def of_kernels(self, kernels: np.ndarray) -> Additive:
+        """Return the covariance of the parts of the kernels at some positions, without effects."""
+        return self._replace(stack=self.stack.select(kernels), units=self.units[kernels], effects=None)
+
+    def split(self, weights: Array) -> tuple[Any, Any, Any]:
+        """Return weights of kernels, standard deviations of groups, and values of tasks."""
+        first = self.stack.n_kernels
+        last = first if self.effects is None else first + self.effects.n_terms
+        return weights[:first], weights[first:last], weights[last:]
+
+    def matrix(self, weights: Array) -> Any:
+        """Return the prior covariance of the training scores, of weights (q, n) one for each."""
+        if weights.ndim == 2 and self.tasks is not None:
+            return np.stack([self.matrix(one) for one in weights])
+        own, of_groups, of_tasks = (part.T for part in self.split(weights.T))
+        found = self.stack.combine(own**2 / self.units)
+        if self.tasks is not None:
+            found = found * self.tasks.matrix(of_tasks)
+        if is_numpy(found):
+            found += self.intercept_std**2  # nobody else has it
+        else:
+            found = found + self.intercept_std**2
+        return found if self.effects is None else found + self.effects.matrix(of_groups)
+
+    def plus_kernel(self, matrix: np.ndarray, m: int, square: float) -> np.ndarray:
+        """Return a covariance with the variance `square` more of kernel `m`, or less, where there are no tasks."""
+        (kernel,) = self.stack.each([m])
+        found = matrix.copy()
+        return daxpy(kernel.ravel(), found.ravel(), a=square / self.units[m]).reshape(matrix.shape)
+
+    def pull(self, weights: Array, adjoint: Array) -> Any:
+        """Return the gradient by the weights of what has the gradient `adjoint` by the covariance."""
+        own, of_groups, of_tasks = self.split(weights)
+        by_kernels = adjoint if self.tasks is None else adjoint * self.tasks.matrix(of_tasks)
+        found = [2.0 * own / self.units * self.stack.frobenius(by_kernels)]
+        if self.effects is not None:
+            found.append(self.effects.pull(of_groups, adjoint))
+        if self.tasks is not None:
+            combined = self.stack.combine(own**2 / self.units)
+            found.append(self.tasks.pull(of_tasks, adjoint * combined))
+        return found[0] if len(found) == 1 else namespace(found[0]).concatenate(found)
+
+    def informed(self, weights: np.ndarray, within: np.ndarray, directions: np.ndarray) -> np.ndarray:
+        r"""Return the Fisher information of the weights of kernels times directions `v`, (q, n_kernels).
+
+        With :math:`\dot C = \sum_n v_n \partial_n C` it is :math:`\tfrac12 \mathrm{tr}(\partial_m C\, R \dot C R)`.
+        """
+        own, _, of_tasks = self.split(weights)
+        slopes, between = 2.0 * own / self.units, 1.0
+        if self.tasks is not None:
+            between = self.tasks.matrix(of_tasks)
+        shrinkage = within @ within.T
+        moved = shrinkage @ (self.stack.combine(directions * slopes) * between) @ shrinkage
+        return 0.5 * slopes * self.stack.frobenius(moved * between)
+
+    def cross(self, rows: KernelRows, part: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Return the covariance of part of the scores at new rows with the training scores."""
+        return rows.combine(part**2 / self.units)
+
+    def variance(self, rows: KernelRows, diagonal: np.ndarray, part: np.ndarray) -> np.ndarray:
+        """Return the prior variance of that part at new rows."""
+        return (part**2 / self.units) @ diagonal
+
+    def draw_parts(self, rng: np.random.Generator, n_draws: int) -> Any:
+        """Draw functions of unit weight from their prior, ([n_tasks, ]n_kernels, n_samples, n_draws)."""
+        of_tasks = () if self.tasks is None else (self.tasks.n_tasks,)
+        drawn = np.empty((*of_tasks, self.stack.n_kernels, self.stack.n_train, n_draws))
+        for m, factor in enumerate(self._each_factor()):
+            drawn[..., m, :, :] = factor @ rng.standard_normal((*of_tasks, factor.shape[1], n_draws))
+        return drawn
+
+    def weigh_parts(self, weights: np.ndarray, drawn: np.ndarray) -> np.ndarray:
+        """Return parts of some weights, (n_draws, n_kernels, n_samples)."""
+        own, _, of_tasks = (part.T for part in self.split(weights.T))
+        if self.tasks is None:
+            return own[..., None] * drawn
+        return own[:, None] * np.einsum("dtmi,it->dmi", drawn, self.tasks.factor(of_tasks))
+
+    def factors(self) -> np.ndarray:
+        """Return Cholesky factors of the covariances of functions of unit weight, (n_kernels, n_samples, n_samples).
+
+        Raises
+        ------
+        numpy.linalg.LinAlgError
+            With the position of a kernel that is not positive semidefinite.
+        """
+        return np.array(list(self._each_factor()))
+
+    def _each_factor(self) -> Iterator[np.ndarray]:
+        roots = roots_of(self.stack)
+        if roots is not None:
+            yield from (root / np.sqrt(unit) for root, unit in zip(roots, self.units, strict=True))
+            return
+        is_rough = self.stack.storage == "packed"
+        for m, (kernel, unit) in enumerate(zip(self.stack.each(), self.units, strict=True)):
+            root = _short_root(kernel) if is_rough else None
+            yield (_root(kernel, m) if root is None else root) / np.sqrt(unit)
+
+    def shift_parts(self, weights: np.ndarray, residuals: np.ndarray) -> np.ndarray:
+        """Return the covariance of each kernel's part with the scores, times vectors: (n_kernels, n_samples, q)."""
+        if weights.ndim == 2:
+            own, _, _ = self.split(weights.T)
+            return (own**2 / self.units[:, None])[:, None] * self.stack.apply(residuals)
+        own, _, of_tasks = self.split(weights)
+        if self.tasks is None:
+            active = np.flatnonzero(own)
+            if 2 * len(active) >= len(own):
+                return (own**2 / self.units)[:, None, None] * self.stack.apply(residuals)
+            found = np.zeros((len(own), *residuals.shape))  # few of many kernels are in
+            if len(active):
+                found[active] = self.stack.select(active).apply(residuals)
+        else:
+            between = self.tasks.matrix(of_tasks)
+            found = np.stack([(kernel * between) @ residuals for kernel in self.stack.each()])
+        return (own**2 / self.units)[:, None, None] * found
+
+    def part_duals(self, weights: np.ndarray, dual: np.ndarray) -> np.ndarray:
+        """Return the weights of training samples in every kernel's mean part, ([n_tasks, ]n_kernels, n_samples)."""
+        if weights.ndim == 2:
+            if self.tasks is None:
+                return (self.split(weights.T)[0] ** 2 / self.units[:, None]) @ dual
+            return np.sum(list(map(self.part_duals, weights, dual)), axis=0)
+        own, _, of_tasks = self.split(weights)
+        if self.tasks is None:
+            return np.outer(own**2 / self.units, dual)
+        of_each = self.tasks.cross(np.arange(self.tasks.n_tasks), of_tasks) * dual
+        return (own**2 / self.units)[:, None] * of_each[:, None]
+
+
+class Weighted(NamedTuple):
+    r"""The process of BEMKL: :math:`C = K_w K_w^\top + \sigma_g^2 \|w\|^2 I + \gamma^{-1} 1 1^\top`.
+
+    Here :math:`K_w = \sum_m w_m K_m`.
+
+    Attributes
+    ----------
+    stack : StoredStack
+        Training kernels.
+    intermediate_std : float
+        :math:`\sigma_g`.
+    intercept_std : float
+        :math:`\gamma^{-1/2}`.
+    """
+
+    stack: StoredStack
+    intermediate_std: float
+    intercept_std: float
+
+    @property
+    def effects(self) -> None:
+        """There are none beside the kernels."""
+        return None
+
+    @property
+    def tasks(self) -> None:
+        """All samples are of the same task."""
+        return None
+
+    @property
+    def parts_are_independent(self) -> bool:
+        """Whether parts of kernels are independent: their weights of samples are the same."""
+        return False
+
+    def of_kernels(self, kernels: np.ndarray) -> Weighted:
+        """Return the covariance itself, of all kernels."""
+        return self
+
+    def split(self, weights: Array) -> tuple[Any, Any, Any]:
+        """Return weights of kernels; there is nothing else."""
+        return weights, weights[:0], weights[:0]
+
+    def matrix(self, weights: Array) -> Any:
+        """Return the prior covariance of the training scores, of weights (q, n) one for each."""
+        if weights.ndim == 2:
+            return np.stack([self.matrix(one) for one in weights])
+        mixed = self.stack.combine(weights)
+        alone = self.intermediate_std**2 * (weights @ weights)
+        return plus_diagonal(mixed @ mixed.T + self.intercept_std**2, alone)
+
+    def pull(self, weights: Array, adjoint: Array) -> Any:
+        """Return the gradient by the weights of what has the gradient `adjoint` by the covariance."""
+        xp = namespace(adjoint)
+        product = adjoint @ self.stack.combine(weights)
+        alone = 2.0 * self.intermediate_std**2 * xp.trace(adjoint) * weights
+        return 2.0 * self.stack.frobenius(product) + alone
+
+    def informed(self, weights: np.ndarray, within: np.ndarray, directions: np.ndarray) -> np.ndarray:
+        """Raise: the slopes of this covariance are no kernels."""
+        raise NotImplementedError
+
+    def cross(self, rows: KernelRows, part: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Return the covariance of part of the scores at new rows with the training scores."""
+        if part.ndim == 2:
+            return np.stack([self.cross(rows, *own) for own in zip(part, weights, strict=True)])
+        return rows.combine(part) @ self.stack.combine(weights).T
+
+    def variance(self, rows: KernelRows, diagonal: np.ndarray, part: np.ndarray) -> np.ndarray:
+        """Return the prior variance of that part at new rows."""
+        mixed = rows.combine(part)
+        return np.einsum("ij,ij->i", mixed, mixed) + self.intermediate_std**2 * (part @ part)
+
+    def draw_parts(self, rng: np.random.Generator, n_draws: int) -> Any:
+        """Draw the intermediate outputs of all kernels from their prior, (n_kernels, n_samples, n_draws)."""
+        outputs = self.stack.apply(rng.standard_normal((self.stack.n_train, n_draws)))
+        return outputs + self.intermediate_std * rng.standard_normal(outputs.shape)
+
+    def weigh_parts(self, weights: np.ndarray, drawn: np.ndarray) -> np.ndarray:
+        """Return parts of some weights, (n_draws, n_kernels, n_samples)."""
+        return weights[:, None] * drawn
+
+    def shift_parts(self, weights: np.ndarray, residuals: np.ndarray) -> np.ndarray:
+        """Return the covariance of each kernel's part with the scores, times vectors: (n_kernels, n_samples, q)."""
+        shared = self.stack.apply(self.stack.combine(weights).T @ residuals)
+        alone = self.intermediate_std**2 * weights[:, None, None] * residuals
+        return weights[:, None, None] * (shared + alone)
+
+    def part_duals(self, weights: np.ndarray, dual: np.ndarray) -> np.ndarray:
+        """Return the weights of training samples in every kernel's mean part, (n_kernels, n_samples)."""
+        if weights.ndim == 2:
+            return np.sum(list(map(self.part_duals, weights, dual)), axis=0)
+        return np.outer(weights, self.stack.combine(weights).T @ dual)
+
+
+def kernel_units(stack: StoredStack, sample_weight: np.ndarray | None = None) -> np.ndarray:
+    """Return the mean variance of every kernel around its mean over the training samples, (n_kernels,).
+
+    It is infinite of constant kernels, which add nothing that the intercept does not. Samples count as often as
+    `sample_weight`, (n_samples,), says; those that lack what a kernel compares do not.
+    """
+    counts = np.ones(stack.n_train) if sample_weight is None else sample_weight
+    if stack.present is not None:
+        present = np.asarray(stack.present) * counts
+        share = present / present.sum(axis=1, keepdims=True)
+        diagonal = (share * np.asarray(stack.diagonal())).sum(axis=1)
+        variance = diagonal - np.asarray(stack.quadratic(share[..., None]))
+        return np.where(variance > CONSTANT * np.abs(diagonal), variance, np.inf)
+    share = counts / counts.sum()
+    diagonal = np.average(np.asarray(stack.diagonal()), axis=1, weights=counts)
+    mean = np.average(np.asarray(stack.apply(share)), axis=1, weights=counts)
+    return np.where(diagonal - mean > CONSTANT * np.abs(diagonal), diagonal - mean, np.inf)
+
+
+def _short_root(kernel: np.ndarray) -> np.ndarray | None:
+    """Factorize a kernel in single precision by as few columns as it takes; None if it is not semidefinite."""
+    largest = float(kernel.diagonal().max())
+    triangle, order, rank, _ = dpstrf(kernel, tol=ROUGH * largest, lower=1)
+    if largest <= 0.0 or rank == 0:
+        return None
+    root = np.tril(triangle[:, :rank])[np.argsort(order)]
+    probe = np.random.default_rng(0).standard_normal(len(kernel))
+    misfit = np.abs(kernel @ probe - root @ (root.T @ probe)).max()
+    return root if misfit <= len(kernel) * ROUGH * largest else None
+
+
+def _root(kernel: np.ndarray, m: int) -> np.ndarray:
+    """Factorize kernel `m`; raise LinAlgError with `m` if it is not positive semidefinite."""
+    scale = max(np.trace(kernel) / len(kernel), np.finfo(float).tiny)
+    for jitter in (JITTER, ROUGH):
+        try:
+            return np.linalg.cholesky(plus_diagonal(kernel, jitter * scale))
+        except np.linalg.LinAlgError:
+            continue
+    raise np.linalg.LinAlgError(m)

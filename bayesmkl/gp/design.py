@@ -1,0 +1,472 @@
+"""Columns of the samples that are no features of kernels: offsets, covariates, groups, tasks, precisions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bayesmkl._utils.category_labels import match_labels, plain_label
+from bayesmkl._utils.options import Options
+from bayesmkl._utils.validation import check_choice, check_scale, shown
+from bayesmkl.gp.effects import DesignRows, Effects
+from bayesmkl.gp.group_labels import GroupLabels, is_given, of_other_kind, with_column
+from bayesmkl.gp.hyperpriors import HalfT
+from bayesmkl.gp.missing_columns import check_columns, columns_in, refuse_missing
+from bayesmkl.kernels.bank import CheckedTable, KernelBank
+from bayesmkl.kernels.views import column_names, positions_of, views_without
+
+GROUP_PRIOR = HalfT(4.0, 1.0)
+FARTHEST = 1e100  # covariate, in standard deviations: squares of such are numbers
+DEPENDENT = 1e-8  # part of a covariate that others leave, below which it is rounding error
+
+Columns = str | int | Sequence[str | int]
+
+
+@dataclass(frozen=True, repr=False)
+class Design(Options):
+    r"""What columns of `X` mean to a model that are no features of its kernels.
+
+    They are left out of the views of a bank, unless these name them. Shares of kernels are of what is left after
+    their effects, which :func:`bayesmkl.posterior.effect_table` lists.
+
+    Parameters
+    ----------
+    offset_column : str or int, default=None
+        Name or position of a column that is added to the score as it is: the log of the time or the number of units
+        that counts are from (their exposure), or a known part of a target. Of `GPMKLRegressor` only.
+    covariate_columns : str, int or sequence of these, default=()
+        Columns with a linear effect: age, sex as 0 and 1, a known confounder. They are standardized over the training
+        samples.
+    group_columns : str, int or sequence of these, default=()
+        Columns that say which group a sample is of: its site, batch, or the subject that was measured repeatedly.
+        Text in a DataFrame will do. Every level has an effect of its own (a random intercept), normal with a standard
+        deviation that is inferred. Samples of levels that are not in training are predicted with that much more
+        variance.
+    slope_columns : dict of group column to covariate columns, default=None
+        Covariates whose effects differ from level to level of a group (random slopes), as in ``{"subject": "time"}``.
+        They are independent of the random intercepts, which are those at the mean of the covariate.
+    task_column : str or int, default=None
+        Column that says which task a sample is of: the outcome that its target is a value of, where several outcomes
+        of the same samples are known in part; or a site where views may matter in another way. Kernels are multiplied
+        with a covariance of tasks that is inferred, and tasks have effects of their own as groups do. Targets are
+        standardized within tasks, and have noise of the task.
+    task_correlation : "equal" or "free", default="equal"
+        Whether the functions of all pairs of tasks have the same correlation, or each pair its own, of either sign:
+        for outcomes that are few, and known for many samples.
+    precision_column : str or int, default=None
+        Column of positive numbers, the precision of a target's noise relative to that of others: of a mean of `n`
+        measurements it is `n`. Of `GPMKLRegressor` with normal or Student t noise only.
+    covariate_std : float, default=3.0
+        Prior standard deviation of the effect of one standard deviation of a covariate, in units of the score: wide.
+    group_prior : HalfT, default=HalfT(df=4.0, scale=1.0)
+        Prior of the standard deviations of groups and slopes, in units of the score.
+
+    See Also
+    --------
+    bayesmkl.posterior.effect_table : What the columns add to the score.
+
+    Examples
+    --------
+    >>> from bayesmkl.gp import Design, GPMKLRegressor
+    >>> model = GPMKLRegressor(likelihood="poisson", design=Design(offset_column="log_years"))
+    >>> Design(covariate_columns=["age", "sex"], group_columns="site")
+    Design(covariate_columns=['age', 'sex'], group_columns='site')
+    """
+
+    offset_column: str | int | None = None
+    covariate_columns: Columns = ()
+    group_columns: Columns = ()
+    slope_columns: Mapping[str | int, Columns] | None = None
+    task_column: str | int | None = None
+    task_correlation: str = "equal"
+    precision_column: str | int | None = None
+    covariate_std: float = 3.0
+    group_prior: HalfT = GROUP_PRIOR
+
+
+class FittedDesign(NamedTuple):
+    """The columns of a design, and what was learned of them from the training samples.
+
+    Attributes
+    ----------
+    offset_column, precision_column : int or None
+    covariates, groups : tuple of str
+        Names; the column of tasks is the last group.
+    covariate_columns, group_columns : ndarray of int
+        Positions.
+    location, scale : ndarray of shape (n_covariates,)
+        Means and standard deviations.
+    levels : tuple of ndarray
+        Values of every group column that training samples have, ascending.
+    labels : tuple of tuple
+        What the user calls them.
+    slopes : tuple of tuple of int
+        Positions of group and covariate of every random slope.
+    covariate_std : float
+    group_prior : HalfT
+    has_tasks : bool
+    equal_tasks : bool
+        Whether all pairs of tasks have the same correlation.
+    """
+
+    offset_column: int | None
+    covariates: tuple[str, ...]
+    covariate_columns: np.ndarray
+    location: np.ndarray
+    scale: np.ndarray
+    groups: tuple[str, ...]
+    group_columns: np.ndarray
+    levels: tuple[np.ndarray, ...]
+    labels: tuple[tuple[Any, ...], ...]
+    slopes: tuple[tuple[int, int], ...]
+    covariate_std: float
+    group_prior: HalfT
+    has_tasks: bool = False
+    equal_tasks: bool = False
+    precision_column: int | None = None
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """Names of the tasks, none if all samples are of the same."""
+        return tuple(map(str, self.labels[-1])) if self.has_tasks else ()
+
+    @property
+    def columns(self) -> list[int]:
+        """Positions of all columns of the design."""
+        single = [j for j in (self.offset_column, self.precision_column) if j is not None]
+        return [*single, *self.covariate_columns.tolist(), *self.group_columns.tolist()]
+
+    @property
+    def has_effects(self) -> bool:
+        """Whether there are covariates or groups."""
+        return bool(self.covariates or self.groups)
+
+    @property
+    def terms(self) -> tuple[tuple[int, int | None], ...]:
+        """Positions of group and covariate of every standard deviation; intercepts, then slopes."""
+        return *((g, None) for g in range(len(self.groups))), *self.slopes
+
+    @property
+    def term_names(self) -> tuple[str, ...]:
+        """Names of the terms: those of groups, and "covariate | group"."""
+        return tuple(
+            self.groups[g] if c is None else f"{self.covariates[c]} | {self.groups[g]}" for g, c in self.terms
+        )
+
+    @property
+    def level_names(self) -> tuple[str, ...]:
+        """Names of the levels of every term, as in "site: north"."""
+        named = zip(self.term_names, self.terms, strict=True)
+        return tuple(f"{name}: {label}" for name, (g, _) in named for label in self.labels[g])
+
+    @property
+    def units(self) -> np.ndarray:
+        """What coefficients are divided by to be those of one unit of a covariate, (n_effects,)."""
+        of_terms = [1.0 if c is None else self.scale[c] for _, c in self.terms]
+        sizes = [len(self.levels[g]) for g, _ in self.terms]
+        return np.concatenate([self.scale, np.repeat(of_terms, sizes)])
+
+    def rows(self, X: np.ndarray) -> DesignRows:
+        """Return the effects in the scores of validated samples, and their tasks.
+
+        Raises
+        ------
+        ValueError
+            For a covariate or group that is NaN, a covariate too large to be squared, and a task that no training
+            sample is of.
+        """
+        columns = np.concatenate([self.covariate_columns, self.group_columns]).astype(int)
+        _check_known(X[:, columns], (*self.covariates, *self.groups))
+        covariates = (X[:, self.covariate_columns] - self.location) / self.scale
+        far = np.abs(covariates).max(axis=0, initial=0.0)
+        if (far > FARTHEST).any():
+            raise ValueError(
+                f"`X` must have covariates within {FARTHEST:g} standard deviations of those of training; got "
+                f"{far.max():.3g} in {self.covariates[int(far.argmax())]!r}. Is a missing value coded as a number?"
+            )
+        blocks, unseen = [covariates], np.zeros((len(X), len(self.terms)))
+        for t, (g, c) in enumerate(self.terms):
+            values, levels = X[:, self.group_columns[g]], self.levels[g]
+            factor = np.ones(len(X)) if c is None else covariates[:, c]
+            is_level = values[:, None] == levels
+            blocks.append(is_level * factor[:, None])
+            unseen[:, t] = np.where(is_level.any(axis=1), 0.0, factor**2)
+        return DesignRows(np.concatenate(blocks, axis=1), unseen, self.task(X))
+
+    def task(self, X: np.ndarray) -> np.ndarray | None:
+        """Return positions of the tasks of validated samples; raise for others than those of training."""
+        if not self.has_tasks:
+            return None
+        values, levels = X[:, self.group_columns[-1]], self.levels[-1]
+        unknown = ~np.isin(values, levels)
+        if unknown.any():
+            known = ", ".join(map(repr, self.labels[-1][:6])) + (", ..." if len(levels) > 6 else "")
+            raise ValueError(
+                f"`X` must have tasks of training in {self.groups[-1]!r}: {known}; got {int(unknown.sum())} rows of "
+                f"other tasks, first row {int(np.flatnonzero(unknown)[0])}. Nothing is known of a task without "
+                "training samples: leave the rows out, or name the column in `group_columns`."
+            )
+        return np.searchsorted(levels, values)
+
+    def precisions(self, X: np.ndarray) -> np.ndarray:
+        """Return the relative precisions of the noise of validated samples; raise for one that is not positive."""
+        if self.precision_column is None:
+            return np.ones(len(X))
+        found = X[:, self.precision_column]
+        _check_known(found[:, None], ("the column of precisions",))
+        wrong = ~((found > 0.0) & np.isfinite(found))
+        if wrong.any():
+            raise ValueError(
+                f"`precision_column` must hold positive numbers; got {found[wrong][0]:g} in row "
+                f"{int(np.flatnonzero(wrong)[0])} ({int(wrong.sum())} in all). A sample of no precision says "
+                "nothing: leave it out."
+            )
+        return found
+
+    def offsets(self, X: np.ndarray) -> np.ndarray:
+        """Return the offsets of validated samples; raise for NaN as `rows` does."""
+        found = X[:, self.offset_column]
+        _check_known(found[:, None], ("the column of offsets",))
+        return found
+
+    def effects(self, X: np.ndarray) -> Effects:
+        """Return the effects in the scores of the training samples."""
+        sizes = [len(self.levels[g]) for g, _ in self.terms]
+        term = np.repeat(np.arange(-1, len(sizes)), [len(self.covariates), *sizes])
+        return Effects.of(self.rows(X).basis, self.covariate_std, term)
+
+
+def check_known_columns(X: Any, design: Design | FittedDesign | None) -> Any:
+    """Return samples that are not validated yet, with numbers where the text of a group spells those of training.
+
+    Columns of a design that are missing, and text of which nothing is known, are an error.
+    """
+    if isinstance(design, FittedDesign):
+        check_columns(X, [("design", design.columns)])
+        columns = columns_in(X, [("design", design.group_columns.tolist())])
+        fitted = zip(columns, design.group_columns, design.labels, design.levels, strict=False)
+        for (name, values), j, labels, levels in fitted:
+            if values.dtype.kind in "biuf" or any(isinstance(label, str) for label in labels):
+                continue
+            text = next((value for value in values.tolist() if isinstance(value, str)), None)
+            if text is None:
+                continue
+            codes = match_labels([plain_label(value) for value in values], labels)
+            if codes.max() < 0 or not hasattr(X, "dtypes"):
+                raise of_other_kind(name, labels[0], text)
+            X = with_column(X, list(X.columns)[j], np.append(levels, levels.max() + 1.0)[codes])
+    elif design is not None:
+        named = ("offset_column", "precision_column", "covariate_columns", "group_columns", "task_column")
+        check_columns(X, [(name, getattr(design, name)) for name in named])
+    return X
+
+
+def check_design(design: Any, precomputed: bool, takes_offset: bool) -> None:
+    """Raise for what is no design, and for one of precomputed kernels, which have no columns of features."""
+    if design is None:
+        return
+    if not isinstance(design, Design):
+        raise ValueError(
+            f"`design` must be None or a Design, such as Design(offset_column=0); got {shown(design)}."
+        )
+    if precomputed:
+        raise ValueError(
+            "`design` must be None with precomputed kernels, whose columns are training samples; got "
+            f"{design!r}. Pass samples and a bank, `kernels=KernelBank(...)`."
+        )
+    if design.offset_column is not None and not takes_offset:
+        raise ValueError(
+            f"`offset_column` must be None but with GPMKLRegressor; got {shown(design.offset_column)}. Name the "
+            "column in `covariate_columns` to have its effect inferred."
+        )
+    if design.precision_column is not None and not takes_offset:
+        raise ValueError(
+            f"`precision_column` must be None but with GPMKLRegressor; got {shown(design.precision_column)}. Labels, "
+            "grades and times have no noise of their own."
+        )
+    check_choice("design.task_correlation", design.task_correlation, ("equal", "free"))
+    check_scale("design.covariate_std", design.covariate_std)
+    if not isinstance(design.group_prior, HalfT):
+        raise ValueError(
+            f"`group_prior` must be a HalfT(df, scale); got {shown(design.group_prior)}. HalfT(4, 1) is the default."
+        )
+    for name, value in design.group_prior._asdict().items():
+        check_scale(f"design.group_prior.{name}", value)
+    if design.slope_columns is not None and not isinstance(design.slope_columns, Mapping):
+        raise ValueError(
+            "`slope_columns` must be a dict of group columns to covariate columns; got "
+            f'{shown(design.slope_columns)}. Write {{"subject": "time"}}.'
+        )
+
+
+def apart_from_design(
+    bank: KernelBank,
+    X: CheckedTable,
+    design: Design | None,
+    n_features: int,
+    texts: Sequence[GroupLabels] = (),
+    sample_weight: np.ndarray | None = None,
+) -> tuple[KernelBank, FittedDesign | None]:
+    """Let the views of an unfitted bank leave the columns of a design out, unless they name theirs.
+
+    Parameters
+    ----------
+    bank : KernelBank
+        Is returned with other `views`.
+    X : CheckedTable of shape (n_samples, n_features)
+        Validated samples.
+    design : Design or None
+    n_features : int
+        Number of columns of `X`.
+    texts : sequence of GroupLabels
+        Labels of groups that were text.
+    sample_weight : ndarray of shape (n_samples,), optional
+        How often samples count.
+
+    Returns
+    -------
+    bank : KernelBank
+    fitted : FittedDesign or None
+
+    Raises
+    ------
+    ValueError
+        If `X` does not have the columns, they say nothing of the samples, or no other is left for the kernels.
+    """
+    if design is None:
+        return bank, None
+    values, labels = X.values, X.labels
+
+    def positions(name: str, wanted: Any) -> np.ndarray:
+        found = positions_of(name, wanted, n_features, labels) if is_given(wanted) else np.empty(0, int)
+        if len(set(found.tolist())) < len(found):
+            raise ValueError(f"`{name}` must name different columns; got {shown(wanted)}.")
+        return found
+
+    def one_position(name: str, wanted: Any) -> np.ndarray:
+        found = np.empty(0, int) if wanted is None else positions(name, wanted)
+        if wanted is not None and len(found) != 1:
+            raise ValueError(f"`{name}` must name one column; got {shown(wanted)}.")
+        return found
+
+    of_offset = one_position("offset_column", design.offset_column)
+    of_precision = one_position("precision_column", design.precision_column)
+    of_task = one_position("task_column", design.task_column)
+    covariates = positions("covariate_columns", design.covariate_columns)
+    groups = np.concatenate([positions("group_columns", design.group_columns), of_task])
+    columns = np.concatenate([of_offset, of_precision, covariates, groups])
+    if len(set(columns.tolist())) < len(columns):
+        raise ValueError(f"`design` must give every column one meaning; got {design!r}.")
+    if not len(columns):
+        return bank, None
+    named = column_names(n_features, labels)
+    _check_known(values[:, columns], tuple(named[j] for j in columns))
+    location, scale = _standards(values[:, covariates], [named[j] for j in covariates], sample_weight)
+    by_name = {named[j]: text for text in texts for j in groups if named[j] == str(text.column)}
+    levels = [np.unique(values[:, j]) for j in groups]
+    for j, own in zip(groups, levels, strict=True):
+        _check_levels("task_column" if j in of_task else "group_columns", named[j], len(own), len(values))
+    fitted = FittedDesign(
+        int(of_offset[0]) if len(of_offset) else None,
+        tuple(named[j] for j in covariates),
+        covariates,
+        location,
+        scale,
+        tuple(named[j] for j in groups),
+        groups,
+        tuple(levels),
+        tuple(
+            by_name[named[j]].labels if named[j] in by_name else tuple(map(plain_label, own))
+            for j, own in zip(groups, levels, strict=True)
+        ),
+        _slopes(design, covariates, groups, n_features, labels),
+        float(design.covariate_std),
+        HalfT(*map(float, design.group_prior)),
+        bool(len(of_task)),
+        design.task_correlation == "equal",
+        int(of_precision[0]) if len(of_precision) else None,
+    )
+    fitted.precisions(values)
+    views = views_without(bank.views, columns, n_features, labels)
+    if not views:
+        which = "offset_column" if len(columns) == len(of_offset) else "design"
+        raise ValueError(
+            f"`{which}` must leave columns of `X` to the kernels; got {design!r}, which has them all. Append "
+            "features."
+        )
+    return bank.set_params(views=views), fitted
+
+
+def _slopes(
+    design: Design,
+    covariates: np.ndarray,
+    groups: np.ndarray,
+    n_features: int,
+    labels: Sequence[Any] | None,
+) -> tuple[tuple[int, int], ...]:
+    """Return positions of group and covariate of every random slope."""
+    found = []
+    for group, wanted in (design.slope_columns or {}).items():
+        of_group = positions_of("slope_columns", group, n_features, labels)
+        if of_group[0] not in groups:
+            raise ValueError(
+                f"`slope_columns` must have groups of `group_columns` as keys; got {shown(group)}. Name it there too."
+            )
+        for j in positions_of(f"slope_columns[{group!r}]", wanted, n_features, labels):
+            if j not in covariates:
+                raise ValueError(
+                    f"`slope_columns` must name covariates of `covariate_columns`, whose mean effect a slope differs "
+                    f"from; got {shown(wanted)}. Name it there too."
+                )
+            found.append((groups.tolist().index(of_group[0]), covariates.tolist().index(j)))
+    return tuple(found)
+
+
+def _standards(
+    values: np.ndarray, names: list[str], sample_weight: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return means and standard deviations of covariates; raise for one that others or a constant determine."""
+    unit = np.maximum(np.abs(values).max(axis=0, initial=0.0), np.finfo(float).tiny)
+    values = values / unit  # the squares of some units are no numbers
+    counts = np.ones(len(values)) if sample_weight is None else sample_weight
+    share = counts / counts.sum()
+    location = share @ values
+    scale = np.sqrt(share @ (values - location) ** 2)
+    for j, name in enumerate(names):
+        if not scale[j] > DEPENDENT * max(abs(location[j]), np.finfo(float).tiny):
+            raise ValueError(
+                f"`covariate_columns` must vary between the training samples; got {name!r}, which is "
+                f"{unit[j] * location[j]:g} everywhere. Leave it out."
+            )
+        before = (values[:, :j] - location[:j]) / scale[:j]
+        own = (values[:, j] - location[j]) / scale[j]
+        rest = own - before @ np.linalg.lstsq(before, own)[0]
+        if np.sqrt((rest**2).mean()) < DEPENDENT:
+            raise ValueError(
+                f"`covariate_columns` must not follow from each other; got {name!r}, which is a sum of multiples of "
+                f"{', '.join(map(repr, names[:j]))} and a constant. Leave it out."
+            )
+    return unit * location, unit * scale
+
+
+def _check_levels(argument: str, name: str, n_levels: int, n_samples: int) -> None:
+    what = "tasks" if argument == "task_column" else "groups"
+    if n_levels == 1:
+        raise ValueError(
+            f"`{argument}` must hold at least two {what}; got {name!r}, which is the same for all training "
+            "samples. Leave it out."
+        )
+    if n_levels == n_samples:
+        raise ValueError(
+            f"`{argument}` must hold {what} of more than one training sample; got {name!r}, all of whose "
+            f"{n_levels} values are different. Name it in `covariate_columns` if it is a quantity, or leave it out."
+        )
+
+
+def _check_known(values: np.ndarray, names: tuple[str, ...]) -> None:
+    """Raise where columns of a design are NaN, which stands for absent views alone."""
+    for name, column in zip(names, values.T, strict=True):
+        refuse_missing(name, np.isnan(column))

@@ -1,0 +1,379 @@
+"""Fits of many samples through landmarks: what an estimator does with pseudo-samples in place of its samples."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from bayesmkl._utils.memory import require_memory
+from bayesmkl.gp.conditioning import Sites, cavity
+from bayesmkl.gp.covariances import Additive
+from bayesmkl.gp.estimators.priors import is_spike_slab
+from bayesmkl.gp.evidence import exact_evidence
+from bayesmkl.gp.hyperposterior import Hypermodel
+from bayesmkl.gp.hyperpriors import ParameterPriors
+from bayesmkl.gp.landmark_sites import find_sites, predictor_of
+from bayesmkl.gp.landmarks import (
+    LEAST_LANDMARKS,
+    Features,
+    PseudoSamples,
+    Remainder,
+    allot,
+    feature_blocks,
+    gather,
+    landmark_features,
+    pseudo_samples,
+)
+from bayesmkl.gp.modes import climb
+from bayesmkl.gp.reading import HyperDraws, LeftOut, average_left_out, leave_out
+from bayesmkl.kernels.bank import KernelBank
+from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.outcomes import Gaussian, Heteroscedastic, Logit, Probit
+from bayesmkl.outcomes.base import Derivatives, Tilted, no_parameters
+
+if TYPE_CHECKING:
+    from bayesmkl.gp.estimators.base import BaseGPMKL
+
+POINT_ENTRIES = 2**23  # of the covariances at all points of the posterior that predictions are made from
+LEFT_OUT_ENTRIES = 2**20  # the same where samples are left out
+LEFT_OUT_PRODUCTS = 2**34  # numbers that are multiplied for it
+ALLOTTING_SAMPLES, ALLOTTING_ROUNDS, ALLOTTING_STEPS = 16_000, 3, 25
+FEWEST_POINTS = 4
+NOT_SETTLED = (
+    "finished before the sites of its samples settled, whose bound is looser than it can be. Use a `kernel_prior` "
+    "with a smaller scale, or other landmarks."
+)
+REMEDY = "Use fewer landmarks or kernels."
+TINY = float(np.finfo(float).tiny)
+
+
+def check_with_landmarks(model: BaseGPMKL, bank: KernelBank) -> None:
+    """Raise for parameters that need all pairs of samples, where a bank has landmarks.
+
+    Parameters
+    ----------
+    model : BaseGPMKL
+    bank : KernelBank
+    """
+    total = model._inference().total_landmarks
+    if bank.landmarks is None:
+        if total is not None:
+            raise ValueError(
+                f"`total_landmarks` of `inference` must be None with a bank without `landmarks`; got {total}. Say "
+                "how many a kernel may have: KernelBank(landmarks=128)."
+            )
+        return
+    if is_spike_slab(model.kernel_prior, model.KERNEL_PRIORS):
+        raise ValueError(
+            '`kernel_prior` must not be "spike-slab" with a bank that has `landmarks`, whose evidence is not known '
+            'kernel by kernel. Use "dirichlet" or "horseshoe", or compare with all training samples '
+            "(`landmarks=None`)."
+        )
+    if not isinstance(model._likelihood(), Gaussian | Probit | Logit):
+        raise ValueError(
+            "`likelihood` must be normal, probit or logit with a bank that has `landmarks`; got "
+            f"{model._likelihood()!r}. Compare with all training samples (`landmarks=None`)."
+        )
+    if model.design is not None:
+        raise ValueError(
+            f"`design` must be None with a bank that has `landmarks`; got {model.design!r}. Give the columns kernels "
+            "of their own, as views of the bank, or compare with all training samples (`landmarks=None`)."
+        )
+    if model._inference().sampler != "importance":
+        raise ValueError(
+            '`sampler` of `inference` must be "importance" with a bank that has `landmarks`; got '
+            f"{model._inference().sampler!r}. Increase its `n_points` if weights have a heavy tail."
+        )
+
+
+def refuse_program(model: BaseGPMKL) -> None:
+    """Raise for a program of the model where samples are compared with landmarks."""
+    if model._has_landmarks:
+        raise ValueError(
+            "`kernels` must be a bank with `landmarks=None` for a program of all training samples. Fit it to some "
+            "of them."
+        )
+
+
+class KnownNoise(NamedTuple):
+    """Normal noise of known precisions, the last field of the targets: what sites are to pseudo-samples."""
+
+    noise: Heteroscedastic = Heteroscedastic(Gaussian())
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the parameters: none."""
+        return ()
+
+    @property
+    def priors(self) -> tuple[Any, ...]:
+        """Priors of the parameters: none."""
+        return ()
+
+    def log_density(self, y: Any, score: Any, parameters: Any) -> Any:
+        """Return the log density of every target."""
+        return self.noise.log_density(y, score, np.ones(1))
+
+    def derivatives(self, y: Any, score: Any, parameters: Any, order: int = 3) -> Derivatives:
+        """Return derivatives of the log density."""
+        found = self.noise.derivatives(y, score, np.ones(1), order)
+        none = no_parameters(score)
+        return found._replace(parameters=none, first_parameters=none, second_parameters=none)
+
+    def tilted(self, y: Any, mean: Any, variance: Any, parameters: Any) -> Tilted:
+        """Integrate the density over normal scores."""
+        found = self.noise.tilted(y, mean, variance, np.ones(1))
+        return found._replace(parameters=np.zeros((0, *np.shape(mean))))
+
+
+class Induced(NamedTuple):
+    """Samples as pseudo-samples.
+
+    Attributes
+    ----------
+    pseudo : PseudoSamples
+    likelihood : Likelihood
+        Of pseudo-samples.
+    targets : ndarray of shape (n_outputs, n_fields, n_pseudo)
+        Of pseudo-samples, with the positions of their task and their precisions.
+    remainder : Remainder
+    sites : Sites or None
+        Of the samples; None: those of normal noise.
+    converged : bool
+        Whether sites have settled.
+    start : ndarray of shape (n_coordinates,) or None
+        Hyperparameters near the mode, if some are known.
+    """
+
+    pseudo: PseudoSamples
+    likelihood: Any
+    targets: np.ndarray
+    remainder: Remainder
+    sites: Sites | None = None
+    converged: bool = True
+    start: np.ndarray | None = None
+
+    def within(self, model: Hypermodel) -> Hypermodel:
+        """Return the model of the pseudo-samples."""
+        return model._replace(
+            likelihood=self.likelihood,
+            targets=self.targets,
+            remainder=self.remainder,
+            evidence=exact_evidence,
+        )
+
+
+def induce(model: BaseGPMKL, targets: np.ndarray, rng: np.random.Generator) -> Induced:
+    """Read the training samples, and make pseudo-samples of them.
+
+    Parameters
+    ----------
+    model : BaseGPMKL
+        Whose bank is fitted.
+    targets : ndarray of shape (n_outputs, n_samples)
+        Numbers, or labels -1 and +1.
+    rng : numpy.random.Generator
+        Of samples from which the first sites are found.
+
+    Raises
+    ------
+    ValueError
+        For several outputs of other likelihoods than the normal one.
+    """
+    bank: Any = model.kernel_bank_
+    total = model._inference().total_landmarks
+    if total is not None and total < LEAST_LANDMARKS * bank.n_kernels_:
+        raise ValueError(
+            f"`total_landmarks` of `inference` must be at least {LEAST_LANDMARKS} for each of {bank.n_kernels_} "
+            f"kernels; got {total}."
+        )
+    n_features = min(bank.n_kernels_ * len(bank.basis_), np.inf if total is None else total)
+    require_memory(32.0 * n_features**2, f"products of {n_features} features of landmarks", REMEDY)
+    start: np.ndarray | None = None
+    if total is None:
+        features = landmark_features(bank)
+    else:
+        features, start = _allotted(model, total, targets, rng)
+    if isinstance(model.likelihood_, Gaussian):
+        found = pseudo_samples(features, gather(bank, features, bank.X_train_, targets))
+        return _with_fields(*found, Heteroscedastic(Gaussian()))._replace(start=start)
+    if len(targets) > 1:
+        raise ValueError(
+            f"`y` must have two classes with a bank that has `landmarks`; got {len(targets)} classes or labels. Fit "
+            "one model for each, as sklearn.multiclass.OneVsRestClassifier does, or compare with all training "
+            "samples (`landmarks=None`)."
+        )
+
+    def model_of(pseudo: PseudoSamples, seen: np.ndarray, remainder: Remainder) -> Hypermodel:
+        model.pseudo_samples_ = pseudo
+        own = _with_fields(pseudo, seen, remainder, KnownNoise())
+        return own.within(model._hypermodel(DenseStack(pseudo.matrices()), targets, model._inference()))
+
+    found_sites = find_sites(bank, features, bank.X_train_, targets[0], model.likelihood_, model_of, rng)
+    own = _with_fields(found_sites.pseudo, found_sites.targets, found_sites.remainder, KnownNoise())
+    return own._replace(
+        sites=found_sites.sites, converged=found_sites.converged, start=found_sites.coordinates
+    )
+
+
+def _allotted(
+    model: BaseGPMKL, total: int, targets: np.ndarray, rng: np.random.Generator
+) -> tuple[Features, np.ndarray | None]:
+    """Return features of so many landmarks in total, by the kernel weights of a fit to some samples, and its mode.
+
+    Labels are numbers there, with normal noise: no more than the sizes of the kernel weights is wanted.
+    """
+    bank: Any = model.kernel_bank_
+    some: Any = slice(None)
+    if len(bank.X_train_) > ALLOTTING_SAMPLES:
+        some = np.sort(rng.choice(len(bank.X_train_), ALLOTTING_SAMPLES, replace=False))
+    noise, at = Heteroscedastic(Gaussian()), None
+    counts = [min(total // bank.n_kernels_, len(bank.basis_))] * bank.n_kernels_
+    for _ in range(ALLOTTING_ROUNDS):
+        features = landmark_features(bank, counts)
+        found = pseudo_samples(features, gather(bank, features, bank.X_train_[some], targets[:, some]))
+        own = _with_fields(*found, noise)
+        model.pseudo_samples_ = own.pseudo
+        fitted = own.within(model._hypermodel(DenseStack(own.pseudo.matrices()), targets, model._inference()))
+        fitted = fitted._replace(parameter_prior=ParameterPriors(noise.priors))
+        at = climb(fitted, at, ALLOTTING_STEPS)[0]
+        counts = allot(bank, fitted.values(at)[0] ** 2 / own.pseudo.units, total)
+    return landmark_features(bank, counts), at
+
+
+def _with_fields(pseudo: PseudoSamples, seen: np.ndarray, remainder: Remainder, likelihood: Any) -> Induced:
+    fields = np.stack([seen, np.zeros_like(seen), np.full_like(seen, pseudo.precision)], axis=1)
+    return Induced(pseudo, likelihood, fields, remainder)
+
+
+def few_points(draws: HyperDraws, n_entries: int = POINT_ENTRIES, fewest: int = FEWEST_POINTS) -> HyperDraws:
+    """Return equally likely hyperparameters of as few points as many predictions can afford.
+
+    Parameters
+    ----------
+    draws : HyperDraws
+        Of pseudo-samples.
+    n_entries : int
+        Of the covariances of pseudo-samples at all points together, at most.
+    fewest : int
+        Points there are in any case.
+    """
+    wanted = max(n_entries // draws.site_precision.shape[-1] ** 2, fewest)
+    if wanted >= len(draws.kernel_weights):
+        return draws
+    sizes = np.linalg.norm(draws.kernel_weights[draws.point], axis=1)
+    order = np.argsort(sizes, kind="stable")  # so that they are spread over small and large functions
+    chosen = order[((np.arange(wanted) + 0.5) / wanted * len(order)).astype(int)]
+    points, point = np.unique(draws.point[chosen], return_inverse=True)
+    of_points = (
+        "kernel_weights",
+        "parameters",
+        "site_precision",
+        "site_linear",
+        "cavity_mean",
+        "cavity_variance",
+        "group_std",
+        "task_values",
+    )
+    return draws._replace(point=point, **{name: getattr(draws, name)[points] for name in of_points})
+
+
+def mean_duals(covariance: Additive, draws: HyperDraws) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean weights of pseudo-samples, (n_outputs, n_kernels, n_pseudo), and intercepts, (n_outputs,).
+
+    Parameters
+    ----------
+    covariance : Additive
+        Of the pseudo-samples.
+    draws : HyperDraws
+    """
+    duals: Any = 0.0
+    intercepts: Any = 0.0
+    for at, probability in enumerate(draws.probability):
+        each = np.stack([posterior.dual for posterior in draws.conditioned(covariance, at)])
+        duals = duals + probability * np.stack(
+            [covariance.part_duals(draws.weights[at], own) for own in each]
+        )
+        intercepts = intercepts + probability * covariance.intercept_std**2 * each.sum(axis=1)
+    return duals, intercepts
+
+
+def left_out_of_samples(
+    model: BaseGPMKL, induced: Induced, covariance: Additive, targets: np.ndarray
+) -> LeftOut:
+    r"""Return log densities of left-out targets, by few hyperparameters.
+
+    A sample is taken out of what landmarks know, and the variance of its score that they do not explain is added
+    again.
+
+    Parameters
+    ----------
+    model : BaseGPMKL
+    induced : Induced
+    covariance : Additive
+        Of the pseudo-samples.
+    targets : ndarray of shape (n_outputs, n_samples)
+    """
+    bank: Any = model.kernel_bank_
+    n_entries = min(LEFT_OUT_ENTRIES, LEFT_OUT_PRODUCTS // targets.shape[-1])
+    draws, pseudo = few_points(model.posterior_, n_entries, 1), induced.pseudo
+    shape = len(draws.kernel_weights), len(targets)
+    predictors = [
+        [
+            predictor_of(pseudo, covariance.intercept_std, weights, Sites(*own))
+            for own in zip(draws.site_precision[at], draws.site_linear[at], strict=True)
+        ]
+        for at, weights in enumerate(draws.weights)
+    ]
+    found = np.empty((*shape, targets.shape[-1]))
+    for rows, block, diagonal in feature_blocks(bank, pseudo.features, bank.X_train_):
+        for at, k in np.ndindex(shape):
+            y, own = targets[k, rows], draws.parameters[at, k]
+            mean, variance, rest = predictors[at][k].moments(block, diagonal)
+            if induced.sites is None:
+                slopes = model.likelihood_.derivatives(y, np.zeros_like(y), own, 2)
+                site = Sites(-slopes.second, slopes.first)
+            else:
+                site = Sites(*(values[rows] for values in induced.sites))
+            left = cavity(_Known(mean, variance), site)  # type: ignore[arg-type]
+            left = left._replace(precision=1.0 / (1.0 / left.precision + rest))
+            found[at, k, rows] = leave_out(model.likelihood_, y, left, own)[0]
+    return average_left_out(draws.probability, found)
+
+
+def read_samples(model: BaseGPMKL, induced: Induced, targets: np.ndarray) -> LeftOut:
+    """Set what a fit says of landmarks rather than of pseudo-samples, and return leave-one-out densities.
+
+    `dual_coef_` and `intercept_` are those of the points from which all is predicted.
+
+    Parameters
+    ----------
+    model : BaseGPMKL
+        With `posterior_`, which is set anew.
+    induced : Induced
+    targets : ndarray of shape (n_outputs, n_samples)
+    """
+    covariance = model._covariance(DenseStack(induced.pseudo.matrices()))
+    duals, intercept = mean_duals(covariance, few_points(model.posterior_))
+    model.pseudo_samples_ = induced.pseudo._replace(dual=duals)
+    bank: Any = model.kernel_bank_
+    n_landmarks = len(bank.basis_)
+    of_kernels = [induced.pseudo.of_landmarks(m, duals[:, m], n_landmarks) for m in range(duals.shape[1])]
+    duals = np.stack(of_kernels, axis=1)
+    several = len(targets) > 1
+    model.dual_coef_ = duals if several else duals[0]
+    model.intercept_ = intercept if several else float(intercept[0])
+    left_out = left_out_of_samples(model, induced, covariance, targets)
+    draws = model.posterior_
+    model.posterior_ = draws._replace(
+        cavity_mean=draws.cavity_mean[..., :0], cavity_variance=draws.cavity_variance[..., :0]
+    )
+    return left_out
+
+
+class _Known(NamedTuple):
+    """Means and variances of scores, each of shape (n_samples,)."""
+
+    mean: np.ndarray
+    variance: np.ndarray

@@ -1,0 +1,384 @@
+"""Classification by an additive Gaussian process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import log_expit, logsumexp
+from sklearn.base import ClassifierMixin
+
+from bayesmkl._estimator import class_targets, most_probable
+from bayesmkl._estimator.temperature import find_temperature, tempered
+from bayesmkl._utils.docstrings import fill_docs
+from bayesmkl._utils.options import Marginal
+from bayesmkl._utils.typing import Samples, Targets
+from bayesmkl._utils.validation import check_choice, scale_or_auto
+from bayesmkl.gp.design import Design
+from bayesmkl.gp.estimators.base import BaseGPMKL, by_row
+from bayesmkl.gp.estimators.counting import counted
+from bayesmkl.gp.estimators.priors import NamedPriors
+from bayesmkl.gp.estimators.shared_docs import GPMKL
+from bayesmkl.gp.hyperpriors import DirichletShares, HalfT, Horseshoe
+from bayesmkl.gp.reading import LeftOut, log_positive
+from bayesmkl.gp.spike_slab import SpikeSlabWeights
+from bayesmkl.kernels.bank import KernelBank
+from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.outcomes import Likelihood, Logit, Probit
+
+LIKELIHOODS: dict[str, Likelihood] = {"probit": Probit(), "logit": Logit()}
+
+
+@fill_docs(GPMKL)
+class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
+    r"""Classification by a sum of Gaussian processes, one for each kernel, with inferred weights.
+
+    Every kernel adds a function of its own to a latent score, and its weight is the standard deviation of what it
+    adds:
+
+    .. math:: f = \sum_m w_m g_m + b, \qquad g_m \sim GP(0, K_m / c_m), \qquad p(y_i \mid f_i) = \Phi(y_i f_i) ,
+
+    where :math:`c_m` is the mean variance of :math:`K_m` around its mean over the training samples. The functions are
+    integrated out by expectation propagation [1]_; the weights are drawn from their posterior by importance sampling,
+    whose :math:`\hat k` says whether the draws can be relied on.
+
+    Parameters
+    ----------
+    %(kernels)s
+    kernel_prior : str, HalfT, DirichletShares, Horseshoe, SpikeSlabWeights or numpyro.distributions.Distribution
+        Prior of the weights, which are standard deviations. "dirichlet", the default, is
+        ``DirichletShares(concentration=0.5, df=4, scale=2)``, a half-t total, the same however many kernels there
+        are, and shares of it; "half-t" is ``HalfT(df=4, scale=2)`` on each; "horseshoe" is ``Horseshoe(scale=0.3,
+        slab=5)``, which expects that few kernels matter; "spike-slab" is ``SpikeSlabWeights()``, under which views
+        and kernels are in the model or not. A distribution of NumPyro on all positive numbers, such as
+        ``numpyro.distributions.Gamma(2, 1)``, is that of each weight.
+    likelihood : {"probit", "logit"}, default="probit"
+        Of a label given its score: :math:`\Phi(y f)`, or :math:`1 / (1 + e^{-y f})`.
+    temperature : "auto" or float, default="auto"
+        Predicted probabilities are those of the posterior to the power of 1 / `temperature`, normalized [2]_. "auto":
+        of more than two classes the one that leave-one-out probabilities of the training labels ask for, with the
+        prior N(0, 0.3²) on its logarithm; of two classes and of labels 1, which leaves probabilities as they are.
+    %(design)s
+    %(missing_views)s
+    %(intercept_std)s
+    %(inference)s
+    %(kernel_names)s
+    %(random_state)s
+    %(verbose)s
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels; of a label matrix the numbers of its columns. More than two classes have a score each, against the
+        rest, and share the weights; so do several labels. The attributes marked * have an axis of classes then.
+    %(kernel_shares_, kernel_shares_std_)s
+    %(kernel_weights_, kernel_weights_std_)s
+    intercept_ : float *
+        Posterior mean of `b`.
+    dual_coef_ : ndarray of shape (n_kernels, n_samples) *
+        Posterior mean weights of the training samples in each kernel's part: the mean score of a sample is the sum of
+        their products with its kernels, and the intercept.
+    %(design_)s
+    %(effects_)s
+    %(sample_weight_)s
+    %(group_labels_)s
+    %(log_evidence_)s
+    elpd_i_ : ndarray of shape (n_samples,)
+        Leave-one-out log probability of every sample's label, in nats, by the posterior as it is: at temperature 1.
+    temperature_ : float
+        That of the probabilities.
+    %(pareto_k_)s
+    %(rhat_)s
+    %(ess_)s
+    %(unconverged_)s
+    %(n_evaluations_)s
+    %(outcome_)s
+    %(converged_)s
+    likelihood_ : Likelihood
+        Of a label given its score.
+    parameters_ : dict of str to float
+        Posterior means of the parameters of the likelihood; those of classes have none.
+    is_multilabel_ : bool
+        Whether `y` was a matrix of labels.
+    %(posterior_)s
+    target_ : ndarray of shape (n_samples,) *
+        Training labels as the model sees them, -1 and +1.
+    %(training_kernels_)s
+    %(pseudo_samples_)s
+    %(present_)s
+    %(kernel_centers_)s
+    %(predictability_)s
+    %(kernel_names_)s
+    %(n_kernels_in_)s
+    %(kernel_bank_)s
+    %(n_features_in_)s
+    %(feature_names_in_)s
+
+    See Also
+    --------
+    GPMKLRegressor : The same model of a real-valued target.
+    bayesmkl.bemkl.BEMKLClassifier : Weights of samples that all kernels share, by variational inference.
+
+    Notes
+    -----
+    One point of the posterior costs some three to six factorizations of :math:`N^3` operations and a read of the
+    kernels; predictions factorize once for every point that was kept.
+
+    Probabilities of more than two classes are those of each class against the rest, normalized to sum to one. These
+    know nothing of each other: where classes hardly overlap they are not sure enough, and the temperature is well
+    below 1. It leaves the most probable class as it is; draws, evidence, shares and all that is computed from scores
+    know nothing of it.
+
+    References
+    ----------
+    .. [1] C. E. Rasmussen and C. K. I. Williams (2006), Gaussian processes for machine learning, §3.6 and §5.5.
+    .. [2] C. Guo et al. (2017), On calibration of modern neural networks, ICML, §4.2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl import GPMKLClassifier, KernelBank
+    >>> X = np.random.default_rng(0).normal(size=(60, 2))
+    >>> bank = KernelBank(["rbf"], views={"signal": 0, "noise": 1})
+    >>> model = GPMKLClassifier(bank).fit(X, X[:, 0] > 0)
+    >>> bool(model.kernel_shares_[0] > 0.8), model.converged_
+    (True, True)
+    >>> model.predict([[2.0, 0.0]]), model.predict_proba([[2.0, 0.0]]).shape
+    (array([ True]), (1, 2))
+    """
+
+    _OUTCOME = "labels"
+    _takes_several_targets = _takes_landmarks = True
+    KERNEL_PRIORS: ClassVar[NamedPriors] = {
+        "dirichlet": DirichletShares(0.5, 4.0, 2.0),
+        "half-t": HalfT(4.0, 2.0),
+        "horseshoe": Horseshoe(0.3, 5.0),
+        "spike-slab": SpikeSlabWeights(4.0, 4.0, 1.0),
+    }
+
+    def __init__(
+        self,
+        kernels: KernelBank | str | None = None,
+        *,
+        kernel_prior: str | HalfT | DirichletShares | Horseshoe | SpikeSlabWeights = "dirichlet",
+        likelihood: str = "probit",
+        temperature: float | str = "auto",
+        design: Design | None = None,
+        missing_views: str = "error",
+        intercept_std: float = 3.0,
+        inference: str | Marginal = "marginal",
+        kernel_names: Sequence[str] | None = None,
+        random_state: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.kernels = kernels
+        self.kernel_prior = kernel_prior
+        self.likelihood = likelihood
+        self.temperature = temperature
+        self.design = design
+        self.missing_views = missing_views
+        self.intercept_std = intercept_std
+        self.inference = inference
+        self.kernel_names = kernel_names
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _likelihood(self) -> Likelihood:
+        return LIKELIHOODS[check_choice("likelihood", self.likelihood, tuple(LIKELIHOODS))]
+
+    def fit(self, X: Samples, y: Targets, sample_weight: ArrayLike | None = None) -> GPMKLClassifier:
+        """Draw from the posterior.
+
+        Parameters
+        ----------
+        %(X:training)s
+        y : array-like of shape (n_samples,) or (n_samples, n_labels)
+            Labels of at least two classes, each of at least two samples; or a matrix of 0 and 1 that says which
+            labels each sample has.
+        %(sample_weight)s
+
+        Returns
+        -------
+        self : GPMKLClassifier
+            The fitted estimator.
+
+        Raises
+        ------
+        %(ValueError:parameters)s
+        %(TypeError:y)s
+        %(MemoryError)s
+
+        Warns
+        -----
+        %(ConvergenceWarning)s
+        %(KernelQualityWarning)s
+        """
+        self._find_posterior(*self._prepare(X, y, sample_weight))
+        return self
+
+    def _prepare(
+        self, X: Samples, y: Targets, sample_weight: ArrayLike | None = None
+    ) -> tuple[DenseStack, np.ndarray]:
+        self._check_parameters()  # first: a mistake in them costs no time
+        X, y, counts = counted(self, X, y, sample_weight)
+        stack, y = self._fit_stack(X, y, counts=counts)
+        labels = class_targets(y)
+        self.classes_, self.is_multilabel_ = labels.classes, labels.is_multilabel
+        self.likelihood_ = self._likelihood()
+        return stack, labels.targets
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        scale_or_auto("temperature", self.temperature)
+
+    def _read_left_out(self, targets: np.ndarray, left_out: LeftOut) -> None:
+        super()._read_left_out(targets, left_out)
+        given = scale_or_auto("temperature", self.temperature)
+        competing = len(targets) > 1 and not self.is_multilabel_
+        self.temperature_ = 1.0 if given is None else given
+        if given is None and competing:
+            counts = 1.0 if self.sample_weight_ is None else self.sample_weight_
+            log_p = self._log_classes(targets, left_out.each)
+            self.temperature_ = find_temperature(log_p, targets.argmax(axis=0), counts)
+
+    def _in_nats(self, log_evidence: float) -> float:
+        if len(self.classes_) > 2 and not self.is_multilabel_:
+            return np.nan  # models of each class against the rest count every label once per class
+        return super()._in_nats(log_evidence)
+
+    def _log_classes(self, targets: np.ndarray, log_of_each: np.ndarray) -> np.ndarray:
+        """Return log probabilities of all classes, or of having each label, from those of the own sides.
+
+        They are (n_samples, n), and no temperature takes part.
+        """
+        positive = log_positive(targets, log_of_each)
+        if self.is_multilabel_:
+            return positive.T
+        if len(targets) == 1:
+            return np.concatenate([log_positive(-targets, log_of_each), positive]).T
+        return (positive - logsumexp(positive, axis=0)).T
+
+    def _log_predictive(
+        self, targets: np.ndarray, log_of_each: np.ndarray, log_of_all: np.ndarray
+    ) -> np.ndarray:
+        if self.is_multilabel_ or len(targets) == 1:
+            return log_of_all
+        return self._log_classes(targets, log_of_each)[targets.T > 0.0]
+
+    def _in_units(self, values: np.ndarray) -> np.ndarray:
+        return (values > 0.0).astype(np.int8)
+
+    def _scores(self, X: Samples) -> tuple[np.ndarray, np.ndarray]:
+        """Return log probabilities of -1 and of +1, each (n_outputs, n_rows), from which all predictions are."""
+        moments, likelihood = self._moments(X), self.likelihood_
+        mean, variance = moments.mean.ravel(), np.maximum(moments.variance.ravel(), np.finfo(float).tiny)
+        nothing, sides = np.zeros(0), []
+        for side in (-1.0, 1.0):
+            each = likelihood.tilted(np.full(mean.shape, side), mean, variance, nothing).log_normalizer
+            each = each.reshape(moments.mean.shape) + np.log(moments.probability)[:, None, None]
+            sides.append(logsumexp(each, axis=0))
+        return sides[0], sides[1]
+
+    def _odds(self, below: np.ndarray, above: np.ndarray) -> np.ndarray:
+        return by_row((above - below) / self.temperature_)
+
+    def _log_probabilities(self, below: np.ndarray, above: np.ndarray) -> np.ndarray:
+        if self.is_multilabel_:
+            return log_expit((above - below) / self.temperature_).T
+        log_p = np.array([below[0], above[0]]) if len(self.classes_) == 2 else above
+        return tempered(log_p.T - logsumexp(log_p, axis=0)[:, None], self.temperature_)
+
+    def _probabilities(self, below: np.ndarray, above: np.ndarray) -> np.ndarray:
+        return np.exp(self._log_probabilities(below, above))
+
+    def _labels(self, below: np.ndarray, above: np.ndarray) -> np.ndarray:
+        odds = self._odds(below, above)
+        if self.is_multilabel_:
+            return (odds > 0.0).astype(int)
+        return self.classes_[most_probable(odds)]
+
+    def decision_function(self, X: Samples) -> np.ndarray:
+        """Return the log odds of each class against the rest, or of each label, over `temperature_`.
+
+        Parameters
+        ----------
+        %(X)s
+
+        Returns
+        -------
+        ndarray of shape (n_rows,), or (n_rows, n_classes) for more than two classes and for labels
+            Positive for ``classes_[1]`` in the binary case. Finite where probabilities round to 0 and 1.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        %(ValueError:X)s
+        %(TypeError:X)s
+        """
+        return self._odds(*self._scores(X))
+
+    def predict_proba(self, X: Samples) -> np.ndarray:
+        """Predict class probabilities.
+
+        Parameters
+        ----------
+        %(X)s
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_classes)
+            In the order of `classes_`, at `temperature_`. Of labels, the probability that a sample has each of them.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        %(ValueError:X)s
+        %(TypeError:X)s
+        """
+        return self._probabilities(*self._scores(X))
+
+    def predict_log_proba(self, X: Samples) -> np.ndarray:
+        """Predict log class probabilities, which keep their digits where `predict_proba` rounds to 0 or 1.
+
+        Parameters
+        ----------
+        %(X)s
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_classes)
+            Logarithms of what `predict_proba` returns.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        %(ValueError:X)s
+        %(TypeError:X)s
+        """
+        return self._log_probabilities(*self._scores(X))
+
+    def predict(self, X: Samples) -> np.ndarray:
+        """Predict the most probable class, or the labels that are more probable than not.
+
+        Parameters
+        ----------
+        %(X)s
+
+        Returns
+        -------
+        ndarray of shape (n_rows,), or (n_rows, n_labels) of 0 and 1
+            Labels from `classes_`.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        %(ValueError:X)s
+        %(TypeError:X)s
+        """
+        return self._labels(*self._scores(X))

@@ -1,0 +1,436 @@
+"""Times to an event by an additive Gaussian process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils import Tags
+
+from bayesmkl._estimator.targets import warn_of_copies
+from bayesmkl._utils.docstrings import fill_docs
+from bayesmkl._utils.options import Marginal
+from bayesmkl._utils.survival_target import SurvivalTimes, survival_times
+from bayesmkl._utils.typing import Samples, Targets
+from bayesmkl._utils.validation import check_probability, shown
+from bayesmkl.gp.design import Design
+from bayesmkl.gp.estimators.base import BaseGPMKL, by_row
+from bayesmkl.gp.estimators.counting import counted, of_numbers
+from bayesmkl.gp.estimators.priors import NamedPriors
+from bayesmkl.gp.estimators.regressor import GPMKLRegressor
+from bayesmkl.gp.estimators.shared_docs import GPMKL
+from bayesmkl.gp.hyperpriors import DirichletShares, HalfT, Horseshoe
+from bayesmkl.gp.log_times import (
+    check_quantile,
+    concordance,
+    log_ends,
+    log_slopes,
+    standard_log_times,
+    without_features,
+)
+from bayesmkl.gp.reading import ScoreMoments
+from bayesmkl.gp.spike_slab import SpikeSlabWeights
+from bayesmkl.kernels.bank import KernelBank
+from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.outcomes import FailureTime, Likelihood, PiecewiseHazard
+
+TIMES = ("log-normal", "log-logistic", "weibull")
+N_PERIODS = 5  # of a baseline hazard, of as many events each
+NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(32)  # of a normal score
+BISECTIONS = 50
+N_BAND_DRAWS = 1000  # of a survival function
+WIDEST = 40.0  # distance in which a quantile is looked for, in standardized log times
+
+
+@fill_docs(GPMKL)
+class GPMKLSurvival(BaseGPMKL):
+    r"""Survival analysis by a sum of Gaussian processes, one for each kernel, with inferred weights.
+
+    As `GPMKLRegressor`, of the logarithm of a time that for some samples is known to lie in an interval only: after
+    the last visit (censored), between two visits, before the first; and of samples that came under observation late.
+    With an accelerated failure time,
+
+    .. math:: \log T_i = f_i + \sigma \epsilon_i ,
+
+    the score multiplies the time scale [1]_; with a piecewise constant hazard it is a log hazard ratio,
+    :math:`\lambda_i(t) = \lambda_{j(t)} e^{f_i}` [2]_.
+
+    Parameters
+    ----------
+    %(kernels)s
+    likelihood : str, FailureTime or PiecewiseHazard, default="log-logistic"
+        "log-normal", "log-logistic", "weibull" or "piecewise-hazard"; the breaks of the last are at quantiles of the
+        events. Objects of :mod:`bayesmkl.outcomes` have their own priors, and breaks in units of the mean
+        time to an event (times at risk of all samples over the number of events).
+    kernel_prior : str, HalfT, DirichletShares, Horseshoe, SpikeSlabWeights or numpyro.distributions.Distribution
+        Prior of the weights, in units of the standard deviation that log times have without features, or of log
+        hazard ratios; see `GPMKLRegressor`.
+    %(design)s
+    %(missing_views)s
+    %(intercept_std)s
+    %(inference)s
+    %(kernel_names)s
+    %(random_state)s
+    %(verbose)s
+
+    Attributes
+    ----------
+    %(kernel_shares_, kernel_shares_std_)s
+    %(kernel_weights_, kernel_weights_std_)s
+    log_time_mean_, log_time_scale_ : float
+        Location and standard deviation by which log times were standardized: those of a model without features; of
+        hazards the log of the mean time to an event, and 1.
+    intercept_ : float
+        Posterior mean of the intercept.
+    dual_coef_ : ndarray of shape (n_kernels, n_samples)
+        Posterior mean weights of the training samples in each kernel's part.
+    %(design_)s
+    %(effects_)s
+    %(sample_weight_)s
+    %(group_labels_)s
+    %(log_evidence_)s
+    elpd_i_ : ndarray of shape (n_samples,)
+        Leave-one-out log density of every observed time, in nats and its own units, or log probability of what is
+        known of it.
+    likelihood_ : FailureTime or PiecewiseHazard
+        Of a standardized log time given its score.
+    parameters_ : dict of str to float
+        Posterior means of the parameters of the likelihood.
+    %(pareto_k_)s
+    %(rhat_)s
+    %(ess_)s
+    %(unconverged_)s
+    %(n_evaluations_)s
+    %(outcome_)s
+    %(converged_)s
+    %(posterior_)s
+    target_ : ndarray of shape (3, n_samples)
+        Standardized logarithms of the ends of the intervals of the training times, and of their entries.
+    %(event_times_)s
+    %(training_kernels_)s
+    %(pseudo_samples_)s
+    %(present_)s
+    %(kernel_centers_)s
+    %(predictability_)s
+    %(kernel_names_)s
+    %(n_kernels_in_)s
+    %(kernel_bank_)s
+    %(n_features_in_)s
+    %(feature_names_in_)s
+
+    See Also
+    --------
+    GPMKLRegressor : Numbers and counts.
+    bayesmkl.evaluation.concordance_index : What risks are scored by.
+
+    References
+    ----------
+    .. [1] J. D. Kalbfleisch and R. L. Prentice (2002), The statistical analysis of failure time data, §2.2 and §3.
+    .. [2] T. Holford (1980), The analysis of rates and of survivorship using log-linear models, Biometrics 36.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl import KernelBank
+    >>> from bayesmkl.gp import GPMKLSurvival
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(80, 2))
+    >>> time, end = np.exp(X[:, 0] + 0.3 * rng.normal(size=80)), rng.uniform(1.0, 5.0, size=80)
+    >>> y = np.rec.fromarrays([time < end, np.minimum(time, end)], names="event,years")
+    >>> model = GPMKLSurvival(KernelBank(["rbf"], views={"signal": 0, "noise": 1})).fit(X, y)
+    >>> bool(model.kernel_shares_[0] > 0.8)
+    True
+    >>> model.predict_survival_function([[-1.0, 0.0], [1.0, 0.0]], times=[1.0]).round(1)
+    array([[0.],
+           [1.]])
+    """
+
+    KERNEL_PRIORS: ClassVar[NamedPriors] = GPMKLRegressor.KERNEL_PRIORS
+    _OUTCOME = "times"
+
+    log_time_mean_: float
+    log_time_scale_: float
+
+    def __init__(
+        self,
+        kernels: KernelBank | str | None = None,
+        *,
+        likelihood: str | FailureTime | PiecewiseHazard = "log-logistic",
+        kernel_prior: str | HalfT | DirichletShares | Horseshoe | SpikeSlabWeights = "dirichlet",
+        design: Design | None = None,
+        missing_views: str = "error",
+        intercept_std: float = 3.0,
+        inference: str | Marginal = "marginal",
+        kernel_names: Sequence[str] | None = None,
+        random_state: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.kernels = kernels
+        self.likelihood = likelihood
+        self.kernel_prior = kernel_prior
+        self.design = design
+        self.missing_views = missing_views
+        self.intercept_std = intercept_std
+        self.inference = inference
+        self.kernel_names = kernel_names
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+    def _likelihood(self) -> Likelihood:
+        value = self.likelihood
+        if isinstance(value, FailureTime):
+            if value.times in TIMES:
+                return value
+        elif isinstance(value, PiecewiseHazard):
+            breaks = np.array(value.breaks, dtype=float)
+            if (np.diff(breaks, prepend=0.0) > 0.0).all() and np.isfinite(breaks).all():
+                return value._replace(breaks=tuple(breaks.tolist()))
+            raise ValueError(
+                f"`likelihood` must be a PiecewiseHazard whose breaks are positive and ascend; got {value.breaks}."
+            )
+        elif value == "piecewise-hazard":
+            return PiecewiseHazard()
+        elif isinstance(value, str) and value in TIMES:
+            return FailureTime(value)
+        raise ValueError(
+            f'`likelihood` must be one of {", ".join(map(repr, TIMES))}, "piecewise-hazard", a FailureTime of one of '
+            f"these or a PiecewiseHazard; got {shown(value)}."
+        )
+
+    def fit(self, X: Samples, y: Targets, sample_weight: ArrayLike | None = None) -> GPMKLSurvival:
+        """Draw from the posterior.
+
+        Parameters
+        ----------
+        %(X:training)s
+        y : structured array of shape (n_samples,)
+            A boolean field, whether the event was observed, and a field of numbers, the time to it or to censoring,
+            of any names. Or the fields "lower" and "upper" of intervals, which are equal of an observed time;
+            `upper` is infinite of a censored one. A field "entry" has the times at which samples came under
+            observation.
+        %(sample_weight)s
+
+        Returns
+        -------
+        self : GPMKLSurvival
+            The fitted estimator.
+
+        Raises
+        ------
+        %(ValueError:parameters)s
+        %(TypeError:y)s
+        %(MemoryError)s
+
+        Warns
+        -----
+        %(ConvergenceWarning)s
+        %(KernelQualityWarning)s
+        %(UserWarning:copies)s
+        """
+        self._find_posterior(*self._prepare(X, y, sample_weight))
+        self.parameters_ = self._mean_parameters()
+        return self
+
+    def _prepare(
+        self, X: Samples, y: Targets, sample_weight: ArrayLike | None = None
+    ) -> tuple[DenseStack, np.ndarray]:
+        self._check_parameters()  # first: a mistake in them costs no time
+        X, y, counts = counted(self, X, y, sample_weight)
+        likelihood, times = self._likelihood(), survival_times(y)
+        stack, _ = self._fit_stack(X, times.lower, counts=counts, y_numeric=True)
+        logs = log_ends(times)
+        is_observed = times.lower == times.upper
+        self.event_times_ = np.unique(times.lower[is_observed])
+        if isinstance(likelihood, PiecewiseHazard):
+            self.log_time_mean_, self.log_time_scale_ = _log_time_to_event(times, counts), 1.0
+            if isinstance(self.likelihood, str):
+                likelihood = likelihood._replace(breaks=_breaks(times, np.exp(self.log_time_mean_), counts))
+        else:
+            counts = self.sample_weight_ = of_numbers(counts, [is_observed], " over events")
+            warn_of_copies(self, X, logs[0], counts, is_observed)
+            self.log_time_mean_, self.log_time_scale_ = without_features(likelihood, logs, counts)
+        self.likelihood_ = likelihood
+        return stack, ((logs - self.log_time_mean_) / self.log_time_scale_)[None]
+
+    def _log_predictive(
+        self, targets: np.ndarray, log_of_each: np.ndarray, log_of_all: np.ndarray
+    ) -> np.ndarray:
+        return log_of_all - self._log_units()
+
+    def _log_units(self) -> np.ndarray:
+        if not isinstance(self.likelihood_, PiecewiseHazard):
+            return log_slopes(self.target_, self.log_time_mean_, self.log_time_scale_)
+        is_observed = self.target_[0] == self.target_[1]
+        return np.where(is_observed, self.log_time_mean_, 0.0)  # its density is that of the time itself
+
+    def _in_units(self, values: np.ndarray) -> np.ndarray:
+        return np.exp(self.log_time_mean_ + self.log_time_scale_ * values)
+
+    def _score_units(self) -> np.ndarray:
+        return np.array([self.log_time_scale_])
+
+    def _target_in_units(self) -> np.ndarray:
+        return self._in_units(np.where(np.isfinite(self.target_[0]), self.target_[0], self.target_[1]))
+
+    # ------------------------------------------------------------------------------------------ predictions
+
+    def predict(self, X: Samples) -> np.ndarray:
+        """Predict risks: the higher, the earlier the event.
+
+        Parameters
+        ----------
+        %(X)s
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Posterior mean log hazard ratio, or with an accelerated failure time the mean score times minus one.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        %(ValueError:X)s
+        %(TypeError:X)s
+        """
+        score = by_row(self._mean_scores(X))
+        return -score if self.likelihood_.rises else score  # type: ignore[attr-defined]
+
+    def predict_survival_function(self, X: Samples, times: Any = None, ci_prob: float | None = None) -> Any:
+        """Predict the probability that the event is later than some times.
+
+        Parameters
+        ----------
+        %(X)s
+        %(times)s
+        %(ci_prob)s
+
+        Returns
+        -------
+        %(survival)s
+        %(lower, upper)s
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        %(ValueError:X)s
+        %(TypeError:X)s
+        """
+        tail = None if ci_prob is None else 0.5 * (1.0 - check_probability("ci_prob", ci_prob))
+        moments = self._moments(X, of_all=True)
+        at = self.event_times_ if times is None else times
+        log_times = standard_log_times(at, self.log_time_mean_, self.log_time_scale_)
+        n_rows = moments.mean.shape[-1]
+        survival = self._survival(moments, np.broadcast_to(log_times, (n_rows, len(log_times))))
+        if tail is None:
+            return survival
+        rng = self._rng()
+        point = rng.choice(len(moments.probability), size=N_BAND_DRAWS, p=moments.probability)
+        noise = rng.standard_normal((N_BAND_DRAWS, 1))
+        lower, upper = np.empty_like(survival), np.empty_like(survival)
+        for row in range(len(survival)):
+            score = (
+                moments.mean[point, 0, row][:, None]
+                + np.sqrt(moments.variance[point, 0, row])[:, None] * noise
+            )
+            own = moments.parameters[point, 0].T[..., None]
+            drawn = np.exp(self._log_survival(log_times, score, own))
+            lower[row], upper[row] = np.quantile(drawn, [tail, 1.0 - tail], axis=0)
+        return survival, lower, upper
+
+    def predict_quantile(self, X: Samples, q: float = 0.5) -> np.ndarray:
+        """Predict the time until which the event has happened with some probability.
+
+        Parameters
+        ----------
+        %(X)s
+        %(q)s
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Times, in the units of those of training. Beyond all of these they rest on the likelihood alone.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        %(ValueError:X)s
+        %(TypeError:X)s
+        """
+        check_quantile(q)
+        moments = self._moments(X, of_all=True)
+        n_rows = moments.mean.shape[-1]
+        lower, upper = np.full((n_rows, 1), -WIDEST), np.full((n_rows, 1), WIDEST)
+        for _ in range(BISECTIONS):
+            middle = 0.5 * (lower + upper)
+            alive = self._survival(moments, middle) > 1.0 - q
+            lower, upper = np.where(alive, middle, lower), np.where(alive, upper, middle)
+        return self._in_units(0.5 * (lower + upper))[:, 0]
+
+    def score(self, X: Samples, y: Targets) -> float:
+        """Return the concordance of predicted risks and times, as `bayesmkl.evaluation.concordance_index`.
+
+        Parameters
+        ----------
+        %(X)s
+        %(y:times)s
+
+        Returns
+        -------
+        float
+            Part of the pairs whose order is known that is predicted; 0.5 is that of a guess.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        %(ValueError:X)s
+        """
+        return concordance(self.predict(X), y)
+
+    def _log_survival(self, log_times: np.ndarray, score: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+        likelihood: Any = self.likelihood_
+        with np.errstate(over="ignore", under="ignore"):
+            found = likelihood.log_survival(log_times, score, parameters)
+        return np.where(np.isneginf(log_times), 0.0, found)
+
+    def _survival(self, moments: ScoreMoments, log_times: np.ndarray) -> np.ndarray:
+        """Return mean probabilities of later events at standardized log times of each row, (n_rows, n_times)."""
+        total = np.zeros(log_times.shape)
+        for mean, variance, own, probability in zip(*moments, strict=True):
+            scores = mean[0][:, None] + np.sqrt(variance[0])[:, None] * NODES
+            found = self._log_survival(log_times[..., None], scores[:, None], own.T[..., None, None])
+            total += probability * (np.exp(found) @ WEIGHTS) / WEIGHTS.sum()
+        return np.minimum(total, 1.0)  # probabilities of points sum to one up to rounding
+
+
+def _log_time_to_event(times: SurvivalTimes, sample_weight: np.ndarray | None) -> float:
+    """Return the log of the time at risk of all samples for every event."""
+    known = np.isfinite(times.upper)
+    counts = np.ones(len(known)) if sample_weight is None else sample_weight
+    until = np.where(known, 0.5 * (times.lower + np.where(known, times.upper, 0.0)), times.lower)
+    at_risk, n_events = counts @ (until - times.entry), counts @ known
+    return float(np.log(max(at_risk, np.finfo(float).tiny) / (n_events if n_events > 0.0 else 1.0)))
+
+
+def _breaks(times: SurvivalTimes, unit: float, sample_weight: np.ndarray | None) -> tuple[float, ...]:
+    """Return times, in a unit, between which there are as many events each; they are in the middle of two events."""
+    known = np.isfinite(times.upper)
+    counts = np.ones(known.sum()) if sample_weight is None else sample_weight[known]
+    middle = 0.5 * (times.lower + times.upper)[known] / unit
+    order = np.argsort(middle, kind="stable")
+    events, until = middle[order], np.cumsum(counts[order])
+    n_events = until[-1] if len(until) else 0.0
+    n_periods = max(1, min(N_PERIODS, int(n_events // 10)))
+    first = np.arange(1, n_periods) * n_events // n_periods  # of the events of every further period
+    last, after = (events[np.searchsorted(until, first, side)] for side in ("left", "right"))
+    return tuple(float(each) for each in np.unique(0.5 * (last + after)))

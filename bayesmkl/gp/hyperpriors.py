@@ -1,0 +1,388 @@
+r"""Priors of kernel weights and noise, as functions of independent standard normal coordinates.
+
+Inference moves in coordinates :math:`u \sim N(0, I)` in which the prior is the same for all models; a prior is
+the map from them to kernel weights. There the posterior of a weight that the data say nothing of is its prior,
+one of a weight near zero has a normal tail instead of a boundary, and what the data do say is a correction to a
+normal density.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from scipy import special
+
+from bayesmkl._utils.docstrings import entries, fill_docs
+from bayesmkl._utils.validation import check_scale, shown
+from bayesmkl.outcomes.priors import LogNormal, Mapped
+
+FARTHEST = 8.0  # coordinate beyond which a prior is cut off
+
+DOCS = entries(
+    """
+    df : float, default=4.0
+        Degrees of freedom; the smaller, the heavier the tail.
+    n_kernels : int
+        Number of kernels.
+    coordinates : ndarray of shape (n_coordinates,)
+        Standard normal under the prior.
+    mapped : Mapped
+        Weights of shape (n_kernels,), and what pulls a gradient by them back to the coordinates.
+    """
+)
+
+
+class WeightPrior(Protocol):
+    """Contract of priors on kernel weights."""
+
+    def n_coordinates(self, n_kernels: int) -> int:
+        """Return how many coordinates the weights have."""
+        ...
+
+    def weights(self, coordinates: np.ndarray) -> Mapped:
+        """Return the kernel weights, (n_kernels,), of some coordinates."""
+        ...
+
+
+@fill_docs(DOCS)
+class HalfT(NamedTuple):
+    """Independent half-t weights; their signs do not matter to the score.
+
+    Parameters
+    ----------
+    %(df)s
+    scale : float, default=1.0
+        In units of the score: of the latent score of labels, of the standardized target in regression.
+
+    Examples
+    --------
+    >>> HalfT(df=4.0, scale=1.0).weights(np.zeros(1)).values.round(4)  # the median
+    array([0.7407])
+    """
+
+    df: float = 4.0
+    scale: float = 1.0
+
+    def n_coordinates(self, n_kernels: int) -> int:
+        """Return one coordinate per kernel.
+
+        Parameters
+        ----------
+        %(n_kernels)s
+
+        Returns
+        -------
+        int
+            Number of coordinates.
+        """
+        return n_kernels
+
+    def weights(self, coordinates: np.ndarray) -> Mapped:
+        """Return the kernel weights of some coordinates.
+
+        Parameters
+        ----------
+        %(coordinates)s
+
+        Returns
+        -------
+        %(mapped)s
+        """
+        values, slopes = half_t_quantiles(coordinates, self.df, self.scale)
+        return Mapped(values, lambda gradient: slopes * gradient)
+
+
+@fill_docs(DOCS)
+class StudentT(NamedTuple):
+    """Independent Student t weights, whose signs matter; the paper's have two degrees of freedom.
+
+    Parameters
+    ----------
+    df : float, default=2.0
+        Degrees of freedom.
+    scale : float, default=1.0
+        In units of the score.
+    """
+
+    df: float = 2.0
+    scale: float = 1.0
+
+    def n_coordinates(self, n_kernels: int) -> int:
+        """Return one coordinate per kernel.
+
+        Parameters
+        ----------
+        %(n_kernels)s
+
+        Returns
+        -------
+        int
+            Number of coordinates.
+        """
+        return n_kernels
+
+    def weights(self, coordinates: np.ndarray) -> Mapped:
+        """Return the kernel weights of some coordinates.
+
+        Parameters
+        ----------
+        %(coordinates)s
+
+        Returns
+        -------
+        %(mapped)s
+        """
+        size = np.clip(np.abs(coordinates), 0.0, FARTHEST)
+        values, density = _upper_t(special.ndtr(-size), self.df)
+        slopes = self.scale * _normal_density(size) / density * (np.abs(coordinates) == size)
+        return Mapped(self.scale * np.sign(coordinates) * values, lambda gradient: slopes * gradient)
+
+
+@fill_docs(DOCS)
+class DirichletShares(NamedTuple):
+    r"""A total and shares: :math:`w_m^2 = \tau^2 \varphi_m`, :math:`\tau` half-t and :math:`\varphi` Dirichlet.
+
+    The total has the same prior however many kernels there are.
+
+    Parameters
+    ----------
+    concentration : float, default=0.5
+        Of the Dirichlet distribution, the same for all kernels; below one few kernels have most of the
+        variance.
+    %(df)s
+    scale : float, default=2.0
+        Of the half-t prior on the total standard deviation, in units of the score.
+
+    Examples
+    --------
+    >>> prior = DirichletShares(concentration=1.0, scale=1.0)
+    >>> prior.weights(np.zeros(5)).values.round(4)  # four kernels; the first coordinate is that of the total
+    array([0.3703, 0.3703, 0.3703, 0.3703])
+    """
+
+    concentration: float = 0.5
+    df: float = 4.0
+    scale: float = 2.0
+
+    def n_coordinates(self, n_kernels: int) -> int:
+        """Return one coordinate per kernel, and one for the total.
+
+        Parameters
+        ----------
+        %(n_kernels)s
+
+        Returns
+        -------
+        int
+            Number of coordinates.
+        """
+        return n_kernels + 1
+
+    def weights(self, coordinates: np.ndarray) -> Mapped:
+        """Return the kernel weights of some coordinates, the first of which is that of the total.
+
+        Parameters
+        ----------
+        %(coordinates)s
+
+        Returns
+        -------
+        %(mapped)s
+        """
+        (total,), (slope,) = half_t_quantiles(coordinates[:1], self.df, self.scale)
+        parts, part_slopes = gamma_quantiles(coordinates[1:], self.concentration)
+        root = np.sqrt(parts / parts.sum())
+
+        def pull(gradient: np.ndarray) -> np.ndarray:
+            inward = total * gradient * root
+            by_log_part = 0.5 * (inward - root**2 * inward.sum())
+            return np.concatenate([[slope * (gradient @ root)], by_log_part * part_slopes / parts])
+
+        return Mapped(total * root, pull)
+
+
+@fill_docs(DOCS)
+class Horseshoe(NamedTuple):
+    r"""Regularized horseshoe: :math:`w_m = \tau \lambda_m / \sqrt{1 + \tau^2 \lambda_m^2 / c^2}`.
+
+    :math:`\tau` and :math:`\lambda_m` are half-Cauchy.
+
+    Parameters
+    ----------
+    scale : float, default=0.3
+        Of :math:`\tau`, in units of the score: about the size of a weight that does not matter.
+    slab : float, default=5.0
+        `c`, the largest size of a weight.
+
+    References
+    ----------
+    Piironen, J. and Vehtari, A. (2017). Sparsity information and regularization in the horseshoe and other shrinkage
+    priors. Electronic Journal of Statistics 11, 5018-5051.
+
+    Examples
+    --------
+    >>> Horseshoe(scale=1.0, slab=2.0).weights(np.array([0.0, 0.0, 3.0])).values.round(4)
+    array([0.8944, 2.    ])
+    """
+
+    scale: float = 0.3
+    slab: float = 5.0
+
+    def n_coordinates(self, n_kernels: int) -> int:
+        """Return one coordinate per kernel, and one for the common scale.
+
+        Parameters
+        ----------
+        %(n_kernels)s
+
+        Returns
+        -------
+        int
+            Number of coordinates.
+        """
+        return n_kernels + 1
+
+    def weights(self, coordinates: np.ndarray) -> Mapped:
+        """Return the kernel weights of some coordinates, the first of which is that of the common scale.
+
+        Parameters
+        ----------
+        %(coordinates)s
+
+        Returns
+        -------
+        %(mapped)s
+        """
+        factors, slopes = half_t_quantiles(coordinates, 1.0, 1.0)
+        common, own = self.scale * factors[0], factors[1:]
+        size = common * own
+        shrink = 1.0 / np.sqrt(1.0 + (size / self.slab) ** 2)
+
+        def pull(gradient: np.ndarray) -> np.ndarray:
+            by_size = gradient * shrink**3
+            return slopes * np.concatenate([[self.scale * (by_size @ own)], by_size * common])
+
+        return Mapped(size * shrink, pull)
+
+
+class WithDesign(NamedTuple):
+    """Priors of kernel weights; after them of standard deviations of groups, and of what relates tasks.
+
+    Attributes
+    ----------
+    kernel_prior : WeightPrior
+    group_prior : HalfT
+        Of every standard deviation.
+    n_terms : int
+        Number of standard deviations.
+    task_prior : TaskPrior, optional
+        See `bayesmkl.gp.tasks`.
+    """
+
+    kernel_prior: WeightPrior
+    group_prior: HalfT
+    n_terms: int
+    task_prior: Any = None
+
+    def n_coordinates(self, n_kernels: int) -> int:
+        """Return those of the kernels' prior, one for every standard deviation, and those of tasks."""
+        return self.kernel_prior.n_coordinates(n_kernels) + self.n_terms + self._n_of_tasks
+
+    @property
+    def _n_of_tasks(self) -> int:
+        return 0 if self.task_prior is None else self.task_prior.n_coordinates
+
+    def weights(self, coordinates: np.ndarray) -> Mapped:
+        """Return kernel weights, standard deviations and values of tasks, one after the other."""
+        last = len(coordinates) - self._n_of_tasks
+        of_kernels, of_groups, of_tasks = np.split(coordinates, [last - self.n_terms, last])
+        mapped = [self.kernel_prior.weights(of_kernels), self.group_prior.weights(of_groups)]
+        if self.task_prior is not None:
+            mapped.append(self.task_prior.values(of_tasks))
+        ends = np.cumsum([len(own.values) for own in mapped])[:-1]
+
+        def pull(gradient: np.ndarray) -> np.ndarray:
+            parts = zip(mapped, np.split(gradient, ends), strict=True)
+            return np.concatenate([own.pull(part) for own, part in parts])
+
+        return Mapped(np.concatenate([own.values for own in mapped]), pull)
+
+
+class ParameterPriors(NamedTuple):
+    """Independent priors of the parameters of a likelihood, the same for every output.
+
+    Attributes
+    ----------
+    each : tuple of LogNormal
+    """
+
+    each: tuple[LogNormal, ...]
+
+    def parameters(self, coordinates: np.ndarray) -> Mapped:
+        """Return the parameters of some coordinates, the last axis of which is that of the parameters."""
+        mapped = [prior.parameters(coordinates[..., k]) for k, prior in enumerate(self.each)]
+        if not mapped:
+            return Mapped(coordinates, lambda gradient: gradient)
+
+        def pull(gradient: np.ndarray) -> np.ndarray:
+            return np.stack([own.pull(gradient[..., k]) for k, own in enumerate(mapped)], axis=-1)
+
+        return Mapped(np.stack([own.values for own in mapped], axis=-1), pull)
+
+
+def checked_log_normal(name: str, value: Any, usual: LogNormal) -> LogNormal:
+    """Return the prior of a parameter, checked; "log-normal" is the usual one."""
+    if isinstance(value, str) and value == "log-normal":
+        return usual
+    if not isinstance(value, LogNormal):
+        raise ValueError(
+            f'`{name}` must be "log-normal" or a LogNormal(median, log_std); got {shown(value)}. Programs take other '
+            "distributions: `numpyro_model(X, y, priors=...)`."
+        )
+    return LogNormal(*(check_scale(f"{name}.{k}", v) for k, v in value._asdict().items()))
+
+
+def half_t_quantiles(coordinates: np.ndarray, df: float, scale: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return half-t quantiles of normal coordinates and their slopes."""
+    u = _cut_off(coordinates)
+    values, density = _upper_t(0.5 * special.ndtr(-u), df)
+    return scale * values, 0.5 * scale * _normal_density(u) / density * (u == coordinates)
+
+
+def half_t_values(coordinates: np.ndarray, df: float, scale: float) -> np.ndarray:
+    """Return half-t quantiles of normal coordinates, as `half_t_quantiles` does, without their slopes."""
+    found: np.ndarray = -scale * special.stdtrit(df, 0.5 * special.ndtr(-_cut_off(coordinates)))
+    return found
+
+
+def _upper_t(area: np.ndarray, df: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return where Student's t has this area above it, at most 1/2, and its density there."""
+    values = -special.stdtrit(df, area)
+    log_height = special.gammaln(0.5 * (df + 1.0)) - special.gammaln(0.5 * df) - 0.5 * math.log(df * math.pi)
+    return values, np.exp(log_height - 0.5 * (df + 1.0) * np.log1p(values**2 / df))
+
+
+def gamma_quantiles(coordinates: np.ndarray, shape: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return Gamma quantiles of normal coordinates, with scale one, and their slopes."""
+    u, values = _cut_off(coordinates), gamma_values(coordinates, shape)
+    slopes = _normal_density(u) / np.exp((shape - 1.0) * np.log(values) - values - special.gammaln(shape))
+    return values, slopes * (u == coordinates)
+
+
+def gamma_values(coordinates: np.ndarray, shape: float) -> np.ndarray:
+    """Return Gamma quantiles of normal coordinates, as `gamma_quantiles` does, without their slopes."""
+    u = _cut_off(coordinates)
+    values, is_low = np.empty_like(u), u < 0.0
+    values[is_low] = special.gammaincinv(shape, special.ndtr(u[is_low]))
+    values[~is_low] = special.gammainccinv(shape, special.ndtr(-u[~is_low]))
+    return np.maximum(values, 1e-300)
+
+
+def _cut_off(coordinates: np.ndarray) -> np.ndarray:
+    return np.minimum(np.maximum(coordinates, -FARTHEST), FARTHEST)
+
+
+def _normal_density(u: np.ndarray) -> np.ndarray:
+    return np.exp(-0.5 * u**2) / math.sqrt(2.0 * math.pi)

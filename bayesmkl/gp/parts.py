@@ -1,0 +1,183 @@
+r"""Parts of the scores of new samples: what kernels, the intercept and effects add, jointly.
+
+Given hyperparameters and sites, the parts :math:`f_m` of a new sample are jointly normal,
+
+.. math:: E[f_m] = c_m^\top \alpha, \qquad \operatorname{Cov}(f_m, f_n) = \delta_{mn} v_m - c_m^\top R \, c_n ,
+
+where :math:`c_m` is the covariance of part `m` with the training scores and :math:`v_m` its prior variance. Their sum
+has the moments of the score.
+
+If an absent view were measured, its point would be one of those that training samples have, with the probabilities
+that the other views give them (`bayesmkl.gp.unknown_points`). At the point of sample `j` the score of a new
+sample has the moments of the sum of its other parts and of the view's part there, jointly; those of other absent
+views are then what is expected of them given this one too. Sample `j` itself is left out, whose target has told more
+of the function at this point than is known of it at a new one:
+
+.. math:: E_{-j}[g] = E[g] + \frac{\operatorname{Cov}(g, f_j)}{\operatorname{Var} f_j} (\mu_{-j} - E[f_j]), \qquad
+   \operatorname{Var}_{-j} g = \operatorname{Var} g + \frac{\operatorname{Cov}(g, f_j)^2}{(\operatorname{Var} f_j)^2}
+   (\sigma_{-j}^2 - \operatorname{Var} f_j) .
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from bayesmkl.gp.conditioning import Cavity, Conditioned
+from bayesmkl.gp.covariances import Covariance
+from bayesmkl.gp.effects import DesignRows
+from bayesmkl.gp.reading import HyperDraws
+from bayesmkl.kernels.stacks.base import KernelRows
+
+
+def draw_new_parts(
+    covariance: Covariance,
+    draws: HyperDraws,
+    chosen: np.ndarray,
+    rows: KernelRows,
+    diagonal: np.ndarray,
+    groups: np.ndarray,
+    rng: np.random.Generator,
+    design_rows: DesignRows | None = None,
+) -> np.ndarray:
+    """Draw the parts of the scores of new rows; the rows are drawn independently given hyperparameters.
+
+    Parameters
+    ----------
+    covariance : Covariance
+        Of parts that are independent under the prior.
+    draws : HyperDraws
+    chosen : ndarray of int, of shape (n_chosen,)
+        Positions of the draws whose hyperparameters are taken.
+    rows : KernelRows
+        Kernels of new rows against the training samples.
+    diagonal : ndarray of shape (n_kernels, n_rows)
+        Similarities of new rows to themselves.
+    groups : ndarray of bool, of shape (n_groups, n_kernels)
+        Kernels of every part.
+    rng : numpy.random.Generator
+    design_rows : DesignRows, optional
+        Effects and tasks of the new rows, where the covariance has some.
+
+    Returns
+    -------
+    ndarray of shape (n_chosen, n_outputs, n_parts, n_rows)
+        Parts are those of `groups`, the intercept, covariates, and terms of groups.
+    """
+    n_outputs, point = draws.parameters.shape[1], draws.point[chosen]
+    found: np.ndarray = np.empty(0)
+    for at in np.unique(point):
+        here = np.flatnonzero(point == at)
+        pairs = prior_parts(covariance, draws, at, rows, diagonal, groups, design_rows)
+        cross, prior = (np.array(values) for values in zip(*pairs, strict=True))
+        if not found.size:
+            found = np.empty((len(chosen), n_outputs, *prior.shape))
+        for k, posterior in enumerate(draws.conditioned(covariance, at)):
+            mean, cov = joint_moments(posterior, cross, prior)
+            values, vectors = np.linalg.eigh(cov)
+            root = vectors * np.sqrt(np.maximum(values, 0.0))[:, None]
+            normal = rng.standard_normal((prior.shape[1], prior.shape[0], len(here)))
+            found[here, k] = mean + np.moveaxis(root @ normal, (0, 1, 2), (2, 1, 0))
+    return found
+
+
+def joint_moments(
+    posterior: Conditioned, cross: np.ndarray, prior: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return means of parts, (n_parts, n_rows), and their covariances in every row, (n_rows, n_parts, n_parts).
+
+    Parameters
+    ----------
+    posterior : Conditioned
+    cross : ndarray of shape (n_parts, n_rows, n_samples)
+        Covariances of parts with the training scores.
+    prior : ndarray of shape (n_parts, n_rows)
+        Prior variances of parts, which are independent.
+    """
+    told = np.moveaxis((cross * posterior.root) @ posterior.inverse_root, 0, 1)
+    cov = -told @ told.mT
+    np.einsum("rpp->rp", cov)[...] += prior.T
+    return cross @ posterior.dual, cov
+
+
+def prior_parts(
+    covariance: Covariance,
+    draws: HyperDraws,
+    at: int,
+    rows: KernelRows,
+    diagonal: np.ndarray,
+    groups: np.ndarray,
+    design_rows: DesignRows | None = None,
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield covariances with the training scores, (n_rows, n_samples), and variances, of every part.
+
+    Parameters as in `draw_new_parts`; `at` is the position of the hyperparameters.
+    """
+    own = draws.kernel_weights[at]
+    task = None if design_rows is None or covariance.tasks is None else design_rows.task
+    for group in groups:
+        cross = covariance.cross(rows, own * group, own)
+        prior = covariance.variance(rows, diagonal, own * group)
+        if task is not None:
+            cross = cross * covariance.tasks.cross(task, draws.task_values[at])  # type: ignore[union-attr]
+            prior = prior * covariance.tasks.variance(task, draws.task_values[at])  # type: ignore[union-attr]
+        yield cross, prior
+    variance = covariance.intercept_std**2
+    yield np.full((rows.n_rows, covariance.stack.n_train), variance), np.full(rows.n_rows, variance)
+    if covariance.effects is not None and design_rows is not None:
+        yield from covariance.effects.each(design_rows, draws.group_std[at])
+
+
+class PartRows(NamedTuple):
+    """Parts of scores: covariances with the training scores, (n_rows, n_samples), and variances, (n_rows,)."""
+
+    cross: np.ndarray
+    prior: np.ndarray
+
+
+def revealed_moments(
+    posterior: Conditioned,
+    covariance: np.ndarray,
+    left: Cavity,
+    others: PartRows,
+    points: PartRows,
+    lacks: np.ndarray,
+    samples: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return means and variances of the scores of rows at every point of a view, (n_rows, n_points).
+
+    Parameters
+    ----------
+    posterior : Conditioned
+    covariance : ndarray of shape (n_samples, n_samples)
+        Of the training scores.
+    left : Cavity
+        Of the training scores.
+    others : PartRows
+        All that is known of the rows but the view.
+    points : PartRows
+        The view's part at its points, and what parts of other absent views gain there: covariances of each,
+        (n_parts, n_points, n_samples), and variances of their sum, (n_rows, n_points).
+    lacks : ndarray of bool, of shape (n_rows, n_parts)
+        Which of these a row has.
+    samples : ndarray of int, of shape (n_points,)
+        Training samples that have the points.
+    """
+    told = posterior.root[:, None] * posterior.inverse_root
+    of_rows, of_points, of_samples = others.cross @ told, points.cross @ told, covariance[samples] @ told
+    mean = (others.cross @ posterior.dual)[:, None] + lacks @ (points.cross @ posterior.dual)
+    squares = np.einsum("uji,wji->uwj", of_points, of_points)
+    explained = (of_rows**2).sum(axis=1)[:, None] + np.einsum("ru,uwj,rw->rj", lacks, squares, lacks)
+    for own, lack in zip(of_points, lacks.T, strict=True):
+        explained += 2.0 * lack[:, None] * (of_rows @ own.T)
+    variance = others.prior[:, None] + points.prior - explained
+    shared = points.cross[:, np.arange(len(samples)), samples] - np.einsum(
+        "uji,ji->uj", of_points, of_samples
+    )
+    shared = others.cross[:, samples] - of_rows @ of_samples.T + lacks @ shared
+    slope = shared / posterior.variance[samples]
+    mean = mean + slope * (left.mean - posterior.mean)[samples]
+    variance = variance + slope**2 * (1.0 / left.precision - posterior.variance)[samples]
+    return mean, np.maximum(variance, 0.0)

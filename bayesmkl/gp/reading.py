@@ -1,0 +1,524 @@
+r"""Read-outs of draws of hyperparameters: scores, predictions, shares of kernels, leave-one-out densities.
+
+All of it is exact given hyperparameters and the sites of `bayesmkl.gp.evidence`, and averaged over
+equally likely draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import eigh
+from scipy.optimize import linprog
+from scipy.special import logsumexp
+
+from bayesmkl.gp.conditioning import Cavity, Conditioned, Sites, cavity, condition
+from bayesmkl.gp.covariances import Additive, Covariance
+from bayesmkl.gp.effects import DesignRows
+from bayesmkl.gp.hyperposterior import (
+    MANY,
+    Draws,
+    Hypermodel,
+    covariance_matrices,
+    equally_likely,
+    evaluate,
+)
+from bayesmkl.gp.part_draws import PriorParts
+from bayesmkl.kernels.stacks.base import KernelRows
+from bayesmkl.outcomes import Likelihood, Repeated, copies_of, of_one_copy
+
+CROSS_ENTRIES = 2**22  # of the covariances of new rows that are made at once of many kernels
+MOST_POINTS = 64  # of posteriors of many kernels, whose covariances are kept
+TOL = 1e-2  # of the sites of points that are kept, in standard deviations of scores
+LEAST_VARIANCE = 1e-10  # of the largest of a direction of moments, below which it is rounding error
+LEAST_PROBABILITY = 1e-9  # of a point, below which a linear program means zero
+
+
+class HyperDraws(NamedTuple):
+    """Equally likely draws, of which those of hyperparameters are few different points.
+
+    Attributes
+    ----------
+    kernel_weights : ndarray of shape (n_points, n_kernels)
+    parameters : ndarray of shape (n_points, n_outputs, n_parameters)
+        Of the likelihood.
+    site_precision, site_linear : ndarray of shape (n_points, n_outputs, n_samples)
+        Of the training samples.
+    cavity_mean, cavity_variance : ndarray of shape (n_points, n_outputs, n_samples)
+        Of every score given all samples but its own.
+    point : ndarray of int, of shape (n_draws,)
+        Position of the hyperparameters of a draw.
+    shares : ndarray of shape (n_draws, n_kernels)
+        Of a draw of the scores; see `shares`.
+    score : ndarray of shape (n_draws, n_outputs, n_samples)
+        That draw of the training scores, the intercept included.
+    group_std : ndarray of shape (n_points, n_terms)
+        Standard deviations of the coefficients of groups.
+    effects : ndarray of shape (n_draws, n_outputs, n_effects)
+        That draw's coefficients of covariates, which are standardized, and of the levels of groups.
+    task_values : ndarray of shape (n_points, n_values)
+        Standard deviations and correlations of tasks; see `bayesmkl.gp.tasks.Tasks`.
+    task_shares : ndarray of shape (n_draws, n_tasks, n_kernels)
+        The same as `shares` over the samples of every task.
+    units : ndarray of shape (n_kernels,)
+        Units of kernels, and
+    covariances : ndarray of single precision of shape (n_points, n_samples, n_samples)
+        prior covariances of the training scores, where so many kernels take long to be evaluated anew; else empty.
+    predictive : ndarray of shape (n_points,)
+        Probabilities of the points in predictions of new rows, most of them zero, see `likely_points`; empty where
+        predictions are made from all points.
+    """
+
+    kernel_weights: np.ndarray
+    parameters: np.ndarray
+    site_precision: np.ndarray
+    site_linear: np.ndarray
+    cavity_mean: np.ndarray
+    cavity_variance: np.ndarray
+    point: np.ndarray
+    shares: np.ndarray
+    score: np.ndarray
+    group_std: np.ndarray
+    effects: np.ndarray
+    task_values: np.ndarray = np.empty((0, 0))
+    task_shares: np.ndarray = np.empty((0, 0, 0))
+    units: np.ndarray = np.empty(0)
+    covariances: np.ndarray = np.empty((0, 0, 0), dtype=np.float32)
+    predictive: np.ndarray = np.empty(0)
+
+    @property
+    def weights(self) -> np.ndarray:
+        """Kernel weights, with standard deviations of groups and values of tasks after them, (n_points, n)."""
+        of_tasks = self.task_values.reshape(len(self.kernel_weights), -1)
+        return np.concatenate([self.kernel_weights, self.group_std, of_tasks], axis=1)
+
+    @property
+    def n_draws(self) -> int:
+        """Number of draws."""
+        return len(self.point)
+
+    @property
+    def probability(self) -> np.ndarray:
+        """Posterior probabilities of the points, (n_points,)."""
+        return np.bincount(self.point, minlength=len(self.kernel_weights)) / self.n_draws
+
+    @property
+    def of_predictions(self) -> tuple[np.ndarray, np.ndarray]:
+        """Positions and probabilities of the points that predictions are made from."""
+        probability = self.predictive if len(self.predictive) else self.probability
+        points = np.flatnonzero(probability)
+        return points, probability[points]
+
+    def matrix(self, covariance: Covariance, at: int) -> np.ndarray:
+        """Return the prior covariance of the training scores at a point, the one that was kept if there is one."""
+        if len(self.covariances):
+            return self.covariances[at].astype(float)
+        found: np.ndarray = covariance.matrix(self.weights[at])
+        return found
+
+    def conditioned(self, covariance: Covariance, at: int) -> list[Conditioned]:
+        """Return the training scores of every output given the sites of a point."""
+        matrix = self.matrix(covariance, at)
+        sites = zip(self.site_precision[at], self.site_linear[at], strict=True)
+        return [condition(matrix, Sites(*own)) for own in sites]
+
+
+class LeftOut(NamedTuple):
+    """Log densities of samples that are left out with all their outputs.
+
+    Attributes
+    ----------
+    each : ndarray of shape (n_outputs, n_samples)
+        Of every output alone.
+    joint : ndarray of shape (n_samples,)
+        Of all outputs together, whose densities depend on the same hyperparameters.
+    log_weights : ndarray of shape (n_points, n_samples)
+        Log posterior probabilities of the points without a sample.
+    """
+
+    each: np.ndarray
+    joint: np.ndarray
+    log_weights: np.ndarray
+
+
+class Reading(NamedTuple):
+    r"""What is read from the training samples.
+
+    Attributes
+    ----------
+    draws : HyperDraws
+    left_out : LeftOut
+    dual : ndarray of shape (n_outputs, [n_tasks, ]n_kernels, n_samples)
+        Posterior means of weights :math:`a_m` of training samples: the mean score of a new sample is
+        :math:`\\sum_m k_m^\top a_m + b`. Every task has its own.
+    intercept : ndarray of shape (n_outputs,)
+        Posterior mean of `b`.
+    effects : ndarray of shape (n_outputs, n_effects)
+        Posterior mean coefficients of covariates and levels of groups.
+    """
+
+    draws: HyperDraws
+    left_out: LeftOut
+    dual: np.ndarray
+    intercept: np.ndarray
+    effects: np.ndarray
+
+
+class ScoreMoments(NamedTuple):
+    """Mean and variance of scores given hyperparameters, each of shape (n_points, n_outputs, n_rows).
+
+    `parameters`, (n_points, n_outputs, n_parameters), are those of the likelihood; `probability`, (n_points,), sums
+    to one.
+    """
+
+    mean: np.ndarray
+    variance: np.ndarray
+    parameters: np.ndarray
+    probability: np.ndarray
+
+
+def read(model: Hypermodel, weighted: Draws, prior: PriorParts, rng: np.random.Generator) -> Reading:
+    """Draw equally likely hyperparameters from weighted ones, systematically, and read all that they say.
+
+    Parameters
+    ----------
+    model : Hypermodel
+    weighted : Draws
+    prior : PriorParts
+        Draws of parts of unit weight: one for each draw of the result.
+    rng : numpy.random.Generator
+    """
+    covariance = model.covariance
+    n_draws, n_outputs, n_samples = prior.shape
+    n_kernels = covariance.stack.n_kernels
+    units = np.empty(0)
+    if isinstance(covariance, Additive) and covariance.stack.storage != "dense":
+        units = covariance.units
+    are_many = len(units) > 0
+    n_few = min(n_draws, MOST_POINTS if are_many else n_draws)
+    chosen = equally_likely(weighted.weights, n_few, rng)[np.arange(n_draws) * n_few // n_draws]
+    # in random order, so that neighbors say nothing of each other
+    points, point = np.unique(rng.permutation(chosen), return_inverse=True)
+    values = [model.values(weighted.coordinates[i]) for i in points]
+    weights = np.array([own for own, _ in values])
+    shape = len(points), n_outputs, n_samples
+    site_precision, site_linear, cavity_mean, cavity_variance, duals = np.empty((5, *shape))
+    effects, tasks = covariance.effects, covariance.tasks
+    n_effects, n_tasks = 0 if effects is None else len(effects.term), 0 if tasks is None else tasks.n_tasks
+    kernel_weights, group_std, task_values = (part.T for part in covariance.split(weights.T))
+    draws = HyperDraws(
+        kernel_weights,
+        np.array([parameters for _, parameters in values]),
+        site_precision,
+        site_linear,
+        cavity_mean,
+        cavity_variance,
+        point,
+        np.empty((n_draws, n_kernels)),
+        prior.total(weights, point),
+        group_std,
+        np.empty((n_draws, n_outputs, n_effects)),
+        task_values,
+        np.empty((n_draws, n_tasks, n_kernels)),
+        units,
+        np.empty((len(points) if are_many else 0, n_samples, n_samples), dtype=np.float32),
+    )
+    left_out, taken_out = np.empty((2, *shape))
+    residuals, of_parts = np.empty((2, n_draws, n_outputs, n_samples))
+    matrices = covariance_matrices(model, weighted.coordinates[points])
+    for at, (i, (own_weights, parameters), matrix) in enumerate(zip(points, values, matrices, strict=True)):
+        here = np.flatnonzero(point == at)
+        if are_many:
+            draws.covariances[at] = matrix
+        _, found = evaluate(model, weighted.coordinates[i], weighted.points[i].sites, matrix, tol=TOL)
+        for k, (output, own) in enumerate(zip(found, parameters, strict=True)):
+            posterior, sites = output.posterior, output.sites
+            draws.site_precision[at, k], draws.site_linear[at, k] = sites.precision, sites.linear
+            copies = copies_of(model.likelihood, model.targets[k])
+            left = cavity(posterior, sites.power(1.0 / copies))
+            draws.cavity_mean[at, k], draws.cavity_variance[at, k] = left.mean, 1.0 / left.precision
+            left_out[at, k], taken_out[at, k] = leave_out(model.likelihood, model.targets[k], left, own)
+            duals[at, k] = posterior.dual
+            drawn = draw_scores(covariance, own_weights, posterior, sites, matrix, draws.score[here, k], rng)
+            residuals[here, k], of_parts[here, k], draws.score[here, k], draws.effects[here, k] = drawn
+    _read_shares(model, draws, prior.corrected(weights, point, residuals), of_parts)
+    if model.remainder is not None:
+        draws = draws._replace(score=model.remainder.evenly(draws.score))
+    without = average_left_out(draws.probability, left_out, taken_out)
+    mean_duals = draws.probability[:, None, None] * duals
+    dual = np.array([covariance.part_duals(weights, mean_duals[:, k]) for k in range(n_outputs)])
+    intercept = covariance.intercept_std**2 * mean_duals.sum(axis=(0, 2))
+    mean_effects = np.zeros((n_outputs, n_effects))
+    if effects is not None:
+        mean_effects = np.einsum("tj,tkj->kj", effects.stds(group_std) ** 2, mean_duals @ effects.basis)
+    return Reading(draws, without, dual, intercept, mean_effects)
+
+
+def _read_shares(
+    model: Hypermodel,
+    draws: HyperDraws,
+    corrected: Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]],
+    of_parts: np.ndarray,
+) -> None:
+    """Set the shares of draws from parts of kernels, some at a time, and from the sum of all.
+
+    Parameters
+    ----------
+    model : Hypermodel
+    draws : HyperDraws
+    corrected : iterator
+        See `PriorParts.corrected`.
+    of_parts : ndarray of shape (n_draws, n_outputs, n_samples)
+        The sums of all parts.
+    """
+    _, _, counts = of_one_copy(model.likelihood, model.targets[0])
+    counts = np.broadcast_to(counts, of_parts.shape[-1:])
+    tasks, remainder = model.covariance.tasks, model.remainder
+    if remainder is not None:
+        of_parts = remainder.evenly(of_parts)
+    of_tasks = [] if tasks is None else [np.flatnonzero(tasks.task == t) for t in range(tasks.n_tasks)]
+    total = _around(of_parts, counts)
+    totals = [_around(of_parts[..., own], counts[own]) for own in of_tasks]
+    for kernels, here, drawn in corrected:
+        parts = drawn if remainder is None else remainder.evenly(drawn)
+        draws.shares[np.ix_(here, kernels)] = np.einsum("dkmi,dki->dm", parts, total[here])
+        for t, (own, total_of_task) in enumerate(zip(of_tasks, totals, strict=True)):
+            shared = np.einsum("dkmi,dki->dm", parts[..., own], total_of_task[here])
+            draws.task_shares[here[:, None], t, kernels] = shared
+    if remainder is not None:  # variances of what is independent of all that is known
+        alone = draws.kernel_weights**2 * remainder.unexplained
+        draws.shares[...] += of_parts.shape[1] * counts.sum() * alone[draws.point]
+    draws.shares[...] = _of_variance(draws.shares)
+    draws.task_shares[...] = _of_variance(draws.task_shares)
+
+
+def draw_scores(
+    covariance: Covariance,
+    weights: np.ndarray,
+    posterior: Conditioned,
+    sites: Sites,
+    matrix: np.ndarray,
+    prior: np.ndarray,
+    rng: np.random.Generator,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    r"""Draw the scores of one output from what kernels add to them under the prior, and the effects in them.
+
+    Intercept and effects are drawn, and corrected as `bayesmkl.gp.part_draws` says, like the parts of kernels.
+
+    Parameters
+    ----------
+    covariance : Covariance
+    weights : ndarray of shape (n_kernels,), or more
+        See `Covariance`.
+    posterior : Conditioned
+    sites : Sites
+    matrix : ndarray of shape (n_samples, n_samples)
+        Prior covariance of the scores.
+    prior : ndarray of shape (n_draws, n_samples)
+        Draws of the sum of the parts of all kernels.
+
+    Returns
+    -------
+    residuals : ndarray of shape (n_draws, n_samples)
+        By which parts of kernels are corrected.
+    of_parts : ndarray of shape (n_draws, n_samples)
+        The sum of these.
+    scores : ndarray of shape (n_draws, n_samples)
+    effects : ndarray of shape (n_draws, n_effects)
+        Coefficients.
+    """
+    n_draws, n_samples = prior.shape
+    intercept = covariance.intercept_std * rng.standard_normal((n_draws, 1))
+    noise = rng.standard_normal((n_draws, n_samples))
+    basis, std = np.empty((n_samples, 0)), np.empty(0)
+    if covariance.effects is not None:
+        basis, std = covariance.effects.basis, covariance.effects.stds(covariance.split(weights)[1])
+    effects = std * rng.standard_normal((n_draws, len(std)))
+    scores = prior + intercept + effects @ basis.T
+    residuals = posterior.residuals(sites, scores, noise)
+    scores = scores + residuals @ matrix
+    intercept = intercept + covariance.intercept_std**2 * residuals.sum(axis=1, keepdims=True)
+    effects += std**2 * (residuals @ basis)
+    return residuals, scores - intercept - effects @ basis.T, scores, effects
+
+
+def leave_out(
+    likelihood: Likelihood, y: np.ndarray, left: Cavity, parameters: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    r"""Return :math:`\log p(y_i \mid y_{-i})` given hyperparameters, (n_samples,): the normalizers of cavities.
+
+    And those of what was left out of the evidence, which is another power of the density where weights are below one.
+    """
+    inner, fields, _ = of_one_copy(likelihood, y)
+    found = inner.tilted(fields, left.mean, 1.0 / left.precision, parameters).log_normalizer
+    if not (isinstance(likelihood, Repeated) and likelihood.is_fractional):
+        return found, found
+    return found, likelihood.tilted(y, left.mean, 1.0 / left.precision, parameters).log_normalizer
+
+
+def log_positive(targets: np.ndarray, log_of_own: np.ndarray) -> np.ndarray:
+    """Return log probabilities of the label +1, from those of the own labels, -1 and +1."""
+    return np.where(targets > 0.0, log_of_own, log_complement(log_of_own))
+
+
+def log_complement(log_probability: np.ndarray) -> np.ndarray:
+    """Return the log probability of what is left."""
+    return np.log(-np.expm1(np.minimum(log_probability, -np.finfo(float).tiny)))
+
+
+def average_left_out(
+    probability: np.ndarray, log_densities: np.ndarray, taken_out: np.ndarray | None = None
+) -> LeftOut:
+    """Average leave-one-out densities over hyperparameters.
+
+    Points are weighted for the fit to the other samples: by the inverse of the density of the one that is left out.
+
+    Parameters
+    ----------
+    probability : ndarray of shape (n_points,)
+    log_densities : ndarray of shape (n_points, n_outputs, n_samples)
+        Of left-out targets, given the hyperparameters of a point.
+    taken_out : ndarray of shape (n_points, n_outputs, n_samples), optional
+        What the evidence is larger by with the target, if that is not its log density.
+    """
+    taken_out = log_densities if taken_out is None else taken_out
+    log_weights = np.log(probability)[:, None] - taken_out.sum(axis=1)
+    log_weights = log_weights - logsumexp(log_weights, axis=0)
+    joint = logsumexp(log_weights + log_densities.sum(axis=1), axis=0)
+    return LeftOut(logsumexp(log_weights[:, None] + log_densities, axis=0), joint, log_weights)
+
+
+def shares(parts: np.ndarray, sample_weight: Any = 1.0) -> np.ndarray:
+    r"""Return the shares of kernels in the score, :math:`\operatorname{Cov}(f_m, f) / \operatorname{Var}(f)`.
+
+    Covariances are over training samples, and summed over outputs. Shares of a draw sum to one; a small part
+    can be negative. Of a score that is the same everywhere all kernels have the same share. Where
+    samples lack views, parts there are draws of what is not known like all others.
+
+    Parameters
+    ----------
+    parts : ndarray of shape (n_draws, n_outputs, n_kernels, n_samples)
+    sample_weight : ndarray of shape (n_samples,) or 1.0
+        How often samples count.
+
+    Returns
+    -------
+    ndarray of shape (n_draws, n_kernels)
+    """
+    total = _around(parts.sum(axis=2), np.broadcast_to(sample_weight, parts.shape[-1:]))
+    return _of_variance(np.einsum("dkmi,dki->dm", parts, total))
+
+
+def _around(total: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Return scores around their means, times how often samples count: their products with parts are covariances."""
+    return counts * (total - (total @ (counts / counts.sum()))[..., None])
+
+
+def _of_variance(covariance: np.ndarray) -> np.ndarray:
+    """Return covariances of parts with their sum, along the last axis, relative to its variance."""
+    variance = covariance.sum(axis=-1, keepdims=True)
+    alike = np.full_like(covariance, 1.0 / covariance.shape[-1])
+    return np.divide(covariance, variance, out=alike, where=variance > 0.0)
+
+
+def likely_points(draws: HyperDraws, n_points: int, sample_weight: Any = 1.0) -> np.ndarray:
+    r"""Return probabilities of the points, (n_points,), of which at most so many are not zero.
+
+    A linear program finds as many points as it has constraints: means over them are those over all points, of as many
+    directions as there can be, in which points differ most. These are principal directions of the means and variances
+    of scores whose own sample is left out, which are predictions, of their squares, and of the hyperparameters.
+
+    Parameters
+    ----------
+    draws : HyperDraws
+    n_points : int
+        At least two.
+    sample_weight : ndarray of shape (n_samples,) or 1.0
+        How often samples count.
+
+    Returns
+    -------
+    ndarray of shape (n_points,)
+        Empty if there are no more points than that.
+    """
+    probability = draws.probability
+    if len(probability) <= n_points:
+        return np.empty(0)
+    mean, variance, root = draws.cavity_mean, draws.cavity_variance, np.sqrt(sample_weight)
+    blocks = [root * mean, root * variance, root * (mean**2 + variance)]
+    blocks += [f(values) for values in (draws.weights, draws.parameters) for f in (np.abs, np.square)]
+    root, gram = np.sqrt(probability), np.zeros((len(probability), len(probability)))
+    for block in blocks:
+        around = block.reshape(len(probability), -1)
+        around = root[:, None] * (around - probability @ around)
+        gram += around @ around.T / max((around**2).sum(), np.finfo(float).tiny)
+    last = len(probability) - 1
+    values, vectors = eigh(gram, subset_by_index=[last - n_points + 2, last])
+    directions = vectors[:, values > LEAST_VARIANCE * values[-1]].T / root
+    constraints = np.vstack([np.ones(len(probability)), directions])
+    cost = (directions**2).sum(
+        axis=0
+    )  # central points, and one solution: fits that differ by rounding have the same
+    found = linprog(cost, A_eq=constraints, b_eq=constraints @ probability, method="highs-ds")
+    if found.status:
+        return np.empty(0)
+    chosen = np.where(found.x > LEAST_PROBABILITY, found.x, 0.0)
+    return chosen / chosen.sum()
+
+
+def score_moments(
+    covariance: Covariance,
+    draws: HyperDraws,
+    rows: KernelRows,
+    diagonal: np.ndarray,
+    design_rows: DesignRows | None = None,
+    posteriors: list[list[Conditioned]] | None = None,
+) -> ScoreMoments:
+    """Return moments of scores at new rows.
+
+    Parameters
+    ----------
+    covariance : Covariance
+    draws : HyperDraws
+    rows : KernelRows
+        Kernels of new rows against the training samples.
+    diagonal : ndarray of shape (n_kernels, n_rows)
+        Similarities of new rows to themselves.
+    design_rows : DesignRows, optional
+        Effects and tasks of the new rows, where the covariance has some.
+    posteriors : list of list of Conditioned, optional
+        The training scores of every output at the points that predictions are made from, where they are known.
+    """
+    points, probability = draws.of_predictions
+    parameters, weights = draws.parameters[points], draws.kernel_weights[points]
+    mean, variance = np.empty((2, *parameters.shape[:2], rows.n_rows))
+    intercept = covariance.intercept_std**2
+    for i, (at, cross) in enumerate(zip(points, _crosses(covariance, rows, weights), strict=True)):
+        prior = covariance.variance(rows, diagonal, weights[i])
+        if covariance.tasks is not None and design_rows is not None and design_rows.task is not None:
+            cross = cross * covariance.tasks.cross(design_rows.task, draws.task_values[at])
+            prior = prior * covariance.tasks.variance(design_rows.task, draws.task_values[at])
+        cross, prior = cross + intercept, prior + intercept
+        if covariance.effects is not None and design_rows is not None:
+            cross += covariance.effects.cross(design_rows, draws.group_std[at])
+            prior += covariance.effects.variance(design_rows, draws.group_std[at])
+        found = draws.conditioned(covariance, at) if posteriors is None else posteriors[i]
+        for k, posterior in enumerate(found):
+            mean[i, k] = cross @ posterior.dual
+            variance[i, k] = prior - posterior.explained(cross)
+    return ScoreMoments(mean, np.maximum(variance, 0.0), parameters, probability)
+
+
+def _crosses(covariance: Covariance, rows: KernelRows, weights: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield covariances with the training scores, (n_rows, n_samples), of points one after the other.
+
+    Of many kernels several are made at once, since each takes a read of them all.
+    """
+    few = rows.n_kernels <= MANY
+    step = 1 if few else max(1, CROSS_ENTRIES // (rows.n_rows * covariance.stack.n_train))
+    for first in range(0, len(weights), step):
+        some = weights[first] if few else weights[first : first + step]
+        found = covariance.cross(rows, some, some)
+        yield from [found] if few else found

@@ -1,0 +1,446 @@
+r"""Markov chains over which kernels are in a model, under a spike-and-slab prior.
+
+Function values are integrated out, so that kernels enter and leave by the evidence alone (George and McCulloch 1997).
+Whether kernel `m` is in, and with which weight, is proposed by a posterior that takes the sites of all else as they
+are. With :math:`K_m / c_m = Z Z^\top`, and `R` and :math:`\alpha` those of the scores without it, the evidence at
+weight `w` over that without the kernel is
+
+.. math:: |I + w^2 Z^\top R Z|^{-1/2} \exp\!\left( \tfrac{w^2}{2}\,
+   \alpha^\top Z (I + w^2 Z^\top R Z)^{-1} Z^\top \alpha \right) ,
+
+exactly for normal noise where `Z` is exact. It takes one product of `R` with a few columns, and no factorization.
+Proposals are accepted by the evidence itself, so that every step leaves the posterior as it is. A sweep does three
+things.
+
+* Kernels are proposed anew: in, with a weight from the quantiles of its prior, or out.
+* Kernels that are in are swapped for others, the more alike the more often: sets of features that overlap stand for
+  each other.
+* The common size of weights, noise and what a design has are moved by elliptical slice sampling (Murray, Adams and
+  MacKay 2010), alone and with the weights of all kernels that are in: their coordinates are standard normal under the
+  prior, and no gradient is needed. Then the common size is drawn anew given the weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import gammainc, gammaincc, ndtr, ndtri
+
+from bayesmkl._numerics.slice_sampling import elliptical_slice, slice_step
+from bayesmkl.gp.agreement import draws_of_chains
+from bayesmkl.gp.covariances import Additive, Covariance
+from bayesmkl.gp.evidence import Evidence, Height
+from bayesmkl.gp.hyperposterior import LOOSE, Draws, Hypermodel, Point, evaluate_height
+from bayesmkl.gp.hyperpriors import FARTHEST, half_t_values
+from bayesmkl.gp.spike_slab import Chosen, SpikeSlabOfKernels, SpikeSlabWeights
+from bayesmkl.kernels.stacks.base import StoredStack
+from bayesmkl.kernels.stacks.factorize import Factorizer
+
+N_BINS = 8  # of equal prior probability, of the weight of a kernel that is proposed
+N_SWAPS = 2  # of a sweep
+RARE, SELDOM = 0.05, 0.2  # kernels that were in less often than this are proposed in so many of the sweeps
+EVEN = 0.1  # part of the partners of swaps that is the same for all
+LIKENESS = 2.0  # power of the alignment of two kernels
+KEPT, MOST_COLUMNS = 0.95, 48  # part of the trace of a kernel that its columns keep, and how many there are
+MOST_TAKEN = 10.0  # variance of kernels that were subtracted, relative to what is left
+FACTOR_TOL = 1e-13  # of the factorization of kernels of low rank
+START = 0.3  # of coordinates of weights and noise, above the median
+TINY = 1e-12  # of a bin, where a normal quantile is finite
+MIDDLES = ndtri((np.arange(N_BINS) + 0.5) / N_BINS)
+
+
+class Selector(NamedTuple):
+    """What does not change while chains run.
+
+    Attributes
+    ----------
+    model : Hypermodel
+    columns : list of ndarray of shape (n_samples, n_columns)
+        Z of every kernel of unit weight, or most of it.
+    likeness : ndarray of shape (n_kernels, n_kernels)
+        How often the second is proposed in the place of the first; only ratios matter.
+    """
+
+    model: Hypermodel
+    columns: list[np.ndarray]
+    likeness: np.ndarray
+
+    @property
+    def prior(self) -> SpikeSlabOfKernels:
+        """Prior of the kernel weights."""
+        found: SpikeSlabOfKernels = self.model.kernel_prior
+        return found
+
+
+@dataclass(frozen=True)
+class State:
+    """Where a chain is.
+
+    Attributes
+    ----------
+    included : bool ndarray of shape (n_kernels,)
+    of_weights : ndarray of shape (1 + n_kernels,)
+        Coordinates of the common size and of the parts of kernels, which mean nothing of kernels that are out.
+    rest : ndarray
+        Coordinates of what the design and the likelihood have.
+    point : Point
+        Its log density is not that of the state.
+    weights : ndarray
+        Of all kernels, and what a design has.
+    matrix : ndarray of shape (n_samples, n_samples)
+        Covariance of the scores.
+    most : float
+        The largest sum of variances since kernels were combined, by which digits of `matrix` are lost.
+    outputs : list of Evidence or Height
+    """
+
+    included: np.ndarray
+    of_weights: np.ndarray
+    rest: np.ndarray
+    point: Point
+    weights: np.ndarray
+    matrix: np.ndarray
+    most: float
+    outputs: list[Evidence | Height]
+
+
+def draw_selections(
+    model: Hypermodel,
+    n_draws: int,
+    n_chains: int,
+    n_warmup: int,
+    rng: np.random.Generator,
+    report: Callable[[int, str], None] | None = None,
+) -> Draws:
+    """Draw by Markov chains, one after the other.
+
+    Parameters
+    ----------
+    model : Hypermodel
+        Its covariance is Additive, and its prior of weights a SpikeSlabOfKernels, or a WithDesign of one.
+    n_draws : int
+        Of all chains together, one for each sweep.
+    n_chains : int
+    n_warmup : int
+        Sweeps of each chain before the first draw that counts.
+    rng : numpy.random.Generator
+    report : callable, optional
+        Is told how many sweeps there were.
+
+    Returns
+    -------
+    Draws
+        Chain after chain, all of the same weight; without the evidence of the model, which is NaN. R-hat and the
+        effective number of draws are of the number of kernels that are in, of their common size, of the parameters
+        of the likelihood and the design, and of the log evidence given the draws.
+    """
+    selector = _selector(model)
+    n_kernels, per_chain = len(selector.prior.group), -(-n_draws // n_chains)
+    coordinates, points, traces = [], [], []
+    for chain in range(n_chains):
+        state, often, own = _start(selector, chain, rng), np.zeros(n_kernels), []
+        proposed = np.ones(n_kernels)
+        for number in range(n_warmup + per_chain):
+            state = sweep(selector, state, proposed, rng)
+            if number < n_warmup:
+                often += state.included
+            else:
+                coordinates.append(
+                    np.concatenate(
+                        [selector.prior.coordinates_of(state.included, state.of_weights, rng), state.rest]
+                    )
+                )
+                points.append(state.point)
+                own.append([state.point.log_evidence, state.included.sum(), state.of_weights[0], *state.rest])
+            if number + 1 in (n_warmup // 4, n_warmup):
+                proposed = np.where(often > RARE * (number + 1), 1.0, SELDOM)
+            if report is not None:
+                report(chain * (n_warmup + per_chain) + number + 1, "")
+        traces.append(own)
+    return draws_of_chains(np.array(coordinates), points, np.array(traces, dtype=np.float64))
+
+
+def sweep(selector: Selector, state: State, proposed: np.ndarray, rng: np.random.Generator) -> State:
+    """Propose kernels anew, each with some probability, then swap and move."""
+    for m in rng.permutation(np.flatnonzero(rng.random(len(proposed)) < proposed)):
+        state = propose(selector, state, int(m), rng)
+    for _ in range(N_SWAPS):
+        state = swap(selector, state, rng)
+    state = move(selector, state, np.zeros(0, dtype=int), rng)
+    state = move(selector, state, np.flatnonzero(state.included), rng)
+    return rescale(selector, state, rng)
+
+
+# ------------------------------------------------------------------------------------------------------------ steps
+
+
+def propose(selector: Selector, state: State, m: int, rng: np.random.Generator) -> State:
+    """Propose whether a kernel is in, and its weight; the state without it decides how, wherever it is now."""
+    base = _without(selector, state, m) if state.included[m] else state
+    if base is None:
+        return state
+    gains = _gains(selector, base, m)
+    log_odds = selector.prior.log_odds(base.included, m)
+    of_in = log_odds + _log_sum(gains) - np.log(N_BINS)
+    new: State | None = base
+    new_gain = 0.0
+    if np.log(rng.random()) >= -np.logaddexp(0.0, of_in):
+        coordinate, new_gain = _drawn_weight(gains, rng)
+        new = _with(selector, base, m, coordinate)
+    if new is None:
+        return state
+    old_gain = gains[_bin_of(state.of_weights[1 + m])] if state.included[m] else 0.0
+    log_ratio = (new.point.log_evidence - new_gain) - (state.point.log_evidence - old_gain)
+    return new if np.log(rng.random()) < log_ratio else state
+
+
+def swap(selector: Selector, state: State, rng: np.random.Generator) -> State:
+    """Propose another kernel in the place of one that is in."""
+    inside, outside = np.flatnonzero(state.included), np.flatnonzero(~state.included)
+    if not len(inside) or not len(outside):
+        return state
+    m = int(rng.choice(inside))
+    toward = selector.likeness[m, outside]
+    other = int(outside[_chosen(toward, rng)])
+    base = _without(selector, state, m)
+    if base is None:
+        return state
+    gains, others = _gains(selector, base, m), _gains(selector, base, other)
+    coordinate, new_gain = _drawn_weight(others, rng)
+    new = _with(selector, base, other, coordinate)
+    if new is None:
+        return state
+    back = selector.likeness[other, ~new.included]
+    prior = selector.prior
+    log_ratio = (new.point.log_evidence - new_gain + _log_sum(others)) - (
+        state.point.log_evidence - gains[_bin_of(state.of_weights[1 + m])] + _log_sum(gains)
+    )
+    log_ratio += prior.log_odds(base.included, other) - prior.log_odds(base.included, m)
+    log_ratio += np.log(selector.likeness[other, m] / back.sum()) - np.log(
+        selector.likeness[m, other] / toward.sum()
+    )
+    return new if np.log(rng.random()) < log_ratio else state
+
+
+def move(selector: Selector, state: State, kernels: np.ndarray, rng: np.random.Generator) -> State:
+    """Draw the common size, the weights of some kernels and the rest from a slice of an ellipse through them."""
+    own = np.append(0, 1 + kernels)
+    here = np.concatenate([state.of_weights[own], state.rest])
+    seen = {here.tobytes(): state}
+
+    def log_evidence(there: np.ndarray) -> float:
+        key = there.tobytes()
+        if key not in seen:
+            of_weights, rest = state.of_weights.copy(), there[len(own) :]
+            of_weights[own] = there[: len(own)]
+            found = _at(selector.model, state.included, of_weights, rest, state)
+            if found is None:
+                return -np.inf
+            seen[key] = found
+        return seen[key].point.log_evidence
+
+    there = elliptical_slice(here, np.ones(len(here)), log_evidence, rng)
+    return seen.get(there.tobytes(), state)
+
+
+def rescale(selector: Selector, state: State, rng: np.random.Generator) -> State:
+    r"""Draw the common size given the weights, which stay as they are, and with them the evidence.
+
+    Its density in its own coordinate u is :math:`N(u; 0, 1) \prod_m \tau^{-2\alpha} e^{-\alpha w_m^2 / \tau^2}`, the
+    product over kernels that are in: that of the weights given :math:`\tau`.
+    """
+    prior, chosen = selector.prior.prior, np.flatnonzero(state.included)
+    alpha, own = prior.concentration, np.append(0, 1 + chosen)
+    weights = Chosen(prior, np.arange(len(chosen)), len(chosen)).weights(state.of_weights[own]).values
+
+    def size_at(u: float) -> float:
+        return float(half_t_values(np.array([u]), prior.df, prior.scale)[0])
+
+    def log_density(step: float) -> float:
+        u = state.of_weights[0] + step
+        tau = size_at(u)
+        if abs(u) > FARTHEST or tau == 0.0:
+            return -np.inf
+        return -0.5 * u * u - alpha * float((2.0 * np.log(tau) + (weights / tau) ** 2).sum())
+
+    u = state.of_weights[0] + slice_step(log_density, rng)
+    parts = alpha * (weights / size_at(u)) ** 2
+    below, above = gammainc(alpha, parts), gammaincc(alpha, parts)
+    coordinates = np.where(below < 0.5, ndtri(below), -ndtri(above))
+    if (np.abs(coordinates) > FARTHEST).any():  # where priors are cut off
+        return state
+    of_weights = state.of_weights.copy()
+    of_weights[own] = np.append(u, coordinates)
+    return replace(state, of_weights=of_weights)
+
+
+# ---------------------------------------------------------------------------------------------------- of one kernel
+
+
+def _gains(selector: Selector, base: State, m: int) -> np.ndarray:
+    """Return log evidences over that without kernel `m`, at the middle of every bin of its weight, sites fixed."""
+    columns = selector.columns[m]
+    squares = _squares(*selector.prior.prior[:3], float(base.of_weights[0]))
+    gains = np.zeros(N_BINS)
+    for output in base.outputs:
+        within = output.posterior.within(columns)
+        values, vectors = np.linalg.eigh(within.T @ within)
+        heights = (vectors.T @ (columns.T @ output.posterior.dual)) ** 2
+        growth = 1.0 + squares[:, None] * np.maximum(values, 0.0)
+        gains += 0.5 * (squares[:, None] * heights / growth - np.log(growth)).sum(axis=1)
+    return gains
+
+
+@lru_cache(maxsize=16)
+def _squares(concentration: float, df: float, scale: float, size: float) -> np.ndarray:
+    """Return squared weights at the middle of every bin, given the coordinate of the common size."""
+    prior = SpikeSlabWeights(concentration, df, scale)
+    return Chosen(prior, np.arange(N_BINS), N_BINS).weights(np.append(size, MIDDLES)).values ** 2
+
+
+def _log_sum(values: np.ndarray) -> float:
+    """Return the logarithm of the sum of exponentials of a few numbers, with less ado than SciPy."""
+    largest = values.max()
+    return float(largest + np.log(np.exp(values - largest).sum()))
+
+
+def _drawn_weight(gains: np.ndarray, rng: np.random.Generator) -> tuple[float, float]:
+    """Draw the coordinate of a weight, in a bin by its gain and there from the prior; return the gain too."""
+    at = _chosen(np.exp(gains - gains.max()), rng)
+    return float(ndtri((at + max(rng.random(), TINY)) / N_BINS)), float(gains[at])
+
+
+def _chosen(odds: np.ndarray, rng: np.random.Generator) -> int:
+    """Draw a position by its odds, with less ado than ``rng.choice``."""
+    below = odds.cumsum()
+    return min(int(below.searchsorted(rng.random() * below[-1], side="right")), len(odds) - 1)
+
+
+def _bin_of(coordinate: float) -> int:
+    """Return the bin of a coordinate."""
+    return min(int(ndtr(coordinate) * N_BINS), N_BINS - 1)
+
+
+def _with(selector: Selector, base: State, m: int, coordinate: float) -> State | None:
+    """Add a kernel."""
+    included, of_weights = base.included.copy(), base.of_weights.copy()
+    included[m], of_weights[1 + m] = True, coordinate
+    return _at(selector.model, included, of_weights, base.rest, base, m)
+
+
+def _without(selector: Selector, state: State, m: int) -> State | None:
+    """Leave a kernel out."""
+    included = state.included.copy()
+    included[m] = False
+    return _at(selector.model, included, state.of_weights, state.rest, state, m)
+
+
+def _at(
+    model: Hypermodel,
+    included: np.ndarray,
+    of_weights: np.ndarray,
+    rest: np.ndarray,
+    near: State | None,
+    changed: int | None = None,
+) -> State | None:
+    """Return a state with its evidence, or None where no digits are left of it.
+
+    Nothing but the kernel that `changed`, if there is one, is other than it is in the state `near`.
+    """
+    chosen = np.flatnonzero(included)
+    coordinates = np.concatenate([of_weights[np.append(0, 1 + chosen)], rest])
+    given = _given(model, chosen)
+    weights = given.weight_prior.weights(coordinates[: given.n_weights]).values
+    most = float(weights @ weights) + model.covariance.intercept_std**2
+    with np.errstate(all="ignore"):
+        if near is None or changed is None or not _is_near(model.covariance, near, most):
+            matrix = model.covariance.matrix(weights)
+        else:
+            matrix = _changed(model.covariance, near, weights, changed)
+            most = max(most, near.most)
+    sites = None if near is None else near.point.sites
+    try:
+        point, outputs = evaluate_height(given, coordinates, sites, matrix, tol=LOOSE)
+    except np.linalg.LinAlgError:
+        return None
+    return State(included, of_weights, rest, point, weights, matrix, most, outputs)
+
+
+def _is_near(covariance: Covariance, near: State, total: float) -> bool:
+    """Return whether a kernel can be added to a covariance, or taken from it, and no digits are lost.
+
+    What is rounded does not add up over sweeps: moves of all weights combine the kernels anew.
+    """
+    return covariance.tasks is None and near.most <= MOST_TAKEN * total
+
+
+def _changed(covariance: Covariance, near: State, weights: np.ndarray, m: int) -> np.ndarray:
+    """Return the covariance where one weight is another than nearby."""
+    assert isinstance(covariance, Additive)
+    return covariance.plus_kernel(near.matrix, m, float(weights[m] ** 2 - near.weights[m] ** 2))
+
+
+def _given(model: Hypermodel, chosen: np.ndarray) -> Hypermodel:
+    """Return the model of the kernels that are in, all coordinates of which are continuous."""
+    given = Chosen(model.kernel_prior.prior, chosen, model.covariance.stack.n_kernels)
+    return model.with_kernel_prior(given)
+
+
+# ------------------------------------------------------------------------------------------------- where chains start
+
+
+def _selector(model: Hypermodel) -> Selector:
+    """Factorize the kernels, and compare them."""
+    covariance = model.covariance
+    assert isinstance(covariance, Additive)
+    factorize = Factorizer(covariance.stack.n_train, FACTOR_TOL)
+    columns = [
+        _columns(kernel / unit, factorize)
+        for kernel, unit in zip(covariance.stack.each(), covariance.units, strict=True)
+    ]
+    return Selector(model, columns, _likeness(covariance.stack))
+
+
+def _columns(kernel: np.ndarray, factorize: Factorizer) -> np.ndarray:
+    """Return the leading columns of a root of a kernel around its mean, which the intercept does not hold."""
+    centered = kernel - kernel.mean(axis=0)
+    centered = centered - centered.mean(axis=1, keepdims=True)
+    factor = factorize(centered)
+    if factor is None:
+        values, vectors = np.linalg.eigh(centered)
+        columns = vectors * np.sqrt(np.maximum(values, 0.0))
+    else:
+        values, turned = np.linalg.eigh(factor.transposed @ factor.transposed.T)
+        columns = factor.transposed.T @ turned
+    parts = np.maximum(values[::-1], 0.0)
+    parts = np.cumsum(parts) / max(parts.sum(), np.finfo(float).tiny)
+    n_columns = min(int(np.searchsorted(parts, KEPT)) + 1, MOST_COLUMNS)
+    return np.asfortranarray(columns[:, ::-1][:, :n_columns])
+
+
+def _likeness(stack: StoredStack) -> np.ndarray:
+    """Return a power of the alignment of centered kernels, and an even part."""
+    sums = np.asarray(stack.apply(np.ones(stack.n_train)))
+    inner = np.asarray(stack.frobenius()) - 2.0 / stack.n_train * sums @ sums.T
+    inner += np.outer(sums.sum(axis=1), sums.sum(axis=1)) / stack.n_train**2
+    size = np.sqrt(np.maximum(np.diag(inner), np.finfo(float).tiny))
+    found = np.clip(inner / size[:, None] / size, 0.0, 1.0) ** LIKENESS
+    return found + EVEN * found.mean()
+
+
+def _start(selector: Selector, chain: int, rng: np.random.Generator) -> State:
+    """Start without kernels, or with some that are drawn."""
+    prior, model = selector.prior, selector.model
+    n_kernels = len(prior.group)
+    n_rest = model.n_coordinates - prior.n_coordinates(n_kernels)
+    of_weights, rest = np.full(1 + n_kernels, START), np.full(n_rest, START)
+    included = np.zeros(n_kernels, dtype=bool)
+    included[rng.choice(n_kernels, min(2 * chain, n_kernels), replace=False)] = True
+    found = _at(model, included, of_weights, rest, None)
+    if found is None:
+        raise np.linalg.LinAlgError("the evidence at the start of a chain is not finite")
+    return found

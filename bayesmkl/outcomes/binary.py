@@ -1,0 +1,163 @@
+"""Likelihoods of two classes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import special
+
+from bayesmkl._numerics.arrays import Array, is_numpy, namespace
+from bayesmkl._numerics.truncated_normal import LOG_2PI, log_normal_cdf, truncated_moments
+from bayesmkl._utils.docstrings import fulfil_docs
+from bayesmkl.outcomes.base import Derivatives, Likelihood, Predicted, Tilted, no_parameters, tilt
+from bayesmkl.outcomes.priors import LogNormal
+
+FAR = (
+    -50.0
+)  # below it z and the ratio of density and distribution function cancel, and their sum is a short series
+
+
+@fulfil_docs(Likelihood)
+class Probit(NamedTuple):
+    r"""Labels -1 and +1 by the sign of a noisy score: :math:`p(y_i \mid f_i) = \Phi(y_i f_i)`.
+
+    With a margin, :math:`\Phi(y_i f_i - \nu)`, a score within the margin belongs to no label: densities of the two
+    labels do not sum to one, and predictions are their ratio.
+
+    Parameters
+    ----------
+    margin : float, default=0.0
+        :math:`\nu`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> labels, nothing = np.array([1.0, -1.0]), np.zeros(0)
+    >>> np.exp(Probit().log_density(labels, np.ones(2), nothing)).round(4)
+    array([0.8413, 0.1587])
+    """
+
+    margin: float = 0.0
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the parameters: none."""
+        return ()
+
+    @property
+    def priors(self) -> tuple[LogNormal, ...]:
+        """Priors of the parameters: none."""
+        return ()
+
+    def log_density(self, y: Array, score: Array, parameters: Array) -> Any:
+        """Return the log density of every label."""
+        return log_normal_cdf(y * score - self.margin)
+
+    def derivatives(self, y: Array, score: Array, parameters: Array, order: int = 3) -> Derivatives:
+        """Return derivatives of the log density."""
+        z = y * score - self.margin
+        _, ratio, second = log_cdf_derivatives(z)
+        none = no_parameters(score)
+        third = -second * (z + 2.0 * ratio) - ratio
+        return Derivatives(y * ratio, second, y * third, none, none, none)
+
+    def tilted(self, y: Array, mean: Array, variance: Array, parameters: Array) -> Tilted:
+        """Integrate the density over normal scores (Rasmussen and Williams, eq. 3.82)."""
+        xp = namespace(y)
+        scale = 1.0 / xp.sqrt(1.0 + variance)
+        z = (y * mean - self.margin) * scale
+        log_cdf, ratio, second = log_cdf_derivatives(z)
+        return Tilted(log_cdf, y * ratio * scale, second * scale**2, xp.zeros((0, *mean.shape)))
+
+    def predict(self, mean: Array, variance: Array, parameters: Array, y: Array | None = None) -> Predicted:
+        """Return moments of the label."""
+        xp = namespace(mean)
+        scale = 1.0 / xp.sqrt(1.0 + variance)
+        own, other = (log_normal_cdf((side * mean - self.margin) * scale) for side in (1.0, -1.0))
+        probability = xp.exp(own - xp.logaddexp(own, other)) if self.margin else xp.exp(own)
+        return Predicted(2.0 * probability - 1.0, 4.0 * probability * (1.0 - probability))
+
+    def noise_variance(self, y: np.ndarray, parameters: np.ndarray) -> Any:
+        """Return the variance of the noise in units of the score."""
+        return np.ones(parameters.shape[1:])
+
+    def sample(
+        self, score: np.ndarray, parameters: np.ndarray, rng: np.random.Generator, y: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Draw a label for every score, as labels are observed."""
+        mean = self.predict(score, np.zeros_like(score), parameters).mean
+        return np.where(special.ndtri(0.5 + 0.5 * mean) + rng.standard_normal(score.shape) > 0.0, 1.0, -1.0)
+
+
+@fulfil_docs(Likelihood)
+class Logit(NamedTuple):
+    r"""Labels -1 and +1 with log odds equal to the score: :math:`p(y_i \mid f_i) = 1 / (1 + e^{-y_i f_i})`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> labels, nothing = np.array([1.0, -1.0]), np.zeros(0)
+    >>> np.exp(Logit().log_density(labels, np.ones(2), nothing)).round(4)
+    array([0.7311, 0.2689])
+    """
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the parameters: none."""
+        return ()
+
+    @property
+    def priors(self) -> tuple[LogNormal, ...]:
+        """Priors of the parameters: none."""
+        return ()
+
+    def log_density(self, y: Array, score: Array, parameters: Array) -> Any:
+        """Return the log density of every label."""
+        xp = namespace(y)
+        return -xp.logaddexp(xp.zeros_like(score), -y * score)
+
+    def derivatives(self, y: Array, score: Array, parameters: Array, order: int = 3) -> Derivatives:
+        """Return derivatives of the log density."""
+        xp = namespace(y)
+        wrong = xp.exp(self.log_density(-y, score, parameters))  # probability of the other label
+        second = -wrong * (1.0 - wrong)
+        none = no_parameters(score)
+        return Derivatives(y * wrong, second, y * second * (2.0 * wrong - 1.0), none, none, none)
+
+    def tilted(self, y: Array, mean: Array, variance: Array, parameters: Array) -> Tilted:
+        """Integrate the density over normal scores, by quadrature."""
+        return tilt(self, y, mean, variance, parameters)
+
+    def predict(self, mean: Array, variance: Array, parameters: Array, y: Array | None = None) -> Predicted:
+        """Return moments of the label."""
+        xp = namespace(mean)
+        probability = xp.exp(tilt(self, xp.ones_like(mean), mean, variance, parameters).log_normalizer)
+        return Predicted(2.0 * probability - 1.0, 4.0 * probability * (1.0 - probability))
+
+    def noise_variance(self, y: np.ndarray, parameters: np.ndarray) -> Any:
+        """Return the variance of the noise in units of the score."""
+        return np.full(parameters.shape[1:], math.pi**2 / 3.0)
+
+    def sample(
+        self, score: np.ndarray, parameters: np.ndarray, rng: np.random.Generator, y: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Draw a label for every score."""
+        return np.where(score + rng.logistic(size=score.shape) > 0.0, 1.0, -1.0)
+
+
+def log_cdf_derivatives(z: Array) -> tuple[Any, Any, Any]:
+    """Return the logarithm of the normal distribution function and two derivatives, with all digits in both tails."""
+    if is_numpy(z):
+        ratio = math.sqrt(2.0 / math.pi) / special.erfcx(-z / math.sqrt(2.0))
+        w = 1.0 / np.minimum(z, FAR) ** 2
+        excess = np.where(
+            z < FAR, -z * w * (1.0 - w * (2.0 - w * (10.0 - w * (74.0 - 706.0 * w)))), z + ratio
+        )
+        return special.log_ndtr(z), ratio, -ratio * excess
+    xp = namespace(z)
+    above = truncated_moments(z, xp.ones_like(z), 0.0)
+    ratio = xp.where(z < 0.0, above.mean - z, xp.exp(-0.5 * z * z - 0.5 * LOG_2PI - above.log_normalizer))
+    second = xp.where(z < 0.0, above.variance - 1.0, -ratio * (z + ratio))
+    return above.log_normalizer, ratio, second

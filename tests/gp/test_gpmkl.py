@@ -1,0 +1,503 @@
+"""Additive Gaussian processes as estimators: scikit-learn's own process, integrals, refits, other forms of input."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.special import logsumexp
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
+from sklearn.metrics import log_loss
+from sklearn.model_selection import train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from bayesmkl import GPMKLClassifier, GPMKLRegressor, KernelBank, load_model, save_model
+from bayesmkl._numerics.convergence import Outcome
+from bayesmkl.datasets import load_wdbc
+from bayesmkl.gp import HalfT, Marginal
+from bayesmkl.gp.estimators.base import overall
+from bayesmkl.gp.reading import score_moments
+from bayesmkl.kernels import Gaussian, Linear
+from bayesmkl.posterior import (
+    kernel_table,
+    plot_kernel_weights,
+    refine_posterior,
+    relevance,
+    to_datatree,
+    view_table,
+)
+
+FEW = Marginal(n_points=200, n_draws=400)
+VIEWS = {"signal": [0, 1], "noise": [2, 3]}
+
+
+def bank(**options):
+    return KernelBank([Gaussian(width=1), Linear()], views=VIEWS, **({"normalize": "trace"} | options))
+
+
+def samples(n_samples=40, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_samples, 4))
+    return X, X[:, 0] + np.sin(2 * X[:, 1]) + 0.2 * rng.normal(size=n_samples)
+
+
+@pytest.fixture(scope="module")
+def regression():
+    X, y = samples()
+    return X, y, GPMKLRegressor(bank(), inference=FEW).fit(X, 10.0 * y + 3.0)
+
+
+@pytest.fixture(scope="module")
+def classification():
+    X, y = samples()
+    labels = np.where(y > 0, "yes", "no")
+    return X, labels, GPMKLClassifier(bank(), inference=FEW).fit(X, labels)
+
+
+def at_one_point(model, at=0):
+    """Return the model with all of its posterior at one of its points."""
+    draws, one = model.posterior_, clone(model)
+    one.__dict__.update(model.__dict__)
+    one.posterior_ = draws._replace(
+        **{
+            name: getattr(draws, name)[at : at + 1]
+            for name in ("kernel_weights", "group_std", "parameters", "site_precision", "site_linear")
+        },
+        point=np.zeros(draws.n_draws, dtype=int),
+        predictive=np.empty(0),
+    )
+    return one
+
+
+class Given(SklearnKernel):
+    """The process's covariance of given weights, as a kernel of scikit-learn."""
+
+    def __init__(self, model):
+        self.model = model
+
+    def __call__(self, X, Y=None, eval_gradient=False):
+        found = self.model.kernel_bank_
+        own = found.evaluate(
+            np.ascontiguousarray(X)
+        )  # against the training samples, which are all that is asked for
+        weights = self.model.posterior_.kernel_weights[0]
+        training = found.train_stack()
+        units = np.array([np.diag(kernel).mean() - kernel.mean() for kernel in training])
+        mixed = np.tensordot(weights**2 / units, own, 1)
+        square = mixed if Y is not None or len(X) == training.shape[1] else None
+        return square + self.model.intercept_std**2
+
+    def diag(self, X):
+        found = self.model.kernel_bank_
+        weights = self.model.posterior_.kernel_weights[0]
+        training = found.train_stack()
+        units = np.array([np.diag(kernel).mean() - kernel.mean() for kernel in training])
+        return (weights**2 / units) @ found.rows_and_diagonal(X)[1] + self.model.intercept_std**2
+
+    def is_stationary(self):
+        return False
+
+    def __sklearn_clone__(self):
+        return self
+
+
+@pytest.mark.heavy
+def test_few_points_predict_what_all_predict_and_are_kept_in_memory_alone(classification, tmp_path, rng):
+    X, y, _ = classification
+    model = GPMKLClassifier(bank(), temperature=1.0, inference=FEW, random_state=0).fit(X, y)
+    new = rng.normal(size=(50, 4))
+    before = len(pickle.dumps(model))
+    found = model.predict_proba(new)
+    moments = of_all_points(model, new)
+    _, variance = overall(moments)
+    each = stats.norm.cdf(moments.mean / np.sqrt(1 + moments.variance))
+    assert np.count_nonzero(model.posterior_.predictive) <= 64 < len(moments.probability)
+    np.testing.assert_allclose(
+        model.predict_latent(new, return_std=True)[1], np.sqrt(variance[0]), rtol=0.005
+    )
+    np.testing.assert_allclose(found[:, 1], moments.probability @ each[:, 0], atol=0.002)
+    with pytest.MonkeyPatch.context() as patch:  # nothing is factorized again, also of other rows
+        patch.setattr("bayesmkl.gp.reading.condition", None)
+        np.testing.assert_array_equal(model.predict_proba(new), found)
+        model.predict_proba(new[:1])
+        save_model(model, tmp_path / "model.skops")
+        again = load_model(tmp_path / "model.skops")
+    assert len(pickle.dumps(model)) == before
+    np.testing.assert_allclose(again.predict_proba(new), found, rtol=1e-12)
+    np.testing.assert_array_equal(model.fit(X[::-1], y[::-1]).predict_proba(new).shape, found.shape)
+    assert not np.array_equal(model.predict_proba(new), found)
+
+
+def test_predictions_at_given_hyperparameters_are_scikit_learns(regression, rng):
+    X, _, model = regression
+    one = at_one_point(model)
+    noise = one.posterior_.parameters[0, 0, 0] ** 2
+    peer = GaussianProcessRegressor(Given(one), alpha=noise, optimizer=None).fit(X, one.target_)
+    new = rng.normal(size=(7, 4))
+    mean, std = peer.predict(new, return_std=True)
+    found, spread = one.predict(new, return_std=True)
+    np.testing.assert_allclose(found, model.y_mean_ + model.y_scale_ * mean, rtol=1e-8)
+    np.testing.assert_allclose(spread, model.y_scale_ * np.sqrt(std**2 + noise), rtol=1e-8)
+
+
+def of_all_points(model, new):
+    """Return moments of scores over all points of the posterior, one factorization each."""
+    covariance, blocks = model._covariance_and_rows(new)
+    ((rows, diagonal, _),) = blocks
+    return score_moments(covariance, model.posterior_._replace(predictive=np.empty(0)), rows, diagonal)
+
+
+def test_mean_by_dual_coefficients_is_the_mean_over_all_points(regression, classification, rng):
+    new = rng.normal(size=(9, 4))
+    model = regression[2]
+    mean = model.y_mean_ + model.y_scale_ * overall(of_all_points(model, new))[0][0]
+    np.testing.assert_allclose(model.predict(new), mean, rtol=1e-9)
+    np.testing.assert_allclose(model.predict(new, return_std=True)[0], mean, rtol=1e-9)
+    model = classification[2]
+    mean, std = model.predict_latent(new, return_std=True)
+    np.testing.assert_allclose(overall(of_all_points(model, new))[0][0], mean, rtol=1e-8, atol=1e-10)
+    kernels = model.kernel_bank_.evaluate(new)
+    by_hand = np.einsum("mij,mj->i", kernels, model.dual_coef_) + model.intercept_
+    np.testing.assert_allclose(by_hand, mean, rtol=1e-8, atol=1e-10)
+    assert (std > 0.0).all()
+
+
+@pytest.mark.heavy
+def test_evidence_and_moments_of_one_kernel_equal_integrals_on_a_grid():
+    X, y = samples(25)
+    model = GPMKLRegressor(
+        KernelBank(Gaussian(width=1), normalize="trace"), inference=Marginal(n_points=400), normalize_y=False
+    ).fit(X, y)
+    kernel = model.kernel_bank_.train_stack()[0]
+    kernel = kernel / (np.diag(kernel).mean() - kernel.mean())
+    weights, noise = np.linspace(0.005, 12.0, 260), np.exp(np.linspace(-6.0, 2.0, 120))
+    log_p = np.empty((len(weights), len(noise)))
+    for i, w in enumerate(weights):
+        for j, s in enumerate(noise):
+            root = np.linalg.cholesky(w**2 * kernel + 9.0 + s**2 * np.eye(25))
+            half = np.linalg.solve(root, y)
+            log_p[i, j] = -0.5 * half @ half - np.log(np.diag(root)).sum() - 12.5 * np.log(2 * np.pi)
+    log_p += np.log(2.0) + stats.t.logpdf(weights, 4.0)[:, None]  # half-t, of scale one
+    log_p += stats.norm.logpdf(np.log(noise / 0.3), 0.0, 1.5)  # in the logarithm of the noise
+    cell = np.log(weights[1] - weights[0]) + np.log(8.0 / 119)
+    assert model.log_evidence_ == pytest.approx(logsumexp(log_p) + cell, abs=0.05)
+    probability = np.exp(log_p - logsumexp(log_p))
+    mean = (probability.sum(axis=1) * weights).sum()
+    std = np.sqrt((probability.sum(axis=1) * weights**2).sum() - mean**2)
+    assert abs(model.kernel_weights_[0] - mean) < 0.1 * std
+    assert model.kernel_weights_std_[0] == pytest.approx(std, rel=0.1)
+    assert model.noise_std_ == pytest.approx((probability.sum(axis=0) * noise).sum(), rel=0.05)
+
+
+def test_units_of_the_target_and_of_kernels_change_nothing():
+    X, y = samples(30)
+    stack = np.moveaxis(bank().fit(X).train_stack(), 0, -1)
+    plain = GPMKLRegressor("precomputed", inference=FEW).fit(stack, y)
+    other = GPMKLRegressor("precomputed", inference=FEW).fit(stack * [0.2, 3.0, 1.0, 5.0], 1e6 * y - 1e7)
+    np.testing.assert_allclose(other.kernel_shares_, plain.kernel_shares_, atol=1e-6)
+    found = (other.predict(stack * [0.2, 3.0, 1.0, 5.0]) + 1e7) / 1e6
+    np.testing.assert_allclose(found, plain.predict(stack), atol=1e-6)
+    assert other.noise_std_ == pytest.approx(1e6 * plain.noise_std_, rel=1e-6)
+    np.testing.assert_allclose(other.elpd_i_ + np.log(1e6), plain.elpd_i_, atol=1e-6)
+    assert other.log_evidence_ + 30 * np.log(1e6) == pytest.approx(plain.log_evidence_, abs=1e-5)
+
+
+@pytest.mark.heavy
+def test_precomputed_kernels_are_the_same_as_those_of_a_bank(classification):
+    X, labels, model = classification
+    unit = bank(
+        normalize="spherical"
+    )  # whose rows have the similarity to themselves that training samples have
+    by_bank = GPMKLClassifier(unit, inference=FEW).fit(X[:30], labels[:30])
+    stack = np.moveaxis(by_bank.kernel_bank_.evaluate(X), 0, -1)
+    given = GPMKLClassifier("precomputed", inference=FEW).fit(stack[:30], labels[:30])
+    np.testing.assert_allclose(given.predict_proba(stack), by_bank.predict_proba(X), rtol=1e-7, atol=1e-10)
+    np.testing.assert_allclose(given.kernel_shares_, by_bank.kernel_shares_, rtol=1e-8)  # by rounding
+    assert model.training_kernels_ is None
+    assert given.training_kernels_.shape == (4, 30, 30)
+
+
+def test_rows_know_their_similarity_to_themselves(rng):
+    X = rng.normal(size=(20, 4))
+    for normalize in (None, "trace", "spherical", ("center", "spherical")):
+        fitted = bank(normalize=normalize).fit(X)
+        stack, diagonal = fitted.rows_and_diagonal(fitted.X_train_[:5].copy())
+        np.testing.assert_allclose(stack, fitted.evaluate(fitted.X_train_[:5].copy()))
+        np.testing.assert_allclose(diagonal, np.einsum("mii->mi", stack[:, :, :5]), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.heavy
+def test_leave_one_out_densities_equal_refits(regression):
+    X, y, model = regression
+    y = 10.0 * y + 3.0
+    for i in (3, 17):
+        others = np.delete(np.arange(len(X)), i)
+        refit = GPMKLRegressor(bank(), inference=FEW).fit(X[others], y[others])
+        moments = refit._moments(X[i : i + 1])
+        spread = refit.y_scale_ * np.sqrt(moments.variance[:, 0, 0] + moments.parameters[:, 0, 0] ** 2)
+        center = refit.y_mean_ + refit.y_scale_ * moments.mean[:, 0, 0]
+        expected = logsumexp(stats.norm.logpdf(y[i], center, spread), b=moments.probability)
+        assert model.elpd_i_[i] == pytest.approx(expected, abs=0.1)
+
+
+def test_share_of_the_view_that_matters(classification, regression):
+    for _, _, model in (classification, regression):
+        table = view_table(model)
+        assert table["view"].tolist() == ["signal", "noise"]
+        assert table["share"][0] > 0.8
+        assert table["share_lower"][1] < 0.03
+        assert table["share"].sum() == pytest.approx(1.0)
+
+
+@pytest.mark.heavy
+def test_probabilities_on_real_data():
+    """Trained on few samples; what is left out is predicted as well as what was never there."""
+    X, y = load_wdbc(return_X_y=True)
+    X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.7, random_state=0)
+    kernels = KernelBank(Gaussian(width=4), views={"mean": slice(0, 10), "worst": slice(20, 30)})
+    model = make_pipeline(StandardScaler(), GPMKLClassifier(kernels, inference=FEW)).fit(X_train, y_train)
+    log_p = np.log(model.predict_proba(X_test))[np.arange(len(y_test)), (y_test > 0).astype(int)]
+    assert log_p.mean() > -0.12
+    own = model[-1].elpd_i_
+    error = np.sqrt(log_p.var() / len(log_p) + own.var() / len(own))
+    assert abs(own.mean() - log_p.mean()) < 3.0 * error
+
+
+def test_log_odds_are_those_of_the_probabilities(classification, rng):
+    _, _, model = classification
+    new = rng.normal(size=(20, 4))
+    p = model.predict_proba(new)
+    np.testing.assert_allclose(p.sum(axis=1), 1.0, rtol=1e-12)
+    np.testing.assert_allclose(model.decision_function(new), np.log(p[:, 1] / p[:, 0]), rtol=1e-6)
+    np.testing.assert_array_equal(model.predict(new), np.where(p[:, 1] > 0.5, "yes", "no"))
+    far = model.decision_function(1e3 * np.ones((1, 4)))
+    assert np.isfinite(far).all()
+
+
+def test_targets_without_noise_are_learned_to_the_last_digits_that_count():
+    X, _ = samples(40)
+    model = GPMKLRegressor(bank(), inference=FEW).fit(X, X[:, 1] - 5.0)
+    np.testing.assert_allclose(model.predict(X), X[:, 1] - 5.0, atol=1e-3)
+    assert model.converged_
+    assert model.noise_std_ < 2e-4  # the least that the prior has is 1e-4
+
+
+@pytest.mark.heavy
+def test_several_classes_share_their_weights_and_do_not_depend_on_their_names():
+    X, y = samples(45)
+    codes = np.digitize(y, [-0.6, 0.6])
+    model = GPMKLClassifier(bank(), inference=FEW).fit(X, codes)
+    assert model.posterior_.parameters.shape == (len(model.posterior_.kernel_weights), 3, 0)
+    assert model.kernel_shares_.shape == (4,)
+    p = model.predict_proba(X)
+    np.testing.assert_allclose(p.sum(axis=1), 1.0)
+    assert model.score(X, codes) > 0.8
+    assert (
+        -log_loss(codes, p)
+        > model.elpd_i_.mean()
+        > -log_loss(codes, np.tile(np.bincount(codes) / 45, (45, 1)))
+    )
+    renamed = GPMKLClassifier(bank(), inference=FEW).fit(X, np.array(["c", "a", "b"])[codes])
+    np.testing.assert_allclose(renamed.predict_proba(X)[:, [2, 0, 1]], p, atol=0.03)
+    np.testing.assert_allclose(renamed.elpd_i_.sum(), model.elpd_i_.sum(), rtol=0.05)
+
+
+@pytest.mark.heavy
+def test_labels_and_targets_of_several_columns():
+    X, y = samples(40)
+    both = np.column_stack([y > 0.0, X[:, 1] > 0.3]).astype(int)
+    model = GPMKLClassifier(bank(), inference=FEW).fit(X, both)
+    assert model.predict_proba(X).shape == both.shape
+    assert (model.predict(X) == both).mean() > 0.85
+    targets = np.column_stack([10.0 * y, X[:, 1] - 5.0 + 0.3 * np.random.default_rng(1).normal(size=40)])
+    regressor = GPMKLRegressor(bank(), inference=FEW).fit(X, targets)
+    mean, std = regressor.predict(X, return_std=True)
+    np.testing.assert_allclose(mean, regressor.predict(X), rtol=1e-8)
+    assert (np.abs(mean - targets).mean(axis=0) < [4.0, 0.4]).all()
+    assert (std > 0.5 * regressor.noise_std_).all()
+    assert regressor.noise_std_[1] == pytest.approx(0.3, rel=0.4)
+    assert regressor.dual_coef_.shape == (2, 4, 40)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("prior", ["dirichlet", "horseshoe", "half-t", HalfT(3.0, 0.5)], ids=str)
+def test_draws_from_the_prior_are_those_of_the_distribution(prior, classification):
+    X, labels, _ = classification
+    model = GPMKLClassifier(bank(), kernel_prior=prior, inference=FEW).fit(X, labels)
+    weights = to_datatree(model, random_state=0)["prior/kernel_weights"].values[0]
+    if prior == "half-t":
+        prior = HalfT(4.0, 2.0)
+    if isinstance(prior, HalfT):
+        law = stats.t(prior.df, scale=prior.scale)
+        assert stats.kstest(weights.ravel(), lambda w: 2 * law.cdf(w) - 1).pvalue > 1e-3
+    elif prior == "dirichlet":
+        shares = weights**2 / (weights**2).sum(axis=1, keepdims=True)
+        assert stats.kstest(shares[:, 0], stats.beta(0.5, 1.5).cdf).pvalue > 1e-3
+        total = np.sqrt((weights**2).sum(axis=1))
+        assert stats.kstest(total / 2.0, lambda t: 2 * stats.t.cdf(t, 4.0) - 1).pvalue > 1e-3
+    else:
+        assert (weights < 5.0).all()
+        assert np.median(weights) < 0.6
+    assert model.kernel_shares_[:2].sum() > 0.6
+
+
+def test_tables_say_what_the_draws_say(classification, tmp_path):
+    _, _, model = classification
+    table = kernel_table(model, 0.8).set_index("kernel")
+    shares = model.posterior_.shares
+    for m, name in enumerate(model.kernel_names_):
+        assert table.loc[name, "share"] == pytest.approx(shares[:, m].mean())
+        ends = table.loc[name, ["share_lower", "share_upper"]].astype(float)
+        np.testing.assert_allclose(ends, np.quantile(shares[:, m], [0.1, 0.9]))
+    assert table.attrs["inference"] == "marginal"
+    axes = plot_kernel_weights(model)
+    assert "too narrow" not in axes.get_xlabel()
+    tree = to_datatree(model, random_state=0)
+    np.testing.assert_array_equal(tree["posterior/kernel_shares"].values[0], shares)
+    score = tree["posterior/score"].values[0]
+    replicated = tree["posterior_predictive/y"].values[0].mean(axis=0)
+    np.testing.assert_allclose(replicated, stats.norm.cdf(score).mean(axis=0), atol=0.1)
+    assert tree.attrs["pareto_k"] == model.pareto_k_
+    save_model(model, tmp_path / "model.skops")
+    X = np.random.default_rng(3).normal(size=(5, 4))
+    np.testing.assert_array_equal(
+        load_model(tmp_path / "model.skops").predict_proba(X), model.predict_proba(X)
+    )
+    with pytest.raises(TypeError, match="`model` must be a BEMKL model; got GPMKLClassifier, whose draws"):
+        refine_posterior(model)
+
+
+def test_targets_of_trees_are_in_their_own_units(regression):
+    _, y, model = regression
+    tree = to_datatree(model, random_state=0)
+    assert tree["posterior_predictive/y"].values.mean() == pytest.approx(10.0 * y.mean() + 3.0, abs=0.5)
+    np.testing.assert_allclose(tree["observed_data/y"].values, 10.0 * y + 3.0)
+    noise = model.y_scale_ * tree["posterior/noise_std"].values.mean()
+    assert noise == pytest.approx(model.noise_std_, rel=1e-9)
+    spread = tree["prior_predictive/y"].values.std()
+    assert spread > 10.0 * y.std()
+
+
+@pytest.mark.heavy
+def test_seed_and_warning(classification):
+    X, labels, model = classification
+    again = clone(model).fit(X, labels)
+    np.testing.assert_array_equal(again.posterior_.shares, model.posterior_.shares)
+    other = clone(model).set_params(random_state=7).fit(X, labels)
+    assert not np.array_equal(other.posterior_.shares, model.posterior_.shares)
+    np.testing.assert_allclose(other.kernel_shares_, model.kernel_shares_, atol=0.08)
+    many = KernelBank([Gaussian(width=w) for w in np.geomspace(0.3, 10, 24)], views=VIEWS)
+    with pytest.warns(ConvergenceWarning, match=r"k-hat is .* Increase `n_points` of `inference`") as caught:
+        poor = GPMKLClassifier(many, inference=Marginal(n_points=100, n_draws=100)).fit(X, labels)
+    assert len([w for w in caught if issubclass(w.category, ConvergenceWarning)]) == 1
+    assert poor.outcome_ is Outcome.NOT_WEIGHTED
+    assert not poor.converged_
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param("classification", marks=pytest.mark.slow),
+        pytest.param("regression", marks=pytest.mark.heavy),
+    ],
+)
+def test_chains_say_what_importance_draws_say(kind, request):
+    X, y, model = request.getfixturevalue(kind)
+    y = 10.0 * y + 3.0 if kind == "regression" else y
+    chains = (
+        clone(model).set_params(inference=Marginal("nuts", n_points=240, n_draws=1000, n_chains=2)).fit(X, y)
+    )
+    assert chains.outcome_ is Outcome.MIXED
+    assert chains.rhat_ < 1.05
+    assert np.isnan(chains.pareto_k_)
+    spread = model.kernel_weights_std_
+    assert (np.abs(chains.kernel_weights_ - model.kernel_weights_) < 0.35 * spread).all()
+    np.testing.assert_allclose(chains.kernel_shares_, model.kernel_shares_, atol=0.06)
+    np.testing.assert_allclose(chains.elpd_i_.sum(), model.elpd_i_.sum(), atol=1.0)
+    if kind == "classification":
+        np.testing.assert_allclose(chains.predict_proba(X), model.predict_proba(X), atol=0.03)
+    else:
+        means, stds = zip(*(one.predict(X, return_std=True) for one in (chains, model)), strict=True)
+        np.testing.assert_allclose(means[0], means[1], atol=0.3 * stds[1].min())
+        np.testing.assert_allclose(stds[0], stds[1], rtol=0.1)
+
+
+@pytest.mark.heavy
+def test_laplace_is_near_and_logit_wider(classification):
+    X, labels, model = classification
+    laplace = (
+        clone(model)
+        .set_params(inference=Marginal(n_points=200, n_draws=400, approximation="laplace"))
+        .fit(X, labels)
+    )
+    p, q = laplace.predict_proba(X)[:, 1], model.predict_proba(X)[:, 1]
+    assert stats.spearmanr(p, q).statistic > 0.95
+    assert np.abs(p - 0.5).mean() < np.abs(q - 0.5).mean()  # Laplace shrinks
+    logit = clone(model).set_params(likelihood="logit").fit(X, labels)
+    np.testing.assert_allclose(logit.predict_proba(X), model.predict_proba(X), atol=0.12)
+    assert np.abs(logit.predict_latent(X)).mean() > 1.05 * np.abs(model.predict_latent(X)).mean()
+
+
+def test_constant_kernel_has_no_share(classification):
+    X, labels, _ = classification
+    stack = np.moveaxis(bank().fit(X).train_stack(), 0, -1)
+    stack = np.concatenate([stack, np.ones((40, 40, 1))], axis=-1)
+    with pytest.warns(match="kernel 4"):
+        model = GPMKLClassifier("precomputed", inference=FEW).fit(stack, labels)
+    assert abs(model.kernel_shares_[4]) < 1e-6
+    assert np.isfinite(model.predict_proba(stack)).all()
+
+
+@pytest.mark.heavy
+def test_prior_of_absurd_weights_loses_no_more_than_those_points(classification):
+    X, labels, model = classification
+    with pytest.warns(ConvergenceWarning):
+        wild = clone(model).set_params(kernel_prior=HalfT(0.02, 1.0)).fit(X, labels)
+    assert np.isfinite(wild.predict_proba(X)).all()
+    assert not wild.converged_
+
+
+@pytest.mark.heavy
+def test_relevance_is_what_refits_by_hand_say(regression):
+    X, y, model = regression
+    table = relevance(model).set_index("without")
+    assert table.index[0] == "all"
+    assert table["verdict"].tolist() == ["signal", "needed", "not shown"]
+    assert table["share"]["all"] == pytest.approx(1.0)
+    assert table["share"]["signal"] == pytest.approx(model.kernel_shares_[:2].sum())
+    left = GPMKLRegressor(
+        KernelBank([Gaussian(width=1), Linear()], {"noise": [2, 3]}, normalize="trace"), inference=FEW
+    )
+    left.fit(X, 10.0 * y + 3.0)
+    difference = model.elpd_i_ - left.elpd_i_
+    assert table["elpd_diff"]["signal"] == pytest.approx(difference.sum(), abs=0.5)
+    assert table["se"]["signal"] == pytest.approx(np.sqrt(40) * difference.std(), rel=0.05)
+    gain = model.log_evidence_ - left.log_evidence_
+    assert table["log_evidence_diff"]["signal"] == pytest.approx(gain, abs=0.3)
+    others = [np.delete(10.0 * y + 3.0, i) for i in range(40)]
+    nothing = stats.norm.logpdf(10.0 * y + 3.0, [o.mean() for o in others], [o.std() for o in others])
+    assert table["elpd_diff"]["all"] == pytest.approx((model.elpd_i_ - nothing).sum(), abs=1.0)
+
+
+@pytest.mark.heavy
+def test_relevance_of_labels(classification, rng):
+    X, labels, model = classification
+    table = relevance(model, by="all")
+    assert table["verdict"].tolist() == ["signal"]
+    nothing = np.log(np.where(labels == "yes", (labels == "yes").mean(), (labels == "no").mean()))
+    assert table["elpd_diff"][0] == pytest.approx((model.elpd_i_ - nothing).sum(), abs=2.0)
+    shuffled = clone(model).fit(X, rng.permutation(labels))
+    assert relevance(shuffled, by="all")["verdict"].tolist() == ["no signal"]
+    stack = np.moveaxis(bank().fit(X).train_stack(), 0, -1)
+    given = GPMKLClassifier("precomputed", kernel_names=list("abcd"), inference=FEW).fit(stack, labels)
+    assert set(relevance(given)["without"]) == {"all", *"abcd"}
+    with pytest.raises(ValueError, match=r'`by` "view" needs the views of a KernelBank'):
+        relevance(given, by="view")
+    with pytest.raises(ValueError, match="`by` must be one of 'view', 'kernel', 'all'"):
+        relevance(model, by="sample")

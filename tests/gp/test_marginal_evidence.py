@@ -1,0 +1,230 @@
+"""Evidence: against Gaussian processes of scikit-learn, integrals over all scores, finite differences, JAX."""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import numpy as np
+import pytest
+from problems import NOTHING, kernels, labels, numbers, processes
+from scipy.stats import multivariate_normal
+from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+
+from bayesmkl._utils.devices import double_precision
+from bayesmkl.gp.conditioning import Sites, condition
+from bayesmkl.gp.covariances import Additive
+from bayesmkl.gp.evidence import ep_evidence, exact_evidence, laplace_evidence
+from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.outcomes import Gaussian, Logit, Probit
+
+EXACT = (exact_evidence, Gaussian())
+CASES = {
+    "exact": EXACT,
+    "EP, probit": (functools.partial(ep_evidence, tol=1e-11), Probit()),
+    "EP, logit": (functools.partial(ep_evidence, tol=1e-11), Logit()),
+    "EP, Gaussian": (functools.partial(ep_evidence, tol=1e-11), Gaussian()),
+    "Laplace, probit": (laplace_evidence, Probit()),
+    "Laplace, logit": (laplace_evidence, Logit()),
+    "Laplace, Gaussian": (laplace_evidence, Gaussian()),
+}
+every_case = pytest.mark.parametrize(("evidence", "likelihood"), CASES.values(), ids=CASES)
+
+
+def problem(likelihood, rng, n_samples=40):
+    X, stack = kernels(rng, n_samples)
+    is_regression = bool(likelihood.names)
+    y = numbers(rng, X) if is_regression else labels(rng, X)
+    return stack, y, np.array([0.35]) if is_regression else NOTHING
+
+
+@every_case
+@pytest.mark.parametrize("process", ["additive", "weighted"])
+def test_gradient_equals_differences_in_every_parameter(evidence, likelihood, process, rng):
+    stack, y, phi = problem(likelihood, rng)
+    covariance, weights = processes(stack)[process], np.array([1.3, -0.4, 0.2])
+
+    def value(weights, phi):
+        return evidence(likelihood, y, covariance.matrix(weights), phi)
+
+    found = value(weights, phi)
+    gradient = np.concatenate([covariance.pull(weights, found.by_covariance()), found.by_parameters])
+    at, h = np.concatenate([weights, phi]), 1e-4
+
+    def along(step):
+        return value((at + step)[:3], (at + step)[3:]).log_evidence
+
+    differences = [
+        (8 * (along(h * e) - along(-h * e)) - (along(2 * h * e) - along(-2 * h * e))) / (12 * h)
+        for e in np.eye(len(at))
+    ]
+    np.testing.assert_allclose(gradient, differences, rtol=0, atol=1e-6 * np.abs(gradient).max())
+
+
+def test_equals_the_regression_of_scikit_learn(rng):
+    X, y = rng.normal(size=(30, 2)), rng.normal(size=30)
+    reference = GaussianProcessRegressor(ConstantKernel(1.7) * RBF(0.8), alpha=0.2**2, optimizer=None).fit(
+        X, y
+    )
+    stack = DenseStack(RBF(0.8)(X)[None])
+    covariance, weights, phi = Additive(stack, np.ones(1), 0.0), np.array([np.sqrt(1.7)]), np.array([0.2])
+    matrix = covariance.matrix(weights)
+    found = exact_evidence(Gaussian(), y, matrix, phi)
+    assert found.log_evidence == pytest.approx(reference.log_marginal_likelihood_value_, rel=1e-8)
+    _, expected = reference.log_marginal_likelihood(reference.kernel_.theta, eval_gradient=True)
+    by_log_variance = 0.5 * weights * covariance.pull(weights, found.by_covariance())
+    np.testing.assert_allclose(by_log_variance, expected[:1], rtol=1e-8)
+    rows = rng.normal(size=(7, 2))
+    cross = covariance.cross(DenseStack(RBF(0.8)(rows, X)[None]), weights, weights)
+    mean, std = reference.predict(rows, return_std=True)
+    variance = 1.7 - np.einsum("ij,jk,ik->i", cross, found.posterior.shrinkage, cross)
+    np.testing.assert_allclose(cross @ found.posterior.dual, mean, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(np.sqrt(variance), std, rtol=1e-8)
+
+
+def test_laplace_equals_the_classifier_of_scikit_learn(rng):
+    X = rng.normal(size=(40, 2))
+    y = labels(rng, X)
+    reference = GaussianProcessClassifier(ConstantKernel(2.3) * RBF(0.9), optimizer=None).fit(X, y)
+    covariance = Additive(DenseStack(RBF(0.9)(X)[None]), np.ones(1), 0.0)
+    weights = np.array([np.sqrt(2.3)])
+    found = laplace_evidence(Logit(), y, covariance.matrix(weights), NOTHING)
+    assert found.log_evidence == pytest.approx(reference.log_marginal_likelihood_value_, rel=1e-8)
+    _, expected = reference.log_marginal_likelihood(reference.kernel_.theta, eval_gradient=True)
+    np.testing.assert_allclose(
+        0.5 * weights * covariance.pull(weights, found.by_covariance()), expected[:1], rtol=1e-6
+    )
+
+
+@pytest.mark.parametrize("likelihood", [Probit(), Logit()], ids=["probit", "logit"])
+def test_ep_is_near_the_integral_over_all_scores(likelihood, rng):
+    """On a grid over two scores, whose marginals are checked as well."""
+    matrix, y = np.array([[2.0, 1.1], [1.1, 1.5]]), np.array([1.0, -1.0])
+    grid = np.linspace(-9.0, 9.0, 601)
+    first, second = np.meshgrid(grid, grid, indexing="ij")
+    log_density = sum(likelihood.log_density(y[i], f, NOTHING) for i, f in enumerate((first, second)))
+    density = np.exp(log_density) * multivariate_normal([0, 0], matrix).pdf(
+        np.stack([first, second], axis=-1)
+    )
+    cell = (grid[1] - grid[0]) ** 2
+    found, laplace = (f(likelihood, y, matrix, NOTHING) for f in (ep_evidence, laplace_evidence))
+    exact = np.log(density.sum() * cell)
+    assert abs(found.log_evidence - exact) < 2e-3
+    assert abs(found.log_evidence - exact) < 0.1 * abs(laplace.log_evidence - exact)
+    means = [(density * f).sum() / density.sum() for f in (first, second)]
+    np.testing.assert_allclose(found.posterior.mean, means, atol=2e-3)
+
+
+def test_one_score_is_exact_under_ep():
+    y, matrix = np.array([-1.0]), np.array([[1.9]])
+    found = ep_evidence(Probit(), y, matrix, NOTHING)
+    assert found.log_evidence == pytest.approx(np.log(0.5), abs=1e-10)  # by symmetry
+
+
+def test_exact_equals_the_density_of_the_targets(rng):
+    stack, y, phi = problem(Gaussian(), rng)
+    matrix = processes(stack)["weighted"].matrix(np.array([1.0, 0.3, -0.2]))
+    expected = multivariate_normal(np.zeros(len(y)), matrix + phi[0] ** 2 * np.eye(len(y))).logpdf(y)
+    for evidence in (exact_evidence, ep_evidence, laplace_evidence):
+        assert evidence(Gaussian(), y, matrix, phi).log_evidence == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("likelihood", [Probit(), Logit()], ids=["probit", "logit"])
+def test_estimate_by_importance_sampling_of_all_scores(likelihood, rng):
+    """The evidence as a mean over draws from EP's own posterior: unbiased, whatever EP does."""
+    stack, y, phi = problem(likelihood, rng, 30)
+    matrix = processes(stack)["additive"].matrix(np.array([1.0, 0.5, 0.5]))
+    found = ep_evidence(likelihood, y, matrix, phi)
+    cov = matrix - matrix @ found.posterior.shrinkage @ matrix
+    proposal = multivariate_normal(found.posterior.mean, 0.5 * (cov + cov.T), allow_singular=True)
+    scores = proposal.rvs(40_000, random_state=1)
+    prior = multivariate_normal(np.zeros(len(y)), matrix, allow_singular=True)
+    ratios = (
+        likelihood.log_density(y, scores, phi).sum(axis=1) + prior.logpdf(scores) - proposal.logpdf(scores)
+    )
+    weights = np.exp(ratios - ratios.max())
+    error = weights.std() / weights.mean() / np.sqrt(len(weights))
+    assert error < 0.02
+    assert abs(np.log(weights.mean()) + ratios.max() - found.log_evidence) < 4 * error + 0.02
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("case", ["exact", "EP, probit", "Laplace, logit"])
+def test_jax_equals_numpy_also_for_several_at_once(case, rng):
+    evidence, likelihood = CASES[case]
+    stack, y, phi = problem(likelihood, rng, 15)
+    weights = np.array([[1.0, 0.5, 0.2], [0.1, 2.0, 0.0]])
+    covariance = processes(stack)["additive"]
+    with double_precision():
+        other = processes(DenseStack(jax.numpy.asarray(stack.kernels)))["additive"]
+
+        def on_jax(w):
+            found = evidence(likelihood, jax.numpy.asarray(y), other.matrix(w), jax.numpy.asarray(phi))
+            return found.log_evidence, other.pull(w, found.by_covariance()), found.by_parameters
+
+        values = jax.jit(jax.vmap(on_jax))(jax.numpy.asarray(weights))
+    for i, own in enumerate(weights):
+        found = evidence(likelihood, y, covariance.matrix(own), phi)
+        expected = (found.log_evidence, covariance.pull(own, found.by_covariance()), found.by_parameters)
+        for ours, theirs in zip(expected, values, strict=True):
+            np.testing.assert_allclose(theirs[i], ours, rtol=1e-8, atol=1e-8)
+
+
+def test_conditioning_is_that_of_normal_targets(rng):
+    """A site of precision t and linear term n is a target n / t with variance 1 / t; one of none changes nothing."""
+    root = rng.normal(size=(8, 8))
+    matrix, sites = (
+        root @ root.T,
+        Sites(np.append(rng.gamma(1.0, size=7), 0.0), np.append(rng.normal(size=7), 0.0)),
+    )
+    found = condition(matrix, sites)
+    seen, precision = matrix[:7, :7], sites.precision[:7]
+    gain = matrix[:, :7] @ np.linalg.inv(seen + np.diag(1.0 / precision))
+    np.testing.assert_allclose(found.mean, gain @ (sites.linear[:7] / precision), rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(found.variance, np.diag(matrix - gain @ matrix[:7]), rtol=1e-9)
+    expected = 0.5 * np.linalg.slogdet(np.eye(7) + seen * precision)[1]
+    assert found.half_log_det == pytest.approx(expected, rel=1e-10)
+    vector = rng.normal(size=8)
+    np.testing.assert_allclose(
+        found.remain(vector)[:7], (vector - found.shrinkage @ (matrix @ vector))[:7], rtol=1e-8, atol=1e-9
+    )
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("on_jax", [False, True], ids=["numpy", "jax"])
+def test_variances_where_sites_say_nothing_little_and_all(rng, on_jax):
+    root = rng.normal(size=(12, 12))
+    matrix = root @ root.T + np.eye(12)
+    sites = Sites(np.append(0.0, np.logspace(-14, 8, 11)), rng.normal(size=12))
+    expected = np.diag(np.linalg.inv(np.linalg.inv(matrix) + np.diag(sites.precision)))
+    with double_precision():
+        found = condition(jax.numpy.asarray(matrix), sites) if on_jax else condition(matrix, sites)
+        np.testing.assert_allclose(found.variance, expected, rtol=1e-8)
+
+
+def test_start_of_sites_saves_steps_and_changes_nothing(rng):
+    stack, y, phi = problem(Probit(), rng)
+    covariance = processes(stack)["additive"]
+    cold = ep_evidence(Probit(), y, covariance.matrix(np.array([1.0, 0.5, 0.2])), phi)
+    moved = covariance.matrix(np.array([1.02, 0.5, 0.2]))
+    again, warm = (ep_evidence(Probit(), y, moved, phi, start) for start in (None, cold.sites))
+    assert warm.n_steps < again.n_steps
+    assert warm.log_evidence == pytest.approx(again.log_evidence, abs=1e-9)
+
+
+@pytest.mark.parametrize("evidence", [ep_evidence, laplace_evidence])
+def test_steps_are_all_factorizations(evidence, rng, monkeypatch):
+    stack, y, phi = problem(Probit(), rng, 15)
+    matrix, calls = processes(stack)["additive"].matrix(np.array([1.0, 0.5, 0.2])), []
+
+    def counted(*args):
+        calls.append(args)
+        return condition(*args)
+
+    monkeypatch.setattr("bayesmkl.gp.evidence.condition", counted)
+    start = None
+    for _ in range(2):  # from nothing, and from the sites that were found
+        found = evidence(Probit(), y, matrix, phi, start)
+        assert found.n_steps == len(calls)
+        start, calls[:] = found.sites, []
