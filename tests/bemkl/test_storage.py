@@ -75,7 +75,7 @@ def test_every_storage_gives_the_dense_model(wdbc, dense, storage, given):
     if storage in ("compressed", "float32", "packed"):
         assert model.kernel_bytes_ <= 0.5 * dense.kernel_bytes_
     for found, expected in zip(summary(model, rows), summary(dense, X[N_TRAIN:]), strict=True):
-        assert_same(found, expected, max(AGREEMENT[storage], 1e-12))
+        assert_same(found, expected, max(AGREEMENT[storage], 3e-12))
 
 
 @pytest.mark.heavy
