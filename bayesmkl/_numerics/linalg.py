@@ -168,7 +168,7 @@ def spd_factor(
     Parameters
     ----------
     matrix : ndarray of shape (d, d)
-        Symmetric positive definite; only the lower triangle is read.
+        Symmetric positive definite, of single or double precision; only the lower triangle is read.
     vector : ndarray of shape (d,)
         Right-hand side.
     overwrite : bool
@@ -196,11 +196,14 @@ def spd_factor(
     (array([2., 4.]), array([0.25  , 0.0625]))
     """
     upper, log_det = _factorize(matrix, overwrite)
-    return upper, log_det, lapack.dpotrs(upper, vector, lower=0)[0]
+    solve = lapack.spotrs if upper.dtype == np.float32 else lapack.dpotrs
+    return upper, log_det, solve(upper, vector, lower=0)[0]
 
 
 def solve_factor(upper: np.ndarray, vectors: np.ndarray) -> np.ndarray:
     """Return the transposed inverse of the factor of `spd_factor` times vectors, the columns of `vectors`.
+
+    All in the precision of the factor.
 
     Examples
     --------
@@ -209,7 +212,8 @@ def solve_factor(upper: np.ndarray, vectors: np.ndarray) -> np.ndarray:
     array([[0.5 ],
            [0.25]])
     """
-    found: np.ndarray = lapack.dtrtrs(upper, vectors, lower=0, trans=1)[0]
+    solve = blas.strsm if upper.dtype == np.float32 else blas.dtrsm
+    found: np.ndarray = solve(1.0, upper, vectors.astype(upper.dtype, copy=False), lower=0, trans_a=1)
     return found
 
 
@@ -225,7 +229,8 @@ def _factorize(matrix: np.ndarray, overwrite: bool, clean: bool = False) -> tupl
     Below its diagonal are zeros if it is to be `clean`, else anything.
     """
     # The transpose is in the order that LAPACK reads: nothing is rearranged on the way in or out
-    factor, info = lapack.dpotrf(matrix.T, lower=0, clean=clean, overwrite_a=overwrite)
+    factorize = lapack.spotrf if matrix.dtype == np.float32 else lapack.dpotrf
+    factor, info = factorize(matrix.T, lower=0, clean=clean, overwrite_a=overwrite)
     log_det = -2.0 * np.log(factor.diagonal()).sum() if info == 0 else np.float64(np.nan)
     if not np.isfinite(log_det):
         raise np.linalg.LinAlgError("matrix is not positive definite")

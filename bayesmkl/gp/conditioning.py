@@ -112,14 +112,14 @@ class Conditioned(NamedTuple):
 
 
 class Factored(NamedTuple):
-    r"""Scores given sites as far as an evidence without gradient needs them, on NumPy.
+    r"""Scores given sites as far as predictions and an evidence without gradient need them, on NumPy.
 
     Attributes
     ----------
     dual, half_log_det, root
         As those of `Conditioned`.
     upper : ndarray of shape (n_samples, n_samples)
-        Cholesky factor of :math:`B`; below its diagonal is anything.
+        Cholesky factor of :math:`B`, perhaps of single precision; below its diagonal is anything.
     """
 
     dual: np.ndarray
@@ -130,6 +130,12 @@ class Factored(NamedTuple):
     def within(self, columns: np.ndarray) -> np.ndarray:
         r"""Return `W` with :math:`W^\top W = Z^\top R Z`, of some columns `Z`, (n_samples, n_columns)."""
         return solve_factor(self.upper, self.root[:, None] * columns)
+
+    def explained(self, cross: np.ndarray) -> np.ndarray:
+        """Return the part of prior variances that the sites explain, as `Conditioned.explained` does."""
+        within = solve_factor(self.upper, (cross * self.root).T).T
+        found: np.ndarray = np.vecdot(within, within)
+        return found
 
 
 class Cavity(NamedTuple):
@@ -181,9 +187,9 @@ def condition(
 def factorize(covariance: np.ndarray, sites: Sites, overwrite: bool = False) -> Factored:
     """Condition scores on sites without variances and without an inverse, in half of the time.
 
-    The factor may `overwrite` the covariance, in C order.
+    All in the precision of the covariance, single or double. The factor may `overwrite` it, in C order.
     """
-    root = np.sqrt(np.maximum(sites.precision, LEAST_PRECISION))
+    root = np.sqrt(np.maximum(sites.precision, LEAST_PRECISION)).astype(covariance.dtype)
     upper, log_det, pull = spd_factor(
         _balanced(covariance, root, covariance if overwrite else None), sites.linear / root, overwrite=True
     )

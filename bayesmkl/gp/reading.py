@@ -14,7 +14,7 @@ from scipy.linalg import eigh
 from scipy.optimize import linprog
 from scipy.special import logsumexp
 
-from bayesmkl.gp.conditioning import Cavity, Conditioned, Sites, cavity, condition
+from bayesmkl.gp.conditioning import Cavity, Conditioned, Factored, Sites, cavity, condition, factorize
 from bayesmkl.gp.covariances import Additive, Covariance
 from bayesmkl.gp.effects import DesignRows
 from bayesmkl.gp.hyperposterior import (
@@ -34,6 +34,8 @@ CROSS_ENTRIES = 2**22  # of the covariances of new rows that are made at once of
 MOST_POINTS = 64  # of posteriors of many kernels, whose covariances are kept
 TOL = 1e-2  # of the sites of points that are kept, in standard deviations of scores
 LEAST_VARIANCE = 1e-10  # of the largest of a direction of moments, below which it is rounding error
+ROUNDING = 5e-4  # of variances of scores, that is 6e-5 of probabilities
+ROUNDED_SAMPLES = 8  # whose variances are compared
 LEAST_PROBABILITY = 1e-9  # of a point, below which a linear program means zero
 
 
@@ -122,8 +124,38 @@ class HyperDraws(NamedTuple):
     def conditioned(self, covariance: Covariance, at: int) -> list[Conditioned]:
         """Return the training scores of every output given the sites of a point."""
         matrix = self.matrix(covariance, at)
-        sites = zip(self.site_precision[at], self.site_linear[at], strict=True)
-        return [condition(matrix, Sites(*own)) for own in sites]
+        return [condition(matrix, own) for own in self._sites(at)]
+
+    def factorized(
+        self, covariance: Covariance, at: int, precision: type[np.floating] = np.float64
+    ) -> list[Factored]:
+        """Return as much of the same as predictions need, in single or double precision."""
+        matrix = self.matrix(covariance, at).astype(precision, copy=False)
+        return [factorize(matrix, own) for own in self._sites(at)]
+
+    def precision_of_predictions(self, covariance: Covariance) -> type[np.floating]:
+        """Return single precision, if variances of scores have digits enough at the point where fewest are left."""
+        points, _ = self.of_predictions
+        worst = points[
+            np.argmax((self.weights[points] ** 2).sum(axis=1) * self.site_precision[points].max((1, 2)))
+        ]
+        matrix = self.matrix(covariance, worst)
+        some = np.linspace(0, len(matrix) - 1, ROUNDED_SAMPLES, dtype=int)
+        try:
+            single = self.factorized(covariance, worst, np.float32)
+        except np.linalg.LinAlgError:
+            return np.float64
+        for found, double in zip(single, self.factorized(covariance, worst), strict=True):
+            explained = double.explained(matrix[some])
+            if (
+                np.abs(found.explained(matrix[some]) - explained)
+                > ROUNDING * (matrix[some, some] - explained)
+            ).any():
+                return np.float64
+        return np.float32
+
+    def _sites(self, at: int) -> list[Sites]:
+        return [Sites(*own) for own in zip(self.site_precision[at], self.site_linear[at], strict=True)]
 
 
 class LeftOut(NamedTuple):
@@ -475,7 +507,7 @@ def score_moments(
     rows: KernelRows,
     diagonal: np.ndarray,
     design_rows: DesignRows | None = None,
-    posteriors: list[list[Conditioned]] | None = None,
+    posteriors: list[list[Factored]] | None = None,
 ) -> ScoreMoments:
     """Return moments of scores at new rows.
 
@@ -489,7 +521,7 @@ def score_moments(
         Similarities of new rows to themselves.
     design_rows : DesignRows, optional
         Effects and tasks of the new rows, where the covariance has some.
-    posteriors : list of list of Conditioned, optional
+    posteriors : list of list of Factored, optional
         The training scores of every output at the points that predictions are made from, where they are known.
     """
     points, probability = draws.of_predictions
@@ -505,7 +537,7 @@ def score_moments(
         if covariance.effects is not None and design_rows is not None:
             cross += covariance.effects.cross(design_rows, draws.group_std[at])
             prior += covariance.effects.variance(design_rows, draws.group_std[at])
-        found = draws.conditioned(covariance, at) if posteriors is None else posteriors[i]
+        found = draws.factorized(covariance, at) if posteriors is None else posteriors[i]
         for k, posterior in enumerate(found):
             mean[i, k] = cross @ posterior.dual
             variance[i, k] = prior - posterior.explained(cross)

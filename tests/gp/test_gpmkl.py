@@ -501,3 +501,26 @@ def test_relevance_of_labels(classification, rng):
         relevance(given, by="view")
     with pytest.raises(ValueError, match="`by` must be one of 'view', 'kernel', 'all'"):
         relevance(model, by="sample")
+
+
+def test_predictions_from_few_points_in_single_precision_are_those_of_all_in_double():
+    """300 samples, whose factors take more memory than is spent on double precision."""
+    X, y = samples(500, seed=1)
+    model = GPMKLClassifier(bank(), inference=FEW, random_state=0).fit(X[:300], y[:300] + 0.5 * X[:300, 2] > 0)
+    found = model.predict_proba(X)[:, 1]
+    draws, covariance = model.posterior_, model._training_covariance()[0]
+    points, _ = draws.of_predictions
+    assert len(points) == 64 < len(draws.kernel_weights)
+    assert draws.precision_of_predictions(covariance) == np.float32
+    whole, double = (clone(model) for _ in range(2))
+    for one in (whole, double):
+        one.__dict__.update(model.__dict__)
+    whole.posterior_ = draws._replace(predictive=np.empty(0))
+    change = np.abs(whole.predict_proba(X)[:, 1] - found)
+    assert change.max() < 0.015
+    assert change.mean() < 0.001
+    rows, diagonal = next(iter(model._rows(X)))
+    factors = [draws.factorized(covariance, at) for at in points]
+    exact = overall(score_moments(covariance, draws, rows, diagonal, None, factors))[1]
+    np.testing.assert_allclose(overall(model._moments(X))[1], exact, rtol=5e-4)
+    np.testing.assert_array_equal(model.predict_proba(X)[:, 1], found)  # of what was kept

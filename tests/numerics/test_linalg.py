@@ -187,6 +187,16 @@ def test_factor_against_numpy_from_the_lower_triangle_alone(rng, size, overwrite
     np.testing.assert_allclose(found, np.linalg.solve(root.T, vectors), rtol=1e-8, atol=1e-10)
 
 
+def test_factor_in_single_precision(rng):
+    matrix, vector, vectors = random_covariance(rng, 30), rng.normal(size=30), rng.normal(size=(30, 2))
+    upper, _, solution = spd_factor(matrix.astype(np.float32), vector)
+    found = solve_factor(upper, vectors)
+    assert upper.dtype == solution.dtype == found.dtype == np.float32
+    expected = np.linalg.solve(np.linalg.cholesky(matrix), vectors)
+    np.testing.assert_allclose(found, expected, atol=1e-4 * np.abs(expected).max())
+    np.testing.assert_allclose(matrix @ solution, vector, atol=1e-3)
+
+
 @pytest.mark.parametrize("entry", [-1.0, np.nan, np.inf])
 def test_factor_of_a_broken_matrix_raises(entry):
     matrix = np.eye(3)

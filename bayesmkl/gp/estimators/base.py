@@ -23,7 +23,7 @@ from bayesmkl._utils.threads import blas_threads_for
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_scale
 from bayesmkl._utils.warnings import warn_user
-from bayesmkl.gp.conditioning import Conditioned
+from bayesmkl.gp.conditioning import Factored
 from bayesmkl.gp.covariances import Additive, kernel_units
 from bayesmkl.gp.design import (
     Design,
@@ -78,6 +78,7 @@ EVIDENCE_OF: dict[tuple[type, str], Any] = {(Gaussian, name): exact_evidence for
 EVIDENCE_OF[StudentT, "ep"] = student_evidence
 REMEDY = "Use fewer kernels or samples, or a smaller `n_draws` of `inference`."
 KNOWN_BYTES = 2**29  # of factors that models keep for their next predictions, all models together
+FEW_BYTES = 2**25  # up to which factors have double precision: 64 of them at 256 samples
 KNOWN_LOCK = threading.Lock()
 
 
@@ -90,14 +91,14 @@ class _KnownScores(NamedTuple):
         Without training kernels where there are `posteriors`.
     completed : CompletedKernels or None
     draws : HyperDraws
-    posteriors : list of list of Conditioned, optional
+    posteriors : list of list of Factored, optional
         See `score_moments`.
     """
 
     covariance: Additive
     completed: CompletedKernels | None
     draws: HyperDraws
-    posteriors: list[list[Conditioned]] | None = None
+    posteriors: list[list[Factored]] | None = None
 
 
 # By models, so that files, pickles and copies hold nothing of it: the posterior that it belongs to, and its bytes.
@@ -402,18 +403,21 @@ class BaseGPMKL(CompletingMKL):
             return kept[1]
         covariance, completed = self._training_covariance()
         draws = self.posterior_ if self.pseudo_samples_ is None else few_points(self.posterior_)
-        (points, _), n_kernels, n_train = (
-            draws.of_predictions,
-            covariance.stack.n_kernels,
-            covariance.stack.n_train,
-        )
-        n_matrices = len(points) * draws.parameters.shape[1] + (0 if completed is None else 4 * n_kernels)
+        points, _ = draws.of_predictions
+        n_kernels, n_train = covariance.stack.n_kernels, covariance.stack.n_train
+        n_entries = len(points) * draws.parameters.shape[1] * n_train**2
+        of_completed = 0 if completed is None else 32 * n_kernels * n_train**2
         found = _KnownScores(covariance, completed, draws)
-        n_bytes = 8 * n_matrices * n_train**2
-        if n_bytes > KNOWN_BYTES:
+        if 4 * n_entries + of_completed > KNOWN_BYTES:
             return found
         with blas_threads_for(n_train):
-            posteriors = [draws.conditioned(covariance, at) for at in points]
+            precision = (
+                np.float64 if 8 * n_entries < FEW_BYTES else draws.precision_of_predictions(covariance)
+            )
+            n_bytes = np.dtype(precision).itemsize * n_entries + of_completed
+            if n_bytes > KNOWN_BYTES:
+                return found
+            posteriors = [draws.factorized(covariance, at, precision) for at in points]
         covariance = covariance._replace(stack=unheld(n_kernels, n_train))  # nothing is asked of it any more
         found = found._replace(covariance=covariance, posteriors=posteriors)
         with KNOWN_LOCK:
