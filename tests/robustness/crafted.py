@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesmkl.persistence.files import FORMAT, VERSION
+from bayesmkl import persistence
 
 _IDS = count(1)
 
@@ -48,14 +48,10 @@ def built(name: str, **attributes: Any) -> dict[str, Any]:
     return node("ObjectNode", name, content=mapping(attributes))
 
 
-def schema(model: dict[str, Any], protocol: Any = 2, version: Any = VERSION) -> dict[str, Any]:
+def schema(model: dict[str, Any], protocol: Any = 2, version: Any = persistence.VERSION) -> dict[str, Any]:
     """Return the description of a file with a model."""
-    content = {
-        "format": plain(FORMAT),
-        "version": plain(version),
-        "package": plain("0.1.0"),
-        "model": model,
-    }
+    header = persistence._header() | {"version": version}
+    content = {key: plain(value) for key, value in header.items()} | {"model": model}
     return mapping(content) | {"protocol": protocol, "_skops_version": "0.16.0"}
 
 

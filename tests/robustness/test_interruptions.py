@@ -93,7 +93,7 @@ def test_a_model_is_old_or_new_wherever_saving_stops(kind, tmp_path):
         assert found in (old.kernels, new.kernels)
         target.write_bytes(before)
 
-    files = (*FILES, "persistence/files.py")
+    files = (*FILES, "bayesmkl/persistence.py")
     assert at_every_line(lambda: save_model(new, target), files, kind, check) > 15
 
 
