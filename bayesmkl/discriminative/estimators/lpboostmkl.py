@@ -11,11 +11,11 @@ from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.typing import Splits
 from bayesmkl._utils.validation import check_folds, check_number, check_scale, shown
 from bayesmkl.discriminative.estimators.base import DiscriminativeClassifier, OnStep
-from bayesmkl.discriminative.estimators.folds import stratified_folds
 from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER
+from bayesmkl.discriminative.folds import stratified_folds
 from bayesmkl.discriminative.global_weights.lpboostmkl import LPBoostMKLOptions, fit_lpboostmkl
 from bayesmkl.discriminative.outer import MKLResult
-from bayesmkl.discriminative.training import Training
+from bayesmkl.discriminative.weights import Training
 from bayesmkl.kernels.stacks.base import StoredStack
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from bayesmkl.discriminative.estimators.checked import fit_columns
 from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER
 from bayesmkl.discriminative.global_weights.mwumkl import MWUOptions, fit_mwumkl
 from bayesmkl.discriminative.outer import MKLResult
-from bayesmkl.discriminative.training import Training
+from bayesmkl.discriminative.weights import Training
 
 if TYPE_CHECKING:
     from bayesmkl.kernels.bank import KernelBank

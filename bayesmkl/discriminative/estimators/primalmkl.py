@@ -13,10 +13,10 @@ from bayesmkl.discriminative.estimators.base import (
     BaseDiscriminative,
     DiscriminativeClassifier,
     DiscriminativeRegressor,
+    NoveltyDetector,
     OnStep,
 )
 from bayesmkl.discriminative.estimators.checked import check_above_rounding
-from bayesmkl.discriminative.estimators.novelty import NoveltyDetector
 from bayesmkl.discriminative.estimators.path import path_over_reg
 from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER, PRIMAL, REGRESSOR
 from bayesmkl.discriminative.outer import MKLResult
@@ -31,8 +31,7 @@ from bayesmkl.discriminative.primal.solve import (
     Squared,
     SquaredHinge,
 )
-from bayesmkl.discriminative.training import Training
-from bayesmkl.kernels.stacks.base import StoredStack
+from bayesmkl.discriminative.weights import Training
 
 if TYPE_CHECKING:
     from bayesmkl.kernels.bank import KernelBank
@@ -475,16 +474,15 @@ class PrimalMKLOneClass(NoveltyDetector):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         self._inner_loss(), _options(self)
-        self._check_contamination()
 
     def _inner_loss(self) -> OneClass:
         return OneClass(*_reg_and_solver(self))
 
     def _learn(
-        self, stack: StoredStack, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
+        self, training: Training, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
     ) -> PrimalMKLResult:
-        check_above_rounding("reg", self.reg, stack)
-        return fit_primalmkl(stack, targets, self._inner_loss(), _options(self), start, on_step)
+        check_above_rounding("reg", self.reg, training.stack)
+        return fit_primalmkl(training.stack, targets, self._inner_loss(), _options(self), start, on_step)
 
     def _result_of(self, found: PrimalMKLResult) -> MKLResult:
         return found.result
