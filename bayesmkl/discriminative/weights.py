@@ -80,7 +80,7 @@ class WeightRule(BaseEstimator):
     Attributes
     ----------
     targets : tuple of str
-        What it learns from: "labels", "numbers", or "nothing" but the samples.
+        What it learns from: "labels", "numbers", or "nothing but samples".
     counts_samples : bool
         Whether samples and classes may have weights.
     shares_weights : bool
@@ -98,7 +98,7 @@ class WeightRule(BaseEstimator):
     """
 
     CHECKS: ClassVar[Mapping[str, Callable[[str, Any], Any]]] = {}
-    targets: ClassVar[tuple[str, ...]] = ("labels", "numbers", "nothing")
+    targets: ClassVar[tuple[str, ...]] = ("labels", "numbers", "nothing but samples")
     counts_samples: ClassVar[bool] = True
     shares_weights: ClassVar[bool] = False
     needs_sums_alone: ClassVar[bool] = False
@@ -129,7 +129,7 @@ class WeightRule(BaseEstimator):
             For a parameter that is none; the message names it.
         """
         checks = {"tol": number(0.0), "max_iter": lambda name, value: check_integer(name, value, low=1)}
-        values = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
         known = checks | dict(self.CHECKS)
         return type(self)(**{k: known[k](k, value) if k in known else value for k, value in values.items()})
 

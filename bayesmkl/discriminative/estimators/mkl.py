@@ -75,11 +75,11 @@ class ByRule(BaseDiscriminative):
     _needs_sums_alone = property(lambda self: self._rule.needs_sums_alone)
 
     def _check_parameters(self) -> None:
-        super()._check_parameters()
         rule = self._rule
         if not isinstance(rule, WeightRule):
             words = ", ".join(f"{kind.__name__}()" for kind in RULES)
             raise ValueError(f"`weights` must be None or a rule, one of {words}; got {shown(rule)}.")
+        super()._check_parameters()
         self._refuse_unless(self.TARGET, lambda kind: self.TARGET in kind.targets)
         if getattr(self, "class_weight", None) is not None:
             self._refuse_unless("weights of classes", lambda kind: kind.counts_samples)
@@ -473,8 +473,7 @@ class MKLOneClass(ByRule, NoveltyDetector):
     (10, [1, -1])
     """
 
-    PATH_PARAMETER: ClassVar = "reg"
-    TARGET: ClassVar = "nothing"
+    PATH_PARAMETER, TARGET = "reg", "nothing but samples"
 
     kernels: KernelBank | str | None = field(default=None, kw_only=False)
     reg: float = 1.0

@@ -245,7 +245,7 @@ class BestKernelClassifier(ClassifierByRule):
     """
 
     RULE = BestKernel
-    fit = DiscriminativeClassifier.fit  # samples have no weights
+    fit = DiscriminativeClassifier.fit  # type: ignore[assignment]  # without weights of samples
 
     kernels: KernelBank | str | None = field(default=None, kw_only=False)
     C: float = 1.0
@@ -612,7 +612,7 @@ class EasyMKLClassifier(ClassifierByRule):
     """
 
     RULE = Easy
-    fit = DiscriminativeClassifier.fit  # samples have no weights
+    fit = DiscriminativeClassifier.fit  # type: ignore[assignment]  # without weights of samples
 
     kernels: KernelBank | str | None = field(default=None, kw_only=False)
     C: float = 1.0

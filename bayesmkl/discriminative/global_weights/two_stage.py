@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -176,6 +176,11 @@ class Uniform(WeightRule):
         return train_selected(training.stack, targets, svm, self.tol * training.unit, Selection(weights))
 
 
+def _check_cv(name: str, value: Any) -> Any:
+    check_folds(name, value)
+    return value
+
+
 @dataclass(eq=False, repr=False)
 class BestKernel(WeightRule):
     r"""The best single kernel, chosen by cross-validation within the training samples.
@@ -203,7 +208,7 @@ class BestKernel(WeightRule):
     MKLClassifier(weights=BestKernel(cv=3))
     """
 
-    CHECKS: ClassVar = {"cv": lambda name, value: check_folds(name, value) or value}
+    CHECKS: ClassVar = {"cv": _check_cv}
     targets: ClassVar = ("labels",)
     counts_samples: ClassVar = False
 
@@ -492,7 +497,7 @@ def select_by_ratio(problem: Problem) -> Selection:
     return Selection(shares(np.divide(products, norms, out=np.zeros_like(norms), where=norms > 0.0)))
 
 
-def select_nearest(problem: Problem, gram: np.ndarray) -> Selection:
+def select_nearest(problem: Problem, gram: Any) -> Selection:
     """Minimize the squared distance of a convex combination from the empirical optimal kernel (12)."""
     linear = problem.stack.frobenius(problem.counted())
     weights, residual = solve_simplex_qp(gram, linear)
