@@ -20,6 +20,7 @@ from bayesmkl.bemkl.models.model import Priors, Problem
 from bayesmkl.bemkl.models.moments import Gamma, Gaussian, IntermediateOutputs
 from bayesmkl.bemkl.models.multitask import MultitaskProblem
 from bayesmkl.bemkl.models.outcomes import Labels, Numbers
+from bayesmkl.discriminative.weights import SampleWeights, Training
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 ROOT = Path(__file__).resolve().parents[1]  # of the repository, or of its source archive
@@ -226,3 +227,9 @@ def forked(work, *arguments, seconds=300):
         found = file.read()
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0, "its traceback is in what was captured"
     return json.loads(found)
+
+
+def learn(stack, targets, svm, rule, start=None, on_step=None, counts=None):
+    """Learn kernel weights by a rule, as estimators do."""
+    training = rule.prepare(Training(stack, SampleWeights(counts, counts)))
+    return rule.learn(training, targets, svm, start, on_step)

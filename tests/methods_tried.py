@@ -1,11 +1,11 @@
-"""What tests know of the discriminative methods beside the registry: forms to try, identities, traits."""
+"""What tests know of the discriminative methods: forms to try, identities, traits."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from bayesmkl.discriminative.methods import METHODS
+from bayesmkl.discriminative import GMKL, SILP, SMO
 
 TRAITS = {  # what sets a method apart in tests that run over all of them
     "counts samples": "samples that come twice are samples of twice the penalty",
@@ -65,8 +65,22 @@ def _forms(estimator: str, target: str = "binary", **parameters: tuple[Any, ...]
     return tuple(Form(estimator, target, {key: v}) for key, values in parameters.items() for v in values)
 
 
-TRIED: dict[str, Tried] = {  # by the module of the algorithm
-    "global_weights.uniform": Tried(
+RULES_FOR_NUMBERS = (SILP(tol=1e-6), GMKL(regularizer="uniform", tol=1e-6), SMO(tol=1e-6))
+
+TRIED: dict[str, Tried] = {
+    "mkl": Tried(
+        traits=frozenset({"counts samples", "leftovers"}),
+        identities=(
+            Form("MKLClassifier"),
+            *_forms("MKLRegressor", "real", weights=RULES_FOR_NUMBERS[:1]),
+        ),
+        forms=(
+            Form("MKLClassifier"),
+            *_forms("MKLRegressor", "real", weights=RULES_FOR_NUMBERS),
+            Form("MKLOneClass", "none"),
+        ),
+    ),
+    "uniform": Tried(
         traits=frozenset({"counts samples"}),
         identities=(Form("UniformMKLClassifier"), Form("UniformMKLRegressor", "real")),
         forms=(
@@ -75,7 +89,7 @@ TRIED: dict[str, Tried] = {  # by the module of the algorithm
             Form("UniformMKLRegressor", "real"),
         ),
     ),
-    "global_weights.best_kernel": Tried(
+    "best_kernel": Tried(
         traits=frozenset({"svm per kernel"}),
         identities=_forms("BestKernelClassifier", cv=(3,)),
         forms=(
@@ -83,7 +97,7 @@ TRIED: dict[str, Tried] = {  # by the module of the algorithm
             Form("BestKernelClassifier", "classes", {"cv": 2, "multiclass": "shared"}),
         ),
     ),
-    "global_weights.lpboostmkl": Tried(
+    "lpboostmkl": Tried(
         traits=frozenset({"svm per kernel", "votes"}),
         identities=_forms("LPBoostMKLClassifier", cv=(3,)),
         forms=(
@@ -91,7 +105,7 @@ TRIED: dict[str, Tried] = {  # by the module of the algorithm
             Form("LPBoostMKLClassifier", "classes", {"cv": 2, "nu": 0.2}),
         ),
     ),
-    "global_weights.alignment": Tried(
+    "alignment": Tried(
         traits=frozenset({"counts samples"}),
         identities=(
             *_forms("AlignmentMKLClassifier", method=("ratio", "convex", "align", "alignf")),
@@ -103,7 +117,7 @@ TRIED: dict[str, Tried] = {  # by the module of the algorithm
             *_forms("AlignmentMKLRegressor", "real", method=("ratio", "convex", "align", "alignf")),
         ),
     ),
-    "global_weights.obmkl": Tried(
+    "obmkl": Tried(
         traits=frozenset({"counts samples"}),
         identities=_forms("OBMKLClassifier", method=("ratio", "qp", "aqp")),
         forms=(
@@ -111,7 +125,7 @@ TRIED: dict[str, Tried] = {  # by the module of the algorithm
             Form("OBMKLClassifier", "classes", {"multiclass": "shared"}),
         ),
     ),
-    "global_weights.easymkl": Tried(
+    "easymkl": Tried(
         traits=frozenset({"scales kernels"}),
         identities=(Form("EasyMKLClassifier"),),
         forms=(
@@ -120,7 +134,7 @@ TRIED: dict[str, Tried] = {  # by the module of the algorithm
             Form("EasyMKLClassifier", "classes"),
         ),
     ),
-    "global_weights.simplemkl": Tried(
+    "simplemkl": Tried(
         traits=frozenset({"counts samples", "leftovers"}),
         identities=(
             *_forms("SimpleMKLClassifier", solver=("spg", "reduced-gradient")),
@@ -133,7 +147,7 @@ TRIED: dict[str, Tried] = {  # by the module of the algorithm
             Form("SimpleMKLRegressor", "real"),
         ),
     ),
-    "global_weights.silpmkl": Tried(
+    "silpmkl": Tried(
         traits=frozenset({"counts samples", "leftovers"}),
         identities=(Form("SILPMKLClassifier"),),
         forms=(
@@ -141,7 +155,7 @@ TRIED: dict[str, Tried] = {  # by the module of the algorithm
             Form("SILPMKLClassifier", "classes", {"multiclass": "shared"}),
         ),
     ),
-    "global_weights.lpmkl": Tried(
+    "lpmkl": Tried(
         traits=frozenset({"counts samples", "leftovers"}),
         identities=(
             *_forms("LpMKLClassifier", p_norm=(1.0, 2.0)),
@@ -153,7 +167,7 @@ TRIED: dict[str, Tried] = {  # by the module of the algorithm
             Form("LpMKLRegressor", "real"),
         ),
     ),
-    "global_weights.gmkl": Tried(
+    "gmkl": Tried(
         traits=frozenset({"counts samples", "leftovers", "penalizes weights"}),
         identities=(Form("GMKLClassifier", "binary", {"regularizer": "uniform"}), Form("GMKLClassifier")),
         forms=(
@@ -161,7 +175,7 @@ TRIED: dict[str, Tried] = {  # by the module of the algorithm
             Form("GMKLClassifier", "classes"),
         ),
     ),
-    "global_weights.smomkl": Tried(
+    "smomkl": Tried(
         traits=frozenset({"counts samples", "leftovers", "penalizes weights"}),
         identities=(Form("SMOMKLClassifier"),),
         forms=(
@@ -169,7 +183,7 @@ TRIED: dict[str, Tried] = {  # by the module of the algorithm
             Form("SMOMKLClassifier", "classes", {"p_norm": 1.5}),
         ),
     ),
-    "global_weights.mwumkl": Tried(
+    "mwumkl": Tried(
         traits=frozenset({"rough", "scales kernels"}),
         identities=(Form("MWUMKLClassifier"),),
         losses={"MWUMKLClassifier": "squared hinge"},
@@ -178,7 +192,7 @@ TRIED: dict[str, Tried] = {  # by the module of the algorithm
             Form("MWUMKLClassifier", "classes", {"epsilon": 0.2}),
         ),
     ),
-    "primal.primalmkl": Tried(
+    "primalmkl": Tried(
         traits=frozenset({"counts samples", "leftovers"}),
         identities=(
             *_forms("PrimalMKLClassifier", weights=("spg", "closed")),
@@ -195,7 +209,7 @@ TRIED: dict[str, Tried] = {  # by the module of the algorithm
             Form("PrimalMKLOneClass", "none", {"contamination": 0.2, "p_norm": 1.0}),
         ),
     ),
-    "primal.lapmkl": Tried(
+    "lapmkl": Tried(
         identities=(Form("LapMKLClassifier", "binary", {"gamma_intrinsic": 0.0}),),
         losses={"LapMKLClassifier": "squared hinge"},
         forms=(
@@ -204,8 +218,7 @@ TRIED: dict[str, Tried] = {  # by the module of the algorithm
             Form("LapMKLClassifier", "classes", {"p_norm": 2.0}),
         ),
     ),
-    "global_weights.glks": Tried(),
-    "localized.lmkl": Tried(
+    "lmkl": Tried(
         forms=(
             *_forms("LMKLClassifier", gating=("softmax", "sigmoid", "gaussian")),
             Form("LMKLClassifier", "classes"),
@@ -214,28 +227,28 @@ TRIED: dict[str, Tried] = {  # by the module of the algorithm
             Form("LMKLRegressor", "real"),
         )
     ),
-    "localized.clmkl": Tried(
+    "clmkl": Tried(
         forms=(
             Form("CLMKLClassifier", "binary", {"n_clusters": 2}),
             Form("CLMKLClassifier", "binary", {"n_clusters": 2, "p_norm": 1.0}),
             Form("CLMKLClassifier", "classes", {"n_clusters": 2, "multiclass": "shared"}),
         )
     ),
-    "localized.swmkl": Tried(
+    "swmkl": Tried(
         traits=frozenset({"svm per kernel"}),
         forms=(
             *_forms("SwMKLClassifier", psd=("unit-norm", "paper")),
             Form("SwMKLClassifier", "classes", {"gate_targets": "cv"}),
         ),
     ),
-    "localized.ldmkl": Tried(
+    "ldmkl": Tried(
         traits=frozenset({"svm per kernel", "votes"}),
         forms=(
             Form("LDMKLClassifier"),
             Form("LDMKLClassifier", "classes", {"sv_gate": "paper", "bias": "keep"}),
         ),
     ),
-    "localized.samkl": Tried(
+    "samkl": Tried(
         forms=(
             Form("SAMKLClassifier"),
             Form("SAMKLClassifier", "binary", {"initial_switches": "support", "fallback": False}),
@@ -245,8 +258,15 @@ TRIED: dict[str, Tried] = {  # by the module of the algorithm
 }
 
 
+def traits_of(estimator: str) -> frozenset[str]:
+    """Return what sets the method of an estimator apart."""
+    found = (
+        tried.traits for tried in TRIED.values() if any(form.estimator == estimator for form in tried.forms)
+    )
+    return next(found, frozenset())
+
+
 def estimators_with(trait: str) -> list[str]:
     """Return the estimators of the methods that have one of `TRAITS`."""
-    return [
-        name for method in METHODS if trait in TRIED[method.algorithm].traits for name in method.estimators
-    ]
+    every = [form.estimator for tried in TRIED.values() if trait in tried.traits for form in tried.forms]
+    return list(dict.fromkeys(every))

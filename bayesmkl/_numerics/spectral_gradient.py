@@ -6,7 +6,7 @@ Birgin, Martínez & Raydan (2000): steps of Barzilai and Borwein's length, proje
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.units import unit_of
 
+Function = Callable[[np.ndarray], tuple[float, np.ndarray, Any]]
 SHORTEST, LONGEST = 1e-10, 1e10  # of the spectral step
 SUFFICIENT = 1e-4  # Armijo's share of the predicted decrease
 SMALLEST_FRACTION = 1e-10  # of a step, below which the line search gives up
@@ -68,7 +69,7 @@ class _Iterate(NamedTuple):
 
 
 def minimize_spg(
-    function: Callable[[np.ndarray], tuple[float, np.ndarray, Any]],
+    function: Function,
     project: Callable[[np.ndarray], np.ndarray],
     start: np.ndarray,
     options: SPGOptions = SPGOptions(),  # noqa: B008
@@ -104,35 +105,8 @@ def minimize_spg(
     >>> result.point, result.outcome.converged
     (array([1., 1.]), True)
     """
-    search = spg_search(project, start, options, finished, on_step)
-    point = next(search)
-    while True:
-        try:
-            point = search.send(function(point))
-        except StopIteration as end:
-            return end.value
-
-
-def spg_search(
-    project: Callable[[np.ndarray], np.ndarray],
-    start: np.ndarray,
-    options: SPGOptions = SPGOptions(),  # noqa: B008
-    finished: Callable[[Any], bool] | None = None,
-    on_step: Callable[[int, float, Any], None] | None = None,
-) -> Generator[np.ndarray, tuple[float, np.ndarray, Any], SPGResult]:
-    """Do what `minimize_spg` does, asking for the function instead of calling it: several searches can go together.
-
-    Yields
-    ------
-    ndarray
-        A point; what the function returns there is to be sent.
-
-    Returns
-    -------
-    SPGResult
-    """
     point = project(start)
-    at = _Iterate(point, *(yield point))
+    at = _Iterate(point, *function(point))
     unit = unit_of(max(abs(at.value), float(np.abs(at.gradient).max(initial=0.0))))
     at = _in_units(at, unit)
     best, history, n_evaluations = at, [at.value], 1
@@ -146,7 +120,7 @@ def spg_search(
         if iteration == options.max_iter:
             break
         direction = project(at.point - step * at.gradient) - at.point
-        new, spent = yield from _search(at, direction, max(recent), unit)
+        new, spent = _search(function, at, direction, max(recent), unit)
         n_evaluations += spent
         if new is None:
             outcome = Outcome.NOT_IMPROVING
@@ -178,13 +152,13 @@ def _first_step(at: _Iterate, project: Callable[[np.ndarray], np.ndarray]) -> fl
 
 
 def _search(
-    at: _Iterate, direction: np.ndarray, reference: float, unit: float
-) -> Generator[np.ndarray, tuple[float, np.ndarray, Any], tuple[_Iterate | None, int]]:
+    function: Function, at: _Iterate, direction: np.ndarray, reference: float, unit: float
+) -> tuple[_Iterate | None, int]:
     """Go back along `direction` until the value is sufficiently below `reference`."""
     slope, fraction, spent = float(at.gradient @ direction), 1.0, 0
     while fraction > SMALLEST_FRACTION and slope < 0.0:
         point = at.point + fraction * direction
-        new = _in_units(_Iterate(point, *(yield point)), unit)
+        new = _in_units(_Iterate(point, *function(point)), unit)
         spent += 1
         if new.value <= reference + SUFFICIENT * fraction * slope:
             return new, spent

@@ -7,13 +7,7 @@ from typing import Any
 
 from bayesmkl.discriminative.methods import PACKAGE, public_names
 
-# Public name -> module that defines it; loaded on first use. Methods come from their registry.
-_LAZY = public_names() | {
-    "RegularizationPath": f"{PACKAGE}.estimators.path",
-    "plot_decision": f"{PACKAGE}.plots",
-    "plot_gates": f"{PACKAGE}.plots",
-    "plot_switches": f"{PACKAGE}.plots",
-}
+_LAZY = public_names()  # public name -> module that defines it, loaded on first use
 
 __all__ = sorted(_LAZY)
 

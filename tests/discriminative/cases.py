@@ -13,7 +13,7 @@ from sklearn.svm import SVC, SVR
 
 import bayesmkl.discriminative
 from bayesmkl import KernelBank
-from bayesmkl.discriminative.methods import METHODS
+from bayesmkl.discriminative.estimators.localized import BaseLocalized
 from bayesmkl.kernels import Gaussian, Linear
 
 EVERY = {
@@ -22,12 +22,7 @@ EVERY = {
     if inspect.isclass(getattr(bayesmkl.discriminative, name))
     and name.endswith(("Classifier", "Regressor", "OneClass"))
 }
-LOCALIZED = {
-    name: EVERY[name]
-    for method in METHODS
-    if method.algorithm.startswith("localized")
-    for name in method.estimators
-}
+LOCALIZED = {name: cls for name, cls in EVERY.items() if issubclass(cls, BaseLocalized)}
 ESTIMATORS = {
     name: cls for name, cls in EVERY.items() if name not in LOCALIZED
 }  # one set of weights for all samples

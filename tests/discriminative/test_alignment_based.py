@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers import SAME_FORMULA, assert_same, frozen, random_kernels, random_labels
+from helpers import SAME_FORMULA, assert_same, frozen, learn, random_kernels, random_labels
 from scipy.optimize import minimize
 
-from bayesmkl.discriminative.estimators.alignment import AlignmentMKLClassifier, AlignmentMKLRegressor
+from bayesmkl.discriminative.estimators.two_stage import AlignmentMKLClassifier, AlignmentMKLRegressor
 from bayesmkl.discriminative.global_weights import two_stage
-from bayesmkl.discriminative.global_weights.alignment import (
-    METHODS,
-    AlignmentOptions,
-    fit_alignment,
+from bayesmkl.discriminative.global_weights.two_stage import (
+    Alignment,
     select_by_alignment,
 )
 from bayesmkl.discriminative.svm.libsvm import Hinge
 from bayesmkl.kernels import Gaussian, KernelBank
 from bayesmkl.kernels.alignment import frobenius_gram, target_products
 from bayesmkl.kernels.stacks.dense import DenseStack
+
+METHODS = ("ratio", "convex", "align", "alignf")
 
 TIGHT = 1e-9
 MACHINE = 1e-6
@@ -211,7 +211,7 @@ def test_weights_of_a_thousand_kernels_are_a_maximum(rng):
         kernel[:] = np.exp(-0.5 * ((shifted[:, None] - shifted) ** 2).sum(axis=-1))
     y = random_labels(rng, 500)
     stack = DenseStack(kernels)
-    weights = fit_alignment(stack, y[None], Hinge(1.0), AlignmentOptions("alignf")).kernel_weights
+    weights = learn(stack, y[None], Hinge(1.0), Alignment("alignf")).kernel_weights
     gram, products = frobenius_gram(stack, center=True), target_products(stack, y[None], center=True)
     multiple = weights @ products / (weights @ gram @ weights)
     slope = (products - multiple * gram @ weights) / np.sqrt(

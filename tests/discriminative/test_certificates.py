@@ -5,13 +5,12 @@ from __future__ import annotations
 import dual_reference
 import numpy as np
 import pytest
-from helpers import random_kernels, random_labels
+from helpers import learn, random_kernels, random_labels
 
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl.discriminative.global_weights.gmkl import GMKLOptions, fit_gmkl
-from bayesmkl.discriminative.global_weights.lpmkl import LpMKLOptions, fit_lpmkl
-from bayesmkl.discriminative.global_weights.simplemkl import SimpleMKLOptions, fit_simplemkl
-from bayesmkl.discriminative.global_weights.smomkl import SMOMKLOptions, fit_smomkl
+from bayesmkl.discriminative.global_weights.gmkl import GMKL
+from bayesmkl.discriminative.global_weights.lpmkl import SMO, Lp
+from bayesmkl.discriminative.global_weights.simplemkl import Simple
 from bayesmkl.discriminative.svm.libsvm import Hinge
 from bayesmkl.kernels.stacks.dense import DenseStack
 
@@ -23,25 +22,23 @@ NORMS = [1.1, 4.0 / 3.0, 2.0, 4.0, 8.0]
 
 
 def simple(solver):
-    return lambda *problem, tol=TOL: fit_simplemkl(*problem, SimpleMKLOptions(solver, tol))
+    return lambda *problem, tol=TOL: learn(*problem, Simple(solver, tol))
 
 
 def lp(p_norm):
-    return lambda *problem, tol=TOL: fit_lpmkl(*problem, LpMKLOptions(p_norm, tol))
+    return lambda *problem, tol=TOL: learn(*problem, Lp(p_norm, tol))
 
 
 def smo(p_norm, reg=0.7):
-    return lambda *problem, tol=TOL: fit_smomkl(*problem, SMOMKLOptions(p_norm, reg, tol))
+    return lambda *problem, tol=TOL: learn(*problem, SMO(p_norm, reg, tol=tol))
 
 
 def smo_divergence(reg=0.7):
-    return lambda *problem, tol=TOL: fit_smomkl(
-        *problem, SMOMKLOptions(reg_weights=reg, tol=tol, regularizer="divergence")
-    )
+    return lambda *problem, tol=TOL: learn(*problem, SMO(reg_weights=reg, tol=tol, regularizer="divergence"))
 
 
 def gmkl(regularizer, solver="spg"):
-    return lambda *problem, tol=TOL: fit_gmkl(*problem, GMKLOptions(regularizer, "sum", solver, tol))
+    return lambda *problem, tol=TOL: learn(*problem, GMKL(regularizer, "sum", solver, tol))
 
 
 METHODS = {
@@ -154,7 +151,7 @@ def test_repeated_samples_make_kinks_that_one_dual_does_not_certify(rng, solver)
 def test_not_converged_says_so_with_a_true_gap(rng):
     kernels, y = dual_reference.problem(rng)
     best = dual_reference.simplemkl(kernels, y, 3.0)
-    result = fit_simplemkl(DenseStack(kernels), y[None], Hinge(3.0), SimpleMKLOptions("spg", 1e-8, 2))
+    result = learn(DenseStack(kernels), y[None], Hinge(3.0), Simple("spg", 1e-8, 2))
     assert result.outcome is Outcome.MAX_ITER
     assert len(result.objective_history) == 3
     assert dual_reference.primal(kernels, y, 3.0, result) - result.duality_gap <= best

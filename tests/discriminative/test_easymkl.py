@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers import SAME_FORMULA, assert_same, frozen, random_kernels, random_labels
+from helpers import SAME_FORMULA, assert_same, frozen, learn, random_kernels, random_labels
 from scipy.optimize import linprog, minimize
 from sklearn.svm import SVC
 
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl.discriminative.estimators.easymkl import EasyMKLClassifier
-from bayesmkl.discriminative.global_weights.easymkl import KOMD, EasyMKLOptions, fit_easymkl, play
+from bayesmkl.discriminative.estimators.two_stage import EasyMKLClassifier
+from bayesmkl.discriminative.global_weights.easymkl import KOMD, Easy, play
 from bayesmkl.discriminative.svm.libsvm import Hinge
 from bayesmkl.kernels import Gaussian, KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
@@ -32,7 +32,7 @@ def objective(g, kernel, y, reg):
 @pytest.mark.parametrize("reg", [0.02, 0.3, 0.8])
 def test_the_game_agrees_with_slsqp(problem, reg):
     kernels, y = problem
-    game = play(kernels[0], y, EasyMKLOptions(reg, 1e-7, 20_000))
+    game = play(kernels[0], y, Easy(reg, "svm", 1e-7, 20_000))
     found = minimize(
         lambda g: 100.0 * objective(g, kernels[0], y, reg),
         np.where(y > 0, 1.0 / (y > 0).sum(), 1.0 / (y < 0).sum()),
@@ -52,7 +52,7 @@ def test_the_game_agrees_with_slsqp(problem, reg):
 def test_the_game_is_a_hard_margin_svm_on_a_ridged_kernel(problem, reg):
     """The nearest points of two hulls are the duals of a hard margin SVM, up to scale."""
     kernels, y = problem
-    game = play(kernels[1], y, EasyMKLOptions(reg, 1e-12, 20_000))
+    game = play(kernels[1], y, Easy(reg, "svm", 1e-12, 20_000))
     ridged = (1.0 - reg) * kernels[1] + reg * np.eye(30)
     svm = SVC(kernel="precomputed", C=1e8, tol=1e-9).fit(ridged, y)
     alpha = np.zeros(30)
@@ -63,9 +63,9 @@ def test_the_game_is_a_hard_margin_svm_on_a_ridged_kernel(problem, reg):
 @pytest.mark.parametrize("reg", [0.0, 0.1, 1.0])
 def test_the_gap_bounds_the_distance_from_the_minimum(problem, reg):
     kernels, y = problem
-    exact = play(kernels[0], y, EasyMKLOptions(reg, 1e-10, 5_000)).history[-1]
+    exact = play(kernels[0], y, Easy(reg, "svm", 1e-10, 5_000)).history[-1]
     for max_iter in (1, 5, 25, 200):
-        game = play(kernels[0], y, EasyMKLOptions(reg, 0.0, max_iter))
+        game = play(kernels[0], y, Easy(reg, "svm", 0.0, max_iter))
         assert -1e-8 <= game.history[-1] - exact <= game.gap + 1e-8
         assert np.all(np.diff(game.history) <= 1e-15)
         for side in (y > 0, y < 0):
@@ -75,7 +75,7 @@ def test_the_gap_bounds_the_distance_from_the_minimum(problem, reg):
 
 def test_the_gap_is_that_of_the_best_linear_step(problem):
     kernels, y = problem
-    game = play(kernels[0], y, EasyMKLOptions(0.3, 0.0, 3))
+    game = play(kernels[0], y, Easy(0.3, "svm", 0.0, 3))
     gradient = 2.0 * (0.7 * y * (kernels[0] @ (game.distribution * y)) + 0.3 * game.distribution)
     sides = np.stack([y > 0, y < 0]).astype(float)
     corner = linprog(gradient, A_eq=sides, b_eq=np.ones(2), bounds=(0, None))
@@ -84,7 +84,7 @@ def test_the_gap_is_that_of_the_best_linear_step(problem):
 
 def test_reg_one_compares_the_means_of_the_classes(problem):
     kernels, y = problem
-    game = play(kernels[0], y, EasyMKLOptions(1.0, 1e-10))
+    game = play(kernels[0], y, Easy(1.0, "svm", 1e-10))
     assert_same(game.distribution, np.where(y > 0, 1.0 / (y > 0).sum(), 1.0 / (y < 0).sum()), SAME_FORMULA)
 
 
@@ -92,9 +92,9 @@ def test_weights_are_the_parts_of_the_distance(rng, problem):
     kernels, y = problem
     scales = 10.0 ** rng.uniform(-2, 2, size=4)
     scaled = kernels * scales[:, None, None]
-    result = fit_easymkl(DenseStack(scaled), y[None], Hinge(1.0), EasyMKLOptions(0.2, 1e-10))
+    result = learn(DenseStack(scaled), y[None], Hinge(1.0), Easy(0.2, "svm", 1e-10))
     unit = scaled / np.trace(scaled, axis1=1, axis2=2)[:, None, None] * 30
-    game = play(unit.mean(axis=0), y, EasyMKLOptions(0.2, 1e-10))
+    game = play(unit.mean(axis=0), y, Easy(0.2, "svm", 1e-10))
     parts = np.array([(game.distribution * y) @ kernel @ (game.distribution * y) for kernel in unit])
     assert_same(result.kernel_weights * scales, parts / parts.sum(), 1e-7)
     assert result.objective_history[-1] == pytest.approx(
@@ -143,7 +143,7 @@ def test_shared_weights_add_up_the_games(rng):
     parts, value = np.zeros(3), 0.0
     for c in range(3):
         target = np.where(y == c, 1.0, -1.0)
-        game = play(unit.mean(axis=0), target, EasyMKLOptions(0.1, 1e-9))
+        game = play(unit.mean(axis=0), target, Easy(0.1, "svm", 1e-9))
         dual = game.distribution * target
         parts += [dual @ kernel @ dual for kernel in unit]
         value += game.history[-1]

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers import SAME_FORMULA, assert_same, frozen, informed_target, random_kernels, random_labels
+from helpers import SAME_FORMULA, assert_same, frozen, informed_target, learn, random_kernels, random_labels
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.svm import SVC, SVR
 
-from bayesmkl.discriminative.estimators.best_kernel import BestKernelClassifier
-from bayesmkl.discriminative.estimators.uniform import UniformMKLClassifier, UniformMKLRegressor
-from bayesmkl.discriminative.global_weights.best_kernel import cross_validate_kernel, fit_best_kernel
-from bayesmkl.discriminative.global_weights.two_stage import Selection, shares, train_selected
+from bayesmkl.discriminative.estimators.two_stage import (
+    BestKernelClassifier,
+    UniformMKLClassifier,
+    UniformMKLRegressor,
+)
+from bayesmkl.discriminative.global_weights.two_stage import (
+    BestKernel,
+    Selection,
+    fold_accuracy,
+    fold_scores,
+    shares,
+    train_selected,
+)
 from bayesmkl.discriminative.svm.libsvm import EpsilonInsensitive, Hinge
 from bayesmkl.kernels import Gaussian, KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
@@ -149,18 +158,18 @@ def test_algorithms_agree_with_their_estimators(problem):
     X, y, _ = problem
     stack = DenseStack(np.ascontiguousarray(np.moveaxis(X, -1, 0)))
     folds = list(StratifiedKFold(5, shuffle=True, random_state=0).split(X, y))
-    result, accuracies = fit_best_kernel(stack, y[None], Hinge(2.0), folds, TIGHT)
+    result, more = learn(stack, y[None], Hinge(2.0), BestKernel(tol=TIGHT))
     model = precomputed(BestKernelClassifier, C=2.0).fit(X, y)
-    np.testing.assert_array_equal(accuracies, model.cv_scores_)
+    np.testing.assert_array_equal(more["cv_scores"], model.cv_scores_)
     np.testing.assert_array_equal(result.signed_dual[0], model.dual_coef_)
-    single = cross_validate_kernel(stack.kernels[3], y[None], Hinge(2.0), folds, TIGHT)
-    assert single == accuracies[3]
+    scores = fold_scores(stack.kernels[3], y[None], Hinge(2.0), folds, TIGHT)
+    assert fold_accuracy(scores, y[None], folds) == model.cv_scores_[3]
 
 
 def test_a_class_that_is_alone_in_a_fold_wins_there(rng):
     kernel, y = random_kernels(rng, 12, 1)[0], np.repeat([1.0, -1.0], [5, 7])
     folds = [(np.arange(3), np.arange(3, 12)), (np.arange(8, 12), np.arange(8))]
-    accuracy = cross_validate_kernel(kernel, y[None], Hinge(1.0), folds, TIGHT)
+    accuracy = fold_accuracy(fold_scores(kernel, y[None], Hinge(1.0), folds, TIGHT), y[None], folds)
     assert accuracy == pytest.approx((2 / 9 + 3 / 8) / 2)
 
 

@@ -7,23 +7,23 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from dual_reference import problem, quadratics
-from helpers import SAME_FORMULA, assert_same, random_kernels, random_labels
+from helpers import SAME_FORMULA, assert_same, learn, random_kernels, random_labels
 from scipy.optimize import approx_fprime, minimize
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.discriminative import GMKLClassifier
 from bayesmkl.discriminative.global_weights.gmkl import (
+    GMKL,
     REGULARIZERS,
-    SOLVERS,
-    GMKLOptions,
     combine_product,
-    fit_gmkl,
 )
-from bayesmkl.discriminative.global_weights.simplemkl import SimpleMKLOptions, fit_simplemkl
+from bayesmkl.discriminative.global_weights.simplemkl import Simple
 from bayesmkl.discriminative.outer import fit_at
 from bayesmkl.discriminative.svm.libsvm import Hinge, solve_svm
 from bayesmkl.kernels import Gaussian, KernelBank, Linear
 from bayesmkl.kernels.stacks.dense import DenseStack
+
+SOLVERS = ("spg", "pg")
 
 
 def samples_first(kernels):
@@ -75,7 +75,7 @@ def test_sum_is_the_optimum_of_another_solver(rng, solver, regularizer):
         },
     )
     regularize = parts.get(regularizer, ridge) if isinstance(regularizer, str) else regularizer
-    result = fit_gmkl(stack, y[None], Hinge(2.0), GMKLOptions(regularizer, "sum", solver, 1e-6))
+    result = learn(stack, y[None], Hinge(2.0), GMKL(regularizer, "sum", solver, 1e-6))
     scale = result.objective_history[-1]
 
     def objective(d):
@@ -114,7 +114,7 @@ def test_finite_difference_gradient(rng, combination):
         seen.append(weights)
         return entropy(weights)
 
-    fit_gmkl(stack, y[None], Hinge(2.0), GMKLOptions(spy, combination, "pg", 1e-9, 1), start=d)
+    learn(stack, y[None], Hinge(2.0), GMKL(spy, combination, "pg", 1e-9, 1), start=d)
     moves = [weights - d for weights in seen if np.abs(weights - d).max() > 0.0 and np.all(weights > 0.0)]
     assert moves
     for move in moves:
@@ -125,8 +125,8 @@ def test_objective_never_rises_with_projected_gradients(rng):
     _, kernels, y = feature_problem(rng)
     for regularizer in REGULARIZERS:
         for combination in ("sum", "product"):
-            options = GMKLOptions(regularizer, combination, "pg", 1e-2, 300)
-            history = fit_gmkl(DenseStack(kernels), y[None], Hinge(3.0), options).objective_history
+            options = GMKL(regularizer, combination, "pg", 1e-2, 300)
+            history = learn(DenseStack(kernels), y[None], Hinge(3.0), options).objective_history
             assert len(history) > 3
             assert np.all(np.diff(history) <= 0.02 * 1e-2 * history[1:])  # the noise of the SVMs
 
@@ -151,8 +151,8 @@ def test_product_of_features_is_one_gaussian_kernel(rng):
 
     found = minimize(objective, start, jac=True, bounds=[(0.0, None)] * 4, method="L-BFGS-B")
     for solver in SOLVERS:
-        options = GMKLOptions("l1", "product", solver, 3e-3, 2000)
-        result = fit_gmkl(DenseStack(kernels), y[None], Hinge(3.0), options, start=start)
+        options = GMKL("l1", "product", solver, 3e-3, 2000)
+        result = learn(DenseStack(kernels), y[None], Hinge(3.0), options, start=start)
         assert result.outcome is Outcome.CONVERGED
         assert np.isnan(result.duality_gap)
         assert min(result.objective_history) == pytest.approx(scale * found.fun, rel=0.01)
@@ -173,9 +173,9 @@ def test_product_predicts_with_the_product(rng):
 def test_l1_penalty_is_simplemkl_at_another_C(rng):
     """With weights of sum s the penalty's solution is that of the bound, at s times C and a kernel scaled by s."""
     kernels, y = problem(rng, 50, 5)
-    result = fit_gmkl(DenseStack(kernels), y[None], Hinge(2.0), GMKLOptions("l1", tol=1e-7))
+    result = learn(DenseStack(kernels), y[None], Hinge(2.0), GMKL("l1", tol=1e-7))
     total = result.kernel_weights.sum()
-    other = fit_simplemkl(DenseStack(kernels), y[None], Hinge(2.0 * total), SimpleMKLOptions(tol=1e-7))
+    other = learn(DenseStack(kernels), y[None], Hinge(2.0 * total), Simple(tol=1e-7))
     assert_same(result.kernel_weights / total, other.kernel_weights, 0.01)
     assert_same(total * result.signed_dual, other.signed_dual, 0.02)
 
@@ -215,13 +215,13 @@ def test_svms_that_fail_do_not_look_like_the_optimum(solver, above):
     rng = np.random.default_rng(3)
     stack, target = DenseStack(np.stack(random_kernels(rng, 30, 3))), random_labels(rng, 30)[None]
     options, start = (
-        GMKLOptions(solver=solver, tol=1e-4),
+        GMKL(solver=solver, tol=1e-4),
         np.full(3, 0.01),
     )  # from where the first step goes too far
-    whole = fit_gmkl(stack, target, Hinge(1.0), options, start)
+    whole = learn(stack, target, Hinge(1.0), options, start)
     largest = 1.1 * stack.combine(whole.kernel_weights).diagonal().max()
     failing = FailingBeyond(Hinge(1.0), largest, above)
     assert failing.solve(stack.combine(whole.kernel_weights), target[0], 1e-3).objective > 0.0
-    found = fit_gmkl(stack, target, failing, options, start)
+    found = learn(stack, target, failing, options, start)
     assert found.outcome is Outcome.CONVERGED
     assert_same(found.objective_history[-1], whole.objective_history[-1], 2e-4)

@@ -13,7 +13,6 @@ from bayesmkl.discriminative.outer import fit_at
 from bayesmkl.discriminative.primal.lapmkl import (
     Graph,
     LapMKLOptions,
-    Shared,
     _factor,
     deform,
     fit_lapmkl,
@@ -351,22 +350,6 @@ def test_a_start_at_the_optimum_ends_at_once_and_steps_are_reported(rng, form):
     again = fit_lapmkl(model, y[None], options, start=result.kernel_weights)
     assert len(again.objective_history) == 1
     assert again.objective_history[0] == pytest.approx(result.objective_history[-1], rel=1e-8)
-
-
-def test_shared_models_are_evaluated_together_as_alone(rng):
-    stack, graph, y = toy(rng, n_kernels=9)
-    whole = share(stack, graph)
-    models = [whole, whole.part(graph.labeled[1:], 0.7), whole.part(graph.labeled[:-2], 0.02)]
-    targets = [np.stack([labels, -labels]) for labels in (y, y[1:], y[:-2])]
-    weights = rng.dirichlet(np.ones(9), size=3)
-    weights[2] = np.eye(9)[4]
-    together = Shared.evaluate_all(models, weights, targets, [None] * 3)
-    for model, point, labels, at in zip(models, weights, targets, together, strict=True):
-        alone = model.evaluate(point, labels)
-        assert at.objective == pytest.approx(alone.objective, rel=1e-10)
-        np.testing.assert_allclose(at.gradient, alone.gradient, rtol=1e-8, atol=1e-10)
-        (again,) = Shared.evaluate_all([model], [point], [labels], [at.solutions])
-        assert again.objective == pytest.approx(alone.objective, rel=1e-10)
 
 
 def test_a_failed_factorization_leaves_what_the_next_ridge_needs(rng):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from dual_reference import problem, quadratics
-from helpers import assert_same, informed_target
+from helpers import assert_same, informed_target, learn
 from scipy.optimize import minimize
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.discriminative import LpMKLClassifier, SimpleMKLClassifier, UniformMKLClassifier
-from bayesmkl.discriminative.global_weights.lpmkl import LpMKLOptions, fit_lpmkl
+from bayesmkl.discriminative.global_weights.lpmkl import Lp
 from bayesmkl.discriminative.outer import fit_at
 from bayesmkl.discriminative.svm.libsvm import EpsilonInsensitive, Hinge
 from bayesmkl.kernels.stacks.dense import DenseStack
@@ -34,7 +34,7 @@ def classifier(**parameters):
 def test_objective_never_rises_and_weights_have_norm_one(rng, p_norm):
     for C in (0.3, 30.0):
         kernels, y = problem(rng, 50, 8)
-        result = fit_lpmkl(DenseStack(kernels), y[None], Hinge(C), LpMKLOptions(p_norm, 1e-5, 3000))
+        result = learn(DenseStack(kernels), y[None], Hinge(C), Lp(p_norm, 1e-5, 3000))
         assert result.outcome is Outcome.CONVERGED
         assert len(result.objective_history) > 2
         assert np.all(np.diff(result.objective_history) < 0.0)
@@ -45,7 +45,7 @@ def test_objective_never_rises_and_weights_have_norm_one(rng, p_norm):
 def test_weights_are_a_fixed_point_of_the_dual_form(rng, p_norm):
     """At the optimum d_m is proportional to S_m^(q/p), the maximizer of d'S over the ball."""
     kernels, y = problem(rng, 40, 5)
-    result = fit_lpmkl(DenseStack(kernels), y[None], Hinge(2.0), LpMKLOptions(p_norm, 1e-9, 5000))
+    result = learn(DenseStack(kernels), y[None], Hinge(2.0), Lp(p_norm, 1e-9, 5000))
     S = quadratics(kernels, result.signed_dual[0])
     expected = S ** (1.0 / (p_norm - 1.0))
     expected /= np.linalg.norm(expected, p_norm)
@@ -57,7 +57,7 @@ def test_closed_form_is_the_best_of_all_weights(rng):
     kernels, y = problem(rng, 40, 3)
     stack, p_norm = DenseStack(kernels), 1.5
     first = np.full(3, 3.0 ** (-1.0 / p_norm))
-    one_step = fit_lpmkl(stack, y[None], Hinge(2.0), LpMKLOptions(p_norm, 1e-12, 1)).kernel_weights
+    one_step = learn(stack, y[None], Hinge(2.0), Lp(p_norm, 1e-12, 1)).kernel_weights
     fit = fit_at(stack, y[None], Hinge(2.0), first, 1e-9)
     squares = first**2 * fit.quadratics  # ||w_m||^2
 
@@ -97,7 +97,7 @@ def test_shared_tasks_minimize_the_sum(rng, inner):
     if isinstance(inner, EpsilonInsensitive):
         targets = np.array([informed_target(rng, kernels) for _ in range(3)])
     stack = DenseStack(kernels)
-    result = fit_lpmkl(stack, targets, inner, LpMKLOptions(2.0, TIGHT))
+    result = learn(stack, targets, inner, Lp(2.0, TIGHT))
 
     def objective(d):
         fits = fit_at(stack, targets, inner, np.maximum(d, 0.0), 1e-7)
@@ -129,9 +129,9 @@ def test_warm_starts_find_the_same_optima_with_fewer_svms(rng, p_norm):
 
 def test_a_start_without_a_kernel_finds_it_again(rng):
     kernels, y = problem(rng, 50, 4)
-    stack, options = DenseStack(kernels), LpMKLOptions(1.0, 1e-4, 5000)
-    cold = fit_lpmkl(stack, y[None], Hinge(2.0), options)
-    warm = fit_lpmkl(stack, y[None], Hinge(2.0), options, start=np.array([0.0, 0.0, 1.0, 0.0]))
+    stack, options = DenseStack(kernels), Lp(1.0, 1e-4, 5000)
+    cold = learn(stack, y[None], Hinge(2.0), options)
+    warm = learn(stack, y[None], Hinge(2.0), options, start=np.array([0.0, 0.0, 1.0, 0.0]))
     assert warm.outcome is Outcome.CONVERGED
     assert warm.objective_history[-1] == pytest.approx(cold.objective_history[-1], rel=2e-4)
 

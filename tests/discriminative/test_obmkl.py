@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers import assert_same, frozen, random_kernels, random_labels
+from helpers import assert_same, frozen, learn, random_kernels, random_labels
 from scipy.optimize import minimize
 from sklearn.svm import SVC
 
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl.discriminative.estimators.obmkl import OBMKLClassifier
-from bayesmkl.discriminative.global_weights.alignment import select_by_alignment
-from bayesmkl.discriminative.global_weights.obmkl import (
-    METHODS,
-    OBMKLOptions,
+from bayesmkl.discriminative.estimators.two_stage import OBMKLClassifier
+from bayesmkl.discriminative.global_weights.two_stage import (
+    OptimalKernel,
     Problem,
     alternate,
-    fit_obmkl,
     optimal_kernel,
+    select_by_alignment,
     select_weighted,
 )
 from bayesmkl.discriminative.inner import InnerSolution
@@ -25,6 +23,8 @@ from bayesmkl.discriminative.svm.libsvm import Hinge
 from bayesmkl.kernels import Gaussian, KernelBank
 from bayesmkl.kernels.alignment import empirical_optimal_kernel
 from bayesmkl.kernels.stacks.dense import DenseStack
+
+METHODS = ("ratio", "qp", "aqp", "aqp-paper")
 
 pytestmark = pytest.mark.heavy
 
@@ -43,7 +43,7 @@ def problem(rng):
 
 def fit(kernels, y, method, C=1.0):
     stack = DenseStack(np.ascontiguousarray(kernels))
-    return fit_obmkl(stack, np.atleast_2d(y), Hinge(C), OBMKLOptions(method, FIXED))
+    return learn(stack, np.atleast_2d(y), Hinge(C), OptimalKernel(method, FIXED))
 
 
 def nearest_by_slsqp(kernels, target, pairs):
@@ -163,7 +163,7 @@ def test_alternation_that_swings_is_damped(rng):
     seen = []
     known = Problem(stack, np.ones((1, size)), Swinging(kernels), optimal)
     selection = alternate(
-        known, np.array([1.0, 0.0]), OBMKLOptions("aqp", 1e-9, 40), lambda *step: seen.append(step)
+        known, np.array([1.0, 0.0]), OptimalKernel("aqp", 1e-9, 40), lambda *step: seen.append(step)
     )
     first = np.array(selection.objective_history)
     assert first[:3].tolist() == pytest.approx([1.0, 0.0, 1.0], abs=1e-3)  # it swings ...
@@ -171,7 +171,7 @@ def test_alternation_that_swings_is_damped(rng):
     assert selection.kernel_weights[0] == pytest.approx(0.5, abs=1e-3)  # about where the duals change
     assert selection.outcome is Outcome.MAX_ITER  # and there is no fixed point
     assert [n for n, _ in seen] == list(range(1, 41))
-    plain = alternate(known, np.array([1.0, 0.0]), OBMKLOptions("aqp-paper", 1e-9, 40))
+    plain = alternate(known, np.array([1.0, 0.0]), OptimalKernel("aqp-paper", 1e-9, 40))
     assert plain.objective_history == pytest.approx([1.0, 0.0] * 20, abs=1e-3)  # as printed, it goes on
     assert plain.outcome is Outcome.MAX_ITER
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import dual_reference
 import numpy as np
 import pytest
-from helpers import assert_same, random_kernels, random_labels
+from helpers import assert_same, learn, random_kernels, random_labels
 from scipy.optimize import minimize_scalar
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.discriminative import SILPMKLClassifier, SimpleMKLClassifier
-from bayesmkl.discriminative.global_weights.silpmkl import SILPMKLOptions, fit_silpmkl
-from bayesmkl.discriminative.global_weights.simplemkl import SimpleMKLOptions, fit_simplemkl
+from bayesmkl.discriminative.global_weights.simplemkl import SILP, Simple
 from bayesmkl.discriminative.outer import WeightedFit, fit_at
 from bayesmkl.discriminative.svm.cuts import lowest_point
 from bayesmkl.discriminative.svm.libsvm import Hinge
@@ -29,8 +28,8 @@ def samples_first(kernels):
 def test_other_method_the_optimum_is_that_of_simplemkl(rng, kind):
     kernels, y = random_kernels(rng, 40, 6, kind), random_labels(rng, 40)[None]
     C = 10.0 ** rng.uniform(-1, 1)
-    found = fit_silpmkl(DenseStack(kernels), y, Hinge(C), SILPMKLOptions(TIGHT))
-    other = fit_simplemkl(DenseStack(kernels), y, Hinge(C), SimpleMKLOptions(tol=TIGHT))
+    found = learn(DenseStack(kernels), y, Hinge(C), SILP(TIGHT))
+    other = learn(DenseStack(kernels), y, Hinge(C), Simple(tol=TIGHT))
     assert found.outcome is Outcome.CONVERGED
     assert found.objective_history[-1] == pytest.approx(other.objective_history[-1], rel=3 * TIGHT)
     combined, expected = (
@@ -45,7 +44,7 @@ def test_other_solver_bounds_enclose_the_optimum_of_one_smooth_program(rng):
     kernels, y = dual_reference.problem(rng)
     best = dual_reference.simplemkl(kernels, y, 3.0)
     for tol in (1e-2, 1e-4, TIGHT):
-        result = fit_silpmkl(DenseStack(kernels), y[None], Hinge(3.0), SILPMKLOptions(tol))
+        result = learn(DenseStack(kernels), y[None], Hinge(3.0), SILP(tol))
         value = dual_reference.primal(kernels, y, 3.0, result)
         assert 0.0 <= result.duality_gap <= tol * value
         assert value - result.duality_gap <= best * (1 + 1e-5)
@@ -56,7 +55,7 @@ def test_monotone_both_bounds_close_in(rng):
     """The best objective never rises, the value of the linear program over more planes never falls."""
     kernels, y = random_kernels(rng, 40, 5, "smooth"), random_labels(rng, 40)[None]
     stack, inner = DenseStack(kernels), Hinge(2.0)
-    result = fit_silpmkl(stack, y, inner, SILPMKLOptions(TIGHT))
+    result = learn(stack, y, inner, SILP(TIGHT))
     assert len(result.objective_history) > 5
     assert (np.diff(result.objective_history) <= 0.0).all()
     weights, planes, bounds = np.full(5, 0.2), [], []
@@ -76,7 +75,7 @@ def test_two_kernels_are_a_line_search(rng):
         return fit_at(stack, y[None], Hinge(2.0), np.array([t, 1.0 - t]), 1e-8).objective
 
     best = minimize_scalar(objective, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-7})
-    result = fit_silpmkl(stack, y[None], Hinge(2.0), SILPMKLOptions(TIGHT))
+    result = learn(stack, y[None], Hinge(2.0), SILP(TIGHT))
     assert result.objective_history[-1] == pytest.approx(best.fun, rel=1e-5)
     assert result.kernel_weights[0] == pytest.approx(best.x, abs=0.01)
 

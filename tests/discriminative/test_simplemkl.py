@@ -5,19 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from dual_reference import problem
-from helpers import assert_same, informed_target
+from helpers import assert_same, informed_target, learn
 from scipy.optimize import minimize_scalar
 
 from bayesmkl.discriminative import SimpleMKLClassifier
 from bayesmkl.discriminative.global_weights.simplemkl import (
-    SOLVERS,
-    SimpleMKLOptions,
-    fit_simplemkl,
+    Simple,
     reduced_gradient,
 )
 from bayesmkl.discriminative.outer import fit_at
 from bayesmkl.discriminative.svm.libsvm import EpsilonInsensitive, Hinge
 from bayesmkl.kernels.stacks.dense import DenseStack
+
+SOLVERS = ("spg", "reduced-gradient")
 
 pytestmark = pytest.mark.heavy
 
@@ -43,7 +43,7 @@ def test_two_kernels_are_a_line_search(rng, solver, inner):
         return fit_at(stack, target[None], inner, np.array([t, 1.0 - t]), 1e-8).objective
 
     best = minimize_scalar(objective, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-7})
-    result = fit_simplemkl(stack, target[None], inner, SimpleMKLOptions(solver, TIGHT))
+    result = learn(stack, target[None], inner, Simple(solver, TIGHT))
     assert result.objective_history[-1] == pytest.approx(best.fun, rel=1e-5)
     assert result.kernel_weights[0] == pytest.approx(best.x, abs=0.01)
 
@@ -58,7 +58,7 @@ def test_tasks_that_share_weights_add_their_objectives(rng, solver):
         return sum(fit_at(stack, target[None], Hinge(2.0), weights, 1e-8).objective for target in targets)
 
     best = minimize_scalar(objective, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-7})
-    result = fit_simplemkl(stack, targets, Hinge(2.0), SimpleMKLOptions(solver, TIGHT))
+    result = learn(stack, targets, Hinge(2.0), Simple(solver, TIGHT))
     assert result.objective_history[-1] == pytest.approx(best.fun, rel=1e-5)
     assert result.signed_dual.shape == (3, 40)
 
@@ -66,9 +66,7 @@ def test_tasks_that_share_weights_add_their_objectives(rng, solver):
 def test_reduced_gradient_never_rises(rng):
     for C in (0.3, 3.0, 100.0):
         kernels, y = problem(rng, 50, 10)
-        result = fit_simplemkl(
-            DenseStack(kernels), y[None], Hinge(C), SimpleMKLOptions("reduced-gradient", 1e-5)
-        )
+        result = learn(DenseStack(kernels), y[None], Hinge(C), Simple("reduced-gradient", 1e-5))
         assert result.outcome.converged
         assert np.all(np.diff(result.objective_history) <= 0.0)
         assert len(result.objective_history) > 3
@@ -136,11 +134,11 @@ def test_progress_is_reported(rng):
     kernels, y = problem(rng, 40, 6)
     for solver in SOLVERS:
         seen = []
-        result = fit_simplemkl(
+        result = learn(
             DenseStack(kernels),
             y[None],
             Hinge(1.0),
-            SimpleMKLOptions(solver),
+            Simple(solver),
             on_step=lambda n, status, seen=seen: seen.append((n, status)),
         )
         assert [n for n, _ in seen] == list(range(1, len(result.objective_history)))

@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from dual_reference import primal, problem, quadratics, squared_norm
-from helpers import assert_same
+from helpers import assert_same, learn
 from scipy.optimize import minimize, minimize_scalar
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.discriminative import SMOMKLClassifier
-from bayesmkl.discriminative.global_weights.lpmkl import LpMKLOptions, fit_lpmkl
-from bayesmkl.discriminative.global_weights.smomkl import SMOMKLOptions, _divergence, fit_smomkl
+from bayesmkl.discriminative.global_weights.lpmkl import SMO, Lp, _divergence
 from bayesmkl.discriminative.outer import fit_at
 from bayesmkl.discriminative.svm.libsvm import Hinge, solve_svm
 from bayesmkl.kernels.stacks.dense import DenseStack
@@ -37,7 +36,7 @@ def weights_of_dual(S, p_norm, reg):
 @pytest.mark.parametrize("reg", [0.01, 1.0, 100.0])
 def test_descends_to_where_primal_and_dual_meet(rng, p_norm, reg):
     kernels, y = problem(rng, 40, 5)
-    result = fit_smomkl(DenseStack(kernels), y[None], Hinge(2.0), SMOMKLOptions(p_norm, reg, 1e-6, 3000))
+    result = learn(DenseStack(kernels), y[None], Hinge(2.0), SMO(p_norm, reg, "norm", 1e-6, 3000))
     assert result.outcome is Outcome.CONVERGED
     assert np.all(np.diff(result.objective_history) < 0.0)
     S = quadratics(kernels, result.signed_dual[0])
@@ -52,7 +51,7 @@ def test_weights_minimize_the_objective_of_fixed_blocks(rng):
     kernels, y = problem(rng, 40, 3)
     stack, p_norm, reg = DenseStack(kernels), 1.5, 0.3
     first = np.full(3, 3.0 ** (-1.0 / p_norm))
-    one_step = fit_smomkl(stack, y[None], Hinge(2.0), SMOMKLOptions(p_norm, reg, 1e-12, 1)).kernel_weights
+    one_step = learn(stack, y[None], Hinge(2.0), SMO(p_norm, reg, "norm", 1e-12, 1)).kernel_weights
     squares = first**2 * fit_at(stack, y[None], Hinge(2.0), first, 1e-9).quadratics
     found = minimize(
         lambda d: 0.5 * (squares / d).sum() + 0.5 * reg * np.linalg.norm(d, p_norm) ** 2,
@@ -66,7 +65,7 @@ def test_weights_minimize_the_objective_of_fixed_blocks(rng):
 @pytest.mark.parametrize("reg", [0.01, 0.3, 10.0])
 def test_weights_of_the_divergence_minimize_it_for_fixed_blocks(rng, reg):
     block_norms = np.append(10.0 ** rng.uniform(-4, 2, size=5), 0.0)
-    found = _divergence(6, SMOMKLOptions(reg_weights=reg))
+    found = _divergence(6, SMO(reg_weights=reg))
     for own, weight in zip(block_norms, found.weights(block_norms), strict=True):
         best = minimize_scalar(
             lambda log_d, n=own: (
@@ -93,7 +92,7 @@ def test_a_strong_divergence_leaves_equal_weights(rng):
 
 def test_one_kernel_is_a_svm_at_the_best_scale(rng):
     kernels, y = problem(rng, 40, 2)
-    result = fit_smomkl(DenseStack(kernels[:1]), y[None], Hinge(2.0), SMOMKLOptions(2.0, 0.5, 1e-7))
+    result = learn(DenseStack(kernels[:1]), y[None], Hinge(2.0), SMO(2.0, 0.5, "norm", 1e-7))
     best = minimize_scalar(
         lambda d: solve_svm(d * kernels[0], y, 2.0, 1e-8).objective + 0.25 * d**2,
         bounds=(1e-3, 50.0),
@@ -105,9 +104,9 @@ def test_one_kernel_is_a_svm_at_the_best_scale(rng):
 
 def test_penalty_is_a_bound_at_another_C(rng):
     kernels, y = problem(rng, 50, 4)
-    result = fit_smomkl(DenseStack(kernels), y[None], Hinge(2.0), SMOMKLOptions(2.0, 0.1, 1e-7))
+    result = learn(DenseStack(kernels), y[None], Hinge(2.0), SMO(2.0, 0.1, "norm", 1e-7))
     norm = np.linalg.norm(result.kernel_weights)
-    bound = fit_lpmkl(DenseStack(kernels), y[None], Hinge(2.0 * norm), LpMKLOptions(2.0, 1e-7))
+    bound = learn(DenseStack(kernels), y[None], Hinge(2.0 * norm), Lp(2.0, 1e-7))
     assert_same(result.kernel_weights / norm, bound.kernel_weights, 5e-3)
     assert_same(norm * result.signed_dual, bound.signed_dual, 0.02)
 

@@ -17,6 +17,7 @@ from sklearn.utils import estimator_checks
 from sklearn.utils.validation import has_fit_parameter
 
 from bayesmkl import KernelBank
+from bayesmkl.discriminative import Simple
 from bayesmkl.discriminative.svm.interior import solve_box
 from bayesmkl.discriminative.svm.libsvm import (
     EpsilonInsensitive,
@@ -53,7 +54,9 @@ def kernel(data):
 
 
 def fitted(name, bank, X, y, sample_weight=None, **parameters):
-    settings = known(name, {"tol": 1e-8, "max_iter": 5000}) | parameters
+    exactly = {"tol": 1e-8, "max_iter": 5000}
+    by_rule = {"weights": Simple(**exactly)} if name.startswith("MKL") else {}
+    settings = known(name, exactly) | by_rule | parameters
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the tolerance is below what rounding allows some
         return EVERY[name](bank, **settings).fit(X, y, sample_weight=sample_weight)

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pytest
+from helpers import learn
 
-from bayesmkl.discriminative.global_weights.simplemkl import SimpleMKLOptions, fit_simplemkl
+from bayesmkl.discriminative.global_weights.simplemkl import Simple
 from bayesmkl.discriminative.localized.lmkl import gate_slopes
 from bayesmkl.discriminative.svm.by_columns import GatedColumns, _SubsetColumns
 from bayesmkl.discriminative.svm.libsvm import Hinge
@@ -547,7 +548,7 @@ def test_algorithms_of_stored_stacks_take_any_of_them(rng, kind, tolerance):
     sparse, gates = np.where(np.arange(60) % 9, 0.0, y[0]), rng.uniform(size=(6, 60))
     learned = {}
     for one in (stack, dense):
-        found = fit_simplemkl(one, y, Hinge(1.0), SimpleMKLOptions(tol=0.1 * tolerance))
+        found = learn(one, y, Hinge(1.0), Simple(tol=0.1 * tolerance))
         assert found.outcome.converged
         slopes, products = gate_slopes(one, gates, sparse), frobenius_gram(one, center=True)
         learned[type(one)] = [found.objective_history[-1], slopes, products / products.max()]

@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.simplex import project_lp_ball, project_simplex
-from bayesmkl._numerics.spectral_gradient import SPGOptions, minimize_spg, spg_search
+from bayesmkl._numerics.spectral_gradient import SPGOptions, minimize_spg
 
 
 def quadratic(rng, size, condition=1e3):
@@ -167,21 +167,3 @@ def test_the_best_point_is_returned_wherever_the_iterations_run_out(rng):
         assert result.value == pytest.approx(function(result.point)[0], rel=1e-12)
         n_worse += result.history[-1] > result.value
     assert n_worse > 0
-
-
-def test_searches_that_go_together_go_as_they_do_alone(rng):
-    functions = [quadratic(rng, 6, condition) for condition in (10.0, 1e4, 1e2)]
-    searches = [spg_search(project_simplex, np.full(6, 1 / 6)) for _ in functions]
-    points, found = {k: next(search) for k, search in enumerate(searches)}, {}
-    while points:
-        for k, point in list(points.items()):
-            try:
-                points[k] = searches[k].send(functions[k](point))
-            except StopIteration as end:
-                found[k] = end.value
-                del points[k]
-    for k, function in enumerate(functions):
-        alone = minimize_spg(function, project_simplex, np.full(6, 1 / 6))
-        assert found[k].history == alone.history
-        assert found[k].n_evaluations == alone.n_evaluations
-        np.testing.assert_array_equal(found[k].point, alone.point)

@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from methods_tried import TRIED
+from methods_tried import TRIED, traits_of
 
 import bayesmkl.bemkl
 import bayesmkl.discriminative
 from bayesmkl import KernelBank
-from bayesmkl.discriminative.methods import METHODS
 from bayesmkl.kernels import Gaussian, Linear, Polynomial
 
 PACKAGES = (bayesmkl.bemkl, bayesmkl.discriminative)
@@ -192,10 +191,7 @@ class Variant(NamedTuple):
     @property
     def traits(self) -> frozenset[str]:
         """What sets its method apart."""
-        return next(
-            (TRIED[method.algorithm].traits for method in METHODS if self.name in method.estimators),
-            frozenset(),
-        )
+        return traits_of(self.name)
 
     @property
     def has_tasks(self) -> bool:
@@ -270,8 +266,8 @@ def variants_of(localized: bool) -> list[Variant]:
     """Return the forms of all methods whose weights differ between samples, or of all others."""
     return [
         Variant(form.estimator, form.target, dict(form.parameters))
-        for algorithm, tried in TRIED.items()
-        if algorithm.startswith("localized") == localized
+        for method, tried in TRIED.items()
+        if (method in ("lmkl", "clmkl", "swmkl", "ldmkl", "samkl")) == localized
         for form in tried.forms
     ]
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.base import ClassifierMixin, OutlierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from bayesmkl._estimator import BaseMKL, is_missing, most_probable, step_progress
@@ -15,30 +15,28 @@ from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.given import as_array, check_weights
 from bayesmkl._utils.threads import blas_threads_for
 from bayesmkl._utils.typing import Samples, Targets
-from bayesmkl._utils.validation import check_choice
+from bayesmkl._utils.validation import check_choice, check_number
 from bayesmkl.discriminative.estimators.checked import (
     ACTIVE,
     INDEFINITE,
     SUPPORT,
     OnStep,
     bank_errors,
+    check_class_weight,
     check_definite,
     clip_rows,
+    encode_counted,
     is_shared,
     position_of,
+    refuse_clipped,
     store_convergence,
     take_shared,
     warn_unless_converged,
-)
-from bayesmkl.discriminative.estimators.shared_docs import DISCRIMINATIVE
-from bayesmkl.discriminative.estimators.weighted import (
-    check_class_weight,
-    encode_counted,
-    refuse_clipped,
     weigh,
 )
+from bayesmkl.discriminative.estimators.shared_docs import DISCRIMINATIVE
 from bayesmkl.discriminative.outer import MKLResult
-from bayesmkl.discriminative.training import SampleWeights, Training
+from bayesmkl.discriminative.weights import SampleWeights, Training
 from bayesmkl.kernels.geometry import mean_row
 from bayesmkl.kernels.stacks.base import StoredStack
 from bayesmkl.kernels.stacks.dense import DenseStack
@@ -49,6 +47,7 @@ __all__ = [
     "BaseDiscriminative",
     "DiscriminativeClassifier",
     "DiscriminativeRegressor",
+    "NoveltyDetector",
     "OnStep",
     "refuse_missing_labels",
 ]
@@ -68,7 +67,7 @@ class BaseDiscriminative(BaseMKL):
     )
 
     _takes_sparse = True
-    _needs_sums_alone: ClassVar[bool] = False  # of the kernels: nothing but their weighted sums
+    _needs_sums_alone: Any = False  # of the kernels: nothing but their weighted sums
 
     indefinite: str
     tol: float = 0.0  # of methods without such a parameter
@@ -90,7 +89,12 @@ class BaseDiscriminative(BaseMKL):
 
     def _result_of(self, found: Any) -> MKLResult:
         """Return the part of the result of `_learn` that all methods have."""
-        return found
+        return getattr(found, "result", found)
+
+    @property
+    def _stopping(self) -> Any:
+        """What has the parameters `tol` and `max_iter`."""
+        return self
 
     def _combine(self, stack: StoredStack, kernel_weights: np.ndarray) -> np.ndarray:
         """Return the combined kernel of the rows of `stack`, (n_rows, n_train)."""
@@ -102,7 +106,7 @@ class BaseDiscriminative(BaseMKL):
     _centering_errors = bank_errors  # and those of methods that center, too
 
     def _warn_unless_converged(self, results: Sequence[MKLResult]) -> None:
-        warn_unless_converged(self, results)
+        warn_unless_converged(self, results, self._stopping)
 
     # ---------------------------------------------------------------------------------------------- fitting
 
@@ -132,7 +136,7 @@ class BaseDiscriminative(BaseMKL):
 
         `start` holds kernel weights as in `kernel_weights_`, or is None.
         """
-        most_steps = int(self.get_params(deep=False).get("max_iter", 1))
+        most_steps = int(getattr(self._stopping, "max_iter", 1))
         groups = [targets] if self._shares_weights() else [target[None] for target in targets]
         starts = [None] * len(groups) if start is None else np.atleast_2d(start)
         found = []
@@ -457,6 +461,117 @@ class DiscriminativeRegressor(RegressorMixin, BaseDiscriminative):
         %(TypeError:X)s
         """
         return self._scores(X)[0]
+
+
+@fill_docs(DISCRIMINATIVE)
+class NoveltyDetector(OutlierMixin, BaseDiscriminative):
+    """Novelty detectors: one task without labels, and a threshold that a share of the training samples may set."""
+
+    contamination: str | float
+    offset_: float
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        share = self.contamination
+        is_auto = isinstance(share, str) and share == "auto"
+        if not is_auto and check_number("contamination", share, low=0.0) > 0.5:
+            raise ValueError(f'`contamination` must be "auto" or a share of at most 0.5; got {share!r}.')
+
+    def fit(self, X: Samples, y: Targets | None = None) -> Self:
+        """Fit kernel weights and the one-class SVM.
+
+        Parameters
+        ----------
+        %(X:training)s
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : estimator
+            The fitted estimator.
+
+        Raises
+        ------
+        %(ValueError:parameters)s
+        %(TypeError:X)s
+
+        Warns
+        -----
+        %(ConvergenceWarning)s
+        %(KernelQualityWarning)s
+        """
+        self._check_parameters()
+        share = self.contamination
+        stack, nothing = self._fit_stack(X, np.zeros(check_samples(X, may_be_sparse=self._may_be_sparse())))
+        self._fit_tasks(Training(stack), nothing[None])
+        self.offset_ = -float(self.intercept_)
+        if share != "auto":
+            self.offset_ = float(np.quantile(self._scores_of(stack)[0] - self.intercept_, float(share)))
+        return self
+
+    def score_samples(self, X: Samples) -> np.ndarray:
+        """Return the scores `s` of the rows of `X`, high for what resembles the training samples.
+
+        Parameters
+        ----------
+        %(X)s
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            High for what resembles the training samples; `offset_` is the threshold.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        %(ValueError:X)s
+        %(TypeError:X)s
+        """
+        return self._scores(X)[0] - self.intercept_
+
+    def decision_function(self, X: Samples) -> np.ndarray:
+        """Return ``score_samples(X) - offset_``, negative for outliers.
+
+        Parameters
+        ----------
+        %(X)s
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Zero at the threshold `offset_`.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        %(ValueError:X)s
+        %(TypeError:X)s
+        """
+        return self.score_samples(X) - self.offset_
+
+    def predict(self, X: Samples) -> np.ndarray:
+        """Return 1 for rows that resemble the training samples and -1 for outliers.
+
+        Parameters
+        ----------
+        %(X)s
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            1 or -1, as whole numbers.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        %(ValueError:X)s
+        %(TypeError:X)s
+        """
+        return np.where(self.decision_function(X) >= 0.0, 1, -1)
 
 
 def refuse_missing_labels(y: Targets, expected: str, remedy: str) -> None:

@@ -1,8 +1,8 @@
-"""Checks of parameters and of training kernels, clipping of indefinite ones, kernels by columns, and warnings."""
+"""Checks of parameters and kernels, clipping of indefinite ones, kernels by columns, weights of samples, warnings."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -10,13 +10,13 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 
-from bayesmkl._estimator import BaseMKL
+from bayesmkl._estimator import BaseMKL, encode_labels
 from bayesmkl._estimator.targets import check_targets
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.typing import Samples, Targets
-from bayesmkl._utils.validation import check_integer, check_number, check_scale
+from bayesmkl._utils.validation import check_scale, float_of, shown
 from bayesmkl._utils.warnings import warn_user
-from bayesmkl.discriminative.svm.libsvm import EpsilonInsensitive, Hinge
+from bayesmkl.discriminative.svm.libsvm import EpsilonInsensitive
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.precomputed import SharedKernels
 from bayesmkl.kernels.quality import KernelQualityWarning, describe_indefinite, fit_clipping, judge_for_svm
@@ -188,22 +188,24 @@ def store_convergence(model: BaseMKL, results: Sequence[Any]) -> None:
     model.converged_ = all(result.outcome.converged for result in results)
 
 
-def warn_unless_converged(model: BaseDiscriminative, results: Sequence[Any]) -> None:
-    """Issue one ConvergenceWarning with the largest gap."""
+def warn_unless_converged(model: BaseDiscriminative, results: Sequence[Any], stopping: Any = None) -> None:
+    """Issue one ConvergenceWarning with the largest gap; `stopping` has `tol` and `max_iter`, else the model."""
     unfinished = [result for result in results if not result.outcome.converged]
-    if not unfinished or model.tol == 0.0:
+    stopping = model if stopping is None else stopping
+    tol, max_iter = stopping.tol, getattr(stopping, "max_iter", 1)
+    if not unfinished or tol == 0.0:
         return
     scales = [max(abs(float(result.objective_history[-1])), 1e-300) for result in unfinished]
     gaps = [result.duality_gap / scale for result, scale in zip(unfinished, scales, strict=True)]
     gap = f"a relative duality gap of {np.nanmax(gaps):.1e}" if np.isfinite(gaps).any() else "no certificate"
     if any(result.outcome is Outcome.MAX_ITER for result in unfinished):
-        what = f"stopped after max_iter={model.max_iter} steps with {gap}"
+        what = f"stopped after max_iter={max_iter} steps with {gap}"
         remedy = "Increase `max_iter`, or `tol` if this is accurate enough."
     else:
         what = f"stopped with {gap}, where errors of the SVMs inside hide further progress"
         simpler = "lower `C`" if model.PATH_PARAMETER == "C" else f"raise `{model.PATH_PARAMETER}`"
         remedy = f"Normalize the kernels, {simpler}, or raise `tol` if this is accurate enough."
-    warn_user(f"{type(model).__name__} {what}, above tol={model.tol:g}. {remedy}", ConvergenceWarning)
+    warn_user(f"{type(model).__name__} {what}, above tol={tol:g}. {remedy}", ConvergenceWarning)
 
 
 def position_of(model: BaseMKL, kernel: int | str) -> int:
@@ -220,14 +222,90 @@ def position_of(model: BaseMKL, kernel: int | str) -> int:
     )
 
 
-def check_hinge(C: float, weights: np.ndarray | None = None) -> Hinge:
-    """Return the SVM with a valid parameter, for samples of given weights."""
-    return Hinge(check_scale("C", C), weights)
+def check_class_weight(class_weight: Any) -> None:
+    """Raise for what can be no weights of classes, whatever the classes are.
+
+    Examples
+    --------
+    >>> check_class_weight({"rare": 0.0})
+    Traceback (most recent call last):
+    ...
+    ValueError: `class_weight` must hold finite numbers > 0; got 0.0 for class 'rare'. To leave a class out, leave ...
+    """
+    if class_weight is None or (isinstance(class_weight, str) and class_weight == "balanced"):
+        return
+    if not isinstance(class_weight, Mapping):
+        raise ValueError(
+            '`class_weight` must be None, "balanced" or a dict of a weight for each class; got '
+            f"{shown(class_weight)}. Weights of single samples are the `sample_weight` of `fit`."
+        )
+    for label, weight in class_weight.items():
+        if not 0.0 < float_of(weight) < np.inf:
+            raise ValueError(
+                f"`class_weight` must hold finite numbers > 0; got {shown(weight)} for class {shown(label)}. To "
+                "leave a class out, leave its samples out."
+            )
 
 
-def check_stopping(model: BaseDiscriminative) -> dict[str, Any]:
-    """Return valid `tol` and `max_iter` of an estimator, by name."""
-    return {
-        "tol": check_number("tol", model.tol, low=0.0),
-        "max_iter": check_integer("max_iter", model.max_iter, low=1),
-    }
+def encode_counted(y: np.ndarray, counts: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return classes and targets of `encode_labels`; samples that do not count make no class, and are of none.
+
+    Examples
+    --------
+    >>> encode_counted(np.array([2, 0, 1, 0]), np.array([0.0, 1.0, 3.0, 1.0]))
+    (array([0, 1]), array([[-1., -1.,  1., -1.]]))
+    """
+    if counts is None:
+        return encode_labels(y)
+    kept = np.flatnonzero(counts)
+    classes, encoded = encode_labels(np.asarray(y)[kept])
+    targets = np.full((len(encoded), len(counts)), -1.0)
+    targets[:, kept] = encoded
+    return classes, targets
+
+
+def weigh(
+    class_weight: Any, classes: np.ndarray, y: np.ndarray, counts: np.ndarray | None
+) -> np.ndarray | None:
+    r"""Return factors of `C`, (n_samples,): `counts` times the weight of the class; None where all are one.
+
+    "balanced" is :math:`W / (K W_c)`, with the sum :math:`W_c` of the counts of class `c`, their total `W`, and `K`
+    classes.
+
+    Examples
+    --------
+    >>> weigh("balanced", np.array([0, 1]), np.array([0, 1, 1, 1]), np.array([3.0, 1.0, 1.0, 1.0]))
+    array([3., 1., 1., 1.])
+    """
+    if class_weight is None:
+        return counts
+    among = np.asarray(y)[:, None] == classes
+    ones = np.ones(len(among)) if counts is None else counts
+    if isinstance(class_weight, Mapping):
+        factors = _of_classes(class_weight, classes)
+    else:
+        factors = ones.sum() / (len(classes) * (ones @ among))
+    costs = ones * (among @ factors)
+    return None if np.all(costs == 1.0) else costs
+
+
+def _of_classes(class_weight: Mapping[Any, Any], classes: np.ndarray) -> np.ndarray:
+    """Return the weight of each class, one where none is given; refuse labels that are likely misspelled."""
+    labels = classes.tolist()
+    unknown = [label for label in class_weight if label not in labels]
+    without = [label for label in labels if label not in class_weight]
+    if unknown and without:
+        raise ValueError(
+            f"`class_weight` must name classes of `y`, {shown(labels)}; got {shown(unknown)}, and no weight for "
+            f"{shown(without)}. Use the labels as they are in `y`."
+        )
+    return np.array([float(class_weight.get(label, 1.0)) for label in labels])
+
+
+def refuse_clipped(model: BaseDiscriminative, counts: np.ndarray | None) -> None:
+    """Raise where kernels were clipped by eigenvalues that count all samples once."""
+    if counts is not None and model.clipping_ is not None:
+        raise ValueError(
+            '`sample_weight` must be None where `indefinite="clip"` clips kernels, whose eigenvalues count every '
+            "sample once; got kernels that are not positive semidefinite. Leave them out, or repeat samples."
+        )

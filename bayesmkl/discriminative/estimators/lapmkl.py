@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -45,6 +46,7 @@ T = TypeVar("T")
 
 
 @fill_docs(CLASSIFIER)
+@dataclass(eq=False, repr=False, kw_only=True)
 class LapMKLClassifier(DiscriminativeClassifier):
     r"""Semi-supervised multiple kernel learning with a graph over labeled and unlabeled samples.
 
@@ -185,40 +187,21 @@ class LapMKLClassifier(DiscriminativeClassifier):
 
     _takes_sparse = False  # the graph compares samples
 
-    def __init__(
-        self,
-        kernels: KernelBank | str | None = None,
-        *,
-        gamma_ambient: float = 0.01,
-        gamma_intrinsic: float = 0.01,
-        n_neighbors: int = 10,
-        laplacian: ArrayLike | sparse.sparray | sparse.spmatrix | None = None,
-        distances: ArrayLike | Callable[[np.ndarray], np.ndarray] | None = None,
-        unlabeled_label: Label | None = None,
-        solver: str = "deformed",
-        p_norm: float = 1.0,
-        tol: float = 1e-3,
-        max_iter: int = 200,
-        multiclass: str = "one-versus-rest",
-        indefinite: str = "raise",
-        kernel_names: Sequence[str] | np.ndarray | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernels = kernels
-        self.gamma_ambient = gamma_ambient
-        self.gamma_intrinsic = gamma_intrinsic
-        self.n_neighbors = n_neighbors
-        self.laplacian = laplacian
-        self.distances = distances
-        self.unlabeled_label = unlabeled_label
-        self.solver = solver
-        self.p_norm = p_norm
-        self.tol = tol
-        self.max_iter = max_iter
-        self.multiclass = multiclass
-        self.indefinite = indefinite
-        self.kernel_names = kernel_names
-        self.verbose = verbose
+    kernels: KernelBank | str | None = field(default=None, kw_only=False)
+    gamma_ambient: float = 0.01
+    gamma_intrinsic: float = 0.01
+    n_neighbors: int = 10
+    laplacian: ArrayLike | sparse.sparray | sparse.spmatrix | None = None
+    distances: ArrayLike | Callable[[np.ndarray], np.ndarray] | None = None
+    unlabeled_label: Label | None = None
+    solver: str = "deformed"
+    p_norm: float = 1.0
+    tol: float = 1e-3
+    max_iter: int = 200
+    multiclass: str = "one-versus-rest"
+    indefinite: str = "raise"
+    kernel_names: Sequence[str] | np.ndarray | None = None
+    verbose: int = 0
 
     def fit(self, X: Samples, y: Targets) -> LapMKLClassifier:
         """Learn kernel weights and classifier from labeled and unlabeled samples.

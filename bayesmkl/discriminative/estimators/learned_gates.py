@@ -17,8 +17,8 @@ from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.validation import check_choice, check_flag, check_integer, check_number, shown
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.discriminative.estimators.checked import OnStep
-from bayesmkl.discriminative.estimators.folds import evenly_dealt
 from bayesmkl.discriminative.estimators.localized import LocalFit, Rows
+from bayesmkl.discriminative.folds import evenly_dealt
 from bayesmkl.discriminative.gating import KernelGating, check_gating, check_given_gates
 from bayesmkl.discriminative.inner import InnerProblem
 from bayesmkl.discriminative.localized.comparison import Comparison

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,11 +12,11 @@ from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.typing import Splits
 from bayesmkl._utils.validation import check_folds, check_number, check_scale, shown
 from bayesmkl.discriminative.estimators.base import DiscriminativeClassifier, OnStep
-from bayesmkl.discriminative.estimators.folds import stratified_folds
 from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER
+from bayesmkl.discriminative.folds import stratified_folds
 from bayesmkl.discriminative.global_weights.lpboostmkl import LPBoostMKLOptions, fit_lpboostmkl
 from bayesmkl.discriminative.outer import MKLResult
-from bayesmkl.discriminative.training import Training
+from bayesmkl.discriminative.weights import Training
 from bayesmkl.kernels.stacks.base import StoredStack
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 
 @fill_docs(CLASSIFIER)
+@dataclass(eq=False, repr=False, kw_only=True)
 class LPBoostMKLClassifier(DiscriminativeClassifier):
     r"""LP-β: one SVM per kernel, combined by the weights of largest soft margin in cross-validation.
 
@@ -113,33 +115,16 @@ class LPBoostMKLClassifier(DiscriminativeClassifier):
     gaussian(width=1) · petal True
     """
 
-    C_: np.ndarray
-    margin_: Any
-
-    def __init__(
-        self,
-        kernels: KernelBank | str | None = None,
-        *,
-        C: float = 1.0,
-        C_values: Sequence[float] | np.ndarray | None = None,
-        nu: float = 0.2,
-        cv: Splits = 5,
-        tol: float = 1e-3,
-        multiclass: str = "shared",
-        indefinite: str = "raise",
-        kernel_names: Sequence[str] | np.ndarray | None = None,
-        random_state: int | None = None,
-    ) -> None:
-        self.kernels = kernels
-        self.C = C
-        self.C_values = C_values
-        self.nu = nu
-        self.cv = cv
-        self.tol = tol
-        self.multiclass = multiclass
-        self.indefinite = indefinite
-        self.kernel_names = kernel_names
-        self.random_state = random_state
+    kernels: KernelBank | str | None = field(default=None, kw_only=False)
+    C: float = 1.0
+    C_values: Sequence[float] | np.ndarray | None = None
+    nu: float = 0.2
+    cv: Splits = 5
+    tol: float = 1e-3
+    multiclass: str = "shared"
+    indefinite: str = "raise"
+    kernel_names: Sequence[str] | np.ndarray | None = None
+    random_state: int | None = None
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

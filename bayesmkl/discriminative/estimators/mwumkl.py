@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,13 +19,14 @@ from bayesmkl.discriminative.estimators.checked import fit_columns
 from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER
 from bayesmkl.discriminative.global_weights.mwumkl import MWUOptions, fit_mwumkl
 from bayesmkl.discriminative.outer import MKLResult
-from bayesmkl.discriminative.training import Training
+from bayesmkl.discriminative.weights import Training
 
 if TYPE_CHECKING:
     from bayesmkl.kernels.bank import KernelBank
 
 
 @fill_docs(CLASSIFIER)
+@dataclass(eq=False, repr=False, kw_only=True)
 class MWUMKLClassifier(DiscriminativeClassifier):
     r"""Multiple kernel learning by multiplicative weights, in memory linear in the number of samples.
 
@@ -118,32 +120,16 @@ class MWUMKLClassifier(DiscriminativeClassifier):
     [...] True True
     """
 
-    n_columns_: int
-
-    def __init__(
-        self,
-        kernels: KernelBank | str | None = None,
-        *,
-        C: float = 1.0,
-        epsilon: float = 0.05,
-        stopping: str = "gap",
-        max_iter: int = 50_000,
-        cache_mb: float = 100.0,
-        multiclass: str = "one-versus-rest",
-        indefinite: str = "raise",
-        kernel_names: Sequence[str] | np.ndarray | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernels = kernels
-        self.C = C
-        self.epsilon = epsilon
-        self.stopping = stopping
-        self.max_iter = max_iter
-        self.cache_mb = cache_mb
-        self.multiclass = multiclass
-        self.indefinite = indefinite
-        self.kernel_names = kernel_names
-        self.verbose = verbose
+    kernels: KernelBank | str | None = field(default=None, kw_only=False)
+    C: float = 1.0
+    epsilon: float = 0.05
+    stopping: str = "gap"
+    max_iter: int = 50_000
+    cache_mb: float = 100.0
+    multiclass: str = "one-versus-rest"
+    indefinite: str = "raise"
+    kernel_names: Sequence[str] | np.ndarray | None = None
+    verbose: int = 0
 
     def _options(self) -> MWUOptions:
         epsilon = check_scale("epsilon", self.epsilon)

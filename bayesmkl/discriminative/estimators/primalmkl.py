@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,13 +14,12 @@ from bayesmkl.discriminative.estimators.base import (
     BaseDiscriminative,
     DiscriminativeClassifier,
     DiscriminativeRegressor,
+    NoveltyDetector,
     OnStep,
 )
 from bayesmkl.discriminative.estimators.checked import check_above_rounding
-from bayesmkl.discriminative.estimators.novelty import NoveltyDetector
 from bayesmkl.discriminative.estimators.path import path_over_reg
 from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER, PRIMAL, REGRESSOR
-from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.discriminative.primal.basis import BasisMKLResult, fit_basis_mkl
 from bayesmkl.discriminative.primal.primalmkl import WEIGHT_SCHEMES, fit_primalmkl
 from bayesmkl.discriminative.primal.records import PrimalMKLOptions, PrimalMKLResult
@@ -31,37 +31,59 @@ from bayesmkl.discriminative.primal.solve import (
     Squared,
     SquaredHinge,
 )
-from bayesmkl.discriminative.training import Training
-from bayesmkl.kernels.stacks.base import StoredStack
+from bayesmkl.discriminative.weights import Training
 
 if TYPE_CHECKING:
     from bayesmkl.kernels.bank import KernelBank
 
 
-LOSSES = ("squared", "huber")
+class BasePrimalMKL(BaseDiscriminative):
+    """A loss of its own, and kernel weights that all tasks of a fit share."""
 
+    PATH_PARAMETER = "reg"
+    reg: float
+    p_norm: float
+    weights: str
+    solver: str
+    max_basis: Any = None
 
-def _store_with_history(model: BaseDiscriminative, found: Sequence[Any], n_tasks: int) -> None:
-    """Set the fitted attributes, the path of the weights among them."""
-    BaseDiscriminative._store(model, found, n_tasks)
-    model.weights_history_ = _unpacked([each.weights_history for each in found])
+    def _inner_loss(self) -> Any:
+        raise NotImplementedError
 
+    def _options(self) -> PrimalMKLOptions:
+        return PrimalMKLOptions(
+            p_norm=check_number("p_norm", self.p_norm, low=1.0, inclusive=True),
+            weights=check_choice("weights", self.weights, WEIGHT_SCHEMES),
+            tol=check_number("tol", self.tol, low=0.0, inclusive=True),
+            max_iter=check_integer("max_iter", self.max_iter, low=1),
+        )
 
-def _reg_and_solver(model: BaseDiscriminative) -> tuple[float, str]:
-    return check_scale("reg", model.reg), check_choice("solver", model.solver, SOLVERS)
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._inner_loss(), self._options()
 
+    def _learn(
+        self, training: Training, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
+    ) -> PrimalMKLResult | BasisMKLResult:
+        stack, loss, options = training.stack, self._inner_loss(), self._options()
+        check_above_rounding("reg", self.reg, stack)
+        if self.max_basis is None:
+            return fit_primalmkl(stack, targets, loss, options, start, on_step)
+        return fit_basis_mkl(
+            stack, targets, loss, options, min(int(self.max_basis), stack.n_train), start, on_step
+        )
 
-def _options(model: BaseDiscriminative) -> PrimalMKLOptions:
-    return PrimalMKLOptions(
-        p_norm=check_number("p_norm", model.p_norm, low=1.0, inclusive=True),
-        weights=check_choice("weights", model.weights, WEIGHT_SCHEMES),
-        tol=check_number("tol", model.tol, low=0.0, inclusive=True),
-        max_iter=check_integer("max_iter", model.max_iter, low=1),
-    )
+    def _store(self, found: Sequence[Any], n_tasks: int) -> None:
+        """Set the fitted attributes, the path of the weights among them."""
+        super()._store(found, n_tasks)
+        self.weights_history_ = _unpacked([each.weights_history for each in found])
+        if self.max_basis is not None:
+            self.basis_ = _unpacked([rows for each in found for rows in each.basis])
 
 
 @fill_docs(PRIMAL, CLASSIFIER)
-class PrimalMKLClassifier(DiscriminativeClassifier):
+@dataclass(eq=False, repr=False, kw_only=True)
+class PrimalMKLClassifier(BasePrimalMKL, DiscriminativeClassifier):
     r"""Multiple kernel learning in the primal, with the squared hinge loss.
 
     .. math:: \min_{d, \alpha, b} \; F = \tfrac12 \lambda\, \alpha^\top K(d)\, \alpha
@@ -159,58 +181,23 @@ class PrimalMKLClassifier(DiscriminativeClassifier):
     (5, 1.0)
     """
 
-    PATH_PARAMETER = "reg"
     path = path_over_reg
 
-    def __init__(
-        self,
-        kernels: KernelBank | str | None = None,
-        *,
-        reg: float = 1.0,
-        p_norm: float = 1.0,
-        weights: str = "spg",
-        solver: str = "auto",
-        max_basis: int | None = None,
-        tol: float = 1e-3,
-        max_iter: int = 500,
-        multiclass: str = "one-versus-rest",
-        indefinite: str = "raise",
-        kernel_names: Sequence[str] | np.ndarray | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernels = kernels
-        self.reg = reg
-        self.p_norm = p_norm
-        self.weights = weights
-        self.solver = solver
-        self.max_basis = max_basis
-        self.tol = tol
-        self.max_iter = max_iter
-        self.multiclass = multiclass
-        self.indefinite = indefinite
-        self.kernel_names = kernel_names
-        self.verbose = verbose
+    kernels: KernelBank | str | None = field(default=None, kw_only=False)
+    reg: float = 1.0
+    p_norm: float = 1.0
+    weights: str = "spg"
+    solver: str = "auto"
+    max_basis: int | None = None
+    tol: float = 1e-3
+    max_iter: int = 500
+    multiclass: str = "one-versus-rest"
+    indefinite: str = "raise"
+    kernel_names: Sequence[str] | np.ndarray | None = None
+    verbose: int = 0
 
     def _inner_loss(self) -> SquaredHinge:
         return SquaredHinge(check_scale("reg", self.reg), check_choice("solver", self.solver, HINGE_SOLVERS))
-
-    def _learn(
-        self, training: Training, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
-    ) -> PrimalMKLResult | BasisMKLResult:
-        check_above_rounding("reg", self.reg, training.stack)
-        loss, options = self._inner_loss(), self._options()
-        if self.max_basis is None:
-            return fit_primalmkl(training.stack, targets, loss, options, start, on_step)
-        max_basis = min(int(self.max_basis), training.stack.n_train)
-        return fit_basis_mkl(training.stack, targets, loss, options, max_basis, start, on_step)
-
-    def _result_of(self, found: PrimalMKLResult | BasisMKLResult) -> MKLResult:
-        return found.result
-
-    def _store(self, found: Sequence[Any], n_tasks: int) -> None:
-        _store_with_history(self, found, n_tasks)
-        if self.max_basis is not None:
-            self.basis_ = _unpacked([rows for each in found for rows in each.basis])
 
     def _options(self) -> PrimalMKLOptions:
         if self.max_basis is not None:
@@ -222,15 +209,12 @@ class PrimalMKLClassifier(DiscriminativeClassifier):
                         f"`{name}` must be {words} where `max_basis` is given; got {getattr(self, name)!r}. Leave "
                         "`max_basis` at None to choose."
                     )
-        return _options(self)
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        self._inner_loss(), self._options()
+        return super()._options()
 
 
 @fill_docs(PRIMAL, REGRESSOR)
-class PrimalMKLRegressor(DiscriminativeRegressor):
+@dataclass(eq=False, repr=False, kw_only=True)
+class PrimalMKLRegressor(BasePrimalMKL, DiscriminativeRegressor):
     r"""Multiple kernel regression in the primal: kernel ridge regression, or its robust form.
 
     .. math:: \min_{d, \alpha, b} \; F = \tfrac12 \lambda\, \alpha^\top K(d)\, \alpha + \sum_i \ell(t_i - f_i),
@@ -307,63 +291,33 @@ class PrimalMKLRegressor(DiscriminativeRegressor):
     {...'linear · blood': ...}
     """
 
-    PATH_PARAMETER = "reg"
     path = path_over_reg
 
-    def __init__(
-        self,
-        kernels: KernelBank | str | None = None,
-        *,
-        reg: float = 1.0,
-        loss: str = "squared",
-        delta: float = 1.0,
-        p_norm: float = 1.0,
-        weights: str = "spg",
-        solver: str = "newton",
-        tol: float = 1e-3,
-        max_iter: int = 500,
-        indefinite: str = "raise",
-        kernel_names: Sequence[str] | np.ndarray | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernels = kernels
-        self.reg = reg
-        self.loss = loss
-        self.delta = delta
-        self.p_norm = p_norm
-        self.weights = weights
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.indefinite = indefinite
-        self.kernel_names = kernel_names
-        self.verbose = verbose
+    kernels: KernelBank | str | None = field(default=None, kw_only=False)
+    reg: float = 1.0
+    loss: str = "squared"
+    delta: float = 1.0
+    p_norm: float = 1.0
+    weights: str = "spg"
+    solver: str = "newton"
+    tol: float = 1e-3
+    max_iter: int = 500
+    indefinite: str = "raise"
+    kernel_names: Sequence[str] | np.ndarray | None = None
+    verbose: int = 0
 
     def _inner_loss(self) -> Squared | Huber:
-        reg, solver = _reg_and_solver(self)
+        reg = check_scale("reg", self.reg)
+        solver = check_choice("solver", self.solver, SOLVERS)
         delta = check_scale("delta", self.delta)
-        if check_choice("loss", self.loss, LOSSES) == "squared":
+        if check_choice("loss", self.loss, ("squared", "huber")) == "squared":
             return Squared(reg, solver)
         return Huber(reg, delta, solver)
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        self._inner_loss(), _options(self)
-
-    def _learn(
-        self, training: Training, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
-    ) -> PrimalMKLResult:
-        check_above_rounding("reg", self.reg, training.stack)
-        return fit_primalmkl(training.stack, targets, self._inner_loss(), _options(self), start, on_step)
-
-    def _result_of(self, found: PrimalMKLResult) -> MKLResult:
-        return found.result
-
-    _store = _store_with_history
-
 
 @fill_docs(PRIMAL, REGRESSOR)
-class PrimalMKLOneClass(NoveltyDetector):
+@dataclass(eq=False, repr=False, kw_only=True)
+class PrimalMKLOneClass(BasePrimalMKL, NoveltyDetector):
     r"""Novelty detection with several kernels: a one-class SVM with squared slacks, in the primal.
 
     .. math:: \min_{d, \alpha, \rho} \; F = \tfrac12 \lambda\, \alpha^\top K(d)\, \alpha - \lambda \rho
@@ -443,53 +397,20 @@ class PrimalMKLOneClass(NoveltyDetector):
     (10, [1, -1])
     """
 
-    PATH_PARAMETER = "reg"
-
-    def __init__(
-        self,
-        kernels: KernelBank | str | None = None,
-        *,
-        reg: float = 1.0,
-        contamination: str | float = "auto",
-        p_norm: float = 2.0,
-        weights: str = "spg",
-        solver: str = "newton",
-        tol: float = 1e-3,
-        max_iter: int = 500,
-        indefinite: str = "raise",
-        kernel_names: Sequence[str] | np.ndarray | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernels = kernels
-        self.reg = reg
-        self.contamination = contamination
-        self.p_norm = p_norm
-        self.weights = weights
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.indefinite = indefinite
-        self.kernel_names = kernel_names
-        self.verbose = verbose
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        self._inner_loss(), _options(self)
-        self._check_contamination()
+    kernels: KernelBank | str | None = field(default=None, kw_only=False)
+    reg: float = 1.0
+    contamination: str | float = "auto"
+    p_norm: float = 2.0
+    weights: str = "spg"
+    solver: str = "newton"
+    tol: float = 1e-3
+    max_iter: int = 500
+    indefinite: str = "raise"
+    kernel_names: Sequence[str] | np.ndarray | None = None
+    verbose: int = 0
 
     def _inner_loss(self) -> OneClass:
-        return OneClass(*_reg_and_solver(self))
-
-    def _learn(
-        self, stack: StoredStack, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
-    ) -> PrimalMKLResult:
-        check_above_rounding("reg", self.reg, stack)
-        return fit_primalmkl(stack, targets, self._inner_loss(), _options(self), start, on_step)
-
-    def _result_of(self, found: PrimalMKLResult) -> MKLResult:
-        return found.result
-
-    _store = _store_with_history
+        return OneClass(check_scale("reg", self.reg), check_choice("solver", self.solver, SOLVERS))
 
 
 def _unpacked(arrays: list[np.ndarray]) -> Any:

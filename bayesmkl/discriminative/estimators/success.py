@@ -13,8 +13,8 @@ from bayesmkl._estimator.gate_features import features_of, refuse_gate_features
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice, check_integer, check_number, check_scale, shown
 from bayesmkl.discriminative.estimators.checked import SINGLE_PRECISION, check_among_some, fit_bank
-from bayesmkl.discriminative.estimators.folds import evenly_dealt
 from bayesmkl.discriminative.estimators.localized import BaseLocalized, Rows
+from bayesmkl.discriminative.folds import evenly_dealt
 from bayesmkl.discriminative.inner import InnerProblem
 from bayesmkl.discriminative.localized.success import Folds, SuccessOptions
 from bayesmkl.discriminative.svm.by_columns import ByColumns

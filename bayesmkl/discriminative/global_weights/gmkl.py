@@ -1,32 +1,11 @@
-r"""Generalized multiple kernel learning: sums or products of kernels, any regularizer (Varma and Babu 2009).
-
-.. math:: \min_{d \ge 0} \; T(d) = J(d) + r(d), \qquad
-   K(d) = \sum_m d_m K_m \quad\text{or}\quad K(d) = K_1^{d_1} \circ \dots \circ K_P^{d_P}
-
-with :math:`J` the optimal value of the SVM on :math:`K(d)` and powers entry by entry, so that a product of
-Gaussian kernels of single features is one Gaussian kernel with a width for each of them. Its gradient is
-:math:`\nabla r_m - \tfrac12 v^\top \frac{\partial K}{\partial d_m} v`, where :math:`\partial K / \partial d_m` is
-:math:`K_m` or :math:`\log K_m \circ K(d)`. Two ways down: projected gradients with a line search, as in the paper,
-and spectral projected gradients (Jain, Vishwanathan and Varma 2012, SPG-GMKL).
-
-Regularizers: :math:`\sum_m d_m` (Varma and Babu); :math:`\tfrac12 \|d - 1/P\|^2` on the simplex, the one that Wang et
-al. (2014) compare with; or any function. For sums both of the first two make the problem convex and have a dual
-value, hence a duality gap: with :math:`\ell = J + \tfrac12 d^\top S` the linear part of the SVM's dual,
-
-.. math:: \ell \min\big(1, \sqrt{2 / \max_m S_m}\big) \qquad\text{and}\qquad
-   \ell + \min_{d' \in \Delta} \tfrac12 \big(\|d' - 1/P\|^2 - d'^\top S\big) .
-
-Otherwise the loop stops at a stationary point: :math:`\sum_m d_m |\nabla_m T| - \|d\|_1 \min(0, \min_m \nabla_m T)`
-small. Products are not convex in `d`, and the point that is found depends on the start.
-
-Departures: every line search starts at the spectral length; inner tolerances follow the gap (both papers have rules
-of their own).
-"""
+"""Sums or products of kernels with any regularizer of their weights (GMKL)."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -36,14 +15,13 @@ from bayesmkl._numerics.spectral_gradient import spectral_step
 from bayesmkl._utils.validation import shown
 from bayesmkl.discriminative.inner import InnerProblem
 from bayesmkl.discriminative.outer import MKLResult, WeightedFit, result_of
-from bayesmkl.discriminative.svm.evaluator import Evaluator, Goal, OnStep, descend_spectrally, signed_duals
+from bayesmkl.discriminative.svm.evaluator import Evaluator, Goal, descend_spectrally, signed_duals
 from bayesmkl.discriminative.svm.moving import MovingCombination
+from bayesmkl.discriminative.weights import OnStep, Start, Training, WeightRule, one_of
 from bayesmkl.kernels.stacks.base import StoredStack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 REGULARIZERS = ("l1", "uniform")
-COMBINATIONS = ("sum", "product")
-SOLVERS = ("spg", "pg")
 INNER_SHARE = 0.02  # share of the gap left to the SVMs
 SUFFICIENT = 1e-4  # Armijo's share of the predicted decrease
 SHORTEST = 1e-12  # relative to the first step, where a line search gives up
@@ -51,20 +29,87 @@ SHORTEST = 1e-12  # relative to the first step, where a line search gives up
 Regularizer = Callable[[np.ndarray], Any]
 
 
-class GMKLOptions(NamedTuple):
-    """Problem, solver and stopping rule.
+def _check_regularizer(name: str, regularizer: Any) -> Any:
+    is_name = isinstance(regularizer, str) and regularizer in REGULARIZERS
+    if not is_name and not _takes_one_argument(regularizer):
+        raise ValueError(
+            f"`{name}` must be one of {', '.join(map(repr, REGULARIZERS))}, or a function that takes "
+            f"kernel weights and returns a value and its gradient; got {shown(regularizer)}."
+        )
+    return regularizer
+
+
+def _takes_one_argument(function: object) -> bool:
+    """Return whether something can be called with kernel weights alone."""
+    if not callable(function) or isinstance(function, type):
+        return False
+    try:
+        inspect.signature(function).bind(None)
+    except TypeError:
+        return False
+    except ValueError:  # some functions of compiled modules do not tell
+        return True
+    return True
+
+
+@dataclass(eq=False, repr=False)
+class GMKL(WeightRule):
+    r"""Generalized multiple kernel learning: sums or products of kernels, any regularizer (Varma and Babu 2009).
+
+    .. math:: \min_{d \ge 0} \; T(d) = J(d) + r(d), \qquad
+       K(d) = \sum_m d_m K_m \quad\text{or}\quad K(d) = K_1^{d_1} \circ \dots \circ K_P^{d_P}
 
     Parameters
     ----------
-    regularizer : {"l1", "uniform"} or callable
-        A callable takes kernel weights and returns a value and its gradient.
-    combination : {"sum", "product"}
-    solver : {"spg", "pg"}
-    tol : float
-        Largest gap, relative to the objective.
-    max_iter : int
+    regularizer : {"l1", "uniform"} or callable, default="l1"
+        "l1" is :math:`\sum_m d_m`. "uniform" is :math:`\tfrac12 \|d - 1/P\|^2` with weights on the simplex, which
+        Wang et al. (2014) compare with. A callable takes weights of shape (n_kernels,) and returns :math:`r(d)` and
+        its gradient; both must be finite for all :math:`d \ge 0`.
+    combination : {"sum", "product"}, default="sum"
+        How kernels are combined. A product needs kernels whose entries are positive.
+    solver : {"spg", "pg"}, default="spg"
+        Spectral projected gradients (Jain, Vishwanathan and Varma 2012), or projected gradients with a monotone line
+        search (Varma and Babu 2009).
+    tol : float, default=1e-3
+        Largest duality gap, or measure of stationarity where there is none, relative to the objective.
+    max_iter : int, default=1000
         Maximum number of updates of the kernel weights.
+
+    Notes
+    -----
+    with :math:`J` the optimal value of the SVM on :math:`K(d)` and powers entry by entry, so that a product of
+    Gaussian kernels of single features is one Gaussian kernel with a width for each of them. Its gradient is
+    :math:`\nabla r_m - \tfrac12 v^\top \frac{\partial K}{\partial d_m} v`, where :math:`\partial K / \partial d_m` is
+    :math:`K_m` or :math:`\log K_m \circ K(d)`. Two ways down: projected gradients with a line search, as in the
+    paper, and spectral projected gradients (Jain, Vishwanathan and Varma 2012, SPG-GMKL).
+
+    Regularizers: :math:`\sum_m d_m` (Varma and Babu); :math:`\tfrac12 \|d - 1/P\|^2` on the simplex, the one that
+    Wang et al. (2014) compare with; or any function. For sums both of the first two make the problem convex and have
+    a dual value, hence a duality gap: with :math:`\ell = J + \tfrac12 d^\top S` the linear part of the SVM's dual,
+
+    .. math:: \ell \min\big(1, \sqrt{2 / \max_m S_m}\big) \qquad\text{and}\qquad
+       \ell + \min_{d' \in \Delta} \tfrac12 \big(\|d' - 1/P\|^2 - d'^\top S\big) .
+
+    Otherwise the loop stops at a stationary point: :math:`\sum_m d_m |\nabla_m T| - \|d\|_1 \min(0, \min_m \nabla_m
+    T)` small. Products are not convex in `d`, and the point that is found depends on the start.
+
+    Departures: every line search starts at the spectral length; inner tolerances follow the gap (both papers have
+    rules of their own).
+
+    Examples
+    --------
+    >>> from bayesmkl.discriminative import GMKL, MKLRegressor
+    >>> MKLRegressor(weights=GMKL(combination="product"))
+    MKLRegressor(weights=GMKL(combination='product'))
     """
+
+    CHECKS: ClassVar = {
+        "regularizer": _check_regularizer,
+        "combination": one_of("sum", "product"),
+        "solver": one_of("spg", "pg"),
+    }
+
+    is_sum = property(lambda self: self.combination == "sum")
 
     regularizer: str | Regularizer = "l1"
     combination: str = "sum"
@@ -72,67 +117,69 @@ class GMKLOptions(NamedTuple):
     tol: float = 1e-3
     max_iter: int = 1000
 
+    def check_kernels(self, stack: StoredStack, names: np.ndarray, fitting: bool) -> None:
+        """Raise for entries of which a product cannot be taken: below zero, and zeros among training samples."""
+        if self.is_sum:
+            return
+        refused = [kernel <= 0.0 if fitting else kernel < 0.0 for kernel in stack.each()]
+        found = np.flatnonzero([entries.any() for entries in refused])
+        if found.size:
+            m = found[0]
+            (kernel,) = stack.each([m])
+            more = f", and {found.size - 1} more kernels" if found.size > 1 else ""
+            raise ValueError(
+                f'`combination="product"` needs kernels with {"positive" if fitting else "nonnegative"} entries: '
+                f"kernel {names[m]!r} has {np.count_nonzero(refused[m])} others, down to {kernel.min():.3g}{more}. "
+                'Use Gaussian or Laplacian kernels, wider ones if they underflow to zero, or `combination="sum"`.'
+            )
 
-def fit_gmkl(
-    stack: StoredStack,
-    targets: np.ndarray,
-    inner: InnerProblem,
-    options: GMKLOptions = GMKLOptions(),  # noqa: B008
-    start: np.ndarray | None = None,
-    on_step: OnStep = None,
-) -> MKLResult:
-    """Minimize :math:`T` over nonnegative weights, over the simplex with the regularizer "uniform".
+    def combine(self, stack: StoredStack, kernel_weights: np.ndarray) -> np.ndarray:
+        """Return the weighted sum, or the product of powers."""
+        return (super().combine if self.is_sum else combine_product)(stack, kernel_weights)
 
-    Parameters
-    ----------
-    stack : StoredStack
-        Training kernels; for a product, all entries positive.
-    targets : ndarray of shape (n_tasks, n_samples)
-    inner : InnerProblem
-    options : GMKLOptions
-    start : ndarray of shape (n_kernels,), optional
-        First kernel weights; ``1 / n_kernels`` each by default.
-    on_step : callable, optional
-        Takes the number of iterations done and a line of status.
-    """
-    regularize, project, gap = _parts(options)
+    def learn(
+        self, training: Training, targets: np.ndarray, svm: InnerProblem, start: Start, on_step: OnStep
+    ) -> MKLResult:
+        """Minimize :math:`T` over nonnegative weights, over the simplex with the regularizer "uniform"."""
+        stack = training.stack
+        regularize, project, gap = _parts(self)
 
-    def gradient(fit: WeightedFit) -> np.ndarray:
-        return regularize(fit.kernel_weights)[1] - 0.5 * fit.quadratics
+        def gradient(fit: WeightedFit) -> np.ndarray:
+            return regularize(fit.kernel_weights)[1] - 0.5 * fit.quadratics
 
-    def objective(fit: WeightedFit) -> float:
-        return fit.objective + regularize(fit.kernel_weights)[0]
+        def objective(fit: WeightedFit) -> float:
+            return fit.objective + regularize(fit.kernel_weights)[0]
 
-    goal = Goal(
-        objective,
-        lambda fit: gap(fit, objective(fit), gradient(fit)),
-        options.tol,
-        INNER_SHARE,
-        certified=isinstance(options.regularizer, str) and options.combination == "sum",
-        gradient=gradient,
-    )
-    evaluator = Evaluator if options.combination == "sum" else _ProductEvaluator
-    evaluate = evaluator(stack, targets, inner, goal)
-    weights = project(np.full(stack.n_kernels, 1.0 / stack.n_kernels) if start is None else start)
-    descend = descend_spectrally if options.solver == "spg" else _descend
-    fit, history, outcome = descend(evaluate, project, weights, options.max_iter, on_step)
-    duality_gap = evaluate.gap(fit) if goal.certified else np.nan
-    return result_of(fit, history, outcome, evaluate.n_solves, duality_gap)
+        goal = Goal(
+            objective,
+            lambda fit: gap(fit, objective(fit), gradient(fit)),
+            self.tol,
+            INNER_SHARE,
+            certified=isinstance(self.regularizer, str) and self.combination == "sum",
+            gradient=gradient,
+        )
+        evaluator = Evaluator if self.combination == "sum" else _ProductEvaluator
+        evaluate = evaluator(stack, targets, svm, goal)
+        weights = project(np.full(stack.n_kernels, 1.0 / stack.n_kernels) if start is None else start)
+        descend = descend_spectrally if self.solver == "spg" else _descend
+        fit, history, outcome = descend(evaluate, project, weights, self.max_iter, on_step)
+        duality_gap = evaluate.gap(fit) if goal.certified else np.nan
+        return result_of(fit, history, outcome, evaluate.n_solves, duality_gap)
 
 
 # ------------------------------------------------------------------------------------------------ regularizers
 
 
 def _parts(
-    options: GMKLOptions,
+    rule: GMKL,
 ) -> tuple[Regularizer, Callable[[np.ndarray], np.ndarray], Callable[..., float]]:
     """Return value and gradient, projection on the feasible weights, and gap without the inner one."""
-    convex = options.combination == "sum"
-    if options.regularizer == "l1":
+    convex = rule.combination == "sum"
+    if rule.regularizer == "l1":
         return _l1, _nonnegative, _gap_l1 if convex else _stationarity
-    if options.regularizer == "uniform":
+    if rule.regularizer == "uniform":
         return _uniform, project_simplex, _gap_uniform if convex else _stationarity_on_simplex
-    return _checked(options.regularizer), _nonnegative, _stationarity
+    return _checked(rule.regularizer), _nonnegative, _stationarity
 
 
 def _nonnegative(weights: np.ndarray) -> np.ndarray:

@@ -28,13 +28,13 @@ preconditioner for all kernels does not exist (:math:`\sum_m d_m K_m L K_m` is n
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import scipy.linalg
 
-from bayesmkl._numerics.spectral_gradient import SPGOptions, SPGResult, spg_search
+from bayesmkl._numerics.spectral_gradient import SPGOptions, minimize_spg
 from bayesmkl.discriminative.inner import InnerSolution
 from bayesmkl.discriminative.outer import MKLResult, dual_norm, gather, projection_for
 from bayesmkl.discriminative.primal.solve import SquaredHinge
@@ -46,7 +46,6 @@ INNER_TOL = 1e-9
 # Added to G(d) in units of its mean diagonal: it is singular where K(d) is. The larger ones for kernels that are
 # positive semidefinite up to rounding only.
 RIDGES = (1e-10, 1e-8, 1e-6)
-MANY = 4  # sums of more than one in so many kernels are formed together
 
 
 class LapMKLOptions(NamedTuple):
@@ -125,81 +124,41 @@ def fit_lapmkl(
         `signed_dual` holds the coefficients: one :math:`\alpha_m` per kernel for (16), of shape (n_tasks, n_kernels,
         n_samples), and :math:`\alpha` of shape (n_tasks, n_samples) for (18), which has no `duality_gap` (NaN).
     """
-    (found, scale, n_evaluations), *_ = minimize_together([model], [targets], options, start, on_step)
+    project, p_norm = projection_for(options.p_norm), options.p_norm
+    first = project(np.full(model.n_kernels, model.n_kernels ** (-1.0 / p_norm)) if start is None else start)
+    at = opening = model.evaluate(first, targets)
+    scale, n_evaluations = max(opening.objective, np.finfo(float).tiny), 1
+
+    def evaluate(point: np.ndarray) -> tuple[float, np.ndarray, Evaluation]:
+        nonlocal at, n_evaluations
+        if np.array_equal(point, first):
+            at = opening
+        else:
+            at, n_evaluations = model.evaluate(point, targets, at.solutions), n_evaluations + 1
+        return at.objective / scale, at.gradient / scale, at
+
+    def note(n_done: int, _: float, accepted: Evaluation) -> None:
+        if on_step is not None:
+            on_step(n_done, f"gap {_gap(accepted, p_norm):.1e}")
+
+    found = minimize_spg(
+        evaluate,
+        project,
+        first,
+        SPGOptions(max_iter=options.max_iter, tol=0.0),
+        finished=lambda accepted: _gap(accepted, p_norm) <= options.tol * accepted.objective,
+        on_step=note,
+    )
     best: Evaluation = found.payload
     return MKLResult(
         kernel_weights=best.kernel_weights,
         signed_dual=model.coefficients(best),
         intercept=np.array([solution.intercept for solution in best.solutions]),
         objective_history=scale * np.array(found.history),
-        duality_gap=_gap(best, options.p_norm) if isinstance(model, Deformed) else np.nan,
+        duality_gap=_gap(best, p_norm) if isinstance(model, Deformed) else np.nan,
         outcome=found.outcome,
         n_solves=len(targets) * n_evaluations,
     )
-
-
-Searched = tuple[SPGResult, float, int]  # what was found, the unit of its values, the number of evaluations
-
-
-def minimize_together(
-    models: Sequence[Model],
-    targets: Sequence[np.ndarray],
-    options: LapMKLOptions,
-    start: np.ndarray | None = None,
-    on_step: Callable[[int, str], None] | None = None,
-) -> list[Searched]:
-    """Search for the weights of models with the same kernels, which are read once for a step of all of them."""
-    searches = [_search(model.n_kernels, options, start, on_step) for model in models]
-    points, found = {k: next(search) for k, search in enumerate(searches)}, {}
-    latest: list[Solutions | None] = [None] * len(models)
-    while points:
-        running = list(points)
-        evaluations = type(models[0]).evaluate_all(
-            [models[k] for k in running],
-            [points[k] for k in running],
-            [targets[k] for k in running],
-            [latest[k] for k in running],
-        )
-        for k, at in zip(running, evaluations, strict=True):
-            latest[k] = at.solutions
-            try:
-                points[k] = searches[k].send(at)
-            except StopIteration as end:
-                found[k] = end.value
-                del points[k]
-    return [found[k] for k in range(len(models))]
-
-
-def _search(
-    n_kernels: int,
-    options: LapMKLOptions,
-    start: np.ndarray | None,
-    on_step: Callable[[int, str], None] | None,
-) -> Generator[np.ndarray, Evaluation, Searched]:
-    """Yield weights, and take the evaluations there."""
-    project = projection_for(options.p_norm)
-    first = project(np.full(n_kernels, n_kernels ** (-1.0 / options.p_norm)) if start is None else start)
-    at = opening = yield first
-    scale, n_evaluations = max(opening.objective, np.finfo(float).tiny), 1
-    search = spg_search(
-        project,
-        first,
-        SPGOptions(max_iter=options.max_iter, tol=0.0),
-        finished=lambda at: _gap(at, options.p_norm) <= options.tol * at.objective,
-        on_step=None
-        if on_step is None
-        else lambda done, _, at: on_step(done, f"gap {_gap(at, options.p_norm):.1e}"),
-    )
-    point = next(search)
-    while True:
-        if np.array_equal(point, first):
-            at = opening
-        else:
-            at, n_evaluations = (yield point), n_evaluations + 1
-        try:
-            point = search.send((at.objective / scale, at.gradient / scale, at))
-        except StopIteration as end:
-            return end.value, scale, n_evaluations
 
 
 def _gap(at: Evaluation, p_norm: float) -> float:
@@ -238,17 +197,6 @@ class Deformed(NamedTuple):
     def n_kernels(self) -> int:
         """Number of kernels."""
         return self.stack.n_kernels
-
-    @staticmethod
-    def evaluate_all(
-        models: Sequence[Deformed],
-        weights: Sequence[np.ndarray],
-        targets: Sequence[np.ndarray],
-        starts: Sequence[Solutions | None],
-    ) -> list[Evaluation]:
-        """Evaluate several models."""
-        each = zip(models, weights, targets, starts, strict=True)
-        return [model.evaluate(point, labels, start) for model, point, labels, start in each]
 
     def covers(self, labeled: np.ndarray) -> bool:
         """Return whether these samples are among the labeled ones."""
@@ -314,9 +262,8 @@ class Shared(NamedTuple):
     """Eq. (18) as supervised learning with one kernel that depends on the weights."""
 
     stack: StoredStack  # K_m, (n_kernels, n_samples, n_samples)
-    rows: StoredStack  # K_m at rows of the labeled samples and perhaps others, (n_kernels, n_rows, n_samples)
+    rows: StoredStack  # K_m at rows of the labeled samples, (n_kernels, n_labeled, n_samples)
     penalties: StoredStack  # K_m + rho K_m L K_m, (n_kernels, n_samples, n_samples)
-    columns: np.ndarray  # positions of the labeled samples among `rows`
     graph: Graph
 
     @property
@@ -324,64 +271,33 @@ class Shared(NamedTuple):
         """Number of kernels."""
         return self.stack.n_kernels
 
-    @property
-    def labeled(self) -> np.ndarray:
-        """Positions of the labeled samples, ascending."""
-        return self.graph.labeled
-
-    def part(self, labeled: np.ndarray, gamma_ambient: float) -> Shared:
-        """Return the problem with fewer labels, and another penalty in the same ratio."""
-        laplacian, _, ambient, intrinsic = self.graph
-        graph = Graph(laplacian, labeled, gamma_ambient, gamma_ambient * (intrinsic / ambient))
-        return self._replace(columns=self.columns[np.searchsorted(self.labeled, labeled)], graph=graph)
-
-    def evaluate(self, kernel_weights: np.ndarray, targets: np.ndarray) -> Evaluation:
+    def evaluate(
+        self, kernel_weights: np.ndarray, targets: np.ndarray, starts: Solutions | None = None
+    ) -> Evaluation:
         """Minimize over (alpha, b); the gradient is the partial derivative of (18) there."""
-        return self.evaluate_all([self], [kernel_weights], [targets], [None])[0]
-
-    @staticmethod
-    def evaluate_all(
-        models: Sequence[Shared],
-        weights: Sequence[np.ndarray],
-        targets: Sequence[np.ndarray],
-        starts: Sequence[Solutions | None],
-    ) -> list[Evaluation]:
-        """Evaluate models with the same kernels and ratio of penalties; arrays of all kernels are read once."""
-        solutions, alphas = [], []
-        penalties = _sums(models[0].penalties, weights)
-        for model, point, labels, start in zip(models, weights, targets, starts, strict=True):
-            effective, factor, half = model._effective_kernel(point, next(penalties))
-            solved = _solve(SquaredHinge(1.0), effective, labels, start)
-            solutions.append(solved)
-            alphas += [model._expand(factor, half, solution) for solution in solved]
-        products = iter(_products(models[0].stack, alphas))  # K_m alpha, (n_kernels, n_samples) each
-        expansions = iter(alphas)
-        found = []
-        for model, point, solved in zip(models, weights, solutions, strict=True):
-            gradient = np.zeros(model.n_kernels)
-            laplacian, labeled, ambient, intrinsic = model.graph
-            for solution in solved:
-                parts, alpha = next(products), next(expansions)
-                # 1/2 alpha' G_m alpha + sum_i (f_i - y_i) (K_m alpha)_i at margin errors, whose dual is y_i - f_i
-                edges = np.einsum("mi,im->m", parts, laplacian @ parts.T)
-                gradient += 0.5 * (ambient * (parts @ alpha) + intrinsic * edges)
-                gradient -= parts[:, labeled] @ solution.signed_dual
-            objective = sum(solution.objective for solution in solved)
-            inner_gap = sum(solution.gap for solution in solved)
-            found.append(Evaluation(point, objective, gradient, inner_gap, solved))
-        return found
+        effective, factor, half = self._effective_kernel(kernel_weights)
+        solutions = _solve(SquaredHinge(1.0), effective, targets, starts)
+        alphas = [self._expand(factor, half, solution) for solution in solutions]
+        laplacian, labeled, ambient, intrinsic = self.graph
+        gradient = np.zeros(self.n_kernels)
+        for solution, alpha, parts in zip(solutions, alphas, _products(self.stack, alphas), strict=True):
+            # 1/2 alpha' G_m alpha + sum_i (f_i - y_i) (K_m alpha)_i at margin errors, whose dual is y_i - f_i
+            edges = np.einsum("mi,im->m", parts, laplacian @ parts.T)
+            gradient += 0.5 * (ambient * (parts @ alpha) + intrinsic * edges)
+            gradient -= parts[:, labeled] @ solution.signed_dual
+        objective = sum(solution.objective for solution in solutions)
+        inner_gap = sum(solution.gap for solution in solutions)
+        return Evaluation(kernel_weights, objective, gradient, inner_gap, solutions)
 
     def coefficients(self, at: Evaluation) -> np.ndarray:
         """Return alpha = G^-1 K_l' e, shape (n_tasks, n_samples)."""
         _, factor, half = self._effective_kernel(at.kernel_weights)
         return np.stack([self._expand(factor, half, solution) for solution in at.solutions])
 
-    def _effective_kernel(
-        self, kernel_weights: np.ndarray, penalty: np.ndarray | None = None
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return K_l G^-1 K_l', the factor C of G / gamma_A = C C', which is `penalty`, and C^-1 K_l'."""
-        rows = self.rows.combine(kernel_weights)[self.columns]
-        factor = _factor(self.penalties.combine(kernel_weights) if penalty is None else penalty)
+    def _effective_kernel(self, kernel_weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return K_l G^-1 K_l', the factor C of G / gamma_A = C C', and C^-1 K_l'."""
+        rows = self.rows.combine(kernel_weights)
+        factor = _factor(self.penalties.combine(kernel_weights))
         half = scipy.linalg.solve_triangular(factor, rows.T, lower=True, check_finite=False)
         return half.T @ half / self.graph.gamma_ambient, factor, half
 
@@ -407,7 +323,7 @@ def share(stack: StoredStack, graph: Graph, rough: DenseStack | None = None) -> 
     for penalty, kernel, edge in zip(penalties, stack.each(), edges, strict=True):
         np.add(np.multiply(edge, ratio, out=penalty), kernel, out=penalty)
     rows = DenseStack(np.ascontiguousarray(stack.entries(graph.labeled, np.arange(stack.n_train))))
-    return Shared(stack, rows, DenseStack(penalties), np.arange(len(graph.labeled)), graph)
+    return Shared(stack, rows, DenseStack(penalties), graph)
 
 
 def roughness(stack: StoredStack, laplacian: Any) -> DenseStack:
@@ -429,16 +345,6 @@ def _roughness_of_each(stack: StoredStack, laplacian: Any) -> Iterator[np.ndarra
     for kernel in stack.each():
         product = kernel @ (laplacian @ kernel)
         yield 0.5 * (product + product.T)
-
-
-def _sums(stack: StoredStack, weights: Sequence[np.ndarray]) -> Iterator[np.ndarray]:
-    """Yield a weighted sum of the kernels for each vector of weights; those of many kernels come of one product."""
-    many = [bool(MANY * np.count_nonzero(point) > stack.n_kernels) for point in weights]
-    if sum(many) < 2:
-        many = [False] * len(weights)
-    together = iter(stack.combine(np.array(weights)[many])) if any(many) else iter(())
-    for point, is_many in zip(weights, many, strict=True):
-        yield next(together) if is_many else stack.combine(point)
 
 
 def _products(stack: StoredStack, vectors: list[np.ndarray]) -> list[np.ndarray]:

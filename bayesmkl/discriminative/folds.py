@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,8 @@ from sklearn.utils import check_random_state
 
 from bayesmkl._utils.typing import Seed, Splits
 from bayesmkl._utils.validation import check_integer
-from bayesmkl.discriminative.global_weights.two_stage import Folds
+
+Folds = Sequence[tuple[np.ndarray, np.ndarray]]  # training and validation positions
 
 
 def evenly_dealt(order: np.ndarray, labels: np.ndarray, n_folds: int, rng: np.random.Generator) -> Folds:
