@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 PACKAGE = "bayesmkl.discriminative"
+GATINGS = ("SoftmaxGating", "SigmoidGating", "GaussianGating", "GroupGating", "FixedGating")
 
 
 class Method(NamedTuple):
@@ -63,16 +64,13 @@ METHODS: tuple[Method, ...] = (
         ("LMKLClassifier", "LMKLRegressor"),
         others={
             "gating": ("Gating", "KernelGating", "check_gating"),
-            "localized.gatings": ("SoftmaxGating", "SigmoidGating", "GaussianGating", "GroupGating"),
-            "localized.fixed_gating": ("FixedGating",),
-            "jax_gating": ("JaxGating",),
+            "localized.gatings": GATINGS,
         },
         saved={
             "localized.lmkl": ("LMKLResult",),
-            "localized.voters": ("Voters",),
-            "estimators.learned_gates": ("ModelGates",),
-            "localized.gatings": ("SoftmaxGating", "SigmoidGating", "GaussianGating", "GroupGating"),
-            "localized.fixed_gating": ("FixedGating",),
+            "localized.success": ("Voters",),
+            "estimators.lmkl": ("ModelGates",),
+            "localized.gatings": GATINGS,
         },
     ),
     Method("localized.clmkl", ("CLMKLClassifier",), saved={"localized.clustering": ("Clusters",)}),
@@ -94,7 +92,7 @@ METHODS: tuple[Method, ...] = (
             "svm.one_kernel": ("SVM",),
         },
     ),
-    Method("localized.samkl", ("SAMKLClassifier",), saved={"localized.patterns": ("SAMKLResult",)}),
+    Method("localized.samkl", ("SAMKLClassifier",), saved={"localized.samkl": ("SAMKLResult",)}),
 )
 
 

@@ -15,8 +15,7 @@ from bayesmkl.datasets import load_iris, make_corrupted
 from bayesmkl.discriminative import SimpleMKLClassifier
 from bayesmkl.discriminative.estimators.folds import evenly_dealt
 from bayesmkl.discriminative.estimators.samkl import SAMKLClassifier
-from bayesmkl.discriminative.localized.patterns import infer_switches
-from bayesmkl.discriminative.localized.samkl import SAMKLOptions, fit_samkl, initial_support
+from bayesmkl.discriminative.localized.samkl import SAMKLOptions, fit_samkl, infer_switches, initial_support
 from bayesmkl.kernels import Gaussian
 from bayesmkl.kernels.stacks.dense import DenseStack
 
