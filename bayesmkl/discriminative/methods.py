@@ -7,6 +7,7 @@ from here. Modules are those below `PACKAGE`.
 from __future__ import annotations
 
 PACKAGE = "bayesmkl.discriminative"
+GATINGS = ("SoftmaxGating", "SigmoidGating", "GaussianGating", "GroupGating", "FixedGating")
 
 ESTIMATORS = {  # in the order of the API reference
     "estimators.mkl": ("MKLClassifier", "MKLRegressor", "MKLOneClass"),
@@ -39,24 +40,20 @@ OTHERS = {
     "graph": ("knn_laplacian",),
     "global_weights.glks": ("glks_transduce", "GLKSOptions", "GLKSResult"),
     "gating": ("Gating", "KernelGating", "check_gating"),
-    "localized.gatings": ("SoftmaxGating", "SigmoidGating", "GaussianGating", "GroupGating"),
-    "localized.fixed_gating": ("FixedGating",),
-    "jax_gating": ("JaxGating",),
+    "localized.gatings": GATINGS,
     "estimators.path": ("RegularizationPath",),
     "plots": ("plot_decision", "plot_gates", "plot_switches"),
 }
 HELD = {  # by fitted models, beside rules
     "localized.lmkl": ("LMKLResult",),
-    "localized.voters": ("Voters",),
-    "estimators.learned_gates": ("ModelGates",),
-    "localized.gatings": ("SoftmaxGating", "SigmoidGating", "GaussianGating", "GroupGating"),
-    "localized.fixed_gating": ("FixedGating",),
+    "localized.success": ("Voters", "Success"),
+    "estimators.lmkl": ("ModelGates",),
+    "localized.gatings": GATINGS,
     "localized.clustering": ("Clusters",),
     "localized.swmkl": ("SwMKLResult",),
-    "localized.success": ("Success",),
     "svm.one_kernel": ("SVM",),
     "localized.ldmkl": ("LDMKLResult",),
-    "localized.patterns": ("SAMKLResult",),
+    "localized.samkl": ("SAMKLResult",),
 }
 
 

@@ -20,8 +20,9 @@ from bayesmkl.discriminative.gating import combine_components
 from bayesmkl.discriminative.global_weights import mwumkl
 from bayesmkl.discriminative.global_weights.mwumkl import MultiplicativeWeights, MWUOptions, fit_mwumkl
 from bayesmkl.discriminative.localized.clmkl import CLMKLOptions, ClusteredStack, fit_clmkl
+from bayesmkl.discriminative.localized.descent import SOLVERS
 from bayesmkl.discriminative.localized.gatings import SigmoidGating, SoftmaxGating
-from bayesmkl.discriminative.localized.lmkl import SOLVERS, LMKLOptions, _Evaluator, fit_lmkl, gate_slopes
+from bayesmkl.discriminative.localized.lmkl import LMKLOptions, _Evaluator, _Problem, fit_lmkl, gate_slopes
 from bayesmkl.discriminative.svm.by_columns import ByColumns, GatedColumns, localized_kernel
 from bayesmkl.discriminative.svm.libsvm import Hinge
 from bayesmkl.discriminative.svm.native import native_kernels
@@ -177,7 +178,8 @@ def test_finite_difference_gradient_of_the_exact_squared_hinge_value(sides, rng,
         gates = gating.gates(at, X)
         return exact(dense.combine_gated(gates, gates), y, 1.0)[2]
 
-    found = _Evaluator(columns, y, X, MultiplicativeWeights(1.0, 1e-3), gating, 1e-4)(parameters).gradient
+    problem = _Problem(columns, y, X, MultiplicativeWeights(1.0, 1e-3), LMKLOptions())
+    found = _Evaluator(problem, gating)(parameters).gradient
     direction = rng.normal(size=parameters.shape)
     slope = (value(parameters + 1e-4 * direction) - value(parameters - 1e-4 * direction)) / 2e-4
     assert found @ direction == pytest.approx(slope, rel=0.03, abs=0.03 * np.abs(found).max())
@@ -251,7 +253,7 @@ def test_descent_ends_where_svms_hide_further_progress(sides):
     result = fit_lmkl(dense, y, X, MultiplicativeWeights(1.0, 0.2), **start)
     assert result.outcome is Outcome.CONVERGED
     assert len(result.objective_history) < 500
-    assert result.inner_gap > 0.01 * result.objective_history[-1]
+    assert result.duality_gap > 0.01 * result.objective_history[-1]
 
 
 def test_other_algorithm_one_cluster_is_mwumkl(sides):

@@ -12,13 +12,14 @@ from sklearn.metrics import adjusted_rand_score
 
 from bayesmkl.discriminative.localized.clustering import (
     ClusterOptions,
+    _first_labels,
+    _refill,
     evenness_temperature,
     kernel_kmeans,
     landmark_kmeans,
     mean_evenness,
     sample_kmeans,
 )
-from bayesmkl.discriminative.localized.kmeans import _first_labels, _refill
 from bayesmkl.kernels import Gaussian
 
 OPTIONS = ClusterOptions(n_clusters=3, n_restarts=20)

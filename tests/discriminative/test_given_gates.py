@@ -1,22 +1,16 @@
-"""Gates that users give, fixed or as functions of JAX, and equal gates that are kept where gates do not help."""
+"""Gates that users give, and equal gates that are kept where gates do not help."""
 
 from __future__ import annotations
 
-import pickle
-
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from helpers import SAME_FORMULA, assert_same
-from sklearn.base import clone
 from sklearn.svm import SVC
 
 from bayesmkl import KernelBank
 from bayesmkl.datasets import make_localized
 from bayesmkl.discriminative import (
     FixedGating,
-    JaxGating,
     LMKLClassifier,
     LMKLRegressor,
     SoftmaxGating,
@@ -35,108 +29,29 @@ X, Y, TRUTH = SAMPLE.data, SAMPLE.target, SAMPLE.gates
 BANK = KernelBank(Gaussian(width=2), views=SAMPLE.views)
 
 
-def init(rng, n_features, n_kernels):
-    return {"slopes": 0.01 * rng.normal(size=(n_features, n_kernels)), "shift": np.zeros(n_kernels)}
+class Decaying(SoftmaxGating):
+    """Softmax gates whose slopes cost something."""
+
+    def penalize(self, parameters, n_features):
+        slopes = parameters.reshape(-1, 1 + n_features) * np.append(0.0, np.ones(n_features))
+        return 10.0 * float((slopes**2).sum()), 20.0 * slopes.ravel()
 
 
-def apply(params, features):
-    return jax.nn.softmax(features @ params["slopes"] + params["shift"])
-
-
-def decay(params):
-    return 10.0 * jnp.sum(params["slopes"] ** 2)
-
-
-# ------------------------------------------------------------------------------------------------------ of JAX
-
-
-@pytest.mark.heavy
-def test_a_softmax_in_jax_is_the_softmax_gating(rng):
-    features, slopes = rng.normal(size=(20, 2)), rng.normal(size=(3, 20))
-    given, own = JaxGating(init, apply), SoftmaxGating()
-    parameters = given.init(features, 3, rng) + rng.normal(size=9)  # the shifts, then the slopes
-    shift, weights = parameters[:3], parameters[3:].reshape(2, 3)
-    rows = np.column_stack([shift, weights.T]).ravel()
-    assert_same(given.gates(parameters, features), own.gates(rows, features), 1e-12)
-    assert given.gates(parameters, features).dtype == np.float64  # whatever JAX is set to
-    pulled = own.pullback(rows, features, slopes).reshape(3, 3)
-    expected = np.concatenate([pulled[:, 0], pulled[:, 1:].T.ravel()])
-    assert_same(given.pullback(parameters, features, slopes), expected, 1e-12)
-    check_gating(given, features, 3, rng)
-
-
-@pytest.mark.heavy
-def test_a_penalty_is_part_of_objective_and_gradient(rng):
+def test_a_penalty_is_part_of_the_objective(rng):
     features = rng.normal(size=(40, 1))
     points = rng.normal(size=(2, 40, 2))
     stack = DenseStack(np.exp(-0.5 * ((points[:, :, None] - points[:, None]) ** 2).sum(axis=-1)))
     target = np.where(np.where(features[:, 0] > 0, points[0, :, 0], points[1, :, 0]) > 0, 1.0, -1.0)
-    ends = {}
-    for penalty in (None, decay):
-        result = fit_lmkl(
-            stack,
-            target,
-            features,
-            Hinge(1.0),
-            JaxGating(init, apply, penalty),
-            LMKLOptions(tol=1e-7, inner_tol=1e-9),
-            rng=np.random.default_rng(0),
-        )
-        ends[penalty] = result
-        assert (np.diff(result.objective_history) <= 0.0).all()
-    penalized = ends[decay]
-    slopes = penalized.parameters[2:]
-    kernel = combine_components(stack, penalized.gates[None], penalized.gates[None])
-    value = Hinge(1.0).solve(kernel, target, 1e-9).objective + 10.0 * (slopes**2).sum()
-    assert penalized.objective_history[-1] == pytest.approx(value, rel=1e-8)
-    assert np.ptp(penalized.gates[0]) < 0.7 * np.ptp(ends[None].gates[0])
-
-    gating = penalized.gating
-    step = 1e-6 * np.eye(4)[2]
-    ahead, behind = (gating.penalize(penalized.parameters + s * step, 1)[0] for s in (1.0, -1.0))
-    gradient = gating.penalize(penalized.parameters, 1)[1]
-    assert gradient[2] == pytest.approx((ahead - behind) / 2e-6, rel=1e-6)
-    assert not gradient[:2].any()
-
-
-@pytest.mark.heavy
-def test_models_with_jax_gates_are_cloned_and_pickled():
-    model = LMKLClassifier(BANK, gating=JaxGating(init, apply), gate_columns=[4], max_iter=3, tol=0.1).fit(
-        X, Y
+    options = LMKLOptions(tol=1e-7, inner_tol=1e-9)
+    plain, penalized = (
+        fit_lmkl(stack, target, features, Hinge(1.0), gating, options, rng=np.random.default_rng(0))
+        for gating in (SoftmaxGating(), Decaying())
     )
-    again = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
-    np.testing.assert_array_equal(clone(model).fit(X, Y).gates_, model.gates_)
-    assert repr(model.gating) == "JaxGating(init, apply)"
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize(
-    ("parts", "message"),
-    [
-        (
-            (init, lambda p, z: apply(p, z).T),
-            r"JaxGating must be an array .* \(n_rows, n_kernels\), here 160 rows",
-        ),
-        ((init, lambda p, z: apply(p, z)[:, :1]), "gates of 2 kernels, .* got 1"),
-        ((init, lambda p, z: 3.0 * apply(p, z)), "between 0 and 1; got .* A sigmoid or a softmax"),
-        ((init, lambda p, z: apply(p, z) / 0.0), "JaxGating must be finite"),
-        ((lambda rng, d, n: {}, apply), "`init` of JaxGating must return arrays of finite numbers"),
-        ((lambda rng, d, n: {"slopes": np.full((d, n), np.nan)}, apply), "`init` of JaxGating must"),
-        (
-            (init, apply, lambda p: jnp.log(-1.0)),
-            "`penalty` of JaxGating must return a finite number; got nan",
-        ),
-    ],
-)
-def test_what_jax_gates_must_be_is_said(parts, message):
-    with pytest.raises(ValueError, match=message):
-        LMKLClassifier(BANK, gating=JaxGating(*parts), gate_columns=[4]).fit(X, Y)
-
-
-def test_parts_of_jax_gates_are_functions():
-    with pytest.raises(TypeError, match="`apply` of JaxGating must be callable; got 3"):
-        JaxGating(init, 3)
+    assert (np.diff(penalized.objective_history) <= 0.0).all()
+    kernel = combine_components(stack, penalized.gates[None], penalized.gates[None])
+    value = Hinge(1.0).solve(kernel, target, 1e-9).objective + 10.0 * (penalized.parameters[1::2] ** 2).sum()
+    assert penalized.objective_history[-1] == pytest.approx(value, rel=1e-8)
+    assert np.ptp(penalized.gates[0]) < 0.7 * np.ptp(plain.gates[0])
 
 
 # ------------------------------------------------------------------------------------------------------- fixed

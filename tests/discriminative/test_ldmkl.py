@@ -12,16 +12,13 @@ from sklearn.svm import SVC, SVR
 
 from bayesmkl import KernelBank
 from bayesmkl.discriminative.localized.ldmkl import (
-    BIAS,
     PAPER,
-    SV_GATE,
     LDMKLOptions,
     _above_threshold,
     fit_ldmkl,
     ldmkl_gates,
-    ldmkl_scores,
 )
-from bayesmkl.discriminative.localized.success import SuccessOptions
+from bayesmkl.discriminative.localized.success import BIAS, SV_GATE, Offer, SuccessOptions, gated_vote
 from bayesmkl.discriminative.localized.swmkl import fit_swmkl
 from bayesmkl.discriminative.svm.native import native_kernel, native_kernels
 from bayesmkl.discriminative.svm.one_kernel import SVM, PrecomputedKernel, precomputed_kernels, scores
@@ -46,7 +43,7 @@ def toy(rng, n_samples=60, n_new=12):
 
 def score(kernels, result, new, temperature=1.0):
     rows = [kernel.rows(new) for kernel in kernels]
-    return ldmkl_scores(kernels, result, rows, ldmkl_gates(kernels, result, rows, temperature))
+    return gated_vote(kernels, result.svms, rows, ldmkl_gates(kernels, result, rows, temperature))
 
 
 def softmax(values):
@@ -89,7 +86,7 @@ def test_algorithm_written_with_scikit_learn(rng, sv_gate, bias, temperature, ta
     kernels = native_kernels(KernelBank(FUNCTIONS, normalize=None).fit(X))
     folds = None if targets == "train" else list(StratifiedKFold(3).split(X, y))
     options = LDMKLOptions(sv_gate, bias, temperature, PAPER, success=TIGHT)
-    result = fit_ldmkl(kernels, y, options, folds=folds)
+    result = fit_ldmkl(kernels, y, options, Offer(folds=folds))
     assert result.retrained.all()
     assert result.n_selected.min() < 60
     assert_same(score(kernels, result, new, temperature), reference(X, y, new, options, folds), 1e-4)
@@ -104,7 +101,7 @@ def test_native_and_precomputed_agree(rng, functions, tol, same, sv_gate):
     options = LDMKLOptions(sv_gate, threshold=PAPER, success=SuccessOptions(tol=tol))
     one, other = fit_ldmkl(native, y, options), fit_ldmkl(dense, y, options)
     rows = list(bank.row_stack(new))
-    expected = ldmkl_scores(dense, other, rows, ldmkl_gates(dense, other, rows))
+    expected = gated_vote(dense, other.svms, rows, ldmkl_gates(dense, other, rows))
     assert_same(score(native, one, new), expected, same)
     np.testing.assert_array_equal(one.n_selected, other.n_selected)
 
@@ -118,7 +115,7 @@ def test_gates_sum_to_one_and_scores_stay_inside(rng):
     np.testing.assert_allclose(gates.sum(axis=0), 1.0, rtol=1e-12)
     np.testing.assert_allclose(result.gates.sum(axis=0), 1.0, rtol=1e-12)
     assert gates.min() > 0.0
-    found = ldmkl_scores(kernels, result, rows, gates)
+    found = gated_vote(kernels, result.svms, rows, gates)
     assert np.all(np.abs(found) < 1.0)
     assert np.abs(found).max() > 0.5
 
@@ -211,18 +208,15 @@ def test_steps_and_svms_are_counted(rng, targets, monkeypatch):
         )
     folds = None if targets == "train" else list(StratifiedKFold(3).split(X, y))
     options = LDMKLOptions(threshold=PAPER)
-    result = fit_ldmkl(
-        kernels, y, options, folds=folds, on_step=lambda done, status: steps.append((done, status))
-    )
+    offer, note = Offer(folds=folds), lambda done, status: steps.append((done, status))
+    result = fit_ldmkl(kernels, y, options, offer, on_step=note)
     assert result.n_solves == len(trained) > (0 if folds is None else 9) + 6
     trained.clear()
-    assert fit_ldmkl(kernels, y, folds=folds).n_solves == len(trained) == (0 if folds is None else 9) + 6
+    assert fit_ldmkl(kernels, y, offer=offer).n_solves == len(trained) == (0 if folds is None else 9) + 6
     assert [done for done, _ in steps] == list(range(1, 10))
     assert [status for _, status in steps] == ["classifiers"] * 3 + ["gates"] * 3 + ["voters"] * 3
     trained.clear()
-    success = fit_swmkl(
-        kernels, y, folds=folds, on_step=lambda done, status: steps.append((done, status))
-    ).success
+    success = fit_swmkl(kernels, y, offer=offer, on_step=note).success
     assert success.n_solves == len(trained)
     assert steps[-1] == (7, "last SVM")
 
@@ -301,7 +295,9 @@ def test_fallback_to_the_first_svm(rng, make):
     # a kernel of zeros says +1, right for that class alone; the gates see the labels
     labels = PrecomputedKernel(10.0 * np.outer(y, y))
     threshold = 0.999 if make == "nothing" else 0.45
-    result = fit_ldmkl([useful, empty], y, LDMKLOptions(bias="keep", threshold=threshold), [labels, labels])
+    result = fit_ldmkl(
+        [useful, empty], y, LDMKLOptions(bias="keep", threshold=threshold), Offer([[labels, labels]])
+    )
     np.testing.assert_array_equal(result.success[1], y > 0)
     if make == "nothing":
         np.testing.assert_array_equal(result.n_selected, 0)
@@ -311,9 +307,8 @@ def test_fallback_to_the_first_svm(rng, make):
         np.testing.assert_array_equal(result.n_selected, [60, 40])
         np.testing.assert_array_equal(result.retrained, [True, False])
     np.testing.assert_allclose(scores(empty, result.svms[1]), 1.0, rtol=1e-6)
-    assert np.isfinite(
-        ldmkl_scores([useful, empty], result, [useful.kernel, empty.kernel], result.gates)
-    ).all()
+    rows = [useful.kernel, empty.kernel]
+    assert np.isfinite(gated_vote([useful, empty], result.svms, rows, result.gates)).all()
 
 
 def test_support_is_that_of_any_voter(rng):

@@ -16,8 +16,8 @@ from sklearn.svm import SVC, SVR
 from bayesmkl import KernelBank
 from bayesmkl.datasets import make_localized
 from bayesmkl.discriminative import LDMKLClassifier, UniformMKLClassifier
-from bayesmkl.discriminative.localized.ldmkl import LDMKLOptions, fit_ldmkl, ldmkl_gates, ldmkl_scores
-from bayesmkl.discriminative.localized.success import SuccessOptions
+from bayesmkl.discriminative.localized.ldmkl import LDMKLOptions, fit_ldmkl, ldmkl_gates
+from bayesmkl.discriminative.localized.success import Offer, SuccessOptions, gated_vote
 from bayesmkl.discriminative.svm.native import native_kernels
 from bayesmkl.discriminative.svm.one_kernel import InOrder
 from bayesmkl.kernels import Gaussian, Laplacian, Linear, Polynomial
@@ -64,7 +64,7 @@ def test_parameters_reach_the_algorithm(rng):
         fold[of_class] = np.arange(len(of_class)) % 5
     folds = [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in range(5)]
     kernels = [InOrder(kernel, order) for kernel in kernels]
-    result = fit_ldmkl(kernels, y.astype(float), options, folds=folds, rng=draws, order=order)
+    result = fit_ldmkl(kernels, y.astype(float), options, Offer((), folds, draws, order))
     rows = [kernel.kernel.rows(new) for kernel in kernels]
     gates = ldmkl_gates(kernels, result, rows, 0.4)
 
@@ -83,7 +83,7 @@ def test_parameters_reach_the_algorithm(rng):
         random_state=7,
     ).fit(X, y)
     np.testing.assert_array_equal(model.gates(new), gates.T)
-    np.testing.assert_array_equal(model.decision_function(new), ldmkl_scores(kernels, result, rows, gates))
+    np.testing.assert_array_equal(model.decision_function(new), gated_vote(kernels, result.svms, rows, gates))
     np.testing.assert_array_equal(model.gates_, result.gates.T)
     np.testing.assert_array_equal(model.n_selected_, result.n_selected)
     np.testing.assert_array_equal(model.support_, result.support)

@@ -11,13 +11,14 @@ from sklearn.svm import SVC, SVR
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.discriminative.gating import check_gating, combine_components, gating_matrix
+from bayesmkl.discriminative.localized.descent import SOLVERS
 from bayesmkl.discriminative.localized.gatings import (
     GaussianGating,
     GroupGating,
     SigmoidGating,
     SoftmaxGating,
 )
-from bayesmkl.discriminative.localized.lmkl import SOLVERS, LMKLOptions, fit_lmkl, gate_slopes, predict_lmkl
+from bayesmkl.discriminative.localized.lmkl import LMKLOptions, fit_lmkl, gate_slopes, predict_lmkl
 from bayesmkl.discriminative.svm.libsvm import EpsilonInsensitive, Hinge
 from bayesmkl.kernels.stacks.dense import DenseStack
 
@@ -146,7 +147,7 @@ def test_objective_never_rises_over_accepted_steps(rng, gating, inner, solver):
     exact, _, gates = objective_at(problem, result.parameters)
     np.testing.assert_allclose(history[-1], exact, rtol=1e-3)
     assert_same(result.gates, gates, SAME_FORMULA)
-    assert 0.0 <= result.inner_gap <= 1e-2 * exact
+    assert 0.0 <= result.duality_gap <= 1e-2 * exact
 
 
 def test_one_kernel_under_softmax_is_the_support_vector_classifier(rng):

@@ -23,12 +23,17 @@ from bayesmkl.discriminative import (
     LMKLClassifier,
     UniformMKLClassifier,
 )
-from bayesmkl.discriminative.plots.decision import BOUNDARY, plot_decision
-from bayesmkl.discriminative.plots.gates import plot_gates
-from bayesmkl.discriminative.plots.parts import (
+from bayesmkl.discriminative.plots import (
+    BOUNDARY,
     CLASS_COLORS,
     KERNEL_COLORS,
+    OFF_ACTIVE,
+    OFF_INACTIVE,
+    ON,
     leading_kernels,
+    plot_decision,
+    plot_gates,
+    plot_switches,
 )
 from bayesmkl.kernels import Gaussian, Polynomial
 
@@ -248,3 +253,16 @@ def test_gates_that_need_features_take_them():
     ax = plot_gates(model, stack[:9], gate_features=features[:9], order_by=features[:9, 0])
     order = np.argsort(features[:9, 0])
     np.testing.assert_allclose(heights(ax), model.gates(stack[:9], features[:9])[order].T)
+
+
+# ------------------------------------------------------------------------------------------------- switches
+
+
+def test_each_cell_of_switches_has_the_color_of_its_state():
+    switches = np.array([[1, 1, 0, 1], [0, 1, 0, 1], [1, 0, 1, 0], [1, 1, 0, 1], [1, 1, 1, 1]], dtype=bool)
+    weights = np.array([0.6, 0.4, 0.0, 0.0])
+    (image,) = plot_switches(switches, weights).images
+    colors = image.to_rgba(image.get_array(), bytes=False)[..., :3]
+    for (i, m), on in np.ndenumerate(switches):
+        expected = ON if on else OFF_ACTIVE if weights[m] > 0 else OFF_INACTIVE
+        np.testing.assert_allclose(colors[i, m], to_rgb(expected))

@@ -13,7 +13,7 @@ from sklearn.svm import SVC, SVR
 from bayesmkl import KernelBank
 from bayesmkl.discriminative.gating import combine_components
 from bayesmkl.discriminative.localized.ldmkl import LDMKLOptions, fit_ldmkl
-from bayesmkl.discriminative.localized.success import SuccessOptions, fit_success
+from bayesmkl.discriminative.localized.success import Offer, SuccessOptions, fit_success
 from bayesmkl.discriminative.svm.native import native_kernel, native_kernels
 from bayesmkl.discriminative.svm.one_kernel import GatedKernel, PrecomputedKernel, precomputed_kernels, scores
 from bayesmkl.kernels import Cosine, Gaussian, Laplacian, Linear, Polynomial
@@ -166,7 +166,7 @@ def test_successes_are_those_of_libsvm(rng):
     np.testing.assert_array_equal(found.success[0], expected)
     assert_same(found.outputs[0], SVR(gamma=0.3, tol=1e-6).fit(X, expected).predict(X), 1e-5)
     folds = list(StratifiedKFold(4, shuffle=True, random_state=0).split(X, y))
-    found = fit_success([kernel], y, options, folds=folds)
+    found = fit_success([kernel], y, options, Offer(folds=folds))
     expected = (cross_val_predict(classifier, X, y, cv=folds) == y).astype(float)
     np.testing.assert_array_equal(found.success[0], expected)
     assert 0.0 < expected.mean() < 1.0
@@ -177,9 +177,9 @@ def test_gates_can_see_other_kernels_and_fewer_samples(rng):
     kernels = [native_kernel(Gaussian(gamma=0.3), X), native_kernel(Linear(), X)]
     gate = native_kernel(Gaussian(gamma=1.0), X)
     options = SuccessOptions(tol=1e-6, gate_subsample=25)
-    found = fit_success(kernels, y, options, [gate, gate], rng=np.random.default_rng(3))
-    again = fit_success(kernels, y, options, [gate, gate], rng=np.random.default_rng(3))
-    other = fit_success(kernels, y, options, [gate, gate], rng=np.random.default_rng(4))
+    found = fit_success(kernels, y, options, Offer([[gate, gate]], rng=np.random.default_rng(3)))
+    again = fit_success(kernels, y, options, Offer([[gate, gate]], rng=np.random.default_rng(3)))
+    other = fit_success(kernels, y, options, Offer([[gate, gate]], rng=np.random.default_rng(4)))
     assert_same(found.outputs, again.outputs, 0.0)
     assert np.abs(found.outputs - other.outputs).max() > 1e-3
     drawn = np.sort(np.random.default_rng(3).choice(60, 25, replace=False))

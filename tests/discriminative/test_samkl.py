@@ -13,19 +13,18 @@ from sklearn.svm import SVC
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.datasets import make_corrupted
 from bayesmkl.discriminative.inner import InnerSolution
-from bayesmkl.discriminative.localized.patterns import infer_switches, switch_gates, update_margins
 from bayesmkl.discriminative.localized.samkl import (
     SAMKLOptions,
-    check_switch_options,
-    fit_samkl,
-    initial_support,
-    update_switches,
-)
-from bayesmkl.discriminative.localized.switched_weights import (
-    WeightsOptions,
     WeightsStep,
     _SwitchedStack,
+    check_switch_options,
+    fit_samkl,
+    infer_switches,
+    initial_support,
     solve_weights,
+    switch_gates,
+    update_margins,
+    update_switches,
 )
 from bayesmkl.discriminative.outer import fit_at, outer_gap
 from bayesmkl.discriminative.svm.libsvm import Hinge, solve_svm
@@ -49,6 +48,10 @@ def problem(n_samples=60, n_new=30, corruption="kernels", seed=0, fraction=0.3):
     train, new = kernels[:, :n_samples, :n_samples].copy(), kernels[:, n_samples:, :n_samples].copy()
     y = sample.target.astype(float)
     return DenseStack(train), DenseStack(new), y[:n_samples], y[n_samples:]
+
+
+def convex(C, tol, **options):
+    return SAMKLOptions(C, gap_tol=tol, **options)
 
 
 def switched_problem(rng, n_kernels=3, n_samples=14):
@@ -106,7 +109,7 @@ def everything_on(stack):
 @pytest.mark.parametrize("C", [0.3, 5.0])
 def test_other_solver_convex_step_with_switches_and_margins(rng, C):
     stack, target, switches, margins = switched_problem(rng)
-    step = solve_weights(stack, target, switches, margins, WeightsOptions(C, TIGHT), equal(3))
+    step = solve_weights(stack, target, switches, margins, convex(C, TIGHT), equal(3))
     expected = solve_in_general(stack, target, switches, margins, C)
     assert step.objective == pytest.approx(expected, rel=1e-5)
     assert step.outcome is Outcome.CONVERGED
@@ -115,7 +118,7 @@ def test_other_solver_convex_step_with_switches_and_margins(rng, C):
 
 def test_other_solver_weights_of_samples_alone_solve_another_problem(rng):
     stack, target, switches, margins = switched_problem(rng)
-    step = solve_weights(stack, target, switches, margins, WeightsOptions(5.0, TIGHT), equal(3))
+    step = solve_weights(stack, target, switches, margins, convex(5.0, TIGHT), equal(3))
     kernel = np.tensordot(step.kernel_weights, masked(stack, switches), axes=1)
     svm = SVC(C=1.0, kernel="precomputed", tol=1e-8).fit(kernel, target, sample_weight=5.0 / margins)
     beta = np.zeros(len(target))
@@ -133,7 +136,7 @@ def test_finite_difference_gradient_of_the_convex_step(rng):
         kernel = np.tensordot(weights, masked(stack, switches), axes=1)
         return solve_svm(kernel, target, C / margins, 1e-10, margins).objective
 
-    step = solve_weights(stack, target, switches, margins, WeightsOptions(C, 1e-8, max_iter=0), weights)
+    step = solve_weights(stack, target, switches, margins, convex(C, 1e-8, max_iter_weights=0), weights)
     np.testing.assert_array_equal(step.kernel_weights, weights)
     for m, unit in enumerate(1e-5 * np.eye(3)):
         difference = (value(weights + unit) - value(weights - unit)) / 2e-5
@@ -149,7 +152,7 @@ def test_other_solver_where_one_dual_does_not_certify(all_on):
     target = np.where(features[:, 0] + features[:, 1] + rng.normal(size=60) > 2.0, 1.0, -1.0)
     switches = (rng.random((5, 60)) < 0.8) | all_on
     switches[0] = True
-    step = solve_weights(stack, target, switches, np.ones(60), WeightsOptions(1.0, 1e-4), equal(5))
+    step = solve_weights(stack, target, switches, np.ones(60), convex(1.0, 1e-4), equal(5))
     expected = solve_in_general(stack, target, switches, np.ones(60), 1.0)
     assert step.outcome is Outcome.CONVERGED
     assert step.gap <= 1e-4 * step.objective
@@ -181,7 +184,7 @@ def test_switched_kernels_are_those_that_are_masked(rng):
 def test_duality_gap_counts_what_the_svm_lacks(rng):
     stack, target, switches, margins = switched_problem(rng, n_kernels=1)
     C = 2.0
-    step = solve_weights(stack, target, switches, margins, WeightsOptions(C, 0.2), np.ones(1))
+    step = solve_weights(stack, target, switches, margins, convex(C, 0.2), np.ones(1))
     v, f = step.solution.signed_dual, step.products[0] * switches[0] + step.solution.intercept
     quadratic = v @ masked(stack, switches)[0] @ v
     primal = 0.5 * quadratic + (C / margins * np.maximum(0.0, margins - target * f)).sum()
@@ -304,7 +307,7 @@ def test_margins_are_one_where_no_active_kernel_is_off(rng):
 def test_integer_step_keeps_the_slack_with_fewer_kernels(max_switches):
     stack, _, y, _ = problem()
     switches, margins = everything_on(stack)
-    step = solve_weights(stack, y, switches, margins, WeightsOptions(1.0, 1e-4), equal(4))
+    step = solve_weights(stack, y, switches, margins, convex(1.0, 1e-4), equal(4))
     n_changed = 0
     for _ in range(3):
         new = update_switches(step, y, switches, margins, np.ones(4, dtype=bool), max_switches)
@@ -319,7 +322,7 @@ def test_integer_step_keeps_the_slack_with_fewer_kernels(max_switches):
         assert (step.norms @ new > 0.0).all()
         n_changed += np.sum(new != switches)
         switches, margins = new, update_margins(new, step.norms)
-        step = solve_weights(stack, y, switches, margins, WeightsOptions(1.0, 1e-4), step.kernel_weights)
+        step = solve_weights(stack, y, switches, margins, convex(1.0, 1e-4), step.kernel_weights)
     assert n_changed > 50
 
 
@@ -366,7 +369,7 @@ def alternate_as_printed(stack, y, C, max_switches, n_iter):
     history = []
     for _ in range(n_iter):
         start = equal(stack.n_kernels)
-        step = solve_weights(stack, y, H.T > 0.5, tau, WeightsOptions(C, TIGHT), start)
+        step = solve_weights(stack, y, H.T > 0.5, tau, convex(C, TIGHT), start)
         history.append(step.objective)
         gamma, b = step.kernel_weights, step.solution.intercept
         beta_y = step.solution.signed_dual  # alpha y / tau
@@ -414,7 +417,7 @@ def test_best_solution_is_kept_where_the_alternation_ends_higher():
         rises += history[-1] > history.min()
         # everything that is returned belongs to one solution of eq. 13, the best one
         step = solve_weights(
-            stack, y, result.switches, result.margins, WeightsOptions(1.0, 1e-4), result.kernel_weights
+            stack, y, result.switches, result.margins, convex(1.0, 1e-4), result.kernel_weights
         )
         assert step.objective == pytest.approx(history.min(), rel=2e-4)
         np.testing.assert_allclose(result.norms, step.norms, rtol=0.05, atol=1e-3 * step.norms.max())

@@ -11,7 +11,7 @@ from sklearn.svm import SVC, SVR
 
 from bayesmkl import KernelBank
 from bayesmkl.discriminative.gating import combine_components
-from bayesmkl.discriminative.localized.success import SuccessOptions
+from bayesmkl.discriminative.localized.success import Offer, SuccessOptions
 from bayesmkl.discriminative.localized.swmkl import (
     PSD,
     SwMKLOptions,
@@ -61,7 +61,7 @@ def test_all_steps_written_with_scikit_learn(rng, psd, targets):
     kernels = native_kernels(bank)
     folds = None if targets == "train" else list(StratifiedKFold(3).split(X, y))
     options = SwMKLOptions(psd, success=TIGHT._replace(gate_C=2.0, gate_epsilon=0.05))
-    result = fit_swmkl(kernels, y, options, folds=folds)
+    result = fit_swmkl(kernels, y, options, Offer(folds=folds))
 
     settings = [{"kernel": "rbf", "gamma": 0.3}, {"kernel": "poly", "gamma": 1.0, "coef0": 1.0, "degree": 2}]
     settings.append({"kernel": "linear"})
@@ -211,7 +211,7 @@ def test_gates_may_see_features_of_their_own(rng):
     stack = KernelBank(FUNCTIONS).fit(X)
     kernels = precomputed_kernels(DenseStack(stack.train_stack()))
     gate = native_kernel(Gaussian(gamma=1.0), X)
-    result = fit_swmkl(kernels, y, SwMKLOptions(success=TIGHT), [gate] * 3)
+    result = fit_swmkl(kernels, y, SwMKLOptions(success=TIGHT), Offer([[gate] * 3]))
     gates = swmkl_gates([gate] * 3, result, [gate.rows(new)] * 3, SwMKLOptions(success=TIGHT))
     right = result.success.success
     raw = [SVR(gamma=1.0, tol=1e-4).fit(X, s).predict(new) for s in right]
@@ -227,6 +227,6 @@ def test_a_kernel_that_fails_on_one_side_is_closed_there(rng):
     noise = np.where(left, X[:, 1], rng.permutation(X[:, 1]))  # tells nothing on the right
     kernels = [PrecomputedKernel(np.outer(z, z)) for z in (X[:, 1], noise)]
     gate = native_kernel(Gaussian(width=1.0), X)
-    result = fit_swmkl(kernels, y, SwMKLOptions("paper"), [gate, gate])
+    result = fit_swmkl(kernels, y, SwMKLOptions("paper"), Offer([[gate, gate]]))
     assert result.gates[1, left].mean() > result.gates[1, ~left].mean() + 0.2
     assert result.gates[0].min() > 0.8

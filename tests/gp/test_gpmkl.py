@@ -506,7 +506,9 @@ def test_relevance_of_labels(classification, rng):
 def test_predictions_from_few_points_in_single_precision_are_those_of_all_in_double():
     """300 samples, whose factors take more memory than is spent on double precision."""
     X, y = samples(500, seed=1)
-    model = GPMKLClassifier(bank(), inference=FEW, random_state=0).fit(X[:300], y[:300] + 0.5 * X[:300, 2] > 0)
+    model = GPMKLClassifier(bank(), inference=FEW, random_state=0).fit(
+        X[:300], y[:300] + 0.5 * X[:300, 2] > 0
+    )
     found = model.predict_proba(X)[:, 1]
     draws, covariance = model.posterior_, model._training_covariance()[0]
     points, _ = draws.of_predictions

@@ -130,6 +130,7 @@ def _sampled(group: str, folder: str, names: str, tests: str, sample: int, keywo
 BEMKL = ("sweeps", "elbo", "carry")
 SVM = ("discriminative/test_svm", "robustness/test_stress_svm")
 SAMKL = ("discriminative/test_samkl",)
+INTEGER_STEP = ("update_margins", "update_switches", "_hold_one", "infer_switches", "switch_gates")
 POSTERIORS = " ".join(
     f"posterior/test_{name}"
     for name in (
@@ -148,8 +149,7 @@ TARGETS = (
     _discriminative("support vector machine", "svm/interior", SVM),
     _discriminative("support vector machine", "outer", ("discriminative/test_outer",)),
     _discriminative("integer step of SAMKL", "localized/switches", ("discriminative/test_switches",)),
-    _discriminative("integer step of SAMKL", "localized/patterns", SAMKL),
-    _discriminative("integer step of SAMKL", "localized/samkl", SAMKL, ("update_switches", "_hold_one")),
+    _discriminative("integer step of SAMKL", "localized/samkl", SAMKL, INTEGER_STEP),
     _numerics("acceleration", f"{NUMPY} or least_squares"),
     _numerics("arrays"),
     _numerics("psis", tests=("tests/posterior/test_importance.py",)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,21 +11,14 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from bayesmkl._utils.docstrings import fill_docs
-from bayesmkl._utils.typing import Samples, Targets
+from bayesmkl._utils.typing import Samples
 from bayesmkl._utils.validation import check_choice, check_integer, check_number
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.discriminative.estimators.base import MULTICLASS
 from bayesmkl.discriminative.estimators.checked import ACTIVE, OnStep
-from bayesmkl.discriminative.estimators.localized import LocalFit, Rows
-from bayesmkl.discriminative.estimators.localized_classifier import LocalizedClassifier
+from bayesmkl.discriminative.estimators.localized import LocalFit, LocalizedClassifier, Rows
 from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER
-from bayesmkl.discriminative.estimators.solvers import (
-    check_svm,
-    fit_cached_columns,
-    takes_bank_by_columns,
-)
 from bayesmkl.discriminative.gating import gates_of_components
-from bayesmkl.discriminative.inner import InnerProblem
 from bayesmkl.discriminative.localized.clmkl import (
     CLMKLOptions,
     ClusteredStack,
@@ -34,7 +28,6 @@ from bayesmkl.discriminative.localized.clmkl import (
 )
 from bayesmkl.discriminative.localized.clustering import (
     ClusterOptions,
-    Clusters,
     kernel_kmeans,
     landmark_kmeans,
     sample_kmeans,
@@ -52,6 +45,7 @@ LANDMARKS = 1000  # beyond
 LANDMARK_MEANS = {"span": landmark_kmeans, "sample": sample_kmeans}
 
 
+@dataclass(repr=False, eq=False)
 @fill_docs(CLASSIFIER)
 class CLMKLClassifier(LocalizedClassifier):
     r"""C-LMKL: kernel weights of their own for every cluster of samples, found by a convex problem.
@@ -183,52 +177,25 @@ class CLMKLClassifier(LocalizedClassifier):
            [0., 1.]]))
     """
 
-    clusters_: Clusters
-    memberships_: np.ndarray
-    kernel_weights_: np.ndarray
-
-    _inner = check_svm
-
-    def __init__(
-        self,
-        kernels: KernelBank | str | None = None,
-        *,
-        C: float = 1.0,
-        n_clusters: int = 3,
-        p_norm: float = 4.0 / 3.0,
-        tau: float | None = None,
-        evenness: float = 0.5,
-        n_landmarks: int | None = None,
-        landmark_means: str = "span",
-        n_restarts: int = 10,
-        multiclass: str = "one-versus-rest",
-        svm: str = "libsvm",
-        mwu_epsilon: float = 0.05,
-        tol: float = 1e-3,
-        max_iter: int = 500,
-        indefinite: str = "raise",
-        kernel_names: Sequence[str] | np.ndarray | None = None,
-        random_state: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernels = kernels
-        self.C = C
-        self.n_clusters = n_clusters
-        self.p_norm = p_norm
-        self.tau = tau
-        self.evenness = evenness
-        self.n_landmarks = n_landmarks
-        self.landmark_means = landmark_means
-        self.n_restarts = n_restarts
-        self.multiclass = multiclass
-        self.svm = svm
-        self.mwu_epsilon = mwu_epsilon
-        self.tol = tol
-        self.max_iter = max_iter
-        self.indefinite = indefinite
-        self.kernel_names = kernel_names
-        self.random_state = random_state
-        self.verbose = verbose
+    kernels: KernelBank | str | None = None
+    _: KW_ONLY
+    C: float = 1.0
+    n_clusters: int = 3
+    p_norm: float = 4.0 / 3.0
+    tau: float | None = None
+    evenness: float = 0.5
+    n_landmarks: int | None = None
+    landmark_means: str = "span"
+    n_restarts: int = 10
+    multiclass: str = "one-versus-rest"
+    svm: str = "libsvm"
+    mwu_epsilon: float = 0.05
+    tol: float = 1e-3
+    max_iter: int = 500
+    indefinite: str = "raise"
+    kernel_names: Sequence[str] | np.ndarray | None = None
+    random_state: int | None = None
+    verbose: int = 0
 
     # ------------------------------------------------------------------------------------------- parameters
 
@@ -266,12 +233,6 @@ class CLMKLClassifier(LocalizedClassifier):
 
     # ---------------------------------------------------------------------------------------------- fitting
 
-    def _fit_stack(self, X: Samples, y: Targets, **check_y: Any) -> tuple[Any, np.ndarray]:
-        """Fit the bank; with ``svm="mwu"``, return columns that are evaluated on demand."""
-        if takes_bank_by_columns(self):
-            return fit_cached_columns(self, X, y, **check_y)
-        return super()._fit_stack(X, y, **check_y)
-
     def _fit_local(self, kernels: DenseStack, targets: np.ndarray, gate_features: ArrayLike | None) -> Rows:
         self._cluster(kernels)
         return super()._fit_local(kernels, targets, gate_features)
@@ -300,9 +261,7 @@ class CLMKLClassifier(LocalizedClassifier):
     def _groups(self, targets: np.ndarray) -> Sequence[np.ndarray]:
         return [targets] if self.multiclass == "shared" else [target[None] for target in targets]
 
-    def _learn_task(
-        self, training: Rows, target: np.ndarray, inner: InnerProblem, on_step: OnStep
-    ) -> MKLResult:
+    def _learn_task(self, training: Rows, target: np.ndarray, inner: Any, on_step: OnStep) -> MKLResult:
         """Learn weights for targets of shape (n_tasks, n_train)."""
         memberships = np.ascontiguousarray(self.memberships_.T)
         clustered = ClusteredStack(training.kernels, memberships, memberships)
@@ -310,15 +269,9 @@ class CLMKLClassifier(LocalizedClassifier):
 
     def _describe(self, result: MKLResult, stopped: bool) -> LocalFit:
         one = len(result.signed_dual) == 1
-        return LocalFit(
-            gates=gates_of_components(self._train_components(result)).T,
-            signed_dual=result.signed_dual[0] if one else result.signed_dual,
-            intercept=result.intercept[0] if one else result.intercept,
-            objective_history=result.objective_history,
-            duality_gap=result.duality_gap,
-            outcome=result.outcome,
-            n_solves=result.n_solves,
-        )
+        gates = gates_of_components(self._train_components(result)).T
+        dual, intercept = (part[0] if one else part for part in (result.signed_dual, result.intercept))
+        return LocalFit(gates, dual, intercept, *result[3:])
 
     def _store_local(self, results: list[Any], stopped: bool) -> None:
         super()._store_local(results, stopped)

@@ -3,46 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.typing import Seed
 from bayesmkl._utils.validation import check_choice, check_flag, check_scale, float_of, shown
 from bayesmkl.discriminative.estimators.checked import OnStep
-from bayesmkl.discriminative.estimators.feature_gated import FeatureGatedClassifier
 from bayesmkl.discriminative.estimators.localized import LocalFit, Rows
 from bayesmkl.discriminative.estimators.shared_docs import BY_SUCCESS
-from bayesmkl.discriminative.estimators.solvers import check_svm
-from bayesmkl.discriminative.estimators.success import (
-    check_gates,
-    draw,
-    fit_single_kernels,
-    gate_arguments,
-    gate_kernel_names,
-    gate_kernels,
-    kernels_of_parts,
-    learn_gate_features,
-    refuse_unseen_features,
-    some_training_rows,
-    sorted_samples,
-    success_options,
-    trainable,
-    voting,
-)
-from bayesmkl.discriminative.inner import InnerProblem
-from bayesmkl.discriminative.localized.ldmkl import (
-    BIAS,
-    PAPER,
-    SV_GATE,
-    LDMKLOptions,
-    LDMKLResult,
-    fit_ldmkl,
-    ldmkl_gates,
-    ldmkl_scores,
-)
+from bayesmkl.discriminative.estimators.success import AUTO, BySuccess
+from bayesmkl.discriminative.localized.ldmkl import PAPER, LDMKLOptions, LDMKLResult, fit_ldmkl, ldmkl_gates
+from bayesmkl.discriminative.localized.success import BIAS, SV_GATE, gated_vote
 from bayesmkl.discriminative.svm.one_kernel import GatedKernel, coefficients_of
 
 if TYPE_CHECKING:
@@ -50,12 +24,12 @@ if TYPE_CHECKING:
     from bayesmkl.kernels.base import Kernel
 
 
-AUTO = "auto"
 FEW = 0.1  # of the samples
 
 
+@dataclass(repr=False, eq=False)
 @fill_docs(BY_SUCCESS)
-class LDMKLClassifier(FeatureGatedClassifier):
+class LDMKLClassifier(BySuccess):
     r"""LD-MKL: votes of SVMs of single kernels, gated by their expected success.
 
     .. math:: f(x) = \sum_m g_m(x) \tanh \bar f_m(x), \qquad
@@ -190,62 +164,29 @@ class LDMKLClassifier(FeatureGatedClassifier):
     True [[...
     """
 
-    gate_kernel_: str | list[str]
+    kernels: KernelBank | str | None = None
+    _: KW_ONLY
+    C: float = 1.0
+    sv_gate: str = "none"
+    bias: str = "refit"
+    temperature: float = 0.1
+    threshold: float | str = "auto"
+    strict: bool = False
+    gate_targets: str = "auto"
+    gate_kernel: Kernel | str = "auto"
+    gate_columns: Sequence[str | int] | np.ndarray | None = None
+    gate_C: float = 1.0
+    gate_epsilon: float = 0.1
+    gate_subsample: int | None = None
+    svm: str = "libsvm"
+    mwu_epsilon: float = 0.05
+    tol: float = 1e-7
+    indefinite: str = "raise"
+    kernel_names: Sequence[str] | np.ndarray | None = None
+    random_state: Seed | None = None
+    verbose: int = 0
+
     ONE_ANSWER = "Raise `C`, or give kernels that tell the classes apart."
-    retrained_: np.ndarray
-    n_selected_: np.ndarray
-
-    _inner = check_svm
-    _fit_stack = fit_single_kernels
-    _gate_features = learn_gate_features
-    _refuse_gate_features = refuse_unseen_features
-    _training_rows = some_training_rows
-    _row_parts = kernels_of_parts
-
-    def __init__(
-        self,
-        kernels: KernelBank | str | None = None,
-        *,
-        C: float = 1.0,
-        sv_gate: str = "none",
-        bias: str = "refit",
-        temperature: float = 0.1,
-        threshold: float | str = "auto",
-        strict: bool = False,
-        gate_targets: str = "auto",
-        gate_kernel: Kernel | str = "auto",
-        gate_columns: Sequence[str | int] | np.ndarray | None = None,
-        gate_C: float = 1.0,
-        gate_epsilon: float = 0.1,
-        gate_subsample: int | None = None,
-        svm: str = "libsvm",
-        mwu_epsilon: float = 0.05,
-        tol: float = 1e-7,
-        indefinite: str = "raise",
-        kernel_names: Sequence[str] | np.ndarray | None = None,
-        random_state: Seed | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernels = kernels
-        self.C = C
-        self.sv_gate = sv_gate
-        self.bias = bias
-        self.temperature = temperature
-        self.threshold = threshold
-        self.strict = strict
-        self.gate_targets = gate_targets
-        self.gate_kernel = gate_kernel
-        self.gate_columns = gate_columns
-        self.gate_C = gate_C
-        self.gate_epsilon = gate_epsilon
-        self.gate_subsample = gate_subsample
-        self.svm = svm
-        self.mwu_epsilon = mwu_epsilon
-        self.tol = tol
-        self.indefinite = indefinite
-        self.kernel_names = kernel_names
-        self.random_state = random_state
-        self.verbose = verbose
 
     def _threshold(self, named: bool) -> float | str:
         """Return the threshold in use where features of the gates are `named`, or not."""
@@ -264,46 +205,22 @@ class LDMKLClassifier(FeatureGatedClassifier):
         return self.gate_columns is not None or (self._is_precomputed() and self.gate_bank_ is not None)
 
     def _options(self, named: bool = False) -> LDMKLOptions:
-        threshold = self._threshold(named)
         return LDMKLOptions(
             sv_gate=check_choice("sv_gate", self.sv_gate, SV_GATE),
             bias=check_choice("bias", self.bias, BIAS),
             temperature=check_scale("temperature", self.temperature),
-            threshold=threshold,
-            success=success_options(self),
+            threshold=self._threshold(named),
+            success=self._success_options(),
             squared_hinge=self.svm == "mwu",
             strict=check_flag("strict", self.strict),
         )
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        self._options()
-        check_gates(self)
-
-    def _warn_unless_converged(self, results: Sequence[LocalFit]) -> None:
-        """Warn of SVMs that stopped early alone: nothing else is iterated."""
-
     def _most_steps(self) -> int:
         return 3 * self.n_kernels_in_
 
-    def _learn_task(
-        self, training: Rows, target: np.ndarray, inner: InnerProblem, on_step: OnStep
-    ) -> LDMKLResult:
-        order = sorted_samples(self, training, target)
-        kernels = trainable(training.kernels, self.svm, inner, order)
-        seen, *others = gate_kernels(self, kernels, order)
-        draws = draw(self, order, target, bool(others))
-        return fit_ldmkl(
-            kernels,
-            target,
-            self._options(self._names_features()),
-            seen,
-            draws.folds,
-            draws.rng,
-            order=order,
-            others=others,
-            on_step=on_step,
-        )
+    def _learn_task(self, training: Rows, target: np.ndarray, inner: Any, on_step: OnStep) -> LDMKLResult:
+        kernels, offer = self._offer(training, target, inner)
+        return fit_ldmkl(kernels, target, self._options(self._names_features()), offer, on_step=on_step)
 
     def _describe(self, result: LDMKLResult, stopped: bool) -> LocalFit:
         duals, intercepts = coefficients_of(result.svms, result.gates.shape[1])
@@ -313,13 +230,12 @@ class LDMKLClassifier(FeatureGatedClassifier):
             intercept=intercepts,
             objective_history=np.zeros(0),
             duality_gap=np.nan,
-            outcome=Outcome.MAX_ITER if stopped else Outcome.CONVERGED,
+            outcome=self._outcome(stopped),
             n_solves=result.n_solves,
         )
 
     def _store_local(self, results: list[LDMKLResult], stopped: bool) -> None:
         super()._store_local(results, stopped)
-        self.gate_kernel_ = gate_kernel_names(self, results)
         self.retrained_ = self._of_tasks([result.retrained for result in results])
         self.n_selected_ = self._of_tasks([result.n_selected for result in results])
 
@@ -344,11 +260,12 @@ class LDMKLClassifier(FeatureGatedClassifier):
         return 'Use `threshold=0`, which keeps all samples, raise `temperature`, or use `gate_targets="cv"`.'
 
     def _components(self, result: LDMKLResult, rows: Rows) -> np.ndarray:
-        return ldmkl_gates(*gate_arguments(self, result, rows), self._options().temperature)[None]
+        seen, seen_rows = self._seen(result, rows)
+        return ldmkl_gates(seen, result, seen_rows, self._options().temperature)[None]
 
     def _scores_at(self, result: LDMKLResult, rows: Rows) -> np.ndarray:
-        return ldmkl_scores(voting(self), result, rows.kernels, self._components(result, rows)[0])
+        return gated_vote(self._voting(), result.svms, rows.kernels, self._components(result, rows)[0])
 
     def _kernel_at(self, result: LDMKLResult, rows: Rows) -> np.ndarray:
-        gated = GatedKernel(tuple(voting(self)), result.gates[None])
+        gated = GatedKernel(tuple(self._voting()), result.gates[None])
         return gated.block(rows.kernels, self._components(result, rows))

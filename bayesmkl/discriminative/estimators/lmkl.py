@@ -3,49 +3,292 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import clone, is_classifier
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import StandardScaler
 
+from bayesmkl._estimator import BaseMKL
+from bayesmkl._estimator.gate_features import features_of
+from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.docstrings import fill_docs
-from bayesmkl._utils.typing import Samples, Seed, Targets
-from bayesmkl._utils.validation import check_choice
+from bayesmkl._utils.typing import Seed
+from bayesmkl._utils.validation import check_choice, check_flag, check_integer, check_number, shown
+from bayesmkl._utils.warnings import warn_user
 from bayesmkl.discriminative.estimators.checked import OnStep, check_tube
-from bayesmkl.discriminative.estimators.feature_gated import FeatureGatedClassifier, FeatureGatedRegressor
-from bayesmkl.discriminative.estimators.learned_gates import (
-    INNER_TOL,
-    absolute_errors,
+from bayesmkl.discriminative.estimators.localized import (
+    BaseLocalized,
+    FeatureGatedClassifier,
+    FeatureGatedRegressor,
+    Rows,
     are_wrong,
-    check_lmkl,
-    described,
-    learn_gates,
-    most_steps,
-    scaled_features,
-    warn_of_descent,
 )
-from bayesmkl.discriminative.estimators.localized import BaseLocalized, LocalFit, Rows
 from bayesmkl.discriminative.estimators.shared_docs import GATED, REGRESSOR
-from bayesmkl.discriminative.estimators.solvers import (
-    check_svm,
-    fit_cached_columns,
-    takes_bank_by_columns,
+from bayesmkl.discriminative.gating import KernelGating, check_gating, check_given_gates
+from bayesmkl.discriminative.localized.descent import SOLVERS
+from bayesmkl.discriminative.localized.gatings import (
+    FixedGating,
+    GaussianGating,
+    GroupGating,
+    SigmoidGating,
+    SoftmaxGating,
+    check_gating_parameters,
 )
-from bayesmkl.discriminative.inner import InnerProblem
-from bayesmkl.discriminative.localized.lmkl import LMKLResult, add_voters, gates_at, predict_lmkl
+from bayesmkl.discriminative.localized.lmkl import (
+    LMKLOptions,
+    LMKLResult,
+    add_voters,
+    fit_at_gates,
+    fit_lmkl,
+    gates_at,
+    predict_lmkl,
+)
+from bayesmkl.discriminative.svm.by_columns import takes_columns
 from bayesmkl.discriminative.svm.one_kernel import precomputed_kernels
 from bayesmkl.kernels.geometry import mean_row
+from bayesmkl.kernels.stacks.base import StoredStack
 
 if TYPE_CHECKING:
-    from bayesmkl._estimator import BaseMKL
-    from bayesmkl.discriminative.gating import Gating, KernelGating
+    from bayesmkl.discriminative.gating import Gating
     from bayesmkl.kernels.bank import KernelBank
 
 
 READOUTS = ("svm", "vote")
+SMALLEST_TOL = 1e-12  # of the SVMs, whose rounding errors are larger
+INNER_TOL = 1e-4  # of the SVMs, or a tenth of the tolerance where that is less
+# Every start of a name is one of each: nearly flat gates, and for Gaussian ones centers at samples, too.
+GATINGS = {
+    "softmax": (SoftmaxGating(),),
+    "sigmoid": (SigmoidGating(),),
+    "gaussian": (GaussianGating(), GaussianGating(spread=1.0)),
+}
 
 
+class ModelGates(NamedTuple):
+    """Gates of another classifier: `KernelGating`.
+
+    Parameters
+    ----------
+    model : classifier
+        Localized or global. It is fitted on the same kernels, precomputed, and on features of gates where they are
+        named.
+    """
+
+    model: Any
+
+    @property
+    def sees_features(self) -> bool:
+        """Return whether gates of the classifier can be functions of features."""
+        return "gate_columns" in self.model.get_params(deep=False)
+
+    def fit(self, features: np.ndarray | None, kernels: StoredStack, target: np.ndarray) -> ModelGates:
+        """Fit a clone of the classifier."""
+        model = clone(self.model).set_params(kernels="precomputed")
+        named = {} if features is None else {"gate_features": features}
+        return ModelGates(model.fit(_array(kernels), target, **named))
+
+    def values(self, features: np.ndarray | None, kernels: StoredStack) -> np.ndarray:
+        """Return its gates at rows, (n_kernels, n_rows)."""
+        named = {} if features is None else {"gate_features": features}
+        return self.model.gates(_array(kernels), **named).T
+
+
+def _array(kernels: StoredStack) -> np.ndarray:
+    """Return kernels as estimators take them, (n_rows, n_train, n_kernels)."""
+    return np.stack(list(kernels.each()), axis=-1)
+
+
+class LearnedGates(BaseLocalized):
+    """What classifier and regressor have in common: parameters, features of gates, starts, comparison, warnings."""
+
+    gating: Any
+    solver: str
+    n_init: int
+    fallback: bool | str
+    standardize: bool
+
+    # ------------------------------------------------------------------------------------------- parameters
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._options(), self._standardizes(), self._starts(), self._falls_back(named=True)
+
+    def _options(self) -> LMKLOptions:
+        tol = check_number("tol", self.tol, low=0.0)
+        return LMKLOptions(
+            solver=check_choice("solver", self.solver, SOLVERS),
+            tol=tol,
+            max_iter=check_integer("max_iter", self.max_iter, low=1),
+            n_init=check_integer("n_init", self.n_init, low=1),
+            inner_tol=min(INNER_TOL, max(0.1 * tol, SMALLEST_TOL)),
+        )
+
+    def _standardizes(self) -> bool:
+        if check_flag("standardize", self.standardize) and isinstance(self.gating, GroupGating):
+            raise ValueError(
+                "`standardize` must be False with GroupGating, whose feature is the number of a group; got True."
+            )
+        return bool(self.standardize)
+
+    def _starts(self) -> tuple[Any, ...]:
+        """Return the gating, and the same gates started in other ways."""
+        gating = self.gating
+        if isinstance(gating, str):
+            return GATINGS[check_choice("gating", gating, tuple(GATINGS))]
+        if isinstance(gating, (BaseMKL, ModelGates)):
+            return (self._gates_of(gating),)
+        if isinstance(gating, KernelGating) and not isinstance(gating, type):
+            self._refuse_before("gates that are found before the SVM")
+            return (gating,)
+        methods = ("init", "gates", "pullback")
+        if isinstance(gating, type) or not all(callable(getattr(gating, name, None)) for name in methods):
+            raise ValueError(
+                f"`gating` must be one of {', '.join(map(repr, GATINGS))}, an object with the methods "
+                f"{', '.join(f'`{name}`' for name in methods)}, or a classifier with gates; got {gating!r}."
+            )
+        check_gating_parameters(gating)
+        return (gating,)
+
+    def _gates_of(self, gating: Any) -> ModelGates:
+        """Return the gates of a classifier, if it has some that an SVM can read."""
+        name = type(gating).__name__
+        if not is_classifier(gating) or not callable(getattr(gating, "gates", None)):
+            raise ValueError(
+                f"`gating` must be a classifier that has `gates`; {name} is none. Take SwMKLClassifier()."
+            )
+        if "gating" in gating.get_params(deep=False):
+            raise ValueError(
+                f"`gating` must be a classifier with other gates than those of {type(self).__name__}; got {name}. "
+                "Pass its own `gating`."
+            )
+        self._refuse_before(f"gates of {name}")
+        gates = ModelGates(gating)
+        if self.gate_columns is not None and not gates.sees_features:
+            raise ValueError(
+                f"`gate_columns` must be None with gates of {name}, which see the kernels only; got "
+                f"{shown(self.gate_columns)}. Leave the columns out of `views` instead."
+            )
+        return gates
+
+    def _refuse_before(self, what: str) -> None:
+        """Raise where gates that are found before the SVM cannot be read."""
+        if not is_classifier(self):
+            raise ValueError(f"`gating` must be learned with the SVM in {type(self).__name__}; got {what}.")
+        if self.svm != "libsvm":
+            raise ValueError(
+                f'`svm` must be "libsvm" with {what}, which need whole kernels; got {self.svm!r}.'
+            )
+
+    def _falls_back(self, named: bool) -> bool:
+        """Return whether equal gates may be kept, where features of gates are `named` or not."""
+        if isinstance(self.fallback, str) and self.fallback == "auto":
+            return not named
+        if isinstance(self.fallback, str):
+            raise ValueError(f'`fallback` must be "auto", True or False; got {self.fallback!r}.')
+        return bool(check_flag("fallback", self.fallback))
+
+    # ------------------------------------------------------------------------------------- features of gates
+
+    def _gate_features(
+        self, X: np.ndarray | None, gate_features: ArrayLike | None, n_rows: int, fitting: bool
+    ) -> Any:
+        """Return the gate features, scaled by statistics of the training samples."""
+        if fitting:
+            self.gating_ = self._starts()[0]
+            self.n_gate_features_, self.gate_scaler_ = 0, None
+        if isinstance(self.gating_, KernelGating) and not self._named(gate_features, fitting):
+            return None
+        features = features_of(self, X, gate_features, n_rows, fitting)
+        if fitting:
+            self.gate_scaler_ = StandardScaler().fit(features) if self._standardizes() else None
+        scaled = features if self.gate_scaler_ is None else self.gate_scaler_.transform(features)
+        if fitting and not isinstance(self.gating, str) and not isinstance(self.gating_, KernelGating):
+            check_gating(self.gating_, scaled, self.n_kernels_in_, self._rng())
+        return scaled
+
+    def _named(self, gate_features: ArrayLike | None, fitting: bool) -> bool:
+        """Return whether gates that are found before the SVM see features."""
+        given = gate_features is not None
+        if not fitting and self.n_gate_features_ == 0 and given:
+            raise ValueError("`gate_features` must be None, as when fitting; got an array. Leave it out.")
+        if fitting and given and isinstance(self.gating_, ModelGates) and not self.gating_.sees_features:
+            name = type(self.gating_.model).__name__
+            raise ValueError(
+                f"`gate_features` must be None with gates of {name}, which see the kernels only; got an array."
+            )
+        return self.n_gate_features_ > 0 if not fitting else given or self.gate_columns is not None
+
+    # ----------------------------------------------------------------------------------------------- fitting
+
+    def _most_steps(self) -> int:
+        return int(self.max_iter) * int(self.n_init) * len(self._starts())
+
+    def _learn_gates(
+        self,
+        training: Rows,
+        target: np.ndarray,
+        inner: Any,
+        errors: Callable[[np.ndarray, np.ndarray], np.ndarray],
+        labels: np.ndarray,
+        on_step: OnStep,
+    ) -> LMKLResult:
+        """Learn gates, compared with equal ones by `errors` in folds that are stratified by `labels`."""
+        kernels, features, options = training.kernels, training.features, self._options()
+        gating, *others = self._starts()
+        if isinstance(gating, KernelGating):
+            found = gating.fit(features, kernels, target)
+            gates = np.asarray(found.values(features, kernels)).T
+            name = type(found.model if isinstance(found, ModelGates) else found).__name__
+            checked = check_given_gates(name, gates, len(target), bounded=False).T
+            return fit_at_gates(kernels, target, inner, found, checked, options)
+        named = self.gate_columns is not None or self.kernel_bank_ is None
+        compares = (
+            not takes_columns(inner) and not isinstance(gating, FixedGating) and self._falls_back(named)
+        )
+        comparison = self._held_out(labels, errors) if compares else None
+        problem = kernels, target, features, inner, gating, options
+        return fit_lmkl(*problem, rng=self._rng(), others=others, comparison=comparison, on_step=on_step)
+
+    def _store_local(self, results: list[LMKLResult], stopped: bool) -> None:
+        self.gating_parameters_ = self._of_tasks([result.parameters for result in results])
+        local = [result.is_local for result in results]
+        self.is_local_ = np.array(local) if len(local) > 1 else local[0]
+        super()._store_local(results, stopped)
+
+    def _components(self, result: LMKLResult, rows: Rows) -> np.ndarray:
+        return gates_at(result, rows.kernels, rows.features)[None]
+
+    def _scores_at(self, result: LMKLResult, rows: Rows) -> np.ndarray:
+        return predict_lmkl(result, rows.kernels, rows.features)
+
+    def _warn_unless_converged(self, results: Sequence[LMKLResult]) -> None:
+        """Warn once of descents that did not converge."""
+        unfinished = [result for result in results if not result.outcome.converged]
+        if not unfinished:
+            return
+        if any(result.outcome is Outcome.MAX_ITER for result in unfinished):
+            gain = max(_last_gain(result.objective_history) for result in unfinished)
+            what = f"stopped after max_iter={self.max_iter} steps, the last of them a relative gain of {gain:.1e}"
+            remedy = f"above tol={self.tol:g}. Increase `max_iter`, or `tol` if this is accurate enough."
+        else:
+            accurate = "Lower `mwu_epsilon`" if self.svm == "mwu" else "Normalize the kernels, lower `C`"
+            what = "stopped where errors of the SVMs hide progress that the gradient promises"
+            remedy = f"above tol={self.tol:g}. {accurate}, or raise `tol`."
+        warn_user(f"{type(self).__name__} {what}, {remedy}", ConvergenceWarning)
+
+
+def _last_gain(history: np.ndarray) -> float:
+    """Return by which share of it the last step lowered the objective."""
+    return float((history[-2] - history[-1]) / max(abs(history[-1]), 1e-300)) if len(history) > 1 else np.inf
+
+
+@dataclass(repr=False, eq=False)
 @fill_docs(GATED)
-class LMKLClassifier(FeatureGatedClassifier):
+class LMKLClassifier(LearnedGates, FeatureGatedClassifier):
     r"""Localized multiple kernel learning: how strongly each kernel acts depends on the sample.
 
     .. math:: \min_{V, w, b} \; \tfrac12 \sum_m \|w_m\|^2
@@ -66,11 +309,10 @@ class LMKLClassifier(FeatureGatedClassifier):
         "softmax": kernels compete, gates sum to one at every sample. "sigmoid": each gate for itself. "gaussian":
         each kernel has a center and a width, gates sum to one; starts are of two kinds, `spread` 0.1 and 1 of
         :class:`~bayesmkl.discriminative.GaussianGating`. Or an object such as
-        :class:`~bayesmkl.discriminative.GroupGating`, :class:`~bayesmkl.discriminative.JaxGating` for functions of
-        JAX, :class:`~bayesmkl.discriminative.FixedGating` for gates that are known, or one of your own with the
-        methods `init`, `gates` and `pullback`. Or gates that are found before the SVM: those of another classifier,
-        ``SwMKLClassifier()``, which is fitted on the same kernels and, where they are named, features of the gates;
-        or a :class:`~bayesmkl.discriminative.KernelGating`.
+        :class:`~bayesmkl.discriminative.GroupGating`, :class:`~bayesmkl.discriminative.FixedGating` for gates that
+        are known, or one of your own with the methods `init`, `gates` and `pullback`. Or gates that are found before
+        the SVM: those of another classifier, ``SwMKLClassifier()``, which is fitted on the same kernels and, where
+        they are named, features of the gates; or a :class:`~bayesmkl.discriminative.KernelGating`.
     readout : {"svm", "vote"}, default="svm"
         What reads the gates: one SVM on the gated kernel; or an SVM per kernel, on the samples where its share of the
         gates is at least 1 / n_kernels, and their vote, weighted by shares, as in
@@ -183,94 +425,43 @@ class LMKLClassifier(FeatureGatedClassifier):
      [0. 1.]] True
     """
 
-    _inner = check_svm
-    _gate_features = scaled_features
-    _most_steps = most_steps
-
-    def __init__(
-        self,
-        kernels: KernelBank | str | None = None,
-        *,
-        C: float = 1.0,
-        gating: Gating | KernelGating | BaseMKL | str = "softmax",
-        readout: str = "svm",
-        gate_columns: Sequence[str | int] | np.ndarray | None = None,
-        solver: str = "lbfgs",
-        n_init: int = 1,
-        fallback: bool | str = "auto",
-        standardize: bool = True,
-        svm: str = "libsvm",
-        mwu_epsilon: float = 0.05,
-        tol: float = 1e-3,
-        max_iter: int = 100,
-        indefinite: str = "raise",
-        kernel_names: Sequence[str] | np.ndarray | None = None,
-        random_state: Seed | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernels = kernels
-        self.C = C
-        self.gating = gating
-        self.readout = readout
-        self.gate_columns = gate_columns
-        self.solver = solver
-        self.n_init = n_init
-        self.fallback = fallback
-        self.standardize = standardize
-        self.svm = svm
-        self.mwu_epsilon = mwu_epsilon
-        self.tol = tol
-        self.max_iter = max_iter
-        self.indefinite = indefinite
-        self.kernel_names = kernel_names
-        self.random_state = random_state
-        self.verbose = verbose
+    kernels: KernelBank | str | None = None
+    _: KW_ONLY
+    C: float = 1.0
+    gating: Gating | KernelGating | BaseMKL | str = "softmax"
+    readout: str = "svm"
+    gate_columns: Sequence[str | int] | np.ndarray | None = None
+    solver: str = "lbfgs"
+    n_init: int = 1
+    fallback: bool | str = "auto"
+    standardize: bool = True
+    svm: str = "libsvm"
+    mwu_epsilon: float = 0.05
+    tol: float = 1e-3
+    max_iter: int = 100
+    indefinite: str = "raise"
+    kernel_names: Sequence[str] | np.ndarray | None = None
+    random_state: Seed | None = None
+    verbose: int = 0
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_lmkl(self)
         if check_choice("readout", self.readout, READOUTS) == "vote" and self.svm != "libsvm":
             raise ValueError(
                 f'`svm` must be "libsvm" for a vote, which needs whole kernels; got {self.svm!r}.'
             )
 
-    def _fit_stack(self, X: Samples, y: Targets, **check_y: Any) -> tuple[Any, np.ndarray]:
-        """Fit the bank; with ``svm="mwu"``, return columns that are evaluated on demand."""
-        if takes_bank_by_columns(self):
-            return fit_cached_columns(self, X, y, **check_y)
-        return super()._fit_stack(X, y, **check_y)
-
-    def _learn_task(
-        self, training: Rows, target: np.ndarray, inner: InnerProblem, on_step: OnStep
-    ) -> LMKLResult:
-        result = learn_gates(self, training, target, inner, are_wrong, target, on_step)
+    def _learn_task(self, training: Rows, target: np.ndarray, inner: Any, on_step: OnStep) -> LMKLResult:
+        result = self._learn_gates(training, target, inner, are_wrong, target, on_step)
         if self.readout == "svm":
             return result
         tol = min(INNER_TOL, 0.1 * self.tol)
         return add_voters(result, precomputed_kernels(training.kernels), target, self.C, tol)
 
-    def _describe(self, result: LMKLResult, stopped: bool) -> LocalFit:
-        return described(result)
 
-    def _store_local(self, results: list[LMKLResult], stopped: bool) -> None:
-        self.gating_parameters_ = self._of_tasks([result.parameters for result in results])
-        local = [result.is_local for result in results]
-        self.is_local_ = np.array(local) if len(local) > 1 else local[0]
-        BaseLocalized._store_local(self, results, stopped)
-
-    def _components(self, result: LMKLResult, rows: Rows) -> np.ndarray:
-        return gates_at(result, rows.kernels, rows.features)[None]
-
-    def _scores_at(self, result: LMKLResult, rows: Rows) -> np.ndarray:
-        return predict_lmkl(result, rows.kernels, rows.features)
-
-    def _warn_unless_converged(self, results: Sequence[LocalFit]) -> None:
-        normalize = "Normalize the kernels, lower `C`"
-        warn_of_descent(self, results, "Lower `mwu_epsilon`" if self.svm == "mwu" else normalize)
-
-
+@dataclass(repr=False, eq=False)
 @fill_docs(REGRESSOR, GATED, LMKLClassifier)
-class LMKLRegressor(FeatureGatedRegressor):
+class LMKLRegressor(LearnedGates, FeatureGatedRegressor):
     r"""Localized multiple kernel learning for a real-valued target.
 
     .. math:: \min_{V, w, b} \; \tfrac12 \sum_m \|w_m\|^2
@@ -357,63 +548,29 @@ class LMKLRegressor(FeatureGatedRegressor):
     True [[1. 0.]]
     """
 
-    _gate_features = scaled_features
-    _most_steps = most_steps
-    _describe = LMKLClassifier._describe
-    _store_local = LMKLClassifier._store_local
-    _components = LMKLClassifier._components
-    _scores_at = LMKLClassifier._scores_at
+    kernels: KernelBank | str | None = None
+    _: KW_ONLY
+    C: float | None = None
+    epsilon: float | None = None
+    gating: Gating | str = "softmax"
+    gate_columns: Sequence[str | int] | np.ndarray | None = None
+    solver: str = "lbfgs"
+    n_init: int = 1
+    fallback: bool | str = "auto"
+    standardize: bool = True
+    tol: float = 1e-3
+    max_iter: int = 100
+    indefinite: str = "raise"
+    kernel_names: Sequence[str] | np.ndarray | None = None
+    random_state: Seed | None = None
+    verbose: int = 0
 
-    def __init__(
-        self,
-        kernels: KernelBank | str | None = None,
-        *,
-        C: float | None = None,
-        epsilon: float | None = None,
-        gating: Gating | str = "softmax",
-        gate_columns: Sequence[str | int] | np.ndarray | None = None,
-        solver: str = "lbfgs",
-        n_init: int = 1,
-        fallback: bool | str = "auto",
-        standardize: bool = True,
-        tol: float = 1e-3,
-        max_iter: int = 100,
-        indefinite: str = "raise",
-        kernel_names: Sequence[str] | np.ndarray | None = None,
-        random_state: Seed | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernels = kernels
-        self.C = C
-        self.epsilon = epsilon
-        self.gating = gating
-        self.gate_columns = gate_columns
-        self.solver = solver
-        self.n_init = n_init
-        self.fallback = fallback
-        self.standardize = standardize
-        self.tol = tol
-        self.max_iter = max_iter
-        self.indefinite = indefinite
-        self.kernel_names = kernel_names
-        self.random_state = random_state
-        self.verbose = verbose
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_lmkl(self)
-
-    def _inner(self, report: Callable[[float], None] | None = None) -> InnerProblem:
+    def _inner(self, report: Callable[[float], None] | None = None) -> Any:
         return check_tube(self.C, self.epsilon)
 
-    def _learn_task(
-        self, training: Rows, target: np.ndarray, inner: InnerProblem, on_step: OnStep
-    ) -> LMKLResult:
+    def _learn_task(self, training: Rows, target: np.ndarray, inner: Any, on_step: OnStep) -> LMKLResult:
         """Learn deviations from the mean, which the intercept takes: a large one would cost their digits."""
-        mean = float(mean_row(target))
-        alike = np.zeros_like(target)
-        result = learn_gates(self, training, target - mean, inner, absolute_errors, alike, on_step)
+        mean, alike = float(mean_row(target)), np.zeros_like(target)
+        errors = lambda target, predicted: np.abs(target - predicted)
+        result = self._learn_gates(training, target - mean, inner, errors, alike, on_step)
         return result._replace(intercept=result.intercept + mean)
-
-    def _warn_unless_converged(self, results: Sequence[LocalFit]) -> None:
-        warn_of_descent(self, results, "Normalize the kernels, lower `C`")

@@ -1,4 +1,4 @@
-"""Base class of localized methods: tasks, gates and gating matrices, scores and fitted attributes.
+"""Localized methods as scikit-learn estimators: tasks, gates and gating matrices, scores and fitted attributes.
 
 An estimator learns one result per task (two classes: one; more: one per class, against the rest) and reads from it
 what users see. Features that gates depend on are columns of `X` with a bank, or passed as `gate_features`.
@@ -7,22 +7,22 @@ what users see. Features that gates depend on are columns of `X` with a bank, or
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from bayesmkl._estimator import BaseMKL, encode_labels, most_probable, step_progress
-from bayesmkl._estimator.gate_features import (
-    bank_apart,
-    check_gate_columns,
-    refuse_gate_features,
-)
+from bayesmkl._estimator.gate_features import bank_apart, check_gate_columns, refuse_gate_features
 from bayesmkl._numerics.convergence import Outcome
+from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.threads import blas_threads_for
 from bayesmkl._utils.typing import Samples, Targets
-from bayesmkl._utils.validation import check_choice
+from bayesmkl._utils.validation import check_choice, check_scale
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.discriminative.estimators.base import ALL_LABELED, refuse_missing_labels
 from bayesmkl.discriminative.estimators.checked import (
@@ -33,20 +33,25 @@ from bayesmkl.discriminative.estimators.checked import (
     bank_errors,
     check_definite,
     clip_rows,
+    fit_columns,
     position_of,
     store_convergence,
     warn_unless_converged,
 )
-from bayesmkl.discriminative.estimators.solvers import warn_of_stopped
+from bayesmkl.discriminative.estimators.shared_docs import DISCRIMINATIVE, GATED
+from bayesmkl.discriminative.folds import evenly_dealt
 from bayesmkl.discriminative.gating import combine_components, gates_of_components, gating_matrix
+from bayesmkl.discriminative.global_weights.mwumkl import MOST_STEPS, MultiplicativeWeights
+from bayesmkl.discriminative.localized.lmkl import Comparison
+from bayesmkl.discriminative.svm.by_columns import takes_columns
+from bayesmkl.discriminative.svm.libsvm import Hinge
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
 
-if TYPE_CHECKING:
-    from bayesmkl.discriminative.inner import InnerProblem
-
-
+SVMS = ("libsvm", "mwu")
+CACHE_MB = 100.0  # for columns of the kernels
 ROWS_AT_ONCE = 500  # whose answers are compared
+N_FOLDS = 3  # of comparisons with gates that are the same for all samples
 
 
 class Rows(NamedTuple):
@@ -96,6 +101,9 @@ class BaseLocalized(BaseMKL):
         ""  # what to do where all training samples get one; without it, only data and `C` lead to that
     )
 
+    C: Any
+    svm: str = "libsvm"  # of methods without a choice
+    mwu_epsilon: float
     indefinite: str
     gate_columns: Any = None  # of methods whose gates are no functions of features
     tol: float
@@ -112,10 +120,21 @@ class BaseLocalized(BaseMKL):
     # ------------------------------------------------------------------------------------------------ hooks
 
     def _inner(self, report: Callable[[float], None] | None = None) -> Any:
-        """Return the SVM, which may `report` gaps that it leaves; None where the algorithm has its own."""
-        return None
+        """Return the SVM of valid `C`, `svm` and `mwu_epsilon`; None where the algorithm has its own.
 
-    def _learn_task(self, training: Rows, target: np.ndarray, inner: InnerProblem, on_step: OnStep) -> Any:
+        With ``svm="mwu"`` the loss is the squared hinge, and `report` is told the relative duality gap wherever the
+        solver takes too many steps.
+        """
+        C = check_scale("C", self.C)
+        svm = check_choice("svm", self.svm, SVMS)
+        epsilon = check_scale("mwu_epsilon", self.mwu_epsilon)
+        if epsilon >= 1.0:
+            raise ValueError(
+                f"`mwu_epsilon` must be below 1, a share of the objective; got {epsilon:g}. Try 0.05."
+            )
+        return Hinge(C) if svm == "libsvm" else MultiplicativeWeights(C, epsilon, report=report)
+
+    def _learn_task(self, training: Rows, target: np.ndarray, inner: Any, on_step: OnStep) -> Any:
         """Return the algorithm's result for a target of shape (n_train,)."""
         raise NotImplementedError
 
@@ -123,9 +142,9 @@ class BaseLocalized(BaseMKL):
         """Return the targets of each result; a method whose tasks share weights gives several to one."""
         return list(targets)
 
-    def _describe(self, result: Any, stopped: bool) -> LocalFit:
-        """Return the result in the fields that all methods have; `stopped` if `_inner` reported gaps."""
-        raise NotImplementedError
+    def _describe(self, result: Any, stopped: bool) -> Any:
+        """Return the result with the fields of a `LocalFit`; `stopped` if `_inner` reported gaps."""
+        return result
 
     def _train_components(self, result: Any) -> np.ndarray:
         """Return the gate components at the training samples, (n_components, n_kernels, n_train)."""
@@ -157,6 +176,18 @@ class BaseLocalized(BaseMKL):
 
     _refuse_gate_features = refuse_gate_features
 
+    def _held_out(
+        self, labels: np.ndarray, errors: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    ) -> Comparison | None:
+        """Return three folds and how to judge them; None where a class is too small to be held out."""
+        n_folds = min(N_FOLDS, *np.unique(labels, return_counts=True)[1])
+        if n_folds < 2:
+            return None
+        rng = self._rng()
+        keys = () if self.kernel_bank_ is None else self.kernel_bank_.X_train_.T[::-1]
+        order = np.lexsort((labels, *keys)) if len(keys) else np.arange(len(labels))
+        return Comparison(evenly_dealt(order, labels, int(n_folds), rng), errors, rng)
+
     def _most_steps(self) -> int:
         """Return the largest number of steps of a task, for the progress bar."""
         return int(self.max_iter)
@@ -168,12 +199,31 @@ class BaseLocalized(BaseMKL):
 
     def _doubts(self, training: Rows, targets: np.ndarray) -> list[str]:
         """Return reasons to warn about a fit to classes, as parts of one sentence."""
-        return doubt_one_answer(self, training, targets) if self.ONE_ANSWER else []
+        answer = self._only_answer(training) if self.ONE_ANSWER else None
+        if answer is None:
+            return []
+        of_class = targets[answer] > 0.0 if len(targets) > 1 else (targets[0] > 0.0) == answer
+        return [
+            f"predicts {self.classes_[answer : answer + 1].tolist()[0]!r} for all training samples, of which "
+            f"{of_class.mean():.0%} are of that class"
+        ]
+
+    def _only_answer(self, training: Rows) -> int | None:
+        """Return the position of the class that all training samples get, None as soon as there are two."""
+        n_samples, found = self.dual_coef_.shape[-1], set[int]()
+        step = -(-n_samples // ROWS_AT_ONCE)
+        for first in range(step):
+            rows = self._training_rows(training, slice(first, None, step))  # labels may be sorted
+            scores = self._scores_of_parts([rows])
+            found.update(most_probable(scores[0] if len(scores) == 1 else scores.T).tolist())
+            if len(found) > 1:
+                return None
+        return found.pop()
 
     def _remedy(self) -> str:
         return self.ONE_ANSWER
 
-    def _warn_unless_converged(self, results: Sequence[LocalFit]) -> None:
+    def _warn_unless_converged(self, results: Sequence[Any]) -> None:
         warn_unless_converged(self, results)
 
     # ---------------------------------------------------------------------------------------------- fitting
@@ -208,6 +258,12 @@ class BaseLocalized(BaseMKL):
         if doubts := self._doubts(training, targets):
             warn_user(f"{type(self).__name__} {', and '.join(doubts)}. {self._remedy()}", UserWarning)
 
+    def _fit_stack(self, X: Samples, y: Targets, **check_y: Any) -> tuple[Any, np.ndarray]:
+        """Fit the bank; for SVMs from columns, return columns that are evaluated on demand."""
+        if takes_columns(self._inner()) and not self._is_precomputed() and self.indefinite != "clip":
+            return fit_columns(self, X, y, CACHE_MB, **check_y)
+        return super()._fit_stack(X, y, **check_y)
+
     def _fit_local(self, kernels: DenseStack, targets: np.ndarray, gate_features: ArrayLike | None) -> Rows:
         """Learn task by task, store the results, and return the training samples."""
         X = None if self.kernel_bank_ is None else self.kernel_bank_.X_train_
@@ -221,7 +277,14 @@ class BaseLocalized(BaseMKL):
             ):
                 results.append(self._learn_task(training, target, inner, on_step))
         self._store_local(results, bool(stopped))
-        warn_of_stopped(self, stopped)
+        if stopped:
+            warn_user(
+                f"{type(self).__name__}: {len(stopped)} SVMs stopped after {MOST_STEPS} steps of multiplicative "
+                f"weights with relative duality gaps up to {max(stopped):.1e}, above "
+                f"mwu_epsilon={self.mwu_epsilon:g}. Lower `C`, raise `mwu_epsilon`, or use "
+                '`svm="libsvm"`.',
+                ConvergenceWarning,
+            )
         return training
 
     def _store_local(self, results: list[Any], stopped: bool) -> None:
@@ -311,26 +374,440 @@ class BaseLocalized(BaseMKL):
         return self.classes_[most_probable(scores)]
 
 
-def doubt_one_answer(model: BaseLocalized, training: Rows, targets: np.ndarray) -> list[str]:
-    """Return the reason for a warning if all training samples are predicted as one class."""
-    answer = _only_answer(model, training)
-    if answer is None:
-        return []
-    of_class = targets[answer] > 0.0 if len(targets) > 1 else (targets[0] > 0.0) == answer
-    return [
-        f"predicts {model.classes_[answer : answer + 1].tolist()[0]!r} for all training samples, of which "
-        f"{of_class.mean():.0%} are of that class"
-    ]
+@fill_docs(DISCRIMINATIVE)
+class LocalizedClassifier(ClassifierMixin, BaseLocalized):
+    """Classifiers whose gates need nothing but the kernels."""
+
+    def fit(self, X: Samples, y: Targets) -> Any:
+        """Learn gates and classifier.
+
+        Parameters
+        ----------
+        %(X:training)s
+        %(y:labels)s
+
+        Returns
+        -------
+        self : estimator
+            The fitted estimator.
+
+        Raises
+        ------
+        %(ValueError:parameters)s
+        %(TypeError:y)s
+
+        Warns
+        -----
+        ConvergenceWarning
+            If the tolerance was not reached.
+        UserWarning
+            If a vote or inferred switches (LD-MKL, SAMKL) give all training samples one answer.
+        %(KernelQualityWarning)s
+        """
+        self._fit_classes(X, y)
+        return self
+
+    def decision_function(self, X: Samples) -> np.ndarray:
+        """Return the scores of the rows of `X`.
+
+        Parameters
+        ----------
+        %(X)s
+
+        Returns
+        -------
+        ndarray of shape (n_rows,), or (n_rows, n_classes) for more than two classes
+            Positive for ``classes_[1]`` in the binary case.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        %(ValueError:X)s
+        %(TypeError:X)s
+        """
+        return self._decide(X)
+
+    def predict(self, X: Samples) -> np.ndarray:
+        """Predict the class of every row: the side of zero, or the highest score.
+
+        Parameters
+        ----------
+        %(X)s
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Labels from `classes_`.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        %(ValueError:X)s
+        %(TypeError:X)s
+        """
+        return self._choose(self._decide(X))
+
+    def gates(self, X: Samples | None = None) -> np.ndarray:
+        r"""Return the gates of each kernel at each sample.
+
+        Parameters
+        ----------
+        %(X)s, default=None
+            None is for the training samples.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_kernels)
+            :math:`\sqrt{\Gamma_m(x, x)}`; of more than two classes, (n_classes, n_rows, n_kernels).
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        %(ValueError:X)s
+        %(TypeError:X)s
+        """
+        return self._gates_local(X)
+
+    def gating_matrix(self, X: Samples, Z: Samples, kernel: int | str) -> np.ndarray:
+        r"""Return :math:`\Gamma_m(x, z)`, by which values of one kernel are multiplied.
+
+        Parameters
+        ----------
+        %(X, Z)s
+        kernel : int or str
+            Position or name.
+
+        Returns
+        -------
+        ndarray of shape (n_rows_X, n_rows_Z)
+            Of more than two classes, with a leading axis of length n_classes.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        %(ValueError:X)s
+            Also if `kernel` is neither a position nor a name.
+        %(TypeError:X)s
+        """
+        return self._gating_local(self._components_local(X), self._components_local(Z), kernel)
+
+    def combined_kernel(self, X: Samples) -> np.ndarray:
+        r"""Return :math:`\sum_m \Gamma_m(x, z) K_m(x, z)` between the rows of `X` and the training samples.
+
+        Parameters
+        ----------
+        %(X)s
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_train)
+            Of more than two classes, (n_classes, n_rows, n_train).
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        %(ValueError:X)s
+        %(TypeError:X)s
+        """
+        return self._combined_local(X)
 
 
-def _only_answer(model: BaseLocalized, training: Rows) -> int | None:
-    """Return the position of the class that all training samples get, None as soon as there are two."""
-    n_samples, found = model.dual_coef_.shape[-1], set()
-    step = -(-n_samples // ROWS_AT_ONCE)
-    for first in range(step):
-        rows = model._training_rows(training, slice(first, None, step))  # labels may be sorted
-        scores = model._scores_of_parts([rows])
-        found.update(most_probable(scores[0] if len(scores) == 1 else scores.T).tolist())
-        if len(found) > 1:
-            return None
-    return found.pop()
+@fill_docs(GATED)
+class FeatureGatedClassifier(ClassifierMixin, BaseLocalized):
+    """Classifiers whose gates are functions of features."""
+
+    n_gate_features_: int
+
+    def fit(self, X: Samples, y: Targets, gate_features: ArrayLike | None = None) -> Any:
+        """Learn gates and classifier.
+
+        Parameters
+        ----------
+        %(X:training)s
+        %(y:labels)s
+        %(gate_features:training)s
+
+        Returns
+        -------
+        self : estimator
+            The fitted estimator.
+
+        Raises
+        ------
+        %(ValueError:parameters)s
+        %(TypeError:gates)s
+
+        Warns
+        -----
+        ConvergenceWarning
+            If the tolerance was not reached.
+        UserWarning
+            If a vote or inferred switches (LD-MKL, SAMKL) give all training samples one answer.
+        %(KernelQualityWarning)s
+        """
+        self._fit_classes(X, y, gate_features)
+        return self
+
+    def decision_function(self, X: Samples, gate_features: ArrayLike | None = None) -> np.ndarray:
+        """Return the scores of the rows of `X`.
+
+        Parameters
+        ----------
+        %(X)s
+        %(gate_features)s
+
+        Returns
+        -------
+        ndarray of shape (n_rows,), or (n_rows, n_classes) for more than two classes
+            Positive for ``classes_[1]`` in the binary case.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        %(ValueError:gates)s
+        %(TypeError:X)s
+        """
+        return self._decide(X, gate_features)
+
+    def predict(self, X: Samples, gate_features: ArrayLike | None = None) -> np.ndarray:
+        """Predict the class of every row: the side of zero, or the highest score.
+
+        Parameters
+        ----------
+        %(X)s
+        %(gate_features)s
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Labels from `classes_`.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        %(ValueError:gates)s
+        %(TypeError:X)s
+        """
+        return self._choose(self._decide(X, gate_features))
+
+    def score(
+        self,
+        X: Samples,
+        y: Targets,
+        sample_weight: ArrayLike | None = None,
+        gate_features: ArrayLike | None = None,
+    ) -> float:
+        """Return the accuracy of the predictions for `X`.
+
+        Parameters
+        ----------
+        %(X)s
+        y : array-like of shape (n_rows,)
+            True labels.
+        sample_weight : array-like of shape (n_rows,), default=None
+            Weights of the rows.
+        %(gate_features)s
+
+        Returns
+        -------
+        float
+            Share of the rows whose class is right, from 0 to 1.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        %(ValueError:gates)s
+            Also if `y` does not have a label for every row.
+        %(TypeError:X)s
+        """
+        return float(accuracy_score(y, self.predict(X, gate_features), sample_weight=sample_weight))
+
+    def gates(self, X: Samples | None = None, gate_features: ArrayLike | None = None) -> np.ndarray:
+        r"""Return the gates of each kernel at each sample.
+
+        Parameters
+        ----------
+        %(X)s, default=None
+            None is for the training samples.
+        %(gate_features)s
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_kernels)
+            :math:`\sqrt{\Gamma_m(x, x)}`; of more than two classes, (n_classes, n_rows, n_kernels).
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        %(ValueError:gates)s
+        %(TypeError:X)s
+        """
+        return self._gates_local(X, gate_features)
+
+    def gating_matrix(
+        self,
+        X: Samples,
+        Z: Samples,
+        kernel: int | str,
+        *,
+        gate_features: ArrayLike | None = None,
+        gate_features_Z: ArrayLike | None = None,
+    ) -> np.ndarray:
+        r"""Return :math:`\Gamma_m(x, z)`, by which values of one kernel are multiplied.
+
+        Parameters
+        ----------
+        %(X, Z)s
+        kernel : int or str
+            Position or name.
+        gate_features, gate_features_Z : array-like of shape (n_rows, n_gate_features), default=None
+            Features that the gates at `X` and at `Z` are functions of, with ``kernels="precomputed"``.
+
+        Returns
+        -------
+        ndarray of shape (n_rows_X, n_rows_Z)
+            Of more than two classes, with a leading axis of length n_classes.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        %(ValueError:gates)s
+            Also if `kernel` is neither a position nor a name.
+        %(TypeError:X)s
+        """
+        rows, columns = self._components_local(X, gate_features), self._components_local(Z, gate_features_Z)
+        return self._gating_local(rows, columns, kernel)
+
+    def combined_kernel(self, X: Samples, gate_features: ArrayLike | None = None) -> np.ndarray:
+        r"""Return :math:`\sum_m \Gamma_m(x, z) K_m(x, z)` between the rows of `X` and the training samples.
+
+        Parameters
+        ----------
+        %(X)s
+        %(gate_features)s
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_train)
+            Of more than two classes, (n_classes, n_rows, n_train).
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        %(ValueError:gates)s
+        %(TypeError:X)s
+        """
+        return self._combined_local(X, gate_features)
+
+
+@fill_docs(GATED)
+class FeatureGatedRegressor(RegressorMixin, BaseLocalized):
+    """Regressors whose gates are functions of features."""
+
+    n_gate_features_: int
+
+    gates = FeatureGatedClassifier.gates
+    gating_matrix = FeatureGatedClassifier.gating_matrix
+    combined_kernel = FeatureGatedClassifier.combined_kernel
+
+    def fit(self, X: Samples, y: Targets, gate_features: ArrayLike | None = None) -> Any:
+        """Learn gates and regression function.
+
+        Parameters
+        ----------
+        %(X:training)s
+        %(y:target)s
+        %(gate_features:training)s
+
+        Returns
+        -------
+        self : estimator
+            The fitted estimator.
+
+        Raises
+        ------
+        %(ValueError:parameters)s
+        %(TypeError:gates)s
+
+        Warns
+        -----
+        ConvergenceWarning
+            If the tolerance was not reached.
+        %(KernelQualityWarning)s
+        """
+        self._check_parameters()
+        self._refuse_gate_features(gate_features, not self._is_precomputed())
+        kernels, y = self._fit_stack(X, y, y_numeric=True)
+        self._fit_local(kernels, np.asarray(y, dtype=np.float64)[None], gate_features)
+        return self
+
+    def predict(self, X: Samples, gate_features: ArrayLike | None = None) -> np.ndarray:
+        """Predict the target of every row.
+
+        Parameters
+        ----------
+        %(X)s
+        %(gate_features)s
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            In the units of the training target.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        %(ValueError:gates)s
+        %(TypeError:X)s
+        """
+        return self._scores_local(X, gate_features)[0]
+
+    def score(
+        self,
+        X: Samples,
+        y: Targets,
+        sample_weight: ArrayLike | None = None,
+        gate_features: ArrayLike | None = None,
+    ) -> float:
+        """Return the coefficient of determination of the predictions for `X`.
+
+        Parameters
+        ----------
+        %(X)s
+        y : array-like of shape (n_rows,)
+            True target.
+        sample_weight : array-like of shape (n_rows,), default=None
+            Weights of the rows.
+        %(gate_features)s
+
+        Returns
+        -------
+        float
+            :math:`R^2`: 1 at best, 0 for the mean of `y`, without lower bound.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        %(ValueError:gates)s
+            Also if `y` does not have a number for every row.
+        %(TypeError:X)s
+        """
+        return float(r2_score(y, self.predict(X, gate_features), sample_weight=sample_weight))
+
+
+def are_wrong(labels: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """Return 1 where scores are on the wrong side of zero, 0 elsewhere."""
+    return ((scores > 0.0) != (labels > 0.0)).astype(np.float64)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,34 +15,30 @@ from bayesmkl._utils.typing import Samples, Seed, Targets
 from bayesmkl._utils.validation import check_choice, check_flag
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.discriminative.estimators.checked import OnStep
-from bayesmkl.discriminative.estimators.learned_gates import are_others, are_wrong, held_out
-from bayesmkl.discriminative.estimators.localized import LocalFit, Rows
-from bayesmkl.discriminative.estimators.localized_classifier import LocalizedClassifier
+from bayesmkl.discriminative.estimators.localized import LocalizedClassifier, Rows, are_wrong
 from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER
-from bayesmkl.discriminative.localized.comparison import local_weights_help
-from bayesmkl.discriminative.localized.patterns import (
+from bayesmkl.discriminative.localized.lmkl import local_weights_help
+from bayesmkl.discriminative.localized.samkl import (
     RULES,
     Inference,
-    SAMKLResult,
-    infer_switches,
-    switch_gates,
-)
-from bayesmkl.discriminative.localized.samkl import (
     SAMKLOptions,
+    SAMKLResult,
     check_options,
     check_switch_options,
     fit_samkl,
+    infer_switches,
     initial_support,
+    switch_gates,
 )
 from bayesmkl.discriminative.localized.switches import TIES
 from bayesmkl.kernels.stacks.base import StoredStack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 if TYPE_CHECKING:
-    from bayesmkl.discriminative.inner import InnerProblem
     from bayesmkl.kernels.bank import KernelBank
 
 
+@dataclass(repr=False, eq=False)
 @fill_docs(CLASSIFIER)
 class SAMKLClassifier(LocalizedClassifier):
     r"""Multiple kernel learning that switches kernels off for single samples.
@@ -179,49 +176,28 @@ class SAMKLClassifier(LocalizedClassifier):
            [1, 1, 1]])
     """
 
+    kernels: KernelBank | str | None = None
+    _: KW_ONLY
+    C: float = 1.0
+    max_switches: int = 1
+    initial_switches: Sequence[bool] | np.ndarray | str | None = "ones"
+    ties: str = "smallest"
+    fallback: bool = True
+    rule: str = "auto"
+    normalize: bool = False
+    tol: float = 1e-4
+    max_iter: int = 20
+    gap_tol: float = 1e-2
+    indefinite: str = "raise"
+    kernel_names: Sequence[str] | np.ndarray | None = None
+    random_state: Seed | None = None
+    verbose: int = 0
+
     ONE_ANSWER = "Lower `max_switches` (0 is SimpleMKL), or choose it and `C` by cross-validation."
-    fell_back_: bool
-    kernel_weights_: np.ndarray
-    kernel_switches_: np.ndarray
-    margins_: np.ndarray
-    patterns_: Any
-
-    def __init__(
-        self,
-        kernels: KernelBank | str | None = None,
-        *,
-        C: float = 1.0,
-        max_switches: int = 1,
-        initial_switches: Sequence[bool] | np.ndarray | str | None = "ones",
-        ties: str = "smallest",
-        fallback: bool = True,
-        rule: str = "auto",
-        normalize: bool = False,
-        tol: float = 1e-4,
-        max_iter: int = 20,
-        gap_tol: float = 1e-2,
-        indefinite: str = "raise",
-        kernel_names: Sequence[str] | np.ndarray | None = None,
-        random_state: Seed | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernels = kernels
-        self.C = C
-        self.max_switches = max_switches
-        self.initial_switches = initial_switches
-        self.ties = ties
-        self.fallback = fallback
-        self.rule = rule
-        self.normalize = normalize
-        self.tol = tol
-        self.max_iter = max_iter
-        self.gap_tol = gap_tol
-        self.indefinite = indefinite
-        self.kernel_names = kernel_names
-        self.random_state = random_state
-        self.verbose = verbose
-
     _FLAGS = ("normalize", "fallback")
+
+    def _inner(self, report: Callable[[float], None] | None = None) -> None:
+        """Return nothing: the SVMs have margins of their own."""
 
     def _options(self) -> SAMKLOptions:
         initial = self.initial_switches
@@ -247,9 +223,7 @@ class SAMKLClassifier(LocalizedClassifier):
         self.fell_back_ = bool(compared) and not self._switches_help(kernels, targets)
         return super()._fit_local(kernels, targets, gate_features)
 
-    def _learn_task(
-        self, training: Rows, target: np.ndarray, inner: InnerProblem, on_step: OnStep
-    ) -> SAMKLResult:
+    def _learn_task(self, training: Rows, target: np.ndarray, inner: Any, on_step: OnStep) -> SAMKLResult:
         budget = 0 if self.fell_back_ else self.max_switches
         return self._switch(training.kernels, target, budget, self._rng(), on_step)
 
@@ -265,7 +239,8 @@ class SAMKLClassifier(LocalizedClassifier):
         """Return whether held-out samples are better predicted with switches than without, all classes together."""
         several = len(targets) > 1
         labels = targets.argmax(axis=0) if several else targets[0]
-        comparison = held_out(self, labels, are_others if several else are_wrong)
+        errors = _are_others if several else are_wrong
+        comparison = self._held_out(labels, errors)
         if comparison is None:
             return False
 
@@ -281,20 +256,6 @@ class SAMKLClassifier(LocalizedClassifier):
 
         return local_weights_help(comparison, stack, labels, score_both)
 
-    def _describe(self, result: SAMKLResult, stopped: bool) -> LocalFit:
-        return LocalFit(
-            self._train_components(result)[0],
-            result.signed_dual,
-            result.intercept,
-            result.objective_history,
-            result.duality_gap,
-            result.outcome,
-            result.n_solves,
-        )
-
-    def _train_components(self, result: SAMKLResult) -> np.ndarray:
-        return switch_gates(result.kernel_weights, result.switches)
-
     def _infer(self, result: SAMKLResult, kernels: StoredStack) -> Inference:
         rule = self.rule
         if rule == "auto":
@@ -308,18 +269,14 @@ class SAMKLClassifier(LocalizedClassifier):
         return self._infer(result, rows.kernels).scores
 
     def _remedy(self) -> str:
-        return (
-            self.ONE_ANSWER
-            if np.any(self.is_local_)
-            else "Raise `C`, or give kernels that tell the classes apart."
-        )
+        otherwise = "Raise `C`, or give kernels that tell the classes apart."
+        return self.ONE_ANSWER if np.any(self.is_local_) else otherwise
 
     def _store_local(self, results: list[SAMKLResult], stopped: bool) -> None:
         super()._store_local(results, stopped)
         self.kernel_weights_ = self._of_tasks([result.kernel_weights for result in results])
-        self.kernel_switches_ = self._of_tasks(
-            [np.ascontiguousarray(result.switches.T) for result in results]
-        )
+        switches = [np.ascontiguousarray(result.switches.T) for result in results]
+        self.kernel_switches_ = self._of_tasks(switches)
         self.margins_ = self._of_tasks([result.margins for result in results])
         patterns = tuple(result.patterns for result in results)
         local = [len(of_result) > 1 for of_result in patterns]
@@ -341,3 +298,8 @@ class SAMKLClassifier(LocalizedClassifier):
                 f"tol={self.tol:g}, relatively. Increase `max_iter`, or `tol` if this is accurate enough."
             )
         warn_user(f"{type(self).__name__} {message}", ConvergenceWarning)
+
+
+def _are_others(labels: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """Return 1 where another class than that of the label has the highest score, (n_rows, n_classes), 0 elsewhere."""
+    return (scores.argmax(axis=1) != labels).astype(np.float64)

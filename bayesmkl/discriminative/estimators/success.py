@@ -1,22 +1,22 @@
-"""Parts of the estimators of SwMKL and LD-MKL: kernels for LibSVM, and kernels of the gates."""
+"""What SwMKL and LD-MKL have in common: kernels for LibSVM, kernels that gates see, folds."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from bayesmkl._estimator.gate_features import features_of, refuse_gate_features
+from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice, check_integer, check_number, check_scale, shown
 from bayesmkl.discriminative.estimators.checked import SINGLE_PRECISION, check_among_some, fit_bank
-from bayesmkl.discriminative.estimators.localized import BaseLocalized, Rows
+from bayesmkl.discriminative.estimators.localized import FeatureGatedClassifier, Rows
 from bayesmkl.discriminative.folds import evenly_dealt
-from bayesmkl.discriminative.inner import InnerProblem
-from bayesmkl.discriminative.localized.success import Folds, SuccessOptions
+from bayesmkl.discriminative.localized.success import Offer, SuccessOptions
 from bayesmkl.discriminative.svm.by_columns import ByColumns
 from bayesmkl.discriminative.svm.native import NativeKernel, native_kernels
 from bayesmkl.discriminative.svm.one_kernel import (
@@ -34,274 +34,230 @@ from bayesmkl.kernels.quality import describe_indefinite, indefinite_kernels
 from bayesmkl.kernels.stacks.columns import BankColumns
 from bayesmkl.kernels.stacks.dense import DenseStack
 
-if TYPE_CHECKING:
-    from bayesmkl._estimator import BaseMKL
-
-
 GATE_TARGETS = ("auto", "cv", "train")
 OWN, AUTO = "own", "auto"
 WIDTHS = (0.5, 0.25)  # of Gaussians of named features, in median distances
 N_FOLDS = 5
 
 
-# ----------------------------------------------------------------------------------------------- parameters
+class BySuccess(FeatureGatedClassifier):
+    """Classifiers whose gates are regressions of where SVMs of single kernels are right."""
 
+    gate_targets: str
+    gate_kernel: Any
+    gate_C: float
+    gate_epsilon: float
+    gate_subsample: int | None
+    gate_bank_: KernelBank | None
 
-def success_options(model: BaseMKL) -> SuccessOptions:
-    """Check the parameters that both estimators have and return the options of their regressions."""
-    check_choice("gate_targets", model.gate_targets, GATE_TARGETS)
-    named = isinstance(model.gate_kernel, str) and model.gate_kernel in (OWN, AUTO)
-    if not named and not isinstance(model.gate_kernel, Kernel):
-        raise ValueError(
-            f'`gate_kernel` must be "auto", "own" or a kernel such as Gaussian(width=1); got '
-            f"{model.gate_kernel!r}."
+    # ------------------------------------------------------------------------------------------- parameters
+
+    def _options(self) -> Any:
+        raise NotImplementedError
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._options()
+        if self.gate_columns is not None and self._sees_kernels_only():
+            raise ValueError(
+                '`gate_columns` must be None with `gate_kernel="own"`, where gates see the kernels only; got '
+                f"{shown(self.gate_columns)}. Give them a kernel: `gate_kernel=Gaussian(width=1)`."
+            )
+
+    def _success_options(self) -> SuccessOptions:
+        check_choice("gate_targets", self.gate_targets, GATE_TARGETS)
+        named = isinstance(self.gate_kernel, str) and self.gate_kernel in (OWN, AUTO)
+        if not named and not isinstance(self.gate_kernel, Kernel):
+            raise ValueError(
+                f'`gate_kernel` must be "auto", "own" or a kernel such as Gaussian(width=1); got '
+                f"{self.gate_kernel!r}."
+            )
+        if isinstance(self.gate_kernel, Kernel):
+            try:
+                self.gate_kernel.check_parameters()
+            except ValueError as error:
+                raise ValueError(f"`gate_kernel`: {error}") from error
+        limit = self.gate_subsample
+        return SuccessOptions(
+            C=check_scale("C", self.C),
+            gate_C=check_scale("gate_C", self.gate_C),
+            gate_epsilon=check_scale("gate_epsilon", self.gate_epsilon, zero=True),
+            gate_subsample=None if limit is None else check_integer("gate_subsample", limit, low=2),
+            tol=check_number("tol", self.tol, low=0.0),
+            targets=self.gate_targets,
         )
-    if isinstance(model.gate_kernel, Kernel):
-        _check_kernel(model.gate_kernel)
-    limit = model.gate_subsample
-    return SuccessOptions(
-        C=check_scale("C", model.C),
-        gate_C=check_scale("gate_C", model.gate_C),
-        gate_epsilon=check_scale("gate_epsilon", model.gate_epsilon, zero=True),
-        gate_subsample=None if limit is None else check_integer("gate_subsample", limit, low=2),
-        tol=check_number("tol", model.tol, low=0.0),
-        targets=model.gate_targets,
-    )
 
+    def _sees_kernels_only(self) -> bool:
+        return isinstance(self.gate_kernel, str) and self.gate_kernel == OWN
 
-def _sees_kernels_only(model: BaseMKL) -> bool:
-    return isinstance(model.gate_kernel, str) and model.gate_kernel == OWN
+    def _refuse_gate_features(self, gate_features: ArrayLike | None, has_samples: bool) -> None:
+        """Raise for features of gates that see kernels, or columns of the samples."""
+        if gate_features is not None and self._sees_kernels_only():
+            raise ValueError(
+                '`gate_features` must be None with `gate_kernel="own"`, where gates see the kernels only; got an '
+                f"array of shape {np.shape(gate_features)}. Give them a kernel: `gate_kernel=Gaussian(width=1)`."
+            )
+        refuse_gate_features(self, gate_features, has_samples)
 
+    def _warn_unless_converged(self, results: Sequence[Any]) -> None:
+        """Warn of SVMs that stopped early alone: nothing else is iterated."""
 
-def check_gates(model: BaseMKL) -> None:
-    """Raise for columns of gates that see kernels."""
-    if model.gate_columns is not None and _sees_kernels_only(model):
-        raise ValueError(
-            '`gate_columns` must be None with `gate_kernel="own"`, where gates see the kernels only; got '
-            f"{shown(model.gate_columns)}. Give them a kernel: `gate_kernel=Gaussian(width=1)`."
-        )
+    # ----------------------------------------------------------------------------------------------- fitting
 
-
-def refuse_unseen_features(model: BaseMKL, gate_features: ArrayLike | None, has_samples: bool) -> None:
-    """Raise for features of gates that see kernels, or columns of the samples."""
-    if gate_features is not None and _sees_kernels_only(model):
-        raise ValueError(
-            '`gate_features` must be None with `gate_kernel="own"`, where gates see the kernels only; got an '
-            f"array of shape {np.shape(gate_features)}. Give them a kernel: `gate_kernel=Gaussian(width=1)`."
-        )
-    refuse_gate_features(model, gate_features, has_samples)
-
-
-def _check_kernel(kernel: Kernel) -> None:
-    """Raise for a kernel whose own parameters are wrong."""
-    try:
-        kernel.check_parameters()
-    except ValueError as error:
-        raise ValueError(f"`gate_kernel`: {error}") from error
-
-
-# -------------------------------------------------------------------------------------------------- fitting
-
-
-def fit_single_kernels(
-    model: BaseLocalized, X: Samples, y: Targets, **check_y: Any
-) -> tuple[Sequence[OneKernel], np.ndarray]:
-    """Return the training kernels one by one, as objects on which SVMs can be trained."""
-    if model._is_precomputed():
-        stack, y = BaseLocalized._fit_stack(model, X, y, **check_y)
+    def _fit_stack(self, X: Samples, y: Targets, **check_y: Any) -> tuple[Any, np.ndarray]:
+        """Return the training kernels one by one, as objects on which SVMs can be trained."""
+        if self._is_precomputed():
+            stack, y = super()._fit_stack(X, y, **check_y)
+            return precomputed_kernels(stack), y
+        bank, y = fit_bank(self, X, y, **check_y)
+        native = native_of(bank)
+        if native is not None:
+            check_among_some(self, BankColumns(bank, 0.0))
+            return native, y
+        stack = self._check_kernels(DenseStack(bank.train_stack()), bank.kernels_known_psd_)
         return precomputed_kernels(stack), y
-    bank, y = fit_bank(model, X, y, **check_y)
-    native = native_of(bank)
-    if native is not None:
-        check_among_some(model, BankColumns(bank, 0.0))
-        return native, y
-    stack = model._check_kernels(DenseStack(bank.train_stack()), bank.kernels_known_psd_)
-    return precomputed_kernels(stack), y
 
+    def _gate_features(
+        self, X: np.ndarray | None, gate_features: ArrayLike | None, n_rows: int, fitting: bool
+    ) -> np.ndarray | None:
+        """Return the features of the gates, or None where they see the kernels themselves."""
+        if fitting and not self._takes_features(X, gate_features):
+            self.gate_bank_ = self.gate_columns_ = None
+            return None
+        if not fitting and self.gate_bank_ is None:
+            return None
+        features = features_of(self, X, gate_features, n_rows, fitting)
+        if fitting:
+            named = self.gate_columns is not None or X is None
+            if named:
+                self._refuse_constant(features)
+            widths = WIDTHS if named else (1.0,)
+            offered = [Gaussian(relative_width=width) for width in widths]
+            given = isinstance(self.gate_kernel, Kernel)
+            self.gate_bank_ = KernelBank([self.gate_kernel] if given else offered, normalize=None).fit(
+                features
+            )
+        return features
 
-def learn_gate_features(
-    model: BaseMKL, X: np.ndarray | None, gate_features: ArrayLike | None, n_rows: int, fitting: bool
-) -> np.ndarray | None:
-    """Return the features of the gates, or None where they see the kernels themselves."""
-    if fitting and not _takes_features(model, X, gate_features):
-        model.gate_bank_ = model.gate_columns_ = None
-        return None
-    if not fitting and model.gate_bank_ is None:
-        return None
-    features = features_of(model, X, gate_features, n_rows, fitting)
-    if fitting:
-        given = isinstance(model.gate_kernel, Kernel)
-        named = model.gate_columns is not None or X is None
-        if named:
-            _refuse_constant(model, features)
-        widths = WIDTHS if named else (1.0,)
-        offered = [model.gate_kernel] if given else [Gaussian(relative_width=width) for width in widths]
-        model.gate_bank_ = KernelBank(offered, normalize=None).fit(features)
-    return features
+    def _refuse_constant(self, features: np.ndarray) -> None:
+        """Raise if no feature of the gates differs between training samples."""
+        if (features != features[0]).any():
+            return
+        columns = self.gate_columns_
+        given = "`gate_features`" if columns is None else f"`gate_columns` {shown(self.gate_columns)}"
+        raise ValueError(
+            f"{given} must differ between training samples, else gates are the same everywhere; got "
+            f"{shown(features[0])} in all {len(features)}. Leave them out, or name other columns."
+        )
 
+    def _takes_features(self, X: np.ndarray | None, gate_features: ArrayLike | None) -> bool:
+        """Return whether gates see features; "auto" leaves missing and constant ones, and none, to the kernels."""
+        named = self.gate_columns is not None or gate_features is not None
+        if isinstance(self.gate_kernel, Kernel) or named:
+            return True
+        bank = self.kernel_bank_
+        if self.gate_kernel == OWN or X is None or bank is None or bank.missing_views != "error":
+            return False
+        return bool((X[0] != X).any())
 
-def _refuse_constant(model: BaseMKL, features: np.ndarray) -> None:
-    """Raise if no feature of the gates differs between training samples."""
-    if (features != features[0]).any():
-        return
-    columns = model.gate_columns_
-    given = "`gate_features`" if columns is None else f"`gate_columns` {shown(model.gate_columns)}"
-    raise ValueError(
-        f"{given} must differ between training samples, else gates are the same everywhere; got "
-        f"{shown(features[0])} in all {len(features)}. Leave them out, or name other columns."
-    )
+    def _offers_own(self) -> bool:
+        """Return whether gates that see the kernels themselves are the first candidate."""
+        if self.gate_bank_ is None:
+            return True
+        auto = isinstance(self.gate_kernel, str) and self.gate_kernel == AUTO
+        return auto and self.gate_columns_ is None and self.kernel_bank_ is not None
 
+    def _offer(
+        self, training: Rows, target: np.ndarray, inner: Any, tries: bool = False
+    ) -> tuple[Sequence[OneKernel], Offer]:
+        """Return the kernels to train on, and what gates may see; `tries` if what they see is tried in folds."""
+        order = self._sorted_samples(training, target)
+        kernels: Sequence[OneKernel]
+        if self.svm == "libsvm":
+            kernels = [InOrder(kernel, order) for kernel in training.kernels]
+        else:
+            kernels = [ByColumns(kernel, inner) for kernel in training.kernels]
+        own = [kernels] if self._offers_own() else []
+        seen = own + [[InOrder(kernel, order)] * self.n_kernels_in_ for kernel in self._kernels_of_features()]
+        compares = len(seen) > 1 or (tries and not own)
+        rng = self._rng()
+        # folds are independent of the order of the training samples
+        in_sample = self.gate_targets == "train" or (self.gate_targets == "auto" and self.gate_bank_ is None)
+        folds = None if in_sample and not compares else evenly_dealt(order, target, N_FOLDS, rng)
+        return kernels, Offer(seen, folds if folds is not None and len(folds) > 1 else None, rng, order)
 
-def _takes_features(model: BaseMKL, X: np.ndarray | None, gate_features: ArrayLike | None) -> bool:
-    """Return whether gates see features; "auto" leaves missing and constant ones, and none, to the kernels."""
-    if isinstance(model.gate_kernel, Kernel) or model.gate_columns is not None or gate_features is not None:
-        return True
-    bank = model.kernel_bank_
-    if model.gate_kernel == OWN or X is None or bank is None or bank.missing_views != "error":
-        return False
-    return bool((X[0] != X).any())
+    def _kernels_of_features(self) -> Sequence[OneKernel]:
+        """Return the training kernels of features that gates may see."""
+        bank = self.gate_bank_
+        if bank is None:
+            return []
+        native = native_of(bank)
+        if native is not None:
+            return native
+        stack = bank.train_stack()
+        found = indefinite_kernels(stack, bank.kernels_known_psd_, SINGLE_PRECISION)
+        if found:
+            described = describe_indefinite(stack, list(bank.kernel_names_), found)
+            raise ValueError(f"`gate_kernel` must be positive semidefinite; got {described}. A Gaussian is.")
+        return [PrecomputedKernel(stack[0])]
 
+    def _sorted_samples(self, training: Rows, target: np.ndarray) -> np.ndarray:
+        """Return samples sorted by features of gates, those of kernels or values of precomputed ones, and labels."""
+        if self.kernel_bank_ is not None:
+            keys = [*self.kernel_bank_.X_train_.T]
+        else:
+            total = sum(kernel.training_rows for kernel in training.kernels)
+            keys = [total.diagonal(), np.sort(total, axis=1).sum(axis=1)]
+        if training.features is not None:
+            keys = [*training.features.T, *keys]
+        return np.lexsort((target, *keys[::-1]))
 
-def _offers_own(model: BaseMKL) -> bool:
-    """Return whether gates that see the kernels themselves are the first candidate."""
-    if model.gate_bank_ is None:
-        return True
-    auto = isinstance(model.gate_kernel, str) and model.gate_kernel == AUTO
-    return auto and model.gate_columns_ is None and model.kernel_bank_ is not None
+    def _outcome(self, stopped: bool) -> Outcome:
+        return Outcome.MAX_ITER if stopped else Outcome.CONVERGED
 
+    def _store_local(self, results: list[Any], stopped: bool) -> None:
+        super()._store_local(results, stopped)
+        names = [OWN] if self._offers_own() else []
+        names += [] if self.gate_bank_ is None else list(self.gate_bank_.kernel_names_)
+        chosen = [names[result.chosen] for result in results]
+        self.gate_kernel_ = chosen if len(chosen) > 1 else chosen[0]
 
-def gate_kernels(model: BaseMKL, own: Sequence[OneKernel], order: np.ndarray) -> list[Sequence[OneKernel]]:
-    """Return the training kernels that gates may see, once per kernel; `own` are the kernels themselves.
+    # ----------------------------------------------------------------------------------------------- results
 
-    SVMs are trained on samples in `order`.
-    """
-    candidates = [own] if _offers_own(model) else []
-    bank = model.gate_bank_
-    if bank is None:
-        return candidates
-    native = native_of(bank)
-    if native is not None:
-        return candidates + [[InOrder(kernel, order)] * model.n_kernels_in_ for kernel in native]
-    stack = bank.train_stack()
-    found = indefinite_kernels(stack, bank.kernels_known_psd_, SINGLE_PRECISION)
-    if found:
-        described = describe_indefinite(stack, list(bank.kernel_names_), found)
-        raise ValueError(f"`gate_kernel` must be positive semidefinite; got {described}. A Gaussian is.")
-    return [*candidates, [InOrder(PrecomputedKernel(stack[0]), order)] * model.n_kernels_in_]
+    def _training_rows(self, training: Rows, part: slice) -> Rows:
+        features = None if training.features is None else training.features[part]
+        return Rows([kernel.training_rows[part] for kernel in training.kernels], features)
 
+    def _voting(self) -> Sequence[OneKernel]:
+        """Return the kernels as they are needed to score rows."""
+        native = native_of(self.kernel_bank_)
+        return [NOT_HELD] * self.n_kernels_in_ if native is None else native
 
-class Draws(NamedTuple):
-    """What is drawn at random, independent of the order of the training samples.
+    def _row_parts(self, X: Samples, gate_features: ArrayLike | None = None) -> Iterator[Rows]:
+        """Cut rows into parts; native kernels take all at once, unless the kernel of the gates is a matrix."""
+        check_is_fitted(self, "results_")
+        native = native_of(self.kernel_bank_)
+        if native is None:
+            for rows in super()._row_parts(X, gate_features):
+                yield Rows(list(rows.kernels.each()), rows.features)
+            return
+        X = self._validate_rows(X)
+        self._refuse_gate_features(gate_features, True)
+        features = self._gate_features(X, gate_features, len(X), fitting=False)
+        bank = self.gate_bank_
+        held = 1 if bank is None or native_of(bank) is not None else len(bank.X_train_)
+        for part in row_blocks(len(X), held):
+            yield Rows([k.rows(X[part]) for k in native], None if features is None else features[part])
 
-    Parameters
-    ----------
-    folds : sequence of (ndarray, ndarray) or None
-        Training and validation samples, where a fit needs them.
-    rng : Generator
-        Draws further.
-    """
-
-    folds: Folds | None
-    rng: np.random.Generator
-
-
-def draw(model: BaseMKL, order: np.ndarray, target: np.ndarray, compares: bool) -> Draws:
-    """Draw folds for successes by cross-validation and for comparisons of gates.
-
-    Parameters
-    ----------
-    model : SwMKLClassifier or LDMKLClassifier
-    order : ndarray of shape (n_train,)
-        The training samples, sorted by what is known of them.
-    target : ndarray of shape (n_train,)
-        Labels -1 and +1.
-    compares : bool
-        Whether gates are compared.
-    """
-    rng = model._rng()
-    in_sample = model.gate_targets == "train" or (model.gate_targets == "auto" and model.gate_bank_ is None)
-    if in_sample and not compares:
-        return Draws(None, rng)
-    folds = evenly_dealt(order, target, N_FOLDS, rng)
-    return Draws(folds if len(folds) > 1 else None, rng)
-
-
-def sorted_samples(model: BaseMKL, training: Rows, target: np.ndarray) -> np.ndarray:
-    """Return samples sorted by features of gates, those of kernels or values of precomputed ones, and labels."""
-    if model.kernel_bank_ is not None:
-        keys = [*model.kernel_bank_.X_train_.T]
-    else:
-        total = sum(kernel.training_rows for kernel in training.kernels)
-        keys = [total.diagonal(), np.sort(total, axis=1).sum(axis=1)]
-    if training.features is not None:
-        keys = [*training.features.T, *keys]
-    return np.lexsort((target, *keys[::-1]))
-
-
-def trainable(
-    kernels: Sequence[OneKernel], svm: str, inner: InnerProblem, order: np.ndarray
-) -> Sequence[OneKernel]:
-    """Return the kernels with classifiers by the solver that was asked for, LibSVM on samples in `order`."""
-    if svm != "libsvm":
-        return [ByColumns(kernel, inner) for kernel in kernels]
-    return [InOrder(kernel, order) for kernel in kernels]
-
-
-# -------------------------------------------------------------------------------------------------- results
-
-
-def some_training_rows(_model: BaseLocalized, training: Rows, part: slice) -> Rows:
-    """Return some of the training samples as rows to score."""
-    features = None if training.features is None else training.features[part]
-    return Rows([kernel.training_rows[part] for kernel in training.kernels], features)
-
-
-def voting(model: BaseLocalized) -> Sequence[OneKernel]:
-    """Return the kernels as they are needed to score rows."""
-    native = native_of(model.kernel_bank_)
-    return [NOT_HELD] * model.n_kernels_in_ if native is None else native
-
-
-def kernels_of_parts(model: BaseMKL, X: Samples, gate_features: ArrayLike | None = None) -> Iterator[Rows]:
-    """Cut rows into parts; native kernels take all rows at once, unless the kernel of the gates is a matrix."""
-    check_is_fitted(model, "results_")
-    native = native_of(model.kernel_bank_)
-    if native is None:
-        for rows in BaseLocalized._row_parts(model, X, gate_features):
-            yield Rows(list(rows.kernels.each()), rows.features)
-        return
-    X = model._validate_rows(X)
-    model._refuse_gate_features(gate_features, True)
-    features = model._gate_features(X, gate_features, len(X), fitting=False)
-    bank = model.gate_bank_
-    held = 1 if bank is None or native_of(bank) is not None else len(bank.X_train_)
-    for part in row_blocks(len(X), held):
-        yield Rows([k.rows(X[part]) for k in native], None if features is None else features[part])
-
-
-def gate_kernel_names(model: BaseMKL, results: Sequence[Any]) -> str | list[str]:
-    """Return the names of the kernels that gates see, one for two classes, else one per class."""
-    bank = model.gate_bank_
-    names = [OWN] if _offers_own(model) else []
-    names += [] if bank is None else list(bank.kernel_names_)
-    chosen = [names[result.chosen] for result in results]
-    return chosen if len(chosen) > 1 else chosen[0]
-
-
-def gate_arguments(
-    model: BaseMKL, result: Any, rows: Rows
-) -> tuple[Sequence[OneKernel], Any, Sequence[np.ndarray]]:
-    """Return the kernels that gates see, the result, and the rows in the form of each of the kernels."""
-    bank, position = model.gate_bank_, result.chosen - int(_offers_own(model))
-    if position < 0:
-        return voting(model), result, rows.kernels
-    native = native_of(bank)
-    kernel: OneKernel
-    if native is None:
-        kernel, of_rows = NOT_HELD, bank.evaluate(rows.features)[position]
-    else:
-        kernel, of_rows = native[position], native[position].rows(rows.features)
-    return [kernel] * model.n_kernels_in_, result, [of_rows] * model.n_kernels_in_
+    def _seen(self, result: Any, rows: Rows) -> tuple[Sequence[OneKernel], Sequence[np.ndarray]]:
+        """Return the kernels that gates see, and the rows in the form of each of the kernels."""
+        bank, position = self.gate_bank_, result.chosen - int(self._offers_own())
+        if position < 0 or bank is None:
+            return self._voting(), rows.kernels
+        native, n_kernels = native_of(bank), self.n_kernels_in_
+        if native is None:
+            return [NOT_HELD] * n_kernels, [bank.evaluate(rows.features)[position]] * n_kernels
+        return [native[position]] * n_kernels, [native[position].rows(rows.features)] * n_kernels
 
 
 def native_of(bank: KernelBank | None) -> Sequence[NativeKernel] | None:

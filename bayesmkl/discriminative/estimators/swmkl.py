@@ -3,37 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.typing import Samples, Seed
 from bayesmkl._utils.validation import check_choice, check_number, check_scale
 from bayesmkl.discriminative.estimators.checked import OnStep
-from bayesmkl.discriminative.estimators.feature_gated import FeatureGatedClassifier
 from bayesmkl.discriminative.estimators.localized import LocalFit, Rows
 from bayesmkl.discriminative.estimators.shared_docs import BY_SUCCESS
-from bayesmkl.discriminative.estimators.solvers import check_svm
-from bayesmkl.discriminative.estimators.success import (
-    check_gates,
-    draw,
-    fit_single_kernels,
-    gate_arguments,
-    gate_kernel_names,
-    gate_kernels,
-    kernels_of_parts,
-    learn_gate_features,
-    refuse_unseen_features,
-    some_training_rows,
-    sorted_samples,
-    success_options,
-    trainable,
-    voting,
-)
-from bayesmkl.discriminative.inner import InnerProblem
+from bayesmkl.discriminative.estimators.success import BySuccess
 from bayesmkl.discriminative.localized.swmkl import (
     AUTO,
     PSD,
@@ -44,15 +26,15 @@ from bayesmkl.discriminative.localized.swmkl import (
     swmkl_kernel,
     swmkl_scores,
 )
-from bayesmkl.discriminative.svm.one_kernel import GatedKernel
 
 if TYPE_CHECKING:
     from bayesmkl.kernels.bank import KernelBank
     from bayesmkl.kernels.base import Kernel
 
 
+@dataclass(repr=False, eq=False)
 @fill_docs(BY_SUCCESS)
-class SwMKLClassifier(FeatureGatedClassifier):
+class SwMKLClassifier(BySuccess):
     r"""SwMKL: kernels weighted at every sample by their expected success, then one SVM.
 
     .. math:: \min_{w, b} \tfrac12 \|w\|^2 + C \sum_i \max(0, 1 - y_i f(x_i)) \quad\text{with the kernel}\quad
@@ -168,57 +150,25 @@ class SwMKLClassifier(FeatureGatedClassifier):
     True [[...
     """
 
-    gate_kernel_: str | list[str]
-    smallest_eigenvalue_: Any
-    temperature_: Any
-
-    _inner = check_svm
-    _fit_stack = fit_single_kernels
-    _gate_features = learn_gate_features
-    _refuse_gate_features = refuse_unseen_features
-    _training_rows = some_training_rows
-    _row_parts = kernels_of_parts
-
-    def __init__(
-        self,
-        kernels: KernelBank | str | None = None,
-        *,
-        C: float = 1.0,
-        psd: str = "unit-norm",
-        lowest_gate: float = 1e-3,
-        temperature: float | str | None = "auto",
-        gate_targets: str = "auto",
-        gate_kernel: Kernel | str = "auto",
-        gate_columns: Sequence[str | int] | np.ndarray | None = None,
-        gate_C: float = 1.0,
-        gate_epsilon: float = 0.1,
-        gate_subsample: int | None = None,
-        svm: str = "libsvm",
-        mwu_epsilon: float = 0.05,
-        tol: float = 1e-3,
-        indefinite: str = "raise",
-        kernel_names: Sequence[str] | np.ndarray | None = None,
-        random_state: Seed | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernels = kernels
-        self.C = C
-        self.psd = psd
-        self.lowest_gate = lowest_gate
-        self.temperature = temperature
-        self.gate_targets = gate_targets
-        self.gate_kernel = gate_kernel
-        self.gate_columns = gate_columns
-        self.gate_C = gate_C
-        self.gate_epsilon = gate_epsilon
-        self.gate_subsample = gate_subsample
-        self.svm = svm
-        self.mwu_epsilon = mwu_epsilon
-        self.tol = tol
-        self.indefinite = indefinite
-        self.kernel_names = kernel_names
-        self.random_state = random_state
-        self.verbose = verbose
+    kernels: KernelBank | str | None = None
+    _: KW_ONLY
+    C: float = 1.0
+    psd: str = "unit-norm"
+    lowest_gate: float = 1e-3
+    temperature: float | str | None = "auto"
+    gate_targets: str = "auto"
+    gate_kernel: Kernel | str = "auto"
+    gate_columns: Sequence[str | int] | np.ndarray | None = None
+    gate_C: float = 1.0
+    gate_epsilon: float = 0.1
+    gate_subsample: int | None = None
+    svm: str = "libsvm"
+    mwu_epsilon: float = 0.05
+    tol: float = 1e-3
+    indefinite: str = "raise"
+    kernel_names: Sequence[str] | np.ndarray | None = None
+    random_state: Seed | None = None
+    verbose: int = 0
 
     def _options(self) -> SwMKLOptions:
         lowest = check_number("lowest_gate", self.lowest_gate, low=0.0)
@@ -230,44 +180,17 @@ class SwMKLClassifier(FeatureGatedClassifier):
             check_choice("temperature", temperature, (AUTO,))
         elif temperature is not None:
             temperature = check_scale("temperature", temperature)
-        return SwMKLOptions(psd, lowest, success_options(self), temperature)
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        self._options()
-        check_gates(self)
-
-    def _warn_unless_converged(self, results: Sequence[LocalFit]) -> None:
-        """Warn of SVMs that stopped early alone: nothing else is iterated."""
+        return SwMKLOptions(psd, lowest, self._success_options(), temperature)
 
     def _most_steps(self) -> int:
         return 2 * self.n_kernels_in_ + 1
 
-    def _learn_task(
-        self, training: Rows, target: np.ndarray, inner: InnerProblem, on_step: OnStep
-    ) -> SwMKLResult:
+    def _learn_task(self, training: Rows, target: np.ndarray, inner: Any, on_step: OnStep) -> SwMKLResult:
         options = self._options()
-        order = sorted_samples(self, training, target)
-        kernels = trainable(training.kernels, self.svm, inner, order)
-        seen, *others = gate_kernels(self, kernels, order)
-        compares = bool(others) or (options.temperature == AUTO and seen is not kernels)
-        draws = draw(self, order, target, compares)
-
-        def solve(gated: GatedKernel, labels: np.ndarray) -> Any:
-            return inner.solve(gated, labels, options.success.tol)
-
-        return fit_swmkl(
-            kernels,
-            target,
-            options,
-            None if seen is kernels else seen,
-            draws.folds,
-            draws.rng,
-            order=order,
-            others=others,
-            solve=solve if self.svm == "mwu" else None,
-            on_step=on_step,
-        )
+        kernels, offer = self._offer(training, target, inner, options.temperature == AUTO)
+        solve = lambda gated, labels: inner.solve(gated, labels, options.success.tol)
+        last = solve if self.svm == "mwu" else None
+        return fit_swmkl(kernels, target, options, offer, solve=last, on_step=on_step)
 
     def _describe(self, result: SwMKLResult, stopped: bool) -> LocalFit:
         return LocalFit(
@@ -276,20 +199,20 @@ class SwMKLClassifier(FeatureGatedClassifier):
             intercept=result.intercept,
             objective_history=np.array([result.objective]),
             duality_gap=result.gap,
-            outcome=Outcome.MAX_ITER if stopped else Outcome.CONVERGED,
+            outcome=self._outcome(stopped),
             n_solves=result.success.n_solves + 1,
         )
 
     def _store_local(self, results: list[SwMKLResult], stopped: bool) -> None:
         super()._store_local(results, stopped)
         smallest = [result.smallest_eigenvalue for result in results]
-        self.gate_kernel_ = gate_kernel_names(self, results)
         temperatures = [result.temperature for result in results]
         self.temperature_ = temperatures if len(temperatures) > 1 else temperatures[0]
         self.smallest_eigenvalue_ = np.array(smallest) if len(smallest) > 1 else smallest[0]
 
     def _components(self, result: SwMKLResult, rows: Rows) -> np.ndarray:
-        return swmkl_gates(*gate_arguments(self, result, rows), self._options())[None]
+        seen, seen_rows = self._seen(result, rows)
+        return swmkl_gates(seen, result, seen_rows, self._options())[None]
 
     def _gates_local(self, X: Samples | None, gate_features: ArrayLike | None = None) -> np.ndarray:
         gates = super()._gates_local(X, gate_features)
@@ -301,8 +224,8 @@ class SwMKLClassifier(FeatureGatedClassifier):
 
     def _scores_at(self, result: SwMKLResult, rows: Rows) -> np.ndarray:
         gates = self._components(result, rows)[0]
-        return swmkl_scores(voting(self), result, rows.kernels, gates, self.psd)
+        return swmkl_scores(self._voting(), result, rows.kernels, gates, self.psd)
 
     def _kernel_at(self, result: SwMKLResult, rows: Rows) -> np.ndarray:
         gates = self._components(result, rows)[0]
-        return swmkl_kernel(voting(self), result.gates, rows.kernels, gates, self.psd)
+        return swmkl_kernel(self._voting(), result.gates, rows.kernels, gates, self.psd)

@@ -12,21 +12,28 @@ For many samples, `landmark_kmeans` looks for means in the span of some landmark
 2011). With the Nyström features :math:`\tilde\phi(x) = \hat K^{-1/2} k_B(x)` that is ordinary k-means, and the part
 of a distance that it leaves out is the same for all clusters. `sample_kmeans` clusters a sample exactly and assigns
 the others to its means.
+
+A cluster that loses its last member takes the sample that is farthest from its own mean, among clusters with more
+than one: all clusters have members as long as there are enough samples.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import entr, softmax
 
-from bayesmkl.discriminative.localized.kmeans import KMeansRun, Products, averages, best_kmeans
-
 RANK = 1e-12  # eigenvalues of the landmarks' kernel below this share of the largest are rounding
 SAME = 1e-12  # of the mean distance: spreads below are rounding
 STEEPEST = 2.0**60  # largest tau, in units of the inverse spread of the distances
+STAY = 1e-12  # of the mean k(x, x): a sample moves only to a mean that is nearer by more than this
+
+# what k-means knows of the space: from weights of samples in sums, (n_sums, n_samples), to the inner products of the
+# sums with every sample
+Products = Callable[[np.ndarray], np.ndarray]
 
 
 class ClusterOptions(NamedTuple):
@@ -115,10 +122,10 @@ def kernel_kmeans(kernel: np.ndarray, options: ClusterOptions, rng: np.random.Ge
     >>> clusters.memberships(kernel).sum(axis=0).round(12)
     array([1., 1., 1., 1., 1.])
     """
-    run = _run(lambda weights: weights @ kernel, kernel.diagonal(), options, rng)
-    coef = averages(run.labels, options.n_clusters)
+    labels, inertia = best_kmeans(lambda weights: weights @ kernel, kernel.diagonal(), options, rng)
+    coef = averages(labels, options.n_clusters)
     offsets = np.einsum("ri,ri->r", coef @ kernel, coef)
-    return _with_tau(Clusters(np.arange(len(kernel)), coef, offsets, 0.0, *run), kernel, options)
+    return _with_tau(Clusters(np.arange(len(kernel)), coef, offsets, 0.0, labels, inertia), kernel, options)
 
 
 def landmark_kmeans(
@@ -155,10 +162,10 @@ def landmark_kmeans(
     root = vectors[:, kept] / np.sqrt(values[kept])
     features = columns @ root
     squares = np.einsum("ij,ij->i", features, features)
-    run = _run(lambda weights: (weights @ features) @ features.T, squares, options, rng)
-    centers = averages(run.labels, options.n_clusters) @ features
+    labels, inertia = best_kmeans(lambda weights: (weights @ features) @ features.T, squares, options, rng)
+    centers = averages(labels, options.n_clusters) @ features
     offsets = (centers**2).sum(axis=1)
-    return _with_tau(Clusters(landmarks, centers @ root.T, offsets, 0.0, *run), columns, options)
+    return _with_tau(Clusters(landmarks, centers @ root.T, offsets, 0.0, labels, inertia), columns, options)
 
 
 def sample_kmeans(
@@ -239,12 +246,6 @@ def evenness_temperature(distances: np.ndarray, evenness: float) -> float:
     return float(np.exp(root))
 
 
-def _run(
-    products: Products, diagonal: np.ndarray, options: ClusterOptions, rng: np.random.Generator
-) -> KMeansRun:
-    return best_kmeans(products, diagonal, options.n_clusters, options.n_restarts, options.max_iter, rng)
-
-
 def _memberships(distances: np.ndarray, tau: float) -> np.ndarray:
     if np.isinf(tau):
         return (distances.argmin(axis=0) == np.arange(len(distances))[:, None]).astype(np.float64)
@@ -255,3 +256,101 @@ def _with_tau(clusters: Clusters, rows: np.ndarray, options: ClusterOptions) -> 
     if options.tau is not None:
         return clusters._replace(tau=float(options.tau))
     return clusters._replace(tau=evenness_temperature(clusters.distances(rows), options.evenness))
+
+
+def best_kmeans(
+    products: Products, diagonal: np.ndarray, options: ClusterOptions, rng: np.random.Generator
+) -> tuple[np.ndarray, float]:
+    """Run k-means from several starts, keep the least inertia, and number the clusters by their first members.
+
+    Parameters
+    ----------
+    products : callable
+        From weights of samples in sums, (n_sums, n_samples), to the inner products of the sums with every sample.
+    diagonal : ndarray of shape (n_samples,)
+        Squared length of every sample.
+    options : ClusterOptions
+    rng : Generator
+
+    Returns
+    -------
+    labels : ndarray of shape (n_samples,)
+    inertia : float
+        Sum of the squared distances of samples to their means.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.array([0.0, 0.2, 5.0, 5.2])
+    >>> options = ClusterOptions(n_clusters=2)
+    >>> best_kmeans(lambda weights: np.outer(weights @ x, x), x**2, options, np.random.default_rng(0))[0]
+    array([0, 0, 1, 1])
+    """
+    n_clusters, runs = options.n_clusters, []
+    for _ in range(max(1, options.n_restarts)):
+        labels = _first_labels(products, diagonal, n_clusters, rng)
+        runs.append(_lloyd(products, diagonal, labels, n_clusters, options.max_iter))
+    labels, inertia = min(runs, key=lambda run: run[1])
+    rank = np.empty(n_clusters, dtype=np.intp)
+    rank[np.argsort(np.unique(labels, return_index=True)[1])] = np.arange(n_clusters)
+    return rank[labels], inertia
+
+
+def averages(labels: np.ndarray, n_clusters: int) -> np.ndarray:
+    """Return the weights of samples in the means of their clusters, (n_clusters, n_samples)."""
+    members = labels == np.arange(n_clusters)[:, None]
+    return members / np.maximum(members.sum(axis=1, keepdims=True), 1)
+
+
+def _first_labels(
+    products: Products, diagonal: np.ndarray, n_clusters: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Draw centers among the samples, each in proportion to its squared distance from those before."""
+    n_samples = len(diagonal)
+    nearest, labels = np.full(n_samples, np.inf), np.zeros(n_samples, dtype=np.intp)
+    chosen = int(rng.integers(n_samples))
+    for r in range(n_clusters):
+        if r > 0:
+            total = nearest.sum()
+            share = nearest / total if total > 0.0 else np.full(n_samples, 1.0 / n_samples)
+            chosen = int(rng.choice(n_samples, p=share))
+        row = products(np.eye(1, n_samples, chosen))[0]
+        distance = np.maximum(diagonal - 2.0 * row + diagonal[chosen], 0.0)
+        labels[distance < nearest] = r
+        nearest = np.minimum(nearest, distance)
+    return _refill(labels, nearest, n_clusters)
+
+
+def _lloyd(
+    products: Products, diagonal: np.ndarray, labels: np.ndarray, n_clusters: int, max_iter: int
+) -> tuple[np.ndarray, float]:
+    """Move samples to the nearest mean until none moves."""
+    samples, slack = np.arange(len(labels)), STAY * float(diagonal.mean())
+    for _ in range(max_iter):
+        distances = _distances(products, diagonal, labels, n_clusters)
+        nearest = distances.argmin(axis=0)
+        stays = distances[labels, samples] <= distances[nearest, samples] + slack
+        moved = np.where(stays, labels, nearest)
+        moved = _refill(moved, distances[moved, samples], n_clusters)
+        if np.array_equal(moved, labels):
+            break
+        labels = moved
+    distances = _distances(products, diagonal, labels, n_clusters)
+    return labels, float(distances[labels, samples].sum())
+
+
+def _distances(products: Products, diagonal: np.ndarray, labels: np.ndarray, n_clusters: int) -> np.ndarray:
+    coef = averages(labels, n_clusters)
+    cross = products(coef)
+    return diagonal - 2.0 * cross + np.einsum("ri,ri->r", cross, coef)[:, None]
+
+
+def _refill(labels: np.ndarray, distances: np.ndarray, n_clusters: int) -> np.ndarray:
+    """Give every empty cluster the sample that is farthest from its own mean, of clusters with several."""
+    sizes = np.bincount(labels, minlength=n_clusters)
+    for r in np.flatnonzero(sizes == 0):
+        farthest = int(np.where(sizes[labels] > 1, distances, -np.inf).argmax())
+        labels = labels.copy()
+        sizes[labels[farthest]] -= 1
+        labels[farthest], sizes[r] = r, 1
+    return labels

@@ -39,25 +39,16 @@ import numpy as np
 from scipy.special import logsumexp, softmax
 
 from bayesmkl.discriminative.localized.success import (
-    Folds,
+    OWN,
+    Offer,
     SuccessOptions,
+    VoterOptions,
     best_vote,
     fit_success,
+    fit_voters,
     gate_outputs,
 )
-from bayesmkl.discriminative.localized.voters import BIAS, SV_GATE, VoterOptions, fit_voters, gated_vote
 from bayesmkl.discriminative.svm.one_kernel import SVM, OneKernel
-
-__all__ = [
-    "BIAS",
-    "PAPER",
-    "SV_GATE",
-    "LDMKLOptions",
-    "LDMKLResult",
-    "fit_ldmkl",
-    "ldmkl_gates",
-    "ldmkl_scores",
-]
 
 PAPER = "paper"  # the threshold 1 / n_kernels
 TIE = 2.0  # of LibSVM's tolerance: regressions that differ by less may be equal
@@ -139,12 +130,8 @@ def fit_ldmkl(
     kernels: Sequence[OneKernel],
     target: np.ndarray,
     options: LDMKLOptions = LDMKLOptions(),  # noqa: B008
-    gate_kernels: Sequence[OneKernel] | None = None,
-    folds: Folds | None = None,
-    rng: np.random.Generator | None = None,
+    offer: Offer = OWN,
     *,
-    order: np.ndarray | None = None,
-    others: Sequence[Sequence[OneKernel]] = (),
     on_step: Callable[[int, str], None] | None = None,
 ) -> LDMKLResult:
     """Learn gates from the success of single kernels, and SVMs on the samples where their gate is open.
@@ -156,14 +143,14 @@ def fit_ldmkl(
     target : ndarray of shape (n_train,)
         Labels -1 and +1.
     options : LDMKLOptions
-    gate_kernels, folds, rng, order, others
-        As in `fit_success`.
+    offer : Offer
     on_step : callable, optional
         Called with the number of finished steps, three per kernel, and a status.
 
     Examples
     --------
     >>> import numpy as np
+    >>> from bayesmkl.discriminative.localized.success import gated_vote
     >>> from bayesmkl.discriminative.svm.native import native_kernel
     >>> from bayesmkl.kernels import Gaussian, Linear
     >>> X = np.random.default_rng(0).normal(size=(60, 2))
@@ -177,25 +164,17 @@ def fit_ldmkl(
     >>> result.n_selected
     array([60, 60])
     >>> rows = [kernel.rows(X[:5]) for kernel in kernels]
-    >>> y[:5], ldmkl_scores(kernels, result, rows, ldmkl_gates(kernels, result, rows)).round(1)
+    >>> y[:5], gated_vote(kernels, result.svms, rows, ldmkl_gates(kernels, result, rows)).round(1)
     (array([-1.,  1., -1.,  1., -1.]), array([-0.8, -0.2, -0.9,  0.9, -0.9]))
     """
 
     def choose(scored: np.ndarray, values: Sequence[np.ndarray]) -> int:
         return best_vote(scored, values, target, options.temperature)
 
-    first = fit_success(  # lines 1 to 3
-        kernels,
-        target,
-        options.success,
-        gate_kernels,
-        folds,
-        rng,
-        order=order,
-        others=others,
-        choose=choose if others else None,
-        on_step=on_step,
-    )
+    compare = choose if len(offer.kernels) > 1 else None
+    first = fit_success(
+        kernels, target, options.success, offer, choose=compare, on_step=on_step
+    )  # lines 1 to 3
     gates = softmax(first.outputs / options.temperature, axis=0)  # line 4
     selected = _above_threshold(first.outputs, options)
     steps = None if on_step is None else lambda m: on_step(2 * len(kernels) + m, "voters")
@@ -220,25 +199,6 @@ def ldmkl_gates(
 ) -> np.ndarray:
     """Return the gates at rows of the gate kernels, shape (n_kernels, n_rows); they sum to one."""
     return softmax(gate_outputs(gate_kernels, result.gate_svms, rows) / temperature, axis=0)
-
-
-def ldmkl_scores(
-    kernels: Sequence[OneKernel],
-    result: LDMKLResult,
-    rows: Sequence[np.ndarray],
-    row_gates: np.ndarray,
-) -> np.ndarray:
-    """Return the gated vote at rows (eq. 7), shape (n_rows,), strictly between -1 and 1.
-
-    Parameters
-    ----------
-    kernels : sequence of OneKernel
-    result : LDMKLResult
-    rows : sequence of ndarray
-        One per kernel.
-    row_gates : ndarray of shape (n_kernels, n_rows)
-    """
-    return gated_vote(kernels, result.svms, rows, row_gates)
 
 
 def _above_threshold(outputs: np.ndarray, options: LDMKLOptions) -> np.ndarray:

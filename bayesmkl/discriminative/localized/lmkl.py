@@ -33,36 +33,26 @@ Moeller, J., Swaminathan, S. and Venkatasubramanian, S. (2016). A unified view o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.discriminative.gating import Gating, KernelGating, PenalizedGating
 from bayesmkl.discriminative.inner import InnerProblem, InnerSolution
-from bayesmkl.discriminative.localized.comparison import Comparison, local_weights_help
-from bayesmkl.discriminative.localized.descent import SOLVERS, Descent, descend
-from bayesmkl.discriminative.localized.fixed_gating import FixedGating, equal_gates
-from bayesmkl.discriminative.localized.voters import VoterOptions, Voters, fit_voters, gated_vote
+from bayesmkl.discriminative.localized.descent import Descent, descend
+from bayesmkl.discriminative.localized.gatings import FixedGating, equal_gates
+from bayesmkl.discriminative.localized.success import Folds, VoterOptions, Voters, fit_voters, gated_vote
 from bayesmkl.discriminative.svm.by_columns import localized_kernel, takes_columns
-from bayesmkl.discriminative.svm.one_kernel import NOT_HELD, OneKernel
+from bayesmkl.discriminative.svm.one_kernel import NOT_HELD, OneKernel, coefficients_of
 from bayesmkl.kernels.stacks.base import StoredStack, SymmetricStack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
-__all__ = [
-    "SOLVERS",
-    "GatedFit",
-    "LMKLOptions",
-    "LMKLResult",
-    "add_voters",
-    "fit_at_gates",
-    "fit_lmkl",
-    "gate_slopes",
-    "gates_at",
-    "predict_lmkl",
-]
-
 OPEN = 1e-9  # relative: shares of 1/P up to rounding are no smaller
+
+# takes training kernels, kernels of the validation samples and both positions; returns scores of the global model
+# and of the local one
+ScoreBoth = Callable[[DenseStack, DenseStack, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
 class LMKLOptions(NamedTuple):
@@ -101,9 +91,11 @@ class LMKLResult(NamedTuple):
         Of the gating; NaN where equal gates were kept.
     gates : ndarray of shape (n_kernels, n_train)
     signed_dual : ndarray of shape (n_train,)
+        Of voters, (n_kernels, n_train).
     intercept : float
-    inner_gap : float
-        Duality gap of the SVM at the end.
+        Of voters, (n_kernels,).
+    duality_gap : float
+        Of the SVM at the end.
     objective_history : ndarray of shape (n_iter + 1,)
         :math:`J` at the start that was kept and after each of its steps; it never rises.
     start_objectives : ndarray of shape (n_starts,)
@@ -119,8 +111,8 @@ class LMKLResult(NamedTuple):
     parameters: np.ndarray
     gates: np.ndarray
     signed_dual: np.ndarray
-    intercept: float
-    inner_gap: float
+    intercept: Any
+    duality_gap: float
     objective_history: np.ndarray
     start_objectives: np.ndarray
     outcome: Outcome
@@ -131,6 +123,34 @@ class LMKLResult(NamedTuple):
     def is_local(self) -> bool:
         """Return whether the gates are the gating's, and not equal ones that were kept."""
         return not np.isnan(self.parameters).any()
+
+
+class Comparison(NamedTuple):
+    """Samples to hold out, and how scores are judged.
+
+    Parameters
+    ----------
+    folds : sequence of (ndarray, ndarray)
+        Training and validation positions.
+    errors : callable
+        Takes targets and scores of the validation samples and returns an error for each.
+    rng : Generator
+        Draws what fits in the folds draw.
+    """
+
+    folds: Folds
+    errors: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    rng: np.random.Generator
+
+
+class _Problem(NamedTuple):
+    """What gates are learned from."""
+
+    stack: SymmetricStack
+    target: np.ndarray
+    features: np.ndarray
+    inner: InnerProblem
+    options: LMKLOptions
 
 
 class GatedFit(NamedTuple):
@@ -197,67 +217,94 @@ def fit_lmkl(
     >>> bool(result.gates[0, side > 1].min() > 0.9), bool(result.gates[0, side < -1].max() < 0.1)
     (True, True)
     """
-    kinds = (gating, *others)
+    problem, kinds = _Problem(stack, target, gate_features, inner, options), (gating, *others)
     if comparison is None:
-        return _learn(stack, target, gate_features, inner, kinds, options, rng, on_step)
-    helps, n_parameters, n_solves = _compare(stack, target, gate_features, inner, kinds, options, comparison)
-    if helps:
-        result = _learn(stack, target, gate_features, inner, kinds, options, rng, on_step)
-    else:
-        result = _keep_equal(stack, target, inner, options, n_parameters)
+        return _learn(problem, kinds, rng, on_step)
+    helps, n_parameters, n_solves = _compare(problem, kinds, comparison)
+    result = _learn(problem, kinds, rng, on_step) if helps else _keep_equal(problem, n_parameters)
     return result._replace(n_solves=n_solves + result.n_solves)
 
 
 def _learn(
-    stack: SymmetricStack,
-    target: np.ndarray,
-    gate_features: np.ndarray,
-    inner: InnerProblem,
+    problem: _Problem,
     kinds: Sequence[Gating],
-    options: LMKLOptions,
     rng: np.random.Generator,
     on_step: Callable[[int, str], None] | None = None,
 ) -> LMKLResult:
     """Descend from every start and keep the lowest end."""
-    descents: list[tuple[Descent, Gating]] = []
-    n_starts, n_solves = options.n_init * len(kinds), 0
+    options, descents, n_solves = problem.options, list[tuple[Descent, Gating]](), 0
+    n_starts = options.n_init * len(kinds)
     for start in range(n_starts):
         gating = kinds[start % len(kinds)]
-        evaluate = _Evaluator(stack, target, gate_features, inner, gating, options.inner_tol)
-        first = evaluate(gating.init(gate_features, stack.n_kernels, rng))
+        evaluate = _Evaluator(problem, gating)
+        first = evaluate(gating.init(problem.features, problem.stack.n_kernels, rng))
         report = _reporter(on_step, sum(len(done.history) - 1 for done, _ in descents), start, n_starts)
-        descents.append(
-            (descend(evaluate, first, options.solver, options.tol, options.max_iter, report), gating)
-        )
+        found = descend(evaluate, first, options.solver, options.tol, options.max_iter, report)
+        descents.append((found, gating))
         n_solves += evaluate.n_solves
     best, gating = min(descents, key=lambda pair: pair[0].end.objective)
-    end: GatedFit = best.end
+    ends, outcome = [descent.end.objective for descent, _ in descents], best.outcome
     # SVMs of a fixed accuracy hide what is lower by less than their gap
-    blind = takes_columns(inner) and end.solution.gap > options.tol * abs(end.objective)
-    settled = best.outcome is Outcome.NOT_IMPROVING and blind
-    return LMKLResult(
-        gating=gating,
-        parameters=end.parameters,
-        gates=end.gates,
-        signed_dual=end.solution.signed_dual,
-        intercept=end.solution.intercept,
-        inner_gap=end.solution.gap,
-        objective_history=np.array(best.history),
-        start_objectives=np.array([descent.end.objective for descent, _ in descents]),
-        outcome=Outcome.CONVERGED if settled else best.outcome,
-        n_solves=n_solves,
-    )
+    blind = takes_columns(problem.inner) and best.end.solution.gap > options.tol * abs(best.end.objective)
+    if outcome is Outcome.NOT_IMPROVING and blind:
+        outcome = Outcome.CONVERGED
+    return _result(gating, best.end, best.history, ends, outcome, n_solves)
 
 
-def _compare(
-    stack: SymmetricStack,
-    target: np.ndarray,
-    gate_features: np.ndarray,
-    inner: InnerProblem,
-    kinds: Sequence[Gating],
-    options: LMKLOptions,
-    comparison: Comparison,
-) -> tuple[bool, int, int]:
+def _result(
+    gating: Gating | KernelGating,
+    end: GatedFit,
+    history: Sequence[float],
+    ends: Sequence[float],
+    outcome: Outcome = Outcome.CONVERGED,
+    n_solves: int = 1,
+) -> LMKLResult:
+    dual, intercept, _, gap = end.solution
+    values = np.array(history), np.array(ends)
+    return LMKLResult(gating, end.parameters, end.gates, dual, intercept, gap, *values, outcome, n_solves)
+
+
+# ------------------------------------------------------------- comparison with equal gates at held-out samples
+
+
+def local_weights_help(
+    comparison: Comparison, stack: SymmetricStack, target: np.ndarray, score_both: ScoreBoth
+) -> bool:
+    """Return whether local weights lower the errors at held-out samples by more than one standard error.
+
+    Parameters
+    ----------
+    comparison : Comparison
+    stack : SymmetricStack
+        Training kernels.
+    target : ndarray of shape (n_train,)
+    score_both : callable
+        Fits both models in a fold; see `ScoreBoth`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> target = np.array([-1.0, 1.0, -1.0, 1.0])
+    >>> halves = [(np.array([0, 1]), np.array([2, 3])), (np.array([2, 3]), np.array([0, 1]))]
+    >>> wrong = Comparison(halves, lambda y, f: (y * f <= 0.0).astype(float), np.random.default_rng(0))
+    >>> stack = DenseStack(np.ones((1, 4, 4)))
+    >>> local_weights_help(wrong, stack, target, lambda K, K_new, train, new: (-target[new], target[new]))
+    True
+    >>> local_weights_help(wrong, stack, target, lambda K, K_new, train, new: (target[new], target[new]))
+    False
+    """
+    gains = []
+    for train, validated in comparison.folds:
+        columns = stack.columns(train)
+        square, rows = (DenseStack(columns[:, part]) for part in (train, validated))
+        scores = score_both(square, rows, train, validated)
+        global_errors, local_errors = (comparison.errors(target[validated], f) for f in scores)
+        gains.append(global_errors - local_errors)
+    gain = np.concatenate(gains)
+    return bool(gain.mean() > gain.std() / np.sqrt(gain.size))
+
+
+def _compare(problem: _Problem, kinds: Sequence[Gating], comparison: Comparison) -> tuple[bool, int, int]:
     r"""Compare gates with equal ones, :math:`1/\sqrt P`, whose kernel is the mean of all kernels.
 
     Returns whether gates help, their number of parameters, and the number of SVMs trained.
@@ -268,27 +315,28 @@ def _compare(
         square: DenseStack, rows: DenseStack, train: np.ndarray, validated: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         nonlocal n_parameters, n_solves
-        learned = _learn(square, target[train], gate_features[train], inner, kinds, options, comparison.rng)
+        part = problem._replace(stack=square, target=problem.target[train], features=problem.features[train])
+        learned = _learn(part, kinds, comparison.rng)
         n_parameters = learned.parameters.size
-        equal = _keep_equal(square, target[train], inner, options, n_parameters)
+        equal = _keep_equal(part, n_parameters)
         n_solves += learned.n_solves + equal.n_solves
-        of_equal, of_learned = (
-            predict_lmkl(result, rows, gate_features[validated]) for result in (equal, learned)
-        )
-        return of_equal, of_learned
+        features = problem.features[validated]
+        return predict_lmkl(equal, rows, features), predict_lmkl(learned, rows, features)
 
-    helps = local_weights_help(comparison, stack, target, score_both)
+    helps = local_weights_help(comparison, problem.stack, problem.target, score_both)
     return helps, n_parameters, n_solves
 
 
-def _keep_equal(
-    stack: SymmetricStack, target: np.ndarray, inner: InnerProblem, options: LMKLOptions, n_parameters: int
-) -> LMKLResult:
+def _keep_equal(problem: _Problem, n_parameters: int) -> LMKLResult:
     """Train the SVM on the mean of the kernels."""
+    stack, target = problem.stack, problem.target
     gating = equal_gates(stack.n_kernels)
     gates = gating.gates(np.zeros(0), target[:, None])
-    result = fit_at_gates(stack, target, inner, gating, gates, options)
+    result = fit_at_gates(stack, target, problem.inner, gating, gates, problem.options)
     return result._replace(parameters=np.full(n_parameters, np.nan))
+
+
+# ------------------------------------------------------------------------- gates found before, votes, predictions
 
 
 def fit_at_gates(
@@ -312,20 +360,9 @@ def fit_at_gates(
     gates : ndarray of shape (n_kernels, n_train)
     options : LMKLOptions
     """
-    given, none = FixedGating(lambda _: gates.T), np.zeros((len(target), 0))
-    fit = _Evaluator(stack, target, none, inner, given, options.inner_tol)(np.zeros(0))
-    return LMKLResult(
-        gating=gating,
-        parameters=np.zeros(0),
-        gates=fit.gates,
-        signed_dual=fit.solution.signed_dual,
-        intercept=fit.solution.intercept,
-        inner_gap=fit.solution.gap,
-        objective_history=np.array([fit.objective]),
-        start_objectives=np.array([fit.objective]),
-        outcome=Outcome.CONVERGED,
-        n_solves=1,
-    )
+    problem = _Problem(stack, target, np.zeros((len(target), 0)), inner, options)
+    fit = _Evaluator(problem, FixedGating(lambda _: gates.T))(np.zeros(0))
+    return _result(gating, fit, [fit.objective], [fit.objective])
 
 
 def add_voters(
@@ -349,7 +386,9 @@ def add_voters(
     shares = shares_of(result.gates)
     selected = shares >= (1.0 - OPEN) / len(shares)
     voters = fit_voters(kernels, target, shares, selected, VoterOptions(C=C, tol=tol))
-    return result._replace(voters=voters, n_solves=result.n_solves + voters.n_solves)
+    duals, intercepts = coefficients_of(voters.svms, len(target))
+    n_solves = result.n_solves + voters.n_solves
+    return result._replace(voters=voters, signed_dual=duals, intercept=intercepts, n_solves=n_solves)
 
 
 def shares_of(gates: np.ndarray) -> np.ndarray:
@@ -417,19 +456,10 @@ def gate_slopes(stack: SymmetricStack, gates: np.ndarray, signed_dual: np.ndarra
 class _Evaluator:
     """Train the SVM at one parameter array after the other."""
 
-    def __init__(
-        self,
-        stack: SymmetricStack,
-        target: np.ndarray,
-        gate_features: np.ndarray,
-        inner: InnerProblem,
-        gating: Gating,
-        inner_tol: float,
-    ) -> None:
+    def __init__(self, problem: _Problem, gating: Gating) -> None:
         self.n_solves = 0
-        self._stack, self._target, self._features = stack, target, gate_features
-        self._inner, self._gating = inner, gating
-        self._tol = inner_tol * (float(target.std()) or 1.0)
+        self._stack, self._target, self._features, self._inner, options = problem
+        self._gating, self._tol = gating, options.inner_tol * (float(self._target.std()) or 1.0)
 
     def __call__(self, parameters: np.ndarray, enough: float = np.inf) -> GatedFit:
         """Return the fit; where its objective is at least `enough`, only a bound of it and no gradient (NaN)."""

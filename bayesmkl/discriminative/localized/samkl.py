@@ -27,17 +27,28 @@ says nothing about new samples: whether switches help is for held-out samples to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl._utils.validation import check_integer, check_number, check_scale
-from bayesmkl.discriminative.localized.patterns import SAMKLResult, update_margins
-from bayesmkl.discriminative.localized.switched_weights import WeightsOptions, WeightsStep, solve_weights
+from bayesmkl._numerics.simplex import project_simplex
+from bayesmkl._numerics.spectral_gradient import SPGOptions, minimize_spg
+from bayesmkl._utils.validation import check_choice, check_integer, check_number, check_scale
+from bayesmkl.discriminative.inner import InnerSolution
 from bayesmkl.discriminative.localized.switches import choose_switches
+from bayesmkl.discriminative.outer import WeightedFit, outer_gap
+from bayesmkl.discriminative.svm.cuts import certify_by_planes, goal_on_simplex
+from bayesmkl.discriminative.svm.evaluator import Evaluator, descend_spectrally
+from bayesmkl.discriminative.svm.libsvm import solve_svm
 from bayesmkl.kernels.stacks.base import StoredStack
+
+RULES = ("surest", "one-versus-rest")
+SMALLEST_MARGIN = 1e-3  # of tau; the penalty of a violation grows to 1000 C there
+FIRST_TOL, LAST_TOL = 1e-3, 1e-9  # of the SVM, in units of the scores
+INNER_SHARE = 0.1  # share of the duality gap left to the SVM
+PATIENCE = 50  # updates of the weights after which a kink is what keeps the gap of one dual from closing
 
 
 class SAMKLOptions(NamedTuple):
@@ -71,6 +82,53 @@ class SAMKLOptions(NamedTuple):
     gap_tol: float = 1e-2
     max_iter_weights: int = 500
     ties: str = "largest"
+
+
+class SAMKLResult(NamedTuple):
+    r"""The best solution of eq. 13 and the switches and margins that it was trained with.
+
+    Parameters
+    ----------
+    kernel_weights : ndarray of shape (n_kernels,)
+        :math:`\gamma`.
+    switches : ndarray of bool of shape (n_kernels, n_samples)
+        :math:`H`.
+    margins : ndarray of shape (n_samples,)
+        :math:`\tau`.
+    signed_dual : ndarray of shape (n_samples,)
+        :math:`v = \alpha \circ y / \tau`.
+    intercept : float
+    norms : ndarray of shape (n_kernels,)
+        :math:`\|\omega_p\|`.
+    objective_history : ndarray of shape (n_iter,)
+        Values of eq. 13, one per alternation; the smallest is that of the result.
+    duality_gap : float
+        Of eq. 13 at the result, absolute.
+    outcome : Outcome
+    n_solves : int
+        Number of SVMs trained.
+    """
+
+    kernel_weights: np.ndarray
+    switches: np.ndarray
+    margins: np.ndarray
+    signed_dual: np.ndarray
+    intercept: float
+    norms: np.ndarray
+    objective_history: np.ndarray
+    duality_gap: float
+    outcome: Outcome
+    n_solves: int
+
+    @property
+    def gates(self) -> np.ndarray:
+        """Gates of the training samples, (n_kernels, n_samples)."""
+        return switch_gates(self.kernel_weights, self.switches)[0]
+
+    @property
+    def patterns(self) -> np.ndarray:
+        """Return the different switches of training samples, (n_patterns, n_kernels) of bool."""
+        return np.unique(self.switches.T, axis=0)
 
 
 def fit_samkl(
@@ -115,17 +173,17 @@ def fit_samkl(
     array([[1, 1, 1, 1, 0, 0, 0, 0],
            [0, 0, 0, 0, 1, 1, 1, 1]])
     """
-    initial = _initial_switches(stack, options)
+    given = options.initial_switches
+    initial = np.ones(stack.n_kernels, dtype=bool) if given is None else np.asarray(given, dtype=bool)
     switches = np.repeat(initial[:, None], stack.n_train, axis=1)  # lines 1 to 3
     margins = np.ones(stack.n_train)
     weights = _initial_weights(initial, start)
     rng = np.random.default_rng(0) if rng is None else rng
-    convex = WeightsOptions(options.C, options.gap_tol, options.max_iter_weights)
     best: tuple[WeightsStep, np.ndarray, np.ndarray] | None = None
     history: list[float] = []
     n_solves, outcome = 0, Outcome.MAX_ITER
     for n_done in range(options.max_iter):
-        step = solve_weights(stack, target, switches, margins, convex, weights)  # line 5
+        step = solve_weights(stack, target, switches, margins, options, weights)  # line 5
         history.append(step.objective)
         n_solves += step.n_solves
         if on_step is not None:
@@ -153,12 +211,6 @@ def fit_samkl(
         outcome=outcome if step.outcome.converged else step.outcome,
         n_solves=n_solves,
     )
-
-
-def _initial_switches(stack: StoredStack, options: SAMKLOptions) -> np.ndarray:
-    if options.initial_switches is None:
-        return np.ones(stack.n_kernels, dtype=bool)
-    return np.asarray(options.initial_switches, dtype=bool)
 
 
 def _initial_weights(initial: np.ndarray, start: np.ndarray | None) -> np.ndarray:
@@ -220,6 +272,34 @@ def update_switches(
     return chosen
 
 
+def update_margins(switches: np.ndarray, norms: np.ndarray) -> np.ndarray:
+    r"""Return the share of the margin that belongs to the kernels that are on (eq. 16).
+
+    .. math:: \tau_i = \frac{\sum_p h_{ip} \|\omega_p\|}{\sum_p \|\omega_p\|}
+
+    Parameters
+    ----------
+    switches : ndarray of bool of shape (n_kernels, n_samples)
+    norms : ndarray of shape (n_kernels,)
+        :math:`\|\omega_p\|`.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,)
+        At least `SMALLEST_MARGIN`; exactly 1 where no kernel with a weight is off.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> update_margins(np.array([[True, True, False], [True, False, False]]), np.array([3.0, 1.0]))
+    array([1.   , 0.75 , 0.001])
+    """
+    total = norms.sum()
+    if total == 0.0:
+        return np.ones(switches.shape[1])
+    return np.maximum(1.0 - norms @ ~switches / total, SMALLEST_MARGIN)
+
+
 def _hold_one(
     contributions: np.ndarray, required: np.ndarray, norms: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -255,8 +335,7 @@ def initial_support(stack: StoredStack, target: np.ndarray, options: SAMKLOption
     """
     switches = np.ones((stack.n_kernels, stack.n_train), dtype=bool)
     equal = np.full(stack.n_kernels, 1.0 / stack.n_kernels)
-    convex = WeightsOptions(options.C, options.gap_tol, options.max_iter_weights)
-    step = solve_weights(stack, target, switches, np.ones(stack.n_train), convex, equal)
+    step = solve_weights(stack, target, switches, np.ones(stack.n_train), options, equal)
     return step.kernel_weights > 0.0
 
 
@@ -300,3 +379,269 @@ def check_switch_options(options: SAMKLOptions, n_kernels: int) -> None:
             f"`initial_switches` must be None or {n_kernels} booleans, one per kernel, at least one of them true; "
             f"got {options.initial_switches!r}. None switches all kernels on."
         )
+
+
+# ------------------------------------------------------------ kernel weights and SVM at given switches (eq. 13)
+
+
+class WeightsStep(NamedTuple):
+    r"""A solution of eq. 13: kernel weights and SVM at given switches and margins.
+
+    Parameters
+    ----------
+    kernel_weights : ndarray of shape (n_kernels,)
+        :math:`\gamma`.
+    solution : InnerSolution
+        The SVM; its signed dual is :math:`v = \beta \circ y`.
+    products : ndarray of shape (n_kernels, n_samples)
+        :math:`K_p (v \circ h_p)`.
+    quadratics : ndarray of shape (n_kernels,)
+        :math:`S_p = (v \circ h_p)^\top K_p (v \circ h_p)`.
+    gap : float
+        Duality gap, that of the SVM included.
+    n_solves : int
+        Number of SVMs trained.
+    outcome : Outcome
+    """
+
+    kernel_weights: np.ndarray
+    solution: InnerSolution
+    products: np.ndarray
+    quadratics: np.ndarray
+    gap: float
+    n_solves: int = 1
+    outcome: Outcome = Outcome.CONVERGED
+
+    @property
+    def objective(self) -> float:
+        """Value of eq. 13."""
+        return self.solution.objective
+
+    @property
+    def norms(self) -> np.ndarray:
+        r"""Lengths :math:`\|\omega_p\|` of the normals."""
+        return self.kernel_weights * np.sqrt(np.maximum(self.quadratics, 0.0))
+
+
+class _Margins(NamedTuple):
+    """The SVM of eq. 13: a margin and a penalty of its own for every sample."""
+
+    C: float
+    margins: np.ndarray
+
+    def solve(self, kernel: np.ndarray, target: np.ndarray, tol: float) -> InnerSolution:
+        linear = None if np.all(self.margins == 1.0) else self.margins
+        return solve_svm(kernel, target, self.C / self.margins, tol, linear)
+
+
+class _SwitchedStack(NamedTuple):
+    r"""The kernels :math:`h_p h_p^\top \circ K_p`, of which an `Evaluator` reads these."""
+
+    stack: StoredStack
+    switches: np.ndarray  # (n_kernels, n_train) of 0.0 and 1.0
+
+    @property
+    def n_kernels(self) -> int:
+        return self.stack.n_kernels
+
+    @property
+    def n_rows(self) -> int:
+        return self.stack.n_rows
+
+    @property
+    def n_train(self) -> int:
+        return self.stack.n_train
+
+    def combine(self, weights: np.ndarray) -> np.ndarray:
+        return self.stack.combine_gated(weights[:, None] * self.switches, self.switches)
+
+    def each(self, index: Iterable[int] | None = None) -> Iterator[np.ndarray]:
+        index = range(self.n_kernels) if index is None else list(index)
+        for m, kernel in zip(index, self.stack.each(index), strict=True):
+            yield self.switches[m][:, None] * kernel * self.switches[m]
+
+    def entries(self, rows: np.ndarray, columns: np.ndarray, kernels: np.ndarray | None = None) -> Any:
+        switches = self.switches if kernels is None else self.switches[kernels]
+        values = self.stack.entries(rows, columns, kernels)
+        return switches[:, rows, None] * values * switches[:, None, columns]
+
+    def frobenius(self, other: np.ndarray) -> np.ndarray:
+        return np.array([np.vdot(kernel, other) for kernel in self.each()])
+
+
+def solve_weights(
+    stack: StoredStack,
+    target: np.ndarray,
+    switches: np.ndarray,
+    margins: np.ndarray,
+    options: SAMKLOptions,
+    start: np.ndarray,
+) -> WeightsStep:
+    r"""Find kernel weights and SVM at given switches and margins (eq. 13).
+
+    .. math:: \min_{\gamma \in \Delta} \max_\beta \; \tau^\top \beta - \tfrac12 v^\top K(\gamma, H) v
+       \quad\text{with } v = \beta \circ y, \; y^\top \beta = 0, \; 0 \le \beta_i \le C / \tau_i,
+
+    a convex function of :math:`\gamma` with gradient :math:`-\tfrac12 S_p`, by spectral projected gradients; at
+    a kink, cutting planes follow (`svm.cuts`).
+
+    Parameters
+    ----------
+    stack : StoredStack
+        Training kernels.
+    target : ndarray of shape (n_samples,)
+        Labels -1 and +1.
+    switches : ndarray of bool of shape (n_kernels, n_samples)
+    margins : ndarray of shape (n_samples,)
+        :math:`\tau`, positive.
+    options : SAMKLOptions
+        Of these `C`, `gap_tol` and `max_iter_weights`.
+    start : ndarray of shape (n_kernels,)
+        First kernel weights.
+
+    Returns
+    -------
+    WeightsStep
+    """
+    kernels: Any = stack if switches.all() else _SwitchedStack(stack, switches.astype(np.float64))
+    inner, n_solves, tol, n_steps, weights = _Margins(options.C, margins), 0, FIRST_TOL, 0, start
+
+    def evaluate(weights: np.ndarray) -> tuple[float, np.ndarray, WeightsStep]:
+        nonlocal tol, n_solves
+        while True:
+            solution = inner.solve(kernels.combine(weights), target, tol)
+            n_solves += 1
+            if solution.gap <= INNER_SHARE * options.gap_tol * abs(solution.objective) or tol <= LAST_TOL:
+                step = _step_at(stack, switches, weights, solution)
+                return step.objective, -0.5 * step.quadratics, step
+            tol = max(LAST_TOL, 0.1 * tol)
+
+    most = min(options.max_iter_weights, PATIENCE)
+    while True:
+        found = minimize_spg(
+            evaluate,
+            project_simplex,
+            weights,
+            SPGOptions(max_iter=most - n_steps, tol=0.0),
+            finished=lambda step: step.gap <= options.gap_tol * abs(step.objective),
+        )
+        step, weights, n_steps = found.payload, found.point, n_steps + len(found.history) - 1
+        if found.outcome is not Outcome.NOT_IMPROVING or tol <= LAST_TOL:
+            break
+        tol = max(LAST_TOL, 0.1 * tol)  # the line search reached the errors of the SVMs
+    if found.outcome.converged or options.max_iter_weights <= PATIENCE:
+        return step._replace(n_solves=n_solves, outcome=found.outcome)
+    # most likely at a kink: cutting planes
+    search = Evaluator(kernels, target[None], inner, goal_on_simplex(options.gap_tol))
+    certify, n_left = certify_by_planes(search), options.max_iter_weights - n_steps
+    fit, _, outcome = descend_spectrally(search, project_simplex, weights, n_left, certify=certify)
+    best = evaluate(fit.kernel_weights)[2]
+    best = best if best.objective < step.objective else step
+    gap = search.gap(WeightedFit(best.kernel_weights, best.objective, best.quadratics, (best.solution,)))
+    return best._replace(gap=gap, n_solves=n_solves + search.n_solves, outcome=outcome)
+
+
+def _step_at(
+    stack: StoredStack, switches: np.ndarray, weights: np.ndarray, solution: InnerSolution
+) -> WeightsStep:
+    """Add products, quadratics, and the gap of this one dual to a solution."""
+    duals = solution.signed_dual * switches
+    products = stack.apply(duals[:, :, None])
+    quadratics = (duals * products).sum(axis=1)
+    gap = outer_gap(WeightedFit(weights, solution.objective, quadratics, (solution,)), 1.0)
+    return WeightsStep(weights, solution, products, quadratics, gap)
+
+
+# ---------------------------------------------------------------------- patterns for new samples (section 4.2)
+
+
+class Inference(NamedTuple):
+    """Scores of new samples, and the kernels that they were given.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_rows,)
+    switches : ndarray of bool of shape (n_kernels, n_rows)
+    """
+
+    scores: np.ndarray
+    switches: np.ndarray
+
+
+def infer_switches(
+    stack: StoredStack, result: SAMKLResult, rule: str = "surest", normalize: bool = False
+) -> Inference:
+    r"""Score new samples with the training pattern that suits them best.
+
+    Parameters
+    ----------
+    stack : StoredStack
+        Kernels of n_rows new samples with the training samples.
+    result : SAMKLResult
+    rule : {"surest", "one-versus-rest"}
+        The pattern with the largest :math:`|s_h|` (eq. 17), positive if two are equal, or with the largest
+        :math:`s_h` (eq. 18).
+    normalize : bool
+        Divide :math:`s_h` by :math:`\tau(h)`, as the definition of the margin does (eq. 6), where eqs. 17 and 18
+        do not.
+
+    Returns
+    -------
+    Inference
+
+    Notes
+    -----
+    Patterns that leave no kernel with a weight say nothing about a sample and are passed over, unless no other one is
+    there. Of several patterns with equal scores, the first in the order of `result.patterns` is reported.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl.kernels.stacks.dense import DenseStack
+    >>> target = np.array([1.0, 1.0, -1.0, -1.0, 1.0, 1.0, -1.0, -1.0])
+    >>> told = target * [[1, 1, 1, 1, -0.4, -0.4, -0.4, -0.4], [-0.4, -0.4, -0.4, -0.4, 1, 1, 1, 1]]
+    >>> stack = DenseStack(told[:, :, None] * told[:, None, :])
+    >>> result = fit_samkl(stack, target, SAMKLOptions(C=10.0, max_switches=1))
+    >>> new = np.array([[2.0, -0.5], [0.5, -1.5]])  # what the kernels know of two new samples
+    >>> inference = infer_switches(DenseStack(new[:, :, None] * told[:, None, :]), result)
+    >>> inference.scores.round(3), inference.switches.astype(int)
+    (array([ 1.  , -0.75]), array([[1, 0],
+           [0, 1]]))
+    """
+    check_choice("rule", rule, RULES)
+    patterns = result.patterns
+    informative = patterns @ result.norms > 0.0
+    patterns = patterns[informative] if informative.any() else patterns
+    contributions = stack.apply((result.signed_dual * result.switches)[:, :, None])
+    scores = (
+        patterns * result.kernel_weights
+    ) @ contributions + result.intercept  # s_h, (n_patterns, n_rows)
+    if normalize:
+        scores /= update_margins(patterns.T, result.norms)[:, None]
+    best = np.argmax(scores, axis=0)
+    if rule == "surest":
+        worst, rows = np.argmin(scores, axis=0), np.arange(stack.n_rows)
+        best = np.where(scores[best, rows] >= -scores[worst, rows], best, worst)
+    return Inference(np.take_along_axis(scores, best[None], axis=0)[0], patterns[best].T)
+
+
+def switch_gates(kernel_weights: np.ndarray, switches: np.ndarray) -> np.ndarray:
+    r"""Return the one gate component :math:`\sqrt{\gamma_p} h_p(x)` that makes :math:`K(\gamma, H)`.
+
+    Parameters
+    ----------
+    kernel_weights : ndarray of shape (n_kernels,)
+    switches : ndarray of bool of shape (n_kernels, n_rows)
+
+    Returns
+    -------
+    ndarray of shape (1, n_kernels, n_rows)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> switch_gates(np.array([0.25, 0.75]), np.array([[True, False], [True, True]])).round(3)
+    array([[[0.5  , 0.   ],
+            [0.866, 0.866]]])
+    """
+    return (np.sqrt(kernel_weights)[:, None] * switches)[None]

@@ -32,7 +32,9 @@ from scipy.special import softmax
 
 from bayesmkl.discriminative.inner import InnerSolution
 from bayesmkl.discriminative.localized.success import (
+    OWN,
     Folds,
+    Offer,
     Success,
     SuccessOptions,
     best_vote,
@@ -116,12 +118,8 @@ def fit_swmkl(
     kernels: Sequence[OneKernel],
     target: np.ndarray,
     options: SwMKLOptions = SwMKLOptions(),  # noqa: B008
-    gate_kernels: Sequence[OneKernel] | None = None,
-    folds: Folds | None = None,
-    rng: np.random.Generator | None = None,
+    offer: Offer = OWN,
     *,
-    order: np.ndarray | None = None,
-    others: Sequence[Sequence[OneKernel]] = (),
     solve: Callable[[GatedKernel, np.ndarray], InnerSolution] | None = None,
     on_step: Callable[[int, str], None] | None = None,
 ) -> SwMKLResult:
@@ -134,8 +132,8 @@ def fit_swmkl(
     target : ndarray of shape (n_train,)
         Labels -1 and +1.
     options : SwMKLOptions
-    gate_kernels, folds, rng, order, others
-        As in `fit_success`. Temperatures are compared where there are folds, and no `solve`.
+    offer : Offer
+        Temperatures are compared where there are folds, and no `solve`.
     solve : callable, optional
         Trains the last SVM from single columns of the gated kernel, so that no kernel matrix is formed. By
         default the matrix is formed for LibSVM.
@@ -156,32 +154,23 @@ def fit_swmkl(
     >>> y[:5], swmkl_scores(kernels, result, rows, gates).round(1)
     (array([-1.,  1., -1.,  1., -1.]), array([-1.1, -0.1, -1.8,  1.3, -2.8]))
     """
-    candidates = [kernels if gate_kernels is None else gate_kernels, *others]
-    compares = solve is None and candidates[0] is not kernels
-    compared = [_temperatures(options, seen is kernels, compares) for seen in candidates]
+    compares = solve is None and (offer.kernels or [kernels])[0] is not kernels
+    compared = [_temperatures(options, seen is kernels, compares) for seen in offer.kernels or [kernels]]
     temperature = compared[0][0]
 
     def choose(scored: np.ndarray, values: Sequence[np.ndarray]) -> int:
         nonlocal temperature
-        if solve is None and folds is not None:
-            chosen, temperature = _best_gates(kernels, target, options, values, compared, folds)
+        if solve is None and offer.folds is not None:
+            chosen, temperature = _best_gates(kernels, target, options, values, compared, offer.folds)
         else:
             chosen = best_vote(scored, values, target, SOFT)
             temperature = compared[chosen][0]
         return chosen
 
-    success = fit_success(  # lines 1 to 3
-        kernels,
-        target,
-        options.success,
-        gate_kernels,
-        folds,
-        rng,
-        order=order,
-        others=others,
-        choose=choose if len(candidates) > 1 or len(compared[0]) > 1 else None,
-        on_step=on_step,
-    )
+    compare = choose if len(compared) > 1 or len(compared[0]) > 1 else None
+    success = fit_success(
+        kernels, target, options.success, offer, choose=compare, on_step=on_step
+    )  # lines 1 to 3
     gates = _gates_from(success.outputs, options, temperature)
     gated = GatedKernel(tuple(kernels), gates[None], options.psd != "unit-norm")
     smallest = np.nan
@@ -191,20 +180,12 @@ def fit_swmkl(
         kernel = gated.dense()
         if options.psd != "unit-norm":
             smallest = smallest_eigenvalue(kernel)
-        solution = _solve(kernel, target, options.success, order)  # line 4
+        solution = _solve(kernel, target, options.success, offer.order)  # line 4
     if on_step is not None:
         on_step(2 * len(kernels) + 1, "last SVM")
     gap = solution.gap if options.psd == "unit-norm" else np.nan
-    return SwMKLResult(
-        solution.signed_dual,
-        solution.intercept,
-        gates,
-        success,
-        solution.objective,
-        gap,
-        smallest,
-        temperature,
-    )
+    dual, intercept, objective, _ = solution
+    return SwMKLResult(dual, intercept, gates, success, objective, gap, smallest, temperature)
 
 
 def swmkl_gates(
