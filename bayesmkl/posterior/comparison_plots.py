@@ -21,9 +21,8 @@ from bayesmkl._utils.validation import (
 )
 from bayesmkl.bemkl.reading.shares import share_of_each
 from bayesmkl.posterior.axes import COLORS, LINES, MARKERS, NEUTRAL, legend_below, new_axes, shorten, tidy
-from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl
-from bayesmkl.posterior.shared_docs import MODEL
-from bayesmkl.posterior.summary import kernel_table
+from bayesmkl.posterior.fitted import MODEL, FittedBEMKL, evenly, fitted_bemkl
+from bayesmkl.posterior.tables import kernel_table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

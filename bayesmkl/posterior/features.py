@@ -21,9 +21,8 @@ from bayesmkl.gp.unknown_points import CompletedKernels
 from bayesmkl.kernels.presence import present_views
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.views import View, column_names
-from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl
-from bayesmkl.posterior.shared_docs import MODEL
-from bayesmkl.posterior.summary import table_of_draws
+from bayesmkl.posterior.fitted import MODEL, FittedBEMKL, evenly, fitted_bemkl
+from bayesmkl.posterior.tables import table_of_draws
 
 QUICK_DRAWS = 200  # of a table in passing
 MOST_ENTRIES = 3e7  # slopes of pairs of samples, of every kernel by every feature: a few seconds

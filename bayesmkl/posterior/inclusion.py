@@ -12,9 +12,8 @@ from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.validation import check_choice, check_probability
 from bayesmkl._utils.warnings import warn_user
-from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl
-from bayesmkl.posterior.shared_docs import MODEL
-from bayesmkl.posterior.summary import monte_carlo_errors
+from bayesmkl.posterior.fitted import MODEL, FittedBEMKL, fitted_bemkl
+from bayesmkl.posterior.tables import monte_carlo_errors
 
 LEAST = 0.03  # how often two would both be out if they knew nothing of each other
 RARELY = 0.3  # part of that which alternatives are both out at most

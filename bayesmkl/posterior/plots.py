@@ -1,24 +1,30 @@
-"""Plots of a posterior: which kernels matter, and how the bound rose."""
+"""Plots of a posterior: which kernels matter, and how the bound rose.
+
+Plots of what views or kernels add to scores: one sample, many samples, one part as a function, and features.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from bayesmkl._utils.docstrings import fill_docs
+from bayesmkl._utils.given import finite_numbers
 from bayesmkl._utils.settings import own_settings
-from bayesmkl._utils.validation import check_axes, check_choice, check_flag, check_integer
+from bayesmkl._utils.validation import check_axes, check_choice, check_flag, check_integer, shown
 from bayesmkl.posterior.axes import COLORS, MARKERS, NEUTRAL, new_axes, shorten, tidy
-from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl
-from bayesmkl.posterior.shared_docs import MODEL
-from bayesmkl.posterior.summary import kernel_table
+from bayesmkl.posterior.fitted import MODEL, FittedBEMKL, fitted_bemkl
+from bayesmkl.posterior.tables import kernel_table
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
+    from xarray import Dataset
+
 
 LONGEST_NAME, LONGEST_GROUP = 46, 28  # characters shown of a kernel name and of a view or class
 INCHES_PER_CHARACTER = 0.085
@@ -292,3 +298,342 @@ def _elbo_finding(fitted: FittedBEMKL, n_steps: int) -> str:
         converged = sum(outcome.converged for outcome in estimator.outcome_)
         ending = f"{converged} of {n_models} models converged, within {n_steps} sweeps"
     return f"{ending}; ELBO {estimator.elbo_:.2f} nats".replace("-", "\N{MINUS SIGN}")
+
+
+LONGEST = 24  # characters of a name
+CONSTANT = ("intercept", "offset")  # kinds of parts that say nothing of features
+
+
+@fill_docs(MODEL)
+@own_settings
+def plot_waterfall(
+    found: Dataset, sample: Any, output: Any = None, max_parts: int = 10, ax: Axes | None = None
+) -> Axes:
+    """Show how the parts of one sample's score add up, the largest first.
+
+    Parameters
+    ----------
+    found : xarray.Dataset
+        Of :func:`contributions`.
+    sample : label
+        In the coordinate ``sample`` of `found`.
+    output : label, default=None
+        Class, label or output, where there are several.
+    max_parts : int, default=10
+        Parts to show beside the intercept; the rest is one bar.
+    %(ax)s
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        Bars from one partial sum to the next with the interval of each part, and the score below them.
+
+    Raises
+    ------
+    TypeError
+        If `found` is no such Dataset.
+    ValueError
+        If it lacks the sample or the output.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl import BEMKLRegressor, KernelBank
+    >>> from bayesmkl.posterior import contributions, plot_waterfall
+    >>> X = np.random.default_rng(0).normal(size=(40, 2))
+    >>> model = BEMKLRegressor(KernelBank(["rbf"], views="each", normalize="center")).fit(X, X[:, 0])
+    >>> found = contributions(model, X[:3], random_state=0)
+    >>> plot_waterfall(found, sample=2).get_xlabel()
+    'score (predict); bars: 94 % intervals'
+    """
+    check_axes("ax", ax)
+    max_parts = check_integer("max_parts", max_parts, low=1)
+    found = _of_output(found, output)
+    if sample not in found["sample"].values:
+        raise ValueError(
+            f"`sample` must be one of the {found.sizes['sample']} in `found`, such as "
+            f"{found['sample'].values[0]!r}; got {shown(sample)}."
+        )
+    one = found.sel(sample=sample)
+    mean, names = one["mean"].values, list(map(str, found["part"].values))
+    first = [i for i, kind in enumerate(found["kind"].values) if kind in CONSTANT]
+    order = [i for i in np.argsort(-np.abs(mean), kind="stable") if i not in first]
+    shown_parts, rest = order[:max_parts], order[max_parts:]
+    steps = [(names[i], float(mean[i]), i) for i in [*first, *shown_parts]]
+    if rest:
+        steps.append((f"{len(rest)} more", float(mean[rest].sum()), -1))
+    n_steps = len(steps)
+    if ax is None:
+        (ax,) = new_axes(6.0, 1.4 + 0.32 * (n_steps + 1))
+    total = 0.0
+    for position, (_, value, i) in enumerate(steps):
+        color = NEUTRAL if i in first else COLORS[0] if value >= 0.0 else COLORS[1]
+        ax.barh(position, value, left=total, height=0.62, color=color, alpha=0.75)
+        if "interval" in one and i >= 0:
+            lower, upper = total + one["interval"].values[:, i]
+            ax.plot([lower, upper], [position, position], color="black", linewidth=1.2)
+        total += value
+        ax.plot([total, total], [position - 0.31, position + 1.31], color=NEUTRAL, linewidth=0.7)
+    score = float(one["score"])
+    ax.plot(score, n_steps, "D", color="black", markersize=5.5)
+    if "score_interval" in one:
+        ax.plot(one["score_interval"].values, [n_steps, n_steps], color="black", linewidth=1.2)
+    ax.set_yticks(range(n_steps + 1), [*(shorten(name, LONGEST) for name, _, _ in steps), "score"])
+    ax.invert_yaxis()
+    ax.set_xlabel(f"score ({found.attrs['score']}){_bars(found)}")
+    largest = f"{names[order[0]]!r} adds most, {mean[order[0]]:+.2g}" if order else "no parts"
+    ax.set_title(f"Sample {sample}: {largest}", loc="left")
+    tidy(ax, "x")
+    return ax
+
+
+@fill_docs(MODEL)
+@own_settings
+def plot_contributions(
+    found: Dataset, output: Any = None, max_parts: int = 20, ax: Axes | None = None
+) -> Axes:
+    """Show the parts of many samples' scores as a heat map.
+
+    Parameters
+    ----------
+    found : xarray.Dataset
+        Of :func:`contributions`.
+    output : label, default=None
+        Class, label or output, where there are several.
+    max_parts : int, default=20
+        Parts to show, those of the largest mean size over samples.
+    %(ax)s
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        One row per sample, by falling score; one column per part but the intercept and an offset, by falling size.
+        Parts whose interval holds zero are pale.
+
+    Raises
+    ------
+    TypeError
+        If `found` is no such Dataset.
+    ValueError
+        If it lacks the output.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl import BEMKLRegressor, KernelBank
+    >>> from bayesmkl.posterior import contributions, plot_contributions
+    >>> X = np.random.default_rng(0).normal(size=(40, 2))
+    >>> model = BEMKLRegressor(KernelBank(["rbf"], views="each", normalize="center")).fit(X, X[:, 0])
+    >>> plot_contributions(contributions(model, X, random_state=0)).get_ylabel()
+    '40 samples, by falling score'
+    """
+    check_axes("ax", ax)
+    max_parts = check_integer("max_parts", max_parts, low=1)
+    found = _of_output(found, output)
+    varying = np.flatnonzero(~np.isin(found["kind"].values, CONSTANT))
+    size = np.abs(found["mean"].values).mean(axis=0)
+    parts = varying[np.argsort(-size[varying], kind="stable")][:max_parts]
+    samples = np.argsort(-found["score"].values, kind="stable")
+    values = found["mean"].values[np.ix_(samples, parts)]
+    if ax is None:
+        (ax,) = new_axes(2.6 + 0.42 * len(parts), 5.6)
+    reach = max(float(np.abs(values).max(initial=0.0)), np.finfo(float).tiny)
+    options: dict[str, Any] = {"vmin": -reach, "vmax": reach, "aspect": "auto", "interpolation": "nearest"}
+    alpha = np.ones_like(values)
+    if "interval" in found:
+        lower, upper = found["interval"].values[:, samples][:, :, parts]
+        alpha = np.where((lower <= 0.0) & (upper >= 0.0), 0.35, 1.0)
+    image = ax.imshow(values, cmap="PuOr_r", alpha=alpha, **options)
+    ax.figure.colorbar(image, ax=ax, label=f"part of the score ({found.attrs['score']})")
+    names = found["part"].values[parts]
+    ax.set_xticks(range(len(parts)), [shorten(str(n), LONGEST) for n in names], rotation=45, ha="right")
+    ax.set_yticks([])
+    ax.set_ylabel(f"{len(samples)} samples, by falling score")
+    finding = (
+        "" if "interval" not in found else f"Sure of its sign: {100 * np.mean(alpha == 1.0):.0f} % of cells"
+    )
+    ax.set_title(finding, loc="left", fontsize="medium")
+    return ax
+
+
+@fill_docs(MODEL)
+@own_settings
+def plot_component(
+    found: Dataset, part: Any, values: ArrayLike, output: Any = None, ax: Axes | None = None
+) -> Axes:
+    """Show the part of a view or kernel of one feature as a function of it.
+
+    Parameters
+    ----------
+    found : xarray.Dataset
+        Of :func:`contributions`.
+    part : label
+        In the coordinate ``part`` of `found`.
+    values : array-like of shape (n_samples,)
+        The feature of the samples in `found`.
+    output : label, default=None
+        Class, label or output, where there are several.
+    %(ax)s
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        Mean and interval at every value, with the values as ticks at the bottom.
+
+    Raises
+    ------
+    TypeError
+        If `found` is no such Dataset, or `values` are no numbers.
+    ValueError
+        If it lacks the part or the output, or has another number of samples.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl import BEMKLRegressor, KernelBank
+    >>> from bayesmkl.posterior import contributions, plot_component
+    >>> X = np.random.default_rng(0).normal(size=(40, 2))
+    >>> model = BEMKLRegressor(KernelBank(["rbf"], views="each", normalize="center")).fit(X, X[:, 0])
+    >>> found = contributions(model, X, random_state=0)
+    >>> plot_component(found, found["part"].values[0], X[:, 0]).get_title(loc="left")
+    "Part of 'x0'"
+    """
+    check_axes("ax", ax)
+    found = _of_output(found, output)
+    if part not in found["part"].values:
+        raise ValueError(
+            f"`part` must be one of {', '.join(map(repr, map(str, found['part'].values[:8])))}; got {shown(part)}."
+        )
+    values = finite_numbers("values", values)
+    if values.shape != (found.sizes["sample"],):
+        raise ValueError(
+            f"`values` must be of shape ({found.sizes['sample']},), one for each sample in `found`; got "
+            f"{values.shape}. Of a view of several features there is no such plot."
+        )
+    order = np.argsort(values, kind="stable")
+    own, x = found.sel(part=part), values[order]
+    if ax is None:
+        (ax,) = new_axes(5.6, 3.8)
+    if "interval" in own:
+        lower, upper = own["interval"].values[:, order]
+        ax.fill_between(x, lower, upper, color=COLORS[0], alpha=0.2, linewidth=0.0)
+    ax.plot(x, own["mean"].values[order], color=COLORS[0])
+    ax.plot(x, np.zeros_like(x), "|", color=NEUTRAL, transform=ax.get_xaxis_transform(), markersize=7)
+    ax.axhline(0.0, color=NEUTRAL, linewidth=0.7, linestyle=(0, (4, 3)))
+    ax.set(xlabel="feature", ylabel=f"part of the score{_bars(found).replace('bars', 'band')}")
+    ax.set_title(f"Part of {str(part)!r}", loc="left")
+    tidy(ax, "both")
+    return ax
+
+
+@fill_docs(MODEL)
+@own_settings
+def plot_features(
+    table: pd.DataFrame, output: Any = None, max_features: int = 20, ax: Axes | None = None
+) -> Axes:
+    """Show along which features the score rises or falls.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame of shape (n_rows, n_columns)
+        Of :func:`feature_table`.
+    output : label, default=None
+        Class, label or output, where there are several.
+    max_features : int, default=20
+        Features to show, those of the largest slopes.
+    %(ax)s
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The average slope of every feature with its interval, and as a pale bar its root mean square slope, which is
+        large also where the score rises and falls.
+
+    Raises
+    ------
+    TypeError
+        If `table` is no such table.
+    ValueError
+        If it lacks the output.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl import GPMKLRegressor, KernelBank
+    >>> from bayesmkl.posterior import feature_table, plot_features
+    >>> X = np.random.default_rng(0).normal(size=(40, 3))
+    >>> model = GPMKLRegressor(KernelBank(["rbf"])).fit(X, X[:, 1])
+    >>> plot_features(feature_table(model, random_state=0)).get_title(loc="left")
+    "'x1' has the largest slopes"
+    """
+    check_axes("ax", ax)
+    max_features = check_integer("max_features", max_features, low=1)
+    rows = _rows_of_output(table, output)
+    n_all, rows = len(rows), rows.head(max_features)
+    names = [str(feature) for feature in rows["feature"]]
+    if rows["feature"].duplicated().any():  # views share columns
+        names = [f"{name} · {view}" for name, view in zip(names, rows["view"], strict=True)]
+    if ax is None:
+        (ax,) = new_axes(6.6, 1.5 + 0.3 * len(rows))
+    at, size, of_std = np.arange(len(rows)), rows["size"].to_numpy(), table.attrs.get("per", "std") == "std"
+    if of_std:  # the scale that sizes have
+        ax.barh(at, 2.0 * size, left=-size, height=0.6, color="#DDDDDD")
+    for sure, color, marker in ((True, COLORS[0], "o"), (False, NEUTRAL, "D")):
+        own = ((rows["lower"] > 0.0) | (rows["upper"] < 0.0)).to_numpy() == sure
+        ax.hlines(at[own], rows["lower"][own], rows["upper"][own], color=color, linewidth=1.8)
+        ax.plot(rows["mean"][own], at[own], marker, color=color, markeredgecolor="white", markersize=6.5)
+    ax.axvline(0.0, color=NEUTRAL, linewidth=0.7)
+    ax.set_yticks(at, [shorten(name, 2 * LONGEST) for name in names])
+    ax.invert_yaxis()
+    about = "one standard deviation" if of_std else "one unit"
+    how = f"mean and {100 * table.attrs.get('ci_prob', 0.94):g} % interval by {rows['interval_by'].iloc[0]}"
+    ax.set_xlabel(f"average slope of the score for {about}\n{how}" + "\nbar: root mean square slope" * of_std)
+    first = shorten(str(rows["feature"].iloc[0]), LONGEST)
+    more = f" ({len(rows)} of {n_all})" if n_all > len(rows) else ""
+    ax.set_title(f"{first!r} has the largest slopes{more}", loc="left")
+    tidy(ax, "x")
+    return ax
+
+
+def _rows_of_output(table: Any, output: Any) -> pd.DataFrame:
+    """Return the rows of one output in a table of features, checked."""
+    if not isinstance(table, pd.DataFrame) or not {"feature", "size", "lower"} <= set(table.columns):
+        raise TypeError(
+            f"`table` must be what `feature_table` returns; got {shown(table)}. Call feature_table(model)."
+        )
+    kinds = [name for name in ("class", "label", "output") if name in table]
+    labels = table[kinds[0]].drop_duplicates().tolist() if kinds else []
+    _check_output(output, labels, output in labels, "slopes")
+    return table if not kinds else table[table[kinds[0]] == output].reset_index(drop=True)
+
+
+def _bars(found: Dataset) -> str:
+    prob = found.attrs.get("ci_prob")
+    return "" if prob is None else f"; bars: {100 * prob:g} % intervals"
+
+
+def _of_output(found: Any, output: Any) -> Dataset:
+    """Return parts of one output, checked."""
+    from xarray import Dataset
+
+    if not isinstance(found, Dataset) or not {"mean", "score", "kind"} <= set(found.variables):
+        raise TypeError(
+            f"`found` must be the Dataset that `contributions` returns; got {shown(found)}. Call "
+            "contributions(model, X)."
+        )
+    others = [name for name in found["mean"].dims if name not in ("sample", "part")]
+    labels = found[others[0]].values.tolist() if others else []
+    _check_output(output, labels, output is not None and str(output) in labels, "parts")
+    return found.sel({others[0]: str(output)}) if others else found
+
+
+def _check_output(output: Any, labels: list[Any], is_known: bool, what: str) -> None:
+    """Raise where an output is named of a model that has one, and where none of several is."""
+    if not labels:
+        if output is not None:
+            raise ValueError(f"`output` must be None: the model has one output; got {shown(output)}.")
+    elif not is_known:
+        raise ValueError(
+            f"`output` must be one of {', '.join(map(repr, labels))}, each of which has {what} of its own; got "
+            f"{shown(output)}."
+        )

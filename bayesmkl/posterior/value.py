@@ -22,8 +22,7 @@ from bayesmkl.gp.parts import PartRows, prior_parts, revealed_moments
 from bayesmkl.gp.reading import HyperDraws
 from bayesmkl.kernels.presence import present_views
 from bayesmkl.outcomes import Gaussian
-from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl
-from bayesmkl.posterior.shared_docs import MODEL
+from bayesmkl.posterior.fitted import MODEL, FittedBEMKL, evenly, fitted_bemkl
 
 BLOCK_ENTRIES = 2**20  # pairs of samples and points that are held at once
 

@@ -17,10 +17,10 @@ from bayesmkl import BEMKLClassifier, BEMKLRegressor, GPMKLClassifier, GPMKLRegr
 from bayesmkl.evaluation import compare_models
 from bayesmkl.gp import Marginal
 from bayesmkl.kernels import Gaussian, Linear
-from bayesmkl.posterior.cavities import leave_one_out_by_cavities
+from bayesmkl.posterior.diagnose import hyperparameters_section
 from bayesmkl.posterior.fitted import fitted_bemkl
-from bayesmkl.posterior.monte_carlo import MonteCarlo
-from bayesmkl.posterior.process_diagnosis import hyperparameters_section
+from bayesmkl.posterior.loo import leave_one_out_by_cavities
+from bayesmkl.posterior.tables import MonteCarlo
 
 N = 24
 FEW = Marginal(n_points=100, n_draws=200)

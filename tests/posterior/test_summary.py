@@ -19,7 +19,7 @@ from bayesmkl.posterior import (
     sample_posterior,
     view_table,
 )
-from bayesmkl.posterior.summary import share_interval
+from bayesmkl.posterior.tables import share_interval
 
 
 def test_kernel_table_agrees_with_scipy(binary_model):

@@ -1,9 +1,32 @@
-"""The posterior over kernels as a table."""
+r"""Monte Carlo standard errors of means and quantiles over draws: of an additive Gaussian process, or in chains.
+
+Draws that have hyperparameters in common are not independent: they count as many as there are points, each with its
+probability :math:`p_j`. With the deviations :math:`r_j` of the means of each point, the squared error of a mean is
+
+.. math:: \sum_j p_j^2 r_j^2 .
+
+Points of importance sampling are quasi-random, and what is linear in the logarithms of the hyperparameters comes out
+nearly the same whatever the seed: :math:`r_j` are the residuals of a regression on them (control variates).
+Points of chains say less than as many independent ones, by the ratio of their effective number. The error of a
+quantile is that of the probability below it, divided by the density there (Woodruff 1952).
+
+Draws in Markov chains count as many as their effective sample size says, of the quantity itself or of being below a
+quantile; these errors are ArviZ's.
+
+References: R. S. Woodruff (1952), Confidence intervals for medians and other position measures, Journal of the
+American Statistical Association 47; A. B. Owen (2013), Monte Carlo theory, methods and examples, chapters 8 and 9.
+
+The posterior over kernels as a table.
+
+Effects of covariates and groups beside the kernels, as a table.
+
+Tasks of a design, as a table: how they are related, and which views matter in each.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -15,13 +38,106 @@ from sklearn.base import BaseEstimator
 from bayesmkl._numerics.quadrant import quadrant_quantiles
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.settings import own_settings
-from bayesmkl._utils.validation import check_integer, check_probability, generator_of
+from bayesmkl._utils.validation import check_flag, check_integer, check_probability, generator_of
 from bayesmkl.bemkl.models.nonnegative import CutOffNormals, CutOffPair, NonnegativeReadout
 from bayesmkl.bemkl.reading.shares import share_of_each
+from bayesmkl.gp.design import FittedDesign
+from bayesmkl.gp.reading import HyperDraws
 from bayesmkl.kernels.stacks.base import KernelStack
-from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl
-from bayesmkl.posterior.monte_carlo import errors_of_chains, monte_carlo
-from bayesmkl.posterior.shared_docs import MODEL
+from bayesmkl.posterior.fitted import MODEL, FittedBEMKL, evenly, fitted_bemkl
+
+NEAR_ZERO = 0.01  # of its mean, below which a weight is zero as far as shares go
+POINTS_PER_COLUMN = 3  # of a regression
+PART_OF_TAIL = 0.5  # of a probability to either side of a quantile over which the density there is measured
+
+
+class MonteCarlo(NamedTuple):
+    """Links between draws.
+
+    Attributes
+    ----------
+    point : ndarray of int, of shape (n_draws,)
+        Position of the hyperparameters of each draw, from 0 to n_points - 1.
+    known : ndarray of shape (n_points, n_columns)
+        Functions of the hyperparameters whose means have next to no error; the first is constant.
+    inflation : float
+        How many points say as much as one independent point.
+    """
+
+    point: np.ndarray
+    known: np.ndarray
+    inflation: float
+
+    def of_means(self, values: np.ndarray) -> np.ndarray:
+        """Return standard errors of the means of (n_draws, n) values, (n,)."""
+        counts = np.bincount(self.point, minlength=len(self.known))
+        sums = np.zeros((len(counts), values.shape[1]))
+        np.add.at(sums, self.point, values)
+        root = np.sqrt(counts)[:, None]
+        around, known = sums / root, self.known * root
+        residual = around - known @ np.linalg.lstsq(known, around)[0]
+        freedom = len(counts) / max(len(counts) - known.shape[1], 1)
+        square = ((residual * root) ** 2).sum(axis=0) / len(self.point) ** 2
+        return np.sqrt(freedom * self.inflation * square)
+
+    def of_quantiles(self, values: np.ndarray, probability: float) -> np.ndarray:
+        """Return standard errors of one quantile of each column of (n_draws, n) values, (n,)."""
+        below = (values <= np.quantile(values, probability, axis=0)).astype(float)
+        least = PART_OF_TAIL * min(probability, 1.0 - probability)
+        found = np.empty(values.shape[1])
+        for m, error in enumerate(self.of_means(below)):
+            half = max(float(error), least)
+            ends = np.clip([probability - half, probability + half], 0.0, 1.0)
+            reach = float(np.diff(np.quantile(values[:, m], ends))[0])
+            found[m] = error * reach / (ends[1] - ends[0])
+        return found
+
+
+def monte_carlo(fitted: FittedBEMKL, chosen: np.ndarray) -> MonteCarlo:
+    """Say how draws of an additive Gaussian process are linked.
+
+    Parameters
+    ----------
+    fitted : FittedBEMKL
+    chosen : ndarray of int
+        Positions of the draws that are used.
+    """
+    estimator: Any = fitted.estimator
+    draws: HyperDraws = fitted.states[0]
+    kept, point = np.unique(draws.point[chosen], return_inverse=True)
+    options, constant = estimator._inference(), np.ones((len(kept), 1))
+    if np.isnan(estimator.pareto_k_):  # Markov chains
+        return MonteCarlo(point, constant, max(1.0, options.n_points / estimator.ess_))
+    weights = np.column_stack([draws.kernel_weights, draws.group_std])[kept]
+    weights = weights + NEAR_ZERO * weights.mean(axis=0) + np.finfo(float).tiny
+    parameters = draws.parameters[kept].reshape(len(kept), -1)
+    of_tasks = draws.task_values.reshape(len(draws.kernel_weights), -1)[kept]
+    known = np.column_stack([constant, np.log(weights), np.log(parameters), of_tasks])
+    enough = len(kept) >= POINTS_PER_COLUMN * known.shape[1]
+    return MonteCarlo(point, known if enough else constant, 1.0)
+
+
+def errors_of_chains(values: np.ndarray, tail: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return Monte Carlo standard errors of means, lower and upper quantiles, each of shape (n,).
+
+    Parameters
+    ----------
+    values : array of shape (n_chains, n_draws, n)
+        What does not move has no error.
+    tail : float
+        Probability below the lower quantile, and above the upper one.
+    """
+    from arviz_stats.base import array_stats
+
+    moves = np.ptp(values, axis=(0, 1)) > 0.0
+    moving = np.moveaxis(values[..., moves], -1, 0)
+    errors = np.zeros((3, values.shape[-1]))
+    if moves.any():
+        errors[0, moves] = array_stats.mcse(moving)
+        errors[1, moves] = array_stats.mcse(moving, method="quantile", prob=tail)
+        errors[2, moves] = array_stats.mcse(moving, method="quantile", prob=1.0 - tail)
+    return errors[0], errors[1], errors[2]
+
 
 N_DRAWS = 200  # of the shares of views under a variational posterior
 INTERVALS = {
@@ -397,3 +513,230 @@ def share_interval(mean: np.ndarray, std: np.ndarray, tail: float) -> tuple[np.n
     shapes = np.where(certain, 1.0, mean) * size, np.where(certain, 1.0, 1.0 - mean) * size
     lower, upper = (np.where(certain, mean, beta.ppf(q, *shapes)) for q in (tail, 1.0 - tail))
     return lower, upper
+
+
+Row = tuple[dict[str, Any], np.ndarray]  # the first columns, and draws
+
+
+@fill_docs(MODEL)
+@own_settings
+def effect_table(model: BaseEstimator, ci_prob: float = 0.94, *, levels: bool = False) -> pd.DataFrame:
+    r"""List what covariates and groups add to the score of an additive Gaussian process, beside its kernels.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted estimator of `bayesmkl.gp` whose `design` has covariates or groups, or a Pipeline or search
+        that ends in one.
+    %(ci_prob)s
+    levels : bool, default=False
+        List every level of the groups, such as every site, instead of covariates and standard deviations.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per covariate and per standard deviation of a group; of several outputs one per covariate and output;
+        in the order of `design`, with the columns
+
+        * ``class``, ``label`` or ``output``: only where there are several, and not of standard deviations;
+        * ``effect``: name of a covariate, of a group, or "covariate | group" of random slopes;
+        * ``kind``: "covariate", the effect of one more unit of it; "group", the standard deviation of the effects of
+          its levels; "slope", that of the differences between levels in the effect of one more unit;
+        * ``mean``, ``std``, ``lower``, ``upper``: posterior mean, standard deviation, ends of the equal-tailed
+          interval;
+        * ``prob_positive``: posterior probability that the effect is positive; NaN of standard deviations;
+        * ``mean_mcse``, ``lower_mcse``, ``upper_mcse``: Monte Carlo standard errors, as in :func:`kernel_table`;
+        * ``interval_by``: the inference that made the intervals.
+
+        With `levels` there is one row per level (and output), with ``level`` and ``n_samples``, its number of
+        training samples; effects are differences from the mean level.
+
+        Effects are in units of the score: of the target in regression, or with tasks of its standard deviation within
+        them; of log rates of counts, of the log odds of successes, of log times under accelerated failure times and
+        log hazards under piecewise constant ones; of labels and grades in standard deviations of a probit.
+
+    Raises
+    ------
+    TypeError
+        For any other model.
+    NotFittedError
+        Before `fit`.
+    ValueError
+        If the model has neither covariates nor groups, or no groups with `levels`; if `ci_prob` is not strictly
+        between 0 and 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl import GPMKLRegressor, KernelBank
+    >>> from bayesmkl.gp import Design
+    >>> from bayesmkl.posterior import effect_table
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.column_stack([rng.normal(size=(60, 2)), rng.integers(50, 80, 60)])
+    >>> y = np.sin(X[:, 0]) + 0.1 * X[:, 2] + 0.1 * rng.normal(size=60)
+    >>> model = GPMKLRegressor(KernelBank(["rbf"], views="each"), design=Design(covariate_columns=2)).fit(X, y)
+    >>> effect_table(model)[["effect", "kind", "mean"]].round(1).to_numpy().tolist()
+    [['x2', 'covariate', 0.1]]
+    """
+    ci_prob = check_probability("ci_prob", ci_prob)
+    fitted = fitted_bemkl(model)
+    if not fitted.is_marginal:
+        raise TypeError(
+            f"`model` must be an estimator of bayesmkl.gp; got {type(fitted.estimator).__name__}, which has no "
+            "`design`."
+        )
+    design: FittedDesign | None = fitted.estimator.design_
+    if design is None or not (design.groups if check_flag("levels", levels) else design.has_effects):
+        raise ValueError(
+            f"`model` must have {'groups' if levels else 'covariates or groups'} in its `design`; got "
+            f"{fitted.estimator.design!r}. Name columns of `X` in a Design(covariate_columns=..., group_columns=...)."
+        )
+    rows = (_rows_of_levels if levels else _rows)(fitted, design)
+    about, values = [row for row, _ in rows], np.column_stack([values for _, values in rows])
+    signed = None if levels else np.array([row["kind"] == "covariate" for row in about])
+    return table_of_draws(fitted, about, values, ci_prob, signed)
+
+
+def _coefficients(fitted: FittedBEMKL, design: FittedDesign) -> np.ndarray:
+    """Return draws of the coefficients in the units of the user, (n_draws, n_outputs, n_effects).
+
+    Those of covariates and slopes are per unit of the covariate.
+    """
+    draws: HyperDraws = fitted.states[0]
+    return draws.effects * fitted.estimator._score_units()[:, None] / design.units
+
+
+def _rows(fitted: FittedBEMKL, design: FittedDesign) -> list[Row]:
+    """Return covariates, and the standard deviations of groups and slopes."""
+    own, draws, units = _coefficients(fitted, design), fitted.states[0], fitted.estimator._score_units()
+    rows: list[Row] = [
+        ({**fitted.about_output(k), "effect": name, "kind": "covariate"}, own[:, k, j])
+        for j, name in enumerate(design.covariates)
+        for k in range(own.shape[1])
+    ]
+    in_units = len(units) > 1 and not np.allclose(units, units[0])  # then a term has a row for every output
+    for t, (name, (_, c)) in enumerate(zip(design.term_names, design.terms, strict=True)):
+        about = {"effect": name, "kind": "group" if c is None else "slope"}
+        values = draws.group_std[draws.point, t] / (1.0 if c is None else design.scale[c])
+        for k in range(len(units) if in_units else 1):
+            rows.append(({**(fitted.about_output(k) if in_units else {}), **about}, values * units[k]))
+    return rows
+
+
+def _rows_of_levels(fitted: FittedBEMKL, design: FittedDesign) -> list[Row]:
+    """Return the levels of every term, around their mean."""
+    own, X = _coefficients(fitted, design), fitted.estimator.kernel_bank_.X_train_
+    rows: list[Row] = []
+    first = len(design.covariates)
+    for name, (g, c) in zip(design.term_names, design.terms, strict=True):
+        last = first + len(design.levels[g])
+        around = own[..., first:last] - own[..., first:last].mean(axis=-1, keepdims=True)
+        counts = (X[:, design.group_columns[g]][:, None] == design.levels[g]).sum(axis=0)
+        about = {"effect": name, "kind": "group" if c is None else "slope"}
+        for k in range(own.shape[1]):
+            for level, (label, count) in enumerate(zip(design.labels[g], counts, strict=True)):
+                row = {**fitted.about_output(k), **about, "level": label, "n_samples": int(count)}
+                rows.append((row, around[:, k, level]))
+        first = last
+    return rows
+
+
+@fill_docs(MODEL)
+@own_settings
+def task_table(model: BaseEstimator, ci_prob: float = 0.94, *, shares: bool = False) -> pd.DataFrame:
+    r"""List how the tasks of an additive Gaussian process are related, or which views matter in each.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted estimator of `bayesmkl.gp` whose `design` has a `task_column`, or a Pipeline or search that
+        ends in one.
+    %(ci_prob)s
+    shares : bool, default=False
+        List every task with the shares of its views, instead of pairs of tasks with their correlations.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per pair of tasks with the columns
+
+        * ``task``, ``other``: the pair, in the order of their names;
+        * ``mean``, ``std``, ``lower``, ``upper``: posterior mean, standard deviation and ends of the equal-tailed
+          interval of the correlation of their functions: 1 if both have the same function, 0 if one says nothing of
+          the other but which kernels matter;
+        * ``prob_positive``: posterior probability that it is positive;
+        * ``mean_mcse``, ``lower_mcse``, ``upper_mcse``: Monte Carlo standard errors, as in :func:`kernel_table`;
+        * ``interval_by``: the inference that made the intervals.
+
+        With `shares` one row per task and view, ``task`` and ``view``, with ``n_samples``, the number of training
+        samples of the task; ``mean`` and so on are those of the view's share of the score among these samples, and
+        there is no ``prob_positive``. Precomputed kernels take the place of views.
+
+    Raises
+    ------
+    TypeError
+        For any other model.
+    NotFittedError
+        Before `fit`.
+    ValueError
+        If the model has no tasks; if `ci_prob` is not strictly between 0 and 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl import GPMKLRegressor, KernelBank
+    >>> from bayesmkl.gp import Design
+    >>> from bayesmkl.posterior import task_table
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.column_stack([rng.normal(size=(60, 2)), rng.integers(0, 2, size=60)])
+    >>> y = np.where(X[:, 2] == 0, 1.0, -3.0) * np.sin(X[:, 0]) + 0.1 * rng.normal(size=60)
+    >>> bank = KernelBank(["rbf"], views="each")
+    >>> model = GPMKLRegressor(bank, design=Design(task_column=2), random_state=0).fit(X, y)
+    >>> pairs = task_table(model)
+    >>> pairs[["task", "other"]].to_numpy().tolist(), bool(pairs["mean"][0] < -0.8)
+    ([['0', '1']], True)
+    >>> views = task_table(model, shares=True)
+    >>> views["view"].tolist(), (views["mean"] > 0.5).tolist()
+    (['x0', 'x1', 'x0', 'x1'], [True, False, True, False])
+    """
+    ci_prob = check_probability("ci_prob", ci_prob)
+    fitted = fitted_bemkl(model)
+    if not fitted.is_marginal:
+        raise TypeError(
+            f"`model` must be an estimator of bayesmkl.gp; got {type(fitted.estimator).__name__}, which has no "
+            "`design`. Tables of the multitask estimators have a column of tasks."
+        )
+    design: FittedDesign | None = fitted.estimator.design_
+    if design is None or not design.has_tasks:
+        raise ValueError(
+            f"`model` must have tasks in its `design`; got {fitted.estimator.design!r}. Name the column of `X` that "
+            "says the task of a sample in a Design(task_column=...)."
+        )
+    by_share = check_flag("shares", shares)
+    rows, values = (_shares if by_share else _correlations)(fitted, design)
+    return table_of_draws(fitted, rows, values, ci_prob, None if by_share else np.ones(len(rows), dtype=bool))
+
+
+def _correlations(fitted: FittedBEMKL, design: FittedDesign) -> tuple[list[dict[str, Any]], np.ndarray]:
+    """Return pairs of tasks, and draws of their correlations, (n_draws, n_pairs)."""
+    draws: HyperDraws = fitted.states[0]
+    n_tasks = len(design.tasks)
+    later, earlier = np.tril_indices(n_tasks, -1)
+    order = np.lexsort([later, earlier])
+    rows = [{"task": design.tasks[earlier[k]], "other": design.tasks[later[k]]} for k in order]
+    return rows, draws.task_values[draws.point][:, n_tasks:][:, order]
+
+
+def _shares(fitted: FittedBEMKL, design: FittedDesign) -> tuple[list[dict[str, Any]], np.ndarray]:
+    """Return tasks and views, and draws of their shares, (n_draws, n_tasks * n_views)."""
+    draws: HyperDraws = fitted.states[0]
+    of_kernels = fitted.kernel_views if fitted.kernel_views is not None else fitted.kernel_names
+    views = list(dict.fromkeys(of_kernels))
+    member = np.array([[name == view for view in views] for name in of_kernels], dtype=float)
+    counts = np.bincount(design.task(fitted.estimator.kernel_bank_.X_train_))  # type: ignore[arg-type]
+    rows = [
+        {"task": task, "view": view, "n_samples": int(count)}
+        for task, count in zip(design.tasks, counts, strict=True)
+        for view in views
+    ]
+    return rows, (draws.task_shares @ member).reshape(draws.n_draws, -1)
