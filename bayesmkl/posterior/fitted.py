@@ -1,9 +1,4 @@
-"""Docstring entries of functions that look at a fitted model.
-
-Common view of fitted BEMKL models, also inside pipelines and searches.
-
-Predictions of models of this package that scikit-learn's pipelines and searches do not pass on.
-"""
+"""One description of a fitted model, of BEMKL or an additive Gaussian process, also inside pipelines and searches."""
 
 from __future__ import annotations
 
@@ -26,7 +21,9 @@ from bayesmkl.bemkl.models.nonnegative import NonnegativeReadout
 from bayesmkl.bemkl.reading.collapsed import NonnegativeGamma
 from bayesmkl.bemkl.reading.draws import PosteriorDraws, variational_draws
 from bayesmkl.bemkl.reading.predict import ScoreDraws
+from bayesmkl.bemkl.reading.shares import share_of_each
 from bayesmkl.gp import GPMKLClassifier, GPMKLOrdinalClassifier, GPMKLRegressor, GPMKLSurvival
+from bayesmkl.gp.design import FittedDesign
 from bayesmkl.gp.estimators.priors import is_spike_slab
 from bayesmkl.gp.reading import HyperDraws
 from bayesmkl.kernels.stacks.dense import DenseStack
@@ -103,6 +100,11 @@ class FittedBEMKL(NamedTuple):
     def selects_kernels(self) -> bool:
         """Whether it is an additive Gaussian process under a spike-and-slab prior."""
         return self.is_marginal and is_spike_slab(self.estimator.kernel_prior, self.estimator.KERNEL_PRIORS)
+
+    @property
+    def design(self) -> FittedDesign | None:
+        """Covariates, groups and tasks beside the kernels; None of BEMKL."""
+        return self.estimator.design_ if self.is_marginal else None
 
     @property
     def is_drawn(self) -> bool:
@@ -256,6 +258,29 @@ class FittedBEMKL(NamedTuple):
             for own in per_model
         ]
 
+    def weight_draws(self, k: int) -> np.ndarray | None:
+        """Return the kernel weights of all draws of model `k`, (n_draws, n_kernels); None of "vb"."""
+        if self.is_marginal:
+            return self.states[k].kernel_weights[self.states[k].point]
+        return self.states[k].flat().kernel_weights if self.is_drawn else None
+
+    def included(self, k: int) -> np.ndarray | None:
+        """Return which kernels are in every draw of model `k`, (n_draws, n_kernels); None where all of them are."""
+        if self.selects_kernels:
+            return (self.states[k].kernel_weights > 0.0)[self.states[k].point]
+        found = self.states[k].flat().kernel_inclusion if self.is_drawn else None
+        return None if found is None else found > 0.5
+
+    def share_draws(
+        self, n_draws: int | None, rng: Any = None, kernels: ArrayLike | None = None
+    ) -> list[np.ndarray]:
+        """Return the shares of draws of every model, (n_draws, n_kernels); see `draws` and `training_stack`."""
+        if self.is_marginal:
+            shares = self.states[0].shares
+            return [shares[evenly(len(shares), n_draws)]]
+        stack = self.training_stack(kernels)
+        return [share_of_each(stack, own.flat()) for own in self.draws(n_draws, rng)]
+
     def training_stack(self, kernels: ArrayLike | None = None) -> DenseStack:
         """Return the training kernels, evaluated anew, or those that the user gives back.
 
@@ -269,37 +294,43 @@ class FittedBEMKL(NamedTuple):
         ValueError
             If precomputed kernels are missing, of the wrong shape, or given where a bank has them.
         """
-        if self.is_marginal and kernels is None:
-            return self.estimator._stored_training()
-        if self.estimator.kernel_bank_ is not None:
-            if kernels is not None:
-                raise ValueError(
-                    "`kernels` is for models that were fitted to precomputed kernels; this one evaluates its own, "
-                    "by its KernelBank. Leave it out."
-                )
-            return self.estimator._training_stack()
-        if kernels is None:
+        estimator = self.estimator
+        bank = estimator.kernel_bank_
+        if kernels is not None and bank is not None:
+            raise ValueError(
+                "`kernels` is for models that were fitted to precomputed kernels; this one evaluates its own, "
+                "by its KernelBank. Leave it out."
+            )
+        if kernels is None and bank is None and not self.is_marginal:
             raise ValueError(
                 "`kernels` must be the training kernels of shape (n_samples, n_samples, n_kernels): the model was "
                 "fitted to precomputed ones and does not keep them. Pass the stack that `fit` got."
             )
+        if kernels is not None:
+            kernels = self._checked(kernels)
+        if self.is_marginal:  # which keeps them
+            return estimator._stored_training()
+        return estimator._training_stack() if bank is not None else estimator._row_stack(kernels)
+
+    def _checked(self, kernels: ArrayLike) -> np.ndarray:
+        """Return training kernels that were given back; raise for others."""
         n_train, n_kernels = self.estimator.n_features_in_, self.estimator.n_kernels_in_
         kernels = check_numbers("kernels", kernels)
-        if kernels.shape != (n_train, n_train, n_kernels) and (
-            n_kernels > 1 or kernels.shape != (n_train, n_train)
-        ):
+        alone = n_kernels == 1 and kernels.shape == (n_train, n_train)
+        if kernels.shape != (n_train, n_train, n_kernels) and not alone:
             raise ValueError(
                 f"`kernels` must be the training kernels of shape ({n_train}, {n_train}, {n_kernels}); got "
                 f"{kernels.shape}. Pass the stack that `fit` got."
             )
-        if (
-            getattr(self.estimator, "present_", None) is None
-            and not np.isfinite(kernels.astype(np.float64)).all()
-        ):
+        complete = getattr(self.estimator, "present_", None) is None
+        if complete and not np.isfinite(kernels.astype(np.float64)).all():
             raise ValueError("`kernels` must be finite; got NaN or infinity. Pass the stack that `fit` got.")
-        if self.is_marginal:  # which keeps them
-            return self.estimator._stored_training()
-        return self.estimator._row_stack(kernels)
+        return kernels
+
+    def refuse_kernels(self, kernels: ArrayLike | None) -> None:
+        """Raise for wrong training kernels, where they are given and not needed."""
+        if kernels is not None:
+            self.training_stack(kernels)
 
     def transform(self, X: Samples) -> Any:
         """Pass new samples through the steps before the estimator."""
