@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bayesmkl.posterior.checks import Reliability, reliability
-from bayesmkl.posterior.comparison_plots import plot_posteriors
 from bayesmkl.posterior.contributions import contributions
 from bayesmkl.posterior.convert import load_posterior, sample_posterior, save_posterior, to_datatree
 from bayesmkl.posterior.diagnose import Diagnosis, diagnose
@@ -44,7 +43,6 @@ __all__ = [
     "plot_elbo",
     "plot_features",
     "plot_kernel_weights",
-    "plot_posteriors",
     "plot_predictions",
     "plot_reliability",
     "plot_uncertainty",

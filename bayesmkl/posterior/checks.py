@@ -1,8 +1,4 @@
-"""Reliability of predicted probabilities, bin by bin.
-
-Calibration of probabilities and intervals, on held-out samples or by leave-one-out.
-
-Prior and posterior predictive checks.
+"""Do predictions come true? Reliability of probabilities, calibration of intervals, and predictive checks.
 
 Draws from the prior have no variance (Student t with 2 degrees of freedom by default): they are described by
 quantiles only.
@@ -28,11 +24,11 @@ from bayesmkl.bemkl.models.model import Priors
 from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.bemkl.reading.collapsed import NonnegativeGamma
 from bayesmkl.bemkl.reading.draws import PosteriorDraws
-from bayesmkl.gp.reading import log_complement
+from bayesmkl.gp.reading import HyperDraws, log_complement
 from bayesmkl.posterior.evaluated import Evaluated
-from bayesmkl.posterior.fitted import FittedBEMKL
+from bayesmkl.posterior.fitted import FittedBEMKL, evenly
 from bayesmkl.posterior.loo import LeaveOneOut, of_points
-from bayesmkl.posterior.report import Section, line_of_text, table, worst
+from bayesmkl.posterior.report import Section, line_of_text, of_models, skipped, table, worst
 
 SUM_TO_ONE = 1e-3  # what single precision and rounding to four digits leave
 
@@ -454,6 +450,7 @@ def _check_lengths(predictions: np.ndarray, y: np.ndarray) -> None:
 LEAST_CONCENTRATION = 0.5  # 1 degree of freedom of the Student t; with less, draws overflow or are all zero
 UNLIKELY, IMPLAUSIBLE = 0.03, 0.005  # tail probabilities
 MOST_PRIOR_DRAWS = 1000
+MOST_FUNCTIONS = 500  # from the prior of a process, each at all training samples
 TINY = 1e-300
 
 
@@ -473,6 +470,44 @@ def check_section(
     reason = why_no_prior_draws(models[0].problem.priors)
     checked = [own for model in models for own in _checks_of_model(fitted, model, rng, ci_prob, reason)]
     return section_of_checks(fitted, checked, ci_prob, reason)
+
+
+def checks_of_process(fitted: FittedBEMKL, n_draws: int, ci_prob: float, rng: np.random.Generator) -> Section:
+    """Compare the same of an additive Gaussian process, with at most `n_draws` of its draws."""
+    if fitted.outcome == "times":
+        reason = "Replicated times are not censored, and those of the samples are."
+        return skipped("checks", "Predictive checks", reason)
+    estimator: Any = fitted.estimator
+    draws: HyperDraws = fitted.states[0]
+    chosen = evenly(draws.n_draws, n_draws)
+    after = _outputs_of_process(fitted, draws.score[chosen], draws.parameters[draws.point[chosen]], rng)
+    n_prior, n_outputs = min(MOST_FUNCTIONS, len(chosen)), draws.score.shape[1]
+    weights, parameters = estimator._draw_prior(n_prior, n_outputs, rng)
+    scores = estimator._draw_prior_scores(weights, n_outputs, rng)
+    before = _outputs_of_process(fitted, scores, parameters, rng)
+    checked = [
+        {
+            "posterior": check_output(fitted, k, posterior, ci_prob),
+            "prior": check_output(fitted, k, prior, ci_prob, posterior=False),
+        }
+        for k, (posterior, prior) in enumerate(zip(after, before, strict=True))
+    ]
+    return section_of_checks(fitted, checked, ci_prob)
+
+
+def _outputs_of_process(
+    fitted: FittedBEMKL, scores: np.ndarray, parameters: np.ndarray, rng: np.random.Generator
+) -> list[CheckedOutput]:
+    """Replicate the targets of scores, (n_draws, n_outputs, n_samples)."""
+    estimator: Any = fitted.estimator
+    drawn, p = estimator._draw_targets(scores, parameters, rng), None
+    if fitted.is_classifier:
+        drawn, each = (drawn > 0.0).astype(np.int8), np.moveaxis(parameters, -1, 0)[..., None]
+        p = np.exp(estimator.likelihood_.log_density(np.ones_like(scores), scores, each))
+    return [
+        CheckedOutput(y, drawn[:, k], scores[:, k], None if p is None else p[:, k], "mean |score|")
+        for k, y in enumerate(own if own.ndim == 1 else own[0] for own in estimator._targets_of_outputs())
+    ]
 
 
 def section_of_checks(
@@ -511,8 +546,7 @@ def section_of_checks(
     if reason is not None:
         lines += line_of_text(f"No prior predictive check: {reason}.")
     verdict = worst(verdicts)
-    single = values if len(names) > 1 else values[names[0]]
-    return Section("checks", "Predictive checks", single, lines, verdict, _advice(verdict, far))
+    return Section("checks", "Predictive checks", of_models(values), lines, verdict, _advice(verdict, far))
 
 
 def why_no_prior_draws(priors: Priors) -> str | None:

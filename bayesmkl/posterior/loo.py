@@ -1,7 +1,8 @@
-r"""Leave-one-out predictive accuracy of a model, by Pareto smoothed importance sampling (PSIS-LOO).
+r"""Leave-one-out predictive accuracy of a model, and comparison of models by it.
 
-Draws from the posterior of all samples are weighted by :math:`1 / p(y_i \mid a, b, e)`, draws from a variational
-posterior by :math:`p / q` on top (Magnusson et al. 2019). The collapsed model has a weight of its own for every
+How samples are left out depends on the posterior. Draws of all weights of BEMKL are weighted, by Pareto smoothed
+importance sampling (PSIS-LOO): by :math:`1 / p(y_i \mid a, b, e)`, draws from a variational posterior by
+:math:`p / q` on top (Magnusson et al. 2019). The collapsed model has a weight of its own for every
 training sample, so that single samples can matter a lot: look at how many k-hats are too large before reading a
 number.
 
@@ -17,23 +18,16 @@ classes; of classes that compete (multinomial) it is the probability of the true
 it is the joint probability or density of all of a sample, which is left out with all that it has. Unlabeled samples
 have nothing to predict: they stay in and are not scored.
 
-Leave-one-out predictions of additive Gaussian processes.
+Of additive Gaussian processes the score of a sample given all others is its cavity, given hyperparameters: no weights
+are needed there. What is left are the hyperparameters, whose posterior without sample i weighs each of their points
+by :math:`1 / \hat Z_i` (Vehtari et al. 2016, Bayesian leave-one-out cross-validation approximations for Gaussian
+latent variable models, JMLR 17). These weights have k-hats of their own. Most of them hardly vary, as one sample of
+many says little of a few numbers, and then the shape of their tail means nothing.
 
-Given hyperparameters the score of a sample given all others is its cavity: no weights are needed there. What is left
-are the hyperparameters, whose posterior without sample i weighs each of their points by :math:`1 / \hat Z_i` (Vehtari
-et al. 2016). These weights have k-hats of their own. Most of them hardly vary, as one sample of many says little of a
-few numbers, and then the shape of their tail means nothing.
-
-Leave-one-out predictions of sampled BEMKL models with sample weights integrated out.
-
-Given draws of e, of the noise and of the precisions λ and γ, the training scores are a Gaussian process with the
-covariance :math:`K_e \Lambda^{-1} K_e^\top + \sigma_g^2 e^\top e\, I + \gamma^{-1} 1 1^\top`, and the score of a
-sample given all others is its cavity. The posterior without sample i weighs draws by the inverse of the density of
-its target there (Vehtari et al. 2016, Bayesian leave-one-out cross-validation approximations for Gaussian latent
-variable models, JMLR 17). Reweighting draws of the weights `a` themselves, of which every training sample has one,
-fails for most samples.
-
-Comparison of models by their leave-one-out predictive accuracy.
+So it is in sampled BEMKL models with sample weights integrated out: given draws of e, of the noise and of the
+precisions λ and γ, the training scores are a Gaussian process with the covariance
+:math:`K_e \Lambda^{-1} K_e^\top + \sigma_g^2 e^\top e\, I + \gamma^{-1} 1 1^\top`. Reweighting draws of the weights
+`a` themselves, of which every training sample has one, fails for most samples.
 """
 
 from __future__ import annotations
@@ -59,7 +53,6 @@ from bayesmkl.gp.reading import HyperDraws, average_left_out
 from bayesmkl.outcomes import Gaussian, Likelihood, Probit, copies_of, repeated
 from bayesmkl.posterior.evaluated import Evaluated, evaluate_model
 from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl
-from bayesmkl.posterior.report import Section, line_of_text, table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -154,82 +147,6 @@ def leave_one_out(
         log_probabilities,
         pit,
         log_ratios is not None,
-    )
-
-
-def leave_one_out_section(
-    found: LeaveOneOut, as_it_is: LeaveOneOut | None, is_regression: bool, can_be_sampled: bool = True
-) -> Section:
-    """Report the accuracy and its reliability; `as_it_is` is that of a variational posterior, not corrected."""
-    n = len(found.elpd_i)
-    rows = [_row("corrected for p / q" if found.approximate else "posterior without i", found, n)]
-    values = found.values()
-    if as_it_is is not None:
-        rows.append(_row("variational posterior as it is", as_it_is, n))
-        values["as_it_is"] = as_it_is.values()
-    lines = table(["leave-one-out", "elpd", "se", "per sample", "p_loo", "bad k-hat"], rows)
-    lines += line_of_text(_meaning(found, is_regression))
-    verdict = (
-        "good"
-        if found.n_bad == 0
-        else "caution"
-        if found.n_bad <= 0.05 * n and not found.approximate
-        else "bad"
-    )
-    advice = _advice(verdict, found, as_it_is, can_be_sampled)
-    title = f"Leave-one-out accuracy ({'cavities' if found.by_cavities else 'PSIS'})"
-    return Section("loo", title, values, lines, verdict, advice)
-
-
-def _meaning(found: LeaveOneOut, is_regression: bool) -> str:
-    """Say what is summed."""
-    by = "by the posterior of the others, in nats."
-    if is_regression:
-        return f"elpd: log density of each sample's target (original units) {by}"
-    if found.by_cavities:
-        return f"elpd: log probability of each label {by}"
-    return (
-        f"elpd: log probability of each label, given that there is one, {by} "
-        f"With the margin in it, log P(y f > margin) sums to {found.margin_elpd:.1f}."
-    )
-
-
-def _row(name: str, found: LeaveOneOut, n: int) -> list[Any]:
-    v = found.values()
-    return [
-        name,
-        f"{v['elpd']:.1f}",
-        f"{v['se']:.1f}",
-        f"{v['elpd'] / n:.3f}",
-        f"{v['p_loo']:.1f}",
-        f"{found.n_bad} of {n}",
-    ]
-
-
-def _advice(verdict: str, found: LeaveOneOut, as_it_is: LeaveOneOut | None, can_be_sampled: bool) -> str:
-    if verdict == "good":
-        return f"All k-hats are below {found.good_k:.2f}: the estimate is reliable; `compare_loo` compares models."
-    if found.by_cavities:
-        return (
-            f"{found.n_bad} samples have a k-hat above {found.good_k:.2f}: leaving one out moves the hyperparameters "
-            "further than their points reach. Fit with a larger `n_points` of `inference`, or use `cross_val_score`."
-        )
-    if found.approximate:
-        text = (
-            f"{found.n_bad} samples have a k-hat above {found.good_k:.2f}: the variational posterior is too far from "
-            "the exact one for its draws to be corrected."
-        )
-        if as_it_is is not None and as_it_is.n_bad <= 0.05 * len(as_it_is.pareto_k):
-            text += (
-                " Taken as it is, it cannot see its own error: that line is too optimistic (on 100 samples of wdbc "
-                "it promised a log loss of .04 where new samples gave .13)."
-            )
-        sampled = ', held-out data, or inference="nuts".' if can_be_sampled else " or held-out data."
-        return f"{text} Use `cross_val_score`{sampled}"
-    return (
-        f"{found.n_bad} samples have a k-hat above {found.good_k:.2f}: each has a weight of its own in the model, "
-        "and leaving it out moves the posterior too far for reweighting. Read the elpd as a rough guess; use "
-        "`cross_val_score` or held-out data for a decision."
     )
 
 

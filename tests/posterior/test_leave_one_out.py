@@ -19,9 +19,10 @@ from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.bemkl.models.outcomes import Labels
 from bayesmkl.posterior import compare_loo, to_datatree
 from bayesmkl.posterior.checks import prior_draws
+from bayesmkl.posterior.diagnose import leave_one_out_section
 from bayesmkl.posterior.evaluated import Evaluated, evaluate_model
 from bayesmkl.posterior.fitted import fitted_bemkl
-from bayesmkl.posterior.loo import leave_one_out, leave_one_out_section
+from bayesmkl.posterior.loo import leave_one_out
 
 N_PRIOR, N_DRAWS = 100_000, 4000
 
