@@ -23,11 +23,14 @@ from bayesmkl.posterior.prediction_plots import plot_predictions, plot_reliabili
 from bayesmkl.posterior.refine import refine_posterior
 from bayesmkl.posterior.relevance import interaction_table, relevance
 from bayesmkl.posterior.tables import effect_table, kernel_table, task_table, view_table
+from bayesmkl.posterior.twin import TwinCheck, check_twin
 from bayesmkl.posterior.value import value_of_view
 
 __all__ = [
     "Diagnosis",
     "Reliability",
+    "TwinCheck",
+    "check_twin",
     "compare_loo",
     "contributions",
     "diagnose",

@@ -1,7 +1,4 @@
-"""Plots of a posterior: which kernels matter, and how the bound rose.
-
-Plots of what views or kernels add to scores: one sample, many samples, one part as a function, and features.
-"""
+"""Pictures of a posterior: kernels, the bound, and what views, kernels and features add to scores."""
 
 from __future__ import annotations
 
@@ -16,18 +13,17 @@ from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.given import finite_numbers
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.validation import check_axes, check_choice, check_flag, check_integer, shown
-from bayesmkl.posterior.axes import COLORS, MARKERS, NEUTRAL, new_axes, shorten, tidy
-from bayesmkl.posterior.fitted import MODEL, FittedBEMKL, fitted_bemkl
+from bayesmkl.posterior.axes import COLORS, MARKERS, NEUTRAL, intervals, new_axes, shorten, tidy
+from bayesmkl.posterior.fitted import MODEL, fitted_bemkl
 from bayesmkl.posterior.tables import kernel_table
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.axes import Axes
     from xarray import Dataset
 
-
-LONGEST_NAME, LONGEST_GROUP = 46, 28  # characters shown of a kernel name and of a view or class
+LONGEST_NAME, LONGEST_GROUP, LONGEST = 46, 28, 24  # characters of a kernel, of a view or class, of a part
 INCHES_PER_CHARACTER = 0.085
+CONSTANT = ("intercept", "offset")  # kinds of parts that say nothing of features
 
 
 @fill_docs(MODEL)
@@ -96,24 +92,53 @@ def plot_kernel_weights(
     check_flag("by_view", by_view)
     max_kernels = check_integer("max_kernels", max_kernels, low=1)
     table = kernel_table(model, ci_prob, kernels=kernels)
-    shown, groups, grouped_by = _shown(table, max_kernels)
-    labels, row_of, headings = _rows(table, shown, by_view)
-    legend = groups if len(groups) > 1 and not (by_view and grouped_by == "view") else {}
-    n_offsets = len(groups) if grouped_by != "view" else 1
+    of_model = next((column for column in ("class", "label", "task") if column in table), None)
+    means = table["share"]  # by falling share, of kernels with several models their means
+    if of_model is not None:
+        means = (
+            table.groupby("kernel", sort=False)["share"].mean().sort_values(ascending=False, kind="stable")
+        )
+    names = means.index[:max_kernels] if of_model is not None else table["kernel"].head(max_kernels)
+    rows = table.set_index("kernel").loc[list(names)].reset_index()
+    groups, grouped_by = {"": rows}, of_model or "view"
+    if of_model is not None or ("view" in rows and 1 < rows["view"].nunique() <= len(COLORS)):
+        groups = {str(label): group for label, group in rows.groupby(grouped_by, sort=False)}
+    labels, row_of, headings = _rows(table, list(names), by_view)
+    legend = groups if len(groups) > 1 and not (by_view and of_model is None) else {}
+    n_offsets = len(groups) if of_model is not None else 1
     if ax is None:
+        longest_group = min(max(map(len, legend)), LONGEST_GROUP) + 8 if legend else 0
+        longest = min(max(map(len, labels)), LONGEST_NAME) + longest_group
         height = 1.4 + len(labels) * max(0.26, 0.16 * n_offsets)
-        (ax,) = new_axes(_width(labels, legend), height)
-    handles = []
+        (ax,) = new_axes(4.2 + INCHES_PER_CHARACTER * longest, height)  # four inches of intervals, and texts
+    factor, handles = 100.0 if value == "share" else 1.0, []
     for g, group in enumerate(groups.values()):
-        rows = np.array([row_of[name] for name in group["kernel"]], dtype=float)
-        rows += 0.7 * ((g + 0.5) / n_offsets - 0.5) if n_offsets > 1 else 0.0
-        handles.append(_draw_intervals(ax, rows, group, value, g))
+        at = np.array([row_of[name] for name in group["kernel"]], dtype=float)
+        at += 0.7 * ((g + 0.5) / n_offsets - 0.5) if n_offsets > 1 else 0.0
+        ends = (factor * group[f"{value}{end}"].to_numpy() for end in ("", "_lower", "_upper"))
+        look = COLORS[g % len(COLORS)], MARKERS[g % len(MARKERS)]
+        handles.append(intervals(ax, at, *ends, *look, markersize=7.0))
     ax.set_yticks(range(len(labels)), [shorten(label, LONGEST_NAME) for label in labels])
     for row in headings:
         ax.get_yticklabels()[row].set_fontweight("bold")
     ax.set_ylim(len(labels) - 0.4, -0.6)
     tidy(ax, "x")
-    _say_finding(ax, table, value, ci_prob)
+    remark = table["interval_by"].iloc[0].partition(" ")[2]
+    remark = "(variational: too narrow)" if remark == "(too narrow)" else remark
+    interval = f"\nposterior mean and {100 * ci_prob:g} % interval {remark}".rstrip()
+    if value == "share":
+        ax.set_xlim(left=min(0.0, 105.0 * table["share_lower"].min()))  # parts of a variance can be negative
+        ax.set_xlabel(f"share of the score in %{interval}")
+        n_half = int(np.searchsorted(np.cumsum(means.to_numpy()), 0.5)) + 1
+        n_kernels = table["kernel"].nunique()
+        finding = f"Half of the score comes from {n_half} of {n_kernels} kernels"
+        ax.set_title("One kernel makes the whole score" if n_kernels == 1 else finding, loc="left")
+    else:
+        ax.axvline(0.0, color=NEUTRAL, linewidth=0.8, zorder=0)
+        ax.set_xlabel(f"kernel weight{interval}")
+        away = int(((table["weight_lower"] > 0.0) | (table["weight_upper"] < 0.0)).sum())
+        finding = f"{away} of {len(table)} kernel weights differ from zero ({100 * ci_prob:g} % interval)"
+        ax.set_title(finding, loc="left")
     if legend:
         named = [shorten(label, LONGEST_GROUP) for label in legend]
         place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
@@ -121,25 +146,10 @@ def plot_kernel_weights(
     return ax
 
 
-def _say_finding(ax: Axes, table: pd.DataFrame, value: str, ci_prob: float) -> None:
-    remark = table["interval_by"].iloc[0].partition(" ")[2]
-    caution = {"(too narrow)": " (variational: too narrow)"}.get(remark, f" {remark}".rstrip())
-    interval = f"\nposterior mean and {100 * ci_prob:g} % interval{caution}"
-    if value == "share":
-        ax.set_xlim(left=min(0.0, 105.0 * table["share_lower"].min()))  # parts of a variance can be negative
-        ax.set_xlabel(f"share of the score in %{interval}")
-        ax.set_title(_shares_finding(table), loc="left")
-    else:
-        ax.axvline(0.0, color=NEUTRAL, linewidth=0.8, zorder=0)
-        ax.set_xlabel(f"kernel weight{interval}")
-        ax.set_title(_weights_finding(table, ci_prob), loc="left")
-
-
 def _rows(
-    table: pd.DataFrame, shown: pd.DataFrame, by_view: bool
+    table: pd.DataFrame, names: list[str], by_view: bool
 ) -> tuple[list[str], dict[str, int], list[int]]:
     """Return labels from top to bottom, the row of each kernel, and the rows that are headings."""
-    names = shown["kernel"].drop_duplicates().tolist()
     if not by_view:
         return names, {name: row for row, name in enumerate(names)}, []
     if "view" not in table:
@@ -160,15 +170,6 @@ def _rows(
             row_of[name] = len(labels)
             labels.append(name.removesuffix(f" · {view}"))
     return labels, row_of, headings
-
-
-def _draw_intervals(ax: Axes, rows: np.ndarray, group: pd.DataFrame, value: str, g: int) -> Any:
-    """Draw points and intervals in the color and shape of group number `g`; return the points."""
-    factor = 100.0 if value == "share" else 1.0
-    middle, lower, upper = (factor * group[f"{value}{end}"].to_numpy() for end in ("", "_lower", "_upper"))
-    color, marker = COLORS[g % len(COLORS)], MARKERS[g % len(MARKERS)]
-    ax.hlines(rows, lower, upper, color=color, linewidth=1.8)
-    return ax.plot(middle, rows, marker, color=color, markeredgecolor="white", markersize=7)[0]
 
 
 @fill_docs(MODEL)
@@ -219,89 +220,28 @@ def plot_elbo(model: BaseEstimator, ax: Axes | None = None) -> Axes:
         )
     check_axes("ax", ax)
     ax = new_axes(6.4, 3.6)[0] if ax is None else ax
-    steps = [np.arange(1, 1 + len(history)) for history in fitted.histories]
     lines: list[Any] = []
-    for g, (done, history) in enumerate(zip(steps, fitted.histories, strict=True)):
+    for g, history in enumerate(fitted.histories):
         gap = history[-1] - history
-        below = gap > 0.0
-        look: dict[str, Any] = {
-            "color": COLORS[g % len(COLORS)],
-            "marker": MARKERS[g % len(MARKERS)],
-            "linewidth": 1.4,
-        }
-        lines += ax.plot(done[below], gap[below], markersize=4, markevery=0.1, **look)
+        done = np.flatnonzero(gap > 0.0)
+        look: dict[str, Any] = {"color": COLORS[g % len(COLORS)], "marker": MARKERS[g % len(MARKERS)]}
+        lines += ax.plot(1 + done, gap[done], markersize=4, markevery=0.1, linewidth=1.4, **look)
+    n_steps, estimator = max(map(len, fitted.histories)), fitted.estimator
     ax.set_yscale("log")
-    ax.set_xlim(0.0, max(done[-1] for done in steps) + 1.0)
+    ax.set_xlim(0.0, n_steps + 1.0)
     ax.set_xlabel("iteration")
     ax.set_ylabel("ELBO below its last value (nats)")
     tidy(ax, "both")
-    ax.set_title(_elbo_finding(fitted, max(done[-1] for done in steps)), loc="left")
-    if fitted.class_names is not None and len(lines) > 1:
-        ax.legend(lines, fitted.class_names, title=fitted.output_kind, frameon=False)
-    return ax
-
-
-def _width(names: list[str], groups: dict[str, pd.DataFrame]) -> float:
-    """Return the width in inches for four of intervals and all texts beside them."""
-    longest_name = min(max(map(len, names)), LONGEST_NAME)
-    longest_group = min(max(map(len, groups)), LONGEST_GROUP) + 8 if len(groups) > 1 else 0
-    return 4.2 + INCHES_PER_CHARACTER * (longest_name + longest_group)
-
-
-def _shown(table: pd.DataFrame, max_kernels: int) -> tuple[pd.DataFrame, dict[str, pd.DataFrame], str]:
-    """Return the rows to show, most important kernel first, and the groups that share a color and a shape."""
-    model_column = _model_column(table)
-    if model_column is not None:
-        order = (
-            table.groupby("kernel", sort=False)["share"].mean().sort_values(ascending=False, kind="stable")
-        )
-        kept = order.index[:max_kernels]
-        rows = table.set_index("kernel").loc[kept].reset_index()
-        return rows, _split(rows, model_column), model_column
-    rows = table.head(max_kernels)
-    if "view" not in rows or not 1 < rows["view"].nunique() <= len(COLORS):
-        return rows, {"": rows}, "view"
-    return rows, _split(rows, "view"), "view"
-
-
-def _model_column(table: pd.DataFrame) -> str | None:
-    """Return the column that names models with kernel weights of their own, if there are several."""
-    return next((column for column in ("class", "label", "task") if column in table), None)
-
-
-def _split(rows: pd.DataFrame, column: str) -> dict[str, pd.DataFrame]:
-    return {str(label): group for label, group in rows.groupby(column, sort=False)}
-
-
-def _shares_finding(table: pd.DataFrame) -> str:
-    n_kernels = table["kernel"].nunique()
-    if n_kernels == 1:
-        return "One kernel makes the whole score"
-    if _model_column(table) is not None:
-        shares = table.groupby("kernel")["share"].mean().sort_values(ascending=False)
-    else:
-        shares = table["share"]
-    n_half = int(np.searchsorted(np.cumsum(shares.to_numpy()), 0.5)) + 1
-    return f"Half of the score comes from {n_half} of {n_kernels} kernels"
-
-
-def _weights_finding(table: pd.DataFrame, ci_prob: float) -> str:
-    away = int(((table["weight_lower"] > 0.0) | (table["weight_upper"] < 0.0)).sum())
-    return f"{away} of {len(table)} kernel weights differ from zero ({100 * ci_prob:g} % interval)"
-
-
-def _elbo_finding(fitted: FittedBEMKL, n_steps: int) -> str:
-    estimator, n_models = fitted.estimator, len(fitted.histories)
-    if n_models == 1:
+    if len(fitted.histories) == 1:
         ending = f"{'Converged' if estimator.converged_ else 'Not converged'} after {n_steps} sweeps"
     else:
         converged = sum(outcome.converged for outcome in estimator.outcome_)
-        ending = f"{converged} of {n_models} models converged, within {n_steps} sweeps"
-    return f"{ending}; ELBO {estimator.elbo_:.2f} nats".replace("-", "\N{MINUS SIGN}")
-
-
-LONGEST = 24  # characters of a name
-CONSTANT = ("intercept", "offset")  # kinds of parts that say nothing of features
+        ending = f"{converged} of {len(fitted.histories)} models converged, within {n_steps} sweeps"
+    finding = f"{ending}; ELBO {estimator.elbo_:.2f} nats".replace("-", "\N{MINUS SIGN}")
+    ax.set_title(finding, loc="left")
+    if fitted.class_names is not None and len(lines) > 1:
+        ax.legend(lines, fitted.class_names, title=fitted.output_kind, frameon=False)
+    return ax
 
 
 @fill_docs(MODEL)
@@ -578,10 +518,10 @@ def plot_features(
     at, size, of_std = np.arange(len(rows)), rows["size"].to_numpy(), table.attrs.get("per", "std") == "std"
     if of_std:  # the scale that sizes have
         ax.barh(at, 2.0 * size, left=-size, height=0.6, color="#DDDDDD")
-    for sure, color, marker in ((True, COLORS[0], "o"), (False, NEUTRAL, "D")):
-        own = ((rows["lower"] > 0.0) | (rows["upper"] < 0.0)).to_numpy() == sure
-        ax.hlines(at[own], rows["lower"][own], rows["upper"][own], color=color, linewidth=1.8)
-        ax.plot(rows["mean"][own], at[own], marker, color=color, markeredgecolor="white", markersize=6.5)
+    is_sure = ((rows["lower"] > 0.0) | (rows["upper"] < 0.0)).to_numpy()
+    for own, color, marker in ((is_sure, COLORS[0], "o"), (~is_sure, NEUTRAL, "D")):
+        ends = (rows[end].to_numpy()[own] for end in ("mean", "lower", "upper"))
+        intervals(ax, at[own], *ends, color, marker, markersize=6.5)
     ax.axvline(0.0, color=NEUTRAL, linewidth=0.7)
     ax.set_yticks(at, [shorten(name, 2 * LONGEST) for name in names])
     ax.invert_yaxis()

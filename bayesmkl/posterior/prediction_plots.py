@@ -1,13 +1,11 @@
-"""Plots of predictions against observed outcomes.
-
-Plots of predictions and their uncertainty over the plane of two features.
-"""
+"""Pictures of predictions: against observed outcomes, and over the plane of two features."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.stats import entropy, norm
 from sklearn.base import BaseEstimator
@@ -19,7 +17,7 @@ from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_axes, check_choice, check_integer, check_probability
 from bayesmkl.posterior.axes import COLORS, MARKERS, NEUTRAL, SHADES, legend_below, new_axes, tidy
 from bayesmkl.posterior.checks import Reliability, reliability
-from bayesmkl.posterior.fitted import MODEL, fitted_bemkl, has_outputs
+from bayesmkl.posterior.fitted import MODEL, FittedBEMKL, fitted_bemkl, has_outputs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -273,34 +271,41 @@ def plot_uncertainty(
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
     ['False', 'True', 'equally probable', 'standard deviation of the score']
     """
-    estimator = one_output(_estimator_of_two(model), label)
-    samples = _samples(X)
+    fitted = _of_two_features(model)
+    estimator = one_output(fitted.estimator, label)
+    samples = check_numbers("X", X).astype(np.float64)
+    if samples.ndim != 2 or samples.shape[1] != 2 or len(samples) == 0 or not np.isfinite(samples).all():
+        raise ValueError(
+            f"`X` must hold finite numbers and have the shape (n_samples, 2); got {samples.shape}."
+        )
     check_axes("ax", ax)
     n_grid = check_integer("n_grid", n_grid, low=2)
     measure = _measure(estimator, measure)
     targets = _targets(estimator, y, len(samples))
-    given: Any = X if hasattr(X, "columns") else samples
-    at_samples = _predict(model, estimator, given, measure).uncertainty
+    at_samples = _predict(fitted, estimator, X if hasattr(X, "columns") else samples, measure).uncertainty
     first, second = (_reach(column, n_grid) for column in samples.T)
-    points = np.stack(np.meshgrid(first, second), axis=-1).reshape(-1, 2)
-    plane = _predict(model, estimator, _as_fitted(model, points), measure)
-
+    points: Any = np.stack(np.meshgrid(first, second), axis=-1).reshape(-1, 2)
+    if hasattr(model, "feature_names_in_"):
+        points = pd.DataFrame(points, columns=model.feature_names_in_)
+    plane = _predict(fitted, estimator, points, measure)
+    target = "target" if _is_regression(estimator) else "score"
+    name = "entropy of the class in nats" if measure == "entropy" else f"standard deviation of the {target}"
     if ax is None:
         (ax,) = new_axes(6.2, 5.8)
     shading = _draw_shading(ax, first, second, plane, estimator)
     handles = _draw_samples(ax, samples, targets, estimator, shading)
-    handles |= _draw_lines(ax, first, second, plane, _measure_name(estimator, measure))
+    handles |= _draw_lines(ax, first, second, plane, name)
     names = getattr(X, "columns", getattr(model, "feature_names_in_", ("feature 0", "feature 1")))
     ax.set(xlim=first[[0, -1]], ylim=second[[0, -1]], xlabel=names[0], ylabel=names[1])
     middle, most = np.median(at_samples), plane.uncertainty.max()
     finding = f"median {middle:.2g} at the samples, up to {most:.2g} in the plane"
-    ax.set_title(f"{_measure_name(estimator, measure).capitalize()}:\n{finding}", loc="left")
+    ax.set_title(f"{name.capitalize()}:\n{finding}", loc="left")
     legend_below(ax, handles)
     return ax
 
 
-def _estimator_of_two(model: BaseEstimator) -> Any:
-    """Return the fitted estimator in `model`; raise unless `model` takes two features."""
+def _of_two_features(model: Any) -> FittedBEMKL:
+    """Return the posterior of a model; raise unless it takes two features."""
     fitted = fitted_bemkl(model, of_outcome=False)
     if fitted.kernel_views is None:
         raise ValueError(
@@ -313,7 +318,7 @@ def _estimator_of_two(model: BaseEstimator) -> Any:
         )
     if fitted.outcome == "times":
         raise ValueError("`model` must not be a model of times, which has no standard deviation to show.")
-    return fitted.estimator
+    return fitted
 
 
 def _is_regression(estimator: BaseEstimator) -> bool:
@@ -330,22 +335,6 @@ def _measure(estimator: BaseEstimator, measure: str | None) -> str:
             '`measure` must be "std" in regression; got "entropy", which is that of class probabilities.'
         )
     return measure
-
-
-def _measure_name(estimator: BaseEstimator, measure: str) -> str:
-    if measure == "entropy":
-        return "entropy of the class in nats"
-    target = "target" if _is_regression(estimator) else "score"
-    return f"standard deviation of the {target}"
-
-
-def _samples(X: Samples) -> np.ndarray:
-    samples = check_numbers("X", X).astype(np.float64)
-    if samples.ndim != 2 or samples.shape[1] != 2 or len(samples) == 0 or not np.isfinite(samples).all():
-        raise ValueError(
-            f"`X` must hold finite numbers and have the shape (n_samples, 2); got {samples.shape}."
-        )
-    return samples
 
 
 def _targets(estimator: BaseEstimator, y: Targets | None, n_samples: int) -> np.ndarray | None:
@@ -372,38 +361,18 @@ def _reach(column: np.ndarray, n_grid: int) -> np.ndarray:
     return np.linspace(low - MARGIN * extent, high + MARGIN * extent, n_grid)
 
 
-def _as_fitted(model: BaseEstimator, points: np.ndarray) -> Any:
-    """Name the columns as they were at `fit`."""
-    if not hasattr(model, "feature_names_in_"):
-        return points
-    import pandas as pd
-
-    return pd.DataFrame(points, columns=model.feature_names_in_)
-
-
-def _predict(model: Any, estimator: BaseEstimator, X: Any, measure: str) -> _Plane:
+def _predict(fitted: FittedBEMKL, estimator: Any, X: Any, measure: str) -> _Plane:
     """Predict in blocks of rows."""
-    block = max(1, BLOCK_SIZE // (estimator.n_kernels_in_ * estimator.dual_coef_.shape[-1]))
-    predict = _predict_target if _is_regression(estimator) else _predict_class
-    parts = []
+    block, parts = max(1, BLOCK_SIZE // (estimator.n_kernels_in_ * estimator.dual_coef_.shape[-1])), []
     for start in range(0, len(X), block):
         rows = slice(start, start + block)
-        part = _before_estimator(model, X.iloc[rows] if hasattr(X, "iloc") else X[rows])
-        parts.append(predict(estimator, part, measure))
+        part = fitted.transform(X.iloc[rows] if hasattr(X, "iloc") else X[rows])
+        if _is_regression(estimator):
+            mean, std = estimator.predict(part, return_std=True)
+            parts.append(_Plane(mean, std, np.empty((len(mean), 0))))
+        else:
+            parts.append(_predict_class(estimator, part, measure))
     return _Plane(*map(np.concatenate, zip(*parts, strict=True)))
-
-
-def _before_estimator(model: BaseEstimator, X: Samples) -> Any:
-    """Do to `X` what the steps before the last one of a Pipeline do."""
-    model = getattr(model, "best_estimator_", model)
-    if not hasattr(model, "steps"):
-        return X
-    return _before_estimator(model.steps[-1][1], model[:-1].transform(X) if len(model.steps) > 1 else X)
-
-
-def _predict_target(estimator: BaseEstimator, X: Samples, measure: str) -> _Plane:
-    mean, std = estimator.predict(X, return_std=True)
-    return _Plane(mean, std, np.empty((len(mean), 0)))
 
 
 def _predict_class(estimator: BaseEstimator, X: Samples, measure: str) -> _Plane:
@@ -459,30 +428,23 @@ def _draw_lines(ax: Axes, first: np.ndarray, second: np.ndarray, plane: _Plane, 
     from matplotlib.lines import Line2D
     from matplotlib.ticker import MaxNLocator
 
-    shape = (len(second), len(first))
     bold: dict[str, Any] = {"color": "black", "linewidth": 2.0}
     thin: dict[str, Any] = {"color": "#222222", "linewidth": 0.9, "linestyle": "--"}
+
+    def contours(values: np.ndarray, levels: list[float], look: dict[str, Any]) -> Any:
+        options = {f"{option}s": value for option, value in look.items()}
+        return ax.contour(first, second, values.reshape(len(second), -1), levels, **options)
+
     handles = {}
     for k in range(plane.probability.shape[1]):
         lead = plane.probability[:, k] - np.delete(plane.probability, k, axis=1).max(axis=1)
         if lead.min() < 0.0 < lead.max():
-            ax.contour(
-                first, second, lead.reshape(shape), [0.0], colors="black", linewidths=bold["linewidth"]
-            )
+            contours(lead, [0.0], bold)
             handles["equally probable"] = Line2D([], [], **bold)
     low, high = plane.uncertainty.min(), plane.uncertainty.max()
     levels = [level for level in MaxNLocator(6).tick_values(low, high) if low < level < high]
     if levels:
-        contours = ax.contour(
-            first,
-            second,
-            plane.uncertainty.reshape(shape),
-            levels,
-            colors=thin["color"],
-            linewidths=thin["linewidth"],
-            linestyles=thin["linestyle"],
-        )
-        ax.clabel(contours, fontsize=8)
+        ax.clabel(contours(plane.uncertainty, levels, thin), fontsize=8)
         handles[name] = Line2D([], [], **thin)
     return handles
 
