@@ -1,7 +1,4 @@
-"""Parts of the scores of new samples, of whatever model: posterior means, and draws where there are some.
-
-Parts of the score of every sample, by kernel or view, with intervals.
-"""
+"""Parts of the score of every sample, by kernel or view: posterior means, and intervals where there are draws."""
 
 from __future__ import annotations
 
@@ -94,13 +91,9 @@ def parts_of_process(
                     covariance, draws, chosen, rows, diagonal[:, few], named.groups, rng, of_design
                 )
                 columns = [] if covariance.effects is None else covariance.effects.columns
-                mean, here = _process_means(estimator, rows, of_design, named.groups, columns), first + few
-                yield ScoreParts(
-                    *(
-                        _in_units(parts, named, location[:, here], scale[:, here], offsets[:, here])
-                        for parts in (mean, drawn)
-                    )
-                )
+                mean = _process_means(estimator, rows, of_design, named.groups, columns)
+                units = [values[:, first + few] for values in (location, scale, offsets)]
+                yield ScoreParts(*(_in_units(parts, named, *units) for parts in (mean, drawn)))
             first += kernels.n_rows
 
 
@@ -162,15 +155,9 @@ def parts_of_bemkl(
     n_chains = fitted.states[0].n_chains if fitted.is_drawn else 1
     draws = [own.flat() for own in fitted.draws(-(-n_draws // n_chains), rng)]
     variance = estimator.intermediate_scale_**2 if fitted.is_classifier else None
-    units = (
-        [fitted.units(k) for k in range(len(fitted.output_names or [""]))]
-        if variance is None
-        else [(0.0, 1.0)]
-    )
+    units = [fitted.units(k) for k in range(len(fitted.output_names or [""]))]
     location, scale = (np.array(values)[:, None] for values in zip(*units, strict=True))
-    n_entries = (
-        len(draws[0].kernel_weights) * (estimator.n_kernels_in_ + 1) * len(fitted.output_names or [""])
-    )
+    n_entries = len(draws[0].kernel_weights) * (estimator.n_kernels_in_ + 1) * len(units)
     size = max(1, BLOCK_ENTRIES // n_entries)
     nothing = np.zeros((1, 1))
     for first in range(0, stack.n_rows, size):
@@ -180,14 +167,8 @@ def parts_of_bemkl(
             means.append(of_bemkl.mean_new_parts(rows, posterior))
             source = None if fitted.is_drawn else posterior
             drawn.append(of_bemkl.draw_new_parts(rows, own, variance, rng, source))
-        yield ScoreParts(
-            *(
-                _in_units(
-                    _grouped(np.concatenate(parts, axis=-3), named.groups), named, location, scale, nothing
-                )
-                for parts in (means, drawn)
-            )
-        )
+        both = (_grouped(np.concatenate(parts, axis=-3), named.groups) for parts in (means, drawn))
+        yield ScoreParts(*(_in_units(parts, named, location, scale, nothing) for parts in both))
 
 
 def parts_of_discriminative(estimator: BaseDiscriminative, X: Any, named: PartNames) -> ScoreParts:
@@ -301,26 +282,36 @@ def contributions(
         check_choice("by", by, ("view", "kernel"))
     ends = np.array([0.5 * (1.0 - ci_prob), 0.5 * (1.0 + ci_prob)])
     found = unwrapped(model, (BaseDiscriminative,))
-    blocks: Iterator[ScoreParts]
     if found is not None:
         estimator, transformers = found
-        named = _names_of_discriminative(estimator, by)
-        outputs, method = _tasks_of(estimator), _method_of(estimator)
-        rows = _transformed(X, transformers)
-        blocks = iter([parts_of_discriminative(estimator, rows, named)])
+        _check_is_sum(estimator)
+        rows: Any = X
+        for step in transformers:
+            rows = step.transform(rows)
+        bank = estimator.kernel_bank_
+        views = None if bank is None else list(bank.kernel_views_)
+        named = _names([str(name) for name in estimator.kernel_names_], views, by, None)
+        outputs = None
+        if np.ndim(estimator.intercept_):
+            labels = getattr(estimator, "classes_", range(len(estimator.intercept_)))
+            kind = "class" if hasattr(estimator, "classes_") else "output"
+            outputs = kind, [str(label) for label in labels]
+        method = "decision_function" if hasattr(estimator, "decision_function") else "predict"
+        blocks: Iterator[ScoreParts] = iter([parts_of_discriminative(estimator, rows, named)])
         about: dict[str, Any] = {"inference": "point estimate"}
     else:
         fitted = _fitted(model)
-        estimator, rows = fitted.estimator, fitted.transform(X)
-        views = fitted.kernel_views
-        named = _names(fitted.kernel_names, views, by, getattr(estimator, "design_", None))
+        rows = fitted.transform(X)
+        named = _names(fitted.kernel_names, fitted.kernel_views, by, fitted.design)
         outputs = None if fitted.output_names is None else (fitted.output_kind, fitted.output_names)
         method = "predict" if fitted.outcome == "numbers" else "predict_latent"
         parts_of = parts_of_process if fitted.is_marginal else parts_of_bemkl
         blocks = parts_of(fitted, rows, named, n_draws, rng)
         about = {"inference": fitted.inference, "ci_prob": ci_prob}
     values = _collected(blocks, ends, with_draws)
-    labels = _labels_of(X if isinstance(X, pd.DataFrame) else rows, values["mean"].shape[0])
+    frame = X if isinstance(X, pd.DataFrame) else rows
+    is_frame = isinstance(frame, pd.DataFrame)
+    labels = frame.index.to_numpy() if is_frame else np.arange(values["mean"].shape[0])
     return _dataset(values, named, outputs, labels, ends, {"score": method, **about})
 
 
@@ -338,16 +329,14 @@ def _fitted(model: BaseEstimator) -> FittedBEMKL:
         ) from error
 
 
-def _names_of_discriminative(estimator: Any, by: str | None) -> PartNames:
+def _check_is_sum(estimator: Any) -> None:
+    """Raise for a discriminative method whose score is no sum over kernels."""
     check_is_fitted(estimator, "kernel_weights_")
     if getattr(estimator, "combination", "sum") == "product":
         raise TypeError(
             '`model` must not have combination="product": its score is no sum over kernels; got '
             f'{estimator!r}. Fit it with combination="sum".'
         )
-    bank = estimator.kernel_bank_
-    views = None if bank is None else list(bank.kernel_views_)
-    return _names([str(name) for name in estimator.kernel_names_], views, by, None)
 
 
 def _names(
@@ -375,29 +364,6 @@ def _names(
         more += [("offset", "offset")] if design.offset_column is not None else []
     labels = [f"{name} ({what})" if name in names else name for name, what in more]
     return PartNames([*names, *labels], [kind] * len(names) + [what for _, what in more], groups)
-
-
-def _tasks_of(estimator: Any) -> tuple[str, list[str]] | None:
-    """Return kind and names of the outputs of a discriminative method; None of one."""
-    if np.ndim(estimator.intercept_) == 0:
-        return None
-    labels = getattr(estimator, "classes_", range(len(estimator.intercept_)))
-    return "class" if hasattr(estimator, "classes_") else "output", [str(label) for label in labels]
-
-
-def _method_of(estimator: Any) -> str:
-    return "decision_function" if hasattr(estimator, "decision_function") else "predict"
-
-
-def _transformed(X: Samples, transformers: list[Any]) -> Any:
-    for step in transformers:
-        X = step.transform(X)
-    return X
-
-
-def _labels_of(X: Any, n_rows: int) -> np.ndarray:
-    """Return the index of a frame, or the numbers of the rows."""
-    return X.index.to_numpy() if isinstance(X, pd.DataFrame) else np.arange(n_rows)
 
 
 def _collected(blocks: Iterator[ScoreParts], ends: np.ndarray, with_draws: bool) -> dict[str, np.ndarray]:

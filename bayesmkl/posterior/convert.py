@@ -1,11 +1,4 @@
-"""Draws of additive Gaussian processes, for ArviZ.
-
-Draws from the posterior.
-
-Posteriors as ArviZ data: a DataTree.
-
-Posteriors on disk: NetCDF, which ArviZ and xarray read.
-"""
+"""Draws of a posterior as arrays, as ArviZ data (a DataTree), and on disk (NetCDF, which ArviZ and xarray read)."""
 
 from __future__ import annotations
 
@@ -204,28 +197,24 @@ def sample_posterior(
     n_draws = None if n_draws is None else check_integer("n_draws", n_draws, low=1)
     fitted = fitted_bemkl(model)
     if fitted.is_marginal:
-        return parameters_of_process(fitted, evenly(*_counts(fitted.states[0].n_draws, n_draws)))
-    flat = [
-        draws.flat()
-        for draws in fitted.draws(
-            None if fitted.is_drawn else n_draws, generator_of("random_state", random_state)
-        )
-    ]
-    kept = evenly(*_counts(len(flat[0].intercept), n_draws))
+        return parameters_of_process(fitted, _kept(fitted.states[0].n_draws, n_draws))
+    rng, n_taken = generator_of("random_state", random_state), None if fitted.is_drawn else n_draws
+    flat = [draws.flat() for draws in fitted.draws(n_taken, rng)]
+    kept = _kept(len(flat[0].intercept), n_draws)
     per_model = [named_draws(fitted, draws.map(lambda values: values[kept])) for draws in flat]
     if fitted.class_names is None:
         return per_model[0]
     return {name: np.stack([draws[name] for draws in per_model], axis=1) for name in per_model[0]}
 
 
-def _counts(n_total: int, n_draws: int | None) -> tuple[int, int | None]:
-    """Return how many draws there are and are asked for; raise if that is more."""
+def _kept(n_total: int, n_draws: int | None) -> np.ndarray:
+    """Return positions of the draws that are asked for; raise if these are more than there are."""
     if n_draws is not None and n_draws > n_total:
         raise ValueError(
             f"`n_draws` must be at most {n_total}, the draws that the model has in all its chains; got {n_draws}. "
             "None takes all of them; fit with a larger `n_draws` for more."
         )
-    return n_total, n_draws
+    return evenly(n_total, n_draws)
 
 
 def named_draws(fitted: FittedBEMKL, draws: PosteriorDraws) -> dict[str, np.ndarray]:
@@ -408,8 +397,7 @@ def to_datatree(
         pointwise = kernels is not None or fitted.is_marginal or fitted.estimator.kernel_bank_ is not None
     coords = _coords(fitted, sample_names)
     if fitted.is_marginal:
-        if kernels is not None:
-            fitted.training_stack(kernels)  # refused where they are wrong; the model keeps its own
+        fitted.refuse_kernels(kernels)
         groups = drawn_of_process(fitted, n_draws, rng, pointwise)
     else:
         groups = _drawn_groups(fitted, n_draws, rng, kernels, pointwise)
@@ -432,7 +420,7 @@ def _dataset(
     from arviz_base import from_dict
 
     own = DIMS.get(group, {})
-    design = fitted.estimator.design_ if fitted.is_marginal else None
+    design = fitted.design
     if group == "constant_data" and design is not None and design.has_tasks:
         own = own | {"y_mean": ["task"], "y_scale": ["task"]}
     by_output = fitted.estimator.likelihood_.names if fitted.is_marginal else ()
@@ -568,7 +556,7 @@ def _coords(fitted: FittedBEMKL, sample_names: Sequence[Any] | None) -> dict[str
     coords: dict[str, Any] = {"kernel": fitted.kernel_names, "obs_id": names}
     if fitted.has_landmarks:
         coords["landmark"] = np.arange(fitted.n_basis)
-    design = fitted.estimator.design_ if fitted.is_marginal else None
+    design = fitted.design
     if design is not None:
         coords |= {
             "covariate": list(design.covariates),

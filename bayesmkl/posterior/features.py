@@ -186,8 +186,7 @@ def _bank_of(fitted: FittedBEMKL) -> Any:
         raise ValueError(
             "`model` was fitted to precomputed kernels, which know no features. Fit it to a KernelBank."
         )
-    design = getattr(estimator, "design_", None)
-    if design is not None and design.has_tasks:
+    if fitted.design is not None and fitted.design.has_tasks:
         raise ValueError("`model` must have no tasks. Fit one model for each task.")
     if estimator.present_ is not None and not fitted.is_marginal:
         raise ValueError(

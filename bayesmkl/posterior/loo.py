@@ -504,8 +504,7 @@ def leave_each_out(
         See `FittedBEMKL.training_stack`.
     """
     if fitted.is_marginal:
-        if kernels is not None:
-            fitted.training_stack(kernels)  # refused where they are wrong; the model needs none
+        fitted.refuse_kernels(kernels)
         return leave_one_out_by_cavities(fitted)
     return leave_one_out(fitted, *evaluate_model(fitted, n_draws, rng, kernels))
 

@@ -1,6 +1,14 @@
-r"""BEMKL without any kernel: intercepts alone, with exact evidence and predictions.
+r"""Is there any signal, which views does it need, and do they act together? Refits, compared on left-out samples.
 
-Without kernels every output has the score :math:`f_i \sim N(b, 1)`, or the target :math:`y_i \sim N(b,
+A model is fitted again without some kernels, with one more, or to permuted targets. How samples are left out depends
+on what a posterior is good for:
+
+* additive Gaussian processes have cavities;
+* so has BEMKL by "nuts" and "gibbs", given draws of its kernel weights (both in `bayesmkl.posterior.loo`);
+* a variational posterior cannot be reweighted: its draws have k-hats above 0.7 for nearly all samples, and by them
+  random labels are predicted far better than by their frequencies. It is fitted to folds instead.
+
+Without kernels every output of BEMKL has the score :math:`f_i \sim N(b, 1)`, or the target :math:`y_i \sim N(b,
 1/\varepsilon)`, with the priors of the model on the precision of `b` and on ε. The precisions integrate out in closed
 form, so that `b` is Student t and what is left is an integral over one variable,
 
@@ -8,28 +16,15 @@ form, so that `b` is Student t and what is left is an integral over one variable
 
 which the trapezoidal rule takes in :math:`u` with :math:`b = \hat b + s \sinh u`, from the mode far into the tails of
 Student t. Outputs have intercepts of their own.
-
-Refits of a model without some kernels, or to permuted targets, and what they predict of left-out samples.
-
-How samples are left out depends on what a posterior is good for:
-
-* additive Gaussian processes have cavities, see `bayesmkl.posterior.cavities`;
-* so has BEMKL by "nuts" and "gibbs", given draws of its kernel weights, see
-  `bayesmkl.posterior.bemkl_cavities`;
-* a variational posterior cannot be reweighted: its draws have k-hats above 0.7 for nearly all samples, and by them
-  random labels are predicted far better than by their frequencies. It is fitted to folds instead.
-
-Is there any signal, and which views does it need? Refits without views, compared on left-out samples.
-
-Do views act together? Fits with products of kernels of two views beside the kernels of a model.
 """
 
 from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -191,6 +186,17 @@ def is_clear(difference: dict[str, float]) -> bool:
     return difference["elpd_diff"] > CLEAR * difference["se"]
 
 
+def refitted(jobs: Sequence[Callable[[], Accuracy]], verbose: bool) -> list[Accuracy]:
+    """Do refits one after the other, with a progress bar on a terminal."""
+    found = []
+    with step_progress(verbose, "refits", len(jobs), "refit") as report:
+        for job in jobs:
+            found.append(job())
+            if report is not None:
+                report(len(found), "")
+    return found
+
+
 def warn_of_open(found: Sequence[Accuracy], more: str) -> None:
     """Warn once of refits that did not converge, and say of what to ask for more."""
     n_open = sum(not one.converged for one in found)
@@ -208,25 +214,7 @@ def by_falling_difference(table: pd.DataFrame, n_first: int) -> pd.DataFrame:
     return table.iloc[np.concatenate([np.arange(n_first), order])].reset_index(drop=True)
 
 
-class Refits(Protocol):
-    """Fits of one model to its own samples, with other kernels or targets."""
-
-    forgets_order: (
-        bool  # whether all samples together are predicted alike in any order where there are no kernels
-    )
-
-    @property
-    def own(self) -> Accuracy:
-        """Of the model as it is."""
-
-    def fit(self, kept: np.ndarray, order: np.ndarray | None = None) -> Accuracy:
-        """Fit with the kernels of a mask, at least one of them, and targets in another order, if given."""
-
-    def without_kernels(self, order: np.ndarray | None = None) -> Accuracy:
-        """Fit without any."""
-
-
-def refits_of(fitted: FittedBEMKL, kernels: ArrayLike | None = None) -> Refits:
+def refits_of(fitted: FittedBEMKL, kernels: ArrayLike | None = None) -> ProcessRefits | BEMKLRefits:
     """Return the refits of a model.
 
     Parameters
@@ -244,8 +232,7 @@ def refits_of(fitted: FittedBEMKL, kernels: ArrayLike | None = None) -> Refits:
     if reason is not None:
         raise ValueError(f"`model` cannot be compared with fits without its kernels: {reason}")
     if fitted.is_marginal:
-        if kernels is not None:
-            fitted.training_stack(kernels)  # refused where they are wrong; the model keeps its own
+        fitted.refuse_kernels(kernels)
         return ProcessRefits(fitted)
     stack = fitted.training_stack(kernels)
     if stack.storage == "streamed":
@@ -277,7 +264,7 @@ class ProcessRefits:
     fitted : FittedBEMKL
     """
 
-    forgets_order = True
+    forgets_order = True  # without kernels all samples together are predicted alike in any order
 
     def __init__(self, fitted: FittedBEMKL) -> None:
         self.estimator: Any = fitted.estimator
@@ -290,7 +277,9 @@ class ProcessRefits:
         return Accuracy(model._counted(model.elpd_i_), model.log_evidence_, model.pareto_k_, model.converged_)
 
     def fit(self, kept: np.ndarray, order: np.ndarray | None = None) -> Accuracy:
-        """Fit with some kernels."""
+        """Fit with the kernels of a mask, and targets in another order, if given."""
+        if not kept.any():
+            return self.without_kernels(order)
         positions = np.flatnonzero(kept)
         return Accuracy(*self.estimator._refit(self.stack.select(positions), order, positions))
 
@@ -338,7 +327,9 @@ class BEMKLRefits:
         return Accuracy(left.elpd_i, np.nan, np.nan, model.converged_)
 
     def fit(self, kept: np.ndarray, order: np.ndarray | None = None) -> Accuracy:
-        """Fit with some kernels; to another order of the targets a bound is not found."""
+        """Do the same; to another order of the targets a bound is not found."""
+        if not kept.any():
+            return self.without_kernels(order)
         targets = self.targets if order is None else self.targets[..., order]
         if self.by_folds and order is not None:
             return Accuracy(self._by_folds(kept, targets), np.nan, np.nan, True)
@@ -402,12 +393,8 @@ class BEMKLRefits:
         """Return the samples of ten folds, with classes in proportion."""
         n_samples, seed = targets.shape[-1], self.estimator.random_state or 0
         if not self.fitted.is_classifier or self.estimator.is_multilabel_:
-            return [
-                test
-                for _, test in KFold(min(N_FOLDS, n_samples), shuffle=True, random_state=seed).split(
-                    targets.T
-                )
-            ]
+            by_number = KFold(min(N_FOLDS, n_samples), shuffle=True, random_state=seed)
+            return [test for _, test in by_number.split(targets.T)]
         classes = targets.argmax(axis=0) if targets.ndim == 2 else targets > 0.0
         n_folds = min(N_FOLDS, int(np.unique(classes, return_counts=True)[1].max()))
         splitter = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
@@ -588,60 +575,40 @@ def relevance(
     rng = generator_of("random_state", random_state)
     if by is not None:
         check_choice("by", by, ("view", "kernel", "all"))
-    groups = fitted.kernel_groups(by)
-    names, members = np.unique(groups, return_inverse=True)
-    names = names[: 0 if by == "all" else None]
-    refits, rows = refits_of(fitted, kernels), []
+    names, members = np.unique(fitted.kernel_groups(by), return_inverse=True)
+    names = [] if by == "all" else names.tolist()
+    kept = [np.zeros(len(members), dtype=bool), *(members != k for k in range(len(names)))]
+    orders = [rng.permutation(fitted.n_samples) for _ in range(n_permutations)]
+    refits, every = refits_of(fitted, kernels), np.ones(len(members), dtype=bool)
+    own = refits.own
+    jobs = [partial(refits.fit, mask) for mask in kept]
+    for order in orders:
+        jobs.append(partial(refits.fit, every, order))
+        jobs += [] if refits.forgets_order else [partial(refits.without_kernels, order)]
+    found = refitted(jobs, verbose)
+    found, permuted = found[: len(kept)], found[len(kept) :]
     shares = np.mean(np.atleast_2d(fitted.estimator.kernel_shares_), axis=0)
-    with step_progress(verbose, "refits", len(names) + 1 + n_permutations, "refit") as report:
-        own, found = refits.own, []
-        for number, name in enumerate([ALL, *names]):
-            kept = np.zeros(len(groups), dtype=bool) if name == ALL else members != number - 1
-            found.append(refits.fit(kept) if kept.any() else refits.without_kernels())
-            rows.append(_row(name, float(shares[~kept].sum()), own, found[-1]))
-            if report is not None:
-                report(number + 1, "")
-        if n_permutations:
-            permuted = []
-            for number in range(n_permutations):
-                permuted.append(_permuted(refits, len(groups), rng.permutation(fitted.n_samples), found[0]))
-                if report is not None:
-                    report(len(names) + 2 + number, "")
-            as_large = int(np.sum(np.array(permuted) >= rows[0]["elpd_diff"]))
-            rows[0]["p_value"] = (1 + as_large) / (1 + n_permutations)
-    table = _table(rows, fitted.inference == "vb")
-    warn_of_open(found, "iterations or draws")
-    return table
-
-
-def _row(name: str, share: float, own: Accuracy, without: Accuracy) -> dict[str, Any]:
-    """Compare the model with one that lacks something."""
-    difference = own.ahead_of(without)
-    return {
-        "without": name,
-        "share": share,
-        **difference,
-        "pareto_k": without.pareto_k,
-        "p_value": np.nan,
-        "verdict": VERDICTS[name == ALL][0 if is_clear(difference) else 1],
-    }
-
-
-def _permuted(refits: Refits, n_kernels: int, order: np.ndarray, nothing: Accuracy) -> float:
-    """Return the difference of all kernels and none where targets are permuted."""
-    found = refits.fit(np.ones(n_kernels, dtype=bool), order)
-    if refits.forgets_order:
-        return float(found.elpd_i.sum() - nothing.elpd_i.sum())
-    return float(found.elpd_i.sum() - refits.without_kernels(order).elpd_i.sum())
-
-
-def _table(rows: list[dict[str, Any]], of_bounds: bool) -> pd.DataFrame:
-    """Sort the rows after the first, and name what there is."""
+    rows = []
+    for name, mask, without in zip([ALL, *names], kept, found, strict=True):
+        difference = own.ahead_of(without)
+        verdict = VERDICTS[name == ALL][0 if is_clear(difference) else 1]
+        of_all = {
+            "without": name,
+            "share": float(shares[~mask].sum()),
+            **difference,
+            "pareto_k": without.pareto_k,
+        }
+        rows.append(of_all | ({"p_value": np.nan} if orders else {}) | {"verdict": verdict})
+    if orders:
+        nothing = found[:1] * len(orders) if refits.forgets_order else permuted[1::2]
+        with_all = permuted if refits.forgets_order else permuted[::2]
+        gains = [float(a.elpd_i.sum() - b.elpd_i.sum()) for a, b in zip(with_all, nothing, strict=True)]
+        as_large = int(np.sum(np.array(gains) >= rows[0]["elpd_diff"]))
+        rows[0]["p_value"] = (1 + as_large) / (1 + n_permutations)
     table = pd.DataFrame(rows)
-    if np.isnan(table["p_value"][0]):
-        del table["p_value"]
-    if of_bounds:
+    if fitted.inference == "vb":  # these are bounds
         table = table.rename(columns={"log_evidence_diff": "elbo_diff"})
+    warn_of_open(found, "iterations or draws")
     return by_falling_difference(table, 1)
 
 
@@ -747,15 +714,11 @@ def interaction_table(
     if len(together) > 1:
         asked.append((ANY, sum(together.values()) / len(together)))  # type: ignore[arg-type]
     asked += [(f"{u} × {v}", together[u, v]) for u, v in chosen]
-    rows, found, own = [], [], refits.own
-    with step_progress(verbose, "refits", len(asked), "refit") as report:
-        for number, (name, kernel) in enumerate(asked):
-            found.append(refits.with_kernel(kernel))
-            difference = found[-1].ahead_of(own)
-            verdict = "interaction" if is_clear(difference) else "not shown"
-            rows.append({"views": name, **difference, "pareto_k": found[-1].pareto_k, "verdict": verdict})
-            if report is not None:
-                report(number + 1, "")
+    found, rows = refitted([partial(refits.with_kernel, kernel) for _, kernel in asked], verbose), []
+    for (name, _), fit in zip(asked, found, strict=True):
+        difference = fit.ahead_of(refits.own)
+        verdict = "interaction" if is_clear(difference) else "not shown"
+        rows.append({"views": name, **difference, "pareto_k": fit.pareto_k, "verdict": verdict})
     warn_of_open(found, "draws")
     return by_falling_difference(pd.DataFrame(rows), len(asked) - len(chosen))
 

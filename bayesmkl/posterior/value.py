@@ -136,7 +136,7 @@ def _checked(model: BaseEstimator) -> FittedBEMKL:
             f"missing_views={estimator.missing_views!r} and "
             f"{'precomputed kernels' if estimator.kernel_bank_ is None else 'a bank'}. Fit it so."
         )
-    tasks = estimator.design_ is not None and estimator.design_.has_tasks
+    tasks = fitted.design is not None and fitted.design.has_tasks
     likelihood = estimator.likelihood_
     if estimator._has_outputs or tasks or not (fitted.is_classifier or isinstance(likelihood, Gaussian)):
         what = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, GPMKLRegressor, KernelBank
 from bayesmkl.bemkl import NUTS
@@ -45,7 +46,7 @@ def test_shares_of_nuts_are_beside_the_models():
     X, y = samples(12)
     bank = KernelBank([Linear()], views="each")
     model = BEMKLRegressor(bank).fit(X, y)
-    with pytest.warns(UserWarning):  # so few draws
+    with pytest.warns(ConvergenceWarning):  # so few draws
         found = check_twin(model, X, y, nuts=NUTS(n_chains=1, n_warmup=100, n_draws=100))
     assert found.shares.columns.tolist() == [
         "kernel",
@@ -67,7 +68,7 @@ def test_what_has_no_twin_is_refused():
         check_twin(model, X, y[::-1])
     with pytest.raises(ValueError, match="must be the samples and targets that `model` was fitted to"):
         check_twin(model, X[::-1], y)
-    with pytest.raises(ValueError, match="`n_particles` must be at least 2; got 1"):
+    with pytest.raises(ValueError, match="`n_particles` must be a whole number >= 2; got 1"):
         check_twin(model, X, y, n_particles=1)
     two = BEMKLRegressor(BANK).fit(X, np.column_stack([y, y]))
     with pytest.raises(ValueError, match="its targets share the kernel weights"):
