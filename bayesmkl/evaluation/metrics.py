@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d
 from bayesmkl._utils.given import as_array, finite_numbers, naming, refuse_unevaluated
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import shown
-from bayesmkl.posterior.reliability import reliability
+from bayesmkl.posterior.checks import reliability
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator

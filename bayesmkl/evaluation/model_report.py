@@ -20,10 +20,9 @@ from bayesmkl.evaluation.predictions import Predictions
 from bayesmkl.evaluation.report.blocks import Block, inline
 from bayesmkl.evaluation.report.markup import join, tag
 from bayesmkl.evaluation.report.page import page
-from bayesmkl.posterior.calibration import held_out_predictions
+from bayesmkl.posterior.checks import held_out_predictions
 from bayesmkl.posterior.diagnose import diagnosis_of
-from bayesmkl.posterior.fitted import fitted_bemkl
-from bayesmkl.posterior.shared_docs import MODEL
+from bayesmkl.posterior.fitted import MODEL, fitted_bemkl
 
 N_DRAWS = 1000  # of a diagnosis, in each chain
 JUDGED = ("labels", "numbers", "grades")  # outcomes whose held-out predictions a diagnosis judges

@@ -2,38 +2,35 @@
 
 from __future__ import annotations
 
-from bayesmkl.posterior.comparison_plots import plot_posteriors
-from bayesmkl.posterior.contribution_plots import (
+from bayesmkl.posterior.checks import Reliability, reliability
+from bayesmkl.posterior.contributions import contributions
+from bayesmkl.posterior.convert import load_posterior, sample_posterior, save_posterior, to_datatree
+from bayesmkl.posterior.diagnose import Diagnosis, diagnose
+from bayesmkl.posterior.features import feature_table
+from bayesmkl.posterior.fitted import predict_latent, predict_quantile, predict_survival_function
+from bayesmkl.posterior.inclusion import inclusion_table
+from bayesmkl.posterior.loo import compare_loo
+from bayesmkl.posterior.permutation import permutation_table
+from bayesmkl.posterior.plots import (
     plot_component,
     plot_contributions,
+    plot_elbo,
     plot_features,
+    plot_kernel_weights,
     plot_waterfall,
 )
-from bayesmkl.posterior.contributions import contributions
-from bayesmkl.posterior.convert import to_datatree
-from bayesmkl.posterior.diagnose import Diagnosis, diagnose
-from bayesmkl.posterior.effects import effect_table
-from bayesmkl.posterior.features import feature_table
-from bayesmkl.posterior.files import load_posterior, save_posterior
-from bayesmkl.posterior.inclusion import inclusion_table
-from bayesmkl.posterior.interactions import interaction_table
-from bayesmkl.posterior.loo_comparison import compare_loo
-from bayesmkl.posterior.permutation import permutation_table
-from bayesmkl.posterior.plots import plot_elbo, plot_kernel_weights
-from bayesmkl.posterior.predict import predict_latent, predict_quantile, predict_survival_function
-from bayesmkl.posterior.prediction_plots import plot_predictions, plot_reliability
+from bayesmkl.posterior.prediction_plots import plot_predictions, plot_reliability, plot_uncertainty
 from bayesmkl.posterior.refine import refine_posterior
-from bayesmkl.posterior.relevance import relevance
-from bayesmkl.posterior.reliability import Reliability, reliability
-from bayesmkl.posterior.sample import sample_posterior
-from bayesmkl.posterior.summary import kernel_table, view_table
-from bayesmkl.posterior.tasks import task_table
-from bayesmkl.posterior.uncertainty_plots import plot_uncertainty
+from bayesmkl.posterior.relevance import interaction_table, relevance
+from bayesmkl.posterior.tables import effect_table, kernel_table, task_table, view_table
+from bayesmkl.posterior.twin import TwinCheck, check_twin
 from bayesmkl.posterior.value import value_of_view
 
 __all__ = [
     "Diagnosis",
     "Reliability",
+    "TwinCheck",
+    "check_twin",
     "compare_loo",
     "contributions",
     "diagnose",
@@ -49,7 +46,6 @@ __all__ = [
     "plot_elbo",
     "plot_features",
     "plot_kernel_weights",
-    "plot_posteriors",
     "plot_predictions",
     "plot_reliability",
     "plot_uncertainty",

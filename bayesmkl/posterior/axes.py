@@ -45,3 +45,11 @@ def legend_below(ax: Axes, handles: dict[str, Any], n_columns: int = 2) -> None:
 def shorten(text: str, longest: int) -> str:
     """Cut a text to at most `longest` characters."""
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+def intervals(
+    ax: Axes, rows: Any, mean: Any, lower: Any, upper: Any, color: str, marker: str, markersize: float
+) -> Any:
+    """Draw points with horizontal intervals; return the points, for a legend."""
+    ax.hlines(rows, lower, upper, color=color, linewidth=1.8)
+    return ax.plot(mean, rows, marker, color=color, markeredgecolor="white", markersize=markersize)[0]

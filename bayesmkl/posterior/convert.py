@@ -1,8 +1,10 @@
-"""Posteriors as ArviZ data: a DataTree."""
+"""Draws of a posterior as arrays, as ArviZ data (a DataTree), and on disk (NetCDF, which ArviZ and xarray read)."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,17 +12,218 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from bayesmkl._utils.docstrings import fill_docs
+from bayesmkl._utils.files import as_path, check_layout, written_beside
+from bayesmkl._utils.memory import available_memory, format_bytes
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.validation import check_flag, check_integer, generator_of
 from bayesmkl.bemkl.reading.collapsed import log_prior, log_prior_terms, log_variational
+from bayesmkl.bemkl.reading.draws import PosteriorDraws
+from bayesmkl.gp.reading import HyperDraws
+from bayesmkl.gp.tasks import correlations
 from bayesmkl.posterior.evaluated import Evaluated
-from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl
-from bayesmkl.posterior.gaussian_process import drawn_of_process
-from bayesmkl.posterior.sample import named_draws
-from bayesmkl.posterior.shared_docs import MODEL
+from bayesmkl.posterior.fitted import MODEL, FittedBEMKL, evenly, fitted_bemkl
+from bayesmkl.posterior.loo import log_predictive_of_points
 
 if TYPE_CHECKING:
     from xarray import Dataset, DataTree
+
+
+TIE = 1e-3  # nats that tell draws of one point apart: ArviZ divides by zero where the largest weights are the same
+N_PRIOR = 500  # draws from the prior at most: each is a function at all training samples
+
+
+def drawn_of_process(
+    fitted: FittedBEMKL, n_draws: int | None, rng: np.random.Generator, pointwise: bool
+) -> dict[str, dict[str, np.ndarray]]:
+    """Return all that has one chain and draws, by group and variable; several outputs are the third axis.
+
+    Parameters
+    ----------
+    fitted : FittedBEMKL
+    n_draws : int or None
+        At most this many of the draws, at even distances.
+    rng : numpy.random.Generator
+        Of replicated targets and draws from the prior.
+    pointwise : bool
+        Whether to draw targets from the prior, which takes the training kernels.
+    """
+    estimator: Any = fitted.estimator
+    draws: HyperDraws = fitted.states[0]
+    chosen = evenly(draws.n_draws, n_draws)
+    point, score = draws.point[chosen], draws.score[chosen]
+    parameters, n_outputs = draws.parameters[point], draws.score.shape[1]
+    groups = {"posterior": parameters_of_process(fitted, chosen)}
+    if not fitted.has_landmarks:
+        groups["posterior_predictive"] = {"y": _outputs(fitted, estimator._replicate(score, parameters, rng))}
+        groups["log_likelihood"] = {"y": _left_out(fitted, point)}
+    n_prior = min(N_PRIOR, len(chosen))
+    weights, own = estimator._draw_prior(n_prior, n_outputs, rng)
+    groups["prior"] = {"kernel_weights": weights[:, : estimator.n_kernels_in_], **_parameters(fitted, own)}
+    if pointwise and not fitted.has_landmarks:
+        scores = estimator._draw_prior_scores(weights, n_outputs, rng)
+        groups["prior_predictive"] = {"y": _outputs(fitted, estimator._replicate(scores, own, rng))}
+    return {
+        group: {name: values[None] for name, values in variables.items()}
+        for group, variables in groups.items()
+    }
+
+
+def parameters_of_process(fitted: FittedBEMKL, chosen: np.ndarray) -> dict[str, np.ndarray]:
+    """Return weights, shares, scores and parameters of some draws, by the names that users see.
+
+    Parameters
+    ----------
+    fitted : FittedBEMKL
+    chosen : ndarray of int
+        Positions of the draws.
+    """
+    draws: HyperDraws = fitted.states[0]
+    point = draws.point[chosen]
+    return {
+        "kernel_weights": draws.kernel_weights[point],
+        "kernel_shares": draws.shares[chosen],
+        **({} if fitted.has_landmarks else {"score": _outputs(fitted, draws.score[chosen])}),
+        **_parameters(fitted, draws.parameters[point]),
+        **_effects(fitted, chosen),
+    }
+
+
+def _left_out(fitted: FittedBEMKL, point: np.ndarray) -> np.ndarray:
+    """Return log densities of samples, with all their outputs, by the others, (n_draws, n_samples).
+
+    The posterior of the hyperparameters without a sample is the posterior divided by this density, up to a constant.
+    Importance weights 1 / p are therefore right with it. They are not with the density given the sample's own score.
+    """
+    estimator, draws = fitted.estimator, fitted.states[0]
+    targets = estimator._targets_of_outputs()
+    of_points = log_predictive_of_points(fitted, draws.cavity_mean, draws.cavity_variance)
+    found = np.array([estimator._log_predictive(targets, each, each.sum(axis=0)) for each in of_points])
+    return found[point] + np.random.default_rng(0).normal(scale=TIE, size=(len(point), found.shape[1]))
+
+
+def _effects(fitted: FittedBEMKL, chosen: np.ndarray) -> dict[str, np.ndarray]:
+    """Return draws of the coefficients of covariates and groups, and of what relates tasks, by name."""
+    design = fitted.estimator.design_
+    if design is None:
+        return {}
+    draws: HyperDraws = fitted.states[0]
+    found, n_covariates = {}, len(design.covariates)
+    if design.covariates:
+        found["covariate_effects"] = _outputs(fitted, draws.effects[chosen][..., :n_covariates])
+    if design.groups:
+        found["group_std"] = draws.group_std[draws.point[chosen]]
+        found["group_effects"] = _outputs(fitted, draws.effects[chosen][..., n_covariates:])
+    if design.has_tasks:
+        n_tasks, values = len(design.tasks), draws.task_values[draws.point[chosen]]
+        found["task_std"] = values[:, :n_tasks]
+        found["task_correlation"] = correlations(values[:, n_tasks:], n_tasks)
+        found["task_shares"] = draws.task_shares[chosen]
+    return found
+
+
+def _parameters(fitted: FittedBEMKL, parameters: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the parameters of the likelihood, (n_draws, n_outputs, n_parameters), by name."""
+    names = fitted.estimator.likelihood_.names
+    return {name: _outputs(fitted, parameters[..., k]) for k, name in enumerate(names)}
+
+
+def _outputs(fitted: FittedBEMKL, values: np.ndarray) -> np.ndarray:
+    """Drop the axis of outputs, the second, where there is one output."""
+    return values[:, 0] if fitted.output_names is None else values
+
+
+@fill_docs(MODEL)
+@own_settings
+def sample_posterior(
+    model: BaseEstimator, n_draws: int | None = None, random_state: int | np.random.Generator | None = None
+) -> dict[str, np.ndarray]:
+    """Draw parameters from the posterior of a fitted model.
+
+    Parameters
+    ----------
+    %(model)s
+    n_draws : int, default=None
+        Number of draws. A model fitted by any inference but "vb" has its draws already: its chains are put in a row
+        and `n_draws` of them are taken at even distances. None is all of these, or 1000 draws from a variational
+        posterior.
+    %(random_state)s
+
+    Returns
+    -------
+    dict of str to ndarray of shape (n_draws, ...)
+        The draw is the first axis. With more than two classes, or several labels or targets, the output is the
+        second: of all arrays where each has kernel weights of its own (one-versus-all), else of all but those of the
+        kernels.
+
+        * ``kernel_weights`` (n_draws, n_kernels) and ``intercept`` (n_draws,): e and b;
+        * ``dual_coef`` (n_draws, n_train): a, the weights of the training samples, or of the landmarks;
+        * ``kernel_precision`` (n_draws, n_kernels), ``intercept_precision`` (n_draws,) and ``sample_precision``
+          (n_draws, n_train): the precisions ω, γ and λ of their priors; no ω under a "dirichlet" or "spike-slab"
+          prior;
+        * ``intermediate_precision`` and ``noise_precision`` (n_draws,): υ and ε, in regression only;
+        * ``kernel_inclusion`` (n_draws, n_kernels): whether the kernel is used, 0 or 1, under a "spike-slab" prior
+          only.
+
+        Of an additive Gaussian process they are ``kernel_weights``, ``kernel_shares`` (n_draws, n_kernels), ``score``
+        (n_draws, n_samples) of the training samples and, in regression, ``noise_std`` (n_draws,), in units of the
+        standardized target; several outputs are the second axis of ``score`` and ``noise_std``.
+
+    Raises
+    ------
+    %(TypeError)s
+    NotFittedError
+        Before `fit`.
+    ValueError
+        If `n_draws` is not positive, or larger than the number of draws that a sampled model has.
+
+    Notes
+    -----
+    The variational posterior is a product of factors: (b, e) are drawn jointly, but independently of a and of all
+    precisions. Correlations between a and e that the exact posterior has are missing by construction. Weights are
+    identified up to a common change of sign of e and a; the draws are from one of the two mirror images. Weights that
+    are not negative have no mirror image.
+
+    Examples
+    --------
+    >>> from bayesmkl import BEMKLRegressor, KernelBank
+    >>> from bayesmkl.posterior import sample_posterior
+    >>> import numpy as np
+    >>> X = np.linspace(-1, 1, 12)[:, None]
+    >>> model = BEMKLRegressor(KernelBank(["rbf", "linear"])).fit(X, 2 * X[:, 0])
+    >>> draws = sample_posterior(model, n_draws=500, random_state=0)
+    >>> draws["kernel_weights"].shape, draws["dual_coef"].shape
+    ((500, 2), (500, 12))
+    """
+    n_draws = None if n_draws is None else check_integer("n_draws", n_draws, low=1)
+    fitted = fitted_bemkl(model)
+    if fitted.is_marginal:
+        return parameters_of_process(fitted, _kept(fitted.states[0].n_draws, n_draws))
+    rng, n_taken = generator_of("random_state", random_state), None if fitted.is_drawn else n_draws
+    flat = [draws.flat() for draws in fitted.draws(n_taken, rng)]
+    kept = _kept(len(flat[0].intercept), n_draws)
+    per_model = [named_draws(fitted, draws.map(lambda values: values[kept])) for draws in flat]
+    if fitted.class_names is None:
+        return per_model[0]
+    return {name: np.stack([draws[name] for draws in per_model], axis=1) for name in per_model[0]}
+
+
+def _kept(n_total: int, n_draws: int | None) -> np.ndarray:
+    """Return positions of the draws that are asked for; raise if these are more than there are."""
+    if n_draws is not None and n_draws > n_total:
+        raise ValueError(
+            f"`n_draws` must be at most {n_total}, the draws that the model has in all its chains; got {n_draws}. "
+            "None takes all of them; fit with a larger `n_draws` for more."
+        )
+    return evenly(n_total, n_draws)
+
+
+def named_draws(fitted: FittedBEMKL, draws: PosteriorDraws) -> dict[str, np.ndarray]:
+    """Return the arrays of one model's `draws` that are there, by the names that users see."""
+    if fitted.output_names is None:
+        (draws,) = draws.outputs()
+    names = {"dual": "dual_coef"}
+    return {names.get(name, name): values for name, values in draws._asdict().items() if values is not None}
+
 
 # Own dimensions of variables, by group. Variables with chains and draws have those first; OUTPUT stands for "class",
 # "label" or "output" where there are several. Where each of them has kernel weights of its own it is a dimension of
@@ -194,8 +397,7 @@ def to_datatree(
         pointwise = kernels is not None or fitted.is_marginal or fitted.estimator.kernel_bank_ is not None
     coords = _coords(fitted, sample_names)
     if fitted.is_marginal:
-        if kernels is not None:
-            fitted.training_stack(kernels)  # refused where they are wrong; the model keeps its own
+        fitted.refuse_kernels(kernels)
         groups = drawn_of_process(fitted, n_draws, rng, pointwise)
     else:
         groups = _drawn_groups(fitted, n_draws, rng, kernels, pointwise)
@@ -218,7 +420,7 @@ def _dataset(
     from arviz_base import from_dict
 
     own = DIMS.get(group, {})
-    design = fitted.estimator.design_ if fitted.is_marginal else None
+    design = fitted.design
     if group == "constant_data" and design is not None and design.has_tasks:
         own = own | {"y_mean": ["task"], "y_scale": ["task"]}
     by_output = fitted.estimator.likelihood_.names if fitted.is_marginal else ()
@@ -354,7 +556,7 @@ def _coords(fitted: FittedBEMKL, sample_names: Sequence[Any] | None) -> dict[str
     coords: dict[str, Any] = {"kernel": fitted.kernel_names, "obs_id": names}
     if fitted.has_landmarks:
         coords["landmark"] = np.arange(fitted.n_basis)
-    design = fitted.estimator.design_ if fitted.is_marginal else None
+    design = fitted.design
     if design is not None:
         coords |= {
             "covariate": list(design.covariates),
@@ -391,3 +593,157 @@ def _attributes(fitted: FittedBEMKL) -> dict[str, Any]:
     if fitted.is_marginal:
         attributes |= {"log_evidence": estimator.log_evidence_, "pareto_k": estimator.pareto_k_}
     return attributes
+
+
+FORMAT, VERSION = "bayesmkl-posterior", 2
+
+
+@own_settings
+def save_posterior(
+    model: BaseEstimator | DataTree,
+    path: str | os.PathLike[str],
+    n_draws: int | None = None,
+    random_state: int | np.random.Generator | None = None,
+    **options: Any,
+) -> None:
+    """Write the posterior of a model as NetCDF, which ArviZ and xarray read.
+
+    Parameters
+    ----------
+    model : estimator or xarray.DataTree
+        A fitted model, or what :func:`to_datatree` made of one.
+    path : path-like
+        File to write. It appears, or replaces an older one, only when it is complete.
+    n_draws : int, default=None
+        Draws in each chain, as in :func:`to_datatree`; not used where `model` is a DataTree, nor are the following.
+    random_state : int, numpy.random.Generator or None, default=None
+        Seed or source of the draws, as in :func:`to_datatree`.
+    **options : object
+        `kernels`, `pointwise` and `sample_names` of :func:`to_datatree`.
+
+    Raises
+    ------
+    TypeError
+        For anything else than a BEMKL model or a DataTree, for a multitask model, and for a `path` that is none.
+    NotFittedError
+        Before `fit`.
+    ValueError
+        If `path` cannot be a file, and as :func:`to_datatree` raises.
+    OSError
+        If the file cannot be written; what was there before stays.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from bayesmkl import BEMKLRegressor, KernelBank
+    >>> from bayesmkl.posterior import load_posterior, save_posterior
+    >>> X = np.linspace(-1, 1, 12)[:, None]
+    >>> model = BEMKLRegressor(KernelBank(["linear"])).fit(X, X[:, 0])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_posterior(model, f"{folder}/posterior.nc", random_state=0, pointwise=False)
+    ...     tree = load_posterior(f"{folder}/posterior.nc")
+    >>> sorted(tree.children)
+    ['constant_data', 'log_prior', 'observed_data', 'posterior', 'sample_stats']
+    """
+    from xarray import DataTree
+
+    with written_beside(path) as beside:
+        tree = model if isinstance(model, DataTree) else to_datatree(model, n_draws, random_state, **options)
+        layout = {"bayesmkl_format": FORMAT, "bayesmkl_layout": VERSION}
+        kept = tree.copy()
+        kept.attrs = tree.attrs | layout
+        content = kept.to_netcdf(engine="h5netcdf")  # in memory: HDF5 crashes where the disk is full
+        beside.write_bytes(content)
+
+
+@own_settings
+def load_posterior(path: str | os.PathLike[str]) -> DataTree:
+    """Read a posterior that :func:`save_posterior` wrote into memory.
+
+    Parameters
+    ----------
+    path : path-like
+        The NetCDF file.
+
+    Returns
+    -------
+    xarray.DataTree
+        Its groups are those of :func:`to_datatree`.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    TypeError
+        If `path` is no path.
+    ValueError
+        If the file is no NetCDF file, or only part of one, has links to other files, or comes from a newer version.
+    MemoryError
+        If it holds more than the memory that is left, before that is taken.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from arviz_base import from_dict
+    >>> from bayesmkl.posterior import load_posterior, save_posterior
+    >>> tree = from_dict({"posterior": {"kernel_weights": np.zeros((1, 10, 3))}})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_posterior(tree, f"{folder}/posterior.nc")
+    ...     again = load_posterior(f"{folder}/posterior.nc")
+    >>> again["posterior"]["kernel_weights"].shape
+    (1, 10, 3)
+    """
+    from xarray import open_datatree
+
+    if not as_path("path", path).is_file():
+        raise FileNotFoundError(f"`path` must be a NetCDF file; there is none at {str(path)!r}.")
+    try:
+        _refuse_links(path)
+        with open_datatree(path, engine="h5netcdf", phony_dims="access") as lazy:
+            _require_memory(path, lazy)
+            tree = lazy.load()
+    except MemoryError:
+        raise
+    except Exception as error:  # whatever HDF5 and its readers stumble over
+        raise ValueError(
+            f"`path` is not a readable NetCDF file: {str(path)!r} ({str(error)[:300]}). Write it again with "
+            "`save_posterior`."
+        ) from error
+    by = tree.attrs.get("inference_library_version")
+    layout = tree.attrs.pop("bayesmkl_layout", None)
+    tree.attrs.pop("bayesmkl_format", None)
+    check_layout(
+        int(layout) if isinstance(layout, np.integer) else layout, VERSION, f"`path` {str(path)!r}", by
+    )
+    return tree
+
+
+def _refuse_links(path: Any) -> None:
+    """Raise for a file whose numbers are in other files, which HDF5 would follow."""
+    import h5py
+
+    with h5py.File(path, "r") as file:
+
+        def fault(name: str, link: Path) -> str | None:
+            if isinstance(link, h5py.ExternalLink):
+                return f"{name!r} is a link to another file, which is not followed"
+            item = None if isinstance(link, h5py.SoftLink) else file[name]
+            if isinstance(item, h5py.Dataset) and (item.external or item.is_virtual):
+                return f"the numbers of {name!r} are in another file, which is not read"
+            return None
+
+        found = file.visititems_links(fault)
+    if found is not None:
+        raise ValueError(found)
+
+
+def _require_memory(path: Any, tree: DataTree) -> None:
+    n_bytes = sum(variable.nbytes for node in tree.subtree for variable in node.variables.values())
+    left = available_memory()
+    if left is not None and n_bytes > left:
+        raise MemoryError(
+            f"`path`: {str(path)!r} holds {format_bytes(n_bytes)}, and {format_bytes(left)} are available. "
+            "Open it in parts with xarray.open_datatree."
+        )

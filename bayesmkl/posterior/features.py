@@ -21,9 +21,8 @@ from bayesmkl.gp.unknown_points import CompletedKernels
 from bayesmkl.kernels.presence import present_views
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.views import View, column_names
-from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl
-from bayesmkl.posterior.shared_docs import MODEL
-from bayesmkl.posterior.summary import table_of_draws
+from bayesmkl.posterior.fitted import MODEL, FittedBEMKL, evenly, fitted_bemkl
+from bayesmkl.posterior.tables import table_of_draws
 
 QUICK_DRAWS = 200  # of a table in passing
 MOST_ENTRIES = 3e7  # slopes of pairs of samples, of every kernel by every feature: a few seconds
@@ -187,8 +186,7 @@ def _bank_of(fitted: FittedBEMKL) -> Any:
         raise ValueError(
             "`model` was fitted to precomputed kernels, which know no features. Fit it to a KernelBank."
         )
-    design = getattr(estimator, "design_", None)
-    if design is not None and design.has_tasks:
+    if fitted.design is not None and fitted.design.has_tasks:
         raise ValueError("`model` must have no tasks. Fit one model for each task.")
     if estimator.present_ is not None and not fitted.is_marginal:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Common view of fitted BEMKL models, also inside pipelines and searches."""
+"""One description of a fitted model, of BEMKL or an additive Gaussian process, also inside pipelines and searches."""
 
 from __future__ import annotations
 
@@ -9,14 +9,11 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from bayesmkl._utils.docstrings import entries, fill_docs
 from bayesmkl._utils.given import check_numbers
+from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.typing import Samples
-from bayesmkl.bemkl import (
-    BEMKLClassifier,
-    BEMKLOrdinalClassifier,
-    BEMKLRegressor,
-    BEMKLSurvival,
-)
+from bayesmkl.bemkl import BEMKLClassifier, BEMKLOrdinalClassifier, BEMKLRegressor, BEMKLSurvival
 from bayesmkl.bemkl.estimators.multitask_classifier import BEMKLMultitaskClassifier
 from bayesmkl.bemkl.estimators.multitask_regressor import BEMKLMultitaskRegressor
 from bayesmkl.bemkl.models.model import State
@@ -24,10 +21,40 @@ from bayesmkl.bemkl.models.nonnegative import NonnegativeReadout
 from bayesmkl.bemkl.reading.collapsed import NonnegativeGamma
 from bayesmkl.bemkl.reading.draws import PosteriorDraws, variational_draws
 from bayesmkl.bemkl.reading.predict import ScoreDraws
+from bayesmkl.bemkl.reading.shares import share_of_each
 from bayesmkl.gp import GPMKLClassifier, GPMKLOrdinalClassifier, GPMKLRegressor, GPMKLSurvival
+from bayesmkl.gp.design import FittedDesign
 from bayesmkl.gp.estimators.priors import is_spike_slab
 from bayesmkl.gp.reading import HyperDraws
 from bayesmkl.kernels.stacks.dense import DenseStack
+
+MODEL = entries(
+    """
+    model : estimator
+        A fitted BEMKLClassifier, BEMKLRegressor or estimator of `bayesmkl.gp`, or a Pipeline or search that
+        ends in one; any inference.
+    model:times : estimator
+        A fitted GPMKLSurvival or BEMKLSurvival, or a Pipeline or search that ends in one.
+    X : array-like or DataFrame of shape (n_rows, n_features), or kernels
+        New samples, as `model` takes them.
+    kernels:kept : array-like of shape (n_samples, n_samples, n_kernels), default=None
+        The training kernels, for a model that was fitted to precomputed ones and does not keep them.
+    ci_prob : float, default=0.94
+        Probability content of the intervals, the same in both tails.
+    ci_prob:plot : float, default=0.94
+        Probability content of the intervals, see :func:`kernel_table`.
+    random_state : int, numpy.random.Generator or None, default=None
+        Seed or source of the draws from a variational posterior.
+    ax : matplotlib.axes.Axes, default=None
+        Axes to draw on; None makes a figure.
+
+    TypeError
+        For any other model; for a multitask model too.
+    TypeError:tasks
+        For any other model.
+    """
+)
+
 
 SINGLE = (BEMKLClassifier, BEMKLRegressor, BEMKLOrdinalClassifier, BEMKLSurvival)
 MULTITASK = (BEMKLMultitaskClassifier, BEMKLMultitaskRegressor)
@@ -73,6 +100,11 @@ class FittedBEMKL(NamedTuple):
     def selects_kernels(self) -> bool:
         """Whether it is an additive Gaussian process under a spike-and-slab prior."""
         return self.is_marginal and is_spike_slab(self.estimator.kernel_prior, self.estimator.KERNEL_PRIORS)
+
+    @property
+    def design(self) -> FittedDesign | None:
+        """Covariates, groups and tasks beside the kernels; None of BEMKL."""
+        return self.estimator.design_ if self.is_marginal else None
 
     @property
     def is_drawn(self) -> bool:
@@ -226,6 +258,29 @@ class FittedBEMKL(NamedTuple):
             for own in per_model
         ]
 
+    def weight_draws(self, k: int) -> np.ndarray | None:
+        """Return the kernel weights of all draws of model `k`, (n_draws, n_kernels); None of "vb"."""
+        if self.is_marginal:
+            return self.states[k].kernel_weights[self.states[k].point]
+        return self.states[k].flat().kernel_weights if self.is_drawn else None
+
+    def included(self, k: int) -> np.ndarray | None:
+        """Return which kernels are in every draw of model `k`, (n_draws, n_kernels); None where all of them are."""
+        if self.selects_kernels:
+            return (self.states[k].kernel_weights > 0.0)[self.states[k].point]
+        found = self.states[k].flat().kernel_inclusion if self.is_drawn else None
+        return None if found is None else found > 0.5
+
+    def share_draws(
+        self, n_draws: int | None, rng: Any = None, kernels: ArrayLike | None = None
+    ) -> list[np.ndarray]:
+        """Return the shares of draws of every model, (n_draws, n_kernels); see `draws` and `training_stack`."""
+        if self.is_marginal:
+            shares = self.states[0].shares
+            return [shares[evenly(len(shares), n_draws)]]
+        stack = self.training_stack(kernels)
+        return [share_of_each(stack, own.flat()) for own in self.draws(n_draws, rng)]
+
     def training_stack(self, kernels: ArrayLike | None = None) -> DenseStack:
         """Return the training kernels, evaluated anew, or those that the user gives back.
 
@@ -239,37 +294,43 @@ class FittedBEMKL(NamedTuple):
         ValueError
             If precomputed kernels are missing, of the wrong shape, or given where a bank has them.
         """
-        if self.is_marginal and kernels is None:
-            return self.estimator._stored_training()
-        if self.estimator.kernel_bank_ is not None:
-            if kernels is not None:
-                raise ValueError(
-                    "`kernels` is for models that were fitted to precomputed kernels; this one evaluates its own, "
-                    "by its KernelBank. Leave it out."
-                )
-            return self.estimator._training_stack()
-        if kernels is None:
+        estimator = self.estimator
+        bank = estimator.kernel_bank_
+        if kernels is not None and bank is not None:
+            raise ValueError(
+                "`kernels` is for models that were fitted to precomputed kernels; this one evaluates its own, "
+                "by its KernelBank. Leave it out."
+            )
+        if kernels is None and bank is None and not self.is_marginal:
             raise ValueError(
                 "`kernels` must be the training kernels of shape (n_samples, n_samples, n_kernels): the model was "
                 "fitted to precomputed ones and does not keep them. Pass the stack that `fit` got."
             )
+        if kernels is not None:
+            kernels = self._checked(kernels)
+        if self.is_marginal:  # which keeps them
+            return estimator._stored_training()
+        return estimator._training_stack() if bank is not None else estimator._row_stack(kernels)
+
+    def _checked(self, kernels: ArrayLike) -> np.ndarray:
+        """Return training kernels that were given back; raise for others."""
         n_train, n_kernels = self.estimator.n_features_in_, self.estimator.n_kernels_in_
         kernels = check_numbers("kernels", kernels)
-        if kernels.shape != (n_train, n_train, n_kernels) and (
-            n_kernels > 1 or kernels.shape != (n_train, n_train)
-        ):
+        alone = n_kernels == 1 and kernels.shape == (n_train, n_train)
+        if kernels.shape != (n_train, n_train, n_kernels) and not alone:
             raise ValueError(
                 f"`kernels` must be the training kernels of shape ({n_train}, {n_train}, {n_kernels}); got "
                 f"{kernels.shape}. Pass the stack that `fit` got."
             )
-        if (
-            getattr(self.estimator, "present_", None) is None
-            and not np.isfinite(kernels.astype(np.float64)).all()
-        ):
+        complete = getattr(self.estimator, "present_", None) is None
+        if complete and not np.isfinite(kernels.astype(np.float64)).all():
             raise ValueError("`kernels` must be finite; got NaN or infinity. Pass the stack that `fit` got.")
-        if self.is_marginal:  # which keeps them
-            return self.estimator._stored_training()
-        return self.estimator._row_stack(kernels)
+        return kernels
+
+    def refuse_kernels(self, kernels: ArrayLike | None) -> None:
+        """Raise for wrong training kernels, where they are given and not needed."""
+        if kernels is not None:
+            self.training_stack(kernels)
 
     def transform(self, X: Samples) -> Any:
         """Pass new samples through the steps before the estimator."""
@@ -443,3 +504,146 @@ def has_outputs(estimator: Any) -> bool:
     if isinstance(estimator, MARGINAL):
         return estimator._has_outputs
     return estimator.target_.ndim == 2 and type(estimator) not in PROCESSES
+
+
+OF_TIMES = "Fit a GPMKLSurvival or a BEMKLSurvival to times to an event."
+
+
+@fill_docs(MODEL)
+@own_settings
+def predict_latent(model: BaseEstimator, X: Samples, return_std: bool = False) -> Any:
+    """Predict the latent score of new samples with a model inside a pipeline or search.
+
+    Parameters
+    ----------
+    %(model)s
+    %(X)s
+    return_std : bool, default=False
+        Also return standard deviations.
+
+    Returns
+    -------
+    mean : ndarray of shape (n_rows,), or (n_rows, n_outputs) of several classes, labels, targets or tasks
+        As `predict_latent` of the estimator returns.
+    std : ndarray of the same shape
+        Standard deviations, with `return_std`.
+
+    Raises
+    ------
+    TypeError
+        For any other model, or one without a latent score.
+    NotFittedError
+        Before `fit`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from bayesmkl import BEMKLClassifier, KernelBank
+    >>> from bayesmkl.posterior import predict_latent
+    >>> X = np.random.default_rng(0).normal(size=(40, 2))
+    >>> model = make_pipeline(StandardScaler(), BEMKLClassifier(KernelBank())).fit(X, X[:, 0] > 0)
+    >>> mean, std = predict_latent(model, X[:5], return_std=True)
+    >>> mean.shape, std.shape
+    ((5,), (5,))
+    """
+    remedy = (
+        "Use `predict(X, return_std=True)` of the estimator or its pipeline for the moments of the target."
+    )
+    return _ask(model, X, "predict_latent", remedy, return_std=return_std)
+
+
+@fill_docs(MODEL)
+@own_settings
+def predict_survival_function(
+    model: BaseEstimator, X: Samples, times: ArrayLike | None = None, ci_prob: float | None = None
+) -> Any:
+    """Predict the probability that the event is later than some times, with a model inside a pipeline or search.
+
+    Parameters
+    ----------
+    %(model:times)s
+    %(X)s
+    times : array-like of shape (n_times,), default=None
+        Times, in the units of those of training; None takes the observed times of events.
+    ci_prob : float, default=None
+        Also return bounds of the equal-tailed interval of this probability content, pointwise.
+
+    Returns
+    -------
+    survival : ndarray of shape (n_rows, n_times)
+        Posterior mean of the survival function of every row.
+    lower, upper : ndarray of the same shape
+        Its bounds, with `ci_prob`.
+
+    Raises
+    ------
+    TypeError
+        For any other model.
+    NotFittedError
+        Before `fit`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from bayesmkl.bemkl import BEMKLSurvival
+    >>> from bayesmkl.posterior import predict_survival_function
+    >>> X = np.random.default_rng(0).normal(size=(40, 2))
+    >>> y = np.rec.fromarrays([np.full(40, True), np.exp(X[:, 0])], names="event,time")
+    >>> model = make_pipeline(StandardScaler(), BEMKLSurvival()).fit(X, y)
+    >>> predict_survival_function(model, X[:5], [0.5, 1.0]).shape
+    (5, 2)
+    """
+    return _ask(model, X, "predict_survival_function", OF_TIMES, times=times, ci_prob=ci_prob)
+
+
+@fill_docs(MODEL)
+@own_settings
+def predict_quantile(model: BaseEstimator, X: Samples, q: float = 0.5) -> np.ndarray:
+    """Predict the time until which the event has happened with some probability, inside a pipeline or search.
+
+    Parameters
+    ----------
+    %(model:times)s
+    %(X)s
+    q : float, default=0.5
+        The probability; 0.5 gives median times.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+        Times, in the units of those of training.
+
+    Raises
+    ------
+    TypeError
+        For any other model.
+    NotFittedError
+        Before `fit`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from bayesmkl.bemkl import BEMKLSurvival
+    >>> from bayesmkl.posterior import predict_quantile
+    >>> X = np.random.default_rng(0).normal(size=(40, 2))
+    >>> y = np.rec.fromarrays([np.full(40, True), np.exp(X[:, 0])], names="event,time")
+    >>> predict_quantile(make_pipeline(StandardScaler(), BEMKLSurvival()).fit(X, y), X[:5]).shape
+    (5,)
+    """
+    return _ask(model, X, "predict_quantile", OF_TIMES, q=q)
+
+
+def _ask(model: BaseEstimator, X: Samples, method: str, remedy: str, **options: Any) -> Any:
+    """Call a method of the final estimator on rows that have passed the steps before it."""
+    fitted = fitted_bemkl(model, multitask=True)
+    if not hasattr(fitted.estimator, method):
+        raise TypeError(
+            f"`model` must be a model with `{method}`; got {type(fitted.estimator).__name__}. {remedy}"
+        )
+    return getattr(fitted.estimator, method)(fitted.transform(X), **options)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
@@ -12,9 +10,8 @@ from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.validation import check_choice, check_probability
 from bayesmkl._utils.warnings import warn_user
-from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl
-from bayesmkl.posterior.shared_docs import MODEL
-from bayesmkl.posterior.summary import monte_carlo_errors
+from bayesmkl.posterior.fitted import MODEL, FittedBEMKL, fitted_bemkl
+from bayesmkl.posterior.tables import monte_carlo_errors
 
 LEAST = 0.03  # how often two would both be out if they knew nothing of each other
 RARELY = 0.3  # part of that which alternatives are both out at most
@@ -99,19 +96,28 @@ def inclusion_table(model: BaseEstimator, by: str | None = None, *, fdr: float =
     """
     fdr = check_probability("fdr", fdr)
     fitted = fitted_bemkl(model)
-    names, members = _rows(fitted, by)
-    kind = "kernel" if members is None else "view"
+    if by is not None:
+        check_choice("by", by, ("view", "kernel"))
+    groups = fitted.kernel_groups(by)
+    by_view = groups is not fitted.kernel_names
+    names, members = np.unique(groups, return_inverse=True)
+    if not by_view:  # in their own order, each its own group
+        names, members = np.array(groups, dtype=object), np.arange(len(groups))
     tables, unclear = [], []
-    for k, included in enumerate(_included(fitted)):
-        inside = included if members is None else _any_of(included, members)
-        table, pairs = _table(fitted, k, inside, names, members, fdr, kind)
+    for k in range(len(fitted.states)):
+        inside = (_included(fitted, k).astype(float) @ np.eye(len(names))[members]) > 0.5
+        shares = np.bincount(members, weights=np.atleast_2d(fitted.estimator.kernel_shares_)[k])
+        table, pairs = _table(fitted, inside, names.tolist(), shares, fdr, "view" if by_view else "kernel")
+        if fitted.class_names is not None:
+            table.insert(0, fitted.output_kind, fitted.class_names[k])
         tables.append(table)
         unclear += pairs
     if unclear:
         named = "; ".join(f"{a!r} and {b!r} ({either:.2f})" for a, b, either in unclear[:MOST_NAMED])
         more = f", and {len(unclear) - MOST_NAMED} more pairs" if len(unclear) > MOST_NAMED else ""
+        kinds = "views" if by_view else "kernels"
         warn_user(
-            f"The data do not tell which of two {kind}s is in the model, only that one is: {named}{more}. Read them "
+            f"The data do not tell which of two {kinds} is in the model, only that one is: {named}{more}. Read them "
             "together, or put their kernels into one view.",
             UserWarning,
         )
@@ -120,71 +126,38 @@ def inclusion_table(model: BaseEstimator, by: str | None = None, *, fdr: float =
     return table
 
 
-def _rows(fitted: FittedBEMKL, by: str | None) -> tuple[list[str], np.ndarray | None]:
-    """Return names, and the row of every kernel where rows are views."""
-    if by is not None:
-        check_choice("by", by, ("view", "kernel"))
-    groups = fitted.kernel_groups(by)
-    if groups is fitted.kernel_names:
-        return groups, None
-    names, members = np.unique(groups, return_inverse=True)
-    return names.tolist(), members
-
-
-def _included(fitted: FittedBEMKL) -> list[np.ndarray]:
-    """Return which kernels are in, in every draw of every model, (n_draws, n_kernels)."""
-    if fitted.selects_kernels:
-        draws = fitted.states[0]
-        return [(draws.kernel_weights > 0.0)[draws.point]]
-    found: list[Any] = (
-        [state.flat().kernel_inclusion for state in fitted.states] if fitted.is_drawn else [None]
-    )
-    if any(own is None for own in found):
+def _included(fitted: FittedBEMKL, k: int) -> np.ndarray:
+    """Return which kernels are in, in every draw of a model, (n_draws, n_kernels)."""
+    found = fitted.included(k)
+    if found is None:
         name = type(fitted.estimator).__name__
         how = 'kernel_prior="spike-slab"' + ("" if fitted.is_marginal else ' and inference="nuts"')
         raise ValueError(
             f"`model` must have a prior under which kernels can be out of the model; got a {name} whose kernels are "
             f"all in. Fit it with {how}."
         )
-    return [own > 0.5 for own in found]
-
-
-def _any_of(included: np.ndarray, members: np.ndarray) -> np.ndarray:
-    """Return whether some kernel of each view is in, (n_draws, n_views)."""
-    counts = included.astype(float) @ np.eye(members.max() + 1)[members]
-    return counts > 0.5
+    return found
 
 
 def _table(
-    fitted: FittedBEMKL,
-    k: int,
-    inside: np.ndarray,
-    names: list[str],
-    members: np.ndarray | None,
-    fdr: float,
-    kind: str,
+    fitted: FittedBEMKL, inside: np.ndarray, names: list[str], shares: np.ndarray, fdr: float, kind: str
 ) -> tuple[pd.DataFrame, list[tuple[str, str, float]]]:
     """Return the rows of one model, and pairs of names of which one is in, with the probability that one is."""
     values = inside.astype(float)
     probability = values.mean(axis=0)
-    own = np.atleast_2d(fitted.estimator.kernel_shares_)[k]
-    shares = own if members is None else np.bincount(members, weights=own)
     order = np.argsort(-probability, kind="stable")
     expected = np.cumsum(1.0 - probability[order]) / np.arange(1, len(order) + 1)
     other, either = _alternatives(values)
     columns = {
         kind: np.array(names, dtype=object)[order],
         "prob_included": probability[order],
-        "prob_mcse": next(iter(monte_carlo_errors(fitted, values, 0.03).values()))[order],
+        "prob_mcse": monte_carlo_errors(fitted, values, 0.03)["mean_mcse"][order],
         "share": shares[order],
         "fdr": expected,
         "selected": expected <= fdr,
         "alternative": [None if other[i] < 0 else names[other[i]] for i in order],
         "prob_either": np.where(other[order] < 0, np.nan, either[order]),
     }
-    table = pd.DataFrame(columns)
-    if fitted.class_names is not None:
-        table.insert(0, fitted.output_kind, fitted.class_names[k])
     selected = set(order[expected <= fdr].tolist())
     pairs = {
         (min(i, int(other[i])), max(i, int(other[i])))
@@ -192,7 +165,7 @@ def _table(
         if other[i] >= 0 and either[i] > 1.0 - fdr and not {i, int(other[i])} & selected
     }
     unclear = [(names[i], names[j], float(np.mean(inside[:, i] | inside[:, j]))) for i, j in sorted(pairs)]
-    return table, unclear
+    return pd.DataFrame(columns), unclear
 
 
 def _alternatives(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

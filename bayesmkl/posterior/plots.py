@@ -1,27 +1,29 @@
-"""Plots of a posterior: which kernels matter, and how the bound rose."""
+"""Pictures of a posterior: kernels, the bound, and what views, kernels and features add to scores."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from bayesmkl._utils.docstrings import fill_docs
+from bayesmkl._utils.given import finite_numbers
 from bayesmkl._utils.settings import own_settings
-from bayesmkl._utils.validation import check_axes, check_choice, check_flag, check_integer
-from bayesmkl.posterior.axes import COLORS, MARKERS, NEUTRAL, new_axes, shorten, tidy
-from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl
-from bayesmkl.posterior.shared_docs import MODEL
-from bayesmkl.posterior.summary import kernel_table
+from bayesmkl._utils.validation import check_axes, check_choice, check_flag, check_integer, shown
+from bayesmkl.posterior.axes import COLORS, MARKERS, NEUTRAL, intervals, new_axes, shorten, tidy
+from bayesmkl.posterior.fitted import MODEL, fitted_bemkl
+from bayesmkl.posterior.tables import kernel_table
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.axes import Axes
+    from xarray import Dataset
 
-LONGEST_NAME, LONGEST_GROUP = 46, 28  # characters shown of a kernel name and of a view or class
+LONGEST_NAME, LONGEST_GROUP, LONGEST = 46, 28, 24  # characters of a kernel, of a view or class, of a part
 INCHES_PER_CHARACTER = 0.085
+CONSTANT = ("intercept", "offset")  # kinds of parts that say nothing of features
 
 
 @fill_docs(MODEL)
@@ -90,24 +92,53 @@ def plot_kernel_weights(
     check_flag("by_view", by_view)
     max_kernels = check_integer("max_kernels", max_kernels, low=1)
     table = kernel_table(model, ci_prob, kernels=kernels)
-    shown, groups, grouped_by = _shown(table, max_kernels)
-    labels, row_of, headings = _rows(table, shown, by_view)
-    legend = groups if len(groups) > 1 and not (by_view and grouped_by == "view") else {}
-    n_offsets = len(groups) if grouped_by != "view" else 1
+    of_model = next((column for column in ("class", "label", "task") if column in table), None)
+    means = table["share"]  # by falling share, of kernels with several models their means
+    if of_model is not None:
+        means = (
+            table.groupby("kernel", sort=False)["share"].mean().sort_values(ascending=False, kind="stable")
+        )
+    names = means.index[:max_kernels] if of_model is not None else table["kernel"].head(max_kernels)
+    rows = table.set_index("kernel").loc[list(names)].reset_index()
+    groups, grouped_by = {"": rows}, of_model or "view"
+    if of_model is not None or ("view" in rows and 1 < rows["view"].nunique() <= len(COLORS)):
+        groups = {str(label): group for label, group in rows.groupby(grouped_by, sort=False)}
+    labels, row_of, headings = _rows(table, list(names), by_view)
+    legend = groups if len(groups) > 1 and not (by_view and of_model is None) else {}
+    n_offsets = len(groups) if of_model is not None else 1
     if ax is None:
+        longest_group = min(max(map(len, legend)), LONGEST_GROUP) + 8 if legend else 0
+        longest = min(max(map(len, labels)), LONGEST_NAME) + longest_group
         height = 1.4 + len(labels) * max(0.26, 0.16 * n_offsets)
-        (ax,) = new_axes(_width(labels, legend), height)
-    handles = []
+        (ax,) = new_axes(4.2 + INCHES_PER_CHARACTER * longest, height)  # four inches of intervals, and texts
+    factor, handles = 100.0 if value == "share" else 1.0, []
     for g, group in enumerate(groups.values()):
-        rows = np.array([row_of[name] for name in group["kernel"]], dtype=float)
-        rows += 0.7 * ((g + 0.5) / n_offsets - 0.5) if n_offsets > 1 else 0.0
-        handles.append(_draw_intervals(ax, rows, group, value, g))
+        at = np.array([row_of[name] for name in group["kernel"]], dtype=float)
+        at += 0.7 * ((g + 0.5) / n_offsets - 0.5) if n_offsets > 1 else 0.0
+        ends = (factor * group[f"{value}{end}"].to_numpy() for end in ("", "_lower", "_upper"))
+        look = COLORS[g % len(COLORS)], MARKERS[g % len(MARKERS)]
+        handles.append(intervals(ax, at, *ends, *look, markersize=7.0))
     ax.set_yticks(range(len(labels)), [shorten(label, LONGEST_NAME) for label in labels])
     for row in headings:
         ax.get_yticklabels()[row].set_fontweight("bold")
     ax.set_ylim(len(labels) - 0.4, -0.6)
     tidy(ax, "x")
-    _say_finding(ax, table, value, ci_prob)
+    remark = table["interval_by"].iloc[0].partition(" ")[2]
+    remark = "(variational: too narrow)" if remark == "(too narrow)" else remark
+    interval = f"\nposterior mean and {100 * ci_prob:g} % interval {remark}".rstrip()
+    if value == "share":
+        ax.set_xlim(left=min(0.0, 105.0 * table["share_lower"].min()))  # parts of a variance can be negative
+        ax.set_xlabel(f"share of the score in %{interval}")
+        n_half = int(np.searchsorted(np.cumsum(means.to_numpy()), 0.5)) + 1
+        n_kernels = table["kernel"].nunique()
+        finding = f"Half of the score comes from {n_half} of {n_kernels} kernels"
+        ax.set_title("One kernel makes the whole score" if n_kernels == 1 else finding, loc="left")
+    else:
+        ax.axvline(0.0, color=NEUTRAL, linewidth=0.8, zorder=0)
+        ax.set_xlabel(f"kernel weight{interval}")
+        away = int(((table["weight_lower"] > 0.0) | (table["weight_upper"] < 0.0)).sum())
+        finding = f"{away} of {len(table)} kernel weights differ from zero ({100 * ci_prob:g} % interval)"
+        ax.set_title(finding, loc="left")
     if legend:
         named = [shorten(label, LONGEST_GROUP) for label in legend]
         place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
@@ -115,25 +146,10 @@ def plot_kernel_weights(
     return ax
 
 
-def _say_finding(ax: Axes, table: pd.DataFrame, value: str, ci_prob: float) -> None:
-    remark = table["interval_by"].iloc[0].partition(" ")[2]
-    caution = {"(too narrow)": " (variational: too narrow)"}.get(remark, f" {remark}".rstrip())
-    interval = f"\nposterior mean and {100 * ci_prob:g} % interval{caution}"
-    if value == "share":
-        ax.set_xlim(left=min(0.0, 105.0 * table["share_lower"].min()))  # parts of a variance can be negative
-        ax.set_xlabel(f"share of the score in %{interval}")
-        ax.set_title(_shares_finding(table), loc="left")
-    else:
-        ax.axvline(0.0, color=NEUTRAL, linewidth=0.8, zorder=0)
-        ax.set_xlabel(f"kernel weight{interval}")
-        ax.set_title(_weights_finding(table, ci_prob), loc="left")
-
-
 def _rows(
-    table: pd.DataFrame, shown: pd.DataFrame, by_view: bool
+    table: pd.DataFrame, names: list[str], by_view: bool
 ) -> tuple[list[str], dict[str, int], list[int]]:
     """Return labels from top to bottom, the row of each kernel, and the rows that are headings."""
-    names = shown["kernel"].drop_duplicates().tolist()
     if not by_view:
         return names, {name: row for row, name in enumerate(names)}, []
     if "view" not in table:
@@ -154,15 +170,6 @@ def _rows(
             row_of[name] = len(labels)
             labels.append(name.removesuffix(f" · {view}"))
     return labels, row_of, headings
-
-
-def _draw_intervals(ax: Axes, rows: np.ndarray, group: pd.DataFrame, value: str, g: int) -> Any:
-    """Draw points and intervals in the color and shape of group number `g`; return the points."""
-    factor = 100.0 if value == "share" else 1.0
-    middle, lower, upper = (factor * group[f"{value}{end}"].to_numpy() for end in ("", "_lower", "_upper"))
-    color, marker = COLORS[g % len(COLORS)], MARKERS[g % len(MARKERS)]
-    ax.hlines(rows, lower, upper, color=color, linewidth=1.8)
-    return ax.plot(middle, rows, marker, color=color, markeredgecolor="white", markersize=7)[0]
 
 
 @fill_docs(MODEL)
@@ -213,82 +220,360 @@ def plot_elbo(model: BaseEstimator, ax: Axes | None = None) -> Axes:
         )
     check_axes("ax", ax)
     ax = new_axes(6.4, 3.6)[0] if ax is None else ax
-    steps = [np.arange(1, 1 + len(history)) for history in fitted.histories]
     lines: list[Any] = []
-    for g, (done, history) in enumerate(zip(steps, fitted.histories, strict=True)):
+    for g, history in enumerate(fitted.histories):
         gap = history[-1] - history
-        below = gap > 0.0
-        look: dict[str, Any] = {
-            "color": COLORS[g % len(COLORS)],
-            "marker": MARKERS[g % len(MARKERS)],
-            "linewidth": 1.4,
-        }
-        lines += ax.plot(done[below], gap[below], markersize=4, markevery=0.1, **look)
+        done = np.flatnonzero(gap > 0.0)
+        look: dict[str, Any] = {"color": COLORS[g % len(COLORS)], "marker": MARKERS[g % len(MARKERS)]}
+        lines += ax.plot(1 + done, gap[done], markersize=4, markevery=0.1, linewidth=1.4, **look)
+    n_steps, estimator = max(map(len, fitted.histories)), fitted.estimator
     ax.set_yscale("log")
-    ax.set_xlim(0.0, max(done[-1] for done in steps) + 1.0)
+    ax.set_xlim(0.0, n_steps + 1.0)
     ax.set_xlabel("iteration")
     ax.set_ylabel("ELBO below its last value (nats)")
     tidy(ax, "both")
-    ax.set_title(_elbo_finding(fitted, max(done[-1] for done in steps)), loc="left")
+    if len(fitted.histories) == 1:
+        ending = f"{'Converged' if estimator.converged_ else 'Not converged'} after {n_steps} sweeps"
+    else:
+        converged = sum(outcome.converged for outcome in estimator.outcome_)
+        ending = f"{converged} of {len(fitted.histories)} models converged, within {n_steps} sweeps"
+    finding = f"{ending}; ELBO {estimator.elbo_:.2f} nats".replace("-", "\N{MINUS SIGN}")
+    ax.set_title(finding, loc="left")
     if fitted.class_names is not None and len(lines) > 1:
         ax.legend(lines, fitted.class_names, title=fitted.output_kind, frameon=False)
     return ax
 
 
-def _width(names: list[str], groups: dict[str, pd.DataFrame]) -> float:
-    """Return the width in inches for four of intervals and all texts beside them."""
-    longest_name = min(max(map(len, names)), LONGEST_NAME)
-    longest_group = min(max(map(len, groups)), LONGEST_GROUP) + 8 if len(groups) > 1 else 0
-    return 4.2 + INCHES_PER_CHARACTER * (longest_name + longest_group)
+@fill_docs(MODEL)
+@own_settings
+def plot_waterfall(
+    found: Dataset, sample: Any, output: Any = None, max_parts: int = 10, ax: Axes | None = None
+) -> Axes:
+    """Show how the parts of one sample's score add up, the largest first.
 
+    Parameters
+    ----------
+    found : xarray.Dataset
+        Of :func:`contributions`.
+    sample : label
+        In the coordinate ``sample`` of `found`.
+    output : label, default=None
+        Class, label or output, where there are several.
+    max_parts : int, default=10
+        Parts to show beside the intercept; the rest is one bar.
+    %(ax)s
 
-def _shown(table: pd.DataFrame, max_kernels: int) -> tuple[pd.DataFrame, dict[str, pd.DataFrame], str]:
-    """Return the rows to show, most important kernel first, and the groups that share a color and a shape."""
-    model_column = _model_column(table)
-    if model_column is not None:
-        order = (
-            table.groupby("kernel", sort=False)["share"].mean().sort_values(ascending=False, kind="stable")
+    Returns
+    -------
+    matplotlib.axes.Axes
+        Bars from one partial sum to the next with the interval of each part, and the score below them.
+
+    Raises
+    ------
+    TypeError
+        If `found` is no such Dataset.
+    ValueError
+        If it lacks the sample or the output.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl import BEMKLRegressor, KernelBank
+    >>> from bayesmkl.posterior import contributions, plot_waterfall
+    >>> X = np.random.default_rng(0).normal(size=(40, 2))
+    >>> model = BEMKLRegressor(KernelBank(["rbf"], views="each", normalize="center")).fit(X, X[:, 0])
+    >>> found = contributions(model, X[:3], random_state=0)
+    >>> plot_waterfall(found, sample=2).get_xlabel()
+    'score (predict); bars: 94 % intervals'
+    """
+    check_axes("ax", ax)
+    max_parts = check_integer("max_parts", max_parts, low=1)
+    found = _of_output(found, output)
+    if sample not in found["sample"].values:
+        raise ValueError(
+            f"`sample` must be one of the {found.sizes['sample']} in `found`, such as "
+            f"{found['sample'].values[0]!r}; got {shown(sample)}."
         )
-        kept = order.index[:max_kernels]
-        rows = table.set_index("kernel").loc[kept].reset_index()
-        return rows, _split(rows, model_column), model_column
-    rows = table.head(max_kernels)
-    if "view" not in rows or not 1 < rows["view"].nunique() <= len(COLORS):
-        return rows, {"": rows}, "view"
-    return rows, _split(rows, "view"), "view"
+    one = found.sel(sample=sample)
+    mean, names = one["mean"].values, list(map(str, found["part"].values))
+    first = [i for i, kind in enumerate(found["kind"].values) if kind in CONSTANT]
+    order = [i for i in np.argsort(-np.abs(mean), kind="stable") if i not in first]
+    shown_parts, rest = order[:max_parts], order[max_parts:]
+    steps = [(names[i], float(mean[i]), i) for i in [*first, *shown_parts]]
+    if rest:
+        steps.append((f"{len(rest)} more", float(mean[rest].sum()), -1))
+    n_steps = len(steps)
+    if ax is None:
+        (ax,) = new_axes(6.0, 1.4 + 0.32 * (n_steps + 1))
+    total = 0.0
+    for position, (_, value, i) in enumerate(steps):
+        color = NEUTRAL if i in first else COLORS[0] if value >= 0.0 else COLORS[1]
+        ax.barh(position, value, left=total, height=0.62, color=color, alpha=0.75)
+        if "interval" in one and i >= 0:
+            lower, upper = total + one["interval"].values[:, i]
+            ax.plot([lower, upper], [position, position], color="black", linewidth=1.2)
+        total += value
+        ax.plot([total, total], [position - 0.31, position + 1.31], color=NEUTRAL, linewidth=0.7)
+    score = float(one["score"])
+    ax.plot(score, n_steps, "D", color="black", markersize=5.5)
+    if "score_interval" in one:
+        ax.plot(one["score_interval"].values, [n_steps, n_steps], color="black", linewidth=1.2)
+    ax.set_yticks(range(n_steps + 1), [*(shorten(name, LONGEST) for name, _, _ in steps), "score"])
+    ax.invert_yaxis()
+    ax.set_xlabel(f"score ({found.attrs['score']}){_bars(found)}")
+    largest = f"{names[order[0]]!r} adds most, {mean[order[0]]:+.2g}" if order else "no parts"
+    ax.set_title(f"Sample {sample}: {largest}", loc="left")
+    tidy(ax, "x")
+    return ax
 
 
-def _model_column(table: pd.DataFrame) -> str | None:
-    """Return the column that names models with kernel weights of their own, if there are several."""
-    return next((column for column in ("class", "label", "task") if column in table), None)
+@fill_docs(MODEL)
+@own_settings
+def plot_contributions(
+    found: Dataset, output: Any = None, max_parts: int = 20, ax: Axes | None = None
+) -> Axes:
+    """Show the parts of many samples' scores as a heat map.
+
+    Parameters
+    ----------
+    found : xarray.Dataset
+        Of :func:`contributions`.
+    output : label, default=None
+        Class, label or output, where there are several.
+    max_parts : int, default=20
+        Parts to show, those of the largest mean size over samples.
+    %(ax)s
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        One row per sample, by falling score; one column per part but the intercept and an offset, by falling size.
+        Parts whose interval holds zero are pale.
+
+    Raises
+    ------
+    TypeError
+        If `found` is no such Dataset.
+    ValueError
+        If it lacks the output.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl import BEMKLRegressor, KernelBank
+    >>> from bayesmkl.posterior import contributions, plot_contributions
+    >>> X = np.random.default_rng(0).normal(size=(40, 2))
+    >>> model = BEMKLRegressor(KernelBank(["rbf"], views="each", normalize="center")).fit(X, X[:, 0])
+    >>> plot_contributions(contributions(model, X, random_state=0)).get_ylabel()
+    '40 samples, by falling score'
+    """
+    check_axes("ax", ax)
+    max_parts = check_integer("max_parts", max_parts, low=1)
+    found = _of_output(found, output)
+    varying = np.flatnonzero(~np.isin(found["kind"].values, CONSTANT))
+    size = np.abs(found["mean"].values).mean(axis=0)
+    parts = varying[np.argsort(-size[varying], kind="stable")][:max_parts]
+    samples = np.argsort(-found["score"].values, kind="stable")
+    values = found["mean"].values[np.ix_(samples, parts)]
+    if ax is None:
+        (ax,) = new_axes(2.6 + 0.42 * len(parts), 5.6)
+    reach = max(float(np.abs(values).max(initial=0.0)), np.finfo(float).tiny)
+    options: dict[str, Any] = {"vmin": -reach, "vmax": reach, "aspect": "auto", "interpolation": "nearest"}
+    alpha = np.ones_like(values)
+    if "interval" in found:
+        lower, upper = found["interval"].values[:, samples][:, :, parts]
+        alpha = np.where((lower <= 0.0) & (upper >= 0.0), 0.35, 1.0)
+    image = ax.imshow(values, cmap="PuOr_r", alpha=alpha, **options)
+    ax.figure.colorbar(image, ax=ax, label=f"part of the score ({found.attrs['score']})")
+    names = found["part"].values[parts]
+    ax.set_xticks(range(len(parts)), [shorten(str(n), LONGEST) for n in names], rotation=45, ha="right")
+    ax.set_yticks([])
+    ax.set_ylabel(f"{len(samples)} samples, by falling score")
+    finding = (
+        "" if "interval" not in found else f"Sure of its sign: {100 * np.mean(alpha == 1.0):.0f} % of cells"
+    )
+    ax.set_title(finding, loc="left", fontsize="medium")
+    return ax
 
 
-def _split(rows: pd.DataFrame, column: str) -> dict[str, pd.DataFrame]:
-    return {str(label): group for label, group in rows.groupby(column, sort=False)}
+@fill_docs(MODEL)
+@own_settings
+def plot_component(
+    found: Dataset, part: Any, values: ArrayLike, output: Any = None, ax: Axes | None = None
+) -> Axes:
+    """Show the part of a view or kernel of one feature as a function of it.
+
+    Parameters
+    ----------
+    found : xarray.Dataset
+        Of :func:`contributions`.
+    part : label
+        In the coordinate ``part`` of `found`.
+    values : array-like of shape (n_samples,)
+        The feature of the samples in `found`.
+    output : label, default=None
+        Class, label or output, where there are several.
+    %(ax)s
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        Mean and interval at every value, with the values as ticks at the bottom.
+
+    Raises
+    ------
+    TypeError
+        If `found` is no such Dataset, or `values` are no numbers.
+    ValueError
+        If it lacks the part or the output, or has another number of samples.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl import BEMKLRegressor, KernelBank
+    >>> from bayesmkl.posterior import contributions, plot_component
+    >>> X = np.random.default_rng(0).normal(size=(40, 2))
+    >>> model = BEMKLRegressor(KernelBank(["rbf"], views="each", normalize="center")).fit(X, X[:, 0])
+    >>> found = contributions(model, X, random_state=0)
+    >>> plot_component(found, found["part"].values[0], X[:, 0]).get_title(loc="left")
+    "Part of 'x0'"
+    """
+    check_axes("ax", ax)
+    found = _of_output(found, output)
+    if part not in found["part"].values:
+        raise ValueError(
+            f"`part` must be one of {', '.join(map(repr, map(str, found['part'].values[:8])))}; got {shown(part)}."
+        )
+    values = finite_numbers("values", values)
+    if values.shape != (found.sizes["sample"],):
+        raise ValueError(
+            f"`values` must be of shape ({found.sizes['sample']},), one for each sample in `found`; got "
+            f"{values.shape}. Of a view of several features there is no such plot."
+        )
+    order = np.argsort(values, kind="stable")
+    own, x = found.sel(part=part), values[order]
+    if ax is None:
+        (ax,) = new_axes(5.6, 3.8)
+    if "interval" in own:
+        lower, upper = own["interval"].values[:, order]
+        ax.fill_between(x, lower, upper, color=COLORS[0], alpha=0.2, linewidth=0.0)
+    ax.plot(x, own["mean"].values[order], color=COLORS[0])
+    ax.plot(x, np.zeros_like(x), "|", color=NEUTRAL, transform=ax.get_xaxis_transform(), markersize=7)
+    ax.axhline(0.0, color=NEUTRAL, linewidth=0.7, linestyle=(0, (4, 3)))
+    ax.set(xlabel="feature", ylabel=f"part of the score{_bars(found).replace('bars', 'band')}")
+    ax.set_title(f"Part of {str(part)!r}", loc="left")
+    tidy(ax, "both")
+    return ax
 
 
-def _shares_finding(table: pd.DataFrame) -> str:
-    n_kernels = table["kernel"].nunique()
-    if n_kernels == 1:
-        return "One kernel makes the whole score"
-    if _model_column(table) is not None:
-        shares = table.groupby("kernel")["share"].mean().sort_values(ascending=False)
-    else:
-        shares = table["share"]
-    n_half = int(np.searchsorted(np.cumsum(shares.to_numpy()), 0.5)) + 1
-    return f"Half of the score comes from {n_half} of {n_kernels} kernels"
+@fill_docs(MODEL)
+@own_settings
+def plot_features(
+    table: pd.DataFrame, output: Any = None, max_features: int = 20, ax: Axes | None = None
+) -> Axes:
+    """Show along which features the score rises or falls.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame of shape (n_rows, n_columns)
+        Of :func:`feature_table`.
+    output : label, default=None
+        Class, label or output, where there are several.
+    max_features : int, default=20
+        Features to show, those of the largest slopes.
+    %(ax)s
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The average slope of every feature with its interval, and as a pale bar its root mean square slope, which is
+        large also where the score rises and falls.
+
+    Raises
+    ------
+    TypeError
+        If `table` is no such table.
+    ValueError
+        If it lacks the output.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl import GPMKLRegressor, KernelBank
+    >>> from bayesmkl.posterior import feature_table, plot_features
+    >>> X = np.random.default_rng(0).normal(size=(40, 3))
+    >>> model = GPMKLRegressor(KernelBank(["rbf"])).fit(X, X[:, 1])
+    >>> plot_features(feature_table(model, random_state=0)).get_title(loc="left")
+    "'x1' has the largest slopes"
+    """
+    check_axes("ax", ax)
+    max_features = check_integer("max_features", max_features, low=1)
+    rows = _rows_of_output(table, output)
+    n_all, rows = len(rows), rows.head(max_features)
+    names = [str(feature) for feature in rows["feature"]]
+    if rows["feature"].duplicated().any():  # views share columns
+        names = [f"{name} · {view}" for name, view in zip(names, rows["view"], strict=True)]
+    if ax is None:
+        (ax,) = new_axes(6.6, 1.5 + 0.3 * len(rows))
+    at, size, of_std = np.arange(len(rows)), rows["size"].to_numpy(), table.attrs.get("per", "std") == "std"
+    if of_std:  # the scale that sizes have
+        ax.barh(at, 2.0 * size, left=-size, height=0.6, color="#DDDDDD")
+    is_sure = ((rows["lower"] > 0.0) | (rows["upper"] < 0.0)).to_numpy()
+    for own, color, marker in ((is_sure, COLORS[0], "o"), (~is_sure, NEUTRAL, "D")):
+        ends = (rows[end].to_numpy()[own] for end in ("mean", "lower", "upper"))
+        intervals(ax, at[own], *ends, color, marker, markersize=6.5)
+    ax.axvline(0.0, color=NEUTRAL, linewidth=0.7)
+    ax.set_yticks(at, [shorten(name, 2 * LONGEST) for name in names])
+    ax.invert_yaxis()
+    about = "one standard deviation" if of_std else "one unit"
+    how = f"mean and {100 * table.attrs.get('ci_prob', 0.94):g} % interval by {rows['interval_by'].iloc[0]}"
+    ax.set_xlabel(f"average slope of the score for {about}\n{how}" + "\nbar: root mean square slope" * of_std)
+    first = shorten(str(rows["feature"].iloc[0]), LONGEST)
+    more = f" ({len(rows)} of {n_all})" if n_all > len(rows) else ""
+    ax.set_title(f"{first!r} has the largest slopes{more}", loc="left")
+    tidy(ax, "x")
+    return ax
 
 
-def _weights_finding(table: pd.DataFrame, ci_prob: float) -> str:
-    away = int(((table["weight_lower"] > 0.0) | (table["weight_upper"] < 0.0)).sum())
-    return f"{away} of {len(table)} kernel weights differ from zero ({100 * ci_prob:g} % interval)"
+def _rows_of_output(table: Any, output: Any) -> pd.DataFrame:
+    """Return the rows of one output in a table of features, checked."""
+    if not isinstance(table, pd.DataFrame) or not {"feature", "size", "lower"} <= set(table.columns):
+        raise TypeError(
+            f"`table` must be what `feature_table` returns; got {shown(table)}. Call feature_table(model)."
+        )
+    kinds = [name for name in ("class", "label", "output") if name in table]
+    labels = table[kinds[0]].drop_duplicates().tolist() if kinds else []
+    _check_output(output, labels, output in labels, "slopes")
+    return table if not kinds else table[table[kinds[0]] == output].reset_index(drop=True)
 
 
-def _elbo_finding(fitted: FittedBEMKL, n_steps: int) -> str:
-    estimator, n_models = fitted.estimator, len(fitted.histories)
-    if n_models == 1:
-        ending = f"{'Converged' if estimator.converged_ else 'Not converged'} after {n_steps} sweeps"
-    else:
-        converged = sum(outcome.converged for outcome in estimator.outcome_)
-        ending = f"{converged} of {n_models} models converged, within {n_steps} sweeps"
-    return f"{ending}; ELBO {estimator.elbo_:.2f} nats".replace("-", "\N{MINUS SIGN}")
+def _bars(found: Dataset) -> str:
+    prob = found.attrs.get("ci_prob")
+    return "" if prob is None else f"; bars: {100 * prob:g} % intervals"
+
+
+def _of_output(found: Any, output: Any) -> Dataset:
+    """Return parts of one output, checked."""
+    from xarray import Dataset
+
+    if not isinstance(found, Dataset) or not {"mean", "score", "kind"} <= set(found.variables):
+        raise TypeError(
+            f"`found` must be the Dataset that `contributions` returns; got {shown(found)}. Call "
+            "contributions(model, X)."
+        )
+    others = [name for name in found["mean"].dims if name not in ("sample", "part")]
+    labels = found[others[0]].values.tolist() if others else []
+    _check_output(output, labels, output is not None and str(output) in labels, "parts")
+    return found.sel({others[0]: str(output)}) if others else found
+
+
+def _check_output(output: Any, labels: list[Any], is_known: bool, what: str) -> None:
+    """Raise where an output is named of a model that has one, and where none of several is."""
+    if not labels:
+        if output is not None:
+            raise ValueError(f"`output` must be None: the model has one output; got {shown(output)}.")
+    elif not is_known:
+        raise ValueError(
+            f"`output` must be one of {', '.join(map(repr, labels))}, each of which has {what} of its own; got "
+            f"{shown(output)}."
+        )

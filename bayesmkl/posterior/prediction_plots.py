@@ -1,21 +1,23 @@
-"""Plots of predictions against observed outcomes."""
+"""Pictures of predictions: against observed outcomes, and over the plane of two features."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
-from scipy.stats import norm
+from scipy.stats import entropy, norm
+from sklearn.base import BaseEstimator
 
 from bayesmkl._utils.docstrings import fill_docs
-from bayesmkl._utils.given import finite_numbers
+from bayesmkl._utils.given import as_array, check_numbers, finite_numbers
 from bayesmkl._utils.settings import own_settings
-from bayesmkl._utils.typing import Targets
-from bayesmkl._utils.validation import check_axes, check_probability
-from bayesmkl.posterior.axes import COLORS, NEUTRAL, new_axes, tidy
-from bayesmkl.posterior.reliability import Reliability, reliability
-from bayesmkl.posterior.shared_docs import MODEL
+from bayesmkl._utils.typing import Samples, Targets
+from bayesmkl._utils.validation import check_axes, check_choice, check_integer, check_probability
+from bayesmkl.posterior.axes import COLORS, MARKERS, NEUTRAL, SHADES, legend_below, new_axes, tidy
+from bayesmkl.posterior.checks import Reliability, reliability
+from bayesmkl.posterior.fitted import MODEL, FittedBEMKL, fitted_bemkl, has_outputs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -191,3 +193,293 @@ def _reliability_finding(result: Reliability) -> str:
         f"Calibration error {result.calibration_error:.3f} on {n_samples} samples;\n"
         f"{inside} of {len(result.counts[result.counts > 0])} bins agree with the diagonal"
     )
+
+
+BLOCK_SIZE = 2**22  # predictions are made in blocks of rows, whose kernels have about this many entries
+MARGIN = 0.15  # of the range of the samples, on every side
+
+
+class _Plane(NamedTuple):
+    """Predictions at points of the plane."""
+
+    value: np.ndarray  # shading
+    uncertainty: np.ndarray  # contours
+    probability: np.ndarray  # (n_points, n_classes); no classes in regression
+
+
+@fill_docs(MODEL)
+@own_settings
+def plot_uncertainty(
+    model: object,
+    X: Samples,
+    y: Targets | None = None,
+    measure: str | None = None,
+    n_grid: int = 60,
+    ax: Axes | None = None,
+    *,
+    label: Any = None,
+) -> Axes:
+    """Show predictions and their uncertainty over the plane of two features.
+
+    Parameters
+    ----------
+    model : estimator
+        A BEMKLClassifier, BEMKLRegressor, GPMKLClassifier or GPMKLRegressor, or a Pipeline or search that ends in
+        one, fitted to two features.
+    X : array-like or DataFrame of shape (n_samples, 2)
+        Samples to show, usually those of `fit`. The plane reaches 15 % of their range beyond them.
+    y : array-like of shape (n_samples,), default=None
+        Their labels or targets. Labels are told apart by shape and color; targets are shaded like the plane.
+    measure : {"std", "entropy"}, default=None
+        Contours of uncertainty: the predictive standard deviation (of the target in regression; of the latent score
+        in classification, with its unit noise of BEMKL; with more than two classes, of the predicted class's score),
+        or the entropy of the class probabilities in nats. None is "std", with more than two classes "entropy".
+    n_grid : int, default=60
+        Points of the plane along each feature.
+    %(ax)s
+    label : int, default=None
+        With several labels or targets, the number of the one to show; `y` may then have all of them as columns.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        Shading is the probability of ``classes_[1]`` (with more than two classes, of the predicted class), or the
+        predictive mean in regression. Bold lines are where two classes are equally probable.
+
+    Raises
+    ------
+    %(TypeError)s
+    NotFittedError
+        Before `fit`.
+    ValueError
+        Unless the model takes exactly two features, for labels that it does not know, or if it predicts several
+        labels or targets and `label` does not choose one of them.
+
+    Notes
+    -----
+    Probabilities are even near the boundary because classes overlap, and far from all samples because little is
+    known; the standard deviation of the score tells the two apart.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl import BEMKLClassifier, KernelBank
+    >>> from bayesmkl.posterior import plot_uncertainty
+    >>> X = np.random.default_rng(0).normal(size=(40, 2))
+    >>> model = BEMKLClassifier(KernelBank(["rbf"])).fit(X, X[:, 0] > 0)
+    >>> ax = plot_uncertainty(model, X, X[:, 0] > 0, n_grid=20)
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['False', 'True', 'equally probable', 'standard deviation of the score']
+    """
+    fitted = _of_two_features(model)
+    estimator = one_output(fitted.estimator, label)
+    samples = check_numbers("X", X).astype(np.float64)
+    if samples.ndim != 2 or samples.shape[1] != 2 or len(samples) == 0 or not np.isfinite(samples).all():
+        raise ValueError(
+            f"`X` must hold finite numbers and have the shape (n_samples, 2); got {samples.shape}."
+        )
+    check_axes("ax", ax)
+    n_grid = check_integer("n_grid", n_grid, low=2)
+    measure = _measure(estimator, measure)
+    targets = _targets(estimator, y, len(samples))
+    at_samples = _predict(fitted, estimator, X if hasattr(X, "columns") else samples, measure).uncertainty
+    first, second = (_reach(column, n_grid) for column in samples.T)
+    points: Any = np.stack(np.meshgrid(first, second), axis=-1).reshape(-1, 2)
+    if hasattr(model, "feature_names_in_"):
+        points = pd.DataFrame(points, columns=model.feature_names_in_)
+    plane = _predict(fitted, estimator, points, measure)
+    target = "target" if _is_regression(estimator) else "score"
+    name = "entropy of the class in nats" if measure == "entropy" else f"standard deviation of the {target}"
+    if ax is None:
+        (ax,) = new_axes(6.2, 5.8)
+    shading = _draw_shading(ax, first, second, plane, estimator)
+    handles = _draw_samples(ax, samples, targets, estimator, shading)
+    handles |= _draw_lines(ax, first, second, plane, name)
+    names = getattr(X, "columns", getattr(model, "feature_names_in_", ("feature 0", "feature 1")))
+    ax.set(xlim=first[[0, -1]], ylim=second[[0, -1]], xlabel=names[0], ylabel=names[1])
+    middle, most = np.median(at_samples), plane.uncertainty.max()
+    finding = f"median {middle:.2g} at the samples, up to {most:.2g} in the plane"
+    ax.set_title(f"{name.capitalize()}:\n{finding}", loc="left")
+    legend_below(ax, handles)
+    return ax
+
+
+def _of_two_features(model: Any) -> FittedBEMKL:
+    """Return the posterior of a model; raise unless it takes two features."""
+    fitted = fitted_bemkl(model, of_outcome=False)
+    if fitted.kernel_views is None:
+        raise ValueError(
+            "`model` was fitted to precomputed kernels, which say nothing about a plane of features."
+        )
+    n_features = getattr(model, "n_features_in_", fitted.estimator.n_features_in_)
+    if n_features != 2:
+        raise ValueError(
+            f"`model` must take exactly 2 features; it takes {n_features}. Fit one to the two features of interest."
+        )
+    if fitted.outcome == "times":
+        raise ValueError("`model` must not be a model of times, which has no standard deviation to show.")
+    return fitted
+
+
+def _is_regression(estimator: BaseEstimator) -> bool:
+    return not hasattr(estimator, "classes_")
+
+
+def _measure(estimator: BaseEstimator, measure: str | None) -> str:
+    several = not _is_regression(estimator) and len(estimator.classes_) > 2
+    measure = check_choice(
+        "measure", ("entropy" if several else "std") if measure is None else measure, ("std", "entropy")
+    )
+    if measure == "entropy" and _is_regression(estimator):
+        raise ValueError(
+            '`measure` must be "std" in regression; got "entropy", which is that of class probabilities.'
+        )
+    return measure
+
+
+def _targets(estimator: BaseEstimator, y: Targets | None, n_samples: int) -> np.ndarray | None:
+    """Return labels or numbers to show, or None."""
+    if y is None:
+        return None
+    targets = finite_numbers("y", y) if _is_regression(estimator) else as_array("y", y)
+    if isinstance(estimator, OneOutput) and targets.ndim == 2 and targets.shape[1] > estimator.number:
+        targets = targets[:, estimator.number]
+    if targets.shape != (n_samples,):
+        raise ValueError(
+            f"`y` must have the shape ({n_samples},), an entry per row of `X`; got {targets.shape}."
+        )
+    if not _is_regression(estimator) and not np.isin(targets, estimator.classes_).all():
+        unknown = np.setdiff1d(targets, estimator.classes_).tolist()
+        raise ValueError(f"`y` must hold labels from {estimator.classes_.tolist()}; got {unknown} as well.")
+    return targets
+
+
+def _reach(column: np.ndarray, n_grid: int) -> np.ndarray:
+    """Return points from below the smallest to above the largest value of a feature."""
+    low, high = column.min(), column.max()
+    extent = high - low if high > low else 1.0
+    return np.linspace(low - MARGIN * extent, high + MARGIN * extent, n_grid)
+
+
+def _predict(fitted: FittedBEMKL, estimator: Any, X: Any, measure: str) -> _Plane:
+    """Predict in blocks of rows."""
+    block, parts = max(1, BLOCK_SIZE // (estimator.n_kernels_in_ * estimator.dual_coef_.shape[-1])), []
+    for start in range(0, len(X), block):
+        rows = slice(start, start + block)
+        part = fitted.transform(X.iloc[rows] if hasattr(X, "iloc") else X[rows])
+        if _is_regression(estimator):
+            mean, std = estimator.predict(part, return_std=True)
+            parts.append(_Plane(mean, std, np.empty((len(mean), 0))))
+        else:
+            parts.append(_predict_class(estimator, part, measure))
+    return _Plane(*map(np.concatenate, zip(*parts, strict=True)))
+
+
+def _predict_class(estimator: BaseEstimator, X: Samples, measure: str) -> _Plane:
+    probability = estimator.predict_proba(X)
+    binary = probability.shape[1] == 2
+    value = probability[:, 1] if binary else probability.max(axis=1)
+    if measure == "entropy":
+        return _Plane(value, entropy(probability, axis=1), probability)
+    std = estimator.predict_latent(X, return_std=True)[1]
+    if not binary:
+        std = std[np.arange(len(std)), probability.argmax(axis=1)]
+    return _Plane(value, std, probability)
+
+
+def _draw_shading(
+    ax: Axes, first: np.ndarray, second: np.ndarray, plane: _Plane, estimator: BaseEstimator
+) -> Any:
+    """Fill the plane and add a color bar; return the shading."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    n_classes = plane.probability.shape[1]
+    levels: Any = np.linspace(0.0 if n_classes == 2 else 1.0 / n_classes, 1.0, 11) if n_classes else 10
+    shades = LinearSegmentedColormap.from_list("bayesmkl", SHADES)
+    shading = ax.contourf(first, second, plane.value.reshape(len(second), -1), levels=levels, cmap=shades)
+    if n_classes:
+        text = f"probability of {estimator.classes_[1] if n_classes == 2 else 'the predicted class'}"
+    else:
+        text = "predictive mean of the target"
+    ax.figure.colorbar(shading, ax=ax, label=text, format="%.2g")
+    return shading
+
+
+def _draw_samples(
+    ax: Axes, samples: np.ndarray, targets: np.ndarray | None, estimator: BaseEstimator, shading: Any
+) -> dict[str, Any]:
+    """Draw the samples; return what the legend shows by its text."""
+    edge: dict[str, Any] = {"s": 34.0, "edgecolors": "black", "linewidths": 0.7, "zorder": 3}
+    if targets is None:
+        return {"samples": ax.scatter(samples[:, 0], samples[:, 1], color="white", **edge)}
+    if _is_regression(estimator):
+        edge |= {"c": targets, "cmap": shading.get_cmap(), "norm": shading.norm}
+        return {"observed target": ax.scatter(samples[:, 0], samples[:, 1], **edge)}
+    handles = {}
+    for k, label in enumerate(estimator.classes_):
+        color, marker = COLORS[k % len(COLORS)], MARKERS[k % len(MARKERS)]
+        first, second = samples[targets == label].T
+        handles[str(label)] = ax.scatter(first, second, color=color, marker=marker, **edge)
+    return handles
+
+
+def _draw_lines(ax: Axes, first: np.ndarray, second: np.ndarray, plane: _Plane, name: str) -> dict[str, Any]:
+    """Draw boundaries between classes and contours of uncertainty; return what the legend shows by its text."""
+    from matplotlib.lines import Line2D
+    from matplotlib.ticker import MaxNLocator
+
+    bold: dict[str, Any] = {"color": "black", "linewidth": 2.0}
+    thin: dict[str, Any] = {"color": "#222222", "linewidth": 0.9, "linestyle": "--"}
+
+    def contours(values: np.ndarray, levels: list[float], look: dict[str, Any]) -> Any:
+        options = {f"{option}s": value for option, value in look.items()}
+        return ax.contour(first, second, values.reshape(len(second), -1), levels, **options)
+
+    handles = {}
+    for k in range(plane.probability.shape[1]):
+        lead = plane.probability[:, k] - np.delete(plane.probability, k, axis=1).max(axis=1)
+        if lead.min() < 0.0 < lead.max():
+            contours(lead, [0.0], bold)
+            handles["equally probable"] = Line2D([], [], **bold)
+    low, high = plane.uncertainty.min(), plane.uncertainty.max()
+    levels = [level for level in MaxNLocator(6).tick_values(low, high) if low < level < high]
+    if levels:
+        ax.clabel(contours(plane.uncertainty, levels, thin), fontsize=8)
+        handles[name] = Line2D([], [], **thin)
+    return handles
+
+
+class OneOutput:
+    """Predictions of a fitted estimator for one label, with classes 0 and 1, or for one target."""
+
+    def __init__(self, estimator: BaseEstimator, number: int) -> None:
+        self.estimator, self.number = estimator, number
+        self.n_kernels_in_, self.dual_coef_ = estimator.n_kernels_in_, estimator.dual_coef_
+        if hasattr(estimator, "classes_"):
+            self.classes_ = np.array([0, 1])
+
+    def predict(self, X: Samples, return_std: bool) -> tuple[np.ndarray, ...]:
+        """Predict mean and standard deviation of the target."""
+        return tuple(moment[:, self.number] for moment in self.estimator.predict(X, return_std))
+
+    def predict_proba(self, X: Samples) -> np.ndarray:
+        """Predict the probabilities of not having the label and of having it."""
+        own = self.estimator.predict_proba(X)[:, self.number]
+        return np.column_stack([1.0 - own, own])
+
+    def predict_latent(self, X: Samples, return_std: bool) -> tuple[np.ndarray, ...]:
+        """Predict mean and standard deviation of the score."""
+        return tuple(moment[:, self.number] for moment in self.estimator.predict_latent(X, return_std))
+
+
+def one_output(estimator: BaseEstimator, label: int | None) -> Any:
+    """Return a fitted estimator, or what it says of label or target number `label` if it has several."""
+    several = getattr(estimator, "is_multilabel_", has_outputs(estimator))
+    if not several:
+        if label is not None:
+            raise ValueError(
+                "`label` chooses between several labels or targets of a sample; `model` has one. Leave it out."
+            )
+        return estimator
+    names = [str(number) for number in range(len(estimator.target_))]
+    return OneOutput(estimator, int(check_choice("label", str(label), names)))

@@ -26,10 +26,9 @@ from bayesmkl.bemkl.models.nonnegative import NonnegativeReadout
 from bayesmkl.bemkl.reading.collapsed import score_means
 from bayesmkl.bemkl.reading.draws import PosteriorDraws, align_signs, draw_precisions
 from bayesmkl.bemkl.reading.shares import share_of_each
-from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl
-from bayesmkl.posterior.mixing import convergence
-from bayesmkl.posterior.predictive_checks import why_no_prior_draws
-from bayesmkl.posterior.shared_docs import MODEL
+from bayesmkl.posterior.checks import why_no_prior_draws
+from bayesmkl.posterior.evaluated import convergence
+from bayesmkl.posterior.fitted import MODEL, FittedBEMKL, fitted_bemkl
 
 PLURALS = {"class": "classes", "label": "labels", "output": "targets"}
 # Of shares. Runs on similar kernels that passed 1.05 and 100 were up to 3 of their standard errors apart.

@@ -1,28 +1,455 @@
-"""Is there any signal, and which views does it need? Refits without views, compared on left-out samples."""
+r"""Is there any signal, which views does it need, and do they act together? Refits, compared on left-out samples.
+
+A model is fitted again without some kernels, with one more, or to permuted targets. How samples are left out depends
+on what a posterior is good for:
+
+* additive Gaussian processes have cavities;
+* so has BEMKL by "nuts" and "gibbs", given draws of its kernel weights (both in `bayesmkl.posterior.loo`);
+* a variational posterior cannot be reweighted: its draws have k-hats above 0.7 for nearly all samples, and by them
+  random labels are predicted far better than by their frequencies. It is fitted to folds instead.
+
+Without kernels every output of BEMKL has the score :math:`f_i \sim N(b, 1)`, or the target :math:`y_i \sim N(b,
+1/\varepsilon)`, with the priors of the model on the precision of `b` and on ε. The precisions integrate out in closed
+form, so that `b` is Student t and what is left is an integral over one variable,
+
+.. math:: p(y) = \int p(y \mid b)\, p(b)\, db ,
+
+which the trapezoidal rule takes in :math:`u` with :math:`b = \hat b + s \sinh u`, from the mode far into the tails of
+Student t. Outputs have intercepts of their own.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import copy
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
+from scipy.special import gammaln, log_ndtr, logsumexp
+from scipy.stats import norm
+from scipy.stats import t as student
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import KFold, StratifiedKFold
 
 from bayesmkl._utils.docstrings import fill_docs
+from bayesmkl._utils.options import Storage
 from bayesmkl._utils.progress import step_progress
 from bayesmkl._utils.settings import own_settings
-from bayesmkl._utils.validation import check_choice, check_flag, check_integer, generator_of
-from bayesmkl.posterior.fitted import fitted_bemkl
-from bayesmkl.posterior.refits import (
-    Accuracy,
-    Refits,
-    by_falling_difference,
-    is_clear,
-    refits_of,
-    warn_of_open,
+from bayesmkl._utils.validation import check_choice, check_flag, check_integer, generator_of, shown
+from bayesmkl._utils.warnings import holding_back, warn_user
+from bayesmkl.bemkl.estimators.base import FitTask
+from bayesmkl.bemkl.estimators.class_models import class_model_of
+from bayesmkl.bemkl.inference.runs import Fit
+from bayesmkl.bemkl.models import model
+from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
+from bayesmkl.bemkl.models.moments import LOG_2PI, Gamma
+from bayesmkl.bemkl.models.nonnegative import nonnegative
+from bayesmkl.bemkl.reading.predict import ScoreDraws, log_probabilities
+from bayesmkl.kernels.stacks.base import StoredStack
+from bayesmkl.kernels.stacks.dense import DenseStack, stored_array
+from bayesmkl.posterior.fitted import MODEL, FittedBEMKL, fitted_bemkl, states_of
+from bayesmkl.posterior.loo import leave_one_out_of_draws
+
+STEPS = np.linspace(-12.0, 12.0, 1001)
+NEAR = np.linspace(-8.0, 8.0, 1601)  # intercepts of scores, of which one is next to the mode
+
+
+class InterceptOnly(NamedTuple):
+    """One output without kernels.
+
+    Attributes
+    ----------
+    log_evidence : float
+        Of its targets, in nats.
+    left_out : ndarray of shape (n_samples, 2) or (n_samples,)
+        Log probabilities of scores beyond the margin, below and above, or the log density of the target, by the
+        samples of the other folds.
+    """
+
+    log_evidence: float
+    left_out: np.ndarray
+
+
+def intercept_only(problem: Any, folds: Sequence[np.ndarray]) -> list[InterceptOnly]:
+    """Return evidence and predictions of every output of a problem, as if it had no kernels.
+
+    Parameters
+    ----------
+    problem : Problem
+    folds : sequence of array of int
+        Samples that are left out together; each sample is in one of them.
+    """
+    prior = problem.priors.intercept
+    if problem.outcome.has_noise:
+        return [_of_numbers(y, prior, problem.priors.noise, folds) for y in np.atleast_2d(problem.y)]
+    return [_of_labels(y, prior, float(problem.outcome.margin), folds) for y in np.atleast_2d(problem.y)]
+
+
+def _of_labels(y: np.ndarray, prior: Gamma, margin: float, folds: Sequence[np.ndarray]) -> InterceptOnly:
+    n_above, n_below = int((y > 0.0).sum()), int((y < 0.0).sum())
+
+    def sides(b: np.ndarray) -> np.ndarray:
+        return log_ndtr(np.stack([-b - margin, b - margin]))
+
+    counts = np.array([n_below, n_above])
+    center = NEAR[np.argmax(counts @ sides(NEAR) + _log_prior(NEAR, prior))]
+    b, log_volume = _nodes(center, 1.0 / np.sqrt(len(y)))
+    each, log_weight = sides(b), log_volume + _log_prior(b, prior)
+    left_out = np.empty((len(y), 2))
+    for fold in folds:
+        others = counts - [(y[fold] < 0.0).sum(), (y[fold] > 0.0).sum()]
+        log_posterior = others @ each + log_weight
+        left_out[fold] = logsumexp(each + log_posterior, axis=1) - logsumexp(log_posterior)
+    return InterceptOnly(float(logsumexp(counts @ each + log_weight)), left_out)
+
+
+def _of_numbers(y: np.ndarray, prior: Gamma, noise: Gamma, folds: Sequence[np.ndarray]) -> InterceptOnly:
+    c, r = noise
+
+    def log_density(n: int, squares: np.ndarray) -> np.ndarray:
+        """Return the log density of n targets, ε integrated out, by their sum of squared distances from b."""
+        constant = c * np.log(r) - gammaln(c) + gammaln(c + 0.5 * n) - 0.5 * n * LOG_2PI
+        return constant - (c + 0.5 * n) * np.log(r + 0.5 * squares)
+
+    n, mean = len(y), y.mean()
+    b, log_volume = _nodes(mean, np.sqrt((2.0 * r + n * y.var()) / n) / np.sqrt(n))
+    squares, log_weight = n * y.var() + n * (mean - b) ** 2, log_volume + _log_prior(b, prior)
+    left_out = np.empty(n)
+    for fold in folds:
+        own = (y[fold, None] - b) ** 2
+        others = squares - own.sum(axis=0)
+        base = logsumexp(log_density(n - len(fold), others) + log_weight)
+        left_out[fold] = logsumexp(log_density(n - len(fold) + 1, others + own) + log_weight, axis=1) - base
+    return InterceptOnly(float(logsumexp(log_density(n, squares) + log_weight)), left_out)
+
+
+def _log_prior(b: np.ndarray, prior: Gamma) -> np.ndarray:
+    """Return the log density of a normal variable whose precision is Gamma."""
+    return student.logpdf(b, 2.0 * prior.concentration, scale=np.sqrt(prior.rate / prior.concentration))
+
+
+def _nodes(center: float, scale: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return nodes of the integral, and logs of their weights."""
+    log_volume = np.log(scale * (STEPS[1] - STEPS[0])) + np.log(np.cosh(STEPS))
+    return center + scale * np.sinh(STEPS), log_volume
+
+
+THROUGH_LANDMARKS = (
+    "it compares samples with landmarks. Fit one with `landmarks=None` to some of the samples, or compare "
+    "predictions of held-out samples: `bayesmkl.evaluation.compare_models`."
 )
-from bayesmkl.posterior.shared_docs import MODEL
+CLEAR = 2.0  # standard errors beyond which a difference is called one
+
+N_FOLDS = 10
+TOL = 1e-4  # of the bound in folds: probabilities need no more
+
+
+class Accuracy(NamedTuple):
+    """What a fit says of its targets.
+
+    Attributes
+    ----------
+    elpd_i : ndarray of shape (n_samples,)
+        Log probability or density of the target of every sample by the others.
+    log_evidence : float
+        In nats; a lower bound of it from variational posteriors; NaN of Markov chains and of more than two classes.
+    pareto_k : float
+        Of the draws of hyperparameters; NaN where they have none.
+    converged : bool
+    """
+
+    elpd_i: np.ndarray
+    log_evidence: float
+    pareto_k: float
+    converged: bool
+
+    def ahead_of(self, other: Accuracy) -> dict[str, float]:
+        """Return by how much left-out targets, and all together, are more probable than by another fit, in nats.
+
+        The second, ``log_evidence_diff``, is left out where there is no evidence.
+        """
+        difference, gain = self.elpd_i - other.elpd_i, self.log_evidence - other.log_evidence
+        found = {
+            "elpd_diff": float(difference.sum()),
+            "se": float(np.sqrt(len(difference)) * difference.std()),
+        }
+        return found if np.isnan(gain) else found | {"log_evidence_diff": gain}
+
+
+def is_clear(difference: dict[str, float]) -> bool:
+    """Return whether `Accuracy.ahead_of` is above two standard errors."""
+    return difference["elpd_diff"] > CLEAR * difference["se"]
+
+
+def refitted(jobs: Sequence[Callable[[], Accuracy]], verbose: bool) -> list[Accuracy]:
+    """Do refits one after the other, with a progress bar on a terminal."""
+    found = []
+    with step_progress(verbose, "refits", len(jobs), "refit") as report:
+        for job in jobs:
+            found.append(job())
+            if report is not None:
+                report(len(found), "")
+    return found
+
+
+def warn_of_open(found: Sequence[Accuracy], more: str) -> None:
+    """Warn once of refits that did not converge, and say of what to ask for more."""
+    n_open = sum(not one.converged for one in found)
+    if n_open:
+        warn_user(
+            f"{n_open} of {len(found)} refits did not converge. Read their rows with care, or fit the model with "
+            f"more {more}.",
+            ConvergenceWarning,
+        )
+
+
+def by_falling_difference(table: pd.DataFrame, n_first: int) -> pd.DataFrame:
+    """Sort rows by falling `elpd_diff`, but for the first ones, which stay first."""
+    order = n_first + np.argsort(-table["elpd_diff"][n_first:].to_numpy(), kind="stable")
+    return table.iloc[np.concatenate([np.arange(n_first), order])].reset_index(drop=True)
+
+
+def refits_of(fitted: FittedBEMKL, kernels: ArrayLike | None = None) -> ProcessRefits | BEMKLRefits:
+    """Return the refits of a model.
+
+    Parameters
+    ----------
+    fitted : FittedBEMKL
+    kernels : array-like, optional
+        See `FittedBEMKL.training_stack`.
+
+    Raises
+    ------
+    ValueError
+        If it has none, see `why_no_refits`, or its kernels are missing.
+    """
+    reason = why_no_refits(fitted)
+    if reason is not None:
+        raise ValueError(f"`model` cannot be compared with fits without its kernels: {reason}")
+    if fitted.is_marginal:
+        fitted.refuse_kernels(kernels)
+        return ProcessRefits(fitted)
+    stack = fitted.training_stack(kernels)
+    if stack.storage == "streamed":
+        raise ValueError(
+            "`model` has training kernels that are evaluated block by block, too many for refits. Fit one to some "
+            "of its samples."
+        )
+    return BEMKLRefits(fitted, DenseStack(stored_array(stack)))
+
+
+def why_no_refits(fitted: FittedBEMKL) -> str | None:
+    """Say why samples cannot be left out by refits, and what to do instead; None if they can."""
+    if fitted.is_marginal:
+        return THROUGH_LANDMARKS if fitted.has_landmarks else None
+    if not fitted.labeled.all():
+        return "some of its samples are unlabeled. Fit it to the labeled ones."
+    if getattr(fitted.estimator, "missing_views", "error") != "error":
+        return (
+            'it integrates over missing views. Fit with missing_views="error" to samples that have all views.'
+        )
+    return None
+
+
+class ProcessRefits:
+    """Refits of an additive Gaussian process, which leave samples out by cavities.
+
+    Parameters
+    ----------
+    fitted : FittedBEMKL
+    """
+
+    forgets_order = True  # without kernels all samples together are predicted alike in any order
+
+    def __init__(self, fitted: FittedBEMKL) -> None:
+        self.estimator: Any = fitted.estimator
+        self.stack: StoredStack = self.estimator._stored_training()
+
+    @property
+    def own(self) -> Accuracy:
+        """Of the model as it is."""
+        model = self.estimator
+        return Accuracy(model._counted(model.elpd_i_), model.log_evidence_, model.pareto_k_, model.converged_)
+
+    def fit(self, kept: np.ndarray, order: np.ndarray | None = None) -> Accuracy:
+        """Fit with the kernels of a mask, and targets in another order, if given."""
+        if not kept.any():
+            return self.without_kernels(order)
+        positions = np.flatnonzero(kept)
+        return Accuracy(*self.estimator._refit(self.stack.select(positions), order, positions))
+
+    def with_kernel(self, kernel: np.ndarray) -> Accuracy:
+        """Fit with one more, (n_samples, n_samples), which is in the group of the first where priors have groups."""
+        stack = DenseStack(np.concatenate([stored_array(self.stack), kernel[None]]))
+        return Accuracy(*self.estimator._refit(stack, None, np.append(np.arange(self.stack.n_kernels), 0)))
+
+    def without_kernels(self, order: np.ndarray | None = None) -> Accuracy:
+        """Fit with a constant kernel, which says nothing that the intercept does not."""
+        nothing = DenseStack(np.ones((1, self.stack.n_rows, self.stack.n_train)))
+        return Accuracy(*self.estimator._refit(nothing, order, np.zeros(1, dtype=int)))
+
+
+class BEMKLRefits:
+    """Refits of BEMKL by the model's own inference and settings.
+
+    Parameters
+    ----------
+    fitted : FittedBEMKL
+    stack : DenseStack
+        Training kernels.
+    """
+
+    def __init__(self, fitted: FittedBEMKL, stack: DenseStack) -> None:
+        self.fitted, self.stack, self.estimator = fitted, stack, fitted.estimator
+        self.targets: np.ndarray = self.estimator.target_
+        self.by_folds = not fitted.is_drawn
+        self.forgets_order = not self.by_folds
+        settings: dict[str, Any] = {"verbose": 0, "storage": Storage("dense", "numpy")}
+        if not isinstance(self.estimator.init, str):
+            settings["init"] = "mean"
+        if fitted.is_classifier:
+            settings["intermediate_scale"] = self.estimator.intermediate_scale_
+        self.settings = settings
+
+    @property
+    def own(self) -> Accuracy:
+        """Of the model as it is."""
+        model = self.estimator
+        if self.by_folds:
+            elpd_i = self._by_folds(np.ones(self.stack.n_kernels, dtype=bool), self.targets)
+            return Accuracy(elpd_i, float(model.elbo_), np.nan, model.converged_)
+        left = leave_one_out_of_draws(self.fitted, self.fitted._problems_over(self.stack))
+        return Accuracy(left.elpd_i, np.nan, np.nan, model.converged_)
+
+    def fit(self, kept: np.ndarray, order: np.ndarray | None = None) -> Accuracy:
+        """Do the same; to another order of the targets a bound is not found."""
+        if not kept.any():
+            return self.without_kernels(order)
+        targets = self.targets if order is None else self.targets[..., order]
+        if self.by_folds and order is not None:
+            return Accuracy(self._by_folds(kept, targets), np.nan, np.nan, True)
+        stack = self.stack.select(np.flatnonzero(kept))
+        refit, fits = self._fit(stack, targets, kept)
+        converged = all(fit.outcome.converged for fit in fits)
+        if self.by_folds:
+            bound = sum(float(fit.elbo_history[-1]) for fit in fits if fit.elbo_history is not None)
+            return Accuracy(self._by_folds(kept, targets), bound, np.nan, converged)
+        refitted = self.fitted._replace(estimator=refit, states=states_of(refit))
+        left = leave_one_out_of_draws(refitted, refit._problems(stack, with_gram=False))
+        return Accuracy(left.elpd_i, np.nan, np.nan, converged)
+
+    def without_kernels(self, order: np.ndarray | None = None) -> Accuracy:
+        """Integrate over the intercepts exactly; of competing classes, fit with a kernel that is zero."""
+        targets = self.targets if order is None else self.targets[..., order]
+        if self.fitted.is_multinomial:
+            stack = DenseStack(np.zeros((1, self.stack.n_rows, self.stack.n_train)))
+            nothing = BEMKLRefits(self.fitted, stack)
+            return nothing.fit(np.ones(1, dtype=bool), order)
+        problems = self.fitted._problems_over(DenseStack(np.empty((self.stack.n_kernels, 0, 0))))
+        n_samples = targets.shape[-1]
+        folds = self._folds(targets) if self.by_folds else list(np.arange(n_samples)[:, None])
+        rows = iter(np.atleast_2d(targets))
+        found = []
+        for problem in problems:
+            y = np.stack([next(rows) for _ in range(len(np.atleast_2d(problem.y)))])
+            found += intercept_only(problem._replace(y=y), folds)
+        log_evidence = sum(output.log_evidence for output in found)
+        elpd_i = self._log_predictive(np.array([output.left_out for output in found]), targets)
+        return Accuracy(elpd_i, log_evidence, np.nan, True)
+
+    # ------------------------------------------------------------------------------------------------ one fit
+
+    def _fit(self, stack: DenseStack, targets: np.ndarray, kept: np.ndarray) -> tuple[Any, list[Fit]]:
+        """Return a copy of the estimator with another posterior, and how that was found."""
+        refit = copy.copy(self.estimator).set_params(**self.settings, kernel_prior=self._kernel_prior(kept))
+        refit.target_ = targets
+        problems = refit._problems(stack)
+        algorithm = nonnegative(model) if refit.nonnegative else model
+        n_models = len(problems)
+        task = FitTask(
+            problems, stack, targets, n_models > 1, algorithm, [refit.init] * n_models, ["refit"] * n_models
+        )
+        fits = refit._infer(task)
+        posteriors = tuple(fit.posterior for fit in fits)
+        refit.posterior_ = posteriors if type(self.estimator.posterior_) is tuple else posteriors[0]
+        return refit, fits
+
+    def _kernel_prior(self, kept: np.ndarray) -> Any:
+        """Return the prior of the kernels that are kept, where it has numbers for each."""
+        prior = self.estimator.kernel_prior
+        if not isinstance(prior, Dirichlet | SpikeSlab) or len(kept) != self.estimator.n_kernels_in_:
+            return prior
+        fields = {name: np.asarray(value)[kept] for name, value in prior._asdict().items() if np.ndim(value)}
+        return prior._replace(**fields)
+
+    # -------------------------------------------------------------------------------------------------- folds
+
+    def _folds(self, targets: np.ndarray) -> list[np.ndarray]:
+        """Return the samples of ten folds, with classes in proportion."""
+        n_samples, seed = targets.shape[-1], self.estimator.random_state or 0
+        if not self.fitted.is_classifier or self.estimator.is_multilabel_:
+            by_number = KFold(min(N_FOLDS, n_samples), shuffle=True, random_state=seed)
+            return [test for _, test in by_number.split(targets.T)]
+        classes = targets.argmax(axis=0) if targets.ndim == 2 else targets > 0.0
+        n_folds = min(N_FOLDS, int(np.unique(classes, return_counts=True)[1].max()))
+        splitter = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
+        with holding_back(UserWarning):  # a class of fewer than ten samples is in fewer folds
+            return [test for _, test in splitter.split(classes, classes)]
+
+    def _by_folds(self, kept: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        """Return the log predictive density of every sample by the samples of the other folds."""
+        kernels = stored_array(self.stack.select(np.flatnonzero(kept)))
+        has_landmarks = self.stack.n_rows != self.stack.n_train or self.fitted.has_landmarks
+        tol, elpd_i = self.settings.get("tol", self.estimator.tol), np.empty(targets.shape[-1])
+        own = copy.copy(self)
+        own.settings = self.settings | {"tol": max(tol, TOL), "n_init": 1, "init": "mean"}
+        for test in self._folds(targets):
+            train = np.setdiff1d(np.arange(len(elpd_i)), test)
+            columns = kernels if has_landmarks else kernels[:, :, train]
+            stack, rows = DenseStack(np.ascontiguousarray(columns[:, train])), DenseStack(columns[:, test])
+            refit, _ = own._fit(stack, targets[..., train], kept)
+            elpd_i[test] = self._predict(refit, rows, targets[..., test])
+        return elpd_i
+
+    def _predict(self, refit: Any, rows: DenseStack, targets: np.ndarray) -> np.ndarray:
+        """Return log densities of the targets of rows, as the estimator predicts them."""
+        if not self.fitted.is_classifier:
+            scores, noise = refit._scores(rows)
+            each = [_log_density(*own) for own in zip(scores, noise, np.atleast_2d(targets), strict=True)]
+            return np.sum(each, axis=0) - np.log(refit.y_scale_).sum()
+        model, settings = class_model_of(refit.posterior_), refit._settings()
+        scores = model.scores(rows, states_of(refit), settings, refit.predictive)
+        if targets.ndim == 2 and not refit.is_multilabel_:
+            log_p = model.log_class_probabilities(scores, settings.margin)
+            return log_p[np.arange(len(log_p)), targets.argmax(axis=0)]
+        sides = np.array([log_probabilities(score, settings.margin) for score in scores])
+        return self._log_predictive(sides, targets)
+
+    def _log_predictive(self, left_out: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        """Return log densities of samples from those of each output, of labels for both sides of the margin."""
+        if not self.fitted.is_classifier:
+            return left_out.sum(axis=0) - np.log(self.estimator.y_scale_).sum()
+        log_p = left_out - logsumexp(left_out, axis=-1, keepdims=True)
+        if targets.ndim == 2 and not self.estimator.is_multilabel_:
+            classes = log_p[..., 1] - logsumexp(log_p[..., 1], axis=0)
+            return classes[targets.argmax(axis=0), np.arange(targets.shape[-1])]
+        above = np.atleast_2d(targets) > 0.0
+        return np.where(above, log_p[..., 1], log_p[..., 0]).sum(axis=0)
+
+
+def _log_density(score: Any, noise: float, y: np.ndarray) -> np.ndarray:
+    """Return log densities of targets in the units of the fit."""
+    if isinstance(score, ScoreDraws):
+        spread = score.scales[:, None]
+        log_density = norm.logpdf(y, score.means, spread)
+        return logsumexp(log_density, axis=0) - np.log(len(log_density))
+    return norm.logpdf(y, score.mean, np.sqrt(noise + score.variance))
+
 
 ALL = "all"  # name of the row of all views together
 VERDICTS = {True: ("signal", "no signal"), False: ("needed", "not shown")}
@@ -148,58 +575,227 @@ def relevance(
     rng = generator_of("random_state", random_state)
     if by is not None:
         check_choice("by", by, ("view", "kernel", "all"))
-    groups = fitted.kernel_groups(by)
-    names, members = np.unique(groups, return_inverse=True)
-    names = names[: 0 if by == "all" else None]
-    refits, rows = refits_of(fitted, kernels), []
+    names, members = np.unique(fitted.kernel_groups(by), return_inverse=True)
+    names = [] if by == "all" else names.tolist()
+    kept = [np.zeros(len(members), dtype=bool), *(members != k for k in range(len(names)))]
+    orders = [rng.permutation(fitted.n_samples) for _ in range(n_permutations)]
+    refits, every = refits_of(fitted, kernels), np.ones(len(members), dtype=bool)
+    own = refits.own
+    jobs = [partial(refits.fit, mask) for mask in kept]
+    for order in orders:
+        jobs.append(partial(refits.fit, every, order))
+        jobs += [] if refits.forgets_order else [partial(refits.without_kernels, order)]
+    found = refitted(jobs, verbose)
+    found, permuted = found[: len(kept)], found[len(kept) :]
     shares = np.mean(np.atleast_2d(fitted.estimator.kernel_shares_), axis=0)
-    with step_progress(verbose, "refits", len(names) + 1 + n_permutations, "refit") as report:
-        own, found = refits.own, []
-        for number, name in enumerate([ALL, *names]):
-            kept = np.zeros(len(groups), dtype=bool) if name == ALL else members != number - 1
-            found.append(refits.fit(kept) if kept.any() else refits.without_kernels())
-            rows.append(_row(name, float(shares[~kept].sum()), own, found[-1]))
-            if report is not None:
-                report(number + 1, "")
-        if n_permutations:
-            permuted = []
-            for number in range(n_permutations):
-                permuted.append(_permuted(refits, len(groups), rng.permutation(fitted.n_samples), found[0]))
-                if report is not None:
-                    report(len(names) + 2 + number, "")
-            as_large = int(np.sum(np.array(permuted) >= rows[0]["elpd_diff"]))
-            rows[0]["p_value"] = (1 + as_large) / (1 + n_permutations)
-    table = _table(rows, fitted.inference == "vb")
-    warn_of_open(found, "iterations or draws")
-    return table
-
-
-def _row(name: str, share: float, own: Accuracy, without: Accuracy) -> dict[str, Any]:
-    """Compare the model with one that lacks something."""
-    difference = own.ahead_of(without)
-    return {
-        "without": name,
-        "share": share,
-        **difference,
-        "pareto_k": without.pareto_k,
-        "p_value": np.nan,
-        "verdict": VERDICTS[name == ALL][0 if is_clear(difference) else 1],
-    }
-
-
-def _permuted(refits: Refits, n_kernels: int, order: np.ndarray, nothing: Accuracy) -> float:
-    """Return the difference of all kernels and none where targets are permuted."""
-    found = refits.fit(np.ones(n_kernels, dtype=bool), order)
-    if refits.forgets_order:
-        return float(found.elpd_i.sum() - nothing.elpd_i.sum())
-    return float(found.elpd_i.sum() - refits.without_kernels(order).elpd_i.sum())
-
-
-def _table(rows: list[dict[str, Any]], of_bounds: bool) -> pd.DataFrame:
-    """Sort the rows after the first, and name what there is."""
+    rows = []
+    for name, mask, without in zip([ALL, *names], kept, found, strict=True):
+        difference = own.ahead_of(without)
+        verdict = VERDICTS[name == ALL][0 if is_clear(difference) else 1]
+        of_all = {
+            "without": name,
+            "share": float(shares[~mask].sum()),
+            **difference,
+            "pareto_k": without.pareto_k,
+        }
+        rows.append(of_all | ({"p_value": np.nan} if orders else {}) | {"verdict": verdict})
+    if orders:
+        nothing = found[:1] * len(orders) if refits.forgets_order else permuted[1::2]
+        with_all = permuted if refits.forgets_order else permuted[::2]
+        gains = [float(a.elpd_i.sum() - b.elpd_i.sum()) for a, b in zip(with_all, nothing, strict=True)]
+        as_large = int(np.sum(np.array(gains) >= rows[0]["elpd_diff"]))
+        rows[0]["p_value"] = (1 + as_large) / (1 + n_permutations)
     table = pd.DataFrame(rows)
-    if np.isnan(table["p_value"][0]):
-        del table["p_value"]
-    if of_bounds:
+    if fitted.inference == "vb":  # these are bounds
         table = table.rename(columns={"log_evidence_diff": "elbo_diff"})
+    warn_of_open(found, "iterations or draws")
     return by_falling_difference(table, 1)
+
+
+ANY = "any two"  # name of the row of all pairs together
+MOST_PAIRS = 10  # that are asked about one by one where nobody says so
+
+
+@fill_docs(MODEL)
+@own_settings
+def interaction_table(
+    model: BaseEstimator,
+    pairs: str | Sequence[Sequence[str]] | None = None,
+    *,
+    verbose: bool = False,
+) -> pd.DataFrame:
+    r"""Say whether views act together, in ways that a sum of functions of single views cannot follow.
+
+    An additive model of a product, one view saying which way another points, finds that neither matters. The model
+    is fitted again with one kernel more, the product of kernels of two views, and compared on left-out samples.
+
+    Parameters
+    ----------
+    model : GPMKLClassifier, GPMKLRegressor, GPMKLOrdinalClassifier or GPMKLSurvival
+        Fitted, with at least two views (or kernels, where they were precomputed) that all samples have; or a Pipeline
+        or search that ends in one.
+    pairs : sequence of pairs of names, "all" or None, default=None
+        Views to ask about, two at a time. None: all pairs where there are at most 10, else only the first row.
+    verbose : bool, default=False
+        Show a progress bar on a terminal for refits of over two seconds.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row for all pairs together, "any two", if there are more than two views; then one per pair, by falling
+        ``elpd_diff``. Columns:
+
+        * ``views``: such as "genes × clinic";
+        * ``elpd_diff``, ``se``: how much more the log density of all left-out samples is with the product than
+          without it, in nats, and the standard error of that difference over samples;
+        * ``log_evidence_diff``: the same of the log evidence, which is the log Bayes factor; Markov chains and models
+          of more than two classes have no evidence, and no such column;
+        * ``pareto_k``: :math:`\hat k` of the refit: above 0.7 do not rely on the row; NaN of Markov chains;
+        * ``verdict``: "interaction" where the difference is above two standard errors, else "not shown".
+
+    Raises
+    ------
+    TypeError
+        For any other model, and `pairs` that are no list.
+    NotFittedError
+        Before `fit`.
+    ValueError
+        For a single view, views that samples lack, or `pairs` that are none or come twice.
+
+    Warns
+    -----
+    ConvergenceWarning
+        Once, if some of the refits did not converge.
+
+    See Also
+    --------
+    relevance : Which views the model needs, by refits without them.
+
+    Notes
+    -----
+    With :math:`\bar K_v` the mean of the kernels of a view, each centered and of unit trace per sample, the kernel of
+    a pair is the product of their entries, :math:`(\bar K_u)_{ij} (\bar K_v)_{ij}`: that of the interaction in an
+    analysis of variance of functions [1]_. Since both factors are centered, it has no part in functions of one view,
+    up to what views have in common. All pairs together have the sum of these kernels, so that many views are one
+    refit. A refit takes as long as the fit.
+
+    To follow an interaction, give the model a view of the columns of both, or a
+    :class:`~bayesmkl.kernels.Gate` where one of them says when the other matters.
+
+    References
+    ----------
+    .. [1] N. Durrande, D. Ginsbourger, O. Roustant and L. Carraro (2013), ANOVA kernels and RKHS of zero mean
+       functions for model-based sensitivity analysis, Journal of Multivariate Analysis 115.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl import GPMKLRegressor, KernelBank
+    >>> from bayesmkl.posterior import interaction_table
+    >>> X = np.random.default_rng(0).normal(size=(60, 3))
+    >>> bank = KernelBank("auto", views={"left": 0, "right": 1, "other": 2})
+    >>> table = interaction_table(GPMKLRegressor(bank).fit(X, X[:, 0] * X[:, 1]))
+    >>> print(table[["views", "verdict"]].to_string(index=False))
+             views     verdict
+           any two interaction
+      left × right interaction
+    right × other    not shown
+     left × other    not shown
+    """
+    fitted = fitted_bemkl(model, of_outcome=True)
+    check_flag("verbose", verbose)
+    views = _views(fitted)
+    fitted.refuse_landmarks("refits with products of kernels")
+    chosen = _pairs(pairs, list(views))
+    refits, needed = ProcessRefits(fitted), chosen or itertools.combinations(views, 2)
+    kernels = stored_array(refits.stack)
+    together = {(u, v): product_of(kernels[views[u]], kernels[views[v]]) for u, v in needed}
+    asked: list[tuple[str, np.ndarray]] = []
+    if len(together) > 1:
+        asked.append((ANY, sum(together.values()) / len(together)))  # type: ignore[arg-type]
+    asked += [(f"{u} × {v}", together[u, v]) for u, v in chosen]
+    found, rows = refitted([partial(refits.with_kernel, kernel) for _, kernel in asked], verbose), []
+    for (name, _), fit in zip(asked, found, strict=True):
+        difference = fit.ahead_of(refits.own)
+        verdict = "interaction" if is_clear(difference) else "not shown"
+        rows.append({"views": name, **difference, "pareto_k": fit.pareto_k, "verdict": verdict})
+    warn_of_open(found, "draws")
+    return by_falling_difference(pd.DataFrame(rows), len(asked) - len(chosen))
+
+
+def product_of(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Return the kernel of the interaction of two views, (n_samples, n_samples).
+
+    Parameters
+    ----------
+    left, right : ndarray of shape (n_kernels_of_view, n_samples, n_samples)
+        Training kernels of the views.
+
+    Examples
+    --------
+    >>> left, right = np.array([[[2.0, 0.0], [0.0, 2.0]]]), np.array([[[1.0, -1.0], [-1.0, 1.0]]])
+    >>> product_of(left, right)
+    array([[1., 1.],
+           [1., 1.]])
+    """
+    return _mean_centered(left) * _mean_centered(right)
+
+
+def _mean_centered(kernels: np.ndarray) -> np.ndarray:
+    """Return the mean of kernels, each centered and with a mean diagonal of one; constant ones have no part."""
+    total = np.zeros(kernels.shape[1:])
+    for kernel in kernels:
+        of_rows = kernel.mean(axis=0)
+        centered = kernel - of_rows - of_rows[:, None] + of_rows.mean()
+        mean = np.trace(centered) / len(kernel)
+        if mean > 1e-10 * np.trace(kernel) / len(kernel):
+            total += centered / mean
+    return total / len(kernels)
+
+
+def _views(fitted: FittedBEMKL) -> dict[str, list[int]]:
+    """Return the positions of the kernels of every view; raise where a model has no pair of them."""
+    if not fitted.is_marginal:
+        raise TypeError(
+            f"`model` must be an estimator of bayesmkl.gp; got {type(fitted.estimator).__name__}. Fit "
+            "GPMKLClassifier or GPMKLRegressor to the same bank."
+        )
+    if fitted.estimator.kernel_centers_ is not None:
+        raise ValueError(
+            "`model` integrates over missing views, whose products are not known. Fit it to the samples that have "
+            "all views."
+        )
+    views: dict[str, list[int]] = {}
+    for position, view in enumerate(fitted.kernel_groups(None)):
+        views.setdefault(view, []).append(position)
+    if len(views) < 2:
+        raise ValueError(
+            f"`model` must have at least two views; got {shown(list(views))}. Name them, KernelBank(views={{...}})."
+        )
+    return views
+
+
+def _pairs(pairs: Any, views: list[str]) -> list[tuple[str, str]]:
+    """Return the pairs that get rows of their own; none where they are many and nobody chose."""
+    every = list(itertools.combinations(views, 2))
+    if pairs is None:
+        return every if len(every) <= MOST_PAIRS else []
+    if isinstance(pairs, str):
+        if pairs != "all":
+            raise ValueError(f'`pairs` must be "all", None or a list of pairs of views; got {pairs!r}.')
+        return every
+    if not isinstance(pairs, Iterable):
+        raise TypeError(f'`pairs` must be "all", None or a list of pairs of views; got {pairs!r}.')
+    chosen: list[tuple[str, str]] = []
+    for pair in pairs:
+        names = list(pair) if isinstance(pair, (list, tuple)) else []
+        if len(names) != 2 or names[0] == names[1] or any(name not in views for name in names):
+            raise ValueError(
+                f"`pairs` must hold pairs of two different views among {shown(views)}; got {shown(pair)}."
+            )
+        if (names[0], names[1]) in chosen or (names[1], names[0]) in chosen:
+            raise ValueError(f"`pairs` must hold each pair once; got {shown(pair)} again.")
+        chosen.append((names[0], names[1]))
+    if not chosen:
+        raise ValueError('`pairs` must hold at least one pair; got none. Use None or "all".')
+    return chosen

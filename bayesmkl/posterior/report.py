@@ -17,12 +17,20 @@ class Section(NamedTuple):
 
     key: str
     title: str
-    values: dict[
-        str, Any
-    ]  # plain numbers, arrays and texts; by class name first where there are several models
+    values: dict[str, Any]  # numbers, arrays and texts; by class name first where there are several models
     lines: list[str]  # of the report, at most WIDTH characters each
     verdict: str  # one of VERDICTS
     advice: str  # what it means and what to do
+
+
+def skipped(key: str, title: str, advice: str) -> Section:
+    """Return a section without numbers, which says why there are none."""
+    return Section(key, title, {}, [], "skipped", advice)
+
+
+def of_models(values: dict[str, Any]) -> dict[str, Any]:
+    """Return values by the name of the model they are of, or those of the only model."""
+    return values if len(values) > 1 else next(iter(values.values()))
 
 
 def worst(verdicts: Sequence[str]) -> str:

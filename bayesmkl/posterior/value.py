@@ -22,8 +22,7 @@ from bayesmkl.gp.parts import PartRows, prior_parts, revealed_moments
 from bayesmkl.gp.reading import HyperDraws
 from bayesmkl.kernels.presence import present_views
 from bayesmkl.outcomes import Gaussian
-from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl
-from bayesmkl.posterior.shared_docs import MODEL
+from bayesmkl.posterior.fitted import MODEL, FittedBEMKL, evenly, fitted_bemkl
 
 BLOCK_ENTRIES = 2**20  # pairs of samples and points that are held at once
 
@@ -137,7 +136,7 @@ def _checked(model: BaseEstimator) -> FittedBEMKL:
             f"missing_views={estimator.missing_views!r} and "
             f"{'precomputed kernels' if estimator.kernel_bank_ is None else 'a bank'}. Fit it so."
         )
-    tasks = estimator.design_ is not None and estimator.design_.has_tasks
+    tasks = fitted.design is not None and fitted.design.has_tasks
     likelihood = estimator.likelihood_
     if estimator._has_outputs or tasks or not (fitted.is_classifier or isinstance(likelihood, Gaussian)):
         what = (

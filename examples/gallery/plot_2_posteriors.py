@@ -6,18 +6,18 @@ Two models have the same kernels. GPMKL draws the kernel weights from their post
 variational intervals are too narrow. See :doc:`/guide/reading`.
 """
 
-import matplotlib.pyplot as plt
+import arviz_plots
 from sklearn.preprocessing import StandardScaler
 
 from bayesmkl import BEMKLClassifier, GPMKLClassifier, KernelBank
 from bayesmkl.datasets import load_wdbc
 from bayesmkl.kernels import Gaussian
-from bayesmkl.posterior import plot_posteriors
+from bayesmkl.posterior import to_datatree
 
 X, y = load_wdbc(return_X_y=True)
 X, y = StandardScaler().fit_transform(X)[::3], y[::3]
 views = {"mean": slice(0, 10), "error": slice(10, 20), "worst": slice(20, 30)}
 bank = KernelBank(Gaussian(width=4), views=views)
 models = {"GPMKL": GPMKLClassifier(bank, random_state=0), "BEMKL": BEMKLClassifier(bank)}
-_, ax = plt.subplots(figsize=(7, 4), layout="constrained")
-_ = plot_posteriors({name: model.fit(X, y) for name, model in models.items()}, ax=ax)
+draws = {name: to_datatree(model.fit(X, y), random_state=0) for name, model in models.items()}
+_ = arviz_plots.plot_forest(draws, var_names="kernel_shares", backend="matplotlib")

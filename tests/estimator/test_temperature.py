@@ -18,8 +18,8 @@ from bayesmkl.bemkl import Gibbs
 from bayesmkl.gp import Marginal
 from bayesmkl.kernels import Gaussian, Linear
 from bayesmkl.posterior import diagnose
-from bayesmkl.posterior.cavities import leave_one_out_by_cavities
 from bayesmkl.posterior.fitted import fitted_bemkl
+from bayesmkl.posterior.loo import leave_one_out_by_cavities
 
 FEW = Marginal(n_points=150, n_draws=200)
 BANK = KernelBank([Gaussian(width=4), Linear()])

@@ -19,13 +19,18 @@ from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank
 from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
 from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.posterior import diagnose, reliability, to_datatree
-from bayesmkl.posterior.calibration import Predictions, calibration_section, held_out_predictions
-from bayesmkl.posterior.evaluated import Evaluated, evaluate_model
+from bayesmkl.posterior.checks import (
+    Predictions,
+    calibration_section,
+    check_section,
+    held_out_predictions,
+    prior_draws,
+    why_no_prior_draws,
+)
+from bayesmkl.posterior.diagnose import power_scaling, sampling_section
+from bayesmkl.posterior.evaluated import Evaluated, convergence, evaluate_model
 from bayesmkl.posterior.fitted import fitted_bemkl
-from bayesmkl.posterior.leave_one_out import leave_one_out
-from bayesmkl.posterior.mixing import convergence, sampling_section
-from bayesmkl.posterior.predictive_checks import check_section, prior_draws, why_no_prior_draws
-from bayesmkl.posterior.sensitivity import power_scaling
+from bayesmkl.posterior.loo import leave_one_out
 
 SECTIONS = ["signal", "loo", "sensitivity", "checks", "calibration"]
 VERDICTS = {"good", "caution", "bad", "skipped"}

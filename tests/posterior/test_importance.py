@@ -20,10 +20,12 @@ from bayesmkl.posterior.importance import (
     _direction_ratios,
     _log_ray,
     _Marginal,
+    first_sites,
     importance_section,
+    log_marginal,
     tail_of,
+    target_of,
 )
-from bayesmkl.posterior.marginal import first_sites, log_marginal, target_of
 
 pytestmark = pytest.mark.heavy
 

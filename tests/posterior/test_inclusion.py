@@ -17,7 +17,7 @@ from bayesmkl.gp import Marginal, SpikeSlabWeights
 from bayesmkl.kernels import Gaussian, Linear
 from bayesmkl.posterior import diagnose, inclusion_table, kernel_table, relevance, view_table
 from bayesmkl.posterior.fitted import fitted_bemkl
-from bayesmkl.posterior.refits import ProcessRefits
+from bayesmkl.posterior.relevance import ProcessRefits
 
 SHORT = Marginal(n_points=120, n_draws=120, n_chains=2, n_warmup=20)
 N = 40

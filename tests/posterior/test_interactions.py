@@ -10,7 +10,7 @@ from bayesmkl import BEMKLRegressor, GPMKLClassifier, GPMKLRegressor, KernelBank
 from bayesmkl.gp import Marginal
 from bayesmkl.kernels import Gaussian, Linear
 from bayesmkl.posterior import interaction_table, relevance
-from bayesmkl.posterior.interactions import product_of
+from bayesmkl.posterior.relevance import product_of
 
 VIEWS = {"a": [0, 1], "b": [2, 3], "c": [4]}
 BANK = KernelBank("auto", views=VIEWS)

@@ -18,10 +18,11 @@ from bayesmkl.bemkl.models.model import Priors
 from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.bemkl.models.outcomes import Labels
 from bayesmkl.posterior import compare_loo, to_datatree
+from bayesmkl.posterior.checks import prior_draws
+from bayesmkl.posterior.diagnose import leave_one_out_section
 from bayesmkl.posterior.evaluated import Evaluated, evaluate_model
 from bayesmkl.posterior.fitted import fitted_bemkl
-from bayesmkl.posterior.leave_one_out import leave_one_out, leave_one_out_section
-from bayesmkl.posterior.predictive_checks import prior_draws
+from bayesmkl.posterior.loo import leave_one_out
 
 N_PRIOR, N_DRAWS = 100_000, 4000
 

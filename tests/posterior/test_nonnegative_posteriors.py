@@ -19,10 +19,10 @@ from bayesmkl.posterior import (
     sample_posterior,
     to_datatree,
 )
+from bayesmkl.posterior.checks import prior_draws
 from bayesmkl.posterior.evaluated import evaluate_model
 from bayesmkl.posterior.fitted import fitted_bemkl
 from bayesmkl.posterior.importance import _log_ray, _Marginal
-from bayesmkl.posterior.predictive_checks import prior_draws
 
 
 @pytest.fixture(scope="module")

@@ -26,13 +26,12 @@ from bayesmkl.bemkl.reading.collapsed import log_prior, log_prior_terms, log_var
 from bayesmkl.bemkl.reading.draws import PosteriorDraws, variational_draws
 from bayesmkl.bemkl.reading.shares import share_draws
 from bayesmkl.posterior import importance
-from bayesmkl.posterior.competing import log_class_probabilities
-from bayesmkl.posterior.evaluated import Evaluated
+from bayesmkl.posterior.checks import check_section, prior_draws
+from bayesmkl.posterior.diagnose import power_scaling
+from bayesmkl.posterior.evaluated import Evaluated, log_class_probabilities
 from bayesmkl.posterior.importance import _Marginal, _marginal_tails
-from bayesmkl.posterior.leave_one_out import leave_one_out
-from bayesmkl.posterior.predictive_checks import check_section, prior_draws
-from bayesmkl.posterior.sensitivity import power_scaling
-from bayesmkl.posterior.uncertainty_plots import one_output
+from bayesmkl.posterior.loo import leave_one_out
+from bayesmkl.posterior.prediction_plots import one_output
 
 LIGHT = Gamma(5.0, 5.0)
 LABELS = np.array([[1.0, -1.0, 1.0, 1.0, -1.0], [-1.0, -1.0, 1.0, -1.0, 1.0], [-1.0, 1.0, -1.0, -1.0, 1.0]])

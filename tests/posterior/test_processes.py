@@ -17,10 +17,10 @@ from bayesmkl import BEMKLClassifier, BEMKLRegressor, GPMKLClassifier, GPMKLRegr
 from bayesmkl.evaluation import compare_models
 from bayesmkl.gp import Marginal
 from bayesmkl.kernels import Gaussian, Linear
-from bayesmkl.posterior.cavities import leave_one_out_by_cavities
+from bayesmkl.posterior.diagnose import hyperparameters_section
 from bayesmkl.posterior.fitted import fitted_bemkl
-from bayesmkl.posterior.monte_carlo import MonteCarlo
-from bayesmkl.posterior.process_diagnosis import hyperparameters_section
+from bayesmkl.posterior.loo import leave_one_out_by_cavities
+from bayesmkl.posterior.tables import MonteCarlo
 
 N = 24
 FEW = Marginal(n_points=100, n_draws=200)
@@ -72,7 +72,6 @@ WORKING = {
     "kernel_table": lambda model, path: p.kernel_table(model),
     "load_posterior": lambda model, path: p.load_posterior(_saved(model, path)),
     "plot_kernel_weights": lambda model, path: p.plot_kernel_weights(model),
-    "plot_posteriors": lambda model, path: p.plot_posteriors({"a": model, "b": model}),
     "plot_uncertainty": lambda model, path: p.plot_uncertainty(
         model, samples()[0], n_grid=4, **_label(model)
     ),
@@ -354,15 +353,6 @@ def test_poor_draws_are_called_so(models):
     chains = first(unconverged_=0.0, inference=Marginal("nuts"), pareto_k_=np.nan, rhat_=1.2)
     assert (chains.key, chains.verdict) == ("sampling", "bad")
     assert first(rhat_=1.005).verdict == "good"
-
-
-def test_weights_of_both_kinds_of_models_are_not_shown_together(models):
-    X, _ = samples()
-    other = BEMKLClassifier(BANK, intermediate_scale=1.0).fit(X, targets("binary"))
-    ax = p.plot_posteriors({"BEMKL": other, "GPMKL": models["binary"]})
-    assert ax.get_xlim()[0] < 0.0
-    with pytest.raises(ValueError, match="weights of BEMKL and of additive Gaussian processes"):
-        p.plot_posteriors({"BEMKL": other, "GPMKL": models["binary"]}, kind="weights")
 
 
 def test_draws_have_the_names_of_the_tree(models):

@@ -20,13 +20,11 @@ from bayesmkl.gp import Marginal
 from bayesmkl.kernels import Gaussian, Linear
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.posterior import diagnose, relevance
-from bayesmkl.posterior.bemkl_cavities import leave_one_out_of_draws
+from bayesmkl.posterior.diagnose import _why_not, signal_section, sizes_of_draws
 from bayesmkl.posterior.evaluated import evaluate_model
 from bayesmkl.posterior.fitted import fitted_bemkl
-from bayesmkl.posterior.intercept_only import intercept_only
-from bayesmkl.posterior.loo_comparison import leave_each_out
-from bayesmkl.posterior.refits import refits_of
-from bayesmkl.posterior.signal import _why_not, signal_section, sizes_of_draws
+from bayesmkl.posterior.loo import leave_each_out, leave_one_out_of_draws
+from bayesmkl.posterior.relevance import intercept_only, refits_of
 
 N = 24
 FEW = Marginal(n_points=200, n_draws=200)

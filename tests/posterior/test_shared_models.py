@@ -19,7 +19,6 @@ from bayesmkl.posterior import (
     load_posterior,
     plot_elbo,
     plot_kernel_weights,
-    plot_posteriors,
     plot_uncertainty,
     refine_posterior,
     reliability,
@@ -226,9 +225,6 @@ def test_tables_and_plots_have_one_set_of_weights(name, request):
     np.testing.assert_allclose(views["share"], expected, atol=0.05)
     assert len(plot_kernel_weights(model).get_yticklabels()) == 6
     assert len(plot_elbo(model).lines) == 1
-    assert "median of 6 kernels" in plot_posteriors({"a": model, "b": model}, n_draws=50).get_title(
-        loc="left"
-    )
 
 
 def test_plane_shows_one_label_or_target(features, bank, labels, targets):

@@ -6,7 +6,6 @@ import copy
 
 import numpy as np
 import pytest
-from matplotlib.text import Text
 from scipy import stats
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank
@@ -15,11 +14,10 @@ from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.posterior import (
     kernel_table,
     plot_kernel_weights,
-    plot_posteriors,
     sample_posterior,
     view_table,
 )
-from bayesmkl.posterior.summary import share_interval
+from bayesmkl.posterior.tables import share_interval
 
 
 def test_kernel_table_agrees_with_scipy(binary_model):
@@ -103,8 +101,6 @@ def test_tables_hold_classes_as_they_are(classes):
         assert (table["class"] == classes[0]).sum() * 3 == len(table)
     legend = plot_kernel_weights(model).get_legend()
     assert [text.get_text() for text in legend.get_texts()] == [str(label) for label in sorted(classes)]
-    ax = plot_posteriors({"a": model, "b": model}, label=classes[2], n_draws=20)
-    assert f"class {classes[2]}" in "".join(text.get_text() for text in ax.figure.findobj(Text))
 
 
 def test_view_shares_are_sums_of_kernel_shares(binary_model):

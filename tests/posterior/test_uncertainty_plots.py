@@ -10,8 +10,8 @@ from helpers import refined_a_little
 from scipy.special import xlogy
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank
-from bayesmkl.posterior import uncertainty_plots
-from bayesmkl.posterior.uncertainty_plots import plot_uncertainty
+from bayesmkl.posterior import prediction_plots as uncertainty_plots
+from bayesmkl.posterior.prediction_plots import plot_uncertainty
 
 
 @pytest.fixture(scope="module")

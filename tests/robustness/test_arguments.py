@@ -261,15 +261,6 @@ CALLS: dict[str, Any] = {
         ax=AXES,
         by_view=[None, *FLAGS],
     ),
-    "plot_posteriors": refusing(
-        partial(of_two(p.plot_posteriors), "classes"),
-        kind=CHOICES,
-        max_kernels=COUNTS,
-        ci_prob=SHARES,
-        ax=AXES,
-        label=["setosa", 7, -1, [0]],
-        **DRAWS,
-    ),
     "plot_uncertainty": refusing(
         of("plane", p.plot_uncertainty),
         {"X": X[:, :2]},
@@ -617,7 +608,6 @@ OF_A_MODEL = {
     **{name: getattr(p, name) for name in OF_ONE.split()},
     "save_posterior": lambda model: p.save_posterior(model, "never-written.nc"),
     "compare_loo": lambda model: p.compare_loo({"a": model, "b": model}),
-    "plot_posteriors": lambda model: p.plot_posteriors({"a": model, "b": model}),
     "plot_uncertainty": lambda model: p.plot_uncertainty(model, X[:, :2]),
 }
 STRANGERS = [None, 1.0, "model", BEMKLClassifier, make_pipeline(StandardScaler(), SVC())]

@@ -16,7 +16,7 @@ from verdicts import assert_refused
 from bayesmkl import BEMKLRegressor, KernelBank, save_model
 from bayesmkl.cli import app
 from bayesmkl.cli.folders import folder_beside, load_run
-from bayesmkl.posterior import files as posterior_files
+from bayesmkl.posterior import convert as posterior_files
 from bayesmkl.posterior import load_posterior, save_posterior
 
 pytestmark = pytest.mark.family("folders with tricks")

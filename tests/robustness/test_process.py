@@ -336,9 +336,6 @@ PLOTS = {
     "plot_features": lambda m: posterior.plot_features(posterior.feature_table(m["binary"], random_state=0)),
     "plot_elbo": lambda m: posterior.plot_elbo(m["binary"]),
     "plot_kernel_weights": lambda m: posterior.plot_kernel_weights(m["binary"]),
-    "plot_posteriors": lambda m: posterior.plot_posteriors(
-        {k: m[k] for k in ("binary", "Gibbs")}, n_draws=50
-    ),
     "plot_predictions": lambda m: posterior.plot_predictions(
         families.target(X), *m["regression"].predict(X, return_std=True)
     ),
