@@ -93,7 +93,6 @@ def test_search_over_rules_and_into_them_leaves_defaults_as_they_are(data):
             lambda d: (d * np.log(len(d) * d) - d + 1.0 / len(d)).sum(),
         ),
     ],
-    ids=repr,
     ids=["SILP", "GMKL-l1", "GMKL-uniform", "SMO", "SMO-divergence"],
 def test_regression_reaches_the_optimum_of_another_solver(rng, rule, penalty):
     """The best weights around an SVR, by a solver that knows neither gaps nor closed forms."""
