@@ -68,12 +68,12 @@ def draw_hyperparameters(
     counts = options.n_points, options.n_chains, options.n_warmup
     if isinstance(model.kernel_prior, SpikeSlabOfKernels):
         n_sweeps = options.n_chains * (options.n_warmup + -(-options.n_points // options.n_chains))
-        with step_progress(show_progress, "kernels that are in", n_sweeps, "sweep") as report:
+        with step_progress(show_progress, "drawing sets of kernels", n_sweeps, "sweep") as report:
             return draw_selections(model, *counts, rng, report), 0
     mode = find_mode(model, start)
     if options.sampler == "nuts":
         from bayesmkl.gp.chains import draw_chains
 
         return draw_chains(model, mode, *counts, rng), mode.n_evaluations
-    with step_progress(show_progress, "hyperparameters", 2 * options.n_points, "point") as report:
+    with step_progress(show_progress, "drawing kernel weights", 2 * options.n_points, "point") as report:
         return draw_importance(model, mode, options.n_points, rng, report), mode.n_evaluations

@@ -6,7 +6,7 @@ equally likely draws.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -212,7 +212,13 @@ class ScoreMoments(NamedTuple):
     probability: np.ndarray
 
 
-def read(model: Hypermodel, weighted: Draws, prior: PriorParts, rng: np.random.Generator) -> Reading:
+def read(
+    model: Hypermodel,
+    weighted: Draws,
+    prior: PriorParts,
+    rng: np.random.Generator,
+    on_point: Callable[[int, str], None] | None = None,
+) -> Reading:
     """Draw equally likely hyperparameters from weighted ones, systematically, and read all that they say.
 
     Parameters
@@ -222,6 +228,8 @@ def read(model: Hypermodel, weighted: Draws, prior: PriorParts, rng: np.random.G
     prior : PriorParts
         Draws of parts of unit weight: one for each draw of the result.
     rng : numpy.random.Generator
+    on_point : callable, optional
+        Called with the number of points that were read, and an empty status.
     """
     covariance = model.covariance
     n_draws, n_outputs, n_samples = prior.shape
@@ -263,6 +271,8 @@ def read(model: Hypermodel, weighted: Draws, prior: PriorParts, rng: np.random.G
     matrices = covariance_matrices(model, weighted.coordinates[points])
     for at, (i, (own_weights, parameters), matrix) in enumerate(zip(points, values, matrices, strict=True)):
         here = np.flatnonzero(point == at)
+        if on_point is not None:
+            on_point(at, "")
         if are_many:
             draws.covariances[at] = matrix
         _, found = evaluate(model, weighted.coordinates[i], weighted.points[i].sites, matrix, tol=TOL)

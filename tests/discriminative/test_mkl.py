@@ -94,6 +94,7 @@ def test_search_over_rules_and_into_them_leaves_defaults_as_they_are(data):
         ),
     ],
     ids=["SILP", "GMKL-l1", "GMKL-uniform", "SMO", "SMO-divergence"],
+)
 def test_regression_reaches_the_optimum_of_another_solver(rng, rule, penalty):
     """The best weights around an SVR, by a solver that knows neither gaps nor closed forms."""
     kernels = problem(rng, 30, 3)[0]

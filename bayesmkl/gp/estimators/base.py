@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from bayesmkl._estimator import announce
+from bayesmkl._estimator import announce, step_progress
 from bayesmkl._estimator.program import NumPyroProgram, numpyro_model
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.memory import format_bytes, require_memory
@@ -264,7 +264,9 @@ class BaseGPMKL(CompletingMKL):
             prior = PriorParts(model.covariance, options.n_draws, len(targets), parts_rng)
             start = None if induced is None else induced.start
             drawn, n_evaluations = draw_hyperparameters(model, options, rng, self.verbose > 0, start)
-            return n_evaluations + len(drawn.weights), drawn, read(model, drawn, prior, rng)
+            with step_progress(self.verbose > 0, "drawing scores", options.n_points, "point") as report:
+                reading = read(model, drawn, prior, rng, report)
+            return n_evaluations + len(drawn.weights), drawn, reading
 
     @contextmanager
     def _naming_kernels(self) -> Iterator[None]:
