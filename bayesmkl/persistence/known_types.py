@@ -69,7 +69,7 @@ from bayesmkl.kernels.compose import Gated
 from bayesmkl.kernels.normalize import Center, Spherical, Trace
 from bayesmkl.kernels.quality import Clipping
 from bayesmkl.kernels.sparse import SparseTable
-from bayesmkl.kernels.stacks.lowrank import LowRankStack
+from bayesmkl.kernels.stacks.factored import Factors
 from bayesmkl.kernels.tables import CategoryEncoder, Standardizer, TableEncoder
 from bayesmkl.kernels.views import View
 
@@ -117,7 +117,7 @@ OWN_TYPES: tuple[type, ...] = (
     SavedOutcome, KernelBank,
     View, Center, Spherical, Trace, CallableKernel, GaussianProcess, SklearnPairwise, Cosine, FromDistance,
     Gaussian, Gate, Gated, Laplacian, Linear, Overlap, Polynomial, Precomputed, Product, Tanimoto, Clipping,
-    LowRankStack, MKLResult, SparseTable, CategoryEncoder, Standardizer, TableEncoder,
+    Factors, MKLResult, SparseTable, CategoryEncoder, Standardizer, TableEncoder,
     *(getattr(importlib.import_module(module), name) for module, name in find_types()),  # discriminative methods
 )  # fmt: skip
 # scikit-learn's Gaussian process kernels, which a KernelBank takes and skops does not list.
