@@ -46,7 +46,7 @@ from bayesmkl.gp.hyperpriors import HalfT, LogNormal
 from bayesmkl.gp.modes import find_mode
 from bayesmkl.kernels import Gaussian, Linear
 from bayesmkl.kernels.stacks.dense import DenseStack
-from bayesmkl.kernels.stacks.lowrank import compress_each
+from bayesmkl.kernels.stacks.factored import compress_each
 from bayesmkl.kernels.stacks.packed import pack
 from bayesmkl.outcomes import Probit
 

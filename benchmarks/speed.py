@@ -31,7 +31,7 @@ from bayesmkl import BEMKLClassifier
 from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
 from bayesmkl.bemkl.models import model as bemkl
 from bayesmkl.kernels.stacks.dense import DenseStack
-from bayesmkl.kernels.stacks.lowrank import compress
+from bayesmkl.kernels.stacks.factored import compress
 
 N_PLAIN, FAST_PLAIN = 200, 50
 TRIAL = 5  # iterations that choose the number of threads

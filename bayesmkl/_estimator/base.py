@@ -37,7 +37,7 @@ from bayesmkl.kernels.quality import check_kernel_stack
 from bayesmkl.kernels.sparse import SparseTable, is_sparse, sparse_table, validate_sparse
 from bayesmkl.kernels.stacks.base import KernelStack
 from bayesmkl.kernels.stacks.dense import DenseStack
-from bayesmkl.kernels.stacks.factored import factored_rows, has_factored_rows
+from bayesmkl.kernels.stacks.of_bank import factored_rows, row_factors
 from bayesmkl.kernels.stacks.streamed import streamed_stack
 from bayesmkl.kernels.views import check_samples
 
@@ -223,8 +223,8 @@ class BaseMKL(BaseEstimator):
         self.kernel_bank_, self.kernel_names_ = bank, self._names(bank.kernel_names_)
         self.present_ = None
         held = hold_bank(bank, X if is_source else bank.X_train_, list(self.kernel_names_), storage)
-        if asked.kind == "compressed" and has_factored_rows(bank, held):
-            self.training_factors_ = held
+        if asked.kind == "compressed":
+            self.training_factors_ = row_factors(bank, held)
         return held
 
     def _stack_of_training(self, kernels: np.ndarray) -> DenseStack:

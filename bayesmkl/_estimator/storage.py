@@ -12,12 +12,10 @@ from bayesmkl._utils.typing import Samples
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.quality import KernelInspector
 from bayesmkl.kernels.stacks.base import KernelStack
-from bayesmkl.kernels.stacks.dense import DenseStack
-from bayesmkl.kernels.stacks.float32 import store_float32
-from bayesmkl.kernels.stacks.linear import LinearStack
-from bayesmkl.kernels.stacks.lowrank import compress, compress_each
+from bayesmkl.kernels.stacks.dense import DenseStack, store_float32
+from bayesmkl.kernels.stacks.factored import LinearStack, compress, compress_each
+from bayesmkl.kernels.stacks.of_bank import linear_stack
 from bayesmkl.kernels.stacks.packed import pack
-from bayesmkl.kernels.stacks.shared_features import linear_stack
 from bayesmkl.kernels.stacks.streamed import streamed_stack
 
 SMALL = 2**24  # bytes of kernels that a processor's cache serves whatever their form

@@ -24,7 +24,6 @@ from bayesmkl._numerics.linalg import plus_diagonal
 from bayesmkl.gp.effects import Effects
 from bayesmkl.gp.tasks import Tasks
 from bayesmkl.kernels.stacks.base import KernelRows, StoredStack
-from bayesmkl.kernels.stacks.linear import roots_of
 
 JITTER = 1e-10  # of the mean diagonal, to factorize kernels that are semidefinite
 ROUGH = 1e-6  # the same of kernels in single precision
@@ -251,7 +250,7 @@ class Additive(NamedTuple):
         return np.array(list(self._each_factor()))
 
     def _each_factor(self) -> Iterator[np.ndarray]:
-        roots = roots_of(self.stack)
+        roots = self.stack.roots()
         if roots is not None:
             yield from (root / np.sqrt(unit) for root, unit in zip(roots, self.units, strict=True))
             return

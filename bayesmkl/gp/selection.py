@@ -38,7 +38,7 @@ from bayesmkl.gp.hyperposterior import LOOSE, Draws, Hypermodel, Point, evaluate
 from bayesmkl.gp.hyperpriors import FARTHEST, half_t_values
 from bayesmkl.gp.spike_slab import Chosen, SpikeSlabOfKernels, SpikeSlabWeights
 from bayesmkl.kernels.stacks.base import StoredStack
-from bayesmkl.kernels.stacks.factorize import Factorizer
+from bayesmkl.kernels.stacks.factored import Factorizer
 
 N_BINS = 8  # of equal prior probability, of the weight of a kernel that is proposed
 N_SWAPS = 2  # of a sweep

@@ -14,7 +14,7 @@ from bayesmkl.bemkl.models import model as bemkl
 from bayesmkl.bemkl.models.model import Priors
 from bayesmkl.datasets import load_wdbc
 from bayesmkl.kernels import KernelBank
-from bayesmkl.kernels.stacks.lowrank import compress
+from bayesmkl.kernels.stacks.factored import compress
 
 pytestmark = pytest.mark.slow
 PRIORS = {"nonsparse": Gamma(1.0, 1.0), "sparse": Gamma(1e-10, 1e-10)}

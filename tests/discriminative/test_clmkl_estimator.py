@@ -262,7 +262,7 @@ def test_multiplicative_weights_form_no_kernel_of_all_samples(sides, monkeypatch
         return evaluate(self, rows, kernels)
 
     monkeypatch.setattr(KernelBank, "evaluate", watched)
-    monkeypatch.setattr("bayesmkl.kernels.stacks.columns.BLOCK", 3 * 100 * 8)
+    monkeypatch.setattr("bayesmkl.kernels.stacks.base.HELD_ENTRIES", 3 * 100 * 8)
     model = CLMKLClassifier(EACH, **settings).fit(X, y)
     assert max(largest) <= 8
     assert_same(model.memberships_, dense.memberships_, 1e-9)

@@ -18,7 +18,7 @@ from bayesmkl.gp.hyperpriors import HalfT, LogNormal, ParameterPriors, WithDesig
 from bayesmkl.gp.selection import draw_selections
 from bayesmkl.gp.spike_slab import Chosen, SpikeSlabOfKernels
 from bayesmkl.kernels.stacks.dense import DenseStack
-from bayesmkl.kernels.stacks.factorize import Factorizer
+from bayesmkl.kernels.stacks.factored import Factorizer
 from bayesmkl.outcomes import Gaussian, Probit
 
 N = 24

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bayesmkl.kernels import Gaussian, KernelBank, Laplacian, Linear, Polynomial
-from bayesmkl.kernels.stacks import columns as module
+from bayesmkl.kernels.stacks import base
 from bayesmkl.kernels.stacks.columns import BankColumns, ColumnCache
 from bayesmkl.kernels.stacks.dense import DenseStack
 
@@ -56,7 +56,7 @@ def test_a_kept_column_is_no_view_of_many():
 @pytest.mark.parametrize("shape", [(N_TRAIN,), (N_TRAIN, 3), (4, N_TRAIN, 1)], ids=str)
 @pytest.mark.parametrize("block", [1, 2**20], ids=["row by row", "at once"])
 def test_products_of_rows_are_those_of_kernels_in_memory(rng, pair, monkeypatch, shape, block):
-    monkeypatch.setattr(module, "BLOCK", block)
+    monkeypatch.setattr(base, "HELD_ENTRIES", block)
     columns, stack = pair
     vector, index = rng.normal(size=shape), np.array([4, 0, 29, 11])
     columns.columns([0, 11])  # some of the rows come from the cache

@@ -24,8 +24,8 @@ from bayesmkl.kernels import (
 from bayesmkl.kernels.alignment import centered_alignment
 from bayesmkl.kernels.normalize import Center, fit_normalizers
 from bayesmkl.kernels.stacks.columns import BankColumns
-from bayesmkl.kernels.stacks.float32 import store_float32
-from bayesmkl.kernels.stacks.lowrank import compress_each
+from bayesmkl.kernels.stacks.dense import store_float32
+from bayesmkl.kernels.stacks.factored import compress_each
 from bayesmkl.kernels.stacks.streamed import streamed_stack
 from bayesmkl.persistence import load_model, save_model
 
@@ -138,7 +138,7 @@ def test_every_form_of_a_bank_is_as_exact_as_the_dense_one(offset):
         np.stack(parts) for parts in zip(*(expected(kind, names, train, rows) for kind in kinds), strict=True)
     )
     streamed = streamed_stack(bank, rows)
-    assert error(streamed.dense().kernels[1:], of_rows) < 1e-14
+    assert error(streamed.as_dense().kernels[1:], of_rows) < 1e-14
     assert error(streamed.apply(np.eye(9))[1:], of_rows) < 1e-14
     assert error(BankColumns(bank).columns(range(9))[1:], of_train) < 1e-14
     short = compress_each(bank.train_kernels(), 4)

@@ -1,10 +1,9 @@
-"""Every stack against plain NumPy: all that the contract it fulfils promises."""
+"""Every stack against plain NumPy: every contraction of every storage."""
 
 from __future__ import annotations
 
-import inspect
 from itertools import product
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -17,27 +16,15 @@ from bayesmkl.discriminative.svm.libsvm import Hinge
 from bayesmkl.discriminative.svm.one_kernel import GatedKernel, PrecomputedKernel
 from bayesmkl.kernels import Gaussian, KernelBank, Linear
 from bayesmkl.kernels.alignment import frobenius_gram
-from bayesmkl.kernels.stacks import base, factorize
-from bayesmkl.kernels.stacks import float32 as float32_module
+from bayesmkl.kernels.stacks import base, factored
 from bayesmkl.kernels.stacks import packed as packed_module
 from bayesmkl.kernels.stacks import streamed as streamed_module
-from bayesmkl.kernels.stacks.base import (
-    KernelColumns,
-    KernelRows,
-    Kernels,
-    KernelStack,
-    StoredStack,
-    SymmetricStack,
-)
+from bayesmkl.kernels.stacks.base import KernelColumns, Stack
 from bayesmkl.kernels.stacks.columns import BankColumns
-from bayesmkl.kernels.stacks.dense import DenseStack
-from bayesmkl.kernels.stacks.factored import factored_rows
-from bayesmkl.kernels.stacks.float32 import Float32Stack, store_float32
-from bayesmkl.kernels.stacks.linear import LinearStack
-from bayesmkl.kernels.stacks.lowrank import LowRankStack, compress_each
+from bayesmkl.kernels.stacks.dense import DenseStack, store_float32
+from bayesmkl.kernels.stacks.factored import LinearStack, LowRankStack, compress_each
+from bayesmkl.kernels.stacks.of_bank import RowParts, factored_rows, linear_rows, linear_stack
 from bayesmkl.kernels.stacks.packed import PackedStack, pack
-from bayesmkl.kernels.stacks.parts import RowParts
-from bayesmkl.kernels.stacks.shared_features import linear_rows, linear_stack
 from bayesmkl.kernels.stacks.streamed import StreamedStack, streamed_stack
 
 SHAPE = ("n_kernels", "n_rows", "n_train")
@@ -52,7 +39,6 @@ class Case(NamedTuple):
     kind: type
     storage: str | None = None
     tolerance: float = EXACT
-    contract: Any = None
 
 
 def random(*shape):
@@ -71,12 +57,12 @@ def landmark_bank():
     return KernelBank([Gaussian(width=2), Linear()], views="all+each", landmarks=X[:7]).fit(X), X
 
 
-def dense(shape=(3, 8, 5)):
+def held(shape=(3, 8, 5)):
     kernels = random(*shape)
     return Case(DenseStack(kernels), kernels, DenseStack, "dense")
 
 
-def dense_on_jax(shape):
+def held_on_jax(shape):
     import jax
 
     kernels = random(*shape)
@@ -84,16 +70,17 @@ def dense_on_jax(shape):
         return Case(DenseStack(jax.numpy.asarray(kernels)), kernels, DenseStack, "dense")
 
 
-def absent(kind=DenseStack, storage="dense"):
+def absent(storage="dense"):
     kernels, present = random(4, 9, 9).astype(np.float32).astype(float), random(4, 9) > -1.0
     kernels *= present[:, :, None] * present[:, None]
-    return Case(kind(kernels.astype("f4" if storage == "float32" else "f8"), present), kernels, kind, storage)
+    stored = kernels.astype("f4" if storage == "float32" else "f8")
+    return Case(DenseStack(stored, present), kernels, DenseStack, storage)
 
 
 def float32(shape):
     kernels = random(*shape)
     rounded = kernels.astype(np.float32).astype(float)
-    return Case(store_float32(iter(kernels), len(kernels)), rounded, Float32Stack, "float32")
+    return Case(store_float32(iter(kernels), len(kernels)), rounded, DenseStack, "float32")
 
 
 def packed():
@@ -142,7 +129,7 @@ def row_parts():
     rows = 0.9 * X[:9]
     rows[3] = 4.0
     short = compress_each(bank.train_kernels(), bank.n_kernels_)
-    return Case(factored_rows(bank, short, rows), bank.evaluate(rows), RowParts, None, FACTORED)
+    return Case(factored_rows(bank, short, rows), bank.evaluate(rows), RowParts, "compressed", FACTORED)
 
 
 def streamed():
@@ -150,9 +137,14 @@ def streamed():
     return Case(streamed_stack(bank, X, threads=2), bank.evaluate(X), StreamedStack, "streamed")
 
 
+def streamed_square():
+    bank, X = square_bank()
+    return Case(streamed_stack(bank, X, threads=1), bank.evaluate(X), StreamedStack, "streamed")
+
+
 def columns():
     bank, _ = square_bank()
-    return Case(BankColumns(bank, 0.001), bank.train_stack(), BankColumns)
+    return Case(BankColumns(bank, 0.004), bank.train_stack(), BankColumns, "columns")
 
 
 def gated(normalized):
@@ -174,29 +166,31 @@ def subset():
 
 
 CASES = {
-    "dense": (StoredStack, dense),
-    "dense, square": (StoredStack, lambda: dense((3, 30, 30))),
-    "dense, wide": (StoredStack, lambda: dense((4, 3, 8))),
-    "dense, one row": (StoredStack, lambda: dense((2, 1, 4))),
-    "dense, one kernel": (StoredStack, lambda: dense((1, 4, 4))),
-    "dense, JAX": (StoredStack, lambda: dense_on_jax((3, 8, 5))),
-    "dense, square, JAX": (StoredStack, lambda: dense_on_jax((3, 6, 6))),
-    "dense, absent views": (StoredStack, absent),
-    "float32": (StoredStack, lambda: float32((5, 33, 17))),
-    "float32, square": (StoredStack, lambda: float32((5, 6, 6))),
-    "float32, absent views": (StoredStack, lambda: absent(Float32Stack, "float32")),
-    "packed": (StoredStack, packed),
-    "linear": (StoredStack, linear),
-    "linear, new rows": (StoredStack, linear_new_rows),
-    "lowrank": (StoredStack, lowrank),
-    "lowrank, new rows": (StoredStack, lowrank_rows),
-    "row parts": (KernelRows, row_parts),
-    "streamed": (KernelStack, streamed),
-    "streamed, new rows": (KernelRows, streamed),
-    "columns": (SymmetricStack, columns),
-    "gated columns": (KernelColumns, lambda: gated(False)),
-    "gated kernels, normalized": (KernelColumns, lambda: gated(True)),
-    "columns of a part": (KernelColumns, subset),
+    "dense": held,
+    "dense, square": lambda: held((3, 30, 30)),
+    "dense, wide": lambda: held((4, 3, 8)),
+    "dense, one row": lambda: held((2, 1, 4)),
+    "dense, one kernel": lambda: held((1, 4, 4)),
+    "dense, JAX": lambda: held_on_jax((3, 8, 5)),
+    "dense, square, JAX": lambda: held_on_jax((3, 6, 6)),
+    "dense, absent views": absent,
+    "float32": lambda: float32((5, 33, 17)),
+    "float32, square": lambda: float32((5, 6, 6)),
+    "float32, absent views": lambda: absent("float32"),
+    "packed": packed,
+    "linear": linear,
+    "linear, new rows": linear_new_rows,
+    "lowrank": lowrank,
+    "lowrank, new rows": lowrank_rows,
+    "row parts": row_parts,
+    "streamed": streamed,
+    "streamed, square": streamed_square,
+    "columns": columns,
+}
+GATED = {  # of one kernel, for solvers that read columns
+    "gated columns": lambda: gated(False),
+    "gated kernels, normalized": lambda: gated(True),
+    "columns of a part": subset,
 }
 
 
@@ -215,7 +209,6 @@ COMPILED = {
         "select",
     },
     "dense, square, JAX": {"quadratic", "diagonal"},
-    "streamed on JAX": {"apply", "adjoint", "adjoint_and_mixed_gram", "gram", "spread"},
 }
 
 
@@ -231,30 +224,23 @@ def case(request, made, monkeypatch):
 
     monkeypatch.setattr(streamed_module, "TILE", 8 * 7)  # eight rows per tile, the last one not full
     monkeypatch.setattr(streamed_module, "LEAST_ROWS", 1)
-    monkeypatch.setattr(factorize, "CALL_BYTES", 8 * 30)  # several groups of ranks
-    monkeypatch.setattr(float32_module, "ENTRIES", 200)  # some rows of one kernel, or some kernels
-    monkeypatch.setattr(float32_module, "MANY_ENTRIES", 2 * 33 * 17)
+    monkeypatch.setattr(factored, "CALL_BYTES", 8 * 30)  # several groups of ranks
+    decode = DenseStack.blocks
+    monkeypatch.setattr(DenseStack, "blocks", lambda own, entries=0: decode(own, 200))
     monkeypatch.setattr(packed_module, "TILE", (3, 7))  # parts of triangles, of some kernels
     monkeypatch.setattr(packed_module, "LARGE_TILE", (2, 11))
     monkeypatch.setattr(packed_module, "UNPACKED", 2 * 9 * 9)
-    monkeypatch.setattr(base, "BLOCK_ROWS", 2)
+    monkeypatch.setattr(base, "HELD_ENTRIES", 60)
     monkeypatch.setattr(base, "SPREAD_ENTRIES", 50)
-    contract, make = CASES[request.param]
     if request.param not in made:
-        made[request.param] = make()._replace(contract=contract)
+        made[request.param] = (CASES | GATED)[request.param]()
     with jax.enable_x64(True):
         yield made[request.param]
 
 
-def members(contract):
-    """Return the names that a contract promises."""
-    return {
-        name
-        for one in contract.__mro__
-        if one.__module__ == base.__name__
-        for name in vars(one)
-        if not name.startswith("_")
-    }
+def members(kind):
+    """Return the names of what a class offers."""
+    return {name for name in vars(kind) if not name.startswith("_")}
 
 
 def on(case, value):
@@ -350,7 +336,7 @@ def check_combine_gated(case, K):
 
 
 def check_quadratic(case, K):
-    for v in vectors_of(case)[: 3 if case.contract is StoredStack else 2]:
+    for v in vectors_of(case):
         if K.shape[1] == K.shape[2]:
             expected = (product_of(K, v) * (v[..., 0] if v.ndim == 3 else v)).sum(axis=1)
             check(case, case.stack.quadratic(on(case, v)), expected, f"quadratic {v.shape}")
@@ -373,7 +359,7 @@ def check_frobenius(case, K):
 
 
 def check_columns(case, K):
-    for index in (np.array([K.shape[2] - 1, 0]), *([slice(None)] if case.contract is StoredStack else [])):
+    for index in (np.array([K.shape[2] - 1, 0]), *([slice(None)] if isinstance(case.stack, Stack) else [])):
         check(case, case.stack.columns(index), K[:, :, index], "columns")
 
 
@@ -435,13 +421,41 @@ def check_apply_rows(case, K):
             check(case, case.stack.apply_rows(index, on(case, v)), expected, f"apply_rows {v.shape}")
 
 
-def check_blocks(case, K):
+def check_combine_rows(case, K):
     index = np.arange(K.shape[1])[::-1]
-    seen, weights = [], random(len(K))
-    for part, rows in case.stack.blocks(index):
-        seen += index[part].tolist()
-        check(case, rows.combine(on(case, weights)), np.tensordot(weights, K[:, index[part]], 1), "blocks")
-    assert seen == index.tolist()
+    for weights in (random(len(K)), random(2, len(K))):
+        expected = np.tensordot(weights, K[:, index], 1)
+        check(case, case.stack.combine_rows(index, weights), expected, "combine_rows")
+
+
+def check_blocks(case, K):
+    found = np.full(K.shape, np.nan)
+    for kernels, rows, block in case.stack.blocks():
+        found[kernels, rows] = block.kernels
+    check(case, found, K, "blocks")
+
+
+def check_as_dense(case, K):
+    check(case, case.stack.as_dense().kernels, K, "as_dense")
+
+
+def check_roots(case, K):
+    roots = case.stack.roots() if K.shape[1] == K.shape[2] else None
+    for root, kernel in zip(roots or [], K, strict=roots is not None):
+        check(case, root @ root.T, kernel, "root")
+
+
+def check_weighted_products(case, K):
+    vectors, weights = random(K.shape[2], 4), random(4, len(K))
+    expected = np.einsum("jm,mij->ji", weights, K @ vectors)
+    check(case, case.stack.weighted_products(vectors, weights), expected, "weighted products")
+
+
+def check_weighted_forms(case, K):
+    mixing, roots = random(3, len(K)), [np.tril(one) for one in random(2, *2 * K.shape[2:])]
+    mixed = np.einsum("qm,mij->qij", mixing, K)
+    expected = np.array([np.square(mixed @ root).sum(axis=(0, 2)) for root in roots])
+    check(case, case.stack.weighted_forms(mixing, roots), expected, "weighted forms")
 
 
 CHECKS = {
@@ -453,9 +467,9 @@ CHECKS = {
     ("case", "name"),
     [
         pytest.param(case, name, marks=[pytest.mark.heavy] if case in COMPILED else [])
-        for case, (contract, _) in CASES.items()
+        for case in CASES | GATED
         for name in CHECKS
-        if name in members(contract) & COMPILED.get(case, set(CHECKS))
+        if name in (members(KernelColumns) if case in GATED else COMPILED.get(case, set(CHECKS)))
     ],
     indirect=["case"],
 )
@@ -465,17 +479,10 @@ def test_contraction_against_numpy(case, name):
 
 @pytest.mark.parametrize("case", list(CASES), indirect=True)
 def test_shape_and_form(case):
-    """The properties, and that nothing promised is missing."""
-    promised = members(case.contract)
     assert type(case.stack) is case.kind
-    assert not {name for name in promised if not hasattr(case.stack, name)}
-    for name, size in zip(SHAPE, case.kernels.shape, strict=True):
-        if name in promised:
-            assert getattr(case.stack, name) == size
-    if "nbytes" in promised:
-        assert case.stack.nbytes > 0
-    if "storage" in promised:
-        assert case.stack.storage == case.storage
+    assert (case.stack.n_kernels, case.stack.n_rows, case.stack.n_train) == case.kernels.shape
+    assert case.stack.nbytes > 0
+    assert case.stack.storage == case.storage
 
 
 @pytest.mark.parametrize(
@@ -504,7 +511,7 @@ STORED = [
 def test_parts_fulfil_the_contract_of_the_whole(case):
     """Rows of some kernels are some kernels of these rows, of the same form, for every contraction."""
     P = len(case.kernels)
-    form = Float32Stack if case.kind is PackedStack else case.kind  # rows of triangles are none
+    form = DenseStack if case.kind is PackedStack else case.kind  # rows of triangles are none
     for kernels, rows in product(
         (np.array([P - 1, 0]), np.arange(P) % 2 == 0), (slice(2, None), np.array([3, 3, 0]))
     ):
@@ -514,26 +521,17 @@ def test_parts_fulfil_the_contract_of_the_whole(case):
             if case.stack.present is not None:
                 np.testing.assert_array_equal(stack.present, case.stack.present[kernels][:, rows])
             part = case._replace(stack=stack, kernels=expected)
-            for name in members(case.contract) & set(CHECKS):
-                CHECKS[name](part, expected)
+            for one in CHECKS.values():
+                one(part, expected)
     kernels = np.array([P - 1, 0])  # square stacks stay square
     part = case._replace(stack=case.stack.select(kernels), kernels=case.kernels[kernels])
     assert type(part.stack) is case.kind
-    for name in members(case.contract) & set(CHECKS):
-        CHECKS[name](part, part.kernels)
+    for one in CHECKS.values():
+        one(part, part.kernels)
 
 
-def test_every_promise_has_a_check():
-    contracts = [
-        value
-        for value in vars(base).values()
-        if inspect.isclass(value) and value.__module__ == base.__name__ and Protocol in value.__mro__
-    ]
-    assert len(contracts) == 6
-    promised = set().union(*map(members, contracts))
-    assert promised - {*SHAPE, "nbytes", "present", "storage"} == set(CHECKS)
-    for contract in contracts:
-        assert contract is Kernels or contract in [own for own, _ in CASES.values()]
+def test_every_contraction_has_a_check():
+    assert members(Stack) - {"shape", *SHAPE, "nbytes", "present", "storage"} == set(CHECKS)
 
 
 @pytest.mark.heavy
@@ -542,15 +540,15 @@ def test_algorithms_of_stored_stacks_take_any_of_them(rng, kind, tolerance):
     X = rng.normal(size=(60, 3))
     bank = KernelBank([Gaussian(width=2), Linear()], views="each").fit(X)
     y = np.where(X[:, 0] > X[:, 1] * X[:, 2], 1.0, -1.0)[None]
-    dense = DenseStack(bank.train_stack())
-    stack = compress_each(dense.kernels, 6) if kind == "lowrank" else store_float32(dense.kernels, 6)
-    assert type(stack) is {"lowrank": LowRankStack, "float32": Float32Stack}[kind]
+    whole = DenseStack(bank.train_stack())
+    stack = compress_each(whole.kernels, 6) if kind == "lowrank" else store_float32(whole.kernels, 6)
+    assert stack.storage == {"lowrank": "compressed", "float32": "float32"}[kind]
     sparse, gates = np.where(np.arange(60) % 9, 0.0, y[0]), rng.uniform(size=(6, 60))
     learned = {}
-    for one in (stack, dense):
+    for one in (stack, whole):
         found = learn(one, y, Hinge(1.0), Simple(tol=0.1 * tolerance))
         assert found.outcome.converged
         slopes, products = gate_slopes(one, gates, sparse), frobenius_gram(one, center=True)
-        learned[type(one)] = [found.objective_history[-1], slopes, products / products.max()]
+        learned[one.storage] = [found.objective_history[-1], slopes, products / products.max()]
     for found, expected in zip(*learned.values(), strict=True):
         np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance * np.abs(expected).max())

@@ -6,7 +6,7 @@ Held-out probabilities under the one that is chosen say which temperature they s
 from __future__ import annotations
 
 from copy import copy
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.model_selection import StratifiedKFold
@@ -14,7 +14,7 @@ from sklearn.model_selection import StratifiedKFold
 from bayesmkl._estimator import step_progress
 from bayesmkl._utils.options import Storage
 from bayesmkl.bemkl.models.moments import Gamma
-from bayesmkl.kernels.stacks.base import KernelStack, StoredStack
+from bayesmkl.kernels.stacks.base import KernelStack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 SCALES = (0.1, 0.3, 1.0)
@@ -71,12 +71,11 @@ def choose_by_folds(model: Any, stack: KernelStack, y: np.ndarray, truth: np.nda
     closed_form = isinstance(model._kernel_prior(), Gamma)
     on_the_way = ON_THE_WAY | ({} if closed_form else {"kernel_prior": "nonsparse"})
     held_out = np.empty((len(SCALES), n_samples, int(truth.max()) + 1))  # log probabilities
-    held = cast(StoredStack, stack)
     splitter = StratifiedKFold(min(N_FOLDS, smallest), shuffle=True, random_state=model.random_state or 0)
     folds = list(splitter.split(truth, truth))
     with step_progress(model.verbose > 0, "folds", len(folds), "fold") as report:
         for n, (train, test) in enumerate(folds):
-            kernels = held.columns(train)
+            kernels = stack.columns(train)
             fold, rows = (DenseStack(np.ascontiguousarray(kernels[:, some])) for some in (train, test))
             gram = model._gram(fold)
             for k, scale in enumerate(SCALES):

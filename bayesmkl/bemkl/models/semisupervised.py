@@ -21,22 +21,19 @@ so that scores have a mean of about zero.
 
 from __future__ import annotations
 
-from typing import cast
-
 import numpy as np
 from scipy.special import expit
 
 from bayesmkl._numerics.truncated_normal import log_normal_cdf
 from bayesmkl.bemkl.models.model import Carry, Problem, State, carry
 from bayesmkl.bemkl.models.moments import latent_mean
-from bayesmkl.kernels.stacks.base import KernelRows
 from bayesmkl.kernels.stacks.dense import in_c_order
 
 
 def labeled_part(problem: Problem) -> Problem:
     """Return the problem without the unlabeled samples, their columns of the kernels kept: `a` stays the same."""
     labeled = problem.y != 0.0
-    stack = in_c_order(cast(KernelRows, problem.stack).rows(labeled))  # of stacks that are in one place
+    stack = in_c_order(problem.stack.rows(labeled))  # of stacks that are in one place
     return problem._replace(stack=stack, gram=stack.gram(), y=problem.y[labeled])
 
 

@@ -33,7 +33,7 @@ from bayesmkl.bemkl.models.model import Problem
 from bayesmkl.bemkl.models.moments import LOG_2PI, Gamma, Gaussian
 from bayesmkl.bemkl.models.nonnegative import CutOffNormals, NonnegativeReadout
 from bayesmkl.bemkl.reading.draws import PosteriorDraws
-from bayesmkl.kernels.stacks.base import Kernels, weighted_products
+from bayesmkl.kernels.stacks.base import Kernels
 
 
 class NonnegativeGamma(Gamma):
@@ -42,7 +42,7 @@ class NonnegativeGamma(Gamma):
 
 def score_means(stack: Kernels, draws: PosteriorDraws) -> np.ndarray:
     """Return m, the mean score of every draw at the query points of `stack`, shape (n_draws, n_rows)."""
-    return weighted_products(stack, draws.dual.T, draws.kernel_weights) + draws.intercept[:, None]
+    return stack.weighted_products(draws.dual.T, draws.kernel_weights) + draws.intercept[:, None]
 
 
 def score_scales(draws: PosteriorDraws, intermediate_precision: float | None = None) -> np.ndarray:

@@ -33,7 +33,6 @@ from bayesmkl.bemkl.models.outputs import project, readout_of
 from bayesmkl.bemkl.models.weight_covariance import WeightCovariance
 from bayesmkl.bemkl.reading.collapsed import score_means, score_scales
 from bayesmkl.bemkl.reading.draws import PosteriorDraws
-from bayesmkl.kernels.forms import weighted_forms
 from bayesmkl.kernels.stacks.base import KernelRows
 
 # Draws of many rows are taken in blocks, so that temporary arrays stay near this many numbers.
@@ -75,7 +74,7 @@ def predict_score(
             mixing, total = _drawn_mixing(readout)
         else:
             mixing, total = _mixing(_weights_square(readout))
-        (part,) = weighted_forms(stack, mixing, roots) + noise[:, None] * total
+        (part,) = stack.weighted_forms(mixing, roots) + noise[:, None] * total
         score = score._replace(variance=score.variance + part)
     return score
 
@@ -231,7 +230,7 @@ def _intermediate_parts(
     `roots` are Cholesky factors of Cov[a_c], `noise` is E[1/υ_c].
     """
     mixing, total = _mixing(weights_square)
-    return weighted_forms(stack, mixing, roots) + noise[:, None] * total
+    return stack.weighted_forms(mixing, roots) + noise[:, None] * total
 
 
 def _mixing(weights_square: np.ndarray) -> tuple[np.ndarray, float]:

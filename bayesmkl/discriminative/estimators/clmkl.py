@@ -331,10 +331,7 @@ class CLMKLClassifier(LocalizedClassifier):
 def _mean_columns(kernels: SymmetricStack, index: np.ndarray) -> np.ndarray:
     """Return the columns of the mean kernel at the training samples `index`, (n_train, n_columns)."""
     share = np.full(kernels.n_kernels, 1.0 / kernels.n_kernels)
-    mean = np.empty((len(index), kernels.n_train))
-    for part, rows in kernels.blocks(index):  # kernels are symmetric
-        mean[part] = rows.combine(share)
-    return mean.T
+    return kernels.combine_rows(index, share).T  # kernels are symmetric
 
 
 def _warn_of_empty_clusters(distances: np.ndarray) -> None:

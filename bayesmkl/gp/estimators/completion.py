@@ -17,9 +17,9 @@ from bayesmkl.gp.unknown_points import CompletedKernels, KernelCenters, find_cen
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.base import StoredStack
 from bayesmkl.kernels.stacks.dense import DenseStack
-from bayesmkl.kernels.stacks.linear import LinearStack
+from bayesmkl.kernels.stacks.factored import LinearStack
+from bayesmkl.kernels.stacks.of_bank import linear_rows, linear_stack
 from bayesmkl.kernels.stacks.packed import pack
-from bayesmkl.kernels.stacks.shared_features import linear_rows, linear_stack
 
 BLOCK_ENTRIES = 2**24  # of the kernels of new rows that are held at once, 128 MB
 

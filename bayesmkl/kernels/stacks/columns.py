@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from bayesmkl._numerics.arrays import Array
+from bayesmkl._utils.typing import Index
 from bayesmkl.kernels.bank import KernelBank
-from bayesmkl.kernels.stacks.base import SymmetricStack
+from bayesmkl.kernels.stacks.base import ENTRIES, Stack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 MEGABYTE = 2**20
 MOST_MB = 1e12  # an exabyte: no limit
-BLOCK = 2**20  # entries of the rows of all kernels that are held at once, 8 MB
 
 
 class ColumnCache:
@@ -90,11 +91,11 @@ class ColumnCache:
             self._kept.popitem(last=False)
 
 
-class BankColumns:
+class BankColumns(Stack):
     """The training kernels of a fitted bank, of which no more than some columns are ever held.
 
-    A :class:`~bayesmkl.kernels.stacks.base.SymmetricStack`: the kernels are taken to be symmetric, so that the column
-    of a sample is its row.
+    The kernels are taken to be symmetric, so that the column of a sample is its row. Contractions with sparse vectors
+    read the rows where these are not zero, some at a time; those that the cache has are taken from there.
 
     Parameters
     ----------
@@ -112,6 +113,8 @@ class BankColumns:
     (2, 6, 2)
     """
 
+    storage = "columns"
+
     def __init__(self, bank: KernelBank, cache_mb: float = 100.0) -> None:
         if bank.landmarks_ is not None:
             raise ValueError(
@@ -123,23 +126,23 @@ class BankColumns:
         self._cache = ColumnCache(partial(_evaluate, bank), self.n_kernels * self.n_train, cache_mb)
 
     @property
-    def n_kernels(self) -> int:
-        """Number of kernels."""
-        return self.bank.n_kernels_
+    def shape(self) -> tuple[int, int, int]:
+        """Numbers of kernels, and twice of training points."""
+        return self.bank.n_kernels_, len(self.bank.X_train_), len(self.bank.X_train_)
 
     @property
-    def n_train(self) -> int:
-        """Number of training points."""
-        return len(self.bank.X_train_)
+    def nbytes(self) -> int:
+        """Bytes that columns may take."""
+        return 8 * self.n_kernels * self.n_train * min(self._cache.capacity, self.n_train)
 
     @property
     def n_evaluated(self) -> int:
         """Columns that were computed, again where the cache had lost them."""
         return self._cache.n_computed
 
-    def columns(self, index: Sequence[int] | np.ndarray) -> np.ndarray:
+    def columns(self, index: Index) -> np.ndarray:
         """Return the columns of all kernels at the training points `index`, (n_kernels, n_train, n_columns)."""
-        return self._cache.columns(index)
+        return self._cache.columns(np.arange(self.n_train)[index])
 
     def diagonal(self) -> np.ndarray:
         """Return the diagonals of all kernels, shape (n_kernels, n_train)."""
@@ -150,17 +153,20 @@ class BankColumns:
         blocks = [self.columns([i])[:, index, 0] for i in index]
         return DenseStack(np.ascontiguousarray(np.stack(blocks, axis=1)))
 
+    def rows(self, index: Index) -> DenseStack:
+        """Return the stack of the samples at `index`; the cache does not change."""
+        index = np.arange(self.n_train)[index]
+        rows = np.empty((self.n_kernels, len(index), self.n_train))
+        for place, row in enumerate(self._cache.each(index, keep=False)):
+            rows[:, place] = row
+        return DenseStack(rows)
+
+    def blocks(self, entries: int = ENTRIES) -> Iterator[tuple[slice, slice, DenseStack]]:
+        """Evaluate rows, as many at a time as little memory allows."""
+        yield from ((slice(None), part, self.rows(part)) for part in self._parts(self.n_rows))
+
     def apply_rows(self, index: np.ndarray, vector: Array) -> np.ndarray:
-        """Multiply the rows at `index` of every kernel, evaluated block by block, as `DenseStack.apply` does.
-
-        Parameters
-        ----------
-        index : ndarray of int of shape (n_rows,)
-        vector : ndarray of shape (n_train,), (n_train, q) or (n_kernels, n_train, 1)
-
-        Returns
-        -------
-        ndarray of shape (n_kernels, n_rows), (n_kernels, n_rows, q) or (n_kernels, n_rows)
+        """Return the rows at `index` of ``apply(vector)``, some at a time.
 
         Examples
         --------
@@ -170,42 +176,26 @@ class BankColumns:
         >>> BankColumns(bank).apply_rows(np.array([0, 2]), np.array([1.0, 1.0, 0.0]))
         array([[3., 9.]])
         """
-        tail = vector.shape[1:] if vector.ndim == 2 else ()
-        out = np.zeros((self.n_kernels, len(index), *tail))
-        for part, rows in self.blocks(index):
-            out[:, part] = rows.apply(vector)
+        out = np.zeros((self.n_kernels, len(index), *(vector.shape[1:] if vector.ndim == 2 else ())))
+        for part in self._parts(len(index)):
+            out[:, part] = self.rows(index[part]).apply(vector)
         return out
 
     def quadratic(self, vector: Array) -> np.ndarray:
-        """Return ``v^T K_m v`` for every kernel, (n_kernels,) or (n_kernels, q), from the rows where `v` is not zero.
-
-        Parameters
-        ----------
-        vector : ndarray of shape (n_train,) or (n_train, q)
-        """
-        used = np.flatnonzero(vector if vector.ndim == 1 else vector.any(axis=1))
+        """Return ``v^T K_m v`` for every kernel, from the rows where `v` is not zero."""
+        own = vector[..., 0] if vector.ndim == 3 else vector
+        used = np.flatnonzero(own if vector.ndim == 1 else own.any(axis=3 - vector.ndim))
         product = self.apply_rows(used, vector)
-        return (product * vector[used]).sum(axis=1)
+        return (product * (own[:, used] if vector.ndim == 3 else own[used])).sum(axis=1)
 
     def quadratics(self, vectors: np.ndarray) -> np.ndarray:
         """Return ``v^T K_m v`` for several vectors (q, n_train), (q, n_kernels); every row is evaluated once."""
         return self.quadratic(vectors.T).T
 
-    def blocks(self, index: np.ndarray) -> Iterator[tuple[slice, DenseStack]]:
-        """Go through the rows at `index`, as many at a time as little memory allows.
-
-        Those that the cache has are taken from there; it does not change.
-        """
-        step = max(1, BLOCK // (self.n_kernels * self.n_train))
-        for first in range(0, len(index), step):
-            part = slice(first, min(first + step, len(index)))
-            rows = self._cache.each(index[part].tolist(), keep=False)
-            yield part, DenseStack(np.stack(rows, axis=1))
+    def each(self, index: Iterable[int] | None = None) -> Iterator[Any]:
+        """Evaluate all kernels, and go through them, or those at `index`."""
+        return iter(self.as_dense().each(index))
 
 
 def _evaluate(bank: KernelBank, index: list[int]) -> np.ndarray:
     return bank.evaluate(bank.X_train_[index]).transpose(0, 2, 1)
-
-
-# checked by mypy
-_CONTRACT: type[SymmetricStack] = BankColumns

@@ -1,8 +1,12 @@
-"""Kernels held as one array, the stack that all others are compared with."""
+"""Kernels held as one array, in double precision or in single, the stack that all others are compared with.
+
+In single precision kernels take half the memory. An entry is off by 6e-8 of itself at most, and nothing else is:
+every block is converted before it is multiplied, on NumPy in cache, on JAX within the compiled sum.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,18 +14,7 @@ from scipy.linalg.blas import daxpy
 
 from bayesmkl._numerics.arrays import Array, is_numpy, namespace
 from bayesmkl._utils.typing import Index
-from bayesmkl.kernels.stacks.base import (
-    KernelRows,
-    Spread,
-    StoredStack,
-    apply_and_mix,
-    blocks_of_rows,
-    kernels_at_once,
-    mixed_gram_of_blocks,
-    quadratics_one_by_one,
-    spread_of_products,
-    spread_then_sum,
-)
+from bayesmkl.kernels.stacks.base import ENTRIES, Stack
 
 AXPY_READS = 3  # adding kernels one by one moves three numbers per entry, the product of all of them one
 COPY_COST = 6  # copying a few rows to multiply them pays below this fraction of all rows
@@ -31,15 +24,23 @@ GATED = 2**18  # entries gated at once, likewise
 GATED_KERNELS = 16  # of this many kernels
 MIXED = 2**17  # entries of a mixture at once, likewise
 ADDED = 2**15  # entries added up at once, likewise
+SINGLE = np.dtype(np.float32)  # comparisons with it are fast
 
 
-class DenseStack(NamedTuple):
-    """Kernels held as one dense array, a `bayesmkl.kernels.stacks.base.StoredStack`.
+class _Held(NamedTuple):
+    """What a `DenseStack` holds; a NamedTuple is a JAX pytree, so a stack passes through ``jit``."""
+
+    kernels: Any
+    present: Any = None
+
+
+class DenseStack(_Held, Stack):
+    """Kernels held as one array.
 
     Parameters
     ----------
     kernels : array of shape (n_kernels, n_rows, n_train)
-        C-contiguous NumPy array or JAX array. A NamedTuple is a JAX pytree, so a stack passes through ``jit``.
+        C-contiguous NumPy array or JAX array, float64; or float32, which contractions convert.
     present : bool array of shape (n_kernels, n_rows), optional
         Which query points have what each kernel compares; None: all of them. The row of an absent query point and the
         column of an absent training point hold zeros, so that no contraction needs to look here.
@@ -54,51 +55,64 @@ class DenseStack(NamedTuple):
     >>> stack.apply(np.array([1.0, 2.0]))
     array([[1., 2.],
            [3., 3.]])
+    >>> store_float32([np.eye(2), np.ones((2, 2))], n_kernels=2).apply(np.array([1.0, 2.0]))
+    array([[1., 2.],
+           [3., 3.]])
     """
 
-    kernels: Any
-    present: Any = None
-
     @property
-    def n_kernels(self) -> int:
-        """Number of kernels."""
-        return self.kernels.shape[0]
-
-    @property
-    def n_rows(self) -> int:
-        """Number of query points."""
-        return self.kernels.shape[1]
-
-    @property
-    def n_train(self) -> int:
-        """Number of training points."""
-        return self.kernels.shape[2]
+    def shape(self) -> tuple[int, int, int]:
+        """Numbers of kernels, query points and training points."""
+        n_kernels, n_rows, n_train = self.kernels.shape
+        return n_kernels, n_rows, n_train
 
     @property
     def nbytes(self) -> int:
         """Bytes that the kernels take."""
-        return self.kernels.nbytes
+        return int(self.kernels.nbytes)
+
+    @property
+    def is_single(self) -> bool:
+        """Whether entries are converted to double precision when they are used."""
+        if self.kernels.dtype != SINGLE:
+            return False
+        return is_numpy(self.kernels) or bool(namespace(self.kernels).zeros(0).dtype == np.float64)
 
     @property
     def storage(self) -> str:
-        """The form of the kernels, "dense"."""
-        return "dense"
+        """The form of the kernels."""
+        return "float32" if self.is_single else "dense"
 
     @property
     def _tall(self) -> Any:
         return self.kernels.reshape(-1, self.kernels.shape[2])
 
+    def _decoded(self, entries: Array) -> Any:
+        """Return some of the entries in double precision."""
+        return entries.astype("float64") if self.is_single else entries
+
+    def blocks(self, entries: int = ENTRIES) -> Iterator[tuple[slice, slice, DenseStack]]:
+        """Yield the stack itself; of single precision some kernels, or some rows of one, at a time."""
+        if not self.is_single:
+            yield slice(None), slice(None), self
+            return
+        n_rows = max(1, min(self.n_rows, entries // self.n_train))
+        n_kernels = max(1, entries // (n_rows * self.n_train)) if n_rows == self.n_rows else 1
+        scratch = np.empty((n_kernels, n_rows, self.n_train))
+        for m in range(0, self.n_kernels, n_kernels):
+            kernels = slice(m, min(m + n_kernels, self.n_kernels))
+            for start in range(0, self.n_rows, n_rows):
+                rows = slice(start, min(start + n_rows, self.n_rows))
+                block = scratch[: kernels.stop - m, : rows.stop - start]
+                block[...] = self.kernels[kernels, rows]
+                yield kernels, rows, DenseStack(block)
+
     def combine(self, weights: Any) -> Any:
-        """Return weighted sums of the kernels.
-
-        Parameters
-        ----------
-        weights : array of shape (n_kernels,) or (q, n_kernels)
-
-        Returns
-        -------
-        array of shape (n_rows, n_train) or (q, n_rows, n_train)
-        """
+        """Return weighted sums of the kernels."""
+        if self.is_single:
+            return (
+                super().combine(weights) if is_numpy(self.kernels) else _combine_on_jax(self.kernels, weights)
+            )
         wide = self.kernels.reshape(self.n_kernels, self.n_rows * self.n_train)
         if weights.ndim == 1 and is_numpy(weights):
             active = np.flatnonzero(weights)
@@ -107,29 +121,17 @@ class DenseStack(NamedTuple):
         return (weights @ wide).reshape(*weights.shape[:-1], self.n_rows, self.n_train)
 
     def combine_gated(self, row_gates: Any, train_gates: Any) -> Any:
-        """Return ``sum_m (g_m g'_m^T) o K_m`` of shape (n_rows, n_train).
-
-        Parameters
-        ----------
-        row_gates : array of shape (n_kernels, n_rows)
-        train_gates : array of shape (n_kernels, n_train)
-        """
+        """Return ``sum_m (g_m g'_m^T) o K_m`` of shape (n_rows, n_train)."""
+        if self.is_single:
+            return super().combine_gated(row_gates, train_gates)
         if is_numpy(self.kernels):
             return _add_gated(self.kernels, row_gates, train_gates)
         return _combine_gated_on_jax(self.kernels, row_gates, train_gates)
 
     def apply(self, vector: Array) -> Any:
-        """Multiply every kernel from the right.
-
-        Parameters
-        ----------
-        vector : array of shape (n_train,), (n_train, q) or (n_kernels, n_train, 1)
-            One vector for all kernels, a batch of `q` of them, or one vector per kernel.
-
-        Returns
-        -------
-        array of shape (n_kernels, n_rows), (n_kernels, n_rows, q) or (n_kernels, n_rows)
-        """
+        """Multiply every kernel from the right."""
+        if self.is_single:
+            return super().apply(vector) if is_numpy(self.kernels) else _apply_on_jax(self.kernels, vector)
         if vector.ndim == 3 and is_numpy(vector):
             # OpenBLAS's product reads memory at half the rate of this one
             return np.vecdot(self.kernels, vector[..., 0][:, None])
@@ -144,21 +146,14 @@ class DenseStack(NamedTuple):
 
     def apply_rows(self, index: np.ndarray, vector: Array) -> Any:
         """Return the rows at `index` of ``apply(vector)``."""
-        if len(index) * COPY_COST > self.n_rows:
+        if not self.is_single and len(index) * COPY_COST > self.n_rows:
             return self.apply(vector)[:, index]
         return self.rows(index).apply(vector)
 
     def adjoint(self, rows: Any) -> Any:
-        """Return ``sum_m K_m^T rows_m``.
-
-        Parameters
-        ----------
-        rows : array of shape (n_kernels, n_rows) or (n_kernels, n_rows, q)
-
-        Returns
-        -------
-        array of shape (n_train,) or (n_train, q)
-        """
+        """Return ``sum_m K_m^T rows_m``."""
+        if self.is_single:
+            return super().adjoint(rows) if is_numpy(self.kernels) else _adjoint_on_jax(self.kernels, rows)
         if rows.ndim == 2 and is_numpy(rows):  # as in `apply`
             return np.einsum("i,ij->j", rows.reshape(-1), self._tall)
         if rows.ndim == 2:
@@ -171,60 +166,29 @@ class DenseStack(NamedTuple):
 
     def gram(self) -> Any:
         """Return ``sum_m K_m^T K_m`` of shape (n_train, n_train)."""
-        return self._tall.T @ self._tall if is_numpy(self.kernels) else gram_on_jax(self.kernels)
+        if not is_numpy(self.kernels):
+            return _gram_on_jax(self.kernels)
+        return super().gram() if self.is_single else self._tall.T @ self._tall
 
-    def apply_and_adjoin(self, vector: Array, mixing: Array, offset: Array) -> tuple[Any, Any]:
-        """Return ``apply(vector)`` and ``mixing @ apply(vector) + offset``, see `KernelStack.apply_and_adjoin`."""
-        return apply_and_mix(self, vector, mixing, offset)
-
-    def adjoint_and_mixed_gram(self, rows: Array, mixing: Array, weights: Array) -> tuple[Any, Any]:
-        """Return the adjoint and a mixture's weighted gram, see `KernelStack.adjoint_and_mixed_gram`."""
-
-        def mix(part: slice) -> np.ndarray:
-            return np.einsum("m,mij->ij", mixing, self.kernels[:, part])  # `combine` would copy these rows
-
-        return mixed_gram_of_blocks(self, rows, mixing, weights, mix, MIXED)
-
-    def spread(self, vectors: np.ndarray) -> Spread:
-        """Return mean and variance of ``K_m v`` over the rows that are present, for vectors (n_train, q)."""
-        parts = kernels_at_once(self, vectors.shape[1])
-        return spread_of_products(((some, self._part(some)) for some in parts), self.n_kernels, vectors)
-
-    def spread_and_sum(self, vectors: np.ndarray, weights: np.ndarray) -> tuple[Spread, np.ndarray]:
-        """Return the spread, and weighted sums of the products, see `KernelStack.spread_and_sum`."""
-        return spread_then_sum(self, vectors, weights)
+    def _mixture(self, mixing: Any) -> tuple[Callable[[slice], np.ndarray], int]:
+        if self.is_single:
+            return super()._mixture(mixing)
+        return lambda part: np.einsum(
+            "m,mij->ij", mixing, self.kernels[:, part]
+        ), MIXED  # `combine` would copy
 
     def quadratic(self, vector: Any) -> Any:
-        """Return ``v^T K_m v`` for every kernel of a square stack, shape (n_kernels,) or (n_kernels, q).
-
-        Parameters
-        ----------
-        vector : array of shape (n_train,), (n_train, q) or (n_kernels, n_train, 1)
-        """
-        if vector.ndim == 1 and is_numpy(vector):
+        """Return ``v^T K_m v`` for every kernel, shape (n_kernels,) or (n_kernels, q)."""
+        if vector.ndim == 1 and is_numpy(vector) and not self.is_single:
             support = np.flatnonzero(vector)
             if len(support) * GATHER_COST < self.n_train:
                 return _quadratic_on(self.kernels, vector, support)
-        product = self.apply(vector)
-        if vector.ndim == 3:
-            return (product * vector[..., 0]).sum(axis=1)
-        return (product * vector).sum(axis=1)
-
-    def quadratics(self, vectors: np.ndarray) -> np.ndarray:
-        """Return ``v^T K_m v`` for several vectors (q, n_train) that are mostly zero, (q, n_kernels)."""
-        return quadratics_one_by_one(self, vectors)
+        return super().quadratic(vector)
 
     def frobenius(self, other: Array | None = None) -> Any:
-        """Return all Frobenius products of the kernels, or theirs with one matrix, or with several.
-
-        Parameters
-        ----------
-        other : array of shape (n_rows, n_train) or (q, n_rows, n_train), optional
-
-        Returns
-        -------
-        array of shape (n_kernels, n_kernels), or (n_kernels,) or (q, n_kernels) with `other`
-        """
+        """Return all Frobenius products of the kernels, or theirs with one matrix, or with several."""
+        if self.is_single:
+            return super().frobenius(other)
         wide = self.kernels.reshape(self.n_kernels, self.n_rows * self.n_train)
         if other is None:
             return wide @ wide.T
@@ -232,39 +196,32 @@ class DenseStack(NamedTuple):
 
     def columns(self, index: Index) -> Any:
         """Return the columns of all kernels at the training points `index`."""
-        return self.kernels[:, :, index]
+        return self._decoded(self.kernels[:, :, index])
 
     def diagonal(self) -> Any:
-        """Return the diagonals of a square stack, shape (n_kernels, n_rows)."""
-        return namespace(self.kernels).diagonal(self.kernels, axis1=1, axis2=2)
+        """Return the diagonals of square kernels, shape (n_kernels, n_rows)."""
+        return self._decoded(namespace(self.kernels).diagonal(self.kernels, axis1=1, axis2=2))
 
     def rows(self, index: Index) -> DenseStack:
         """Return the stack of the query points at `index` (a slice, integers or a boolean mask)."""
         present = None if self.present is None else self.present[:, index]
         return DenseStack(self.kernels[:, index], present)
 
-    def select(self, index: Index) -> DenseStack:
-        """Return the stack of the kernels at `index` (integers or a boolean mask)."""
-        return self._part(np.atleast_1d(np.asarray(index)))
-
-    def _part(self, index: Index) -> DenseStack:
+    def _part(self, index: Any) -> DenseStack:
         return DenseStack(self.kernels[index], None if self.present is None else self.present[index])
 
-    def blocks(self, index: np.ndarray) -> Iterator[tuple[slice, DenseStack]]:
-        """Go through the rows at `index`, a few at a time: which of them, and their kernels."""
-        return blocks_of_rows(self, index)
-
     def each(self, index: Iterable[int] | None = None) -> Iterator[Any]:
-        """Go through the kernels, or those at `index`, one matrix (n_rows, n_train) of the stack's own at a time."""
-        return (self.kernels[m] for m in (range(self.n_kernels) if index is None else index))
+        """Go through the kernels, or those at `index`, one matrix (n_rows, n_train) at a time."""
+        kernels = (self.kernels[m] for m in (range(self.n_kernels) if index is None else index))
+        return (kernel.astype("float64") for kernel in kernels) if self.is_single else kernels
 
     def entries(self, rows: np.ndarray, columns: np.ndarray, kernels: np.ndarray | None = None) -> Any:
         """Return entries of all kernels, or those at `kernels`, (n_kernels, n_rows, n_columns)."""
         chosen = slice(None) if kernels is None else kernels[:, None, None]  # a slice is twice as fast
-        return self.kernels[chosen, rows[:, None], columns]
+        return self._decoded(self.kernels[chosen, rows[:, None], columns])
 
 
-def gram_on_jax(kernels: Any) -> Any:
+def _gram_on_jax(kernels: Any) -> Any:
     """Return ``sum_m K_m^T K_m``, one kernel after the other, in double precision.
 
     One product of all of them would be compiled for as many seconds as it takes times trials of how to do it.
@@ -279,7 +236,7 @@ def gram_on_jax(kernels: Any) -> Any:
     return jax.lax.scan(add, start, kernels)[0]
 
 
-def in_c_order(stack: KernelRows) -> Any:
+def in_c_order(stack: Stack) -> Any:
     """Return the stack with its array in C order, which the rows at integers or a mask are not."""
     return DenseStack(np.ascontiguousarray(stack.kernels)) if isinstance(stack, DenseStack) else stack
 
@@ -319,7 +276,7 @@ def _add_gated(kernels: np.ndarray, row_gates: np.ndarray, train_gates: np.ndarr
     return combined[:, 0]
 
 
-def stored_array(stack: StoredStack) -> np.ndarray:
+def stored_array(stack: Stack) -> np.ndarray:
     """Return kernels stored in any form as one array in double precision, (n_kernels, n_rows, n_train)."""
     return np.stack([np.asarray(kernel, dtype=np.float64) for kernel in stack.each()])
 
@@ -345,5 +302,77 @@ def _combine_gated_on_jax(kernels: Array, row_gates: Array, train_gates: Array) 
     return jax.lax.fori_loop(0, kernels.shape[0], add, namespace(kernels).zeros_like(kernels[0]))
 
 
-# checked by mypy
-_CONTRACT: type[StoredStack] = DenseStack
+def store_float32(kernels: Iterable[np.ndarray], n_kernels: int) -> DenseStack:
+    """Store training kernels in single precision, one after the other.
+
+    Parameters
+    ----------
+    kernels : iterable of ndarray of shape (n_rows, n_train)
+        Finite; every kernel may be overwritten when the next one is asked for.
+    n_kernels : int
+        How many there are.
+
+    Raises
+    ------
+    ValueError
+        For entries that are too large for single precision.
+    """
+    return DenseStack(stored_singly(kernels, n_kernels, "float32"))
+
+
+def stored_singly(arrays: Iterable[np.ndarray], n_arrays: int, storage: str) -> np.ndarray:
+    """Gather the numbers of kernels in one array of single precision, for a stack of some `storage`."""
+    stored, n_stored = np.empty(0, dtype=np.float32), 0
+    for m, kernel in enumerate(arrays):
+        if m == 0:
+            stored = np.empty((n_arrays, *kernel.shape), dtype=np.float32)
+        n_stored += 1
+        if m >= n_arrays:
+            continue
+        largest = max(float(kernel.max()), -float(kernel.min()))
+        if not largest <= float(np.finfo(np.float32).max):
+            raise ValueError(
+                f'`storage` "{storage}" holds numbers up to 3.4e38; kernel {m} has entries up to {largest:.3g}. '
+                'Normalize the kernels (`KernelBank(normalize="spherical")`), or use `storage="dense"`.'
+            )
+        stored[m] = kernel
+    if n_stored != n_arrays:
+        raise ValueError(
+            f"`n_kernels` must be the number of `kernels`; got {n_arrays} and {n_stored} kernels."
+        )
+    return stored
+
+
+# ------------------------------------- single precision on JAX: sums convert as they read, products by kernel
+
+
+def _combine_on_jax(kernels: Array, weights: Array) -> Any:
+    import jax
+
+    def add(m: Array, total: Array) -> Any:
+        return total + weights[..., m, None, None] * kernels[m].astype("float64")
+
+    shape = (*weights.shape[:-1], *kernels.shape[1:])
+    return jax.lax.fori_loop(0, kernels.shape[0], add, namespace(weights).zeros(shape, dtype="float64"))
+
+
+def _apply_on_jax(kernels: Array, vector: Array) -> Any:
+    import jax
+
+    if vector.ndim == 2:
+        return jax.lax.map(lambda kernel: kernel.astype("float64") @ vector, kernels)
+    by_kernel = vector[:, None, :, 0] if vector.ndim == 3 else vector
+    return (kernels.astype("float64") * by_kernel).sum(axis=2)
+
+
+def _adjoint_on_jax(kernels: Array, rows: Array) -> Any:
+    import jax
+
+    def add(total: Array, pair: Any) -> Any:
+        kernel, own = pair
+        if own.ndim == 1:
+            return total + (own[:, None] * kernel.astype("float64")).sum(axis=0), None
+        return total + kernel.astype("float64").T @ own, None
+
+    start = namespace(rows).zeros((kernels.shape[2], *rows.shape[2:]), dtype="float64")
+    return jax.lax.scan(add, start, (kernels, rows))[0]

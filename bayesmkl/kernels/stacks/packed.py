@@ -7,7 +7,7 @@ kernels cost is that none of them is cheaper than its own entries.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -16,21 +16,8 @@ from scipy.linalg.blas import dspmv
 
 from bayesmkl._numerics.arrays import Array
 from bayesmkl._utils.typing import Index
-from bayesmkl.kernels.stacks.base import (
-    Spread,
-    StoredStack,
-    apply_and_mix,
-    blocks_of_rows,
-    frobenius_products,
-    gated_sum,
-    kernels_at_once,
-    mixed_gram_of_blocks,
-    quadratics_one_by_one,
-    spread_of_products,
-    spread_then_sum,
-)
-from bayesmkl.kernels.stacks.dense import DenseStack
-from bayesmkl.kernels.stacks.float32 import Float32Stack, stored_singly
+from bayesmkl.kernels.stacks.base import ENTRIES, MIXED_ENTRIES, Stack
+from bayesmkl.kernels.stacks.dense import DenseStack, stored_singly
 
 TILE = 8, 2**15  # kernels, and entries of their triangles, that are converted at once: they stay in cache
 LARGE_TILE = 128, 2**13  # likewise, where they are multiplied by several vectors
@@ -38,13 +25,20 @@ ASYMMETRIC = 1e-5  # difference of triangles, relative to the largest entry, tha
 UNPACKED = 2**22  # entries of kernels that are whole at a time, 32 MB
 
 
-class PackedStack(NamedTuple):
+class _Triangles(NamedTuple):
+    """What a `PackedStack` holds."""
+
+    triangles: Any
+    n_points: int
+
+
+class PackedStack(_Triangles, Stack):
     """Symmetric training kernels held by their upper triangles, row after row, in single precision.
 
     Parameters
     ----------
     triangles : float32 array of shape (n_kernels, n_train * (n_train + 1) / 2)
-    n_train : int
+    n_points : int
         Number of training points.
 
     Examples
@@ -56,33 +50,24 @@ class PackedStack(NamedTuple):
            [0.5, 1.5]]), 24)
     """
 
-    triangles: Any
-    n_train: int
+    storage = "packed"
 
     @property
-    def n_kernels(self) -> int:
-        """Number of kernels."""
-        return len(self.triangles)
-
-    @property
-    def n_rows(self) -> int:
-        """Number of query points: the training points."""
-        return self.n_train
+    def shape(self) -> tuple[int, int, int]:
+        """Numbers of kernels, query points and training points."""
+        return len(self.triangles), self.n_points, self.n_points
 
     @property
     def nbytes(self) -> int:
         """Bytes that the kernels take."""
-        return self.triangles.nbytes
+        return int(self.triangles.nbytes)
 
-    @property
-    def present(self) -> None:
-        """Presence of the view of each kernel at the query points: all of them."""
-        return None
-
-    @property
-    def storage(self) -> str:
-        """The form of the kernels, "packed"."""
-        return "packed"
+    def blocks(self, entries: int = ENTRIES) -> Iterator[tuple[slice, slice, DenseStack]]:
+        """Go through some kernels at a time, whole: no part of a triangle is a block."""
+        places, step = _places(self.n_train), max(1, UNPACKED // self.n_train**2)
+        for m in range(0, self.n_kernels, step):
+            kernels = slice(m, min(m + step, self.n_kernels))
+            yield kernels, slice(None), DenseStack(self.triangles[kernels].take(places, axis=1).astype(float))
 
     def _tiles(self, shape: tuple[int, int]) -> Iterator[tuple[slice, slice, np.ndarray]]:
         """Go through parts of some triangles at a time, in double precision."""
@@ -96,29 +81,22 @@ class PackedStack(NamedTuple):
                 tile[...] = self.triangles[kernels, entries]
                 yield kernels, entries, tile
 
-    def _parts(self) -> Iterator[tuple[slice, DenseStack]]:
-        """Go through some kernels at a time, whole and in double precision."""
-        places, step = _places(self.n_train), max(1, UNPACKED // self.n_train**2)
-        for m in range(0, self.n_kernels, step):
-            kernels = slice(m, min(m + step, self.n_kernels))
-            yield kernels, DenseStack(self.triangles[kernels].take(places, axis=1).astype(float))
-
     def _product(self, triangle: np.ndarray, vector: Any) -> np.ndarray:
         """Multiply one kernel by a vector."""
         found: np.ndarray = dspmv(self.n_train, 1.0, triangle.astype(float), vector, lower=1)
         return found
 
     def combine(self, weights: Array) -> Any:
-        """Return weighted sums of the kernels, see `DenseStack.combine`."""
+        """Return weighted sums of the kernels, see `Stack.combine`."""
         total = np.zeros((*weights.shape[:-1], self.triangles.shape[1]))
         for kernels, entries, tile in self._tiles(TILE if weights.ndim == 1 else LARGE_TILE):
             total[..., entries] += weights[..., kernels] @ tile
         return total[..., _places(self.n_train)]
 
     def frobenius(self, other: Array | None = None) -> Any:
-        """Return Frobenius products of the kernels, see `DenseStack.frobenius`."""
+        """Return Frobenius products of the kernels, see `Stack.frobenius`."""
         if other is None:
-            return frobenius_products(self)
+            return super().frobenius()
         both = (other + other.mT)[..., *np.triu_indices(self.n_train)]
         both[..., _places(self.n_train).diagonal()] *= 0.5
         found = np.zeros((*other.shape[:-2], self.n_kernels))
@@ -127,67 +105,25 @@ class PackedStack(NamedTuple):
         return found
 
     def apply(self, vector: Array) -> Any:
-        """Multiply every kernel from the right, see `DenseStack.apply`."""
+        """Multiply every kernel from the right, see `Stack.apply`."""
         if vector.ndim == 1:
             return np.array([self._product(triangle, vector) for triangle in self.triangles])
-        tail = vector.shape[1:] if vector.ndim == 2 else ()
-        out = np.empty((self.n_kernels, self.n_train, *tail))
-        for kernels, part in self._parts():
-            out[kernels] = part.apply(vector[kernels] if vector.ndim == 3 else vector)
-        return out
-
-    def apply_rows(self, index: np.ndarray, vector: Array) -> Any:
-        """Return the rows at `index` of ``apply(vector)``."""
-        return self.rows(index).apply(vector)
-
-    def combine_gated(self, row_gates: Array, train_gates: Array) -> Any:
-        """Return ``sum_m (g_m g'_m^T) o K_m`` of shape (n_rows, n_train), see `DenseStack.combine_gated`."""
-        return gated_sum(self, row_gates, train_gates)
+        return super().apply(vector)
 
     def adjoint(self, rows: Array) -> Any:
-        """Return ``sum_m K_m^T rows_m``, see `DenseStack.adjoint`."""
+        """Return ``sum_m K_m^T rows_m``, see `Stack.adjoint`."""
         if rows.ndim == 2:
             return sum(self._product(*pair) for pair in zip(self.triangles, rows, strict=True))
-        total = np.zeros((self.n_train, *rows.shape[2:]))
-        for kernels, part in self._parts():
-            total += part.adjoint(rows[kernels])
-        return total
+        return super().adjoint(rows)
 
-    def gram(self) -> Any:
-        """Return ``sum_m K_m^T K_m`` of shape (n_train, n_train)."""
-        total = np.zeros((self.n_train, self.n_train))
-        for _, part in self._parts():
-            total += part.gram()
-        return total
-
-    def apply_and_adjoin(self, vector: Array, mixing: Array, offset: Array) -> tuple[Any, Any]:
-        """Return ``apply(vector)`` and ``mixing @ apply(vector) + offset``, see `KernelStack.apply_and_adjoin`."""
-        return apply_and_mix(self, vector, mixing, offset)
-
-    def adjoint_and_mixed_gram(self, rows: Array, mixing: Array, weights: Array) -> tuple[Any, Any]:
-        """Return the adjoint and a mixture's weighted gram, see `KernelStack.adjoint_and_mixed_gram`."""
-        mixed = self.combine(mixing)
-        return mixed_gram_of_blocks(self, rows, mixing, weights, mix=mixed.__getitem__)
-
-    def spread(self, vectors: np.ndarray) -> Spread:
-        """Return mean and variance of ``K_m v`` over the rows, for vectors (n_train, q)."""
-        parts = kernels_at_once(self, vectors.shape[1])
-        return spread_of_products(((some, self._part(some)) for some in parts), self.n_kernels, vectors)
-
-    def spread_and_sum(self, vectors: np.ndarray, weights: np.ndarray) -> tuple[Spread, np.ndarray]:
-        """Return the spread, and weighted sums of the products, see `KernelStack.spread_and_sum`."""
-        return spread_then_sum(self, vectors, weights)
+    def _mixture(self, mixing: Any) -> tuple[Callable[[slice], np.ndarray], int]:
+        return self.combine(mixing).__getitem__, MIXED_ENTRIES
 
     def quadratic(self, vector: Array) -> Any:
-        """Return ``v^T K_m v`` for every kernel, see `DenseStack.quadratic`."""
+        """Return ``v^T K_m v`` for every kernel, see `Stack.quadratic`."""
         if vector.ndim == 1:
             return self.frobenius(np.outer(vector, vector))
-        product = self.apply(vector)
-        return (product * (vector[..., 0] if vector.ndim == 3 else vector)).sum(axis=1)
-
-    def quadratics(self, vectors: np.ndarray) -> np.ndarray:
-        """Return ``v^T K_m v`` for several vectors (q, n_train) that are mostly zero, (q, n_kernels)."""
-        return quadratics_one_by_one(self, vectors)
+        return super().quadratic(vector)
 
     def columns(self, index: Index) -> Any:
         """Return the columns of all kernels at the training points `index`."""
@@ -197,20 +133,12 @@ class PackedStack(NamedTuple):
         """Return the diagonals, shape (n_kernels, n_rows)."""
         return self.triangles[:, _places(self.n_train).diagonal()].astype(float)
 
-    def rows(self, index: Index) -> Any:
-        """Return the stack of the query points at `index` (a slice, integers or a boolean mask)."""
-        return Float32Stack(self.triangles[:, _places(self.n_train)[index]])
+    def rows(self, index: Index) -> DenseStack:
+        """Return the stack of the query points at `index`, which have no triangles, in single precision."""
+        return DenseStack(self.triangles[:, _places(self.n_train)[index]])
 
-    def select(self, index: Index) -> PackedStack:
-        """Return the stack of the kernels at `index` (integers or a boolean mask)."""
-        return self._part(np.atleast_1d(np.asarray(index)))
-
-    def _part(self, index: Index) -> PackedStack:
+    def _part(self, index: Any) -> PackedStack:
         return PackedStack(self.triangles[index], self.n_train)
-
-    def blocks(self, index: np.ndarray) -> Iterator[tuple[slice, Any]]:
-        """Go through the rows at `index`, a few at a time: which of them, and their kernels."""
-        return blocks_of_rows(self, index)
 
     def each(self, index: Iterable[int] | None = None) -> Iterator[Any]:
         """Go through the kernels, or those at `index`, one matrix (n_rows, n_train) in double precision at a time."""
@@ -278,7 +206,3 @@ def pack(kernels: Iterable[np.ndarray], n_kernels: int) -> PackedStack:
 def unheld(n_kernels: int, n_train: int) -> PackedStack:
     """Return the stack of kernels that nobody asks for: their numbers alone are known."""
     return PackedStack(np.empty((n_kernels, 0), dtype=np.float32), n_train)
-
-
-# checked by mypy
-_CONTRACT: type[StoredStack] = PackedStack

@@ -1,8 +1,10 @@
 """A stack of kernels that is never stored: every contraction evaluates the kernels anew, a few rows at a time.
 
-Memory is that of the rows and of the results, whatever the number of samples: a tile (`tiles`) is multiplied while it
-is in cache and then overwritten. Blocks of rows go to several threads; their results are added in the order of the
-rows, so that numbers do not depend on the number of threads.
+Memory is that of the rows and of the results, whatever the number of samples. A tile is one kernel between a few
+rows and all basis points: who multiplies by it before the next one comes, into the same memory, never waits for
+memory. Its values are those of `KernelBank.evaluate`, up to the rounding of inner products. Blocks of rows go to
+several threads; their results are added in the order of the rows, so that numbers do not depend on the number of
+threads.
 """
 
 from __future__ import annotations
@@ -13,23 +15,28 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
-from functools import cache
+from functools import cache, cached_property
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg.blas import daxpy, dsyrk
+from scipy.spatial.distance import cdist
 from threadpoolctl import ThreadpoolController
 
 from bayesmkl._numerics.arrays import Array
 from bayesmkl._utils.memory import require_memory
 from bayesmkl._utils.typing import Index, RowBlocks
 from bayesmkl._utils.validation import check_integer
+from bayesmkl.kernels.adapters import CallableKernel
 from bayesmkl.kernels.bank import KernelBank
-from bayesmkl.kernels.sparse import SparseTable
-from bayesmkl.kernels.stacks.base import KernelRows, KernelStack, Spread
+from bayesmkl.kernels.base import Kernel
+from bayesmkl.kernels.distance import FromDistance
+from bayesmkl.kernels.geometry import PairwiseGeometry
+from bayesmkl.kernels.normalize import Normalizer, Spherical, normalized_kernel
+from bayesmkl.kernels.sparse import SparseTable, columns_of, dense_products, is_sparse, sparse_distances
+from bayesmkl.kernels.stacks.base import ENTRIES, Spread, Stack
 from bayesmkl.kernels.stacks.dense import DenseStack
-from bayesmkl.kernels.stacks.tiles import KernelTiles, Room
 
 BLOCK_BYTES = 2**25  # of rows that are read at once
 TILE = 2**16  # entries of a tile, with the distances behind it 1 MB, which is a core's own cache
@@ -39,15 +46,188 @@ TOGETHER = 2**21  # entries of all kernels together, where they are combined
 KEPT = 2**18  # entries of all kernels of a few rows that are used twice: 2 MB, from a core's own cache
 LEAST_TILE = 2**12  # entries of a tile then, however many kernels there are: fewer take as long
 MOST_KEPT = 2**19  # entries from which on it is faster to evaluate twice than to wait for memory
-SAMPLE_BYTES = 2**26  # of the kernels of a sample of rows
 LARGE = 1500  # basis points from which on BLAS uses several threads well, and a sum per block takes too much memory
 GRAM_TILE = 2**18  # entries of a tile then: products with itself pay for more rows
 
 
-class StreamedStack:
+class Room:
+    """Memory for one tile, or all kernels of a few rows, and what the kernels of a view share; one for every thread.
+
+    Parameters
+    ----------
+    n_rows, n_basis : int
+        Largest size of a tile.
+    """
+
+    def __init__(self, n_rows: int, n_basis: int) -> None:
+        self.n_rows, self.n_basis = n_rows, n_basis
+        self._arrays: dict[str, np.ndarray] = {}
+        self._kernels = np.empty(0)
+
+    def array(self, name: str, n_rows: int) -> np.ndarray:
+        """Return an array of shape (n_rows, n_basis) that holds whatever it held before under this name."""
+        if name not in self._arrays:
+            self._arrays[name] = np.empty((self.n_rows, self.n_basis))
+        return self._arrays[name][:n_rows]
+
+    def kernels(self, n_kernels: int, n_rows: int) -> np.ndarray:
+        """Return an array of shape (n_kernels, n_rows, n_basis) in the memory of the last one, if that suffices."""
+        size = n_kernels * n_rows * self.n_basis
+        if self._kernels.size < size:
+            self._kernels = np.empty(size)
+        return self._kernels[:size].reshape(n_kernels, n_rows, self.n_basis)
+
+
+class _RoomyGeometry(PairwiseGeometry):
+    """Write distances and inner products into memory that is there: fresh pages cost as much as their contents."""
+
+    def __init__(self, X: np.ndarray, Z: np.ndarray, room: Room, products: str = "inner products") -> None:
+        super().__init__(X, Z)
+        self._room, self._products = room, products
+
+    @cached_property
+    def squared_distances(self) -> np.ndarray:
+        out = self._room.array("squared distances", len(self.X))
+        if is_sparse(self.X) and is_sparse(self.Z):
+            return sparse_distances(self.X, self.Z, out)
+        return cdist(self.X, self.Z, "sqeuclidean", out=out)
+
+    @cached_property
+    def l1_distances(self) -> np.ndarray:
+        return cdist(self.X, self.Z, "cityblock", out=self._room.array("l1 distances", len(self.X)))
+
+    @cached_property
+    def inner_products(self) -> np.ndarray:
+        out = self._room.array(self._products, len(self.X))
+        if is_sparse(self.X) and is_sparse(self.Z):
+            return dense_products(self.X, self.Z, out)
+        return np.matmul(self.X, self.Z.T, out=out)
+
+    def _moved(self, origin: np.ndarray) -> PairwiseGeometry:
+        return _RoomyGeometry(self.X - origin, self.Z - origin, self._room, "moved inner products")
+
+
+class _Member(NamedTuple):
+    """One kernel of a view."""
+
+    place: int  # among the kernels that are wanted
+    name: str
+    kernel: Kernel
+    normalizers: list[Normalizer]  # empty where they would change nothing
+
+
+class _View(NamedTuple):
+    """The columns that some kernels share."""
+
+    columns: Any
+    basis: np.ndarray  # (n_basis, n_columns)
+    members: list[_Member]
+
+
+class KernelTiles:
+    """Data needed to evaluate kernels of a bank on rows.
+
+    Parameters
+    ----------
+    bank : KernelBank
+        Fitted, with ``missing_views="error"``.
+    kernels : ndarray of int, default=None
+        Positions of the kernels that are wanted, each once, in any order; None: all.
+
+    Attributes
+    ----------
+    names : list of str
+        Names of the kernels that are wanted.
+    n_kernels, n_basis, n_features : int
+        Kernels that are wanted, points that rows are compared with, columns of rows.
+    threads_allowed : bool
+        False where a function of the user takes part, which may not be made for several threads.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl.kernels import Gaussian, KernelBank, Linear
+    >>> X = np.random.default_rng(0).normal(size=(20, 3))
+    >>> bank = KernelBank([Gaussian(width=2), Linear()], views="each").fit(X)
+    >>> tiles = KernelTiles(bank, np.array([5, 0]))
+    >>> room = Room(4, tiles.n_basis)
+    >>> {place: bool((tile == bank.evaluate(X[:4])[[5, 0][place]]).all()) for place, tile in tiles.of(X[:4], room)}
+    {1: True, 0: True}
+    """
+
+    def __init__(self, bank: KernelBank, kernels: np.ndarray | None = None) -> None:
+        self.bank = bank
+        self.wanted = np.arange(bank.n_kernels_) if kernels is None else np.asarray(kernels, dtype=np.intp)
+        self.names = [bank.kernel_names_[m] for m in self.wanted]
+        self.n_kernels, (self.n_basis, self.n_features) = len(self.wanted), bank.basis_.shape
+        places = {int(m): place for place, m in enumerate(self.wanted)}
+        self._views = []
+        for view, of_view in zip(bank.views_, bank.kernels_of_views(), strict=True):
+            members = [_member(bank, m, places[m]) for m in of_view if m in places]
+            if members:
+                basis = columns_of(bank.basis_, view.columns)
+                self._views.append(_View(view.columns, basis, members))
+        self.threads_allowed = not any(
+            _is_foreign(member.kernel) for view in self._views for member in view.members
+        )
+
+    def of(self, X: np.ndarray, room: Room) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield place and values (n_rows, n_basis) of every kernel on rows `X`; the next one overwrites them."""
+        values = room.array("values", len(X))
+        for place in self._evaluate(X, room, lambda _: values):
+            yield place, values
+
+    def together(self, X: np.ndarray, room: Room) -> np.ndarray:
+        """Return all kernels on rows `X`, (n_kernels, n_rows, n_basis); the next call overwrites them."""
+        kernels = room.kernels(self.n_kernels, len(X))
+        for _ in self._evaluate(X, room, kernels.__getitem__):
+            pass
+        return kernels
+
+    def _evaluate(self, X: np.ndarray, room: Room, memory: Callable[[int], np.ndarray]) -> Iterator[int]:
+        """Evaluate every kernel into the memory for its place, and yield the place."""
+        for view in self._views:
+            geometry = _RoomyGeometry(columns_of(X, view.columns), view.basis, room)
+            for place, name, kernel, normalizers in view.members:
+                values = memory(place)
+                seen: PairwiseGeometry = geometry
+                if len(kernel.gate_columns):
+                    gates = kernel.gate_columns
+                    seen = geometry.with_columns(X[:, gates], self.bank.basis_[:, gates])
+                try:
+                    kernel.evaluate(seen, values)
+                    if normalizers:
+                        diagonal = kernel.diagonal(seen.X)
+                        for normalizer in normalizers:
+                            diagonal = normalizer.apply(values, diagonal)
+                except ValueError as error:
+                    raise ValueError(f"kernel {name!r}: {error}") from error
+                yield place
+
+
+def _member(bank: KernelBank, m: int, place: int) -> _Member:
+    normalizers = bank.normalizers_[m]
+    kernel = normalized_kernel(bank.kernels_[m], normalizers)
+    if type(kernel).diagonal is Kernel.diagonal and all(map(_keeps_unit_diagonal, normalizers)):
+        normalizers = []  # k(x, x) is 1 for every row
+    return _Member(place, bank.kernel_names_[m], kernel, normalizers)
+
+
+def _keeps_unit_diagonal(normalizer: Normalizer) -> bool:
+    return isinstance(normalizer, Spherical) and bool(np.all(normalizer.inverse_norms == 1.0))
+
+
+def _is_foreign(kernel: Kernel) -> bool:
+    return any(
+        isinstance(one, CallableKernel) or (isinstance(one, FromDistance) and callable(one.distance))
+        for one in kernel.factors()
+    )
+
+
+class StreamedStack(Stack):
     """Kernels between rows and the basis points of a bank, evaluated whenever they are needed.
 
-    It has the contractions that fits and predictions of BEMKL use. `streamed_stack` builds one.
+    `streamed_stack` builds one.
 
     Parameters
     ----------
@@ -61,7 +241,6 @@ class StreamedStack:
         Threads that evaluate kernels.
     """
 
-    present = None  # which rows have which view: all have all
     storage = "streamed"
 
     def __init__(self, tiles: KernelTiles, X: np.ndarray | RowBlocks, block_bytes: int, threads: int) -> None:
@@ -71,19 +250,9 @@ class StreamedStack:
         self._pulled: tuple[weakref.ref[np.ndarray], np.ndarray] | None = None  # an array and its `adjoint`
 
     @property
-    def n_kernels(self) -> int:
-        """Number of kernels."""
-        return self.tiles.n_kernels
-
-    @property
-    def n_rows(self) -> int:
-        """Number of query points."""
-        return len(self.X)
-
-    @property
-    def n_train(self) -> int:
-        """Number of basis points: landmarks, or training samples."""
-        return self.tiles.n_basis
+    def shape(self) -> tuple[int, int, int]:
+        """Numbers of kernels, query points and basis points: landmarks, or training samples."""
+        return self.tiles.n_kernels, len(self.X), self.tiles.n_basis
 
     @property
     def nbytes(self) -> int:
@@ -94,28 +263,13 @@ class StreamedStack:
         return self.threads * tile_bytes + waiting * 8 * self._block_rows * self.tiles.n_features
 
     @property
-    def dense_nbytes(self) -> int:
-        """Bytes that a dense stack of these kernels would take."""
-        return 8 * self.n_kernels * self.n_rows * self.n_train
-
-    @property
     def _block_rows(self) -> int:
         """Rows of a block: a whole number of tiles, as many as fit, but blocks for all threads."""
         fitting = min(self.block_bytes // (8 * self.tiles.n_features), -(-self.n_rows // BLOCKS))
         return self._tile_rows * max(1, -(-fitting // self._tile_rows))
 
     def apply(self, vector: Array) -> np.ndarray:
-        """Multiply every kernel from the right.
-
-        Parameters
-        ----------
-        vector : array of shape (n_train,), (n_train, q) or (n_kernels, n_train, 1)
-            One vector for all kernels, a batch of `q` of them, or one vector per kernel.
-
-        Returns
-        -------
-        array of shape (n_kernels, n_rows), (n_kernels, n_rows, q) or (n_kernels, n_rows)
-        """
+        """Multiply every kernel from the right."""
         own = vector.ndim == 3
         columns = np.ascontiguousarray(vector[..., 0] if own else vector)
         product = np.empty((self.n_kernels, self.n_rows, *(() if own else columns.shape[1:])))
@@ -128,17 +282,7 @@ class StreamedStack:
         return product
 
     def adjoint(self, rows: Array) -> np.ndarray:
-        """Return ``sum_m K_m^T rows_m``.
-
-        Parameters
-        ----------
-        rows : array of shape (n_kernels, n_rows) or (n_kernels, n_rows, q)
-            For the array that `apply_and_adjoin` returned last nothing is evaluated.
-
-        Returns
-        -------
-        array of shape (n_train,) or (n_train, q)
-        """
+        """Return ``sum_m K_m^T rows_m``; of the array that `apply_and_adjoin` returned last nothing is evaluated."""
         if self._pulled is not None and self._pulled[0]() is rows:
             return self._pulled[1].copy()
 
@@ -162,23 +306,11 @@ class StreamedStack:
         What follows, ``mixing @ apply(vector) + offset``, is known for some rows as soon as their kernels are. More
         kernels than fit into cache, hundreds of them, are left to `apply` and `adjoint`.
 
-        Parameters
-        ----------
-        vector : ndarray of shape (n_train,)
-        mixing : ndarray of shape (n_kernels, n_kernels)
-        offset : ndarray of shape (n_kernels, n_rows)
-
-        Returns
-        -------
-        product : ndarray of shape (n_kernels, n_rows)
-            ``apply(vector)``.
-        mixed : ndarray of shape (n_kernels, n_rows)
-            ``mixing @ product + offset``; read-only where `adjoint` of this very array is known from now on, until
-            the next one is computed.
+        Of the returned array ``mixing @ product + offset``, which is read-only then, `adjoint` is known from now on,
+        until the next one is computed.
         """
         if not self._rows_kept:
-            product = self.apply(vector)
-            return product, mixing @ product + offset
+            return super().apply_and_adjoin(vector, mixing, offset)
         product, mixed = (np.empty((self.n_kernels, self.n_rows)) for _ in range(2))
 
         def of_block(block: _Block, room: Room) -> np.ndarray:
@@ -199,7 +331,7 @@ class StreamedStack:
         return product, mixed
 
     def adjoint_and_mixed_gram(self, rows: Array, mixing: Array, weights: Array) -> tuple[Any, Any]:
-        """Return the adjoint and a mixture's weighted gram, see `KernelStack.adjoint_and_mixed_gram`."""
+        """Return the adjoint and a mixture's weighted gram."""
         n = self.n_train
 
         def of_block(block: _Block, room: Room) -> tuple[np.ndarray, np.ndarray]:
@@ -241,16 +373,7 @@ class StreamedStack:
         return np.triu(total) + np.triu(total, 1).T
 
     def combine(self, weights: Array) -> np.ndarray:
-        """Return weighted sums of the kernels.
-
-        Parameters
-        ----------
-        weights : array of shape (n_kernels,) or (q, n_kernels)
-
-        Returns
-        -------
-        array of shape (n_rows, n_train) or (q, n_rows, n_train)
-        """
+        """Return weighted sums of the kernels."""
         combined = np.empty((*weights.shape[:-1], self.n_rows, self.n_train))
 
         def of_block(block: _Block, room: Room) -> None:
@@ -267,7 +390,7 @@ class StreamedStack:
         return self._spread(vectors)
 
     def spread_and_sum(self, vectors: np.ndarray, weights: np.ndarray) -> tuple[Spread, np.ndarray]:
-        """Return the spread, and weighted sums of the products, in one pass, see `KernelStack.spread_and_sum`."""
+        """Return the spread, and weighted sums of the products, in one pass."""
         sums = np.zeros((self.n_rows, vectors.shape[1]))
         by_kernel = np.ascontiguousarray(weights.T)
 
@@ -307,20 +430,19 @@ class StreamedStack:
         """Return the stack of the query points at `index` (a slice, integers or a boolean mask)."""
         return StreamedStack(self.tiles, self.X[index], self.block_bytes, self.threads)
 
-    def select(self, index: Index) -> StreamedStack:
-        """Return the stack of the kernels at `index` (integers or a boolean mask)."""
-        chosen = self.tiles.wanted[np.atleast_1d(np.asarray(index))]
-        return StreamedStack(KernelTiles(self.tiles.bank, chosen), self.X, self.block_bytes, self.threads)
+    def _part(self, index: Any) -> StreamedStack:
+        tiles = KernelTiles(self.tiles.bank, self.tiles.wanted[index])
+        return StreamedStack(tiles, self.X, self.block_bytes, self.threads)
 
-    def sample(self, n_bytes: int = SAMPLE_BYTES, random_state: int = 0) -> DenseStack:
-        """Return the kernels of some rows drawn at random, of at most about `n_bytes`; of all rows if these fit."""
-        n_rows = max(1, n_bytes // (8 * self.n_kernels * self.n_train))
-        if n_rows >= self.n_rows:
-            return self.dense()
-        drawn = np.random.default_rng(random_state).choice(self.n_rows, n_rows, replace=False)
-        return self.rows(np.sort(drawn)).dense()
+    def blocks(self, entries: int = ENTRIES) -> Iterator[tuple[slice, slice, DenseStack]]:
+        """Evaluate tiles, one after the other in one thread; most contractions use several."""
+        room = Room(self._tile_rows, self.n_train)
+        for block in (_Block(first, X) for first, X in self._row_blocks()):
+            for start, X in block.cut(self._tile_rows):
+                for place, tile in self.tiles.of(X, room):
+                    yield slice(place, place + 1), slice(start, start + len(X)), DenseStack(tile[None])
 
-    def dense(self) -> DenseStack:
+    def as_dense(self) -> DenseStack:
         """Evaluate all kernels on all rows once and keep them."""
         kernels = np.empty((self.n_kernels, self.n_rows, self.n_train))
 
@@ -482,8 +604,3 @@ def _blas_threads() -> int:
     """Return how many threads BLAS uses now; the cores of the computer where it does not say."""
     counts = [pool.num_threads for pool in _blas().select(user_api="blas").lib_controllers]
     return max(counts, default=os.cpu_count() or 1)
-
-
-# checked by mypy
-_TO_FIT: type[KernelStack] = StreamedStack
-_TO_PREDICT: type[KernelRows] = StreamedStack

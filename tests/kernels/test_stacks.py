@@ -1,10 +1,11 @@
-"""Kernels in single precision: the rounding of their entries is the only error."""
+"""What dense stacks do beside their contract: pytrees, read-only kernels, sparse arguments, single precision."""
 
 from __future__ import annotations
 
 import jax
 import numpy as np
 import pytest
+from helpers import SAME_FORMULA, assert_same, frozen
 
 from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
 from bayesmkl.bemkl.models import model as bemkl
@@ -12,30 +13,69 @@ from bayesmkl.bemkl.models.model import Priors, Problem
 from bayesmkl.bemkl.models.outcomes import Labels
 from bayesmkl.datasets import load_wdbc
 from bayesmkl.kernels import Gaussian, KernelBank, Polynomial
-from bayesmkl.kernels.stacks import float32 as module
-from bayesmkl.kernels.stacks.dense import DenseStack
-from bayesmkl.kernels.stacks.float32 import store_float32
+from bayesmkl.kernels.stacks.dense import DenseStack, store_float32
 from bayesmkl.kernels.stacks.packed import pack
 
-P, N, B = 5, 33, 17
 HALF_ULP = 2.0**-24
+pytestmark = pytest.mark.heavy
 
 
-@pytest.fixture(scope="module")
-def kernels():
-    return np.random.default_rng(0).normal(size=(P, N, B))
+def make(rng, xp, shape):
+    """Return kernels that are not symmetric, and the stack of them."""
+    kernels = frozen(rng.normal(size=shape))
+    return kernels, DenseStack(xp.asarray(kernels))
 
 
-@pytest.fixture
-def stack(kernels, monkeypatch):
-    """A stack that is converted in blocks of some rows of one kernel, or of some kernels."""
-    monkeypatch.setattr(module, "ENTRIES", 200)
-    monkeypatch.setattr(module, "MANY_ENTRIES", 2 * N * B)
-    return store_float32(iter(kernels), P)
+def test_stack_passes_through_jit(rng):
+    with jax.enable_x64(True):
+        kernels, stack = make(rng, jax.numpy, (3, 4, 5))
+        rows = rng.normal(size=(3, 4))
+        found = jax.jit(lambda given, values: given.adjoint(values))(stack, jax.numpy.asarray(rows))
+        assert_same(found, np.einsum("mij,mi->j", kernels, rows), SAME_FORMULA)
 
 
-def calls(rng):
-    return [
+def test_contractions_accept_and_keep_read_only_kernels(rng):
+    kernels, stack = make(rng, np, (3, 5, 5))
+    before = kernels.copy()
+    vector, rows = frozen(rng.normal(size=5)), frozen(rng.normal(size=(3, 5)))
+    stack.combine(rows[:, 0]), stack.combine_gated(rows, rows), stack.apply(vector), stack.adjoint(rows)
+    stack.gram(), stack.quadratic(vector), stack.frobenius(), stack.frobenius(kernels[0]), stack.diagonal()
+    np.testing.assert_array_equal(stack.kernels, before)
+
+
+@pytest.mark.parametrize("n_zero", [0, 9, 11, 12])
+def test_combine_with_zero_weights_against_einsum(rng, n_zero):
+    kernels, stack = make(rng, np, (12, 5, 7))
+    weights = rng.normal(size=12)
+    weights[rng.permutation(12)[:n_zero]] = 0.0
+    assert np.allclose(stack.combine(weights), np.einsum("m,mij->ij", weights, kernels), rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("n_support", [0, 1, 4, 30])
+def test_quadratic_of_sparse_vectors_against_einsum(rng, n_support):
+    kernels, stack = make(rng, np, (5, 30, 30))
+    vector = np.zeros(30)
+    vector[rng.permutation(30)[:n_support]] = rng.normal(size=n_support)
+    expected = np.einsum("i,mij,j->m", vector, kernels, vector)
+    assert np.allclose(stack.quadratic(vector), expected, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("shape", [(3, 400, 300), (20, 150, 130), (2, 3, 140000)], ids=str)
+def test_combine_gated_in_blocks_against_einsum(rng, shape):
+    """Stacks above the size of a block, more kernels than one block takes, rows longer than a block."""
+    kernels, stack = make(rng, np, shape)
+    rows, columns = rng.normal(size=shape[:2]), rng.normal(size=shape[::2])
+    rows[0], rows[1, 0] = 0.0, 0.0
+    expected = np.einsum("mi,mij,mj->ij", rows, kernels, columns)
+    assert_same(stack.combine_gated(frozen(rows), frozen(columns)), expected, SAME_FORMULA)
+    assert not stack.combine_gated(np.zeros_like(rows), frozen(columns)).any()
+
+
+@pytest.mark.heavy
+def test_other_library_jax_agrees_on_single_precision(rng):
+    P, N, B = 5, 33, 17
+    stack = store_float32(rng.normal(size=(P, N, B)), P)
+    calls = [
         ("apply", rng.normal(size=B)),
         ("apply", rng.normal(size=(B, 3))),
         ("apply", rng.normal(size=(P, B, 1))),
@@ -46,17 +86,13 @@ def calls(rng):
         ("columns", np.array([4, 0])),
         ("gram",),
     ]
-
-
-@pytest.mark.heavy
-def test_other_library_jax_agrees(stack, rng):
     with jax.enable_x64(True):
         moved = jax.tree.map(jax.numpy.asarray, stack)
         assert moved.kernels.dtype == "float32"
         together = jax.jit(
             lambda stack, calls: [getattr(stack, name)(*own) for name, own in zip(names, calls, strict=True)]
         )
-        names, values = zip(*((name, arguments) for name, *arguments in calls(rng)), strict=True)
+        names, values = zip(*((name, arguments) for name, *arguments in calls), strict=True)
         for name, arguments, found in zip(names, values, together(moved, values), strict=True):
             assert found.dtype == "float64"
             np.testing.assert_allclose(found, getattr(stack, name)(*arguments), atol=1e-11, err_msg=name)
