@@ -54,7 +54,7 @@ OPTIONS: dict[str, list[Any]] = {
     "--max-iter": ["", "0", "-3", "1", "1e2", "nan"],
     "--out": ["", ".", "..", "/", "/proc/x", "a/b/c", "table.csv", "~", "x" * 300, "a\nb", "-"],
     "--nothing": ["1"],
-    "--refine": [], "--refit": [], "--force": [],
+    "--refit": [], "--force": [],
 }  # fmt: skip
 
 

@@ -131,8 +131,6 @@ class Bench:
                 given[str(name)] = str(values[rng.integers(len(values))])
             else:
                 flags.append(str(name))
-        if "--refine" in flags:
-            given.setdefault("--draws", "10")
         words = ["fit", "table.csv", *flags, *(word for pair in given.items() for word in pair)]
         return Case(words, work / given["--out"])
 

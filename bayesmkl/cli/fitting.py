@@ -320,7 +320,9 @@ def _held_out(features: pd.DataFrame, y: np.ndarray, options: Options) -> tuple[
         train, test = next(splitter.split(rows, groups=groups))
         say(f"Rows held out are those of {len(np.unique(groups[test]))} groups of {named(options.group)}.")
         return train, test
-    spread: Any = None if options.task == "regression" else y["event"] if options.event else y
+    spread: Any = None
+    if options.task != "regression":
+        spread = y["event"] if options.event else np.unique(y, return_inverse=True)[1]
     if options.event and min(spread.sum(), (~spread).sum()) == 1:
         raise ValueError(
             f"--event {options.event!r} must have at least two rows of every value, one to fit and one to test; got "
@@ -423,9 +425,11 @@ def _write_posterior(model: Pipeline, folder: Path, seed: int) -> dict[str, pd.D
         found["features"] = slopes
     for name, table in found.items():
         tables.write_table(table, folder / f"{name}.csv")
-    posterior.plot_kernel_weights(model).figure.savefig(folder / "kernel_weights.png")
+    plots: dict[str, Any] = {"kernel_weights": posterior.plot_kernel_weights}
     if hasattr(last, "elbo_"):
-        posterior.plot_elbo(model).figure.savefig(folder / "elbo.png")
+        plots["elbo"] = posterior.plot_elbo
+    for name, plot in plots.items():
+        plot(model).figure.savefig(folder / f"{name}.png")
     posterior.save_posterior(model, folder / "posterior.nc", random_state=seed)
     return found
 

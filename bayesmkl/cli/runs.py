@@ -164,9 +164,11 @@ def _read_config(path: Path) -> dict[str, Any]:
     if not isinstance(config, dict) or config.get("format") != RUN_FORMAT:
         raise ValueError(f"{shown} is not the {CONFIG} of a run. {AGAIN}")
     check_layout(config.get("version"), RUN_VERSION, shown, config.get("bayesmkl"))
-    wrong = [name for name, kind in ENTRIES.items() if not isinstance(config.get(name), kind)]
-    wrong += [
-        name for name in ("features", "drop", "text") if not set(map(type, config.get(name) or [])) <= {str}
+    wrong = [
+        name
+        for name, kind in ENTRIES.items()
+        if not isinstance(config.get(name), kind)
+        or (kind is list and not all(isinstance(one, str) for one in config[name]))
     ]
     if not wrong and config["method"] not in ESTIMATORS.get(config["task"], {}):
         wrong = ["task"]
