@@ -419,7 +419,7 @@ def test_a_dry_run_writes_nothing(patients, tmp_path):
         (["--event", "texture"], "must be a column of 0 and 1, or of true and false"),
         (["--category", "radius"], "--category is of --kernels-on types. Give both"),
         (["--kernels-on", "types", "--category", "radus"], "from which nothing is predicted; did you mean"),
-        (["--kernels-on", "types", "--kernels", "a=linear"], "got --kernels as well"),
+        (["--kernels-on", "types", "--kernels", "a=linear"], "Leave it out, or --kernels, --missing-views"),
         (["--missing-views", "impute"], "`missing_views` must be"),
     ],
 )

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from sklearn import model_selection
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -323,15 +323,12 @@ def _constructor(section: Section, name: str) -> Callable[..., BaseEstimator]:
 @cache
 def _estimators() -> dict[str, Callable[..., BaseEstimator]]:
     """Return the classifiers, regressors and models of survival of this package that predict one target."""
-    found: dict[str, Any] = {
-        name: getattr(module, name) for module in (bemkl, gp, discriminative) for name in module.__all__
-    }
+    ends = ("Classifier", "Regressor", "Survival")
+    names = [(module, name) for module in (bemkl, gp, discriminative) for name in module.__all__]
     return {
-        name: cls
-        for name, cls in found.items()
-        if inspect.isclass(cls)
-        and (issubclass(cls, (ClassifierMixin, RegressorMixin)) or hasattr(cls, "predict_survival_function"))
-        and "Multitask" not in name
+        name: getattr(module, name)
+        for module, name in names
+        if name.endswith(ends) and "Multitask" not in name
     }
 
 

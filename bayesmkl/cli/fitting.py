@@ -32,7 +32,7 @@ from bayesmkl.evaluation.held_out import evaluated, picture
 from bayesmkl.evaluation.predictions import Predictions
 from bayesmkl.gp import Design, Marginal
 from bayesmkl.kernels import Gaussian, KernelBank, Tanimoto
-from bayesmkl.kernels.adapters import NAMED, PAIRWISE_NAMES, auto_kernels
+from bayesmkl.kernels.adapters import NAMED, PAIRWISE_NAMES
 from bayesmkl.kernels.tables import make_bank
 from bayesmkl.kernels.views import resolve_views
 from bayesmkl.persistence import save_model
@@ -44,7 +44,6 @@ QUANTITIES = ("gaussian", "student-t", *COUNTS)
 OWN: dict[str, Any] = {"gaussian": Gaussian(relative_width=1.0), "tanimoto": Tanimoto()}
 KERNELS = (*NAMED, *OWN, *PAIRWISE_NAMES)
 OF_COUNTS = ("additive_chi2", "chi2", "tanimoto")  # kernels that standardized columns mean nothing to
-LONG_ROWS, LONG_KERNELS = 2000, 30  # beyond which GPMKL takes long
 FEW_ROWS = 60  # of the first of two fits that a dry run times; the second has twice as many
 METRICS = {
     "accuracy": "share of correct labels",
@@ -90,16 +89,11 @@ def check_options(options: Options) -> None:
         )
     options.kernels_on = options.kernels_on or "all+each"
     of_types = options.kernels_on == "types"
-    design = [*options.covariate, *options.group]
-    given = {
-        "--kernels": options.kernels,
-        "--missing-views": options.missing_views != "error",
-        "--covariate or --group": design,
-    }
-    name = next((name for name, value in given.items() if value), None)
-    if of_types and name is not None:
+    others = options.kernels or options.covariate or options.group or options.missing_views != "error"
+    if of_types and others:
         raise ValueError(
-            f"--kernels-on types chooses kernels and fills empty cells in; got {name} as well. Leave one of them out."
+            "--kernels-on types chooses kernels and fills empty cells in. Leave it out, or --kernels, "
+            "--missing-views, --covariate and --group."
         )
     if options.category and not of_types:
         raise ValueError("--category is of --kernels-on types. Give both, or leave it out.")
@@ -114,8 +108,8 @@ def check_options(options: Options) -> None:
         )
 
 
-def new_model(options: Options, y: np.ndarray, seen: pd.DataFrame) -> Pipeline:
-    """Build what is fitted; `y` says of which type grades are, `seen` has the columns that kernels may see."""
+def new_model(options: Options, seen: pd.DataFrame) -> Pipeline:
+    """Build what is fitted; `seen` has the columns that kernels may see."""
     columns = [str(name) for name in seen]
     if options.kernels_on == "types":
         for name in options.category:
@@ -130,10 +124,10 @@ def new_model(options: Options, y: np.ndarray, seen: pd.DataFrame) -> Pipeline:
         bank = bank_of(options, columns)
         kept = [*options.covariate, *options.group, *_as_they_are(bank, columns)]
         first = ("standardize", _standardizer(kept))
-    return Pipeline([first, (options.method, _estimator(options, y, bank))])
+    return Pipeline([first, (options.method, _estimator(options, bank))])
 
 
-def _estimator(options: Options, y: np.ndarray, bank: KernelBank) -> BaseEstimator:
+def _estimator(options: Options, bank: KernelBank) -> BaseEstimator:
     """Return the estimator of the task and the method, with the parameters that options name."""
     made = runs.ESTIMATORS[options.task][options.method]
     design = Design(covariate_columns=options.covariate, group_columns=options.group)
@@ -145,7 +139,7 @@ def _estimator(options: Options, y: np.ndarray, bank: KernelBank) -> BaseEstimat
             None if options.missing_views == "error" else options.missing_views,
         ),
         "--max-iter": ("max_iter", options.max_iter),
-        "--level": ("levels", _levels(options.level, y)),
+        "--level": ("levels", options.level or None),
         "--covariate": ("design", design if options.covariate else None),
         "--group": ("design", design if options.group else None),
     }
@@ -167,16 +161,6 @@ def _estimator(options: Options, y: np.ndarray, bank: KernelBank) -> BaseEstimat
             )
         parameters |= {} if value is None else {name: value}
     return made(bank, **parameters)
-
-
-def _levels(texts: Sequence[str], y: np.ndarray) -> list[Any] | None:
-    """Return the grades that a user lists, as the target holds them; None where none are listed."""
-    if not texts or y.dtype.kind not in "iuf":
-        return list(texts) or None
-    try:
-        return [float(text) for text in texts]
-    except ValueError as error:
-        raise ValueError(f"--level must be numbers, as the target is; got {named(texts)}.") from error
 
 
 def _standardizer(kept: Sequence[str]) -> BaseEstimator:
@@ -288,7 +272,7 @@ def _training(
     train, test = _held_out(features, y, options)
     X_train = features.iloc[train]
     seen = _seen(X_train, options)
-    model = new_model(options, y, seen)
+    model = new_model(options, seen)
     if options.kernels_on != "types":
         tables.check_constant(seen.drop(columns=_as_they_are(_bank(model), [str(name) for name in seen])))
     return model, X_train, y[train], test
@@ -323,11 +307,6 @@ def _held_out(features: pd.DataFrame, y: np.ndarray, options: Options) -> tuple[
     spread: Any = None
     if options.task != "regression":
         spread = y["event"] if options.event else np.unique(y, return_inverse=True)[1]
-    if options.event and min(spread.sum(), (~spread).sum()) == 1:
-        raise ValueError(
-            f"--event {options.event!r} must have at least two rows of every value, one to fit and one to test; got "
-            "a value of one row. Leave the row out."
-        )
     train, test = train_test_split(rows, test_size=share, random_state=seed, stratify=spread)
     return train, test
 
@@ -336,7 +315,7 @@ def fit_and_write(features: pd.DataFrame, y: np.ndarray, options: Options) -> No
     """Fit a part of the rows, measure on the others, and write the folder of the run."""
     model, X_train, y_train, test = _training(features, y, options)
     X_test, y_test = features.iloc[test], y[test]
-    _announce(len(features) if options.refit else len(X_train), _n_kernels(model, X_train, options), options)
+    _announce(len(features) if options.refit else len(X_train), _n_kernels(model, X_train, options))
     seconds = _timed_fit(model, X_train, y_train)
     on_test = Predictions(model, X_test, y_train=y_train)
     metrics = evaluated(on_test, y_test, "counts" if options.likelihood in COUNTS else options.task)
@@ -396,17 +375,12 @@ def _timed_fit(model: Pipeline, X: pd.DataFrame, y: np.ndarray) -> float:
     return time.perf_counter() - started
 
 
-def _announce(n_train: int, n_kernels: int, options: Options) -> None:
+def _announce(n_train: int, n_kernels: int) -> None:
     """Report the size of the fit, and raise if it cannot fit into memory."""
     n_bytes = 8 * n_kernels * n_train**2
     remedy = "Use fewer rows, leave columns out with --drop, or use --kernels-on all."
     require_memory(n_bytes, f"a stack of {n_kernels} kernels over {n_train} rows", remedy)
     say(f"Fitting {n_kernels} kernels to {n_train} rows ({format_bytes(n_bytes)} of kernels) ...")
-    if options.method == "gpmkl" and (n_train > LONG_ROWS or n_kernels > LONG_KERNELS):
-        say(
-            f"--method gpmkl takes long with more than {LONG_ROWS} rows or {LONG_KERNELS} kernels. --kernels-on all "
-            f"has {len(auto_kernels())} of them; --method bemkl is for more."
-        )
 
 
 def _write_posterior(model: Pipeline, folder: Path, seed: int) -> dict[str, pd.DataFrame]:
