@@ -31,7 +31,8 @@ from _report import claim, finish, markdown_table, parser
 from click.testing import Result
 from typer.testing import CliRunner
 
-from bayesmkl.cli import app, commands, compare_command
+from bayesmkl import posterior
+from bayesmkl.cli import app, comparing, fitting
 from bayesmkl.evaluation.comparison import Comparison
 
 N_FULL, N_FAST = 2000, 40
@@ -130,8 +131,6 @@ class Bench:
                 given[str(name)] = str(values[rng.integers(len(values))])
             else:
                 flags.append(str(name))
-        if "--refine" in flags:
-            given.setdefault("--draws", "10")
         words = ["fit", "table.csv", *flags, *(word for pair in given.items() for word in pair)]
         return Case(words, work / given["--out"])
 
@@ -230,11 +229,11 @@ def without_pictures(wanted: bool) -> Iterator[None]:
             Path(path).write_bytes(b"")
 
     stubs: dict[tuple[Any, str], Callable[..., Any]] = {
-        (commands, name): lambda *args, **kwargs: Figure() for name in ("plot_elbo", "plot_kernel_weights")
+        (posterior, name): lambda *args, **kwargs: Figure() for name in ("plot_elbo", "plot_kernel_weights")
     }
-    stubs[commands, "picture"] = lambda *args, **kwargs: ("picture.png", Figure())
-    stubs[commands, "save_posterior"] = lambda model, path, **options: path.write_bytes(b"")
-    stubs[compare_command, "write_report"] = lambda comparison, path: path.write_text("")
+    stubs[fitting, "picture"] = lambda *args, **kwargs: ("picture.png", Figure())
+    stubs[posterior, "save_posterior"] = lambda model, path, **options: path.write_bytes(b"")
+    stubs[comparing, "write_report"] = lambda comparison, path: path.write_text("")
     before = {place: getattr(*place) for place in stubs}
     for place, stub in stubs.items() if wanted else ():
         setattr(*place, stub)

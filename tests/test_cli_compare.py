@@ -1,28 +1,27 @@
-"""`bayesmkl compare`: what it writes and says, and that killing it at any moment changes nothing."""
+"""The command `compare`: scores are those of scikit-learn, a run continues, and mistakes are named with their key."""
 
 from __future__ import annotations
-
-import re
-import shutil
 
 import numpy as np
 import pandas as pd
 import pytest
+from cli_runner import run
 from sklearn.datasets import load_iris
-from sklearn.model_selection import RepeatedStratifiedKFold, cross_val_score
+from sklearn.model_selection import ShuffleSplit, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
-from typer.testing import CliRunner
 
-from bayesmkl.cli import app, compare_command
-from bayesmkl.cli.compare_config import read_config
+from bayesmkl import KernelBank
+from bayesmkl.cli.comparing import read_config
+from bayesmkl.discriminative import SimpleMKLClassifier
 from bayesmkl.evaluation.comparison import Comparison
+from bayesmkl.kernels import make_bank
 
 FILES = ["about.json", "cells", "config.toml", "report.html", "results.csv"]
 STUDY = """
 [study]
-cv = {kind = "repeated-stratified", n_splits = 2, n_repeats = 2}
+cv = {kind = "shuffle", n_splits = 3, test_size = 0.25}
 scoring = ["accuracy", "log_loss"]
 unavailable = "nan"
 inner_cv = 2
@@ -32,241 +31,239 @@ name = "iris"
 [datasets.cells]
 file = "cells.csv"
 target = "diagnosis"
+drop = ["id"]
 
-[kernels.two]
-kernels = [{type = "Gaussian", width = 2.0}, "linear"]
-
-[models.BEMKL]
-estimator = "BEMKLClassifier"
-kernels = "two"
-intermediate_scale = 1.0
-max_iter = 5
 [models.average]
 estimator = "UniformMKLClassifier"
-kernels = "two"
+kernels = {kernels = ["rbf", "linear"]}
 grid.C = [0.1, 1.0]
+[models.BEMKL]
+estimator = "BEMKLClassifier"
+kernels = "linear"
+max_iter = 5
 [models.SVM]
 estimator = "sklearn.svm.SVC"
 [models.broken]
 estimator = "sklearn.svm.SVC"
 C = -1.0
 """
-SMALL = '[study]\ncv = 2\nscoring = "accuracy"\n[datasets.iris]\nname = "iris"\n'
-N_CELLS = 2 * 4 * 4
-
-
-def run(*arguments):
-    """Run the command; return exit code, stdout and stderr."""
-    result = CliRunner().invoke(app, ["compare", *map(str, arguments)], env={"COLUMNS": "200"})
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result.exit_code, result.stdout, result.stderr
-
-
-def refused(*arguments):
-    code, _, message = run(*arguments)
-    assert code == 2
-    assert message.startswith("error: ")
-    return " ".join(message.split())
-
-
-def scores_of(folder):
-    """Everything but what it cost."""
-    cells = Comparison.load(folder).cells
-    return cells[[name for name in cells if not name.endswith(("_seconds", "_mb", "_stacks"))]]
-
-
-def contents(folder):
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+SVM = '[models.SVM]\nestimator = "sklearn.svm.SVC"\n'
+CELLS = '[datasets.cells]\nfile = "cells.csv"\ntarget = "diagnosis"\ndrop = ["id"]\n'
+IRIS = '[datasets.iris]\nname = "iris"\n'
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A folder with a configuration, its data, and the run of it that nobody disturbed."""
+    """A folder with data, and with a run that nobody disturbed."""
     folder = tmp_path_factory.mktemp("compare")
     rng = np.random.default_rng(3)
-    table = pd.DataFrame(rng.normal(size=(80, 3)), columns=["radius", "texture", "area"])
-    table["diagnosis"] = np.where(table["radius"] + 0.5 * rng.normal(size=80) > 0, "malignant", "benign")
-    table.to_csv(folder / "cells.csv", index=False)
+    table = pd.DataFrame(rng.normal(size=(60, 3)), columns=["radius", "texture", "area"])
+    table["id"], table["patient"] = [f"cell {i}" for i in range(60)], np.arange(60) // 3
+    table["diagnosis"] = np.where(table["radius"] + 0.5 * rng.normal(size=60) > 0, "malignant", "benign")
+    table["days"], table["died"] = np.exp(table["radius"]), np.arange(60) % 3 > 0
+    table[["radius", "texture", "area", "id", "diagnosis"]].to_csv(folder / "cells.csv", index=False)
+    table.to_csv(folder / "all.csv", index=False)
     (folder / "study.toml").write_text(STUDY, encoding="utf-8")
-    code, stdout, stderr = run(folder / "study.toml", "--out", folder / "whole")
-    assert code == 0
-    (folder / "stdout.txt").write_text(stdout, encoding="utf-8")
-    (folder / "stderr.txt").write_text(stderr, encoding="utf-8")
+    code, stdout, stderr = run("compare", folder / "study.toml", "--out", folder / "whole")
+    assert code == 0, stderr
+    (folder / "said.txt").write_text(stdout + stderr, encoding="utf-8")
     return folder
 
 
 @pytest.fixture
-def no_report(monkeypatch):
-    """Leave out the plots of the page, which take a second each time."""
-    monkeypatch.setattr(compare_command, "write_report", lambda comparison, path: path.write_text("<html>"))
+def config(folder):
+    """Read a configuration beside the data."""
+
+    def read(text):
+        (folder / "other.toml").write_text(text, encoding="utf-8")
+        return read_config(folder / "other.toml")
+
+    return read
 
 
-@pytest.fixture
-def study(folder, tmp_path, no_report):
-    """Write another configuration beside the same data."""
-    shutil.copy(folder / "cells.csv", tmp_path)
-
-    def write(text=STUDY):
-        (tmp_path / "study.toml").write_text(text, encoding="utf-8")
-        return tmp_path / "study.toml"
-
-    return write
-
-
-@pytest.mark.heavy
-def test_run_is_a_complete_folder_and_says_where(folder):
-    assert sorted(path.name for path in (folder / "whole").iterdir()) == FILES
-    assert (folder / "whole" / "config.toml").read_text() == STUDY
-    assert "<html" in (folder / "whole" / "report.html").read_text(encoding="utf-8")
-    stdout = (folder / "stdout.txt").read_text(encoding="utf-8")
-    assert "Tables, plots and tests: " in stdout
-    assert "report.html" in stdout
-    cells = Comparison.load(folder / "whole").cells
-    assert len(cells) == N_CELLS
-    assert not cells.duplicated(["dataset", "model", "split"]).any()
-    assert list(dict.fromkeys(cells["dataset"])) == ["iris", "cells"]
-
-
-def test_scores_are_those_of_scikit_learn(folder):
+def test_a_run_is_a_complete_folder_with_the_scores_of_scikit_learn(folder):
+    whole, said = folder / "whole", (folder / "said.txt").read_text(encoding="utf-8")
+    assert sorted(path.name for path in whole.iterdir()) == FILES
+    assert (whole / "config.toml").read_text() == STUDY
+    assert "<html" in (whole / "report.html").read_text(encoding="utf-8")
     X, y = load_iris(return_X_y=True)
-    splits = RepeatedStratifiedKFold(n_splits=2, n_repeats=2, random_state=0)
+    splits = ShuffleSplit(n_splits=3, test_size=0.25, random_state=0)
     expected = cross_val_score(make_pipeline(StandardScaler(), SVC()), X, y, cv=splits)
-    found = Comparison.load(folder / "whole").scores("accuracy", "iris")["SVM"]
-    np.testing.assert_allclose(found, expected)
-    stdout = (folder / "stdout.txt").read_text(encoding="utf-8")
-    accuracy, log_loss = stdout.split("log_loss")
-    assert re.search(rf"SVM +(\* )?{expected.mean():.4f} ± {expected.std(ddof=1):.3f} ", accuracy)
-    assert re.search(r"SVM +- +-", log_loss)  # it has no probabilities
-    assert accuracy.count("* ") >= 2  # of two data sets
+    np.testing.assert_allclose(Comparison.load(whole).scores("accuracy", "iris")["SVM"], expected)
+    assert f"{expected.mean():.4f} ± {expected.std(ddof=1):.3f}" in said
 
 
-def test_failing_model_is_recorded_and_stops_nothing(folder):
-    cells = Comparison.load(folder / "whole").cells
+def test_a_failing_model_is_recorded_and_stops_nothing(folder):
+    cells, said = Comparison.load(folder / "whole").cells, (folder / "said.txt").read_text(encoding="utf-8")
     broken = cells["model"] == "broken"
     assert cells.loc[broken, "error"].str.startswith("InvalidParameterError: The 'C' parameter of SVC").all()
-    assert (cells.loc[~broken, "error"] == "").all()
     assert cells.loc[~broken, "accuracy"].notna().all()
-    stderr = (folder / "stderr.txt").read_text(encoding="utf-8")
-    assert f"note: 8 of {N_CELLS} cells failed:" in stderr
-    assert "broken on iris, 4 x: InvalidParameterError" in stderr
-    assert "broken  failed  failed" in " ".join((folder / "stdout.txt").read_text().split()).replace(
-        " ", "  "
+    assert "note: 6 of 24 cells failed, the first with model 'broken'" in said
+    assert "broken failed failed" in said
+
+
+def test_a_finished_run_is_continued(folder):
+    before = (folder / "whole" / "results.csv").read_bytes()
+    code, stdout, _ = run("compare", folder / "study.toml", "--out", folder / "whole")
+    assert code == 0
+    assert "24 cells are there already" in stdout
+    assert (folder / "whole" / "results.csv").read_bytes() == before
+    more = folder / "more.toml"
+    more.write_text(
+        STUDY.replace("[models.SVM]", "[models.more]\nestimator = 'sklearn.svm.SVC'\n[models.SVM]")
     )
+    assert run("compare", more, "--out", folder / "whole", "--retry-failed")[0] == 0
+    assert len(Comparison.load(folder / "whole").cells) == 30
+    run("compare", folder / "study.toml", "--out", folder / "whole")
 
 
-def test_finished_run_is_not_computed_again(folder, no_report):
-    before = contents(folder / "whole")
-    code, stdout, _ = run(folder / "study.toml", "--out", folder / "whole")
-    assert code == 0
-    assert f"{N_CELLS} cells are there already" in stdout
-    assert contents(folder / "whole")["results.csv"] == before["results.csv"]
-
-
-def test_failed_cells_are_computed_again_when_asked(folder, no_report, tmp_path):
-    shutil.copytree(folder, tmp_path / "copy")
-    out = tmp_path / "copy/whole"
-    before = pd.read_csv(out / "results.csv")
-    code, _, _ = run(tmp_path / "copy/study.toml", "--out", out, "--retry-failed")
-    after, broken = pd.read_csv(out / "results.csv"), before["model"] == "broken"
-    assert code == 0
-    pd.testing.assert_frame_equal(after[~broken], before[~broken])
-    assert after.loc[broken, "error"].tolist() == before.loc[broken, "error"].tolist()
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize(
-    "changes",
-    [{"n_repeats = 2": "n_repeats = 3"}, {"max_iter = 5": "max_iter = 6", "inner_cv = 2": "inner_cv = 3"}],
-)
-def test_another_study_in_the_same_folder_computes_what_is_new(folder, no_report, tmp_path, changes):
-    other = folder / "other.toml"  # beside the same file of data
-    text = STUDY
-    for old, new in changes.items():
-        assert old in text
-        text = text.replace(old, new)
-    other.write_text(text, encoding="utf-8")
-    shutil.copytree(folder / "whole", tmp_path / "run")
-    code, _, _ = run(other, "--out", tmp_path / "run")
-    assert code == 0
-    code, _, _ = run(other, "--out", tmp_path / "alone")
-    assert code == 0
-    pd.testing.assert_frame_equal(
-        scores_of(tmp_path / "run"), scores_of(tmp_path / "alone"), check_exact=True
+def test_the_exit_code_says_when_everything_failed(folder, tmp_path):
+    (folder / "bad.toml").write_text(
+        IRIS + '[study]\ncv = 2\n[models."<b>[red]"]\nestimator = "sklearn.svm.SVC"\nC = -1'
     )
-
-
-@pytest.mark.heavy
-def test_changed_data_are_computed_again(study, tmp_path):
-    text = STUDY.replace('[datasets.iris]\nname = "iris"\n', "").replace("n_repeats = 2", "n_repeats = 1")
-    assert run(study(text), "--out", tmp_path / "run")[0] == 0
-    table = pd.read_csv(tmp_path / "cells.csv")
-    table["radius"] += np.arange(len(table)) % 2
-    table.to_csv(tmp_path / "cells.csv", index=False)
-    assert run(tmp_path / "study.toml", "--out", tmp_path / "run")[0] == 0
-    assert run(tmp_path / "study.toml", "--out", tmp_path / "alone")[0] == 0
-    pd.testing.assert_frame_equal(
-        scores_of(tmp_path / "run"), scores_of(tmp_path / "alone"), check_exact=True
-    )
-
-
-def test_folders_that_are_no_run_are_refused_and_stay(study, tmp_path):
-    (tmp_path / "notes").mkdir()
-    (tmp_path / "notes" / "mine.txt").write_text("keep")
-    assert "not the folder of a comparison" in refused(study(), "--out", tmp_path / "notes")
-    assert contents(tmp_path / "notes") == {"mine.txt": b"keep"}
-    assert "is a file" in refused(study(), "--out", tmp_path / "cells.csv")
-    assert "folder that exists" in refused(study(), "--out", tmp_path / "absent" / "run")
-
-
-def test_mistakes_are_found_before_anything_is_made(study, tmp_path):
-    message = refused(study(STUDY.replace('"accuracy"', '"acuracy"')), "--out", tmp_path / "run")
-    assert "study.toml: `study.scoring` names the metric 'acuracy'; did you mean" in message
-    without = STUDY.replace('unavailable = "nan"', "")
-    assert "-1 for one per core; got 0" in refused(study(), "--out", tmp_path / "run", "--jobs", 0)
-    message = refused(study(without), "--out", tmp_path / "run")
-    assert "'log_loss' needs class probabilities" in message
-    assert "'average'" in message
-    assert not (tmp_path / "run").exists()
-
-
-def test_run_that_was_killed_in_its_first_moment_starts_again(study, tmp_path):
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / ".about.json.0123abcd.part").write_text('{"form')
-    config = study(SMALL + '[models.SVM]\nestimator = "sklearn.svm.SVC"\n')
-    assert run(config, "--out", tmp_path / "run")[0] == 0
-    assert {path.name for path in (tmp_path / "run").iterdir()} >= set(FILES)
-
-
-@pytest.mark.parametrize("has_table", [True, False])
-def test_run_that_was_killed_in_its_last_moment_is_completed(study, tmp_path, has_table):
-    config, out = study(SMALL + '[models.SVM]\nestimator = "sklearn.svm.SVC"\n'), tmp_path / "run"
-    assert run(config, "--out", out)[0] == 0
-    expected = scores_of(out)
-    for name in (
-        ("report.html", "config.toml") if has_table else ("report.html", "config.toml", "results.csv")
-    ):
-        (out / name).unlink()
-    assert run(config, "--out", out)[0] == 0
-    assert sorted(path.name for path in out.iterdir()) == FILES
-    pd.testing.assert_frame_equal(scores_of(out), expected, check_exact=True)
-
-
-def test_exit_code_says_when_everything_failed(study, tmp_path):
-    config = study(SMALL + '[models."<b>[red]"]\nestimator = "sklearn.svm.SVC"\nC = -1.0\n')
-    code, stdout, stderr = run(config, "--out", tmp_path / "run")
+    code, stdout, _ = run("compare", folder / "bad.toml", "--out", tmp_path / "run")
     assert code == 3
     assert "<b>[red]" in stdout
-    assert "note: 2 of 2 cells failed:" in stderr
-    assert (tmp_path / "run" / "report.html").is_file()
 
 
-def test_a_byte_order_mark_is_no_error_and_an_empty_name_of_a_column_is(tmp_path):
-    pd.DataFrame({"a": [0.0, 1.0] * 6, "y": [0, 1] * 6}).to_csv(tmp_path / "t.csv", index=False)
-    text = '[datasets.t]\nfile = "t.csv"\ntarget = "y"\n[models.m]\nestimator = "sklearn.svm.SVC"\n'
-    path = tmp_path / "study.toml"
-    path.write_text(text, encoding="utf-8-sig")
-    assert list(read_config(path).study.models) == ["m"]
-    path.write_text(text.replace("[models", 'group = ""\n[models', 1))
-    with pytest.raises(ValueError, match=r"`datasets\.t\.group` names the column ''"):
-        read_config(path)
+def test_folders_that_are_no_run_are_refused_and_stay(folder, tmp_path):
+    (tmp_path / "mine.txt").write_text("keep")
+    for out, message in (
+        (tmp_path, "not the folder of a comparison"),
+        (tmp_path / "mine.txt", "is a file"),
+        (tmp_path / "absent" / "run", "folder that exists"),
+    ):
+        code, _, stderr = run("compare", folder / "study.toml", "--out", out)
+        assert code == 2
+        assert message in stderr
+    assert "got 0" in run("compare", folder / "study.toml", "--out", tmp_path / "run", "--jobs", 0)[2]
+    assert (tmp_path / "mine.txt").read_text() == "keep"
+
+
+def test_models_and_kernels_are_those_of_python(config):
+    text = IRIS + '[models.x]\nestimator = "SimpleMKLClassifier"\nC = 2.0\nstandardize = false\n'
+    assert repr(config(text)["models"]["x"]) == repr(SimpleMKLClassifier(C=2.0))
+    views = (
+        'kernels = {kernels = {a = "rbf", b = ["linear"]}, views = {a = [0, 1], b = [2]}}\ngrid.C = [1, 2]\n'
+    )
+    model, grid = config(text + views)["models"]["x"]
+    bank = KernelBank({"a": "rbf", "b": ["linear"]}, views={"a": [0, 1], "b": [2]})
+    assert repr(model.kernels) == repr(bank)
+    assert grid == {"C": [1, 2]}
+    standardized, _ = config(text.replace("standardize = false", "grid.kernels = ['auto', 'paper']"))[
+        "models"
+    ]["x"]
+    assert isinstance(standardized[0], StandardScaler)
+
+
+def test_columns_of_a_file(folder, config):
+    table = pd.read_csv(folder / "all.csv")
+    cells = CELLS.replace("cells.csv", "all.csv").replace('["id"]', '["id", "days", "died"]')
+    X, y, groups, weights = config(cells + 'group = "patient"\nweight = "area"\n' + SVM)["datasets"]["cells"]
+    assert list(X.columns) == ["radius", "texture"]
+    assert y.tolist() == table["diagnosis"].tolist()
+    np.testing.assert_array_equal(groups, table["patient"])
+    np.testing.assert_allclose(weights, table["area"])
+    times = cells.replace('target = "diagnosis"', 'target = "days"\nevent = "died"')
+    times = times.replace('"days", "died"', '"diagnosis"')
+    _, y, _, _ = config(times + '[models.GP]\nestimator = "GPMKLSurvival"\n')["datasets"]["cells"]
+    assert y.dtype == [("event", bool), ("time", float)]
+    np.testing.assert_allclose(y["time"], table["days"])
+
+
+def test_types_of_columns_are_those_of_python(folder, config):
+    cells = CELLS.replace('drop = ["id"]', 'drop = []\ntypes = {radius = "categories"}')
+    arguments = config(cells + '[models.x]\nestimator = "SimpleMKLClassifier"\n')
+    made = make_bank(
+        pd.read_csv(folder / "cells.csv").drop(columns="diagnosis"), types={"radius": "categories"}
+    )
+    assert repr(arguments["models"]["x"][-1].kernels) == repr(made.bank)
+    with pytest.raises(ValueError, match="encodes the columns of one data set, and there are more"):
+        config(cells + IRIS + SVM)
+
+
+MISTAKES = {
+    "no TOML": ("[study\n", "no TOML"),
+    "table": (IRIS + SVM + "[model.x]\n", "`model` is no key of a comparison", "did you mean 'models'?"),
+    "kernels": (IRIS + SVM + "[kernels.x]\n", "`kernels` is no key of a comparison"),
+    "no models": (IRIS, "`models` holds nothing to compare"),
+    "no table": ("models = 3\n" + IRIS, "`models` must be a table; got 3"),
+    "study key": (IRIS + SVM + "[study]\nscorng = 3", "`study.scorng`", "did you mean 'scoring'?"),
+    "kind": (IRIS + SVM + '[study]\ncv = {kind = "stratifed"}', "`study.cv.kind`", "'stratified'"),
+    "splits": (IRIS + SVM + '[study]\ncv = {kind = "kfold", splits = 3}', "`study.cv.splits`", "'n_splits'"),
+    "one split": (IRIS + SVM + '[study]\ncv = {kind = "kfold", n_splits = 1}', "`study.cv`", "n_splits=1"),
+    "data name": (SVM + '[datasets.x]\nname = "irs"', "`datasets.x.name`", "iris"),
+    "name and file": (SVM + IRIS + 'file = "cells.csv"', "`datasets.iris` must have either `name`"),
+    "no file": (SVM + CELLS.replace("cells.csv", "cels.csv"), "`datasets.cells.file`", "there is no file"),
+    "no target": (SVM + '[datasets.x]\nfile = "cells.csv"', "`datasets.x` lacks `target`"),
+    "target": (SVM + CELLS.replace("diagnosis", "diagnoses"), "`target` names the column", "'diagnosis'"),
+    "targets": (SVM + CELLS.replace('"diagnosis"', '["a", "b"]'), "`datasets.cells.target` must be text"),
+    "drop": (SVM + CELLS.replace('"id"', '"ids"'), "`drop` names the column 'ids'"),
+    "group": (SVM + CELLS + 'group = "patent"', "`group` names the column 'patent'"),
+    "file key": (SVM + CELLS + 'groups = "radius"', "`datasets.cells.groups`", "did you mean 'group'?"),
+    "text": (SVM + CELLS.replace('["id"]', "[]"), "column 'id' holds no numbers", "types = {}"),
+    "torn groups": (SVM + CELLS + 'group = "area"\n[study]\ncv = {kind = "kfold"}', "`datasets.cells.group`"),
+    "no groups": (SVM + IRIS + '[study]\ncv = {kind = "group"}', "`datasets.iris.group`", "kind 'group'"),
+    "estimator": (IRIS + '[models.x]\nestimator = "SimplMKLClassifier"', "'SimpleMKLClassifier'"),
+    "bare name": (IRIS + '[models.x]\nestimator = "SVC"', "`models.x.estimator`", '"sklearn.svm.SVC"'),
+    "foreign": (IRIS + '[models.x]\nestimator = "os.system"', "`models.x.estimator` is 'os.system'"),
+    "parameter": (IRIS + SVM + "gama = 1.0", "`models.SVM.gama`", "did you mean 'gamma'?"),
+    "object": (
+        IRIS + '[models.x]\nestimator = "BEMKLClassifier"\nkernel_prior = {type = "Dirichlet"}',
+        "`models.x.kernel_prior` holds a table",
+        "for `compare_models` in Python",
+    ),
+    "grid": (IRIS + SVM + "grid = {c = [1.0]}", "`models.SVM.grid.c`", "did you mean 'C'?"),
+    "grid value": (IRIS + SVM + "grid = {C = 1.0}", "`models.SVM.grid.C` must be a list"),
+    "kernel": (
+        CELLS + '[models.x]\nestimator = "EasyMKLClassifier"\nkernels = {kernels = ["rbff"]}',
+        "`models.x.kernels`",
+        "'rbff'",
+    ),
+    "kernel object": (
+        IRIS + '[models.x]\nestimator = "EasyMKLClassifier"\nkernels = {kernels = [{type = "Gaussian"}]}',
+        "`models.x.kernels.kernels` holds a table",
+    ),
+    "view": (
+        CELLS + '[models.x]\nestimator = "EasyMKLClassifier"\nkernels = {views = {a = ["radus"]}}',
+        "data set 'cells'",
+        "'radus'",
+    ),
+    "two tasks": (IRIS + SVM + '[models.y]\nestimator = "sklearn.svm.SVR"', "must be for one task"),
+    "quantity": (SVM + '[datasets.x]\nname = "diabetes"', "`datasets.x` is for regression"),
+    "text as a quantity": (
+        CELLS + '[models.y]\nestimator = "sklearn.svm.SVR"',
+        "finite numbers in the target",
+    ),
+    "no event": (CELLS + '[models.y]\nestimator = "GPMKLSurvival"', "`datasets.cells.event`"),
+}
+
+
+@pytest.mark.parametrize("case", MISTAKES)
+def test_mistakes_are_named_with_file_key_and_remedy(case, config, folder):
+    text, *parts = MISTAKES[case]
+    with pytest.raises((ValueError, OSError)) as caught:
+        config(text)
+    message = str(caught.value)
+    assert message.startswith(str(folder / "other.toml"))
+    assert not [part for part in parts if part not in message], message
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({'"accuracy"': '"acuracy"'}, "unknown metric 'acuracy'"),
+        ({'unavailable = "nan"': ""}, "'log_loss' needs class probabilities"),
+        ({"inner_cv = 2": "inner_cv = 1"}, "`inner_cv` must be at least 2 folds"),
+    ],
+)
+def test_mistakes_are_found_before_anything_is_made(change, message, folder, tmp_path):
+    text = STUDY
+    for old, new in change.items():
+        text = text.replace(old, new)
+    (folder / "wrong.toml").write_text(text)
+    code, _, stderr = run("compare", folder / "wrong.toml", "--out", tmp_path / "run")
+    assert code == 2
+    assert message in stderr
+    assert not (tmp_path / "run").exists()
+    assert "no configuration file" in run("compare", folder / "no.toml", "--out", tmp_path / "run")[2]

@@ -1,49 +1,83 @@
-"""Tables in files, and the checks that a table must pass before anything is fitted to it."""
+"""Tables in files and on the terminal, and the checks that a table must pass before anything is fitted to it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+import warnings
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from difflib import get_close_matches
 from numbers import Real
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
 from bayesmkl._utils.extras import require
 from bayesmkl._utils.files import written_beside
 from bayesmkl.datasets._tables import (
-    LONGEST_LIST,
     MISSING,
     MOST_CLASSES,
     PARQUET,
     column_hint,
     listed,
     named,
-    read_table,
     table_suffix,
     unnamed_columns,
 )
 
-__all__ = [
-    "EMPTY_CELLS",
-    "check_constant",
-    "check_features",
-    "check_target",
-    "label_in",
-    "labeled_rows",
-    "levels_of",
-    "match_columns",
-    "may_be_text",
-    "named",
-    "read_table",
-    "select_columns",
-    "table_suffix",
-    "words_among",
-    "write_table",
-]
+PIPED_WIDTH = 110  # columns without a terminal
 
-EMPTY_CELLS = "If it stands for no label, remove these rows, or name it with --unlabeled-label."
+
+def console(stderr: bool = False) -> Console:
+    """Return the stream to print to: stdout for results, else stderr."""
+    stream = sys.stderr if stderr else sys.stdout
+    return Console(file=stream, width=None if stream.isatty() else PIPED_WIDTH, highlight=False)
+
+
+def say(text: str) -> None:
+    """Print one paragraph."""
+    console().print(escape(text), soft_wrap=True)
+
+
+def note(text: str) -> None:
+    """Print one paragraph on stderr."""
+    console(stderr=True).print(f"[yellow]note:[/yellow] {escape(text)}", soft_wrap=True)
+
+
+def show(title: str, table: pd.DataFrame) -> None:
+    """Print a table, whose numbers are rounded to three digits."""
+    shown = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for name, values in table.items():
+        is_number = pd.api.types.is_numeric_dtype(values)
+        shown.add_column(escape(str(name)), overflow="fold", justify="right" if is_number else "left")
+    for row in table.itertuples(index=False):
+        shown.add_row(*(f"{one:.3g}" if isinstance(one, float) else escape(str(one)) for one in row))
+    say(title)
+    console().print(shown)
+
+
+@contextmanager
+def notes_of_warnings() -> Iterator[None]:
+    """Show warnings meant for users as short notes on stderr, each once, and drop those meant for developers."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", UserWarning)
+        yield
+    for text in dict.fromkeys(str(warning.message) for warning in caught):
+        note(text)
+
+
+def did_you_mean(word: str, known: Collection[str], n: int = 1) -> str:
+    """Suggest the nearest known words, or list what is known; a sentence that ends the message."""
+    lower = {name.lower(): name for name in known}
+    close = [lower[near] for near in get_close_matches(str(word).lower(), lower, n=n, cutoff=0.55)]
+    return f"did you mean {named(close)}?" if close else f"known: {named(sorted(known)) or 'nothing'}."
 
 
 def write_table(table: pd.DataFrame, path: Path) -> None:
@@ -58,49 +92,34 @@ def write_table(table: pd.DataFrame, path: Path) -> None:
             table.to_csv(beside, index=False, sep="\t" if "tsv" in suffix else ",", compression=compression)
 
 
-def select_columns(
-    table: pd.DataFrame,
-    target: str,
-    drop: Sequence[str],
-    event: str | None = None,
-    design: Sequence[str] = (),
-) -> tuple[pd.DataFrame, pd.Series, pd.Series | None]:
-    """Split a table into features, target and event, without the columns in `drop`; `design` are columns to keep."""
-    of_event = [] if event is None else [event]
-    named_by = {column: "--drop" for column in drop} | dict.fromkeys(design, "the design")
-    named_by |= dict.fromkeys(of_event, "--event") | {target: "--target"}
-    for column in (target, *of_event, *drop, *design):
-        if column not in table.columns:
-            raise ValueError(
-                f"{named_by[column]} names the column {column!r}, which the table does not have; "
-                f"{column_hint(column, table)}"
-            )
-    twice = [column for column in design if named_by[column] != "the design" or column in drop]
-    if twice:
-        raise ValueError(
-            f"columns of the design are neither --target nor --event, and are not left out by --drop; got "
-            f"{named(twice)}. Name every column once."
-        )
-    if event is not None and (event == target or event in drop):
-        raise ValueError(
-            f"--event {event!r} is the --target or left out by --drop. Name the column that says whether the event "
-            "was seen, and the time as --target."
-        )
-    if target in drop:
-        raise ValueError(f"--drop leaves out {target!r}, which is the --target. Give only one of them.")
-    features = table.drop(columns=[target, *of_event, *drop])
+# ---------------------------------------------------------------------------------------------------- features
+
+
+def features_of(
+    table: pd.DataFrame, roles: Mapping[str, Sequence[str]], kept: Sequence[str] = ()
+) -> pd.DataFrame:
+    """Return the columns to predict from: those without a role, and those whose role is in `kept`.
+
+    `roles` are columns by what names them, such as "--drop"; each must be there, and of one role.
+    """
+    of: dict[str, str] = {}
+    for role, columns in roles.items():
+        for column in columns:
+            if column not in table.columns:
+                hint = column_hint(column, table)
+                raise ValueError(f"{role} names the column {column!r}, which the table does not have; {hint}")
+            if of.setdefault(column, role) != role:
+                raise ValueError(f"{of[column]} and {role} both name the column {column!r}. Name it once.")
+    features = table.drop(columns=[column for column, role in of.items() if role not in kept])
     if features.shape[1] == 0:
-        raise ValueError(
-            "the table has no column beside --target and --drop; at least one is needed to predict from."
-        )
+        raise ValueError("the table has no column to predict from, beside those that have another use.")
     nameless = unnamed_columns(features.columns)
     if nameless:
         raise ValueError(
             f"{named(nameless)} has no name in the file, as row numbers have that were saved with a table; to learn "
-            "from them is a mistake. Give the column a name, or leave it out: "
-            + " ".join(f"--drop {_quoted(name)}" for name in nameless[:LONGEST_LIST])
+            "from them is a mistake. Give the column a name, or leave it out by --drop, or by `drop` in a file."
         )
-    return features, table[target], None if event is None else table[event]
+    return features
 
 
 def check_features(
@@ -115,8 +134,8 @@ def check_features(
         example = features[text[0]].dropna()
         shown = f" (such as {example.iloc[0]!r} in {text[0]!r})" if len(example) else ""
         raise ValueError(
-            f"{_columns(text)} no numbers{shown}. Encode such columns as numbers first, fit with --kernels-on types, "
-            "or leave them out: " + " ".join(f"--drop {_quoted(name)}" for name in text[:LONGEST_LIST])
+            f"{_columns(text)} no numbers{shown}. Encode such columns as numbers first, let their types be encoded "
+            f"(fit: --kernels-on types, compare: types = {{}}), or leave them out (--drop, `drop`)."
         )
     missing = features.isna().sum()
     if missing.any() and not may_be_empty:
@@ -129,9 +148,7 @@ def check_features(
     numbers = features.astype({name: str if name in kept else np.float64 for name in features})
     infinite = [str(name) for name in numbers if name not in kept and np.isinf(numbers[name]).any()]
     if infinite:
-        raise ValueError(
-            f"{_columns(infinite)} infinite values. Replace them, or leave the columns out with --drop."
-        )
+        raise ValueError(f"{_columns(infinite)} infinite values. Replace them, or leave it out.")
     return numbers
 
 
@@ -146,137 +163,12 @@ def check_constant(features: pd.DataFrame) -> None:
     if constant:
         raise ValueError(
             f"{_columns(constant)} the same value in all {len(features)} rows to fit, so standardization would "
-            "divide by zero, and nothing can be learned from it. Leave out: "
-            + " ".join(f"--drop {_quoted(name)}" for name in constant[:LONGEST_LIST])
+            f"divide by zero, and nothing can be learned from it. Leave it out with --drop."
         )
-
-
-def check_target(
-    target: pd.Series, task: str, unlabeled: str | None = None, event: pd.Series | None = None
-) -> tuple[np.ndarray, str]:
-    """Return the target as an array, and what it is about: "classification", "regression", "ordinal", "survival".
-
-    `unlabeled` is the value that marks rows without a label; then two classes must remain. With `event`, which says
-    whether the event was seen, the array is structured.
-    """
-    missing = int(target.isna().sum())
-    if missing:
-        raise ValueError(
-            f"the --target {target.name!r} is missing in {missing} of {len(target)} rows (empty, or NA, NaN or "
-            "None among numbers). Fill it in or remove these rows. To use rows without a label, write a value of its "
-            "own there and name it with --unlabeled-label."
-        )
-    if event is not None:
-        return _times(target, event), task
-    is_number = pd.api.types.is_numeric_dtype(target.dtype) and not pd.api.types.is_bool_dtype(target.dtype)
-    if task == "auto":
-        whole = is_number and bool(np.all(np.mod(target.to_numpy(np.float64), 1.0) == 0.0))
-        classes = not is_number or (whole and target.nunique() <= MOST_CLASSES)
-        task = "classification" if classes else "regression"
-    if task == "regression":
-        if unlabeled is not None:
-            raise ValueError(
-                "--unlabeled-label is about classes, and the --target is a quantity. Leave it out."
-            )
-        if not is_number or not np.isfinite(target.to_numpy(np.float64)).all():
-            raise ValueError(
-                f"--task regression needs finite numbers in the --target; {target.name!r} holds values such as "
-                f"{target.iloc[0]!r}."
-            )
-        return target.to_numpy(np.float64), task
-    if not is_number:
-        _refuse_strange(target)
-    values = target.to_numpy() if is_number else target.astype(str).to_numpy(dtype=str)
-    _check_classes(str(target.name), values, unlabeled, is_number)
-    return values, task
-
-
-def _times(time: pd.Series, event: pd.Series) -> np.ndarray:
-    """Return events and times as a structured array."""
-    if event.isna().any() or not set(event.tolist()) <= {0, 1}:
-        other = next(value for value in event.tolist() if value not in (0, 1))
-        raise ValueError(
-            f"--event must name a column of 0 and 1, or of true and false: whether the event was seen; got {other!r} "
-            f"in {event.name!r}. Code it so."
-        )
-    if not pd.api.types.is_numeric_dtype(time.dtype) or not np.isfinite(time.to_numpy(np.float64)).all():
-        raise ValueError(
-            f"--task survival needs finite numbers in the --target, the times; {time.name!r} holds values such as "
-            f"{time.iloc[0]!r}."
-        )
-    found = np.empty(len(time), dtype=[("event", bool), ("time", float)])
-    found["event"], found["time"] = event.astype(bool), time
-    return found
-
-
-def _refuse_strange(target: pd.Series) -> None:
-    """Raise for labels that are neither text nor numbers nor true or false, such as dates and decimals."""
-    strange = next((label for label in target if not isinstance(label, str | Real | np.bool_)), None)
-    if strange is not None:
-        raise ValueError(
-            f"the --target {target.name!r} holds values such as {strange!r} of type {type(strange).__name__}. Write "
-            "classes as text or whole numbers, and quantities as floating point numbers."
-        )
-
-
-def _check_classes(name: str, values: np.ndarray, unlabeled: str | None, is_number: bool) -> None:
-    known, _ = labeled_rows(values, unlabeled)
-    labels, counts = np.unique(values[known], return_counts=True)
-    found = listed([f"{label!s} ({n} rows)" for label, n in zip(labels, counts, strict=True)])
-    if unlabeled is not None and len(labels) != 2:
-        raise ValueError(
-            f"--unlabeled-label {unlabeled} is for two classes; beside it the --target {name!r} holds {found}. "
-            "Recode them as two, or leave rows without a label out."
-        )
-    if len(labels) < 2 or counts.min() < 2:
-        raise ValueError(
-            f"classification needs at least two classes with at least two rows each, one to fit and one to test; the "
-            f"--target {name!r} holds {found}."
-            + (" For a quantity use --task regression." if is_number else "")
-        )
-
-
-def label_in(values: np.ndarray, text: str) -> Any:
-    """Return the label that a user means by `text`, as the target holds labels."""
-    if values.dtype.kind not in "iuf":
-        return text
-    try:
-        return float(text)
-    except ValueError as error:
-        raise ValueError(f"--unlabeled-label must be a number, as the --target is; got {text!r}.") from error
-
-
-def levels_of(texts: Sequence[str], y: np.ndarray) -> list[Any] | None:
-    """Return the grades that a user lists, as the target holds them; None where none are listed."""
-    if not texts:
-        return None
-    if y.dtype.kind not in "iuf":
-        return list(texts)
-    try:
-        return [float(text) for text in texts]
-    except ValueError as error:
-        raise ValueError(f"--level must be numbers, as the --target is; got {named(texts)}.") from error
-
-
-def labeled_rows(values: np.ndarray, unlabeled: str | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return the positions of rows with a label and of those without."""
-    if unlabeled is None:
-        return np.arange(len(values)), np.arange(0)
-    without = values == label_in(values, unlabeled)
-    return np.flatnonzero(~without), np.flatnonzero(without)
-
-
-def words_among(labels: np.ndarray) -> list[str]:
-    """Return the labels that stand for missing values elsewhere."""
-    return sorted(set(MISSING).intersection(labels.tolist())) if labels.dtype.kind not in "iuf" else []
 
 
 def match_columns(
-    table: pd.DataFrame,
-    wanted: Sequence[str],
-    may_be_empty: bool = False,
-    text: Sequence[str] = (),
-    of_any_type: bool = False,
+    table: pd.DataFrame, wanted: Sequence[str], may_be_empty: bool, text: Sequence[str], of_any_type: bool
 ) -> tuple[pd.DataFrame, list[str]]:
     """Take the columns that a model was fitted to, in its order, and name the others; those in `text` are text.
 
@@ -299,5 +191,70 @@ def _columns(names: Sequence[str]) -> str:
     return f"column {names[0]!r} holds" if len(names) == 1 else f"the columns {named(names)} hold"
 
 
-def _quoted(name: str) -> str:
-    return f'"{name}"' if " " in name else name
+# ---------------------------------------------------------------------------------------------------- targets
+
+
+def check_target(target: pd.Series, task: str, event: pd.Series | None = None) -> tuple[np.ndarray, str]:
+    """Return the target as an array, and what it is about: "classification", "regression", "ordinal", "survival".
+
+    With `event`, which says whether the event was seen, the array is structured.
+    """
+    missing = int(target.isna().sum())
+    if missing:
+        raise ValueError(
+            f"the target {target.name!r} is missing in {missing} of {len(target)} rows (empty, or NA, NaN or None "
+            "among numbers). Fill it in or remove these rows."
+        )
+    if event is not None:
+        return _times(target, event), "survival"
+    is_number = pd.api.types.is_numeric_dtype(target.dtype) and not pd.api.types.is_bool_dtype(target.dtype)
+    if task == "auto":
+        whole = is_number and bool(np.all(np.mod(target.to_numpy(np.float64), 1.0) == 0.0))
+        task = (
+            "classification"
+            if not is_number or (whole and target.nunique() <= MOST_CLASSES)
+            else "regression"
+        )
+    if task == "regression":
+        _require_numbers(target, "--task regression")
+        return target.to_numpy(np.float64), task
+    strange = next((label for label in target if not isinstance(label, str | Real | np.bool_)), None)
+    if strange is not None and not is_number:
+        raise ValueError(
+            f"the target {target.name!r} holds values such as {strange!r} of type {type(strange).__name__}. Write "
+            "classes as text or whole numbers, and quantities as floating point numbers."
+        )
+    values = target.to_numpy() if is_number else target.astype(str).to_numpy(dtype=str)
+    labels, counts = np.unique(values, return_counts=True)
+    if len(labels) < 2 or counts.min() < 2:
+        found = listed([f"{label!s} ({n} rows)" for label, n in zip(labels, counts, strict=True)])
+        raise ValueError(
+            f"classification needs at least two classes with at least two rows each, one to fit and one to test; the "
+            f"target {target.name!r} holds {found}."
+            + (" For a quantity use --task regression." if is_number else "")
+        )
+    words = sorted(set(MISSING).intersection(labels.tolist())) if not is_number else []
+    if words:
+        say(f"{named(words)} in {target.name!r} is a class here. If it stands for no label, remove its rows.")
+    return values, task
+
+
+def _require_numbers(target: pd.Series, what: str) -> None:
+    if not pd.api.types.is_numeric_dtype(target.dtype) or not np.isfinite(target.to_numpy(np.float64)).all():
+        raise ValueError(
+            f"{what} needs finite numbers in the target; {target.name!r} holds values such as {target.iloc[0]!r}."
+        )
+
+
+def _times(time: pd.Series, event: pd.Series) -> np.ndarray:
+    """Return events and times as a structured array."""
+    if event.isna().any() or not set(event.tolist()) <= {0, 1}:
+        other = next(value for value in event.tolist() if value not in (0, 1))
+        raise ValueError(
+            f"the event must be a column of 0 and 1, or of true and false: whether it was seen; got {other!r} in "
+            f"{event.name!r}. Code it so."
+        )
+    _require_numbers(time, "a time to an event")
+    found = np.empty(len(time), dtype=[("event", bool), ("time", float)])
+    found["event"], found["time"] = event.astype(bool), time
+    return found

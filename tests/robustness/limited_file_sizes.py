@@ -9,7 +9,7 @@ from sklearn.svm import SVC
 from typer.testing import CliRunner
 
 from bayesmkl import KernelBank, load_model, save_model
-from bayesmkl.cli import app, compare_command
+from bayesmkl.cli import app, comparing
 from bayesmkl.evaluation import Comparison, compare_models
 from bayesmkl.posterior import save_posterior
 
@@ -76,7 +76,7 @@ def test_a_comparison_stops_where_it_cannot_keep_its_cells_and_goes_on_with_room
 
 
 def test_the_command_says_what_could_not_be_written_and_goes_on_with_room(small_files, tmp_path, monkeypatch):
-    monkeypatch.setattr(compare_command, "write_report", lambda comparison, path: path.write_text("<html>"))
+    monkeypatch.setattr(comparing, "write_report", lambda comparison, path: path.write_text("<html>"))
     X = np.random.default_rng(0).normal(size=(40, 2))
     pd.DataFrame(X, columns=["a", "b"]).assign(kind=X[:, 0] > 0).to_csv(tmp_path / "t.csv", index=False)
     study = '[study]\ncv = 3\nscoring = "accuracy"\n[datasets.t]\nfile = "t.csv"\ntarget = "kind"\n'

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 
@@ -13,9 +12,8 @@ from crafted import built, packed, schema
 from typer.testing import CliRunner
 from verdicts import assert_refused
 
-from bayesmkl import BEMKLRegressor, KernelBank, save_model
 from bayesmkl.cli import app
-from bayesmkl.cli.folders import folder_beside, load_run
+from bayesmkl.cli.runs import folder_beside, load_run
 from bayesmkl.posterior import convert as posterior_files
 from bayesmkl.posterior import load_posterior, save_posterior
 
@@ -87,55 +85,6 @@ def test_link_inside_the_folder_and_to_the_folder_are_fine(folder, tmp_path):
     assert code == 0, message
 
 
-def changed(folder, change):
-    config = json.loads((folder / "config.json").read_text())
-    change(config)
-    (folder / "config.json").write_text(json.dumps(config))
-
-
-def _put(**values):
-    return lambda config: config.update(values)
-
-
-CONFIGS = {
-    "features above": _put(features=["../../etc/passwd", "b", "c"]),
-    "features that are no list": _put(features="abc"),
-    "features that are numbers": _put(features=[1, 2, 3]),
-    "fewer features": _put(features=["a", "b"]),
-    "more features": _put(features=["a", "b", "c", "d"]),
-    "no features": _put(features=[]),
-    "features in another order": _put(features=["b", "a", "c"]),
-    "no key of features": lambda config: config.pop("features"),
-    "no target": lambda config: config.pop("target"),
-    "target that is a list": _put(target=["kind"]),
-    "another task": _put(task="regression"),
-    "unknown task": _put(task="../classification"),
-    "no task": lambda config: config.pop("task"),
-    "drop that is a number": _put(drop=3),
-    "another format": _put(format="bayesmkl-comparison"),
-    "no format": lambda config: config.clear(),
-}
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize("name", CONFIGS)
-def test_config_that_does_not_fit_is_refused(name, folder, tmp_path):
-    changed(folder, CONFIGS[name])
-    code, message = predict(folder, tmp_path / "out.csv")
-    assert (code, message[:7]) == (2, "error: ")
-    assert "Run `bayesmkl fit` again" in message
-    assert not (tmp_path / "out.csv").exists()
-
-
-@pytest.mark.parametrize("path", ["../../precious", "/etc/passwd", "model.skops/../../precious"])
-def test_paths_in_a_config_are_not_opened(path, folder, tmp_path):
-    """The table that the model was fitted to is named, and never read."""
-    changed(folder, _put(data=path, model=path, posterior=path))
-    code, message = predict(folder, tmp_path / "out.csv")
-    assert code == 0, message
-    assert (tmp_path / "precious").read_text() == "thesis"
-
-
 TEXTS = {
     "deep": "[" * 100_000 + "]" * 100_000,
     "a number of many digits": '{"format": ' + "9" * 10_000 + "}",
@@ -154,27 +103,6 @@ def test_config_that_is_no_description_is_refused(name, folder, tmp_path):
     code, message = predict(folder, tmp_path / "out.csv")
     assert (code, message[:7]) == (2, "error: ")
     assert "config.json" in message
-
-
-def bank():
-    return KernelBank("rbf").fit(np.eye(5))
-
-
-def unfitted():
-    return BEMKLRegressor()
-
-
-def quantity():
-    X = np.sin(np.arange(24.0)).reshape(8, 3)
-    return BEMKLRegressor(KernelBank("rbf"), max_iter=2, tol=0.0).fit(X, X[:, 0])
-
-
-@pytest.mark.parametrize("make", [bank, unfitted, quantity])
-def test_model_of_another_kind_is_refused(make, folder, tmp_path):
-    save_model(make(), folder / "model.skops")
-    code, message = predict(folder, tmp_path / "out.csv")
-    assert code == 2
-    assert "do not belong together" in message
 
 
 def test_hostile_model_in_a_run_is_refused(folder, tmp_path):

@@ -20,9 +20,7 @@ from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank, load_model, sa
 from bayesmkl._utils import threads
 from bayesmkl._utils.files import ABANDONED, READING_ARRAYS, is_partial, written_beside
 from bayesmkl.bemkl import VB, BEMKLMultitaskRegressor, Gibbs
-from bayesmkl.cli import folders
-from bayesmkl.cli.folders import CONFIG, MODEL, RUN_FORMAT, RUN_VERSION, folder_beside, load_run
-from bayesmkl.cli.stops import Terminated
+from bayesmkl.cli.runs import CONFIG, RUN_FORMAT, folder_beside, load_run
 from bayesmkl.discriminative import LMKLClassifier, SimpleMKLClassifier
 from bayesmkl.kernels import Gaussian
 from bayesmkl.posterior import load_posterior, save_posterior
@@ -140,28 +138,23 @@ def test_what_a_killed_writer_left_goes_with_the_next_one(tmp_path):
 # ------------------------------------------------------------------------------------------------------- folders
 
 
-@pytest.mark.parametrize("kind", [*KINDS, Terminated])
-def test_the_folder_of_a_run_is_old_or_new_wherever_replacing_it_stops(kind, tmp_path, monkeypatch):
-    monkeypatch.setattr(folders, "load_model", lambda path: path.read_text())
-    monkeypatch.setattr(folders, "check_described", lambda *_: None)
+@pytest.mark.parametrize("kind", [*KINDS, SystemExit])
+def test_the_folder_of_a_run_is_old_or_new_wherever_replacing_it_stops(kind, tmp_path):
     target = tmp_path / "run"
 
     def write(name):
         with folder_beside(target, force=True) as folder:
-            config = {"format": RUN_FORMAT, "version": RUN_VERSION, "features": ["a"], "target": "b"}
-            (folder / CONFIG).write_text(json.dumps(config | {"task": "regression", "name": name}))
-            (folder / MODEL).write_text(name)
+            (folder / CONFIG).write_text(json.dumps({"format": RUN_FORMAT, "name": name}))
 
     def check(finished):
-        model, config = load_run(target)
-        assert model == config["name"]
-        assert model in (("new",) if finished else ("old", "new"))
-        write("old")  # which tidies too
-        assert list(tmp_path.glob(".run.*.*")) == []
+        with pytest.raises(ValueError, match=r"it has no model\.skops"):  # puts back what was moved away
+            load_run(target)
+        name = json.loads((target / CONFIG).read_text())["name"]
+        assert name in (("new",) if finished else ("old", "new"))
+        write("old")
 
     write("old")
-    assert at_every_line(lambda: write("new"), ("cli/folders.py", *FILES), kind, check) > 25
-    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+    assert at_every_line(lambda: write("new"), ("cli/runs.py", *FILES), kind, check) > 15
 
 
 # --------------------------------------------------------------------------------------------------------- models
@@ -227,8 +220,7 @@ def test_an_interrupted_sampler_keeps_draws_and_a_terminated_one_does_not(infere
     with stopped_at_call(0, None) as count:
         fit(clone(model), stack, X[:, 0], {})
     number = round(0.7 * count[0])
-    with pytest.raises(Terminated), stopped_at_call(number, Terminated(15)):
+    with pytest.raises(SystemExit), stopped_at_call(number, SystemExit(143)):
         fit(model, stack, X[:, 0], {})
     with pytest.raises(NotFittedError):
         model.predict(stack)
-    assert not issubclass(Terminated, Exception | KeyboardInterrupt)

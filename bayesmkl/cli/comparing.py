@@ -1,0 +1,429 @@
+"""Command `compare`: a short TOML file made into a comparison, every key checked; run what is left of it, and report.
+
+Values in the file are texts, numbers, true or false, and lists of them: what takes an object of Python is for
+`compare_models`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import tomllib
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn import model_selection
+from sklearn.base import BaseEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+
+from bayesmkl import bemkl, discriminative, gp
+from bayesmkl._utils.files import written_beside
+from bayesmkl.cli.runs import check_parent
+from bayesmkl.cli.tables import (
+    check_features,
+    check_target,
+    did_you_mean,
+    features_of,
+    notes_of_warnings,
+    say,
+    show,
+)
+from bayesmkl.datasets._bundled import look_up
+from bayesmkl.datasets._tables import read_table
+from bayesmkl.evaluation.compare import compare_models
+from bayesmkl.evaluation.comparison import Comparison
+from bayesmkl.evaluation.report import write_report
+from bayesmkl.evaluation.scoring import task_of
+from bayesmkl.kernels import KernelBank
+from bayesmkl.kernels.tables import TableBank, make_bank
+
+STUDY_KEYS = (
+    *(
+        "cv",
+        "scoring",
+        "inner_cv",
+        "inner_scoring",
+        "random_state",
+        "unavailable",
+        "keep_predictions",
+        "n_jobs",
+    ),
+)
+DATA_KEYS = ("file", "target", "event", "drop", "group", "weight", "types")
+BANK_KEYS = ("kernels", "views", "normalize")
+SPLITTERS = {
+    "kfold": "KFold", "stratified": "StratifiedKFold", "group": "GroupKFold", "time": "TimeSeriesSplit",
+    "repeated": "RepeatedKFold", "repeated-stratified": "RepeatedStratifiedKFold",
+    "stratified-group": "StratifiedGroupKFold",
+    "shuffle": "ShuffleSplit", "stratified-shuffle": "StratifiedShuffleSplit", "group-shuffle": "GroupShuffleSplit",
+}  # fmt: skip
+IN_PYTHON = "What takes an object of Python is for `compare_models` in Python."
+KINDS: dict[type, str] = {str: "text", bool: "true or false", dict: "a table", list: "a list"}
+METRICS_SHOWN = 3
+REPORT, CONFIG = "report.html", "config.toml"
+
+
+class Section(dict[str, Any]):
+    """A table of a configuration file, which knows where it stands."""
+
+    def __init__(self, values: Mapping[str, Any], path: str, file: Path) -> None:
+        super().__init__(values)
+        self.path, self.file = path, file
+
+    def named(self, key: str = "") -> str:
+        """Return the full name of a key, or of the table itself."""
+        return f"{self.file}: `{'.'.join(part for part in (self.path, key) if part)}`"
+
+    def wrong(self, key: str, message: str) -> ValueError:
+        """Make the error that says what is wrong with a key."""
+        return ValueError(f"{self.named(key)} {message}")
+
+    @contextmanager
+    def blamed(self, key: str = "") -> Iterator[None]:
+        """Name the key in errors from elsewhere."""
+        try:
+            yield
+        except (ValueError, TypeError, OSError) as error:
+            kind = OSError if isinstance(error, OSError) else ValueError
+            raise kind(f"{self.named(key)}: {error}") from error
+
+    def refuse_others(self, known: Collection[str], what: str) -> None:
+        """Raise for keys beside the known ones of `what`."""
+        for key in self:
+            if key not in known:
+                raise self.wrong(key, f"is no key of {what}; {did_you_mean(key, known)}")
+
+    def take(self, key: str, kind: type, default: Any = None) -> Any:
+        """Return a value of the given type, or the default where the key is absent."""
+        if not isinstance(value := self.get(key, default), kind) and key in self:
+            raise self.wrong(key, f"must be {KINDS[kind]}; got {value!r}.")
+        return value
+
+    def need(self, key: str, example: str) -> str:
+        """Return a text that must be there; `example` shows how to give it."""
+        if key not in self:
+            raise self.wrong("", f"lacks `{key}`; give it, such as {example}.")
+        return str(self.take(key, str))
+
+    def section(self, key: str) -> Section:
+        """Return the table under a key, an empty one where the key is absent."""
+        return Section(self.take(key, dict, {}), f"{self.path}.{key}" if self.path else key, self.file)
+
+    def plain(self, key: str, tables: bool = False) -> Any:
+        """Return a value without anything that stands for an object; `tables` may map names to such values."""
+        value = self[key]
+        held = value if isinstance(value, list) else [value]
+        if tables and isinstance(value, dict):
+            held = list(value.values())
+        if any(isinstance(one, dict) for one in held):
+            raise self.wrong(
+                key, f"holds a table, where texts, numbers, true, false and lists of them may be. {IN_PYTHON}"
+            )
+        return value
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """Read and check a configuration file, into arguments of `compare_models`; files are relative to its folder.
+
+    Raises
+    ------
+    ValueError
+        If anything in it is not understood; the message names the file, the key and the nearest valid one.
+    OSError
+        If there is no such file, or a table that it names is missing.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no configuration file {str(path)!r}.")
+    try:
+        config = Section(tomllib.loads(path.read_text(encoding="utf-8-sig")), "", path)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: this is no TOML: {error}. Texts need quotes, lists brackets.") from error
+    config.refuse_others(
+        ("study", "datasets", "models"),
+        "a comparison; its tables are [study], [datasets.NAME] and [models.NAME]",
+    )
+    tables = {}
+    for name, example in (("datasets", '[datasets.wdbc] with name = "wdbc"'), ("models", "[models.NAME]")):
+        whole = config.section(name)
+        if not whole:
+            raise config.wrong(name, f"holds nothing to compare; add a table, such as {example}.")
+        tables[name] = {key: whole.section(key) for key in whole}
+    made = _encoded(tables["datasets"])
+    models = {name: _model(section, made) for name, section in tables["models"].items()}
+    estimators = {name: model[0] if isinstance(model, tuple) else model for name, model in models.items()}
+    with config.blamed("models"):
+        times: Any = np.zeros(0, [("event", bool), ("time", float)])
+        is_timed = any("event" in section for section in tables["datasets"].values())
+        task = task_of(estimators, times if is_timed else None)
+    datasets = {name: _data(section, task) for name, section in tables["datasets"].items()}
+    if made is None:
+        _check_views(config, estimators, datasets)
+    return _study(config.section("study"), tables["datasets"]) | {"datasets": datasets, "models": models}
+
+
+# ----------------------------------------------------------------------------------------------------------- data
+
+
+def _data(section: Section, task: str) -> Any:
+    """Return a name of a data set of the package, or features, target, groups and weights of a file."""
+    if ("name" in section) == ("file" in section):
+        raise section.wrong(
+            "",
+            'must have either `name`, of a data set of the package such as "wdbc", or `file` with `target`.',
+        )
+    if "name" in section:
+        section.refuse_others(("name",), "a data set of the package")
+        name = section.take("name", str)
+        with section.blamed("name"):
+            entry = look_up(name)
+        of = "classification" if entry.classes else "survival" if entry.n_events else "regression"
+        if of != task:
+            raise section.wrong("", f"is for {of}, and the models are for {task}. Leave out one of them.")
+        return name
+    if (task == "survival") != ("event" in section):
+        raise section.wrong(
+            "event",
+            "names the column that says whether the event was seen, for models of survival. Give both.",
+        )
+    table, features = _table_of(section, task)
+    seen = table[section["event"]] if "event" in section else None
+    with section.blamed("target"):
+        y, _ = check_target(table[section["target"]], task, event=seen)
+    columns = (section.take(key, str) for key in ("group", "weight"))
+    return features, y, *(None if column is None else table[column].to_numpy() for column in columns)
+
+
+def _table_of(section: Section, task: str) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Read the table of a data set; return it, and the columns to predict from."""
+    section.refuse_others(DATA_KEYS, "a data set in a file")
+    file = section.file.parent / section.need("file", 'file = "cells.csv"')
+    target = section.need("target", 'target = "diagnosis"')
+    group = section.take("group", str)
+    labels = [target] * (task == "classification") + ([] if group is None else [group])
+    with section.blamed("file"):
+        table = read_table(file, labels)
+    roles = {"`target`": [target], "`drop`": section.take("drop", list, [])}
+    for key in ("event", "group", "weight"):
+        column = section.take(key, str)
+        roles[f"`{key}`"] = [] if column is None else [column]
+        if column in table and table[column].isna().any():
+            empty = f"{table[column].isna().sum()} of {len(table)} rows"
+            raise section.wrong(key, f"names the column {column!r}, which is empty in {empty}.")
+    with section.blamed():
+        features = features_of(table, roles)
+        return table, features if "types" in section else check_features(features, may_be_empty=True)
+
+
+def _encoded(sections: dict[str, Section]) -> TableBank | None:
+    """Return encoder and kernels by the types of columns, of the one data set with `types`; None without."""
+    typed = [name for name, section in sections.items() if "types" in section]
+    if not typed:
+        return None
+    section = sections[typed[0]]
+    if len(sections) > 1:
+        raise section.wrong(
+            "types",
+            "encodes the columns of one data set, and there are more. Compare them in runs of their own.",
+        )
+    types = section.section("types")
+    _, features = _table_of(section, "classification")
+    with section.blamed("types"):
+        return make_bank(features, types=dict(types))
+
+
+# --------------------------------------------------------------------------------------------------------- models
+
+
+def _model(section: Section, made: TableBank | None) -> Any:
+    """Return an estimator, or one with the values of a grid to choose from inside the training part."""
+    name = section.need("estimator", 'estimator = "SimpleMKLClassifier"')
+    constructor = _constructor(section, name)
+    known = inspect.signature(constructor).parameters
+    section.refuse_others({"estimator", "standardize", "grid", *known}, f"a model with the estimator {name}")
+    values = {key: section.plain(key) for key in section if key in known and key != "kernels"}
+    has_kernels = "kernels" in known
+    if has_kernels and made is not None:
+        if "kernels" in section:
+            raise section.wrong("kernels", "follow from the `types` of the data set. Leave out one of them.")
+        values["kernels"] = made.bank
+    elif has_kernels and "kernels" in section:
+        values["kernels"] = _bank(section, "kernels", section["kernels"])
+    with section.blamed():
+        estimator = constructor(**values)
+    grid = section.section("grid")
+    grid.refuse_others(known, f"the grid of {name}; it takes its parameters")
+    tried: dict[str, list[Any]] = {}
+    for key in grid:
+        if not grid.take(key, list):
+            raise grid.wrong(key, "must be a list of the values to try, such as [0.1, 1.0, 10.0]; got [].")
+        of_banks = key == "kernels" and has_kernels
+        tried[key] = [_bank(grid, key, one) for one in grid[key]] if of_banks else grid.plain(key)
+    if made is not None or section.take("standardize", bool, True):
+        scaler = StandardScaler().set_output(transform="pandas")  # views may name columns
+        first = ("standardize", scaler) if made is None else ("encode", made.encoder)
+        estimator = Pipeline([first, ("model", estimator)])
+        tried = {f"model__{key}": values for key, values in tried.items()}
+    return (estimator, tried) if tried else estimator
+
+
+def _bank(section: Section, key: str, value: object) -> KernelBank:
+    """Return kernels that are named, or described by names, views and normalizations."""
+    if isinstance(value, dict):
+        table = Section(value, f"{section.path}.{key}", section.file)
+        table.refuse_others(BANK_KEYS, "kernels")
+        return KernelBank(**{name: table.plain(name, tables=True) for name in table})
+    if isinstance(value, str) or (isinstance(value, list) and all(isinstance(one, str) for one in value)):
+        return KernelBank(value)
+    raise section.wrong(
+        key,
+        f'must be names, such as "auto", or a table of {", ".join(BANK_KEYS)}; got {value!r}. {IN_PYTHON}',
+    )
+
+
+def _check_views(config: Section, models: dict[str, BaseEstimator], datasets: dict[str, Any]) -> None:
+    """Raise for kernels that are not known, and views of columns that a data set does not have."""
+    for model, estimator in models.items():
+        bank = getattr(estimator[-1] if isinstance(estimator, Pipeline) else estimator, "kernels", None)
+        for name, data in datasets.items():
+            if isinstance(bank, KernelBank) and not isinstance(data, str):
+                with config.blamed(f"models.{model}.kernels"):
+                    try:
+                        bank.training_shape(data[0])
+                    except ValueError as error:
+                        raise ValueError(f"data set {name!r}: {error}") from error
+
+
+def _constructor(section: Section, name: str) -> Callable[..., BaseEstimator]:
+    """Find the class of an estimator of this package by name, or of scikit-learn by module and name."""
+    known = _estimators()
+    if name in known:
+        return known[name]
+    module, _, last = name.rpartition(".")
+    if module.partition(".")[0] == "sklearn":
+        try:
+            found = getattr(importlib.import_module(module), last, None)
+        except ImportError:
+            found = None
+        if inspect.isclass(found) and issubclass(found, BaseEstimator):
+            return found
+    raise section.wrong(
+        "estimator",
+        f"is {name!r}; {did_you_mean(name, known, n=3)} Estimators of scikit-learn are given with their module, such "
+        'as "sklearn.svm.SVC".',
+    )
+
+
+@cache
+def _estimators() -> dict[str, Callable[..., BaseEstimator]]:
+    """Return the classifiers, regressors and models of survival of this package that predict one target."""
+    ends = ("Classifier", "Regressor", "Survival")
+    names = [(module, name) for module in (bemkl, gp, discriminative) for name in module.__all__]
+    return {
+        name: getattr(module, name)
+        for module, name in names
+        if name.endswith(ends) and "Multitask" not in name
+    }
+
+
+# --------------------------------------------------------------------------------------------------------- splits
+
+
+def _study(study: Section, datasets: dict[str, Section]) -> dict[str, Any]:
+    """Return the arguments of `compare_models` beside data and models, which checks their values."""
+    study.refuse_others(STUDY_KEYS, "[study]")
+    seed = study.get("random_state", 0)
+    found = {key: study[key] for key in study}
+    for key in ("cv", "inner_cv"):
+        if isinstance(study.get(key), dict):
+            found[key] = _splitter(study.section(key), seed)
+    kind = study["cv"].get("kind") if isinstance(study.get("cv"), dict) else None
+    for section in datasets.values():
+        if kind is not None and ("group" in kind) != ("group" in section):
+            raise section.wrong(
+                "group",
+                f"and the splits of kind {kind!r} do not go together. Give `group` and a kind with groups, a "
+                "number of folds, or neither.",
+            )
+    return found
+
+
+def _splitter(table: Section, seed: int) -> Any:
+    kind = table.need("kind", 'kind = "shuffle"')
+    if kind not in SPLITTERS:
+        raise table.wrong("kind", f"is {kind!r}; {did_you_mean(kind, SPLITTERS)}")
+    splitter = getattr(model_selection, SPLITTERS[kind])
+    parameters = inspect.signature(splitter).parameters
+    known = [name for name in parameters if name not in ("shuffle", "random_state")]
+    table.refuse_others(("kind", *known), f"the splits of kind {kind!r}")
+    fixed = {"shuffle": True, "random_state": seed}
+    given = {name: value for name, value in (table | fixed).items() if name in parameters}
+    with table.blamed():
+        return splitter(**given)
+
+
+# -------------------------------------------------------------------------------------------------------- command
+
+
+def run_compare(config_file: Path, out: Path, n_jobs: int | None = None, retry_failed: bool = False) -> bool:
+    """Run a comparison into a folder, or continue it there; return whether any model got through.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        With a note on what is kept.
+    """
+    arguments = read_config(config_file)
+    if n_jobs is not None:
+        arguments["n_jobs"] = n_jobs
+    if arguments.get("n_jobs") == 0:
+        raise ValueError("n_jobs, or --jobs, must be a number of processes, or -1 for one per core; got 0.")
+    text = config_file.read_text(encoding="utf-8")
+    check_parent(out)
+    there = len(list((out / "cells").glob("*.json")))
+    if there:
+        say(f"Continuing in {out}{os.sep}: {there} cells are there already.")
+    try:
+        with notes_of_warnings():
+            comparison = compare_models(**arguments, folder=out, retry_failed=retry_failed, verbose=1)
+    except KeyboardInterrupt as stop:
+        n_cells = len(list((out / "cells").glob("*.json")))
+        stop.add_note(
+            f"{n_cells} finished cells are kept in {out}{os.sep}. The same command continues there."
+        )
+        raise
+    comparison.about["config"] = text
+    write_report(comparison, out / REPORT)
+    with written_beside(out / CONFIG) as beside:
+        beside.write_text(text, encoding="utf-8")
+    _print_scores(comparison)
+    say(f"Written to {out}{os.sep}: {', '.join(sorted(path.name for path in out.iterdir()))}")
+    say(f"Tables, plots and tests: {out / REPORT}")
+    return bool((comparison.cells["error"] == "").any())
+
+
+def _print_scores(comparison: Comparison) -> None:
+    """Print mean and standard deviation of the first metrics, a table of data sets and models for each."""
+    for metric in comparison.metrics[:METRICS_SHOWN]:
+        found = comparison.summary(metric)
+        found["score"] = [_cell(row) for row in found.to_dict("records")]
+        shown = found.pivot(index="model", columns="dataset", values="score")
+        shown = shown.loc[comparison.models, comparison.datasets].reset_index()
+        better = "higher" if comparison.about["metrics"][metric] else "lower"
+        show(f"{metric}, {better} is better: mean ± sd over the splits, * the best mean", shown)
+    if len(comparison.metrics) > METRICS_SHOWN:
+        say(f"The report has also {', '.join(comparison.metrics[METRICS_SHOWN:])}.")
+
+
+def _cell(row: dict[Any, Any]) -> str:
+    if row["n"] == 0:
+        return "failed" if row["failed"] else "-"
+    std = "" if pd.isna(row["std"]) else f" ± {row['std']:.3f}"
+    missing = f" ({row['failed']} failed)" if row["failed"] else ""
+    return f"{'* ' if row['best'] else ''}{row['mean']:.4f}{std}{missing}"

@@ -1,0 +1,587 @@
+"""Commands `fit` and `demo`: read and check a table, fit, judge by rows held out, write the folder of a run."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import time
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from types import SimpleNamespace as Options
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator, clone
+from sklearn.compose import ColumnTransformer
+from sklearn.model_selection import GroupShuffleSplit, train_test_split
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+
+from bayesmkl import __version__, cli, posterior
+from bayesmkl._utils.memory import available_memory, format_bytes, require_memory
+from bayesmkl._utils.warnings import holding_back
+from bayesmkl.bemkl import NUTS, Gibbs
+from bayesmkl.cli import runs, tables
+from bayesmkl.cli.tables import did_you_mean, say
+from bayesmkl.datasets import load_wdbc
+from bayesmkl.datasets._tables import listed, named, read_table
+from bayesmkl.evaluation.design_groups import labels_of
+from bayesmkl.evaluation.held_out import evaluated, picture
+from bayesmkl.evaluation.predictions import Predictions
+from bayesmkl.gp import Design, Marginal
+from bayesmkl.kernels import Gaussian, KernelBank, Tanimoto
+from bayesmkl.kernels.adapters import NAMED, PAIRWISE_NAMES
+from bayesmkl.kernels.tables import make_bank
+from bayesmkl.kernels.views import resolve_views
+from bayesmkl.persistence import save_model
+from bayesmkl.posterior.features import quick_feature_table
+from bayesmkl.posterior.fitted import fitted_bemkl
+
+COUNTS = ("poisson", "negative-binomial")
+QUANTITIES = ("gaussian", "student-t", *COUNTS)
+OWN: dict[str, Any] = {"gaussian": Gaussian(relative_width=1.0), "tanimoto": Tanimoto()}
+KERNELS = (*NAMED, *OWN, *PAIRWISE_NAMES)
+OF_COUNTS = ("additive_chi2", "chi2", "tanimoto")  # kernels that standardized columns mean nothing to
+FEW_ROWS = 60  # of the first of two fits that a dry run times; the second has twice as many
+METRICS = {
+    "accuracy": "share of correct labels",
+    "log_loss": "nats per sample; lower is better",
+    "brier": "squared error of the probabilities; lower is better",
+    "ece": "expected calibration error, 10 bins; 0 is calibrated",
+    "r2": "share of the variance explained",
+    "rmse": "root mean squared error, units of the target",
+    "nll": "negative log density, nats per sample; lower is better",
+    "coverage_95": "share inside the predictive 95 % intervals",
+    "grades_off": "grades between the predicted and the true one, on average",
+    "rps": "ranked probability score, mean over cut points; lower is better",
+    "concordance": "share of pairs in the right order (Harrell); 0.5 is chance",
+    "concordance_uno": "the same, weighted for censoring (Uno)",
+    "integrated_brier_score": "squared error of survival probabilities over time; lower is better",
+}
+
+
+def options_of(**given: Any) -> Options:
+    """Return the options of `bayesmkl fit`, with its defaults for those that are not given."""
+    known: Any = inspect.signature(cli.fit).parameters
+    options = {name: given.get(name, parameter.default) for name, parameter in known.items()}
+    repeated = [name for name, parameter in known.items() if "Names" in str(parameter.annotation)]
+    return Options(**options | {name: list(options[name] or ()) for name in repeated})
+
+
+# --------------------------------------------------------------------------------------------------------- models
+
+
+def check_options(options: Options) -> None:
+    """Raise for options that do not go together and that no estimator would tell apart."""
+    if options.task == "auto":
+        options.task = "survival" if options.event else options.task
+        options.task = "regression" if options.likelihood in QUANTITIES else options.task
+    if (options.event is None) == (options.task == "survival"):
+        raise ValueError(
+            "--event names the column that says whether the event was seen, of --task survival. Give both of them, "
+            "or neither."
+        )
+    if options.view and options.kernels_on is not None:
+        raise ValueError(
+            f"--view says what kernels see, and so does --kernels-on {options.kernels_on}. Leave one of them out."
+        )
+    options.kernels_on = options.kernels_on or "all+each"
+    of_types = options.kernels_on == "types"
+    others = options.kernels or options.covariate or options.group or options.missing_views != "error"
+    if of_types and others:
+        raise ValueError(
+            "--kernels-on types chooses kernels and fills empty cells in. Leave it out, or --kernels, "
+            "--missing-views, --covariate and --group."
+        )
+    if options.category and not of_types:
+        raise ValueError("--category is of --kernels-on types. Give both, or leave it out.")
+    if options.method == "gpmkl" and options.inference is not None:
+        raise ValueError(
+            f"--inference {options.inference} is of --method bemkl; got it with --method gpmkl. Leave it out."
+        )
+    by_vb = options.method == "bemkl" and options.inference in (None, "vb")
+    if options.refine and not (by_vb and options.task not in ("ordinal", "survival")):
+        raise ValueError(
+            "--refine follows --method bemkl with --inference vb, of classes and quantities. Leave it out."
+        )
+
+
+def new_model(options: Options, seen: pd.DataFrame) -> Pipeline:
+    """Build what is fitted; `seen` has the columns that kernels may see."""
+    columns = [str(name) for name in seen]
+    if options.kernels_on == "types":
+        for name in options.category:
+            if name not in columns:
+                hint = did_you_mean(name, columns)
+                raise ValueError(
+                    f"--category names the column {name!r}, from which nothing is predicted; {hint}"
+                )
+        made = make_bank(seen, types=dict.fromkeys(options.category, "categories"))
+        first, bank = ("encode", made.encoder), made.bank
+    else:
+        bank = bank_of(options, columns)
+        kept = [*options.covariate, *options.group, *_as_they_are(bank, columns)]
+        first = ("standardize", _standardizer(kept))
+    return Pipeline([first, (options.method, _estimator(options, bank))])
+
+
+def _estimator(options: Options, bank: KernelBank) -> BaseEstimator:
+    """Return the estimator of the task and the method, with the parameters that options name."""
+    made = runs.ESTIMATORS[options.task][options.method]
+    design = Design(covariate_columns=options.covariate, group_columns=options.group)
+    given: dict[str, tuple[str, Any]] = {  # parameters
+        "--kernel-prior": ("kernel_prior", options.kernel_prior),
+        "--likelihood": ("likelihood", options.likelihood),
+        "--missing-views": (
+            "missing_views",
+            None if options.missing_views == "error" else options.missing_views,
+        ),
+        "--max-iter": ("max_iter", options.max_iter),
+        "--level": ("levels", options.level or None),
+        "--covariate": ("design", design if options.covariate else None),
+        "--group": ("design", design if options.group else None),
+    }
+    inference: Any = options.inference or "vb"
+    if options.method == "gpmkl":
+        inference = Marginal(n_draws=max(4 * options.draws, 100))
+    elif inference != "vb":
+        sampler = {"nuts": NUTS, "gibbs": Gibbs}[inference]
+        inference = sampler(n_warmup=options.draws, n_draws=options.draws)
+    parameters = {"inference": inference, "random_state": options.seed, "verbose": 1}
+    if (options.inference == "gibbs" or options.refine) and options.task == "classification":
+        parameters["multiclass"] = "one-versus-all"  # Gibbs samplers know one score only
+    known = inspect.signature(made).parameters
+    for option, (name, value) in given.items():
+        if value is not None and name not in known:
+            raise ValueError(
+                f"{option} is no option of --task {options.task} with --method {options.method}. Leave it out, or "
+                "choose another task or method."
+            )
+        parameters |= {} if value is None else {name: value}
+    return made(bank, **parameters)
+
+
+def _standardizer(kept: Sequence[str]) -> BaseEstimator:
+    """Return what gives columns zero mean and unit variance, but for those that are `kept`, which come first.
+
+    Columns of a design keep their units: an effect is that of one unit, and a site is a site.
+    """
+    scaler = StandardScaler().set_output(transform="pandas")  # views may name columns
+    if not kept:
+        return scaler
+    beside = ColumnTransformer(
+        [("design", "passthrough", list(kept))], remainder=scaler, verbose_feature_names_out=False
+    )
+    return beside.set_output(transform="pandas")
+
+
+def bank_of(options: Options, columns: Sequence[str]) -> KernelBank:
+    """Return the kernels on the views that options name, of `columns`.
+
+    A view may be named several times, and * and ? stand for any letters.
+    """
+    if not options.view and not options.kernels:
+        return KernelBank("auto", views=options.kernels_on)
+    views: dict[str, list[str]] = {}
+    for name, pattern in _pairs("--view", options.view, "NAME=COLUMN, such as mean='mean_*'"):
+        found = [c for c in columns if c == pattern] or [c for c in columns if fnmatchcase(c, pattern)]
+        if not found:
+            hint = did_you_mean(pattern, columns)
+            raise ValueError(f"--view {name}={pattern} names no column to predict from; {hint}")
+        own = views.setdefault(name, [])
+        own += [column for column in found if column not in own]
+    unnamed = [*["all"] * ("all" in options.kernels_on), *(columns if "each" in options.kernels_on else [])]
+    of_view = {name: list[Any]() for name in views or unnamed}
+    for name, word in _pairs("--kernels", options.kernels, "VIEW=KERNEL, such as bits=tanimoto"):
+        if name not in of_view:
+            raise ValueError(
+                f"--kernels is for the view {name!r}, which is none; {did_you_mean(name, of_view)}"
+            )
+        if word not in KERNELS:
+            hint = did_you_mean(word, KERNELS)
+            raise ValueError(f"--kernels {name}={word} names no kernel; {hint} Others are for Python.")
+        of_view[name].append(OWN.get(word, word))
+    by_view = {name: own or ["auto"] for name, own in of_view.items()}
+    return KernelBank(by_view, views=views or options.kernels_on)
+
+
+def _as_they_are(bank: KernelBank, columns: Sequence[str]) -> list[str]:
+    """Return the columns of views with kernels of counts, which are not standardized."""
+    if not isinstance(bank.kernels, dict):
+        return []
+    of_view = bank.views if isinstance(bank.views, dict) else {c: [c] for c in columns} | {"all": columns}
+    of_counts = [
+        name for name, own in bank.kernels.items() if any(k in OF_COUNTS or k is OWN["tanimoto"] for k in own)
+    ]
+    kept = {column for name in of_counts for column in of_view[name]}
+    return [column for column in columns if column in kept]
+
+
+def _pairs(option: str, given: Sequence[str], form: str) -> list[tuple[str, str]]:
+    """Cut texts of the form NAME=WORD in two."""
+    pairs = []
+    for text in given:
+        name, _, word = (part.strip() for part in text.partition("="))
+        if not name or not word:
+            raise ValueError(f"{option} must be {form}; got {text!r}.")
+        pairs.append((name, word))
+    return pairs
+
+
+# ------------------------------------------------------------------------------------------------------- commands
+
+
+def run_fit(options: Options) -> None:
+    """Fit a table from a file; a dry run says what would be fitted."""
+    if options.out is None and not options.dry_run:
+        raise ValueError("--out must name the folder to write. To see what would be fitted, add --dry-run.")
+    if not options.dry_run:
+        runs.check_free(options.out, options.force)
+    check_options(options)
+    labels = [options.target] if options.task not in ("regression", "survival") else []
+    table = read_table(options.data, [*labels, *options.group])
+    event = [] if options.event is None else [options.event]
+    roles = {"--target": [options.target], "--event": event, "--drop": options.drop}
+    roles |= {"--covariate": options.covariate, "--group": options.group}
+    features = tables.features_of(table, roles, ["--covariate", "--group"])
+    y, options.task = tables.check_target(
+        table[options.target], options.task, table[options.event] if event else None
+    )
+    kinds = {"survival": "times", "regression": "a quantity"}
+    grades = "grades" if options.task == "ordinal" else "classes"
+    kind = kinds.get(options.task) or f"{len(np.unique(y))} {grades}"
+    kind += f", {int(y['event'].sum())} events" if event else ""
+    say(
+        f"{len(features)} rows, {features.shape[1]} columns to predict {options.target!r} from ({kind}: "
+        f"{options.task})."
+    )
+    if options.kernels_on != "types":
+        features = tables.check_features(features, options.missing_views != "error", options.group)
+    if options.dry_run:
+        _print_dry_run(*_training(features, y, options)[:3], options)
+    else:
+        fit_and_write(features, y, options)
+
+
+def _training(
+    features: pd.DataFrame, y: np.ndarray, options: Options
+) -> tuple[Pipeline, pd.DataFrame, np.ndarray, np.ndarray]:
+    """Return the model that is to be fitted, its rows, their targets, and the positions of rows that are held out."""
+    train, test = _held_out(features, y, options)
+    X_train = features.iloc[train]
+    seen = _seen(X_train, options)
+    model = new_model(options, seen)
+    if options.kernels_on != "types":
+        tables.check_constant(seen.drop(columns=_as_they_are(_bank(model), [str(name) for name in seen])))
+    return model, X_train, y[train], test
+
+
+def _seen(features: pd.DataFrame, options: Options) -> pd.DataFrame:
+    """Return the columns that kernels may see: those of no design."""
+    return features.drop(columns=[*options.covariate, *options.group])
+
+
+def _bank(model: Pipeline) -> Any:
+    return model[-1].get_params(deep=False)["kernels"]
+
+
+def _held_out(features: pd.DataFrame, y: np.ndarray, options: Options) -> tuple[np.ndarray, np.ndarray]:
+    """Return the positions of rows to fit and of rows to test.
+
+    Classes, grades and events are spread over both; groups of a design stay together, as in comparisons.
+    """
+    share, seed, rows = options.test_size, options.seed, np.arange(len(y))
+    if options.group:
+        groups = labels_of(features, [list(features.columns).index(name) for name in options.group])
+        if len(np.unique(groups)) < 2:
+            raise ValueError(
+                f"--group {named(options.group)} connects all rows, so that no group can be held out for the "
+                "metrics. Leave one of the columns out."
+            )
+        splitter = GroupShuffleSplit(1, test_size=share, random_state=seed)
+        train, test = next(splitter.split(rows, groups=groups))
+        say(f"Rows held out are those of {len(np.unique(groups[test]))} groups of {named(options.group)}.")
+        return train, test
+    spread: Any = None
+    if options.task != "regression":
+        spread = y["event"] if options.event else np.unique(y, return_inverse=True)[1]
+    train, test = train_test_split(rows, test_size=share, random_state=seed, stratify=spread)
+    return train, test
+
+
+def fit_and_write(features: pd.DataFrame, y: np.ndarray, options: Options) -> None:
+    """Fit a part of the rows, measure on the others, and write the folder of the run."""
+    model, X_train, y_train, test = _training(features, y, options)
+    X_test, y_test = features.iloc[test], y[test]
+    _announce(len(features) if options.refit else len(X_train), _n_kernels(model, X_train, options))
+    seconds = _timed_fit(model, X_train, y_train)
+    on_test = Predictions(model, X_test, y_train=y_train)
+    metrics = evaluated(on_test, y_test, "counts" if options.likelihood in COUNTS else options.task)
+    fitted_rows = runs.row_hashes(X_train, y_train)
+    n_copies = int(np.isin(runs.row_hashes(X_test, y_test), fitted_rows).sum())
+    with runs.folder_beside(options.out, options.force) as folder:
+        name, axes = picture(on_test, y_test, options.task)
+        axes.figure.savefig(folder / name)
+        if options.refit:
+            seconds += _timed_fit(model, features, y)
+            fitted_rows = runs.row_hashes(features, y)
+        else:
+            ending = ".parquet" if Path(options.data).suffix.lower() == ".parquet" else ".csv"
+            targets = (
+                {options.target: y_test}
+                if not options.event
+                else {options.target: y_test["time"], options.event: y_test["event"]}
+            )
+            tables.write_table(X_test.assign(**targets), folder / f"{runs.HELD_OUT}{ending}")
+        np.savetxt(folder / runs.TRAINING_ROWS, fitted_rows, "%d")
+        if options.refine:
+            started = time.perf_counter()
+            with tables.notes_of_warnings():
+                model.steps[-1] = ("bemkl", posterior.refine_posterior(model, random_state=options.seed))
+            seconds += time.perf_counter() - started
+        found = _write_posterior(model, folder, options.seed)
+        scores = pd.DataFrame(metrics.items(), columns=["metric", "value"])
+        tables.write_table(scores, folder / "metrics.csv")
+        save_model(model, folder / runs.MODEL)
+        n_train = len(features) if options.refit else len(X_train)
+        _write_config(folder, model[-1], features, options, {"n_train": n_train, "n_test": len(X_test)})
+        files = sorted(path.name for path in folder.iterdir())
+    _print_tables(found, "the variance" if options.method == "gpmkl" else "the score")
+    tables.show(
+        f"On {len(X_test)} rows held out of the fit", scores.assign(meaning=scores["metric"].map(METRICS))
+    )
+    if n_copies:
+        say(
+            f"{n_copies} of the {len(X_test)} held-out rows are copies of training rows: every column is equal. If "
+            "they are the same samples, these metrics are too good. Keep one row of each sample, and fit again."
+        )
+    say(_ending(model[-1], seconds))
+    others = (
+        f"the metrics are of a fit to {len(X_train)} of them"
+        if options.refit
+        else "the others gave the metrics"
+    )
+    rows = "all" if options.refit else f"{n_train} of"
+    say(f"The saved model is fitted to {rows} {len(features)} rows, {others}.")
+    say(f"Written to {options.out}/: {', '.join(files)}")
+
+
+def _timed_fit(model: Pipeline, X: pd.DataFrame, y: np.ndarray) -> float:
+    started = time.perf_counter()
+    with tables.notes_of_warnings():
+        model.fit(X, y)
+    return time.perf_counter() - started
+
+
+def _announce(n_train: int, n_kernels: int) -> None:
+    """Report the size of the fit, and raise if it cannot fit into memory."""
+    n_bytes = 8 * n_kernels * n_train**2
+    remedy = "Use fewer rows, leave columns out with --drop, or use --kernels-on all."
+    require_memory(n_bytes, f"a stack of {n_kernels} kernels over {n_train} rows", remedy)
+    say(f"Fitting {n_kernels} kernels to {n_train} rows ({format_bytes(n_bytes)} of kernels) ...")
+
+
+def _write_posterior(model: Pipeline, folder: Path, seed: int) -> dict[str, pd.DataFrame]:
+    """Write plots, tables and draws; return the tables."""
+    last = model[-1]
+    found = {"kernels": posterior.kernel_table(model)}
+    if len(set(last.kernel_bank_.kernel_views_)) > 1:
+        found["views"] = posterior.view_table(model, random_state=seed)
+    if fitted_bemkl(model).selects_kernels:
+        found["inclusion"] = posterior.inclusion_table(model)
+    design = getattr(last, "design_", None)
+    if design is not None and design.has_effects:
+        found["effects"] = posterior.effect_table(model)
+    slopes = quick_feature_table(model, 0.94, np.random.default_rng(seed))
+    if slopes is not None:
+        found["features"] = slopes
+    for name, table in found.items():
+        tables.write_table(table, folder / f"{name}.csv")
+    plots: dict[str, Any] = {"kernel_weights": posterior.plot_kernel_weights}
+    if hasattr(last, "elbo_"):
+        plots["elbo"] = posterior.plot_elbo
+    for name, plot in plots.items():
+        plot(model).figure.savefig(folder / f"{name}.png")
+    posterior.save_posterior(model, folder / "posterior.nc", random_state=seed)
+    return found
+
+
+def _write_config(
+    folder: Path, last: BaseEstimator, features: pd.DataFrame, options: Options, about: dict[str, int]
+) -> None:
+    classes = getattr(last, "classes_", None)
+    config = {
+        "format": runs.RUN_FORMAT,
+        "version": runs.RUN_VERSION,
+        "bayesmkl": __version__,
+        **{name: value for name, value in vars(options).items() if name not in ("out", "force", "dry_run")},
+        "data": str(options.data),
+        "features": list(features.columns),
+        "text": tables.may_be_text(features),
+        "classes": None if classes is None else classes.tolist(),
+        "outcome": fitted_bemkl(last).endings,
+    }
+    text = json.dumps(config | about, indent=2, ensure_ascii=False)
+    (folder / runs.CONFIG).write_text(text + "\n", encoding="utf-8")
+
+
+# ------------------------------------------------------------------------------------------------------- printing
+
+
+def _print_tables(found: dict[str, pd.DataFrame], whole: str) -> None:
+    """Print the largest shares of a `whole`, what is in the model, and effects of a design."""
+    for of in ("kernel", "view"):
+        table = found.get(f"{of}s")
+        if table is None:
+            continue
+        by_class = ["class"] * ("class" in table)
+        largest = table.groupby(by_class, sort=False).head(5) if by_class else table.head(10)
+        shares = {name: 100 * largest[name] for name in ("share", "share_lower", "share_upper")}
+        more = ["weight", "weight_lower", "weight_upper"] if of == "kernel" else []
+        shown = largest.assign(**shares)[[*by_class, of, *shares, *more]]
+        title = f"The largest of {table[of].nunique()} {of}s: share of {whole} in %, with 94 % intervals by "
+        tables.show(title + table["interval_by"].iloc[0], shown)
+    if "inclusion" in found:
+        table = found["inclusion"]
+        of, rate = "view" if "view" in table else "kernel", f"{100 * table.attrs['fdr']:.0f} %"
+        title = (
+            f"{table['selected'].sum()} of {len(table)} {of}s in the model, at most {rate} of them falsely"
+        )
+        shown = table if not table["selected"].any() else table[table["selected"]]
+        tables.show(title, shown.head(10)[[of, "prob_included", "alternative"]].fillna(""))
+    if "effects" in found:
+        table = found["effects"]
+        title = f"Effects of columns of the design, with 94 % intervals by {table['interval_by'].iloc[0]}"
+        tables.show(title, table[["effect", "kind", "mean", "lower", "upper"]])
+
+
+def _ending(last: BaseEstimator, seconds: float) -> str:
+    """Report in one line how the inference ended."""
+    names = {"elbo_": "ELBO", "log_evidence_": "log evidence", "pareto_k_": "k-hat", "rhat_": "R-hat"}
+    found = {told: getattr(last, name, np.nan) for name, told in names.items()}
+    facts = [f"{told} {value:.2f}" for told, value in found.items() if np.all(np.isfinite(value))]
+    return f"{'; '.join(fitted_bemkl(last).endings)} ({', '.join([*facts, f'{seconds:.1f} s'])})."
+
+
+# -------------------------------------------------------------------------------------------------------- dry run
+
+
+def _encoded(model: Pipeline, seen: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with the columns that the bank gets."""
+    return clone(model[0]).fit_transform(seen) if model.steps[0][0] == "encode" else seen
+
+
+def _n_kernels(model: Pipeline, X: pd.DataFrame, options: Options) -> int:
+    n_kernels: int = _bank(model).training_shape(_encoded(model, _seen(X, options)))[0]
+    return n_kernels
+
+
+def _print_dry_run(model: Pipeline, X: pd.DataFrame, y: np.ndarray, options: Options) -> None:
+    """Print what would be fitted to the training rows."""
+    bank, encoded = _bank(model), _encoded(model, _seen(X, options))
+    names = [str(name) for name in encoded]
+    for view in resolve_views(bank.views, encoded.shape[1], names):
+        own = bank.kernels[view.name] if isinstance(bank.kernels, dict) else bank.kernels
+        kernels = ", ".join(map(str, own if isinstance(own, list) else [own]))
+        say(f"{view.name}: {kernels} of {listed([names[j] for j in view.columns])}")
+    n_kernels, free = _n_kernels(model, X, options), available_memory()
+    memory = "" if free is None else f", of {format_bytes(free)} that are free"
+    say(f"{n_kernels} kernels of {len(X)} rows: {format_bytes(8 * n_kernels * len(X) ** 2)}{memory}.")
+    if options.inference not in (None, "vb") or options.refine:
+        say("How long chains take is not known before: look at --draws 10.")
+    else:
+        say(f"The fit takes about {_seconds(model, X, y)}. Nothing was written.")
+
+
+def _seconds(model: Pipeline, X: pd.DataFrame, y: np.ndarray) -> str:
+    """Extrapolate the time of a fit from those of fits to some rows, which grow by a power of their number."""
+    order = np.argsort(
+        y, order=list(y.dtype.names or ()) or None, kind="stable"
+    )  # all classes are among them
+    sizes = [
+        min(size, len(X)) for size in (FEW_ROWS, FEW_ROWS, 2 * FEW_ROWS)
+    ]  # the first fit imports as well
+    times = []
+    for size in sizes:
+        quiet, rows = clone(model), order[np.linspace(0, len(X) - 1, size).astype(int)]
+        quiet[-1].set_params(verbose=0)
+        started = time.perf_counter()
+        with holding_back(Warning):
+            quiet.fit(X.iloc[rows], y[rows])
+        times.append(time.perf_counter() - started)
+    power = float(np.clip(np.log2(times[2] / times[1]), 1.0, 3.0))
+    seconds = times[-1] * (len(X) / sizes[-1]) ** power
+    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+
+
+# ----------------------------------------------------------------------------------------------------------- demo
+
+VIEWS = {"mean": "mean *", "error": "* error", "worst": "worst *", "shuffled": "shuffled *"}
+LACKING = 0.2  # share of the tumors without the view "error"
+STORY = (
+    'Is a tumor malignant? Thirty measurements of its cell nuclei, in three views: the "mean" over the cells of a '
+    'sample, its standard "error", and the "worst" values. Two things are added: the view "shuffled", the worst '
+    'values of other tumors, which can say nothing; and gaps, since every fifth tumor lacks the view "error".\n'
+)
+
+
+def run_demo(out: Path, seed: int, fast: bool) -> None:
+    """Fit the Wisconsin breast cancer data, explain what is printed, and write a report."""
+    runs.check_free(out, force=True)
+    say(STORY)
+    features, labels = tumors(seed, step=3 if fast else 1)
+    options = options_of(
+        data="wdbc",
+        target="diagnosis",
+        out=out,
+        force=True,
+        task="classification",
+        view=[f"{view}={columns}" for view, columns in VIEWS.items()],
+        kernels=[f"{view}=gaussian" for view in VIEWS],
+        method="gpmkl",
+        missing_views="integrate",
+        test_size=0.5,
+        seed=seed,
+    )
+    check_options(options)
+    fit_and_write(features, labels, options)
+    runs.run_report(out, None, None, refits=False, seed=seed)
+    say("\n" + _explained(out, labels) + f"\nOpen {out / 'report.html'} in a browser.")
+
+
+def tumors(seed: int, step: int = 1) -> tuple[pd.DataFrame, np.ndarray]:
+    """Return every `step`-th tumor with its label, with a view that says nothing and with gaps in another."""
+    wdbc: Any = load_wdbc(as_frame=True)
+    rng = np.random.default_rng(seed)
+    features = wdbc.data.astype(float).reset_index(drop=True)
+    worst = [name for name in features if name.startswith("worst ")]
+    others = features[worst].iloc[rng.permutation(len(features))].reset_index(drop=True)
+    others = others.rename(columns=lambda name: name.replace("worst", "shuffled"))
+    features = pd.concat([features, others], axis=1)
+    lacking = rng.permutation(len(features))[: round(LACKING * len(features))]
+    features.loc[lacking, [name for name in features if name.endswith(" error")]] = np.nan
+    labels = wdbc.target_names[(np.asarray(wdbc.target) + 1) // 2]
+    return features[::step].reset_index(drop=True), labels[::step]
+
+
+def _explained(out: Path, labels: np.ndarray) -> str:
+    """Say in a line each what a share, an interval and a log loss are, with the numbers of this run."""
+    views = pd.read_csv(out / "views.csv", index_col="view")
+    metrics = pd.read_csv(out / "metrics.csv", index_col="metric")["value"]
+    n_test = json.loads((out / runs.CONFIG).read_text(encoding="utf-8"))["n_test"]
+    first, shuffled = views.iloc[0], views.loc["shuffled"]
+    frequencies = np.unique(labels, return_counts=True)[1] / len(labels)
+    nothing = -float(frequencies @ np.log(frequencies))
+    return "\n".join(
+        (
+            f"Share: the part of the variance of the score that a view accounts for; {100 * first['share']:.0f} % "
+            f'for "{views.index[0]}".',
+            f"Interval: the share is in it with probability 94 %: {100 * first['share_lower']:.0f} to "
+            f'{100 * first["share_upper"]:.0f} % for "{views.index[0]}", at most '
+            f'{max(100 * shuffled["share_upper"], 0):.0f} % for "shuffled".',
+            f"Log loss: minus the log probability of the true label, averaged over the {n_test} tumors held out: "
+            f"{metrics['log_loss']:.2f}. The frequencies of the classes alone have {nothing:.2f}, certainty has 0.",
+        )
+    )

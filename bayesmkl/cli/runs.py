@@ -1,0 +1,354 @@
+"""Folders of runs, and what is read from them: predictions, a diagnosis, a report.
+
+A folder is written beside, then renamed: a half-written one never looks like a good one.
+"""
+
+from __future__ import annotations
+
+import errno
+import glob
+import re
+import secrets
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator
+from sklearn.pipeline import Pipeline
+
+from bayesmkl._utils.files import NO_SPACE, check_layout, not_written, read_json
+from bayesmkl.bemkl import BEMKLClassifier, BEMKLOrdinalClassifier, BEMKLRegressor, BEMKLSurvival
+from bayesmkl.cli.tables import check_target, match_columns, notes_of_warnings, say, write_table
+from bayesmkl.datasets._tables import read_table, table_suffix
+from bayesmkl.evaluation import report_model
+from bayesmkl.evaluation.predictions import Predictions
+from bayesmkl.evaluation.report.blocks import Paragraph
+from bayesmkl.gp import GPMKLClassifier, GPMKLOrdinalClassifier, GPMKLRegressor, GPMKLSurvival
+from bayesmkl.persistence import load_model
+from bayesmkl.posterior import diagnose
+
+CONFIG, MODEL = "config.json", "model.skops"
+HELD_OUT, TRAINING_ROWS = "held_out", "training_rows.txt"  # a table, and hashes, in the folder of a run
+NEW, OLD = ".part", ".old"  # ends of the names of the folder that is written, and of the one that it replaces
+ABANDONED = 86400.0  # seconds after which a temporary folder counts as left by a killed process
+TAKEN = (errno.ENOTEMPTY, errno.EEXIST)  # another process has made a folder there
+RUN_FORMAT, RUN_VERSION = "bayesmkl-run", 3
+AGAIN = "Run `bayesmkl fit` again."
+TAIL = 0.03  # of the time to an event, on either side of its interval
+ESTIMATORS: dict[str, dict[str, Any]] = {  # by task and method
+    "classification": {"bemkl": BEMKLClassifier, "gpmkl": GPMKLClassifier},
+    "regression": {"bemkl": BEMKLRegressor, "gpmkl": GPMKLRegressor},
+    "ordinal": {"bemkl": BEMKLOrdinalClassifier, "gpmkl": GPMKLOrdinalClassifier},
+    "survival": {"bemkl": BEMKLSurvival, "gpmkl": GPMKLSurvival},
+}
+ENTRIES = {"target": str, "task": str, "method": str, "features": list, "drop": list, "text": list}
+
+
+def check_free(path: Path, force: bool) -> None:
+    """Raise unless `path` can become the folder of a run: new, empty, or (with `force`) an earlier run."""
+    shown = repr(str(path))
+    if path.is_symlink():
+        raise ValueError(f"--out must be a folder; {shown} is a symbolic link. Name the folder behind it.")
+    check_parent(path)
+    if path.is_file():
+        raise ValueError(f"--out must be a folder; {shown} is a file.")
+    if not path.exists() or not any(path.iterdir()):
+        return
+    if not force:
+        raise ValueError(
+            f"--out {shown} is not empty. Choose another folder, or replace an earlier run with --force."
+        )
+    with suppress(OSError, ValueError):
+        config = read_json(path / CONFIG)
+        if isinstance(config, dict) and config.get("format") == RUN_FORMAT:
+            return
+    raise ValueError(
+        f"--out {shown} holds files that no run of bayesmkl wrote (it has no {CONFIG} of one), so it stays. "
+        "Choose another folder."
+    )
+
+
+def check_parent(path: Path) -> None:
+    """Raise unless `path` is in a folder that exists."""
+    parent = path.absolute().parent
+    if not parent.is_dir():
+        raise ValueError(f"--out must be in a folder that exists; {str(parent)!r} does not.")
+
+
+@contextmanager
+def folder_beside(path: Path, force: bool) -> Iterator[Path]:
+    """Give a new folder to write to, which becomes `path` once all is well and vanishes otherwise.
+
+    What an earlier run has written stays until then, and comes back if the last step fails.
+    """
+    _tidy(path)
+    check_free(path, force)
+    target = path.absolute()
+    beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}{NEW}")
+    old = beside.with_suffix(OLD)
+    try:
+        beside.mkdir()
+        yield beside
+        check_free(path, force)  # another process may have written it meanwhile
+        with suppress(FileNotFoundError):
+            target.rename(old)
+        beside.rename(target)
+    except OSError as error:
+        if error.errno in TAKEN:
+            raise ValueError(
+                f"--out {str(path)!r} was written by another run meanwhile, which is kept. Choose another folder, or "
+                "replace it with --force."
+            ) from error
+        if error.errno not in NO_SPACE:
+            raise
+        raise not_written(f"--out {str(path)!r}", error) from error
+    finally:
+        if old.is_dir() and not target.exists():
+            old.rename(target)
+        for folder in (beside, old):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _tidy(path: Path) -> None:
+    """Put back the run that a killed process had moved away, and remove what others left long ago."""
+    target = path.absolute()
+    for left in target.parent.glob(f".{glob.escape(target.name)}.*"):
+        if re.fullmatch(rf"\.[0-9a-f]{{8}}({NEW}|{OLD})", left.name[len(target.name) + 1 :]) is None:
+            continue
+        with suppress(OSError):  # removed by another process, or not ours
+            if left.suffix == OLD and not target.exists():
+                left.rename(target)
+            elif time.time() - left.stat().st_mtime > ABANDONED:
+                shutil.rmtree(left)
+
+
+def load_run(path: Path) -> tuple[Any, dict[str, Any]]:
+    """Read the model of a run and what is known about it."""
+    if not path.exists():
+        _tidy(path)
+    if not path.is_dir():
+        raise FileNotFoundError(f"there is no folder {str(path)!r}; `bayesmkl fit` makes one.")
+    for name in (CONFIG, MODEL):
+        file = path / name
+        if not file.is_file():
+            raise ValueError(f"{str(path)!r} is not the folder of a run: it has no {name}. {AGAIN}")
+        if file.resolve().parent != path.resolve():
+            raise ValueError(
+                f"{str(file)!r} is a link out of the folder of the run, which is not followed. Copy the file."
+            )
+    config = _read_config(path / CONFIG)
+    model = load_model(path / MODEL)
+    last = model[-1] if isinstance(model, Pipeline) else model
+    expected = ESTIMATORS[config["task"]][config["method"]]
+    features, fitted_to = config["features"], list(getattr(model, "feature_names_in_", ()))
+    if not isinstance(last, expected) or fitted_to != features:
+        what = f"a {expected.__name__} that was fitted to {len(features)} columns"
+        raise ValueError(
+            f"{str(path)!r} holds files that do not belong together: {CONFIG} is about {what}, and {MODEL} holds a "
+            f"{type(last).__name__} that was fitted to {len(fitted_to)}, or to others. {AGAIN}"
+        )
+    return model, config
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    shown = repr(str(path))
+    try:
+        config = read_json(path)
+    except ValueError as error:
+        raise ValueError(f"{shown} is damaged ({error}). {AGAIN}") from error
+    if not isinstance(config, dict) or config.get("format") != RUN_FORMAT:
+        raise ValueError(f"{shown} is not the {CONFIG} of a run. {AGAIN}")
+    check_layout(config.get("version"), RUN_VERSION, shown, config.get("bayesmkl"))
+    wrong = [
+        name
+        for name, kind in ENTRIES.items()
+        if not isinstance(config.get(name), kind)
+        or (kind is list and not all(isinstance(one, str) for one in config[name]))
+    ]
+    if not wrong and config["method"] not in ESTIMATORS.get(config["task"], {}):
+        wrong = ["task"]
+    if not wrong and (config["task"] == "survival") != isinstance(config.get("event"), str):
+        wrong = ["event"]
+    if wrong:
+        raise ValueError(f"{shown} is damaged: {wrong[0]!r} is {str(config.get(wrong[0]))[:80]!r}. {AGAIN}")
+    return config
+
+
+# --------------------------------------------------------------------------------------------- rows of new tables
+
+
+def rows_for(config: dict[str, Any], data: Path) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
+    """Return a table, the columns that a run was fitted to, and the names of the others.
+
+    It is read as `fit` read that of the run: labels and groups as they are written.
+    """
+    has_types = config.get("kernels_on") == "types"
+    labels = [config["target"]] if config["task"] in ("classification", "ordinal") else []
+    groups = [] if has_types else config["text"]
+    table = read_table(data, [*labels, *groups], {config["target"]: config.get("classes")})
+    may_be_empty = has_types or config.get("missing_views", "error") != "error"
+    return table, *match_columns(table, config["features"], may_be_empty, config["text"], has_types)
+
+
+def rows_with_target(config: dict[str, Any], data: Path) -> tuple[pd.DataFrame, np.ndarray]:
+    """Read new rows of a run, and their target."""
+    table, X, _ = rows_for(config, data)
+    event = config.get("event")
+    for what, column in (("target", config["target"]), ("event", event)):
+        if column is not None and column not in table:
+            raise ValueError(f"--data must have the {what} column {column!r}; it has {list(table.columns)}.")
+    y, _ = check_target(table[config["target"]], config["task"], None if event is None else table[event])
+    return X, y
+
+
+def new_rows(
+    run: Path, config: dict[str, Any], data: Path
+) -> tuple[pd.DataFrame | None, np.ndarray | None, str]:
+    """Read the rows of --data that a run was not fitted to, and their target; note how many are training rows.
+
+    Rows and targets are None where none are new.
+    """
+    X, y = rows_with_target(config, data)
+    path = run / TRAINING_ROWS
+    try:
+        known = np.loadtxt(path, dtype=np.uint64, ndmin=1) if path.is_file() else np.arange(0)
+    except ValueError as error:
+        raise ValueError(f"{str(path)!r} is damaged ({error}). {AGAIN}") from error
+    is_new = ~np.isin(row_hashes(X, y), known)
+    if is_new.all():
+        return X, y, ""
+    told = f"{np.sum(~is_new)} of the {len(X)} rows in --data are training rows. They are not judged."
+    say(told)
+    return (X[is_new], y[is_new], told) if is_new.any() else (None, None, told)
+
+
+def row_hashes(features: pd.DataFrame, y: np.ndarray) -> np.ndarray:
+    """Hash rows with their targets by value, so that a row is recognized in another table.
+
+    Numbers are rounded to 40 bits, since other programs read and write the last digits otherwise.
+
+    Examples
+    --------
+    >>> one, other = pd.DataFrame({"a": [1.0, 2.0]}), pd.DataFrame({"a": [2, 3]})
+    >>> np.isin(row_hashes(other, np.array([5, 5])), row_hashes(one, np.array([5.0, 5.0])))
+    array([ True, False])
+    """
+
+    def plain(values: pd.Series) -> pd.Series:
+        if not pd.api.types.is_numeric_dtype(values):
+            return values.astype(str)
+        mantissa, exponent = np.frexp(values.astype(float))
+        return pd.Series(np.ldexp(np.round(mantissa * 2.0**40), exponent))
+
+    table = pd.concat([features.reset_index(drop=True), pd.DataFrame(y)], axis=1, ignore_index=True)
+    columns = {k: plain(values) for k, values in table.items()}
+    return pd.util.hash_pandas_object(pd.DataFrame(columns), index=False).to_numpy()
+
+
+# ------------------------------------------------------------------------------------------------------- commands
+
+
+def run_predict(run: Path, data: Path, out: Path) -> None:
+    """Predict the rows of a table from a file."""
+    table_suffix(out)
+    with notes_of_warnings():
+        model, config = load_run(run)
+    _, features, others = rows_for(config, data)
+    ignored = [c for c in others if c not in (config["target"], config.get("event"), *config["drop"])]
+    if ignored:
+        say(f"Not used, because the model was not fitted to them: {', '.join(ignored)}.")
+    with notes_of_warnings():
+        columns = _predicted(model, features, config["task"])
+    write_table(pd.DataFrame(columns), out)
+    say(f"{len(features)} predictions written to {out}.")
+
+
+def _predicted(model: BaseEstimator, features: pd.DataFrame, task: str) -> dict[str, np.ndarray]:
+    """Return the columns of the table of predictions, whose numbers are all finite."""
+    predictions, first = Predictions(model, features), {}
+    if task == "survival":
+        rows, last = model[:-1].transform(features), model[-1]
+        columns = {"risk": predictions.labels(), "median": last.predict_quantile(rows)}
+        columns |= {
+            name: last.predict_quantile(rows, level) for name, level in (("lower", TAIL), ("upper", 1 - TAIL))
+        }
+    elif task == "regression":
+        columns = dict(zip(("mean", "sd"), predictions.moments(), strict=True))
+    else:
+        probabilities = predictions.probabilities()
+        columns = {f"probability_{c}": probabilities[:, k] for k, c in enumerate(model.classes_)}
+        first = {"prediction": predictions.labels()}
+    unusable = ~np.isfinite(list(columns.values())).all(axis=0)
+    if unusable.any():
+        raise ValueError(
+            f"{unusable.sum()} of {len(features)} predictions are not finite, the first one of row "
+            f"{np.flatnonzero(unusable)[0] + 1}. Its values are far from those that the model was fitted to, or the "
+            "model is damaged: fit it again."
+        )
+    return first | columns
+
+
+def run_diagnose(run: Path, data: Path | None, n_draws: int, seed: int) -> None:
+    """Print the diagnosis of a run."""
+    with notes_of_warnings():
+        model, config = load_run(run)
+        _check_summarized(config, "diagnosis")
+        X = y = None
+        if data is not None and config["task"] == "survival":
+            raise ValueError(
+                "--data is for the calibration of classes and quantities, and the run is of times to an event. Leave "
+                "it out; calibration.png has the rows that were held out."
+            )
+        if data is not None:
+            X, y, _ = new_rows(run, config, data)
+        diagnosis = diagnose(model, X, y, n_draws=n_draws, random_state=seed)
+    say(str(diagnosis))
+
+
+def run_report(run: Path, data: Path | None, out: Path | None, refits: bool, seed: int) -> None:
+    """Write the report of a run, as a page of HTML, and as Markdown beside it.
+
+    Predictions are judged by the new rows of `data`, or by the rows that `fit` held out.
+    """
+    page = run / "report.html" if out is None else _page(out)
+    with notes_of_warnings():
+        model, config = load_run(run)
+        _check_summarized(config, "report")
+        X = y = None
+        told = ""
+        held_out = next(run.glob(f"{HELD_OUT}.*"), None)  # not there after --refit
+        if data is not None:
+            X, y, told = new_rows(run, config, data)
+        elif held_out is not None:
+            X, y = rows_with_target(config, held_out)
+        title = f"{config['target']} ({run.absolute().name})"
+        report = report_model(model, X, y, title=title, refits=refits, random_state=seed)
+    if told:
+        report.parts = {**report.parts, "Predictions": [Paragraph(told), *report.parts["Predictions"]]}
+    page.parent.mkdir(exist_ok=True)
+    written = [report.write_html(page), report.write_markdown(page.with_suffix(".md"))]
+    say(f"Written to {' and '.join(map(str, written))}.")
+
+
+def _page(out: Path) -> Path:
+    """Return the page to write; raise where it cannot be, before anything is computed."""
+    page = out if out.suffix == ".html" and not out.is_dir() else out / "report.html"
+    if page != out and not out.is_dir() and (out.exists() or out.suffix[1:].isalpha()):
+        raise ValueError(
+            f"--out must be a folder, or a page that ends in .html; got {str(out)!r}. Markdown is written beside it."
+        )
+    check_parent(out)
+    return page
+
+
+def _check_summarized(config: dict[str, Any], what: str) -> None:
+    if config["task"] in ("ordinal", "survival") and config["method"] == "bemkl":
+        raise ValueError(
+            f"there is no {what} of runs of --task {config['task']} with --method bemkl, whose intervals are too "
+            "narrow. Fit with --method gpmkl."
+        )
