@@ -468,8 +468,14 @@ def check_section(
         Content of the intervals.
     """
     reason = why_no_prior_draws(models[0].problem.priors)
-    checked = [own for model in models for own in _checks_of_model(fitted, model, rng, ci_prob, reason)]
-    return section_of_checks(fitted, checked, ci_prob, reason)
+    after: list[CheckedOutput] = []
+    before: list[CheckedOutput] = []
+    for model in models:
+        after += _outputs(model, rng)
+        if reason is None:
+            n = min(MOST_PRIOR_DRAWS, len(model.flat.intercept))
+            before += _outputs(Evaluated(model.problem, prior_draws(model.problem, n, rng)), rng)
+    return _section(fitted, after, before, ci_prob, reason)
 
 
 def checks_of_process(fitted: FittedBEMKL, n_draws: int, ci_prob: float, rng: np.random.Generator) -> Section:
@@ -485,14 +491,7 @@ def checks_of_process(fitted: FittedBEMKL, n_draws: int, ci_prob: float, rng: np
     weights, parameters = estimator._draw_prior(n_prior, n_outputs, rng)
     scores = estimator._draw_prior_scores(weights, n_outputs, rng)
     before = _outputs_of_process(fitted, scores, parameters, rng)
-    checked = [
-        {
-            "posterior": check_output(fitted, k, posterior, ci_prob),
-            "prior": check_output(fitted, k, prior, ci_prob, posterior=False),
-        }
-        for k, (posterior, prior) in enumerate(zip(after, before, strict=True))
-    ]
-    return section_of_checks(fitted, checked, ci_prob)
+    return _section(fitted, after, before, ci_prob)
 
 
 def _outputs_of_process(
@@ -510,24 +509,20 @@ def _outputs_of_process(
     ]
 
 
-def section_of_checks(
-    fitted: FittedBEMKL, checked: list[dict[str, Any]], ci_prob: float, reason: str | None = None
+def _section(
+    fitted: FittedBEMKL,
+    after: list[CheckedOutput],
+    before: list[CheckedOutput],
+    ci_prob: float,
+    reason: str | None = None,
 ) -> Section:
-    """Report checks of every output.
-
-    Parameters
-    ----------
-    fitted : FittedBEMKL
-    checked : list of dict
-        Of every output, what `check_output` found of the sources "prior" and "posterior".
-    ci_prob : float
-        Content of the intervals.
-    reason : str, optional
-        Why there is no prior check.
-    """
+    """Check every output by draws from the posterior, and from the prior, where `reason` does not say why not."""
     names, values = fitted.output_names or fitted.model_names, {}
     rows, verdicts, far = [], [], []
-    for name, own in zip(names, checked, strict=True):
+    for k, name in enumerate(names):
+        own: dict[str, Any] = {"posterior": check_output(fitted, k, after[k], ci_prob)}
+        own |= {"prior": check_output(fitted, k, before[k], ci_prob, posterior=False)} if before else {}
+        own |= {"prior_skipped": reason} if reason else {}
         prefix = f"{name}: " if len(names) > 1 else ""
         for source in ("prior", "posterior"):
             for statistic, found in own.get(source, {}).items():
@@ -606,24 +601,6 @@ class CheckedOutput(NamedTuple):
     standard_means: np.ndarray  # m / s, (n_draws, n_samples)
     probabilities: np.ndarray | None  # of a positive label, (n_draws, n_samples)
     size: str = "mean |m/s|"  # name of the mean absolute score
-
-
-def _checks_of_model(
-    fitted: FittedBEMKL, model: Evaluated, rng: np.random.Generator, ci_prob: float, no_prior: str | None
-) -> list[dict[str, Any]]:
-    """Check every output of one model; `no_prior` says why there are no draws from the prior, if so."""
-    found: list[dict[str, Any]] = [
-        {"posterior": check_output(fitted, k, output, ci_prob)}
-        for k, output in enumerate(_outputs(model, rng))
-    ]
-    if no_prior is not None:
-        return [own | {"prior_skipped": no_prior} for own in found]
-    n = min(MOST_PRIOR_DRAWS, len(model.flat.intercept))
-    prior = Evaluated(model.problem, prior_draws(model.problem, n, rng))
-    return [
-        own | {"prior": check_output(fitted, k, output, ci_prob, posterior=False)}
-        for k, (own, output) in enumerate(zip(found, _outputs(prior, rng), strict=True))
-    ]
 
 
 def _outputs(model: Evaluated, rng: np.random.Generator) -> list[CheckedOutput]:
