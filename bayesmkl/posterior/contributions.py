@@ -10,8 +10,6 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from bayesmkl._utils.docstrings import fill_docs
-from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.threads import blas_threads_for
 from bayesmkl._utils.typing import Samples
 from bayesmkl._utils.validation import (
@@ -27,7 +25,7 @@ from bayesmkl.gp import parts as of_processes
 from bayesmkl.gp.design import FittedDesign
 from bayesmkl.gp.effects import DesignRows
 from bayesmkl.gp.reading import HyperDraws
-from bayesmkl.posterior.fitted import MODEL, FittedBEMKL, evenly, fitted_bemkl, unwrapped
+from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl, public, unwrapped
 
 if TYPE_CHECKING:
     from xarray import Dataset
@@ -184,8 +182,7 @@ def _grouped(parts: np.ndarray, groups: np.ndarray) -> np.ndarray:
     return np.concatenate([groups @ parts[..., :-1, :], parts[..., -1:, :]], axis=-2)
 
 
-@fill_docs(MODEL)
-@own_settings
+@public
 def contributions(
     model: BaseEstimator,
     X: Samples,

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.files import as_path, check_layout, written_beside
 from bayesmkl._utils.memory import available_memory, format_bytes
 from bayesmkl._utils.settings import own_settings
@@ -21,7 +20,7 @@ from bayesmkl.bemkl.reading.draws import PosteriorDraws
 from bayesmkl.gp.reading import HyperDraws
 from bayesmkl.gp.tasks import correlations
 from bayesmkl.posterior.evaluated import Evaluated
-from bayesmkl.posterior.fitted import MODEL, FittedBEMKL, evenly, fitted_bemkl
+from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl, public
 from bayesmkl.posterior.loo import log_predictive_of_points
 
 if TYPE_CHECKING:
@@ -132,8 +131,7 @@ def _outputs(fitted: FittedBEMKL, values: np.ndarray) -> np.ndarray:
     return values[:, 0] if fitted.output_names is None else values
 
 
-@fill_docs(MODEL)
-@own_settings
+@public
 def sample_posterior(
     model: BaseEstimator, n_draws: int | None = None, random_state: int | np.random.Generator | None = None
 ) -> dict[str, np.ndarray]:
@@ -269,8 +267,7 @@ DIMS: dict[str, dict[str, list[str]]] = {
 }
 
 
-@fill_docs(MODEL)
-@own_settings
+@public
 def to_datatree(
     model: BaseEstimator,
     n_draws: int | None = None,

@@ -9,8 +9,6 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
 
-from bayesmkl._utils.docstrings import fill_docs
-from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.threads import blas_threads_for
 from bayesmkl._utils.typing import Samples
 from bayesmkl._utils.validation import check_choice, check_probability, generator_of
@@ -20,15 +18,14 @@ from bayesmkl.gp.slopes import KernelSlopes, draw_slopes
 from bayesmkl.gp.unknown_points import CompletedKernels
 from bayesmkl.kernels.presence import present_views
 from bayesmkl.kernels.views import column_names
-from bayesmkl.posterior.fitted import MODEL, FittedBEMKL, evenly, fitted_bemkl
+from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl, public
 from bayesmkl.posterior.tables import table_of_draws
 
 QUICK_DRAWS = 200  # of a table in passing
 MOST_ENTRIES = 3e7  # slopes of pairs of samples, of every kernel by every feature: a few seconds
 
 
-@fill_docs(MODEL)
-@own_settings
+@public
 def feature_table(
     model: BaseEstimator,
     X: Samples | None = None,

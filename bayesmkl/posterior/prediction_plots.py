@@ -9,14 +9,12 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.stats import entropy, norm
 
-from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.given import as_array, check_numbers, finite_numbers
-from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_axes, check_choice, check_integer, check_probability
 from bayesmkl.posterior.axes import COLORS, MARKERS, NEUTRAL, SHADES, legend_below, new_axes, tidy
 from bayesmkl.posterior.checks import reliability
-from bayesmkl.posterior.fitted import MODEL, FittedBEMKL, fitted_bemkl, has_outputs
+from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl, has_outputs, public
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,8 +23,7 @@ BLOCK_SIZE = 2**22  # predictions are made in blocks of rows, whose kernels have
 MARGIN = 0.15  # of the range of the samples, on every side
 
 
-@fill_docs(MODEL)
-@own_settings
+@public
 def plot_reliability(
     y_true: Targets,
     y_prob: ArrayLike,
@@ -110,8 +107,7 @@ def plot_reliability(
     return ax
 
 
-@fill_docs(MODEL)
-@own_settings
+@public
 def plot_predictions(
     y_true: Targets, mean: ArrayLike, std: ArrayLike, ci_prob: float = 0.94, ax: Axes | None = None
 ) -> Axes:
@@ -181,8 +177,7 @@ class _Plane(NamedTuple):
     probability: np.ndarray  # (n_points, n_classes); no classes in regression
 
 
-@fill_docs(MODEL)
-@own_settings
+@public
 def plot_uncertainty(
     model: object,
     X: Samples,

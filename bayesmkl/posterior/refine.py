@@ -12,10 +12,8 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.options import VB, Gibbs
 from bayesmkl._utils.progress import step_progress
-from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.validation import check_integer, generator_of
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.bemkl.estimators.base import FitTask
@@ -28,7 +26,7 @@ from bayesmkl.bemkl.reading.draws import PosteriorDraws, align_signs, draw_preci
 from bayesmkl.bemkl.reading.shares import share_of_each
 from bayesmkl.posterior.checks import why_no_prior_draws
 from bayesmkl.posterior.evaluated import convergence
-from bayesmkl.posterior.fitted import MODEL, FittedBEMKL, fitted_bemkl
+from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl, public
 
 PLURALS = {"class": "classes", "label": "labels", "output": "targets"}
 # Of shares. Runs on similar kernels that passed 1.05 and 100 were up to 3 of their standard errors apart.
@@ -36,8 +34,7 @@ LARGEST_RHAT, LEAST_ESS = 1.03, 200.0
 TILT = 1.0  # standard deviation of the logarithm by which each kernel weight of a start is off
 
 
-@fill_docs(MODEL)
-@own_settings
+@public
 def refine_posterior(
     model: BaseEstimator,
     n_draws: int = 250,

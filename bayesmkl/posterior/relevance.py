@@ -36,10 +36,8 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold, StratifiedKFold
 
-from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.options import Storage
 from bayesmkl._utils.progress import step_progress
-from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.validation import check_choice, check_flag, check_integer, generator_of, shown
 from bayesmkl._utils.warnings import holding_back, warn_user
 from bayesmkl.bemkl.estimators.base import FitTask
@@ -52,7 +50,7 @@ from bayesmkl.bemkl.models.nonnegative import nonnegative
 from bayesmkl.bemkl.reading.predict import ScoreDraws, log_probabilities
 from bayesmkl.kernels.stacks.base import StoredStack
 from bayesmkl.kernels.stacks.dense import DenseStack, stored_array
-from bayesmkl.posterior.fitted import MODEL, FittedBEMKL, fitted_bemkl, states_of
+from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl, public, states_of
 from bayesmkl.posterior.loo import leave_one_out_of_draws
 
 STEPS = np.linspace(-12.0, 12.0, 1001)
@@ -455,8 +453,7 @@ ALL = "all"  # name of the row of all views together
 VERDICTS = {True: ("signal", "no signal"), False: ("needed", "not shown")}
 
 
-@fill_docs(MODEL)
-@own_settings
+@public
 def relevance(
     model: BaseEstimator,
     by: str | None = None,
@@ -616,8 +613,7 @@ ANY = "any two"  # name of the row of all pairs together
 MOST_PAIRS = 10  # that are asked about one by one where nobody says so
 
 
-@fill_docs(MODEL)
-@own_settings
+@public
 def interaction_table(
     model: BaseEstimator,
     pairs: str | Sequence[Sequence[str]] | None = None,

@@ -8,13 +8,11 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, clone
 
-from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.options import NUTS, VB
-from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_integer
 from bayesmkl.kernels.stacks.dense import DenseStack, stored_array
-from bayesmkl.posterior.fitted import MODEL, FittedBEMKL, fitted_bemkl
+from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl, public
 from bayesmkl.posterior.refine import why_not_refined
 from bayesmkl.posterior.tables import kernel_table
 
@@ -53,8 +51,7 @@ class TwinCheck(NamedTuple):
         return abs(self.estimate - self.bound) / self.standard_error
 
 
-@fill_docs(MODEL)
-@own_settings
+@public
 def check_twin(
     model: BaseEstimator,
     X: Samples,
