@@ -112,9 +112,9 @@ def plot_kernel_weights(
     for g, group in enumerate(groups.values()):
         at = np.array([row_of[name] for name in group["kernel"]], dtype=float)
         at += 0.7 * ((g + 0.5) / n_offsets - 0.5) if n_offsets > 1 else 0.0
-        ends = (factor * group[f"{value}{end}"].to_numpy() for end in ("", "_lower", "_upper"))
+        mean, lower, upper = (factor * group[f"{value}{end}"].to_numpy() for end in ("", "_lower", "_upper"))
         look = COLORS[g % len(COLORS)], MARKERS[g % len(MARKERS)]
-        handles.append(intervals(ax, at, *ends, *look, markersize=7.0))
+        handles.append(intervals(ax, at, (mean, lower, upper), *look, markersize=7.0))
     ax.set_yticks(range(len(labels)), [shorten(label, LONGEST_NAME) for label in labels])
     for row in headings:
         ax.get_yticklabels()[row].set_fontweight("bold")
@@ -512,8 +512,8 @@ def plot_features(
         ax.barh(at, 2.0 * size, left=-size, height=0.6, color="#DDDDDD")
     is_sure = ((rows["lower"] > 0.0) | (rows["upper"] < 0.0)).to_numpy()
     for own, color, marker in ((is_sure, COLORS[0], "o"), (~is_sure, NEUTRAL, "D")):
-        ends = (rows[end].to_numpy()[own] for end in ("mean", "lower", "upper"))
-        intervals(ax, at[own], *ends, color, marker, markersize=6.5)
+        mean, lower, upper = (rows[end].to_numpy()[own] for end in ("mean", "lower", "upper"))
+        intervals(ax, at[own], (mean, lower, upper), color, marker, markersize=6.5)
     ax.axvline(0.0, color=NEUTRAL, linewidth=0.7)
     ax.set_yticks(at, [shorten(name, 2 * LONGEST) for name in names])
     ax.invert_yaxis()

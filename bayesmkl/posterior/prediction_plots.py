@@ -157,8 +157,8 @@ def plot_predictions(
         (ax,) = new_axes(5.2, 5.2)
     covered = np.abs(y_true - mean) <= half * std
     for kept, color, marker in ((covered, COLORS[0], "o"), (~covered, COLORS[1], "X")):
-        ends = ((mean + sign * half * std)[kept] for sign in (-1.0, 1.0))
-        ax.vlines(mean[kept], *ends, color=color, alpha=0.3, linewidth=0.9)
+        lower, upper = (mean - half * std)[kept], (mean + half * std)[kept]
+        ax.vlines(mean[kept], lower, upper, color=color, alpha=0.3, linewidth=0.9)
         ax.plot(mean[kept], y_true[kept], marker, color=color, markersize=4.5, markeredgewidth=0.0)
     ends = [min(y_true.min(), mean.min()), max(y_true.max(), mean.max())]
     ax.plot(ends, ends, color=NEUTRAL, linestyle=(0, (4, 3)), linewidth=1.0)
@@ -384,14 +384,15 @@ def _draw_samples(
     """Draw the samples; return what the legend shows by its text."""
     edge: dict[str, Any] = {"s": 34.0, "edgecolors": "black", "linewidths": 0.7, "zorder": 3}
     if targets is None:
-        return {"samples": ax.scatter(*samples.T, color="white", **edge)}
+        return {"samples": ax.scatter(samples[:, 0], samples[:, 1], color="white", **edge)}
     if classes is None:
         edge |= {"c": targets, "cmap": shading.get_cmap(), "norm": shading.norm}
-        return {"observed target": ax.scatter(*samples.T, **edge)}
+        return {"observed target": ax.scatter(samples[:, 0], samples[:, 1], **edge)}
     handles = {}
     for k, label in enumerate(classes):
         look: dict[str, Any] = {"color": COLORS[k % len(COLORS)], "marker": MARKERS[k % len(MARKERS)]}
-        handles[str(label)] = ax.scatter(*samples[targets == label].T, **look, **edge)
+        first, second = samples[targets == label].T
+        handles[str(label)] = ax.scatter(first, second, **look, **edge)
     return handles
 
 

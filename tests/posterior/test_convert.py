@@ -116,19 +116,6 @@ def test_chains_are_merged_and_thinned_evenly(gibbs_model, gibbs_several_model):
         sample_posterior(gibbs_model, 301)
 
 
-def test_default_is_a_thousand_draws_or_all_of_them(binary_model):
-    assert len(sample_posterior(binary_model)["intercept"]) == 1000
-
-
-def test_fitted_view_knows_the_inference(binary_model, gibbs_model, gibbs_several_model):
-    views = [fitted_bemkl(model) for model in (binary_model, gibbs_model, gibbs_several_model)]
-    assert [view.inference for view in views] == ["vb", "gibbs", "gibbs"]
-    assert [view.is_drawn for view in views] == [False, True, True]
-    assert [len(view.histories) for view in views] == [1, 0, 0]
-    assert views[2].class_names == ["big", "middle", "small"]
-    assert views[1].problems()[0].y.tolist() == gibbs_model.target_.tolist()
-
-
 def test_model_is_found_in_pipelines_and_searches(features, bank):
     y = features["größe"].to_numpy()
     pipeline = make_pipeline(StandardScaler(), BEMKLRegressor(bank, tol=1e-2))
@@ -282,13 +269,6 @@ def test_monte_carlo_predictive_targets_are_in_the_users_units(regression_model,
     np.testing.assert_allclose(drawn.std(axis=0), std, rtol=0.1)
 
 
-def test_kernels_are_selected_by_name(binary_model):
-    weights = to_datatree(binary_model, 4000, random_state=0)["posterior"]["kernel_weights"]
-    name = "gaussian(width=1) · größe"
-    expected = binary_model.kernel_weights_[list(binary_model.kernel_names_).index(name)]
-    assert float(weights.sel(kernel=name).mean()) == pytest.approx(expected, abs=0.02)
-
-
 def test_elbo_is_the_history(binary_model, several_model):
     elbo = to_datatree(binary_model, 5)["sample_stats"]["elbo"]
     assert elbo.dims == ("iteration",)
@@ -351,15 +331,6 @@ def test_groups_that_need_kernels_can_be_left_out(binary_model, monkeypatch):
     tree = to_datatree(binary_model, 5, random_state=0, pointwise=False)
     assert set(tree.children) == ALWAYS
     assert "kernel_shares" not in tree["posterior"]
-
-
-def test_arviz_reads_it(binary_model):
-    tree = to_datatree(binary_model, 20_000, random_state=0, pointwise=False)
-    interval = arviz_stats.eti(tree, var_names=["kernel_weights"], prob=0.94)["kernel_weights"].values
-    expected = binary_model.kernel_weights_[:, None] + np.outer(
-        binary_model.kernel_weights_std_, [-1.881, 1.881]
-    )
-    np.testing.assert_allclose(interval, expected, atol=0.09 * binary_model.kernel_weights_std_.max())
 
 
 @pytest.mark.heavy

@@ -8,7 +8,7 @@ import types
 import arviz_stats
 import numpy as np
 import pytest
-from helpers import BINARY_PRIORS, binary_problem, random_kernels, refined_a_little, regression_problem
+from helpers import BINARY_PRIORS, binary_problem, random_kernels, regression_problem
 from numpyro.diagnostics import effective_sample_size, split_gelman_rubin
 from scipy import stats
 from sklearn.calibration import calibration_curve
@@ -16,7 +16,7 @@ from sklearn.metrics import brier_score_loss, log_loss
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank
+from bayesmkl import BEMKLRegressor, KernelBank
 from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
 from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.posterior import diagnose, reliability, to_datatree
@@ -389,25 +389,3 @@ def test_thinned_chains_keep_their_divergences(nuts_model):
     found = diagnose(nuts_model, n_draws=100, random_state=0)
     assert found["sampling"]["n_divergent"] == 2
     assert "2 chain(s) of 100 draws (thinned from 150)" in str(found)
-
-
-def test_refined_posterior_can_be_diagnosed(binary_model):
-    found = diagnose(refined_a_little(binary_model, 50), random_state=0)
-    assert found.verdicts["sampling"] == "bad"
-    assert "Gibbs sampling" in str(found)
-
-
-@pytest.mark.heavy
-def test_precomputed_kernels_are_given_back(features):
-    stack = KernelBank(["rbf", "linear"]).fit_transform(features)
-    model = BEMKLClassifier("precomputed", intermediate_scale=1.0).fit(stack, features["größe"] > 0)
-    with pytest.raises(
-        ValueError, match=r"`kernels` must be the training kernels .* Pass the stack that `fit` got"
-    ):
-        diagnose(model)
-    with pytest.raises((ValueError, TypeError), match="`kernels`"):
-        diagnose(model, kernels="the same")
-    found = diagnose(
-        model, stack[:20], features["größe"][:20] > 0, kernels=stack, n_draws=100, random_state=0
-    )
-    assert found["calibration"]["n_samples"] == 20

@@ -113,14 +113,6 @@ def test_degenerate_known_precisions_make_regression_normal(rng):
     assert log_marginal(target, first_sites(target), rng) == pytest.approx(expected, abs=1e-3)
 
 
-def test_design_is_the_combined_kernel(rng):
-    problem = binary_problem(random_kernels(rng, 5, 2), [1, -1, 1, 1, -1])
-    target = target_of(problem, np.array([2.0, -1.0]), 1.0)
-    expected = 2.0 * problem.stack.kernels[0] - problem.stack.kernels[1]
-    np.testing.assert_allclose(target.design[:, 1:], expected)
-    np.testing.assert_array_equal(target.design[:, 0], 1.0)
-
-
 def test_quadrature_of_the_density_along_a_ray(rng):
     cov = np.array([[0.3, 0.1, 0.0], [0.1, 0.5, -0.2], [0.0, -0.2, 0.4]])
     mean = np.array([0.1, 0.5, -1.0, 0.2])  # of the intercept and three weights

@@ -16,9 +16,10 @@ from bayesmkl.posterior import (
     plot_kernel_weights,
     plot_predictions,
     plot_reliability,
+    prediction_plots,
     reliability,
 )
-from bayesmkl.posterior import prediction_plots as uncertainty_plots
+from bayesmkl.posterior.fitted import fitted_bemkl
 from bayesmkl.posterior.prediction_plots import plot_uncertainty
 
 
@@ -130,14 +131,16 @@ def plane():
 
 
 @pytest.fixture(scope="module")
-def bank():
+def bank_of_plane():
     return KernelBank(["rbf", "linear"], normalize="trace")
 
 
 @pytest.fixture(scope="module")
-def binary(plane, bank):
+def binary(plane, bank_of_plane):
     X, score = plane
-    return BEMKLClassifier(bank, tol=1e-4, intermediate_scale=1.0).fit(X, np.where(score > 0.7, "in", "out"))
+    return BEMKLClassifier(bank_of_plane, tol=1e-4, intermediate_scale=1.0).fit(
+        X, np.where(score > 0.7, "in", "out")
+    )
 
 
 def contour_points(ax, style):
@@ -169,9 +172,9 @@ def test_boundary_and_contours_lie_where_the_model_says(binary, plane):
 
 def test_shading_is_the_probability_in_blocks_of_any_size(binary, plane, monkeypatch):
     X, _ = plane
-    one = uncertainty_plots._predict(binary, binary, X, "std")
-    monkeypatch.setattr(uncertainty_plots, "BLOCK_SIZE", 7 * 2 * 40)
-    blocks = uncertainty_plots._predict(binary, binary, X, "std")
+    one = prediction_plots._predict(fitted_bemkl(binary), None, X, "std")
+    monkeypatch.setattr(prediction_plots, "BLOCK_SIZE", 7 * 2 * 40)
+    blocks = prediction_plots._predict(fitted_bemkl(binary), None, X, "std")
     np.testing.assert_allclose(blocks.value, binary.predict_proba(X)[:, 1])
     np.testing.assert_allclose(blocks.value, one.value)
     np.testing.assert_allclose(blocks.uncertainty, binary.predict_latent(X, return_std=True)[1])
@@ -179,10 +182,10 @@ def test_shading_is_the_probability_in_blocks_of_any_size(binary, plane, monkeyp
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("measure", [None, "std"])
-def test_several_classes(plane, bank, measure):
+def test_several_classes(plane, bank_of_plane, measure):
     X, score = plane
     y = np.array(["low", "middle", "high"])[np.digitize(score, [0.0, 1.0])]
-    model = BEMKLClassifier(bank, tol=1e-4, intermediate_scale=1.0).fit(X, y)
+    model = BEMKLClassifier(bank_of_plane, tol=1e-4, intermediate_scale=1.0).fit(X, y)
     ax = plot_uncertainty(model, X, y, measure=measure, n_grid=40)
     probability = model.predict_proba(X)
     if measure is None:
@@ -193,7 +196,7 @@ def test_several_classes(plane, bank, measure):
         expected = std[np.arange(40), probability.argmax(axis=1)]
         name = "Standard deviation of the score"
     assert ax.get_title(loc="left").startswith(f"{name}:\nmedian {np.median(expected):.2g} at the samples")
-    drawn = uncertainty_plots._predict(model, model, X, measure or "entropy")
+    drawn = prediction_plots._predict(fitted_bemkl(model), None, X, measure or "entropy")
     np.testing.assert_allclose(drawn.uncertainty, expected)
     np.testing.assert_allclose(drawn.value, probability.max(axis=1))
     assert ax.figure.axes[1].get_ylabel() == "probability of the predicted class"
@@ -203,9 +206,9 @@ def test_several_classes(plane, bank, measure):
     assert_readable(ax)
 
 
-def test_regression_shades_mean_and_targets_alike(plane, bank):
+def test_regression_shades_mean_and_targets_alike(plane, bank_of_plane):
     X, score = plane
-    model = BEMKLRegressor(bank, tol=1e-4).fit(X, score)
+    model = BEMKLRegressor(bank_of_plane, tol=1e-4).fit(X, score)
     ax = plot_uncertainty(model, X, score, n_grid=30)
     scatter = next(c for c in ax.collections if c.get_offsets().shape == (40, 2))
     np.testing.assert_allclose(scatter.get_array(), score)
