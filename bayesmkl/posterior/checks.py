@@ -31,6 +31,22 @@ from bayesmkl.posterior.loo import LeaveOneOut, of_points
 from bayesmkl.posterior.report import Section, line_of_text, of_models, skipped, table, worst
 
 SUM_TO_ONE = 1e-3  # what single precision and rounding to four digits leave
+N_BINS = 10
+LEVELS = (0.5, 0.8)  # of central intervals in regression, beside that of the report
+FEWEST = 20  # samples that frequencies need
+BAD_ECE = 0.1
+FULL = 'Use predictive="full"; with that, kernels that follow the training samples too closely are the usual cause.'
+LEAST_CONCENTRATION = 0.5  # 1 degree of freedom of the Student t; with less, draws overflow or are all zero
+UNLIKELY, IMPLAUSIBLE = 0.03, 0.005  # tail probabilities
+MOST_PRIOR_DRAWS = 1000
+MOST_FUNCTIONS = 500  # from the prior of a process, each at all training samples
+TINY = 1e-300
+TARGET_STATISTICS = {
+    "mean": lambda y: y.mean(axis=1),
+    "sd": lambda y: y.std(axis=1),
+    "smallest": lambda y: y.min(axis=1),
+    "largest": lambda y: y.max(axis=1),
+}
 
 
 class Reliability(NamedTuple):
@@ -197,13 +213,6 @@ def _positive(y_true: np.ndarray) -> np.ndarray:
             f"{np.unique(y_true)[:5].tolist()}. Compare with the positive label first: y_true == label."
         )
     return y_true == 1
-
-
-N_BINS = 10
-LEVELS = (0.5, 0.8)  # of central intervals in regression, beside that of the report
-FEWEST = 20  # samples that frequencies need
-BAD_ECE = 0.1
-FULL = 'Use predictive="full"; with that, kernels that follow the training samples too closely are the usual cause.'
 
 
 class Predictions(NamedTuple):
@@ -447,13 +456,6 @@ def _check_lengths(predictions: np.ndarray, y: np.ndarray) -> None:
         )
 
 
-LEAST_CONCENTRATION = 0.5  # 1 degree of freedom of the Student t; with less, draws overflow or are all zero
-UNLIKELY, IMPLAUSIBLE = 0.03, 0.005  # tail probabilities
-MOST_PRIOR_DRAWS = 1000
-MOST_FUNCTIONS = 500  # from the prior of a process, each at all training samples
-TINY = 1e-300
-
-
 def check_section(
     fitted: FittedBEMKL, models: list[Evaluated], rng: np.random.Generator, ci_prob: float
 ) -> Section:
@@ -674,14 +676,6 @@ def _label_statistics(
         drawn["log p(y) - log p(y rep)"] = (np.log(own + TINY) - np.log(other + TINY)).sum(axis=1)
         observed["log p(y) - log p(y rep)"] = 0.0
     return observed, drawn
-
-
-TARGET_STATISTICS = {
-    "mean": lambda y: y.mean(axis=1),
-    "sd": lambda y: y.std(axis=1),
-    "smallest": lambda y: y.min(axis=1),
-    "largest": lambda y: y.max(axis=1),
-}
 
 
 def _tail_probability(drawn: np.ndarray, observed: float) -> float:
