@@ -197,7 +197,7 @@ def state_of(mean, std):
 def test_quadrature_posterior_of_a_kernel_weight_is_recognized(rng, monkeypatch):
     monkeypatch.setattr("bayesmkl.posterior.importance.MOST_DRAWS", 600)  # one dimension has a thin tail
     for count in ("N_PRECISIONS", "N_COEFFICIENTS"):
-        monkeypatch.setattr(f"bayesmkl.posterior.marginal.{count}", 3)  # two samples have little noise
+        monkeypatch.setattr(f"bayesmkl.posterior.importance.{count}", 3)  # two samples have little noise
     nearly_normal = Gamma(20.0, 20.0)  # under a Student t with 2 degrees of freedom no normal q would do
     priors = Priors(nearly_normal, nearly_normal, nearly_normal)
     problem = binary_problem(random_kernels(rng, 2, 1), [1.0, -1.0], priors, margin=0.3)
