@@ -48,8 +48,9 @@ def shorten(text: str, longest: int) -> str:
 
 
 def intervals(
-    ax: Axes, rows: Any, mean: Any, lower: Any, upper: Any, color: str, marker: str, markersize: float
+    ax: Axes, rows: Any, ends: tuple[Any, Any, Any], color: str, marker: str, markersize: float
 ) -> Any:
-    """Draw points with horizontal intervals; return the points, for a legend."""
+    """Draw points with horizontal intervals, `ends` mean, lower and upper; return the points, for a legend."""
+    mean, lower, upper = ends
     ax.hlines(rows, lower, upper, color=color, linewidth=1.8)
     return ax.plot(mean, rows, marker, color=color, markeredgecolor="white", markersize=markersize)[0]

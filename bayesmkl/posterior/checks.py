@@ -31,6 +31,22 @@ from bayesmkl.posterior.loo import LeaveOneOut, of_points
 from bayesmkl.posterior.report import Section, line_of_text, of_models, skipped, table, worst
 
 SUM_TO_ONE = 1e-3  # what single precision and rounding to four digits leave
+N_BINS = 10
+LEVELS = (0.5, 0.8)  # of central intervals in regression, beside that of the report
+FEWEST = 20  # samples that frequencies need
+BAD_ECE = 0.1
+FULL = 'Use predictive="full"; with that, kernels that follow the training samples too closely are the usual cause.'
+LEAST_CONCENTRATION = 0.5  # 1 degree of freedom of the Student t; with less, draws overflow or are all zero
+UNLIKELY, IMPLAUSIBLE = 0.03, 0.005  # tail probabilities
+MOST_PRIOR_DRAWS = 1000
+MOST_FUNCTIONS = 500  # from the prior of a process, each at all training samples
+TINY = 1e-300
+TARGET_STATISTICS = {
+    "mean": lambda y: y.mean(axis=1),
+    "sd": lambda y: y.std(axis=1),
+    "smallest": lambda y: y.min(axis=1),
+    "largest": lambda y: y.max(axis=1),
+}
 
 
 class Reliability(NamedTuple):
@@ -197,13 +213,6 @@ def _positive(y_true: np.ndarray) -> np.ndarray:
             f"{np.unique(y_true)[:5].tolist()}. Compare with the positive label first: y_true == label."
         )
     return y_true == 1
-
-
-N_BINS = 10
-LEVELS = (0.5, 0.8)  # of central intervals in regression, beside that of the report
-FEWEST = 20  # samples that frequencies need
-BAD_ECE = 0.1
-FULL = 'Use predictive="full"; with that, kernels that follow the training samples too closely are the usual cause.'
 
 
 class Predictions(NamedTuple):
@@ -447,13 +456,6 @@ def _check_lengths(predictions: np.ndarray, y: np.ndarray) -> None:
         )
 
 
-LEAST_CONCENTRATION = 0.5  # 1 degree of freedom of the Student t; with less, draws overflow or are all zero
-UNLIKELY, IMPLAUSIBLE = 0.03, 0.005  # tail probabilities
-MOST_PRIOR_DRAWS = 1000
-MOST_FUNCTIONS = 500  # from the prior of a process, each at all training samples
-TINY = 1e-300
-
-
 def check_section(
     fitted: FittedBEMKL, models: list[Evaluated], rng: np.random.Generator, ci_prob: float
 ) -> Section:
@@ -468,8 +470,14 @@ def check_section(
         Content of the intervals.
     """
     reason = why_no_prior_draws(models[0].problem.priors)
-    checked = [own for model in models for own in _checks_of_model(fitted, model, rng, ci_prob, reason)]
-    return section_of_checks(fitted, checked, ci_prob, reason)
+    after: list[CheckedOutput] = []
+    before: list[CheckedOutput] = []
+    for model in models:
+        after += _outputs(model, rng)
+        if reason is None:
+            n = min(MOST_PRIOR_DRAWS, len(model.flat.intercept))
+            before += _outputs(Evaluated(model.problem, prior_draws(model.problem, n, rng)), rng)
+    return _section(fitted, after, before, ci_prob, reason)
 
 
 def checks_of_process(fitted: FittedBEMKL, n_draws: int, ci_prob: float, rng: np.random.Generator) -> Section:
@@ -485,14 +493,7 @@ def checks_of_process(fitted: FittedBEMKL, n_draws: int, ci_prob: float, rng: np
     weights, parameters = estimator._draw_prior(n_prior, n_outputs, rng)
     scores = estimator._draw_prior_scores(weights, n_outputs, rng)
     before = _outputs_of_process(fitted, scores, parameters, rng)
-    checked = [
-        {
-            "posterior": check_output(fitted, k, posterior, ci_prob),
-            "prior": check_output(fitted, k, prior, ci_prob, posterior=False),
-        }
-        for k, (posterior, prior) in enumerate(zip(after, before, strict=True))
-    ]
-    return section_of_checks(fitted, checked, ci_prob)
+    return _section(fitted, after, before, ci_prob)
 
 
 def _outputs_of_process(
@@ -510,24 +511,20 @@ def _outputs_of_process(
     ]
 
 
-def section_of_checks(
-    fitted: FittedBEMKL, checked: list[dict[str, Any]], ci_prob: float, reason: str | None = None
+def _section(
+    fitted: FittedBEMKL,
+    after: list[CheckedOutput],
+    before: list[CheckedOutput],
+    ci_prob: float,
+    reason: str | None = None,
 ) -> Section:
-    """Report checks of every output.
-
-    Parameters
-    ----------
-    fitted : FittedBEMKL
-    checked : list of dict
-        Of every output, what `check_output` found of the sources "prior" and "posterior".
-    ci_prob : float
-        Content of the intervals.
-    reason : str, optional
-        Why there is no prior check.
-    """
+    """Check every output by draws from the posterior, and from the prior, where `reason` does not say why not."""
     names, values = fitted.output_names or fitted.model_names, {}
     rows, verdicts, far = [], [], []
-    for name, own in zip(names, checked, strict=True):
+    for k, name in enumerate(names):
+        own: dict[str, Any] = {"posterior": check_output(fitted, k, after[k], ci_prob)}
+        own |= {"prior": check_output(fitted, k, before[k], ci_prob, posterior=False)} if before else {}
+        own |= {"prior_skipped": reason} if reason else {}
         prefix = f"{name}: " if len(names) > 1 else ""
         for source in ("prior", "posterior"):
             for statistic, found in own.get(source, {}).items():
@@ -608,24 +605,6 @@ class CheckedOutput(NamedTuple):
     size: str = "mean |m/s|"  # name of the mean absolute score
 
 
-def _checks_of_model(
-    fitted: FittedBEMKL, model: Evaluated, rng: np.random.Generator, ci_prob: float, no_prior: str | None
-) -> list[dict[str, Any]]:
-    """Check every output of one model; `no_prior` says why there are no draws from the prior, if so."""
-    found: list[dict[str, Any]] = [
-        {"posterior": check_output(fitted, k, output, ci_prob)}
-        for k, output in enumerate(_outputs(model, rng))
-    ]
-    if no_prior is not None:
-        return [own | {"prior_skipped": no_prior} for own in found]
-    n = min(MOST_PRIOR_DRAWS, len(model.flat.intercept))
-    prior = Evaluated(model.problem, prior_draws(model.problem, n, rng))
-    return [
-        own | {"prior": check_output(fitted, k, output, ci_prob, posterior=False)}
-        for k, (own, output) in enumerate(zip(found, _outputs(prior, rng), strict=True))
-    ]
-
-
 def _outputs(model: Evaluated, rng: np.random.Generator) -> list[CheckedOutput]:
     """Replicate the targets of all outputs."""
     replicated, kept = model.replicate(rng), model.labeled
@@ -697,14 +676,6 @@ def _label_statistics(
         drawn["log p(y) - log p(y rep)"] = (np.log(own + TINY) - np.log(other + TINY)).sum(axis=1)
         observed["log p(y) - log p(y rep)"] = 0.0
     return observed, drawn
-
-
-TARGET_STATISTICS = {
-    "mean": lambda y: y.mean(axis=1),
-    "sd": lambda y: y.std(axis=1),
-    "smallest": lambda y: y.min(axis=1),
-    "largest": lambda y: y.max(axis=1),
-}
 
 
 def _tail_probability(drawn: np.ndarray, observed: float) -> float:

@@ -10,8 +10,6 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from bayesmkl._utils.docstrings import fill_docs
-from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.threads import blas_threads_for
 from bayesmkl._utils.typing import Samples
 from bayesmkl._utils.validation import (
@@ -27,13 +25,142 @@ from bayesmkl.gp import parts as of_processes
 from bayesmkl.gp.design import FittedDesign
 from bayesmkl.gp.effects import DesignRows
 from bayesmkl.gp.reading import HyperDraws
-from bayesmkl.posterior.fitted import MODEL, FittedBEMKL, evenly, fitted_bemkl, unwrapped
+from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl, public, unwrapped
 
 if TYPE_CHECKING:
     from xarray import Dataset
 
-
 BLOCK_ENTRIES = 2**23  # of the draws that are held at once
+
+
+@public
+def contributions(
+    model: BaseEstimator,
+    X: Samples,
+    by: str | None = None,
+    *,
+    ci_prob: float = 0.94,
+    n_draws: int = 1000,
+    draws: bool = False,
+    random_state: int | np.random.Generator | None = None,
+) -> Dataset:
+    r"""Split the score of every sample into what each view or kernel adds, with intervals.
+
+    The score is a sum of functions, one per kernel, an intercept, and effects of a `Design`. Each is a part; parts of
+    a sample sum to its score, in the mean and in every draw.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted BEMKLClassifier, BEMKLRegressor or estimator of `bayesmkl.gp`, any inference; a discriminative
+        method whose score is a weighted sum of kernels; or a Pipeline or search that ends in one.
+    X : samples
+        As `predict` of the model takes them; views that are absent are NaN where the model integrates over them.
+    by : {"view", "kernel"}, default=None
+        Whether kernels of a view are one part; None is "view" where the model has a KernelBank.
+    %(ci_prob)s
+    n_draws : int, default=1000
+        Draws from which intervals are taken; at most as many as the model has.
+    draws : bool, default=False
+        Whether to return the draws as well.
+    %(random_state)s
+
+    Returns
+    -------
+    xarray.Dataset
+        With the dimensions ``sample``, by the index of a frame, and ``part``: views or kernels, then "intercept",
+        covariates, groups and slopes of a `Design`, and "offset"; the coordinate ``kind`` says which of these a part
+        is. Of several outputs ``class``, ``label`` or ``output`` is the last dimension. Variables are
+
+        * ``mean``, ``std``: posterior mean and standard deviation of each part;
+        * ``interval``: ends of its equal-tailed interval, along ``quantile``;
+        * ``score``, ``score_std``, ``score_interval``: the same of the sum of all parts;
+        * ``draws``, if asked for: joint draws of the parts of a sample, along ``draw``.
+
+        Of discriminative methods there are ``mean`` and ``score`` alone, which are estimates.
+
+        The attribute ``score`` names the method of the model that returns ``score``: ``predict`` of regressions of
+        numbers, in units of the target; ``predict_latent`` of all other Bayesian models, in which a score of a probit
+        has unit noise, and one of counts is a log rate or a log odds; ``decision_function`` or ``predict`` of
+        discriminative methods. Log odds are no sum of parts.
+
+    Raises
+    ------
+    TypeError
+        For any other model: multitask models, BEMKL of grades and times, localized methods and products of kernels.
+    NotFittedError
+        Before `fit`.
+    ValueError
+        If `by` asks for views that precomputed kernels do not have, `n_draws` or `ci_prob` is out of range, or `X`
+        is nothing that the model predicts.
+
+    Notes
+    -----
+    The level of a part is a convention: a constant moves between a kernel that is not centered and the intercept,
+    and both have wide intervals where the data do not tell them apart. With ``KernelBank(..., normalize="center")``
+    parts are differences from the mean training sample.
+
+    Of additive Gaussian processes parts are jointly normal given hyperparameters, and drawn as such at every draw of
+    these; samples are drawn one by one, so that a draw is no function over samples. Of BEMKL they are :math:`e_m g_m`
+    with the noise of the intermediate output. Where a sample lacks a view, its part has the distribution that the
+    views which are there leave to it.
+
+    See Also
+    --------
+    plot_contributions, plot_waterfall, plot_component : Plots of the result.
+    kernel_table : Shares of kernels over all training samples.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl import GPMKLRegressor, KernelBank
+    >>> from bayesmkl.posterior import contributions
+    >>> X = np.random.default_rng(0).normal(size=(40, 2))
+    >>> bank = KernelBank(["rbf"], views={"signal": 0, "noise": 1}, normalize="center")
+    >>> model = GPMKLRegressor(bank).fit(X, np.sin(2 * X[:, 0]))
+    >>> found = contributions(model, X[:3], random_state=0)
+    >>> found["part"].values.tolist()
+    ['signal', 'noise', 'intercept']
+    >>> np.allclose(found["mean"].sum("part"), model.predict(X[:3]))
+    True
+    """
+    ci_prob, n_draws = check_probability("ci_prob", ci_prob), check_integer("n_draws", n_draws, low=2)
+    with_draws, rng = check_flag("draws", draws), generator_of("random_state", random_state)
+    if by is not None:
+        check_choice("by", by, ("view", "kernel"))
+    ends = np.array([0.5 * (1.0 - ci_prob), 0.5 * (1.0 + ci_prob)])
+    found = unwrapped(model, (BaseDiscriminative,))
+    if found is not None:
+        estimator, transformers = found
+        _check_is_sum(estimator)
+        rows: Any = X
+        for step in transformers:
+            rows = step.transform(rows)
+        bank = estimator.kernel_bank_
+        views = None if bank is None else list(bank.kernel_views_)
+        named = _names([str(name) for name in estimator.kernel_names_], views, by, None)
+        outputs = None
+        if np.ndim(estimator.intercept_):
+            labels = getattr(estimator, "classes_", range(len(estimator.intercept_)))
+            kind = "class" if hasattr(estimator, "classes_") else "output"
+            outputs = kind, [str(label) for label in labels]
+        method = "decision_function" if hasattr(estimator, "decision_function") else "predict"
+        blocks: Iterator[ScoreParts] = iter([parts_of_discriminative(estimator, rows, named)])
+        about: dict[str, Any] = {"inference": "point estimate"}
+    else:
+        fitted = _fitted(model)
+        rows = fitted.transform(X)
+        named = _names(fitted.kernel_names, fitted.kernel_views, by, fitted.design)
+        outputs = None if fitted.output_names is None else (fitted.output_kind, fitted.output_names)
+        method = "predict" if fitted.outcome == "numbers" else "predict_latent"
+        parts_of = parts_of_process if fitted.is_marginal else parts_of_bemkl
+        blocks = parts_of(fitted, rows, named, n_draws, rng)
+        about = {"inference": fitted.inference, "ci_prob": ci_prob}
+    values = _collected(blocks, ends, with_draws)
+    frame = X if isinstance(X, pd.DataFrame) else rows
+    is_frame = isinstance(frame, pd.DataFrame)
+    labels = frame.index.to_numpy() if is_frame else np.arange(values["mean"].shape[0])
+    return _dataset(values, named, outputs, labels, ends, {"score": method, **about})
 
 
 class PartNames(NamedTuple):
@@ -182,137 +309,6 @@ def parts_of_discriminative(estimator: BaseDiscriminative, X: Any, named: PartNa
 def _grouped(parts: np.ndarray, groups: np.ndarray) -> np.ndarray:
     """Add the parts of kernels of a group; the intercept, the last, stays."""
     return np.concatenate([groups @ parts[..., :-1, :], parts[..., -1:, :]], axis=-2)
-
-
-@fill_docs(MODEL)
-@own_settings
-def contributions(
-    model: BaseEstimator,
-    X: Samples,
-    by: str | None = None,
-    *,
-    ci_prob: float = 0.94,
-    n_draws: int = 1000,
-    draws: bool = False,
-    random_state: int | np.random.Generator | None = None,
-) -> Dataset:
-    r"""Split the score of every sample into what each view or kernel adds, with intervals.
-
-    The score is a sum of functions, one per kernel, an intercept, and effects of a `Design`. Each is a part; parts of
-    a sample sum to its score, in the mean and in every draw.
-
-    Parameters
-    ----------
-    model : estimator
-        A fitted BEMKLClassifier, BEMKLRegressor or estimator of `bayesmkl.gp`, any inference; a discriminative
-        method whose score is a weighted sum of kernels; or a Pipeline or search that ends in one.
-    X : samples
-        As `predict` of the model takes them; views that are absent are NaN where the model integrates over them.
-    by : {"view", "kernel"}, default=None
-        Whether kernels of a view are one part; None is "view" where the model has a KernelBank.
-    %(ci_prob)s
-    n_draws : int, default=1000
-        Draws from which intervals are taken; at most as many as the model has.
-    draws : bool, default=False
-        Whether to return the draws as well.
-    %(random_state)s
-
-    Returns
-    -------
-    xarray.Dataset
-        With the dimensions ``sample``, by the index of a frame, and ``part``: views or kernels, then "intercept",
-        covariates, groups and slopes of a `Design`, and "offset"; the coordinate ``kind`` says which of these a part
-        is. Of several outputs ``class``, ``label`` or ``output`` is the last dimension. Variables are
-
-        * ``mean``, ``std``: posterior mean and standard deviation of each part;
-        * ``interval``: ends of its equal-tailed interval, along ``quantile``;
-        * ``score``, ``score_std``, ``score_interval``: the same of the sum of all parts;
-        * ``draws``, if asked for: joint draws of the parts of a sample, along ``draw``.
-
-        Of discriminative methods there are ``mean`` and ``score`` alone, which are estimates.
-
-        The attribute ``score`` names the method of the model that returns ``score``: ``predict`` of regressions of
-        numbers, in units of the target; ``predict_latent`` of all other Bayesian models, in which a score of a probit
-        has unit noise, and one of counts is a log rate or a log odds; ``decision_function`` or ``predict`` of
-        discriminative methods. Log odds are no sum of parts.
-
-    Raises
-    ------
-    TypeError
-        For any other model: multitask models, BEMKL of grades and times, localized methods and products of kernels.
-    NotFittedError
-        Before `fit`.
-    ValueError
-        If `by` asks for views that precomputed kernels do not have, `n_draws` or `ci_prob` is out of range, or `X`
-        is nothing that the model predicts.
-
-    Notes
-    -----
-    The level of a part is a convention: a constant moves between a kernel that is not centered and the intercept,
-    and both have wide intervals where the data do not tell them apart. With ``KernelBank(..., normalize="center")``
-    parts are differences from the mean training sample.
-
-    Of additive Gaussian processes parts are jointly normal given hyperparameters, and drawn as such at every draw of
-    these; samples are drawn one by one, so that a draw is no function over samples. Of BEMKL they are :math:`e_m g_m`
-    with the noise of the intermediate output. Where a sample lacks a view, its part has the distribution that the
-    views which are there leave to it.
-
-    See Also
-    --------
-    plot_contributions, plot_waterfall, plot_component : Plots of the result.
-    kernel_table : Shares of kernels over all training samples.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bayesmkl import GPMKLRegressor, KernelBank
-    >>> from bayesmkl.posterior import contributions
-    >>> X = np.random.default_rng(0).normal(size=(40, 2))
-    >>> bank = KernelBank(["rbf"], views={"signal": 0, "noise": 1}, normalize="center")
-    >>> model = GPMKLRegressor(bank).fit(X, np.sin(2 * X[:, 0]))
-    >>> found = contributions(model, X[:3], random_state=0)
-    >>> found["part"].values.tolist()
-    ['signal', 'noise', 'intercept']
-    >>> np.allclose(found["mean"].sum("part"), model.predict(X[:3]))
-    True
-    """
-    ci_prob, n_draws = check_probability("ci_prob", ci_prob), check_integer("n_draws", n_draws, low=2)
-    with_draws, rng = check_flag("draws", draws), generator_of("random_state", random_state)
-    if by is not None:
-        check_choice("by", by, ("view", "kernel"))
-    ends = np.array([0.5 * (1.0 - ci_prob), 0.5 * (1.0 + ci_prob)])
-    found = unwrapped(model, (BaseDiscriminative,))
-    if found is not None:
-        estimator, transformers = found
-        _check_is_sum(estimator)
-        rows: Any = X
-        for step in transformers:
-            rows = step.transform(rows)
-        bank = estimator.kernel_bank_
-        views = None if bank is None else list(bank.kernel_views_)
-        named = _names([str(name) for name in estimator.kernel_names_], views, by, None)
-        outputs = None
-        if np.ndim(estimator.intercept_):
-            labels = getattr(estimator, "classes_", range(len(estimator.intercept_)))
-            kind = "class" if hasattr(estimator, "classes_") else "output"
-            outputs = kind, [str(label) for label in labels]
-        method = "decision_function" if hasattr(estimator, "decision_function") else "predict"
-        blocks: Iterator[ScoreParts] = iter([parts_of_discriminative(estimator, rows, named)])
-        about: dict[str, Any] = {"inference": "point estimate"}
-    else:
-        fitted = _fitted(model)
-        rows = fitted.transform(X)
-        named = _names(fitted.kernel_names, fitted.kernel_views, by, fitted.design)
-        outputs = None if fitted.output_names is None else (fitted.output_kind, fitted.output_names)
-        method = "predict" if fitted.outcome == "numbers" else "predict_latent"
-        parts_of = parts_of_process if fitted.is_marginal else parts_of_bemkl
-        blocks = parts_of(fitted, rows, named, n_draws, rng)
-        about = {"inference": fitted.inference, "ci_prob": ci_prob}
-    values = _collected(blocks, ends, with_draws)
-    frame = X if isinstance(X, pd.DataFrame) else rows
-    is_frame = isinstance(frame, pd.DataFrame)
-    labels = frame.index.to_numpy() if is_frame else np.arange(values["mean"].shape[0])
-    return _dataset(values, named, outputs, labels, ends, {"score": method, **about})
 
 
 def _fitted(model: BaseEstimator) -> FittedBEMKL:

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.files import as_path, check_layout, written_beside
 from bayesmkl._utils.memory import available_memory, format_bytes
 from bayesmkl._utils.settings import own_settings
@@ -21,119 +20,60 @@ from bayesmkl.bemkl.reading.draws import PosteriorDraws
 from bayesmkl.gp.reading import HyperDraws
 from bayesmkl.gp.tasks import correlations
 from bayesmkl.posterior.evaluated import Evaluated
-from bayesmkl.posterior.fitted import MODEL, FittedBEMKL, evenly, fitted_bemkl
+from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl, public
 from bayesmkl.posterior.loo import log_predictive_of_points
 
 if TYPE_CHECKING:
     from xarray import Dataset, DataTree
 
-
 TIE = 1e-3  # nats that tell draws of one point apart: ArviZ divides by zero where the largest weights are the same
 N_PRIOR = 500  # draws from the prior at most: each is a function at all training samples
+# Own dimensions of variables, by group. Variables with chains and draws have those first; OUTPUT stands for "class",
+# "label" or "output" where there are several. Where each of them has kernel weights of its own it is a dimension of
+# everything, but of constants and replicated classes that were counted already.
+OUTPUT = "(output)"
+BASIS = "(basis)"  # stands for "obs_id", or for "landmark" where there are landmarks
+DIMS: dict[str, dict[str, list[str]]] = {
+    "posterior": {
+        "kernel_weights": ["kernel"],
+        "kernel_precision": ["kernel"],
+        "kernel_inclusion": ["kernel"],
+        "kernel_shares": ["kernel"],
+        "dual_coef": [OUTPUT, BASIS],
+        "sample_precision": [OUTPUT, BASIS],
+        "intercept": [OUTPUT],
+        "intercept_precision": [OUTPUT],
+        "intermediate_precision": [OUTPUT],
+        "noise_precision": [OUTPUT],
+        "noise_std": [OUTPUT],
+        "score": [OUTPUT, "obs_id"],
+        "covariate_effects": [OUTPUT, "covariate"],
+        "group_std": ["term"],
+        "group_effects": [OUTPUT, "level"],
+        "task_std": ["task"],
+        "task_correlation": ["task", "other_task"],
+        "task_shares": ["task", "kernel"],
+    },
+    "prior": {"kernel_weights": ["kernel"], "noise_std": [OUTPUT]},
+    "prior_predictive": {"y": [OUTPUT, "obs_id"]},
+    "posterior_predictive": {"y": [OUTPUT, "obs_id"]},
+    "log_likelihood": {"y": [OUTPUT, "obs_id"]},
+    "observed_data": {"y": [OUTPUT, "obs_id"]},
+    "constant_data": {
+        "view": ["kernel"],
+        "label": ["obs_id"],
+        "y_mean": [OUTPUT],
+        "y_scale": [OUTPUT],
+        "upper": ["obs_id"],
+        "entry": ["obs_id"],
+        "cut_points": ["cut"],
+    },
+    "sample_stats": {"elbo": ["iteration"]},
+}
+FORMAT, VERSION = "bayesmkl-posterior", 2
 
 
-def drawn_of_process(
-    fitted: FittedBEMKL, n_draws: int | None, rng: np.random.Generator, pointwise: bool
-) -> dict[str, dict[str, np.ndarray]]:
-    """Return all that has one chain and draws, by group and variable; several outputs are the third axis.
-
-    Parameters
-    ----------
-    fitted : FittedBEMKL
-    n_draws : int or None
-        At most this many of the draws, at even distances.
-    rng : numpy.random.Generator
-        Of replicated targets and draws from the prior.
-    pointwise : bool
-        Whether to draw targets from the prior, which takes the training kernels.
-    """
-    estimator: Any = fitted.estimator
-    draws: HyperDraws = fitted.states[0]
-    chosen = evenly(draws.n_draws, n_draws)
-    point, score = draws.point[chosen], draws.score[chosen]
-    parameters, n_outputs = draws.parameters[point], draws.score.shape[1]
-    groups = {"posterior": parameters_of_process(fitted, chosen)}
-    if not fitted.has_landmarks:
-        groups["posterior_predictive"] = {"y": _outputs(fitted, estimator._replicate(score, parameters, rng))}
-        groups["log_likelihood"] = {"y": _left_out(fitted, point)}
-    n_prior = min(N_PRIOR, len(chosen))
-    weights, own = estimator._draw_prior(n_prior, n_outputs, rng)
-    groups["prior"] = {"kernel_weights": weights[:, : estimator.n_kernels_in_], **_parameters(fitted, own)}
-    if pointwise and not fitted.has_landmarks:
-        scores = estimator._draw_prior_scores(weights, n_outputs, rng)
-        groups["prior_predictive"] = {"y": _outputs(fitted, estimator._replicate(scores, own, rng))}
-    return {
-        group: {name: values[None] for name, values in variables.items()}
-        for group, variables in groups.items()
-    }
-
-
-def parameters_of_process(fitted: FittedBEMKL, chosen: np.ndarray) -> dict[str, np.ndarray]:
-    """Return weights, shares, scores and parameters of some draws, by the names that users see.
-
-    Parameters
-    ----------
-    fitted : FittedBEMKL
-    chosen : ndarray of int
-        Positions of the draws.
-    """
-    draws: HyperDraws = fitted.states[0]
-    point = draws.point[chosen]
-    return {
-        "kernel_weights": draws.kernel_weights[point],
-        "kernel_shares": draws.shares[chosen],
-        **({} if fitted.has_landmarks else {"score": _outputs(fitted, draws.score[chosen])}),
-        **_parameters(fitted, draws.parameters[point]),
-        **_effects(fitted, chosen),
-    }
-
-
-def _left_out(fitted: FittedBEMKL, point: np.ndarray) -> np.ndarray:
-    """Return log densities of samples, with all their outputs, by the others, (n_draws, n_samples).
-
-    The posterior of the hyperparameters without a sample is the posterior divided by this density, up to a constant.
-    Importance weights 1 / p are therefore right with it. They are not with the density given the sample's own score.
-    """
-    estimator, draws = fitted.estimator, fitted.states[0]
-    targets = estimator._targets_of_outputs()
-    of_points = log_predictive_of_points(fitted, draws.cavity_mean, draws.cavity_variance)
-    found = np.array([estimator._log_predictive(targets, each, each.sum(axis=0)) for each in of_points])
-    return found[point] + np.random.default_rng(0).normal(scale=TIE, size=(len(point), found.shape[1]))
-
-
-def _effects(fitted: FittedBEMKL, chosen: np.ndarray) -> dict[str, np.ndarray]:
-    """Return draws of the coefficients of covariates and groups, and of what relates tasks, by name."""
-    design = fitted.estimator.design_
-    if design is None:
-        return {}
-    draws: HyperDraws = fitted.states[0]
-    found, n_covariates = {}, len(design.covariates)
-    if design.covariates:
-        found["covariate_effects"] = _outputs(fitted, draws.effects[chosen][..., :n_covariates])
-    if design.groups:
-        found["group_std"] = draws.group_std[draws.point[chosen]]
-        found["group_effects"] = _outputs(fitted, draws.effects[chosen][..., n_covariates:])
-    if design.has_tasks:
-        n_tasks, values = len(design.tasks), draws.task_values[draws.point[chosen]]
-        found["task_std"] = values[:, :n_tasks]
-        found["task_correlation"] = correlations(values[:, n_tasks:], n_tasks)
-        found["task_shares"] = draws.task_shares[chosen]
-    return found
-
-
-def _parameters(fitted: FittedBEMKL, parameters: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the parameters of the likelihood, (n_draws, n_outputs, n_parameters), by name."""
-    names = fitted.estimator.likelihood_.names
-    return {name: _outputs(fitted, parameters[..., k]) for k, name in enumerate(names)}
-
-
-def _outputs(fitted: FittedBEMKL, values: np.ndarray) -> np.ndarray:
-    """Drop the axis of outputs, the second, where there is one output."""
-    return values[:, 0] if fitted.output_names is None else values
-
-
-@fill_docs(MODEL)
-@own_settings
+@public
 def sample_posterior(
     model: BaseEstimator, n_draws: int | None = None, random_state: int | np.random.Generator | None = None
 ) -> dict[str, np.ndarray]:
@@ -207,70 +147,7 @@ def sample_posterior(
     return {name: np.stack([draws[name] for draws in per_model], axis=1) for name in per_model[0]}
 
 
-def _kept(n_total: int, n_draws: int | None) -> np.ndarray:
-    """Return positions of the draws that are asked for; raise if these are more than there are."""
-    if n_draws is not None and n_draws > n_total:
-        raise ValueError(
-            f"`n_draws` must be at most {n_total}, the draws that the model has in all its chains; got {n_draws}. "
-            "None takes all of them; fit with a larger `n_draws` for more."
-        )
-    return evenly(n_total, n_draws)
-
-
-def named_draws(fitted: FittedBEMKL, draws: PosteriorDraws) -> dict[str, np.ndarray]:
-    """Return the arrays of one model's `draws` that are there, by the names that users see."""
-    if fitted.output_names is None:
-        (draws,) = draws.outputs()
-    names = {"dual": "dual_coef"}
-    return {names.get(name, name): values for name, values in draws._asdict().items() if values is not None}
-
-
-# Own dimensions of variables, by group. Variables with chains and draws have those first; OUTPUT stands for "class",
-# "label" or "output" where there are several. Where each of them has kernel weights of its own it is a dimension of
-# everything, but of constants and replicated classes that were counted already.
-OUTPUT = "(output)"
-BASIS = "(basis)"  # stands for "obs_id", or for "landmark" where there are landmarks
-DIMS: dict[str, dict[str, list[str]]] = {
-    "posterior": {
-        "kernel_weights": ["kernel"],
-        "kernel_precision": ["kernel"],
-        "kernel_inclusion": ["kernel"],
-        "kernel_shares": ["kernel"],
-        "dual_coef": [OUTPUT, BASIS],
-        "sample_precision": [OUTPUT, BASIS],
-        "intercept": [OUTPUT],
-        "intercept_precision": [OUTPUT],
-        "intermediate_precision": [OUTPUT],
-        "noise_precision": [OUTPUT],
-        "noise_std": [OUTPUT],
-        "score": [OUTPUT, "obs_id"],
-        "covariate_effects": [OUTPUT, "covariate"],
-        "group_std": ["term"],
-        "group_effects": [OUTPUT, "level"],
-        "task_std": ["task"],
-        "task_correlation": ["task", "other_task"],
-        "task_shares": ["task", "kernel"],
-    },
-    "prior": {"kernel_weights": ["kernel"], "noise_std": [OUTPUT]},
-    "prior_predictive": {"y": [OUTPUT, "obs_id"]},
-    "posterior_predictive": {"y": [OUTPUT, "obs_id"]},
-    "log_likelihood": {"y": [OUTPUT, "obs_id"]},
-    "observed_data": {"y": [OUTPUT, "obs_id"]},
-    "constant_data": {
-        "view": ["kernel"],
-        "label": ["obs_id"],
-        "y_mean": [OUTPUT],
-        "y_scale": [OUTPUT],
-        "upper": ["obs_id"],
-        "entry": ["obs_id"],
-        "cut_points": ["cut"],
-    },
-    "sample_stats": {"elbo": ["iteration"]},
-}
-
-
-@fill_docs(MODEL)
-@own_settings
+@public
 def to_datatree(
     model: BaseEstimator,
     n_draws: int | None = None,
@@ -411,6 +288,246 @@ def to_datatree(
     tree = DataTree.from_dict(datasets)
     tree.attrs = _attributes(fitted)
     return tree
+
+
+@own_settings
+def save_posterior(
+    model: BaseEstimator | DataTree,
+    path: str | os.PathLike[str],
+    n_draws: int | None = None,
+    random_state: int | np.random.Generator | None = None,
+    **options: Any,
+) -> None:
+    """Write the posterior of a model as NetCDF, which ArviZ and xarray read.
+
+    Parameters
+    ----------
+    model : estimator or xarray.DataTree
+        A fitted model, or what :func:`to_datatree` made of one.
+    path : path-like
+        File to write. It appears, or replaces an older one, only when it is complete.
+    n_draws : int, default=None
+        Draws in each chain, as in :func:`to_datatree`; not used where `model` is a DataTree, nor are the following.
+    random_state : int, numpy.random.Generator or None, default=None
+        Seed or source of the draws, as in :func:`to_datatree`.
+    **options : object
+        `kernels`, `pointwise` and `sample_names` of :func:`to_datatree`.
+
+    Raises
+    ------
+    TypeError
+        For anything else than a BEMKL model or a DataTree, for a multitask model, and for a `path` that is none.
+    NotFittedError
+        Before `fit`.
+    ValueError
+        If `path` cannot be a file, and as :func:`to_datatree` raises.
+    OSError
+        If the file cannot be written; what was there before stays.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from bayesmkl import BEMKLRegressor, KernelBank
+    >>> from bayesmkl.posterior import load_posterior, save_posterior
+    >>> X = np.linspace(-1, 1, 12)[:, None]
+    >>> model = BEMKLRegressor(KernelBank(["linear"])).fit(X, X[:, 0])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_posterior(model, f"{folder}/posterior.nc", random_state=0, pointwise=False)
+    ...     tree = load_posterior(f"{folder}/posterior.nc")
+    >>> sorted(tree.children)
+    ['constant_data', 'log_prior', 'observed_data', 'posterior', 'sample_stats']
+    """
+    from xarray import DataTree
+
+    with written_beside(path) as beside:
+        tree = model if isinstance(model, DataTree) else to_datatree(model, n_draws, random_state, **options)
+        layout = {"bayesmkl_format": FORMAT, "bayesmkl_layout": VERSION}
+        kept = tree.copy()
+        kept.attrs = tree.attrs | layout
+        content = kept.to_netcdf(engine="h5netcdf")  # in memory: HDF5 crashes where the disk is full
+        beside.write_bytes(content)
+
+
+@own_settings
+def load_posterior(path: str | os.PathLike[str]) -> DataTree:
+    """Read a posterior that :func:`save_posterior` wrote into memory.
+
+    Parameters
+    ----------
+    path : path-like
+        The NetCDF file.
+
+    Returns
+    -------
+    xarray.DataTree
+        Its groups are those of :func:`to_datatree`.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    TypeError
+        If `path` is no path.
+    ValueError
+        If the file is no NetCDF file, or only part of one, has links to other files, or comes from a newer version.
+    MemoryError
+        If it holds more than the memory that is left, before that is taken.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from arviz_base import from_dict
+    >>> from bayesmkl.posterior import load_posterior, save_posterior
+    >>> tree = from_dict({"posterior": {"kernel_weights": np.zeros((1, 10, 3))}})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_posterior(tree, f"{folder}/posterior.nc")
+    ...     again = load_posterior(f"{folder}/posterior.nc")
+    >>> again["posterior"]["kernel_weights"].shape
+    (1, 10, 3)
+    """
+    from xarray import open_datatree
+
+    if not as_path("path", path).is_file():
+        raise FileNotFoundError(f"`path` must be a NetCDF file; there is none at {str(path)!r}.")
+    try:
+        _refuse_links(path)
+        with open_datatree(path, engine="h5netcdf", phony_dims="access") as lazy:
+            _require_memory(path, lazy)
+            tree = lazy.load()
+    except MemoryError:
+        raise
+    except Exception as error:  # whatever HDF5 and its readers stumble over
+        raise ValueError(
+            f"`path` is not a readable NetCDF file: {str(path)!r} ({str(error)[:300]}). Write it again with "
+            "`save_posterior`."
+        ) from error
+    by = tree.attrs.get("inference_library_version")
+    layout = tree.attrs.pop("bayesmkl_layout", None)
+    tree.attrs.pop("bayesmkl_format", None)
+    check_layout(
+        int(layout) if isinstance(layout, np.integer) else layout, VERSION, f"`path` {str(path)!r}", by
+    )
+    return tree
+
+
+def drawn_of_process(
+    fitted: FittedBEMKL, n_draws: int | None, rng: np.random.Generator, pointwise: bool
+) -> dict[str, dict[str, np.ndarray]]:
+    """Return all that has one chain and draws, by group and variable; several outputs are the third axis.
+
+    Parameters
+    ----------
+    fitted : FittedBEMKL
+    n_draws : int or None
+        At most this many of the draws, at even distances.
+    rng : numpy.random.Generator
+        Of replicated targets and draws from the prior.
+    pointwise : bool
+        Whether to draw targets from the prior, which takes the training kernels.
+    """
+    estimator: Any = fitted.estimator
+    draws: HyperDraws = fitted.states[0]
+    chosen = evenly(draws.n_draws, n_draws)
+    point, score = draws.point[chosen], draws.score[chosen]
+    parameters, n_outputs = draws.parameters[point], draws.score.shape[1]
+    groups = {"posterior": parameters_of_process(fitted, chosen)}
+    if not fitted.has_landmarks:
+        groups["posterior_predictive"] = {"y": _outputs(fitted, estimator._replicate(score, parameters, rng))}
+        groups["log_likelihood"] = {"y": _left_out(fitted, point)}
+    n_prior = min(N_PRIOR, len(chosen))
+    weights, own = estimator._draw_prior(n_prior, n_outputs, rng)
+    groups["prior"] = {"kernel_weights": weights[:, : estimator.n_kernels_in_], **_parameters(fitted, own)}
+    if pointwise and not fitted.has_landmarks:
+        scores = estimator._draw_prior_scores(weights, n_outputs, rng)
+        groups["prior_predictive"] = {"y": _outputs(fitted, estimator._replicate(scores, own, rng))}
+    return {
+        group: {name: values[None] for name, values in variables.items()}
+        for group, variables in groups.items()
+    }
+
+
+def parameters_of_process(fitted: FittedBEMKL, chosen: np.ndarray) -> dict[str, np.ndarray]:
+    """Return weights, shares, scores and parameters of some draws, by the names that users see.
+
+    Parameters
+    ----------
+    fitted : FittedBEMKL
+    chosen : ndarray of int
+        Positions of the draws.
+    """
+    draws: HyperDraws = fitted.states[0]
+    point = draws.point[chosen]
+    return {
+        "kernel_weights": draws.kernel_weights[point],
+        "kernel_shares": draws.shares[chosen],
+        **({} if fitted.has_landmarks else {"score": _outputs(fitted, draws.score[chosen])}),
+        **_parameters(fitted, draws.parameters[point]),
+        **_effects(fitted, chosen),
+    }
+
+
+def _left_out(fitted: FittedBEMKL, point: np.ndarray) -> np.ndarray:
+    """Return log densities of samples, with all their outputs, by the others, (n_draws, n_samples).
+
+    The posterior of the hyperparameters without a sample is the posterior divided by this density, up to a constant.
+    Importance weights 1 / p are therefore right with it. They are not with the density given the sample's own score.
+    """
+    estimator, draws = fitted.estimator, fitted.states[0]
+    targets = estimator._targets_of_outputs()
+    of_points = log_predictive_of_points(fitted, draws.cavity_mean, draws.cavity_variance)
+    found = np.array([estimator._log_predictive(targets, each, each.sum(axis=0)) for each in of_points])
+    return found[point] + np.random.default_rng(0).normal(scale=TIE, size=(len(point), found.shape[1]))
+
+
+def _effects(fitted: FittedBEMKL, chosen: np.ndarray) -> dict[str, np.ndarray]:
+    """Return draws of the coefficients of covariates and groups, and of what relates tasks, by name."""
+    design = fitted.estimator.design_
+    if design is None:
+        return {}
+    draws: HyperDraws = fitted.states[0]
+    found, n_covariates = {}, len(design.covariates)
+    if design.covariates:
+        found["covariate_effects"] = _outputs(fitted, draws.effects[chosen][..., :n_covariates])
+    if design.groups:
+        found["group_std"] = draws.group_std[draws.point[chosen]]
+        found["group_effects"] = _outputs(fitted, draws.effects[chosen][..., n_covariates:])
+    if design.has_tasks:
+        n_tasks, values = len(design.tasks), draws.task_values[draws.point[chosen]]
+        found["task_std"] = values[:, :n_tasks]
+        found["task_correlation"] = correlations(values[:, n_tasks:], n_tasks)
+        found["task_shares"] = draws.task_shares[chosen]
+    return found
+
+
+def _parameters(fitted: FittedBEMKL, parameters: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the parameters of the likelihood, (n_draws, n_outputs, n_parameters), by name."""
+    names = fitted.estimator.likelihood_.names
+    return {name: _outputs(fitted, parameters[..., k]) for k, name in enumerate(names)}
+
+
+def _outputs(fitted: FittedBEMKL, values: np.ndarray) -> np.ndarray:
+    """Drop the axis of outputs, the second, where there is one output."""
+    return values[:, 0] if fitted.output_names is None else values
+
+
+def _kept(n_total: int, n_draws: int | None) -> np.ndarray:
+    """Return positions of the draws that are asked for; raise if these are more than there are."""
+    if n_draws is not None and n_draws > n_total:
+        raise ValueError(
+            f"`n_draws` must be at most {n_total}, the draws that the model has in all its chains; got {n_draws}. "
+            "None takes all of them; fit with a larger `n_draws` for more."
+        )
+    return evenly(n_total, n_draws)
+
+
+def named_draws(fitted: FittedBEMKL, draws: PosteriorDraws) -> dict[str, np.ndarray]:
+    """Return the arrays of one model's `draws` that are there, by the names that users see."""
+    if fitted.output_names is None:
+        (draws,) = draws.outputs()
+    names = {"dual": "dual_coef"}
+    return {names.get(name, name): values for name, values in draws._asdict().items() if values is not None}
 
 
 def _dataset(
@@ -593,131 +710,6 @@ def _attributes(fitted: FittedBEMKL) -> dict[str, Any]:
     if fitted.is_marginal:
         attributes |= {"log_evidence": estimator.log_evidence_, "pareto_k": estimator.pareto_k_}
     return attributes
-
-
-FORMAT, VERSION = "bayesmkl-posterior", 2
-
-
-@own_settings
-def save_posterior(
-    model: BaseEstimator | DataTree,
-    path: str | os.PathLike[str],
-    n_draws: int | None = None,
-    random_state: int | np.random.Generator | None = None,
-    **options: Any,
-) -> None:
-    """Write the posterior of a model as NetCDF, which ArviZ and xarray read.
-
-    Parameters
-    ----------
-    model : estimator or xarray.DataTree
-        A fitted model, or what :func:`to_datatree` made of one.
-    path : path-like
-        File to write. It appears, or replaces an older one, only when it is complete.
-    n_draws : int, default=None
-        Draws in each chain, as in :func:`to_datatree`; not used where `model` is a DataTree, nor are the following.
-    random_state : int, numpy.random.Generator or None, default=None
-        Seed or source of the draws, as in :func:`to_datatree`.
-    **options : object
-        `kernels`, `pointwise` and `sample_names` of :func:`to_datatree`.
-
-    Raises
-    ------
-    TypeError
-        For anything else than a BEMKL model or a DataTree, for a multitask model, and for a `path` that is none.
-    NotFittedError
-        Before `fit`.
-    ValueError
-        If `path` cannot be a file, and as :func:`to_datatree` raises.
-    OSError
-        If the file cannot be written; what was there before stays.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import numpy as np
-    >>> from bayesmkl import BEMKLRegressor, KernelBank
-    >>> from bayesmkl.posterior import load_posterior, save_posterior
-    >>> X = np.linspace(-1, 1, 12)[:, None]
-    >>> model = BEMKLRegressor(KernelBank(["linear"])).fit(X, X[:, 0])
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save_posterior(model, f"{folder}/posterior.nc", random_state=0, pointwise=False)
-    ...     tree = load_posterior(f"{folder}/posterior.nc")
-    >>> sorted(tree.children)
-    ['constant_data', 'log_prior', 'observed_data', 'posterior', 'sample_stats']
-    """
-    from xarray import DataTree
-
-    with written_beside(path) as beside:
-        tree = model if isinstance(model, DataTree) else to_datatree(model, n_draws, random_state, **options)
-        layout = {"bayesmkl_format": FORMAT, "bayesmkl_layout": VERSION}
-        kept = tree.copy()
-        kept.attrs = tree.attrs | layout
-        content = kept.to_netcdf(engine="h5netcdf")  # in memory: HDF5 crashes where the disk is full
-        beside.write_bytes(content)
-
-
-@own_settings
-def load_posterior(path: str | os.PathLike[str]) -> DataTree:
-    """Read a posterior that :func:`save_posterior` wrote into memory.
-
-    Parameters
-    ----------
-    path : path-like
-        The NetCDF file.
-
-    Returns
-    -------
-    xarray.DataTree
-        Its groups are those of :func:`to_datatree`.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file.
-    TypeError
-        If `path` is no path.
-    ValueError
-        If the file is no NetCDF file, or only part of one, has links to other files, or comes from a newer version.
-    MemoryError
-        If it holds more than the memory that is left, before that is taken.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import numpy as np
-    >>> from arviz_base import from_dict
-    >>> from bayesmkl.posterior import load_posterior, save_posterior
-    >>> tree = from_dict({"posterior": {"kernel_weights": np.zeros((1, 10, 3))}})
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save_posterior(tree, f"{folder}/posterior.nc")
-    ...     again = load_posterior(f"{folder}/posterior.nc")
-    >>> again["posterior"]["kernel_weights"].shape
-    (1, 10, 3)
-    """
-    from xarray import open_datatree
-
-    if not as_path("path", path).is_file():
-        raise FileNotFoundError(f"`path` must be a NetCDF file; there is none at {str(path)!r}.")
-    try:
-        _refuse_links(path)
-        with open_datatree(path, engine="h5netcdf", phony_dims="access") as lazy:
-            _require_memory(path, lazy)
-            tree = lazy.load()
-    except MemoryError:
-        raise
-    except Exception as error:  # whatever HDF5 and its readers stumble over
-        raise ValueError(
-            f"`path` is not a readable NetCDF file: {str(path)!r} ({str(error)[:300]}). Write it again with "
-            "`save_posterior`."
-        ) from error
-    by = tree.attrs.get("inference_library_version")
-    layout = tree.attrs.pop("bayesmkl_layout", None)
-    tree.attrs.pop("bayesmkl_format", None)
-    check_layout(
-        int(layout) if isinstance(layout, np.integer) else layout, VERSION, f"`path` {str(path)!r}", by
-    )
-    return tree
 
 
 def _refuse_links(path: Any) -> None:

@@ -23,8 +23,6 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from bayesmkl._numerics.psis import quietly
-from bayesmkl._utils.docstrings import fill_docs
-from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_integer, check_probability, generator_of
 from bayesmkl.bemkl.estimators.scale_choice import MOST_ENTRIES
@@ -41,7 +39,7 @@ from bayesmkl.posterior.checks import (
     left_out_predictions,
 )
 from bayesmkl.posterior.evaluated import Evaluated, convergence, evaluate_model
-from bayesmkl.posterior.fitted import MODEL, FittedBEMKL, fitted_bemkl
+from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl, public
 from bayesmkl.posterior.importance import importance_section
 from bayesmkl.posterior.loo import LeaveOneOut, leave_one_out, leave_one_out_by_cavities
 from bayesmkl.posterior.refine import PLURALS, valid_intervals, why_not_sampled
@@ -154,8 +152,7 @@ class Diagnosis(dict):
         return render_html(*self._report)
 
 
-@fill_docs(MODEL)
-@own_settings
+@public
 def diagnose(
     model: BaseEstimator,
     X_test: Samples | None = None,

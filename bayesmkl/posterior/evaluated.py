@@ -1,14 +1,13 @@
-r"""Probabilities of classes that compete: which of several normal scores with one variance is the largest.
+r"""Evaluation of posterior draws at the training samples: scores, shares and densities.
 
-Given a, b and e the scores of a sample under the multinomial probit model are independent, :math:`f_c \sim
+Of classes that compete, the probability of each is that of the largest of several normal scores with one variance:
+given a, b and e the scores of a sample under the multinomial probit model are independent, :math:`f_c \sim
 N(m_c, s^2)`. In units of s, with :math:`\nu` the margin,
 
 .. math:: P(f_c > f_d + \nu \;\; \forall d \ne c) = \int \varphi(t - m_c) \prod_{d \ne c} \Phi(t - m_d - \nu) \; dt .
 
 All classes share the product over d, less its own factor: one grid over t serves them all, at the cost of a single
 class. The integrands are smooth and vanish at both ends, for which the trapezoidal rule is as good as it gets.
-
-Evaluation of posterior draws at the training samples: scores, shares and densities.
 """
 
 from __future__ import annotations

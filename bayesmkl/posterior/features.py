@@ -9,8 +9,6 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
 
-from bayesmkl._utils.docstrings import fill_docs
-from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.threads import blas_threads_for
 from bayesmkl._utils.typing import Samples
 from bayesmkl._utils.validation import check_choice, check_probability, generator_of
@@ -19,17 +17,15 @@ from bayesmkl.bemkl.reading.parts import mean_duals
 from bayesmkl.gp.slopes import KernelSlopes, draw_slopes
 from bayesmkl.gp.unknown_points import CompletedKernels
 from bayesmkl.kernels.presence import present_views
-from bayesmkl.kernels.stacks.dense import DenseStack
-from bayesmkl.kernels.views import View, column_names
-from bayesmkl.posterior.fitted import MODEL, FittedBEMKL, evenly, fitted_bemkl
+from bayesmkl.kernels.views import column_names
+from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl, public
 from bayesmkl.posterior.tables import table_of_draws
 
 QUICK_DRAWS = 200  # of a table in passing
 MOST_ENTRIES = 3e7  # slopes of pairs of samples, of every kernel by every feature: a few seconds
 
 
-@fill_docs(MODEL)
-@own_settings
+@public
 def feature_table(
     model: BaseEstimator,
     X: Samples | None = None,
@@ -132,32 +128,53 @@ def _table_of(
     n_draws: int | None,
 ) -> pd.DataFrame:
     """Return the table, of additive Gaussian processes from `n_draws` of their draws; None: from all."""
-    bank = _bank_of(fitted)
+    estimator, bank = fitted.estimator, _bank_of(fitted)
     rows, parts = _rows(fitted, X)
-    present = _present(bank, rows)
-    draws = [] if fitted.is_marginal else [own.flat() for own in fitted.draws(None, rng)]
+    present = present_views(rows, bank.views_)
+    for view, own in zip(bank.views_, present, strict=True):
+        if not own.any():
+            raise ValueError(
+                f"`X` must have samples with the view {view.name!r}; got {len(rows)} without it. Leave `X` out for "
+                "the training samples."
+            )
+    # values of the features of a view, and the parts of these rows in averages over those that have it
     there = [
         (rows[own][:, view.columns], parts[own] / parts[own].sum())
         for view, own in zip(bank.views_, present, strict=True)
     ]
-    lacks_views = getattr(fitted.estimator, "kernel_centers_", None) is not None
-    completed = fitted.estimator._completed_training() if lacks_views else None
-    duals = _mean_duals(fitted, draws)
-    views = _of_views(fitted, completed, rows, [of_view for _, of_view in there], duals)
+    lacks_views = getattr(estimator, "kernel_centers_", None) is not None
+    completed = estimator._completed_training() if lacks_views else None
     if fitted.is_marginal:
-        training = fitted.estimator._stored_training() if completed is None else completed.training
-        values = _drawn_of_process(fitted, training, views, rng, n_draws)
-        units = fitted.estimator._score_units()
+        duals = estimator.dual_coef_ if estimator.dual_coef_.ndim == 3 else estimator.dual_coef_[None]
+        views = _of_views(fitted, completed, rows, [q for _, q in there], duals)
+        drawn = fitted.states[0]._replace(
+            point=fitted.states[0].point[evenly(fitted.states[0].n_draws, n_draws)]
+        )
+        with blas_threads_for(fitted.n_samples):
+            training = estimator._stored_training() if completed is None else completed.training
+            averages = [view.averages for view in views]
+            values = draw_slopes(estimator._covariance(training), drawn, averages, rng)
+        units = estimator._score_units()
     else:
+        draws = [own.flat() for own in fitted.draws(None, rng)]
+        duals = np.concatenate([mean_duals(own) for own in draws])
+        views = _of_views(fitted, completed, rows, [q for _, q in there], duals)
         values = _drawn_of_bemkl(draws, views)
         units = np.array([fitted.units(k)[1] for k in range(values.shape[1])])
     stds = np.concatenate([np.sqrt(q @ (own - q @ own) ** 2) for own, q in there])
     sizes = np.concatenate([view.size for view in views], axis=1) * stds * units[:, None]
     values = values * units[:, None] * (stds if per == "std" else 1.0)
-    about = _about(fitted, bank.views_, sizes)
+    names = column_names(bank.n_features_in_, bank.column_labels_)
+    features = [(view.name, names[j]) for view in bank.views_ for j in view.columns]
+    about = [
+        {**fitted.about_output(k), "view": view, "feature": feature, "size": float(size)}
+        for k, own in enumerate(sizes)
+        for (view, feature), size in zip(features, own, strict=True)
+    ]
     order = np.concatenate([k * len(stds) + np.argsort(-own, kind="stable") for k, own in enumerate(sizes)])
-    drawn = values.reshape(len(values), -1)[:, order]
-    table = table_of_draws(fitted, [about[i] for i in order], drawn, ci_prob, np.ones(len(order), dtype=bool))
+    in_order = values.reshape(len(values), -1)[:, order]
+    signed = np.ones(len(order), dtype=bool)
+    table = table_of_draws(fitted, [about[i] for i in order], in_order, ci_prob, signed)
     table.attrs.update(per=per, ci_prob=ci_prob)
     return table
 
@@ -210,18 +227,6 @@ def _rows(fitted: FittedBEMKL, X: Samples | None) -> tuple[np.ndarray, np.ndarra
     return rows, np.full(len(rows), 1.0 / len(rows)) if counts is None else counts / counts.sum()
 
 
-def _present(bank: Any, rows: np.ndarray) -> np.ndarray:
-    """Return which rows have each view, some of them every one: (n_views, n_rows)."""
-    present = present_views(rows, bank.views_)
-    for view, own in zip(bank.views_, present, strict=True):
-        if not own.any():
-            raise ValueError(
-                f"`X` must have samples with the view {view.name!r}; got {len(rows)} without it. Leave `X` out for "
-                "the training samples."
-            )
-    return present
-
-
 class _View(NamedTuple):
     """Average slopes of the kernels of a view, and the root mean squares of its mean slopes.
 
@@ -263,54 +268,13 @@ def _of_views(
     return found
 
 
-def _mean_duals(fitted: FittedBEMKL, draws: list[PosteriorDraws]) -> np.ndarray:
-    """Return posterior mean weights of training samples in every kernel's part, (n_outputs, n_kernels, n_basis)."""
-    if fitted.is_marginal:
-        dual = fitted.estimator.dual_coef_
-        return dual if dual.ndim == 3 else dual[None]
-    return np.concatenate([mean_duals(own) for own in draws])
-
-
-def _drawn_of_process(
-    fitted: FittedBEMKL,
-    training: DenseStack,
-    views: list[_View],
-    rng: np.random.Generator,
-    n_draws: int | None,
-) -> np.ndarray:
-    """Return draws of average slopes, (n_draws, n_outputs, n_features)."""
-    estimator, draws = fitted.estimator, fitted.states[0]
-    draws = draws._replace(point=draws.point[evenly(draws.n_draws, n_draws)])
-    with blas_threads_for(fitted.n_samples):
-        covariance = estimator._covariance(training)
-        return draw_slopes(covariance, draws, [view.averages for view in views], rng)
-
-
 def _drawn_of_bemkl(draws: list[PosteriorDraws], views: list[_View]) -> np.ndarray:
     """Return the same of BEMKL: of the mean of its intermediate outputs, without their noise."""
     found = []
     for own in (output for each in draws for output in each.outputs()):
-        slopes, weights = [], iter(own.kernel_weights.T)
-        for view in views:
-            slopes.append(
-                sum(next(weights)[:, None] * (own.dual @ kernel.cross.T) for kernel in view.averages)
-            )
+        weights = iter(own.kernel_weights.T[..., None])
+        slopes = [
+            sum(next(weights) * (own.dual @ kernel.cross.T) for kernel in view.averages) for view in views
+        ]
         found.append(np.concatenate(slopes, axis=1))
     return np.stack(found, axis=1)
-
-
-def _about(fitted: FittedBEMKL, views: list[View], sizes: np.ndarray) -> list[dict[str, Any]]:
-    """Return the first columns of all rows, features within outputs."""
-    bank = fitted.estimator.kernel_bank_
-    names = column_names(bank.n_features_in_, bank.column_labels_)
-    features = [(view.name, names[j]) for view in views for j in view.columns]
-    return [
-        {
-            **fitted.about_output(k),
-            "view": view,
-            "feature": feature,
-            "size": float(size),
-        }
-        for k, own in enumerate(sizes)
-        for (view, feature), size in zip(features, own, strict=True)
-    ]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -55,6 +56,9 @@ MODEL = entries(
     """
 )
 
+
+_Args = ParamSpec("_Args")
+_Result = TypeVar("_Result")
 
 SINGLE = (BEMKLClassifier, BEMKLRegressor, BEMKLOrdinalClassifier, BEMKLSurvival)
 MULTITASK = (BEMKLMultitaskClassifier, BEMKLMultitaskRegressor)
@@ -386,6 +390,11 @@ def evenly(n_total: int, n_kept: int | None) -> np.ndarray:
     return np.arange(n_kept) * n_total // n_kept
 
 
+def public(function: Callable[_Args, _Result]) -> Callable[_Args, _Result]:
+    """Fill the entries of `MODEL` into the docstring of a public function, and run it under settings of its own."""
+    return fill_docs(MODEL)(own_settings(function))
+
+
 def fitted_bemkl(
     model: BaseEstimator,
     multitask: bool = False,
@@ -509,8 +518,7 @@ def has_outputs(estimator: Any) -> bool:
 OF_TIMES = "Fit a GPMKLSurvival or a BEMKLSurvival to times to an event."
 
 
-@fill_docs(MODEL)
-@own_settings
+@public
 def predict_latent(model: BaseEstimator, X: Samples, return_std: bool = False) -> Any:
     """Predict the latent score of new samples with a model inside a pipeline or search.
 
@@ -554,8 +562,7 @@ def predict_latent(model: BaseEstimator, X: Samples, return_std: bool = False) -
     return _ask(model, X, "predict_latent", remedy, return_std=return_std)
 
 
-@fill_docs(MODEL)
-@own_settings
+@public
 def predict_survival_function(
     model: BaseEstimator, X: Samples, times: ArrayLike | None = None, ci_prob: float | None = None
 ) -> Any:
@@ -600,8 +607,7 @@ def predict_survival_function(
     return _ask(model, X, "predict_survival_function", OF_TIMES, times=times, ci_prob=ci_prob)
 
 
-@fill_docs(MODEL)
-@own_settings
+@public
 def predict_quantile(model: BaseEstimator, X: Samples, q: float = 0.5) -> np.ndarray:
     """Predict the time until which the event has happened with some probability, inside a pipeline or search.
 

@@ -1,6 +1,24 @@
-r"""The likelihood of the kernel weights alone, with sample weights and intercept integrated out.
+r"""Distance of a variational posterior from the exact one: Pareto k-hat of importance ratios.
 
-Given e (and υ, ε in regression) the score is a linear model :math:`m = X w` with :math:`X = [1, \sum_m e_m K_m]` and
+Ratios p / q are heavy-tailed where q is too narrow. For a normal p that is τ times as wide as a normal q in some
+direction, the shape k of their tail tends to :math:`1 - 1/\tau^2`: 0.7 stands for τ = 1.8.
+
+Three distributions are compared. The numbers are those of the Wisconsin breast cancer data (100 samples, 8 kernels;
+the standard deviation of the main share is 0.06 under q and 0.22 under the posterior):
+
+* all N + P + 1 weights of the collapsed model (k = 2.1 to 2.7 over three seeds). In many dimensions small errors add
+  up: a large k does not mean that marginals are wrong, it means that weighting draws cannot repair q;
+* the kernel weights e alone, the rest integrated out as below (k = 1.2 to 1.3). Their common scale is weakly
+  known and heavy-tailed: q has \|e\| near 0.6, the posterior between 3 and 70;
+* the direction e / \|e\|, which is free of that scale (k = 1.0 to 1.2). So the scale is not all that makes q too
+  narrow.
+
+Integrating is Monte Carlo, and its noise has a tail of its own. That is measured too, by repeated estimates at the
+mean of q: k = 0.4 to 1.1 there. So k-hats of the integrated ratios say little alone; their standard deviation, 2.4
+nats where noise has 1.1, is the steadier sign.
+
+The likelihood of the kernel weights alone has sample weights and intercept integrated out. Given e (and υ, ε in
+regression) the score is a linear model :math:`m = X w` with :math:`X = [1, \sum_m e_m K_m]` and
 :math:`w = (b, a)`, whose entries are Student t variables, normal given their precisions γ and λ:
 
 .. math:: p(y \mid e) = \int \prod_i p(y_i \mid x_i^\top w)\, \prod_j N(w_j; 0, 1/\lambda_j)\, p(\lambda_j)
@@ -22,25 +40,6 @@ leave free have tails that it never reaches.
 
 References: T. Minka (2001), Expectation propagation for approximate Bayesian inference, UAI; D. MacKay (1992),
 Bayesian interpolation, Neural Computation 4.
-
-Distance of a variational posterior from the exact one: Pareto k-hat of importance ratios.
-
-Ratios p / q are heavy-tailed where q is too narrow. For a normal p that is τ times as wide as a normal q in some
-direction, the shape k of their tail tends to :math:`1 - 1/\tau^2`: 0.7 stands for τ = 1.8.
-
-Three distributions are compared. The numbers are those of the Wisconsin breast cancer data (100 samples, 8 kernels;
-the standard deviation of the main share is 0.06 under q and 0.22 under the posterior):
-
-* all N + P + 1 weights of the collapsed model (k = 2.1 to 2.7 over three seeds). In many dimensions small errors add
-  up: a large k does not mean that marginals are wrong, it means that weighting draws cannot repair q;
-* the kernel weights e alone, the rest integrated out by `marginal` (k = 1.2 to 1.3). Their common scale is weakly
-  known and heavy-tailed: q has \|e\| near 0.6, the posterior between 3 and 70;
-* the direction e / \|e\|, which is free of that scale (k = 1.0 to 1.2). So the scale is not all that makes q too
-  narrow.
-
-Integrating is Monte Carlo, and its noise has a tail of its own. That is measured too, by repeated estimates at the
-mean of q: k = 0.4 to 1.1 there. So k-hats of the integrated ratios say little alone; their standard deviation, 2.4
-nats where noise has 1.1, is the steadier sign.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ from bayesmkl.bemkl.models.model import State
 from bayesmkl.bemkl.models.moments import LOG_2PI, Gamma
 from bayesmkl.bemkl.reading.collapsed import log_gamma, log_weights, log_weights_prior, weights_quadratic
 from bayesmkl.posterior.evaluated import Evaluated
-from bayesmkl.posterior.report import Section, line_of_text, table, worst
+from bayesmkl.posterior.report import Section, line_of_text, of_models, table, worst
 
 N_PRECISIONS, N_COEFFICIENTS = 8, 8  # draws of λ, and of w for each of them
 DAMPING = 0.8  # of the sites' updates
@@ -255,31 +254,17 @@ def importance_section(
         else:
             remarks.add(f"No marginal ratios: {why_not}.")
         prefix = f"{name}: " if len(names) > 1 else ""
-        rows += [
-            [
-                prefix + WHAT[what],
-                t["n_draws"],
-                f"{t['sd']:.1f}",
-                f"{t['effective']:.1f}",
-                f"{t['pareto_k']:.2f}",
-            ]
-            for what, t in own.items()
-        ]
+        for what, tail in own.items():
+            numbers = (f"{tail['sd']:.1f}", f"{tail['effective']:.1f}", f"{tail['pareto_k']:.2f}")
+            rows.append([prefix + WHAT[what], tail["n_draws"], *numbers])
         verdicts.append(_verdict(own))
         values[name] = own
     lines = table(["log p/q of", "draws", "sd (nats)", "effective", "k-hat"], rows)
     for remark in sorted(remarks):
         lines += line_of_text(remark)
-    single = values if len(names) > 1 else values[names[0]]
-    verdict = worst(verdicts)
-    return Section(
-        "importance",
-        "Variational against exact posterior",
-        single,
-        lines,
-        verdict,
-        _advice(verdict, values, instead),
-    )
+    verdict, title = worst(verdicts), "Variational against exact posterior"
+    advice = _advice(verdict, values, instead)
+    return Section("importance", title, of_models(values), lines, verdict, advice)
 
 
 def tail_of(log_ratios: np.ndarray) -> dict[str, float]:
@@ -367,12 +352,8 @@ def _marginal_tails(
     mean_precisions = np.broadcast_to(np.stack(factors, axis=-1), shape[1:])
     here = _Marginal(model, readout, readout.mean[-weights.shape[1] :], precisions)
     sites = here.first_sites(here.mean, mean_precisions)
-    log_p = np.array(
-        [
-            here.log_density(e, noise, sites, rng) + here.log_prior(e)
-            for e, noise in zip(weights, precisions, strict=True)
-        ]
-    )
+    pairs = zip(weights, precisions, strict=True)
+    log_p = np.array([here.log_density(e, noise, sites, rng) + here.log_prior(e) for e, noise in pairs])
     tails = {"weights": tail_of(log_p - log_weights(readout, weights) + own)}
     if _n_draws(n_train, n_integrals, 6) >= FEWEST_DRAWS and n >= FEWEST_DRAWS and len(here.mean) > 1:
         half = max(n // 2, FEWEST_DRAWS)  # every direction takes four integrals
@@ -385,11 +366,8 @@ def _marginal_tails(
 
 def _noise_ratios(model: Evaluated, state: Any, precisions: np.ndarray) -> np.ndarray:
     """Return the log prior over variational density of (υ, ε), over (n_draws, n_outputs, 2) of them."""
-    priors = model.problem.priors
-    laws = (
-        (priors.intermediate, state.intermediate_precision),
-        (priors.noise, state.noise_precision),
-    )
+    priors, factors = model.problem.priors, (state.intermediate_precision, state.noise_precision)
+    laws = zip((priors.intermediate, priors.noise), factors, strict=True)
     total = np.zeros(len(precisions))
     for (prior, factor), values in zip(laws, np.moveaxis(precisions, -1, 0), strict=True):
         total += (log_gamma(prior, values) - log_gamma(factor, values)).sum(axis=1)
@@ -438,28 +416,21 @@ def _verdict(own: dict[str, Any]) -> str:
     return "good" if all(t["pareto_k"] <= t["good_k"] for t in judged) else "caution"
 
 
-def _is_noise(own: dict[str, Any]) -> bool:
-    """Return whether the ratios of the kernel weights vary hardly more than repeated estimates of one of them."""
-    return own["weights"]["sd"] < 1.5 * own["noise"]["sd"]
-
-
 def _advice(verdict: str, values: dict[str, dict[str, Any]], instead: str = INSTEAD) -> str:
     joint = max(own["joint"]["pareto_k"] for own in values.values())
     about_joint = (
-        ""
-        if joint <= 0.7
-        else f" The k-hat of all weights, {joint:.1f}, says only that weighting draws of q cannot repair it: in so "
+        f" The k-hat of all weights, {joint:.1f}, says only that weighting draws of q cannot repair it: in so "
         "many dimensions small errors add up, and it does not mean that marginals or predictions are wrong."
     )
+    about_joint = about_joint if joint > 0.7 else ""
     if verdict == "good":
-        return (
-            "The kernel weights of the variational posterior are about as spread as the exact ones."
-            + about_joint
-        )
+        spread = "The kernel weights of the variational posterior are about as spread as the exact ones."
+        return spread + about_joint
     marginal = {name: own for name, own in values.items() if "weights" in own}
     if not marginal:
         return f"Means and predictions may be fine, intervals are not to be trusted.{about_joint} {instead}"
-    if all(_is_noise(own) for own in marginal.values()):
+    # whether ratios vary hardly more than repeated estimates of one of them
+    if all(own["weights"]["sd"] < 1.5 * own["noise"]["sd"] for own in marginal.values()):
         return (
             "Whether the kernel weights are too narrow cannot be told: the Monte Carlo noise of the integrals is as "
             f"large as what they should show.{about_joint} {instead}"
@@ -469,9 +440,8 @@ def _advice(verdict: str, values: dict[str, dict[str, Any]], instead: str = INST
     floor = (
         f" The noise of the integrals alone reaches {noise:.1f}, and k-hats of so few draws change from seed to "
         "seed: compare the standard deviations of the ratios."
-        if noise > 0.5
-        else ""
     )
+    floor = floor if noise > 0.5 else ""
     return (
         f"The variational posterior of the kernel weights is too narrow: k-hat {largest:.1f} (0.7 would stand for "
         f"standard deviations 1.8 times too small).{floor}{about_joint} Trust means and predictions rather than "

@@ -6,11 +6,9 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
 
-from bayesmkl._utils.docstrings import fill_docs
-from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.validation import check_choice, check_probability
 from bayesmkl._utils.warnings import warn_user
-from bayesmkl.posterior.fitted import MODEL, FittedBEMKL, fitted_bemkl
+from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl, public
 from bayesmkl.posterior.tables import monte_carlo_errors
 
 LEAST = 0.03  # how often two would both be out if they knew nothing of each other
@@ -18,8 +16,7 @@ RARELY = 0.3  # part of that which alternatives are both out at most
 MOST_NAMED = 3  # pairs in a warning
 
 
-@fill_docs(MODEL)
-@own_settings
+@public
 def inclusion_table(model: BaseEstimator, by: str | None = None, *, fdr: float = 0.1) -> pd.DataFrame:
     r"""List views or kernels by the probability that they are in the model, and mark a list with few false ones.
 

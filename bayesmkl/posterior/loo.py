@@ -59,6 +59,108 @@ from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl
 if TYPE_CHECKING:
     import pandas as pd
 
+EVEN = 0.9  # part of the draws that are effective under weights which hardly vary
+N_POINTS = 200  # draws that are looked at: one factorization or, of labels, about ten for each
+TOL = 1e-2  # of the sites, in standard deviations of a score
+METHODS = ("stacking", "BB-pseudo-BMA", "pseudo-BMA")
+FEWEST_DRAWS = 100
+
+
+@own_settings
+def compare_loo(
+    models: Mapping[str, Any],
+    method: str = "stacking",
+    *,
+    kernels: Mapping[str, ArrayLike] | None = None,
+    n_draws: int = 1000,
+    random_state: int | None = None,
+) -> pd.DataFrame:
+    """Compare models of the same samples by their leave-one-out predictive accuracy.
+
+    Parameters
+    ----------
+    models : mapping of str to estimator
+        At least two fitted models by name, of BEMKL or additive Gaussian processes. They may differ in kernels,
+        priors, margin, inference and in how several classes or targets are modeled.
+    method : {"stacking", "BB-pseudo-BMA", "pseudo-BMA"}, default="stacking"
+        How the column ``weight`` is found, see ``arviz_stats.compare``.
+    kernels : mapping of str to array-like of shape (n_samples, n_samples, n_kernels), default=None
+        Training kernels, by the name of the model, of those that were fitted to precomputed kernels.
+    n_draws : int, default=1000
+        Draws in each chain, see :func:`diagnose`.
+    random_state : int, default=None
+        Seed of the draws from variational posteriors.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row per model, the best first, as ``arviz_stats.compare`` returns it: ``rank``, ``elpd`` (nats, higher is
+        better), ``se``, ``elpd_diff``, ``dse``, ``weight`` and more, depending on the version of ArviZ; and
+        ``bad_k``, the number of samples whose k-hat is too large for the elpd to be trusted, and ``inference``.
+
+    Raises
+    ------
+    TypeError
+        For any other models; for multitask models too.
+    NotFittedError
+        Before `fit`.
+    ValueError
+        If there are fewer than two models, or their targets differ.
+
+    Notes
+    -----
+    In classification it is the probability of the label given that there is one that is compared, so that models with
+    different margins compare; with several labels or targets, that of all of a sample together. Unlabeled samples are
+    not scored. Draws of "vb" are corrected by ``arviz_stats.loo_approximate_posterior``'s
+    rule; that takes a variational posterior close to the exact one, and mostly all of their samples count as
+    ``bad_k``. Fit with "nuts", or compare by cross-validation, before a close decision. Additive Gaussian processes
+    ("marginal") leave function values out exactly, given hyperparameters; k-hats are those of the hyperparameters.
+
+    References
+    ----------
+    Vehtari, A., Gelman, A. and Gabry, J. (2017). Practical Bayesian model evaluation using leave-one-out
+    cross-validation and WAIC. Statistics and Computing 27.
+
+    Magnusson, M. et al. (2019). Bayesian leave-one-out cross-validation for large data. ICML.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl import BEMKLRegressor, KernelBank
+    >>> from bayesmkl.posterior import compare_loo
+    >>> X = np.linspace(-2, 2, 30)[:, None]
+    >>> y = np.sin(3 * X[:, 0])
+    >>> models = {name: BEMKLRegressor(KernelBank([name])).fit(X, y) for name in ("linear", "rbf")}
+    >>> compare_loo(models, random_state=0).index.tolist()
+    ['rbf', 'linear']
+    """
+    from arviz_stats import compare
+
+    check_choice("method", method, METHODS)
+    n_draws = check_integer("n_draws", n_draws, low=FEWEST_DRAWS)
+    if not isinstance(models, Mapping) or len(models) < 2:
+        raise ValueError(
+            f"`models` must be a mapping of names to at least two fitted models; got {shown(models)}."
+        )
+    kernels = {} if kernels is None else kernels
+    if not isinstance(kernels, Mapping) or not set(kernels) <= set(models):
+        raise ValueError(
+            f"`kernels` must be a mapping of names in `models` to their training kernels; got {shown(kernels)}."
+        )
+    results, targets, bad, inferences = {}, {}, {}, {}
+    for name, model in models.items():
+        fitted, rng = fitted_bemkl(model, of_outcome=False), generator_of("random_state", random_state)
+        found = leave_each_out(fitted, n_draws, rng, kernels.get(name))
+        results[name], targets[name] = _elpd_data(found), fitted.target
+        bad[name], inferences[name] = found.n_bad, fitted.inference
+    _check_same(targets)
+    exact = {"round_to": "none"} if "round_to" in signature(compare).parameters else {}  # since ArviZ 1
+    with quietly():
+        frame = compare(results, method=method, **exact)
+    frame["bad_k"] = [bad[name] for name in frame.index]
+    frame["inference"] = [inferences[name] for name in frame.index]
+    return frame
+
 
 class LeaveOneOut(NamedTuple):
     """Predictions of every labeled training sample by the posterior of the others."""
@@ -218,9 +320,6 @@ def _pit(model: Evaluated, weights: np.ndarray) -> np.ndarray:
     return np.column_stack(found) if len(found) > 1 else found[0]
 
 
-EVEN = 0.9  # part of the draws that are effective under weights which hardly vary
-
-
 def leave_one_out_by_cavities(fitted: FittedBEMKL) -> LeaveOneOut:
     """Predict every training sample by the posterior of the others.
 
@@ -336,10 +435,6 @@ def _pit_cavities(likelihood: Any, draws: HyperDraws, targets: np.ndarray, weigh
     return below[0] if len(below) == 1 else below.T
 
 
-N_POINTS = 200  # draws that are looked at: one factorization or, of labels, about ten for each
-TOL = 1e-2  # of the sites, in standard deviations of a score
-
-
 def leave_one_out_of_draws(fitted: FittedBEMKL, problems: list[Any]) -> LeaveOneOut:
     """Predict every training sample by the posterior of the others; what the samples left in say is not found.
 
@@ -389,106 +484,6 @@ def _cavities(output: Evaluated) -> tuple[np.ndarray, np.ndarray]:
         left = cavity(found.posterior, found.sites)
         means[t], scales[t] = left.mean, np.sqrt(1.0 / left.precision + noise)
     return means, scales
-
-
-METHODS = ("stacking", "BB-pseudo-BMA", "pseudo-BMA")
-FEWEST_DRAWS = 100
-
-
-@own_settings
-def compare_loo(
-    models: Mapping[str, Any],
-    method: str = "stacking",
-    *,
-    kernels: Mapping[str, ArrayLike] | None = None,
-    n_draws: int = 1000,
-    random_state: int | None = None,
-) -> pd.DataFrame:
-    """Compare models of the same samples by their leave-one-out predictive accuracy.
-
-    Parameters
-    ----------
-    models : mapping of str to estimator
-        At least two fitted models by name, of BEMKL or additive Gaussian processes. They may differ in kernels,
-        priors, margin, inference and in how several classes or targets are modeled.
-    method : {"stacking", "BB-pseudo-BMA", "pseudo-BMA"}, default="stacking"
-        How the column ``weight`` is found, see ``arviz_stats.compare``.
-    kernels : mapping of str to array-like of shape (n_samples, n_samples, n_kernels), default=None
-        Training kernels, by the name of the model, of those that were fitted to precomputed kernels.
-    n_draws : int, default=1000
-        Draws in each chain, see :func:`diagnose`.
-    random_state : int, default=None
-        Seed of the draws from variational posteriors.
-
-    Returns
-    -------
-    pandas.DataFrame
-        A row per model, the best first, as ``arviz_stats.compare`` returns it: ``rank``, ``elpd`` (nats, higher is
-        better), ``se``, ``elpd_diff``, ``dse``, ``weight`` and more, depending on the version of ArviZ; and
-        ``bad_k``, the number of samples whose k-hat is too large for the elpd to be trusted, and ``inference``.
-
-    Raises
-    ------
-    TypeError
-        For any other models; for multitask models too.
-    NotFittedError
-        Before `fit`.
-    ValueError
-        If there are fewer than two models, or their targets differ.
-
-    Notes
-    -----
-    In classification it is the probability of the label given that there is one that is compared, so that models with
-    different margins compare; with several labels or targets, that of all of a sample together. Unlabeled samples are
-    not scored. Draws of "vb" are corrected by ``arviz_stats.loo_approximate_posterior``'s
-    rule; that takes a variational posterior close to the exact one, and mostly all of their samples count as
-    ``bad_k``. Fit with "nuts", or compare by cross-validation, before a close decision. Additive Gaussian processes
-    ("marginal") leave function values out exactly, given hyperparameters; k-hats are those of the hyperparameters.
-
-    References
-    ----------
-    Vehtari, A., Gelman, A. and Gabry, J. (2017). Practical Bayesian model evaluation using leave-one-out
-    cross-validation and WAIC. Statistics and Computing 27.
-
-    Magnusson, M. et al. (2019). Bayesian leave-one-out cross-validation for large data. ICML.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bayesmkl import BEMKLRegressor, KernelBank
-    >>> from bayesmkl.posterior import compare_loo
-    >>> X = np.linspace(-2, 2, 30)[:, None]
-    >>> y = np.sin(3 * X[:, 0])
-    >>> models = {name: BEMKLRegressor(KernelBank([name])).fit(X, y) for name in ("linear", "rbf")}
-    >>> compare_loo(models, random_state=0).index.tolist()
-    ['rbf', 'linear']
-    """
-    from arviz_stats import compare
-
-    check_choice("method", method, METHODS)
-    n_draws = check_integer("n_draws", n_draws, low=FEWEST_DRAWS)
-    if not isinstance(models, Mapping) or len(models) < 2:
-        raise ValueError(
-            f"`models` must be a mapping of names to at least two fitted models; got {shown(models)}."
-        )
-    kernels = {} if kernels is None else kernels
-    if not isinstance(kernels, Mapping) or not set(kernels) <= set(models):
-        raise ValueError(
-            f"`kernels` must be a mapping of names in `models` to their training kernels; got {shown(kernels)}."
-        )
-    results, targets, bad, inferences = {}, {}, {}, {}
-    for name, model in models.items():
-        fitted, rng = fitted_bemkl(model, of_outcome=False), generator_of("random_state", random_state)
-        found = leave_each_out(fitted, n_draws, rng, kernels.get(name))
-        results[name], targets[name] = _elpd_data(found), fitted.target
-        bad[name], inferences[name] = found.n_bad, fitted.inference
-    _check_same(targets)
-    exact = {"round_to": "none"} if "round_to" in signature(compare).parameters else {}  # since ArviZ 1
-    with quietly():
-        frame = compare(results, method=method, **exact)
-    frame["bad_k"] = [bad[name] for name in frame.index]
-    frame["inference"] = [inferences[name] for name in frame.index]
-    return frame
 
 
 def leave_each_out(

@@ -9,12 +9,10 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.given import finite_numbers
-from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.validation import check_axes, check_choice, check_flag, check_integer, shown
 from bayesmkl.posterior.axes import COLORS, MARKERS, NEUTRAL, intervals, new_axes, shorten, tidy
-from bayesmkl.posterior.fitted import MODEL, fitted_bemkl
+from bayesmkl.posterior.fitted import fitted_bemkl, public
 from bayesmkl.posterior.tables import kernel_table
 
 if TYPE_CHECKING:
@@ -26,8 +24,7 @@ INCHES_PER_CHARACTER = 0.085
 CONSTANT = ("intercept", "offset")  # kinds of parts that say nothing of features
 
 
-@fill_docs(MODEL)
-@own_settings
+@public
 def plot_kernel_weights(
     model: BaseEstimator,
     kind: str = "shares",
@@ -115,9 +112,9 @@ def plot_kernel_weights(
     for g, group in enumerate(groups.values()):
         at = np.array([row_of[name] for name in group["kernel"]], dtype=float)
         at += 0.7 * ((g + 0.5) / n_offsets - 0.5) if n_offsets > 1 else 0.0
-        ends = (factor * group[f"{value}{end}"].to_numpy() for end in ("", "_lower", "_upper"))
+        mean, lower, upper = (factor * group[f"{value}{end}"].to_numpy() for end in ("", "_lower", "_upper"))
         look = COLORS[g % len(COLORS)], MARKERS[g % len(MARKERS)]
-        handles.append(intervals(ax, at, *ends, *look, markersize=7.0))
+        handles.append(intervals(ax, at, (mean, lower, upper), *look, markersize=7.0))
     ax.set_yticks(range(len(labels)), [shorten(label, LONGEST_NAME) for label in labels])
     for row in headings:
         ax.get_yticklabels()[row].set_fontweight("bold")
@@ -172,8 +169,7 @@ def _rows(
     return labels, row_of, headings
 
 
-@fill_docs(MODEL)
-@own_settings
+@public
 def plot_elbo(model: BaseEstimator, ax: Axes | None = None) -> Axes:
     """Show how far the evidence lower bound was from its best value, after every iteration.
 
@@ -244,8 +240,7 @@ def plot_elbo(model: BaseEstimator, ax: Axes | None = None) -> Axes:
     return ax
 
 
-@fill_docs(MODEL)
-@own_settings
+@public
 def plot_waterfall(
     found: Dataset, sample: Any, output: Any = None, max_parts: int = 10, ax: Axes | None = None
 ) -> Axes:
@@ -327,8 +322,7 @@ def plot_waterfall(
     return ax
 
 
-@fill_docs(MODEL)
-@own_settings
+@public
 def plot_contributions(
     found: Dataset, output: Any = None, max_parts: int = 20, ax: Axes | None = None
 ) -> Axes:
@@ -396,8 +390,7 @@ def plot_contributions(
     return ax
 
 
-@fill_docs(MODEL)
-@own_settings
+@public
 def plot_component(
     found: Dataset, part: Any, values: ArrayLike, output: Any = None, ax: Axes | None = None
 ) -> Axes:
@@ -466,8 +459,7 @@ def plot_component(
     return ax
 
 
-@fill_docs(MODEL)
-@own_settings
+@public
 def plot_features(
     table: pd.DataFrame, output: Any = None, max_features: int = 20, ax: Axes | None = None
 ) -> Axes:
@@ -520,8 +512,8 @@ def plot_features(
         ax.barh(at, 2.0 * size, left=-size, height=0.6, color="#DDDDDD")
     is_sure = ((rows["lower"] > 0.0) | (rows["upper"] < 0.0)).to_numpy()
     for own, color, marker in ((is_sure, COLORS[0], "o"), (~is_sure, NEUTRAL, "D")):
-        ends = (rows[end].to_numpy()[own] for end in ("mean", "lower", "upper"))
-        intervals(ax, at[own], *ends, color, marker, markersize=6.5)
+        mean, lower, upper = (rows[end].to_numpy()[own] for end in ("mean", "lower", "upper"))
+        intervals(ax, at[own], (mean, lower, upper), color, marker, markersize=6.5)
     ax.axvline(0.0, color=NEUTRAL, linewidth=0.7)
     ax.set_yticks(at, [shorten(name, 2 * LONGEST) for name in names])
     ax.invert_yaxis()

@@ -8,23 +8,22 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.stats import entropy, norm
-from sklearn.base import BaseEstimator
 
-from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.given import as_array, check_numbers, finite_numbers
-from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_axes, check_choice, check_integer, check_probability
 from bayesmkl.posterior.axes import COLORS, MARKERS, NEUTRAL, SHADES, legend_below, new_axes, tidy
-from bayesmkl.posterior.checks import Reliability, reliability
-from bayesmkl.posterior.fitted import MODEL, FittedBEMKL, fitted_bemkl, has_outputs
+from bayesmkl.posterior.checks import reliability
+from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl, has_outputs, public
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+BLOCK_SIZE = 2**22  # predictions are made in blocks of rows, whose kernels have about this many entries
+MARGIN = 0.15  # of the range of the samples, on every side
 
-@fill_docs(MODEL)
-@own_settings
+
+@public
 def plot_reliability(
     y_true: Targets,
     y_prob: ArrayLike,
@@ -79,44 +78,36 @@ def plot_reliability(
     'observed frequency'
     """
     check_axes("ax", ax)
-    result = reliability(y_true, y_prob, n_bins, labels, ci_prob)
+    found = reliability(y_true, y_prob, n_bins, labels, ci_prob)
     top_label = np.ndim(y_prob) == 2 and np.shape(y_prob)[1] > 2 and np.ndim(y_true) == 1
     if ax is None:
         ax, below = new_axes(5.0, 5.6, height_ratios=(4.0, 1.0))
     else:
         below = ax.inset_axes((0.0, -0.27, 1.0, 0.22), sharex=ax)
     ax.plot([0, 1], [0, 1], color=NEUTRAL, linestyle=(0, (4, 3)), linewidth=1.0, label="calibrated")
-    reach = np.array([result.frequency - result.lower, result.upper - result.frequency]).clip(min=0.0)
-    ax.errorbar(
-        result.probability,
-        result.frequency,
-        yerr=reach,
-        fmt="o",
-        color=COLORS[0],
-        capsize=3,
-        label=f"observed, {100 * ci_prob:g} % interval",
-    )
+    reach = np.array([found.frequency - found.lower, found.upper - found.frequency]).clip(min=0.0)
+    look: dict[str, Any] = {"fmt": "o", "color": COLORS[0], "capsize": 3}
+    label = f"observed, {100 * ci_prob:g} % interval"
+    ax.errorbar(found.probability, found.frequency, yerr=reach, label=label, **look)
     ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), ylabel="observed frequency")
-    ax.set_title(_reliability_finding(result), loc="left")
+    inside = int(((found.lower <= found.probability) & (found.probability <= found.upper)).sum())
+    ax.set_title(
+        f"Calibration error {found.calibration_error:.3f} on {int(found.counts.sum())} samples;\n"
+        f"{inside} of {len(found.probability)} bins agree with the diagonal",
+        loc="left",
+    )
     ax.legend(frameon=False, loc="best")
     tidy(ax, "both")
     ax.tick_params(labelbottom=False)
-    below.bar(
-        result.edges[:-1],
-        result.counts,
-        np.diff(result.edges),
-        align="edge",
-        color="#B0C4D8",
-        edgecolor="white",
-    )
+    widths: dict[str, Any] = {"width": np.diff(found.edges), "align": "edge"}
+    below.bar(found.edges[:-1], found.counts, color="#B0C4D8", edgecolor="white", **widths)
     below.set_ylabel("samples")
     below.set_xlabel("probability of the predicted class" if top_label else "predicted probability")
     tidy(below, "y")
     return ax
 
 
-@fill_docs(MODEL)
-@own_settings
+@public
 def plot_predictions(
     y_true: Targets, mean: ArrayLike, std: ArrayLike, ci_prob: float = 0.94, ax: Axes | None = None
 ) -> Axes:
@@ -166,37 +157,16 @@ def plot_predictions(
         (ax,) = new_axes(5.2, 5.2)
     covered = np.abs(y_true - mean) <= half * std
     for kept, color, marker in ((covered, COLORS[0], "o"), (~covered, COLORS[1], "X")):
-        ax.vlines(
-            mean[kept],
-            (mean - half * std)[kept],
-            (mean + half * std)[kept],
-            color=color,
-            alpha=0.3,
-            linewidth=0.9,
-        )
+        lower, upper = (mean - half * std)[kept], (mean + half * std)[kept]
+        ax.vlines(mean[kept], lower, upper, color=color, alpha=0.3, linewidth=0.9)
         ax.plot(mean[kept], y_true[kept], marker, color=color, markersize=4.5, markeredgewidth=0.0)
     ends = [min(y_true.min(), mean.min()), max(y_true.max(), mean.max())]
     ax.plot(ends, ends, color=NEUTRAL, linestyle=(0, (4, 3)), linewidth=1.0)
     ax.set(xlabel="predicted mean", ylabel=f"observed (bars: predictive {100 * ci_prob:g} % intervals)")
-    ax.set_title(
-        f"{100 * ci_prob:g} % intervals cover {100 * covered.mean():.3g} % of {len(covered)} samples",
-        loc="left",
-    )
+    finding = f"intervals cover {100 * covered.mean():.3g} % of {len(covered)} samples"
+    ax.set_title(f"{100 * ci_prob:g} % {finding}", loc="left")
     tidy(ax, "both")
     return ax
-
-
-def _reliability_finding(result: Reliability) -> str:
-    n_samples = int(result.counts.sum())
-    inside = int(((result.lower <= result.probability) & (result.probability <= result.upper)).sum())
-    return (
-        f"Calibration error {result.calibration_error:.3f} on {n_samples} samples;\n"
-        f"{inside} of {len(result.counts[result.counts > 0])} bins agree with the diagonal"
-    )
-
-
-BLOCK_SIZE = 2**22  # predictions are made in blocks of rows, whose kernels have about this many entries
-MARGIN = 0.15  # of the range of the samples, on every side
 
 
 class _Plane(NamedTuple):
@@ -207,8 +177,7 @@ class _Plane(NamedTuple):
     probability: np.ndarray  # (n_points, n_classes); no classes in regression
 
 
-@fill_docs(MODEL)
-@own_settings
+@public
 def plot_uncertainty(
     model: object,
     X: Samples,
@@ -272,7 +241,10 @@ def plot_uncertainty(
     ['False', 'True', 'equally probable', 'standard deviation of the score']
     """
     fitted = _of_two_features(model)
-    estimator = one_output(fitted.estimator, label)
+    number = _number_of(fitted.estimator, label)
+    classes = getattr(fitted.estimator, "classes_", None) if number is None else None
+    if number is not None and fitted.is_classifier:
+        classes = np.array([0, 1])
     samples = check_numbers("X", X).astype(np.float64)
     if samples.ndim != 2 or samples.shape[1] != 2 or len(samples) == 0 or not np.isfinite(samples).all():
         raise ValueError(
@@ -280,20 +252,26 @@ def plot_uncertainty(
         )
     check_axes("ax", ax)
     n_grid = check_integer("n_grid", n_grid, low=2)
-    measure = _measure(estimator, measure)
-    targets = _targets(estimator, y, len(samples))
-    at_samples = _predict(fitted, estimator, X if hasattr(X, "columns") else samples, measure).uncertainty
+    usual = "std" if classes is None or len(classes) == 2 else "entropy"
+    measure = check_choice("measure", usual if measure is None else measure, ("std", "entropy"))
+    if measure == "entropy" and classes is None:
+        raise ValueError(
+            '`measure` must be "std" in regression; got "entropy", which is that of class probabilities.'
+        )
+    targets = None if y is None else _targets(classes, number, y, len(samples))
+    given = X if hasattr(X, "columns") else samples
+    at_samples = _predict(fitted, number, given, measure).uncertainty
     first, second = (_reach(column, n_grid) for column in samples.T)
     points: Any = np.stack(np.meshgrid(first, second), axis=-1).reshape(-1, 2)
     if hasattr(model, "feature_names_in_"):
         points = pd.DataFrame(points, columns=model.feature_names_in_)
-    plane = _predict(fitted, estimator, points, measure)
-    target = "target" if _is_regression(estimator) else "score"
-    name = "entropy of the class in nats" if measure == "entropy" else f"standard deviation of the {target}"
+    plane = _predict(fitted, number, points, measure)
+    name = f"standard deviation of the {'target' if classes is None else 'score'}"
+    name = "entropy of the class in nats" if measure == "entropy" else name
     if ax is None:
         (ax,) = new_axes(6.2, 5.8)
-    shading = _draw_shading(ax, first, second, plane, estimator)
-    handles = _draw_samples(ax, samples, targets, estimator, shading)
+    shading = _draw_shading(ax, first, second, plane, classes)
+    handles = _draw_samples(ax, samples, targets, classes, shading)
     handles |= _draw_lines(ax, first, second, plane, name)
     names = getattr(X, "columns", getattr(model, "feature_names_in_", ("feature 0", "feature 1")))
     ax.set(xlim=first[[0, -1]], ylim=second[[0, -1]], xlabel=names[0], ylabel=names[1])
@@ -321,36 +299,30 @@ def _of_two_features(model: Any) -> FittedBEMKL:
     return fitted
 
 
-def _is_regression(estimator: BaseEstimator) -> bool:
-    return not hasattr(estimator, "classes_")
-
-
-def _measure(estimator: BaseEstimator, measure: str | None) -> str:
-    several = not _is_regression(estimator) and len(estimator.classes_) > 2
-    measure = check_choice(
-        "measure", ("entropy" if several else "std") if measure is None else measure, ("std", "entropy")
-    )
-    if measure == "entropy" and _is_regression(estimator):
+def _number_of(estimator: Any, label: int | None) -> int | None:
+    """Return the number of the label or target to show, or None if there are not several of them."""
+    if getattr(estimator, "is_multilabel_", has_outputs(estimator)):
+        numbers = [str(number) for number in range(len(estimator.target_))]
+        return int(check_choice("label", str(label), numbers))
+    if label is not None:
         raise ValueError(
-            '`measure` must be "std" in regression; got "entropy", which is that of class probabilities.'
+            "`label` chooses between several labels or targets of a sample; `model` has one. Leave it out."
         )
-    return measure
+    return None
 
 
-def _targets(estimator: BaseEstimator, y: Targets | None, n_samples: int) -> np.ndarray | None:
-    """Return labels or numbers to show, or None."""
-    if y is None:
-        return None
-    targets = finite_numbers("y", y) if _is_regression(estimator) else as_array("y", y)
-    if isinstance(estimator, OneOutput) and targets.ndim == 2 and targets.shape[1] > estimator.number:
-        targets = targets[:, estimator.number]
+def _targets(classes: np.ndarray | None, number: int | None, y: Targets, n_samples: int) -> np.ndarray:
+    """Return labels or numbers to show."""
+    targets = finite_numbers("y", y) if classes is None else as_array("y", y)
+    if number is not None and targets.ndim == 2 and targets.shape[1] > number:
+        targets = targets[:, number]
     if targets.shape != (n_samples,):
         raise ValueError(
             f"`y` must have the shape ({n_samples},), an entry per row of `X`; got {targets.shape}."
         )
-    if not _is_regression(estimator) and not np.isin(targets, estimator.classes_).all():
-        unknown = np.setdiff1d(targets, estimator.classes_).tolist()
-        raise ValueError(f"`y` must hold labels from {estimator.classes_.tolist()}; got {unknown} as well.")
+    if classes is not None and not np.isin(targets, classes).all():
+        unknown = np.setdiff1d(targets, classes).tolist()
+        raise ValueError(f"`y` must hold labels from {classes.tolist()}; got {unknown} as well.")
     return targets
 
 
@@ -361,65 +333,66 @@ def _reach(column: np.ndarray, n_grid: int) -> np.ndarray:
     return np.linspace(low - MARGIN * extent, high + MARGIN * extent, n_grid)
 
 
-def _predict(fitted: FittedBEMKL, estimator: Any, X: Any, measure: str) -> _Plane:
-    """Predict in blocks of rows."""
-    block, parts = max(1, BLOCK_SIZE // (estimator.n_kernels_in_ * estimator.dual_coef_.shape[-1])), []
+def _predict(fitted: FittedBEMKL, number: int | None, X: Any, measure: str) -> _Plane:
+    """Predict in blocks of rows, where there are several labels or targets number `number` of them."""
+    estimator, parts = fitted.estimator, []
+    block = max(1, BLOCK_SIZE // (estimator.n_kernels_in_ * estimator.dual_coef_.shape[-1]))
+    own = slice(None) if number is None else (slice(None), number)
     for start in range(0, len(X), block):
-        rows = slice(start, start + block)
-        part = fitted.transform(X.iloc[rows] if hasattr(X, "iloc") else X[rows])
-        if _is_regression(estimator):
-            mean, std = estimator.predict(part, return_std=True)
+        few = slice(start, start + block)
+        rows = fitted.transform(X.iloc[few] if hasattr(X, "iloc") else X[few])
+        if not hasattr(estimator, "classes_"):
+            mean, std = (moment[own] for moment in estimator.predict(rows, return_std=True))
             parts.append(_Plane(mean, std, np.empty((len(mean), 0))))
-        else:
-            parts.append(_predict_class(estimator, part, measure))
+            continue
+        probability = estimator.predict_proba(rows)[own]
+        if number is not None:
+            probability = np.column_stack([1.0 - probability, probability])
+        binary = probability.shape[1] == 2
+        value = probability[:, 1] if binary else probability.max(axis=1)
+        if measure == "entropy":
+            parts.append(_Plane(value, entropy(probability, axis=1), probability))
+            continue
+        std = estimator.predict_latent(rows, return_std=True)[1][own]
+        if not binary:
+            std = std[np.arange(len(std)), probability.argmax(axis=1)]
+        parts.append(_Plane(value, std, probability))
     return _Plane(*map(np.concatenate, zip(*parts, strict=True)))
 
 
-def _predict_class(estimator: BaseEstimator, X: Samples, measure: str) -> _Plane:
-    probability = estimator.predict_proba(X)
-    binary = probability.shape[1] == 2
-    value = probability[:, 1] if binary else probability.max(axis=1)
-    if measure == "entropy":
-        return _Plane(value, entropy(probability, axis=1), probability)
-    std = estimator.predict_latent(X, return_std=True)[1]
-    if not binary:
-        std = std[np.arange(len(std)), probability.argmax(axis=1)]
-    return _Plane(value, std, probability)
-
-
 def _draw_shading(
-    ax: Axes, first: np.ndarray, second: np.ndarray, plane: _Plane, estimator: BaseEstimator
+    ax: Axes, first: np.ndarray, second: np.ndarray, plane: _Plane, classes: np.ndarray | None
 ) -> Any:
     """Fill the plane and add a color bar; return the shading."""
     from matplotlib.colors import LinearSegmentedColormap
 
-    n_classes = plane.probability.shape[1]
-    levels: Any = np.linspace(0.0 if n_classes == 2 else 1.0 / n_classes, 1.0, 11) if n_classes else 10
+    levels: Any = 10
+    text = "predictive mean of the target"
+    if classes is not None:
+        binary = len(classes) == 2
+        levels = np.linspace(0.0 if binary else 1.0 / len(classes), 1.0, 11)
+        text = f"probability of {classes[1] if binary else 'the predicted class'}"
     shades = LinearSegmentedColormap.from_list("bayesmkl", SHADES)
     shading = ax.contourf(first, second, plane.value.reshape(len(second), -1), levels=levels, cmap=shades)
-    if n_classes:
-        text = f"probability of {estimator.classes_[1] if n_classes == 2 else 'the predicted class'}"
-    else:
-        text = "predictive mean of the target"
     ax.figure.colorbar(shading, ax=ax, label=text, format="%.2g")
     return shading
 
 
 def _draw_samples(
-    ax: Axes, samples: np.ndarray, targets: np.ndarray | None, estimator: BaseEstimator, shading: Any
+    ax: Axes, samples: np.ndarray, targets: np.ndarray | None, classes: np.ndarray | None, shading: Any
 ) -> dict[str, Any]:
     """Draw the samples; return what the legend shows by its text."""
     edge: dict[str, Any] = {"s": 34.0, "edgecolors": "black", "linewidths": 0.7, "zorder": 3}
     if targets is None:
         return {"samples": ax.scatter(samples[:, 0], samples[:, 1], color="white", **edge)}
-    if _is_regression(estimator):
+    if classes is None:
         edge |= {"c": targets, "cmap": shading.get_cmap(), "norm": shading.norm}
         return {"observed target": ax.scatter(samples[:, 0], samples[:, 1], **edge)}
     handles = {}
-    for k, label in enumerate(estimator.classes_):
-        color, marker = COLORS[k % len(COLORS)], MARKERS[k % len(MARKERS)]
+    for k, label in enumerate(classes):
+        look: dict[str, Any] = {"color": COLORS[k % len(COLORS)], "marker": MARKERS[k % len(MARKERS)]}
         first, second = samples[targets == label].T
-        handles[str(label)] = ax.scatter(first, second, color=color, marker=marker, **edge)
+        handles[str(label)] = ax.scatter(first, second, **look, **edge)
     return handles
 
 
@@ -428,13 +401,12 @@ def _draw_lines(ax: Axes, first: np.ndarray, second: np.ndarray, plane: _Plane, 
     from matplotlib.lines import Line2D
     from matplotlib.ticker import MaxNLocator
 
-    bold: dict[str, Any] = {"color": "black", "linewidth": 2.0}
-    thin: dict[str, Any] = {"color": "#222222", "linewidth": 0.9, "linestyle": "--"}
-
     def contours(values: np.ndarray, levels: list[float], look: dict[str, Any]) -> Any:
         options = {f"{option}s": value for option, value in look.items()}
         return ax.contour(first, second, values.reshape(len(second), -1), levels, **options)
 
+    bold: dict[str, Any] = {"color": "black", "linewidth": 2.0}
+    thin: dict[str, Any] = {"color": "#222222", "linewidth": 0.9, "linestyle": "--"}
     handles = {}
     for k in range(plane.probability.shape[1]):
         lead = plane.probability[:, k] - np.delete(plane.probability, k, axis=1).max(axis=1)
@@ -447,39 +419,3 @@ def _draw_lines(ax: Axes, first: np.ndarray, second: np.ndarray, plane: _Plane, 
         ax.clabel(contours(plane.uncertainty, levels, thin), fontsize=8)
         handles[name] = Line2D([], [], **thin)
     return handles
-
-
-class OneOutput:
-    """Predictions of a fitted estimator for one label, with classes 0 and 1, or for one target."""
-
-    def __init__(self, estimator: BaseEstimator, number: int) -> None:
-        self.estimator, self.number = estimator, number
-        self.n_kernels_in_, self.dual_coef_ = estimator.n_kernels_in_, estimator.dual_coef_
-        if hasattr(estimator, "classes_"):
-            self.classes_ = np.array([0, 1])
-
-    def predict(self, X: Samples, return_std: bool) -> tuple[np.ndarray, ...]:
-        """Predict mean and standard deviation of the target."""
-        return tuple(moment[:, self.number] for moment in self.estimator.predict(X, return_std))
-
-    def predict_proba(self, X: Samples) -> np.ndarray:
-        """Predict the probabilities of not having the label and of having it."""
-        own = self.estimator.predict_proba(X)[:, self.number]
-        return np.column_stack([1.0 - own, own])
-
-    def predict_latent(self, X: Samples, return_std: bool) -> tuple[np.ndarray, ...]:
-        """Predict mean and standard deviation of the score."""
-        return tuple(moment[:, self.number] for moment in self.estimator.predict_latent(X, return_std))
-
-
-def one_output(estimator: BaseEstimator, label: int | None) -> Any:
-    """Return a fitted estimator, or what it says of label or target number `label` if it has several."""
-    several = getattr(estimator, "is_multilabel_", has_outputs(estimator))
-    if not several:
-        if label is not None:
-            raise ValueError(
-                "`label` chooses between several labels or targets of a sample; `model` has one. Leave it out."
-            )
-        return estimator
-    names = [str(number) for number in range(len(estimator.target_))]
-    return OneOutput(estimator, int(check_choice("label", str(label), names)))

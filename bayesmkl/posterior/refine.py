@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,10 +12,8 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.options import VB, Gibbs
 from bayesmkl._utils.progress import step_progress
-from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.validation import check_integer, generator_of
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.bemkl.estimators.base import FitTask
@@ -28,7 +26,7 @@ from bayesmkl.bemkl.reading.draws import PosteriorDraws, align_signs, draw_preci
 from bayesmkl.bemkl.reading.shares import share_of_each
 from bayesmkl.posterior.checks import why_no_prior_draws
 from bayesmkl.posterior.evaluated import convergence
-from bayesmkl.posterior.fitted import MODEL, FittedBEMKL, fitted_bemkl
+from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl, public
 
 PLURALS = {"class": "classes", "label": "labels", "output": "targets"}
 # Of shares. Runs on similar kernels that passed 1.05 and 100 were up to 3 of their standard errors apart.
@@ -36,8 +34,7 @@ LARGEST_RHAT, LEAST_ESS = 1.03, 200.0
 TILT = 1.0  # standard deviation of the logarithm by which each kernel weight of a start is off
 
 
-@fill_docs(MODEL)
-@own_settings
+@public
 def refine_posterior(
     model: BaseEstimator,
     n_draws: int = 250,
@@ -140,12 +137,9 @@ def refine_posterior(
             '`model` must be fitted with inference="vb", whose intervals are too narrow; '
             f"got inference={estimator.inference!r}, whose draws are the posterior already."
         )
-    run = _Run(
-        check_integer("n_draws", n_draws, low=10),
-        check_integer("n_chains", n_chains, low=2),
-        check_integer("max_sweeps", max_sweeps, low=1),
-    )
-    if run.max_sweeps < 2 * run.n_draws:
+    n_draws, n_chains = check_integer("n_draws", n_draws, low=10), check_integer("n_chains", n_chains, low=2)
+    max_sweeps = check_integer("max_sweeps", max_sweeps, low=1)
+    if max_sweeps < 2 * n_draws:
         raise ValueError(
             f"`max_sweeps` must be at least twice `n_draws`, for as long a warm-up; got max_sweeps={max_sweeps} and "
             f"n_draws={n_draws}."
@@ -161,48 +155,26 @@ def refine_posterior(
     fits: list[Fit] = []
     n_warmup = 0
     for problem, state, name in zip(task.problems, fitted.states, fitted.model_names, strict=True):
-        with step_progress(estimator.verbose > 0, name, run.n_chains * run.max_sweeps, "sweep") as report:
-            fit, before = run.refine(problem, state, rng, report)
-        fits.append(fit)
-        n_warmup = max(n_warmup, before)
-        if fit.outcome is Outcome.INTERRUPTED and len(fits) < len(task.problems):
+        with step_progress(estimator.verbose > 0, name, n_chains * max_sweeps, "sweep") as report:
+            starts = [_dispersed(gibbs_start(state, problem, rng), rng) for _ in range(n_chains)]
+            enough = partial(_is_enough, problem)
+            rounds = fit_in_rounds(problem, starts, n_draws, max_sweeps, rng, enough, report)
+            draws = align_signs(PosteriorDraws(**rounds.chains.parameters))
+            agreement, stats = _agreement(problem, draws), rounds.chains.stats
+            outcome = Outcome.MIXED if _agree(agreement) else Outcome.NOT_MIXED
+            outcome = Outcome.INTERRUPTED if rounds.chains.interrupted else outcome
+            drawn = draw_precisions(draws, problem.priors, rng)
+            fits.append(Fit(drawn, outcome, draws.n_draws, stats=stats, agreement=agreement))
+        n_warmup = max(n_warmup, rounds.n_warmup)
+        if outcome is Outcome.INTERRUPTED and len(fits) < len(task.problems):
             raise KeyboardInterrupt
-    options = Gibbs(n_chains=run.n_chains, n_warmup=n_warmup, n_draws=run.n_draws)
+    options = Gibbs(n_chains=n_chains, n_warmup=n_warmup, n_draws=n_draws)
     refined = copy.deepcopy(estimator).set_params(inference=options)
     refined._store(task, fits)
-    advice = _advice(fits, options, _instead(fitted))
+    advice = _advice(fits, options, f'Fit {_process(fitted)} or inference="nuts"')
     if advice is not None:
         warn_user(advice, ConvergenceWarning)
     return refined
-
-
-class _Run(NamedTuple):
-    """Sizes of a refinement, which several models have in common."""
-
-    n_draws: int
-    n_chains: int
-    max_sweeps: int
-
-    def refine(
-        self, problem: Any, state: Any, rng: np.random.Generator, report: Callable[[int, str], None] | None
-    ) -> tuple[Fit, int]:
-        """Return draws of one model, and the sweeps before them."""
-        starts = [_dispersed(gibbs_start(state, problem, rng), rng) for _ in range(self.n_chains)]
-
-        def is_enough(chains: Chains) -> bool:
-            return _agree(_agreement(problem, PosteriorDraws(**chains.parameters)))
-
-        rounds = fit_in_rounds(problem, starts, self.n_draws, self.max_sweeps, rng, is_enough, report)
-        draws = align_signs(PosteriorDraws(**rounds.chains.parameters))
-        agreement = _agreement(problem, draws)
-        outcome = Outcome.MIXED if _agree(agreement) else Outcome.NOT_MIXED
-        return Fit(
-            draw_precisions(draws, problem.priors, rng),
-            Outcome.INTERRUPTED if rounds.chains.interrupted else outcome,
-            draws.n_draws,
-            stats=rounds.chains.stats,
-            agreement=agreement,
-        ), rounds.n_warmup
 
 
 def _dispersed(start: GibbsState, rng: np.random.Generator) -> GibbsState:
@@ -210,6 +182,10 @@ def _dispersed(start: GibbsState, rng: np.random.Generator) -> GibbsState:
     readout = start.readout.copy()
     readout[1:] *= np.exp(TILT * rng.standard_normal(len(readout) - 1))
     return start._replace(readout=readout)
+
+
+def _is_enough(problem: Any, chains: Chains) -> bool:
+    return _agree(_agreement(problem, PosteriorDraws(**chains.parameters)))
 
 
 def _agreement(problem: Any, draws: PosteriorDraws) -> Agreement:
@@ -247,11 +223,6 @@ def _advice(fits: list[Fit], options: Gibbs, instead: str) -> str | None:
     )
 
 
-def _instead(fitted: FittedBEMKL) -> str:
-    """Return the inference that has intervals where Gibbs chains do not agree."""
-    return f'Fit {_process(fitted)} or inference="nuts"'
-
-
 def _process(fitted: FittedBEMKL) -> str:
     """Return the additive Gaussian process of the same targets."""
     return "GPMKLClassifier" if fitted.is_classifier else "GPMKLRegressor"
@@ -283,14 +254,12 @@ def why_not_refined(fitted: FittedBEMKL) -> str | None:
     reason = why_not_sampled(fitted)
     if reason is not None or fitted.output_names is None or fitted.class_names is not None:
         return reason
+    alone = "a model for every target."
+    if fitted.is_classifier:
+        alone = 'with multiclass="one-versus-all", where each has a model of its own.'
     return (
         f"its {PLURALS[fitted.output_kind]} share the kernel weights. Fit {_process(fitted)}, or with "
-        'inference="nuts", or '
-        + (
-            'with multiclass="one-versus-all", where each has a model of its own.'
-            if fitted.is_classifier
-            else "a model for every target."
-        )
+        f'inference="nuts", or {alone}'
     )
 
 
@@ -299,12 +268,11 @@ def valid_intervals(fitted: FittedBEMKL) -> str:
     reason = why_not_sampled(fitted)
     if reason is not None:
         return f"No sampler has this model: {reason}"
+    best, which = f'{_process(fitted)} or inference="nuts"', "gives intervals that can be read"
     if why_no_prior_draws(fitted.problems_without_kernels()[0].priors) is not None:
         return (
-            f'{_process(fitted)}, or a prior that can be sampled ("nonsparse") and inference="nuts", gives intervals '
-            "that can be read."
+            f'{_process(fitted)}, or a prior that can be sampled ("nonsparse") and inference="nuts", {which}.'
         )
-    best = f'{_process(fitted)} or inference="nuts"'
     if why_not_refined(fitted) is not None:
-        return f"{best} gives intervals that can be read."
-    return f"{best} gives intervals that can be read, and so does `refine_posterior(model)` where its chains agree."
+        return f"{best} {which}."
+    return f"{best} {which}, and so does `refine_posterior(model)` where its chains agree."

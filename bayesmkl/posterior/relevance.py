@@ -36,10 +36,8 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold, StratifiedKFold
 
-from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.options import Storage
 from bayesmkl._utils.progress import step_progress
-from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.validation import check_choice, check_flag, check_integer, generator_of, shown
 from bayesmkl._utils.warnings import holding_back, warn_user
 from bayesmkl.bemkl.estimators.base import FitTask
@@ -52,11 +50,284 @@ from bayesmkl.bemkl.models.nonnegative import nonnegative
 from bayesmkl.bemkl.reading.predict import ScoreDraws, log_probabilities
 from bayesmkl.kernels.stacks.base import StoredStack
 from bayesmkl.kernels.stacks.dense import DenseStack, stored_array
-from bayesmkl.posterior.fitted import MODEL, FittedBEMKL, fitted_bemkl, states_of
+from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl, public, states_of
 from bayesmkl.posterior.loo import leave_one_out_of_draws
 
 STEPS = np.linspace(-12.0, 12.0, 1001)
 NEAR = np.linspace(-8.0, 8.0, 1601)  # intercepts of scores, of which one is next to the mode
+THROUGH_LANDMARKS = (
+    "it compares samples with landmarks. Fit one with `landmarks=None` to some of the samples, or compare "
+    "predictions of held-out samples: `bayesmkl.evaluation.compare_models`."
+)
+CLEAR = 2.0  # standard errors beyond which a difference is called one
+N_FOLDS = 10
+TOL = 1e-4  # of the bound in folds: probabilities need no more
+ALL = "all"  # name of the row of all views together
+VERDICTS = {True: ("signal", "no signal"), False: ("needed", "not shown")}
+ANY = "any two"  # name of the row of all pairs together
+MOST_PAIRS = 10  # that are asked about one by one where nobody says so
+
+
+@public
+def relevance(
+    model: BaseEstimator,
+    by: str | None = None,
+    *,
+    kernels: ArrayLike | None = None,
+    permutations: int = 0,
+    random_state: int | np.random.Generator | None = None,
+    verbose: bool = False,
+) -> pd.DataFrame:
+    r"""Say whether a model predicts anything, and which views or kernels that needs.
+
+    The model is fitted again without any kernel, and without those of each view in turn. Predictions of left-out
+    samples say what the kernels add. Training targets and kernels are those that the model keeps, or evaluates anew.
+
+    Parameters
+    ----------
+    %(model)s
+    by : {"view", "kernel", "all"}, default=None
+        What is left out at a time; None is views, and kernels where they were precomputed and have none. "all" asks
+        the first question alone.
+    %(kernels:kept)s
+    permutations : int, default=0
+        Refits to permuted targets: how often do these look as well predicted?
+    random_state : int, numpy.random.Generator or None, default=None
+        Seed or source of the permutations. Refits have the seed of the model.
+    verbose : bool, default=False
+        Show a progress bar on a terminal for refits of over two seconds.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row for all kernels together, against none, then one per view or kernel, by falling ``elpd_diff``, with
+        the columns
+
+        * ``without``: what was left out; "all" in the first row;
+        * ``share``: posterior mean share of the score, averaged over models of single classes; 1 of all;
+        * ``elpd_diff``, ``se``: how much more the log density of all left-out samples is with it than without it, in
+          nats, and the standard error of that difference over samples;
+        * ``log_evidence_diff``: the same of the log evidence of the model, which is the log Bayes factor. "nuts",
+          "gibbs" and models of more than two classes have no evidence, and no such column. Of "vb" it is
+          ``elbo_diff``, of the lower bounds: these are loose by more the more kernels there are, and say nothing of
+          signal;
+        * ``pareto_k``: :math:`\hat k` of the fit without it, as `pareto_k_` of the model: above 0.7 do not rely on
+          the row; NaN of fits without importance weights;
+        * ``p_value``, with `permutations`, of all: (1 + permuted targets whose ``elpd_diff`` is as large) /
+          (1 + permutations);
+        * ``verdict``: of all "signal" where the difference is above two standard errors, else "no signal"; of a view
+          "needed" or "not shown". A view is not needed where others say the same.
+
+    Raises
+    ------
+    %(TypeError)s
+    NotFittedError
+        Before `fit`.
+    ValueError
+        If `by` asks for views that precomputed kernels do not have, precomputed kernels are missing, or a BEMKL
+        model has unlabeled samples or missing views.
+
+    Warns
+    -----
+    ConvergenceWarning
+        Once, if some of the refits did not converge.
+
+    See Also
+    --------
+    interaction_table : Do views act together? Where only their product tells, this table says "no signal".
+
+    Notes
+    -----
+    Every row is a fit of its own, with the seed and the options of the model and, in classification, with its
+    `intermediate_scale_`. Of additive Gaussian processes samples are left out by cavities, exactly
+    given hyperparameters; of "nuts" and "gibbs" likewise, at 200 draws, which takes as many factorizations. Each row
+    of them takes as long as a fit. Variational posteriors cannot be reweighted to fewer samples: with "vb"
+    the model of each row is fitted to ten folds.
+
+    Without kernels BEMKL is a model of its intercepts, which are integrated over exactly.
+
+    Of every permutation the model is fitted once, or ten times in folds. The p-value asks the same as the verdict
+    without standard errors; these are too small where there are few samples (Sivula et al. 2020): below about 100
+    read "signal" with care, or permute.
+
+    References
+    ----------
+    A. Vehtari, A. Gelman and J. Gabry (2017), Practical Bayesian model evaluation using leave-one-out
+    cross-validation and WAIC, Statistics and Computing 27.
+
+    A. Vehtari, T. Mononen, V. Tolvanen, T. Sivula and O. Winther (2016), Bayesian leave-one-out cross-validation
+    approximations for Gaussian latent variable models, Journal of Machine Learning Research 17.
+
+    T. Sivula, M. Magnusson, A. A. Matamoros and A. Vehtari (2020), Uncertainty in Bayesian leave-one-out
+    cross-validation based model comparison, arXiv 2008.10296.
+
+    M. Ojala and G. C. Garriga (2010), Permutation tests for studying classifier performance, Journal of Machine
+    Learning Research 11.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl import BEMKLRegressor, GPMKLRegressor, KernelBank
+    >>> from bayesmkl.posterior import relevance
+    >>> X = np.random.default_rng(0).normal(size=(40, 2))
+    >>> bank = KernelBank(["rbf"], views={"signal": 0, "noise": 1})
+    >>> table = relevance(GPMKLRegressor(bank).fit(X, np.sin(2 * X[:, 0])))
+    >>> print(table[["without", "verdict"]].to_string(index=False))
+    without   verdict
+        all    signal
+     signal    needed
+      noise not shown
+    >>> table = relevance(BEMKLRegressor(bank).fit(X, X[:, 0]), by="all", permutations=9, random_state=0)
+    >>> table["verdict"][0], table["p_value"][0]
+    ('signal', np.float64(0.1))
+    """
+    fitted = fitted_bemkl(model, of_outcome=False)
+    check_flag("verbose", verbose)
+    n_permutations = check_integer("permutations", permutations, low=0)
+    rng = generator_of("random_state", random_state)
+    if by is not None:
+        check_choice("by", by, ("view", "kernel", "all"))
+    names, members = np.unique(fitted.kernel_groups(by), return_inverse=True)
+    names = [] if by == "all" else names.tolist()
+    kept = [np.zeros(len(members), dtype=bool), *(members != k for k in range(len(names)))]
+    orders = [rng.permutation(fitted.n_samples) for _ in range(n_permutations)]
+    refits, every = refits_of(fitted, kernels), np.ones(len(members), dtype=bool)
+    own = refits.own
+    jobs = [partial(refits.fit, mask) for mask in kept]
+    for order in orders:
+        jobs.append(partial(refits.fit, every, order))
+        jobs += [] if refits.forgets_order else [partial(refits.without_kernels, order)]
+    found = refitted(jobs, verbose)
+    found, permuted = found[: len(kept)], found[len(kept) :]
+    shares = np.mean(np.atleast_2d(fitted.estimator.kernel_shares_), axis=0)
+    rows = []
+    for name, mask, without in zip([ALL, *names], kept, found, strict=True):
+        difference = own.ahead_of(without)
+        verdict = VERDICTS[name == ALL][0 if is_clear(difference) else 1]
+        of_all = {
+            "without": name,
+            "share": float(shares[~mask].sum()),
+            **difference,
+            "pareto_k": without.pareto_k,
+        }
+        rows.append(of_all | ({"p_value": np.nan} if orders else {}) | {"verdict": verdict})
+    if orders:
+        nothing = found[:1] * len(orders) if refits.forgets_order else permuted[1::2]
+        with_all = permuted if refits.forgets_order else permuted[::2]
+        gains = [float(a.elpd_i.sum() - b.elpd_i.sum()) for a, b in zip(with_all, nothing, strict=True)]
+        as_large = int(np.sum(np.array(gains) >= rows[0]["elpd_diff"]))
+        rows[0]["p_value"] = (1 + as_large) / (1 + n_permutations)
+    table = pd.DataFrame(rows)
+    if fitted.inference == "vb":  # these are bounds
+        table = table.rename(columns={"log_evidence_diff": "elbo_diff"})
+    warn_of_open(found, "iterations or draws")
+    return by_falling_difference(table, 1)
+
+
+@public
+def interaction_table(
+    model: BaseEstimator,
+    pairs: str | Sequence[Sequence[str]] | None = None,
+    *,
+    verbose: bool = False,
+) -> pd.DataFrame:
+    r"""Say whether views act together, in ways that a sum of functions of single views cannot follow.
+
+    An additive model of a product, one view saying which way another points, finds that neither matters. The model
+    is fitted again with one kernel more, the product of kernels of two views, and compared on left-out samples.
+
+    Parameters
+    ----------
+    model : GPMKLClassifier, GPMKLRegressor, GPMKLOrdinalClassifier or GPMKLSurvival
+        Fitted, with at least two views (or kernels, where they were precomputed) that all samples have; or a Pipeline
+        or search that ends in one.
+    pairs : sequence of pairs of names, "all" or None, default=None
+        Views to ask about, two at a time. None: all pairs where there are at most 10, else only the first row.
+    verbose : bool, default=False
+        Show a progress bar on a terminal for refits of over two seconds.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row for all pairs together, "any two", if there are more than two views; then one per pair, by falling
+        ``elpd_diff``. Columns:
+
+        * ``views``: such as "genes × clinic";
+        * ``elpd_diff``, ``se``: how much more the log density of all left-out samples is with the product than
+          without it, in nats, and the standard error of that difference over samples;
+        * ``log_evidence_diff``: the same of the log evidence, which is the log Bayes factor; Markov chains and models
+          of more than two classes have no evidence, and no such column;
+        * ``pareto_k``: :math:`\hat k` of the refit: above 0.7 do not rely on the row; NaN of Markov chains;
+        * ``verdict``: "interaction" where the difference is above two standard errors, else "not shown".
+
+    Raises
+    ------
+    TypeError
+        For any other model, and `pairs` that are no list.
+    NotFittedError
+        Before `fit`.
+    ValueError
+        For a single view, views that samples lack, or `pairs` that are none or come twice.
+
+    Warns
+    -----
+    ConvergenceWarning
+        Once, if some of the refits did not converge.
+
+    See Also
+    --------
+    relevance : Which views the model needs, by refits without them.
+
+    Notes
+    -----
+    With :math:`\bar K_v` the mean of the kernels of a view, each centered and of unit trace per sample, the kernel of
+    a pair is the product of their entries, :math:`(\bar K_u)_{ij} (\bar K_v)_{ij}`: that of the interaction in an
+    analysis of variance of functions [1]_. Since both factors are centered, it has no part in functions of one view,
+    up to what views have in common. All pairs together have the sum of these kernels, so that many views are one
+    refit. A refit takes as long as the fit.
+
+    To follow an interaction, give the model a view of the columns of both, or a
+    :class:`~bayesmkl.kernels.Gate` where one of them says when the other matters.
+
+    References
+    ----------
+    .. [1] N. Durrande, D. Ginsbourger, O. Roustant and L. Carraro (2013), ANOVA kernels and RKHS of zero mean
+       functions for model-based sensitivity analysis, Journal of Multivariate Analysis 115.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl import GPMKLRegressor, KernelBank
+    >>> from bayesmkl.posterior import interaction_table
+    >>> X = np.random.default_rng(0).normal(size=(60, 3))
+    >>> bank = KernelBank("auto", views={"left": 0, "right": 1, "other": 2})
+    >>> table = interaction_table(GPMKLRegressor(bank).fit(X, X[:, 0] * X[:, 1]))
+    >>> print(table[["views", "verdict"]].to_string(index=False))
+             views     verdict
+           any two interaction
+      left × right interaction
+    right × other    not shown
+     left × other    not shown
+    """
+    fitted = fitted_bemkl(model, of_outcome=True)
+    check_flag("verbose", verbose)
+    views = _views(fitted)
+    fitted.refuse_landmarks("refits with products of kernels")
+    chosen = _pairs(pairs, list(views))
+    refits, needed = ProcessRefits(fitted), chosen or itertools.combinations(views, 2)
+    kernels = stored_array(refits.stack)
+    together = {(u, v): product_of(kernels[views[u]], kernels[views[v]]) for u, v in needed}
+    asked: list[tuple[str, np.ndarray]] = []
+    if len(together) > 1:
+        asked.append((ANY, sum(together.values()) / len(together)))  # type: ignore[arg-type]
+    asked += [(f"{u} × {v}", together[u, v]) for u, v in chosen]
+    found, rows = refitted([partial(refits.with_kernel, kernel) for _, kernel in asked], verbose), []
+    for (name, _), fit in zip(asked, found, strict=True):
+        difference = fit.ahead_of(refits.own)
+        verdict = "interaction" if is_clear(difference) else "not shown"
+        rows.append({"views": name, **difference, "pareto_k": fit.pareto_k, "verdict": verdict})
+    warn_of_open(found, "draws")
+    return by_falling_difference(pd.DataFrame(rows), len(asked) - len(chosen))
 
 
 class InterceptOnly(NamedTuple):
@@ -137,16 +408,6 @@ def _nodes(center: float, scale: float) -> tuple[np.ndarray, np.ndarray]:
     """Return nodes of the integral, and logs of their weights."""
     log_volume = np.log(scale * (STEPS[1] - STEPS[0])) + np.log(np.cosh(STEPS))
     return center + scale * np.sinh(STEPS), log_volume
-
-
-THROUGH_LANDMARKS = (
-    "it compares samples with landmarks. Fit one with `landmarks=None` to some of the samples, or compare "
-    "predictions of held-out samples: `bayesmkl.evaluation.compare_models`."
-)
-CLEAR = 2.0  # standard errors beyond which a difference is called one
-
-N_FOLDS = 10
-TOL = 1e-4  # of the bound in folds: probabilities need no more
 
 
 class Accuracy(NamedTuple):
@@ -449,278 +710,6 @@ def _log_density(score: Any, noise: float, y: np.ndarray) -> np.ndarray:
         log_density = norm.logpdf(y, score.means, spread)
         return logsumexp(log_density, axis=0) - np.log(len(log_density))
     return norm.logpdf(y, score.mean, np.sqrt(noise + score.variance))
-
-
-ALL = "all"  # name of the row of all views together
-VERDICTS = {True: ("signal", "no signal"), False: ("needed", "not shown")}
-
-
-@fill_docs(MODEL)
-@own_settings
-def relevance(
-    model: BaseEstimator,
-    by: str | None = None,
-    *,
-    kernels: ArrayLike | None = None,
-    permutations: int = 0,
-    random_state: int | np.random.Generator | None = None,
-    verbose: bool = False,
-) -> pd.DataFrame:
-    r"""Say whether a model predicts anything, and which views or kernels that needs.
-
-    The model is fitted again without any kernel, and without those of each view in turn. Predictions of left-out
-    samples say what the kernels add. Training targets and kernels are those that the model keeps, or evaluates anew.
-
-    Parameters
-    ----------
-    %(model)s
-    by : {"view", "kernel", "all"}, default=None
-        What is left out at a time; None is views, and kernels where they were precomputed and have none. "all" asks
-        the first question alone.
-    %(kernels:kept)s
-    permutations : int, default=0
-        Refits to permuted targets: how often do these look as well predicted?
-    random_state : int, numpy.random.Generator or None, default=None
-        Seed or source of the permutations. Refits have the seed of the model.
-    verbose : bool, default=False
-        Show a progress bar on a terminal for refits of over two seconds.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row for all kernels together, against none, then one per view or kernel, by falling ``elpd_diff``, with
-        the columns
-
-        * ``without``: what was left out; "all" in the first row;
-        * ``share``: posterior mean share of the score, averaged over models of single classes; 1 of all;
-        * ``elpd_diff``, ``se``: how much more the log density of all left-out samples is with it than without it, in
-          nats, and the standard error of that difference over samples;
-        * ``log_evidence_diff``: the same of the log evidence of the model, which is the log Bayes factor. "nuts",
-          "gibbs" and models of more than two classes have no evidence, and no such column. Of "vb" it is
-          ``elbo_diff``, of the lower bounds: these are loose by more the more kernels there are, and say nothing of
-          signal;
-        * ``pareto_k``: :math:`\hat k` of the fit without it, as `pareto_k_` of the model: above 0.7 do not rely on
-          the row; NaN of fits without importance weights;
-        * ``p_value``, with `permutations`, of all: (1 + permuted targets whose ``elpd_diff`` is as large) /
-          (1 + permutations);
-        * ``verdict``: of all "signal" where the difference is above two standard errors, else "no signal"; of a view
-          "needed" or "not shown". A view is not needed where others say the same.
-
-    Raises
-    ------
-    %(TypeError)s
-    NotFittedError
-        Before `fit`.
-    ValueError
-        If `by` asks for views that precomputed kernels do not have, precomputed kernels are missing, or a BEMKL
-        model has unlabeled samples or missing views.
-
-    Warns
-    -----
-    ConvergenceWarning
-        Once, if some of the refits did not converge.
-
-    See Also
-    --------
-    interaction_table : Do views act together? Where only their product tells, this table says "no signal".
-
-    Notes
-    -----
-    Every row is a fit of its own, with the seed and the options of the model and, in classification, with its
-    `intermediate_scale_`. Of additive Gaussian processes samples are left out by cavities, exactly
-    given hyperparameters; of "nuts" and "gibbs" likewise, at 200 draws, which takes as many factorizations. Each row
-    of them takes as long as a fit. Variational posteriors cannot be reweighted to fewer samples: with "vb"
-    the model of each row is fitted to ten folds.
-
-    Without kernels BEMKL is a model of its intercepts, which are integrated over exactly.
-
-    Of every permutation the model is fitted once, or ten times in folds. The p-value asks the same as the verdict
-    without standard errors; these are too small where there are few samples (Sivula et al. 2020): below about 100
-    read "signal" with care, or permute.
-
-    References
-    ----------
-    A. Vehtari, A. Gelman and J. Gabry (2017), Practical Bayesian model evaluation using leave-one-out
-    cross-validation and WAIC, Statistics and Computing 27.
-
-    A. Vehtari, T. Mononen, V. Tolvanen, T. Sivula and O. Winther (2016), Bayesian leave-one-out cross-validation
-    approximations for Gaussian latent variable models, Journal of Machine Learning Research 17.
-
-    T. Sivula, M. Magnusson, A. A. Matamoros and A. Vehtari (2020), Uncertainty in Bayesian leave-one-out
-    cross-validation based model comparison, arXiv 2008.10296.
-
-    M. Ojala and G. C. Garriga (2010), Permutation tests for studying classifier performance, Journal of Machine
-    Learning Research 11.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bayesmkl import BEMKLRegressor, GPMKLRegressor, KernelBank
-    >>> from bayesmkl.posterior import relevance
-    >>> X = np.random.default_rng(0).normal(size=(40, 2))
-    >>> bank = KernelBank(["rbf"], views={"signal": 0, "noise": 1})
-    >>> table = relevance(GPMKLRegressor(bank).fit(X, np.sin(2 * X[:, 0])))
-    >>> print(table[["without", "verdict"]].to_string(index=False))
-    without   verdict
-        all    signal
-     signal    needed
-      noise not shown
-    >>> table = relevance(BEMKLRegressor(bank).fit(X, X[:, 0]), by="all", permutations=9, random_state=0)
-    >>> table["verdict"][0], table["p_value"][0]
-    ('signal', np.float64(0.1))
-    """
-    fitted = fitted_bemkl(model, of_outcome=False)
-    check_flag("verbose", verbose)
-    n_permutations = check_integer("permutations", permutations, low=0)
-    rng = generator_of("random_state", random_state)
-    if by is not None:
-        check_choice("by", by, ("view", "kernel", "all"))
-    names, members = np.unique(fitted.kernel_groups(by), return_inverse=True)
-    names = [] if by == "all" else names.tolist()
-    kept = [np.zeros(len(members), dtype=bool), *(members != k for k in range(len(names)))]
-    orders = [rng.permutation(fitted.n_samples) for _ in range(n_permutations)]
-    refits, every = refits_of(fitted, kernels), np.ones(len(members), dtype=bool)
-    own = refits.own
-    jobs = [partial(refits.fit, mask) for mask in kept]
-    for order in orders:
-        jobs.append(partial(refits.fit, every, order))
-        jobs += [] if refits.forgets_order else [partial(refits.without_kernels, order)]
-    found = refitted(jobs, verbose)
-    found, permuted = found[: len(kept)], found[len(kept) :]
-    shares = np.mean(np.atleast_2d(fitted.estimator.kernel_shares_), axis=0)
-    rows = []
-    for name, mask, without in zip([ALL, *names], kept, found, strict=True):
-        difference = own.ahead_of(without)
-        verdict = VERDICTS[name == ALL][0 if is_clear(difference) else 1]
-        of_all = {
-            "without": name,
-            "share": float(shares[~mask].sum()),
-            **difference,
-            "pareto_k": without.pareto_k,
-        }
-        rows.append(of_all | ({"p_value": np.nan} if orders else {}) | {"verdict": verdict})
-    if orders:
-        nothing = found[:1] * len(orders) if refits.forgets_order else permuted[1::2]
-        with_all = permuted if refits.forgets_order else permuted[::2]
-        gains = [float(a.elpd_i.sum() - b.elpd_i.sum()) for a, b in zip(with_all, nothing, strict=True)]
-        as_large = int(np.sum(np.array(gains) >= rows[0]["elpd_diff"]))
-        rows[0]["p_value"] = (1 + as_large) / (1 + n_permutations)
-    table = pd.DataFrame(rows)
-    if fitted.inference == "vb":  # these are bounds
-        table = table.rename(columns={"log_evidence_diff": "elbo_diff"})
-    warn_of_open(found, "iterations or draws")
-    return by_falling_difference(table, 1)
-
-
-ANY = "any two"  # name of the row of all pairs together
-MOST_PAIRS = 10  # that are asked about one by one where nobody says so
-
-
-@fill_docs(MODEL)
-@own_settings
-def interaction_table(
-    model: BaseEstimator,
-    pairs: str | Sequence[Sequence[str]] | None = None,
-    *,
-    verbose: bool = False,
-) -> pd.DataFrame:
-    r"""Say whether views act together, in ways that a sum of functions of single views cannot follow.
-
-    An additive model of a product, one view saying which way another points, finds that neither matters. The model
-    is fitted again with one kernel more, the product of kernels of two views, and compared on left-out samples.
-
-    Parameters
-    ----------
-    model : GPMKLClassifier, GPMKLRegressor, GPMKLOrdinalClassifier or GPMKLSurvival
-        Fitted, with at least two views (or kernels, where they were precomputed) that all samples have; or a Pipeline
-        or search that ends in one.
-    pairs : sequence of pairs of names, "all" or None, default=None
-        Views to ask about, two at a time. None: all pairs where there are at most 10, else only the first row.
-    verbose : bool, default=False
-        Show a progress bar on a terminal for refits of over two seconds.
-
-    Returns
-    -------
-    pandas.DataFrame
-        A row for all pairs together, "any two", if there are more than two views; then one per pair, by falling
-        ``elpd_diff``. Columns:
-
-        * ``views``: such as "genes × clinic";
-        * ``elpd_diff``, ``se``: how much more the log density of all left-out samples is with the product than
-          without it, in nats, and the standard error of that difference over samples;
-        * ``log_evidence_diff``: the same of the log evidence, which is the log Bayes factor; Markov chains and models
-          of more than two classes have no evidence, and no such column;
-        * ``pareto_k``: :math:`\hat k` of the refit: above 0.7 do not rely on the row; NaN of Markov chains;
-        * ``verdict``: "interaction" where the difference is above two standard errors, else "not shown".
-
-    Raises
-    ------
-    TypeError
-        For any other model, and `pairs` that are no list.
-    NotFittedError
-        Before `fit`.
-    ValueError
-        For a single view, views that samples lack, or `pairs` that are none or come twice.
-
-    Warns
-    -----
-    ConvergenceWarning
-        Once, if some of the refits did not converge.
-
-    See Also
-    --------
-    relevance : Which views the model needs, by refits without them.
-
-    Notes
-    -----
-    With :math:`\bar K_v` the mean of the kernels of a view, each centered and of unit trace per sample, the kernel of
-    a pair is the product of their entries, :math:`(\bar K_u)_{ij} (\bar K_v)_{ij}`: that of the interaction in an
-    analysis of variance of functions [1]_. Since both factors are centered, it has no part in functions of one view,
-    up to what views have in common. All pairs together have the sum of these kernels, so that many views are one
-    refit. A refit takes as long as the fit.
-
-    To follow an interaction, give the model a view of the columns of both, or a
-    :class:`~bayesmkl.kernels.Gate` where one of them says when the other matters.
-
-    References
-    ----------
-    .. [1] N. Durrande, D. Ginsbourger, O. Roustant and L. Carraro (2013), ANOVA kernels and RKHS of zero mean
-       functions for model-based sensitivity analysis, Journal of Multivariate Analysis 115.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bayesmkl import GPMKLRegressor, KernelBank
-    >>> from bayesmkl.posterior import interaction_table
-    >>> X = np.random.default_rng(0).normal(size=(60, 3))
-    >>> bank = KernelBank("auto", views={"left": 0, "right": 1, "other": 2})
-    >>> table = interaction_table(GPMKLRegressor(bank).fit(X, X[:, 0] * X[:, 1]))
-    >>> print(table[["views", "verdict"]].to_string(index=False))
-             views     verdict
-           any two interaction
-      left × right interaction
-    right × other    not shown
-     left × other    not shown
-    """
-    fitted = fitted_bemkl(model, of_outcome=True)
-    check_flag("verbose", verbose)
-    views = _views(fitted)
-    fitted.refuse_landmarks("refits with products of kernels")
-    chosen = _pairs(pairs, list(views))
-    refits, needed = ProcessRefits(fitted), chosen or itertools.combinations(views, 2)
-    kernels = stored_array(refits.stack)
-    together = {(u, v): product_of(kernels[views[u]], kernels[views[v]]) for u, v in needed}
-    asked: list[tuple[str, np.ndarray]] = []
-    if len(together) > 1:
-        asked.append((ANY, sum(together.values()) / len(together)))  # type: ignore[arg-type]
-    asked += [(f"{u} × {v}", together[u, v]) for u, v in chosen]
-    found, rows = refitted([partial(refits.with_kernel, kernel) for _, kernel in asked], verbose), []
-    for (name, _), fit in zip(asked, found, strict=True):
-        difference = fit.ahead_of(refits.own)
-        verdict = "interaction" if is_clear(difference) else "not shown"
-        rows.append({"views": name, **difference, "pareto_k": fit.pareto_k, "verdict": verdict})
-    warn_of_open(found, "draws")
-    return by_falling_difference(pd.DataFrame(rows), len(asked) - len(chosen))
 
 
 def product_of(left: np.ndarray, right: np.ndarray) -> np.ndarray:

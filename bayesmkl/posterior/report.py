@@ -7,6 +7,8 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from bayesmkl.posterior.axes import shorten
+
 WIDTH = 96
 VERDICTS = ("good", "skipped", "caution", "bad")  # the worst last
 COLORS = {"good": "#009E73", "skipped": "#555555", "caution": "#B8860B", "bad": "#D55E00"}
@@ -59,7 +61,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[Any]], first_width: int
     share    0.25  100
     """
     texts = [[_text(cell) for cell in row] for row in rows]
-    texts = [[_cut(row[0], first_width), *row[1:]] for row in texts]
+    texts = [[shorten(row[0], first_width), *row[1:]] for row in texts]
     widths = [max(map(len, column)) for column in zip(header, *texts, strict=True)]
     widths[0] = max(widths[0], 6)
 
@@ -76,10 +78,6 @@ def _text(cell: object) -> str:
     if isinstance(cell, float):
         return "-" if cell != cell else f"{cell:.3g}" if abs(cell) < 1000 else f"{cell:.0f}"
     return str(cell)
-
-
-def _cut(text: str, longest: int) -> str:
-    return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def render(title: str, about: Sequence[str], sections: Sequence[Section]) -> str:

@@ -31,13 +31,11 @@ from scipy.stats import beta, norm
 from sklearn.base import BaseEstimator
 
 from bayesmkl._numerics.quadrant import quadrant_quantiles
-from bayesmkl._utils.docstrings import fill_docs
-from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.validation import check_flag, check_integer, check_probability, generator_of
 from bayesmkl.bemkl.models.nonnegative import CutOffNormals, CutOffPair, NonnegativeReadout
 from bayesmkl.gp.design import FittedDesign
 from bayesmkl.gp.reading import HyperDraws
-from bayesmkl.posterior.fitted import MODEL, FittedBEMKL, evenly, fitted_bemkl
+from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl, public
 
 N_DRAWS = 200  # of the shares of views under a variational posterior
 NEAR_ZERO = 0.01  # of its mean, below which a weight is zero as far as shares go
@@ -57,8 +55,7 @@ OF_SHARES |= {f"{end}_mcse": f"{name}_mcse" for end, name in OF_SHARES.items() i
 Row = tuple[dict[str, Any], np.ndarray]  # the first columns, and draws
 
 
-@fill_docs(MODEL)
-@own_settings
+@public
 def kernel_table(
     model: BaseEstimator, ci_prob: float = 0.94, *, kernels: ArrayLike | None = None
 ) -> pd.DataFrame:
@@ -144,8 +141,7 @@ def kernel_table(
     return _of_all_models(fitted, tables, ci_prob, QUANTILES if has_draws else BETA)
 
 
-@fill_docs(MODEL)
-@own_settings
+@public
 def view_table(
     model: BaseEstimator,
     ci_prob: float = 0.94,
@@ -224,8 +220,7 @@ def view_table(
     return _of_all_models(fitted, tables, ci_prob, QUANTILES)
 
 
-@fill_docs(MODEL)
-@own_settings
+@public
 def effect_table(model: BaseEstimator, ci_prob: float = 0.94, *, levels: bool = False) -> pd.DataFrame:
     r"""List what covariates and groups add to the score of an additive Gaussian process, beside its kernels.
 
@@ -298,8 +293,7 @@ def effect_table(model: BaseEstimator, ci_prob: float = 0.94, *, levels: bool = 
     return table_of_draws(fitted, about, values, ci_prob, signed)
 
 
-@fill_docs(MODEL)
-@own_settings
+@public
 def task_table(model: BaseEstimator, ci_prob: float = 0.94, *, shares: bool = False) -> pd.DataFrame:
     r"""List how the tasks of an additive Gaussian process are related, or which views matter in each.
 

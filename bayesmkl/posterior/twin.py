@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, clone
 
-from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.options import NUTS, VB
-from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_integer
 from bayesmkl.kernels.stacks.dense import DenseStack, stored_array
-from bayesmkl.posterior.fitted import MODEL, FittedBEMKL, fitted_bemkl
+from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl, public
 from bayesmkl.posterior.refine import why_not_refined
 from bayesmkl.posterior.tables import kernel_table
 
@@ -53,8 +51,7 @@ class TwinCheck(NamedTuple):
         return abs(self.estimate - self.bound) / self.standard_error
 
 
-@fill_docs(MODEL)
-@own_settings
+@public
 def check_twin(
     model: BaseEstimator,
     X: Samples,
@@ -125,14 +122,14 @@ def check_twin(
     reason = why_not_refined(fitted)
     if reason is not None:
         raise ValueError(f"`model` cannot be compared with its NumPyro program: {reason}")
-    X = fitted.transform(X)
-    _check_same(fitted, X, y)
-    estimate, variance = _estimate(fitted, X, n_particles, random_state)
+    rows: Any = fitted.transform(X)
+    _check_same(fitted, rows, y)
+    estimate, variance = _estimate(fitted, rows, n_particles, random_state)
     table = kernel_table(fitted.estimator)
     shares = table.drop(columns=[name for name in table if name not in SHOWN])
     if nuts is not None:
-        chains = clone(fitted.estimator).set_params(inference=nuts, random_state=random_state).fit(X, y)
-        found = kernel_table(chains, kernels=X if fitted.estimator.kernel_bank_ is None else None)
+        chains = clone(fitted.estimator).set_params(inference=nuts, random_state=random_state).fit(rows, y)
+        found = kernel_table(chains, kernels=rows if fitted.estimator.kernel_bank_ is None else None)
         keys = [name for name in ("class", "kernel") if name in shares]
         own = found[[*keys, "share", "share_std"]].rename(
             columns=lambda name: name.replace("share", "nuts_share")
@@ -141,12 +138,12 @@ def check_twin(
     return TwinCheck(float(fitted.estimator.elbo_), estimate, float(np.sqrt(variance)), shares)
 
 
-def _estimate(fitted: FittedBEMKL, X: Samples, n_particles: int, seed: int) -> tuple[float, float]:
+def _estimate(fitted: FittedBEMKL, X: Any, n_particles: int, seed: int) -> tuple[float, float]:
     """Return the estimated bounds of all models together, and the variance of this estimate."""
     from bayesmkl.posterior.guide import elbo_particles
 
-    kernels: object = X if fitted.estimator.kernel_bank_ is None else None
-    stack = DenseStack(stored_array(fitted.training_stack(kernels)))  # type: ignore[arg-type]
+    kernels = X if fitted.estimator.kernel_bank_ is None else None
+    stack = DenseStack(stored_array(fitted.training_stack(kernels)))
     estimate = variance = 0.0
     for problem, state in zip(fitted._problems_over(stack), fitted.states, strict=True):
         particles = elbo_particles(problem, state, n_particles, seed)

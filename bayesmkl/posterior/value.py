@@ -11,8 +11,6 @@ from scipy.special import xlogy
 from scipy.stats import norm
 from sklearn.base import BaseEstimator
 
-from bayesmkl._utils.docstrings import fill_docs
-from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.threads import blas_threads_for
 from bayesmkl._utils.typing import Samples
 from bayesmkl._utils.validation import check_integer, check_probability
@@ -22,13 +20,12 @@ from bayesmkl.gp.parts import PartRows, prior_parts, revealed_moments
 from bayesmkl.gp.reading import HyperDraws
 from bayesmkl.kernels.presence import present_views
 from bayesmkl.outcomes import Gaussian
-from bayesmkl.posterior.fitted import MODEL, FittedBEMKL, evenly, fitted_bemkl
+from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl, public
 
 BLOCK_ENTRIES = 2**20  # pairs of samples and points that are held at once
 
 
-@fill_docs(MODEL)
-@own_settings
+@public
 def value_of_view(
     model: BaseEstimator, X: Samples, *, ci_prob: float = 0.94, n_draws: int = 100
 ) -> pd.DataFrame:

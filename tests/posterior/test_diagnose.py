@@ -1,4 +1,4 @@
-"""The sections of a diagnosis against planted cases and other libraries, and the whole of it on every inference."""
+"""Reliability, mixing, sensitivity, predictive checks and calibration: planted faults are found."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ import types
 import arviz_stats
 import numpy as np
 import pytest
-from helpers import BINARY_PRIORS, binary_problem, random_kernels, refined_a_little, regression_problem
+from helpers import BINARY_PRIORS, binary_problem, random_kernels, regression_problem
 from numpyro.diagnostics import effective_sample_size, split_gelman_rubin
 from scipy import stats
+from sklearn.calibration import calibration_curve
 from sklearn.metrics import brier_score_loss, log_loss
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank
+from bayesmkl import BEMKLRegressor, KernelBank
 from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
 from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.posterior import diagnose, reliability, to_datatree
@@ -31,6 +32,70 @@ from bayesmkl.posterior.diagnose import power_scaling, sampling_section
 from bayesmkl.posterior.evaluated import Evaluated, convergence, evaluate_model
 from bayesmkl.posterior.fitted import fitted_bemkl
 from bayesmkl.posterior.loo import leave_one_out
+
+
+def test_bins_by_hand():
+    y = [0, 0, 1, 1, 0, 1]
+    p = [0.0, 0.2, 0.4, 0.5, 0.9, 1.0]  # edges 0, 1/2, 1: the boundary belongs to the upper bin
+    result = reliability(y, p, n_bins=2)
+    np.testing.assert_allclose(result.probability, [0.2, 0.8])
+    np.testing.assert_allclose(result.frequency, [1 / 3, 2 / 3])
+    np.testing.assert_array_equal(result.counts, [3, 3])
+    assert result.calibration_error == pytest.approx(2 / 15)
+
+
+def test_wilson_interval_by_its_formula():
+    k, n, z = 7, 20, stats.norm.ppf(0.97)
+    center = (k / n + z**2 / (2 * n)) / (1 + z**2 / n)
+    half = z / (1 + z**2 / n) * np.sqrt(k / n * (1 - k / n) / n + z**2 / (4 * n**2))
+    result = reliability(np.arange(n) < k, np.full(n, 0.5), n_bins=4)
+    np.testing.assert_allclose([result.lower[0], result.upper[0]], [center - half, center + half])
+
+
+def test_other_library_gives_the_same_curve(rng):
+    p = rng.uniform(size=300)
+    y = rng.uniform(size=300) < p**2
+    frequency, probability = calibration_curve(y, p, n_bins=7)
+    result = reliability(y, p, n_bins=7)
+    np.testing.assert_allclose(result.frequency, frequency)
+    np.testing.assert_allclose(result.probability, probability)
+
+
+def test_empty_bins_are_left_out_but_counted():
+    result = reliability([1, 0], [0.95, 0.05], n_bins=10)
+    assert len(result.frequency) == 2
+    np.testing.assert_array_equal(result.counts, [1, 0, 0, 0, 0, 0, 0, 0, 0, 1])
+
+
+@pytest.mark.heavy
+def test_intervals_cover_as_often_as_they_say(rng):
+    inside = []
+    for _ in range(400):
+        p = rng.uniform(size=100)
+        result = reliability(rng.uniform(size=100) < p, p, n_bins=5)
+        inside.append((result.lower <= result.probability) & (result.probability <= result.upper))
+    assert 0.91 < np.mean(np.concatenate(inside)) < 0.97
+
+
+def test_codings_of_the_positive_class_agree():
+    p = np.array([0.2, 0.7, 0.6])
+    expected = reliability([False, True, False], p)
+    for y in ([0, 1, 0], [-1, 1, -1], np.array([0.0, 1.0, 0.0])):
+        np.testing.assert_array_equal(reliability(y, p).frequency, expected.frequency)
+    table = np.column_stack([1 - p, p])
+    np.testing.assert_array_equal(reliability(["b", "m", "b"], table).frequency, expected.frequency)
+    np.testing.assert_array_equal(
+        reliability(["b", "m", "b"], table[:, ::-1], labels=["m", "b"]).frequency,
+        1 - expected.frequency[::-1],
+    )
+
+
+def test_top_label_of_three_classes():
+    table = np.array([[0.7, 0.2, 0.1], [0.1, 0.7, 0.2], [0.2, 0.2, 0.6]])
+    result = reliability(["a", "c", "c"], table, n_bins=2, labels=["a", "b", "c"])
+    np.testing.assert_allclose(result.probability, [2.0 / 3.0])
+    np.testing.assert_allclose(result.frequency, [2.0 / 3.0])
+
 
 SECTIONS = ["signal", "loo", "sensitivity", "checks", "calibration"]
 VERDICTS = {"good", "caution", "bad", "skipped"}
@@ -324,25 +389,3 @@ def test_thinned_chains_keep_their_divergences(nuts_model):
     found = diagnose(nuts_model, n_draws=100, random_state=0)
     assert found["sampling"]["n_divergent"] == 2
     assert "2 chain(s) of 100 draws (thinned from 150)" in str(found)
-
-
-def test_refined_posterior_can_be_diagnosed(binary_model):
-    found = diagnose(refined_a_little(binary_model, 50), random_state=0)
-    assert found.verdicts["sampling"] == "bad"
-    assert "Gibbs sampling" in str(found)
-
-
-@pytest.mark.heavy
-def test_precomputed_kernels_are_given_back(features):
-    stack = KernelBank(["rbf", "linear"]).fit_transform(features)
-    model = BEMKLClassifier("precomputed", intermediate_scale=1.0).fit(stack, features["größe"] > 0)
-    with pytest.raises(
-        ValueError, match=r"`kernels` must be the training kernels .* Pass the stack that `fit` got"
-    ):
-        diagnose(model)
-    with pytest.raises((ValueError, TypeError), match="`kernels`"):
-        diagnose(model, kernels="the same")
-    found = diagnose(
-        model, stack[:20], features["größe"][:20] > 0, kernels=stack, n_draws=100, random_state=0
-    )
-    assert found["calibration"]["n_samples"] == 20

@@ -113,14 +113,6 @@ def test_degenerate_known_precisions_make_regression_normal(rng):
     assert log_marginal(target, first_sites(target), rng) == pytest.approx(expected, abs=1e-3)
 
 
-def test_design_is_the_combined_kernel(rng):
-    problem = binary_problem(random_kernels(rng, 5, 2), [1, -1, 1, 1, -1])
-    target = target_of(problem, np.array([2.0, -1.0]), 1.0)
-    expected = 2.0 * problem.stack.kernels[0] - problem.stack.kernels[1]
-    np.testing.assert_allclose(target.design[:, 1:], expected)
-    np.testing.assert_array_equal(target.design[:, 0], 1.0)
-
-
 def test_quadrature_of_the_density_along_a_ray(rng):
     cov = np.array([[0.3, 0.1, 0.0], [0.1, 0.5, -0.2], [0.0, -0.2, 0.4]])
     mean = np.array([0.1, 0.5, -1.0, 0.2])  # of the intercept and three weights
@@ -205,7 +197,7 @@ def state_of(mean, std):
 def test_quadrature_posterior_of_a_kernel_weight_is_recognized(rng, monkeypatch):
     monkeypatch.setattr("bayesmkl.posterior.importance.MOST_DRAWS", 600)  # one dimension has a thin tail
     for count in ("N_PRECISIONS", "N_COEFFICIENTS"):
-        monkeypatch.setattr(f"bayesmkl.posterior.marginal.{count}", 3)  # two samples have little noise
+        monkeypatch.setattr(f"bayesmkl.posterior.importance.{count}", 3)  # two samples have little noise
     nearly_normal = Gamma(20.0, 20.0)  # under a Student t with 2 degrees of freedom no normal q would do
     priors = Priors(nearly_normal, nearly_normal, nearly_normal)
     problem = binary_problem(random_kernels(rng, 2, 1), [1.0, -1.0], priors, margin=0.3)

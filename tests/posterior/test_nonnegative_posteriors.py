@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers import assert_same, binary_problem, random_covariance, random_gaussian, random_kernels
+from helpers import assert_same, binary_problem, random_covariance, random_kernels
 from scipy import stats
 
 from bayesmkl import BEMKLClassifier
@@ -127,10 +127,3 @@ def test_densities_of_a_fit_make_its_ratios(positive_model, monkeypatch):
         ValueError, match="`model` cannot be refined by Gibbs sampling: its kernel weights are not neg"
     ):
         refine_posterior(positive_model)
-
-
-def test_normal_factors_are_as_before(rng):
-    readout = random_gaussian(rng, 4)
-    values = rng.normal(size=(5, 4))
-    law = stats.multivariate_normal(readout.mean[2:], readout.cov[2:, 2:])
-    assert_same(log_weights(readout, values[:, 2:]), law.logpdf(values[:, 2:]), 1e-10)

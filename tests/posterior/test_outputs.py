@@ -31,7 +31,6 @@ from bayesmkl.posterior.diagnose import power_scaling
 from bayesmkl.posterior.evaluated import Evaluated, log_class_probabilities
 from bayesmkl.posterior.importance import _Marginal, _marginal_tails
 from bayesmkl.posterior.loo import leave_one_out
-from bayesmkl.posterior.prediction_plots import one_output
 
 LIGHT = Gamma(5.0, 5.0)
 LABELS = np.array([[1.0, -1.0, 1.0, 1.0, -1.0], [-1.0, -1.0, 1.0, -1.0, 1.0], [-1.0, 1.0, -1.0, -1.0, 1.0]])
@@ -347,28 +346,3 @@ def test_draws_of_spike_and_slab_share_their_switches(rng):
     weights, b, a = rng.normal(size=(1, 4, 2)), rng.normal(size=(1, 4, 3)), rng.normal(size=(1, 4, 3, 5))
     draws = PosteriorDraws(weights, b, a, kernel_inclusion=switches)
     assert all(own.kernel_inclusion is switches for own in draws.outputs())
-
-
-# ---------------------------------------------------------------------------------------------- one of the outputs
-
-
-def test_one_label_is_its_column(label_model, features):
-    p = label_model.predict_proba(features)
-    mean, std = label_model.predict_latent(features, return_std=True)
-    for number in range(2):
-        one = one_output(label_model, number)
-        np.testing.assert_allclose(
-            one.predict_proba(features), np.column_stack([1.0 - p[:, number], p[:, number]])
-        )
-        np.testing.assert_array_equal(one.predict_latent(features, True), [mean[:, number], std[:, number]])
-    with pytest.raises(ValueError, match="`label`"):
-        one_output(label_model, 2)
-
-
-def test_one_target_is_its_column(target_model, regression_model, features):
-    mean, std = target_model.predict(features, return_std=True)
-    found = one_output(target_model, 1).predict(features, True)
-    np.testing.assert_array_equal(found, [mean[:, 1], std[:, 1]])
-    assert one_output(regression_model, None) is regression_model
-    with pytest.raises(ValueError, match="`label` chooses between several"):
-        one_output(regression_model, 0)

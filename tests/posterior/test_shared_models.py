@@ -242,11 +242,6 @@ def test_plane_shows_one_label_or_target(features, bank, labels, targets):
     assert f"median {np.median(std):.2g} at the samples" in title
 
 
-def test_label_is_for_several_outputs(binary_model):
-    with pytest.raises(ValueError, match="`model` must take exactly 2 features"):
-        plot_uncertainty(binary_model, np.zeros((3, 2)), label=0)
-
-
 def test_chains_of_shared_weights(chains_of_shared_model):
     model = chains_of_shared_model
     found = diagnose(model, n_draws=100, random_state=0)
