@@ -38,10 +38,9 @@ from bayesmkl.evaluation.study import (
     times_of,
 )
 from bayesmkl.kernels import KernelBank
-from bayesmkl.kernels.column_labels import column_labels
 from bayesmkl.kernels.compose import check_entries
 from bayesmkl.kernels.tables import TableBank, make_bank
-from bayesmkl.kernels.views import positions_of, resolve_views
+from bayesmkl.kernels.views import column_labels, positions_of, resolve_views
 
 STUDY_KEYS = (
     "cv",

@@ -26,10 +26,16 @@ from bayesmkl.kernels import (
     Polynomial,
     Tanimoto,
 )
-from bayesmkl.kernels.bank import check_rows, fit_bank_to_rows, is_row_source
 from bayesmkl.kernels.stacks import streamed
 from bayesmkl.kernels.stacks.dense import DenseStack
-from bayesmkl.kernels.stacks.streamed import KernelTiles, Room, streamed_stack
+from bayesmkl.kernels.stacks.streamed import (
+    KernelTiles,
+    Room,
+    check_rows,
+    fit_bank_to_rows,
+    is_row_source,
+    streamed_stack,
+)
 
 pytestmark = pytest.mark.heavy
 
