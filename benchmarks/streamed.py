@@ -42,8 +42,14 @@ from bayesmkl.bemkl.models import model as bemkl
 from bayesmkl.bemkl.models.model import Priors, Problem
 from bayesmkl.bemkl.models.outcomes import Labels
 from bayesmkl.datasets import make_twonorm, open_rows
-from bayesmkl.kernels.bank import fit_bank_to_rows
-from bayesmkl.kernels.stacks.streamed import TILE, KernelTiles, Room, StreamedStack, streamed_stack
+from bayesmkl.kernels.stacks.streamed import (
+    TILE,
+    KernelTiles,
+    Room,
+    StreamedStack,
+    fit_bank_to_rows,
+    streamed_stack,
+)
 
 TOL, CONVERGED_TOL = 1e-3, 1e-4
 SMALLER = (25_000, 50_000)

@@ -28,9 +28,8 @@ from bayesmkl._utils.validation import (
     shown,
 )
 from bayesmkl._utils.warnings import warn_user
-from bayesmkl.kernels.bank import CheckedTable, KernelBank, check_rows, fit_bank_to_rows, is_row_source
+from bayesmkl.kernels.bank import CheckedTable, KernelBank
 from bayesmkl.kernels.cache import current_cache
-from bayesmkl.kernels.column_labels import column_labels, refuse_other_columns, refuse_shuffled_rows
 from bayesmkl.kernels.precomputed import SharedKernels
 from bayesmkl.kernels.presence import check_some_view, present_views, stack_with_absent
 from bayesmkl.kernels.quality import check_kernel_stack
@@ -38,8 +37,8 @@ from bayesmkl.kernels.sparse import SparseTable, is_sparse, sparse_table, valida
 from bayesmkl.kernels.stacks.base import KernelStack
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.stacks.of_bank import factored_rows, row_factors
-from bayesmkl.kernels.stacks.streamed import streamed_stack
-from bayesmkl.kernels.views import check_samples
+from bayesmkl.kernels.stacks.streamed import check_rows, fit_bank_to_rows, is_row_source, streamed_stack
+from bayesmkl.kernels.views import check_samples, column_labels, refuse_other_columns, refuse_shuffled_rows
 
 TURNED = 64  # entries of a kernel that are transposed at once
 LEAST_ROWS = 8  # of many kernels that are evaluated together

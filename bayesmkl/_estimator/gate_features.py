@@ -13,8 +13,13 @@ from bayesmkl._utils.given import naming
 from bayesmkl._utils.typing import Samples
 from bayesmkl._utils.validation import shown
 from bayesmkl.kernels.bank import CheckedTable, KernelBank
-from bayesmkl.kernels.column_labels import column_labels, refuse_other_columns
-from bayesmkl.kernels.views import check_samples, positions_of, views_without
+from bayesmkl.kernels.views import (
+    check_samples,
+    column_labels,
+    positions_of,
+    refuse_other_columns,
+    views_without,
+)
 
 
 def check_gate_columns(gate_columns: Sequence[str | int] | np.ndarray | None, precomputed: bool) -> None:

@@ -15,8 +15,7 @@ from bayesmkl.evaluation.study import ModelSpec
 from bayesmkl.gp import Design
 from bayesmkl.gp.group_labels import is_given
 from bayesmkl.gp.missing_columns import refuse_missing
-from bayesmkl.kernels.column_labels import column_labels
-from bayesmkl.kernels.views import column_names, positions_of
+from bayesmkl.kernels.views import column_labels, column_names, positions_of
 
 REMEDY = (
     "Pass `groups`, the labels of what splits should keep together, or as `cv` a splitter that takes no groups, such "

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesmkl._utils.category_labels import match_labels, plain_label
-from bayesmkl.kernels.column_labels import column_labels
-from bayesmkl.kernels.views import positions_of
+from bayesmkl.kernels.views import column_labels, positions_of
 
 LARGEST_WHOLE = 2**53  # up to which floats have every whole number
 

@@ -9,8 +9,7 @@ import numpy as np
 import pandas as pd
 
 from bayesmkl.gp.group_labels import is_given
-from bayesmkl.kernels.column_labels import column_labels
-from bayesmkl.kernels.views import column_names, positions_of
+from bayesmkl.kernels.views import column_labels, column_names, positions_of
 
 
 def refuse_missing(name: Any, missing: np.ndarray) -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import copy
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from itertools import pairwise
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -18,32 +21,44 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from bayesmkl._utils.given import check_weights, naming
 from bayesmkl._utils.memory import require_memory
 from bayesmkl._utils.settings import all_or_nothing, methods_with_own_settings
-from bayesmkl._utils.typing import Samples, Targets
+from bayesmkl._utils.typing import Index, Samples, Targets
 from bayesmkl._utils.validation import check_choice, check_integer
 from bayesmkl.kernels.adapters import all_take_sparse, as_kernels
-from bayesmkl.kernels.base import check_range, check_take_sparse
+from bayesmkl.kernels.base import Kernel, check_range, check_take_sparse, fit_kernel
 from bayesmkl.kernels.cache import current_cache
-from bayesmkl.kernels.column_labels import column_labels, refuse_other_columns
 from bayesmkl.kernels.compose import BankAlgebra, per_view, placed, read_by_view
-from bayesmkl.kernels.fitted import (
-    FittedKernels,
-    fit_kernel,
-    fit_training,
-    learn_by_rows,
-    naming_kernel,
-    put_present,
-)
+from bayesmkl.kernels.geometry import PairwiseGeometry
 from bayesmkl.kernels.landmarks import SELECTIONS, landmarks_of_bank
-from bayesmkl.kernels.normalize import Normalizer, check_normalize
-from bayesmkl.kernels.presence import column_means
-from bayesmkl.kernels.sparse import is_sparse, validate_sparse
-from bayesmkl.kernels.views import check_samples, resolve_views
+from bayesmkl.kernels.normalize import (
+    Center,
+    Normalizer,
+    check_normalize,
+    fit_normalizers,
+    fit_normalizers_by_rows,
+    move_origin,
+    normalized_kernel,
+)
+from bayesmkl.kernels.presence import column_means, present_views, with_means
+from bayesmkl.kernels.slopes import Slopes, normalized_slopes
+from bayesmkl.kernels.sparse import columns_of, is_sparse, validate_sparse
+from bayesmkl.kernels.views import (
+    View,
+    check_samples,
+    column_labels,
+    column_names,
+    refuse_other_columns,
+    resolve_views,
+)
 
 SURELY_THERE = 2**26  # bytes that are allocated without a check of available memory
 REMEDY = (
     "Compare samples with landmarks, KernelBank(landmarks=256), or use fewer samples or kernels. BEMKL estimators "
     'can hold kernels in less memory: storage="compressed", "float32" or "streamed".'
 )
+
+
+# Where the points that have a view are among all rows and columns of a kernel; None: all of them have it.
+Place = tuple[np.ndarray, ...] | None
 
 
 class CheckedTable(NamedTuple):
@@ -55,7 +70,7 @@ class CheckedTable(NamedTuple):
 
 
 @methods_with_own_settings
-class KernelBank(FittedKernels, TransformerMixin, BankAlgebra):
+class KernelBank(TransformerMixin, BankAlgebra):
     """Evaluate several kernels on several views of the same samples.
 
     Parameters
@@ -380,7 +395,7 @@ class KernelBank(FittedKernels, TransformerMixin, BankAlgebra):
         check_samples(X, may_be_sparse=True)
         trained = None if options.get("reset", True) else self.X_train_
         if issparse(X) or is_sparse(trained):
-            self.column_labels_ = None
+            self.column_labels_: list[Any] | None = None
             return validate_sparse(self, X, trained, **options)
         with naming("X", X):
             values = validate_data(self, X, dtype=np.float64, order="C", ensure_all_finite=finite, **options)
@@ -501,105 +516,475 @@ class KernelBank(FittedKernels, TransformerMixin, BankAlgebra):
                     f"`X`: all training samples lack the view {view.name!r}. Leave it out of `views`."
                 )
 
+    @property
+    def basis_(self) -> np.ndarray:
+        """Training points or landmarks that rows are compared with, one row each."""
+        return self.X_train_ if self.landmarks_ is None else self.landmarks_
 
-SAMPLES_PER_LANDMARK = 50  # rows that landmarks are learned from
-FEW_ROWS = 1000  # read where the landmarks are given
-BLOCK_ENTRIES = 2**20
+    def stack_bytes(self, n_rows: int) -> int:
+        """Return the bytes of all kernels between so many rows and the basis points.
 
+        Parameters
+        ----------
+        n_rows : int
+            Number of rows.
 
-def is_row_source(X: Samples) -> bool:
-    """Return whether `X` is a table that is read in blocks, as `bayesmkl.datasets.open_rows` opens it."""
-    return getattr(type(X), "is_row_source", False) is True
+        Returns
+        -------
+        int
+            8 for every entry.
+        """
+        return 8 * self.n_kernels_ * n_rows * len(self.basis_)
 
+    def landmark_similarity(self) -> np.ndarray | None:
+        """Return the mean self-similarity of the landmarks.
 
-def check_rows(X: Any, bank: KernelBank | None = None) -> None:
-    """Read a row source once and refuse what kernels cannot be evaluated on.
+        Returns
+        -------
+        ndarray of shape (n_kernels,) or None
+            After normalization; None without landmarks.
 
-    Parameters
-    ----------
-    X : row source
-    bank : KernelBank, default=None
-        Fitted: the rows must have the columns that it saw.
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            For landmarks without the gate columns of a kernel.
+        """
+        check_is_fitted(self, "normalizers_")
+        return None if self.landmarks_ is None else self.train_diagonal().mean(axis=1)
 
-    Raises
-    ------
-    ValueError
-        For no rows, other columns, and NaN or infinity, with the row and the column.
-    """
-    if len(X) == 0:
-        raise ValueError(f"`X` must have rows; got {X!r}.")
-    if bank is not None:
-        _check_columns(X, bank)
-    first = 0
-    for block in X.blocks(max(1, BLOCK_ENTRIES // X.shape[1])):
-        finite = np.isfinite(block)
-        if not finite.all():
-            row, column = np.argwhere(~finite)[0]
-            name = column if X.columns is None else repr(X.columns[column])
-            value = "NaN" if np.isnan(block[row, column]) else "infinity"
+    def kernels_of_views(self) -> list[range]:
+        """Return the positions of the kernels of each view, which are neighbors.
+
+        Returns
+        -------
+        list of range
+            One for each view.
+        """
+        first = np.searchsorted(self.view_positions_, np.arange(len(self.views_) + 1)).tolist()
+        return [range(start, stop) for start, stop in pairwise(first)]
+
+    def are_centered(self) -> bool:
+        """Return whether all kernels are centered.
+
+        Returns
+        -------
+        bool
+            False where "center" is not among the normalizations of some view.
+        """
+        return all(any(isinstance(one, Center) for one in own) for own in self.normalizers_)
+
+    def centering_errors(self) -> np.ndarray:
+        """Return bounds on the rounding errors that centering leaves in the kernels.
+
+        Returns
+        -------
+        ndarray of shape (n_kernels,)
+            In units of the mean centered self-similarity; 0 without centering. Above 1e-6 digits are lost: nearly all
+            of the kernel was common to all samples, as it is for features far from zero. `Linear` and `Polynomial`
+            lose none where "center" comes before "spherical".
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        """
+        check_is_fitted(self, "normalizers_")
+        return np.array(
+            [
+                max((one.lost for one in own if isinstance(one, Center)), default=0.0)
+                for own in self.normalizers_
+            ]
+        )
+
+    def train_stack(self) -> np.ndarray:
+        """Return the training kernels, evaluated anew.
+
+        Returns
+        -------
+        ndarray of shape (n_kernels, n_train, n_basis)
+            In C order.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If a kernel has values that are not finite.
+        """
+        check_is_fitted(self, "normalizers_")
+        return self.evaluate(self.X_train_)
+
+    def train_diagonal(self) -> np.ndarray:
+        """Return the self-similarities of the basis points.
+
+        Returns
+        -------
+        ndarray of shape (n_kernels, n_basis)
+            After normalization; NaN where a view is absent.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            For points without the gate columns of a kernel.
+        """
+        check_is_fitted(self, "normalizers_")
+        diagonals = np.full((self.n_kernels_, len(self.basis_)), np.nan)
+        for m, kernel, geometry, place in self._evaluations(self.basis_):
+            diagonal = normalized_kernel(kernel, self.normalizers_[m]).diagonal(geometry.Z)
+            for normalizer in self.normalizers_[m]:
+                diagonal = normalizer.train_diagonal(diagonal)
+            diagonals[m, slice(None) if place is None else place[1][0]] = diagonal
+        return diagonals
+
+    def evaluate(self, X: np.ndarray, kernels: np.ndarray | None = None) -> np.ndarray:
+        """Do what `row_stack` does for rows that were validated before.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_features)
+            Query points in float64, with the columns of the training data.
+        kernels : ndarray of int, of shape (n_wanted,), optional
+            Positions of the kernels that are wanted, in ascending order; all of them by default.
+
+        Returns
+        -------
+        ndarray of shape (n_wanted, n_rows, n_basis)
+            In C order.
+
+        Raises
+        ------
+        ValueError
+            If a kernel has values that are not finite.
+        """
+        wanted = range(self.n_kernels_) if kernels is None else [int(m) for m in kernels]
+        places = {m: place for place, m in enumerate(wanted)}
+        stack = np.empty((len(places), len(X), len(self.basis_)))
+        for m, kernel, geometry, place in self._evaluations(X):
+            if m in places:
+                self._write(m, kernel, geometry, place, stack[places[m]])
+        return stack
+
+    def rows_and_diagonal(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the kernels of rows that were validated before, and the similarities of rows to themselves.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_features)
+            Query points in float64, with the columns of the training data.
+
+        Returns
+        -------
+        stack : ndarray of shape (n_kernels, n_rows, n_basis)
+            In C order.
+        diagonal : ndarray of shape (n_kernels, n_rows)
+            After normalization; NaN where a view is absent.
+
+        Raises
+        ------
+        ValueError
+            If a kernel has values that are not finite.
+        """
+        stack = np.empty((self.n_kernels_, len(X), len(self.basis_)))
+        diagonals = np.full((self.n_kernels_, len(X)), np.nan)
+        for m, kernel, geometry, place in self._evaluations(X):
+            diagonal = self._write(m, kernel, geometry, place, stack[m], True)
+            diagonals[m, slice(None) if place is None else place[0][:, 0]] = diagonal
+        return stack, diagonals
+
+    def rows_and_diagonals(
+        self, X: np.ndarray, counts: Sequence[int]
+    ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        """Go through the kernels of validated rows with the first basis points, as many as a kernel asks for.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_features)
+            Query points in float64, with the columns of the training data and all views.
+        counts : sequence of int, of length n_kernels
+            Number of basis points of every kernel.
+
+        Yields
+        ------
+        m : int
+            Position of the kernel.
+        rows : ndarray of shape (n_rows, n_points)
+            Normalized.
+        diagonal : ndarray of shape (n_rows,)
+            Similarities of rows to themselves.
+
+        Raises
+        ------
+        ValueError
+            If a kernel has values that are not finite.
+        """
+        centered = [any(isinstance(one, Center) for one in own) for own in self.normalizers_]  # on all points
+        sizes = [len(self.basis_) if centered[m] else count for m, count in enumerate(counts)]
+        needed = [max(sizes[m] for m in own) for own in self.kernels_of_views()]
+        for m, kernel, geometry, place in self._evaluations(X, needed):
+            if sizes[m] < len(geometry.Z):
+                geometry = PairwiseGeometry(geometry.X, geometry.Z[: sizes[m]])
+            values = np.empty(geometry.shape)
+            diagonal = self._write(m, kernel, geometry, place, values, True)
+            yield m, values[:, : counts[m]], diagonal
+
+    def shared_rows(self, X: np.ndarray, share: float = 1.0) -> np.ndarray | None:
+        """Return all kernels of validated rows through the cache that is in use.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_features)
+            Query points in float64, with the columns of the training data.
+        share : float, default=1.0
+            The part of the kernels that is wanted, from 0 to 1.
+
+        Returns
+        -------
+        ndarray of shape (n_kernels, n_rows, n_basis) or None
+            Read-only; None where no cache is in use.
+
+        Raises
+        ------
+        ValueError
+            If a kernel has values that are not finite.
+        """
+        cache = current_cache()
+        return None if cache is None else cache.rows(self, X, share, lambda: self.evaluate(X))
+
+    def train_kernels(self) -> Iterator[np.ndarray]:
+        """Yield the training kernels one by one, evaluated anew.
+
+        All of them come in the same array: what is to be kept has to be copied before the next one is asked for.
+
+        Yields
+        ------
+        ndarray of shape (n_train, n_basis)
+            Kernel after kernel, normalized.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If a kernel has values that are not finite.
+        """
+        check_is_fitted(self, "normalizers_")
+        out = np.empty((len(self.X_train_), len(self.basis_)))
+        for m, kernel, geometry, place in self._evaluations(self.X_train_):
+            self._write(m, kernel, geometry, place, out)
+            yield out
+
+    def slopes(self, X: np.ndarray) -> Iterator[tuple[View, Slopes]]:
+        """Yield the derivatives of every kernel by the features of its view, between rows and the basis points.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_features)
+            Query points in float64, with the columns of the training data and all views.
+
+        Yields
+        ------
+        view : View
+        slopes : Slopes
+            By the columns of the view.
+
+        Raises
+        ------
+        ValueError
+            For a kernel that has no derivatives, or none with a formula.
+        """
+        own: PairwiseGeometry | None = None
+        self._refuse_gates_of_own_views()
+        for m, kernel, geometry, _ in self._evaluations(X):
+            if own is None or own.X is not geometry.X:  # kernels of one view share distances
+                own = geometry if geometry.X is geometry.Z else PairwiseGeometry(geometry.X, geometry.X)
+            found = normalized_slopes(kernel, self.normalizers_[m], geometry, own)
+            if found is None:
+                raise ValueError(
+                    f"kernel {self.kernel_names_[m]!r} has no slopes. Use the kernels Gaussian, Linear and "
+                    "Polynomial, whose functions have slopes with a formula."
+                )
+            yield self.views_[self.view_positions_[m]], found
+
+    def _refuse_gates_of_own_views(self) -> None:
+        for m, kernel in enumerate(self.kernels_):
+            view = self.views_[self.view_positions_[m]]
+            if np.isin(kernel.gate_columns, view.columns).any():
+                raise ValueError(
+                    f"kernel {self.kernel_names_[m]!r} has no slopes: a gate column is one of its view. Leave it out "
+                    "of `views`; slopes are then those at the gate column of each sample."
+                )
+
+    def columns_of(self, m: int) -> np.ndarray:
+        """Return the columns that a kernel sees.
+
+        Parameters
+        ----------
+        m : int
+            Position of the kernel.
+
+        Returns
+        -------
+        ndarray of int, of shape (n_columns,)
+            Positions of those of its view, and of gate columns.
+        """
+        own = self.views_[self.view_positions_[m]].columns
+        return np.concatenate([own, self.kernels_[m].gate_columns])
+
+    def imputed(self, X: np.ndarray) -> np.ndarray:
+        """Return rows that were validated before, with means where a part of a view is missing.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_features)
+            Query points in float64, with the columns of the training data.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_features)
+            The rows themselves unless ``missing_views="impute"`` and there is such a part.
+
+        Raises
+        ------
+        ValueError
+            For a column without a mean, which is NaN for all training samples.
+        """
+        return X if self.column_means_ is None else with_means(X, self.views_, self.column_means_)
+
+    def _write(
+        self,
+        m: int,
+        kernel: Kernel,
+        geometry: PairwiseGeometry,
+        place: Place,
+        out: np.ndarray,
+        with_diagonal: bool = False,
+    ) -> np.ndarray:
+        """Evaluate and normalize one kernel into `out`, (n_rows, n_basis); return the similarities to themselves."""
+        values, diagonal = out if place is None else np.empty(geometry.shape), np.empty(0)
+        if len(values):
+            kernel = normalized_kernel(kernel, self.normalizers_[m])
+            with naming_kernel(self.kernel_names_[m]):
+                kernel.evaluate(geometry, values)
+                check_finite(values)
+                if with_diagonal or self.normalizers_[m]:
+                    diagonal = check_finite(kernel.diagonal(geometry.X))
+                for normalizer in self.normalizers_[m]:
+                    diagonal = normalizer.apply(values, diagonal)
+        if place is not None:
+            put_present(values, place, out)
+        return diagonal
+
+    def _present(self, X: np.ndarray) -> np.ndarray:
+        """Return the mask of present views, (n_views, n_rows)."""
+        if self.missing_views == "error":
+            return np.ones((len(self.views_), len(X)), dtype=bool)
+        return present_views(X, self.views_)
+
+    def _evaluations(
+        self, X: np.ndarray, needed: Sequence[int] | None = None
+    ) -> Iterator[tuple[int, Kernel, PairwiseGeometry, Place]]:
+        """Go through the kernels view by view; those of one view share distances and inner products.
+
+        Of a view the first basis points are `needed`; None: all of them.
+        """
+        is_basis = X is self.basis_ and needed is None
+        of_basis = self.present_ if self.landmarks_ is None else self._present(self.basis_)
+        of_rows = of_basis if is_basis else self._present(X)
+        for v, (view, rows, columns) in enumerate(zip(self.views_, of_rows, of_basis, strict=True)):
+            first = slice(None) if needed is None else slice(needed[v])
+            columns = columns[first]
+            basis = columns_of(self.basis_[first], view.columns, columns)
+            points = basis if is_basis else columns_of(X, view.columns, rows)
+            geometry = PairwiseGeometry(points, basis)
+            place = None if rows.all() and columns.all() else np.ix_(rows, columns)
+            wide = {b"": geometry}
+            for m in np.flatnonzero(self.view_positions_ == v).tolist():
+                gates = self.kernels_[m].gate_columns
+                if gates.tobytes() not in wide:
+                    of_basis_gates = self._gates_of(self.basis_[first], m, columns)
+                    of_rows_gates = of_basis_gates if is_basis else self._gates_of(X, m, rows)
+                    wide[gates.tobytes()] = geometry.with_columns(of_rows_gates, of_basis_gates)
+                yield m, self.kernels_[m], wide[gates.tobytes()], place
+
+    def _gates_of(self, X: np.ndarray, m: int, present: np.ndarray) -> np.ndarray:
+        """Return the gate columns of rows that have the view of a kernel; raise where some lack them."""
+        values = X[:, self.kernels_[m].gate_columns][present]
+        lacking = np.isnan(values)
+        if lacking.any():
+            row, which = np.argwhere(lacking)[0]
+            names = column_names(self.n_features_in_, self.column_labels_)
             raise ValueError(
-                f"`X`: row {first + row} of {X!r} has {value} in column {name}. Leave such rows out, or fill them in."
+                f"`X` must have the gate columns of samples that have the view {self.kernel_views_[m]!r}; got NaN in "
+                f"{names[self.kernels_[m].gate_columns[which]]!r}, first in row {np.flatnonzero(present)[row]}. "
+                "Impute it, or leave these samples out."
             )
-        first += len(block)
+        return values
 
 
-def _check_columns(X: Any, bank: KernelBank) -> None:
-    names = getattr(bank, "feature_names_in_", None)
-    if X.shape[1] != bank.n_features_in_:
+def put_present(values: np.ndarray, place: tuple[np.ndarray, ...], out: np.ndarray) -> None:
+    """Copy the kernel of the points that have its view to its places in that of all points, NaN elsewhere."""
+    out.fill(np.nan)
+    out[place] = values
+
+
+def check_finite(values: np.ndarray) -> np.ndarray:
+    """Return values of a kernel; raise where they are not finite."""
+    if not np.isfinite(values).all():
         raise ValueError(
-            f"`X` must have the {bank.n_features_in_} columns of training; got {X!r}. Choose them when the table is "
-            "opened, `open_rows(path, columns=...)`."
+            "its values are not all finite. Scale the features of `X`, lower a polynomial degree, "
+            "or look for a division by zero in your own kernel."
         )
-    if names is not None and X.columns is not None and list(names) != X.columns:
-        raise ValueError(
-            f"`X` must have the columns of training, {', '.join(names[:6])}, ..., in this order; got "
-            f"{', '.join(X.columns[:6])}, .... Name them when the table is opened, `open_rows(path, columns=...)`."
-        )
+    return values
 
 
-def fit_bank_to_rows(bank: KernelBank, X: Any) -> KernelBank:
-    """Fit a bank with landmarks to a row source, from a bounded sample of its rows.
+@contextmanager
+def naming_kernel(name: str) -> Iterator[None]:
+    """Name the kernel in errors about values; that of values which are not finite comes in place of NumPy's."""
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):
+            yield
+    except ValueError as error:
+        raise ValueError(f"kernel {name!r}: {error}") from error
 
-    Parameters
-    ----------
-    bank : KernelBank
-        With `landmarks`; its `random_state` draws the sample.
-    X : row source
-        All rows are checked, and 50 per landmark are learned from.
 
-    Returns
-    -------
-    bank : KernelBank
-        Its `X_train_` are the landmarks: training samples are not kept.
+def fit_training(
+    normalize: tuple[str, ...],
+    kernel: Kernel,
+    geometry: PairwiseGeometry,
+    values: np.ndarray,
+    weights: np.ndarray | None,
+) -> list[Normalizer]:
+    """Write the normalized training kernel into `values`, (n_train, n_train), and return the normalizations."""
+    moved = None
+    if "center" in normalize:
+        kernel, moved = move_origin(normalize, kernel, geometry.Z, weights)
+    kernel.evaluate(geometry, values)
+    check_finite(values)
+    if not normalize:
+        return []
+    return fit_normalizers(normalize, values, check_finite(kernel.diagonal(geometry.Z)), moved, weights)
 
-    Raises
-    ------
-    ValueError
-        For a bank without landmarks, and as `check_rows` does.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bayesmkl.datasets import open_rows
-    >>> from bayesmkl.kernels import KernelBank
-    >>> rows = open_rows(np.random.default_rng(0).normal(size=(1000, 3)))
-    >>> fit_bank_to_rows(KernelBank(landmarks=8), rows).basis_.shape
-    (8, 3)
-    """
-    if bank.landmarks is None:
-        raise ValueError(
-            f"`landmarks` must be given where `X` is read in blocks, {X!r}: without them every sample is compared "
-            "with all others. Use KernelBank(landmarks=256), or read all rows, `rows[:]`."
-        )
-    check_rows(X)
-    counted = isinstance(bank.landmarks, Integral)
-    n_sample = SAMPLES_PER_LANDMARK * max(1, bank.landmarks) if counted else FEW_ROWS
-    sample: Any = X.sample(min(len(X), n_sample), bank.random_state or 0)
-    if X.columns is not None:
-        import pandas as pd
+def learn_by_rows(
+    normalize: tuple[str, ...], kernel: Kernel, train: np.ndarray, weights: np.ndarray | None
+) -> list[Normalizer]:
+    """Learn the normalizations without holding the training kernel."""
+    if not normalize:
+        return []
+    kernel, moved = move_origin(normalize, kernel, train, weights)
+    diagonal = check_finite(kernel.diagonal(train))
+    return fit_normalizers_by_rows(normalize, partial(_rows, kernel, train), diagonal, moved, weights)
 
-        sample = pd.DataFrame(sample, columns=X.columns)
-    bank.fit(sample)
-    bank.X_train_ = bank.basis_
-    bank.present_ = np.ones((len(bank.views_), len(bank.basis_)), dtype=bool)
-    return bank
+
+def _rows(kernel: Kernel, train: np.ndarray, index: Index) -> np.ndarray:
+    """Return rows of the training kernel before normalization, (n_rows, n_train)."""
+    rows = train[index]
+    is_whole = rows.shape == train.shape and not is_sparse(train) and np.may_share_memory(rows, train)
+    geometry = PairwiseGeometry(train if is_whole else rows, train)
+    out = np.empty(geometry.shape)
+    kernel.evaluate(geometry, out)
+    return check_finite(out)

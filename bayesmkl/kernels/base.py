@@ -9,6 +9,7 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
+from sklearn.utils.validation import has_fit_parameter
 
 from bayesmkl._utils.docstrings import entries, fill_docs
 from bayesmkl._utils.given import check_numbers, naming
@@ -285,3 +286,16 @@ def check_range(name: str, rows: np.ndarray | SparseTable) -> None:
             f"`{name}` must have entries up to a magnitude from {SMALLEST:g} to {LARGEST:g}, or zeros alone; got "
             f"{size:.3g}. Scale the features: their squares are out of the range of numbers."
         )
+
+
+def fit_kernel(kernel: Kernel, train: np.ndarray, weights: np.ndarray | None) -> None:
+    """Fit a kernel function to training samples that count as `weights` say; None is once."""
+    if weights is None:
+        kernel.fit(train)
+        return
+    if not has_fit_parameter(kernel, "sample_weight"):
+        raise ValueError(
+            f"the `fit` of {type(kernel).__name__} must take a `sample_weight` where samples have weights. Give it "
+            "one, or fit without weights"
+        )
+    kernel.fit(train, sample_weight=weights)

@@ -17,8 +17,7 @@ from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import shown
 from bayesmkl.kernels.adapters import as_kernels
-from bayesmkl.kernels.base import KERNEL, Kernel, SlopeForms
-from bayesmkl.kernels.fitted import fit_kernel
+from bayesmkl.kernels.base import KERNEL, Kernel, SlopeForms, fit_kernel
 from bayesmkl.kernels.functions import SCALED, Gaussian, ScaledKernel
 from bayesmkl.kernels.geometry import PairwiseGeometry
 from bayesmkl.kernels.views import View, column_names, positions_of

@@ -20,10 +20,9 @@ from bayesmkl._utils.threads import one_thread
 from bayesmkl._utils.validation import check_choice, check_integer, shown
 from bayesmkl._utils.warnings import holding_back
 from bayesmkl.kernels.base import Kernel
-from bayesmkl.kernels.column_labels import column_labels, have_same_columns
 from bayesmkl.kernels.distance import FromDistance
 from bayesmkl.kernels.sparse import SparseTable, is_sparse
-from bayesmkl.kernels.views import View
+from bayesmkl.kernels.views import View, column_labels, have_same_columns
 
 SELECTIONS = ("kmeans", "random")
 # Clusters are learned from at most this many samples per landmark, so that they cost less than the kernels do.

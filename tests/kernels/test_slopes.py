@@ -7,8 +7,8 @@ import pytest
 
 from bayesmkl import KernelBank
 from bayesmkl.kernels import Cosine, Gaussian, Linear, Polynomial
-from bayesmkl.kernels.fitted import normalized_slopes
 from bayesmkl.kernels.geometry import PairwiseGeometry
+from bayesmkl.kernels.slopes import normalized_slopes
 
 STEP = 1e-3
 N_TRAIN, N_ROWS = 9, 4
