@@ -65,8 +65,9 @@ from bayesmkl.cli.tables import (
     words_among,
     write_table,
 )
-from bayesmkl.evaluation.held_out import evaluated, picture
+from bayesmkl.evaluation.plots import picture
 from bayesmkl.evaluation.predictions import Predictions
+from bayesmkl.evaluation.scoring import evaluated
 from bayesmkl.gp import GPMKLClassifier, GPMKLOrdinalClassifier, GPMKLRegressor, GPMKLSurvival
 from bayesmkl.kernels.adapters import auto_kernels
 from bayesmkl.persistence import save_model

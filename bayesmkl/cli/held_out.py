@@ -10,8 +10,8 @@ from sklearn.model_selection import GroupShuffleSplit, train_test_split
 
 from bayesmkl.cli.report import say
 from bayesmkl.cli.tables import named
-from bayesmkl.evaluation.design_groups import labels_of
 from bayesmkl.evaluation.predictions import Predictions
+from bayesmkl.evaluation.study import labels_of
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator

@@ -9,7 +9,6 @@ from bayesmkl.cli.folders import CONFIG, load_run
 from bayesmkl.cli.held_out import HELD_OUT
 from bayesmkl.cli.report import notes_of_warnings, say
 from bayesmkl.evaluation import report_model
-from bayesmkl.evaluation.report.blocks import Paragraph
 
 
 def run_report(run: Path, data: Path | None, out: Path | None, refits: bool, seed: int) -> None:
@@ -31,7 +30,7 @@ def run_report(run: Path, data: Path | None, out: Path | None, refits: bool, see
         title = f"{config['target']} ({run.absolute().name})"
         report = report_model(model, X, y, title=title, refits=refits, random_state=seed)
     if note:
-        report.parts = {**report.parts, "Predictions": [Paragraph(note), *report.parts["Predictions"]]}
+        report.parts = {**report.parts, "Predictions": [note, *report.parts["Predictions"]]}
     page.parent.mkdir(exist_ok=True)
     written = [report.write_html(page), report.write_markdown(page.with_suffix(".md"))]
     say(f"Written to {' and '.join(map(str, written))}.")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import time
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,17 +18,19 @@ from sklearn.utils.metaestimators import _safe_split
 
 from bayesmkl._utils.threads import one_thread
 from bayesmkl._utils.warnings import recording_warnings
-from bayesmkl.evaluation.design_groups import labels_of
-from bayesmkl.evaluation.named_metrics import Metric
-from bayesmkl.evaluation.predictions import Predictions, weight_argument
-from bayesmkl.evaluation.scoring import facts, score
-from bayesmkl.evaluation.splits import as_splitter
+from bayesmkl.bemkl.estimators.base import BaseBEMKL
+from bayesmkl.discriminative.estimators.localized import BaseLocalized
+from bayesmkl.evaluation.predictions import Predictions, final_estimator, keep_predictions, weight_argument
+from bayesmkl.evaluation.scoring import Metric, score
 from bayesmkl.evaluation.store import Cell, Kept, Store, environment, versions
-from bayesmkl.evaluation.stored import keep_predictions
-from bayesmkl.evaluation.study import Data, ModelSpec
+from bayesmkl.evaluation.study import Data, ModelSpec, as_splitter, labels_of
 from bayesmkl.kernels.cache import KernelCache, Tally, current_cache, sharing_kernels
 
 LONGEST_NOTE = 400  # characters
+ACTIVE = (
+    1e-3  # of the largest |weight|: BEMKL's weights above it count as active, as no posterior mean is zero
+)
+MOST_KERNELS = 2000  # whose shares a cell keeps
 _STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
@@ -266,3 +269,116 @@ def _resident(field: str) -> int | None:
         return None
     found = [line.split()[1] for line in lines if line.startswith(f"{field}:")]
     return 1024 * int(found[0]) if found else None
+
+
+# ------------------------------------------------------------------------------------- what a fitted model says
+
+
+def facts(model: BaseEstimator, n_train: int) -> dict[str, Any]:
+    """Describe a fitted model: how sparse it is, whether it converged, and what was chosen inside.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted; Pipelines and searches are seen through.
+    n_train : int
+        Training samples.
+
+    Returns
+    -------
+    dict
+        ``support_fraction``: share of the training samples that predictions depend on, NaN where the model has no
+        such thing. ``n_active_kernels``: kernels with a weight (of BEMKL, above 1/1000 of the largest in absolute
+        value, for any class), NaN where there are none. ``kernel_shares``: see :meth:`Comparison.weights`.
+        ``converged``: True, False, or None if the model does not say. ``n_iter`` and ``n_solves``: iterations and
+        solved SVMs, over all problems of the model, NaN where it does not count. ``best_params``: the choice of a
+        search as JSON, or an empty string.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from sklearn.svm import SVC
+    >>> from bayesmkl.evaluation.cells import facts
+    >>> X, y = load_iris(return_X_y=True)
+    >>> found = facts(GridSearchCV(SVC(), {"C": [1.0, 10.0]}).fit(X, y), len(X))
+    >>> found["support_fraction"], found["kernel_shares"], found["converged"], found["best_params"]
+    (0.18, '', True, '{"C": 10.0}')
+    """
+    final = final_estimator(model)
+    return {
+        "support_fraction": _support_fraction(final, n_train),
+        "n_active_kernels": _n_active_kernels(final),
+        "kernel_shares": kept_shares(final),
+        "converged": _converged(final),
+        "n_iter": _total(getattr(final, "n_iter_", None)),
+        "n_solves": _total(getattr(final, "n_solves_", None)),
+        "best_params": _best_params(model),
+    }
+
+
+def _total(counts: Any) -> float:
+    """Return a count, or the sum of those of several problems; NaN where the model has none."""
+    with suppress(TypeError, ValueError):
+        return float(np.sum(np.asarray(counts, dtype=float)))
+    return float("nan")
+
+
+def _support_fraction(final: BaseEstimator, n_train: int) -> float:
+    if hasattr(final, "support_fraction_"):
+        return float(final.support_fraction_)
+    if hasattr(final, "n_support_"):  # LibSVM; selectors of features have a `support_` as well
+        return len(final.support_) / n_train
+    return float("nan")
+
+
+def _n_active_kernels(final: BaseEstimator) -> float:
+    if hasattr(final, "n_active_kernels_"):
+        return int(final.n_active_kernels_)
+    if not isinstance(final, BaseBEMKL):
+        return float("nan")
+    weights = np.abs(np.atleast_2d(final.kernel_weights_))
+    return int((weights > ACTIVE * weights.max(axis=1, keepdims=True)).any(axis=0).sum())
+
+
+def _converged(final: BaseEstimator) -> bool | None:
+    if hasattr(final, "converged_"):
+        return bool(np.all(final.converged_))
+    return final.fit_status_ == 0 if hasattr(final, "fit_status_") else None
+
+
+def _best_params(model: BaseEstimator) -> str:
+    while not hasattr(model, "best_params_"):
+        if not getattr(model, "steps", None):
+            return ""
+        model = model.steps[-1][1]
+    return json.dumps(model.best_params_, default=_plain)
+
+
+def _plain(value: object) -> Any:
+    """Return a number or a list for what NumPy holds, and a description of everything else."""
+    return value.tolist() if isinstance(value, (np.generic, np.ndarray)) else repr(value)
+
+
+def kept_shares(final: BaseEstimator) -> str:
+    """Return what a cell keeps of the kernels of a fitted model, as JSON; empty without weights and gates."""
+    names = getattr(final, "kernel_names_", None)
+    shares, stds = getattr(final, "kernel_shares_", None), getattr(final, "kernel_shares_std_", None)
+    if shares is None and hasattr(final, "kernel_weights_"):
+        weights = np.abs(np.atleast_2d(final.kernel_weights_))
+        shares = weights / np.maximum(weights.sum(axis=-1, keepdims=True), np.finfo(float).tiny)
+    gates = final.gates() if isinstance(final, BaseLocalized) else None  # (..., n_samples, n_kernels)
+    if names is None or len(names) > MOST_KERNELS or (shares is None and gates is None):
+        return ""
+    if shares is not None and np.shape(shares)[-1] != len(names):
+        return ""
+    views = getattr(getattr(final, "kernel_bank_", None), "kernel_views_", None)
+    kept = {"kernels": list(names), "views": views, "shares": None if shares is None else _rounded(shares)}
+    if gates is not None:
+        kept |= {"gates": _rounded(gates), "gate_stds": _rounded(np.std(gates, axis=-2))}
+    return json.dumps(kept | {"stds": None if stds is None else _rounded(stds)})
+
+
+def _rounded(values: Any) -> list[float]:
+    """Return means over classes, and clusters where there are some, in six digits."""
+    return [float(f"{value:.6g}") for value in np.reshape(values, (-1, np.shape(values)[-1])).mean(axis=0)]

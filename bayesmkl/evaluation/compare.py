@@ -42,11 +42,8 @@ from bayesmkl._utils.validation import (
 from bayesmkl._utils.warnings import holding_back, recording_warnings, warn_user
 from bayesmkl.evaluation.cells import Job, cells_of, note_of, run_job, seed_of
 from bayesmkl.evaluation.comparison import Comparison
-from bayesmkl.evaluation.design_groups import groups_of_designs, stay_together
-from bayesmkl.evaluation.named_metrics import Metric
-from bayesmkl.evaluation.predictions import final_estimator, weight_argument
-from bayesmkl.evaluation.scoring import resolve_scoring, stored_score, task_of
-from bayesmkl.evaluation.splits import splits_of
+from bayesmkl.evaluation.predictions import StoredPredictions, final_estimator, weight_argument
+from bayesmkl.evaluation.scoring import Metric, resolve_scoring, stored_score, task_of
 from bayesmkl.evaluation.store import (
     COLUMNS,
     OF_ONE_CALL,
@@ -64,8 +61,15 @@ from bayesmkl.evaluation.store import (
     write_about,
     write_table,
 )
-from bayesmkl.evaluation.stored import StoredPredictions
-from bayesmkl.evaluation.study import Data, ModelSpec, bundled, text_of
+from bayesmkl.evaluation.study import (
+    Data,
+    ModelSpec,
+    bundled,
+    groups_of_designs,
+    splits_of,
+    stay_together,
+    text_of,
+)
 from bayesmkl.kernels import KernelBank
 
 ONLY = "data"  # name of the data set that comes as X and y

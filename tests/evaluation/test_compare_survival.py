@@ -22,8 +22,8 @@ from bayesmkl.evaluation import (
     kaplan_meier,
     survival_calibration,
 )
-from bayesmkl.evaluation.report import _data_table
-from bayesmkl.evaluation.report.tables import title_of
+from bayesmkl.evaluation.report.comparison import _data_table, _title
+from bayesmkl.evaluation.report.page import html
 from bayesmkl.evaluation.scoring import resolve_scoring
 from bayesmkl.gp import GPMKLSurvival, Marginal
 
@@ -186,9 +186,9 @@ def test_a_folder_knows_its_times(times, tmp_path):
     again = compare_models(models, X, plain, **options)
     pd.testing.assert_frame_equal(found.scores(), again.scores())
     pd.testing.assert_frame_equal(Comparison.load(tmp_path / "run").scores(), found.scores())
-    assert "<td" in str(_data_table(found))
-    assert f">{y['died'].sum()}<" in str(_data_table(found))
-    assert "Harrell's concordance" in [title_of(name) for name in found.metrics]
+    assert "<td" in html(_data_table(found))
+    assert f">{y['died'].sum()}<" in html(_data_table(found))
+    assert "Harrell's concordance" in [_title(name) for name in found.metrics]
 
 
 def test_changed_times_and_events_are_computed(times, tmp_path):

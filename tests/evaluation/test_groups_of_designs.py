@@ -13,8 +13,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from bayesmkl.evaluation import compare_models
-from bayesmkl.evaluation.design_groups import labels_of
-from bayesmkl.evaluation.report import _data_table
+from bayesmkl.evaluation.report.comparison import _data_table
+from bayesmkl.evaluation.report.page import html
+from bayesmkl.evaluation.study import labels_of
 from bayesmkl.gp import Design
 
 
@@ -59,7 +60,7 @@ def test_a_number_of_folds_keeps_groups_of_a_design_together_and_says_so(visits)
 def test_the_report_says_it(visits):
     X, y = visits
     found = compare_models({"x": Mean(Design(group_columns=2))}, X, y, cv=2, scoring="rmse")
-    assert re.search(r"4 by .{1,6}site.{1,6}, together in every split", str(_data_table(found)))
+    assert re.search(r"4 by .{1,6}site.{1,6}, together in every split", html(_data_table(found)))
 
 
 def test_grids_keep_groups_together_inside_training(visits):

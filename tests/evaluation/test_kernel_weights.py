@@ -16,7 +16,8 @@ from bayesmkl import BEMKLClassifier, KernelBank
 from bayesmkl.datasets import load_iris, load_wine
 from bayesmkl.discriminative import CLMKLClassifier, LMKLClassifier, SimpleMKLClassifier, UniformMKLClassifier
 from bayesmkl.evaluation import Comparison, compare_models
-from bayesmkl.evaluation.kernel_weights import MOST_KERNELS, kept_shares, selection_stability
+from bayesmkl.evaluation.cells import MOST_KERNELS, kept_shares
+from bayesmkl.evaluation.comparison import selection_stability
 
 BANK = KernelBank(["rbf"], views="each")
 SPLITS = StratifiedKFold(3, shuffle=True, random_state=0)

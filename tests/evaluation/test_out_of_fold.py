@@ -25,7 +25,7 @@ from sklearn.svm import SVC
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank
 from bayesmkl.discriminative import SimpleMKLClassifier
 from bayesmkl.evaluation import Comparison, compare_models
-from bayesmkl.evaluation.named_metrics import METRICS
+from bayesmkl.evaluation.scoring import METRICS
 from bayesmkl.gp import GPMKLClassifier, GPMKLRegressor, GPMKLSurvival, Marginal
 
 KEPT = ("labels", "scores", "probabilities", "std", "survival")

@@ -18,6 +18,7 @@ from scipy import stats
 from bayesmkl.evaluation.comparison import Comparison
 from bayesmkl.evaluation.plots import (
     PLOTS,
+    _draw_distance,
     plot,
     plot_critical_difference,
     plot_learning_curve,
@@ -25,10 +26,9 @@ from bayesmkl.evaluation.plots import (
     plot_ranks,
     plot_scores,
     plot_time,
+    short_names,
+    spaced,
 )
-from bayesmkl.evaluation.plots.parts import short_names
-from bayesmkl.evaluation.plots.ranks import _draw_distance
-from bayesmkl.evaluation.plots.scores import spaced
 from bayesmkl.evaluation.significance import nemenyi, pairwise, rank_table, win_matrix, wins
 
 

@@ -24,8 +24,9 @@ from sklearn.svm import SVC, LinearSVC
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank
 from bayesmkl.discriminative import PrimalMKLOneClass, SimpleMKLClassifier
 from bayesmkl.evaluation import equal_error_rate, evaluate_classifier, evaluate_regressor
-from bayesmkl.evaluation.predictions import gives
-from bayesmkl.evaluation.scoring import METRICS, Metric, Predictions, facts, resolve_scoring, score
+from bayesmkl.evaluation.cells import facts
+from bayesmkl.evaluation.predictions import Predictions, gives
+from bayesmkl.evaluation.scoring import METRICS, Metric, resolve_scoring, score
 from bayesmkl.posterior import diagnose
 
 CLASSIFICATION = ["accuracy", "balanced_accuracy", "f1", "mcc", "auc", "eer", "log_loss", "brier", "ece"]
