@@ -6,8 +6,7 @@ import json
 import time
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +21,7 @@ from bayesmkl.bemkl.estimators.base import BaseBEMKL
 from bayesmkl.discriminative.estimators.localized import BaseLocalized
 from bayesmkl.evaluation.predictions import Predictions, final_estimator, keep_predictions, weight_argument
 from bayesmkl.evaluation.scoring import Metric, score
-from bayesmkl.evaluation.store import Cell, Kept, Store, environment, versions
+from bayesmkl.evaluation.store import Cell, Kept, Store, versions
 from bayesmkl.evaluation.study import Data, ModelSpec, as_splitter, labels_of
 from bayesmkl.kernels.cache import KernelCache, Tally, current_cache, sharing_kernels
 
@@ -39,57 +38,72 @@ def seed_of(random_state: int, split: int) -> int:
     return int(np.random.SeedSequence([random_state, split]).generate_state(1)[0] % 2**31)
 
 
+class Protocol(NamedTuple):
+    """What holds for all cells of a comparison.
+
+    Parameters
+    ----------
+    task : str
+    random_state : int
+    inner_cv, inner_scoring : object
+        Of models with a grid.
+    metrics : dict of str to Metric
+    scorers : dict of str to str
+        Hashes of the metrics, by name.
+    most_kept : float
+        Bytes that the predictions of a cell may take to be kept.
+    folder : str or None
+        Where finished cells are written, by processes that see it.
+    expected : dict of str to str
+        Versions in the calling process.
+    """
+
+    task: str
+    random_state: int
+    inner_cv: Any
+    inner_scoring: Any
+    metrics: Mapping[str, Metric]
+    scorers: dict[str, str]
+    most_kept: float
+    folder: str | None
+    expected: Mapping[str, str]
+
+
 class Job(NamedTuple):
     """Models on one split of one data set; they share kernels.
 
     Parameters
     ----------
-    models : dict of (name, key) to ModelSpec
-        By name and by the key of the cell.
+    models : dict of str to ModelSpec
+        By the key of the cell.
     data : Data
         Without its samples, which go beside the job: schedulers send large arrays once.
     rows : tuple of ndarray
         Positions of the training rows and of the test rows.
     group_columns : tuple of int
         Positions of columns of designs whose groups stay together inside the training part too.
-    scorers : dict of str to str
-        Hashes of the metrics, by name.
-    packages : dict of str to str
-        Versions of further packages that the models come from.
-    expected : dict of str to str
-        Versions in the calling process.
-    most_kept : float
-        Bytes that the predictions of a cell may take to be kept.
-    folder : str or None
-        Where finished cells are written, if this process sees it.
+    seed : int
+    protocol : Protocol
     """
 
-    models: Mapping[tuple[str, str], ModelSpec]
+    models: Mapping[str, ModelSpec]
     data: Data
     rows: tuple[np.ndarray, np.ndarray]
     group_columns: tuple[int, ...]
-    task: str
     seed: int
-    inner_cv: Any
-    inner_scoring: Any
-    metrics: Mapping[str, Metric]
-    scorers: Mapping[str, str]
-    packages: Mapping[str, str]
-    expected: Mapping[str, str]
-    most_kept: float
-    folder: str | None
+    protocol: Protocol
 
 
 def run_job(job: Job, X: Any) -> list[Cell]:
     """Compute the cells of a job in a worker, and write them to the folder if this process sees it."""
-    here = versions(job.packages)
-    other = [name for name, v in job.expected.items() if here.get(name) != v]
+    here, expected, folder = versions(), job.protocol.expected, job.protocol.folder
+    other = [name for name, v in expected.items() if here.get(name) != v]
     if other:
         raise ValueError(
             f"`n_jobs`: a worker has {other[0]} {here.get(other[0])}, and the calling process has "
-            f"{job.expected[other[0]]}. Install the same versions everywhere."
+            f"{expected[other[0]]}. Install the same versions everywhere."
         )
-    store = Store(Path(job.folder)) if job.folder is not None and Path(job.folder).is_dir() else None
+    store = Store(Path(folder)) if folder is not None and Path(folder).is_dir() else None
     cells = []
     for cell in cells_of(job, X):
         if store is not None:
@@ -105,7 +119,7 @@ def cells_of(job: Job, X: Any) -> Iterator[Cell]:
         data = data._replace(groups=labels_of(data.X, job.group_columns))
     # Parallel cross-validations inside a cell would become tasks with data of their own.
     with joblib.parallel_config("sequential"), one_thread(), sharing_kernels(KernelCache()):
-        for (_, key), spec in job.models.items():
+        for key, spec in job.models.items():
             yield _cell(job, key, spec, data)
 
 
@@ -126,9 +140,9 @@ def _cell(job: Job, key: str, spec: ModelSpec, data: Data) -> Cell:
         except (Exception, SystemExit) as error:  # whatever goes wrong in one model must not stop the others
             row |= {"error": _told(error)}
     row |= {"note": note_of(caught)}
-    by_hash = {job.scorers[name]: float(value) for name, value in scores.items()}
+    by_hash = {job.protocol.scorers[name]: float(value) for name, value in scores.items()}
     about = {"left_out": left_out or "its model failed"} if kept is None else kept.about
-    return Cell(key, row, by_hash, environment(job.packages), kept, about)
+    return Cell(key, row, by_hash, kept, about)
 
 
 def _told(error: BaseException) -> str:
@@ -144,20 +158,22 @@ def _measured(
     job: Job, spec: ModelSpec, data: Data
 ) -> tuple[dict[str, Any], dict[str, float], Kept | None, str]:
     """Fit, predict and score; seconds and memory include what was found in the cache."""
-    inner = as_splitter(job.inner_cv, data._replace(X=None), job.seed, job.task == "classification")
-    model = spec.new(job.seed, inner, job.inner_scoring)
+    protocol = job.protocol
+    inner = as_splitter(protocol.inner_cv, data._replace(X=None), job.seed, protocol.task == "classification")
+    model = spec.new(job.seed, inner, protocol.inner_scoring)
     X, y, X_test, y_test, fit_params = _cut(model, data, *job.rows, spec)
     before = _tally()
-    with peak_memory() as memory:
-        start = time.perf_counter()
-        model.fit(X, y, **fit_params)
-        fit_seconds = time.perf_counter() - start
-        of_fit = _tally().since(before)
-        predictions = Predictions(model, X_test, X, job.seed, y)
-        predictions.labels()
-        predict_seconds = predictions.seconds
-        of_both = _tally().since(before)
-        scores = score(predictions, y_test, job.metrics)
+    at_start = _reset_peak()
+    start = time.perf_counter()
+    model.fit(X, y, **fit_params)
+    fit_seconds = time.perf_counter() - start
+    of_fit = _tally().since(before)
+    predictions = Predictions(model, X_test, X, job.seed, y)
+    predictions.labels()
+    predict_seconds = predictions.seconds
+    of_both = _tally().since(before)
+    scores = score(predictions, y_test, protocol.metrics)
+    n_bytes = float(np.maximum(_resident("VmHWM") - at_start, 0.0))
     kept, left_out = _kept(job, predictions, y_test)
     found = facts(model, len(y))
     converged = found.pop("converged")
@@ -166,7 +182,7 @@ def _measured(
         "predict_seconds": predict_seconds + of_both.reused_seconds - of_fit.reused_seconds,
         "kernel_seconds": of_both.seconds,
         "reused_seconds": of_both.reused_seconds,
-        "peak_memory_mb": (memory.n_bytes + of_both.reused_bytes) / 2**20,
+        "peak_memory_mb": (n_bytes + of_both.reused_bytes) / 2**20,
     }
     row = {
         **{name: round(cost, 6) for name, cost in costs.items()},
@@ -179,10 +195,11 @@ def _measured(
 
 def _kept(job: Job, predictions: Predictions, y_test: np.ndarray) -> tuple[Kept | None, str]:
     """Return the predictions to keep, or why there are none; nothing about them makes a cell fail."""
-    if not job.most_kept:
+    protocol = job.protocol
+    if not protocol.most_kept:
         return None, "`keep_predictions` was False when it was computed"
     try:
-        return keep_predictions(predictions, y_test, job.rows[1], job.task, job.most_kept)
+        return keep_predictions(predictions, y_test, job.rows[1], protocol.task, protocol.most_kept)
     except Exception as error:  # of the model, which no metric has asked for it
         return None, f"its predictions could not be had: {_told(error)}"
 
@@ -230,45 +247,23 @@ def note_of(caught: list[warnings.WarningMessage]) -> str:
     return note if len(note) <= LONGEST_NOTE else f"{note[: LONGEST_NOTE - 3]}..."
 
 
-@dataclass
-class Peak:
-    """Bytes of resident memory above those at the start; NaN where the system does not count them."""
+def _reset_peak() -> float:
+    """Set the peak of the resident memory to what is resident now, and return that in bytes.
 
-    n_bytes: float = float("nan")
-
-
-@contextmanager
-def peak_memory() -> Iterator[Peak]:
-    """Measure the peak of the resident memory inside, on Linux, where the kernel counts it.
-
-    Memory that was freed before, and that the process still holds, is used again without being counted.
+    NaN where the system does not count it: Linux does. Memory that was freed before, and that the process still
+    holds, is used again without being counted.
     """
-    peak = Peak()
-    before = _reset_and_read()
-    try:
-        yield peak
-    finally:
-        if before is not None:
-            after = _resident("VmHWM")
-            peak.n_bytes = float("nan") if after is None else float(max(0, after - before))
-
-
-def _reset_and_read() -> int | None:
-    """Set the peak to what is resident now, and return that; None where that cannot be done."""
-    try:
+    with suppress(OSError):
         _RESET.write_text("5", encoding="ascii")
-    except OSError:
-        return None
-    return _resident("VmRSS")
+        return _resident("VmRSS")
+    return np.nan
 
 
-def _resident(field: str) -> int | None:
-    try:
+def _resident(field: str) -> float:
+    with suppress(OSError, StopIteration):
         lines = _STATUS.read_text(encoding="ascii", errors="replace").splitlines()
-    except OSError:
-        return None
-    found = [line.split()[1] for line in lines if line.startswith(f"{field}:")]
-    return 1024 * int(found[0]) if found else None
+        return 1024.0 * int(next(line.split()[1] for line in lines if line.startswith(f"{field}:")))
+    return np.nan
 
 
 # ------------------------------------------------------------------------------------- what a fitted model says

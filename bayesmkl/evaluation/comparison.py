@@ -170,10 +170,7 @@ class Comparison:
         ValueError
             If `metric` or `dataset` is not one of the comparison.
         """
-        cells = self._cells_of(dataset)
-        table = cells.pivot(index=["dataset", "split"], columns="model", values=self._metric(metric))
-        order = [name for name in self.datasets if name in set(cells["dataset"])]
-        return table.reindex(columns=self.models).reindex(order, level="dataset").rename_axis(columns=None)
+        return _by_model(self._cells_of(dataset), self._metric(metric), self.models)
 
     def test_train_ratio(self, dataset: str) -> float:
         """Return the mean number of test rows over that of training rows.
@@ -638,11 +635,7 @@ class Comparison:
                     remedy = "`scores` has it, as computed with the fit."
                 raise ValueError(f"`metric`: {error}. {remedy}") from error
         names = zip(cells["dataset"], cells["model"], cells["split"], strict=True)
-        table = cells.assign(value=[values.get(name, np.nan) for name in names])
-        wide = table.pivot(index=["dataset", "split"], columns="model", values="value")
-        order = [name for name in self.datasets if name in set(cells["dataset"])]
-        models = list(dict.fromkeys(cells["model"]))
-        return wide.reindex(columns=models).reindex(order, level="dataset").rename_axis(columns=None)
+        return _by_model(cells.assign(value=[values.get(name, np.nan) for name in names]), "value")
 
     def curve(self, kind: str = "roc", dataset: str | None = None, positive: Any = None) -> pd.DataFrame:
         """Return a curve of the classifiers: its mean and spread over splits.
@@ -893,6 +886,14 @@ class Comparison:
     def _repr_html_(self) -> str:
         means = self.summary().pivot(index="model", columns="dataset", values="mean")
         return means.reindex(index=self.models, columns=self.datasets).round(4).to_html(na_rep="failed")
+
+
+def _by_model(cells: pd.DataFrame, column: str, models: Sequence[str] | None = None) -> pd.DataFrame:
+    """Return one column of cells as a column per model and a row per (dataset, split), in the order of the cells."""
+    wide = cells.pivot(index=["dataset", "split"], columns="model", values=column)
+    own, datasets = (list(dict.fromkeys(cells[name])) for name in ("model", "dataset"))
+    models = own if models is None else list(models)
+    return wide.reindex(columns=models).reindex(datasets, level="dataset").rename_axis(columns=None)
 
 
 def selection_stability(selected: np.ndarray, ci_prob: float = 0.95) -> tuple[float, float, float]:

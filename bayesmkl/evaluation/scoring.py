@@ -70,8 +70,6 @@ class Metric(NamedTuple):
 
 # What metrics need of a model: in words, and what to do about a model that does not have it.
 NEEDS = {
-    "model": ("a model", "Fit one"),
-    "labels": ("predictions", "Use an estimator with `predict`"),
     "scores": (
         "a score for each class (`decision_function` or `predict_proba`)",
         "Use an estimator that has one of them",
@@ -226,86 +224,54 @@ def _elpd_loo(predictions: Predictions, y: np.ndarray) -> float:
     return found.elpd / len(found.elpd_i)
 
 
-METRICS: dict[str, Metric] = {
-    metric.name: metric
-    for metric in (
-        Metric("accuracy", "labels", True, _of(accuracy_score, "labels"), "classification", "accuracy"),
-        Metric(
-            "balanced_accuracy", "labels", True, _balanced_accuracy, "classification", "balanced accuracy"
-        ),
-        Metric("f1", "labels", True, _f1, "classification", "F1"),
-        Metric("mcc", "labels", True, _mcc, "classification", "Matthews correlation"),
-        Metric("auc", "scores", True, _auc, "classification", "AUC"),
-        Metric("eer", "scores", False, _eer, "classification", "equal error rate"),
-        Metric("log_loss", "probabilities", False, _log_loss, "classification", "log loss (nats)"),
-        Metric("brier", "probabilities", False, _brier, "classification", "Brier score"),
-        Metric("ece", "probabilities", False, _ece, "classification", "calibration error (ECE)"),
-        Metric("r2", "labels", True, _r2, "regression", "R²"),
-        Metric(
-            "rmse",
-            "labels",
-            False,
-            _of(root_mean_squared_error, "labels"),
-            "regression",
-            "RMSE (units of the target)",
-        ),
-        Metric(
+_BY_TASK: dict[str, list[tuple[str, str, bool, Compute, str]]] = {
+    "classification": [
+        ("accuracy", "labels", True, _of(accuracy_score, "labels"), "accuracy"),
+        ("balanced_accuracy", "labels", True, _balanced_accuracy, "balanced accuracy"),
+        ("f1", "labels", True, _f1, "F1"),
+        ("mcc", "labels", True, _mcc, "Matthews correlation"),
+        ("auc", "scores", True, _auc, "AUC"),
+        ("eer", "scores", False, _eer, "equal error rate"),
+        ("log_loss", "probabilities", False, _log_loss, "log loss (nats)"),
+        ("brier", "probabilities", False, _brier, "Brier score"),
+        ("ece", "probabilities", False, _ece, "calibration error (ECE)"),
+    ],
+    "regression": [
+        ("r2", "labels", True, _r2, "R²"),
+        ("rmse", "labels", False, _of(root_mean_squared_error, "labels"), "RMSE (units of the target)"),
+        (
             "mae",
             "labels",
             False,
             _of(mean_absolute_error, "labels"),
-            "regression",
             "mean absolute error (units of the target)",
         ),
-        Metric(
-            "nll",
-            "std",
-            False,
-            _of(negative_log_density, "moments"),
-            "regression",
-            "negative log density (nats)",
-        ),
-        Metric(
-            "coverage_gap",
-            "std",
-            False,
-            _of(_coverage_gap, "moments"),
-            "regression",
-            "coverage of 95 % intervals, off by",
-        ),
-        Metric(
-            "coverage_95",
-            "std",
-            True,
-            _of(coverage_95, "moments"),
-            "regression",
-            "coverage of 95 % intervals",
-            False,
-        ),
-        Metric(
-            "concordance",
-            "labels",
-            True,
-            _of(concordance_index, "labels"),
-            "survival",
-            "Harrell's concordance",
-        ),
-        Metric("concordance_uno", "labels", True, _concordance_uno, "survival", "Uno's concordance"),
-        Metric(
-            "integrated_brier_score", "survival", False, _mean_brier, "survival", "integrated Brier score"
-        ),
-        Metric(
+        ("nll", "std", False, _of(negative_log_density, "moments"), "negative log density (nats)"),
+        ("coverage_gap", "std", False, _of(_coverage_gap, "moments"), "coverage of 95 % intervals, off by"),
+        ("coverage_95", "std", True, _of(coverage_95, "moments"), "coverage of 95 % intervals"),
+    ],
+    "survival": [
+        ("concordance", "labels", True, _of(concordance_index, "labels"), "Harrell's concordance"),
+        ("concordance_uno", "labels", True, _concordance_uno, "Uno's concordance"),
+        ("integrated_brier_score", "survival", False, _mean_brier, "integrated Brier score"),
+        (
             "calibration_at_median",
             "survival",
             False,
             _calibration_at_median,
-            "survival",
             "calibration error at the median time",
-            False,
         ),
-        Metric("elbo", "bound", True, _elbo, "any", "ELBO (nats per training sample)"),
-        Metric("elpd_loo", "posterior", True, _elpd_loo, "any", "PSIS-LOO (nats per training sample)", False),
-    )
+    ],
+    "any": [
+        ("elbo", "bound", True, _elbo, "ELBO (nats per training sample)"),
+        ("elpd_loo", "posterior", True, _elpd_loo, "PSIS-LOO (nats per training sample)"),
+    ],
+}
+ASKED_FOR = ("coverage_95", "calibration_at_median", "elpd_loo")  # computed only where they are named
+METRICS = {
+    name: Metric(name, needs, greater, compute, task, title, name not in ASKED_FOR)
+    for task, rows in _BY_TASK.items()
+    for name, needs, greater, compute, title in rows
 }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
@@ -30,7 +29,7 @@ from bayesmkl._utils.given import check_weights
 from bayesmkl._utils.survival_target import are_times, event_and_time
 from bayesmkl._utils.typing import Samples, Splits
 from bayesmkl._utils.validation import shown
-from bayesmkl._utils.warnings import warn_user
+from bayesmkl._utils.warnings import holding_back, warn_user
 from bayesmkl.datasets._bundled import load_named
 from bayesmkl.gp import Design
 from bayesmkl.gp.group_labels import is_given
@@ -137,7 +136,7 @@ def label_columns(targets: Sequence[str], group: str | None, quantity: bool = Fa
     return (list(targets) if len(targets) == 1 and not quantity else []) + ([] if group is None else [group])
 
 
-class ModelSpec:
+class ModelSpec(NamedTuple):
     """A model to compare.
 
     Parameters
@@ -150,13 +149,9 @@ class ModelSpec:
         Fit all rows, with the labels of test rows replaced by the estimator's ``unlabeled_label``.
     """
 
-    def __init__(
-        self,
-        estimator: BaseEstimator,
-        param_grid: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
-        transductive: bool = False,
-    ) -> None:
-        self.estimator, self.param_grid, self.transductive = estimator, param_grid, transductive
+    estimator: BaseEstimator
+    param_grid: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None
+    transductive: bool = False
 
     def new(self, seed: int, inner_cv: Splits, inner_scoring: str | None) -> BaseEstimator:
         """Return an estimator to fit, whose open random states are set to `seed`."""
@@ -186,18 +181,6 @@ def text_of(value: Any) -> str:
     >>> text_of({"svm": SVC(C=2.0), "widths": [1, 2]})
     "{'svm': SVC(C=2.0), 'widths': [1, 2]}"
     """
-    if isinstance(value, BaseEstimator) and not isinstance(value, type):
-        defaults = inspect.signature(type(value)).parameters
-        shown = {name: text_of(given) for name, given in value.get_params(deep=False).items()}
-        changed = [
-            f"{n}={t}" for n, t in shown.items() if n not in defaults or t != repr(defaults[n].default)
-        ]
-        return f"{type(value).__name__}({', '.join(changed)})"
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{text_of(k)}: {text_of(v)}" for k, v in value.items()) + "}"
-    if type(value) in (list, tuple):
-        inside = ", ".join(text_of(item) for item in value)
-        return f"[{inside}]" if isinstance(value, list) else f"({inside})"
     return re.sub(r"\s+", " ", re.sub(r" at 0x[0-9a-f]+", "", repr(value)))
 
 
@@ -246,6 +229,35 @@ def as_splitter(cv: Any, data: Data, random_state: int, classifier: bool) -> Any
     return ByEvent(cv) if times and isinstance(cv, STRATIFIED) else cv
 
 
+def grouped_splits(
+    cv: Splits | None, data: Data, models: Mapping[str, ModelSpec], random_state: int, classifier: bool
+) -> tuple[list[tuple[np.ndarray, np.ndarray]], tuple[int, ...], dict[str, str]]:
+    """Return the splits, the group columns of designs that they keep together, and what is to be said of groups.
+
+    A number of folds keeps the groups of designs together, if no others are given. Splitters are handed them, and use
+    them or not.
+    """
+    found, whose = None, "groups"
+    if data.groups is None:
+        try:
+            found = groups_of_designs(models, data.X)
+        except ValueError:
+            if isinstance(cv, (int, np.integer)):
+                raise
+        if found is not None:
+            data, whose = data._replace(groups=found.labels), " and ".join(map(repr, found.names))
+    ignoring = () if found is None else (UserWarning,)  # splitters that take no groups say so
+    with holding_back(*ignoring):
+        splits = splits_of(cv, data, random_state, classifier)
+    if data.groups is None:
+        return splits, (), {}
+    groups = data.groups
+    together = not any(np.intersect1d(groups[train], groups[test]).size for train, test in splits)
+    said = "together in every split" if together else "on both sides of splits"
+    columns = found.columns if found is not None and together else ()
+    return splits, columns, {"groups": f"{len(np.unique(groups))} by {whose}, {said}"}
+
+
 def splits_of(
     cv: Splits | None, data: Data, random_state: int, classifier: bool
 ) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -268,9 +280,7 @@ def splits_of(
         pairs = _pairs(as_splitter(cv, data, random_state, classifier), data)
     positions = np.arange(len(data.y))  # rows may be flags, or count from the end
     found = [(positions[train], positions[test]) for train, test in pairs]
-    _check_parts(found)
-    if are_times(data.y):
-        _check_events(event_and_time(data.y).event, found)
+    _check_parts(found, event_and_time(data.y).event if are_times(data.y) else None)
     return found
 
 
@@ -293,7 +303,7 @@ def _pairs(splitter: Any, data: Data) -> list[tuple[np.ndarray, np.ndarray]]:
     return found
 
 
-def _check_parts(splits: list[tuple[np.ndarray, np.ndarray]]) -> None:
+def _check_parts(splits: list[tuple[np.ndarray, np.ndarray]], event: np.ndarray | None) -> None:
     """Raise where there is nothing to learn from, or to score; warn where both parts share samples."""
     if not splits:
         raise ValueError("`cv` must give at least one pair (train, test) of rows; got none.")
@@ -302,6 +312,12 @@ def _check_parts(splits: list[tuple[np.ndarray, np.ndarray]]) -> None:
             if not len(rows):
                 raise ValueError(
                     f"`cv` must leave samples in both parts of every split; split {k} has no {part} samples."
+                )
+            if event is not None and not event[rows].any():
+                raise ValueError(
+                    f"`cv` must leave events in both parts of every split; got split {k}, whose {len(rows)} {part} "
+                    f"samples are all censored ({int(event.sum())} of {len(event)} samples have the event). Use "
+                    "fewer folds; a number of folds spreads the events over them."
                 )
     shared = [len(np.intersect1d(train, test)) for train, test in splits]
     if any(shared):
@@ -322,18 +338,6 @@ def _check_groups(cv: Any, data: Data) -> None:
                 f"`cv` must have no more folds than there are groups to keep together, {n_groups}; got {cv}. Use "
                 "fewer folds, or a splitter that takes no groups, such as KFold(5, shuffle=True)."
             )
-
-
-def _check_events(event: np.ndarray, splits: list[tuple[np.ndarray, np.ndarray]]) -> None:
-    """Raise for parts in which all are censored: there is nothing to learn from, or to score."""
-    for k, split in enumerate(splits):
-        for part, rows in zip(("training", "test"), split, strict=True):
-            if not event[rows].any():
-                raise ValueError(
-                    f"`cv` must leave events in both parts of every split; got split {k}, whose {len(rows)} {part} "
-                    f"samples are all censored ({int(event.sum())} of {len(event)} samples have the event). Use "
-                    "fewer folds; a number of folds spreads the events over them."
-                )
 
 
 # --------------------------------------------------------------------------------------------- groups of designs
@@ -415,11 +419,6 @@ def labels_of(X: Samples, columns: Sequence[int]) -> np.ndarray:
     ends = np.concatenate(rows), np.concatenate(groups)
     _, label = connected_components(coo_matrix((np.ones(len(ends[0])), ends), (size, size)), directed=False)
     return np.unique(label[:n_samples], return_inverse=True)[1]
-
-
-def stay_together(groups: np.ndarray, splits: Sequence[tuple[np.ndarray, np.ndarray]]) -> bool:
-    """Return whether no group has samples on both sides of a split."""
-    return not any(np.intersect1d(groups[train], groups[test]).size for train, test in splits)
 
 
 def _group_columns(spec: ModelSpec) -> Iterator[Any]:

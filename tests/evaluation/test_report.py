@@ -1,4 +1,4 @@
-"""The page of a comparison: complete, right, safe against what is in it, and alive in a real browser."""
+"""The pages of a comparison and of a model: right, complete, safe against what is in them, alive in a browser."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ import numpy as np
 import pandas as pd
 import pytest
 from headless_browser import Browser, find_browser
-from sklearn.dummy import DummyClassifier
 
-from bayesmkl.evaluation import compare_models
+from bayesmkl import BEMKLClassifier, BEMKLRegressor, GPMKLClassifier, GPMKLRegressor, KernelBank
+from bayesmkl.evaluation import concordance_index, evaluate_classifier, report_model
 from bayesmkl.evaluation.comparison import Comparison
-from bayesmkl.evaluation.report import comparison as report
+from bayesmkl.evaluation.report import comparison as of_comparison
 from bayesmkl.evaluation.report import write_report
-from bayesmkl.evaluation.report.page import Html, Rows, html, number
+from bayesmkl.evaluation.report.page import Html, Printed, Rows, html, markdown, number
 from bayesmkl.evaluation.significance import win_totals
+from bayesmkl.gp import Design, GPMKLOrdinalClassifier, GPMKLSurvival, Marginal
+from bayesmkl.kernels import Gaussian, Linear
+from bayesmkl.posterior import contributions, view_table
 
 EVIL = "<script>document.title='evil'</script>"
 MODELS = ["plain", EVIL, 'a "quoted" & <b>bold</b> name', "fails"]
@@ -215,20 +218,6 @@ def test_links_inside_the_page_lead_somewhere(page):
     assert targets <= {f"#{identity}" for identity in identities}
 
 
-@pytest.mark.heavy
-def test_every_identity_is_there_once_where_predictions_are_kept(rng, tmp_path):
-    X, y = rng.normal(size=(40, 2)), np.arange(40) % 2
-    models = {"a $": DummyClassifier(), "$x_{$": DummyClassifier(strategy="uniform", random_state=0)}
-    found = compare_models(models, datasets={"one": (X, y), "two": (X, y)}, scoring="accuracy", cv=2)
-    page = Page(write_report(found, tmp_path / "report.html").read_text(encoding="utf-8"))
-    identities = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
-    assert len(identities) == len(set(identities))
-    labels = [attributes.get("aria-label", "") for _, attributes in page.elements]
-    assert [
-        sum(f"errors of pairs of models on {name}" in label for label in labels) for name in ("one", "two")
-    ] == [1, 1]
-
-
 def test_pictures_are_drawings_without_scripts_or_links(page):
     pictures = [attributes for name, attributes in page.elements if name == "img"]
     assert len(pictures) == 5
@@ -395,7 +384,7 @@ def test_a_comparison_of_failures_only_has_a_page(rng, tmp_path):
 def test_a_page_that_cannot_be_made_leaves_the_old_one(small, tmp_path, monkeypatch):
     path = tmp_path / "report.html"
     path.write_text("old", encoding="utf-8")
-    monkeypatch.setattr(report, "page", lambda *_: "half \udcff a page")  # cannot be encoded
+    monkeypatch.setattr(of_comparison, "page", lambda *_: "half \udcff a page")  # cannot be encoded
     with pytest.raises(UnicodeEncodeError):
         write_report(small, path)
     assert [(p.name, p.read_text(encoding="utf-8")) for p in tmp_path.iterdir()] == [("report.html", "old")]
@@ -454,15 +443,6 @@ def test_missing_numbers_come_last_either_way(browser, path):
     assert column(browser, "scores-accuracy", 0) == MODELS
 
 
-def test_keys_do_what_clicks_do(browser, path):
-    browser.open(path)
-    browser.evaluate("document.querySelector('#ranks-accuracy thead th:nth-child(1) button').focus()")
-    browser.press_enter()
-    assert column(browser, "ranks-accuracy", 0) == sorted(MODELS, key=str.lower)
-    browser.press_enter()
-    assert column(browser, "ranks-accuracy", 0) == sorted(MODELS, key=str.lower)[::-1]
-
-
 def test_a_field_chooses_rows(browser, path):
     browser.open(path)
     browser.evaluate(
@@ -488,10 +468,189 @@ def test_page_renders_without_complaints_at_any_width(browser, path, width):
     assert [url for url in browser.requests if not url.startswith(("file:", "data:"))] == []
 
 
+EVIL = "<script>document.title='evil'</script>"
+FEW = Marginal(n_points=120, n_draws=100)
+rng = np.random.default_rng(3)
+X = pd.DataFrame(rng.normal(size=(70, 3)), columns=["age", EVIL, "dose|mg"])
+SCORE = 1.5 * X["age"].to_numpy() + 0.5 * rng.normal(size=70)
+Y = np.where(SCORE > 0, "ill", "well")
+VIEWS = {"person": ["age"], EVIL: [EVIL, "dose|mg"]}
+BANK = KernelBank([Gaussian(width=1.5), Linear()], views=VIEWS, normalize="center")
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+@pytest.fixture(autouse=True)
+def few_integrals(monkeypatch):
+    """Spend little time on what `test_importance` looks at."""
+    for limit in ("MOST_DRAWS", "FEWEST_DRAWS"):
+        monkeypatch.setattr(f"bayesmkl.posterior.importance.{limit}", 30)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return GPMKLClassifier(BANK, inference=FEW).fit(X[:50], Y[:50])
+
+
+@pytest.fixture(scope="module")
+def report(model):
+    return report_model(model, X[50:], Y[50:], title=f"Cells {EVIL}", refits=True, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def model_page(report, tmp_path_factory):
+    return report.write_html(tmp_path_factory.mktemp("page") / "report.html")
+
+
+def rows_of(report, part, label):
+    return next(b.frame for b in report.parts[part] if isinstance(b, Rows) and b.label == label)
+
+
 @pytest.mark.heavy
-def test_page_prints(browser, path, tmp_path):
-    browser.open(path)
-    browser.print_to(tmp_path / "report.pdf")
-    printed = (tmp_path / "report.pdf").read_bytes()
-    assert printed.startswith(b"%PDF-")
-    assert len(re.findall(rb"/Type\s*/Page\b", printed)) >= 3
+def test_shares_are_those_of_the_table(report, model):
+    found, expected = rows_of(report, "Views and kernels", "shares of views"), view_table(model)
+    assert found["view"].tolist() == expected["view"].tolist() == ["person", EVIL]
+    np.testing.assert_allclose(found["share"], expected["share"])
+    assert f"person {expected['share'][0]:.2f} [" in report.parts["Summary"][0][1]
+
+
+def test_parts_of_samples_sum_to_scores(report, model):
+    frame = rows_of(report, "Samples", "parts of the scores of samples")
+    np.testing.assert_allclose(frame["score"], model.predict_latent(X[50:]), atol=1e-10)
+    parts = frame[["person", EVIL, "intercept"]]
+    values = parts.map(lambda text: float(text.rstrip("?"))).to_numpy()
+    np.testing.assert_allclose(values.sum(axis=1), frame["score"], atol=0.02)  # two decimals each
+    found = contributions(model, X[50:], random_state=1)
+    low, high = found["interval"].sel(part="person").values
+    doubtful = frame["person"].str.endswith("?").to_numpy()
+    clear = np.minimum(np.abs(low), np.abs(high)) > 0.2 * (high - low)  # other draws
+    np.testing.assert_array_equal(doubtful[clear], ((low < 0) & (high > 0))[clear])
+    assert frame["sample"].tolist() == [str(i) for i in range(50, 70)]
+    assert frame["target"].tolist() == list(Y[50:])
+    assert frame["prediction"].tolist() == model.predict(X[50:]).tolist()
+
+
+def test_metrics_are_those_of_held_out_samples(report, model):
+    facts = next(block for block in report.parts["Predictions"] if isinstance(block, dict))
+    for name, value in evaluate_classifier(model, X[50:], Y[50:]).items():
+        assert float(facts[name]) == pytest.approx(value, abs=5e-4)
+
+
+def test_markdown_is_one_table_per_table(report, tmp_path):
+    text = report.write_markdown(tmp_path / "report.md").read_text()
+    assert text == f"{report}\n"
+    assert EVIL not in text
+    assert "dose\\|mg" in text
+    tables = re.findall(r"(?:^\|.*\|\n)+", text, flags=re.MULTILINE)
+    blocks = [block for part in report.parts.values() for block in part if isinstance(block, Rows)]
+    assert len(tables) == len(blocks)
+    for table, block in zip(tables, blocks, strict=True):
+        lines = table.strip().split("\n")
+        assert len(lines) == len(block.frame) + 2
+        assert {len(re.findall(r"(?<!\\)\|", line)) for line in lines} == {block.frame.shape[1] + 1}
+    fences = markdown(Printed(["```", "text"])).split("\n")
+    assert fences[0] == "````text"
+    assert fences[-1] == "````"
+    assert markdown(["a * b"]) == "- a \\* b"
+
+
+def test_names_are_text(model_page):
+    text = model_page.read_text()
+    assert EVIL not in text
+    assert text.count("<script") == 1
+    assert model_page.stat().st_size < 1_000_000
+
+
+@pytest.mark.heavy
+@pytest.mark.skipif(find_browser() is None, reason="needs Chromium")
+def test_page_in_a_browser(model_page, tmp_path):
+    with Browser(find_browser(), tmp_path / "profile") as browser:
+        browser.open(model_page, 400, 800)
+        assert browser.evaluate("document.documentElement.scrollWidth") <= 400
+        browser.resize(1200, 900)
+        assert browser.evaluate("document.title") == f"Cells {EVIL}"
+        score = "[...document.querySelectorAll('#parts tbody tr')].map(r => Number(r.cells[3].textContent))"
+        browser.click("#parts th:nth-child(4) button")
+        first = browser.evaluate(score)
+        assert first == sorted(first)
+        change = "f.value = 'ill'; f.dispatchEvent(new Event('input', {bubbles: true}))"
+        browser.evaluate(f"(f => {{{change}}})(document.querySelector('#parts').parentNode.previousSibling)")
+        shown = "[...document.querySelectorAll('#parts tbody tr')].filter((row) => !row.hidden).length"
+        assert 0 < browser.evaluate(shown) < 20
+        browser.click("nav a[href='#trust']")
+        assert browser.evaluate("location.hash") == "#trust"
+        browser.print_to(tmp_path / "page.pdf")
+        assert (tmp_path / "page.pdf").read_bytes().startswith(b"%PDF")
+        assert browser.complaints == []
+        assert all(url.startswith(("file:", "data:")) for url in browser.requests)
+
+
+def times():
+    found = np.empty(70, dtype=[("event", bool), ("time", float)])
+    found["event"], found["time"] = np.arange(70) % 4 > 0, np.exp(SCORE)
+    return found
+
+
+NAMED = X.set_axis(["age", "b", "c"], axis=1)
+PLAIN = KernelBank([Linear()], views={"score": ["age"], "rest": ["b"]})
+OTHERS = {
+    "numbers": (lambda: BEMKLRegressor(PLAIN), SCORE, "rmse"),
+    "classes": (
+        lambda: BEMKLClassifier(PLAIN, intermediate_scale=1.0),
+        np.digitize(SCORE, [-1, 1]),
+        "log loss",
+    ),
+    "targets": (lambda: BEMKLRegressor(PLAIN), np.column_stack([SCORE, NAMED["b"]]), None),
+    "counts": (
+        lambda: GPMKLRegressor(
+            PLAIN, likelihood="poisson", design=Design(covariate_columns="c"), inference=FEW
+        ),
+        np.round(np.exp(SCORE)),
+        "rmse",
+    ),
+    "grades": (lambda: GPMKLOrdinalClassifier(PLAIN, inference=FEW), np.digitize(SCORE, [-1, 1]), "rps"),
+    "times": (lambda: GPMKLSurvival(PLAIN, inference=FEW), times(), "concordance"),
+}
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("kind", OTHERS)
+def test_every_outcome_is_written_up(kind, undrawn):
+    make, y, metric = OTHERS[kind]
+    model = make().fit(NAMED[:50], y[:50])
+    report = report_model(model, NAMED[50:], y[50:], random_state=0)
+    text = str(report)
+    assert f"- {metric}: " in text or metric is None
+    assert ("### Effects" in text) == (kind == "counts")
+    if kind == "times":
+        expected = concordance_index(y[50:], model.predict(NAMED[50:]))
+        assert float(re.search(r"- concordance: (\S+)", text)[1]) == pytest.approx(expected, abs=5e-4)
+    frame = rows_of(report, "Samples", "parts of the scores of samples")
+    assert len(frame) == 20
+    assert "score (part)" in frame
+    assert "nan" not in text.lower().replace("nanometer", "")
+
+
+@pytest.mark.heavy
+def test_without_new_samples_those_of_training_are_shown(model, undrawn):
+    report = report_model(model, random_state=0)
+    assert len(rows_of(report, "Samples", "parts of the scores of samples")) == 50
+    assert "No held-out samples were given" in str(report)
+    stack = X[["age"]].to_numpy() @ X[["age"]].to_numpy().T
+    given = GPMKLRegressor("precomputed", inference=FEW).fit(stack, SCORE)
+    assert "Pass samples as `X`".replace("`", "\\`") in str(report_model(given))
+    forgotten = BEMKLRegressor("precomputed").fit(stack, SCORE)
+    with pytest.raises(ValueError, match="`kernels`"):
+        report_model(forgotten)
+    shown = rows_of(
+        report_model(forgotten, kernels=stack, refits=True), "Views and kernels", "shares of kernels"
+    )
+    np.testing.assert_allclose(shown["share"], 1.0)
+
+
+def test_bad_input_of_a_model_is_named(model):
+    with pytest.raises(ValueError, match="`y` must be None without `X`"):
+        report_model(model, y=Y)
+    with pytest.raises(TypeError, match="`title` must be a str; got 3"):
+        report_model(model, title=3)
+    with pytest.raises(TypeError, match="has no BEMKL posterior"):
+        report_model(KernelBank())

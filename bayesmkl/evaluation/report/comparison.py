@@ -144,7 +144,7 @@ def write_report(
 
 
 def _parts(comparison: Comparison, metrics: Sequence[str]) -> dict[str, list[Block]]:
-    parts = {
+    parts: dict[str, list[Block]] = {
         "Scores": _scores(comparison),
         "Failures and warnings": _failures(comparison),
         "Ranks": [block for metric in metrics for block in _ranks(comparison, metric)],
@@ -238,7 +238,8 @@ def _score_table(comparison: Comparison, metric: str) -> Rows:
 
 def _failures(comparison: Comparison) -> list[Block]:
     """Return failures, metrics that could not be measured, and warnings; nothing without any."""
-    cells, blocks = comparison.cells, []
+    cells = comparison.cells
+    blocks: list[Block] = []
     failed = cells["error"] != ""
     if failed.any():
         blocks += [Heading("Fits that failed"), _messages(cells[failed], "error", "failures-errors")]
@@ -393,7 +394,8 @@ def _known(cells: pd.DataFrame, names: Sequence[str]) -> list[str]:
 
 def _kernels(comparison: Comparison) -> list[Block]:
     """Return tables of how stably kernels are selected, of shares, and of gates; nothing where there are none."""
-    weights, gates, blocks = comparison.weights(), comparison.gates(), []
+    weights, gates = comparison.weights(), comparison.gates()
+    blocks: list[Block] = []
     if len(weights):
         stability = comparison.stability()
         ends = zip(stability["lower"], stability["upper"], strict=True)
@@ -477,13 +479,12 @@ def _hard(comparison: Comparison, found: pd.DataFrame, dataset: str, of_classes:
     truth = found.drop_duplicates("row").set_index("row")["truth"]
     wide = found.pivot(index="row", columns="model", values="prediction").reindex(columns=comparison.models)
     write = str if of_classes else (lambda value: number(float(value), 4))
-    table = pd.DataFrame({"sample": rows, "truth": [write(truth[row]) for row in rows]})
-    table["models that err" if of_classes else "mean error"] = [
-        int(error[row]) if of_classes else write(error[row]) for row in rows
-    ]
-    predicted = [[write(v) if pd.notna(v) else MISSING for v in wide.loc[rows, model]] for model in wide]
-    for model, column in zip(wide, predicted, strict=True):
-        table.insert(len(table.columns), model, column, allow_duplicates=True)
+    columns = [list(rows), [write(truth[row]) for row in rows]]
+    columns.append([int(error[row]) if of_classes else write(error[row]) for row in rows])
+    for model in comparison.models:
+        columns.append([write(value) if pd.notna(value) else MISSING for value in wide[model].loc[rows]])
+    heads = ["sample", "truth", "models that err" if of_classes else "mean error", *comparison.models]
+    table = pd.DataFrame(list(zip(*columns, strict=True)), columns=heads)
     return Rows(table, f"hard samples of {dataset}")
 
 
@@ -492,16 +493,17 @@ def _protocol(comparison: Comparison) -> list[Block]:
     settings = {"metrics": ", ".join(comparison.metrics)} | {
         name: about.get(name) for name in ("random_state", "cv")
     }
-    config = about.get("config")
-    return [
+    blocks: list[Block] = [
         "All models were fitted to the same training rows of every split and scored on the same test rows.",
         settings,
         Heading("Data"),
         _data_table(comparison),
         Heading("Models"),
         {name: Html(f"<code>{escape(about['models'].get(name, ''))}</code>") for name in comparison.models},
-        *([Heading("Configuration"), Printed(str(config).splitlines())] if config else []),
     ]
+    if about.get("config"):
+        blocks += [Heading("Configuration"), Printed(str(about["config"]).splitlines())]
+    return blocks
 
 
 def _data_table(comparison: Comparison) -> Rows:

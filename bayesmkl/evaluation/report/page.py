@@ -271,7 +271,7 @@ def markdown(block: Block) -> str:
 def _markdown_table(frame: pd.DataFrame) -> str:
     first = frame.head(MOST_ROWS)
     numeric = [pd.api.types.is_numeric_dtype(first[name]) for name in first.columns]
-    rows = [first.columns, *first.astype(object).itertuples(index=False, name=None)]
+    rows = [list(first.columns), *first.astype(object).to_numpy().tolist()]
     lines = [f"| {' | '.join(inline(shown(v)).replace('|', chr(92) + '|') for v in row)} |" for row in rows]
     lines.insert(1, f"| {' | '.join('---:' if n else '---' for n in numeric)} |")
     if len(frame) > MOST_ROWS:
