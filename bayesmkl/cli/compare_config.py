@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
 from itertools import product
 from pathlib import Path
@@ -28,15 +28,7 @@ from bayesmkl.datasets._bundled import look_up
 from bayesmkl.datasets._tables import column_hint, named, read_table, unnamed_columns
 from bayesmkl.evaluation.compare import check_weighted
 from bayesmkl.evaluation.scoring import METRICS, resolve_scoring, task_of
-from bayesmkl.evaluation.study import (
-    Data,
-    ModelSpec,
-    bundled,
-    from_file,
-    label_columns,
-    several_of,
-    times_of,
-)
+from bayesmkl.evaluation.study import Data, ModelSpec, bundled
 from bayesmkl.kernels import KernelBank
 from bayesmkl.kernels.column_labels import column_labels
 from bayesmkl.kernels.compose import check_entries
@@ -446,3 +438,78 @@ def _scorer(study: Section, key: str, name: str | None, known: list[str]) -> str
     if name is not None and name not in known:
         raise study.wrong(key, f"names the metric {name!r}; {did_you_mean(name, known, n=3)}")
     return name
+
+
+def from_file(
+    path: str,
+    target: str | Sequence[str],
+    drop: Iterable[str] = (),
+    group: str | None = None,
+    quantity: bool = False,
+    event: str | None = None,
+    weight: str | None = None,
+) -> Data:
+    """Read a table.
+
+    `group` names a column whose samples stay together in every split, `weight` that of their weights in fits. With
+    `quantity`, the target is one, however its numbers are written. With `event`, a column of 0 and 1 or of true and
+    false, it is the time to the event or to censoring. Several targets are columns of numbers.
+    """
+    targets = [target] if isinstance(target, str) else list(target)
+    table = read_table(Path(path), label_columns(targets, group, quantity or event is not None))
+    roles = {"target": targets, "drop": list(drop)}
+    roles |= {
+        role: [c for c in [column] if c]
+        for role, column in (("group", group), ("event", event), ("weight", weight))
+    }
+    for role, columns in roles.items():
+        absent = [column for column in columns if column not in table.columns]
+        if absent:
+            raise ValueError(
+                f"`{role}` must name a column of {str(path)!r}; got {absent[0]!r}. Its columns are "
+                f"{', '.join(map(repr, table.columns[:8]))}{', ...' if len(table.columns) > 8 else ''}."
+            )
+    X = table.drop(columns=[column for columns in roles.values() for column in columns])
+    groups = None if group is None else table[group].to_numpy()
+    weights = None if weight is None else check_weights(table[weight], len(table), "weight")
+    if event is not None:
+        return Data(X, times_of(table, targets[0], event), groups, weights=weights)
+    if len(targets) == 1:
+        return Data(X, table[targets[0]].to_numpy(), groups, weights=weights)
+    return Data(X, several_of(table, targets), groups, weights=weights)
+
+
+def several_of(table: pd.DataFrame, targets: Sequence[str]) -> np.ndarray:
+    """Return several targets of each sample as columns of numbers."""
+    for target in targets:
+        if not pd.api.types.is_numeric_dtype(table[target]):  # truth values are
+            raise ValueError(
+                "`target` must name columns of numbers where it names several, quantities or labels that are 0 or 1; "
+                f"got {target!r}, which holds {table[target].dtype}."
+            )
+    whole = all(kind.kind in "biu" for kind in table[list(targets)].dtypes)
+    return table[list(targets)].to_numpy().astype(int if whole else float)
+
+
+def times_of(table: pd.DataFrame, target: str, event: str) -> np.ndarray:
+    """Return events and times as a structured array."""
+    seen, time = table[event], table[target]
+    if seen.isna().any() or not set(seen.tolist()) <= {0, 1}:
+        other = next(value for value in seen.tolist() if value not in (0, 1))
+        raise ValueError(
+            f"`event` must name a column of 0 and 1, or of true and false: whether the event was seen; got {other!r} "
+            f"in {event!r}. Code it so."
+        )
+    if not pd.api.types.is_numeric_dtype(time):
+        raise ValueError(
+            f"`target` must name a column of numbers, the times, where `event` is given; got {target!r}, which holds "
+            f"{time.dtype}."
+        )
+    found = np.empty(len(table), dtype=[("event", bool), ("time", float)])
+    found["event"], found["time"] = seen.astype(bool), time
+    return found
+
+
+def label_columns(targets: Sequence[str], group: str | None, quantity: bool = False) -> list[str]:
+    """Return the columns of a table that hold labels; several targets are numbers."""
+    return (list(targets) if len(targets) == 1 and not quantity else []) + ([] if group is None else [group])

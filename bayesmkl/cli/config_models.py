@@ -86,7 +86,7 @@ def model_of(
             "transductive",
             f"is for estimators with an `unlabeled_label`, which {constructor.__name__} has not.",
         )
-    return ModelSpec(estimator, grid or None, transductive)
+    return ModelSpec(estimator, grid or None)
 
 
 def _encoder_of(

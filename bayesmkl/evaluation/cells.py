@@ -213,31 +213,17 @@ def _cut(
     model: BaseEstimator, data: Data, train: np.ndarray, test: np.ndarray, spec: ModelSpec
 ) -> tuple[Any, np.ndarray, Any, np.ndarray, dict[str, np.ndarray]]:
     """Return training and test samples and labels, and options of `fit`; of precomputed kernels cut columns too."""
-    rows = np.concatenate([train, test]) if spec.transductive else train
     fit_params = {}
     if data.groups is not None and spec.param_grid is not None:
         fit_params["groups"] = data.groups[train]
     name = weight_argument(model)
     if data.weights is not None and name is not None:
-        fit_params[name] = data.weights[rows]
-    X, y = _safe_split(model, data.X, data.y, rows)
-    X_test, y_test = _safe_split(model, data.X, data.y, test, rows)
-    if spec.transductive:
-        y = np.array(y)
-        y[len(train) :] = _unlabeled_label(model)
-    return X, y, X_test, y_test, fit_params
-
-
-def _unlabeled_label(model: BaseEstimator) -> Any:
-    """Return the mark of samples without a label."""
-    params = model.get_params()
-    found = [v for n, v in params.items() if n.split("__")[-1] == "unlabeled_label" and v is not None]
-    if not found:
-        raise ValueError(
-            f"a transductive model needs the parameter `unlabeled_label`, and {type(model).__name__} has none that "
-            "is set. Set it, or compare the model without `transductive`."
-        )
-    return found[0]
+        fit_params[name] = data.weights[train]
+    return (
+        *_safe_split(model, data.X, data.y, train),
+        *_safe_split(model, data.X, data.y, test, train),
+        fit_params,
+    )
 
 
 def note_of(caught: list[warnings.WarningMessage]) -> str:

@@ -486,7 +486,7 @@ def _content_of_model(spec: ModelSpec, protocol: Protocol) -> Content:
     """Hash a model as it will be fitted, with the inner cross-validation of one with a grid."""
     inner = (protocol.inner_cv, protocol.inner_scoring) if spec.param_grid is not None else ()
     try:
-        return content_of((clone(spec.estimator), spec.param_grid, spec.transductive, inner))
+        return content_of((clone(spec.estimator), spec.param_grid, inner))
     except Exception:  # of its own code; the cells will say what is wrong with it
         return Content("", {})
 

@@ -54,7 +54,7 @@ ENTRIES = entries(
         One of `metrics`; None is the first.
     dataset : str, default=None
         One of `datasets`; None is all.
-    only_dataset : str, default=None
+    dataset:only : str, default=None
         One of `datasets`; None is the only one.
     threshold : float, default=1e-3
         Part of the largest share of a split above which a kernel counts as selected.
@@ -645,7 +645,7 @@ class Comparison:
         kind : {"roc", "precision_recall", "calibration"}, default="roc"
             True over false positives; precision over recall; or frequency over predicted probability, in bins of a
             tenth of the predictions each.
-        %(only_dataset)s
+        %(dataset:only)s
         positive : object, default=None
             Class whose probability or score is meant, against all others; None is the second of two classes. A split
             whose training part has none of it is left out.
@@ -688,7 +688,7 @@ class Comparison:
 
         Parameters
         ----------
-        %(only_dataset)s
+        %(dataset:only)s
 
         Returns
         -------
@@ -726,7 +726,7 @@ class Comparison:
 
         Parameters
         ----------
-        %(only_dataset)s
+        %(dataset:only)s
 
         Returns
         -------

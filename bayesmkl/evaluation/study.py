@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +24,6 @@ from sklearn.model_selection import (
 )
 from sklearn.utils.multiclass import type_of_target
 
-from bayesmkl._utils.given import check_weights
 from bayesmkl._utils.survival_target import are_times, event_and_time
 from bayesmkl._utils.typing import Samples, Splits
 from bayesmkl._utils.validation import shown
@@ -59,83 +57,6 @@ def bundled(name: str) -> Data:
     return Data(*load_named(name))
 
 
-def from_file(
-    path: str,
-    target: str | Sequence[str],
-    drop: Iterable[str] = (),
-    group: str | None = None,
-    quantity: bool = False,
-    event: str | None = None,
-    weight: str | None = None,
-) -> Data:
-    """Read a table.
-
-    `group` names a column whose samples stay together in every split, `weight` that of their weights in fits. With
-    `quantity`, the target is one, however its numbers are written. With `event`, a column of 0 and 1 or of true and
-    false, it is the time to the event or to censoring. Several targets are columns of numbers.
-    """
-    from bayesmkl.datasets._tables import read_table
-
-    targets = [target] if isinstance(target, str) else list(target)
-    table = read_table(Path(path), label_columns(targets, group, quantity or event is not None))
-    roles = {"target": targets, "drop": list(drop)}
-    roles |= {
-        role: [c for c in [column] if c]
-        for role, column in (("group", group), ("event", event), ("weight", weight))
-    }
-    for role, columns in roles.items():
-        absent = [column for column in columns if column not in table.columns]
-        if absent:
-            raise ValueError(
-                f"`{role}` must name a column of {str(path)!r}; got {absent[0]!r}. Its columns are "
-                f"{', '.join(map(repr, table.columns[:8]))}{', ...' if len(table.columns) > 8 else ''}."
-            )
-    X = table.drop(columns=[column for columns in roles.values() for column in columns])
-    groups = None if group is None else table[group].to_numpy()
-    weights = None if weight is None else check_weights(table[weight], len(table), "weight")
-    if event is not None:
-        return Data(X, times_of(table, targets[0], event), groups, weights=weights)
-    if len(targets) == 1:
-        return Data(X, table[targets[0]].to_numpy(), groups, weights=weights)
-    return Data(X, several_of(table, targets), groups, weights=weights)
-
-
-def several_of(table: pd.DataFrame, targets: Sequence[str]) -> np.ndarray:
-    """Return several targets of each sample as columns of numbers."""
-    for target in targets:
-        if not pd.api.types.is_numeric_dtype(table[target]):  # truth values are
-            raise ValueError(
-                "`target` must name columns of numbers where it names several, quantities or labels that are 0 or 1; "
-                f"got {target!r}, which holds {table[target].dtype}."
-            )
-    whole = all(kind.kind in "biu" for kind in table[list(targets)].dtypes)
-    return table[list(targets)].to_numpy().astype(int if whole else float)
-
-
-def times_of(table: pd.DataFrame, target: str, event: str) -> np.ndarray:
-    """Return events and times as a structured array."""
-    seen, time = table[event], table[target]
-    if seen.isna().any() or not set(seen.tolist()) <= {0, 1}:
-        other = next(value for value in seen.tolist() if value not in (0, 1))
-        raise ValueError(
-            f"`event` must name a column of 0 and 1, or of true and false: whether the event was seen; got {other!r} "
-            f"in {event!r}. Code it so."
-        )
-    if not pd.api.types.is_numeric_dtype(time):
-        raise ValueError(
-            f"`target` must name a column of numbers, the times, where `event` is given; got {target!r}, which holds "
-            f"{time.dtype}."
-        )
-    found = np.empty(len(table), dtype=[("event", bool), ("time", float)])
-    found["event"], found["time"] = seen.astype(bool), time
-    return found
-
-
-def label_columns(targets: Sequence[str], group: str | None, quantity: bool = False) -> list[str]:
-    """Return the columns of a table that hold labels; several targets are numbers."""
-    return (list(targets) if len(targets) == 1 and not quantity else []) + ([] if group is None else [group])
-
-
 class ModelSpec(NamedTuple):
     """A model to compare.
 
@@ -145,13 +66,10 @@ class ModelSpec(NamedTuple):
         Not fitted.
     param_grid : dict or list of dict, default=None
         What to try in a cross-validation inside the training part, as for ``GridSearchCV``.
-    transductive : bool, default=False
-        Fit all rows, with the labels of test rows replaced by the estimator's ``unlabeled_label``.
     """
 
     estimator: BaseEstimator
     param_grid: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None
-    transductive: bool = False
 
     def new(self, seed: int, inner_cv: Splits, inner_scoring: str | None) -> BaseEstimator:
         """Return an estimator to fit, whose open random states are set to `seed`."""
@@ -164,10 +82,8 @@ class ModelSpec(NamedTuple):
 
     def describe(self) -> str:
         """Describe what determines the model, as text: long arrays are shortened, functions named at most."""
-        parts = [text_of(self.estimator)]
-        if self.param_grid is not None:
-            parts.append(f"grid {text_of(self.param_grid)}")
-        return "; ".join([*parts, "transductive"] if self.transductive else parts)
+        grid = "" if self.param_grid is None else f"; grid {text_of(self.param_grid)}"
+        return text_of(self.estimator) + grid
 
 
 def text_of(value: Any) -> str:

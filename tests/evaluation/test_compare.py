@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.datasets import load_diabetes, load_iris
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.metrics import accuracy_score, f1_score, log_loss
+from sklearn.metrics import accuracy_score, f1_score
 from sklearn.model_selection import (
     GridSearchCV,
     GroupKFold,
@@ -35,7 +35,7 @@ from sklearn.svm import SVC
 from bayesmkl import BEMKLClassifier
 from bayesmkl.discriminative import EasyMKLClassifier, SimpleMKLClassifier, UniformMKLClassifier
 from bayesmkl.evaluation import Comparison, compare_models
-from bayesmkl.evaluation.study import ModelSpec, labels_of
+from bayesmkl.evaluation.study import labels_of
 from bayesmkl.gp import Design
 from bayesmkl.kernels import Gaussian, KernelBank
 
@@ -257,22 +257,6 @@ def test_several_data_sets_and_their_order(two_classes):
     assert len(long) == 2 * len(found.cells)
     ours = long.query("dataset == 'ours' and metric == 'accuracy' and model == 'a'")
     np.testing.assert_array_equal(ours["value"], found.scores("accuracy", "ours")["a"])
-
-
-def test_a_transductive_model_sees_test_rows_but_not_their_labels():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(60, 2)) + np.repeat([[-1.0, 0.0], [1.0, 0.0]], 30, axis=0)
-    y = np.repeat([-1, 1], 30)
-    estimator = BEMKLClassifier(KernelBank(Gaussian(width=1.0)), unlabeled_label=0, max_iter=30, tol=0.0)
-    cv = StratifiedShuffleSplit(1, train_size=10, random_state=0)
-    options = {"X": X, "y": y, "cv": cv, "scoring": "log_loss"}
-    found = compare_models({"semi": ModelSpec(estimator, transductive=True)}, **options)
-    ((train, test),) = cv.split(X, y)
-    masked = np.concatenate([y[train], np.zeros(50, dtype=int)])
-    fitted = estimator.fit(X[np.concatenate([train, test])], masked)
-    assert found.cells["log_loss"][0] == log_loss(y[test], fitted.predict_proba(X[test]))
-    labeled = compare_models({"semi": estimator}, **options)
-    assert abs(labeled.cells["log_loss"][0] - found.cells["log_loss"][0]) > 1e-3
 
 
 # ----------------------------------------------------------------------------------- nothing leaks, nothing twice
