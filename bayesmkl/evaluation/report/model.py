@@ -433,18 +433,14 @@ def _features(about: Reported) -> list[Block]:
     table = quick_feature_table(about.model, about.ci_prob, about.rng)
     if table is None:
         return [
-            (
-                "No slopes: there are none of these kernels, of gates, missing views and tasks, or they would take "
-                "more than some seconds. feature_table(model) says which, or takes the time."
-            )
+            "No slopes: there are none of these kernels, of gates, missing views and tasks, or they would take "
+            "more than some seconds. feature_table(model) says which, or takes the time."
         ]
     kind, output = about.fitted.output_kind, None
     blocks: list[Block] = [
-        (
-            "The slope of the score for one standard deviation of a feature, all others held where they are, "
-            "averaged over the training samples. Its size is the root mean square, large also where the score rises "
-            "and falls."
-        )
+        "The slope of the score for one standard deviation of a feature, all others held where they are, "
+        "averaged over the training samples. Its size is the root mean square, large also where the score rises "
+        "and falls."
     ]
     if kind in table:
         output = table[kind].iloc[0]
@@ -488,10 +484,8 @@ def _samples(about: Reported) -> list[Block]:
     found = contributions(model, X, ci_prob=about.ci_prob, n_draws=N_PART_DRAWS, random_state=about.rng)
     kind = str(found["kind"].values[0])
     blocks: list[Block] = [
-        (
-            f"What every {kind} adds to the score of {whose} samples: parts of a row sum to its score. A part whose "
-            f"{100 * about.ci_prob:.0f} % interval holds zero has a question mark."
-        )
+        f"What every {kind} adds to the score of {whose} samples: parts of a row sum to its score. A part whose "
+        f"{100 * about.ci_prob:.0f} % interval holds zero has a question mark."
     ]
     if about.bank is not None and not about.bank.are_centered():
         blocks.append(
