@@ -10,15 +10,16 @@ from bayesmkl.evaluation.metrics import (
     evaluate_regressor,
     expected_calibration_error,
 )
-from bayesmkl.evaluation.model_report import ModelReport, report_model
+from bayesmkl.evaluation.report import ModelReport, report_model
 from bayesmkl.evaluation.survival import (
+    SurvivalCalibration,
     SurvivalCurve,
     concordance_index,
     integrated_brier_score,
     kaplan_meier,
     survival_brier_score,
+    survival_calibration,
 )
-from bayesmkl.evaluation.survival_calibration import SurvivalCalibration, survival_calibration
 
 __all__ = [
     "Comparison",

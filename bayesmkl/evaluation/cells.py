@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import time
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,17 +17,19 @@ from sklearn.utils.metaestimators import _safe_split
 
 from bayesmkl._utils.threads import one_thread
 from bayesmkl._utils.warnings import recording_warnings
-from bayesmkl.evaluation.design_groups import labels_of
-from bayesmkl.evaluation.named_metrics import Metric
-from bayesmkl.evaluation.predictions import Predictions, weight_argument
-from bayesmkl.evaluation.scoring import facts, score
-from bayesmkl.evaluation.splits import as_splitter
-from bayesmkl.evaluation.store import Cell, Kept, Store, environment, versions
-from bayesmkl.evaluation.stored import keep_predictions
-from bayesmkl.evaluation.study import Data, ModelSpec
+from bayesmkl.bemkl.estimators.base import BaseBEMKL
+from bayesmkl.discriminative.estimators.localized import BaseLocalized
+from bayesmkl.evaluation.predictions import Predictions, final_estimator, keep_predictions, weight_argument
+from bayesmkl.evaluation.scoring import Metric, score
+from bayesmkl.evaluation.store import Cell, Kept, Store, versions
+from bayesmkl.evaluation.study import Data, ModelSpec, as_splitter, labels_of
 from bayesmkl.kernels.cache import KernelCache, Tally, current_cache, sharing_kernels
 
 LONGEST_NOTE = 400  # characters
+ACTIVE = (
+    1e-3  # of the largest |weight|: BEMKL's weights above it count as active, as no posterior mean is zero
+)
+MOST_KERNELS = 2000  # whose shares a cell keeps
 _STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
@@ -36,57 +38,72 @@ def seed_of(random_state: int, split: int) -> int:
     return int(np.random.SeedSequence([random_state, split]).generate_state(1)[0] % 2**31)
 
 
+class Protocol(NamedTuple):
+    """What holds for all cells of a comparison.
+
+    Parameters
+    ----------
+    task : str
+    random_state : int
+    inner_cv, inner_scoring : object
+        Of models with a grid.
+    metrics : dict of str to Metric
+    scorers : dict of str to str
+        Hashes of the metrics, by name.
+    most_kept : float
+        Bytes that the predictions of a cell may take to be kept.
+    folder : str or None
+        Where finished cells are written, by processes that see it.
+    expected : dict of str to str
+        Versions in the calling process.
+    """
+
+    task: str
+    random_state: int
+    inner_cv: Any
+    inner_scoring: Any
+    metrics: Mapping[str, Metric]
+    scorers: dict[str, str]
+    most_kept: float
+    folder: str | None
+    expected: Mapping[str, str]
+
+
 class Job(NamedTuple):
     """Models on one split of one data set; they share kernels.
 
     Parameters
     ----------
-    models : dict of (name, key) to ModelSpec
-        By name and by the key of the cell.
+    models : dict of str to ModelSpec
+        By the key of the cell.
     data : Data
         Without its samples, which go beside the job: schedulers send large arrays once.
     rows : tuple of ndarray
         Positions of the training rows and of the test rows.
     group_columns : tuple of int
         Positions of columns of designs whose groups stay together inside the training part too.
-    scorers : dict of str to str
-        Hashes of the metrics, by name.
-    packages : dict of str to str
-        Versions of further packages that the models come from.
-    expected : dict of str to str
-        Versions in the calling process.
-    most_kept : float
-        Bytes that the predictions of a cell may take to be kept.
-    folder : str or None
-        Where finished cells are written, if this process sees it.
+    seed : int
+    protocol : Protocol
     """
 
-    models: Mapping[tuple[str, str], ModelSpec]
+    models: Mapping[str, ModelSpec]
     data: Data
     rows: tuple[np.ndarray, np.ndarray]
     group_columns: tuple[int, ...]
-    task: str
     seed: int
-    inner_cv: Any
-    inner_scoring: Any
-    metrics: Mapping[str, Metric]
-    scorers: Mapping[str, str]
-    packages: Mapping[str, str]
-    expected: Mapping[str, str]
-    most_kept: float
-    folder: str | None
+    protocol: Protocol
 
 
 def run_job(job: Job, X: Any) -> list[Cell]:
     """Compute the cells of a job in a worker, and write them to the folder if this process sees it."""
-    here = versions(job.packages)
-    other = [name for name, v in job.expected.items() if here.get(name) != v]
+    here, expected, folder = versions(), job.protocol.expected, job.protocol.folder
+    other = [name for name, v in expected.items() if here.get(name) != v]
     if other:
         raise ValueError(
             f"`n_jobs`: a worker has {other[0]} {here.get(other[0])}, and the calling process has "
-            f"{job.expected[other[0]]}. Install the same versions everywhere."
+            f"{expected[other[0]]}. Install the same versions everywhere."
         )
-    store = Store(Path(job.folder)) if job.folder is not None and Path(job.folder).is_dir() else None
+    store = Store(Path(folder)) if folder is not None and Path(folder).is_dir() else None
     cells = []
     for cell in cells_of(job, X):
         if store is not None:
@@ -102,7 +119,7 @@ def cells_of(job: Job, X: Any) -> Iterator[Cell]:
         data = data._replace(groups=labels_of(data.X, job.group_columns))
     # Parallel cross-validations inside a cell would become tasks with data of their own.
     with joblib.parallel_config("sequential"), one_thread(), sharing_kernels(KernelCache()):
-        for (_, key), spec in job.models.items():
+        for key, spec in job.models.items():
             yield _cell(job, key, spec, data)
 
 
@@ -123,9 +140,9 @@ def _cell(job: Job, key: str, spec: ModelSpec, data: Data) -> Cell:
         except (Exception, SystemExit) as error:  # whatever goes wrong in one model must not stop the others
             row |= {"error": _told(error)}
     row |= {"note": note_of(caught)}
-    by_hash = {job.scorers[name]: float(value) for name, value in scores.items()}
+    by_hash = {job.protocol.scorers[name]: float(value) for name, value in scores.items()}
     about = {"left_out": left_out or "its model failed"} if kept is None else kept.about
-    return Cell(key, row, by_hash, environment(job.packages), kept, about)
+    return Cell(key, row, by_hash, kept, about)
 
 
 def _told(error: BaseException) -> str:
@@ -141,20 +158,22 @@ def _measured(
     job: Job, spec: ModelSpec, data: Data
 ) -> tuple[dict[str, Any], dict[str, float], Kept | None, str]:
     """Fit, predict and score; seconds and memory include what was found in the cache."""
-    inner = as_splitter(job.inner_cv, data._replace(X=None), job.seed, job.task == "classification")
-    model = spec.new(job.seed, inner, job.inner_scoring)
+    protocol = job.protocol
+    inner = as_splitter(protocol.inner_cv, data._replace(X=None), job.seed, protocol.task == "classification")
+    model = spec.new(job.seed, inner, protocol.inner_scoring)
     X, y, X_test, y_test, fit_params = _cut(model, data, *job.rows, spec)
     before = _tally()
-    with peak_memory() as memory:
-        start = time.perf_counter()
-        model.fit(X, y, **fit_params)
-        fit_seconds = time.perf_counter() - start
-        of_fit = _tally().since(before)
-        predictions = Predictions(model, X_test, X, job.seed, y)
-        predictions.labels()
-        predict_seconds = predictions.seconds
-        of_both = _tally().since(before)
-        scores = score(predictions, y_test, job.metrics)
+    at_start = _reset_peak()
+    start = time.perf_counter()
+    model.fit(X, y, **fit_params)
+    fit_seconds = time.perf_counter() - start
+    of_fit = _tally().since(before)
+    predictions = Predictions(model, X_test, X, job.seed, y)
+    predictions.labels()
+    predict_seconds = predictions.seconds
+    of_both = _tally().since(before)
+    scores = score(predictions, y_test, protocol.metrics)
+    n_bytes = float(np.maximum(_resident("VmHWM") - at_start, 0.0))
     kept, left_out = _kept(job, predictions, y_test)
     found = facts(model, len(y))
     converged = found.pop("converged")
@@ -163,7 +182,7 @@ def _measured(
         "predict_seconds": predict_seconds + of_both.reused_seconds - of_fit.reused_seconds,
         "kernel_seconds": of_both.seconds,
         "reused_seconds": of_both.reused_seconds,
-        "peak_memory_mb": (memory.n_bytes + of_both.reused_bytes) / 2**20,
+        "peak_memory_mb": (n_bytes + of_both.reused_bytes) / 2**20,
     }
     row = {
         **{name: round(cost, 6) for name, cost in costs.items()},
@@ -176,10 +195,11 @@ def _measured(
 
 def _kept(job: Job, predictions: Predictions, y_test: np.ndarray) -> tuple[Kept | None, str]:
     """Return the predictions to keep, or why there are none; nothing about them makes a cell fail."""
-    if not job.most_kept:
+    protocol = job.protocol
+    if not protocol.most_kept:
         return None, "`keep_predictions` was False when it was computed"
     try:
-        return keep_predictions(predictions, y_test, job.rows[1], job.task, job.most_kept)
+        return keep_predictions(predictions, y_test, job.rows[1], protocol.task, protocol.most_kept)
     except Exception as error:  # of the model, which no metric has asked for it
         return None, f"its predictions could not be had: {_told(error)}"
 
@@ -193,31 +213,17 @@ def _cut(
     model: BaseEstimator, data: Data, train: np.ndarray, test: np.ndarray, spec: ModelSpec
 ) -> tuple[Any, np.ndarray, Any, np.ndarray, dict[str, np.ndarray]]:
     """Return training and test samples and labels, and options of `fit`; of precomputed kernels cut columns too."""
-    rows = np.concatenate([train, test]) if spec.transductive else train
     fit_params = {}
     if data.groups is not None and spec.param_grid is not None:
         fit_params["groups"] = data.groups[train]
     name = weight_argument(model)
     if data.weights is not None and name is not None:
-        fit_params[name] = data.weights[rows]
-    X, y = _safe_split(model, data.X, data.y, rows)
-    X_test, y_test = _safe_split(model, data.X, data.y, test, rows)
-    if spec.transductive:
-        y = np.array(y)
-        y[len(train) :] = _unlabeled_label(model)
-    return X, y, X_test, y_test, fit_params
-
-
-def _unlabeled_label(model: BaseEstimator) -> Any:
-    """Return the mark of samples without a label."""
-    params = model.get_params()
-    found = [v for n, v in params.items() if n.split("__")[-1] == "unlabeled_label" and v is not None]
-    if not found:
-        raise ValueError(
-            f"a transductive model needs the parameter `unlabeled_label`, and {type(model).__name__} has none that "
-            "is set. Set it, or compare the model without `transductive`."
-        )
-    return found[0]
+        fit_params[name] = data.weights[train]
+    return (
+        *_safe_split(model, data.X, data.y, train),
+        *_safe_split(model, data.X, data.y, test, train),
+        fit_params,
+    )
 
 
 def note_of(caught: list[warnings.WarningMessage]) -> str:
@@ -227,42 +233,133 @@ def note_of(caught: list[warnings.WarningMessage]) -> str:
     return note if len(note) <= LONGEST_NOTE else f"{note[: LONGEST_NOTE - 3]}..."
 
 
-@dataclass
-class Peak:
-    """Bytes of resident memory above those at the start; NaN where the system does not count them."""
+def _reset_peak() -> float:
+    """Set the peak of the resident memory to what is resident now, and return that in bytes.
 
-    n_bytes: float = float("nan")
-
-
-@contextmanager
-def peak_memory() -> Iterator[Peak]:
-    """Measure the peak of the resident memory inside, on Linux, where the kernel counts it.
-
-    Memory that was freed before, and that the process still holds, is used again without being counted.
+    NaN where the system does not count it: Linux does. Memory that was freed before, and that the process still
+    holds, is used again without being counted.
     """
-    peak = Peak()
-    before = _reset_and_read()
-    try:
-        yield peak
-    finally:
-        if before is not None:
-            after = _resident("VmHWM")
-            peak.n_bytes = float("nan") if after is None else float(max(0, after - before))
-
-
-def _reset_and_read() -> int | None:
-    """Set the peak to what is resident now, and return that; None where that cannot be done."""
-    try:
+    with suppress(OSError):
         _RESET.write_text("5", encoding="ascii")
-    except OSError:
-        return None
-    return _resident("VmRSS")
+        return _resident("VmRSS")
+    return np.nan
 
 
-def _resident(field: str) -> int | None:
-    try:
+def _resident(field: str) -> float:
+    with suppress(OSError, StopIteration):
         lines = _STATUS.read_text(encoding="ascii", errors="replace").splitlines()
-    except OSError:
-        return None
-    found = [line.split()[1] for line in lines if line.startswith(f"{field}:")]
-    return 1024 * int(found[0]) if found else None
+        return 1024.0 * int(next(line.split()[1] for line in lines if line.startswith(f"{field}:")))
+    return np.nan
+
+
+# ------------------------------------------------------------------------------------- what a fitted model says
+
+
+def facts(model: BaseEstimator, n_train: int) -> dict[str, Any]:
+    """Describe a fitted model: how sparse it is, whether it converged, and what was chosen inside.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted; Pipelines and searches are seen through.
+    n_train : int
+        Training samples.
+
+    Returns
+    -------
+    dict
+        ``support_fraction``: share of the training samples that predictions depend on, NaN where the model has no
+        such thing. ``n_active_kernels``: kernels with a weight (of BEMKL, above 1/1000 of the largest in absolute
+        value, for any class), NaN where there are none. ``kernel_shares``: see :meth:`Comparison.weights`.
+        ``converged``: True, False, or None if the model does not say. ``n_iter`` and ``n_solves``: iterations and
+        solved SVMs, over all problems of the model, NaN where it does not count. ``best_params``: the choice of a
+        search as JSON, or an empty string.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from sklearn.svm import SVC
+    >>> from bayesmkl.evaluation.cells import facts
+    >>> X, y = load_iris(return_X_y=True)
+    >>> found = facts(GridSearchCV(SVC(), {"C": [1.0, 10.0]}).fit(X, y), len(X))
+    >>> found["support_fraction"], found["kernel_shares"], found["converged"], found["best_params"]
+    (0.18, '', True, '{"C": 10.0}')
+    """
+    final = final_estimator(model)
+    return {
+        "support_fraction": _support_fraction(final, n_train),
+        "n_active_kernels": _n_active_kernels(final),
+        "kernel_shares": kept_shares(final),
+        "converged": _converged(final),
+        "n_iter": _total(getattr(final, "n_iter_", None)),
+        "n_solves": _total(getattr(final, "n_solves_", None)),
+        "best_params": _best_params(model),
+    }
+
+
+def _total(counts: Any) -> float:
+    """Return a count, or the sum of those of several problems; NaN where the model has none."""
+    with suppress(TypeError, ValueError):
+        return float(np.sum(np.asarray(counts, dtype=float)))
+    return float("nan")
+
+
+def _support_fraction(final: BaseEstimator, n_train: int) -> float:
+    if hasattr(final, "support_fraction_"):
+        return float(final.support_fraction_)
+    if hasattr(final, "n_support_"):  # LibSVM; selectors of features have a `support_` as well
+        return len(final.support_) / n_train
+    return float("nan")
+
+
+def _n_active_kernels(final: BaseEstimator) -> float:
+    if hasattr(final, "n_active_kernels_"):
+        return int(final.n_active_kernels_)
+    if not isinstance(final, BaseBEMKL):
+        return float("nan")
+    weights = np.abs(np.atleast_2d(final.kernel_weights_))
+    return int((weights > ACTIVE * weights.max(axis=1, keepdims=True)).any(axis=0).sum())
+
+
+def _converged(final: BaseEstimator) -> bool | None:
+    if hasattr(final, "converged_"):
+        return bool(np.all(final.converged_))
+    return final.fit_status_ == 0 if hasattr(final, "fit_status_") else None
+
+
+def _best_params(model: BaseEstimator) -> str:
+    while not hasattr(model, "best_params_"):
+        if not getattr(model, "steps", None):
+            return ""
+        model = model.steps[-1][1]
+    return json.dumps(model.best_params_, default=_plain)
+
+
+def _plain(value: object) -> Any:
+    """Return a number or a list for what NumPy holds, and a description of everything else."""
+    return value.tolist() if isinstance(value, (np.generic, np.ndarray)) else repr(value)
+
+
+def kept_shares(final: BaseEstimator) -> str:
+    """Return what a cell keeps of the kernels of a fitted model, as JSON; empty without weights and gates."""
+    names = getattr(final, "kernel_names_", None)
+    shares, stds = getattr(final, "kernel_shares_", None), getattr(final, "kernel_shares_std_", None)
+    if shares is None and hasattr(final, "kernel_weights_"):
+        weights = np.abs(np.atleast_2d(final.kernel_weights_))
+        shares = weights / np.maximum(weights.sum(axis=-1, keepdims=True), np.finfo(float).tiny)
+    gates = final.gates() if isinstance(final, BaseLocalized) else None  # (..., n_samples, n_kernels)
+    if names is None or len(names) > MOST_KERNELS or (shares is None and gates is None):
+        return ""
+    if shares is not None and np.shape(shares)[-1] != len(names):
+        return ""
+    views = getattr(getattr(final, "kernel_bank_", None), "kernel_views_", None)
+    kept = {"kernels": list(names), "views": views, "shares": None if shares is None else _rounded(shares)}
+    if gates is not None:
+        kept |= {"gates": _rounded(gates), "gate_stds": _rounded(np.std(gates, axis=-2))}
+    return json.dumps(kept | {"stds": None if stds is None else _rounded(stds)})
+
+
+def _rounded(values: Any) -> list[float]:
+    """Return means over classes, and clusters where there are some, in six digits."""
+    return [float(f"{value:.6g}") for value in np.reshape(values, (-1, np.shape(values)[-1])).mean(axis=0)]

@@ -39,14 +39,11 @@ from bayesmkl._utils.validation import (
     check_verbose,
     shown,
 )
-from bayesmkl._utils.warnings import holding_back, recording_warnings, warn_user
-from bayesmkl.evaluation.cells import Job, cells_of, note_of, run_job, seed_of
+from bayesmkl._utils.warnings import recording_warnings, warn_user
+from bayesmkl.evaluation.cells import Job, Protocol, cells_of, note_of, run_job, seed_of
 from bayesmkl.evaluation.comparison import Comparison
-from bayesmkl.evaluation.design_groups import groups_of_designs, stay_together
-from bayesmkl.evaluation.named_metrics import Metric
-from bayesmkl.evaluation.predictions import final_estimator, weight_argument
-from bayesmkl.evaluation.scoring import resolve_scoring, stored_score, task_of
-from bayesmkl.evaluation.splits import splits_of
+from bayesmkl.evaluation.predictions import StoredPredictions, final_estimator, weight_argument
+from bayesmkl.evaluation.scoring import Metric, resolve_scoring, stored_score, task_of
 from bayesmkl.evaluation.store import (
     COLUMNS,
     OF_ONE_CALL,
@@ -58,21 +55,19 @@ from bayesmkl.evaluation.store import (
     content_of,
     environment,
     read_about,
-    settings,
     table_of,
     versions,
     write_about,
     write_table,
 )
-from bayesmkl.evaluation.stored import StoredPredictions
-from bayesmkl.evaluation.study import Data, ModelSpec, bundled, text_of
+from bayesmkl.evaluation.study import Data, ModelSpec, bundled, grouped_splits, text_of
 from bayesmkl.kernels import KernelBank
 
 ONLY = "data"  # name of the data set that comes as X and y
 MOST_KEPT = 64.0  # MiB of predictions in a cell
 TAKEN = {*COLUMNS, "metric", "value"}  # names in rows and tables
-Split = tuple[np.ndarray, np.ndarray]  # positions of rows to train on and to test on
 Name = tuple[str, str, int]  # data set, model and split of a cell
+Progress = Callable[[dict[str, Any], int, int], None]  # a finished row, how many are done, how many there are
 
 
 def compare_models(
@@ -213,20 +208,22 @@ def compare_models(
     specs, data = _models(models), _datasets(X, y, groups, sample_weight, datasets, cv)
     if any(one.weights is not None for one in data.values()):
         check_weighted(specs)
-    study = _Study(
-        data,
-        specs,
-        None if _is_pairs(cv) else cv,
-        scoring,
-        inner_cv,
-        inner_scoring,
-        int(random_state),
-        unavailable,
-        keep_predictions,
-        retry_failed,
+    started = datetime.now(UTC).isoformat(timespec="seconds")
+    metrics = _metrics(specs, data, scoring, unavailable, inner_scoring)
+    protocol = Protocol(
+        task=task_of({name: spec.estimator for name, spec in specs.items()}, next(iter(data.values())).y),
+        random_state=int(random_state),
+        inner_cv=inner_cv,
+        inner_scoring=inner_scoring,
+        metrics=metrics,
+        scorers={},
+        most_kept=(MOST_KEPT if keep_predictions is True else float(keep_predictions)) * 2**20,
+        folder=None if where is None else str(where.absolute()),
+        expected=versions(),
     )
+    plan = _plan(specs, data, None if _is_pairs(cv) else cv, protocol)
     with cell_progress(verbose > 0) as progress:
-        found = _run(study, where, n_jobs, progress)
+        found = _run(plan, where, n_jobs, retry_failed, started, progress)
     if len(found.failures):
         first = found.failures.iloc[0]
         warn_user(
@@ -235,6 +232,9 @@ def compare_models(
             UserWarning,
         )
     return found
+
+
+# -------------------------------------------------------------------------------------------------------- arguments
 
 
 def check_weighted(models: Mapping[str, ModelSpec]) -> None:
@@ -274,6 +274,7 @@ def _models(
         if name in specs:
             raise ValueError(f"`models` has two models named {name!r}. Give every model a name of its own.")
         specs[name] = _spec(name, model)
+    _check_names("models", specs)
     return specs
 
 
@@ -321,15 +322,21 @@ def _datasets(
         datasets = [datasets]
     if not isinstance(datasets, Mapping | Sequence):
         raise ValueError(f"`datasets` must be names, or map names to data; got {shown(datasets)}.")
-    named = datasets if isinstance(datasets, Mapping) else dict(_once(datasets))
-    return {name: _data(name, value) for name, value in named.items()}
+    if not isinstance(datasets, Mapping):
+        twice = [name for k, name in enumerate(datasets) if name in datasets[:k]]
+        if twice:
+            raise ValueError(f"`datasets` names {twice[0]!r} twice.")
+        datasets = {name: name for name in datasets}
+    _check_names("datasets", datasets)
+    return {name: _data(name, value) for name, value in datasets.items()}
 
 
-def _once(names: Sequence[Any]) -> list[tuple[str, Any]]:
-    twice = [name for k, name in enumerate(names) if name in names[:k]]
-    if twice:
-        raise ValueError(f"`datasets` names {twice[0]!r} twice.")
-    return [(name, name) for name in names]
+def _check_names(kind: str, names: Iterable[object]) -> None:
+    if not names:
+        raise ValueError(f"`{kind}` must name at least one; got none.")
+    wrong = [name for name in names if not isinstance(name, str) or not name.strip()]
+    if wrong:
+        raise ValueError(f"`{kind}` must have names of text; got {wrong[0]!r}.")
 
 
 def _data(name: str, value: object) -> Data:
@@ -357,7 +364,7 @@ def _held(
         X = X.to_pandas() if hasattr(type(X), "to_pandas") else as_array("X", X)
     y = as_array("y", y)
     if y.dtype.names is not None:
-        y = _plain_fields(y)
+        y = np.array(y, dtype=[(name, y.dtype[name]) for name in y.dtype.names])  # as files give it back
     elif any(value is None or value != value for value in y.ravel().tolist()):
         raise ValueError(
             "`y` must hold a label or target of every sample; got None or NaN. Leave these samples out."
@@ -370,15 +377,6 @@ def _held(
     check_consistent_length(X, y)
     splits = _splits(cv, len(y)) if _is_pairs(cv) else None
     return Data(X, y, groups, splits, check_weights(sample_weight, len(y)))
-
-
-def _plain_fields(y: np.ndarray) -> np.ndarray:
-    """Return a structured array that files give back as it is: no record array, nothing between fields."""
-    names = y.dtype.names or ()
-    plain = np.empty(y.shape, dtype=[(name, y.dtype[name]) for name in names])
-    for name in names:
-        plain[name] = y[name]
-    return plain
 
 
 def _splits(cv: Iterable[tuple[ArrayLike, ArrayLike]], n_samples: int) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -401,143 +399,96 @@ def _is_pairs(cv: object) -> TypeGuard[Iterable[tuple[ArrayLike, ArrayLike]]]:
     return cv is not None and not hasattr(cv, "split") and hasattr(cv, "__iter__")
 
 
-# ------------------------------------------------------------------------------------------------------------- plan
-
-
-class _Study(NamedTuple):
-    """What is compared."""
-
-    datasets: Mapping[str, Data]
-    models: Mapping[str, ModelSpec]
-    cv: Any
-    scoring: Any
-    inner_cv: Any
-    inner_scoring: Any
-    random_state: int
-    unavailable: str
-    keep_predictions: bool | float
-    retry_failed: bool
-
-
-class _Plan(NamedTuple):
-    """What follows from a study and its data before anything is fitted."""
-
-    metrics: dict[str, Metric]
-    task: str
-    facts: dict[str, dict[str, Any]]  # of the data sets
-    splits: dict[str, list[Split]]
-    group_columns: dict[str, tuple[int, ...]]  # of designs, where splits keep their groups together
-    scorers: dict[str, str]  # hashes of the metrics
-    keys: dict[Name, str]
-    packages: dict[str, dict[str, str]]  # versions of further packages, by model
-
-
-def _plan(study: _Study) -> _Plan:
-    """Find the metrics and all splits, and hash what decides the cells."""
-    _check_names(study)
-    estimators = {name: spec.estimator for name, spec in study.models.items()}
-    task = "classification"
+def _metrics(
+    models: Mapping[str, ModelSpec],
+    datasets: Mapping[str, Data],
+    scoring: Scoring | None,
+    unavailable: str,
+    inner_scoring: Any,
+) -> dict[str, Metric]:
+    """Return the metrics by name; raise for those that do not suit the models or the data."""
+    estimators = {name: spec.estimator for name, spec in models.items()}
     metrics: dict[str, Metric] = {}
-    facts, splits, columns = {}, {}, {}
-    for name, data in study.datasets.items():
-        metrics |= resolve_scoring(study.scoring, estimators, data.y, study.unavailable)
-        task = task_of(estimators, data.y)
-        if task == "survival":
-            _check_times(study)
-        splits[name], columns[name], grouped = _split(study, data, task == "classification")
-        facts[name] = _facts_of(data) | grouped
+    for data in datasets.values():
+        metrics |= resolve_scoring(scoring, estimators, data.y, unavailable)
+        times = task_of(estimators, data.y) == "survival"
+        if times and isinstance(inner_scoring, str) and any(spec.param_grid for spec in models.values()):
+            raise ValueError(  # metrics of grids do not know of censored times
+                f"`inner_scoring` must be None or a function scorer(estimator, X, y) for models of survival; got "
+                f"{inner_scoring!r}. None is the estimator's own score, its concordance."
+            )
     taken = [name for name in metrics if name in TAKEN]
     if taken:
         raise ValueError(
             f"`scoring`: a metric cannot be called {taken[0]!r}, as tables of cells have a column of that name. Give "
             f"it another one, such as `scoring={{'my {taken[0]}': ...}}`."
         )
-    contents = {name: content_of((m.needs, m.compute)) for name, m in metrics.items()}
-    scorers = {
-        name: content_hash(name if one.is_local else (one.digest, versions(one.packages)))
-        for name, one in contents.items()
-    }
-    plan = _Plan(metrics, task, facts, splits, columns, scorers, {}, {})
-    models = {name: _content_of_model(study, spec) for name, spec in study.models.items()}
-    plan.packages.update({name: one.packages for name, one in models.items()})
-    _add_keys(plan, study, models, any(one.is_local for one in contents.values()))
-    return plan
+    return metrics
 
 
-def _content_of_model(study: _Study, spec: ModelSpec) -> Content:
-    """Hash a model as it will be fitted, with the inner cross-validation of one with a grid."""
-    estimator = spec.estimator
-    try:
-        estimator = clone(estimator)
-    except Exception:  # its own code; the cells will say what is wrong with it
-        return Content("", {}, True)
-    inner = (study.inner_cv, study.inner_scoring) if spec.param_grid is not None else ()
-    return content_of((estimator, spec.param_grid, spec.transductive, inner))
+# ------------------------------------------------------------------------------------------------------------- plan
 
 
-def _add_keys(plan: _Plan, study: _Study, models: Mapping[str, Content], all_anew: bool) -> None:
-    """Hash all that decides each cell: samples, labels, weights, rows, model, seed, versions and settings.
+class _Plan(NamedTuple):
+    """What follows from the arguments before anything is fitted."""
 
-    The names of data sets and models do not matter; groups do for models with a grid.
+    models: Mapping[str, ModelSpec]
+    datasets: Mapping[str, Data]
+    protocol: Protocol
+    splits: dict[str, list[tuple[np.ndarray, np.ndarray]]]  # rows to train on and to test on
+    group_columns: dict[str, tuple[int, ...]]  # of designs, where splits keep their groups together
+    keys: dict[Name, str]
+    about: dict[str, Any]
+
+
+def _plan(
+    models: Mapping[str, ModelSpec], datasets: Mapping[str, Data], cv: Any, protocol: Protocol
+) -> _Plan:
+    """Find all splits, and hash all that decides each cell: samples, labels, weights, rows, model, seed, versions.
+
+    The names of data sets and models do not matter; groups do for models with a grid, as its inner cross-validation.
+    Keys of cells with code that no installed package defines are of this call alone.
     """
-    for dataset, data in study.datasets.items():
-        X = np.ascontiguousarray(data.X) if isinstance(data.X, np.ndarray) else data.X
-        content = content_of((X, data.y, data.weights))
-        of_groups = content_hash(data.groups), plan.group_columns[dataset], plan.task
-        for model, one in models.items():
-            further = of_groups if study.models[model].param_grid is not None else ()
-            known = content.digest, one.digest, further, versions(one.packages), settings()
-            anew = all_anew or content.is_local or one.is_local
-            for split, rows in enumerate(plan.splits[dataset]):
-                name = dataset, model, split
-                key = content_hash((*known, *rows, seed_of(study.random_state, split)))
-                plan.keys[name] = f"{OF_ONE_CALL}{uuid4().hex}" if anew else key
-
-
-def _check_names(study: _Study) -> None:
-    for kind, names in (("models", study.models), ("datasets", study.datasets)):
-        if not names:
-            raise ValueError(f"`{kind}` must name at least one; got none.")
-        wrong = [name for name in names if not isinstance(name, str) or not name.strip()]
-        if wrong:
-            raise ValueError(f"`{kind}` must have names of text; got {wrong[0]!r}.")
-
-
-def _split(
-    study: _Study, data: Data, classifier: bool
-) -> tuple[list[Split], tuple[int, ...], dict[str, str]]:
-    """Return the splits, the group columns of designs that they keep together, and what is to be said of groups.
-
-    A number of folds keeps the groups of designs together, if no others are given. Splitters are handed them, and use
-    them or not.
-    """
-    found, whose = None, "groups"
-    if data.groups is None:
-        try:
-            found = groups_of_designs(study.models, data.X)
-        except ValueError:
-            if isinstance(study.cv, (int, np.integer)):
-                raise
-        if found is not None:
-            data, whose = data._replace(groups=found.labels), " and ".join(map(repr, found.names))
-    ignoring = () if found is None else (UserWarning,)  # splitters that take no groups say so
-    with holding_back(*ignoring):
-        splits = splits_of(study.cv, data, study.random_state, classifier)
-    if data.groups is None:
-        return splits, (), {}
-    together = stay_together(data.groups, splits)
-    said = "together in every split" if together else "on both sides of splits"
-    columns = found.columns if found is not None and together else ()
-    return splits, columns, {"groups": f"{len(np.unique(data.groups))} by {whose}, {said}"}
-
-
-def _check_times(study: _Study) -> None:
-    """Raise for metrics of grids that do not know of censored times."""
-    if isinstance(study.inner_scoring, str) and any(spec.param_grid for spec in study.models.values()):
-        raise ValueError(
-            f"`inner_scoring` must be None or a function scorer(estimator, X, y) for models of survival; got "
-            f"{study.inner_scoring!r}. None is the estimator's own score, its concordance."
+    facts, splits, columns, keys = {}, {}, {}, {}
+    contents = {name: content_of((m.needs, m.compute)) for name, m in protocol.metrics.items()}
+    protocol.scorers.update({name: one.digest or content_hash(name) for name, one in contents.items()})
+    of_models = {name: _content_of_model(spec, protocol) for name, spec in models.items()}
+    all_known = all(one.digest for one in contents.values())
+    for dataset, data in datasets.items():
+        splits[dataset], columns[dataset], grouped = grouped_splits(
+            cv, data, models, protocol.random_state, protocol.task == "classification"
         )
+        facts[dataset] = _facts_of(data) | grouped
+        X = np.ascontiguousarray(data.X) if isinstance(data.X, np.ndarray) else data.X
+        of_data = content_of((X, data.y, data.weights)).digest
+        of_groups = content_hash(data.groups), columns[dataset], protocol.task
+        for model, one in of_models.items():
+            known = of_data, one.digest, of_groups if models[model].param_grid is not None else ()
+            for split, rows in enumerate(splits[dataset]):
+                key = content_hash((*known, *rows, seed_of(protocol.random_state, split)))
+                is_known = all_known and of_data and one.digest
+                keys[dataset, model, split] = key if is_known else f"{OF_ONE_CALL}{uuid4().hex}"
+    packages = {name: v for one in of_models.values() for name, v in one.packages.items()}
+    about = {
+        "keys": [(*name, key) for name, key in keys.items()],
+        "scorers": protocol.scorers,
+        "metrics": {name: metric.greater_is_better for name, metric in protocol.metrics.items()},
+        "random_state": protocol.random_state,
+        "cv": text_of(cv),
+        "models": {name: spec.describe() for name, spec in models.items()},
+        "datasets": facts,
+        "environment": environment(packages),
+    }
+    return _Plan(models, datasets, protocol, splits, columns, keys, about)
+
+
+def _content_of_model(spec: ModelSpec, protocol: Protocol) -> Content:
+    """Hash a model as it will be fitted, with the inner cross-validation of one with a grid."""
+    inner = (protocol.inner_cv, protocol.inner_scoring) if spec.param_grid is not None else ()
+    try:
+        return content_of((clone(spec.estimator), spec.param_grid, inner))
+    except Exception:  # of its own code; the cells will say what is wrong with it
+        return Content("", {})
 
 
 def _facts_of(data: Data) -> dict[str, Any]:
@@ -554,17 +505,20 @@ def _facts_of(data: Data) -> dict[str, Any]:
 
 # -------------------------------------------------------------------------------------------------------- execution
 
-Progress = Callable[[dict[str, Any], int, int], None]  # a finished row, how many are done, how many there are
 
-
-def _run(study: _Study, folder: Path | None, n_jobs: int | None, progress: Progress | None) -> Comparison:
+def _run(
+    plan: _Plan,
+    folder: Path | None,
+    n_jobs: int | None,
+    retry_failed: bool,
+    started: str,
+    progress: Progress | None,
+) -> Comparison:
     """Compute the cells that the folder does not have."""
-    started, start = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()
-    plan = _plan(study)
-    about = _about(study, plan, started)
+    start, scorers = time.perf_counter(), plan.protocol.scorers
     earlier = None if folder is None or _is_empty(folder) else read_about(folder)
-    if earlier is not None:
-        about["seconds"] = earlier.get("seconds", 0.0)
+    seconds = 0.0 if earlier is None else earlier.get("seconds", 0.0)
+    about = plan.about | {"started": started, "seconds": seconds}
     is_other = earlier is None or any(earlier[name] != about[name] for name in ("keys", "scorers"))
     if folder is not None and is_other:
         write_about(folder, about)
@@ -573,27 +527,24 @@ def _run(study: _Study, folder: Path | None, n_jobs: int | None, progress: Progr
     names: dict[str, list[Name]] = {}
     for name, key in plan.keys.items():
         names.setdefault(key, []).append(name)
-    cells = {key: cell for key in names if (cell := _found(key, store, plan, study)) is not None}
-    jobs = _jobs(study, plan, [key not in cells for key in plan.keys.values()], folder)
-    rows = {name: cells[key].named(name, plan.scorers) for name, key in plan.keys.items() if key in cells}
+    cells = {key: _found(key, store, plan.protocol, retry_failed) for key in names}
+    rows = {
+        name: cell.named(name, scorers) for name, key in plan.keys.items() if (cell := cells[key]) is not None
+    }
+    jobs = _jobs(plan, {key for key, cell in cells.items() if cell is None})
     with closing(_computed(jobs, n_jobs)) as computed:
         for cell in computed:
-            if cell.kept is not None or "left_out" in cell.about:  # else its worker has written it
-                store.write(cell)
-            cells[cell.key] = cell._replace(kept=None)
+            store.write(cell)
             for name in names[cell.key]:
-                rows[name] = cell.named(name, plan.scorers)
+                rows[name] = cell.named(name, scorers)
                 if progress is not None:
                     progress(rows[name], len(rows), len(plan.keys))
     about["seconds"] += time.perf_counter() - start
-    for package, value in about["environment"].items():  # of all systems that computed cells
-        found = dict.fromkeys(cell.environment.get(package, value) for cell in cells.values())
-        about["environment"][package] = "; ".join(found) or value
-    table = table_of([rows[name] for name in plan.keys], plan.metrics)
+    table = table_of([rows[name] for name in plan.keys], plan.protocol.metrics)
     if folder is not None and (jobs or is_other or not (folder / RESULTS).exists()):
         write_table(folder, table)
         write_about(folder, about)
-    if not study.keep_predictions and store.n_kept():
+    if not plan.protocol.most_kept and store.n_kept():
         warn_user(
             f"`keep_predictions` is False, and {store.n_kept()} cells in {str(store.folder)!r} keep predictions of "
             "earlier calls. Before the folder is shared, remove its files '*.npz': scores stay.",
@@ -609,36 +560,21 @@ def _is_empty(folder: Path) -> bool:
     return not folder.exists() or all(is_partial(path) for path in folder.iterdir())
 
 
-def _about(study: _Study, plan: _Plan, started: str) -> dict[str, Any]:
-    packages = {name: v for own in plan.packages.values() for name, v in own.items()}
-    return {
-        "keys": [(*name, key) for name, key in plan.keys.items()],
-        "scorers": plan.scorers,
-        "metrics": {name: metric.greater_is_better for name, metric in plan.metrics.items()},
-        "random_state": study.random_state,
-        "cv": text_of(study.cv),
-        "models": {name: spec.describe() for name, spec in study.models.items()},
-        "datasets": plan.facts,
-        "environment": environment(packages),
-        "started": started,
-        "seconds": 0.0,
-    }
-
-
-def _found(key: str, store: Store, plan: _Plan, study: _Study) -> Cell | None:
+def _found(key: str, store: Store, protocol: Protocol, retry_failed: bool) -> Cell | None:
     """Return a cell that is there with all scores; those that it lacks are computed of its predictions."""
     cell = store.read(key)
-    if cell is None or (cell.failed and study.retry_failed):
+    if cell is None or (cell.failed and retry_failed):
         return None
-    if cell.has(plan.scorers.values()):
+    lacking = {m: digest for m, digest in protocol.scorers.items() if digest not in cell.scores}
+    if cell.failed or not lacking:
         return cell
-    lacking = {name: m for name, m in plan.metrics.items() if plan.scorers[name] not in cell.scores}
-    if any(metric.needs == "model" for metric in lacking.values()):  # a function may look at all of it
+    metrics = {digest: protocol.metrics[name] for name, digest in lacking.items()}
+    if any(metric.needs == "model" for metric in metrics.values()):  # a function may look at all of it
         return None
     with recording_warnings() as caught:
         try:
             stored = StoredPredictions(store.kept(key))
-            scores = {plan.scorers[name]: stored_score(metric, stored) for name, metric in lacking.items()}
+            scores = {digest: stored_score(metric, stored) for digest, metric in metrics.items()}
         except NotKeptError:
             return None
     note = " | ".join(filter(None, [cell.row["note"], note_of(caught)]))
@@ -647,44 +583,27 @@ def _found(key: str, store: Store, plan: _Plan, study: _Study) -> Cell | None:
     return cell
 
 
-def _jobs(study: _Study, plan: _Plan, is_open: list[bool], folder: Path | None) -> list[tuple[Job, Any]]:
+def _jobs(plan: _Plan, left: set[str]) -> list[tuple[Job, Any]]:
     """Return the work that is left, with its samples: models of equal kernel banks on a split are one job."""
-    left = {name: key for (name, key), wanted in zip(plan.keys.items(), is_open, strict=True) if wanted}
     groups: dict[Any, list[str]] = {}
-    for model, spec in study.models.items():
+    for model, spec in plan.models.items():
         banks = [clone(v) for v in spec.estimator.get_params().values() if isinstance(v, KernelBank)]
-        content = content_of(banks) if banks else None
-        groups.setdefault(content.digest if content and content.digest else model, []).append(model)
-    keep = study.keep_predictions
-    jobs, begun = [], set()
-    for dataset, data in study.datasets.items():
+        groups.setdefault((content_of(banks).digest if banks else "") or model, []).append(model)
+    jobs, left = [], set(left)
+    for dataset, data in plan.datasets.items():
         for split, rows in enumerate(plan.splits[dataset]):
             for group in groups.values():
                 specs = {}
                 for model in group:
-                    key = left.get((dataset, model, split))
-                    if key is not None and key not in begun:
-                        specs[model, key] = study.models[model]
-                        begun.add(key)
-                packages = {name: v for model, _ in specs for name, v in plan.packages[model].items()}
+                    key = plan.keys[dataset, model, split]
+                    if key in left:
+                        specs[key] = plan.models[model]
+                        left.remove(key)
+                seed = seed_of(plan.protocol.random_state, split)
                 job = Job(
-                    models=specs,
-                    data=data._replace(X=None),
-                    rows=rows,
-                    group_columns=plan.group_columns[dataset],
-                    task=plan.task,
-                    seed=seed_of(study.random_state, split),
-                    inner_cv=study.inner_cv,
-                    inner_scoring=study.inner_scoring,
-                    metrics=plan.metrics,
-                    scorers=plan.scorers,
-                    packages=packages,
-                    expected=versions(packages),
-                    most_kept=(MOST_KEPT if keep is True else float(keep)) * 2**20,
-                    folder=None if folder is None else str(folder.absolute()),
+                    specs, data._replace(X=None), rows, plan.group_columns[dataset], seed, plan.protocol
                 )
-                if specs:
-                    jobs.append((job, data.X))
+                jobs += [(job, data.X)] if specs else []
     return jobs
 
 

@@ -1,37 +1,92 @@
-"""Results of a comparison: every cell of data set, model and split."""
+"""Results of a comparison: every cell of data set, model and split; scores, tests, kernels, held-out predictions."""
 
 from __future__ import annotations
 
+import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import pandas as pd
+from scipy.stats import binomtest, norm, spearmanr
+from sklearn.metrics import precision_recall_curve, roc_curve
 
 from bayesmkl._utils.docstrings import entries, fill_docs
 from bayesmkl._utils.files import as_path, not_written
-from bayesmkl.evaluation.out_of_fold import PredictionTables
-from bayesmkl.evaluation.significance import pairwise, rank_table, wins
-from bayesmkl.evaluation.store import NotKeptError, Store, read_about, table_of, write_about, write_table
+from bayesmkl._utils.validation import check_choice, check_probability
+from bayesmkl.evaluation.predictions import StoredPredictions
+from bayesmkl.evaluation.scoring import metric_of, stored_score
+from bayesmkl.evaluation.significance import holm, pairwise, rank_table, wins
+from bayesmkl.evaluation.store import (
+    Kept,
+    NotKeptError,
+    Store,
+    read_about,
+    table_of,
+    write_about,
+    write_table,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-METRIC = entries(
+SELECTED = 1e-3  # of the largest share: kernels above it count as selected
+MODEL = ["dataset", "model"]
+LOOK = "Call compare_models again with the same folder"
+COLUMNS = {
+    "predict_proba": "p",
+    "decision_function": "score",
+    "moments_mean": "mean",
+    "moments_std": "std",
+    "latent_mean": "latent_mean",
+    "latent_std": "latent_std",
+}  # of a table of predictions, by what a cell keeps
+GRID = np.linspace(0.0, 1.0, 101)
+N_BINS = 10
+CURVES = ("roc", "precision_recall", "calibration")
+ENTRIES = entries(
     """
     metric : str, default=None
         One of `metrics`; None is the first.
     dataset : str, default=None
         One of `datasets`; None is all.
+    dataset:only : str, default=None
+        One of `datasets`; None is the only one.
+    threshold : float, default=1e-3
+        Part of the largest share of a split above which a kernel counts as selected.
     """
 )
 
 
-@fill_docs(METRIC)
-class Comparison(PredictionTables):
+class OutOfFold(NamedTuple):
+    """Predictions of a model in a split."""
+
+    dataset: str
+    model: str
+    split: int
+    stored: Any  # StoredPredictions
+
+
+class Calibrated(NamedTuple):
+    """Probabilities of one split.
+
+    Parameters
+    ----------
+    right : ndarray of bool of shape (n_rows,)
+        Whether rows are of the class.
+    probabilities : ndarray of shape (n_rows,)
+    """
+
+    right: np.ndarray
+    probabilities: np.ndarray
+
+
+@fill_docs(ENTRIES)
+class Comparison:
     """Scores of models on splits of data sets.
 
     :func:`compare_models` makes it, and :meth:`load` reads it from a folder.
@@ -115,10 +170,7 @@ class Comparison(PredictionTables):
         ValueError
             If `metric` or `dataset` is not one of the comparison.
         """
-        cells = self._cells_of(dataset)
-        table = cells.pivot(index=["dataset", "split"], columns="model", values=self._metric(metric))
-        order = [name for name in self.datasets if name in set(cells["dataset"])]
-        return table.reindex(columns=self.models).reindex(order, level="dataset").rename_axis(columns=None)
+        return _by_model(self._cells_of(dataset), self._metric(metric), self.models)
 
     def test_train_ratio(self, dataset: str) -> float:
         """Return the mean number of test rows over that of training rows.
@@ -316,6 +368,432 @@ class Comparison(PredictionTables):
 
         return write_report(self, path, title, metrics)
 
+    @property
+    def datasets(self) -> list[str]:
+        """Names of the data sets."""
+        return list(dict.fromkeys(self.cells["dataset"]))
+
+    def weights(self, dataset: str | None = None, threshold: float = SELECTED) -> pd.DataFrame:
+        """Return shares of kernels: means and standard deviations over splits, and how often a kernel is selected.
+
+        Parameters
+        ----------
+        %(dataset)s
+        %(threshold)s
+
+        Returns
+        -------
+        DataFrame
+            One row per data set, model and kernel, by falling ``mean``: ``view``, ``mean`` and ``std`` of the share
+            over splits; ``posterior_std``, the mean standard deviation of the posterior, NaN of models without one;
+            ``selected``, part of the splits in which the kernel is selected; ``n`` splits. Models without kernel
+            weights, and those of over 2000 kernels, are not there. Shares are parts of the score of Bayesian models;
+            of others weights over their sum, in absolute value.
+
+        Raises
+        ------
+        ValueError
+            If `dataset` is not one of the comparison, or `threshold` is out of range.
+        """
+        cells, threshold = self._cells_of(dataset), check_probability("threshold", threshold)
+        tables = []
+        for key, kept in _kept(cells).items():
+            shares, first = _shares(kept), kept[0]
+            stds = [own["stds"] for own in kept if own["stds"] is not None]
+            names = first["kernels"]
+            table = pd.DataFrame(
+                {
+                    "dataset": key[0],
+                    "model": key[1],
+                    "kernel": names,
+                    "view": [None] * len(names) if first["views"] is None else first["views"],
+                    "mean": shares.mean(axis=0),
+                    "std": shares.std(axis=0, ddof=1) if len(shares) > 1 else np.nan,
+                    "posterior_std": np.mean(stds, axis=0) if stds else np.nan,
+                    "selected": _selected(shares, threshold).mean(axis=0),
+                    "n": len(shares),
+                }
+            )
+            tables.append(table.sort_values("mean", ascending=False, kind="stable"))
+        names = ["dataset", "model", "kernel", "view", "mean", "std", "posterior_std", "selected", "n"]
+        return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=names)
+
+    def gates(self, dataset: str | None = None) -> pd.DataFrame:
+        """Return gates of localized models: their means over training samples, and how they vary.
+
+        Parameters
+        ----------
+        %(dataset)s
+
+        Returns
+        -------
+        DataFrame
+            One row per data set, model and kernel, in the order of the kernels: ``view``; ``mean`` and ``std``, over
+            splits, of the mean gate of the training samples, in the units of the model's ``gates``;
+            ``sample_std``, the standard deviation over training samples, averaged over splits: near zero where the
+            weights hardly depend on the sample; ``n`` splits. Gates of several classes are averaged over them. Other
+            models are not there.
+
+        Raises
+        ------
+        ValueError
+            If `dataset` is not one of the comparison.
+        """
+        names = ["dataset", "model", "kernel", "view", "mean", "std", "sample_std", "n"]
+        tables = []
+        for (name, model), kept in _kept(self._cells_of(dataset), "gates").items():
+            means, first = np.array([own["gates"] for own in kept]), kept[0]
+            n_splits, n_kernels = means.shape
+            table = pd.DataFrame({"kernel": first["kernels"], "view": first["views"] or [None] * n_kernels})
+            table["mean"], table["std"] = means.mean(axis=0), np.nan
+            if n_splits > 1:
+                table["std"] = means.std(axis=0, ddof=1)
+            table["sample_std"] = np.mean([own["gate_stds"] for own in kept], axis=0)
+            tables.append(table.assign(dataset=name, model=model, n=n_splits)[names])
+        return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=names)
+
+    def stability(
+        self, dataset: str | None = None, threshold: float = SELECTED, ci_prob: float = 0.95
+    ) -> pd.DataFrame:
+        """Return how stable the selection of kernels is over splits.
+
+        Parameters
+        ----------
+        %(dataset)s
+        %(threshold)s
+        ci_prob : float, default=0.95
+            Probability content of the interval.
+
+        Returns
+        -------
+        DataFrame
+            One row per data set and model: ``n_kernels``, the mean number ``n_selected``, and the ``stability`` of
+            Nogueira et al. (2018), 1 where all splits select the same kernels and around 0 where they select at
+            random, with its interval ``lower`` to ``upper``. It is NaN where all kernels are selected. Splits share
+            samples, which makes them more alike than new data would be.
+
+        Raises
+        ------
+        ValueError
+            If `dataset` is not one of the comparison, or `threshold` or `ci_prob` is out of range.
+        """
+        cells, threshold = self._cells_of(dataset), check_probability("threshold", threshold)
+        check_probability("ci_prob", ci_prob)
+        rows = []
+        for (name, model), kept in _kept(cells).items():
+            chosen = _selected(_shares(kept), threshold)
+            value, low, high = selection_stability(chosen, ci_prob)
+            about = {"n_kernels": chosen.shape[1], "n_selected": float(chosen.sum(axis=1).mean())}
+            found = {"stability": value, "lower": low, "upper": high, "n": len(chosen)}
+            rows.append({"dataset": name, "model": model} | about | found)
+        names = [*MODEL, "n_kernels", "n_selected", "stability", "lower", "upper", "n"]
+        return pd.DataFrame(rows, columns=names)
+
+    def agreement(self, dataset: str) -> pd.DataFrame:
+        """Return whether models order kernels alike: Spearman's rank correlations of mean shares.
+
+        Parameters
+        ----------
+        dataset : str
+            One of `datasets`.
+
+        Returns
+        -------
+        DataFrame
+            A row and a column per model with kernel weights; NaN between models of other kernels.
+
+        Raises
+        ------
+        ValueError
+            If there is no such data set.
+        """
+        means = {
+            model: pd.Series(_shares(kept).mean(axis=0), index=kept[0]["kernels"])
+            for (name, model), kept in _kept(self._cells_of(dataset)).items()
+            if name == dataset
+        }
+        found = pd.DataFrame(np.nan, index=list(means), columns=list(means))
+        for a, own in means.items():
+            for b, other in means.items():
+                if set(own.index) == set(other.index) and own.nunique() > 1 and other.nunique() > 1:
+                    found.loc[a, b] = spearmanr(own, other.loc[own.index])[0]
+        return found
+
+    def _cells_of(self, dataset: str | None) -> pd.DataFrame:
+        if dataset is None:
+            return self.cells
+        if dataset not in self.datasets:
+            raise ValueError(f"`dataset` must be one of {self.datasets}; got {dataset!r}.")
+        return self.cells[self.cells["dataset"] == dataset]
+
+    @property
+    def metrics(self) -> list[str]:
+        """Names of the metrics, the first one being the one that matters most."""
+        return list(self.about["metrics"])
+
+    def learning_curve(self, metric: str | None = None, dataset: str | None = None) -> pd.DataFrame:
+        """Return scores by the number of training rows, of splits that differ in it.
+
+        Parameters
+        ----------
+        metric : str, default=None
+            One of `metrics`; None is the first.
+        dataset : str, default=None
+            One of `datasets`; None is all.
+
+        Returns
+        -------
+        DataFrame
+            One row per data set, model and ``n_train``, rising: ``mean``, ``std`` and ``n`` of the scores over the
+            splits of that size, and the mean ``fit_seconds``.
+
+        Raises
+        ------
+        ValueError
+            If `metric` or `dataset` is not one of the comparison.
+        """
+        name, keys = self._metric(metric), ["dataset", "model", "n_train"]
+        groups = self._cells_of(dataset).groupby(keys, sort=False)
+        table = groups[name].agg(mean="mean", std="std", n="count").join(groups["fit_seconds"].mean())
+        places = {"dataset": self.datasets, "model": list(dict.fromkeys(self.cells["model"]))}
+        return table.reset_index().sort_values(
+            keys,
+            key=lambda column: column.map(places[column.name].index) if column.name in places else column,
+            ignore_index=True,
+        )
+
+    def predictions(self, dataset: str | None = None) -> pd.DataFrame:
+        """Return what was predicted of the test rows of all splits.
+
+        Parameters
+        ----------
+        dataset : str, default=None
+            One of `datasets`; None is all.
+
+        Returns
+        -------
+        DataFrame
+            One row per data set, model, split and test row: ``row`` (its position in the data), ``truth`` (of times
+            ``event`` and ``time``; of several labels or targets ``truth(0)``, ``truth(1)`` and so on),
+            ``prediction``; then what models give: ``p(<class>)``; ``score``, the decision function,
+            ``score(<class>)`` of several, or numbered ones of pairs; ``mean`` and ``std`` of the target;
+            ``latent_mean`` and ``latent_std`` of the latent function, also by class. Empty where a model gives no
+            such thing. Cells that failed are not there.
+
+        Raises
+        ------
+        ValueError
+            If `dataset` is not one of the comparison, or a cell keeps no predictions: with the reason.
+        """
+        self._cells_of(dataset)
+        tables = [_table(one) for one in self._out_of_fold(dataset)]
+        return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
+
+    def score(self, metric: str | Callable[..., float], dataset: str | None = None) -> pd.DataFrame:
+        """Compute a metric on the predictions that are kept, without a fit.
+
+        Parameters
+        ----------
+        metric : str or callable
+            Name of a metric, also one of scikit-learn, or ``scorer(estimator, X, y)`` that asks `estimator` for
+            predictions only.
+        dataset : str, default=None
+            One of `datasets`; None is all.
+
+        Returns
+        -------
+        DataFrame
+            As `scores`: a column per model, a row per (dataset, split), NaN where a model failed or cannot give the
+            metric. Numbers are those that the fit would have had, bit for bit.
+
+        Raises
+        ------
+        ValueError
+            For an unknown metric or data set, a cell that keeps no predictions, or a metric that needs more than
+            these, such as the model itself.
+
+        Examples
+        --------
+        >>> from sklearn.svm import SVC
+        >>> from bayesmkl.evaluation import compare_models
+        >>> found = compare_models({"svm": SVC()}, datasets="iris", scoring="accuracy", cv=3)
+        >>> found.score("mcc").round(2)["svm"].tolist()
+        [0.94, 0.97, 0.94]
+        """
+        cells = self._cells_of(dataset)
+        try:
+            wanted = metric_of(metric)
+        except ValueError as error:
+            raise ValueError(str(error).replace("`scoring`", "`metric`", 1)) from error
+        values = {}
+        for one in self._out_of_fold(dataset):
+            try:
+                values[one[:3]] = stored_score(wanted, one.stored)
+            except NotKeptError as error:
+                remedy = f"{LOOK} and this metric in `scoring`, which computes these cells anew."
+                if metric in self.metrics:
+                    remedy = "`scores` has it, as computed with the fit."
+                raise ValueError(f"`metric`: {error}. {remedy}") from error
+        names = zip(cells["dataset"], cells["model"], cells["split"], strict=True)
+        return _by_model(cells.assign(value=[values.get(name, np.nan) for name in names]), "value")
+
+    def curve(self, kind: str = "roc", dataset: str | None = None, positive: Any = None) -> pd.DataFrame:
+        """Return a curve of the classifiers: its mean and spread over splits.
+
+        Parameters
+        ----------
+        kind : {"roc", "precision_recall", "calibration"}, default="roc"
+            True over false positives; precision over recall; or frequency over predicted probability, in bins of a
+            tenth of the predictions each.
+        %(dataset:only)s
+        positive : object, default=None
+            Class whose probability or score is meant, against all others; None is the second of two classes. A split
+            whose training part has none of it is left out.
+
+        Returns
+        -------
+        DataFrame
+            One row per model and point: ``x``; ``mean``, ``std`` and ``n`` of ``y`` over the splits that have it, and
+            ``lower`` and ``upper``, one standard deviation from the mean within 0 and 1. A ROC curve is the mean of
+            straight lines between thresholds, precision that of the highest threshold with at least the recall. Of
+            calibration ``x`` is the mean probability in the bin, and ``n_samples`` has its samples, over all splits.
+
+        Raises
+        ------
+        ValueError
+            If `kind`, `dataset` or `positive` is not known, no model has what the curve needs, or a cell keeps no
+            predictions.
+        """
+        check_choice("kind", kind, CURVES)
+        chosen = self._one(dataset)
+        curves: dict[str, list[Any]] = {}
+        cells = list(self._out_of_fold(chosen))
+        which = positive_class([one.stored for one in cells], positive)
+        for one in cells:
+            found = curve_of(kind, one.stored, which)
+            if found is not None:
+                curves.setdefault(one.model, []).append(found)
+        if not curves:
+            raise ValueError(f"`kind`: no model on {chosen!r} gives what a curve {kind!r} needs.")
+        tables = [mean_curve(kind, found).assign(model=model) for model, found in curves.items()]
+        table = pd.concat(tables, ignore_index=True)
+        return table[["model", *(name for name in table if name != "model")]]
+
+    def mcnemar(self, dataset: str | None = None) -> pd.DataFrame:
+        """Test whether two classifiers err equally often on the same rows: McNemar's exact test.
+
+        It takes samples as they are, and the fits as given: what other training data would change, it does not know;
+        :meth:`significance` does. Of rows that are in several test parts, the first counts that has predictions of
+        both models.
+
+        Parameters
+        ----------
+        %(dataset:only)s
+
+        Returns
+        -------
+        DataFrame
+            One row per pair of models: ``both_right``, ``first_only``, ``second_only``, ``both_wrong`` (counts of
+            rows), ``p_value`` (two-sided, by the binomial distribution of the rows on which one is right) and
+            ``p_adjusted`` by Holm's procedure.
+
+        Raises
+        ------
+        ValueError
+            If `dataset` is not known, models do not predict classes, or a cell keeps no predictions.
+
+        References
+        ----------
+        Q. McNemar (1947), Note on the sampling error of the difference between correlated proportions or percentages,
+        Psychometrika 12.
+        """
+        right = self._right(dataset)
+        rows = []
+        for k, first in enumerate(right.columns):
+            for second in right.columns[k + 1 :]:
+                a, b = _of_both(right, first, second)
+                alone = int((a & ~b).sum()), int((b & ~a).sum())
+                p = binomtest(alone[0], sum(alone)).pvalue if sum(alone) else 1.0
+                counts = {"both_right": int((a & b).sum()), "first_only": alone[0], "second_only": alone[1]}
+                counts["both_wrong"] = len(a) - sum(counts.values())
+                rows.append({"first": first, "second": second, **counts, "p_value": p})
+        names = ["first", "second", "both_right", "first_only", "second_only", "both_wrong", "p_value"]
+        table = pd.DataFrame(rows, columns=names)
+        return table.assign(p_adjusted=holm(table["p_value"]) if len(table) else [])
+
+    def error_overlap(self, dataset: str | None = None) -> pd.DataFrame:
+        """Return how far classifiers err on the same rows.
+
+        Parameters
+        ----------
+        %(dataset:only)s
+
+        Returns
+        -------
+        DataFrame
+            A row and a column per model: the rows on which both err over those on which one of them does, 1 for the
+            same errors and 0 for none in common; NaN where neither errs. Rows count as in `mcnemar`: those that both
+            models have predicted.
+
+        Raises
+        ------
+        ValueError
+            As `mcnemar`.
+        """
+        right = self._right(dataset)
+        found = pd.DataFrame(np.nan, index=right.columns, columns=right.columns)
+        for first in right.columns:
+            for second in right.columns:
+                a, b = _of_both(right, first, second)
+                either = int((~a | ~b).sum())
+                found.loc[first, second] = (~a & ~b).sum() / either if either else np.nan
+        return found.rename_axis(index=None, columns=None)
+
+    def _metric(self, metric: str | None) -> str:
+        if metric is None:
+            return self.metrics[0]
+        if metric not in self.metrics:
+            raise ValueError(f"`metric` must be one of {self.metrics}; got {metric!r}.")
+        return metric
+
+    def _right(self, dataset: str | None) -> pd.DataFrame:
+        """Return whether predictions are right: a column per model, a row per split and sample that was predicted."""
+        chosen = self._one(dataset)
+        columns: dict[str, list[pd.Series]] = {}
+        for one in self._out_of_fold(chosen):
+            if one.stored.task != "classification" or one.stored.y.ndim == 2:
+                raise ValueError(f"`dataset`: models on {chosen!r} do not predict one class of a sample.")
+            places = pd.MultiIndex.from_product([[one.split], one.stored.rows], names=["split", "row"])
+            found = pd.Series(one.stored.labels() == one.stored.y, index=places, dtype=float)
+            columns.setdefault(one.model, []).append(found[~places.duplicated()])
+        return pd.DataFrame({model: pd.concat(parts) for model, parts in columns.items()})
+
+    def _one(self, dataset: str | None) -> str:
+        if dataset is None and len(self.datasets) > 1:
+            raise ValueError(f"`dataset` must be one of {self.datasets}; got None, and there are several.")
+        self._cells_of(dataset)
+        return self.datasets[0] if dataset is None else dataset
+
+    def _out_of_fold(self, dataset: str | None) -> Iterator[OutOfFold]:
+        """Go through the predictions of cells that did not fail, in the order of the table."""
+        cells = self._cells_of(dataset)
+        cells = cells[cells["error"] == ""]
+        keys = {tuple(name): key for *name, key in self.about.get("keys", ())}
+        for name in zip(cells["dataset"], cells["model"], cells["split"].tolist(), strict=True):
+            try:
+                yield OutOfFold(*name, StoredPredictions(self._kept(keys.get(name))))
+            except NotKeptError as error:
+                raise ValueError(
+                    f"`predictions`: those of {name[1]!r} on {name[0]!r}, split {name[2]}, are not kept: {error}. "
+                    "Compare again, in another folder or without one."
+                ) from error
+
+    def _kept(self, key: str | None) -> Kept:
+        """Return the predictions of a cell; raise NotKeptError."""
+        if self._store is None or key is None:
+            raise NotKeptError("a table alone has none")
+        return self._store.kept(key)
+
     def _as_tested(self, metric: str | None) -> dict[str, Any]:
         """Return the facts about splits and metric that tests need."""
         return {
@@ -408,3 +886,226 @@ class Comparison(PredictionTables):
     def _repr_html_(self) -> str:
         means = self.summary().pivot(index="model", columns="dataset", values="mean")
         return means.reindex(index=self.models, columns=self.datasets).round(4).to_html(na_rep="failed")
+
+
+def _by_model(cells: pd.DataFrame, column: str, models: Sequence[str] | None = None) -> pd.DataFrame:
+    """Return one column of cells as a column per model and a row per (dataset, split), in the order of the cells."""
+    wide = cells.pivot(index=["dataset", "split"], columns="model", values=column)
+    own, datasets = (list(dict.fromkeys(cells[name])) for name in ("model", "dataset"))
+    models = own if models is None else list(models)
+    return wide.reindex(columns=models).reindex(datasets, level="dataset").rename_axis(columns=None)
+
+
+def selection_stability(selected: np.ndarray, ci_prob: float = 0.95) -> tuple[float, float, float]:
+    r"""Return the stability of selections and the ends of its interval.
+
+    It is one minus the mean variance of selections over that of selections at random of as many,
+
+    .. math:: \hat\Phi = 1 - \frac{\frac1P \sum_m \frac{M}{M-1} \hat p_m (1 - \hat p_m)}
+       {\frac{\bar k}{P} (1 - \frac{\bar k}{P})} :
+
+    1 where all splits select the same, around 0 where they select at random.
+
+    Parameters
+    ----------
+    selected : ndarray of bool of shape (n_splits, n_kernels)
+    ci_prob : float, default=0.95
+        Probability content of the interval, by the normal limit of many splits.
+
+    Returns
+    -------
+    stability, lower, upper : float
+        NaN where every split selects all kernels or none, or there is one split.
+
+    References
+    ----------
+    S. Nogueira, K. Sechidis and G. Brown (2018), On the stability of feature selection algorithms, Journal of Machine
+    Learning Research 18 (174), eqs. 4 and 9.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl.evaluation.comparison import selection_stability
+    >>> [round(value, 2) for value in selection_stability(np.eye(3)[[0, 0, 0, 1]] > 0)]
+    [0.25, -0.39, 0.89]
+    """
+    chosen = np.asarray(selected, dtype=float)
+    n_splits, n_kernels = chosen.shape
+    part, of_split = chosen.mean(axis=0), chosen.sum(axis=1) / n_kernels
+    mean = of_split.mean()
+    at_random = mean * (1.0 - mean)
+    if n_splits < 2 or at_random == 0.0:
+        return np.nan, np.nan, np.nan
+    value = 1.0 - n_splits / (n_splits - 1) * (part * (1.0 - part)).mean() / at_random
+    own = chosen @ part / n_kernels - of_split * mean
+    own += 0.5 * value * (2.0 * mean * of_split - of_split - mean + 1.0)
+    own /= at_random
+    error = 2.0 * np.sqrt(((own - own.mean()) ** 2).sum()) / n_splits
+    half = float(norm.ppf(0.5 * (1.0 + ci_prob))) * error
+    return float(value), float(value - half), float(value + half)
+
+
+def _kept(cells: pd.DataFrame, part: str = "shares") -> dict[tuple[str, str], list[dict[str, Any]]]:
+    """Return what cells keep that have a part, by data set and model.
+
+    Splits that have other kernels than the first are left out.
+    """
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    if "kernel_shares" not in cells:
+        return found
+    for dataset, model, text in cells[[*MODEL, "kernel_shares"]].itertuples(index=False):
+        if text:
+            own = json.loads(text)
+            if own.get(part) is None:
+                continue
+            kept = found.setdefault((dataset, model), [])
+            if not kept or own["kernels"] == kept[0]["kernels"]:
+                kept.append(own)
+    return found
+
+
+def _shares(kept: list[dict[str, Any]]) -> np.ndarray:
+    return np.array([own["shares"] for own in kept])
+
+
+def _selected(shares: np.ndarray, threshold: float) -> np.ndarray:
+    """Return which kernels are selected, (n_splits, n_kernels)."""
+    return shares > threshold * shares.max(axis=1, keepdims=True)
+
+
+def _of_both(right: pd.DataFrame, first: str, second: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return whether two models are right on the rows that both predict, each row in the first split of these."""
+    there = right[right[first].notna() & right[second].notna()]
+    there = there[~there.index.get_level_values("row").duplicated()]
+    return there[first].to_numpy(dtype=bool), there[second].to_numpy(dtype=bool)
+
+
+def _table(one: OutOfFold) -> pd.DataFrame:
+    """Return the predictions of a cell as columns."""
+    stored, arrays = one.stored, one.stored.arrays
+    columns: dict[str, Any] = {
+        "dataset": one.dataset,
+        "model": one.model,
+        "split": one.split,
+        "row": stored.rows,
+    }
+    if stored.y.ndim == 2:
+        columns |= {f"truth({k})": own for k, own in enumerate(stored.y.T)}
+    elif stored.y.dtype.names is None:
+        columns["truth"] = stored.y
+    else:
+        columns |= dict(
+            zip(("event", "time"), (stored.y[name] for name in stored.y.dtype.names), strict=True)
+        )
+    predicted = stored.labels()
+    if predicted.ndim == 2:
+        columns |= {f"prediction({k})": own for k, own in enumerate(predicted.T)}
+    else:
+        columns["prediction"] = predicted
+    classes = [] if predicted.ndim == 2 else [str(label) for label in arrays.get("classes", ())]
+    for array, name in COLUMNS.items():
+        if array not in arrays:
+            continue
+        values = arrays[array]
+        if values.ndim == 1:
+            columns[name] = values
+        else:
+            of_classes = values.shape[1] == len(classes) and (name != "score" or stored.ranks_classes())
+            known = classes if of_classes else range(values.shape[1])
+            columns |= {f"{name}({label})": values[:, k] for k, label in enumerate(known)}
+    return pd.DataFrame(columns)
+
+
+def positive_class(cells: list[StoredPredictions], positive: Any = None) -> Any:
+    """Return the class that all curves are of: of splits whose training parts differ in classes the same one.
+
+    Raises
+    ------
+    ValueError
+        If `positive` is no class, or must be given.
+    """
+    those = [stored.classes for stored in cells if _has_one_class(stored)]
+    if not those:
+        return positive
+    classes = np.unique(np.concatenate(those))
+    return classes[_place(classes, positive)]
+
+
+def _has_one_class(stored: StoredPredictions) -> bool:
+    """Return whether each row has one class."""
+    return stored.task == "classification" and stored.y.ndim == 1
+
+
+def curve_of(kind: str, stored: StoredPredictions, positive: Any) -> np.ndarray | Calibrated | None:
+    """Return the curve of one cell on the grid, or what calibration takes.
+
+    None where the model does not give what it needs, or does not know the class, or there is only one class to test.
+    """
+    if not _has_one_class(stored) or positive not in stored.classes:
+        return None
+    place = _place(stored.classes, positive)
+    right = stored.y == stored.classes[place]
+    if kind == "calibration":
+        given = "probabilities" in stored.offers
+        return Calibrated(right, stored.probabilities()[:, place]) if given else None
+    if "scores" not in stored.offers or right.all() or not right.any():
+        return None
+    scores = stored.scores()
+    scores = (scores if place else -scores) if scores.ndim == 1 else scores[:, place]
+    return _roc(right, scores) if kind == "roc" else _precision(right, scores)
+
+
+def _place(classes: np.ndarray, positive: Any) -> int:
+    if positive is None and len(classes) == 2:
+        return 1
+    known = positive is not None and np.ndim(positive) == 0
+    found = np.flatnonzero(classes == positive) if known else np.array([], dtype=int)
+    if len(found) != 1:
+        raise ValueError(f"`positive` must be one of the classes {classes.tolist()}; got {positive!r}.")
+    return int(found[0])
+
+
+def _roc(right: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    false, true, _ = roc_curve(right, scores)
+    return np.interp(GRID, false, true)  # of equal rates the last, which is the highest
+
+
+def _precision(right: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """Return the precision at the highest threshold that has at least the recall."""
+    precision, recall, _ = precision_recall_curve(right, scores)  # recall falls, from the lowest threshold on
+    precision, recall = precision[-2::-1], recall[-2::-1]  # without the point of no threshold
+    return precision[np.searchsorted(recall, GRID - 1e-12)]
+
+
+def mean_curve(kind: str, curves: list[Any]) -> pd.DataFrame:
+    """Return mean and spread of curves over splits, see :meth:`Comparison.curve`."""
+    if kind == "calibration":
+        return _calibration(curves)
+    y = np.array(curves)
+    return _spread(GRID, y, y.mean(axis=0))
+
+
+def _calibration(parts: list[Calibrated]) -> pd.DataFrame:
+    """Return frequencies in tenths of the probabilities of all splits, ties in one of them."""
+    pooled = np.concatenate([part.probabilities for part in parts])
+    edges = np.unique(np.quantile(pooled, np.linspace(0.0, 1.0, N_BINS + 1)[1:-1]))
+    n, hits, sums = np.zeros((3, len(parts), len(edges) + 1))
+    for k, part in enumerate(parts):
+        bins = np.searchsorted(edges, part.probabilities, side="right")
+        for table, weights in ((n, None), (hits, part.right.astype(float)), (sums, part.probabilities)):
+            table[k] = np.bincount(bins, weights=weights, minlength=len(edges) + 1)
+    there = n.sum(axis=0) > 0
+    n, hits, sums = n[:, there], hits[:, there], sums[:, there]
+    total = n.sum(axis=0)
+    y = np.divide(hits, n, out=np.full(n.shape, np.nan), where=n > 0)
+    found = _spread(sums.sum(axis=0) / total, y, hits.sum(axis=0) / total)
+    return found.assign(n_samples=total.astype(int))
+
+
+def _spread(x: np.ndarray, y: np.ndarray, mean: np.ndarray) -> pd.DataFrame:
+    n = np.isfinite(y).sum(axis=0)
+    squares = np.nansum((y - mean) ** 2, axis=0)
+    std = np.sqrt(np.divide(squares, n - 1, out=np.full(len(n), np.nan), where=n > 1))
+    half = np.nan_to_num(std)
+    lower, upper = np.clip(mean - half, 0.0, 1.0), np.clip(mean + half, 0.0, 1.0)
+    return pd.DataFrame({"x": x, "mean": mean, "std": std, "lower": lower, "upper": upper, "n": n})

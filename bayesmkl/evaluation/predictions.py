@@ -1,26 +1,25 @@
-"""Predictions of fitted models on new samples, each computed once."""
+"""Predictions of fitted models on new samples, each computed once; and those that a cell of a comparison keeps."""
 
 from __future__ import annotations
 
 import inspect
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import Any
 
 import numpy as np
 from sklearn import get_config
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import has_fit_parameter
 
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.typing import Samples
 from bayesmkl.bemkl import BEMKLClassifier, BEMKLRegressor
-from bayesmkl.evaluation.survival_scores import last_step, survival_at
+from bayesmkl.evaluation.store import Kept, NotKeptError
+from bayesmkl.evaluation.survival import brier_times, median_event
 from bayesmkl.gp import GPMKLClassifier, GPMKLRegressor, GPMKLSurvival
 from bayesmkl.posterior.fitted import fitted_bemkl
-
-if TYPE_CHECKING:
-    from sklearn.base import BaseEstimator
-
 
 OURS = (BEMKLClassifier, BEMKLRegressor, GPMKLClassifier, GPMKLRegressor, GPMKLSurvival)
 SCORED = (BEMKLClassifier, GPMKLClassifier)  # all of whose predictions are those of one evaluation
@@ -31,6 +30,9 @@ FROM_SCORES = {
     "predict_proba": "_probabilities",
     "latent": "_latent",
 }
+PAIRS = ("moments", "latent")  # means with standard deviations
+# what models that give it are asked
+ASKED = {"probabilities": "predict_proba", "std": "moments", "latent": "latent"}
 
 
 class Predictions:
@@ -302,3 +304,232 @@ def _ranks_classes(model: BaseEstimator, n_classes: int) -> bool:
     """Return whether the decision function has one column per class, or a single one for two classes."""
     pairs = getattr(final_estimator(model), "decision_function_shape", "ovr") == "ovo"
     return hasattr(model, "decision_function") and not (pairs and n_classes > 2)
+
+
+def survival_at(model: Any, X: Samples, times: np.ndarray) -> np.ndarray:
+    """Return the survival of rows at times, as a fitted model predicts it.
+
+    Parameters
+    ----------
+    model : estimator
+        With `predict_survival_function`, which takes `times`, or returns a step function for each row as those of
+        scikit-survival do; searches and pipelines are seen through.
+    X : array-like of shape (n_rows, n_features)
+    times : ndarray of shape (n_times,)
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_times)
+        Step functions are 1 before the times that they are defined for, and constant after them.
+    """
+    model, X = last_step(model, X)
+    predict = model.predict_survival_function
+    if "times" in inspect.signature(predict).parameters:
+        return np.asarray(predict(X, times=times))
+    return np.stack([_of_function(function, times) for function in predict(X)])
+
+
+def last_step(model: Any, X: Samples) -> tuple[Any, Samples]:
+    """Return the fitted estimator at the end of searches and pipelines, and the rows as it takes them."""
+    while getattr(model, "steps", None) or hasattr(model, "best_estimator_"):
+        if hasattr(model, "best_estimator_"):
+            model = model.best_estimator_
+        else:
+            X = model[:-1].transform(X) if len(model.steps) > 1 else X
+            model = model.steps[-1][1]
+    return model, X
+
+
+def _of_function(function: Any, times: np.ndarray) -> np.ndarray:
+    if not callable(function):
+        raise TypeError(
+            "`predict_survival_function` must take `times`, or return a function of times for each row; got "
+            f"{type(function).__name__}."
+        )
+    first, last = getattr(function, "domain", (-np.inf, np.inf))
+    return np.where(times < first, 1.0, np.asarray(function(np.clip(times, first, last))))
+
+
+# ------------------------------------------------------------------------------------------------ kept predictions
+
+
+def keep_predictions(
+    predictions: Predictions, y: np.ndarray, rows: np.ndarray, task: str, most: float
+) -> tuple[Kept | None, str]:
+    """Return what a cell keeps of its test rows, or why it keeps nothing.
+
+    Parameters
+    ----------
+    predictions : Predictions
+    y : ndarray of shape (n_rows,)
+        What is true of them.
+    rows : ndarray of shape (n_rows,)
+        Their positions in the data.
+    task : {"classification", "regression", "survival"}
+    most : float
+        Largest number of bytes, as arrays.
+
+    Returns
+    -------
+    kept : Kept or None
+    left_out : str
+        Why there is nothing.
+    """
+    offers = predictions.offers
+    arrays: dict[str, np.ndarray] = {"rows": np.asarray(rows), "y": np.asarray(y)}
+    arrays["predict"] = predictions.ask("predict")
+    if task == "classification":
+        arrays["classes"] = predictions.classes
+        if hasattr(predictions.model, "decision_function"):
+            arrays["decision_function"] = predictions.ask("decision_function")
+    for need, question in ASKED.items():
+        if need in offers:
+            found = predictions.ask(question)
+            names = (f"{question}_mean", f"{question}_std") if question in PAIRS else (question,)
+            arrays |= dict(zip(names, found if question in PAIRS else [found], strict=True))
+    if task == "survival":
+        arrays["y_train"] = np.asarray(predictions.y_train)
+        arrays |= _survival(predictions, y) if "survival" in offers else {}
+    objects = [name for name, array in arrays.items() if array.dtype.hasobject]
+    plain = arrays | {name: np.array(arrays[name].tolist()) for name in objects}
+    changed = [name for name in objects if not _is_same(plain[name], arrays[name])]
+    if changed:
+        return None, f"its {changed[0]!r} holds objects that no file keeps as they are"
+    size = sum(array.nbytes for array in plain.values())
+    if size > most:
+        return (
+            None,
+            f"its predictions take {size / 2**20:.2g} MiB, and `keep_predictions` allows {most / 2**20:g}",
+        )
+    ranks = "decision_function" in arrays and predictions.ranks_classes()
+    about = {"offers": sorted(offers), "task": task, "ranks": ranks, "objects": objects}
+    return Kept(plain, about), ""
+
+
+def _survival(predictions: Predictions, y: np.ndarray) -> dict[str, np.ndarray]:
+    """Return survival at the times of the Brier score, where there are some, and at the median time."""
+    times = {"median": np.array([median_event(predictions.y_train)])}
+    with suppress(ValueError):  # followed too short a time
+        times["brier"] = brier_times(predictions.y_train, y)
+    found = {f"survival_{name}": predictions.survival(when) for name, when in times.items()}
+    return found | {f"times_{name}": when for name, when in times.items()}
+
+
+def _is_same(plain: np.ndarray, objects: np.ndarray) -> bool:
+    """Return whether an array holds all that one of objects holds."""
+    if plain.shape != objects.shape or plain.dtype.hasobject:
+        return False
+    return all(
+        type(a) is type(b) and a == b for a, b in zip(plain.ravel().tolist(), objects.ravel(), strict=True)
+    )
+
+
+class StoredPredictions(Predictions):
+    """Predictions of a cell, which answers as the model did and knows nothing else.
+
+    Parameters
+    ----------
+    kept : Kept
+
+    Attributes
+    ----------
+    y : ndarray of shape (n_rows,)
+        What is true of the rows.
+    rows : ndarray of shape (n_rows,)
+        Their positions in the data.
+    task : str
+    arrays : dict of str to ndarray
+        All that is kept.
+    """
+
+    def __init__(self, kept: Kept) -> None:
+        arrays = {
+            name: array.astype(object) if name in kept.about["objects"] else array
+            for name, array in kept.arrays.items()
+        }
+        self.arrays = arrays
+        self.y, self.rows, self.task = arrays["y"], arrays["rows"], str(kept.about["task"])
+        self._offers, self._ranks = frozenset(kept.about["offers"]), bool(kept.about["ranks"])
+        super().__init__(STAND_INS[self.task](self, arrays), _NoRows(), y_train=arrays.get("y_train"))
+        self._answers = {name: arrays[name] for name in RESPONSES if name in arrays}
+        self._answers |= {
+            name: (arrays[f"{name}_mean"], arrays[f"{name}_std"])
+            for name in PAIRS
+            if f"{name}_mean" in arrays
+        }
+        self._survival = {
+            arrays[f"times_{name}"].tobytes(): arrays[f"survival_{name}"]
+            for name in ("median", "brier")
+            if f"times_{name}" in arrays
+        }
+
+    @property
+    def offers(self) -> frozenset[str]:
+        """What the model could give; some of it is not kept."""
+        return self._offers
+
+    def ranks_classes(self) -> bool:
+        """Return whether a decision function is kept that has scores of classes."""
+        return self._ranks
+
+    def survival(self, times: np.ndarray) -> np.ndarray:
+        """Return the survival at the times of a metric, (n_rows, n_times)."""
+        found = self._survival.get(np.asarray(times).tobytes())
+        if found is None:
+            raise NotKeptError("a cell keeps survival at the times of its own metrics only")
+        return found
+
+    def ask(self, question: str) -> Any:
+        """Return what is kept."""
+        if question not in self._answers:
+            raise NotKeptError(f"a cell of this model keeps no {question!r}")
+        return self._answers[question]
+
+    def as_model(self) -> Any:
+        """Return the stand-in for the model."""
+        return self.model
+
+
+class _NoRows:
+    """Samples that are not kept: whoever looks at them is told."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise NotKeptError("cells keep no samples")
+
+    __len__ = __iter__ = __getitem__ = __array__ = lambda self, *_: self.shape
+
+
+class _StandIn(BaseEstimator):
+    """Fitted model of which only the predictions are known."""
+
+    def __init__(self, stored: StoredPredictions, arrays: dict[str, np.ndarray]) -> None:
+        self.stored = stored
+        if "classes" in arrays:
+            self.classes_ = arrays["classes"]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or (name in RESPONSES and name not in self.stored.arrays):
+            raise AttributeError(name)  # as of a model without it
+        if name in RESPONSES:
+            return self._answer(name)
+        raise NotKeptError(f"{name!r} of the model is not kept")
+
+    def _answer(self, name: str) -> Callable[..., Any]:
+        def answer(X: Any, return_std: bool = False) -> Any:
+            if X is not self.stored.X:
+                raise NotKeptError("cells keep predictions of their test rows alone, not of others")
+            return self.stored.ask("moments" if return_std else name)
+
+        answer.__name__ = name  # scorers decide by it what comes back
+        return answer
+
+
+class _Classifier(ClassifierMixin, _StandIn):
+    """Stand-in for a classifier."""
+
+
+class _Regressor(RegressorMixin, _StandIn):
+    """Stand-in for a regressor."""
+
+
+STAND_INS = {"classification": _Classifier, "regression": _Regressor, "survival": _StandIn}

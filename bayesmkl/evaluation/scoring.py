@@ -1,18 +1,27 @@
-"""Metrics of a comparison, checked against its models; scores and other facts of fitted models."""
+"""Metrics by name, how each is computed from predictions, and which of them a comparison's models can give."""
 
 from __future__ import annotations
 
 import difflib
-import json
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from functools import partial, wraps
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import is_classifier, is_regressor
 from sklearn.dummy import DummyClassifier, DummyRegressor
-from sklearn.metrics import get_scorer, get_scorer_names
+from sklearn.metrics import (
+    accuracy_score,
+    f1_score,
+    get_scorer,
+    get_scorer_names,
+    log_loss,
+    matthews_corrcoef,
+    mean_absolute_error,
+    r2_score,
+    recall_score,
+    root_mean_squared_error,
+)
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.utils import get_tags
 from sklearn.utils.multiclass import type_of_target
@@ -21,29 +30,249 @@ from bayesmkl._utils.survival_target import are_times, event_and_time
 from bayesmkl._utils.typing import Scoring, Targets
 from bayesmkl._utils.validation import check_choice
 from bayesmkl._utils.warnings import holding_back, warn_user
-from bayesmkl.bemkl.estimators.base import BaseBEMKL
-from bayesmkl.evaluation.kernel_weights import kept_shares
-from bayesmkl.evaluation.named_metrics import METRICS, NEEDS, Metric
-from bayesmkl.evaluation.predictions import Predictions, final_estimator, gives
+from bayesmkl.evaluation.metrics import (
+    area_under_curve,
+    brier,
+    coverage_95,
+    equal_error_rate,
+    evaluate_classifier,
+    evaluate_regressor,
+    expected_calibration_error,
+    negative_log_density,
+)
+from bayesmkl.evaluation.predictions import Predictions, StoredPredictions, final_estimator, gives
 from bayesmkl.evaluation.store import NotKeptError
-from bayesmkl.evaluation.stored import StoredPredictions
+from bayesmkl.evaluation.survival import (
+    brier_times,
+    concordance_index,
+    integrated_brier_score,
+    median_event,
+    survival_calibration,
+)
+from bayesmkl.posterior.fitted import fitted_bemkl
+from bayesmkl.posterior.loo_comparison import leave_each_out
 
-if TYPE_CHECKING:
-    from sklearn.base import BaseEstimator
+N_DRAWS = 1000  # in each chain, for leaving training samples out
+OF_NORMAL_LAWS = ("coverage_95", "nll")
 
-__all__ = [
-    "METRICS",
-    "Metric",
-    "Predictions",
-    "facts",
-    "metric_of",
-    "resolve_scoring",
-    "score",
-    "stored_score",
-    "task_of",
-]
-# of the largest |weight|: BEMKL's weights above it count as active, as no posterior mean is zero
-ACTIVE = 1e-3
+
+class Metric(NamedTuple):
+    """Metric of predictions."""
+
+    name: str
+    needs: str  # what a model must give, one of `NEEDS`
+    greater_is_better: bool
+    compute: Callable[[Predictions, np.ndarray], float]
+    task: str  # "classification", "regression", "survival" or "any"
+    title: str  # for axes and tables, with units
+    default: bool = True  # whether it is computed where no metric is asked for
+
+
+# What metrics need of a model: in words, and what to do about a model that does not have it.
+NEEDS = {
+    "scores": (
+        "a score for each class (`decision_function` or `predict_proba`)",
+        "Use an estimator that has one of them",
+    ),
+    "probabilities": (
+        "class probabilities (`predict_proba`)",
+        "Wrap the model in CalibratedClassifierCV(model, ensemble=False)",
+    ),
+    "std": (
+        "standard deviations (`predict(X, return_std=True)`)",
+        "Use BEMKLRegressor or another Bayesian model",
+    ),
+    "survival": (
+        "survival functions (`predict_survival_function`)",
+        "Use GPMKLSurvival or another model that has them",
+    ),
+    "posterior": ("the posterior of BEMKL or of an additive Gaussian process", "Use one of their estimators"),
+    "bound": ('the evidence bound of BEMKL with inference "vb"', "Use one of these"),
+}
+
+
+Compute = Callable[[Any, np.ndarray], float]
+
+
+def _of(measure: Callable[..., float], what: str) -> Compute:
+    """Return the metric that compares targets with one kind of predictions."""
+    return partial(_measured, measure, what)
+
+
+def _measured(measure: Callable[..., float], what: str, predictions: Predictions, y: np.ndarray) -> float:
+    found = getattr(predictions, what)()
+    return measure(y, *found) if what == "moments" else measure(y, found)
+
+
+def _of_labels(compute: Compute) -> Compute:
+    """Return a metric of two or more classes as one of several labels too: its mean over those that it knows."""
+
+    @wraps(compute)
+    def mean(predictions: Predictions, y: np.ndarray) -> float:
+        if y.ndim == 1:
+            return compute(predictions, y)
+        each = [compute(predictions.of_label(k), own) for k, own in enumerate(y.T)]
+        return float(np.nanmean(each)) if np.isfinite(each).any() else np.nan
+
+    return mean
+
+
+@_of_labels
+def _balanced_accuracy(predictions: Predictions, y: np.ndarray) -> float:
+    """Return the mean recall of the classes that occur in `y`."""
+    return recall_score(y, predictions.labels(), labels=np.unique(y), average="macro", zero_division=0.0)
+
+
+@_of_labels
+def _f1(predictions: Predictions, y: np.ndarray) -> float:
+    """Return the F1 score of the second of two classes, or the mean over classes that occur or are predicted."""
+    classes = np.union1d(predictions.classes, y)
+    if len(classes) > 2:
+        return f1_score(y, predictions.labels(), average="macro", zero_division=0.0)
+    return f1_score(y, predictions.labels(), labels=classes, pos_label=classes[-1], zero_division=0.0)
+
+
+@_of_labels
+def _mcc(predictions: Predictions, y: np.ndarray) -> float:
+    """Return the Matthews correlation; zero where it is undefined, all labels being the same."""
+    labels = predictions.labels()
+    return matthews_corrcoef(y, labels) if len(np.union1d(y, labels)) > 1 else 0.0
+
+
+@_of_labels
+def _auc(predictions: Predictions, y: np.ndarray) -> float:
+    """Return the area under the ROC curve; NaN if all test samples are of one class."""
+    return area_under_curve(y, predictions.scores(), predictions.classes) if len(np.unique(y)) > 1 else np.nan
+
+
+@_of_labels
+def _eer(predictions: Predictions, y: np.ndarray) -> float:
+    """Return the equal error rate; NaN if all test samples are of one class."""
+    return equal_error_rate(y, predictions.scores(), predictions.classes) if len(np.unique(y)) > 1 else np.nan
+
+
+@_of_labels
+def _log_loss(predictions: Predictions, y: np.ndarray) -> float:
+    probabilities, classes = _of_all_classes(predictions, y)
+    return log_loss(y, probabilities, labels=classes)
+
+
+@_of_labels
+def _brier(predictions: Predictions, y: np.ndarray) -> float:
+    return brier(y, *_of_all_classes(predictions, y))
+
+
+@_of_labels
+def _ece(predictions: Predictions, y: np.ndarray) -> float:
+    probabilities, classes = _of_all_classes(predictions, y)
+    return expected_calibration_error(y, probabilities, labels=classes)
+
+
+def _of_all_classes(predictions: Predictions, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return probabilities and classes, with zeros for classes of `y` that the model has never seen."""
+    classes = np.union1d(predictions.classes, y)
+    if len(classes) == len(predictions.classes):
+        return predictions.probabilities(), classes
+    table = np.zeros((len(y), len(classes)))
+    table[:, np.searchsorted(classes, predictions.classes)] = predictions.probabilities()
+    return table, classes
+
+
+def _r2(predictions: Predictions, y: np.ndarray) -> float:
+    return r2_score(y, predictions.labels()) if len(y) > 1 else np.nan
+
+
+def _coverage_gap(y: np.ndarray, mean: np.ndarray, std: np.ndarray) -> float:
+    return abs(coverage_95(y, mean, std) - 0.95)
+
+
+def _concordance_uno(predictions: Predictions, y: np.ndarray) -> float:
+    """Return Uno's index of the risks until the last time of the Brier score."""
+    tau = brier_times(predictions.y_train, y)[-1]
+    return concordance_index(y, predictions.labels(), y_train=predictions.y_train, tau=tau)
+
+
+def _mean_brier(predictions: Predictions, y: np.ndarray) -> float:
+    times = brier_times(predictions.y_train, y)
+    return integrated_brier_score(predictions.y_train, y, predictions.survival(times), times)
+
+
+def _calibration_at_median(predictions: Predictions, y: np.ndarray) -> float:
+    """Return the calibration error at the median time of the events of the training part."""
+    when = median_event(predictions.y_train)
+    survival = predictions.survival(np.array([when]))
+    return survival_calibration(y, survival[:, 0], when).calibration_error
+
+
+def _elbo(predictions: Predictions, y: np.ndarray) -> float:
+    """Return the evidence lower bound of the training labels, or of the target in its own units."""
+    final = final_estimator(predictions.model)
+    log_scale = np.log(getattr(final, "y_scale_", 1.0))
+    return final.elbo_ / final.target_.shape[-1] - np.sum(log_scale)
+
+
+def _elpd_loo(predictions: Predictions, y: np.ndarray) -> float:
+    """Return leave-one-out accuracy by the posterior; warns where too many samples matter too much for it."""
+    fitted, kernels = fitted_bemkl(predictions.model), None
+    if fitted.estimator.kernel_bank_ is None and predictions.X_train is not None:
+        kernels = fitted.transform(predictions.X_train)
+    rng = np.random.default_rng(predictions.random_state)
+    found = leave_each_out(fitted, N_DRAWS, rng, kernels)
+    if found.n_bad:
+        n_scored = len(found.elpd_i)
+        warn_user(f"elpd_loo: the k-hat of {found.n_bad} of {n_scored} samples is too large.", UserWarning)
+    return found.elpd / len(found.elpd_i)
+
+
+_BY_TASK: dict[str, list[tuple[str, str, bool, Compute, str]]] = {
+    "classification": [
+        ("accuracy", "labels", True, _of(accuracy_score, "labels"), "accuracy"),
+        ("balanced_accuracy", "labels", True, _balanced_accuracy, "balanced accuracy"),
+        ("f1", "labels", True, _f1, "F1"),
+        ("mcc", "labels", True, _mcc, "Matthews correlation"),
+        ("auc", "scores", True, _auc, "AUC"),
+        ("eer", "scores", False, _eer, "equal error rate"),
+        ("log_loss", "probabilities", False, _log_loss, "log loss (nats)"),
+        ("brier", "probabilities", False, _brier, "Brier score"),
+        ("ece", "probabilities", False, _ece, "calibration error (ECE)"),
+    ],
+    "regression": [
+        ("r2", "labels", True, _r2, "R²"),
+        ("rmse", "labels", False, _of(root_mean_squared_error, "labels"), "RMSE (units of the target)"),
+        (
+            "mae",
+            "labels",
+            False,
+            _of(mean_absolute_error, "labels"),
+            "mean absolute error (units of the target)",
+        ),
+        ("nll", "std", False, _of(negative_log_density, "moments"), "negative log density (nats)"),
+        ("coverage_gap", "std", False, _of(_coverage_gap, "moments"), "coverage of 95 % intervals, off by"),
+        ("coverage_95", "std", True, _of(coverage_95, "moments"), "coverage of 95 % intervals"),
+    ],
+    "survival": [
+        ("concordance", "labels", True, _of(concordance_index, "labels"), "Harrell's concordance"),
+        ("concordance_uno", "labels", True, _concordance_uno, "Uno's concordance"),
+        ("integrated_brier_score", "survival", False, _mean_brier, "integrated Brier score"),
+        (
+            "calibration_at_median",
+            "survival",
+            False,
+            _calibration_at_median,
+            "calibration error at the median time",
+        ),
+    ],
+    "any": [
+        ("elbo", "bound", True, _elbo, "ELBO (nats per training sample)"),
+        ("elpd_loo", "posterior", True, _elpd_loo, "PSIS-LOO (nats per training sample)"),
+    ],
+}
+ASKED_FOR = ("coverage_95", "calibration_at_median", "elpd_loo")  # computed only where they are named
+METRICS = {
+    name: Metric(name, needs, greater, compute, task, title, name not in ASKED_FOR)
+    for task, rows in _BY_TASK.items()
+    for name, needs, greater, compute, title in rows
+}
 
 
 def resolve_scoring(
@@ -191,16 +420,17 @@ def _check_several(task: str, models: Mapping[str, Any]) -> None:
 
 def _named(scoring: Any) -> dict[str, Metric]:
     if isinstance(scoring, Mapping) and scoring:
-        return {str(name): _metric(value)._replace(name=str(name)) for name, value in scoring.items()}
+        return {str(name): metric_of(value)._replace(name=str(name)) for name, value in scoring.items()}
     alone = isinstance(scoring, (str, Metric)) or not isinstance(scoring, Iterable)
-    found = [_metric(value) for value in ([scoring] if alone else scoring)]
+    found = [metric_of(value) for value in ([scoring] if alone else scoring)]
     names = [metric.name for metric in found]
     if not names or len(set(names)) < len(names):
         raise ValueError(f"`scoring` must hold at least one metric, each once; got {names}.")
     return dict(zip(names, found, strict=True))
 
 
-def _metric(value: object) -> Metric:
+def metric_of(value: object) -> Metric:
+    """Return a metric by its name, or that of a function ``scorer(estimator, X, y)``."""
     if isinstance(value, Metric):
         return value
     if isinstance(value, str):
@@ -263,9 +493,6 @@ def _check_suits(metric: Metric, task: str, y: Targets | None) -> None:
             raise ValueError(f"`scoring`: {metric.name!r} does not suit `y`: {error}") from error
 
 
-# ---------------------------------------------------------------------------------------------------------- scoring
-
-
 def score(predictions: Predictions, y: Targets | None, metrics: Mapping[str, Metric]) -> dict[str, float]:
     """Compute metrics of one fitted model; NaN for those that it cannot give.
 
@@ -297,11 +524,6 @@ def stored_score(metric: Metric, stored: StoredPredictions) -> float:
     return _computed(metric, stored, stored.y)
 
 
-def metric_of(value: object) -> Metric:
-    """Return a metric by its name, or that of a function ``scorer(estimator, X, y)``."""
-    return _metric(value)
-
-
 def _computed(metric: Metric, predictions: Predictions, y: np.ndarray) -> float:
     try:
         return float(metric.compute(predictions, y))
@@ -312,87 +534,42 @@ def _computed(metric: Metric, predictions: Predictions, y: np.ndarray) -> float:
         return float("nan")
 
 
-def facts(model: BaseEstimator, n_train: int) -> dict[str, Any]:
-    """Describe a fitted model: how sparse it is, whether it converged, and what was chosen inside.
+def evaluated(on_test: Predictions, y: np.ndarray, task: str) -> dict[str, float]:
+    """Return the metrics of held-out samples by name, those of the task.
 
     Parameters
     ----------
-    model : estimator
-        Fitted; Pipelines and searches are seen through.
-    n_train : int
-        Training samples.
-
-    Returns
-    -------
-    dict
-        ``support_fraction``: share of the training samples that predictions depend on, NaN where the model has no
-        such thing. ``n_active_kernels``: kernels with a weight (of BEMKL, above 1/1000 of the largest in absolute
-        value, for any class), NaN where there are none. ``kernel_shares``: see
-        :mod:`bayesmkl.evaluation.kernel_weights`. ``converged``: True, False, or None if the model does not
-        say. ``n_iter`` and ``n_solves``: iterations and solved SVMs, over all problems of the model, NaN where it
-        does not count. ``best_params``: the choice of a search as JSON, or an empty string.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from sklearn.model_selection import GridSearchCV
-    >>> from sklearn.svm import SVC
-    >>> from bayesmkl.evaluation.scoring import facts
-    >>> X, y = load_iris(return_X_y=True)
-    >>> found = facts(GridSearchCV(SVC(), {"C": [1.0, 10.0]}).fit(X, y), len(X))
-    >>> found["support_fraction"], found["kernel_shares"], found["converged"], found["best_params"]
-    (0.18, '', True, '{"C": 10.0}')
+    on_test : Predictions
+    y : ndarray of shape (n_rows,)
+        Targets, structured ones of times.
+    task : {"classification", "regression", "counts", "ordinal", "survival"}
     """
-    final = final_estimator(model)
+    if task == "survival":
+        names = ("concordance", "concordance_uno", "integrated_brier_score")
+        return {name: METRICS[name].compute(on_test, y) for name in names}
+    if task == "ordinal":
+        return _of_grades(on_test, y)
+    evaluate = evaluate_classifier if task == "classification" else evaluate_regressor
+    found = evaluate(on_test.as_model(), on_test.X, y)
+    return {name: value for name, value in found.items() if task != "counts" or name not in OF_NORMAL_LAWS}
+
+
+def _of_grades(on_test: Predictions, y: np.ndarray) -> dict[str, float]:
+    """Return the scores of grades: how often they are right, how far off, and two scores of their probabilities."""
+    probabilities, codes = on_test.probabilities(), places_of(on_test.classes, y)
+    predicted = places_of(on_test.classes, on_test.labels())
+    reached = np.cumsum(probabilities, axis=1)[:, :-1]
+    was_reached = codes[:, None] <= np.arange(reached.shape[1])
+    own = np.maximum(probabilities[np.arange(len(codes)), codes], np.finfo(float).tiny)
     return {
-        "support_fraction": _support_fraction(final, n_train),
-        "n_active_kernels": _n_active_kernels(final),
-        "kernel_shares": kept_shares(final),
-        "converged": _converged(final),
-        "n_iter": _total(getattr(final, "n_iter_", None)),
-        "n_solves": _total(getattr(final, "n_solves_", None)),
-        "best_params": _best_params(model),
+        "accuracy": float(np.mean(predicted == codes)),
+        "grades_off": float(np.mean(np.abs(predicted - codes))),
+        "log_loss": float(-np.mean(np.log(own))),
+        "rps": float(np.mean((reached - was_reached) ** 2)),
     }
 
 
-def _total(counts: Any) -> float:
-    """Return a count, or the sum of those of several problems; NaN where the model has none."""
-    with suppress(TypeError, ValueError):
-        return float(np.sum(np.asarray(counts, dtype=float)))
-    return float("nan")
-
-
-def _support_fraction(final: BaseEstimator, n_train: int) -> float:
-    if hasattr(final, "support_fraction_"):
-        return float(final.support_fraction_)
-    if hasattr(final, "n_support_"):  # LibSVM; selectors of features have a `support_` as well
-        return len(final.support_) / n_train
-    return float("nan")
-
-
-def _n_active_kernels(final: BaseEstimator) -> float:
-    if hasattr(final, "n_active_kernels_"):
-        return int(final.n_active_kernels_)
-    if not isinstance(final, BaseBEMKL):
-        return float("nan")
-    weights = np.abs(np.atleast_2d(final.kernel_weights_))
-    return int((weights > ACTIVE * weights.max(axis=1, keepdims=True)).any(axis=0).sum())
-
-
-def _converged(final: BaseEstimator) -> bool | None:
-    if hasattr(final, "converged_"):
-        return bool(np.all(final.converged_))
-    return final.fit_status_ == 0 if hasattr(final, "fit_status_") else None
-
-
-def _best_params(model: BaseEstimator) -> str:
-    while not hasattr(model, "best_params_"):
-        if not getattr(model, "steps", None):
-            return ""
-        model = model.steps[-1][1]
-    return json.dumps(model.best_params_, default=_plain)
-
-
-def _plain(value: object) -> Any:
-    """Return a number or a list for what NumPy holds, and a description of everything else."""
-    return value.tolist() if isinstance(value, (np.generic, np.ndarray)) else repr(value)
+def places_of(classes: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return the places of labels among the grades, from 0."""
+    sorter = np.argsort(classes)
+    return sorter[np.searchsorted(classes, labels, sorter=sorter)]

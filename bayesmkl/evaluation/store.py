@@ -28,25 +28,6 @@ from bayesmkl import __version__
 from bayesmkl._utils.files import READING_ARRAYS, not_written, read_json, written_beside
 from bayesmkl._utils.hashing import content_hash
 
-__all__ = [
-    "COLUMNS",
-    "OF_ONE_CALL",
-    "RESULTS",
-    "Cell",
-    "Content",
-    "Kept",
-    "NotKeptError",
-    "Store",
-    "content_of",
-    "environment",
-    "read_about",
-    "settings",
-    "table_of",
-    "versions",
-    "write_about",
-    "write_table",
-]
-
 FORMAT, VERSION = "bayesmkl-comparison", 6
 OF_ONE_CALL = "new"  # start of the keys of cells that no other call finds; no hash has an n
 ABOUT, RESULTS, CELLS = "about.json", "results.csv", "cells"
@@ -56,7 +37,7 @@ IMPORTED_AS = {"sklearn": "scikit-learn"}
 # Settings of scikit-learn that change what the same models compute.
 SETTINGS = ("transform_output", "enable_metadata_routing", "array_api_dispatch")
 MOST_IN_MEMORY = 2**30  # bytes of the predictions of all cells without a folder
-PARTS = ("row", "scores", "environment", "about")  # of the file of a cell
+PARTS = ("row", "scores", "about")  # of the file of a cell
 COUNTS = ("split", "n_samples", "n_train", "n_test", "seed")
 TEXTS = ("dataset", "model", "kernel_shares", "best_params", "error", "note")
 COLUMNS = (
@@ -88,31 +69,33 @@ COLUMNS = (
 
 
 class Content(NamedTuple):
-    """Hash of a value and versions of the packages that it comes from.
+    """Hash of a value, and versions of the packages that it comes from, which the hash holds too.
 
-    What is local holds a function or class that no installed package defines, whose code no hash tells apart.
+    The hash is empty if the value holds a function or class that no installed package defines, whose code no hash
+    tells apart.
     """
 
     digest: str
     packages: dict[str, str]
-    is_local: bool
 
 
 def content_of(value: object) -> Content:
-    """Hash a model, a scorer or another setting of a comparison.
+    """Hash a model, a scorer or another setting of a comparison, with what it is computed by.
 
     Examples
     --------
     >>> from sklearn.svm import SVC
-    >>> content_of(SVC()).is_local, content_of(lambda model, X, y: 0.0).is_local
-    (False, True)
+    >>> len(content_of(SVC()).digest), content_of(lambda model, X, y: 0.0).digest
+    (32, '')
     """
     visitor = _Visitor()
     try:
         visitor.dump(value)
-        return Content(content_hash(value), visitor.versions(), False)
+        packages = visitor.versions()
+        settings = {name: option for name, option in get_config().items() if name in SETTINGS}
+        return Content(content_hash((value, versions() | packages, settings)), packages)
     except Exception:  # cannot be pickled, or is not installed
-        return Content("", visitor.versions(), True)
+        return Content("", visitor.versions())
 
 
 class _Visitor(pickle.Pickler):
@@ -196,14 +179,9 @@ def environment(packages: Mapping[str, str] | None = None) -> dict[str, str]:
     return dict(packages or {}) | _environment()
 
 
-def versions(packages: Mapping[str, str] | None = None) -> dict[str, str]:
+def versions() -> dict[str, str]:
     """Return what computes in an environment."""
-    return {name: v for name, v in environment(packages).items() if name not in COMPUTE_NOTHING}
-
-
-def settings() -> dict[str, Any]:
-    """Return the settings of scikit-learn under which the same models compute something else."""
-    return {name: value for name, value in get_config().items() if name in SETTINGS}
+    return {name: v for name, v in _environment().items() if name not in COMPUTE_NOTHING}
 
 
 # ------------------------------------------------------------------------------------------------------------ cells
@@ -240,8 +218,6 @@ class Cell(NamedTuple):
         Facts and costs by name, see `Comparison.cells`.
     scores : dict of str to float
         By the hash of the metric.
-    environment : dict of str to str
-        Versions and system of the process that computed it.
     kept : Kept or None
         Predictions; of a cell that was read from a folder, `Store.kept` reads them.
     about : dict
@@ -251,7 +227,6 @@ class Cell(NamedTuple):
     key: str
     row: dict[str, Any]
     scores: dict[str, float]
-    environment: dict[str, str]
     kept: Kept | None = None
     about: Mapping[str, Any] = MappingProxyType({})
 
@@ -259,10 +234,6 @@ class Cell(NamedTuple):
     def failed(self) -> bool:
         """Whether the model failed."""
         return bool(self.row.get("error"))
-
-    def has(self, scorers: Iterable[str]) -> bool:
-        """Return whether all scores are there; a model that failed has none."""
-        return self.failed or set(scorers) <= set(self.scores)
 
     def named(self, name: tuple[str, str, int], scorers: Mapping[str, str]) -> dict[str, Any]:
         """Return the row of a comparison in which the cell has these names."""
@@ -291,10 +262,9 @@ class Store:
             return self._cells.get(key)
         with suppress(OSError, ValueError, KeyError, TypeError):
             found = read_json(self._path(key))
-            row, scores, environment, about = (dict(found[name]) for name in PARTS)
-            counts = all(type(row[name]) is int for name in COUNTS if name != "split")
-            if counts and _have_types(row, scores, environment):
-                return Cell(key, row, scores, environment, None, about)
+            row, scores, about = (dict(found[name]) for name in PARTS)
+            if _have_types(row, scores):
+                return Cell(key, row, scores, None, about)
         return None
 
     def write(self, cell: Cell) -> None:
@@ -347,13 +317,13 @@ class Store:
         return self.folder / f"{key}{ending}"
 
 
-def _have_types(row: Mapping[str, Any], scores: Mapping[str, Any], environment: Mapping[str, Any]) -> bool:
+def _have_types(row: Mapping[str, Any], scores: Mapping[str, Any]) -> bool:
     """Return whether what a file says has the types that a table takes; another one is damaged."""
-    texts = [value for name, value in row.items() if name in TEXTS and value is not None]
-    numbers = [value for name, value in row.items() if name not in TEXTS and value is not None]
-    return all(isinstance(text, str) for text in (*texts, *environment.values())) and all(
-        isinstance(number, int | float) for number in (*numbers, *scores.values())
-    )
+    known = {name: value for name, value in row.items() if value is not None}
+    texts = all(isinstance(value, str) for name, value in known.items() if name in TEXTS)
+    numbers = [value for name, value in known.items() if name not in TEXTS] + list(scores.values())
+    counts = all(type(row[name]) is int for name in COUNTS if name != "split")
+    return texts and counts and all(isinstance(value, int | float) for value in numbers)
 
 
 # ------------------------------------------------------------------------------------------------- the folder's files
@@ -406,14 +376,10 @@ def write_table(folder: Path, cells: pd.DataFrame) -> None:
 
 
 def table_of(rows: list[dict[str, Any]], metrics: Iterable[str]) -> pd.DataFrame:
-    """Make the table of cells."""
+    """Make the table of cells: text is never missing, counts are whole, everything else is a number or NaN."""
     names = [*COLUMNS, *metrics]
-    return _typed(pd.DataFrame([{name: row.get(name) for name in names} for row in rows], columns=names))
-
-
-def _typed(table: pd.DataFrame) -> pd.DataFrame:
-    """Give every column its type: text is never missing, counts are whole, everything else is a number or NaN."""
-    for name in table.columns:
+    table = pd.DataFrame([{name: row.get(name) for name in names} for row in rows], columns=names)
+    for name in names:
         if name in TEXTS:
             table[name] = table[name].fillna("").astype(str).astype(object)
         else:

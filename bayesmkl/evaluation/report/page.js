@@ -1,30 +1,19 @@
 "use strict";
-// Sort by a click, or Enter, on the head of a column; show the rows of one data set or model.
+// Sort by a click, or Enter, on the head of a column; show the rows that have the words of a field.
 const words = new Intl.Collator("en", { numeric: true });
 
-function sortKey(row, column) {
-  const cell = row.cells[column];
-  if (cell.dataset.value === undefined) return cell.textContent.trim();
-  return cell.dataset.value === "" ? NaN : Number(cell.dataset.value);
-}
-
-function isMissing(key) {
-  return key === "" || Number.isNaN(key);
-}
-
-function compare(one, other) {
-  if (typeof one === "number" && typeof other === "number") return one === other ? 0 : one < other ? -1 : 1;
-  return words.compare(String(one), String(other));
-}
-
 function sortTable(head) {
-  const table = head.closest("table");
   const other = { ascending: "descending", descending: "ascending" };
-  const first = head.dataset.first || "ascending";
-  const order = other[head.getAttribute("aria-sort")] || first;
+  const order = other[head.getAttribute("aria-sort")] || "ascending";
   const sign = order === "ascending" ? 1 : -1;
-  const body = table.tBodies[0];
-  const keyed = Array.from(body.rows, (row) => [sortKey(row, head.cellIndex), row]);
+  const body = head.closest("table").tBodies[0];
+  const isNumber = head.classList.contains("number");
+  const keyed = Array.from(body.rows, (row) => {
+    const text = row.cells[head.cellIndex].textContent.trim();
+    return [isNumber ? parseFloat(text.replace(/^< ?/, "")) : text, row];
+  });
+  const isMissing = (key) => key === "" || Number.isNaN(key);
+  const compare = (one, another) => isNumber ? one - another : words.compare(one, another);
   keyed.sort(([one], [another]) =>
     isMissing(one) || isMissing(another) ? isMissing(one) - isMissing(another) : sign * compare(one, another));
   body.append(...keyed.map(([, row]) => row));
@@ -32,19 +21,21 @@ function sortTable(head) {
   head.setAttribute("aria-sort", order);
 }
 
-function filterRows(filters) {
-  const table = document.getElementById(filters.dataset.table);
-  const chosen = Array.from(filters.querySelectorAll("select"), (menu) => [menu.dataset.columns.split(" "), menu.value]);
-  let shown = 0;
-  for (const row of table.tBodies[0].rows) {
-    const has = (columns, value) => columns.some((column) => row.cells[column].textContent === value);
-    row.hidden = !chosen.every(([columns, value]) => value === "" || has(columns, value));
-    shown += !row.hidden;
-  }
-  filters.querySelector("output").value = `${shown} of ${table.tBodies[0].rows.length} rows`;
+function addFilter(table) {
+  const rows = Array.from(table.tBodies[0].rows);
+  if (rows.length <= 10) return;
+  const field = Object.assign(document.createElement("input"), { type: "search", placeholder: "Show rows with ..." });
+  field.setAttribute("aria-label", "Show rows with");
+  field.addEventListener("input", () => {
+    const wanted = field.value.toLowerCase().split(" ").filter(Boolean);
+    for (const row of rows) {
+      const text = Array.from(row.cells, (cell) => cell.textContent.toLowerCase()).join(" ");
+      row.hidden = !wanted.every((word) => text.includes(word));
+    }
+  });
+  table.parentNode.before(field);
 }
 
 for (const button of document.querySelectorAll(".sortable th button"))
   button.addEventListener("click", () => sortTable(button.parentNode));
-for (const filters of document.querySelectorAll(".filters"))
-  filters.addEventListener("change", () => filterRows(filters));
+for (const table of document.querySelectorAll(".sortable")) addFilter(table);

@@ -1,70 +1,293 @@
-"""A page of HTML with everything inside: style, the script that sorts and filters tables, parts with links."""
+"""Blocks of a report, and the page of HTML or the Markdown that they make.
+
+A block is a text, which is a paragraph; a list of texts; a dict of names and values; or one of the classes below. All
+text is escaped but what is :class:`Html`, since names, messages and configurations come from data. Style, script and
+pictures are inside the page, whose own security policy forbids everything else.
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import io
 import json
-from collections.abc import Mapping
+import math
+import re
+from collections.abc import Mapping, Sequence
+from html import escape
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
 
 from bayesmkl import __version__
-from bayesmkl.evaluation.report.markup import Markup, plain, tag
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MISSING = "–"
+MOST_ROWS = 100  # of a table of Markdown, and of one of HTML that is open without a click
+NUMBER = re.compile(r"([<+-] ?)?\d[\d.]*(e[+-]\d+)?( %| ±.*| \(.*| to .*|\?)?")  # as tables show them
 
 
-def page(title: str, facts: Markup, parts: Mapping[str, Markup]) -> str:
-    """Return the page.
+class Html(str):
+    """Text that is HTML already."""
+
+    __slots__ = ()
+
+
+class Heading(NamedTuple):
+    """The name of a piece."""
+
+    text: str
+
+
+class Printed(NamedTuple):
+    """Lines that are aligned already."""
+
+    lines: Sequence[str]
+
+
+class Rows(NamedTuple):
+    """A table, whose columns are sorted by a click in HTML.
 
     Parameters
     ----------
-    title : str
-    facts : Markup
-        Stands between the title and the links to the parts.
-    parts : mapping of str to Markup
+    frame : DataFrame
+        The first column names the row.
+    label : str
+        What it is a table of.
+    identity : str, default=None
+        Id in the page.
+    fold : str, default=None
+        Summary of a long table that opens by a click.
+    heads : mapping of str to str
+        Explanations of columns by their names.
+    """
+
+    frame: pd.DataFrame
+    label: str
+    identity: str | None = None
+    fold: str | None = None
+    heads: Mapping[str, str] = {}
+
+
+class Drawing(NamedTuple):
+    """A picture as SVG, which Markdown leaves to the page of HTML."""
+
+    image: bytes
+    caption: str
+
+    @classmethod
+    def of(cls, axes: Axes, caption: str) -> Drawing:
+        """Draw the figure of some axes, and close it; the same figure gives the same bytes."""
+        import matplotlib.pyplot as plt
+
+        figure: Any = axes.figure
+        drawn = io.BytesIO()
+        # labels wider than their axes are cut off unless they are named
+        labels = [axis.label for ax in figure.axes if ax.get_visible() for axis in (ax.xaxis, ax.yaxis)]
+        artists = [*figure.get_default_bbox_extra_artists(), *labels]
+        try:
+            with mpl.rc_context({"svg.hashsalt": "bayesmkl", "svg.fonttype": "path"}):
+                figure.savefig(
+                    drawn,
+                    format="svg",
+                    bbox_inches="tight",
+                    bbox_extra_artists=artists,
+                    metadata={"Date": None},
+                )
+        finally:
+            plt.close(figure)
+        return cls(drawn.getvalue(), caption)
+
+
+Block = str | list[str] | dict[str, Any] | Heading | Printed | Rows | Drawing
+
+
+def number(value: float | np.number, digits: int = 3) -> str:
+    """Write a number for reading: integers whole, others with `digits` decimals, fewer from ten on."""
+    if isinstance(value, int | np.integer):
+        return str(value)
+    value = float(value)
+    if not math.isfinite(value):
+        return MISSING if math.isnan(value) else str(value)
+    if value == 0.0:
+        return "0"
+    size = abs(value)
+    if size >= 1e5 or size < 0.5 * 10**-digits:
+        return f"{value:.2e}"
+    return f"{value:.{max(digits - max(math.floor(math.log10(size)), 0), 0)}f}"
+
+
+def counted(size: int, what: str) -> str:
+    """Write a number of things."""
+    return f"{size} {what}" if size == 1 else f"{size} {what}s"
+
+
+def plain(name: str) -> str:
+    """Turn a name into one that an id may have."""
+    return "".join(letter if letter.isalnum() else "-" for letter in name)
+
+
+def text_of_value(value: object) -> str:
+    """Write what is no text or number as JSON."""
+    return (
+        str(value)
+        if isinstance(value, str | int | float)
+        else json.dumps(value, ensure_ascii=False, default=str)
+    )
+
+
+def shown(value: object) -> str:
+    """Return the text of a cell."""
+    is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    return number(value) if is_number else str(value)  # type: ignore[arg-type]
+
+
+# ------------------------------------------------------------------------------------------------------------ HTML
+
+
+def html(block: Block) -> str:
+    """Write a block as HTML."""
+    match block:
+        case Heading(text):
+            return f"<h3>{_escaped(text)}</h3>"
+        case Printed(lines):
+            return f'<pre class="printed" tabindex="0">{_escaped(chr(10).join(lines))}</pre>'
+        case Drawing(image, caption):
+            source, said = base64.b64encode(image).decode("ascii"), _escaped(caption)
+            figure = f'<img src="data:image/svg+xml;base64,{source}" alt="{said}">'
+            attributes = f'class="scroll" tabindex="0" role="region" aria-label="{said}"'
+            return f'<figure {attributes}>{figure}</figure><p class="note">{said}</p>'
+        case Rows():
+            return _table(block)
+        case dict():
+            rows = [
+                f'<tr><th scope="row">{_escaped(name.replace("_", " "))}</th>'
+                f"<td>{_escaped(value if isinstance(value, Html) else text_of_value(value))}</td></tr>"
+                for name, value in block.items()
+                if value is not None
+            ]
+            return f'<div class="scroll"><table class="pairs"><tbody>{"".join(rows)}</tbody></table></div>'
+        case list():
+            return f"<ul>{''.join(f'<li>{_escaped(text)}</li>' for text in block)}</ul>"
+        case _:
+            return f"<p>{_escaped(block)}</p>"
+
+
+def _escaped(text: object) -> str:
+    return text if isinstance(text, Html) else escape(str(text))
+
+
+def _table(rows: Rows) -> str:
+    """Write a table whose heads are buttons, which the script of the page listens to."""
+    columns, heads = [], []
+    for k, (name, column) in enumerate(rows.frame.items()):
+        cells = [value if isinstance(value, str) else shown(value) for value in column.tolist()]
+        numeric = k > 0 and any(NUMBER.fullmatch(re.sub("<[^>]*>", "", text)) for text in cells)
+        kind = ' class="number"' if numeric else ""
+        about = f' title="{escape(rows.heads[str(name)])}"' if name in rows.heads else ""
+        heads.append(f'<th scope="col"{kind}{about}><button type="button">{_escaped(name)}</button></th>')
+        tag = "td" if k else "th"
+        start = f"<{tag}{kind}>" if k else '<th scope="row">'
+        columns.append([f"{start}{_escaped(text)}</{tag}>" for text in cells])
+    body = "".join(f"<tr>{''.join(row)}</tr>" for row in zip(*columns, strict=True))
+    identity = "" if rows.identity is None else f' id="{escape(rows.identity)}"'
+    made = (
+        f'<div class="scroll" role="region" aria-label="{escape(rows.label)}" tabindex="0">'
+        f'<table{identity} class="sortable"><thead><tr>{"".join(heads)}</tr></thead><tbody>{body}</tbody></table>'
+        "</div>"
+    )
+    if rows.fold is None:
+        return made
+    is_open = " open" if len(rows.frame) <= MOST_ROWS else ""
+    return f"<details{is_open}><summary>{escape(rows.fold)}</summary>{made}</details>"
+
+
+def page(title: str, facts: str, parts: Mapping[str, Sequence[Block]]) -> str:
+    """Return a page of HTML.
+
+    Parameters
+    ----------
+    title, facts : str
+        Head, and a line below it.
+    parts : mapping of str to sequence of Block
         Sections by their names; the first word of each is its anchor.
     """
     anchors = {name: plain(name.split()[0].lower()) for name in parts}
-    links = tag("ul", *(tag("li", tag("a", name, href=f"#{anchors[name]}")) for name in parts))
-    sections = [tag("section", tag("h2", name), part, id=anchors[name]) for name, part in parts.items()]
-    script = tag("script", Markup(_resource("page.js")))
-    body = tag("body", tag("h1", title), facts, tag("nav", links, aria_label="parts"), *sections, script)
-    return f"<!doctype html>\n{tag('html', _head(title), body, lang='en')}\n"
-
-
-def pairs(facts: Mapping[str, Any]) -> Markup:
-    """Return a table of names and values; None is left out."""
-    rows = [
-        tag("tr", tag("th", name.replace("_", " "), scope="row"), tag("td", text_of_value(value)))
-        for name, value in facts.items()
-        if value is not None
-    ]
-    return tag("div", tag("table", tag("tbody", *rows), class_="pairs"), class_="scroll")
-
-
-def text_of_value(value: object, indent: int | None = None) -> Any:
-    """Write what is no text or number as JSON."""
-    if isinstance(value, str | int | float):
-        return value
-    return json.dumps(value, indent=indent, ensure_ascii=False, default=str)
-
-
-def _head(title: str) -> Markup:
-    digest = base64.b64encode(hashlib.sha256(_resource("page.js").encode()).digest()).decode()
+    links = "".join(f'<li><a href="#{anchors[name]}">{escape(name)}</a></li>' for name in parts)
+    sections = "".join(
+        f'<section id="{anchors[name]}"><h2>{escape(name)}</h2>{"".join(map(html, blocks))}</section>'
+        for name, blocks in parts.items()
+    )
+    style, script = (
+        (files(__package__) / name).read_text(encoding="utf-8") for name in ("page.css", "page.js")
+    )
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = (
         f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; "
         "base-uri 'none'; form-action 'none'"
     )
-    return tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=policy),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="generator", content=f"bayesmkl {__version__}"),
-        tag("title", title),
-        tag("style", Markup(_resource("page.css"))),
-    )
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="generator" content="bayesmkl {__version__}">
+<title>{escape(title)}</title><style>{style}</style></head>
+<body><h1>{escape(title)}</h1><p class="facts">{escape(facts)}</p><nav aria-label="parts"><ul>{links}</ul></nav>
+{sections}<script>{script}</script></body></html>
+"""
 
 
-def _resource(name: str) -> str:
-    return (files("bayesmkl.evaluation.report") / name).read_text(encoding="utf-8")
+# -------------------------------------------------------------------------------------------------------- Markdown
+
+
+def markdown(block: Block) -> str:
+    """Write a block as Markdown; of tables the first hundred rows."""
+    match block:
+        case Heading(text):
+            return f"### {inline(text)}"
+        case Printed(lines):
+            fence = "```"
+            while any(fence in line for line in lines):
+                fence += "`"
+            return "\n".join([f"{fence}text", *lines, fence])
+        case Drawing(_, caption):
+            return f"*Picture in the page of HTML: {inline(caption)}*"
+        case Rows():
+            return _markdown_table(block.frame)
+        case dict():
+            known = {name.replace("_", " "): v for name, v in block.items() if v is not None}
+            return "\n".join(f"- {inline(name)}: {inline(text_of_value(v))}" for name, v in known.items())
+        case list():
+            return "\n".join(f"- {inline(text)}" for text in block)
+        case _:
+            return inline(block)
+
+
+def _markdown_table(frame: pd.DataFrame) -> str:
+    first = frame.head(MOST_ROWS)
+    numeric = [pd.api.types.is_numeric_dtype(first[name]) for name in first.columns]
+    rows = [list(first.columns), *first.astype(object).to_numpy().tolist()]
+    lines = [f"| {' | '.join(inline(shown(v)).replace('|', chr(92) + '|') for v in row)} |" for row in rows]
+    lines.insert(1, f"| {' | '.join('---:' if n else '---' for n in numeric)} |")
+    if len(frame) > MOST_ROWS:
+        lines += ["", f"The first {MOST_ROWS} of {len(frame)} rows."]
+    return "\n".join(lines)
+
+
+def inline(text: str) -> str:
+    r"""Return text in one line of Markdown, without markup.
+
+    Examples
+    --------
+    >>> print(inline("a_b\n<b>"))
+    a\_b \<b\>
+    """
+    found = " ".join(text.split())
+    for mark in "\\`*_<>[]":
+        found = found.replace(mark, f"\\{mark}")
+    return found

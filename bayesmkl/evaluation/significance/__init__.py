@@ -7,24 +7,30 @@ gives it.
 
 from __future__ import annotations
 
-from bayesmkl.evaluation.significance.mixed_effects import MixedEffects, bayesian_mixed_effects
 from bayesmkl.evaluation.significance.pairs import (
     BayesianTest,
+    MixedEffects,
     PairedTest,
     bayesian_correlated_t,
+    bayesian_mixed_effects,
     corrected_t,
     paired_t,
     wilcoxon,
 )
-from bayesmkl.evaluation.significance.pairwise_table import ALL_DATASETS, TESTS, holm, pairwise
-from bayesmkl.evaluation.significance.ranks import (
+from bayesmkl.evaluation.significance.tables import (
+    ALL_DATASETS,
+    TESTS,
     FriedmanTest,
     critical_difference,
     friedman,
+    holm,
     nemenyi,
+    pairwise,
     rank_table,
+    win_matrix,
+    win_totals,
+    wins,
 )
-from bayesmkl.evaluation.significance.win_counts import win_matrix, win_totals, wins
 
 __all__ = [
     "ALL_DATASETS",

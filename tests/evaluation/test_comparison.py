@@ -1,19 +1,20 @@
-"""What can be asked of the predictions that cells keep, against the same numbers by scikit-learn and by the fits."""
+"""What a comparison says of kernels and kept predictions, against scikit-learn, the fits and direct computations."""
 
 from __future__ import annotations
 
+import json
 import re
 
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import binomtest, norm
+from scipy.stats import binomtest, kendalltau, norm, spearmanr
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.datasets import load_iris
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import BayesianRidge, LogisticRegression, Ridge
 from sklearn.metrics import average_precision_score, log_loss, make_scorer, roc_auc_score
-from sklearn.model_selection import KFold, StratifiedShuffleSplit, cross_val_predict
+from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import MultiOutputClassifier
 from sklearn.naive_bayes import GaussianNB
@@ -23,9 +24,12 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank
-from bayesmkl.discriminative import SimpleMKLClassifier
+from bayesmkl.datasets import load_wine
+from bayesmkl.discriminative import CLMKLClassifier, LMKLClassifier, SimpleMKLClassifier, UniformMKLClassifier
 from bayesmkl.evaluation import Comparison, compare_models
-from bayesmkl.evaluation.named_metrics import METRICS
+from bayesmkl.evaluation.cells import MOST_KERNELS, kept_shares
+from bayesmkl.evaluation.comparison import selection_stability
+from bayesmkl.evaluation.scoring import METRICS
 from bayesmkl.gp import GPMKLClassifier, GPMKLRegressor, GPMKLSurvival, Marginal
 
 KEPT = ("labels", "scores", "probabilities", "std", "survival")
@@ -215,21 +219,6 @@ def test_predictions_are_those_of_scikit_learn(compared):
     pd.testing.assert_frame_equal(found.predictions("data"), table)
 
 
-def test_moments_and_times_are_in_the_table(compared):
-    table = compared["numbers"][0].predictions()
-    ours = table[table["model"] == "GPMKL"]
-    np.testing.assert_allclose(ours["prediction"], ours["mean"], rtol=1e-9)
-    assert (ours[["std", "latent_std"]] > 0).all(axis=None)
-    within = ours.groupby("split")[["latent_mean", "mean"]].corr().iloc[::2]["mean"]
-    np.testing.assert_allclose(within, 1.0)
-    table = compared["times"][0].predictions()
-    _, y = TASKS["times"][1]
-    pd.testing.assert_series_equal(
-        table["time"], pd.Series(y["time"])[table["row"]].reset_index(drop=True), check_names=False
-    )
-    assert table["event"].tolist() == y["event"][table["row"]].tolist()
-
-
 # ----------------------------------------------------------------------------------------------------------- curves
 
 
@@ -248,14 +237,6 @@ def test_areas_of_curves_are_the_metrics(compared):
     assert set(found.curve("roc")["model"]) == set(CLASSIFIERS)
     assert (roc["lower"] <= roc["mean"]).all()
     assert (roc["mean"] <= roc["upper"]).all()
-
-
-def test_the_other_class_has_the_other_curve(compared):
-    found = compared["two classes"][0]
-    yes, no = (found.curve("roc", positive=label).query("model == 'bayes'") for label in ("yes", "no"))
-    areas = [np.trapezoid(curve["mean"], curve["x"]) for curve in (yes, no)]
-    assert areas[0] == pytest.approx(areas[1], abs=0.006)
-    assert not np.allclose(yes["mean"], no["mean"])
 
 
 def test_calibration_is_the_frequency_in_bins(compared):
@@ -338,33 +319,6 @@ def test_several_labels_and_numbers_are_scored_as_means_over_them(compared):
         compare_models({"svm": SVC()}, X, TASKS["several labels"][1][1])
 
 
-@pytest.mark.heavy
-def test_scores_by_the_size_of_the_training_part(tmp_path):
-    X, y = classes(90)
-    sizes = (10, 40, 20)
-    cv = [
-        pair
-        for n in sizes
-        for pair in StratifiedShuffleSplit(3, train_size=n, test_size=20, random_state=0).split(X, y)
-    ]
-    found = compare_models({"svm": SVC(), "bayes": GaussianNB()}, X, y, cv=cv, scoring=["accuracy", "f1"])
-    curve = found.learning_curve("f1")
-    assert curve["n_train"].tolist() == [10, 20, 40] * 2
-    assert curve["model"].tolist() == ["svm"] * 3 + ["bayes"] * 3
-    own_curve = curve[curve["model"] == "bayes"].set_index("n_train")
-    for k, n in enumerate(sizes):
-        own = own_curve.loc[n]
-        scores = found.scores("f1")["bayes"].to_numpy()[3 * k : 3 * k + 3]
-        assert (own["n"], own["mean"], own["std"]) == (
-            3,
-            pytest.approx(scores.mean()),
-            pytest.approx(scores.std(ddof=1)),
-        )
-    with pytest.raises(ValueError, match="`metric` must be one of"):
-        found.learning_curve("auc")
-    assert "over training rows of data" in found.to_html(tmp_path / "report.html").read_text()
-
-
 # ------------------------------------------------------------------------------------------------------------ pairs
 
 
@@ -386,14 +340,6 @@ def test_mcnemar_counts_the_rows_on_which_one_is_right(compared):
     assert overlap.loc["svm", "bayes"] == pytest.approx((~a & ~b).sum() / (~a | ~b).sum())
     assert (np.diag(overlap) == 1.0).all()
     pd.testing.assert_frame_equal(overlap, overlap.T)
-
-
-def test_repeated_rows_count_once():
-    X, y = classes()
-    cv = list(KFold(3, shuffle=True, random_state=0).split(X))
-    models = {"svm": SVC(), "bayes": GaussianNB()}
-    once, twice = (compare_models(models, X, y, cv=cv * k, scoring="accuracy").mcnemar() for k in (1, 2))
-    pd.testing.assert_frame_equal(once, twice)
 
 
 class Late(GaussianNB):
@@ -464,15 +410,6 @@ def test_predictions_of_earlier_calls_stay_with_a_warning(tmp_path):
     assert again.cells.equals(first.cells)
 
 
-def test_predictions_have_a_limit_that_is_said():
-    X, y = classes()
-    found = compare_models({"svm": SVC()}, X, y, cv=2, scoring="accuracy", keep_predictions=1e-4)
-    with pytest.raises(ValueError, match=r"takes? 0\.00\d+ MiB, and `keep_predictions` allows 0\.0001"):
-        found.predictions()
-    with pytest.raises(ValueError, match="`keep_predictions` must be a finite number > 0; got -1"):
-        compare_models({"svm": SVC()}, X, y, cv=2, keep_predictions=-1)
-
-
 def test_predictions_in_memory_have_a_limit_for_all(monkeypatch, tmp_path):
     X, y = classes()
     monkeypatch.setattr("bayesmkl.evaluation.store.MOST_IN_MEMORY", 1500)
@@ -482,16 +419,6 @@ def test_predictions_in_memory_have_a_limit_for_all(monkeypatch, tmp_path):
     ):
         found.predictions()
     assert len(compare_models({"svm": SVC()}, X, y, cv=3, folder=tmp_path / "run").predictions()) == len(y)
-
-
-def test_tables_without_cells_and_failed_cells_have_none(tmp_path):
-    X, y = classes()
-    with pytest.warns(UserWarning, match="2 of 4 cells failed"):
-        found = compare_models({"svm": SVC(), "bad": SVC(C=-1.0)}, X, y, cv=2, scoring="accuracy")
-    assert set(found.predictions()["model"]) == {"svm"}
-    assert found.score("f1")["bad"].isna().all()
-    with pytest.raises(ValueError, match="a table alone has none"):
-        Comparison(found.cells, found.about).predictions()
 
 
 class Shy(RegressorMixin, BaseEstimator):
@@ -545,3 +472,137 @@ def test_the_report_has_calibration_and_hard_samples_where_predictions_are_kept(
     bare = Comparison(found.cells, found.about).to_html(tmp_path / "bare.html").read_text()
     assert "Calibration on data" not in bare
     assert "models that err" not in bare
+
+
+SPLITS = StratifiedKFold(3, shuffle=True, random_state=0)
+X, Y = load_wine(return_X_y=True)
+X = ((X - X.mean(axis=0)) / X.std(axis=0))[::2, :6]
+Y = Y[::2] == 1
+MODELS = {
+    "simple": SimpleMKLClassifier(BANK),
+    "uniform": UniformMKLClassifier(BANK),
+    "bemkl": BEMKLClassifier(BANK, intermediate_scale=1.0),
+    "log_reg": LogisticRegression(),
+}
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run") / "folder"
+    return compare_models(
+        MODELS, datasets={"wine & co": (X, Y)}, cv=SPLITS, scoring="accuracy", folder=folder, n_jobs=1
+    ), folder
+
+
+def test_weights_are_those_of_the_models(found):
+    table = found[0].weights()
+    assert set(table["model"]) == {"simple", "uniform", "bemkl"}  # a model without kernels has none
+    shares = []
+    for train, _ in SPLITS.split(X, Y):
+        own = SimpleMKLClassifier(BANK).fit(X[train], Y[train])
+        shares.append(own.kernel_weights_ / own.kernel_weights_.sum())
+    simple = table[table["model"] == "simple"].set_index("kernel").loc[list(own.kernel_names_)]
+    np.testing.assert_allclose(simple["mean"], np.mean(shares, axis=0), atol=2e-6)
+    np.testing.assert_allclose(simple["std"], np.std(shares, axis=0, ddof=1), atol=2e-6)
+    chosen = np.array(shares) > 1e-3 * np.max(shares, axis=1, keepdims=True)
+    np.testing.assert_allclose(simple["selected"], chosen.mean(axis=0))
+    assert simple["posterior_std"].isna().all()
+    bemkl = table[table["model"] == "bemkl"]
+    assert (bemkl["posterior_std"] > 0).all()
+    assert bemkl["mean"].sum() == pytest.approx(1.0, abs=1e-5)
+    assert (np.diff(bemkl["mean"]) <= 0).all()
+    assert set(bemkl["view"]) == {f"x{j}" for j in range(6)}
+
+
+def test_agreement_is_the_rank_correlation_of_means(found):
+    table = found[0].weights().set_index(["model", "kernel"])["mean"]
+    matrix = found[0].agreement("wine & co")
+    names = table["simple"].index
+    expected = spearmanr(table["simple"], table["bemkl"].loc[names])[0]
+    assert matrix.loc["simple", "bemkl"] == matrix.loc["bemkl", "simple"] == pytest.approx(expected)
+    assert np.sign(expected) == np.sign(kendalltau(table["simple"], table["bemkl"].loc[names])[0])
+    assert np.isnan(matrix.loc["uniform", "simple"])  # which has no order
+    with pytest.raises(ValueError, match="`dataset` must be one of"):
+        found[0].agreement("iris")
+
+
+def test_stability_by_pairs_of_splits():
+    """Of selections of equal size it is the mean of a similarity over pairs, corrected for chance (Kuncheva 2007)."""
+    rng = np.random.default_rng(0)
+    chosen = np.array([rng.permutation(12) < 4 for _ in range(9)])
+    pairs = [(a & b).sum() for i, a in enumerate(chosen) for b in chosen[:i]]
+    kuncheva = np.mean([(r - 16 / 12) / (4 - 16 / 12) for r in pairs])
+    assert selection_stability(chosen)[0] == pytest.approx(kuncheva)
+    assert selection_stability(np.tile(chosen[:1], (5, 1))) == pytest.approx((1.0, 1.0, 1.0))
+    assert all(np.isnan(selection_stability(np.ones((4, 3), dtype=bool))))
+    assert all(np.isnan(selection_stability(chosen[:1])))
+
+
+def test_intervals_of_stability_cover_it():
+    rng = np.random.default_rng(1)
+    part = rng.random(40)
+
+    def drawn(n):
+        return rng.random((n, 40)) < part
+
+    truth = selection_stability(drawn(40000))[0]
+    ends = np.array([selection_stability(drawn(100), 0.9)[1:] for _ in range(300)])
+    covered = np.mean((ends[:, 0] < truth) & (truth < ends[:, 1]))
+    assert 0.85 < covered < 0.95
+
+
+def test_what_has_no_weights_keeps_none():
+    assert kept_shares(LogisticRegression().fit(X, Y)) == ""
+    model = UniformMKLClassifier(BANK).fit(X, Y)
+    kept = json.loads(kept_shares(model))
+    assert kept["shares"] == [pytest.approx(1 / 6, abs=1e-6)] * 6
+    assert kept["stds"] is None
+    model.kernel_names_, model.kernel_weights_ = ["k"] * (MOST_KERNELS + 1), np.ones(MOST_KERNELS + 1)
+    assert kept_shares(model) == ""
+    with pytest.raises(ValueError, match="`threshold` must be between 0 and 1"):
+        Comparison(pd.DataFrame(), {"metrics": {}}).weights(threshold=2.0)
+
+
+@pytest.mark.heavy
+def test_gates_are_the_means_over_training_samples(tmp_path):
+    models = {
+        "lmkl": LMKLClassifier(BANK, max_iter=3, random_state=0),
+        "clusters": CLMKLClassifier(BANK, n_clusters=2, random_state=0),
+        "uniform": UniformMKLClassifier(BANK),
+    }
+    found = compare_models({name: make_pipeline(model) for name, model in models.items()}, X, Y, cv=SPLITS)
+    table = found.gates()
+    assert set(table["model"]) == {"lmkl", "clusters"}
+    own = []
+    for train, _ in SPLITS.split(X, Y):
+        own.append(models["lmkl"].fit(X[train], Y[train]).gates())
+    lmkl = table[table["model"] == "lmkl"]
+    assert lmkl["kernel"].tolist() == list(models["lmkl"].kernel_names_)
+    means = np.array([gates.mean(axis=0) for gates in own])
+    np.testing.assert_allclose(lmkl["mean"], means.mean(axis=0), rtol=1e-5)
+    np.testing.assert_allclose(lmkl["std"], means.std(axis=0, ddof=1), rtol=1e-3)
+    np.testing.assert_allclose(lmkl["sample_std"], np.mean([g.std(axis=0) for g in own], axis=0), rtol=1e-5)
+    assert set(found.weights()["model"]) == {"clusters", "uniform"}
+    assert found.gates("data").equals(table)
+    page = found.to_html(tmp_path / "report.html").read_text()
+    assert "Gates of localized models" in page
+    assert f"{lmkl['mean'].iloc[0]:.3f}" in page
+
+
+def test_the_best_mean_is_one_of_the_same_splits():
+    def made(**scores):
+        rows = [
+            {"dataset": "d", "model": m, "split": s, "n_train": 80, "n_test": 20, "accuracy": v, "error": ""}
+            for m, values in scores.items()
+            for s, v in enumerate(values)
+        ]
+        cells = pd.DataFrame(rows).assign(
+            fit_seconds=1.0, predict_seconds=1.0, support_fraction=np.nan, n_active_kernels=np.nan
+        )
+        return Comparison(cells, {"metrics": {"accuracy": True}})
+
+    nan = np.nan
+    crossed = made(a=[nan, 0.9, 0.8], b=[0.7, nan, 0.6])  # means of different splits do not compare
+    assert crossed.summary()["best"].tolist() == [False, False]
+    undefined = made(a=[nan, 0.9, 0.8, 0.9], b=[nan, 0.5, 0.5, 0.6])  # such as ROC AUC of a fold of one class
+    assert undefined.summary()["best"].tolist() == [True, False]

@@ -1,8 +1,9 @@
-"""compare_models: the numbers of a plain loop, nothing leaks, nothing is computed twice, nothing is lost."""
+"""compare_models: the numbers of a plain loop, nothing leaks, nothing is computed twice or lost."""
 
-import errno
+from __future__ import annotations
+
 import json
-from pathlib import Path
+import warnings
 from typing import ClassVar
 
 import numpy as np
@@ -12,10 +13,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.datasets import load_diabetes, load_iris
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.metrics import accuracy_score, f1_score, log_loss
+from sklearn.metrics import accuracy_score, f1_score
 from sklearn.model_selection import (
     GridSearchCV,
-    GroupShuffleSplit,
+    GroupKFold,
+    KFold,
     LeaveOneGroupOut,
     PredefinedSplit,
     RepeatedStratifiedKFold,
@@ -27,14 +29,14 @@ from sklearn.model_selection import (
 )
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import SVC
 
 from bayesmkl import BEMKLClassifier
 from bayesmkl.discriminative import EasyMKLClassifier, SimpleMKLClassifier, UniformMKLClassifier
 from bayesmkl.evaluation import Comparison, compare_models
-from bayesmkl.evaluation.cells import peak_memory
-from bayesmkl.evaluation.study import ModelSpec
+from bayesmkl.evaluation.study import labels_of
+from bayesmkl.gp import Design
 from bayesmkl.kernels import Gaussian, KernelBank
 
 TIMES = ["fit_seconds", "predict_seconds", "kernel_seconds", "reused_seconds", "peak_memory_mb"]
@@ -164,14 +166,6 @@ def test_regression_and_a_splitter_of_scikit_learn():
     assert found.test_train_ratio("data") == pytest.approx(133 / 309)
 
 
-def test_rows_of_splits_may_be_given(two_classes):
-    X, y = two_classes
-    pairs = [(np.r_[0:30, 50:80], np.r_[30:50, 80:100]), (np.r_[20:90], np.r_[0:20, 90:100])]
-    found = compare_models({"svm": SVC()}, X, y, cv=pairs, scoring="accuracy")
-    expected = [SVC().fit(X[a], y[a]).score(X[b], y[b]) for a, b in pairs]
-    np.testing.assert_array_equal(found.cells["accuracy"], expected)
-
-
 def test_splits_in_time_test_what_comes_later():
     X, y = load_diabetes(return_X_y=True)
     cv = TimeSeriesSplit(4, gap=5)
@@ -223,24 +217,6 @@ def test_precomputed_kernels_are_cut_on_both_sides(two_classes):
     assert list(of_stack.cells["best_params"]) == list(of_rows.cells["best_params"])
 
 
-def test_tables_with_names_and_groups(two_classes):
-    X, y = two_classes
-    table = pd.DataFrame(X, columns=["a", "b", "c", "d"])
-    model = UniformMKLClassifier(
-        KernelBank(Gaussian(width=1.0), views={"left": ["a", "b"], "right": ["c", "d"]})
-    )
-    groups = np.arange(100) // 10
-    found = compare_models(
-        {"views": model}, table, y, groups=groups, cv=GroupShuffleSplit(3, random_state=1), scoring="accuracy"
-    )
-    for split, (train, test) in enumerate(GroupShuffleSplit(3, random_state=1).split(X, y, groups)):
-        assert not set(groups[train]) & set(groups[test])
-        expected = model.fit(table.iloc[train], y[train]).score(table.iloc[test], y[test])
-        assert found.cells["accuracy"][split] == expected
-    folds = compare_models({"views": model}, table, y, groups=groups, cv=5, scoring="accuracy")
-    assert set(folds.cells["n_test"]) == {20}  # whole groups
-
-
 def test_numbers_of_folds_stratify_and_keep_groups_together(two_classes):
     X, y = two_classes
     groups = np.random.default_rng(3).integers(20, size=100)
@@ -281,22 +257,6 @@ def test_several_data_sets_and_their_order(two_classes):
     assert len(long) == 2 * len(found.cells)
     ours = long.query("dataset == 'ours' and metric == 'accuracy' and model == 'a'")
     np.testing.assert_array_equal(ours["value"], found.scores("accuracy", "ours")["a"])
-
-
-def test_a_transductive_model_sees_test_rows_but_not_their_labels():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(60, 2)) + np.repeat([[-1.0, 0.0], [1.0, 0.0]], 30, axis=0)
-    y = np.repeat([-1, 1], 30)
-    estimator = BEMKLClassifier(KernelBank(Gaussian(width=1.0)), unlabeled_label=0, max_iter=30, tol=0.0)
-    cv = StratifiedShuffleSplit(1, train_size=10, random_state=0)
-    options = {"X": X, "y": y, "cv": cv, "scoring": "log_loss"}
-    found = compare_models({"semi": ModelSpec(estimator, transductive=True)}, **options)
-    ((train, test),) = cv.split(X, y)
-    masked = np.concatenate([y[train], np.zeros(50, dtype=int)])
-    fitted = estimator.fit(X[np.concatenate([train, test])], masked)
-    assert found.cells["log_loss"][0] == log_loss(y[test], fitted.predict_proba(X[test]))
-    labeled = compare_models({"semi": estimator}, **options)
-    assert abs(labeled.cells["log_loss"][0] - found.cells["log_loss"][0]) > 1e-3
 
 
 # ----------------------------------------------------------------------------------- nothing leaks, nothing twice
@@ -399,37 +359,6 @@ def test_a_failing_model_is_recorded_and_stops_nobody(two_classes):
     assert np.isnan(found.ranks().loc["bad", "mean_rank"])
 
 
-def test_an_interrupted_run_continues_where_it_stopped(two_classes, tmp_path, monkeypatch):
-    X, y = two_classes
-    models = {"u": UniformMKLClassifier(bank()), "svm": SVC(), "logistic": LogisticRegression()}
-    options = {"cv": 3, "scoring": ["accuracy", "auc"]}
-    whole = compare_models(models, X, y, **options)
-    fit, fits, stop_at = LogisticRegression.fit, [], [2]
-
-    def counted(self, X, y):
-        fits.append(len(y))
-        if len(fits) in stop_at:
-            raise KeyboardInterrupt
-        return fit(self, X, y)
-
-    monkeypatch.setattr(LogisticRegression, "fit", counted)
-    with pytest.raises(KeyboardInterrupt):
-        compare_models(models, X, y, folder=tmp_path / "run", **options)
-    assert len(Comparison.load(tmp_path / "run").cells) == 5
-    stop_at.clear()
-    continued = compare_models(models, X, y, folder=tmp_path / "run", **options)
-    assert len(fits) == 4  # one before, one interrupted, and the two that were left
-    pd.testing.assert_frame_equal(without_times(continued), without_times(whole))
-    pd.testing.assert_frame_equal(Comparison.load(tmp_path / "run").cells, continued.cells)
-    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [
-        "about.json",
-        "cells",
-        "results.csv",
-    ]
-    compare_models(models, X, y, folder=tmp_path / "run", **options)
-    assert len(fits) == 4
-
-
 def test_saving_and_loading_keep_every_digit(two_classes, tmp_path):
     found = compare_models(
         {"NA": SVC(), "svm, <2>": (SVC(), {"C": [1.0, 2.0]})}, *two_classes, cv=3, scoring=["accuracy", "auc"]
@@ -450,23 +379,6 @@ def test_the_peak_of_the_memory_is_that_of_the_model():
         pytest.skip("this system does not count the peak of the memory")
     assert 290 <= peak["large"] <= 340
     assert peak["small"] <= 20
-
-
-def test_the_peak_is_read_from_the_status_of_the_process(tmp_path, monkeypatch):
-    status, reset = tmp_path / "status", tmp_path / "clear_refs"
-    status.write_bytes("Name:\tpythön\nVmPeak:\t9000 kB\nVmHWM:\t  3000 kB\nVmRSS:\t 2000 kB\n".encode())
-    monkeypatch.setattr("bayesmkl.evaluation.cells._STATUS", status)
-    monkeypatch.setattr("bayesmkl.evaluation.cells._RESET", reset)
-    with peak_memory() as peak:
-        assert reset.read_text() == "5"  # Linux resets the peak
-        status.write_text("VmHWM:\t  7000 kB\nVmRSS:\t 1000 kB\n")
-    assert peak.n_bytes == 5000 * 1024
-    with peak_memory() as peak:
-        status.write_text("VmHWM:\t  500 kB\n")
-    assert peak.n_bytes == 0.0
-    with peak_memory() as peak:
-        status.unlink()
-    assert np.isnan(peak.n_bytes)
 
 
 # -------------------------------------------------------------------------------------------------- bad input
@@ -524,14 +436,118 @@ def test_samples_in_both_parts_of_a_split_are_told(rng):
         compare_models({"m": DummyClassifier()}, X, y, scoring="accuracy", cv=cv)
 
 
-def test_save_where_no_folder_can_be_made_says_so(two_classes, tmp_path, monkeypatch):
-    found = compare_models({"m": DummyClassifier()}, *two_classes, scoring="accuracy", cv=2)
+class Mean(RegressorMixin, BaseEstimator):
+    """The mean of training, and what the fits have seen."""
 
-    def refuse(self, *args, **options):
-        raise OSError(errno.EROFS, "Read-only file system", str(self))
+    def __init__(self, design=None, shrink=1.0):
+        self.design, self.shrink = design, shrink
 
-    monkeypatch.setattr(Path, "mkdir", refuse)
-    with pytest.raises(
-        OSError, match=r"`folder`: .*could not be written: Read-only file system\. Nothing was changed"
-    ):
-        found.save(tmp_path / "new")
+    def fit(self, X, y):
+        Mean.seen.append(set(np.asarray(X)[:, 1]))
+        self.mean_ = self.shrink * np.mean(y)
+        return self
+
+    def predict(self, X):
+        Mean.seen[-1] &= set(np.asarray(X)[:, 1])  # groups on both sides
+        return np.full(len(X), self.mean_)
+
+
+@pytest.fixture
+def visits():
+    """Sixty visits of twelve subjects at four sites, which are text."""
+    Mean.seen = []
+    rng = np.random.default_rng(0)
+    subject = rng.permutation(np.repeat(np.arange(12), 5))
+    X = pd.DataFrame({"marker": rng.normal(size=60), "subject": subject})
+    return X.assign(site=[f"site {s % 4}" for s in subject]), rng.normal(size=60)
+
+
+def test_a_number_of_folds_keeps_groups_of_a_design_together_and_says_so(visits):
+    X, y = visits
+    models = {"design": Mean(Design(group_columns="subject")), "none": Mean()}
+    found = compare_models(models, X, y, cv=4, scoring="rmse", random_state=2)
+    assert Mean.seen == [set()] * 8
+    given = compare_models({"none": Mean()}, X, y, cv=4, groups=X["subject"], scoring="rmse", random_state=2)
+    np.testing.assert_array_equal(found.scores()["none"], given.scores()["none"])
+    assert found.about["datasets"]["data"]["groups"] == "12 by 'subject', together in every split"
+    assert str(found).endswith("groups of data: 12 by 'subject', together in every split")
+    assert given.about["datasets"]["data"]["groups"] == "12 by groups, together in every split"
+
+
+def test_grids_keep_groups_together_inside_training(visits):
+    X, y = visits
+    tuned = (
+        make_pipeline(FunctionTransformer(), Mean()),
+        {"mean__design": [Design(group_columns="subject")]},
+    )
+    compare_models({"tuned": tuned}, X, y, cv=2, inner_cv=3, scoring="rmse")
+    assert Mean.seen == [set()] * 8  # three folds and the refit of each split
+
+
+@pytest.mark.parametrize("cv", [KFold(4, shuffle=True), [(np.arange(30), np.arange(30, 60))]])
+def test_a_splitter_decides_otherwise(visits, cv):
+    X, y = visits
+    tuned = (Mean(Design(group_columns="subject")), {"shrink": [0.9, 1.0]})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = compare_models({"x": tuned}, X, y, cv=cv, inner_cv=2, scoring="rmse")
+    assert all(Mean.seen)
+    assert found.about["datasets"]["data"]["groups"] == "12 by 'subject', on both sides of splits"
+    other = {"a": Mean(Design(group_columns="site")), "b": Mean(Design(group_columns="subject"))}
+    assert compare_models(other, X, y, cv=cv, scoring="rmse").failures.empty
+
+
+@pytest.mark.parametrize(("cv", "n_splits"), [(GroupKFold(3), 3), (LeaveOneGroupOut(), 12)])
+def test_splitters_by_groups_are_handed_those_of_the_design(visits, cv, n_splits):
+    X, y = visits
+    found = compare_models({"x": Mean(Design(group_columns="subject"))}, X, y, cv=cv, scoring="rmse")
+    assert len(found.cells) == n_splits
+    assert Mean.seen == [set()] * n_splits
+
+
+def test_nested_groups_make_the_larger_ones(visits):
+    X, y = visits
+    design = Design(group_columns=["site", "subject"])
+    found = compare_models({"x": Mean(design)}, X, y, cv=4, scoring="rmse")
+    assert found.about["datasets"]["data"]["groups"] == "4 by 'subject' and 'site', together in every split"
+    both = labels_of(X, [1, 2])
+    assert len(set(zip(both, X["site"], strict=True))) == len(set(both)) == 4
+    crossed = X.assign(site=np.arange(60) % 2)
+    assert set(labels_of(crossed, [1, 2])) == {0}
+
+
+@pytest.mark.parametrize(
+    ("models", "options", "message"),
+    [
+        (
+            {"a": "site", "b": "subject"},
+            {},
+            r"must name the same groups .* got \{'a': \['site'\], 'b': \['subject'\]\}. Pass `groups`",
+        ),
+        ({"a": "center"}, {}, "the groups in the design of 'a' are no columns of `X`: .* Pass `groups`"),
+        ({"a": "site"}, {"cv": 5}, "no more folds than there are groups to keep together, 4; got 5"),
+        ({"a": ["subject", "site"], "b": "site"}, {}, "must name the same groups"),
+        (
+            {"a": "empty"},
+            {},
+            r"no missing values .* in the columns of `design`; got 60 in 'empty', the first in row 0",
+        ),
+    ],
+)
+def test_what_cannot_be_kept_together_is_refused(visits, models, options, message):
+    X, y = visits
+    X = X.assign(empty=[None] * 60)
+    models = {name: Mean(Design(group_columns=columns)) for name, columns in models.items()}
+    with pytest.raises(ValueError, match=message):
+        compare_models(models, X, y, **{"cv": 3, "scoring": "rmse"} | options)
+
+
+def test_designs_without_groups_change_nothing(visits):
+    X, y = visits
+    design = Design(covariate_columns="marker")
+    found = compare_models({"x": Mean(design), "ridge": Mean()}, X, y, cv=3, scoring="rmse")
+    assert found.about["datasets"]["data"].get("groups") is None
+    plain = compare_models({"ridge": Mean()}, X, y, cv=3, scoring="rmse")
+    np.testing.assert_array_equal(found.scores()["ridge"], plain.scores()["ridge"])
+    stack = np.zeros((60, 60, 1))  # precomputed kernels have no columns
+    assert compare_models({"ridge": Ridge()}, stack[:, :5, 0], y, cv=2, scoring="rmse").failures.empty

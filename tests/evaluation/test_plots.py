@@ -1,35 +1,34 @@
-"""Plots of a comparison show its numbers, and can be read."""
+"""Plots of comparisons and of predicted survival show their numbers."""
 
 from __future__ import annotations
 
 import itertools
-import re
-import sys
 
-import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
 from matplotlib import pyplot
-from matplotlib.figure import Figure
+from matplotlib.collections import LineCollection
+from matplotlib.colors import to_hex
 from matplotlib.text import Text
 from scipy import stats
 
+from bayesmkl.evaluation import kaplan_meier, survival_calibration
 from bayesmkl.evaluation.comparison import Comparison
 from bayesmkl.evaluation.plots import (
-    PLOTS,
     plot,
     plot_critical_difference,
     plot_learning_curve,
     plot_pairwise,
     plot_ranks,
     plot_scores,
+    plot_survival_calibration,
+    plot_survival_functions,
     plot_time,
+    short_names,
 )
-from bayesmkl.evaluation.plots.parts import short_names
-from bayesmkl.evaluation.plots.ranks import _draw_distance
-from bayesmkl.evaluation.plots.scores import spaced
 from bayesmkl.evaluation.significance import nemenyi, pairwise, rank_table, win_matrix, wins
+from bayesmkl.posterior.axes import COLORS
 
 
 def comparison_of(names, n_datasets, n_splits, rng, failing=()):
@@ -63,60 +62,8 @@ def one(rng):
     return comparison_of(["A", "B", "C"], 1, 6, rng)
 
 
-@pytest.fixture(scope="module")
-def many():
-    """25 models, some of whose long names begin the same."""
-    names = [
-        f"Model {i}" if i % 6 else f"SimpleMKLClassifier over the whole bank, C={10 ** (i // 6)}"
-        for i in range(25)
-    ]
-    return comparison_of(names, 3, 3, np.random.default_rng(0), failing=names[20:21])
-
-
 def row_names(ax):
     return [label.get_text() for label in ax.get_yticklabels()]
-
-
-def printed(ax):
-    """Return the texts of axes that come to paper, with their boxes."""
-    texts = [*ax.texts, ax.title, ax._left_title, ax.xaxis.label]
-    for axis in (ax.xaxis, ax.yaxis):
-        low, high = sorted(axis.get_view_interval())
-        inside = [low <= place <= high for place in axis.get_ticklocs()]
-        texts += itertools.compress(axis.get_ticklabels(), inside) if axis.get_visible() else []
-    return [(text.get_text(), Text.get_window_extent(text)) for text in texts if text.get_text()]
-
-
-def overlapping(boxes):
-    return [
-        (one, other)
-        for (one, a), (other, b) in itertools.combinations(boxes, 2)
-        if min(a.x1, b.x1) - max(a.x0, b.x0) > 1.0 and min(a.y1, b.y1) - max(a.y0, b.y0) > 1.0
-    ]
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize("kind", [kind for kind in PLOTS if kind != "learning_curve"])  # which has no names
-def test_many_models_are_readable(many, kind):
-    if kind == "critical_difference":
-        pytest.importorskip("scikit_posthocs")
-    before = dict(matplotlib.rcParams)
-    ax = plot(many, kind)
-    figure = ax.figure
-    figure.draw_without_rendering()
-    for panel in figure.axes:
-        if panel.get_visible():
-            boxes = printed(panel)
-            assert overlapping(boxes) == []
-            inside = [figure.bbox.padded(1.0).count_contains(box.corners()) == 4 for _, box in boxes]
-            assert all(inside), list(itertools.compress(boxes, np.logical_not(inside)))
-    in_texts = kind in ("critical_difference", "time")  # where models that failed are left out
-    shown = [text.get_text() for text in ax.texts] if in_texts else row_names(ax)
-    shown = [re.sub(r" \(1 of .*| *\d+\.\d\d *", "", text) for text in shown]
-    for model, name in short_names(many.models).items():
-        assert shown.count(name) == (0 if in_texts and model == "Model 20" else 1)
-    assert pyplot.get_fignums() == []
-    assert dict(matplotlib.rcParams) == before
 
 
 class TestScores:
@@ -135,39 +82,12 @@ class TestScores:
             assert mean.get_xdata() == pytest.approx(values.mean())
             assert mean.get_marker() == ("D" if values.mean() == scores.mean().max() else "o")
 
-    def test_has_a_panel_for_each_data_set(self, few):
-        ax = plot_scores(few)
-        assert [panel.get_title("left") for panel in ax.figure.axes] == ["set 0", "set 1", "set 2"]
-        assert "trees (1 of 15 missing)" in row_names(ax)
-        assert "accuracy (higher is better)" in ax.figure.get_supxlabel()
-
     def test_the_lowest_error_is_best(self, few):
         ax = plot_scores(few, "log_loss", dataset="set 1")
         means = {line.get_ydata()[0]: line.get_marker() for line in ax.lines if len(line.get_ydata()) == 1}
         assert row_names(ax)[0] == "slow svm"
         assert means == {0: "D", 1: "o", 2: "o", 3: "o"}
         assert "lower is better" in ax.get_xlabel()
-
-    def test_draws_on_given_axes(self, few):
-        figure = Figure()
-        ax = figure.subplots()
-        assert plot_scores(few, dataset="set 2", ax=ax) is ax
-        with pytest.raises(ValueError, match="`ax` must be"):
-            plot_scores(few, dataset="set 2", ax=3)
-        with pytest.raises(
-            ValueError, match=r"`ax` holds one data set; choose one of \['set 0', 'set 1', 'set 2'\]"
-        ):
-            plot_scores(few, ax=ax)
-
-    def test_a_single_split_has_no_interval(self, rng):
-        ax = plot_scores(comparison_of(["A", "B"], 1, 1, rng))
-        assert [np.ptp(part.get_segments()[0][:, 0]) for part in ax.collections] == [0.0, 0.0]
-
-    def test_a_model_without_any_score_says_so(self, one):
-        one.cells.loc[one.cells["model"] == "A", "accuracy"] = np.nan
-        ax = plot_scores(one)
-        assert [text.get_text() for text in ax.texts] == ["no score"]
-        assert row_names(ax)[-1] == "A (6 of 6 missing)"
 
 
 class TestLearningCurve:
@@ -224,15 +144,6 @@ class TestTime:
         with pytest.raises(ValueError, match=r"No model has a finite accuracy on every split"):
             plot_time(one)
 
-    def test_names_keep_their_distance(self, rng):
-        wanted = np.array([0.5, 0.51, 0.0, 0.98, 0.99, 1.0])
-        places = spaced(wanted, 0.1)
-        assert (np.argsort(places) == np.argsort(wanted)).all()
-        assert np.diff(np.sort(places)).min() >= 0.1 - 1e-12
-        assert (places.min() >= 0.0, places.max() <= 1.0) == (True, True)
-        assert spaced(np.array([0.2, 0.8]), 0.1) == pytest.approx([0.2, 0.8])
-        assert spaced(rng.uniform(size=40), 0.1).max() <= 1.0 + 1e-12
-
 
 class TestRanks:
     def test_shows_mean_ranks(self, few):
@@ -243,11 +154,6 @@ class TestRanks:
         assert shown == pytest.approx(table["mean_rank"].dropna().tolist())
         assert [text.get_text() for text in ax.texts] == ["no result in 1 of 3"]
         assert "critical difference" in ax.get_xlabel()
-
-    def test_ranks_splits_of_one_data_set(self, one):
-        label = " ".join(plot_ranks(one).get_xlabel().split())
-        assert "in 6 splits of set 0" in label
-        assert "critical difference" not in label  # splits are not independent
 
 
 class TestCriticalDifference:
@@ -263,27 +169,6 @@ class TestCriticalDifference:
             assert joined == (p.loc[one, other] >= 0.05)
         assert 0 < len(bars) < 5
         assert "Friedman's test p = " in ax.get_title("left")
-
-    @pytest.mark.parametrize(("distance", "end"), [(1.5, 2.5), (7.0, 6.0)])
-    def test_distance_is_drawn_from_the_best_rank_on(self, distance, end):
-        ax = Figure().subplots()
-        ax.plot([1.0, 6.0], [0.0, -2.0])
-        _draw_distance(ax, pd.Series(np.arange(1.0, 7.0)), distance)
-        assert sorted(ax.get_xlim()) == [1.0, 6.0]
-        assert ax.get_xticks().tolist() == [1, 2, 3, 4, 5, 6]
-        assert list(ax.lines[-1].get_xdata()) == [1.0, end]
-        (text,) = ax.texts
-        assert text.get_text() == f"critical difference {distance:.2f}" + " (beyond the axis)" * (end == 6.0)
-        assert text.get_position()[0] == pytest.approx(0.5 * (1.0 + end))
-
-    def test_needs_several_data_sets(self, one):
-        with pytest.raises(ValueError, match=r"at least 2 data sets; got 1"):
-            plot_critical_difference(one)
-
-    def test_without_the_library(self, few, monkeypatch):
-        monkeypatch.setitem(sys.modules, "scikit_posthocs", None)
-        with pytest.raises(ImportError, match=r"pip install \"bayesmkl\[compare\]\""):
-            plot_critical_difference(few)
 
 
 def square(ax):
@@ -328,26 +213,6 @@ class TestPairwise:
             assert shown.loc[row["first"], row["second"]] == f"{100 * row['p_first']:.0f}"
             assert shown.loc[row["second"], row["first"]] == f"{100 * row['p_second']:.0f}"
 
-    def test_better_and_worse_differ_in_grey(self, rng):
-        ax = plot_pairwise(comparison_of(list("ABCDEF"), 1, 10, rng), test="paired_t")
-        (image,) = ax.images
-        values = image.get_array()
-        greys = image.to_rgba(values)[..., :3] @ [0.2126, 0.7152, 0.0722]
-        better, worse = (values > 0).filled(fill_value=False), (values < 0).filled(fill_value=False)
-        assert better.any()
-        assert (better == worse.T).all()
-        assert greys[worse].min() - greys[better].max() > 0.15
-        for text in ax.texts:
-            x, y = text.get_position()
-            assert text.get_color() == ("white" if greys[int(y), int(x)] < 0.5 else "black")
-        assert "dark blue: row better, pale orange: row worse" in " ".join(ax.get_xlabel().split())
-
-    def test_untested_pairs_are_empty(self, few):
-        shown = square(plot_pairwise(few, dataset="set 0"))
-        assert (shown["trees"] == "").all()
-        assert (shown.loc["trees"] == "").all()
-        assert shown.loc["slow svm", "worst"] != ""
-
 
 def test_unknown_names_are_refused(few):
     with pytest.raises(ValueError, match=r"`kind` must be one of 'scores', 'ranks'.*got 'histogram'"):
@@ -377,3 +242,87 @@ def test_names_with_dollar_signs_are_no_formulas(kind, rng, tmp_path):
     texts = [t for t in ax.figure.findobj(Text) if "$" in t.get_text() and "mathdefault" not in t.get_text()]
     assert len(texts) >= len(names)
     assert not any(text.get_parse_math() for text in texts)
+
+
+TIMES = np.linspace(0.0, 4.0, 9)
+SURVIVAL = np.exp(-np.array([[0.1], [0.5], [0.9]]) * TIMES)
+
+
+@pytest.fixture
+def seen(rng):
+    hazard, censored = rng.uniform(0.1, 1.0, size=300), rng.uniform(0.5, 4.0, size=300)
+    died = rng.exponential(1.0 / hazard)
+    y = np.rec.fromarrays([died <= censored, np.minimum(died, censored)], names="event,time")
+    return y, np.exp(-1.5 * hazard)
+
+
+@pytest.mark.parametrize("power", [1.0, 4.0])
+def test_calibration_shows_bins_and_band(seen, power):
+    y, survival = seen
+    found = survival_calibration(y, survival**power, 1.5)
+    ax = plot_survival_calibration(found)
+    points = {
+        to_hex(line.get_color()).upper(): line.get_xydata() for line in ax.lines if line.get_marker() in "oD"
+    }
+    inside = (found.observed >= found.lower) & (found.observed <= found.upper)
+    for color, which in ((COLORS[0], inside), (COLORS[1], ~inside)):
+        expected = np.stack([found.predicted, found.observed], axis=1)[which]
+        np.testing.assert_allclose(points.get(color, np.empty((0, 2))), expected)
+    (bars,) = [item for item in ax.collections if isinstance(item, LineCollection)]
+    np.testing.assert_allclose(
+        [segment[:, 1] for segment in bars.get_segments()], np.stack([found.lower, found.upper], axis=1)
+    )
+    assert ax.get_title(loc="left") == f"{inside.sum()} of 5 bins inside the band"
+    assert ax.get_xlabel() == "predicted survival at 1.5"
+    assert inside.all() == (power == 1.0)
+    assert pyplot.get_fignums() == []
+
+
+def test_functions_show_curves_bands_and_everyone(seen):
+    y, _ = seen
+    ax = plot_survival_functions(TIMES, SURVIVAL, SURVIVAL**1.5, SURVIVAL**0.5, y=y, names=["a", "b", "c"])
+    everyone, *lines = ax.lines
+    curve = kaplan_meier(y["event"], y["time"])
+    np.testing.assert_allclose(everyone.get_xydata()[1:], np.stack(curve, axis=1))
+    np.testing.assert_allclose([line.get_ydata() for line in lines], SURVIVAL)
+    assert len({line.get_linestyle() for line in lines}) == 3
+    band = ax.collections[0].get_paths()[0].vertices[:, 1]
+    assert (band.min(), band.max()) == (SURVIVAL[0, -1] ** 1.5, 1.0)
+    texts = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert texts == ["everyone (Kaplan-Meier)", "a", "b", "c"]
+
+
+def test_functions_without_bands_and_names_on_given_axes(seen):
+    first = plot_survival_functions(TIMES, SURVIVAL[:1])
+    ax = plot_survival_functions(TIMES, SURVIVAL, names=["same", "same", "x" * 99], ax=first)
+    assert ax is first
+    assert not ax.collections
+    texts = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert texts == ["same", "same (1)", f"{'x' * 39}…"]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: plot_survival_functions([0.0], SURVIVAL[:, :1]), "`times` must be"),
+        (lambda: plot_survival_functions(TIMES[::-1], SURVIVAL), "`times` must be a list of two increasing"),
+        (
+            lambda: plot_survival_functions(TIMES, SURVIVAL[:, :4]),
+            "`survival` must have a row for each subject",
+        ),
+        (lambda: plot_survival_functions(TIMES, 2.0 * SURVIVAL), "`survival` must hold probabilities"),
+        (lambda: plot_survival_functions(TIMES, np.ones((7, 9))), "at most 6 subjects"),
+        (lambda: plot_survival_functions(TIMES, SURVIVAL, SURVIVAL), "`upper` must be given with `lower`"),
+        (
+            lambda: plot_survival_functions(TIMES, SURVIVAL, SURVIVAL, SURVIVAL[:2]),
+            "`upper` must have a row for",
+        ),
+        (lambda: plot_survival_functions(TIMES, SURVIVAL, names=["a"]), "`names` must name each of the 3"),
+        (lambda: plot_survival_functions(TIMES, SURVIVAL, y=TIMES), "`y` must be a structured array"),
+        (lambda: plot_survival_functions(TIMES, SURVIVAL, ax="left"), "`ax` must be None or Axes"),
+        (lambda: plot_survival_calibration([0.5]), "`calibration` must be a SurvivalCalibration; got"),
+    ],
+)
+def test_bad_input_is_named(call, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        call()

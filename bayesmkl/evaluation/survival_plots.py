@@ -8,19 +8,33 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesmkl._utils.docstrings import fill_docs
+from bayesmkl._utils.docstrings import entries, fill_docs
 from bayesmkl._utils.given import finite_numbers
 from bayesmkl._utils.survival_target import event_and_time
 from bayesmkl._utils.validation import check_axes, shown
-from bayesmkl.evaluation.plots.parts import PLOT, own_axes
-from bayesmkl.evaluation.survival import check_probabilities, kaplan_meier
-from bayesmkl.evaluation.survival_calibration import LEVEL, SurvivalCalibration
-from bayesmkl.posterior.axes import COLORS, LINES, NEUTRAL, legend_below, tidy
+from bayesmkl.evaluation.survival import LEVEL, SurvivalCalibration, check_probabilities, kaplan_meier
+from bayesmkl.posterior.axes import COLORS, LINES, NEUTRAL, legend_below, new_axes, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 LONGEST_NAME = 40
+PLOT = entries(
+    """
+    comparison : Comparison
+        Result of :func:`~bayesmkl.evaluation.compare_models`.
+    metric : str, default=None
+        One of its metrics; None is the first.
+    ax : matplotlib.axes.Axes, default=None
+        Axes to draw on; None makes a figure.
+    """
+)
+
+
+def own_axes(ax: Axes | None, width: float, height: float) -> Axes:
+    """Return `ax`, or axes on a new figure of that size in inches."""
+    check_axes("ax", ax)
+    return new_axes(width, height)[0] if ax is None else ax
 
 
 @fill_docs(PLOT)

@@ -1,19 +1,39 @@
-"""The parts of a report on one model."""
+"""One page about one model: what matters, how surely, for whom, and what it cannot tell."""
 
 from __future__ import annotations
 
+import os
 import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from bayesmkl import __version__
-from bayesmkl.evaluation.held_out import evaluated, picture
+from bayesmkl._utils.docstrings import fill_docs
+from bayesmkl._utils.files import as_path, written_beside
+from bayesmkl._utils.settings import own_settings
+from bayesmkl._utils.typing import Samples, Targets
+from bayesmkl._utils.validation import check_flag, check_probability, generator_of, shown
+from bayesmkl.evaluation.plots import picture
 from bayesmkl.evaluation.predictions import Predictions
-from bayesmkl.evaluation.report.blocks import Block, Drawing, Facts, Heading, Items, Paragraph, Printed, Rows
-from bayesmkl.evaluation.report.markup import counted, number
+from bayesmkl.evaluation.report.page import (
+    Block,
+    Drawing,
+    Heading,
+    Printed,
+    Rows,
+    counted,
+    inline,
+    markdown,
+    number,
+    page,
+)
+from bayesmkl.evaluation.scoring import evaluated
 from bayesmkl.evaluation.store import environment
 from bayesmkl.kernels.views import column_names
 from bayesmkl.posterior import (
@@ -29,10 +49,15 @@ from bayesmkl.posterior import (
     task_table,
     view_table,
 )
+from bayesmkl.posterior.calibration import held_out_predictions
+from bayesmkl.posterior.diagnose import diagnosis_of
 from bayesmkl.posterior.features import quick_feature_table
-from bayesmkl.posterior.fitted import FittedBEMKL
+from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl
 from bayesmkl.posterior.report import VERDICTS, Section
+from bayesmkl.posterior.shared_docs import MODEL
 
+N_DRAWS = 1000  # of a diagnosis, in each chain
+JUDGED = ("labels", "numbers", "grades")  # outcomes whose held-out predictions a diagnosis judges
 TASKS = {
     "labels": "classification",
     "numbers": "regression",
@@ -40,7 +65,7 @@ TASKS = {
     "grades": "ordinal",
     "times": "survival",
 }
-N_DRAWS = 200  # by which a part's interval is found to hold zero
+N_PART_DRAWS = 200  # by which a part's interval is found to hold zero
 MOST_SAMPLES = 500  # that are shown one by one
 MOST_PARTS = 12  # of a score, in the table of samples
 MOST_COLUMNS = 12  # that are named of a view
@@ -51,6 +76,197 @@ PAPERS = {
     False: "M. Gönen (2012). Bayesian efficient multiple kernel learning. Proceedings of the 29th International "
     "Conference on Machine Learning.",
 }
+
+
+class ModelReport:
+    """Result of :func:`report_model`: printed, it is Markdown; it writes itself as one page of HTML.
+
+    Parameters
+    ----------
+    title : str
+        Head of the page.
+    facts : str
+        One line that says what was fitted to what.
+    parts : dict of str to list of Block
+        Sections by their names: texts are paragraphs, lists of texts lists, dicts names and values.
+
+    Examples
+    --------
+    >>> from bayesmkl.evaluation import ModelReport
+    >>> print(ModelReport("Cells", "40 samples", {"Summary": ["All is well."]}))
+    # Cells
+    <BLANKLINE>
+    40 samples
+    <BLANKLINE>
+    ## Summary
+    <BLANKLINE>
+    All is well.
+    """
+
+    def __init__(self, title: str, facts: str, parts: Mapping[str, Sequence[Block]]) -> None:
+        self.title = title
+        self.facts = facts
+        self.parts = parts
+
+    def __str__(self) -> str:
+        pieces = [f"# {inline(self.title)}", inline(self.facts)]
+        for name, blocks in self.parts.items():
+            pieces += [f"## {name}", *map(markdown, blocks)]
+        return "\n\n".join(pieces)
+
+    def __repr__(self) -> str:
+        return f"ModelReport({self.title!r}, parts={list(self.parts)})"
+
+    def write_html(self, path: str | os.PathLike[str]) -> Path:
+        """Write one page that needs no other file.
+
+        Parameters
+        ----------
+        path : path-like
+            Where to; a page that is there is replaced, at once and only when the new one is complete.
+
+        Returns
+        -------
+        pathlib.Path
+            `path`.
+
+        Raises
+        ------
+        TypeError
+            If `path` is no path.
+        ValueError
+            If nothing can be written there.
+        """
+        return self._write(path, page(self.title, self.facts, self.parts))
+
+    def write_markdown(self, path: str | os.PathLike[str]) -> Path:
+        """Write Markdown, without pictures.
+
+        Parameters
+        ----------
+        path : path-like
+            Where to; a file that is there is replaced, as by `write_html`.
+
+        Returns
+        -------
+        pathlib.Path
+            `path`.
+
+        Raises
+        ------
+        TypeError
+            If `path` is no path.
+        ValueError
+            If nothing can be written there.
+        """
+        return self._write(path, f"{self}\n")
+
+    def _write(self, path: str | os.PathLike[str], text: str) -> Path:
+        path = as_path("path", path)
+        with written_beside(path) as beside:
+            beside.write_text(text, encoding="utf-8")
+        return path
+
+
+@fill_docs(MODEL)
+@own_settings
+def report_model(
+    model: BaseEstimator,
+    X: Samples | None = None,
+    y: Targets | None = None,
+    *,
+    kernels: ArrayLike | None = None,
+    title: str | None = None,
+    refits: bool = False,
+    ci_prob: float = 0.94,
+    random_state: int | np.random.Generator | None = None,
+) -> ModelReport:
+    """Write up a fitted model: data, views, held-out predictions, samples, doubts, computation, citation.
+
+    Parameters
+    ----------
+    %(model)s
+    X : samples, default=None
+        Samples that the model was not fitted to, as it takes them: they are predicted one by one, and with `y` the
+        predictions are judged. None: what is said of samples is of those of training, left out in turn where
+        predictions are judged.
+    y : array-like of shape (n_rows,) or (n_rows, n_outputs), default=None
+        Their targets.
+    %(kernels:kept)s
+    title : str, default=None
+        Head of the page; None names the estimator.
+    refits : bool, default=False
+        Fit again without each view, to say which of them predictions need, as :func:`bayesmkl.posterior.relevance`.
+    %(ci_prob)s
+    random_state : int, numpy.random.Generator or None, default=None
+        Seed or source of draws.
+
+    Returns
+    -------
+    ModelReport
+        With `write_html` and `write_markdown`; printed, it is Markdown. Its parts are
+
+        * Summary: whether there is a signal, what matters, how good held-out predictions are, what to doubt;
+        * Data: samples, target, and the columns of every view;
+        * Views and kernels: shares with intervals, inclusion probabilities under a spike-and-slab prior, effects of
+          a `Design`, correlations of tasks;
+        * Features: slopes of the score, by :func:`bayesmkl.posterior.feature_table`, where they take a few seconds;
+        * Predictions: metrics of held-out samples, and their calibration with its uncertainty;
+        * Samples: what every view adds to the score of each of at most 500 samples, by
+          :func:`bayesmkl.posterior.contributions`;
+        * Trust: all verdicts of :func:`bayesmkl.posterior.diagnose`;
+        * Computation: parameters, inference, versions;
+        * Citation.
+
+    Raises
+    ------
+    TypeError
+        If `model` is none that :func:`bayesmkl.posterior.diagnose` takes; if `title` is no text.
+    NotFittedError
+        Before `fit`.
+    ValueError
+        If there is `y` without `X`, or `X` and `y` do not fit to the model.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl import BEMKLRegressor, KernelBank
+    >>> from bayesmkl.evaluation import report_model
+    >>> X = np.random.default_rng(0).normal(size=(60, 2))
+    >>> y = np.sin(2 * X[:, 0])
+    >>> model = BEMKLRegressor(KernelBank(["rbf"], views="each")).fit(X[:40], y[:40])
+    >>> report = report_model(model, X[40:], y[40:], random_state=0)  # then report.write_html("report.html")
+    >>> list(report.parts)[:6]
+    ['Summary', 'Data', 'Views and kernels', 'Features', 'Predictions', 'Samples']
+    """
+    if title is not None and not isinstance(title, str):
+        raise TypeError(f"`title` must be a str; got {shown(title)}.")
+    if y is not None and X is None:
+        raise ValueError("`y` must be None without `X`, the samples that it is the target of. Pass both.")
+    refits, ci_prob = check_flag("refits", refits), check_probability("ci_prob", ci_prob)
+    rng = generator_of("random_state", random_state)
+    fitted = fitted_bemkl(model, of_outcome=False)
+    on_test = None if X is None else Predictions(model, X, y_train=_training_times(fitted))
+    held_out = None
+    if on_test is not None and y is not None and fitted.outcome in JUDGED:
+        y = np.asarray(y)
+        classes = fitted.is_classifier or fitted.outcome == "grades"
+        held_out = held_out_predictions(fitted, on_test.as_model() if classes else model, X, y)
+    diagnosis = diagnosis_of(fitted, held_out, kernels, N_DRAWS, ci_prob, rng)
+    about = Reported(model, fitted, X, y, on_test, diagnosis, ci_prob, rng, kernels)
+    parts: dict[str, Sequence[Block]] = {
+        "Summary": _summary(about),
+        "Data": _data(about),
+        "Views and kernels": _views(about, refits),
+        "Features": _features(about),
+        "Predictions": _predictions(about),
+        "Samples": _samples(about),
+        "Trust": _trust(about),
+        "Computation": _computation(about),
+        "Citation": _citation(about),
+    }
+    name = type(fitted.estimator).__name__
+    return ModelReport(title or name, _facts(about), parts)
 
 
 class Reported(NamedTuple):
@@ -82,7 +298,7 @@ class Reported(NamedTuple):
         return self.fitted.estimator.kernel_bank_
 
 
-def facts(about: Reported) -> str:
+def _facts(about: Reported) -> str:
     """Say in one line what was fitted to what."""
     fitted = about.fitted
     pieces = [
@@ -97,7 +313,7 @@ def facts(about: Reported) -> str:
     return " · ".join([*pieces, f"bayesmkl {__version__}"])
 
 
-def summary(about: Reported) -> list[Block]:
+def _summary(about: Reported) -> list[Block]:
     """Say what one would say first."""
     sections = about.sections
     items = [sections["signal"].advice]
@@ -120,10 +336,10 @@ def summary(about: Reported) -> list[Block]:
         items.append(f"Read with care, for the reasons that these checks give: {names}.")
     else:
         items.append("No check of the posterior speaks against it.")
-    return [Items(items)]
+    return [items]
 
 
-def data(about: Reported) -> list[Block]:
+def _data(about: Reported) -> list[Block]:
     """Say what the model was fitted to."""
     fitted, bank = about.fitted, about.bank
     values: dict[str, Any] = {"training samples": fitted.n_samples}
@@ -131,7 +347,7 @@ def data(about: Reported) -> list[Block]:
     if about.X is not None:
         values["held-out samples"] = _n_rows(about.X)
     if bank is None:
-        return [Facts(values | {"kernels": "precomputed"})]
+        return [values | {"kernels": "precomputed"}]
     labels = getattr(bank, "column_labels_", None)
     names = column_names(bank.n_features_in_, labels)
     values["columns"] = bank.n_features_in_
@@ -148,7 +364,7 @@ def data(about: Reported) -> list[Block]:
                 "such as": ", ".join(own) + (f" and {more} more" if more else ""),
             }
         )
-    return [Facts(values), Rows(pd.DataFrame(rows), "views", fold=f"{len(rows)} views")]
+    return [values, Rows(pd.DataFrame(rows), "views", fold=f"{len(rows)} views")]
 
 
 def _about_target(fitted: FittedBEMKL) -> dict[str, Any]:
@@ -166,12 +382,12 @@ def _about_target(fitted: FittedBEMKL) -> dict[str, Any]:
     return {"target": f"{fitted.outcome} from {low} to {high}, median {middle}"}
 
 
-def views(about: Reported, refits: bool) -> list[Block]:
+def _views(about: Reported, refits: bool) -> list[Block]:
     """Say what matters."""
     fitted, percent = about.fitted, f"{100 * about.ci_prob:.0f} %"
     of_what = "part of the variance of the score" if fitted.is_marginal else "part of the score"
     intro = f"A share is the {of_what} that a view or kernel accounts for; intervals are of {percent}."
-    blocks: list[Block] = [Paragraph(intro)]
+    blocks: list[Block] = [intro]
     axes = plot_kernel_weights(
         about.model, ci_prob=about.ci_prob, by_view=about.has_views, kernels=about.training_kernels
     )
@@ -207,37 +423,33 @@ def _inclusion(about: Reported) -> list[Block]:
     fold = f"All {len(table)} {of_what}s"
     return [
         Heading("What is in the model"),
-        Paragraph(listed),
+        listed,
         Rows(_readable(table), "inclusion", fold=fold),
     ]
 
 
-def features(about: Reported) -> list[Block]:
+def _features(about: Reported) -> list[Block]:
     """Say along which features the score rises or falls."""
     table = quick_feature_table(about.model, about.ci_prob, about.rng)
     if table is None:
         return [
-            Paragraph(
-                "No slopes: there are none of these kernels, of gates, missing views and tasks, or they would take "
-                "more than some seconds. feature_table(model) says which, or takes the time."
-            )
+            "No slopes: there are none of these kernels, of gates, missing views and tasks, or they would take "
+            "more than some seconds. feature_table(model) says which, or takes the time."
         ]
     kind, output = about.fitted.output_kind, None
     blocks: list[Block] = [
-        Paragraph(
-            "The slope of the score for one standard deviation of a feature, all others held where they are, "
-            "averaged over the training samples. Its size is the root mean square, large also where the score rises "
-            "and falls."
-        )
+        "The slope of the score for one standard deviation of a feature, all others held where they are, "
+        "averaged over the training samples. Its size is the root mean square, large also where the score rises "
+        "and falls."
     ]
     if kind in table:
         output = table[kind].iloc[0]
-        blocks.append(Paragraph(f"The plot is of {kind} {str(output)!r}."))
+        blocks.append(f"The plot is of {kind} {str(output)!r}.")
     blocks.append(Drawing.of(plot_features(table, output), "Average slopes of the score."))
     return [*blocks, Rows(_readable(table), "slopes", fold=f"All {len(table)} slopes")]
 
 
-def predictions(about: Reported) -> list[Block]:
+def _predictions(about: Reported) -> list[Block]:
     """Judge predictions of samples that the model was not fitted to."""
     fitted, section = about.fitted, about.sections["calibration"]
     blocks: list[Block] = []
@@ -245,22 +457,22 @@ def predictions(about: Reported) -> list[Block]:
     if on_test is not None and about.y is not None and of_one:
         task, y = TASKS[fitted.outcome], np.asarray(about.y)
         metrics = evaluated(on_test, y, task)
-        blocks.append(Facts({"held-out samples": len(y)} | {name: number(v) for name, v in metrics.items()}))
+        blocks.append({"held-out samples": len(y)} | {name: number(v) for name, v in metrics.items()})
         _, axes = picture(on_test, y, task)
         blocks.append(Drawing.of(axes, "Held-out samples: what was predicted, and what came true."))
     elif about.y is None:
-        blocks.append(Paragraph("No held-out samples were given: training samples are left out in turn."))
+        blocks.append("No held-out samples were given: training samples are left out in turn.")
     blocks.append(Heading(f"{section.title}: {section.verdict}"))
     return [*blocks, *_of_section(section)]
 
 
-def samples(about: Reported) -> list[Block]:
+def _samples(about: Reported) -> list[Block]:
     """Split the scores of samples into what views add."""
     fitted, X, model = about.fitted, about.X, about.model
     whose = "held-out"
     if X is None:
         if about.bank is None or fitted.has_landmarks:
-            return [Paragraph("Pass samples as `X` to have their scores split into the parts of views.")]
+            return ["Pass samples as `X` to have their scores split into the parts of views."]
         names = getattr(fitted.estimator, "feature_names_in_", None)
         X, model, whose = pd.DataFrame(about.bank.X_train_, columns=names), fitted.estimator, "training"
         for column, labels in getattr(fitted.estimator, "group_labels_", ()):  # which are text there
@@ -269,28 +481,24 @@ def samples(about: Reported) -> list[Block]:
     n_rows = _n_rows(X)
     if n_rows > MOST_SAMPLES:
         X = X.iloc[:MOST_SAMPLES] if hasattr(X, "iloc") else X[:MOST_SAMPLES]
-    found = contributions(model, X, ci_prob=about.ci_prob, n_draws=N_DRAWS, random_state=about.rng)
+    found = contributions(model, X, ci_prob=about.ci_prob, n_draws=N_PART_DRAWS, random_state=about.rng)
     kind = str(found["kind"].values[0])
     blocks: list[Block] = [
-        Paragraph(
-            f"What every {kind} adds to the score of {whose} samples: parts of a row sum to its score. A part whose "
-            f"{100 * about.ci_prob:.0f} % interval holds zero has a question mark."
-        )
+        f"What every {kind} adds to the score of {whose} samples: parts of a row sum to its score. A part whose "
+        f"{100 * about.ci_prob:.0f} % interval holds zero has a question mark."
     ]
     if about.bank is not None and not about.bank.are_centered():
         blocks.append(
-            Paragraph(
-                "Kernels that are not centered share a constant with the intercept: the sign of a part is less "
-                'sure than its differences between samples are. With KernelBank(..., normalize="center") parts are '
-                "differences from the mean training sample."
-            )
+            "Kernels that are not centered share a constant with the intercept: the sign of a part is less "
+            'sure than its differences between samples are. With KernelBank(..., normalize="center") parts are '
+            "differences from the mean training sample."
         )
     if n_rows > MOST_SAMPLES:
-        blocks.append(Paragraph(f"The first {MOST_SAMPLES} of {n_rows} samples."))
+        blocks.append(f"The first {MOST_SAMPLES} of {n_rows} samples.")
     output = None if fitted.output_names is None else fitted.output_names[0]
     one = found if output is None else found.sel({fitted.output_kind: output})
     if output is not None:
-        blocks.append(Paragraph(f"Scores are those of {fitted.output_kind} {output!r}."))
+        blocks.append(f"Scores are those of {fitted.output_kind} {output!r}.")
     axes = plot_contributions(found, output)
     blocks.append(Drawing.of(axes, f"Parts of the scores of {counted(len(one['sample']), 'sample')}."))
     truth = about.y if whose == "held-out" else fitted.target
@@ -300,11 +508,8 @@ def samples(about: Reported) -> list[Block]:
 def _table_of_samples(about: Reported, found: Any, model: Any, X: Any, truth: Any) -> list[Block]:
     mean = found["mean"].values
     frame = pd.DataFrame({"sample": [str(label) for label in found["sample"].values]})
-    menus = {}
     if truth is not None and np.ndim(truth) == 1 and np.asarray(truth).dtype.names is None:
         frame["target"] = np.asarray(truth)[: len(frame)]
-        if about.fitted.outcome in ("labels", "grades"):
-            menus["target"] = "target"
     predicted = np.asarray(model.predict(X)) if about.on_test is None else about.on_test.labels()
     if predicted.ndim == 1:
         frame["prediction"] = predicted[: len(frame)]
@@ -322,13 +527,13 @@ def _table_of_samples(about: Reported, found: Any, model: Any, X: Any, truth: An
             ]
         name = str(found["part"].values[p])
         frame[f"{name} (part)" if name in frame else name] = values
-    return [Rows(frame, "parts of the scores of samples", "parts", menus, f"{len(frame)} samples")]
+    return [Rows(frame, "parts of the scores of samples", "parts", f"{len(frame)} samples")]
 
 
-def trust(about: Reported) -> list[Block]:
+def _trust(about: Reported) -> list[Block]:
     """Say what the model cannot tell, and how that is known."""
     blocks: list[Block] = [
-        Paragraph("Every check has a verdict: good, caution, bad, or skipped where it does not apply.")
+        "Every check has a verdict: good, caution, bad, or skipped where it does not apply."
     ]
     for key, section in about.sections.items():
         if key != "calibration":  # which is with the predictions
@@ -336,7 +541,7 @@ def trust(about: Reported) -> list[Block]:
     return blocks
 
 
-def computation(about: Reported) -> list[Block]:
+def _computation(about: Reported) -> list[Block]:
     """Say how it was computed."""
     estimator = about.fitted.estimator
     values: dict[str, Any] = {"estimator": repr(estimator), "inference": "; ".join(about.fitted.endings)}
@@ -346,13 +551,13 @@ def computation(about: Reported) -> list[Block]:
             values[name.removesuffix("_")] = number(value)
     steps = [type(step).__name__ for step in about.fitted.transformers]
     values["before the estimator"] = ", ".join(steps) or None
-    return [Facts(values), Heading("Versions"), Facts(environment())]
+    return [values, Heading("Versions"), environment()]
 
 
-def citation(about: Reported) -> list[Block]:
+def _citation(about: Reported) -> list[Block]:
     """Say what to cite."""
     return [
-        Items(
+        (
             [
                 f"The bayesmkl developers. bayesmkl: Bayesian multiple kernel learning, version {__version__}.",
                 PAPERS[about.fitted.is_marginal],
@@ -380,7 +585,7 @@ def _readable(table: pd.DataFrame) -> pd.DataFrame:
 
 def _of_section(section: Section) -> list[Block]:
     printed: list[Block] = [Printed(section.lines)] if section.lines else []
-    return [*printed, Paragraph(section.advice)]
+    return [*printed, section.advice]
 
 
 def _competes(fitted: FittedBEMKL) -> bool:
@@ -388,7 +593,7 @@ def _competes(fitted: FittedBEMKL) -> bool:
     return fitted.is_classifier and fitted.output_kind == "class"
 
 
-def training_times(fitted: FittedBEMKL) -> Any:
+def _training_times(fitted: FittedBEMKL) -> Any:
     """Return times of training and whether their event was seen, of times to an event."""
     if fitted.outcome != "times":
         return None

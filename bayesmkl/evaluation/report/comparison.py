@@ -1,0 +1,532 @@
+"""A comparison as one page of HTML that needs nothing but itself."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from bayesmkl._utils.files import as_path, written_beside
+from bayesmkl._utils.validation import shown as shown_value
+from bayesmkl.evaluation.plots import PLOTS, plot_curve, plot_learning_curve
+from bayesmkl.evaluation.report.page import (
+    MISSING,
+    Block,
+    Drawing,
+    Heading,
+    Html,
+    Printed,
+    Rows,
+    counted,
+    number,
+    page,
+    plain,
+    text_of_value,
+)
+from bayesmkl.evaluation.scoring import METRICS
+from bayesmkl.evaluation.significance import TESTS, friedman, win_totals
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from bayesmkl.evaluation.comparison import Comparison
+
+ALPHA = 0.05
+TEST = "corrected_t"
+MOST_ALIKE = 1.2  # largest training part over the smallest where there is no learning curve
+MOST_ROWS = 2000  # of kernels; the largest shares of each model
+MOST_SETS = 3  # whose curves and samples are shown
+MOST_SAMPLES = 20
+REFUSALS = (ValueError, ImportError)  # too few models or data sets, a library that is not installed
+MODEL = ["dataset", "model"]
+COLUMNS = {
+    "dataset": "data set",
+    "fit_seconds": "fit, s",
+    "predict_seconds": "predict, s",
+    "kernel_seconds": "kernels, s",
+    "reused_seconds": "saved, s",
+    "kernel_stacks": "kernel stacks",
+    "peak_memory_mb": "memory, MiB",
+    "support_fraction": "support",
+    "n_active_kernels": "active kernels",
+    "n_train": "train",
+    "n_test": "test",
+    "best_params": "parameters chosen",
+    "note": "warnings",
+    "mean_rank": "mean rank",
+    "times_best": "times best",
+    "times_worst": "times worst",
+    "lower": "from",
+    "upper": "to",
+    "p_value": "p",
+    "p_adjusted": "p, corrected",
+    "win_rate": "win rate",
+    "n_kernels": "kernels",
+    "n_selected": "selected",
+    "std": "sd over splits",
+    "posterior_std": "posterior sd",
+    "sample_std": "sd over samples",
+    "first_only": "right: first only",
+    "second_only": "second only",
+    "both_wrong": "none",
+}  # heads of columns in words
+COSTS = list(COLUMNS)[1:9]
+HEADS = {
+    "mean rank": "mean over data sets of the place of the model, 1 the best",
+    "fit, s": "seconds to fit, the search for parameters included",
+    "predict, s": "seconds to predict the test rows",
+    "kernels, s": "seconds to compute kernels, part of the two before",
+    "saved, s": "seconds of kernels that another model had computed on the same rows",
+    "kernel stacks": "stacks of kernels that were computed for this model",
+    "memory, MiB": "highest memory of fit and prediction above that before",
+    "support": "support points, as a fraction of the training rows",
+    "active kernels": "kernels with a weight that matters",
+    "converged": "whether the fit met its tolerance",
+    "difference": "mean score of the first minus that of the second",
+    "untested": "pairs of which one has no result on a data set",
+    "win rate": "wins / (wins + ties + losses)",
+    "posterior sd": "mean standard deviation of the posterior",
+    "sd over samples": "near zero where the weights hardly depend on the sample",
+}  # what they mean
+SHARES = (
+    "Shares of the score, of models without a posterior parts of the sum of all weights, over the splits. A kernel "
+    "is selected where its share is above a thousandth of the largest. Stability is 1 where all splits select the "
+    "same kernels, and around 0 where they select at random (Nogueira et al. 2018)."
+)
+GATES = (
+    "Gates of localized models, whose weights depend on the sample: means over the training samples, and how much "
+    "they vary between splits and between samples."
+)
+CALIBRATION = (
+    "Mean over the splits, with a band of one standard deviation. Of a calibrated model, samples with a predicted "
+    "probability of 0.3 are of the class in 3 of 10 cases. A point holds a tenth of the predictions."
+)
+ERRORS = (
+    "Samples on which both models err, over those on which one of them does: 1 for the same errors, 0 for none in "
+    "common. The p-value is that of McNemar's exact test, which takes the fits as given, by Holm's procedure for all "
+    "pairs of a data set."
+)
+FAR = (
+    "Samples that models miss by most, by their place in the data: the mean absolute error over the models, and what "
+    "each of them predicted out of fold."
+)
+HARD = "Samples that most models get wrong, by their place in the data, with what was predicted of them out of fold."
+
+
+def write_report(
+    comparison: Comparison,
+    path: str | os.PathLike[str],
+    title: str = "Comparison of models",
+    metrics: Sequence[str] | None = None,
+) -> Path:
+    """Write a comparison as one self-contained page of HTML; see :meth:`Comparison.to_html`.
+
+    A page that is there is replaced, at once and only when the new one is complete.
+    """
+    path = as_path("path", path)
+    if not isinstance(title, str):
+        raise TypeError(f"`title` must be a str; got {shown_value(title)}.")
+    if metrics is not None and (isinstance(metrics, str) or not isinstance(metrics, Sequence) or not metrics):
+        raise ValueError(f"`metrics` must be None or a list of metrics; got {shown_value(metrics)}.")
+    chosen = list(comparison.metrics[:1] if metrics is None else metrics)
+    unknown = [name for name in chosen if name not in comparison.metrics]
+    if unknown:
+        known = ", ".join(map(repr, comparison.metrics))
+        raise ValueError(f"`metrics` must name metrics of the comparison, {known}; got {unknown[0]!r}.")
+    with written_beside(path) as beside:  # which refuses a place that cannot be written to
+        beside.write_text(page(title, _facts(comparison), _parts(comparison, chosen)), encoding="utf-8")
+    return path
+
+
+def _parts(comparison: Comparison, metrics: Sequence[str]) -> dict[str, list[Block]]:
+    parts: dict[str, list[Block]] = {
+        "Scores": _scores(comparison),
+        "Failures and warnings": _failures(comparison),
+        "Ranks": [block for metric in metrics for block in _ranks(comparison, metric)],
+        "Differences": [block for metric in metrics for block in _differences(comparison, metric)],
+        "Plots": [block for metric in metrics for block in _pictures(comparison, metric)],
+        "Cost and sparsity": _costs(comparison),
+        "Kernels": _kernels(comparison),
+        "Calibration": _calibration(comparison),
+        "Predictions": _predictions(comparison),
+        "Every split": _splits(comparison),
+        "Protocol": _protocol(comparison),
+        "Environment": [dict(comparison.about.get("environment", {}))],
+    }
+    return {name: blocks for name, blocks in parts.items() if blocks}
+
+
+def _facts(comparison: Comparison) -> str:
+    """Say in a line what was compared, and when."""
+    about = comparison.about
+    sizes = [
+        counted(len(comparison.models), "model"),
+        counted(len(comparison.datasets), "data set"),
+        counted(len(comparison.cells), "fit"),
+    ]
+    when = [f"started {about['started']}"] if about.get("started") else []
+    when += [f"{number(about['seconds'], 1)} s"] if about.get("seconds") is not None else []
+    return " · ".join([*sizes, *when])
+
+
+def _title(metric: str) -> str:
+    return METRICS[metric].title if metric in METRICS else metric
+
+
+def _rows(frame: pd.DataFrame, label: str, identity: str | None = None, fold: str | None = None) -> Rows:
+    """Return a table with heads in words."""
+    return Rows(frame.rename(columns=COLUMNS), label, identity, fold, HEADS)
+
+
+def _link(text: str) -> str:
+    return f'<a href="#failures" class="failed">{escape(text)}</a>'
+
+
+def _scores(comparison: Comparison) -> list[Block]:
+    cells = comparison.cells
+    n_failed = int((cells["error"] != "").sum())
+    blocks: list[Block] = []
+    if n_failed:
+        failed = _link(f"{n_failed} of {counted(len(cells), 'fit')} failed")
+        blocks.append(Html(f"{failed}. Means are over the splits that succeeded."))
+    blocks.append(
+        Html(
+            "Mean ± standard deviation over splits. In bold, the best mean of each data set among models that "
+            'succeeded on all of its splits; see <a href="#differences">differences</a> for which of them are real. '
+            "A click on the head of a column sorts by it."
+        )
+    )
+    for metric in comparison.metrics:
+        better = "higher" if comparison.about["metrics"][metric] else "lower"
+        blocks += [Heading(f"{_title(metric)} ({better} is better)"), _score_table(comparison, metric)]
+    return blocks
+
+
+def _score_table(comparison: Comparison, metric: str) -> Rows:
+    """Return a row per model and a column per data set."""
+    n_splits = comparison.cells.groupby("dataset")["split"].nunique()
+    found = {(row["dataset"], row["model"]): row for row in comparison.summary(metric).to_dict("records")}
+
+    def cell(dataset: str, model: str) -> str:
+        row, n = found.get((dataset, model)), n_splits[dataset]
+        if row is None or (row["n"] == 0 and row["failed"] == 0):
+            return MISSING
+        if row["n"] == 0:
+            return Html(_link("failed"))
+        mean, std = number(row["mean"]), row["std"]
+        shown = mean if np.isnan(std) else f"{mean} ± {number(std)}"
+        if row["n"] < n:
+            return Html(f"{shown} " + _link(f"({row['n']} of {n})"))
+        return Html(f"<b>{shown}</b>") if row["best"] else shown
+
+    columns = [[cell(dataset, model) for model in comparison.models] for dataset in comparison.datasets]
+    heads = ["model", *comparison.datasets]
+    columns.insert(0, comparison.models)
+    if len(comparison.datasets) > 1:
+        ranks = comparison.ranks(metric)["mean_rank"]
+        heads, columns = [*heads, "mean rank"], [*columns, [number(ranks[m], 2) for m in comparison.models]]
+    frame = pd.DataFrame(list(zip(*columns, strict=True)), columns=heads, dtype=object)  # which keeps Html
+    return Rows(
+        frame, f"{_title(metric)} of every model on every data set", f"scores-{plain(metric)}", None, HEADS
+    )
+
+
+def _failures(comparison: Comparison) -> list[Block]:
+    """Return failures, metrics that could not be measured, and warnings; nothing without any."""
+    cells = comparison.cells
+    blocks: list[Block] = []
+    failed = cells["error"] != ""
+    if failed.any():
+        blocks += [Heading("Fits that failed"), _messages(cells[failed], "error", "failures-errors")]
+    absent = cells[~failed].melt(["dataset", "model", "split"], comparison.metrics, "metric", "value")
+    absent = absent[absent["value"].isna()]
+    if len(absent):
+        several = len(comparison.datasets) > 1
+        rows = []
+        groups: Any = absent.groupby(["model", "metric"], sort=False)["dataset"]
+        for (model, metric), names in groups:
+            concerned = list(dict.fromkeys(names))
+            everywhere = several and len(concerned) == len(comparison.datasets)
+            rows.append((model, _title(metric), "all" if everywhere else ", ".join(concerned)))
+        frame = pd.DataFrame(rows, columns=["model", "metric", "data sets"])
+        blocks += [
+            Heading("Scores that a model does not give"),
+            Rows(frame, "scores that a model does not give", "failures-absent"),
+        ]
+    warned = cells[cells["note"] != ""]
+    if len(warned):
+        fold = f"{counted(len(warned), 'fit')} with warnings"
+        blocks += [Heading("Warnings"), _messages(warned, "note", "failures-notes", fold)]
+    return blocks
+
+
+def _messages(cells: pd.DataFrame, what: str, identity: str, fold: str | None = None) -> Rows:
+    """Return a row per model, data set and message, with the splits that it concerns."""
+    groups: Any = cells.groupby(["model", "dataset", what], sort=False)["split"]
+    rows = [
+        (model, dataset, len(splits), ", ".join(map(str, splits)), message)
+        for (model, dataset, message), splits in groups
+    ]
+    frame = pd.DataFrame(rows, columns=["model", "dataset", "how many", "splits", what])
+    return _rows(frame, f"{what} by model and data set", identity, fold)
+
+
+def _ranks(comparison: Comparison, metric: str) -> list[Block]:
+    """Return mean ranks over data sets, Friedman's test and the critical-difference diagram, or what is missing."""
+    title = _title(metric)
+    if len(comparison.datasets) < 2:
+        return [Heading(title), "Ranks are means over data sets, and this comparison has one."]
+    table = comparison.ranks(metric).rename_axis("model").reset_index()
+    table["mean_rank"] = [number(rank, 2) for rank in table["mean_rank"]]
+    table = table.drop(columns="n").rename(columns={"note": "remark"})
+    blocks: list[Block] = [Heading(title), _rows(table, f"ranks by {title}", f"ranks-{plain(metric)}")]
+    try:
+        tested = friedman(comparison.scores(metric), comparison.about["metrics"][metric])
+    except REFUSALS as reason:
+        return [*blocks, str(reason)]
+    said = (
+        f"Friedman's test that {tested.n_models} models rank alike over {tested.n_datasets} data sets: "
+        f"χ² = {number(tested.statistic)}, {_p(tested.p_value)}; in the form of Iman and Davenport "
+        f"F = {number(tested.f_statistic)}, {_p(tested.f_p_value)}."
+    )
+    caption = f"Mean ranks by {title}; lines join models that Nemenyi's test cannot tell apart"
+    return [*blocks, said, _drawn(PLOTS["critical_difference"], caption, comparison, metric)]
+
+
+def _differences(comparison: Comparison, metric: str) -> list[Block]:
+    """Return tests of all pairs of models on every data set, and how often each model is better than others."""
+    title, several = _title(metric), len(comparison.datasets) > 1
+    try:
+        pairs = comparison.significance(metric, TEST, alpha=ALPHA)
+        totals = win_totals(comparison.wins(metric, TEST, alpha=ALPHA)) if several else None
+    except REFUSALS as reason:
+        return [Heading(title), str(reason)]
+    explained = (
+        f"Two-sided {TESTS[TEST]} over the splits of each data set. P-values are corrected by Holm's procedure for "
+        f"the number of pairs of a data set; below {ALPHA:g}, one of the two counts as better. From and to bound "
+        f"the mean difference of a pair alone with {100 * (1 - ALPHA):g} % confidence."
+    )
+    names = ["difference", "lower", "upper", "p_value", "p_adjusted"]
+    table = pairs[["dataset", "first", "second", *names, "better", "note"]].astype(object)
+    for name in names:
+        table[name] = [_value_of_p(v) if name.startswith("p_") else number(v, 4) for v in pairs[name]]
+    table = table.rename(columns={"note": "remark"})
+    table["dataset"] = table["dataset"].replace("", comparison.datasets[0])
+    label, fold = f"pairs of models by {title}", counted(len(table), "pair")
+    blocks: list[Block] = [Heading(title), explained, _rows(table, label, f"pairs-{plain(metric)}", fold)]
+    if totals is not None:
+        blocks += [
+            "Wins, ties and losses against all others on all data sets, by the same test at the level "
+            f"{ALPHA:g} for each pair, without a correction for their number.",
+            _rows(totals.reset_index(), "wins, ties and losses", f"wins-{plain(metric)}"),
+        ]
+    return [
+        *blocks,
+        _drawn(PLOTS["pairwise"], f"Which pairs of models differ in {title}", comparison, metric),
+    ]
+
+
+def _pictures(comparison: Comparison, metric: str) -> list[Block]:
+    """Draw scores, ranks, and what scores cost."""
+    title = _title(metric)
+    wanted: list[tuple[Any, str, dict[str, Any]]] = [
+        (PLOTS["scores"], f"{title} of every model on every split", {}),
+        (PLOTS["ranks"], f"Ranks of the models on every data set by {title}", {}),
+        (PLOTS["time"], f"{title} against seconds to fit", {}),
+    ]
+    if len(comparison.datasets) < 2:
+        del wanted[1]
+    sizes = comparison.cells.groupby("dataset")["n_train"]
+    for dataset in comparison.datasets:
+        if sizes.max()[dataset] > MOST_ALIKE * sizes.min()[dataset]:
+            wanted.append(
+                (plot_learning_curve, f"{title} over training rows of {dataset}", {"dataset": dataset})
+            )
+    return [Heading(title), *(_drawn(plot, said, comparison, metric, **more) for plot, said, more in wanted)]
+
+
+def _drawn(plot: Callable[..., Axes], caption: str, *given: Any, **options: Any) -> Block:
+    """Return a plot as a picture, or the reason why there is none."""
+    try:
+        return Drawing.of(plot(*given, **options), caption)
+    except REFUSALS as reason:
+        return str(reason)
+
+
+def _costs(comparison: Comparison) -> list[Block]:
+    """Return seconds, memory, support points and active kernels, means over the splits that succeeded."""
+    cells = comparison.cells[comparison.cells["error"] == ""]
+    names = _known(cells, [*COSTS, "converged"])
+    means = cells.groupby(MODEL, sort=False)[names].mean().reset_index()[["model", "dataset", *names]]
+    if "converged" in means:
+        means["converged"] = _percent(means["converged"])
+    fold = counted(len(means), "row")
+    return [
+        "Means over the splits on which the model succeeded.",
+        _rows(means, "cost and sparsity by model and data set", "costs", fold),
+    ]
+
+
+def _splits(comparison: Comparison) -> list[Block]:
+    """Return every model on every split, to sort and to filter."""
+    cells = comparison.cells
+    numbers = _known(cells, [*COSTS, "converged", "n_train", "n_test", "seed"])
+    texts = [name for name in ("best_params", "error", "note") if (cells[name] != "").any()]
+    table = cells[["dataset", "model", "split", *comparison.metrics, *numbers, *texts]].astype(object)
+    for name in comparison.metrics:
+        table[name] = [number(value, 4) for value in cells[name]]
+    for name in numbers:
+        table[name] = [int(v) if float(v).is_integer() else number(v) for v in cells[name]]
+    if "converged" in numbers:
+        table["converged"] = cells["converged"].map({1.0: "yes", 0.0: "no"}).fillna(MISSING)
+    table = table.rename(columns={name: _title(name) for name in comparison.metrics})
+    return [_rows(table, "every model on every split", "splits", counted(len(table), "row"))]
+
+
+def _known(cells: pd.DataFrame, names: Sequence[str]) -> list[str]:
+    return [name for name in names if name in cells and cells[name].notna().any()]
+
+
+def _kernels(comparison: Comparison) -> list[Block]:
+    """Return tables of how stably kernels are selected, of shares, and of gates; nothing where there are none."""
+    weights, gates = comparison.weights(), comparison.gates()
+    blocks: list[Block] = []
+    if len(weights):
+        stability = comparison.stability()
+        ends = zip(stability["lower"], stability["upper"], strict=True)
+        stability["95 % interval"] = [MISSING if np.isnan(a) else f"{a:.2f} to {b:.2f}" for a, b in ends]
+        stability = stability[["model", "dataset", "n_kernels", "n_selected", "stability", "95 % interval"]]
+        weights["selected"] = _percent(weights["selected"])
+        named = weights.rename(columns={"mean": "share"})
+        blocks += [
+            SHARES,
+            _rows(stability, "stability of the selection of kernels", "stability"),
+            _largest(named, ["share", "std", "posterior_std", "selected"], "shares", "kernels"),
+        ]
+    if len(gates):
+        named = gates.rename(columns={"mean": "mean gate"})
+        blocks += [GATES, _largest(named, ["mean gate", "std", "sample_std"], "gates", "gates")]
+    return blocks
+
+
+def _largest(table: pd.DataFrame, columns: list[str], what: str, identity: str) -> Rows:
+    groups = table.groupby(MODEL, sort=False)
+    first = groups.head(max(1, MOST_ROWS // groups.ngroups))[["kernel", "model", "dataset", *columns]]
+    label = f"{what} of kernels by model and data set"
+    return _rows(first, label, identity, counted(len(first), "row"))
+
+
+def _percent(parts: pd.Series) -> list[str]:
+    return [MISSING if np.isnan(part) else f"{100 * part:.0f} %" for part in parts]
+
+
+def _calibration(comparison: Comparison) -> list[Block]:
+    """Return ROC and calibration curves of data sets with two classes; nothing where predictions are not kept."""
+    blocks: list[Block] = []
+    for dataset in comparison.datasets[:MOST_SETS]:
+        for kind, title in (("calibration", "Calibration"), ("roc", "True over false positives")):
+            try:
+                drawing = Drawing.of(plot_curve(comparison, kind, dataset), f"{title} on {dataset}")
+            except ValueError:  # no probabilities, several classes, nothing kept
+                continue
+            blocks += [Heading(dataset), drawing] if kind == "calibration" else [drawing]
+    return [CALIBRATION, *blocks] if blocks else []
+
+
+def _predictions(comparison: Comparison) -> list[Block]:
+    """Return common errors of classifiers, and samples that are hard; nothing where predictions are not kept."""
+    blocks: list[Block] = []
+    for dataset in comparison.datasets[:MOST_SETS]:
+        try:
+            blocks += _of_set(comparison, dataset)
+        except ValueError:  # nothing kept
+            continue
+    return blocks
+
+
+def _of_set(comparison: Comparison, dataset: str) -> list[Block]:
+    try:
+        pairs, overlap = comparison.mcnemar(dataset), comparison.error_overlap(dataset)
+    except ValueError:  # no classes
+        found = comparison.predictions(dataset)
+        if "truth" not in found:  # times, several targets
+            return []
+        return [Heading(dataset), FAR, _hard(comparison, found, dataset, False)]
+    if pairs.empty:
+        return []
+    table = pairs[["first", "second", "first_only", "second_only", "both_wrong", "p_adjusted"]]
+    of_pairs = [overlap.loc[a, b] for a, b in zip(pairs["first"], pairs["second"], strict=True)]
+    table.insert(2, "overlap of errors", [MISSING if np.isnan(v) else f"{v:.2f}" for v in of_pairs])
+    rows = _rows(table, f"errors of pairs of models on {dataset}", None, counted(len(table), "pair"))
+    found = comparison.predictions(dataset)
+    return [Heading(dataset), ERRORS, rows, HARD, _hard(comparison, found, dataset, True)]
+
+
+def _hard(comparison: Comparison, found: pd.DataFrame, dataset: str, of_classes: bool) -> Rows:
+    """Return the samples on which most models err, or err by most, and what each of them predicted."""
+    found = found.drop_duplicates(["model", "row"])
+    if of_classes:
+        error = (found["prediction"] != found["truth"]).groupby(found["row"]).sum()
+        error = error[error > 0]
+    else:
+        error = (found["prediction"] - found["truth"]).abs().groupby(found["row"]).mean()
+    rows = error.sort_values(ascending=False, kind="stable").index[:MOST_SAMPLES]
+    truth = found.drop_duplicates("row").set_index("row")["truth"]
+    wide = found.pivot(index="row", columns="model", values="prediction").reindex(columns=comparison.models)
+    write = str if of_classes else (lambda value: number(float(value), 4))
+    columns = [list(rows), [write(truth[row]) for row in rows]]
+    columns.append([int(error[row]) if of_classes else write(error[row]) for row in rows])
+    for model in comparison.models:
+        columns.append([write(value) if pd.notna(value) else MISSING for value in wide[model].loc[rows]])
+    heads = ["sample", "truth", "models that err" if of_classes else "mean error", *comparison.models]
+    table = pd.DataFrame(list(zip(*columns, strict=True)), columns=heads)
+    return Rows(table, f"hard samples of {dataset}")
+
+
+def _protocol(comparison: Comparison) -> list[Block]:
+    about = comparison.about
+    settings = {"metrics": ", ".join(comparison.metrics)} | {
+        name: about.get(name) for name in ("random_state", "cv")
+    }
+    blocks: list[Block] = [
+        "All models were fitted to the same training rows of every split and scored on the same test rows.",
+        settings,
+        Heading("Data"),
+        _data_table(comparison),
+        Heading("Models"),
+        {name: Html(f"<code>{escape(about['models'].get(name, ''))}</code>") for name in comparison.models},
+    ]
+    if about.get("config"):
+        blocks += [Heading("Configuration"), Printed(str(about["config"]).splitlines())]
+    return blocks
+
+
+def _data_table(comparison: Comparison) -> Rows:
+    known = comparison.about.get("datasets", {})
+    facts = list(dict.fromkeys(fact for about in known.values() for fact in about if about[fact] is not None))
+    rows = []
+    for name in comparison.datasets:
+        cells = comparison.cells[comparison.cells["dataset"] == name]
+        own = [known.get(name, {}).get(fact) for fact in facts]
+        sizes = [(cells[column].min(), cells[column].max()) for column in ("n_train", "n_test")]
+        shown = ["" if value is None else text_of_value(value) for value in own]
+        ranges = [f"{least}" if least == most else f"{least} to {most}" for least, most in sizes]
+        rows.append([name, *shown, cells["split"].nunique(), *ranges])
+    heads = ["data set", *(fact.removeprefix("n_") for fact in facts), "splits", "training rows", "test rows"]
+    return Rows(pd.DataFrame(rows, columns=heads), "data sets and splits")
+
+
+def _p(value: float) -> str:
+    shown = _value_of_p(value)
+    return f"p {shown}" if shown.startswith("<") else f"p = {shown}"
+
+
+def _value_of_p(value: float) -> str:
+    if np.isnan(value):
+        return MISSING
+    return f"{value:.3f}" if value >= 0.001 else "< 0.001"
