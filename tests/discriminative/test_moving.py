@@ -7,9 +7,14 @@ import pytest
 from helpers import SAME_FORMULA, assert_same, random_kernels, random_labels
 
 from bayesmkl.discriminative.outer import fit_at, outer_gap
-from bayesmkl.discriminative.svm.evaluator import Evaluator, Goal
+from bayesmkl.discriminative.svm.evaluator import (
+    Evaluator,
+    Goal,
+    MovingCombination,
+    ShrinkingQuadratics,
+    SupportQuadratics,
+)
 from bayesmkl.discriminative.svm.libsvm import Hinge
-from bayesmkl.discriminative.svm.moving import MovingCombination, ShrinkingQuadratics, SupportQuadratics
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 

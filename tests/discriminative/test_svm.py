@@ -9,8 +9,14 @@ from scipy.optimize import minimize
 from sklearn.svm import SVC, SVR
 
 from bayesmkl.discriminative.svm import libsvm
-from bayesmkl.discriminative.svm.interior import solve_box
-from bayesmkl.discriminative.svm.libsvm import EpsilonInsensitive, Hinge, solve_svm, solve_svr, spread_of
+from bayesmkl.discriminative.svm.libsvm import (
+    EpsilonInsensitive,
+    Hinge,
+    solve_box,
+    solve_svm,
+    solve_svr,
+    spread_of,
+)
 from bayesmkl.discriminative.svm.native import native_kernels
 from bayesmkl.kernels import KernelBank, Polynomial
 
