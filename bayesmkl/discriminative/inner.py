@@ -10,9 +10,12 @@ times this form with :math:`C = 1/\lambda`; the signed dual :math:`v` is the sam
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+
+OnStep = Callable[[int, str], None] | None  # takes the number of steps done and a line of status
 
 
 class InnerSolution(NamedTuple):

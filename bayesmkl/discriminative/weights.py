@@ -11,12 +11,11 @@ from sklearn.base import BaseEstimator
 
 from bayesmkl._utils.docstrings import fulfil_docs
 from bayesmkl._utils.validation import check_choice, check_integer, check_number
-from bayesmkl.discriminative.inner import InnerProblem
+from bayesmkl.discriminative.inner import InnerProblem, OnStep
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.kernels.stacks.base import StoredStack
 
 Start = np.ndarray | None
-OnStep = Callable[[int, str], None] | None
 
 
 class SampleWeights(NamedTuple):

@@ -11,8 +11,7 @@ from bayesmkl.datasets import load_iris, make_twonorm
 from bayesmkl.discriminative import PrimalMKLClassifier
 from bayesmkl.discriminative.primal import basis as basis_module
 from bayesmkl.discriminative.primal.basis import fit_basis_mkl, grow, solve_in_features
-from bayesmkl.discriminative.primal.primalmkl import fit_primalmkl
-from bayesmkl.discriminative.primal.records import PrimalMKLOptions
+from bayesmkl.discriminative.primal.primalmkl import PrimalMKLOptions, fit_primalmkl
 from bayesmkl.discriminative.primal.solve import OneClass, Squared, SquaredHinge
 from bayesmkl.kernels import Gaussian
 from bayesmkl.kernels.stacks.dense import DenseStack

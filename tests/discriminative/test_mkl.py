@@ -1,15 +1,20 @@
-"""Estimators that take rules for kernel weights: presets, searches, targets that a rule does not suit."""
+"""Estimators that take rules for kernel weights: presets, searches, targets that rules do not suit; the registry."""
 
 from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
 
 import numpy as np
 import pytest
 from dual_reference import problem
 from helpers import assert_same, informed_target, learn
 from scipy.optimize import minimize
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import GridSearchCV
 
+import bayesmkl.discriminative
 from bayesmkl import KernelBank, discriminative
 from bayesmkl.discriminative import (
     GMKL,
@@ -26,10 +31,13 @@ from bayesmkl.discriminative import (
     PrimalMKLOneClass,
     Simple,
     Uniform,
+    estimators,
 )
+from bayesmkl.discriminative.methods import ESTIMATORS, PACKAGE, find_types, public_names
 from bayesmkl.discriminative.svm.libsvm import EpsilonInsensitive
 from bayesmkl.kernels import Gaussian
 from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.persistence.known_types import OWN_TYPES
 
 PRESETS = {
     "Uniform": Uniform(),
@@ -145,7 +153,7 @@ def test_novelties_are_those_of_the_primal_method(data, p_norm):
         (
             MKLRegressor(weights=BestKernel(cv=3)),
             False,
-            r"got BestKernel\(cv=3\). .* SILP\(\), Lp\(\), GMKL\(\), SMO\(\)",
+            r"got BestKernel\(cv=3\). .* SILP\(\), Lp\(\), SMO\(\), GMKL\(\)",
         ),
         (
             MKLOneClass(weights=Alignment()),
@@ -169,3 +177,42 @@ def test_rules_that_do_not_suit_are_refused_by_name(data, model, weighted, messa
     X, _, target = data
     with pytest.raises(ValueError, match=message):
         model.fit(X, (target > 0.0).astype(int), **{"sample_weight": np.ones(40)} if weighted else {})
+
+
+# --------------------------------------------------------------------------------
+
+
+def test_every_public_estimator_is_registered_once():
+    """Found without the registry: defined in the modules with estimators."""
+    found = []
+    for module in pkgutil.iter_modules(estimators.__path__):
+        loaded = importlib.import_module(f"{PACKAGE}.estimators.{module.name}")
+        found += [
+            name
+            for name, cls in vars(loaded).items()
+            if inspect.isclass(cls)
+            and cls.__module__ == loaded.__name__
+            and issubclass(cls, BaseEstimator)
+            and name.endswith(("MKLClassifier", "MKLRegressor", "OneClass", "KernelClassifier"))
+        ]
+    registered = [name for names in ESTIMATORS.values() for name in names]
+    assert len(found) >= 26
+    assert sorted(registered) == sorted(found)
+
+
+def test_types_in_files_are_the_estimators_and_what_they_hold_no_functions():
+    found = [getattr(importlib.import_module(module), name) for module, name in find_types()]
+    loaded = {getattr(bayesmkl.discriminative, name) for names in ESTIMATORS.values() for name in names}
+    assert loaded < set(found) <= set(OWN_TYPES)
+    assert len(found) == len(set(found))
+    assert all(inspect.isclass(cls) and cls.__module__.startswith(PACKAGE) for cls in found)
+
+
+def test_names_are_loaded_on_first_use_and_unknown_ones_are_named():
+    assert set(public_names()) == set(bayesmkl.discriminative.__all__) <= set(dir(bayesmkl.discriminative))
+    for name, module in public_names().items():
+        assert getattr(bayesmkl.discriminative, name) is getattr(importlib.import_module(module), name)
+    with pytest.raises(
+        AttributeError, match=r"module 'bayesmkl\.discriminative' has no attribute 'SimplMKL'"
+    ):
+        _ = bayesmkl.discriminative.SimplMKL

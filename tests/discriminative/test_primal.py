@@ -11,27 +11,29 @@ from sklearn.svm import LinearSVC
 
 from bayesmkl._numerics.simplex import solve_simplex_qp
 from bayesmkl.discriminative.primal import solve
-from bayesmkl.discriminative.primal.losses import (
-    exact_step,
-    huber,
-    intercept_shift,
-    one_class,
-    squared,
-    squared_hinge,
-)
 from bayesmkl.discriminative.primal.primalmkl import minimize_nesterov
-from bayesmkl.discriminative.primal.solve import Huber, OneClass, Squared, SquaredHinge, solve_primal
-from bayesmkl.discriminative.primal.steps import (
+from bayesmkl.discriminative.primal.solve import (
+    Huber,
+    OneClass,
     PrimalProblem,
     PrimalState,
+    Squared,
+    SquaredHinge,
+    exact_step,
     gradient_at,
+    huber,
+    intercept_shift,
     move,
     newton_direction,
     objective,
+    one_class,
+    solve_primal,
+    squared,
+    squared_hinge,
     state_at,
     truncated_direction,
 )
-from bayesmkl.discriminative.svm import squared_hinge as squared_hinge_svm
+from bayesmkl.discriminative.svm import libsvm
 
 N = 40
 REGS = (1.0, 0.1, 0.01)
@@ -334,7 +336,7 @@ def test_many_samples_are_solved_in_the_dual(kernel, labels, monkeypatch):
 
 
 def test_libsvm_that_is_cut_short_is_finished_by_newton_steps(kernel, labels, monkeypatch):
-    monkeypatch.setattr(squared_hinge_svm, "STEPS_PER_SAMPLE", 1.0 / N)  # one step
+    monkeypatch.setattr(libsvm, "STEPS_PER_SAMPLE", 1.0 / N)  # one step
     found = SquaredHinge(0.01, "libsvm").solve(kernel, labels, 1e-6)
     newton = SquaredHinge(0.01).solve(kernel, labels, 1e-6)
     np.testing.assert_allclose(found.signed_dual, newton.signed_dual, atol=1e-6)
@@ -373,7 +375,7 @@ def test_small_regularizations_approach_least_squares(X, target):
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_huber_equals_a_general_solver(X, target, delta, solver):
     reg = 0.2
-    solution = Huber(reg, delta, solver).solve(X @ X.T, target, 1e-9)
+    solution = Huber(reg, solver, delta).solve(X @ X.T, target, 1e-9)
 
     def value(z):
         return 0.5 * reg * z[:-1] @ z[:-1] + huber_value(target - X @ z[:-1] - z[-1], delta)
@@ -384,7 +386,7 @@ def test_huber_equals_a_general_solver(X, target, delta, solver):
 
 
 def test_huber_with_a_wide_bound_is_the_squared_loss(kernel, target):
-    wide, squared_loss = (svm.solve(kernel, target, 1e-10) for svm in (Huber(0.1, 1e6), Squared(0.1)))
+    wide, squared_loss = (svm.solve(kernel, target, 1e-10) for svm in (Huber(0.1, delta=1e6), Squared(0.1)))
     np.testing.assert_allclose(wide.signed_dual, squared_loss.signed_dual, atol=1e-10)
 
 

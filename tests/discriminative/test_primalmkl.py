@@ -11,10 +11,14 @@ from bayesmkl._numerics.simplex import project_lp_ball, project_simplex
 from bayesmkl.datasets import load_iris, make_multiview
 from bayesmkl.discriminative import PrimalMKLClassifier, PrimalMKLOneClass, PrimalMKLRegressor
 from bayesmkl.discriminative.outer import dual_norm, fit_at
-from bayesmkl.discriminative.primal.primalmkl import _update_weights, fit_primalmkl
-from bayesmkl.discriminative.primal.records import PrimalMKLOptions, Solver, solve_all
-from bayesmkl.discriminative.primal.solve import Huber, OneClass, Squared, SquaredHinge
-from bayesmkl.discriminative.primal.steps import state_at
+from bayesmkl.discriminative.primal.primalmkl import (
+    PrimalMKLOptions,
+    Solver,
+    _update_weights,
+    fit_primalmkl,
+    solve_all,
+)
+from bayesmkl.discriminative.primal.solve import Huber, OneClass, Squared, SquaredHinge, state_at
 from bayesmkl.kernels import Gaussian
 from bayesmkl.kernels.stacks.dense import DenseStack
 
@@ -223,7 +227,7 @@ def test_algorithm_4_minimizes_over_the_weights_at_fixed_coefficients(rng, stack
 
 
 @pytest.mark.parametrize(
-    "inner", [Squared(0.3), Huber(0.3, 0.2), OneClass(0.3)], ids=lambda i: type(i).__name__
+    "inner", [Squared(0.3), Huber(0.3, delta=0.2), OneClass(0.3)], ids=lambda i: type(i).__name__
 )
 def test_other_losses_reach_the_minimum_over_the_simplex(stack, target, inner):
     few = stack.select([0, 1, 4]).rows(slice(0, 40))

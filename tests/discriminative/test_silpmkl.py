@@ -12,7 +12,7 @@ from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.discriminative import SILPMKLClassifier, SimpleMKLClassifier
 from bayesmkl.discriminative.global_weights.simplemkl import SILP, Simple
 from bayesmkl.discriminative.outer import WeightedFit, fit_at
-from bayesmkl.discriminative.svm.cuts import lowest_point
+from bayesmkl.discriminative.svm.evaluator import lowest_point
 from bayesmkl.discriminative.svm.libsvm import Hinge
 from bayesmkl.kernels.stacks.dense import DenseStack
 

@@ -18,12 +18,12 @@ from sklearn.utils.validation import has_fit_parameter
 
 from bayesmkl import KernelBank
 from bayesmkl.discriminative import Simple
-from bayesmkl.discriminative.svm.interior import solve_box
 from bayesmkl.discriminative.svm.libsvm import (
     EpsilonInsensitive,
     Hinge,
     classification_box,
     regression_box,
+    solve_box,
     solve_svm,
     solve_svr,
     spread_of,

@@ -10,8 +10,14 @@ from helpers import random_kernels, random_labels
 from verdicts import quietly
 
 from bayesmkl.discriminative.svm import libsvm
-from bayesmkl.discriminative.svm.interior import BoxProblem, solve_box
-from bayesmkl.discriminative.svm.libsvm import classification_box, regression_box, solve_svm, solve_svr
+from bayesmkl.discriminative.svm.libsvm import (
+    BoxProblem,
+    classification_box,
+    regression_box,
+    solve_box,
+    solve_svm,
+    solve_svr,
+)
 from bayesmkl.discriminative.svm.native import native_kernel
 from bayesmkl.discriminative.svm.one_kernel import PrecomputedKernel, scores
 from bayesmkl.kernels import Linear, Polynomial

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_scale, float_of, shown
 from bayesmkl._utils.warnings import warn_user
+from bayesmkl.discriminative.inner import OnStep as OnStep
 from bayesmkl.discriminative.svm.libsvm import EpsilonInsensitive
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.precomputed import SharedKernels
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 
 INDEFINITE = ("raise", "clip")
-OnStep = Callable[[int, str], None] | None
 SINGLE_PRECISION = 1e-6  # of the Frobenius norm: what float32 leaves of a zero eigenvalue
 CHECKED_SAMPLES = 200  # whose kernels are checked where whole kernels are never formed
 ACTIVE = 1e-6  # of the largest weight: kernels above it count as active

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -12,6 +13,7 @@ from numpy.typing import ArrayLike
 from bayesmkl._utils.docstrings import fill_docs, fulfil_docs
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_scale, shown
+from bayesmkl.discriminative import methods
 from bayesmkl.discriminative.estimators.base import (
     BaseDiscriminative,
     DiscriminativeClassifier,
@@ -22,17 +24,9 @@ from bayesmkl.discriminative.estimators.base import (
 from bayesmkl.discriminative.estimators.checked import check_tube
 from bayesmkl.discriminative.estimators.path import path_over_C
 from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER, DISCRIMINATIVE, REGRESSOR
-from bayesmkl.discriminative.global_weights.easymkl import Easy
-from bayesmkl.discriminative.global_weights.gmkl import GMKL
-from bayesmkl.discriminative.global_weights.lpmkl import SMO, Lp
-from bayesmkl.discriminative.global_weights.simplemkl import SILP, Simple
-from bayesmkl.discriminative.global_weights.two_stage import (
-    Alignment,
-    BestKernel,
-    InUnitVariance,
-    OptimalKernel,
-    Uniform,
-)
+from bayesmkl.discriminative.global_weights.lpmkl import Lp
+from bayesmkl.discriminative.global_weights.simplemkl import Simple
+from bayesmkl.discriminative.global_weights.two_stage import InUnitVariance
 from bayesmkl.discriminative.inner import InnerProblem
 from bayesmkl.discriminative.primal.solve import OneClass
 from bayesmkl.discriminative.svm.libsvm import Hinge, spread_of
@@ -43,9 +37,10 @@ from bayesmkl.kernels.stacks.base import StoredStack
 if TYPE_CHECKING:
     from bayesmkl.kernels.bank import KernelBank
 
-RULES: tuple[type[WeightRule], ...] = (
-    *(Uniform, BestKernel, Alignment, OptimalKernel, Easy),
-    *(Simple, SILP, Lp, GMKL, SMO),
+RULES: tuple[type[WeightRule], ...] = tuple(
+    getattr(importlib.import_module(f"{methods.PACKAGE}.{module}"), name)
+    for module, names in methods.RULES.items()
+    for name in names
 )
 
 

@@ -21,8 +21,12 @@ from bayesmkl.discriminative.estimators.checked import check_above_rounding
 from bayesmkl.discriminative.estimators.path import path_over_reg
 from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER, PRIMAL, REGRESSOR
 from bayesmkl.discriminative.primal.basis import BasisMKLResult, fit_basis_mkl
-from bayesmkl.discriminative.primal.primalmkl import WEIGHT_SCHEMES, fit_primalmkl
-from bayesmkl.discriminative.primal.records import PrimalMKLOptions, PrimalMKLResult
+from bayesmkl.discriminative.primal.primalmkl import (
+    WEIGHT_SCHEMES,
+    PrimalMKLOptions,
+    PrimalMKLResult,
+    fit_primalmkl,
+)
 from bayesmkl.discriminative.primal.solve import (
     HINGE_SOLVERS,
     SOLVERS,
@@ -312,7 +316,7 @@ class PrimalMKLRegressor(BasePrimalMKL, DiscriminativeRegressor):
         delta = check_scale("delta", self.delta)
         if check_choice("loss", self.loss, ("squared", "huber")) == "squared":
             return Squared(reg, solver)
-        return Huber(reg, delta, solver)
+        return Huber(reg, solver, delta)
 
 
 @fill_docs(PRIMAL, REGRESSOR)

@@ -15,8 +15,13 @@ from bayesmkl._numerics.spectral_gradient import spectral_step
 from bayesmkl._utils.validation import shown
 from bayesmkl.discriminative.inner import InnerProblem
 from bayesmkl.discriminative.outer import MKLResult, WeightedFit, result_of
-from bayesmkl.discriminative.svm.evaluator import Evaluator, Goal, descend_spectrally, signed_duals
-from bayesmkl.discriminative.svm.moving import MovingCombination
+from bayesmkl.discriminative.svm.evaluator import (
+    Evaluator,
+    Goal,
+    MovingCombination,
+    descend_spectrally,
+    signed_duals,
+)
 from bayesmkl.discriminative.weights import OnStep, Start, Training, WeightRule, one_of
 from bayesmkl.kernels.stacks.base import StoredStack
 from bayesmkl.kernels.stacks.dense import DenseStack

@@ -11,8 +11,14 @@ from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.simplex import project_simplex
 from bayesmkl.discriminative.inner import InnerProblem
 from bayesmkl.discriminative.outer import MKLResult, WeightedFit, result_of
-from bayesmkl.discriminative.svm.cuts import certify_by_planes, goal_on_simplex, look_around, lowest_point
-from bayesmkl.discriminative.svm.evaluator import Evaluator, descend_spectrally
+from bayesmkl.discriminative.svm.evaluator import (
+    Evaluator,
+    certify_by_planes,
+    descend_spectrally,
+    goal_on_simplex,
+    look_around,
+    lowest_point,
+)
 from bayesmkl.discriminative.weights import OnStep, Start, Training, WeightRule, one_of
 
 SMALLEST = 1e-8  # smaller weights become zero at a corner, as each of them would be the next one

@@ -27,9 +27,8 @@ import scipy.linalg
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.spectral_gradient import SPGOptions, SPGResult, minimize_spg
 from bayesmkl.discriminative.outer import MKLResult, dual_norm, projection_for
-from bayesmkl.discriminative.primal.losses import exact_step, intercept_shift
-from bayesmkl.discriminative.primal.records import InnerLoss, OnStep, PrimalMKLOptions
-from bayesmkl.discriminative.primal.steps import PrimalProblem
+from bayesmkl.discriminative.primal.primalmkl import OnStep, PrimalMKLOptions
+from bayesmkl.discriminative.primal.solve import PrimalLoss, PrimalProblem, exact_step, intercept_shift
 from bayesmkl.kernels.stacks.base import StoredStack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
@@ -82,7 +81,7 @@ class _Reduced(NamedTuple):
 def fit_basis_mkl(
     stack: StoredStack,
     targets: np.ndarray,
-    inner: InnerLoss,
+    inner: PrimalLoss,
     options: PrimalMKLOptions,
     max_basis: int,
     start: np.ndarray | None = None,
