@@ -27,9 +27,10 @@ from bayesmkl.cli import runs, tables
 from bayesmkl.cli.tables import did_you_mean, say
 from bayesmkl.datasets import load_wdbc
 from bayesmkl.datasets._tables import listed, named, read_table
-from bayesmkl.evaluation.design_groups import labels_of
-from bayesmkl.evaluation.held_out import evaluated, picture
+from bayesmkl.evaluation.plots import picture
 from bayesmkl.evaluation.predictions import Predictions
+from bayesmkl.evaluation.scoring import evaluated
+from bayesmkl.evaluation.study import labels_of
 from bayesmkl.gp import Design, Marginal
 from bayesmkl.kernels import Gaussian, KernelBank, Tanimoto
 from bayesmkl.kernels.adapters import NAMED, PAIRWISE_NAMES

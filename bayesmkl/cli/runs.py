@@ -27,7 +27,6 @@ from bayesmkl.cli.tables import check_target, match_columns, notes_of_warnings, 
 from bayesmkl.datasets._tables import read_table, table_suffix
 from bayesmkl.evaluation import report_model
 from bayesmkl.evaluation.predictions import Predictions
-from bayesmkl.evaluation.report.blocks import Paragraph
 from bayesmkl.gp import GPMKLClassifier, GPMKLOrdinalClassifier, GPMKLRegressor, GPMKLSurvival
 from bayesmkl.persistence import load_model
 from bayesmkl.posterior import diagnose
@@ -329,7 +328,7 @@ def run_report(run: Path, data: Path | None, out: Path | None, refits: bool, see
         title = f"{config['target']} ({run.absolute().name})"
         report = report_model(model, X, y, title=title, refits=refits, random_state=seed)
     if told:
-        report.parts = {**report.parts, "Predictions": [Paragraph(told), *report.parts["Predictions"]]}
+        report.parts = {**report.parts, "Predictions": [told, *report.parts["Predictions"]]}
     page.parent.mkdir(exist_ok=True)
     written = [report.write_html(page), report.write_markdown(page.with_suffix(".md"))]
     say(f"Written to {' and '.join(map(str, written))}.")

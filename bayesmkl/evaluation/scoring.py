@@ -50,7 +50,7 @@ from bayesmkl.evaluation.survival import (
     survival_calibration,
 )
 from bayesmkl.posterior.fitted import fitted_bemkl
-from bayesmkl.posterior.loo_comparison import leave_each_out
+from bayesmkl.posterior.loo import leave_each_out
 
 N_DRAWS = 1000  # in each chain, for leaving training samples out
 OF_NORMAL_LAWS = ("coverage_95", "nll")

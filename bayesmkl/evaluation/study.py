@@ -32,8 +32,7 @@ from bayesmkl.datasets._bundled import load_named
 from bayesmkl.gp import Design
 from bayesmkl.gp.group_labels import is_given
 from bayesmkl.gp.missing_columns import refuse_missing
-from bayesmkl.kernels.column_labels import column_labels
-from bayesmkl.kernels.views import column_names, positions_of
+from bayesmkl.kernels.views import column_labels, column_names, positions_of
 
 STRATIFIED = (StratifiedKFold, StratifiedGroupKFold, StratifiedShuffleSplit, RepeatedStratifiedKFold)
 REMEDY = (

@@ -8,6 +8,7 @@ import pkgutil
 
 import numpy as np
 import pytest
+from bayesmkl.persistence.known_types import OWN_TYPES
 from dual_reference import problem
 from helpers import assert_same, informed_target, learn
 from scipy.optimize import minimize
@@ -37,7 +38,6 @@ from bayesmkl.discriminative.methods import ESTIMATORS, PACKAGE, find_types, pub
 from bayesmkl.discriminative.svm.libsvm import EpsilonInsensitive
 from bayesmkl.kernels import Gaussian
 from bayesmkl.kernels.stacks.dense import DenseStack
-from bayesmkl.persistence.known_types import OWN_TYPES
 
 PRESETS = {
     "Uniform": Uniform(),

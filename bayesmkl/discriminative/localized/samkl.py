@@ -39,8 +39,12 @@ from bayesmkl._utils.validation import check_choice, check_integer, check_number
 from bayesmkl.discriminative.inner import InnerSolution
 from bayesmkl.discriminative.localized.switches import choose_switches
 from bayesmkl.discriminative.outer import WeightedFit, outer_gap
-from bayesmkl.discriminative.svm.cuts import certify_by_planes, goal_on_simplex
-from bayesmkl.discriminative.svm.evaluator import Evaluator, descend_spectrally
+from bayesmkl.discriminative.svm.evaluator import (
+    Evaluator,
+    certify_by_planes,
+    descend_spectrally,
+    goal_on_simplex,
+)
 from bayesmkl.discriminative.svm.libsvm import solve_svm
 from bayesmkl.kernels.stacks.base import StoredStack
 

@@ -49,12 +49,11 @@ from bayesmkl.posterior import (
     task_table,
     view_table,
 )
-from bayesmkl.posterior.calibration import held_out_predictions
+from bayesmkl.posterior.checks import held_out_predictions
 from bayesmkl.posterior.diagnose import diagnosis_of
 from bayesmkl.posterior.features import quick_feature_table
-from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl
+from bayesmkl.posterior.fitted import MODEL, FittedBEMKL, fitted_bemkl
 from bayesmkl.posterior.report import VERDICTS, Section
-from bayesmkl.posterior.shared_docs import MODEL
 
 N_DRAWS = 1000  # of a diagnosis, in each chain
 JUDGED = ("labels", "numbers", "grades")  # outcomes whose held-out predictions a diagnosis judges
