@@ -72,8 +72,8 @@ class LDMKLClassifier(BySuccess):
         Solver of the classifiers: LibSVM, or multiplicative weights, with the squared hinge loss and from single
         columns of the kernel. The regressions are LibSVM's in both cases.
     %(mwu_epsilon)s
-    tol : float, default=1e-7
-        Tolerance of LibSVM.
+    tol : float, default=1e-4
+        Tolerance of LibSVM, the largest violation of its optimality conditions.
     %(indefinite)s
     %(kernel_names)s
     %(random_state)s
@@ -180,7 +180,7 @@ class LDMKLClassifier(BySuccess):
     gate_subsample: int | None = None
     svm: str = "libsvm"
     mwu_epsilon: float = 0.05
-    tol: float = 1e-7
+    tol: float = 1e-4
     indefinite: str = "raise"
     kernel_names: Sequence[str] | np.ndarray | None = None
     random_state: Seed | None = None

@@ -48,6 +48,7 @@ from bayesmkl.discriminative.svm.one_kernel import NOT_HELD, OneKernel, coeffici
 from bayesmkl.kernels.stacks.base import StoredStack, SymmetricStack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
+CLOSED = 1e-12  # of the largest gated kernel: kernels whose gates leave no more of them are passed over
 OPEN = 1e-9  # relative: shares of 1/P up to rounding are no smaller
 
 # takes training kernels, kernels of the validation samples and both positions; returns scores of the global model
@@ -146,7 +147,7 @@ class Comparison(NamedTuple):
 class _Problem(NamedTuple):
     """What gates are learned from."""
 
-    stack: SymmetricStack
+    stack: Any  # a StoredStack, or columns of a bank for an inner problem that takes them
     target: np.ndarray
     features: np.ndarray
     inner: InnerProblem
@@ -268,14 +269,14 @@ def _result(
 
 
 def local_weights_help(
-    comparison: Comparison, stack: SymmetricStack, target: np.ndarray, score_both: ScoreBoth
+    comparison: Comparison, stack: StoredStack, target: np.ndarray, score_both: ScoreBoth
 ) -> bool:
     """Return whether local weights lower the errors at held-out samples by more than one standard error.
 
     Parameters
     ----------
     comparison : Comparison
-    stack : SymmetricStack
+    stack : StoredStack
         Training kernels.
     target : ndarray of shape (n_train,)
     score_both : callable
@@ -295,13 +296,20 @@ def local_weights_help(
     """
     gains = []
     for train, validated in comparison.folds:
-        columns = stack.columns(train)
-        square, rows = (DenseStack(columns[:, part]) for part in (train, validated))
+        square, rows = (_cut(stack, part, train) for part in (train, validated))
         scores = score_both(square, rows, train, validated)
         global_errors, local_errors = (comparison.errors(target[validated], f) for f in scores)
         gains.append(global_errors - local_errors)
     gain = np.concatenate(gains)
     return bool(gain.mean() > gain.std() / np.sqrt(gain.size))
+
+
+def _cut(stack: StoredStack, rows: np.ndarray, columns: np.ndarray) -> DenseStack:
+    """Return some rows and columns of all kernels, in C order, which products need to be fast."""
+    kernels = np.empty((stack.n_kernels, len(rows), len(columns)))
+    for part, kernel in zip(kernels, stack.each(), strict=True):
+        part[:] = kernel[np.ix_(rows, columns)]
+    return DenseStack(kernels)
 
 
 def _compare(problem: _Problem, kinds: Sequence[Gating], comparison: Comparison) -> tuple[bool, int, int]:
@@ -446,10 +454,14 @@ def gate_slopes(stack: SymmetricStack, gates: np.ndarray, signed_dual: np.ndarra
     gates : ndarray of shape (n_kernels, n_train)
     signed_dual : ndarray of shape (n_train,)
     """
-    gated = (gates * signed_dual)[..., None]
-    support = np.flatnonzero(signed_dual)
+    gated = gates * signed_dual
+    support, used = np.flatnonzero(signed_dual), np.flatnonzero(gates.any(axis=1))
     slopes = np.zeros_like(gates)
-    slopes[:, support] = -signed_dual[support] * stack.apply_rows(support, gated)
+    if isinstance(stack, DenseStack) and len(used) < len(gates):
+        for m, kernel in zip(used, stack.each(used), strict=True):
+            slopes[m] = -signed_dual * np.vecdot(kernel, gated[m])
+    else:
+        slopes[:, support] = -signed_dual[support] * stack.apply_rows(support, gated[..., None])
     return slopes
 
 
@@ -460,6 +472,7 @@ class _Evaluator:
         self.n_solves = 0
         self._stack, self._target, self._features, self._inner, options = problem
         self._gating, self._tol = gating, options.inner_tol * (float(self._target.std()) or 1.0)
+        self._diagonal = self._stack.diagonal()
 
     def __call__(self, parameters: np.ndarray, enough: float = np.inf) -> GatedFit:
         """Return the fit; where its objective is at least `enough`, only a bound of it and no gradient (NaN)."""
@@ -467,14 +480,16 @@ class _Evaluator:
         penalty, by_parameters = 0.0, np.zeros(parameters.shape)
         if isinstance(self._gating, PenalizedGating):
             penalty, by_parameters = self._gating.penalize(parameters, self._features.shape[1])
-        kernel = localized_kernel(self._stack, gates[None], self._inner)  # lines 2 and 3
+        left = (gates**2 * self._diagonal).max(axis=1)  # of every kernel; no entry is larger
+        acting = np.where((left > CLOSED * left.max())[:, None], gates, 0.0)
+        kernel = localized_kernel(self._stack, acting[None], self._inner)  # lines 2 and 3
         limits = {"enough": enough - penalty} if takes_columns(self._inner) else {}
         solution = self._inner.solve(kernel, self._target, self._tol, **limits)  # line 4
         self.n_solves += 1
         objective = solution.objective + penalty
         if objective >= enough:
             return GatedFit(parameters, gates, solution, objective, np.full(parameters.shape, np.nan))
-        slopes = gate_slopes(self._stack, gates, solution.signed_dual)
+        slopes = gate_slopes(self._stack, acting, solution.signed_dual)
         gradient = self._gating.pullback(parameters, self._features, slopes) + by_parameters
         return GatedFit(parameters, gates, solution, objective, gradient)
 
