@@ -11,8 +11,8 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
 from bayesmkl.bemkl import Gamma
-from bayesmkl.bemkl.models.model import Carry, Priors, Problem, init
-from bayesmkl.bemkl.models.outcomes import Labels
+from bayesmkl.bemkl.model import Carry, Priors, Problem, init
+from bayesmkl.bemkl.outcomes import Labels
 from bayesmkl.kernels import Gaussian, KernelBank
 
 N_TWONORM_KERNELS = 16

@@ -37,10 +37,10 @@ from threadpoolctl import ThreadpoolController
 
 from bayesmkl import BEMKLClassifier
 from bayesmkl.bemkl import VB
-from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.models import model as bemkl
-from bayesmkl.bemkl.models.model import Priors, Problem
-from bayesmkl.bemkl.models.outcomes import Labels
+from bayesmkl.bemkl import model as bemkl
+from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.model import Priors, Problem
+from bayesmkl.bemkl.outcomes import Labels
 from bayesmkl.datasets import make_twonorm, open_rows
 from bayesmkl.kernels.bank import fit_bank_to_rows
 from bayesmkl.kernels.stacks.streamed import TILE, StreamedStack, streamed_stack

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.models import model as bemkl
-from bayesmkl.bemkl.models.model import Priors, Problem
-from bayesmkl.bemkl.models.outcomes import Labels
+from bayesmkl.bemkl import model as bemkl
+from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.model import Priors, Problem
+from bayesmkl.bemkl.outcomes import Labels
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 N_SWEEPS = 15

@@ -21,7 +21,7 @@ from bayesmkl._utils.survival_target import are_times, event_and_time
 from bayesmkl._utils.typing import Scoring, Targets
 from bayesmkl._utils.validation import check_choice
 from bayesmkl._utils.warnings import holding_back, warn_user
-from bayesmkl.bemkl.estimators.base import BaseBEMKL
+from bayesmkl.bemkl.base import BaseBEMKL
 from bayesmkl.evaluation.kernel_weights import kept_shares
 from bayesmkl.evaluation.named_metrics import METRICS, NEEDS, Metric
 from bayesmkl.evaluation.predictions import Predictions, final_estimator, gives

@@ -20,16 +20,14 @@ from bayesmkl.bemkl import (
     BEMKLOrdinalClassifier,
     BEMKLRegressor,
     BEMKLSurvival,
+    moments,
 )
-from bayesmkl.bemkl.models import moments
-from bayesmkl.bemkl.models.absent_views import AbsentViews, CompletedOutputs, ViewMoments
-from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
-from bayesmkl.bemkl.models.model import State
-from bayesmkl.bemkl.models.multitask import MultitaskState
-from bayesmkl.bemkl.models.nonnegative import CutOffNormals, CutOffPair, NonnegativeReadout
-from bayesmkl.bemkl.models.tasks import TaskReadouts
-from bayesmkl.bemkl.models.weight_covariance import WeightCovariance
-from bayesmkl.bemkl.reading.draws import PosteriorDraws
+from bayesmkl.bemkl.draws import PosteriorDraws
+from bayesmkl.bemkl.model import State
+from bayesmkl.bemkl.moments import Dirichlet, SpikeSlab, WeightCovariance
+from bayesmkl.bemkl.multitask import MultitaskState, TaskReadouts
+from bayesmkl.bemkl.nonnegative import CutOffNormals, CutOffPair, NonnegativeReadout
+from bayesmkl.bemkl.outputs import AbsentViews, CompletedOutputs, ViewMoments
 from bayesmkl.discriminative.methods import find_types
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.gp import (

@@ -16,7 +16,7 @@ import numpy as np
 
 from bayesmkl._numerics.linalg import plus_diagonal
 from bayesmkl._utils.threads import blas_threads_for
-from bayesmkl.bemkl.reading.draws import PosteriorDraws
+from bayesmkl.bemkl.draws import PosteriorDraws
 from bayesmkl.gp.conditioning import Sites, cavity
 from bayesmkl.gp.evidence import ep_evidence, exact_evidence
 from bayesmkl.outcomes import Gaussian, Probit

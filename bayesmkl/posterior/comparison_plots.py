@@ -19,7 +19,7 @@ from bayesmkl._utils.validation import (
     check_probability,
     generator_of,
 )
-from bayesmkl.bemkl.reading.shares import share_of_each
+from bayesmkl.bemkl.draws import share_of_each
 from bayesmkl.posterior.axes import COLORS, LINES, MARKERS, NEUTRAL, legend_below, new_axes, shorten, tidy
 from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl
 from bayesmkl.posterior.shared_docs import MODEL

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.validation import check_flag, check_integer, generator_of
-from bayesmkl.bemkl.reading.collapsed import log_prior, log_prior_terms, log_variational
+from bayesmkl.bemkl.draws import log_prior, log_prior_terms, log_variational
 from bayesmkl.posterior.evaluated import Evaluated
 from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl
 from bayesmkl.posterior.gaussian_process import drawn_of_process

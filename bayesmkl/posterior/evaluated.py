@@ -8,17 +8,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesmkl.bemkl.models.absent_views import AbsentViews
-from bayesmkl.bemkl.models.outcomes import Classes, Grades, Labels, log_beyond
-from bayesmkl.bemkl.reading.collapsed import (
+from bayesmkl.bemkl.draws import (
+    PosteriorDraws,
     log_likelihood,
     log_prior,
     log_variational,
     score_means,
     score_scales,
+    share_of_each,
+    shares_and_sums,
 )
-from bayesmkl.bemkl.reading.draws import PosteriorDraws
-from bayesmkl.bemkl.reading.shares import share_of_each, shares_and_sums
+from bayesmkl.bemkl.outcomes import Classes, Grades, Labels, log_beyond
+from bayesmkl.bemkl.outputs import AbsentViews
 from bayesmkl.kernels.stacks.base import KernelRows
 from bayesmkl.posterior.competing import log_class_probabilities
 from bayesmkl.posterior.fitted import FittedBEMKL

@@ -17,13 +17,11 @@ from bayesmkl.bemkl import (
     BEMKLRegressor,
     BEMKLSurvival,
 )
-from bayesmkl.bemkl.estimators.multitask_classifier import BEMKLMultitaskClassifier
-from bayesmkl.bemkl.estimators.multitask_regressor import BEMKLMultitaskRegressor
-from bayesmkl.bemkl.models.model import State
-from bayesmkl.bemkl.models.nonnegative import NonnegativeReadout
-from bayesmkl.bemkl.reading.collapsed import NonnegativeGamma
-from bayesmkl.bemkl.reading.draws import PosteriorDraws, variational_draws
-from bayesmkl.bemkl.reading.predict import ScoreDraws
+from bayesmkl.bemkl.draws import NonnegativeGamma, PosteriorDraws, variational_draws
+from bayesmkl.bemkl.model import State
+from bayesmkl.bemkl.multitask_estimators import BEMKLMultitaskClassifier, BEMKLMultitaskRegressor
+from bayesmkl.bemkl.nonnegative import NonnegativeReadout
+from bayesmkl.bemkl.reading import ScoreDraws
 from bayesmkl.gp import GPMKLClassifier, GPMKLOrdinalClassifier, GPMKLRegressor, GPMKLSurvival
 from bayesmkl.gp.estimators.priors import is_spike_slab
 from bayesmkl.gp.reading import HyperDraws

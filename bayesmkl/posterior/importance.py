@@ -26,8 +26,8 @@ import numpy as np
 
 from bayesmkl._numerics.psis import good_k, smooth_weights
 from bayesmkl._utils.threads import blas_threads_for
-from bayesmkl.bemkl.models.model import State
-from bayesmkl.bemkl.reading.collapsed import log_gamma, log_weights, log_weights_prior, weights_quadratic
+from bayesmkl.bemkl.draws import log_gamma, log_weights, log_weights_prior, weights_quadratic
+from bayesmkl.bemkl.model import State
 from bayesmkl.posterior.evaluated import Evaluated
 from bayesmkl.posterior.marginal import Sites, Target, first_sites, log_marginal, target_of
 from bayesmkl.posterior.report import Section, line_of_text, table, worst

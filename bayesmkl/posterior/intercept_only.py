@@ -19,7 +19,7 @@ import numpy as np
 from scipy.special import gammaln, log_ndtr, logsumexp
 from scipy.stats import t as student
 
-from bayesmkl.bemkl.models.moments import LOG_2PI, Gamma
+from bayesmkl.bemkl.moments import LOG_2PI, Gamma
 
 STEPS = np.linspace(-12.0, 12.0, 1001)
 NEAR = np.linspace(-8.0, 8.0, 1601)  # intercepts of scores, of which one is next to the mode

@@ -34,8 +34,8 @@ from scipy.linalg.lapack import dtrtri
 from scipy.special import log_ndtr
 
 from bayesmkl._numerics.truncated_normal import truncated_moments
-from bayesmkl.bemkl.models.moments import LOG_2PI, Gamma
-from bayesmkl.bemkl.reading.collapsed import log_gamma
+from bayesmkl.bemkl.draws import log_gamma
+from bayesmkl.bemkl.moments import LOG_2PI, Gamma
 
 N_PRECISIONS, N_COEFFICIENTS = 8, 8  # draws of λ, and of w for each of them
 DAMPING = 0.8  # of the sites' updates

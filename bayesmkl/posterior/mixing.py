@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesmkl.bemkl.inference.runs import DIVERGENT, ESS, RHAT
+from bayesmkl.bemkl.runs import DIVERGENT, ESS, RHAT
 from bayesmkl.posterior.evaluated import Evaluated
 from bayesmkl.posterior.report import Section, table, worst
 

@@ -10,11 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesmkl.bemkl.models.kernel_priors import Dirichlet
-from bayesmkl.bemkl.models.model import Priors
-from bayesmkl.bemkl.models.moments import Gamma
-from bayesmkl.bemkl.reading.collapsed import NonnegativeGamma
-from bayesmkl.bemkl.reading.draws import PosteriorDraws
+from bayesmkl.bemkl.draws import NonnegativeGamma, PosteriorDraws
+from bayesmkl.bemkl.model import Priors
+from bayesmkl.bemkl.moments import Dirichlet, Gamma
 from bayesmkl.posterior.evaluated import Evaluated
 from bayesmkl.posterior.fitted import FittedBEMKL
 from bayesmkl.posterior.report import Section, line_of_text, table, worst

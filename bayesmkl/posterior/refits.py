@@ -25,13 +25,13 @@ from sklearn.model_selection import KFold, StratifiedKFold
 
 from bayesmkl._utils.options import Storage
 from bayesmkl._utils.warnings import holding_back, warn_user
-from bayesmkl.bemkl.estimators.base import FitTask
-from bayesmkl.bemkl.estimators.class_models import class_model_of
-from bayesmkl.bemkl.inference.runs import Fit
-from bayesmkl.bemkl.models import model
-from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
-from bayesmkl.bemkl.models.nonnegative import nonnegative
-from bayesmkl.bemkl.reading.predict import ScoreDraws, log_probabilities
+from bayesmkl.bemkl import model
+from bayesmkl.bemkl.base import FitTask
+from bayesmkl.bemkl.classifier import class_model_of
+from bayesmkl.bemkl.moments import Dirichlet, SpikeSlab
+from bayesmkl.bemkl.nonnegative import nonnegative
+from bayesmkl.bemkl.reading import ScoreDraws, log_probabilities
+from bayesmkl.bemkl.runs import Fit
 from bayesmkl.kernels.stacks.base import StoredStack
 from bayesmkl.kernels.stacks.dense import DenseStack, stored_array
 from bayesmkl.posterior.bemkl_cavities import leave_one_out_of_draws

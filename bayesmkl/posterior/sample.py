@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.validation import check_integer, generator_of
-from bayesmkl.bemkl.reading.draws import PosteriorDraws
+from bayesmkl.bemkl.draws import PosteriorDraws
 from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl
 from bayesmkl.posterior.gaussian_process import parameters_of_process
 from bayesmkl.posterior.shared_docs import MODEL

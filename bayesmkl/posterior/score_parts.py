@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesmkl._utils.threads import blas_threads_for
-from bayesmkl.bemkl.reading import parts as of_bemkl
+from bayesmkl.bemkl import reading as of_bemkl
 from bayesmkl.discriminative.estimators.base import BaseDiscriminative
 from bayesmkl.gp import parts as of_processes
 from bayesmkl.gp.effects import DesignRows

@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from bayesmkl._numerics.psis import quietly
-from bayesmkl.bemkl.reading.collapsed import log_prior_terms
+from bayesmkl.bemkl.draws import log_prior_terms
 from bayesmkl.posterior.evaluated import Evaluated
 from bayesmkl.posterior.report import Section, line_of_text, table
 

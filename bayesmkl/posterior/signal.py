@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesmkl.bemkl.estimators.scale_choice import MOST_ENTRIES
+from bayesmkl.bemkl.selection import MOST_ENTRIES
 from bayesmkl.gp.reading import HyperDraws
 from bayesmkl.posterior.evaluated import Evaluated
 from bayesmkl.posterior.fitted import FittedBEMKL

@@ -16,8 +16,8 @@ from bayesmkl._numerics.quadrant import quadrant_quantiles
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.validation import check_integer, check_probability, generator_of
-from bayesmkl.bemkl.models.nonnegative import CutOffNormals, CutOffPair, NonnegativeReadout
-from bayesmkl.bemkl.reading.shares import share_of_each
+from bayesmkl.bemkl.draws import share_of_each
+from bayesmkl.bemkl.nonnegative import CutOffNormals, CutOffPair, NonnegativeReadout
 from bayesmkl.kernels.stacks.base import KernelStack
 from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl
 from bayesmkl.posterior.monte_carlo import errors_of_chains, monte_carlo

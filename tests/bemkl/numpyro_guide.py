@@ -26,12 +26,12 @@ from jax.flatten_util import ravel_pytree
 from numpyro.infer import Trace_ELBO
 
 from bayesmkl._utils.numpyro_session import numpyro_session
-from bayesmkl.bemkl.inference.numpyro_model import literal_model
-from bayesmkl.bemkl.models.model import Problem, State
+from bayesmkl.bemkl.model import Problem, State
+from bayesmkl.bemkl.program import literal_model
 
 if TYPE_CHECKING:  # no formula of the bound enters here
     from bayesmkl._numerics.arrays import Array
-    from bayesmkl.bemkl.models.moments import Gamma, Gaussian
+    from bayesmkl.bemkl.moments import Gamma, Gaussian
 
 __all__ = ["ElboEstimate", "closed_form_guide", "elbo_particles", "estimate_elbo"]
 
@@ -152,8 +152,8 @@ def estimate_elbo(
 
     Examples
     --------
-    >>> from bayesmkl.bemkl.models import model
-    >>> from bayesmkl.bemkl.models.outcomes import Numbers
+    >>> from bayesmkl.bemkl import model
+    >>> from bayesmkl.bemkl.outcomes import Numbers
     >>> from bayesmkl.kernels.stacks.dense import DenseStack
     >>> stack, y = DenseStack(np.ones((1, 3, 3))), np.array([0.5, 1.0, 1.5])
     >>> problem = Problem(stack, stack.gram(), y, model.Priors(), Numbers())

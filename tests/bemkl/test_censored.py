@@ -13,13 +13,12 @@ from sklearn.preprocessing import StandardScaler
 
 import bayesmkl.posterior
 from bayesmkl import BEMKLRegressor, KernelBank, load_model, save_model
-from bayesmkl.bemkl import VB, BEMKLSurvival, Gamma, Storage
-from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.models import model as bemkl
-from bayesmkl.bemkl.models import outcomes
-from bayesmkl.bemkl.models.model import Priors, Problem
-from bayesmkl.bemkl.models.nonnegative import nonnegative
-from bayesmkl.bemkl.models.outcomes import Intervals, Numbers
+from bayesmkl.bemkl import VB, BEMKLSurvival, Gamma, Storage, outcomes
+from bayesmkl.bemkl import model as bemkl
+from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.model import Priors, Problem
+from bayesmkl.bemkl.nonnegative import nonnegative
+from bayesmkl.bemkl.outcomes import Intervals, Numbers
 from bayesmkl.evaluation import concordance_index
 from bayesmkl.gp import GPMKLSurvival, Marginal
 from bayesmkl.kernels.stacks.dense import DenseStack

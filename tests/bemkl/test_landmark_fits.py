@@ -25,11 +25,11 @@ from bayesmkl import (
     save_model,
 )
 from bayesmkl.bemkl import NUTS, VB, Gibbs, Storage
-from bayesmkl.bemkl.estimators.base import BaseBEMKL
-from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.models import model as bemkl
-from bayesmkl.bemkl.models.model import Priors, Problem
-from bayesmkl.bemkl.models.outcomes import Labels
+from bayesmkl.bemkl import model as bemkl
+from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.base import BaseBEMKL
+from bayesmkl.bemkl.model import Priors, Problem
+from bayesmkl.bemkl.outcomes import Labels
 from bayesmkl.kernels import Gaussian, Laplacian, Linear
 from bayesmkl.kernels.quality import KernelQualityWarning
 from bayesmkl.kernels.stacks.dense import DenseStack

@@ -29,20 +29,20 @@ from test_sweeps import assert_state, shapes_and_scales
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.largest_normal import largest_moments
 from bayesmkl._numerics.truncated_normal import log_normal_cdf
-from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.models import model as bemkl
-from bayesmkl.bemkl.models.model import Carry, Priors, Problem, State
-from bayesmkl.bemkl.models.moments import Gamma, Gaussian, IntermediateOutputs
-from bayesmkl.bemkl.models.outcomes import Classes
-from bayesmkl.bemkl.models.outputs import latent_mean
-from bayesmkl.bemkl.reading import class_probabilities
-from bayesmkl.bemkl.reading.class_probabilities import (
+from bayesmkl.bemkl import model as bemkl
+from bayesmkl.bemkl import reading as class_probabilities
+from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.draws import kernel_shares
+from bayesmkl.bemkl.model import Carry, Priors, Problem, State
+from bayesmkl.bemkl.moments import Gamma, Gaussian, IntermediateOutputs
+from bayesmkl.bemkl.outcomes import Classes
+from bayesmkl.bemkl.outputs import latent_mean
+from bayesmkl.bemkl.reading import (
     ClassScores,
     log_class_probabilities,
     predict_class_scores,
+    predict_scores,
 )
-from bayesmkl.bemkl.reading.predict import predict_scores
-from bayesmkl.bemkl.reading.shares import kernel_shares
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 pytestmark = pytest.mark.heavy

@@ -18,11 +18,11 @@ from test_multinomial import problem_of, random_problem, signs_of
 
 from bayesmkl._numerics.largest_normal import largest_moments, log_largest
 from bayesmkl._utils.numpyro_session import numpyro_session
-from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.models import model as bemkl
-from bayesmkl.bemkl.models.model import Priors
-from bayesmkl.bemkl.models.moments import Gamma
-from bayesmkl.bemkl.reading.class_probabilities import log_class_probabilities, predict_class_scores
+from bayesmkl.bemkl import model as bemkl
+from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.model import Priors
+from bayesmkl.bemkl.moments import Gamma
+from bayesmkl.bemkl.reading import log_class_probabilities, predict_class_scores
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 pytestmark = pytest.mark.heavy

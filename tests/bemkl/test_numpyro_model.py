@@ -25,13 +25,13 @@ from numpyro.infer.util import log_density
 from scipy import special, stats
 
 from bayesmkl._utils.numpyro_session import numpyro_session
-from bayesmkl.bemkl.inference.numpyro_model import (
+from bayesmkl.bemkl.moments import Dirichlet, SpikeSlab
+from bayesmkl.bemkl.program import (
     BeyondMargin,
     MarginalLabel,
     collapsed_model,
     literal_model,
 )
-from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
 
 pytestmark = pytest.mark.heavy
 

@@ -14,14 +14,13 @@ from sklearn.utils.estimator_checks import check_n_features_in
 from bayesmkl import BEMKLClassifier, KernelBank, load_model, save_model
 from bayesmkl._numerics.truncated_normal import interval_moments
 from bayesmkl._utils.numpyro_session import numpyro_session
-from bayesmkl.bemkl import NUTS, BEMKLOrdinalClassifier, Dirichlet, Gamma, Storage
-from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.models import model as bemkl
-from bayesmkl.bemkl.models import outcomes
-from bayesmkl.bemkl.models.model import Priors, Problem
-from bayesmkl.bemkl.models.moments import latent_mean
-from bayesmkl.bemkl.models.nonnegative import nonnegative
-from bayesmkl.bemkl.models.outcomes import Grades, Labels
+from bayesmkl.bemkl import NUTS, BEMKLOrdinalClassifier, Dirichlet, Gamma, Storage, outcomes
+from bayesmkl.bemkl import model as bemkl
+from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.model import Priors, Problem
+from bayesmkl.bemkl.moments import latent_mean
+from bayesmkl.bemkl.nonnegative import nonnegative
+from bayesmkl.bemkl.outcomes import Grades, Labels
 from bayesmkl.gp import GPMKLOrdinalClassifier, Marginal
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.outcomes import OrdinalProbit

@@ -11,13 +11,12 @@ from bayesmkl import BEMKLClassifier, KernelBank
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.numpyro_session import numpyro_session
 from bayesmkl.bemkl import NUTS
-from bayesmkl.bemkl.estimators.class_models import ClassSettings, SharedWeights, class_model_of
-from bayesmkl.bemkl.inference.numpyro_model import collapsed_model
-from bayesmkl.bemkl.models.model import Priors, Problem
-from bayesmkl.bemkl.models.moments import Gamma
-from bayesmkl.bemkl.models.outcomes import Labels, Numbers
-from bayesmkl.bemkl.reading.collapsed import log_likelihood, log_prior_terms
-from bayesmkl.bemkl.reading.draws import PosteriorDraws
+from bayesmkl.bemkl.classifier import ClassSettings, SharedWeights, class_model_of
+from bayesmkl.bemkl.draws import PosteriorDraws, log_likelihood, log_prior_terms
+from bayesmkl.bemkl.model import Priors, Problem
+from bayesmkl.bemkl.moments import Gamma
+from bayesmkl.bemkl.outcomes import Labels, Numbers
+from bayesmkl.bemkl.program import collapsed_model
 from bayesmkl.datasets import load_iris
 from bayesmkl.kernels import Gaussian, Linear
 from bayesmkl.kernels.stacks.dense import DenseStack

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bayesmkl.bemkl.models.moments import Gaussian as Normal
-from bayesmkl.bemkl.reading.predict import predict_score
+from bayesmkl.bemkl.moments import Gaussian as Normal
+from bayesmkl.bemkl.reading import predict_score
 from bayesmkl.kernels import Gaussian, KernelBank, Polynomial
 from bayesmkl.kernels import forms as module
 from bayesmkl.kernels.forms import weighted_forms

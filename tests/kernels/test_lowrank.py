@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from bayesmkl._utils import memory
-from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.models import model as bemkl
-from bayesmkl.bemkl.models.model import Priors, Problem
-from bayesmkl.bemkl.models.moments import Gamma
-from bayesmkl.bemkl.models.outcomes import Labels
-from bayesmkl.bemkl.reading.predict import predict_score
-from bayesmkl.bemkl.reading.shares import kernel_shares
+from bayesmkl.bemkl import model as bemkl
+from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.draws import kernel_shares
+from bayesmkl.bemkl.model import Priors, Problem
+from bayesmkl.bemkl.moments import Gamma
+from bayesmkl.bemkl.outcomes import Labels
+from bayesmkl.bemkl.reading import predict_score
 from bayesmkl.datasets import load_wdbc
 from bayesmkl.kernels import Gaussian, KernelBank, Linear, Polynomial
 from bayesmkl.kernels.stacks import lowrank

@@ -6,10 +6,10 @@ import jax
 import numpy as np
 import pytest
 
-from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.models import model as bemkl
-from bayesmkl.bemkl.models.model import Priors, Problem
-from bayesmkl.bemkl.models.outcomes import Labels
+from bayesmkl.bemkl import model as bemkl
+from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.model import Priors, Problem
+from bayesmkl.bemkl.outcomes import Labels
 from bayesmkl.datasets import load_wdbc
 from bayesmkl.kernels import Gaussian, KernelBank, Polynomial
 from bayesmkl.kernels.stacks import float32 as module

@@ -12,7 +12,7 @@ from scipy import stats
 
 from bayesmkl import BEMKLRegressor, KernelBank
 from bayesmkl._utils.options import inference_of
-from bayesmkl.bemkl.reading.shares import share_draws
+from bayesmkl.bemkl.draws import share_draws
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.posterior import load_posterior, sample_posterior, save_posterior, to_datatree
 from bayesmkl.posterior.evaluated import evaluate_model

@@ -20,9 +20,9 @@ from bayesmkl import (
     KernelBank,
 )
 from bayesmkl.bemkl import Dirichlet, Gamma, Gibbs
-from bayesmkl.bemkl.models.model import Priors, Problem
-from bayesmkl.bemkl.models.outcomes import Labels, Numbers
-from bayesmkl.bemkl.reading.draws import variational_draws
+from bayesmkl.bemkl.draws import variational_draws
+from bayesmkl.bemkl.model import Priors, Problem
+from bayesmkl.bemkl.outcomes import Labels, Numbers
 from bayesmkl.gp import Marginal
 from bayesmkl.kernels import Gaussian, Linear
 from bayesmkl.kernels.stacks.dense import DenseStack

@@ -9,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from bayesmkl import BEMKLRegressor
-from bayesmkl.bemkl.models.moments import Gaussian
+from bayesmkl.bemkl.moments import Gaussian
 from bayesmkl.posterior import sample_posterior
 from bayesmkl.posterior.fitted import fitted_bemkl
 

@@ -10,7 +10,7 @@ from matplotlib.text import Text
 from scipy import stats
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank
-from bayesmkl.bemkl.reading.shares import share_draws
+from bayesmkl.bemkl.draws import share_draws
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.posterior import (
     kernel_table,

@@ -34,17 +34,17 @@ from typing import Any
 import numpy as np
 
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl.bemkl.inference.loop import Algorithm, LoopOptions, LoopResult, maximize_elbo
-from bayesmkl.bemkl.models.absent_views import (
+from bayesmkl.bemkl.ascent import Algorithm, LoopOptions, LoopResult, maximize_elbo
+from bayesmkl.bemkl.model import Problem, State
+from bayesmkl.bemkl.moments import probe
+from bayesmkl.bemkl.outputs import (
     AbsentViews,
     ViewMoments,
     apply_by_pattern,
     completion,
+    project,
     view_patterns,
 )
-from bayesmkl.bemkl.models.model import Problem, State
-from bayesmkl.bemkl.models.moments import probe
-from bayesmkl.bemkl.models.outputs import project
 from bayesmkl.kernels.presence import centered
 from bayesmkl.kernels.stacks.base import Kernels, KernelStack
 

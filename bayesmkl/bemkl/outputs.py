@@ -8,25 +8,240 @@ target f_c; ω and e belong to all of them::
 q(b, e) is one normal distribution over all intercepts, then the kernel weights. Factors hold all outputs along a
 leading axis: E[a] is (n_outputs, n_train), E[G] is (n_outputs, n_kernels, n_samples). A noise precision is a number
 for all outputs or an array of shape (n_outputs,). With one output these are the updates of `moments`.
+
+q(G) and scores of samples that lack views.
+
+An intermediate output g_mi exists without its kernel, only k_mi is unknown. Measured from their means, the outputs of
+all views are taken as normal over the population, g_i ~ N(0, S), and what a sample lacks (a) follows from what it has
+(o),
+
+    g_ai | g_oi ~ N(B g_oi, C),      B = S_ao S_oo⁻¹,  C = S_aa - B S_oa.
+
+With Λ = S⁻¹ and C = Λ_aa⁻¹ written into a matrix over all views, zero elsewhere, the outputs of all views have the
+mean x_i = A g_oi, A = I - C Λ at the present views and zero at the absent ones, and the score is
+
+    f_i | b, e, g_oi ~ N(e' x_i + b, (1 + ρ) / ε),      ρ / ε = E[e' C e]:
+
+the absent outputs are integrated out, their mean in e' x_i and their spread in ρ (of targets; labels have ρ = 0, see
+`missing_views`). Samples that lack the same views, one pattern, share A, ρ and the covariance of q(g_oi). Outputs
+(classes, targets) have a matrix S of their own.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesmkl._numerics.arrays import Array, namespace
+from bayesmkl._numerics.arrays import Array, is_numpy, namespace
 from bayesmkl._numerics.linalg import spd_inverse
-from bayesmkl.bemkl.models.absent_views import AbsentViews, CompletedOutputs, complete
-from bayesmkl.bemkl.models.moments import (
+from bayesmkl.bemkl.moments import (
     Gamma,
     Gaussian,
     IntermediateOutputs,
     PrecisionMoments,
     expected_residual,
 )
+from bayesmkl.kernels.presence import centered
 from bayesmkl.kernels.stacks.base import Kernels, KernelStack
+
+# -------------------------------------------------------------------------------------------- samples that lack views
+
+
+LOG_2PI = math.log(2.0 * math.pi)
+
+
+class ViewMoments(NamedTuple):
+    """Moments of the intermediate outputs of all views over the population, and the center of the kernels."""
+
+    center: Any  # subtracted from the rows of the kernels, (n_kernels, n_train)
+    mean: Any  # of the outputs after that, (n_outputs, n_kernels)
+    cov: Any  # S, (n_outputs, n_kernels, n_kernels)
+
+    def centered(self, stack: Any) -> Any:
+        """Return a dense stack with its present rows measured from the center."""
+        return centered(stack, self.center)
+
+
+class Completion(NamedTuple):
+    """Conditional moments of all views given the present ones, for every pattern."""
+
+    slope: Any  # A, (n_outputs, n_patterns, n_kernels, n_kernels)
+    cov: Any  # C, (n_outputs, n_patterns, n_kernels, n_kernels)
+
+
+class AbsentViews(NamedTuple):
+    """Missing views of every sample, and their conditional moments."""
+
+    pattern: Any  # (n_samples,) integers
+    counts: Any  # (n_patterns,) samples of each
+    present: Any  # (n_patterns, n_kernels) of 0.0 and 1.0
+    slope: Any  # A, (n_outputs, n_patterns, n_kernels, n_kernels)
+    excess: Any  # ρ, (n_outputs, n_patterns)
+    moments: ViewMoments
+
+    @property
+    def mask(self) -> Any:
+        """1.0 where a sample has a view, (n_kernels, n_samples)."""
+        return self.present[self.pattern].T
+
+
+class CompletedOutputs(NamedTuple):
+    """Moments of x_i under q(G), with one covariance per pattern; the counterpart of `IntermediateOutputs`."""
+
+    mean: Any  # E[x], (n_outputs, n_kernels, n_samples); at present views E[g]
+    cov: Any  # Cov[x], (n_outputs, n_patterns, n_kernels, n_kernels)
+    log_det: Any  # of the covariance of g at present views, (n_outputs, n_patterns)
+    absent: AbsentViews
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples."""
+        return int(self.mean.shape[2])
+
+    @property
+    def n_projected(self) -> Any:
+        """Number of intermediate outputs, of one output, that follow a kernel."""
+        return self.absent.counts @ self.absent.present.sum(axis=1)
+
+    @property
+    def entropy(self) -> Any:
+        """Entropy of the present intermediate outputs, in nats."""
+        size = self.mean.shape[0] * self.n_projected
+        return 0.5 * (size * (1.0 + LOG_2PI) + (self.log_det @ self.absent.counts).sum())
+
+    @property
+    def variance(self) -> Any:
+        """Marginal variances, shaped as the mean; 1 at absent views."""
+        absent = self.absent
+        spread = namespace(self.cov).diagonal(self.cov, axis1=-2, axis2=-1)
+        return (absent.present * spread + (1.0 - absent.present))[:, absent.pattern].mT
+
+    @property
+    def score_weight(self) -> Any:
+        """Precision of the scores of incomplete samples, relative to complete ones, (n_outputs, n_samples)."""
+        return 1.0 / (1.0 + self.absent.excess[:, self.absent.pattern])
+
+    @property
+    def total_cov(self) -> Any:
+        """Weighted sum over samples of Cov[x], (n_outputs, n_kernels, n_kernels)."""
+        weights = self.absent.counts / (1.0 + self.absent.excess)
+        return (weights[..., None, None] * self.cov).sum(axis=1)
+
+    def squared_distance(self, projection: Array) -> Any:
+        """``E (g_cmi - projection_cmi)²``, summed over samples and the views that they have, (n_outputs,)."""
+        residual = self.mean - projection
+        return (self.absent.mask * (residual * residual + self.variance)).sum(axis=(1, 2))
+
+
+def view_moments(state: Any) -> ViewMoments | None:
+    """Return the moments that a posterior with absent views holds, or None."""
+    intermediate = state.intermediate
+    return intermediate.absent.moments if isinstance(intermediate, CompletedOutputs) else None
+
+
+def view_patterns(present: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distinct columns of `present`, (n_patterns, n_kernels), and which one every sample has.
+
+    Parameters
+    ----------
+    present : bool array of shape (n_kernels, n_samples)
+
+    Raises
+    ------
+    ValueError
+        If a sample has no view at all.
+    """
+    without = np.flatnonzero(~present.any(axis=0))
+    if len(without):
+        raise ValueError(
+            f"`X` must have at least one view of every sample; {len(without)} of {present.shape[1]} have none, "
+            f"the first at index {without[0]}. Drop samples without any view."
+        )
+    patterns, index = np.unique(present, axis=1, return_inverse=True)
+    return patterns.T.astype(np.float64), index.reshape(-1)
+
+
+def completion(present: np.ndarray, cov: np.ndarray) -> Completion:
+    """Compute the conditional moments of absent views given present ones, for every pattern.
+
+    Parameters
+    ----------
+    present : array of shape (n_patterns, n_kernels), of 0.0 and 1.0
+    cov : array of shape (n_outputs, n_kernels, n_kernels)
+        S.
+    """
+    absent = 1.0 - present
+    both = absent[:, :, None] * absent[:, None]
+    precision, _ = spd_inverse(cov)  # Λ
+    precision = precision[:, None]
+    blocks = precision * both + present[:, :, None] * np.eye(present.shape[1])
+    inverse, _ = spd_inverse(blocks.reshape(-1, *both.shape[1:]))
+    spread = inverse.reshape(blocks.shape) * both  # C
+    slope = (np.eye(present.shape[1]) - spread @ precision * absent[:, :, None]) * present[:, None]  # A
+    return Completion(slope, spread)
+
+
+def apply_by_pattern(matrices: np.ndarray, vectors: Array, pattern: np.ndarray) -> Any:
+    """Multiply the vector of every sample by the matrix of its pattern, (n_outputs, n_samples, p).
+
+    Parameters
+    ----------
+    matrices : array of shape (n_outputs, n_patterns, p, q)
+    vectors : array of shape (n_outputs, n_samples, q)
+    pattern : array of shape (n_samples,)
+    """
+    if not is_numpy(vectors):
+        return (matrices[:, pattern] @ vectors[..., None])[..., 0]
+    product = np.empty((*vectors.shape[:2], matrices.shape[2]))
+    for number in range(
+        matrices.shape[1]
+    ):  # a product of matrices for each; gathered, they could be far too many
+        rows = np.flatnonzero(pattern == number)
+        product[:, rows] = vectors[:, rows] @ matrices[:, number].mT
+    return product
+
+
+def complete(
+    absent: AbsentViews,
+    projection: Array,
+    latent: Array,
+    weights: tuple[Any, Any, Any],
+    upsilon: Array,
+    epsilon: Array,
+) -> CompletedOutputs:
+    """Return q(g_oi) of every output and sample, and x_i.
+
+    Parameters
+    ----------
+    absent : AbsentViews
+    projection : array of shape (n_outputs, n_kernels, n_samples)
+        ``K_m E[a_c]``, zero at absent views.
+    latent : array of shape (n_outputs, n_samples)
+        E[f] (classification) or the targets (regression).
+    weights : tuple of arrays
+        E[e], E[e e'] and, for every output, E[b_c e].
+    upsilon, epsilon : arrays of shape (n_outputs or none, 1, 1)
+        E[υ] and E[ε].
+    """
+    xp, (mean, square, cross) = namespace(projection), weights
+    n_outputs, n_patterns, _, n_kernels = absent.slope.shape
+    eye, pattern, slope = xp.eye(n_kernels, dtype=projection.dtype), absent.pattern, absent.slope
+    noise = upsilon * xp.ones((n_outputs, 1, 1), dtype=projection.dtype)
+    scale = epsilon / (1.0 + absent.excess)[..., None]  # (n_outputs, n_patterns, 1)
+    # slopes are zero for absent views: their entries are independent of the others, and do not reach x
+    precision = noise[..., None] * eye + scale[..., None] * (slope.mT @ square @ slope)
+    flat, log_det = spd_inverse(precision.reshape(-1, n_kernels, n_kernels))
+    cov = flat.reshape(precision.shape)
+    of_absent = xp.log(noise[..., 0]) * (1.0 - absent.present).sum(axis=1)
+    pull = apply_by_pattern(slope.mT, mean * latent[..., None] - cross[:, None], pattern)
+    outputs = apply_by_pattern(slope @ cov, noise * projection.mT + scale[:, pattern] * pull, pattern)
+    log_det = log_det.reshape(n_outputs, n_patterns) + of_absent
+    return CompletedOutputs(outputs.mT, slope @ cov @ slope.mT, log_det, absent)
+
+
+# ------------------------------------------------------------------------------------------------- several outputs
 
 # q(G): one covariance for all samples, or one for every pattern of views that samples lack.
 Intermediates = IntermediateOutputs | CompletedOutputs
@@ -65,7 +280,7 @@ def adjoin(stack: KernelStack, intermediate: Array) -> Any:
     return stack.adjoint(namespace(intermediate).moveaxis(intermediate, 0, -1)).T
 
 
-# ------------------------------------------------------------------------------------------------------ updates
+# ----------------------------------------------------------------------------------------------------- updates
 
 
 def update_dual(
@@ -179,7 +394,7 @@ def latent_mean(intermediate: Intermediates, readout: Gaussian) -> Any:
     return mean.weights @ intermediate.mean + mean.intercepts[:, None]
 
 
-# -------------------------------------------------------------------------------------------------- bound terms
+# ------------------------------------------------------------------------------------------------- bound terms
 
 
 def intermediate_error(intermediate: Intermediates, projection: Array, gram: Array, duals: Gaussian) -> Any:

@@ -109,7 +109,7 @@ def maximize_elbo(
         Called with the number of sweeps done and the bound, for progress reports.
     """
     if options.step != "coordinate":
-        from bayesmkl.bemkl.inference.newton import maximize_by_newton, takes_newton_steps
+        from bayesmkl.bemkl.newton import maximize_by_newton, takes_newton_steps
 
         if takes_newton_steps(options.step, algorithm, problem):
             return maximize_by_newton(problem, start, options, on_sweep)

@@ -14,25 +14,50 @@ Draws (a, b, e) from the posterior need no rule: each has a normal score of mean
 (`collapsed`), and predictions are averages over draws,
 
     P(y = +1) = E[Φ((m - ν) / s)] / (E[Φ((m - ν) / s)] + E[Φ((-m - ν) / s)]).
+
+Class probabilities of multinomial probit BEMKL: which of several correlated scores is the largest.
+
+With q(a_c) and q(b, e), the scores of a new sample have the means and the covariance, ĝ_cm = k_m' E[a_c],
+
+    E[f_c]        = E[b_c] + E[e]' ĝ_c
+    Cov[f_c, f_d] = δ_cd (1 + v_c) + R_cd,
+    R_cd          = [1 ĝ_c]' Cov[(b_c, e), (b_d, e)] [1 ĝ_d]             what the classes have in common
+    v_c           = Σ_mn E[e_m e_n] (δ_mn σ_g² + k_m' Cov[a_c] k_n)      rule "full"; 0 by rule "paper"
+
+(see `predict`), and P(y = c) is the probability that f_c is the largest, by the margin. Were R diagonal, this would
+be one integral over a single variable, `log_largest`. Of R only what it says of differences between classes matters,
+M R M with M = I - 11'/C, and so R is as good as δ I + R', δ being the least eigenvalue of M R M over differences and
+R' = M R M - δ M. The first part joins the variances. The second is averaged over by the cubature rule of degree three
+whose points are ± sqrt(C) times the columns of the symmetric root of R'. Two classes leave nothing to the rule. With
+more its error is of second order in R', which is small next to 1 + v, for all classes and samples tell about the same
+kernel weights; the probabilities are positive and sum to one in any case.
+
+Parts of BEMKL's scores at new samples: what every kernel adds, ``e_m g_m``, intermediate noise included.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
 
 from bayesmkl._numerics.arrays import Array
+from bayesmkl._numerics.largest_normal import log_largest
 from bayesmkl._numerics.truncated_normal import log_normal_cdf
-from bayesmkl.bemkl.models.absent_views import ViewMoments, apply_by_pattern, completion, view_patterns
-from bayesmkl.bemkl.models.moments import Gaussian, readout_moments
-from bayesmkl.bemkl.models.outcomes import log_beyond
-from bayesmkl.bemkl.models.outputs import project, readout_of
-from bayesmkl.bemkl.models.weight_covariance import WeightCovariance
-from bayesmkl.bemkl.reading.collapsed import score_means, score_scales
-from bayesmkl.bemkl.reading.draws import PosteriorDraws
+from bayesmkl.bemkl.draws import PosteriorDraws, score_means, score_scales
+from bayesmkl.bemkl.moments import Gaussian, WeightCovariance, readout_moments
+from bayesmkl.bemkl.outcomes import log_beyond
+from bayesmkl.bemkl.outputs import (
+    ViewMoments,
+    apply_by_pattern,
+    completion,
+    project,
+    readout_of,
+    view_moments,
+    view_patterns,
+)
 from bayesmkl.kernels.forms import weighted_forms
 from bayesmkl.kernels.stacks.base import KernelRows
 
@@ -304,3 +329,169 @@ def binary_log_odds(score: ScoreMoments | ScoreDraws, margin: float) -> np.ndarr
     """Return the log odds of +1 against -1, shape (n_rows,); finite however far in the tail."""
     sides = log_sides(score, margin)
     return sides[:, 1] - sides[:, 0]
+
+
+# ----------------------------------------------------------------------------------------------- classes that compete
+
+
+class ClassScores(NamedTuple):
+    """Joint distribution of the scores of all classes, without their unit noise."""
+
+    mean: np.ndarray  # (n_classes, n_rows)
+    variance: np.ndarray  # v, (n_classes, n_rows), independent between classes
+    common: np.ndarray  # R, (n_rows, n_classes, n_classes)
+
+
+def predict_class_scores(
+    stack: KernelRows,
+    duals: Gaussian,
+    readout: Gaussian,
+    intermediate_variance: float,
+    rule: str = "full",
+    moments: ViewMoments | None = None,
+) -> ClassScores:
+    """Return mean and covariance of the scores of new samples over the classes.
+
+    Parameters
+    ----------
+    stack : KernelRows
+        Kernels of the new samples (rows) against the training samples.
+    duals : Gaussian
+        q(a_c), with a leading axis of classes.
+    readout : Gaussian
+        q(b, e), all intercepts first.
+    intermediate_variance : float
+        σ_g².
+    rule : {"full", "paper"}
+        See the module's documentation.
+    moments : ViewMoments, optional
+        Moments of the intermediate outputs, for rows that lack views (``stack.present``).
+    """
+    n_classes = len(duals.mean)
+    scores = predict_scores(stack, duals, readout, intermediate_variance, rule, moments)
+    mean, variance = (np.array(field) for field in zip(*scores, strict=True))
+    identity = np.broadcast_to(np.eye(n_classes), (stack.n_rows, n_classes, n_classes))
+    design = np.concatenate([identity, expected_outputs(stack, duals, moments).transpose(2, 0, 1)], axis=2)
+    common = design @ readout.cov @ design.mT
+    own = variance - common.diagonal(axis1=1, axis2=2).T
+    return ClassScores(mean, np.maximum(own, 0.0), common)
+
+
+def log_class_probabilities(scores: ClassScores, margin: float) -> np.ndarray:
+    """Return the log probabilities of the classes, shape (n_rows, n_classes); they sum to one.
+
+    Parameters
+    ----------
+    scores : ClassScores
+    margin : float
+        ν. Scores of which none exceeds all others by it belong to no class and carry no probability, as in the
+        binary model.
+    """
+    spread, shifts = _split(scores.common)
+    scale = np.sqrt(1.0 + scores.variance + spread)
+    logs = logsumexp([log_largest(scores.mean + shift, scale, margin) for shift in shifts], axis=0).T
+    return logs - logsumexp(logs, axis=1, keepdims=True)
+
+
+def _split(common: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return δ of every row, (n_rows,), and the cubature points for N(0, R'), (n_points, n_classes, n_rows)."""
+    n_classes = common.shape[1]
+    level = np.full((n_classes, n_classes), 1.0 / n_classes)
+    contrast = np.eye(n_classes) - level
+    total = np.trace(common, axis1=1, axis2=2)[:, None, None]
+    values, vectors = np.linalg.eigh(contrast @ common @ contrast + total * level)  # the level comes last
+    spread = np.maximum(values[:, 0], 0.0)
+    kept = np.sqrt(np.maximum(values[:, None, :-1] - spread[:, None, None], 0.0))
+    root = (vectors[:, :, :-1] * kept) @ vectors[:, :, :-1].mT
+    points = np.sqrt(n_classes) * root.transpose(2, 1, 0)
+    return spread, np.concatenate([points, -points])
+
+
+# ---------------------------------------------------------------------------------------------------- parts of scores
+
+
+def mean_new_parts(stack: KernelRows, posterior: Any) -> np.ndarray:
+    """Return posterior means of the parts of the scores of new rows, (n_outputs, n_kernels + 1, n_rows).
+
+    The last part is the intercept.
+
+    Parameters
+    ----------
+    stack : KernelRows
+        Kernels of new rows against the training samples.
+    posterior : PosteriorDraws or a variational posterior
+    """
+    if isinstance(posterior, PosteriorDraws):
+        draws = posterior.flat()
+        parts = np.stack([np.asarray(stack.apply(dual[..., None])) for dual in mean_duals(draws)])
+        intercept = np.array([own.intercept.mean() for own in draws.outputs()])
+    else:
+        duals = posterior.dual
+        if duals.mean.ndim == 1:
+            duals = duals._replace(mean=duals.mean[None])
+        n_outputs = len(duals.mean)
+        intercept, weights = np.split(np.asarray(posterior.readout.mean), [n_outputs])
+        parts = weights[:, None] * expected_outputs(stack, duals, view_moments(posterior))
+    return _with_intercept(parts, intercept)
+
+
+def mean_duals(draws: PosteriorDraws) -> np.ndarray:
+    """Return mean weights of training samples in the part of every kernel, (n_outputs, n_kernels, n_train).
+
+    Parameters
+    ----------
+    draws : PosteriorDraws
+        With one leading axis.
+    """
+    outputs = draws.outputs()
+    return np.stack([np.einsum("dm,di->mi", own.kernel_weights, own.dual) / len(own.dual) for own in outputs])
+
+
+def draw_new_parts(
+    stack: KernelRows,
+    draws: PosteriorDraws,
+    intermediate_variance: float | None,
+    rng: np.random.Generator,
+    posterior: Any = None,
+) -> np.ndarray:
+    """Draw the parts of the scores of new rows, (n_draws, n_outputs, n_kernels + 1, n_rows).
+
+    Parameters
+    ----------
+    stack : KernelRows
+        Kernels of new rows against the training samples.
+    draws : PosteriorDraws
+        With one leading axis.
+    intermediate_variance : float or None
+        1/υ: σ_g² of a classifier; None in regression, where υ is drawn.
+    rng : numpy.random.Generator
+    posterior : variational posterior, optional
+        Of which these are draws: it has the moments by which absent views are drawn.
+    """
+    moments = None if posterior is None else view_moments(posterior)
+    stack = stack if moments is None else moments.centered(stack)
+    found = []
+    for c, own in enumerate(draws.outputs()):
+        variance = intermediate_variance
+        std = np.sqrt(1.0 / own.intermediate_precision if variance is None else [variance])
+        outputs = np.moveaxis(np.asarray(stack.apply(own.dual.T)), -1, 0)  # (n_draws, n_kernels, n_rows)
+        outputs = outputs + std[:, None, None] * rng.standard_normal(outputs.shape)
+        if moments is not None and stack.present is not None:
+            patterns, index = view_patterns(np.asarray(stack.present))
+            law = completion(patterns, moments.cov)
+            for number in np.unique(index):
+                rows = np.flatnonzero(index == number)
+                around = outputs[..., rows] - moments.mean[c, :, None]
+                values, vectors = np.linalg.eigh(law.cov[c, number])
+                root = vectors * np.sqrt(np.maximum(values, 0.0))
+                noise = root @ rng.standard_normal(around.shape)
+                outputs[..., rows] = law.slope[c, number] @ around + moments.mean[c, :, None] + noise
+        found.append(own.kernel_weights[..., None] * outputs)
+    parts = np.stack(found, axis=1)
+    return _with_intercept(parts, np.stack([own.intercept for own in draws.outputs()], axis=1))
+
+
+def _with_intercept(parts: np.ndarray, intercept: np.ndarray) -> np.ndarray:
+    """Append the intercept, (..., n_outputs), to parts of shape (..., n_outputs, n_kernels, n_rows)."""
+    last = np.broadcast_to(intercept[..., None, None], (*parts.shape[:-2], 1, parts.shape[-1]))
+    return np.concatenate([parts, last], axis=-2)

@@ -13,24 +13,23 @@ from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.options import Inference, Storage
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice
-from bayesmkl.bemkl.estimators.base import BaseBEMKL, FitTask
-from bayesmkl.bemkl.estimators.shared_docs import BEMKL
-from bayesmkl.bemkl.models import model
-from bayesmkl.bemkl.models.absent_views import view_moments
-from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
-from bayesmkl.bemkl.models.many_kernels import for_so_many
-from bayesmkl.bemkl.models.model import Priors, Problem, State
-from bayesmkl.bemkl.models.moments import Gamma
-from bayesmkl.bemkl.models.nonnegative import nonnegative
-from bayesmkl.bemkl.models.outcomes import Numbers
-from bayesmkl.bemkl.reading.draws import PosteriorDraws
-from bayesmkl.bemkl.reading.predict import (
+from bayesmkl.bemkl import model
+from bayesmkl.bemkl.base import BaseBEMKL, FitTask
+from bayesmkl.bemkl.draws import PosteriorDraws
+from bayesmkl.bemkl.many_kernels import for_so_many
+from bayesmkl.bemkl.model import Priors, Problem, State
+from bayesmkl.bemkl.moments import Dirichlet, Gamma, SpikeSlab
+from bayesmkl.bemkl.nonnegative import nonnegative
+from bayesmkl.bemkl.outcomes import Numbers
+from bayesmkl.bemkl.outputs import view_moments
+from bayesmkl.bemkl.reading import (
     ScoreDraws,
     ScoreMoments,
     predict_score,
     predict_scores,
     score_of_draws,
 )
+from bayesmkl.bemkl.shared_docs import BEMKL
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.base import KernelRows, KernelStack
 

@@ -37,9 +37,8 @@ from typing import Any
 import numpy as np
 
 from bayesmkl._numerics.low_rank import DiagonalPlusLowRank, gram_of
-from bayesmkl.bemkl.models import model
-from bayesmkl.bemkl.models.moments import Gaussian, IntermediateOutputs
-from bayesmkl.bemkl.models.weight_covariance import WeightCovariance, WeightCovarianceCoordinate
+from bayesmkl.bemkl import model
+from bayesmkl.bemkl.moments import Gaussian, IntermediateOutputs, WeightCovariance, WeightCovarianceCoordinate
 from bayesmkl.kernels.stacks.base import KernelStack
 
 MANY = 3  # kernels for every sample from which on this takes less time than P x P matrices, as measured

@@ -15,15 +15,15 @@ from bayesmkl._utils.options import VB, Storage
 from bayesmkl._utils.survival_target import survival_times
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice, check_probability
-from bayesmkl.bemkl.estimators.base import BaseBEMKL, FitTask
-from bayesmkl.bemkl.estimators.shared_docs import OUTCOMES
-from bayesmkl.bemkl.inference.runs import Fit
-from bayesmkl.bemkl.models import model
-from bayesmkl.bemkl.models.model import Priors, Problem, State
-from bayesmkl.bemkl.models.moments import Gamma
-from bayesmkl.bemkl.models.nonnegative import nonnegative
-from bayesmkl.bemkl.models.outcomes import Intervals
-from bayesmkl.bemkl.reading.predict import ScoreMoments, predict_score
+from bayesmkl.bemkl import model
+from bayesmkl.bemkl.base import BaseBEMKL, FitTask
+from bayesmkl.bemkl.model import Priors, Problem, State
+from bayesmkl.bemkl.moments import Gamma
+from bayesmkl.bemkl.nonnegative import nonnegative
+from bayesmkl.bemkl.outcomes import Intervals
+from bayesmkl.bemkl.reading import ScoreMoments, predict_score
+from bayesmkl.bemkl.runs import Fit
+from bayesmkl.bemkl.shared_docs import OUTCOMES
 from bayesmkl.gp.log_times import (
     check_quantile,
     concordance,

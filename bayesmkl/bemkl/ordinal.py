@@ -14,17 +14,17 @@ from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.options import VB, Storage
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice, scale_or_auto
-from bayesmkl.bemkl.estimators.base import BaseBEMKL, FitTask
-from bayesmkl.bemkl.estimators.scale_choice import USUAL, choose_by_folds
-from bayesmkl.bemkl.estimators.shared_docs import OUTCOMES
-from bayesmkl.bemkl.inference.loop import Algorithm, LoopOptions
-from bayesmkl.bemkl.inference.runs import Fit
-from bayesmkl.bemkl.models import model
-from bayesmkl.bemkl.models.model import Priors, Problem, State, takes
-from bayesmkl.bemkl.models.moments import Gamma
-from bayesmkl.bemkl.models.nonnegative import nonnegative
-from bayesmkl.bemkl.models.outcomes import Grades
-from bayesmkl.bemkl.reading.predict import ScoreMoments, predict_score
+from bayesmkl.bemkl import model
+from bayesmkl.bemkl.ascent import Algorithm, LoopOptions
+from bayesmkl.bemkl.base import BaseBEMKL, FitTask
+from bayesmkl.bemkl.model import Priors, Problem, State, takes
+from bayesmkl.bemkl.moments import Gamma
+from bayesmkl.bemkl.nonnegative import nonnegative
+from bayesmkl.bemkl.outcomes import Grades
+from bayesmkl.bemkl.reading import ScoreMoments, predict_score
+from bayesmkl.bemkl.runs import Fit
+from bayesmkl.bemkl.selection import USUAL, choose_by_folds
+from bayesmkl.bemkl.shared_docs import OUTCOMES
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.base import KernelRows, KernelStack
 from bayesmkl.outcomes import OrdinalProbit

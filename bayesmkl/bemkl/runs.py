@@ -9,33 +9,18 @@ import numpy as np
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.options import NUTS, Gibbs
-from bayesmkl.bemkl.inference.chains import Chains
-from bayesmkl.bemkl.inference.gibbs import GibbsState, fit_gibbs
-from bayesmkl.bemkl.inference.loop import LoopResult
-from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
-from bayesmkl.bemkl.models.model import Problem, State
-from bayesmkl.bemkl.models.moments import Gamma
-from bayesmkl.bemkl.reading.collapsed import score_means, score_scales
-from bayesmkl.bemkl.reading.draws import PosteriorDraws, align_signs, draw_precisions
-from bayesmkl.bemkl.reading.shares import share_of_each
-
-__all__ = [
-    "DIVERGENT",
-    "ESS",
-    "RHAT",
-    "TOO_MUCH",
-    "Agreement",
-    "Fit",
-    "check_agreement",
-    "check_can_sample",
-    "gibbs_start",
-    "judge",
-    "rounding_error",
-    "run_gibbs",
-    "run_nuts",
-    "sampling_advice",
-    "variational_fit",
-]
+from bayesmkl.bemkl.ascent import LoopResult
+from bayesmkl.bemkl.draws import (
+    PosteriorDraws,
+    align_signs,
+    draw_precisions,
+    score_means,
+    score_scales,
+    share_of_each,
+)
+from bayesmkl.bemkl.gibbs import Chains, GibbsState, fit_gibbs
+from bayesmkl.bemkl.model import Problem, State
+from bayesmkl.bemkl.moments import Dirichlet, Gamma, SpikeSlab
 
 Report = Callable[[int, str], None] | None
 # A weight whose precision is Gamma(c, r) is Student t with 2c degrees of freedom; below c = 1/2 its tails are heavier
@@ -91,7 +76,7 @@ def variational_fit(result: LoopResult) -> Fit:
 
 def run_nuts(problem: Problem, options: NUTS, rng: np.random.Generator, report: Report = None) -> Fit:
     """Sample by NUTS on the collapsed NumPyro model."""
-    from bayesmkl.bemkl.inference.sampling import fit_nuts
+    from bayesmkl.bemkl.program import fit_nuts
 
     return _from_chains(problem, fit_nuts(problem, options, _seed(rng), report), rng)
 

@@ -9,6 +9,13 @@ Common generative story (Gönen 2012, §3; normal distributions by mean and vari
 
 The paper has υ = ε = 1 in classification. Gamma distributions are given by concentration (shape) and rate;
 the paper's second parameter is a scale, the reciprocal of the rate.
+
+Covariance of q(b, e) for many kernels, in parts (`many_kernels`), and its coordinates for the acceleration.
+
+Priors on the kernel weights that other Bayesian formulations of multiple kernel learning use.
+
+BEMKL gives every weight e_m a normal distribution whose precision has a Gamma prior, which keeps every update in
+closed form. The two priors here do not: a model that has one of them is sampled.
 """
 
 from __future__ import annotations
@@ -24,7 +31,6 @@ from bayesmkl._numerics.arrays import Array, namespace, special_functions
 from bayesmkl._numerics.gamma_divergence import gamma_divergence
 from bayesmkl._numerics.linalg import bordered, plus_diagonal, spd_inverse
 from bayesmkl._numerics.low_rank import DiagonalPlusLowRank
-from bayesmkl.bemkl.models.weight_covariance import WeightCovariance
 from bayesmkl.kernels.stacks.base import Kernels, KernelStack
 
 LOG_2PI = math.log(2.0 * math.pi)
@@ -214,7 +220,7 @@ def adjoin(stack: KernelStack, intermediate: Array) -> Any:
     return stack.adjoint(intermediate)
 
 
-# ---------------------------------------------------------------------------------------------- updates, §4.1
+# --------------------------------------------------------------------------------------------- updates, §4.1
 
 
 def update_precision(prior: Gamma, square: Array) -> Gamma:
@@ -345,7 +351,7 @@ def latent_mean(intermediate: IntermediateOutputs, readout: Gaussian) -> Any:
     return readout.mean[1:] @ intermediate.mean + readout.mean[0]
 
 
-# ---------------------------------------------------------------------------------------------- acceleration
+# --------------------------------------------------------------------------------------------- acceleration
 
 
 def probe(intermediate: Array) -> Any:
@@ -374,7 +380,7 @@ def readout_cov_scale(readout: Gaussian) -> Any:
     return xp.ones_like(CovarianceCoordinate.measure(flat, readout.cov))
 
 
-# ------------------------------------------------------------------------------------------- bound terms, (2)
+# ------------------------------------------------------------------------------------------ bound terms, (2)
 
 
 class PrecisionMoments(NamedTuple):
@@ -429,3 +435,138 @@ def score_error(
     else:
         from_readout = namespace(design).vdot(readout.cov, design)
     return from_scores + from_readout + intermediate.n_samples * (weights @ (intermediate.cov @ weights))
+
+
+# ---------------------------------------------------------------------------- covariance of q(b, e) for many kernels
+
+
+class WeightCovariance(NamedTuple):
+    """Covariance of q(b, e), in parts: the counterpart of a matrix (1 + n_kernels, 1 + n_kernels), intercept first.
+
+    ``covariance @ x``, ``covariance[rows, columns]``, ``diagonal`` and ``np.asarray`` are those of an array.
+    """
+
+    weights: DiagonalPlusLowRank  # C, of e
+    first_order: DiagonalPlusLowRank  # C₁
+    variance: np.ndarray  # (1 + n_kernels,), of b and e
+    cross: np.ndarray  # (n_kernels,), of b with e
+    slope: np.ndarray  # (n_kernels,): E[b | e] falls by slope' e
+    intercept_variance: float  # of b given e
+    design_product: (
+        float  # sum of the entries of `readout_design` times those of this, by the equation for it
+    )
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and columns."""
+        return len(self.variance), len(self.variance)
+
+    def __getitem__(self, index: Any) -> Any:
+        return np.asarray(self)[index]
+
+    def __matmul__(self, other: np.ndarray) -> np.ndarray:
+        cross = self.cross if other.ndim == 1 else self.cross[:, None]
+        top = self.variance[0] * other[:1] + (self.cross @ other[1:])[None]
+        return np.concatenate([top, cross * other[:1] + self.weights @ other[1:]])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        dense = bordered(self.variance[0], self.cross, np.asarray(self.weights))
+        return dense if dtype is None else dense.astype(dtype, copy=False)
+
+    def diagonal(self, offset: int = 0, axis1: int = -2, axis2: int = -1) -> np.ndarray:
+        """Return the variances; the parameters of the array method are of no use here."""
+        return self.variance
+
+    def draw(self, n_draws: int, rng: np.random.Generator) -> np.ndarray:
+        """Return draws of a normal distribution of mean zero with this covariance, (n_draws, 1 + n_kernels)."""
+        weights = self.weights.draw(n_draws, rng)
+        noise = np.sqrt(self.intercept_variance) * rng.standard_normal(n_draws)
+        return np.column_stack([noise - weights @ self.slope, weights])
+
+
+class WeightCovarianceCoordinate:
+    """Coordinates of a `WeightCovariance`: log standard deviations, and the correlations of b with e.
+
+    The rest is not mixed but kept: an update has little of it, and any start is a valid one.
+    """
+
+    @staticmethod
+    def forward(value: WeightCovariance) -> np.ndarray:
+        """Return the vector that is mixed."""
+        scale = np.sqrt(value.variance)
+        return np.concatenate([np.log(scale), value.cross / (scale[0] * scale[1:])])
+
+    @staticmethod
+    def size(like: WeightCovariance) -> int:
+        """Return the length of `forward`."""
+        return 2 * len(like.variance) - 1
+
+    @staticmethod
+    def backward(vector: np.ndarray, like: WeightCovariance) -> WeightCovariance:
+        """Put mixed values into the latest covariance."""
+        scale = np.exp(vector[: len(like.variance)])
+        return like._replace(variance=scale * scale, cross=vector[len(scale) :] * scale[0] * scale[1:])
+
+    @staticmethod
+    def measure(vector: np.ndarray, like: WeightCovariance) -> np.ndarray:
+        """Return the log standard deviations."""
+        return vector[: len(like.variance)]
+
+
+def cov_of_weights(cov: np.ndarray | WeightCovariance, n_outputs: int) -> Any:
+    """Return the covariance of e, of that of q(b, e) with `n_outputs` intercepts."""
+    return cov.weights if isinstance(cov, WeightCovariance) else cov[n_outputs:, n_outputs:]
+
+
+# ------------------------------------------------------------------------------------------- priors on kernel weights
+
+
+class Dirichlet(NamedTuple):
+    """Kernel weights on the simplex: non-negative, with sum one.
+
+    Parameters
+    ----------
+    concentration : float or array of shape (n_kernels,), default=1.0
+        Positive. One is uniform on the simplex, smaller values favor few kernels, larger ones favor equal weights.
+
+    References
+    ----------
+    Girolami, M. and Rogers, S. (2005). Hierarchic Bayesian models for kernel learning. ICML.
+
+    Damoulas, T. and Girolami, M. A. (2008). Probabilistic multi-class multi-kernel learning: on protein fold
+    recognition and remote homology detection. Bioinformatics 24(10).
+
+    Examples
+    --------
+    >>> Dirichlet(concentration=0.5)
+    Dirichlet(concentration=0.5)
+    """
+
+    concentration: Any = 1.0
+
+
+class SpikeSlab(NamedTuple):
+    """Kernel weights e_m = s_m w_m that are zero unless a Bernoulli switch is on.
+
+    The switch is s_m ~ Bernoulli(inclusion), the weight w_m ~ N(0, scale²), all of them independent.
+
+    Parameters
+    ----------
+    inclusion : float or array of shape (n_kernels,), default=0.5
+        Prior probability, strictly between 0 and 1, that a kernel is used.
+    scale : float or array of shape (n_kernels,), default=1.0
+        Standard deviation of the weight of a kernel that is used; positive.
+
+    References
+    ----------
+    Titsias, M. K. and Lázaro-Gredilla, M. (2011). Spike and slab variational inference for multi-task and multiple
+    kernel learning. NeurIPS.
+
+    Examples
+    --------
+    >>> SpikeSlab(inclusion=0.2)
+    SpikeSlab(inclusion=0.2, scale=1.0)
+    """
+
+    inclusion: Any = 0.5
+    scale: Any = 1.0

@@ -5,6 +5,28 @@ flexibility that the data do not need. Every closed-form fit ends with a lower b
 `select_by_elbo` fits each candidate once and keeps the one with the highest bound.
 
 Which candidates may compete is decided in `comparable`.
+
+Comparability of evidence lower bounds.
+
+Bounds compare only where the candidates give probabilities to the same thing, and where their priors have a mass that
+can be compared:
+
+* `margin`: ``P(y f > ν)`` falls as ν grows, whatever the labels, and the evidence with it. The smallest would win.
+* `normalize_y`: a target in other units has another density.
+* `multiclass`: "shared" and "one-versus-all" explain one column of signs per class; "multinomial" explains one label
+  per sample.
+* `unlabeled_label`: the bound is highest where all unlabeled samples lie on one side (`semisupervised`).
+* `relation` and `task_prior` of multitask models: a tie between tasks takes away freedom that the factorization pays
+  for, so that the bound rises even where tasks have nothing in common.
+* `inference`: only VB has this bound.
+* Precisions under Gamma(c, r) with a concentration c below 1/2. The bound contains ``c log r - log Γ(c)`` for each of
+  them, about log c if c is small: -23 nats at c = 1e-10, without end as c falls. The evidence itself stays where it
+  is, because such a prior has nearly all of its mass at weights too large to be told from each other, which q does
+  not reach. So "sparse" competes with nothing but itself, and with the same number of kernels.
+
+The standard deviation of the intermediate outputs by cross-validation: the evidence bound cannot choose it.
+
+Held-out probabilities under the one that is chosen say which temperature they should have.
 """
 
 from __future__ import annotations
@@ -24,10 +46,20 @@ from sklearn.utils.parallel import Parallel, delayed
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_grid, check_jobs, check_verbose, shown
 from bayesmkl._utils.warnings import holding_back, warn_user
-from bayesmkl.bemkl.comparable import refuse_incomparable, refuse_other_sizes
 
 if TYPE_CHECKING:
     import pandas as pd
+from copy import copy
+from typing import cast
+
+from sklearn.model_selection import StratifiedKFold
+
+from bayesmkl._estimator import step_progress
+from bayesmkl._utils.options import VB, Storage
+from bayesmkl.bemkl.base import BaseBEMKL
+from bayesmkl.bemkl.moments import Gamma
+from bayesmkl.kernels.stacks.base import KernelStack, StoredStack
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 RESULTS = ["elbo", "difference", "converged", "n_iter", "n_kernels", "seconds", "error"]
 
@@ -226,7 +258,7 @@ def select_by_elbo(
     return EvidenceSearch(best.model, parameters, best.row["elbo"], _table(candidates, rows))
 
 
-# ---------------------------------------------------------------------------------------------------------- fits
+# --------------------------------------------------------------------------------------------------------- fits
 
 
 def _grids(
@@ -297,7 +329,7 @@ def _warn(candidates: Sequence[_Candidate], rows: list[dict[str, Any]]) -> None:
         )
 
 
-# --------------------------------------------------------------------------------------------------------- table
+# -------------------------------------------------------------------------------------------------------- table
 
 
 def _table(candidates: Sequence[_Candidate], rows: list[dict[str, Any]]) -> pd.DataFrame:
@@ -323,3 +355,194 @@ def _short_texts(values: Iterable[Any]) -> list[str]:
 
 def _cut(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+# -------------------------------------------------------------------------------------------- comparability of bounds
+
+
+LEAST_CONCENTRATION = 0.5
+NO_INFLUENCE = (
+    "kernel_names",
+    "predictive",
+    "storage",
+    "verbose",
+)
+TASKS = (
+    "the bound rises as tasks are tied more closely, unrelated ones too, while their errors grow. Choose it by "
+    "cross-validation"
+)
+INCOMPARABLE = {
+    "margin": "the probability of a score beyond the margin falls as the margin grows, whatever the labels are, so "
+    "that the smallest would always win. Choose it by cross-validation",
+    "normalize_y": "the bound is that of the target in the units of the fit, and a density changes with them. Choose "
+    "it by cross-validation",
+    "relation": TASKS,
+    "task_prior": TASKS,
+    "unlabeled_label": "the bound of a semi-supervised fit is about other data than that of a supervised one. Choose "
+    "with the labeled samples alone",
+}
+
+
+def refuse_incomparable(models: list[Any]) -> None:
+    """Raise if bounds of the unfitted `models` are about different things; the module says which and why."""
+    for model in models:
+        if not isinstance(model, BaseBEMKL):
+            raise ValueError(
+                "`estimator` must be a BEMKL estimator, or a pipeline that ends in one; "
+                f"got {type(model).__name__}, which has no evidence lower bound."
+            )
+        if not isinstance(model._inference(), VB):
+            raise ValueError(
+                '`estimator` and candidates must have inference="vb": samplers have no evidence lower bound; '
+                f'got {model.inference!r}. Choose with "vb", then fit the winner with it.'
+            )
+    names = {type(model).__name__ for model in models}
+    if len(names) > 1:
+        raise ValueError(f"candidates must be estimators of one kind; got {sorted(names)}.")
+    values = {name: _distinct(models, name) for name in models[0].get_params(deep=False)}
+    for name in NO_INFLUENCE:
+        if len(values.get(name, ())) > 1:
+            raise ValueError(f"`param_grid` must not vary `{name}`: the bound does not depend on it.")
+    for name, reason in INCOMPARABLE.items():
+        if len(values.get(name, ())) > 1:
+            raise ValueError(f"`param_grid` must not vary `{name}`: {reason}.")
+    _refuse_unlabeled(models)
+    kinds = values.get("multiclass", [])
+    if len(kinds) > 1 and "multinomial" in kinds:
+        raise ValueError(
+            f'`param_grid` must not mix `multiclass` "multinomial" with others; got {kinds}: it gives a probability '
+            "to one label per sample, the others to one sign per class and sample. Compare them by cross-validation."
+        )
+    _refuse_scale_free(models, values)
+
+
+def refuse_other_sizes(first: BaseEstimator, other: BaseEstimator) -> None:
+    """Raise where two fits under a scale-free prior on the kernel weights have different numbers of them."""
+    sizes = [np.size(model.kernel_weights_) for model in (first, other)]
+    if sizes[0] != sizes[1] and _is_scale_free(first, "kernel_prior"):
+        raise ValueError(
+            f"candidates must have the same number of kernel weights under `kernel_prior` {first.kernel_prior!r}; "
+            f"got {sizes[0]} and {sizes[1]}. A prior with a concentration below {LEAST_CONCENTRATION} takes many "
+            'nats from the bound for each of them, whatever the data. Use "nonsparse", or cross-validation.'
+        )
+
+
+def _refuse_unlabeled(models: list[Any]) -> None:
+    label = getattr(models[0], "unlabeled_label", None)
+    if label is not None:
+        raise ValueError(
+            f"`unlabeled_label` must be None here; got {label!r}. The bound of a semi-supervised fit is often "
+            "highest where all unlabeled samples lie on one side. Choose with the labeled samples alone, then fit "
+            "the winner to all."
+        )
+
+
+def _refuse_scale_free(models: list[Any], values: dict[str, list[Any]]) -> None:
+    for name, distinct in values.items():
+        if not name.endswith("_prior") or len(distinct) < 2:
+            continue
+        for model in models:
+            if _is_scale_free(model, name):
+                raise ValueError(
+                    f"`param_grid` must not compare `{name}` {getattr(model, name)!r} with others: under a Gamma "
+                    f"prior with a concentration below {LEAST_CONCENTRATION} nearly all weights are too large to be "
+                    "told from each other, and the bound falls without end as the concentration does, whatever the "
+                    "data. Vary the rate of priors such as Gamma(1, rate), or compare by cross-validation."
+                )
+    if len(values.get("multiclass", ())) > 1 and _is_scale_free(models[0], "kernel_prior"):
+        raise ValueError(
+            f"`param_grid` must not vary `multiclass` under `kernel_prior` {models[0].kernel_prior!r}: it decides "
+            f"how many weights have that prior, and with a concentration below {LEAST_CONCENTRATION} each of them "
+            'takes many nats from the bound, whatever the data. Use kernel_prior="nonsparse".'
+        )
+
+
+def _is_scale_free(model: BaseEstimator, name: str) -> bool:
+    try:
+        return model._prior(name).concentration < LEAST_CONCENTRATION
+    except (TypeError, ValueError):  # no such prior: the fit will say so
+        return False
+
+
+def _distinct(models: list[Any], name: str) -> list[Any]:
+    """Return the different values of a parameter, told apart by what they look like."""
+    return list({repr(getattr(model, name)): getattr(model, name) for model in models}.values())
+
+
+# -------------------------------------------------------------------------------- the scale of intermediate outputs
+
+
+SCALES = (0.1, 0.3, 1.0)
+USUAL = 1.0  # the paper's, where nothing is compared
+N_FOLDS = 5
+LEAST_SAMPLES = 3  # of every class, so that two are left in a fold
+MOST_SAMPLES = 1000
+MOST_ENTRIES = 2**22  # of all kernels: fifteen fits to four fifths of the samples take seconds
+LEAST_PROBABILITY = 1e-15
+TOL = 1e-4  # of the bound: probabilities need no more
+ON_THE_WAY: dict[str, Any] = {
+    "inference": "vb",
+    "init": "mean",
+    "n_init": 1,
+    "storage": Storage(backend="numpy"),
+    "verbose": 0,
+}
+
+
+class FoldChoice(NamedTuple):
+    """What folds say."""
+
+    intermediate_scale: float = USUAL
+    held_out: np.ndarray | None = None  # log probabilities (n_samples, n_classes), where scales were compared
+
+
+def choose_by_folds(model: Any, stack: KernelStack, y: np.ndarray, truth: np.ndarray) -> FoldChoice:
+    r"""Return the :math:`\sigma_g` of smallest log loss in five folds, of .1, .3 and 1, and what folds say under it.
+
+    Every fold is fitted by "vb" to a part of the training kernels, under the "nonsparse" prior where that of the
+    model has no closed-form updates. Nothing is compared, and the usual one returned, for more than 1000 samples,
+    kernels of more than 4 million entries, landmarks, streamed kernels, samples without a view, and classes of fewer
+    than three samples.
+
+    Parameters
+    ----------
+    model : BEMKLClassifier or BEMKLOrdinalClassifier
+        Not changed.
+    stack : KernelStack
+        Training kernels.
+    y : ndarray of shape (n_samples,)
+        Labels, or what the model makes of them for its folds; every sample has one.
+    truth : ndarray of int of shape (n_samples,)
+        Numbers of the classes, columns of the probabilities.
+    """
+    n_samples = len(truth)
+    whole = stack.storage != "streamed" and stack.present is None and stack.n_train == n_samples
+    few = n_samples <= MOST_SAMPLES and stack.n_kernels * n_samples**2 <= MOST_ENTRIES
+    if not few or not whole:
+        return FoldChoice()
+    smallest = int(np.bincount(truth).min())
+    if smallest < LEAST_SAMPLES:
+        return FoldChoice()
+    closed_form = isinstance(model._kernel_prior(), Gamma)
+    on_the_way = ON_THE_WAY | ({} if closed_form else {"kernel_prior": "nonsparse"})
+    held_out = np.empty((len(SCALES), n_samples, int(truth.max()) + 1))  # log probabilities
+    held = cast(StoredStack, stack)
+    splitter = StratifiedKFold(min(N_FOLDS, smallest), shuffle=True, random_state=model.random_state or 0)
+    folds = list(splitter.split(truth, truth))
+    with step_progress(model.verbose > 0, "folds", len(folds), "fold") as report:
+        for n, (train, test) in enumerate(folds):
+            kernels = held.columns(train)
+            fold, rows = (DenseStack(np.ascontiguousarray(kernels[:, some])) for some in (train, test))
+            gram = model._gram(fold)
+            for k, scale in enumerate(SCALES):
+                own = copy(model).set_params(intermediate_scale=scale, tol=max(model.tol, TOL), **on_the_way)
+                task = own._task(fold, gram, y[train])
+                options = own._loop_options()._replace(step="coordinate")  # square kernels have no other
+                runs = own._runs(task.algorithm, task.problems, task.inits, options)
+                results = own._maximize(task.algorithm, runs, options)
+                probabilities = own._held_out_probabilities([result.state for result in results], rows)
+                held_out[k, test] = np.log(np.maximum(probabilities, LEAST_PROBABILITY))
+            if report is not None:
+                report(n + 1, "log loss of the scales")
+    best = int(np.argmax(held_out[:, np.arange(n_samples), truth].sum(axis=1)))
+    return FoldChoice(SCALES[best], held_out[best])

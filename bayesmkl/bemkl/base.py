@@ -35,9 +35,12 @@ from bayesmkl._utils.validation import (
     shown,
 )
 from bayesmkl._utils.warnings import warn_user
-from bayesmkl.bemkl.inference.loop import Algorithm, LoopOptions, LoopResult, OnSweep, maximize_elbo
-from bayesmkl.bemkl.inference.missing_views import fit_with_missing_views
-from bayesmkl.bemkl.inference.runs import (
+from bayesmkl.bemkl.ascent import Algorithm, LoopOptions, LoopResult, OnSweep, maximize_elbo
+from bayesmkl.bemkl.draws import KernelShares, PosteriorDraws, kernel_shares, shares_of_draws
+from bayesmkl.bemkl.missing import fit_with_missing_views
+from bayesmkl.bemkl.model import Problem, State, takes
+from bayesmkl.bemkl.moments import Dirichlet, Gamma, SpikeSlab, cov_of_weights
+from bayesmkl.bemkl.runs import (
     TOO_MUCH,
     Fit,
     check_can_sample,
@@ -47,12 +50,6 @@ from bayesmkl.bemkl.inference.runs import (
     sampling_advice,
     variational_fit,
 )
-from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
-from bayesmkl.bemkl.models.model import Problem, State, takes
-from bayesmkl.bemkl.models.moments import Gamma
-from bayesmkl.bemkl.models.weight_covariance import cov_of_weights
-from bayesmkl.bemkl.reading.draws import PosteriorDraws
-from bayesmkl.bemkl.reading.shares import KernelShares, kernel_shares, shares_of_draws
 from bayesmkl.kernels.quality import KernelQualityWarning
 from bayesmkl.kernels.stacks.base import KernelStack
 
@@ -364,7 +361,7 @@ class BaseBEMKL(BaseMKL):
     numpyro_model = numpyro_model
 
     def _program(self, X: Samples, y: Targets, X_new: Samples | None) -> NumPyroProgram:
-        from bayesmkl.bemkl.inference.numpyro_model import numpyro_program
+        from bayesmkl.bemkl.program import numpyro_program
 
         if self.nonnegative:
             raise ValueError(
