@@ -15,13 +15,8 @@ import numpy as np
 from _report import claim, markdown_table
 from scipy import stats
 
-from bayesmkl import (
-    BEMKLMultitaskClassifier,
-    BEMKLMultitaskRegressor,
-    GPMKLClassifier,
-    GPMKLRegressor,
-    KernelBank,
-)
+from bayesmkl import GPMKLClassifier, GPMKLRegressor, KernelBank
+from bayesmkl.bemkl import BEMKLMultitaskClassifier, BEMKLMultitaskRegressor
 from bayesmkl.gp import Design, Marginal
 from bayesmkl.kernels import Linear
 

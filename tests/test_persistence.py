@@ -18,19 +18,10 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bayesmkl import (
-    BEMKLClassifier,
-    BEMKLMultitaskClassifier,
-    BEMKLMultitaskRegressor,
-    BEMKLRegressor,
-    KernelBank,
-    discriminative,
-    load_model,
-    save_model,
-)
+from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank, discriminative, load_model, save_model
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.files import written_beside
-from bayesmkl.bemkl import Gamma
+from bayesmkl.bemkl import BEMKLMultitaskClassifier, BEMKLMultitaskRegressor, Gamma
 from bayesmkl.kernels import Cosine, FromDistance, Gaussian, Laplacian, Linear, Overlap, Polynomial, Tanimoto
 from bayesmkl.kernels.adapters import PAIRWISE_NAMES, ForeignKernel
 from bayesmkl.kernels.base import Kernel

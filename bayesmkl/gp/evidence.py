@@ -26,15 +26,9 @@ from bayesmkl.gp.conditioning import (
     condition,
     factorize,
 )
-from bayesmkl.outcomes import (
-    Heteroscedastic,
-    Likelihood,
-    Repeated,
-    StudentT,
-    copies_of,
-    of_one_copy,
-)
-from bayesmkl.outcomes.base import repeat
+from bayesmkl.outcomes import Heteroscedastic, StudentT
+from bayesmkl.outcomes.base import Likelihood, repeat
+from bayesmkl.outcomes.repeated import Repeated, copies_of, of_one_copy
 
 
 class Evidence(NamedTuple):

@@ -29,7 +29,7 @@ from bayesmkl.gp.hyperpriors import WeightPrior, WithDesign
 from bayesmkl.gp.information import Spread
 from bayesmkl.gp.landmarks import Remainder
 from bayesmkl.gp.proposals import Proposal, WideProposal
-from bayesmkl.outcomes import Likelihood
+from bayesmkl.outcomes.base import Likelihood
 
 MANY = 200  # coordinates, beyond which the curvature of weights is expected, in few directions
 MATRIX_ENTRIES = 2**23  # of covariances of scores that are made at once of more than 200 kernels, 64 MB

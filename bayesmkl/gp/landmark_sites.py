@@ -42,7 +42,7 @@ from bayesmkl.gp.landmarks import (
     pseudo_samples,
 )
 from bayesmkl.gp.modes import climb
-from bayesmkl.outcomes import Likelihood
+from bayesmkl.outcomes.base import Likelihood
 
 FIRST_SAMPLES, SAMPLES_PER_FEATURE = 4000, 4  # of the first round
 GROWTH = 10  # of samples from one round to the next

@@ -25,7 +25,6 @@ from bayesmkl.outcomes import (
     FailureTime,
     Gaussian,
     Heteroscedastic,
-    Likelihood,
     Logit,
     NegativeBinomial,
     Offset,
@@ -35,6 +34,7 @@ from bayesmkl.outcomes import (
     Probit,
     StudentT,
 )
+from bayesmkl.outcomes.base import Likelihood
 
 TIMES = FailureTime | PiecewiseHazard
 # of new rows; their offset and task are those of the first sample where nothing else is said

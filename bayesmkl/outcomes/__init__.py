@@ -7,37 +7,25 @@ count more or less than once.
 
 from __future__ import annotations
 
-from bayesmkl.outcomes.base import Derivatives, Likelihood, Predicted, Tilted, tilt
 from bayesmkl.outcomes.binary import Logit, Probit
 from bayesmkl.outcomes.counts import BetaBinomial, NegativeBinomial, Poisson
 from bayesmkl.outcomes.heteroscedastic import Heteroscedastic
 from bayesmkl.outcomes.offset import Offset
 from bayesmkl.outcomes.ordinal import OrdinalProbit
 from bayesmkl.outcomes.regression import Gaussian, StudentT
-from bayesmkl.outcomes.repeated import Repeated, copies_of, of_one_copy, repeated
-from bayesmkl.outcomes.survival import FailureTime, PiecewiseHazard, SurvivalLikelihood
+from bayesmkl.outcomes.survival import FailureTime, PiecewiseHazard
 
 __all__ = [
     "BetaBinomial",
-    "Derivatives",
     "FailureTime",
     "Gaussian",
     "Heteroscedastic",
-    "Likelihood",
     "Logit",
     "NegativeBinomial",
     "Offset",
     "OrdinalProbit",
     "PiecewiseHazard",
     "Poisson",
-    "Predicted",
     "Probit",
-    "Repeated",
     "StudentT",
-    "SurvivalLikelihood",
-    "Tilted",
-    "copies_of",
-    "of_one_copy",
-    "repeated",
-    "tilt",
 ]

@@ -14,17 +14,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from test_sweeps import assert_state, shapes_and_scales
 
-from bayesmkl import (
-    BEMKLClassifier,
-    BEMKLMultitaskClassifier,
-    BEMKLMultitaskRegressor,
-    BEMKLRegressor,
-    KernelBank,
-    discriminative,
-    load_model,
-    save_model,
-)
-from bayesmkl.bemkl import NUTS, VB, Gibbs, Storage
+from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank, discriminative, load_model, save_model
+from bayesmkl.bemkl import NUTS, VB, BEMKLMultitaskClassifier, BEMKLMultitaskRegressor, Gibbs, Storage
 from bayesmkl.bemkl import model as bemkl
 from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
 from bayesmkl.bemkl.base import BaseBEMKL
@@ -303,7 +294,7 @@ def test_diagnosis_and_refinement():
 
 DISCRIMINATIVE = [
     cls
-    for name, cls in vars(discriminative).items()
+    for cls in (getattr(discriminative, name) for name in discriminative.__all__)
     if inspect.isclass(cls) and "kernels" in inspect.signature(cls).parameters
 ]
 

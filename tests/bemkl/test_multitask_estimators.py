@@ -13,15 +13,9 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cros
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bayesmkl import (
-    BEMKLClassifier,
-    BEMKLMultitaskClassifier,
-    BEMKLMultitaskRegressor,
-    BEMKLRegressor,
-    KernelBank,
-)
+from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl.bemkl import VB, Gamma, Storage
+from bayesmkl.bemkl import VB, BEMKLMultitaskClassifier, BEMKLMultitaskRegressor, Gamma, Storage
 from bayesmkl.kernels import Linear
 
 VIEWS = {"a": [0, 1], "b": [2, 3], "c": [4, 5]}

@@ -10,7 +10,8 @@ from helpers import SPECIAL_FUNCTION, STANDARD_ERRORS
 from scipy.integrate import quad
 
 from bayesmkl._utils.devices import double_precision
-from bayesmkl.outcomes import Gaussian, Logit, Probit, tilt
+from bayesmkl.outcomes import Gaussian, Logit, Probit
+from bayesmkl.outcomes.base import tilt
 
 LIKELIHOODS = {"gaussian": Gaussian(), "probit": Probit(), "logit": Logit()}
 every_likelihood = pytest.mark.parametrize("likelihood", LIKELIHOODS.values(), ids=LIKELIHOODS)

@@ -9,14 +9,8 @@ import pytest
 from helpers import frozen
 from sklearn.base import clone
 
-from bayesmkl import (
-    BEMKLClassifier,
-    BEMKLMultitaskRegressor,
-    BEMKLRegressor,
-    KernelBank,
-    load_model,
-    save_model,
-)
+from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank, load_model, save_model
+from bayesmkl.bemkl import BEMKLMultitaskRegressor
 from bayesmkl.discriminative import LMKLClassifier, PrimalMKLOneClass, SwMKLClassifier, UniformMKLClassifier
 from bayesmkl.kernels import Gaussian, Linear
 from bayesmkl.kernels.cache import KernelCache, sharing_kernels

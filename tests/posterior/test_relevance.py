@@ -11,15 +11,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bayesmkl import (
-    BEMKLClassifier,
-    BEMKLMultitaskRegressor,
-    BEMKLRegressor,
-    GPMKLClassifier,
-    GPMKLRegressor,
-    KernelBank,
-)
-from bayesmkl.bemkl import Dirichlet, Gamma, Gibbs
+from bayesmkl import BEMKLClassifier, BEMKLRegressor, GPMKLClassifier, GPMKLRegressor, KernelBank
+from bayesmkl.bemkl import BEMKLMultitaskRegressor, Dirichlet, Gamma, Gibbs
 from bayesmkl.bemkl.draws import variational_draws
 from bayesmkl.bemkl.model import Priors, Problem
 from bayesmkl.bemkl.outcomes import Labels, Numbers

@@ -14,8 +14,6 @@ from sklearn.preprocessing import StandardScaler
 
 from bayesmkl import (
     BEMKLClassifier,
-    BEMKLMultitaskClassifier,
-    BEMKLMultitaskRegressor,
     BEMKLRegressor,
     GPMKLClassifier,
     GPMKLRegressor,
@@ -23,6 +21,8 @@ from bayesmkl import (
     discriminative,
 )
 from bayesmkl.bemkl import (
+    BEMKLMultitaskClassifier,
+    BEMKLMultitaskRegressor,
     BEMKLOrdinalClassifier,
     BEMKLSurvival,
     Gibbs,

@@ -26,18 +26,11 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from verdicts import THING, assert_refused, each_refused, quietly
 
-from bayesmkl import (
-    BEMKLClassifier,
-    BEMKLMultitaskRegressor,
-    BEMKLRegressor,
-    KernelBank,
-    datasets,
-    select_by_elbo,
-)
+from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank, datasets
 from bayesmkl import discriminative as d
 from bayesmkl import evaluation as e
 from bayesmkl import posterior as p
-from bayesmkl.bemkl import NUTS, Dirichlet, Gamma, SpikeSlab
+from bayesmkl.bemkl import NUTS, BEMKLMultitaskRegressor, Dirichlet, Gamma, SpikeSlab, select_by_elbo
 from bayesmkl.evaluation import significance as s
 from bayesmkl.kernels import FromDistance, Gate, Gaussian, Laplacian, Linear, Polynomial, Product, Tanimoto
 

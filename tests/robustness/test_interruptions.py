@@ -16,17 +16,10 @@ from sklearn.base import clone, is_outlier_detector, is_regressor
 from sklearn.exceptions import NotFittedError
 from xarray import Dataset, DataTree
 
-from bayesmkl import (
-    BEMKLClassifier,
-    BEMKLMultitaskRegressor,
-    BEMKLRegressor,
-    KernelBank,
-    load_model,
-    save_model,
-)
+from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank, load_model, save_model
 from bayesmkl._utils import threads
 from bayesmkl._utils.files import ABANDONED, READING_ARRAYS, is_partial, written_beside
-from bayesmkl.bemkl import VB, Gibbs
+from bayesmkl.bemkl import VB, BEMKLMultitaskRegressor, Gibbs
 from bayesmkl.cli import folders
 from bayesmkl.cli.folders import CONFIG, MODEL, RUN_FORMAT, RUN_VERSION, folder_beside, load_run
 from bayesmkl.cli.stops import Terminated

@@ -7,15 +7,9 @@ import numpy as np
 import pytest
 from sklearn.base import is_outlier_detector, is_regressor
 
-from bayesmkl import (
-    BEMKLClassifier,
-    BEMKLMultitaskClassifier,
-    BEMKLMultitaskRegressor,
-    BEMKLRegressor,
-    KernelBank,
-    kernels,
-)
+from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank, kernels
 from bayesmkl._utils import memory
+from bayesmkl.bemkl import BEMKLMultitaskClassifier, BEMKLMultitaskRegressor
 from bayesmkl.evaluation import compare_models
 from bayesmkl.kernels.functions import Gaussian
 

@@ -67,7 +67,9 @@ from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.base import StoredStack
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.stacks.packed import unheld
-from bayesmkl.outcomes import Gaussian, Heteroscedastic, Likelihood, StudentT, repeated
+from bayesmkl.outcomes import Gaussian, Heteroscedastic, StudentT
+from bayesmkl.outcomes.base import Likelihood
+from bayesmkl.outcomes.repeated import repeated
 
 LEAST_POINTS = 100  # where there is nothing to infer
 REFIT_DRAWS = 500  # where no more is asked than predictions

@@ -26,7 +26,8 @@ from bayesmkl.gp.reading import LeftOut, log_positive
 from bayesmkl.gp.spike_slab import SpikeSlabWeights
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
-from bayesmkl.outcomes import Likelihood, Logit, Probit
+from bayesmkl.outcomes import Logit, Probit
+from bayesmkl.outcomes.base import Likelihood
 
 LIKELIHOODS: dict[str, Likelihood] = {"probit": Probit(), "logit": Logit()}
 

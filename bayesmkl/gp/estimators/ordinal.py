@@ -30,7 +30,8 @@ from bayesmkl.gp.hyperpriors import (
 from bayesmkl.gp.spike_slab import SpikeSlabWeights
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
-from bayesmkl.outcomes import Likelihood, OrdinalProbit
+from bayesmkl.outcomes import OrdinalProbit
+from bayesmkl.outcomes.base import Likelihood
 
 
 @fill_docs(GPMKL)

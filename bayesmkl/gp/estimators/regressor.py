@@ -38,12 +38,12 @@ from bayesmkl.outcomes import (
     BetaBinomial,
     Gaussian,
     Heteroscedastic,
-    Likelihood,
     NegativeBinomial,
     Offset,
     Poisson,
     StudentT,
 )
+from bayesmkl.outcomes.base import Likelihood
 from bayesmkl.outcomes.regression import NOISE
 
 LIKELIHOODS: dict[str, Any] = {

@@ -34,7 +34,8 @@ from bayesmkl.gp.reading import ScoreMoments
 from bayesmkl.gp.spike_slab import SpikeSlabWeights
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
-from bayesmkl.outcomes import FailureTime, Likelihood, PiecewiseHazard
+from bayesmkl.outcomes import FailureTime, PiecewiseHazard
+from bayesmkl.outcomes.base import Likelihood
 
 TIMES = ("log-normal", "log-logistic", "weibull")
 N_PERIODS = 5  # of a baseline hazard, of as many events each
