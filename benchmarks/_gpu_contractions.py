@@ -19,9 +19,9 @@ from bayesmkl._utils.memory import format_bytes
 from bayesmkl.bemkl import model as bemkl
 from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
 from bayesmkl.bemkl.model import Priors, Problem
-from bayesmkl.bemkl.outcomes import Labels
 from bayesmkl.kernels import Gaussian, KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.outcomes import Labels
 
 N_FEATURES = 20
 TOL = 1e-6

@@ -12,8 +12,8 @@ from sklearn.preprocessing import StandardScaler
 
 from bayesmkl.bemkl import Gamma
 from bayesmkl.bemkl.model import Carry, Priors, Problem, init
-from bayesmkl.bemkl.outcomes import Labels
 from bayesmkl.kernels import Gaussian, KernelBank
+from bayesmkl.outcomes import Labels
 
 N_TWONORM_KERNELS = 16
 HALF_NORMAL_MEAN = np.sqrt(2.0 / np.pi)

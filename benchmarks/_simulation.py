@@ -18,10 +18,10 @@ from bayesmkl.bemkl import model as bemkl
 from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
 from bayesmkl.bemkl.draws import PosteriorDraws, score_means, score_scales, share_draws, variational_draws
 from bayesmkl.bemkl.model import Priors, Problem
-from bayesmkl.bemkl.outcomes import Labels, Numbers
 from bayesmkl.bemkl.runs import gibbs_start, run_gibbs, run_nuts
 from bayesmkl.kernels import Gaussian, Linear, Polynomial
 from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.outcomes import Labels, Numbers
 
 QUANTITIES = {
     "binary": {

@@ -40,11 +40,11 @@ from bayesmkl.bemkl import VB
 from bayesmkl.bemkl import model as bemkl
 from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
 from bayesmkl.bemkl.model import Priors, Problem
-from bayesmkl.bemkl.outcomes import Labels
 from bayesmkl.datasets import make_twonorm, open_rows
 from bayesmkl.kernels.bank import fit_bank_to_rows
 from bayesmkl.kernels.stacks.streamed import TILE, StreamedStack, streamed_stack
 from bayesmkl.kernels.stacks.tiles import KernelTiles, Room
+from bayesmkl.outcomes import Labels
 
 TOL, CONVERGED_TOL = 1e-3, 1e-4
 SMALLER = (25_000, 50_000)

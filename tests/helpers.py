@@ -19,8 +19,8 @@ import bayesmkl
 from bayesmkl.bemkl.model import Priors, Problem
 from bayesmkl.bemkl.moments import Gamma, Gaussian, IntermediateOutputs
 from bayesmkl.bemkl.multitask import MultitaskProblem
-from bayesmkl.bemkl.outcomes import Labels, Numbers
 from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.outcomes import Labels, Numbers
 
 ROOT = Path(__file__).resolve().parents[1]  # of the repository, or of its source archive
 from_source = pytest.mark.skipif(

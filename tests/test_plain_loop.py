@@ -12,8 +12,8 @@ from numpy.testing import assert_allclose
 from bayesmkl.bemkl import model as bemkl
 from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
 from bayesmkl.bemkl.model import Priors, Problem
-from bayesmkl.bemkl.outcomes import Labels
 from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.outcomes import Labels
 
 N_SWEEPS = 15
 

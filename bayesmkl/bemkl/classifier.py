@@ -42,7 +42,6 @@ from bayesmkl.bemkl.model import (
 )
 from bayesmkl.bemkl.moments import Dirichlet, Gamma, SpikeSlab
 from bayesmkl.bemkl.nonnegative import nonnegative
-from bayesmkl.bemkl.outcomes import Classes, Labels, Outcome
 from bayesmkl.bemkl.outputs import view_moments
 from bayesmkl.bemkl.reading import (
     ClassScores,
@@ -61,6 +60,8 @@ from bayesmkl.bemkl.selection import USUAL, FoldChoice, choose_by_folds
 from bayesmkl.bemkl.shared_docs import BEMKL
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.base import KernelRows, KernelStack
+from bayesmkl.outcomes import Classes, Labels
+from bayesmkl.outcomes.base import Outcome
 
 HALF_NORMAL_MEAN = np.sqrt(2.0 / np.pi)
 Score = ScoreMoments | ScoreDraws

@@ -78,7 +78,6 @@ from bayesmkl.bemkl.moments import (
     update_precision,
     update_readout,
 )
-from bayesmkl.bemkl.outcomes import Classes, Grades
 from bayesmkl.bemkl.outputs import AbsentViews, score_bound
 from bayesmkl.kernels.stacks.base import KernelRows, KernelStack
 from bayesmkl.kernels.stacks.dense import in_c_order
@@ -253,8 +252,8 @@ def takes(problem: Problem, state: Any) -> bool:
         state.dual.mean.ndim == problem.y.ndim
         and is_noisy == outcome.has_noise
         and (state.latent is None) == outcome.is_observed
-        and (state.distances is not None) == isinstance(outcome, Grades)
-        and state.competes == isinstance(outcome, Classes)
+        and (state.distances is not None) == outcome.has_cuts
+        and state.competes == outcome.competes
     )
 
 

@@ -30,7 +30,6 @@ from bayesmkl.bemkl.draws import kernel_shares
 from bayesmkl.bemkl.model import Priors, Problem, State
 from bayesmkl.bemkl.moments import Dirichlet, Gamma, PrecisionMoments, SpikeSlab
 from bayesmkl.bemkl.multitask import MultitaskProblem, MultitaskState, common_weights, observed_part
-from bayesmkl.bemkl.outcomes import Labels, Numbers
 from bayesmkl.bemkl.reading import ScoreMoments, binary_log_odds, log_probabilities, predict_score
 from bayesmkl.bemkl.runs import Fit
 from bayesmkl.bemkl.shared_docs import MULTITASK
@@ -44,6 +43,7 @@ from bayesmkl.bemkl.task_table import (
 )
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.outcomes import Labels, Numbers
 
 PREDICTIVE = ("full", "paper")
 RELATIONS = ("learned", "shared", "separate")

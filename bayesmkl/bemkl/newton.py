@@ -88,7 +88,7 @@ from bayesmkl.bemkl.moments import (
     update_precision,
     update_readout,
 )
-from bayesmkl.bemkl.outcomes import Labels, Numbers
+from bayesmkl.outcomes import Labels, Numbers
 
 # --------------------------------------------------------------------------- the bound at given weights of landmarks
 

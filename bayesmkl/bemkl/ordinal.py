@@ -20,14 +20,13 @@ from bayesmkl.bemkl.base import BaseBEMKL, FitTask
 from bayesmkl.bemkl.model import Priors, Problem, State, takes
 from bayesmkl.bemkl.moments import Gamma
 from bayesmkl.bemkl.nonnegative import nonnegative
-from bayesmkl.bemkl.outcomes import Grades
 from bayesmkl.bemkl.reading import ScoreMoments, predict_score
 from bayesmkl.bemkl.runs import Fit
 from bayesmkl.bemkl.selection import USUAL, choose_by_folds
 from bayesmkl.bemkl.shared_docs import OUTCOMES
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.base import KernelRows, KernelStack
-from bayesmkl.outcomes import OrdinalProbit
+from bayesmkl.outcomes import Grades, OrdinalProbit
 
 
 @fill_docs(OUTCOMES)

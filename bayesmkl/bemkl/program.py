@@ -68,11 +68,11 @@ from bayesmkl._utils.options import NUTS as NUTSOptions
 from bayesmkl.bemkl.gibbs import Chains, run_chains
 from bayesmkl.bemkl.model import Problem
 from bayesmkl.bemkl.moments import Dirichlet, Gamma, SpikeSlab
-from bayesmkl.bemkl.outcomes import Classes, Grades, Intervals
 from bayesmkl.bemkl.runs import check_can_sample
 from bayesmkl.gp.numpyro_program import law_of_parameter, observe
 from bayesmkl.gp.numpyro_targets import Grade, signs
 from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.outcomes import Classes, Grades, Intervals
 
 
 def literal_model(problem: Problem) -> None:

@@ -48,7 +48,6 @@ from bayesmkl._numerics.largest_normal import log_largest
 from bayesmkl._numerics.truncated_normal import log_normal_cdf
 from bayesmkl.bemkl.draws import PosteriorDraws, score_means, score_scales
 from bayesmkl.bemkl.moments import Gaussian, WeightCovariance, readout_moments
-from bayesmkl.bemkl.outcomes import log_beyond
 from bayesmkl.bemkl.outputs import (
     ViewMoments,
     apply_by_pattern,
@@ -60,6 +59,7 @@ from bayesmkl.bemkl.outputs import (
 )
 from bayesmkl.kernels.forms import weighted_forms
 from bayesmkl.kernels.stacks.base import KernelRows
+from bayesmkl.outcomes.labels import log_beyond
 
 # Draws of many rows are taken in blocks, so that temporary arrays stay near this many numbers.
 BLOCK_SIZE = 2**23

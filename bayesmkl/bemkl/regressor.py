@@ -20,7 +20,6 @@ from bayesmkl.bemkl.many_kernels import for_so_many
 from bayesmkl.bemkl.model import Priors, Problem, State
 from bayesmkl.bemkl.moments import Dirichlet, Gamma, SpikeSlab
 from bayesmkl.bemkl.nonnegative import nonnegative
-from bayesmkl.bemkl.outcomes import Numbers
 from bayesmkl.bemkl.outputs import view_moments
 from bayesmkl.bemkl.reading import (
     ScoreDraws,
@@ -32,6 +31,7 @@ from bayesmkl.bemkl.reading import (
 from bayesmkl.bemkl.shared_docs import BEMKL
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.base import KernelRows, KernelStack
+from bayesmkl.outcomes import Numbers
 
 
 @fill_docs(BEMKL)

@@ -20,11 +20,13 @@ from bayesmkl.bemkl.base import BaseBEMKL, FitTask
 from bayesmkl.bemkl.model import Priors, Problem, State
 from bayesmkl.bemkl.moments import Gamma
 from bayesmkl.bemkl.nonnegative import nonnegative
-from bayesmkl.bemkl.outcomes import Intervals
 from bayesmkl.bemkl.reading import ScoreMoments, predict_score
 from bayesmkl.bemkl.runs import Fit
 from bayesmkl.bemkl.shared_docs import OUTCOMES
-from bayesmkl.gp.log_times import (
+from bayesmkl.kernels.bank import KernelBank
+from bayesmkl.kernels.stacks.base import KernelStack
+from bayesmkl.outcomes import FailureTime, Intervals
+from bayesmkl.outcomes.times import (
     check_quantile,
     concordance,
     log_ends,
@@ -32,9 +34,6 @@ from bayesmkl.gp.log_times import (
     standard_log_times,
     without_features,
 )
-from bayesmkl.kernels.bank import KernelBank
-from bayesmkl.kernels.stacks.base import KernelStack
-from bayesmkl.outcomes import FailureTime
 
 N_BAND_DRAWS = 1000  # of a survival function
 

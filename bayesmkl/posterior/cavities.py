@@ -16,8 +16,7 @@ from scipy.special import logsumexp
 
 from bayesmkl._numerics.psis import good_k, smooth_weights
 from bayesmkl.gp.reading import HyperDraws, average_left_out
-from bayesmkl.outcomes.base import Likelihood
-from bayesmkl.outcomes.repeated import copies_of, repeated
+from bayesmkl.outcomes.base import Likelihood, copies_of, repeated
 from bayesmkl.posterior.fitted import FittedBEMKL
 from bayesmkl.posterior.leave_one_out import LeaveOneOut
 

@@ -18,9 +18,10 @@ from bayesmkl.bemkl.draws import (
     share_of_each,
     shares_and_sums,
 )
-from bayesmkl.bemkl.outcomes import Classes, Grades, Labels, log_beyond
 from bayesmkl.bemkl.outputs import AbsentViews
 from bayesmkl.kernels.stacks.base import KernelRows
+from bayesmkl.outcomes import Classes, Grades, Labels
+from bayesmkl.outcomes.labels import log_beyond
 from bayesmkl.posterior.competing import log_class_probabilities
 from bayesmkl.posterior.fitted import FittedBEMKL
 

@@ -153,7 +153,7 @@ def estimate_elbo(
     Examples
     --------
     >>> from bayesmkl.bemkl import model
-    >>> from bayesmkl.bemkl.outcomes import Numbers
+    >>> from bayesmkl.outcomes import Numbers
     >>> from bayesmkl.kernels.stacks.dense import DenseStack
     >>> stack, y = DenseStack(np.ones((1, 3, 3))), np.array([0.5, 1.0, 1.5])
     >>> problem = Problem(stack, stack.gram(), y, model.Priors(), Numbers())

@@ -30,10 +30,10 @@ from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
 from bayesmkl.bemkl.model import Priors, Problem
 from bayesmkl.bemkl.moments import PROBED, Gamma, IntermediateOutputs, probe, probe_scale
 from bayesmkl.bemkl.multitask import MultitaskProblem
-from bayesmkl.bemkl.outcomes import Classes, Labels, Numbers
 from bayesmkl.datasets import load_wdbc
 from bayesmkl.kernels import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.outcomes import Classes, Labels, Numbers
 
 N_KERNELS, N_OUTPUTS = 3, 2
 FEW, MANY = PROBED - 4, 3 * PROBED - 4  # all of the few samples are probed, every third of the many

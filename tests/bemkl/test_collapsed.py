@@ -26,8 +26,8 @@ from bayesmkl.bemkl.draws import (
     score_means,
     score_scales,
 )
-from bayesmkl.bemkl.outcomes import log_beyond
 from bayesmkl.kernels.stacks.base import SUM_ENTRIES
+from bayesmkl.outcomes.labels import log_beyond
 
 pytestmark = pytest.mark.heavy
 

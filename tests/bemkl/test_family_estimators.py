@@ -17,11 +17,11 @@ from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank
 from bayesmkl.bemkl import model as bemkl
 from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
 from bayesmkl.bemkl.model import Priors, Problem, State
-from bayesmkl.bemkl.outcomes import Labels
 from bayesmkl.bemkl.reading import log_class_probabilities, predict_class_scores
 from bayesmkl.datasets import load_iris, load_wdbc
 from bayesmkl.kernels import Gaussian, Linear, Polynomial
 from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.outcomes import Labels
 
 pytestmark = pytest.mark.heavy
 

@@ -21,9 +21,9 @@ from bayesmkl.bemkl import NUTS, Gibbs, gibbs, runs
 from bayesmkl.bemkl import gibbs as chains
 from bayesmkl.bemkl.draws import PosteriorDraws
 from bayesmkl.bemkl.model import State
-from bayesmkl.bemkl.outcomes import Labels
 from bayesmkl.datasets import load_wdbc
 from bayesmkl.kernels import Gaussian, Linear
+from bayesmkl.outcomes import Labels
 from bayesmkl.posterior import kernel_table, refine_posterior, to_datatree, view_table
 
 pytestmark = pytest.mark.heavy

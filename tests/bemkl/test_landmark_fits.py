@@ -20,10 +20,10 @@ from bayesmkl.bemkl import model as bemkl
 from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
 from bayesmkl.bemkl.base import BaseBEMKL
 from bayesmkl.bemkl.model import Priors, Problem
-from bayesmkl.bemkl.outcomes import Labels
 from bayesmkl.kernels import Gaussian, Laplacian, Linear
 from bayesmkl.kernels.quality import KernelQualityWarning
 from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.outcomes import Labels
 from bayesmkl.posterior import diagnose, kernel_table, sample_posterior, to_datatree
 
 EXACT = 1e-8

@@ -42,7 +42,6 @@ from bayesmkl.bemkl.missing import (
 from bayesmkl.bemkl.model import Priors, Problem
 from bayesmkl.bemkl.moments import Gamma, Gaussian, probe_scale
 from bayesmkl.bemkl.nonnegative import nonnegative
-from bayesmkl.bemkl.outcomes import Classes, Labels, Numbers
 from bayesmkl.bemkl.outputs import (
     CompletedOutputs,
     ViewMoments,
@@ -58,6 +57,7 @@ from bayesmkl.bemkl.reading import (
     predict_scores,
 )
 from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.outcomes import Classes, Labels, Numbers
 
 pytestmark = pytest.mark.heavy
 

@@ -33,10 +33,10 @@ from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
 from bayesmkl.bemkl.draws import kernel_shares, share_draws
 from bayesmkl.bemkl.model import Carry, Priors, Problem, State
 from bayesmkl.bemkl.moments import Gamma, Gaussian, IntermediateOutputs
-from bayesmkl.bemkl.outcomes import Labels, Numbers
 from bayesmkl.bemkl.outputs import readout_of
 from bayesmkl.bemkl.reading import log_probabilities, predict_score, predict_scores
 from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.outcomes import Labels, Numbers
 
 pytestmark = pytest.mark.heavy
 

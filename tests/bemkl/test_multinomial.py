@@ -35,7 +35,6 @@ from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
 from bayesmkl.bemkl.draws import kernel_shares
 from bayesmkl.bemkl.model import Carry, Priors, Problem, State
 from bayesmkl.bemkl.moments import Gamma, Gaussian, IntermediateOutputs
-from bayesmkl.bemkl.outcomes import Classes
 from bayesmkl.bemkl.outputs import latent_mean
 from bayesmkl.bemkl.reading import (
     ClassScores,
@@ -44,6 +43,7 @@ from bayesmkl.bemkl.reading import (
     predict_scores,
 )
 from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.outcomes import Classes
 
 pytestmark = pytest.mark.heavy
 

@@ -31,9 +31,9 @@ from bayesmkl.bemkl.multitask import (
     task_evidence,
     update_task_readouts,
 )
-from bayesmkl.bemkl.outcomes import Labels, Numbers
 from bayesmkl.bemkl.reading import predict_score
 from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.outcomes import Labels, Numbers
 
 pytestmark = pytest.mark.heavy
 

@@ -25,9 +25,9 @@ from bayesmkl.bemkl.newton import (
     slopes,
     takes_newton_steps,
 )
-from bayesmkl.bemkl.outcomes import Labels, Numbers
 from bayesmkl.kernels import Gaussian, Linear
 from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.outcomes import Labels, Numbers
 
 N, B, P = 120, 9, 6
 RNG = np.random.default_rng(3)

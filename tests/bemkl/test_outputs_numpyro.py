@@ -15,11 +15,11 @@ from bayesmkl.bemkl.classifier import ClassSettings, SharedWeights, class_model_
 from bayesmkl.bemkl.draws import PosteriorDraws, log_likelihood, log_prior_terms
 from bayesmkl.bemkl.model import Priors, Problem
 from bayesmkl.bemkl.moments import Gamma
-from bayesmkl.bemkl.outcomes import Labels, Numbers
 from bayesmkl.bemkl.program import collapsed_model
 from bayesmkl.datasets import load_iris
 from bayesmkl.kernels import Gaussian, Linear
 from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.outcomes import Labels, Numbers
 
 pytestmark = pytest.mark.heavy
 

@@ -34,9 +34,9 @@ from bayesmkl.bemkl.draws import (
 from bayesmkl.bemkl.gibbs import Chains, run_chains
 from bayesmkl.bemkl.model import Priors
 from bayesmkl.bemkl.moments import Gamma
-from bayesmkl.bemkl.outcomes import Labels
 from bayesmkl.bemkl.program import fit_nuts
 from bayesmkl.bemkl.runs import check_agreement, judge
+from bayesmkl.outcomes import Labels
 
 pytestmark = pytest.mark.heavy
 

@@ -27,8 +27,8 @@ from bayesmkl.bemkl import model as bemkl
 from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
 from bayesmkl.bemkl.model import State, labeled_part, positive_probability, start_from_labeled
 from bayesmkl.bemkl.moments import Gamma, intermediate_error
-from bayesmkl.bemkl.outcomes import log_beyond
 from bayesmkl.bemkl.reading import predict_score
+from bayesmkl.outcomes.labels import log_beyond
 
 pytestmark = pytest.mark.heavy
 

@@ -15,7 +15,6 @@ from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
 from bayesmkl.bemkl.draws import kernel_shares
 from bayesmkl.bemkl.model import Priors, Problem
 from bayesmkl.bemkl.moments import Gamma
-from bayesmkl.bemkl.outcomes import Labels
 from bayesmkl.bemkl.reading import predict_score
 from bayesmkl.datasets import load_wdbc
 from bayesmkl.kernels import Gaussian, KernelBank, Linear, Polynomial
@@ -23,6 +22,7 @@ from bayesmkl.kernels.stacks import lowrank
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.stacks.factorize import CALL_BYTES, Factorizer, group_by_rank
 from bayesmkl.kernels.stacks.lowrank import TOLERANCE, compress, compress_each
+from bayesmkl.outcomes import Labels
 
 N, P = 80, 14
 

@@ -9,13 +9,13 @@ import pytest
 from bayesmkl.bemkl import model as bemkl
 from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
 from bayesmkl.bemkl.model import Priors, Problem
-from bayesmkl.bemkl.outcomes import Labels
 from bayesmkl.datasets import load_wdbc
 from bayesmkl.kernels import Gaussian, KernelBank, Polynomial
 from bayesmkl.kernels.stacks import float32 as module
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.stacks.float32 import store_float32
 from bayesmkl.kernels.stacks.packed import pack
+from bayesmkl.outcomes import Labels
 
 P, N, B = 5, 33, 17
 HALF_ULP = 2.0**-24

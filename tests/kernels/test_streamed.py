@@ -14,7 +14,6 @@ from bayesmkl._estimator.storage import Holding, hold_bank
 from bayesmkl.bemkl import model as bemkl
 from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
 from bayesmkl.bemkl.model import Priors, Problem
-from bayesmkl.bemkl.outcomes import Labels, Numbers
 from bayesmkl.datasets import open_rows
 from bayesmkl.kernels import (
     Cosine,
@@ -31,6 +30,7 @@ from bayesmkl.kernels.stacks import streamed
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.stacks.streamed import streamed_stack
 from bayesmkl.kernels.stacks.tiles import KernelTiles, Room
+from bayesmkl.outcomes import Labels, Numbers
 
 pytestmark = pytest.mark.heavy
 

@@ -16,7 +16,7 @@ from scipy.special import ndtr
 from bayesmkl import BEMKLRegressor, KernelBank
 from bayesmkl.bemkl.model import Priors
 from bayesmkl.bemkl.moments import Gamma
-from bayesmkl.bemkl.outcomes import Labels
+from bayesmkl.outcomes import Labels
 from bayesmkl.posterior import compare_loo, to_datatree
 from bayesmkl.posterior.evaluated import Evaluated, evaluate_model
 from bayesmkl.posterior.fitted import fitted_bemkl

@@ -29,7 +29,7 @@ from bayesmkl.bemkl.draws import (
 )
 from bayesmkl.bemkl.model import Priors, Problem, State
 from bayesmkl.bemkl.moments import Gamma, Gaussian
-from bayesmkl.bemkl.outcomes import Classes, Labels, Numbers
+from bayesmkl.outcomes import Classes, Labels, Numbers
 from bayesmkl.posterior import importance
 from bayesmkl.posterior.competing import log_class_probabilities
 from bayesmkl.posterior.evaluated import Evaluated

@@ -15,10 +15,10 @@ from bayesmkl import BEMKLClassifier, BEMKLRegressor, GPMKLClassifier, GPMKLRegr
 from bayesmkl.bemkl import BEMKLMultitaskRegressor, Dirichlet, Gamma, Gibbs
 from bayesmkl.bemkl.draws import variational_draws
 from bayesmkl.bemkl.model import Priors, Problem
-from bayesmkl.bemkl.outcomes import Labels, Numbers
 from bayesmkl.gp import Marginal
 from bayesmkl.kernels import Gaussian, Linear
 from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.outcomes import Labels, Numbers
 from bayesmkl.posterior import diagnose, relevance
 from bayesmkl.posterior.bemkl_cavities import leave_one_out_of_draws
 from bayesmkl.posterior.evaluated import evaluate_model

@@ -11,8 +11,8 @@ from bayesmkl.bemkl import model as bemkl
 from bayesmkl.bemkl.model import Priors, Problem
 from bayesmkl.bemkl.moments import Gamma
 from bayesmkl.bemkl.nonnegative import nonnegative
-from bayesmkl.bemkl.outcomes import Classes, Labels, Numbers
 from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.outcomes import Classes, Labels, Numbers
 
 pytestmark = [pytest.mark.family("numbers under stress"), pytest.mark.heavy]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,7 +19,6 @@ from bayesmkl._utils.options import Marginal
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import shown
 from bayesmkl._utils.warnings import warn_user
-from bayesmkl.gp.count_targets import base_scores, check_exposures, count_fields
 from bayesmkl.gp.design import Design
 from bayesmkl.gp.estimators.base import BaseGPMKL, by_row, overall
 from bayesmkl.gp.estimators.counting import counted, of_numbers
@@ -44,7 +44,8 @@ from bayesmkl.outcomes import (
     StudentT,
 )
 from bayesmkl.outcomes.base import Likelihood
-from bayesmkl.outcomes.regression import NOISE
+from bayesmkl.outcomes.counts import base_scores, check_exposures, count_fields
+from bayesmkl.outcomes.numbers import NOISE
 
 LIKELIHOODS: dict[str, Any] = {
     "gaussian": Gaussian(),
@@ -228,7 +229,7 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
                 "GPMKLClassifier, GPMKLOrdinalClassifier and GPMKLSurvival."
             )
         named = LIKELIHOODS[found]
-        return named._replace(noise_prior=prior) if isinstance(named, Gaussian | StudentT) else named
+        return replace(named, noise_prior=prior) if isinstance(named, Gaussian | StudentT) else named
 
     def fit(self, X: Samples, y: Targets, sample_weight: ArrayLike | None = None) -> GPMKLRegressor:
         """Draw from the posterior.

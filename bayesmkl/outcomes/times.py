@@ -3,20 +3,29 @@ r"""Likelihoods of times to an event, of which some are known to lie in an inter
 A target has the fields (`lower`, `upper`, `entry`), (3, n_samples): the logarithms of the ends of the interval that
 the time lies in, equal where it was observed and `upper` infinite where it was censored, and of the time from which
 the sample was under observation, minus infinity if from the start. All are in units in which times are about one.
+
+Logarithms of times to an event: their ends, their scale without features, and checks that estimators share.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import special
+from scipy import optimize, special
 
 from bayesmkl._numerics.arrays import Array, is_numpy, namespace
+from bayesmkl._numerics.concordance import ordered_pairs
+from bayesmkl._numerics.truncated_normal import TruncatedMoments, interval_moments
 from bayesmkl._utils.docstrings import fulfil_docs
-from bayesmkl.outcomes.base import Derivatives, Likelihood, Predicted, Tilted, tilt
+from bayesmkl._utils.given import check_numbers
+from bayesmkl._utils.survival_target import SurvivalTimes, event_and_time
+from bayesmkl._utils.typing import Targets
+from bayesmkl._utils.validation import check_number, shown
+from bayesmkl.outcomes.base import Derivatives, Likelihood, LogNormal, Outcome, Predicted
 from bayesmkl.outcomes.intervals import (
     INFINITE,
     LAWS,
@@ -25,14 +34,13 @@ from bayesmkl.outcomes.intervals import (
     log_mass_slopes,
     log_survival_slopes,
 )
-from bayesmkl.outcomes.priors import LogNormal
 
 OF_TIMES = {"log-normal": "normal", "log-logistic": "logistic", "weibull": "extreme value"}
 NEEDED = {0: ("moved",), 2: ("moved", "first", "second"), 3: Along._fields[1:]}  # by order
 N_QUANTILES = 400  # of the mean and variance of a distribution without closed ones
 
 
-class SurvivalLikelihood(Likelihood, Protocol):
+class SurvivalLikelihood(Likelihood):
     """Likelihood of times that also knows how probable it is to be alive."""
 
     rises: bool  # whether times grow with the score
@@ -54,7 +62,7 @@ class SurvivalLikelihood(Likelihood, Protocol):
         array of shape (n_samples, n_times)
             Log probabilities.
         """
-        ...
+        raise NotImplementedError
 
     def log_quantile(self, probability: Array, score: Array, parameters: Array) -> Any:
         """Return the logarithm of the time until which the event has happened with a probability.
@@ -73,11 +81,12 @@ class SurvivalLikelihood(Likelihood, Protocol):
         array of shape (n_samples,)
             Logarithms of the times.
         """
-        ...
+        raise NotImplementedError
 
 
 @fulfil_docs(SurvivalLikelihood)
-class FailureTime(NamedTuple):
+@dataclass(frozen=True)
+class FailureTime(SurvivalLikelihood):
     r"""Accelerated failure time: :math:`\log T_i = f_i + \sigma \epsilon_i`.
 
     The time scale of a sample is multiplied by :math:`e^{f_i}`: scores are differences of log times, and the noise
@@ -141,7 +150,7 @@ class FailureTime(NamedTuple):
             (-(2.0 * found["second"] + found["second_moved"]) / scale**3)[None],
         )
 
-    def _heights(self, y: Array, score: Array, parameters: Array) -> tuple[Any, Any]:
+    def heights(self, y: Array, score: Array, parameters: Array) -> tuple[Any, Any]:
         """Return the log density, and its derivatives by the parameters."""
         found, is_observed, scale = self._slopes(y, score, parameters, ("value", "moved"))
         log_density = found["value"] - is_observed * namespace(score).log(scale)
@@ -168,10 +177,6 @@ class FailureTime(NamedTuple):
         found = _put(found, ~(is_observed | is_open), between, lower, upper)
         found = _put(found, is_late, lambda z: log_survival_slopes(law, z), entry, sign=-1.0)
         return found, xp.where(is_observed, 1.0, 0.0), scale
-
-    def tilted(self, y: Array, mean: Array, variance: Array, parameters: Array) -> Tilted:
-        """Integrate the density over normal scores, by quadrature."""
-        return tilt(self, y, mean, variance, parameters, lambda score: self._heights(y, score, parameters))
 
     def predict(self, mean: Array, variance: Array, parameters: Array, y: Array | None = None) -> Predicted:
         """Return moments of the logarithm of the time."""
@@ -206,7 +211,8 @@ class FailureTime(NamedTuple):
 
 
 @fulfil_docs(SurvivalLikelihood)
-class PiecewiseHazard(NamedTuple):
+@dataclass(frozen=True)
+class PiecewiseHazard(SurvivalLikelihood):
     r"""Proportional hazards :math:`\lambda(t) e^{f_i}` with a baseline that is constant between breaks.
 
     The same as Poisson counts of events with the time at risk as their exposure. Under the hazard, an interval of
@@ -270,7 +276,7 @@ class PiecewiseHazard(NamedTuple):
             xp.stack([own.second_moved - before for before, own in parts]),
         )
 
-    def _heights(self, y: Array, score: Array, parameters: Array) -> tuple[Any, Any]:
+    def heights(self, y: Array, score: Array, parameters: Array) -> tuple[Any, Any]:
         """Return the log density, and its derivatives by the parameters."""
         risk = self._risk(y, score, parameters)
         return _log_density_under(risk, score), _by_levels(risk, score, parameters)
@@ -315,10 +321,6 @@ class PiecewiseHazard(NamedTuple):
         """Return the time between breaks until then."""
         xp = namespace(time)
         return [xp.clip(time - start, 0.0, end - start) for start, end in self._periods]
-
-    def tilted(self, y: Array, mean: Array, variance: Array, parameters: Array) -> Tilted:
-        """Integrate the density over normal scores, by quadrature."""
-        return tilt(self, y, mean, variance, parameters, lambda score: self._heights(y, score, parameters))
 
     def predict(self, mean: Any, variance: Any, parameters: Any, y: Any = None) -> Predicted:
         """Return moments of the logarithm of the time, by quantiles."""
@@ -398,3 +400,172 @@ def _put(
         return found
     own = slopes(*(xp.where(where, end, 0.5 * place) for place, end in enumerate(ends)))
     return {name: total + sign * xp.where(where, getattr(own, name), 0.0) for name, total in found.items()}
+
+
+LEAST_SCALE = 1e-3  # of log times without features
+
+
+def log_ends(times: SurvivalTimes) -> np.ndarray:
+    """Return logarithms of lower ends, upper ends and entries, (3, n_samples)."""
+    with np.errstate(divide="ignore"):
+        return np.log(np.array([times.lower, times.upper, times.entry]))
+
+
+def concordance(risk: np.ndarray, y: Targets) -> float:
+    """Return the part of the pairs of times whose order is known that risks predict.
+
+    Parameters
+    ----------
+    risk : ndarray of shape (n_rows,)
+        The higher, the earlier the event.
+    y : structured array of shape (n_rows,)
+
+    Raises
+    ------
+    ValueError
+        If there is another number of times, or no pair whose order is known.
+    """
+    event, time = event_and_time(y)
+    if len(risk) != len(time):
+        raise ValueError(f"`y` must hold a time for each of the {len(risk)} rows of `X`; got {len(time)}.")
+    in_order, pairs = ordered_pairs(event, time, risk, np.ones(len(time)))
+    if pairs == 0.0:
+        raise ValueError(
+            "`y` must hold an event and a sample that lived longer; got no such pair. Score more together."
+        )
+    return in_order / pairs
+
+
+def check_quantile(q: float) -> float:
+    """Return a probability strictly between 0 and 1; raise ValueError for anything else."""
+    if not 0.0 < check_number("q", q) < 1.0:
+        raise ValueError(f"`q` must be between 0 and 1; got {q!r}. 0.5 stands for the median time.")
+    return float(q)
+
+
+def log_slopes(targets: np.ndarray, location: float, scale: float) -> np.ndarray:
+    """Return log derivatives of times by standardized log times where they were observed, zero elsewhere.
+
+    Parameters
+    ----------
+    targets : ndarray of shape (3, n_samples)
+        Standardized ends and entries.
+    location, scale : float
+        By which log times were standardized.
+    """
+    lower, upper, _ = targets
+    is_observed = lower == upper
+    log_time = location + scale * np.where(is_observed, lower, 0.0)
+    return np.where(is_observed, log_time + np.log(scale), 0.0)
+
+
+def standard_log_times(times: Any, location: float, scale: float) -> np.ndarray:
+    """Return standardized logarithms of times of predictions; raise ValueError for what is none."""
+    found = check_numbers("times", np.asarray(times)).astype(float)
+    if found.ndim != 1 or not len(found) or not (np.isfinite(found) & (found >= 0.0)).all():
+        raise ValueError(
+            f"`times` must be a sequence of numbers that are finite and not negative; got {shown(times)}. Write "
+            "[1.0, 5.0], in the units of those of training."
+        )
+    with np.errstate(divide="ignore"):
+        return (np.log(found) - location) / scale
+
+
+def without_features(
+    likelihood: Any, logs: np.ndarray, sample_weight: np.ndarray | None = None
+) -> tuple[float, float]:
+    """Return location and scale of log times of a model that has the same score for all samples.
+
+    Parameters
+    ----------
+    likelihood : FailureTime
+    logs : ndarray of shape (3, n_samples)
+        `log_ends`.
+    sample_weight : ndarray of shape (n_samples,), optional
+        How often samples count.
+
+    Returns
+    -------
+    location, scale : float
+        Scale is the standard deviation of the distribution.
+    """
+    counts = np.ones(logs.shape[1]) if sample_weight is None else sample_weight
+    finite, of_finite = logs[np.isfinite(logs)], np.broadcast_to(counts, logs.shape)[np.isfinite(logs)]
+    location = float(np.average(finite, weights=of_finite))
+    spread = max(float(np.sqrt(np.average((finite - location) ** 2, weights=of_finite))), LEAST_SCALE)
+    law = LAWS[OF_TIMES[likelihood.times]]
+    n_observed = counts @ (logs[0] == logs[1])
+    nothing, one = np.zeros(logs.shape[1]), np.ones(1)
+
+    def negative(at: np.ndarray) -> float:
+        scale = spread * np.exp(np.clip(at[1], np.log(LEAST_SCALE), -np.log(LEAST_SCALE)))
+        standard = (logs - location - spread * at[0]) / scale
+        with np.errstate(all="ignore"):
+            height = counts @ likelihood.log_density(standard, nothing, one) - n_observed * np.log(scale)
+        return -height if np.isfinite(height) else np.inf
+
+    found = optimize.minimize(
+        negative, np.zeros(2), method="Nelder-Mead", options={"xatol": 1e-6, "fatol": 1e-8}
+    )
+    shift, log_scale = found.x
+    scale = spread * np.exp(np.clip(log_scale, np.log(LEAST_SCALE), -np.log(LEAST_SCALE)))
+    return location + spread * float(shift), float(scale * np.sqrt(law.variance))
+
+
+# ------------------------------------------------------------------------- what intervals say to closed-form updates
+
+
+class _Intervals(NamedTuple):
+    upper: Any  # upper ends u, (n_samples,); the targets are the lower ones
+
+
+class Intervals(_Intervals, Outcome):
+    """Targets of which the ends of an interval are observed, y_i < f_i <= u_i, noise as that of `Numbers`.
+
+    Where both ends are equal, the target itself is. An infinite upper end is right censoring, a lower one that is
+    minus infinite left censoring. A target that was not observed is one more latent variable,
+
+        q(f_i) = N(f_i; μ_i, 1/E[ε]) 1{y_i < f_i <= u_i} / Z_i,
+
+    and its variance is added to the squared residual of which q(ε) learns. Where all targets are observed every sweep
+    is that of `Numbers`.
+    """
+
+    has_noise = True
+
+    def start(self, y: Array, noise: Array) -> tuple[Any, Any]:
+        """Start targets that were not observed at their expectation under a standard normal law."""
+        return update_targets(y, self.upper, namespace(y).zeros_like(y), 1.0).mean, None
+
+    def update(self, y: Array, loc: Array, precision: Any, distances: Any) -> tuple[TruncatedMoments, Any]:
+        """Return q(f), without variance and entropy where a target was observed."""
+        return update_targets(y, self.upper, loc, precision), None
+
+    def log_density(self, y: np.ndarray, mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        """Return the log density of a target, or the log probability of its interval."""
+        targets = np.array([y, self.upper, np.full_like(y, -np.inf)])
+        return FailureTime().log_density(targets, mean, np.broadcast_to(scale, mean.shape)[None])
+
+
+def update_targets(lower: Array, upper: Array, loc: Array, precision: Array | float) -> TruncatedMoments:
+    """Return q(z): normal between its ends, and a point where these are equal.
+
+    Parameters
+    ----------
+    lower, upper : arrays of shape (n_samples,)
+        Ends.
+    loc : array of shape (n_samples,)
+        μ.
+    precision : float
+        E[ε].
+    """
+    xp = namespace(lower)
+    root, is_observed = xp.sqrt(precision * xp.ones_like(loc)), lower == upper
+    end = xp.where(is_observed, lower + 1.0, upper)
+    mean, variance, entropy, log_normalizer = interval_moments(root * loc, root * lower, root * end)
+    return TruncatedMoments(
+        xp.where(is_observed, lower, mean / root),
+        xp.where(is_observed, 0.0, variance / root**2),
+        xp.where(is_observed, 0.0, entropy - xp.log(root)),
+        xp.where(is_observed, 0.0, log_normalizer),
+    )

@@ -1,18 +1,26 @@
-"""Likelihoods of two classes."""
+"""Labels: likelihoods of two classes, and the truncated moments of labels, and of classes that compete."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import special
+from scipy.special import log_ndtr
 
 from bayesmkl._numerics.arrays import Array, is_numpy, namespace
-from bayesmkl._numerics.truncated_normal import LOG_2PI, log_normal_cdf, truncated_moments
+from bayesmkl._numerics.largest_normal import largest_moments
+from bayesmkl._numerics.truncated_normal import (
+    LOG_2PI,
+    TruncatedMoments,
+    label_moments,
+    log_normal_cdf,
+    truncated_moments,
+)
 from bayesmkl._utils.docstrings import fulfil_docs
-from bayesmkl.outcomes.base import Derivatives, Likelihood, Predicted, Tilted, no_parameters, tilt
-from bayesmkl.outcomes.priors import LogNormal
+from bayesmkl.outcomes.base import Derivatives, Likelihood, Outcome, Predicted, Tilted, no_parameters, tilt
 
 FAR = (
     -50.0
@@ -20,7 +28,8 @@ FAR = (
 
 
 @fulfil_docs(Likelihood)
-class Probit(NamedTuple):
+@dataclass(frozen=True)
+class Probit(Likelihood):
     r"""Labels -1 and +1 by the sign of a noisy score: :math:`p(y_i \mid f_i) = \Phi(y_i f_i)`.
 
     With a margin, :math:`\Phi(y_i f_i - \nu)`, a score within the margin belongs to no label: densities of the two
@@ -40,16 +49,6 @@ class Probit(NamedTuple):
     """
 
     margin: float = 0.0
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the parameters: none."""
-        return ()
-
-    @property
-    def priors(self) -> tuple[LogNormal, ...]:
-        """Priors of the parameters: none."""
-        return ()
 
     def log_density(self, y: Array, score: Array, parameters: Array) -> Any:
         """Return the log density of every label."""
@@ -92,7 +91,8 @@ class Probit(NamedTuple):
 
 
 @fulfil_docs(Likelihood)
-class Logit(NamedTuple):
+@dataclass(frozen=True)
+class Logit(Likelihood):
     r"""Labels -1 and +1 with log odds equal to the score: :math:`p(y_i \mid f_i) = 1 / (1 + e^{-y_i f_i})`.
 
     Examples
@@ -102,16 +102,6 @@ class Logit(NamedTuple):
     >>> np.exp(Logit().log_density(labels, np.ones(2), nothing)).round(4)
     array([0.7311, 0.2689])
     """
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the parameters: none."""
-        return ()
-
-    @property
-    def priors(self) -> tuple[LogNormal, ...]:
-        """Priors of the parameters: none."""
-        return ()
 
     def log_density(self, y: Array, score: Array, parameters: Array) -> Any:
         """Return the log density of every label."""
@@ -125,10 +115,6 @@ class Logit(NamedTuple):
         second = -wrong * (1.0 - wrong)
         none = no_parameters(score)
         return Derivatives(y * wrong, second, y * second * (2.0 * wrong - 1.0), none, none, none)
-
-    def tilted(self, y: Array, mean: Array, variance: Array, parameters: Array) -> Tilted:
-        """Integrate the density over normal scores, by quadrature."""
-        return tilt(self, y, mean, variance, parameters)
 
     def predict(self, mean: Array, variance: Array, parameters: Array, y: Array | None = None) -> Predicted:
         """Return moments of the label."""
@@ -161,3 +147,78 @@ def log_cdf_derivatives(z: Array) -> tuple[Any, Any, Any]:
     ratio = xp.where(z < 0.0, above.mean - z, xp.exp(-0.5 * z * z - 0.5 * LOG_2PI - above.log_normalizer))
     second = xp.where(z < 0.0, above.variance - 1.0, -ratio * (z + ratio))
     return above.log_normalizer, ratio, second
+
+
+# ---------------------------------------------------------------------------- what labels say to closed-form updates
+
+
+class _Margin(NamedTuple):
+    margin: Any  # ν
+
+
+class Labels(_Margin, Outcome):
+    """Labels -1.0 and +1.0 of one output or several, y_i | f_i ~ 1{y_i f_i > ν}.
+
+    An unlabeled sample, y_i = 0, has a score on either side of the margin, 1{|f_i| > ν}: the gap between the classes
+    is a category that no sample belongs to (Lawrence and Jordan 2005; `semisupervised`).
+    """
+
+    def start(self, y: Array, magnitude: Array) -> tuple[Any, Any]:
+        """Start scores on the right side of the margin, `magnitude` beyond it."""
+        return y * (self.margin + magnitude), None
+
+    def update(self, y: Array, loc: Array, precision: Any, distances: Any) -> tuple[TruncatedMoments, Any]:
+        """Return q(f): normal beyond the margin, on the side of the label."""
+        return label_moments(loc, y, self.margin), None
+
+    def log_density(self, y: np.ndarray, mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        """Return ``log P(y f > margin)``, of unlabeled samples ``log P(|f| > margin)``."""
+        log_p = log_ndtr((y * mean - self.margin) / scale)
+        unlabeled = y == 0.0  # such a sample is on one side or the other
+        if unlabeled.any():
+            sides = log_beyond(mean / scale, self.margin / scale)[:, unlabeled]
+            log_p[:, unlabeled] = np.logaddexp.reduce(sides, axis=-1)
+        return log_p
+
+
+class Classes(_Margin, Outcome):
+    """Classes that compete: the score of the sample's own class is the largest, by the margin.
+
+    y is +1.0 for the class of a sample, -1.0 for the others (Albert and Chib 1993; Girolami and Rogers 2006). The
+    paper has one binary likelihood per class in its place (§5.1), so that the probabilities of the classes need not
+    sum to one; here they do. q(f_i) is one distribution over the scores of all classes: independent normal ones given
+    that the right one is the largest. Its expectations and its normalizer are integrals over one variable, taken by
+    Gauss and Hermite's rule (`largest_normal`).
+
+    Identifiability: the likelihood knows only differences of scores. Their scale is fixed by the unit noise. Their
+    common level, f_ci + h_i for all c, is left to the priors on a and b, which have mean zero: all classes keep their
+    scores, and none is singled out as a reference with score zero, so that the result does not depend on the order of
+    the classes. q(f_i) leaves the sum over classes where it was, sum_c E[f_ci] = sum_c E[e' g_ci + b_c], and the
+    start has sum zero.
+
+    The margin ν is the paper's, here between the right class and the best of the others; ν = 0 is the model of
+    Girolami and Rogers, whose likelihood sums to one over the classes.
+
+    References: Albert, J. H. and Chib, S. (1993), Bayesian analysis of binary and polychotomous response data,
+    Journal of the American Statistical Association 88. Girolami, M. and Rogers, S. (2006), Variational Bayesian
+    multinomial probit regression with Gaussian process priors, Neural Computation 18.
+    """
+
+    competes = True
+
+    def start(self, y: Array, magnitude: Array) -> tuple[Any, Any]:
+        """Start scores that are largest for the right class, `magnitude` beyond the margin, and have sum zero."""
+        share = 0.5 * (y + 1.0) - 1.0 / y.shape[0]
+        return share * (self.margin + magnitude), None
+
+    def update(self, y: Array, loc: Array, precision: Any, distances: Any) -> tuple[TruncatedMoments, Any]:
+        """Return q(f), with entropies and normalizers of shape (n_samples,)."""
+        return largest_moments(loc, y, self.margin), None
+
+
+def log_beyond(mean: np.ndarray, margin: Array | float) -> np.ndarray:
+    """Return ``log P(y f > margin)`` for y = -1 and +1 along a last axis, all in units of the standard deviation.
+
+    The two do not sum to one: a score within the margin belongs to no label.
+    """
+    return log_ndtr(np.stack([-mean - margin, mean - margin], axis=-1))
