@@ -1,7 +1,4 @@
-"""Likelihoods of counts: of events, and of successes out of a number of trials.
-
-Counts as targets: their fields, checked, and the score that all of them together speak for.
-"""
+"""Counts of events, and of successes out of a number of trials: their checks, and their likelihoods."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy import special
 
 from bayesmkl._numerics.arrays import Array, namespace, special_functions
 from bayesmkl._utils.docstrings import fulfil_docs
@@ -21,11 +18,50 @@ LARGEST_LOGIT = 60.0  # beyond it a probability is 0 or 1
 N_QUANTILES = 129  # of a normal score
 REACH = 8.5  # of them, in standard deviations
 LEAST_MEAN = 1e-3  # of counts, where the variance of their logarithm is taken
+WIDEST = 40.0  # difference of logarithms of exposures, a factor of 2e17
+LARGEST_COUNT = 1e9  # beyond some 1e11 steps of the evidence lose their digits
+LEAST_RATE = 0.5  # counts, or successes, that a target has at least when its mean rate is taken
+
+
+class Rated(Likelihood):
+    """Likelihood of counts, and of other targets whose scores are logarithms of rates, which offsets add to."""
+
+    def encode(self, y: np.ndarray) -> np.ndarray:
+        """Return targets as (n_outputs, n_fields, n_samples), checked."""
+        check_counts(y)
+        return np.atleast_2d(y.T)[:, None]
+
+    def base_scores(
+        self, fields: np.ndarray, offset: np.ndarray, sample_weight: np.ndarray | None
+    ) -> np.ndarray:
+        """Return the score of every output that all samples together speak for, beside their offsets."""
+        weights = np.ones(len(offset)) if sample_weight is None else sample_weight
+        return np.log(np.maximum(fields[:, 0] @ weights, LEAST_RATE)) - special.logsumexp(offset, b=weights)
+
+    def rate(self, score: np.ndarray) -> Any:
+        """Return the mean of a target at a score."""
+        with np.errstate(over="ignore"):  # of an offset of zero, far from those that there are
+            return np.exp(score)
+
+
+def check_counts(y: np.ndarray) -> None:
+    """Raise for targets that are no counts, or beyond what can be told apart."""
+    wrong = (y < 0.0) | (y != np.floor(y))
+    if wrong.any():
+        raise ValueError(
+            f"`y` must hold counts, whole numbers that are not negative, with this `likelihood`; got "
+            f'{y[wrong].flat[0]:g}. Round them if they are counts, or use likelihood="gaussian".'
+        )
+    if y.max() > LARGEST_COUNT:
+        raise ValueError(
+            f"`y` must hold counts of at most {LARGEST_COUNT:g} with this `likelihood`; got {y.max():g}. Counts that "
+            'large are as good as numbers: fit their logarithms, np.log1p(y), with likelihood="gaussian".'
+        )
 
 
 @fulfil_docs(Likelihood)
 @dataclass(frozen=True)
-class Poisson(Likelihood):
+class Poisson(Rated):
     r"""Counts of events: :math:`y_i \sim \mathrm{Poisson}(e^{f_i})`.
 
     Examples
@@ -62,7 +98,7 @@ class Poisson(Likelihood):
 
 @fulfil_docs(Likelihood)
 @dataclass(frozen=True)
-class NegativeBinomial(Likelihood):
+class NegativeBinomial(Rated):
     r"""Counts of events whose rate varies: mean :math:`\mu_i = e^{f_i}`, variance :math:`\mu_i + \mu_i^2 / r`.
 
     Poisson counts whose rate is multiplied by a Gamma variable of mean one and shape `r`, the concentration.
@@ -142,7 +178,7 @@ class NegativeBinomial(Likelihood):
 
 @fulfil_docs(Likelihood)
 @dataclass(frozen=True)
-class BetaBinomial(Likelihood):
+class BetaBinomial(Rated):
     r"""Successes out of trials, whose probability varies around :math:`p_i = 1 / (1 + e^{-f_i})`.
 
     :math:`y_i \sim \mathrm{Binomial}(n_i, q_i)`, :math:`q_i \sim \mathrm{Beta}(\kappa p_i, \kappa (1 - p_i))`. A
@@ -173,6 +209,37 @@ class BetaBinomial(Likelihood):
     def priors(self) -> tuple[LogNormal, ...]:
         """Priors of the parameters."""
         return (self.concentration_prior,)
+
+    def encode(self, y: np.ndarray) -> np.ndarray:
+        """Return successes and trials as (1, 2, n_samples), checked."""
+        check_counts(y)
+        if y.ndim != 2 or y.shape[1] != 2:
+            raise ValueError(
+                f'`y` must be of shape (n_samples, 2) with likelihood="beta-binomial": successes and trials; got '
+                f"{y.shape}."
+            )
+        over = (y[:, 0] > y[:, 1]) | (y[:, 1] < 1.0)
+        if over.any():
+            first = int(np.flatnonzero(over)[0])
+            raise ValueError(
+                f"`y` must hold at least one trial for each sample and no more successes than trials; got "
+                f"{y[first, 0]:g} of {y[first, 1]:g} for sample {first} ({int(over.sum())} in all). Correct them, or "
+                "leave them out."
+            )
+        return y.T[None]
+
+    def base_scores(
+        self, fields: np.ndarray, offset: np.ndarray, sample_weight: np.ndarray | None
+    ) -> np.ndarray:
+        """Return the log odds that all samples together speak for, beside their offsets."""
+        weights = np.ones(len(offset)) if sample_weight is None else sample_weight
+        won, tried = fields[:, 0] @ weights, fields[:, 1] @ weights
+        won = np.maximum(won, LEAST_RATE)
+        return np.log(won / np.maximum(tried - won, LEAST_RATE)) - np.average(offset, weights=weights)
+
+    def rate(self, score: np.ndarray) -> Any:
+        """Return the probability of a success at a score."""
+        return special.expit(score)
 
     def log_density(self, y: Array, score: Array, parameters: Array) -> Any:
         """Return the log probability of every number of successes."""
@@ -286,42 +353,6 @@ def _probabilities(score: Array) -> tuple[Any, Any]:
     return 1.0 / (1.0 + xp.exp(-inside)), 1.0 / (1.0 + xp.exp(inside))
 
 
-WIDEST = 40.0  # difference of logarithms of exposures, a factor of 2e17
-LARGEST_COUNT = 1e9  # beyond some 1e11 steps of the evidence lose their digits
-LEAST_RATE = 0.5  # counts, or successes, that a target has at least when its mean rate is taken
-
-
-def count_fields(y: np.ndarray, of_trials: bool) -> np.ndarray:
-    """Return counts as (n_outputs, n_fields, n_samples), checked."""
-    wrong = (y < 0.0) | (y != np.floor(y))
-    if wrong.any():
-        raise ValueError(
-            f"`y` must hold counts, whole numbers that are not negative, with this `likelihood`; got "
-            f'{y[wrong].flat[0]:g}. Round them if they are counts, or use likelihood="gaussian".'
-        )
-    if y.max() > LARGEST_COUNT:
-        raise ValueError(
-            f"`y` must hold counts of at most {LARGEST_COUNT:g} with this `likelihood`; got {y.max():g}. Counts that "
-            'large are as good as numbers: fit their logarithms, np.log1p(y), with likelihood="gaussian".'
-        )
-    if not of_trials:
-        return np.atleast_2d(y.T)[:, None]
-    if y.ndim != 2 or y.shape[1] != 2:
-        raise ValueError(
-            f'`y` must be of shape (n_samples, 2) with likelihood="beta-binomial": successes and trials; got '
-            f"{y.shape}."
-        )
-    over = (y[:, 0] > y[:, 1]) | (y[:, 1] < 1.0)
-    if over.any():
-        first = int(np.flatnonzero(over)[0])
-        raise ValueError(
-            f"`y` must hold at least one trial for each sample and no more successes than trials; got "
-            f"{y[first, 0]:g} of {y[first, 1]:g} for sample {first} ({int(over.sum())} in all). Correct them, or "
-            "leave them out."
-        )
-    return y.T[None]
-
-
 def check_exposures(offset: np.ndarray) -> None:
     """Raise for offsets of counts that are no logarithms of exposures.
 
@@ -338,13 +369,3 @@ def check_exposures(offset: np.ndarray) -> None:
             f"`offset_column` must hold logarithms of exposures with counts; got {low:g} to {high:g}, exposures that "
             f"differ by a factor of 1e{(high - low) / np.log(10.0):.0f}. Take the logarithm of the exposure."
         )
-
-
-def base_scores(fields: np.ndarray, offset: np.ndarray, sample_weight: np.ndarray | None) -> np.ndarray:
-    """Return the score of every output that all samples together speak for, beside their offsets."""
-    weights = np.ones(len(offset)) if sample_weight is None else sample_weight
-    counts = np.maximum(fields[:, 0] @ weights, LEAST_RATE)
-    if fields.shape[1] == 1:
-        return np.log(counts) - logsumexp(offset, b=weights)
-    trials = fields[:, 1] @ weights
-    return np.log(counts / np.maximum(trials - counts, LEAST_RATE)) - np.average(offset, weights=weights)
