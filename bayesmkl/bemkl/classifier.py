@@ -15,7 +15,9 @@ odds of each class against the rest, and log probabilities of the classes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple, Protocol
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from scipy.special import log_expit, logsumexp
@@ -24,24 +26,20 @@ from sklearn.base import ClassifierMixin
 from bayesmkl._estimator import ClassTargets, class_targets, most_probable
 from bayesmkl._estimator.temperature import find_temperature, tempered
 from bayesmkl._utils.docstrings import fill_docs
-from bayesmkl._utils.options import VB, Inference, Storage
+from bayesmkl._utils.options import VB
 from bayesmkl._utils.typing import Label, Samples, Targets
 from bayesmkl._utils.validation import check_choice, scale_or_auto
-from bayesmkl.bemkl import model as bemkl
-from bayesmkl.bemkl.ascent import Algorithm, LoopOptions
-from bayesmkl.bemkl.base import BaseBEMKL, FitTask
+from bayesmkl.bemkl.ascent import maximize_elbo
+from bayesmkl.bemkl.base import BaseBEMKL, FitTask, Settings
 from bayesmkl.bemkl.draws import PosteriorDraws
 from bayesmkl.bemkl.many_kernels import for_so_many
 from bayesmkl.bemkl.model import (
-    Priors,
     Problem,
     State,
     labeled_part,
     positive_probability,
     start_from_labeled,
 )
-from bayesmkl.bemkl.moments import Dirichlet, Gamma, SpikeSlab
-from bayesmkl.bemkl.nonnegative import nonnegative
 from bayesmkl.bemkl.outputs import view_moments
 from bayesmkl.bemkl.reading import (
     ClassScores,
@@ -58,32 +56,18 @@ from bayesmkl.bemkl.reading import (
 from bayesmkl.bemkl.runs import Fit
 from bayesmkl.bemkl.selection import USUAL, FoldChoice, choose_by_folds
 from bayesmkl.bemkl.shared_docs import BEMKL
-from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.base import KernelRows, KernelStack
 from bayesmkl.outcomes import Classes, Labels
 from bayesmkl.outcomes.base import Outcome
 
-HALF_NORMAL_MEAN = np.sqrt(2.0 / np.pi)
 Score = ScoreMoments | ScoreDraws
-
-
-class ClassSettings(NamedTuple):
-    """Settings that the models of all classes share."""
-
-    sample_prior: Gamma
-    bias_prior: Gamma
-    kernel_prior: Any  # Gamma, or a prior on the weights themselves for NUTS
-    margin: float  # ν
-    intermediate_scale: float  # σ_g
-    missing_views: bool = False  # whether samples may lack views
-    temperature: float | None = None  # of probabilities; None where it is learned
 
 
 class ClassModel(Protocol):
     """Interface between classes and models of a classifier."""
 
     def problems(
-        self, stack: KernelStack, gram: np.ndarray, targets: np.ndarray, settings: ClassSettings
+        self, stack: KernelStack, gram: np.ndarray, targets: np.ndarray, settings: Settings
     ) -> list[Any]:
         """Return the problems to fit, one per model."""
 
@@ -91,7 +75,7 @@ class ClassModel(Protocol):
         self,
         stack: KernelRows,
         posteriors: Sequence[State | PosteriorDraws],
-        settings: ClassSettings,
+        settings: Settings,
         rule: str,
     ) -> Any:
         """Return the scores of the rows of `stack`."""
@@ -113,17 +97,17 @@ class OneVersusAll:
     """
 
     def problems(
-        self, stack: KernelStack, gram: np.ndarray, targets: np.ndarray, settings: ClassSettings
+        self, stack: KernelStack, gram: np.ndarray, targets: np.ndarray, settings: Settings
     ) -> list[Any]:
         """Return a problem for every row of the targets."""
-        rows = targets[:, None] if settings.missing_views else targets
+        rows = targets[:, None] if settings.integrates else targets
         return [_problem(stack, gram, y, Labels(settings.margin), settings) for y in rows]
 
     def scores(
         self,
         stack: KernelRows,
         posteriors: Sequence[State | PosteriorDraws],
-        settings: ClassSettings,
+        settings: Settings,
         rule: str,
     ) -> list[Score]:
         """Return a score for every output of every posterior, of factors or of draws."""
@@ -150,7 +134,7 @@ class SharedWeights(OneVersusAll):
     """Binary models with one set of kernel weights for all classes or labels."""
 
     def problems(
-        self, stack: KernelStack, gram: np.ndarray, targets: np.ndarray, settings: ClassSettings
+        self, stack: KernelStack, gram: np.ndarray, targets: np.ndarray, settings: Settings
     ) -> list[Any]:
         """Return one problem over all rows of the targets."""
         return [_problem(stack, gram, targets, Labels(settings.margin), settings)]
@@ -160,13 +144,13 @@ class CompetingClasses:
     """Classes of which the one with the largest score is true: probabilities sum to one by themselves."""
 
     def problems(
-        self, stack: KernelStack, gram: np.ndarray, targets: np.ndarray, settings: ClassSettings
+        self, stack: KernelStack, gram: np.ndarray, targets: np.ndarray, settings: Settings
     ) -> list[Any]:
         """Return one problem over all classes."""
         return [_problem(stack, gram, targets, Classes(settings.margin), settings)]
 
     def scores(
-        self, stack: KernelRows, posteriors: Sequence[Any], settings: ClassSettings, rule: str
+        self, stack: KernelRows, posteriors: Sequence[Any], settings: Settings, rule: str
     ) -> ClassScores:
         """Return the joint distribution of the scores of all classes."""
         (posterior,) = posteriors
@@ -192,13 +176,13 @@ class CompetingClasses:
 
 
 def _problem(
-    stack: KernelStack, gram: np.ndarray, targets: np.ndarray, outcome: Outcome, settings: ClassSettings
+    stack: KernelStack, gram: np.ndarray, targets: np.ndarray, outcome: Outcome, settings: Settings
 ) -> Problem:
     precision = settings.intermediate_scale**-2
-    return Problem(stack, gram, targets, Priors(*settings[:3]), outcome, precision)
+    return Problem(stack, gram, targets, settings.priors, outcome, precision)
 
 
-def _scores(stack: KernelRows, posterior: Any, settings: ClassSettings, rule: str) -> list[Score]:
+def _scores(stack: KernelRows, posterior: Any, settings: Settings, rule: str) -> list[Score]:
     """Return one score for each output of a posterior."""
     variance = settings.intermediate_scale**2
     if isinstance(posterior, PosteriorDraws):
@@ -228,40 +212,8 @@ CLASS_MODELS: dict[str, type] = {
 }
 
 
-def class_model_for(estimator: Any, labels: ClassTargets) -> ClassModel:
-    """Choose the class model of an estimator, and raise for options that do not go together."""
-    several = len(labels.targets) > 1
-    model: ClassModel = CLASS_MODELS[estimator.multiclass]() if several else OneVersusAll()
-    if labels.is_multilabel and isinstance(model, CompetingClasses):
-        raise ValueError(
-            '`multiclass` "multinomial" is for classes that exclude each other; `y` is a matrix of labels, of '
-            'which a sample may have several. Use "shared", or "one-versus-all" for separate kernel weights.'
-        )
-    if several and estimator.multiclass != "one-versus-all":
-        estimator._check_inference(
-            f'`multiclass` "{estimator.multiclass}"',
-            ["vb", "nuts"] if estimator.multiclass == "shared" else ["vb"],
-            'Use multiclass="one-versus-all" for a model of its own for every class.',
-        )
-    if (labels.targets == 0.0).any():
-        estimator._check_inference(
-            "`unlabeled_label` with unlabeled samples", ["vb"], "Or leave the unlabeled samples out."
-        )
-        if estimator.missing_views == "integrate":
-            raise ValueError(
-                '`missing_views` "integrate" is not for samples without a label; got '
-                f"`unlabeled_label`={estimator.unlabeled_label!r} and samples marked by it. Leave them out, or the "
-                "samples that lack views."
-            )
-        if estimator.n_init > 1:
-            raise ValueError(
-                f"`n_init` must be 1 with unlabeled samples; got {estimator.n_init}. The start is the posterior of "
-                "the labeled ones; the highest ELBO often puts all unlabeled samples on one side."
-            )
-    return model
-
-
 @fill_docs(BEMKL)
+@dataclass(eq=False, repr=False, kw_only=True)
 class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
     r"""Bayesian efficient multiple kernel learning for classification.
 
@@ -286,6 +238,22 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         Prior on the precision of each sample weight; "sparse" keeps few relevance samples.
     bias_prior : {"nonsparse", "sparse"} or Gamma, default="nonsparse"
         Prior on the precision of the intercept.
+    predictive : {"full", "paper"}, default="full"
+        "full" carries all of the posterior into predictions; "paper" leaves the variance of the intermediate
+        outputs out, as printed in §4.3. VB only: draws need no rule.
+    %(inference)s
+    init : {"mean", "random"} or posterior, default="mean"
+        Start of the updates: the mean of the paper's random start (so that results do not depend on the
+        order of samples or kernels), a random start, or a `posterior_` of the same samples and kernels.
+    %(n_init)s
+        The bound can have several local maxima.
+    %(max_iter)s
+    %(tol)s
+        ``inference=VB(accelerate=False), tol=0, max_iter=200`` is the paper's loop.
+    %(storage)s
+    %(kernel_names)s
+    %(random_state)s
+    %(verbose)s
     margin : "auto" or float, default="auto"
         :math:`\nu \ge 0`; the paper leaves its value open. "auto" is 0, and 1 with `unlabeled_label`, as unlabeled
         samples say something by avoiding the margin alone. Above 0, probabilities are too sure: they leave out the
@@ -311,22 +279,6 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
     missing_views : {"error", "integrate"}, default="error"
         Whether samples may lack views: NaN in all columns of a view, or in the rows and columns of precomputed
         kernels. "integrate" integrates the kernels of a missing view out. VB only.
-    predictive : {"full", "paper"}, default="full"
-        "full" carries all of the posterior into predictions; "paper" leaves the variance of the intermediate
-        outputs out, as printed in §4.3. VB only: draws need no rule.
-    %(inference)s
-    init : {"mean", "random"} or posterior, default="mean"
-        Start of the updates: the mean of the paper's random start (so that results do not depend on the
-        order of samples or kernels), a random start, or a `posterior_` of the same samples and kernels.
-    %(n_init)s
-        The bound can have several local maxima.
-    %(max_iter)s
-    %(tol)s
-        ``inference=VB(accelerate=False), tol=0, max_iter=200`` is the paper's loop.
-    %(storage)s
-    %(kernel_names)s
-    %(random_state)s
-    %(verbose)s
 
     Attributes
     ----------
@@ -420,52 +372,13 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
     _BY_TARGET: ClassVar[dict[str, Any]] = {"intermediate_scale": USUAL}
     _OF_SOME_FITS = (*BaseBEMKL._OF_SOME_FITS, "transduction_")
 
-    def __init__(
-        self,
-        kernels: KernelBank | str | None = None,
-        *,
-        kernel_prior: str | Gamma | Dirichlet | SpikeSlab = "nonsparse",
-        sample_prior: str | Gamma = "nonsparse",
-        bias_prior: str | Gamma = "nonsparse",
-        margin: float | str = "auto",
-        intermediate_scale: float | str = "auto",
-        temperature: float | str = "auto",
-        multiclass: str = "shared",
-        nonnegative: bool = False,
-        unlabeled_label: Label | None = None,
-        missing_views: str = "error",
-        predictive: str = "full",
-        inference: str | Inference = "vb",
-        init: str | State | tuple[State, ...] = "mean",
-        n_init: int = 1,
-        max_iter: int = 3000,
-        tol: float = 1e-6,
-        storage: str | Storage = "auto",
-        kernel_names: Sequence[str] | None = None,
-        random_state: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernels = kernels
-        self.kernel_prior = kernel_prior
-        self.sample_prior = sample_prior
-        self.bias_prior = bias_prior
-        self.margin = margin
-        self.intermediate_scale = intermediate_scale
-        self.temperature = temperature
-        self.multiclass = multiclass
-        self.nonnegative = nonnegative
-        self.unlabeled_label = unlabeled_label
-        self.missing_views = missing_views
-        self.predictive = predictive
-        self.inference = inference
-        self.init = init
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.storage = storage
-        self.kernel_names = kernel_names
-        self.random_state = random_state
-        self.verbose = verbose
+    margin: float | str = "auto"
+    intermediate_scale: float | str = "auto"
+    temperature: float | str = "auto"
+    multiclass: str = "shared"
+    nonnegative: bool = False
+    unlabeled_label: Label | None = None
+    missing_views: str = "error"
 
     def fit(self, X: Samples, y: Targets) -> BEMKLClassifier:
         """Fit the posterior.
@@ -492,40 +405,84 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         %(ConvergenceWarning)s
         %(KernelQualityWarning)s
         """
-        stack, y = self._prepare(X, y)
-        task = self._task(stack, self._gram(stack), y)
-        self._conclude(task, self._infer(task))
+        self._fit(X, y)
         return self
 
-    def _prepare(self, X: Samples, y: Targets) -> tuple[KernelStack, np.ndarray]:
-        """Validate parameters, then data; return the training kernels and the labels."""
-        self._check_parameters()  # first: a mistake in them costs no time
-        return self._fit_stack(X, y)
+    def _prepare(
+        self, X: Samples, y: Targets, settings: Settings | None = None
+    ) -> tuple[KernelStack, np.ndarray]:
+        """Return the training kernels and the labels, validated."""
+        return self._fit_stack(X, y, storage=(settings or self._checked()).holding)
 
-    def _task(self, stack: KernelStack, gram: np.ndarray, y: np.ndarray) -> FitTask:
+    def _task(
+        self,
+        stack: KernelStack,
+        gram: Any,
+        y: np.ndarray,
+        settings: Settings | None = None,
+        method: str | None = None,
+    ) -> FitTask:
         """Return the models of the classes in `y`."""
-        labels = class_targets(y, self.unlabeled_label)
-        model = class_model_for(self, labels)
-        chosen, of_several = FoldChoice(), len(labels.targets) > 1 and not labels.is_multilabel
-        truth = np.argmax(labels.targets, axis=0) if of_several else (labels.targets[0] > 0.0).astype(int)
+        settings, labels = settings or self._settings(), class_targets(y, self.unlabeled_label)
+        model = self._class_model(labels, settings, method or settings.inference.name)
+        self.classes_, self.is_multilabel_ = labels.classes, labels.is_multilabel
+        targets, of_several = labels.targets, len(labels.targets) > 1 and not labels.is_multilabel
+        truth = np.argmax(targets, axis=0) if of_several else (targets[0] > 0.0).astype(int)
+        chosen = FoldChoice()
         if isinstance(self.intermediate_scale, str):
-            if not labels.is_multilabel and (labels.targets != 0.0).all():
-                chosen = choose_by_folds(self, stack, y.ravel(), truth)
-            self.intermediate_scale_ = chosen.intermediate_scale
-        settings = self._settings()
+            if not labels.is_multilabel and (targets != 0.0).all():
+
+                def probabilities(states: list[State], rows: KernelRows, own: Settings) -> np.ndarray:
+                    scores = model.scores(rows, states, own, own.predictive)
+                    log_p = model.log_class_probabilities(scores, own.margin)
+                    return np.exp(tempered(log_p, own.temperature or 1.0))
+
+                task_of = partial(self._task_of, model)
+                chosen = choose_by_folds(self, settings, stack, targets, truth, task_of, probabilities)
+            settings = settings._replace(intermediate_scale=chosen.intermediate_scale)
         self.intermediate_scale_ = settings.intermediate_scale
         self.temperature_ = 1.0 if settings.temperature is None else settings.temperature
-        learns = isinstance(self._inference(), VB) and not isinstance(model, CompetingClasses)
+        learns = isinstance(settings.inference, VB) and not isinstance(model, CompetingClasses)
         if settings.temperature is None and learns and chosen.held_out is not None:
             self.temperature_ = find_temperature(chosen.held_out, truth, sharpen=of_several)
-        self.classes_, self.is_multilabel_ = labels.classes, labels.is_multilabel
-        problems = model.problems(stack, gram, labels.targets, settings)
-        names = [f"class {label}" for label in labels.classes] if len(problems) > 1 else ["classes"]
-        algorithm: Any = nonnegative(bemkl) if self.nonnegative else bemkl
-        algorithm = for_so_many(algorithm, problems[0], self._storage().backend)
-        targets = labels.targets[0] if len(labels.targets) == 1 else labels.targets
-        inits, several = self._inits(len(problems)), len(problems) > 1
-        return FitTask(problems, stack, targets, several, algorithm, inits, names)
+        return self._task_of(model, stack, gram, targets, settings)
+
+    def _task_of(
+        self, model: ClassModel, stack: KernelStack, gram: Any, targets: np.ndarray, settings: Settings
+    ) -> FitTask:
+        problems = model.problems(stack, gram, targets, settings)
+        several = len(problems) > 1
+        names = [f"class {label}" for label in self.classes_] if several else ["classes"]
+        algorithm = for_so_many(settings.algorithm(), problems[0], settings.loop.backend)
+        targets = targets[0] if len(targets) == 1 else targets
+        return FitTask(
+            problems, stack, targets, several, algorithm, self._inits(len(problems)), names, settings
+        )
+
+    def _class_model(self, labels: ClassTargets, settings: Settings, method: str) -> ClassModel:
+        """Choose the class model, and raise for options that do not go together."""
+        several, unlabeled = len(labels.targets) > 1, bool((labels.targets == 0.0).any())
+        model: ClassModel = CLASS_MODELS[self.multiclass]() if several else OneVersusAll()
+        if labels.is_multilabel and isinstance(model, CompetingClasses):
+            raise ValueError(
+                '`multiclass` "multinomial" is for classes that exclude each other; `y` is a matrix of labels, of '
+                'which a sample may have several. Use "shared", or "one-versus-all" for separate kernel weights.'
+            )
+        asked = [(self.multiclass, f'`multiclass` "{self.multiclass}"')] if several else []
+        asked += [("unlabeled", "`unlabeled_label` with unlabeled samples")] if unlabeled else []
+        settings.check(method, *asked)
+        if unlabeled and settings.integrates:
+            raise ValueError(
+                '`missing_views` "integrate" is not for samples without a label; got '
+                f"`unlabeled_label`={self.unlabeled_label!r} and samples marked by it. Leave them out, or the "
+                "samples that lack views."
+            )
+        if unlabeled and settings.n_init > 1:
+            raise ValueError(
+                f"`n_init` must be 1 with unlabeled samples; got {settings.n_init}. The start is the posterior of "
+                "the labeled ones; the highest ELBO often puts all unlabeled samples on one side."
+            )
+        return model
 
     def _summary(self, task: FitTask, fits: list[Fit]) -> dict[str, Any]:
         """Add the labels of the training samples, unlabeled ones included."""
@@ -537,61 +494,43 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
             values["transduction_"] = self.classes_[positive.astype(int)]
         return values
 
-    def _settings(self) -> ClassSettings:
+    def _settings(self) -> Settings:
         check_choice("multiclass", self.multiclass, tuple(CLASS_MODELS))
         margin = scale_or_auto("margin", self.margin, zero=True)
         scale = scale_or_auto("intermediate_scale", self.intermediate_scale)
         usual_margin = 0.0 if self.unlabeled_label is None else 1.0
-        chosen_scale = getattr(self, "intermediate_scale_", USUAL)
-        return ClassSettings(
-            self._prior("sample_prior"),
-            self._prior("bias_prior"),
-            self._kernel_prior(),
-            usual_margin if margin is None else margin,
-            chosen_scale if scale is None else scale,
-            self.missing_views == "integrate",
-            scale_or_auto("temperature", self.temperature),
+        return (
+            super()
+            ._settings()
+            ._replace(
+                margin=usual_margin if margin is None else margin,
+                intermediate_scale=getattr(self, "intermediate_scale_", USUAL) if scale is None else scale,
+                temperature=scale_or_auto("temperature", self.temperature),
+            )
         )
-
-    def _held_out_probabilities(self, posteriors: Sequence[State], rows: KernelRows) -> np.ndarray:
-        """Return the probabilities of rows that a fold has left out."""
-        model = class_model_of(tuple(posteriors))
-        return self._probabilities(model, model.scores(rows, posteriors, self._settings(), self.predictive))
 
     def _problems(self, stack: KernelStack, with_gram: bool = True) -> list[Problem]:
         """Return the problems of the last fit; densities of draws and draws of the prior need no Gram matrix."""
         gram: Any = self._gram(stack) if with_gram else None
-        targets = np.atleast_2d(self.target_)
-        model = class_model_of(self.posterior_)
+        targets, model = np.atleast_2d(self.target_), class_model_of(self.posterior_)
         return model.problems(stack, gram, targets, self._settings())
 
     def _start(
-        self,
-        algorithm: Algorithm,
-        problem: Any,
-        init: object,
-        rng: np.random.Generator | None,
-        options: LoopOptions,
+        self, algorithm: Any, problem: Any, settings: Settings, rng: np.random.Generator | None, init: object
     ) -> Any:
         """Start semi-supervised learning at the posterior of the labeled samples, other models as usual."""
         if not (isinstance(init, str) and (problem.y == 0.0).any()):
-            return super()._start(algorithm, problem, init, rng, options)
+            return super()._start(algorithm, problem, settings, rng, init)
         labeled = labeled_part(problem)
-        start = super()._start(algorithm, labeled, init, rng, options)
-        (first,) = self._maximize(algorithm, [(labeled, start)], options)
-        return start_from_labeled(problem, first.state)
-
-    @staticmethod
-    def _initial_noise(n_samples: int, rng: np.random.Generator | None) -> np.ndarray:
-        """Return how far scores start beyond the margin: |N(0, 1)|, or its mean everywhere."""
-        return np.full(n_samples, HALF_NORMAL_MEAN) if rng is None else np.abs(rng.standard_normal(n_samples))
+        start = super()._start(algorithm, labeled, settings, rng, init)
+        return start_from_labeled(problem, maximize_elbo(algorithm, labeled, start, settings.loop).state)
 
     def _scores(self, X: Samples) -> tuple[ClassModel, Any]:
         """Return the class model, and its scores of the rows of `X`."""
         stack, model = self._row_stack(X), class_model_of(self.posterior_)
         posteriors = self.posterior_ if type(self.posterior_) is tuple else (self.posterior_,)
-        rule = check_choice("predictive", self.predictive, ("full", "paper"))
-        return model, model.scores(stack, posteriors, self._settings(), rule)
+        settings = self._settings()
+        return model, model.scores(stack, posteriors, settings, settings.predictive)
 
     def predict_latent(self, X: Samples, return_std: bool = False) -> Any:
         """Predict the latent score `f` of new samples.

@@ -8,7 +8,8 @@ Multitask BEMKL regression as a scikit-learn estimator: related tasks, each with
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,17 +19,14 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from bayesmkl._estimator import Holding
-from bayesmkl._estimator.program import NumPyroProgram
 from bayesmkl._utils.docstrings import fill_docs
-from bayesmkl._utils.options import Inference, Storage, backend_of, storage_of
 from bayesmkl._utils.typing import Label, Samples, Targets
 from bayesmkl._utils.validation import check_choice, check_scale
 from bayesmkl.bemkl import model, multitask
-from bayesmkl.bemkl.ascent import Algorithm, LoopOptions, LoopResult, OnSweep, maximize_elbo
-from bayesmkl.bemkl.base import BaseBEMKL, FitTask
+from bayesmkl.bemkl.base import BaseBEMKL, FitTask, Settings
 from bayesmkl.bemkl.draws import kernel_shares
-from bayesmkl.bemkl.model import Priors, Problem, State
-from bayesmkl.bemkl.moments import Dirichlet, Gamma, PrecisionMoments, SpikeSlab
+from bayesmkl.bemkl.model import Problem, State
+from bayesmkl.bemkl.moments import Gamma, PrecisionMoments
 from bayesmkl.bemkl.multitask import MultitaskProblem, MultitaskState, common_weights, observed_part
 from bayesmkl.bemkl.reading import ScoreMoments, binary_log_odds, log_probabilities, predict_score
 from bayesmkl.bemkl.runs import Fit
@@ -41,11 +39,10 @@ from bayesmkl.bemkl.task_table import (
     task_labels,
     task_targets,
 )
-from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.outcomes import Labels, Numbers
 
-PREDICTIVE = ("full", "paper")
+UNIT = Gamma(100.0, 100.0)  # intermediate_prior="unit"
 RELATIONS = ("learned", "shared", "separate")
 # τ of shared weights: far above all that samples say of them, far below where rounding would show.
 SHARED = PrecisionMoments(1e12, float(np.log(1e12)))
@@ -61,11 +58,11 @@ def _factors(posterior: Any) -> Sequence[State]:
     return posterior.tasks if isinstance(posterior, MultitaskState) else posterior
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class BaseMultitask(BaseBEMKL):
     """Fit related tasks on pooled samples, and report and predict them one by one.
 
-    Subclasses say what a task is (`_task_problem`) and how uncertain an intermediate output is
-    (`_intermediate_variance`).
+    Subclasses say what a task is (`_task_problem`).
     """
 
     _streams_rows = False  # tasks take their columns out of the kernels
@@ -73,20 +70,20 @@ class BaseMultitask(BaseBEMKL):
     _INFERENCES = ("vb",)
     _STORAGES = ("auto", "dense")
 
-    relation: str
-    task_prior: Any
-    kernel_prior: Any
-    init: Any
-    posterior_: Any
-    n_iter_: Any
-    outcome_: Any
-    elbo_history_: Any
+    NAMED: ClassVar[dict[str, dict[str, Gamma]]] = {
+        "task_prior": TASK_PRIORS,
+        "kernel_prior": {
+            "auto": BaseBEMKL.PRIORS["sparse"]
+        },  # all tasks together can tell which views to leave
+        "intermediate_prior": {"unit": UNIT},
+    }
+    _PROGRAM_INSTEAD = (
+        "For one task, or tasks that have nothing in common, use that of BEMKLClassifier or BEMKLRegressor."
+    )
 
-    def _program(self, X: Samples, y: Targets, X_new: Samples | None) -> NumPyroProgram:
-        raise ValueError(
-            f"{type(self).__name__} has no NumPyro program. For one task, or tasks that have nothing in common, use "
-            f"that of {type(self).__name__.replace('Multitask', '')}."
-        )
+    relation: str = "learned"
+    task_prior: str | Gamma = "related"
+    kernel_prior: Any = "auto"
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -95,97 +92,57 @@ class BaseMultitask(BaseBEMKL):
 
     # ------------------------------------------------------------------------------------------- parameters
 
-    def _settings(self) -> tuple[Priors, Gamma | PrecisionMoments]:
-        """Return the priors of every task, and that of τ."""
+    def _settings(self) -> Settings:
+        """Return the options of a fit; kernels are one dense array, out of which tasks take rows and columns."""
         check_choice("relation", self.relation, RELATIONS)
-        task_prior, values = self._task_prior(), self._multitask_priors()
-        return values, SHARED if self.relation == "shared" else task_prior
-
-    def _storage(self) -> Holding:
-        """Hold the kernels in one dense array: tasks take their rows and columns out of it."""
-        return Holding(backend=backend_of(storage_of(self.storage, self._STORAGES)))
-
-    def _task_prior(self) -> Gamma:
-        value = self.task_prior
-        if not isinstance(value, str):
-            value = (
-                self._prior("task_prior") if isinstance(value, (tuple, list)) and len(value) == 2 else None
-            )
-        value = TASK_PRIORS.get(value) if isinstance(value, str) else value
-        if value is None:
-            raise ValueError(
-                '`task_prior` must be "close", "related", "careful" or a Gamma(concentration, rate); '
-                f"got {self.task_prior!r}."
-            )
-        return value
+        settings, task_prior = super()._settings(), self._prior("task_prior")
+        return settings._replace(
+            holding=Holding(backend=settings.loop.backend),
+            task_prior=SHARED if self.relation == "shared" else task_prior,
+        )
 
     def _kernel_prior(self) -> Gamma:
-        """Return the prior, which must have closed-form updates; all tasks together can tell which views to leave."""
-        value = self.kernel_prior
-        if isinstance(value, str) and value == "auto":
-            return self.PRIORS["nonsparse" if self.relation == "separate" else "sparse"]
-        if isinstance(value, (Dirichlet, SpikeSlab)) or (isinstance(value, str) and value not in self.PRIORS):
-            raise ValueError(
-                '`kernel_prior` must be "auto", "nonsparse", "sparse" or a Gamma(concentration, rate); '
-                f"got {value!r}."
-            )
-        return self._prior("kernel_prior")
-
-    def _multitask_priors(self) -> Priors:
-        return Priors(
-            sample=self._prior("sample_prior"),
-            intercept=self._prior("bias_prior"),
-            kernel=self._kernel_prior(),
-        )
+        is_auto = isinstance(self.kernel_prior, str) and self.kernel_prior == "auto"
+        is_separate = is_auto and self.relation == "separate"
+        return self.PRIORS["nonsparse"] if is_separate else self._prior("kernel_prior")
 
     # -------------------------------------------------------------------------------------------- inference
 
-    def _fit_tasks(self, X: Samples, table: TaskTable, targets: list[np.ndarray]) -> None:
+    def _fit_tasks(self, X: Samples, table: TaskTable, targets: list[np.ndarray], settings: Settings) -> None:
         """Learn all tasks, from targets as the model sees them, and set the fitted attributes."""
-        stack, _ = self._fit_stack(X, np.zeros(len(table.present)))
+        stack, _ = self._fit_stack(X, np.zeros(len(table.present)), storage=settings.holding)
         self.tasks_, self.task_samples_, self._is_single = table.names, tuple(table.samples), table.is_single
-        task = self._task(stack, table, targets)
-        self._conclude(task, self._infer(task))
+        task = self._tasks(stack, table, targets, settings)
+        self._store(task, fits := self._infer(task))
+        self._warn(settings, fits)
 
-    def _task(self, stack: DenseStack, table: TaskTable, targets: list[np.ndarray]) -> FitTask:
+    def _tasks(
+        self, stack: DenseStack, table: TaskTable, targets: list[np.ndarray], settings: Settings
+    ) -> FitTask:
         """Return one model of all tasks, or one for each of them."""
-        (priors, task_prior), tasks = self._settings(), []
+        tasks = []
         for column, y in zip(table.present.T, targets, strict=True):
             part = stack if column.all() else observed_part(stack, column, self._has_landmarks)
-            tasks.append(self._task_problem(part, self._gram(part), y, priors))
+            tasks.append(self._task_problem(part, self._gram(part), y, settings))
         whole = np.full((len(tasks), stack.n_rows), np.nan)
         for row, samples, y in zip(whole, table.samples, targets, strict=True):
             row[samples] = y
         if self.relation != "separate":
-            problem = MultitaskProblem(tuple(tasks), task_prior)
-            return FitTask([problem], stack, whole, False, multitask, [self.init], ["tasks"])
+            problem = MultitaskProblem(tuple(tasks), settings.task_prior)
+            return FitTask([problem], stack, whole, False, multitask, [self.init], ["tasks"], settings)
         labels = ["tasks"] if len(tasks) == 1 else [f"task {name}" for name in table.names]
-        return FitTask(tasks, stack, whole, True, model, self._inits(len(tasks), "task"), labels)
-
-    def _maximize(
-        self,
-        algorithm: Algorithm,
-        runs: list[tuple[Any, Any]],
-        options: LoopOptions,
-        on_sweep: OnSweep | None = None,
-    ) -> list[LoopResult]:
-        """Run the loops one after the other: tasks differ in size."""
-        return [maximize_elbo(algorithm, *run, options, on_sweep) for run in runs]
+        inits = self._inits(len(tasks), "task")
+        return FitTask(tasks, stack, whole, True, model, inits, labels, settings)
 
     def _start(
-        self,
-        algorithm: Algorithm,
-        problem: Any,
-        init: object,
-        rng: np.random.Generator | None,
-        options: LoopOptions,
+        self, algorithm: Any, problem: Any, settings: Settings, rng: np.random.Generator | None, init: object
     ) -> Any:
         """Return the carry that the loop starts from; of all tasks, or of one as in the models of one task."""
         if not isinstance(problem, MultitaskProblem):
-            return super()._start(algorithm, problem, init, rng, options)
+            return super()._start(algorithm, problem, settings, rng, init)
         if isinstance(init, str) and init in ("mean", "random"):
             given = rng if init == "random" else None
-            noise = [self._initial_noise(len(task.y), given) for task in problem.tasks]
+            noise = [task.outcome.initial_noise(len(task.y), given) for task in problem.tasks]
             return multitask.init(problem, np.concatenate(noise))
         if not isinstance(init, MultitaskState):
             raise ValueError(
@@ -243,7 +200,7 @@ class BaseMultitask(BaseBEMKL):
         self, X: Samples, tasks: ArrayLike | None
     ) -> list[tuple[int, np.ndarray, State, ScoreMoments]]:
         """Score rows in the tasks asked for: the task, its rows, its posterior and their scores."""
-        rule, stack = check_choice("predictive", self.predictive, PREDICTIVE), self._row_stack(X)
+        settings, stack = self._settings(), self._row_stack(X)
         every = np.arange(stack.n_rows)
         codes = None if tasks is None else codes_of(tasks, self.tasks_, stack.n_rows)
         scores = []
@@ -253,8 +210,10 @@ class BaseMultitask(BaseBEMKL):
                 part = stack if codes is None else stack.rows(rows)
                 if len(columns) < stack.n_train and not self._has_landmarks:
                     part = DenseStack(np.ascontiguousarray(part.columns(columns)))
-                variance = self._intermediate_variance(one)
-                score = predict_score(part, one.dual, one.readout, variance, rule)
+                learned = one.intermediate_precision
+                known = settings.intermediate_scale**2
+                variance = known if learned is None else float(learned.mean_reciprocal)
+                score = predict_score(part, one.dual, one.readout, variance, settings.predictive)
                 scores.append((t, rows, one, score))
         return scores
 
@@ -329,10 +288,8 @@ def _common_type(values: list[np.ndarray]) -> np.dtype:
     return np.result_type(*values) if len(kinds) == 1 or kinds <= set("iuf") else np.dtype(object)
 
 
-HALF_NORMAL_MEAN = np.sqrt(2.0 / np.pi)
-
-
 @fill_docs(MULTITASK)
+@dataclass(eq=False, repr=False, kw_only=True)
 class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
     r"""Bayesian efficient multiple kernel learning for several classifications with related kernel weights.
 
@@ -349,22 +306,10 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
     ----------
     kernels : KernelBank, "precomputed" or None, default=None
         As in `BEMKLMultitaskRegressor`.
-    relation : {"learned", "shared", "separate"}, default="learned"
-        How the kernel weights of the tasks relate: around common weights, as near as the data say; the same in all
-        tasks; or those of a `BEMKLClassifier` for every task.
-    task_prior : {"close", "related", "careful"} or Gamma, default="related"
-        With ``relation="learned"``, prior on the precision :math:`\tau` of the tasks' weights around the common ones,
-        as in `BEMKLMultitaskRegressor`.
     kernel_prior : {"auto", "nonsparse", "sparse"} or Gamma, default="auto"
         Prior on the precision of each common kernel weight; "auto" is "sparse", or "nonsparse" for separate tasks.
     sample_prior, bias_prior : {"nonsparse", "sparse"} or Gamma, default="nonsparse"
         Priors on the precisions of the sample weights and of the intercepts.
-    margin : float, default=0.0
-        :math:`\nu \ge 0`, the same in every task.
-    intermediate_scale : float, default=1.0
-        :math:`\sigma_g`, standard deviation of the intermediate outputs, the same in every task.
-    missing_label : label or None, default=None
-        Mark, in a `y` with a column per task, that a sample lacks the task. NaN and None do so always.
     predictive : {"full", "paper"}, default="full"
         Whether predictions carry the variance of the intermediate outputs.
     %(inference)s
@@ -376,6 +321,18 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
     %(kernel_names)s
     %(random_state)s
     %(verbose)s
+    relation : {"learned", "shared", "separate"}, default="learned"
+        How the kernel weights of the tasks relate: around common weights, as near as the data say; the same in all
+        tasks; or those of a `BEMKLClassifier` for every task.
+    task_prior : {"close", "related", "careful"} or Gamma, default="related"
+        With ``relation="learned"``, prior on the precision :math:`\tau` of the tasks' weights around the common ones,
+        as in `BEMKLMultitaskRegressor`.
+    margin : float, default=0.0
+        :math:`\nu \ge 0`, the same in every task.
+    intermediate_scale : float, default=1.0
+        :math:`\sigma_g`, standard deviation of the intermediate outputs, the same in every task.
+    missing_label : label or None, default=None
+        Mark, in a `y` with a column per task, that a sample lacks the task. NaN and None do so always.
 
     Attributes
     ----------
@@ -441,48 +398,9 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
     True
     """
 
-    def __init__(
-        self,
-        kernels: KernelBank | str | None = None,
-        *,
-        relation: str = "learned",
-        task_prior: str | Gamma = "related",
-        kernel_prior: str | Gamma = "auto",
-        sample_prior: str | Gamma = "nonsparse",
-        bias_prior: str | Gamma = "nonsparse",
-        margin: float = 0.0,
-        intermediate_scale: float = 1.0,
-        missing_label: Label | None = None,
-        predictive: str = "full",
-        inference: str | Inference = "vb",
-        init: str | MultitaskState | tuple[State, ...] = "mean",
-        n_init: int = 1,
-        max_iter: int = 3000,
-        tol: float = 1e-6,
-        storage: str | Storage = "auto",
-        kernel_names: Sequence[str] | None = None,
-        random_state: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernels = kernels
-        self.relation = relation
-        self.task_prior = task_prior
-        self.kernel_prior = kernel_prior
-        self.sample_prior = sample_prior
-        self.bias_prior = bias_prior
-        self.margin = margin
-        self.intermediate_scale = intermediate_scale
-        self.missing_label = missing_label
-        self.predictive = predictive
-        self.inference = inference
-        self.init = init
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.storage = storage
-        self.kernel_names = kernel_names
-        self.random_state = random_state
-        self.verbose = verbose
+    margin: float = 0.0
+    intermediate_scale: float = 1.0
+    missing_label: Label | None = None
 
     _LABELS = ("missing_label",)
 
@@ -520,33 +438,24 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
         %(ConvergenceWarning)s
         %(KernelQualityWarning)s
         """
-        self._check_parameters()
-        table = label_table(y, tasks, self.missing_label)
+        settings, table = self._checked(), label_table(y, tasks, self.missing_label)
         classes, targets = task_labels(table)
         self.classes_ = classes[0] if table.is_single else classes
-        self._fit_tasks(X, table, targets)
+        self._fit_tasks(X, table, targets, settings)
         return self
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        self._limits()
+    def _settings(self) -> Settings:
+        return (
+            super()
+            ._settings()
+            ._replace(
+                margin=check_scale("margin", self.margin, zero=True),
+                intermediate_scale=check_scale("intermediate_scale", self.intermediate_scale),
+            )
+        )
 
-    def _limits(self) -> tuple[float, float]:
-        """Return ν and 1/σ_g²."""
-        margin = check_scale("margin", self.margin, zero=True)
-        return margin, check_scale("intermediate_scale", self.intermediate_scale) ** -2
-
-    def _task_problem(self, stack: DenseStack, gram: np.ndarray, y: np.ndarray, priors: Priors) -> Problem:
-        margin, precision = self._limits()
-        return Problem(stack, gram, y, priors, Labels(margin), precision)
-
-    @staticmethod
-    def _initial_noise(n_samples: int, rng: np.random.Generator | None) -> np.ndarray:
-        """Return how far scores start beyond the margin: |N(0, 1)|, or its mean everywhere."""
-        return np.full(n_samples, HALF_NORMAL_MEAN) if rng is None else np.abs(rng.standard_normal(n_samples))
-
-    def _intermediate_variance(self, own: State) -> float:
-        return check_scale("intermediate_scale", self.intermediate_scale) ** 2
+    def _task_problem(self, stack: DenseStack, gram: np.ndarray, y: np.ndarray, own: Settings) -> Problem:
+        return Problem(stack, gram, y, own.priors, Labels(own.margin), own.intermediate_scale**-2)
 
     def predict_latent(self, X: Samples, tasks: ArrayLike | None = None, return_std: bool = False) -> Any:
         """Predict the latent scores `f`.
@@ -596,7 +505,7 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
         %(ValueError:X)s
         %(TypeError:X)s
         """
-        return self._by_column(X, tasks, lambda t, one, score: binary_log_odds(score, self._limits()[0]))
+        return self._by_column(X, tasks, lambda t, one, score: binary_log_odds(score, self.margin))
 
     def predict_proba(self, X: Samples, tasks: ArrayLike | None = None) -> Any:
         """Predict class probabilities.
@@ -619,9 +528,7 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
         %(ValueError:X)s
         %(TypeError:X)s
         """
-        return self._by_row(
-            X, tasks, lambda t, one, score: np.exp(log_probabilities(score, self._limits()[0]))
-        )
+        return self._by_row(X, tasks, lambda t, one, score: np.exp(log_probabilities(score, self.margin)))
 
     def predict_log_proba(self, X: Samples, tasks: ArrayLike | None = None) -> Any:
         """Predict log class probabilities, which keep their digits where `predict_proba` rounds to 0 or 1.
@@ -643,7 +550,7 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
         %(ValueError:X)s
         %(TypeError:X)s
         """
-        return self._by_row(X, tasks, lambda t, one, score: log_probabilities(score, self._limits()[0]))
+        return self._by_row(X, tasks, lambda t, one, score: log_probabilities(score, self.margin))
 
     def predict(self, X: Samples, tasks: ArrayLike | None = None) -> np.ndarray:
         """Predict the more probable class.
@@ -668,7 +575,7 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
 
         def labels(t: int, one: State, score: ScoreMoments) -> np.ndarray:
             classes = self.classes_ if self._is_single else self.classes_[t]
-            return classes[(binary_log_odds(score, self._limits()[0]) > 0.0).astype(int)]
+            return classes[(binary_log_odds(score, self.margin) > 0.0).astype(int)]
 
         return self._by_column(X, tasks, labels)
 
@@ -705,10 +612,8 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
         return self._mean_score(X, y, tasks, table, accuracy_score, sample_weight)
 
 
-UNIT = Gamma(100.0, 100.0)  # intermediate_prior="unit"
-
-
 @fill_docs(MULTITASK)
+@dataclass(eq=False, repr=False, kw_only=True)
 class BEMKLMultitaskRegressor(RegressorMixin, BaseMultitask):
     r"""Bayesian efficient multiple kernel learning for several regressions with related kernel weights.
 
@@ -727,30 +632,12 @@ class BEMKLMultitaskRegressor(RegressorMixin, BaseMultitask):
         A bank is cloned and fitted on the samples of all tasks together. With "precomputed", `X` is a stack of
         kernels of shape (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is
         ``KernelBank("auto")``.
-    relation : {"learned", "shared", "separate"}, default="learned"
-        How the kernel weights of the tasks relate. "learned": they lie around common weights, as near as the data
-        say. "shared": all tasks have the same. "separate": every task has a model of its own, which is that of
-        `BEMKLRegressor` with the same priors.
-    task_prior : {"close", "related", "careful"} or Gamma, default="related"
-        With ``relation="learned"``, prior on the precision :math:`\tau` of the tasks' weights around the common ones:
-        "close" is Gamma(concentration=1, rate=0.3), "related" is Gamma(1, 1), "careful" is Gamma(1, 10). A small rate
-        ties tasks closely, which helps if they are alike and harms if not; under "careful" they hardly influence each
-        other.
     kernel_prior : {"auto", "nonsparse", "sparse"} or Gamma, default="auto"
         Prior on the precision of each common kernel weight, or of each task's weights if they are separate. "auto" is
         "sparse" for common weights, since all tasks together can tell which views to leave, and "nonsparse" for
         separate ones.
     sample_prior, bias_prior : {"nonsparse", "sparse"} or Gamma, default="nonsparse"
         Priors on the precisions of the sample weights and of the intercept, the same in every task.
-    intermediate_prior : {"unit", "nonsparse", "sparse"} or Gamma, default="unit"
-        Prior on the precisions :math:`\upsilon_t` of the intermediate outputs. "unit" is Gamma(100, 100), which keeps
-        them near one, the paper's value in classification: they set the scale of the kernel weights, which tasks can
-        have in common only on one scale, and few samples leave open. `BEMKLRegressor` has "nonsparse".
-    noise_prior : {"nonsparse", "sparse"} or Gamma, default="nonsparse"
-        Prior on the precisions :math:`\varepsilon_t` of the targets.
-    normalize_y : bool, default=True
-        Standardize the targets of each task first, so that tasks may have different units. Predictions are in the
-        original units; weights, `posterior_` and `elbo_` are those of standardized targets.
     predictive : {"full", "paper"}, default="full"
         "full" carries all of the posterior into predictions; "paper" leaves the variance of the intermediate outputs
         out.
@@ -763,6 +650,24 @@ class BEMKLMultitaskRegressor(RegressorMixin, BaseMultitask):
     %(kernel_names)s
     %(random_state)s
     %(verbose)s
+    relation : {"learned", "shared", "separate"}, default="learned"
+        How the kernel weights of the tasks relate. "learned": they lie around common weights, as near as the data
+        say. "shared": all tasks have the same. "separate": every task has a model of its own, which is that of
+        `BEMKLRegressor` with the same priors.
+    task_prior : {"close", "related", "careful"} or Gamma, default="related"
+        With ``relation="learned"``, prior on the precision :math:`\tau` of the tasks' weights around the common ones:
+        "close" is Gamma(concentration=1, rate=0.3), "related" is Gamma(1, 1), "careful" is Gamma(1, 10). A small rate
+        ties tasks closely, which helps if they are alike and harms if not; under "careful" they hardly influence each
+        other.
+    intermediate_prior : {"unit", "nonsparse", "sparse"} or Gamma, default="unit"
+        Prior on the precisions :math:`\upsilon_t` of the intermediate outputs. "unit" is Gamma(100, 100), which keeps
+        them near one, the paper's value in classification: they set the scale of the kernel weights, which tasks can
+        have in common only on one scale, and few samples leave open. `BEMKLRegressor` has "nonsparse".
+    noise_prior : {"nonsparse", "sparse"} or Gamma, default="nonsparse"
+        Prior on the precisions :math:`\varepsilon_t` of the targets.
+    normalize_y : bool, default=True
+        Standardize the targets of each task first, so that tasks may have different units. Predictions are in the
+        original units; weights, `posterior_` and `elbo_` are those of standardized targets.
 
     Attributes
     ----------
@@ -826,48 +731,9 @@ class BEMKLMultitaskRegressor(RegressorMixin, BaseMultitask):
     ((4, 3), (4,))
     """
 
-    def __init__(
-        self,
-        kernels: KernelBank | str | None = None,
-        *,
-        relation: str = "learned",
-        task_prior: str | Gamma = "related",
-        kernel_prior: str | Gamma = "auto",
-        sample_prior: str | Gamma = "nonsparse",
-        bias_prior: str | Gamma = "nonsparse",
-        intermediate_prior: str | Gamma = "unit",
-        noise_prior: str | Gamma = "nonsparse",
-        normalize_y: bool = True,
-        predictive: str = "full",
-        inference: str | Inference = "vb",
-        init: str | MultitaskState | tuple[State, ...] = "mean",
-        n_init: int = 1,
-        max_iter: int = 3000,
-        tol: float = 1e-6,
-        storage: str | Storage = "auto",
-        kernel_names: Sequence[str] | None = None,
-        random_state: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernels = kernels
-        self.relation = relation
-        self.task_prior = task_prior
-        self.kernel_prior = kernel_prior
-        self.sample_prior = sample_prior
-        self.bias_prior = bias_prior
-        self.intermediate_prior = intermediate_prior
-        self.noise_prior = noise_prior
-        self.normalize_y = normalize_y
-        self.predictive = predictive
-        self.inference = inference
-        self.init = init
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.storage = storage
-        self.kernel_names = kernel_names
-        self.random_state = random_state
-        self.verbose = verbose
+    intermediate_prior: str | Gamma = "unit"
+    noise_prior: str | Gamma = "nonsparse"
+    normalize_y: bool = True
 
     _FLAGS = ("normalize_y",)
 
@@ -899,8 +765,7 @@ class BEMKLMultitaskRegressor(RegressorMixin, BaseMultitask):
         %(ConvergenceWarning)s
         %(KernelQualityWarning)s
         """
-        self._check_parameters()
-        table = target_table(y, tasks)
+        settings, table = self._checked(), target_table(y, tasks)
         values = task_targets(table)
         if self.normalize_y:
             self.y_mean_ = np.array([part.mean() for part in values])
@@ -909,32 +774,12 @@ class BEMKLMultitaskRegressor(RegressorMixin, BaseMultitask):
         else:
             self.y_mean_, self.y_scale_ = np.zeros(len(values)), np.ones(len(values))
         moments = zip(values, self.y_mean_, self.y_scale_, strict=True)
-        self._fit_tasks(X, table, [(part - mean) / scale for part, mean, scale in moments])
+        self._fit_tasks(X, table, [(part - mean) / scale for part, mean, scale in moments], settings)
         return self
 
-    def _multitask_priors(self) -> Priors:
-        value, priors = self.intermediate_prior, super()._multitask_priors()
-        if isinstance(value, str) and value not in ("unit", *self.PRIORS):
-            raise ValueError(
-                '`intermediate_prior` must be "unit", "nonsparse", "sparse" or a Gamma(concentration, rate); '
-                f"got {value!r}."
-            )
-        is_unit = isinstance(value, str) and value == "unit"
-        intermediate = UNIT if is_unit else self._prior("intermediate_prior")
-        return priors._replace(intermediate=intermediate, noise=self._prior("noise_prior"))
-
     @staticmethod
-    def _task_problem(stack: DenseStack, gram: np.ndarray, y: np.ndarray, priors: Priors) -> Problem:
-        return Problem(stack, gram, y, priors, Numbers())
-
-    @staticmethod
-    def _initial_noise(n_samples: int, rng: np.random.Generator | None) -> np.ndarray:
-        """Return the noise added to the starting intermediate outputs: N(0, 1), or its mean."""
-        return np.zeros(n_samples) if rng is None else rng.standard_normal(n_samples)
-
-    @staticmethod
-    def _intermediate_variance(own: Any) -> float:
-        return float(own.intermediate_precision.mean_reciprocal)
+    def _task_problem(stack: DenseStack, gram: np.ndarray, y: np.ndarray, own: Settings) -> Problem:
+        return Problem(stack, gram, y, own.priors, Numbers())
 
     def predict(self, X: Samples, tasks: ArrayLike | None = None, return_std: bool = False) -> Any:
         """Predict the targets.

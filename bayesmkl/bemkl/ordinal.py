@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,25 +12,20 @@ from sklearn.base import ClassifierMixin
 
 from bayesmkl._estimator.grades import given_levels, number_grades
 from bayesmkl._utils.docstrings import fill_docs
-from bayesmkl._utils.options import VB, Storage
 from bayesmkl._utils.typing import Samples, Targets
-from bayesmkl._utils.validation import check_choice, scale_or_auto
-from bayesmkl.bemkl import model
-from bayesmkl.bemkl.ascent import Algorithm, LoopOptions
-from bayesmkl.bemkl.base import BaseBEMKL, FitTask
-from bayesmkl.bemkl.model import Priors, Problem, State, takes
-from bayesmkl.bemkl.moments import Gamma
-from bayesmkl.bemkl.nonnegative import nonnegative
+from bayesmkl._utils.validation import scale_or_auto
+from bayesmkl.bemkl.base import BaseBEMKL, FitTask, Settings
+from bayesmkl.bemkl.model import Problem, State, takes
 from bayesmkl.bemkl.reading import ScoreMoments, predict_score
 from bayesmkl.bemkl.runs import Fit
 from bayesmkl.bemkl.selection import USUAL, choose_by_folds
 from bayesmkl.bemkl.shared_docs import OUTCOMES
-from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.base import KernelRows, KernelStack
 from bayesmkl.outcomes import Grades, OrdinalProbit
 
 
 @fill_docs(OUTCOMES)
+@dataclass(eq=False, repr=False, kw_only=True)
 class BEMKLOrdinalClassifier(ClassifierMixin, BaseBEMKL):
     r"""Bayesian efficient multiple kernel learning for grades: classes with an order.
 
@@ -45,14 +41,9 @@ class BEMKLOrdinalClassifier(ClassifierMixin, BaseBEMKL):
     Parameters
     ----------
     %(kernels)s
-    %(levels)s
     %(kernel_prior)s
     %(sample_prior)s
     %(bias_prior)s
-    intermediate_scale : "auto" or float, default="auto"
-        :math:`\sigma_g`, standard deviation of the intermediate outputs; "auto" is .1, .3 or 1, of which the log loss
-        in five folds is smallest, and 1 where `BEMKLClassifier` takes 1.
-    %(nonnegative)s
     %(predictive)s
     %(inference)s
     %(init)s
@@ -63,6 +54,11 @@ class BEMKLOrdinalClassifier(ClassifierMixin, BaseBEMKL):
     %(kernel_names)s
     %(random_state)s
     %(verbose)s
+    %(levels)s
+    intermediate_scale : "auto" or float, default="auto"
+        :math:`\sigma_g`, standard deviation of the intermediate outputs; "auto" is .1, .3 or 1, of which the log loss
+        in five folds is smallest, and 1 where `BEMKLClassifier` takes 1.
+    %(nonnegative)s
 
     Attributes
     ----------
@@ -129,44 +125,9 @@ class BEMKLOrdinalClassifier(ClassifierMixin, BaseBEMKL):
     _OUTCOME = "grades"
     _BY_TARGET: ClassVar[dict[str, Any]] = {"intermediate_scale": USUAL}
 
-    def __init__(
-        self,
-        kernels: KernelBank | str | None = None,
-        *,
-        levels: Sequence[Any] | None = None,
-        kernel_prior: str | Gamma = "nonsparse",
-        sample_prior: str | Gamma = "nonsparse",
-        bias_prior: str | Gamma = "nonsparse",
-        intermediate_scale: float | str = "auto",
-        nonnegative: bool = False,
-        predictive: str = "full",
-        inference: str | VB = "vb",
-        init: str | State = "mean",
-        n_init: int = 1,
-        max_iter: int = 3000,
-        tol: float = 1e-6,
-        storage: str | Storage = "auto",
-        kernel_names: Sequence[str] | None = None,
-        random_state: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernels = kernels
-        self.levels = levels
-        self.kernel_prior = kernel_prior
-        self.sample_prior = sample_prior
-        self.bias_prior = bias_prior
-        self.intermediate_scale = intermediate_scale
-        self.nonnegative = nonnegative
-        self.predictive = predictive
-        self.inference = inference
-        self.init = init
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.storage = storage
-        self.kernel_names = kernel_names
-        self.random_state = random_state
-        self.verbose = verbose
+    levels: Sequence[Any] | None = None
+    intermediate_scale: float | str = "auto"
+    nonnegative: bool = False
 
     def fit(self, X: Samples, y: Targets) -> BEMKLOrdinalClassifier:
         """Fit the posterior and the cut points.
@@ -192,55 +153,58 @@ class BEMKLOrdinalClassifier(ClassifierMixin, BaseBEMKL):
         %(ConvergenceWarning)s
         %(KernelQualityWarning)s
         """
-        stack, codes = self._prepare(X, y)
-        task = self._task(stack, self._gram(stack), codes)
-        self._conclude(task, self._infer(task))
+        self._fit(X, y)
         return self
 
-    def _prepare(self, X: Samples, y: Targets) -> tuple[KernelStack, np.ndarray]:
-        """Validate parameters, then data; return the training kernels and the numbers of the grades."""
-        self._check_parameters()  # first: a mistake in them costs no time
-        levels = given_levels(self.levels, y)
-        stack, y = self._fit_stack(X, y)
+    def _prepare(
+        self, X: Samples, y: Targets, settings: Settings | None = None
+    ) -> tuple[KernelStack, np.ndarray]:
+        """Return the training kernels and the numbers of the grades, validated."""
+        settings, levels = settings or self._checked(), given_levels(self.levels, y)
+        stack, y = self._fit_stack(X, y, storage=settings.holding)
         self.classes_, codes = number_grades(levels, y)
         return stack, codes
 
-    def _task(self, stack: KernelStack, gram: Any, y: np.ndarray) -> FitTask:
+    def _task(
+        self,
+        stack: KernelStack,
+        gram: Any,
+        y: np.ndarray,
+        settings: Settings | None = None,
+        method: str | None = None,
+    ) -> FitTask:
         """Return the model of grades by their numbers."""
+        settings, codes = settings or self._settings(), y.astype(np.float64)
         if isinstance(self.intermediate_scale, str):
-            self.intermediate_scale_ = choose_by_folds(self, stack, y, y).intermediate_scale
-        _, self.intermediate_scale_ = self._settings()
-        algorithm = nonnegative(model) if self.nonnegative else model
-        targets = y.astype(np.float64)
-        problem = self._problem(stack, gram, targets, int(y.max()) + 1)
-        return FitTask([problem], stack, targets, False, algorithm, [self.init], ["grades"])
+            chosen = choose_by_folds(self, settings, stack, codes, y, self._task_of, self._probabilities_of)
+            settings = settings._replace(intermediate_scale=chosen.intermediate_scale)
+        self.intermediate_scale_ = settings.intermediate_scale
+        return self._task_of(stack, gram, codes, settings)
 
-    def _settings(self) -> tuple[Priors, float]:
-        sample, intercept = self._prior("sample_prior"), self._prior("bias_prior")
+    def _task_of(self, stack: KernelStack, gram: Any, codes: np.ndarray, settings: Settings) -> FitTask:
+        problem = self._problem(stack, gram, codes, settings)
+        algorithm = settings.algorithm()
+        return FitTask([problem], stack, codes, False, algorithm, [self.init], ["grades"], settings)
+
+    def _settings(self) -> Settings:
         scale = scale_or_auto("intermediate_scale", self.intermediate_scale)
-        priors = Priors(sample, intercept, self._kernel_prior())
-        return priors, getattr(self, "intermediate_scale_", USUAL) if scale is None else scale
+        used = getattr(self, "intermediate_scale_", USUAL) if scale is None else scale
+        return super()._settings()._replace(intermediate_scale=used)
 
-    def _kernel_prior(self) -> Gamma:
-        return self._gamma_prior()
-
-    def _problem(self, stack: KernelStack, gram: Any, codes: np.ndarray, n_levels: int) -> Problem:
-        priors, scale = self._settings()
-        slopes = OrdinalProbit(n_levels).cut_slopes()
-        return Problem(stack, gram, codes + 1.0, priors, Grades(slopes), scale**-2)
+    def _problem(self, stack: KernelStack, gram: Any, codes: np.ndarray, settings: Settings) -> Problem:
+        grades, precision = (
+            Grades(OrdinalProbit(len(self.classes_)).cut_slopes()),
+            settings.intermediate_scale**-2,
+        )
+        return Problem(stack, gram, codes + 1.0, settings.priors, grades, precision)
 
     def _problems(self, stack: KernelStack, with_gram: bool = True) -> list[Problem]:
         """Return the problem of the last fit; densities of draws need no Gram matrix."""
         gram: Any = self._gram(stack) if with_gram else None
-        return [self._problem(stack, gram, self.target_, len(self.classes_))]
+        return [self._problem(stack, gram, self.target_, self._settings())]
 
     def _start(
-        self,
-        algorithm: Algorithm,
-        problem: Any,
-        init: Any,
-        rng: np.random.Generator | None,
-        options: LoopOptions,
+        self, algorithm: Any, problem: Any, settings: Settings, rng: np.random.Generator | None, init: Any
     ) -> Any:
         """Start at a posterior of as many grades, or as usual."""
         n_levels = len(problem.outcome.cut_slopes) + 1
@@ -248,17 +212,7 @@ class BEMKLOrdinalClassifier(ClassifierMixin, BaseBEMKL):
             raise ValueError(
                 f"`init` must be a posterior of {n_levels} grades; got one of {len(init.distances) + 2}."
             )
-        return super()._start(algorithm, problem, init, rng, options)
-
-    @staticmethod
-    def _initial_noise(n_samples: int, rng: np.random.Generator | None) -> Any:
-        """Return where scores start between their cut points: at a random share of the probability, or the mean."""
-        return None if rng is None else 1.0 - rng.random(n_samples)
-
-    def _held_out_probabilities(self, posteriors: Sequence[State], rows: KernelRows) -> np.ndarray:
-        """Return the probabilities of rows that a fold has left out."""
-        (posterior,) = posteriors
-        return np.exp(self._log_probabilities(posterior, self._score(rows, posterior)))
+        return super()._start(algorithm, problem, settings, rng, init)
 
     def _summary(self, task: FitTask, fits: list[Fit]) -> dict[str, Any]:
         """Add the cut points."""
@@ -270,17 +224,22 @@ class BEMKLOrdinalClassifier(ClassifierMixin, BaseBEMKL):
 
     # ------------------------------------------------------------------------------------------ predictions
 
-    def _score(self, stack: KernelRows, posterior: State) -> ScoreMoments:
+    def _score(self, stack: KernelRows, posterior: State, settings: Settings | None = None) -> ScoreMoments:
         """Return mean and variance of the scores of the rows of `stack`, without their noise."""
-        rule = check_choice("predictive", self.predictive, ("full", "paper"))
-        _, scale = self._settings()
-        return predict_score(stack, posterior.dual, posterior.readout, scale**2, rule)
+        own = settings or self._settings()
+        variance = own.intermediate_scale**2
+        return predict_score(stack, posterior.dual, posterior.readout, variance, own.predictive)
 
     def _log_probabilities(self, posterior: State, score: ScoreMoments) -> np.ndarray:
         """Return log probabilities of grades, (n_rows, n_classes)."""
         distances = posterior.distances
         found = OrdinalProbit(len(distances) + 2).log_probabilities(*score, distances[:, None])
         return (found - logsumexp(found, axis=0)).T
+
+    def _probabilities_of(self, states: list[State], rows: KernelRows, settings: Settings) -> np.ndarray:
+        """Return the probabilities of rows that a fold has left out."""
+        (state,) = states
+        return np.exp(self._log_probabilities(state, self._score(rows, state, settings)))
 
     def predict_latent(self, X: Samples, return_std: bool = False) -> Any:
         """Predict the latent score `f` of new samples.

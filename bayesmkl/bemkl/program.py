@@ -72,7 +72,7 @@ from bayesmkl.bemkl.runs import check_can_sample
 from bayesmkl.gp.numpyro_program import law_of_parameter, observe
 from bayesmkl.gp.numpyro_targets import Grade, signs
 from bayesmkl.kernels.stacks.dense import DenseStack
-from bayesmkl.outcomes import Classes, Grades, Intervals
+from bayesmkl.outcomes import Grades
 
 
 def literal_model(problem: Problem) -> None:
@@ -220,28 +220,14 @@ def numpyro_program(problems: Sequence[Any], new_kernels: Sequence[np.ndarray] =
     Raises
     ------
     ValueError
-        If there are several problems, or one without such a program; and for priors that cannot be sampled.
+        For priors that cannot be sampled.
 
     Notes
     -----
     Sites are those of `collapsed_model`, and deterministic ones: score (N,), the mean score m_i, and kernel_shares
     (P,). New rows add score_new and y_new.
     """
-    problem, *others = problems
-    if others:
-        raise ValueError(
-            '`multiclass` must be "shared": under "one-versus-all" there are '
-            f"{len(problems)} models, one for each class, and no NumPyro program of them all. For that of one class, "
-            "pass labels that say who belongs to it."
-        )
-    if isinstance(problem.outcome, Classes | Intervals):
-        raise ValueError(
-            '`multiclass` must be "shared" or "one-versus-all": of "multinomial" there is no NumPyro program.'
-        )
-    if not problem.outcome.has_noise and (problem.y == 0.0).any():
-        raise ValueError(
-            "`unlabeled_label`: samples without a label have no NumPyro program. Leave them out of `X` and `y`."
-        )
+    (problem,) = problems
     check_can_sample(problem, "`numpyro_model`")
     stack: Any = problem.stack
     kernels, outputs = stack.columns(slice(None)), problem.y.shape[:-1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,16 +10,13 @@ from sklearn.base import RegressorMixin
 
 from bayesmkl._estimator.targets import location_and_scale, warn_of_copies
 from bayesmkl._utils.docstrings import fill_docs
-from bayesmkl._utils.options import Inference, Storage
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice
-from bayesmkl.bemkl import model
-from bayesmkl.bemkl.base import BaseBEMKL, FitTask
+from bayesmkl.bemkl.base import BaseBEMKL, FitTask, Settings
 from bayesmkl.bemkl.draws import PosteriorDraws
 from bayesmkl.bemkl.many_kernels import for_so_many
-from bayesmkl.bemkl.model import Priors, Problem, State
-from bayesmkl.bemkl.moments import Dirichlet, Gamma, SpikeSlab
-from bayesmkl.bemkl.nonnegative import nonnegative
+from bayesmkl.bemkl.model import Priors, Problem
+from bayesmkl.bemkl.moments import Gamma
 from bayesmkl.bemkl.outputs import view_moments
 from bayesmkl.bemkl.reading import (
     ScoreDraws,
@@ -29,12 +26,12 @@ from bayesmkl.bemkl.reading import (
     score_of_draws,
 )
 from bayesmkl.bemkl.shared_docs import BEMKL
-from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.base import KernelRows, KernelStack
 from bayesmkl.outcomes import Numbers
 
 
 @fill_docs(BEMKL)
+@dataclass(eq=False, repr=False, kw_only=True)
 class BEMKLRegressor(RegressorMixin, BaseBEMKL):
     r"""Bayesian efficient multiple kernel learning for regression.
 
@@ -49,14 +46,6 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
         As in `BEMKLClassifier`.
     kernel_prior, sample_prior, bias_prior : {"nonsparse", "sparse"} or Gamma, default="nonsparse"
         Priors on the precisions of kernel weights, sample weights and intercept.
-    intermediate_prior, noise_prior : {"nonsparse", "sparse"} or Gamma, default="nonsparse"
-        Priors on the precisions :math:`\upsilon` of the intermediate outputs and :math:`\varepsilon` of the target.
-    normalize_y : bool, default=True
-        Standardize the target first, so that priors mean the same whatever its units. Predictions are in the
-        original units; weights, `posterior_` and `elbo_` are those of the standardized target.
-    %(nonnegative)s
-    missing_views : {"error", "integrate"}, default="error"
-        Whether samples may lack views, as in `BEMKLClassifier`. VB only.
     predictive : {"full", "paper"}, default="full"
         "full" carries all of the posterior into the predictive standard deviation; "paper" leaves the variance of
         the intermediate outputs out, and its intervals are too narrow. VB only.
@@ -70,6 +59,14 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
     %(kernel_names)s
     %(random_state)s
     %(verbose)s
+    intermediate_prior, noise_prior : {"nonsparse", "sparse"} or Gamma, default="nonsparse"
+        Priors on the precisions :math:`\upsilon` of the intermediate outputs and :math:`\varepsilon` of the target.
+    normalize_y : bool, default=True
+        Standardize the target first, so that priors mean the same whatever its units. Predictions are in the
+        original units; weights, `posterior_` and `elbo_` are those of the standardized target.
+    %(nonnegative)s
+    missing_views : {"error", "integrate"}, default="error"
+        Whether samples may lack views, as in `BEMKLClassifier`. VB only.
 
     Attributes
     ----------
@@ -133,48 +130,11 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
     _FLAGS = ("nonnegative", "normalize_y")
     _takes_missing_views = _takes_several_targets = True
 
-    def __init__(
-        self,
-        kernels: KernelBank | str | None = None,
-        *,
-        kernel_prior: str | Gamma | Dirichlet | SpikeSlab = "nonsparse",
-        sample_prior: str | Gamma = "nonsparse",
-        bias_prior: str | Gamma = "nonsparse",
-        intermediate_prior: str | Gamma = "nonsparse",
-        noise_prior: str | Gamma = "nonsparse",
-        normalize_y: bool = True,
-        nonnegative: bool = False,
-        missing_views: str = "error",
-        predictive: str = "full",
-        inference: str | Inference = "vb",
-        init: str | State | tuple[State, ...] = "mean",
-        n_init: int = 1,
-        max_iter: int = 3000,
-        tol: float = 1e-6,
-        storage: str | Storage = "auto",
-        kernel_names: Sequence[str] | None = None,
-        random_state: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernels = kernels
-        self.kernel_prior = kernel_prior
-        self.sample_prior = sample_prior
-        self.bias_prior = bias_prior
-        self.intermediate_prior = intermediate_prior
-        self.noise_prior = noise_prior
-        self.normalize_y = normalize_y
-        self.nonnegative = nonnegative
-        self.missing_views = missing_views
-        self.predictive = predictive
-        self.inference = inference
-        self.init = init
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.storage = storage
-        self.kernel_names = kernel_names
-        self.random_state = random_state
-        self.verbose = verbose
+    intermediate_prior: str | Gamma = "nonsparse"
+    noise_prior: str | Gamma = "nonsparse"
+    normalize_y: bool = True
+    nonnegative: bool = False
+    missing_views: str = "error"
 
     def fit(self, X: Samples, y: Targets) -> BEMKLRegressor:
         """Fit the posterior.
@@ -201,42 +161,40 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
         %(KernelQualityWarning)s
         %(UserWarning:copies)s
         """
-        stack, y = self._prepare(X, y)
-        task = self._task(stack, self._gram(stack), y)
-        self._conclude(task, self._infer(task))
+        self._fit(X, y)
         return self
 
-    def _prepare(self, X: Samples, y: Targets) -> tuple[KernelStack, np.ndarray]:
-        """Validate parameters, then data; return the training kernels and the targets."""
-        self._check_parameters()  # first: a mistake in them costs no time
-        stack, y = self._fit_stack(X, y, y_numeric=True)
+    def _prepare(
+        self, X: Samples, y: Targets, settings: Settings | None = None
+    ) -> tuple[KernelStack, np.ndarray]:
+        """Return the training kernels and the targets, validated."""
+        settings = settings or self._checked()
+        stack, y = self._fit_stack(X, y, y_numeric=True, storage=settings.holding)
         warn_of_copies(self, X, y)
         return stack, y
 
-    def _task(self, stack: KernelStack, gram: np.ndarray, y: np.ndarray) -> FitTask:
+    def _task(
+        self,
+        stack: KernelStack,
+        gram: Any,
+        y: np.ndarray,
+        settings: Settings | None = None,
+        method: str | None = None,
+    ) -> FitTask:
         """Return the model of the targets in `y`."""
+        settings = settings or self._settings()
         self.y_mean_, self.y_scale_ = location_and_scale(y, self.normalize_y)
         targets = ((y - self.y_mean_) / self.y_scale_).T
         if y.ndim == 2:
-            self._check_inference(
-                "`y` with several columns",
-                ["vb", "nuts"],
-                "Or fit a model for every column.",
-            )
-        problem = self._problem(stack, gram, targets, self._settings())
-        algorithm: Any = nonnegative(model) if self.nonnegative else model
-        algorithm = for_so_many(algorithm, problem, self._storage().backend)
-        return FitTask([problem], stack, targets, False, algorithm, [self.init], ["regression"])
-
-    def _settings(self) -> Priors:
-        sample, bias = self._prior("sample_prior"), self._prior("bias_prior")
-        intermediate, noise = self._prior("intermediate_prior"), self._prior("noise_prior")
-        return Priors(sample, bias, self._kernel_prior(), intermediate, noise)
+            settings.check(method or settings.inference.name, ("several columns", "`y` with several columns"))
+        problem = self._problem(stack, gram, targets, settings.priors)
+        algorithm = for_so_many(settings.algorithm(), problem, settings.loop.backend)
+        return FitTask([problem], stack, targets, False, algorithm, [self.init], ["regression"], settings)
 
     def _problems(self, stack: KernelStack, with_gram: bool = True) -> list[Problem]:
         """Return the problem of the last fit; densities of draws and draws of the prior need no Gram matrix."""
         gram: Any = self._gram(stack) if with_gram else None
-        return [self._problem(stack, gram, self.target_, self._settings())]
+        return [self._problem(stack, gram, self.target_, self._priors())]
 
     def _problem(self, stack: KernelStack, gram: np.ndarray, targets: np.ndarray, priors: Priors) -> Problem:
         """Return the problem of one target, (n_samples,), or of several, (n_outputs, n_samples).
@@ -245,11 +203,6 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
         """
         targets = targets if self.missing_views == "error" else np.atleast_2d(targets)
         return Problem(stack, gram, targets, priors, Numbers())
-
-    @staticmethod
-    def _initial_noise(n_samples: int, rng: np.random.Generator | None) -> np.ndarray:
-        """Return the noise added to the starting intermediate outputs: N(0, 1), or its mean."""
-        return np.zeros(n_samples) if rng is None else rng.standard_normal(n_samples)
 
     def predict(self, X: Samples, return_std: bool = False) -> Any:
         """Predict the target.

@@ -32,7 +32,7 @@ Held-out probabilities under the one that is chosen say which temperature they s
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -49,16 +49,15 @@ from bayesmkl._utils.warnings import holding_back, warn_user
 
 if TYPE_CHECKING:
     import pandas as pd
-from copy import copy
 from typing import cast
 
 from sklearn.model_selection import StratifiedKFold
 
 from bayesmkl._estimator import step_progress
-from bayesmkl._utils.options import VB, Storage
-from bayesmkl.bemkl.base import BaseBEMKL
+from bayesmkl._utils.options import VB
+from bayesmkl.bemkl.base import BaseBEMKL, FitTask, Settings
 from bayesmkl.bemkl.moments import Gamma
-from bayesmkl.kernels.stacks.base import KernelStack, StoredStack
+from bayesmkl.kernels.stacks.base import KernelRows, KernelStack, StoredStack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 RESULTS = ["elbo", "difference", "converged", "n_iter", "n_kernels", "seconds", "error"]
@@ -458,6 +457,8 @@ def _refuse_scale_free(models: list[Any], values: dict[str, list[Any]]) -> None:
 
 
 def _is_scale_free(model: BaseEstimator, name: str) -> bool:
+    if getattr(model, name) == "auto":
+        return False
     try:
         return model._prior(name).concentration < LEAST_CONCENTRATION
     except (TypeError, ValueError):  # no such prior: the fit will say so
@@ -480,13 +481,6 @@ MOST_SAMPLES = 1000
 MOST_ENTRIES = 2**22  # of all kernels: fifteen fits to four fifths of the samples take seconds
 LEAST_PROBABILITY = 1e-15
 TOL = 1e-4  # of the bound: probabilities need no more
-ON_THE_WAY: dict[str, Any] = {
-    "inference": "vb",
-    "init": "mean",
-    "n_init": 1,
-    "storage": Storage(backend="numpy"),
-    "verbose": 0,
-}
 
 
 class FoldChoice(NamedTuple):
@@ -496,7 +490,15 @@ class FoldChoice(NamedTuple):
     held_out: np.ndarray | None = None  # log probabilities (n_samples, n_classes), where scales were compared
 
 
-def choose_by_folds(model: Any, stack: KernelStack, y: np.ndarray, truth: np.ndarray) -> FoldChoice:
+def choose_by_folds(
+    model: Any,
+    settings: Settings,
+    stack: KernelStack,
+    targets: np.ndarray,
+    truth: np.ndarray,
+    task_of: Callable[..., FitTask],
+    probabilities_of: Callable[[list[Any], KernelRows, Settings], np.ndarray],
+) -> FoldChoice:
     r"""Return the :math:`\sigma_g` of smallest log loss in five folds, of .1, .3 and 1, and what folds say under it.
 
     Every fold is fitted by "vb" to a part of the training kernels, under the "nonsparse" prior where that of the
@@ -507,24 +509,30 @@ def choose_by_folds(model: Any, stack: KernelStack, y: np.ndarray, truth: np.nda
     Parameters
     ----------
     model : BEMKLClassifier or BEMKLOrdinalClassifier
-        Not changed.
+    settings : Settings
     stack : KernelStack
         Training kernels.
-    y : ndarray of shape (n_samples,)
-        Labels, or what the model makes of them for its folds; every sample has one.
+    targets : ndarray of shape (..., n_samples)
+        As the model sees them; every sample has one.
     truth : ndarray of int of shape (n_samples,)
         Numbers of the classes, columns of the probabilities.
+    task_of : callable
+        From kernels, their Gram matrix, targets and settings to the problems to fit.
+    probabilities_of : callable
+        From posteriors, kernels of new rows and settings to the probabilities of the classes.
     """
     n_samples = len(truth)
     whole = stack.storage != "streamed" and stack.present is None and stack.n_train == n_samples
     few = n_samples <= MOST_SAMPLES and stack.n_kernels * n_samples**2 <= MOST_ENTRIES
-    if not few or not whole:
-        return FoldChoice()
     smallest = int(np.bincount(truth).min())
-    if smallest < LEAST_SAMPLES:
+    if not few or not whole or smallest < LEAST_SAMPLES:
         return FoldChoice()
-    closed_form = isinstance(model._kernel_prior(), Gamma)
-    on_the_way = ON_THE_WAY | ({} if closed_form else {"kernel_prior": "nonsparse"})
+    loop = settings.loop._replace(  # square kernels have no Newton steps
+        tol=max(settings.loop.tol, TOL), accelerate=True, step="coordinate", backend="numpy"
+    )
+    settings = settings._replace(inference=VB(), loop=loop, n_init=1)
+    if not isinstance(settings.priors.kernel, Gamma):
+        settings = settings._replace(priors=settings.priors._replace(kernel=model.PRIORS["nonsparse"]))
     held_out = np.empty((len(SCALES), n_samples, int(truth.max()) + 1))  # log probabilities
     held = cast(StoredStack, stack)
     splitter = StratifiedKFold(min(N_FOLDS, smallest), shuffle=True, random_state=model.random_state or 0)
@@ -535,12 +543,11 @@ def choose_by_folds(model: Any, stack: KernelStack, y: np.ndarray, truth: np.nda
             fold, rows = (DenseStack(np.ascontiguousarray(kernels[:, some])) for some in (train, test))
             gram = model._gram(fold)
             for k, scale in enumerate(SCALES):
-                own = copy(model).set_params(intermediate_scale=scale, tol=max(model.tol, TOL), **on_the_way)
-                task = own._task(fold, gram, y[train])
-                options = own._loop_options()._replace(step="coordinate")  # square kernels have no other
-                runs = own._runs(task.algorithm, task.problems, task.inits, options)
-                results = own._maximize(task.algorithm, runs, options)
-                probabilities = own._held_out_probabilities([result.state for result in results], rows)
+                own = settings._replace(intermediate_scale=scale)
+                task = task_of(fold, gram, targets[..., train], own)
+                task = task._replace(inits=["mean"] * len(task.problems))
+                states = [result.state for result in model._maximize(task, own)]
+                probabilities = probabilities_of(states, rows, own)
                 held_out[k, test] = np.log(np.maximum(probabilities, LEAST_PROBABILITY))
             if report is not None:
                 report(n + 1, "log loss of the scales")

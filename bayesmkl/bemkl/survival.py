@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,19 +11,15 @@ from sklearn.utils import Tags
 
 from bayesmkl._estimator.targets import location_and_scale, warn_of_copies
 from bayesmkl._utils.docstrings import fill_docs
-from bayesmkl._utils.options import VB, Storage
 from bayesmkl._utils.survival_target import survival_times
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice, check_probability
-from bayesmkl.bemkl import model
-from bayesmkl.bemkl.base import BaseBEMKL, FitTask
-from bayesmkl.bemkl.model import Priors, Problem, State
+from bayesmkl.bemkl.base import BaseBEMKL, FitTask, Settings
+from bayesmkl.bemkl.model import Priors, Problem
 from bayesmkl.bemkl.moments import Gamma
-from bayesmkl.bemkl.nonnegative import nonnegative
 from bayesmkl.bemkl.reading import ScoreMoments, predict_score
 from bayesmkl.bemkl.runs import Fit
 from bayesmkl.bemkl.shared_docs import OUTCOMES
-from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.base import KernelStack
 from bayesmkl.outcomes import FailureTime, Intervals
 from bayesmkl.outcomes.times import (
@@ -39,6 +35,7 @@ N_BAND_DRAWS = 1000  # of a survival function
 
 
 @fill_docs(OUTCOMES)
+@dataclass(eq=False, repr=False, kw_only=True)
 class BEMKLSurvival(BaseBEMKL):
     r"""Bayesian efficient multiple kernel learning for times to an event.
 
@@ -56,10 +53,6 @@ class BEMKLSurvival(BaseBEMKL):
     %(kernel_prior)s
     %(sample_prior)s
     %(bias_prior)s
-    intermediate_prior, noise_prior : {"nonsparse", "sparse"} or Gamma, default="nonsparse"
-        Priors on the precisions :math:`\upsilon` of the intermediate outputs and :math:`\varepsilon` of the
-        standardized log times.
-    %(nonnegative)s
     %(predictive)s
     %(inference)s
     %(init)s
@@ -70,6 +63,10 @@ class BEMKLSurvival(BaseBEMKL):
     %(kernel_names)s
     %(random_state)s
     %(verbose)s
+    intermediate_prior, noise_prior : {"nonsparse", "sparse"} or Gamma, default="nonsparse"
+        Priors on the precisions :math:`\upsilon` of the intermediate outputs and :math:`\varepsilon` of the
+        standardized log times.
+    %(nonnegative)s
 
     Attributes
     ----------
@@ -137,47 +134,13 @@ class BEMKLSurvival(BaseBEMKL):
     _INFERENCES = ("vb",)
     _OUTCOME = "times"
 
-    log_time_mean_: float
-    log_time_scale_: float
+    _PROGRAM_INSTEAD = (
+        "Use that of bayesmkl.gp.GPMKLSurvival, or of BEMKLRegressor if all times were observed."
+    )
 
-    def __init__(
-        self,
-        kernels: KernelBank | str | None = None,
-        *,
-        kernel_prior: str | Gamma = "nonsparse",
-        sample_prior: str | Gamma = "nonsparse",
-        bias_prior: str | Gamma = "nonsparse",
-        intermediate_prior: str | Gamma = "nonsparse",
-        noise_prior: str | Gamma = "nonsparse",
-        nonnegative: bool = False,
-        predictive: str = "full",
-        inference: str | VB = "vb",
-        init: str | State = "mean",
-        n_init: int = 1,
-        max_iter: int = 3000,
-        tol: float = 1e-6,
-        storage: str | Storage = "auto",
-        kernel_names: Sequence[str] | None = None,
-        random_state: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernels = kernels
-        self.kernel_prior = kernel_prior
-        self.sample_prior = sample_prior
-        self.bias_prior = bias_prior
-        self.intermediate_prior = intermediate_prior
-        self.noise_prior = noise_prior
-        self.nonnegative = nonnegative
-        self.predictive = predictive
-        self.inference = inference
-        self.init = init
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.storage = storage
-        self.kernel_names = kernel_names
-        self.random_state = random_state
-        self.verbose = verbose
+    intermediate_prior: str | Gamma = "nonsparse"
+    noise_prior: str | Gamma = "nonsparse"
+    nonnegative: bool = False
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -211,15 +174,14 @@ class BEMKLSurvival(BaseBEMKL):
         %(KernelQualityWarning)s
         %(UserWarning:copies)s
         """
-        stack, targets = self._prepare(X, y)
-        task = self._task(stack, self._gram(stack), targets)
-        self._conclude(task, self._infer(task))
+        self._fit(X, y)
         return self
 
-    def _prepare(self, X: Samples, y: Targets) -> tuple[KernelStack, np.ndarray]:
-        """Validate parameters, then data; return the training kernels and standardized ends, (3, n_samples)."""
-        self._check_parameters()  # first: a mistake in them costs no time
-        times = survival_times(y)
+    def _prepare(
+        self, X: Samples, y: Targets, settings: Settings | None = None
+    ) -> tuple[KernelStack, np.ndarray]:
+        """Return the training kernels and standardized ends, (3, n_samples), validated."""
+        settings, times = settings or self._checked(), survival_times(y)
         late = np.flatnonzero(times.entry)
         if len(late):
             raise ValueError(
@@ -227,53 +189,41 @@ class BEMKLSurvival(BaseBEMKL):
                 f"{times.entry[late[0]]:g} of sample {late[0]} ({len(late)} in all), of which there are no "
                 "closed-form updates. Use bayesmkl.gp.GPMKLSurvival."
             )
-        stack, _ = self._fit_stack(X, times.lower, y_numeric=True)
+        stack, _ = self._fit_stack(X, times.lower, y_numeric=True, storage=settings.holding)
         logs, is_observed = log_ends(times), times.lower == times.upper
         self.event_times_ = np.unique(times.lower[is_observed])
         warn_of_copies(self, X, logs[0], exact=is_observed)
-        found = (
-            location_and_scale(logs[0], True) if is_observed.all() else without_features(FailureTime(), logs)
-        )
-        self.log_time_mean_, self.log_time_scale_ = (float(value) for value in found)
+        all_observed = is_observed.all()
+        found = location_and_scale(logs[0], True) if all_observed else without_features(FailureTime(), logs)
+        self.log_time_mean_, self.log_time_scale_ = float(found[0]), float(found[1])
         return stack, (logs - self.log_time_mean_) / self.log_time_scale_
 
-    def _task(self, stack: KernelStack, gram: Any, targets: np.ndarray) -> FitTask:
+    def _task(
+        self,
+        stack: KernelStack,
+        gram: Any,
+        targets: np.ndarray,
+        settings: Settings | None = None,
+        method: str | None = None,
+    ) -> FitTask:
         """Return the model of standardized ends."""
-        algorithm = nonnegative(model) if self.nonnegative else model
-        problem = self._problem(stack, gram, targets)
-        return FitTask([problem], stack, targets[0], False, algorithm, [self.init], ["times"])
+        settings = settings or self._settings()
+        problem, algorithm = self._problem(stack, gram, targets, settings.priors), settings.algorithm()
+        return FitTask([problem], stack, targets[0], False, algorithm, [self.init], ["times"], settings)
 
-    def _settings(self) -> Priors:
-        sample, bias = self._prior("sample_prior"), self._prior("bias_prior")
-        intermediate, noise = self._prior("intermediate_prior"), self._prior("noise_prior")
-        return Priors(sample, bias, self._kernel_prior(), intermediate, noise)
-
-    def _kernel_prior(self) -> Gamma:
-        return self._gamma_prior()
-
-    def _problem(self, stack: KernelStack, gram: Any, targets: np.ndarray) -> Problem:
-        return Problem(stack, gram, targets[0], self._settings(), Intervals(targets[1]))
+    def _problem(self, stack: KernelStack, gram: Any, targets: np.ndarray, priors: Priors) -> Problem:
+        return Problem(stack, gram, targets[0], priors, Intervals(targets[1]))
 
     def _problems(self, stack: KernelStack, with_gram: bool = True) -> list[Problem]:
         """Return the problem of the last fit; densities of draws need no Gram matrix."""
-        return [self._problem(stack, self._gram(stack) if with_gram else None, self.target_)]
-
-    @staticmethod
-    def _initial_noise(n_samples: int, rng: np.random.Generator | None) -> np.ndarray:
-        """Return the noise added to the starting intermediate outputs: N(0, 1), or its mean."""
-        return np.zeros(n_samples) if rng is None else rng.standard_normal(n_samples)
+        gram = self._gram(stack) if with_gram else None
+        return [self._problem(stack, gram, self.target_, self._priors())]
 
     def _summary(self, task: FitTask, fits: list[Fit]) -> dict[str, Any]:
         """Add both ends of the targets, and their entries."""
         problem = task.problems[0]
         entry = np.full(len(problem.y), -np.inf)
         return super()._summary(task, fits) | {"target_": np.array([problem.y, problem.outcome.upper, entry])}
-
-    def _program(self, X: Samples, y: Targets, X_new: Samples | None) -> Any:
-        raise ValueError(
-            "BEMKLSurvival has no NumPyro program. Use that of bayesmkl.gp.GPMKLSurvival, or of BEMKLRegressor "
-            "if all times were observed."
-        )
 
     def _in_units(self, values: np.ndarray) -> np.ndarray:
         return np.exp(self.log_time_mean_ + self.log_time_scale_ * values)

@@ -263,6 +263,10 @@ class Outcome:
     has_cuts = False  # whether there are cut points, which `update` moves
     competes = False  # whether q(f_i) is one distribution over all outputs
 
+    def initial_noise(self, n_samples: int, rng: np.random.Generator | None) -> Any:
+        """Return what `start` takes, at random, or where there is no generator its mean: of numbers N(0, 1)."""
+        return np.zeros(n_samples) if rng is None else rng.standard_normal(n_samples)
+
     def start(self, y: Array, noise: Any) -> tuple[Any, Any]:
         """Return where scores start, and the distances of cut points, or None."""
         raise NotImplementedError

@@ -226,6 +226,10 @@ class Grades(_Grades, Outcome):
         """Return the known distances in units of `scale`, with a first axis for the distances."""
         return self.distances.reshape(-1, *(1,) * scale.ndim) / scale
 
+    def initial_noise(self, n_samples: int, rng: np.random.Generator | None) -> Any:
+        """Return where scores start between their cut points: at a random share of the probability, or the mean."""
+        return None if rng is None else 1.0 - rng.random(n_samples)
+
     def start(self, y: Array, share: Array | None) -> tuple[Any, Any]:
         """Start standard normal scores, cut where they have the frequencies of the grades.
 

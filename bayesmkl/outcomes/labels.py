@@ -22,6 +22,7 @@ from bayesmkl._numerics.truncated_normal import (
 from bayesmkl._utils.docstrings import fulfil_docs
 from bayesmkl.outcomes.base import Derivatives, Likelihood, Outcome, Predicted, Tilted, no_parameters, tilt
 
+HALF_NORMAL_MEAN = np.sqrt(2.0 / np.pi)
 FAR = (
     -50.0
 )  # below it z and the ratio of density and distribution function cancel, and their sum is a short series
@@ -156,7 +157,13 @@ class _Margin(NamedTuple):
     margin: Any  # ν
 
 
-class Labels(_Margin, Outcome):
+class _Beyond(_Margin, Outcome):
+    def initial_noise(self, n_samples: int, rng: np.random.Generator | None) -> np.ndarray:
+        """Return how far scores start beyond the margin: |N(0, 1)|, or its mean everywhere."""
+        return np.full(n_samples, HALF_NORMAL_MEAN) if rng is None else np.abs(rng.standard_normal(n_samples))
+
+
+class Labels(_Beyond):
     """Labels -1.0 and +1.0 of one output or several, y_i | f_i ~ 1{y_i f_i > ν}.
 
     An unlabeled sample, y_i = 0, has a score on either side of the margin, 1{|f_i| > ν}: the gap between the classes
@@ -181,7 +188,7 @@ class Labels(_Margin, Outcome):
         return log_p
 
 
-class Classes(_Margin, Outcome):
+class Classes(_Beyond):
     """Classes that compete: the score of the sample's own class is the largest, by the margin.
 
     y is +1.0 for the class of a sample, -1.0 for the others (Albert and Chib 1993; Girolami and Rogers 2006). The

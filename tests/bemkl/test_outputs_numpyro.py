@@ -11,10 +11,9 @@ from bayesmkl import BEMKLClassifier, KernelBank
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.numpyro_session import numpyro_session
 from bayesmkl.bemkl import NUTS
-from bayesmkl.bemkl.classifier import ClassSettings, SharedWeights, class_model_of
+from bayesmkl.bemkl.classifier import SharedWeights, class_model_of
 from bayesmkl.bemkl.draws import PosteriorDraws, log_likelihood, log_prior_terms
 from bayesmkl.bemkl.model import Priors, Problem
-from bayesmkl.bemkl.moments import Gamma
 from bayesmkl.bemkl.program import collapsed_model
 from bayesmkl.datasets import load_iris
 from bayesmkl.kernels import Gaussian, Linear
@@ -89,7 +88,7 @@ def test_scores_of_draws_are_those_of_every_output(rng):
         rng.normal(size=(2, 4, P)), rng.normal(size=(2, 4, K)), rng.normal(size=(2, 4, K, N))
     )
     model, flat = class_model_of(draws), draws.flat()
-    settings = ClassSettings(Gamma(1.0, 1.0), Gamma(1.0, 1.0), Gamma(1.0, 1.0), 1.0, 1.3)
+    settings = BEMKLClassifier(margin=1.0, intermediate_scale=1.3)._settings()
     mean, std = model.moments(model.scores(rows, (draws,), settings, "full"))
     scores = np.einsum("sm,mrt,sct->scr", flat.kernel_weights, rows.kernels, flat.dual)
     scores += flat.intercept[..., None]
