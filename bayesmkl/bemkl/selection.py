@@ -544,7 +544,7 @@ def choose_by_folds(
             gram = model._gram(fold)
             for k, scale in enumerate(SCALES):
                 own = settings._replace(intermediate_scale=scale)
-                task = task_of(fold, gram, targets[..., train], own)
+                task = task_of(fold, gram, np.ascontiguousarray(targets[..., train]), own)
                 task = task._replace(inits=["mean"] * len(task.problems))
                 states = [result.state for result in model._maximize(task, own)]
                 probabilities = probabilities_of(states, rows, own)

@@ -39,7 +39,7 @@ TAKEN = (errno.ENOTEMPTY, errno.EEXIST)  # another process has made a folder the
 RUN_FORMAT = "bayesmkl-run"
 RUN_VERSION = 2
 AGAIN = "Run `bayesmkl fit` again."
-TASKS = {
+TASKS: dict[str, tuple[Any, Any]] = {
     "classification": (BEMKLClassifier, GPMKLClassifier),
     "regression": (BEMKLRegressor, GPMKLRegressor),
     "ordinal": (BEMKLOrdinalClassifier, GPMKLOrdinalClassifier),

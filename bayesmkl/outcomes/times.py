@@ -43,7 +43,7 @@ N_QUANTILES = 400  # of the mean and variance of a distribution without closed o
 class SurvivalLikelihood(Likelihood):
     """Likelihood of times that also knows how probable it is to be alive."""
 
-    rises: bool  # whether times grow with the score
+    rises = True  # whether times grow with the score
 
     def log_survival(self, log_time: Array, score: Array, parameters: Array) -> Any:
         """Return the log probability that the event is later.
@@ -64,7 +64,7 @@ class SurvivalLikelihood(Likelihood):
         """
         raise NotImplementedError
 
-    def log_quantile(self, probability: Array, score: Array, parameters: Array) -> Any:
+    def log_quantile(self, probability: np.ndarray, score: np.ndarray, parameters: np.ndarray) -> Any:
         """Return the logarithm of the time until which the event has happened with a probability.
 
         Parameters
@@ -111,11 +111,6 @@ class FailureTime(SurvivalLikelihood):
 
     times: str = "log-normal"
     scale_prior: LogNormal = LogNormal(0.5, 1.0)
-
-    @property
-    def rises(self) -> bool:
-        """Whether times grow with the score."""
-        return True
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -237,10 +232,7 @@ class PiecewiseHazard(SurvivalLikelihood):
     breaks: tuple[float, ...] = ()
     level_prior: LogNormal = LogNormal(1.0, 1.0)
 
-    @property
-    def rises(self) -> bool:
-        """Whether times grow with the score."""
-        return False
+    rises = False
 
     @property
     def names(self) -> tuple[str, ...]:

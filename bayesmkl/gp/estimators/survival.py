@@ -193,7 +193,7 @@ class GPMKLSurvival(BaseGPMKL):
         elif isinstance(value, PiecewiseHazard):
             breaks = np.array(value.breaks, dtype=float)
             if (np.diff(breaks, prepend=0.0) > 0.0).all() and np.isfinite(breaks).all():
-                return value._replace(breaks=tuple(breaks.tolist()))
+                return replace(value, breaks=tuple(breaks.tolist()))
             raise ValueError(
                 f"`likelihood` must be a PiecewiseHazard whose breaks are positive and ascend; got {value.breaks}."
             )
