@@ -1,8 +1,6 @@
 """BEMKL classification as a scikit-learn estimator: classes and labels, some of them missing.
 
-Class targets as BEMKL models, and class predictions from their posteriors.
-
-Three ways lead from several classes, or several labels, to models that `loop` can fit:
+Three ways lead from several classes, or several labels, to models that `ascent` can fit:
 
 * `OneVersusAll`: a model of one output, with kernel weights of its own, for every row of the targets;
 * `SharedWeights`: the same with one set of kernel weights for all rows;
@@ -287,7 +285,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         fitted per class, and the attributes marked * get a leading axis of length n_classes (or are tuples of that
         length). The attributes marked ** have this axis of classes however they are fitted.
     kernel_shares_, kernel_shares_std_ : ndarray of shape (n_kernels,) *
-        Posterior mean and standard deviation of each kernel's share of the score, see `shares`: the numbers to
+        Posterior mean and standard deviation of each kernel's share of the score: the numbers to
         read first. Means sum to one.
     kernel_weights_, kernel_weights_std_ : ndarray of shape (n_kernels,) *
         Posterior mean and standard deviation of `e`: known up to a common sign with `dual_coef_`.
@@ -311,7 +309,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
     posterior_ : State or PosteriorDraws *
         All factors of the variational posterior, or the draws of the other inferences: arrays of shape (n_chains,
         n_draws, ...), in which of two mirror images (a, e) and (-a, -e) the one is kept whose kernel weights point
-        with the others (`draws`).
+        with the others.
     sample_stats_ : dict of str to ndarray of shape (n_chains, n_draws) *
         The sampler's own statistics (diverging, acceptance_rate, n_steps, energy for "nuts"); not set by "vb".
     target_ : ndarray of shape (n_samples,) **

@@ -4,17 +4,14 @@ Draws that leave this module are aligned: (a, e) and (-a, -e) are the same model
 is kept whose kernel weights have a positive inner product with the leading eigenvector of E[e e'], which itself
 points to a positive sum. The rule does not depend on the order of kernels, draws or chains.
 
-Kernel shares: how much of the score each kernel makes, on a scale that the model identifies.
+**Kernel shares** say how much of the score each kernel makes, on a scale that the model identifies. The weights (a,
+e) are known only up to a common sign and, weakly, a scale: (c a, e / c) fits as well as (a, e). The spread of each
+kernel's part of the score, ``sd_i(e_m k_mi' a)``, is free of both. Shares are these spreads divided by their sum.
+Where several outputs share the weights, the spread of a kernel's part is that of all their scores, the root of its
+mean variance over outputs.
 
-The weights (a, e) are known only up to a common sign and, weakly, a scale: (c a, e / c) fits as well as (a, e). The
-spread of each kernel's part of the score, ``sd_i(e_m k_mi' a)``, is free of both. Shares are these spreads divided
-by their sum. Where several outputs share the weights, the spread of a kernel's part is that of all their scores, the
-root of its mean variance over outputs.
-
-Densities of the collapsed model, for draws from any posterior.
-
-With the precisions λ, γ, ω, the intermediate outputs G and the latent scores integrated out of the story in
-`moments`,
+**Densities of the collapsed model.** With the precisions λ, γ, ω, the intermediate outputs G and the latent scores
+integrated out of the story in `moments`,
 
 .. math:: a_i, b, e_m \sim t_{2c}\bigl(0, \sqrt{r / c}\bigr), \qquad
    f_i \mid a, b, e \sim N(m_i, s^2), \quad m_i = \sum_m e_m k_{mi}^\top a + b, \quad

@@ -21,12 +21,11 @@ f and the precisions are drawn anew before anything is conditioned on them, whic
 References: Murray, Adams and MacKay (2010) for elliptical slices; Neal (2003) for univariate slices; Liu and Sabatti
 (2000) for moves along a group; van Dyk and Park (2008) for partial collapsing.
 
-The loop over chains in blocks, which all samplers share.
-
-A sampler is a pair of functions. ``start(group)`` returns the state of the chains in `group`, a list of numbers;
-``advance(state, n, keep)`` takes `n` steps and returns the new state and two dictionaries, of parameters and of the
-sampler's own statistics, whose arrays start with the axes (chains of the group, n). Both are ignored during warm-up.
-Draws are copied out block by block: an interrupt loses one block, not the run.
+**Chains in blocks**, which all samplers share. A sampler is a pair of functions. ``start(group)`` returns the state
+of the chains in `group`, a list of numbers; ``advance(state, n, keep)`` takes `n` steps and returns the new state and
+two dictionaries, of parameters and of the sampler's own statistics, whose arrays start with the axes (chains of the
+group, n). Both are ignored during warm-up. Draws are copied out block by block: an interrupt loses one block, not the
+run.
 """
 
 from __future__ import annotations

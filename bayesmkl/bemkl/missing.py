@@ -2,7 +2,7 @@ r"""BEMKL of samples that lack views: what is absent is integrated over, not fil
 
 Model: `model` of several outputs, be it one. A sample that lacks view m has no row k_mi, and g_mi is not
 known to follow it. What its other views say about g_mi over the population takes that place, and g_mi is integrated
-out of the score (`absent_views`): its expectation given the present views stays in the mean of the score, and its
+out of the score (`outputs`): its expectation given the present views stays in the mean of the score, and its
 spread makes the target of an incomplete sample less precise. As a basis function, a training sample takes part in
 the kernels of the views that it has; stacks hold zeros at absent rows and columns.
 

@@ -1,6 +1,7 @@
 r"""BEMKL by closed-form variational inference (Gönen 2012, §§3-5): one model of all outcomes.
 
-Model: the story in `moments`. What a target says of its score is left to the outcome of the problem (`outcomes`):
+Model: the story in `moments`. What a target says of its score is left to the outcome of the problem, one of
+`bayesmkl.outcomes`:
 
     labels, classes, grades     ε = 1 and 1/υ = σ_g² are known (the paper has σ_g = 1), f_i is beyond what y_i says
     numbers, intervals          υ, ε ~ Gamma are learned, f_i is the target, or lies within its interval
@@ -22,11 +23,9 @@ supplement; it prints no equations for either.
 One output has no axis for outputs, and takes the updates of `moments`; several have it first, and take those of
 `outputs`, where one pass over the kernels serves them all.
 
-Semi-supervised binary BEMKL: where to start, and the labels of the unlabeled samples (Gönen 2012, §5.2).
-
-The outcome is `Labels`, with y_i = 0 for unlabeled samples. Lawrence and Jordan (2005) give the region between the
-classes, -ν < f < ν, a category of its own, of which no sample is: an unlabeled one tells that its score is not
-there, so the boundary moves to where samples are rare,
+**Samples without labels** (§5.2). The outcome is `Labels`, with y_i = 0 for unlabeled samples. Lawrence and Jordan
+(2005) give the region between the classes, -ν < f < ν, a category of its own, of which no sample is: an unlabeled one
+tells that its score is not there, so the boundary moves to where samples are rare,
 
     q(f_i) ∝ N(f_i; μ_i, 1) 1{|f_i| > ν},      μ_i = E[e]' E[g_i] + E[b],      P(y_i = +1) = P(f_i > ν).
 
@@ -88,7 +87,7 @@ class Priors(NamedTuple):
 
     sample: Gamma = Gamma(1.0, 1.0)
     intercept: Gamma = Gamma(1.0, 1.0)
-    kernel: Any = Gamma(1.0, 1.0)  # for samplers also a prior on e itself (`kernel_priors`)
+    kernel: Any = Gamma(1.0, 1.0)  # for samplers also a prior on e itself (`Dirichlet`, `SpikeSlab`)
     intermediate: Gamma = Gamma(1.0, 1.0)
     noise: Gamma = Gamma(1.0, 1.0)
 

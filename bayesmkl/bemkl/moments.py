@@ -10,12 +10,10 @@ Common generative story (Gönen 2012, §3; normal distributions by mean and vari
 The paper has υ = ε = 1 in classification. Gamma distributions are given by concentration (shape) and rate;
 the paper's second parameter is a scale, the reciprocal of the rate.
 
-Covariance of q(b, e) for many kernels, in parts (`many_kernels`), and its coordinates for the acceleration.
-
-Priors on the kernel weights that other Bayesian formulations of multiple kernel learning use.
-
-BEMKL gives every weight e_m a normal distribution whose precision has a Gamma prior, which keeps every update in
-closed form. The two priors here do not: a model that has one of them is sampled.
+`WeightCovariance` is the covariance of q(b, e) for `many_kernels`, in parts. `Dirichlet` and `SpikeSlab` are priors
+on the kernel weights that other Bayesian formulations use. BEMKL gives every weight e_m a normal distribution whose
+precision has a Gamma prior, which keeps every update in closed form; they do not, and a model that has one is
+sampled.
 """
 
 from __future__ import annotations

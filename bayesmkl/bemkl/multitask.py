@@ -13,7 +13,7 @@ different tasks". Here they are spread around common weights, and the data say h
 For τ -> ∞ all tasks share one set of weights (`model` of several outputs where they have the same samples). For
 τ -> 0 they are separate: each is the model of one task with all ω_m held at τ. The posterior is approximated by
 Π_t [q(λ_t) q(a_t) q(G_t) q(γ_t) (q(f_t) or q(υ_t) q(ε_t))] q(ω) q(τ) q(e, b_1, e_1, .., b_T, e_T), whose last
-factor is one normal distribution (`tasks`): were e a factor of its own, the limit of shared weights would not be
+factor is one normal distribution: were e a factor of its own, the limit of shared weights would not be
 reached. `sweep` sets every factor once to its optimum given the others; the bound `elbo` never falls.
 
 The prior of τ matters. Under a nearly flat one the approximation lets τ grow even for tasks that have nothing in
@@ -23,9 +23,8 @@ smaller than that, as in a regression with much intermediate noise 1/υ_t, are h
 
 A sample that lacks some tasks is simply absent from them.
 
-Kernel weights of several tasks around common ones: their joint posterior (the outlook of Gönen 2012, §7).
-
-Every task t has an intercept b_t and kernel weights e_t of its own; the common weights e tie the tasks together::
+**The joint posterior of the weights.** Every task t has an intercept b_t and kernel weights e_t of its own; the
+common weights e tie the tasks together::
 
     ω_m ~ Gamma,  e_m | ω_m ~ N(0, 1/ω_m),   τ ~ Gamma,  e_t | e, τ ~ N(e, I/τ),
     γ_t ~ Gamma,  b_t | γ_t ~ N(0, 1/γ_t)
@@ -43,7 +42,7 @@ All are functions of B_t, taken through its eigenvalues β, so that τ β / (τ 
 tasks share their weights, as for τ -> 0, where they are on their own. One task costs O(n_kernels³), whatever T is.
 
 The common weights are the mean of the tasks' own weights ê_t = B_t^-1 s_t, those that its samples alone support, in
-which every task counts by its precision Λ_t (`tasks`),
+which every task counts by its precision Λ_t,
 
     E[e] = C Σ_t Λ_t ê_t,    C^-1 = diag(E[ω]) + Σ_t Λ_t,    influence of task t: tr(C Λ_t) / n_kernels,
 

@@ -1,9 +1,4 @@
-"""Base of the multitask estimators: pooled samples as tasks, inference, summaries, results by task.
-
-Multitask BEMKL classification as a scikit-learn estimator: related tasks, each with kernel weights of its own.
-
-Multitask BEMKL regression as a scikit-learn estimator: related tasks, each with kernel weights of its own.
-"""
+"""Multitask BEMKL as scikit-learn estimators: related tasks, each with kernel weights of its own."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 r"""Newton's method for the weights of landmarks, with all other factors profiled out.
 
-Coordinate ascent (`loop`) reads all kernels in every sweep, and takes hundreds of them where there are many more
+Coordinate ascent (`ascent`) reads all kernels in every sweep, and takes hundreds of them where there are many more
 samples than weights `a`. But of q(a) the other factors see its covariance, which needs no sample, and
 :math:`H = (K_m E[a])_m` alone. So let
 
@@ -48,11 +48,8 @@ It ends where both the gain is at most `tol` of the bound, and the root mean squ
 the training samples, in units of their noise, at most :math:`\sqrt{\mathrm{tol}}`: the bound alone says little about
 predictions, as it is flat around its maximum. Where there are many rows, it begins on a sixteenth of them.
 
-The bound of BEMKL at given weights of landmarks, maximized over all other factors.
-
-Of q(a) the other factors see its covariance, which needs no sample, and :math:`H = (K_m E[a])_m` alone: with H known
-all of this touches no kernel. `respond` updates the factors at given E[a] and q(b, e), and says how the bound depends
-on (b, e) while q(G) and q(f) follow; `curve` takes the derivatives by E[a], (N1) and (N3) of `newton`, from one
+**The bound at given weights.** `respond` updates the factors at given E[a] and q(b, e), and says how the bound
+depends on (b, e) while q(G) and q(f) follow; `curve` takes the derivatives by E[a], (N1) and (N3), from one
 evaluation of the kernels; `move` and `slopes` go along :math:`e^s (m + t d)` and take the derivatives by t and s.
 """
 

@@ -9,11 +9,9 @@ q(b, e) is one normal distribution over all intercepts, then the kernel weights.
 leading axis: E[a] is (n_outputs, n_train), E[G] is (n_outputs, n_kernels, n_samples). A noise precision is a number
 for all outputs or an array of shape (n_outputs,). With one output these are the updates of `moments`.
 
-q(G) and scores of samples that lack views.
-
-An intermediate output g_mi exists without its kernel, only k_mi is unknown. Measured from their means, the outputs of
-all views are taken as normal over the population, g_i ~ N(0, S), and what a sample lacks (a) follows from what it has
-(o),
+**Samples that lack views.** An intermediate output g_mi exists without its kernel, only k_mi is unknown. Measured
+from their means, the outputs of all views are taken as normal over the population, g_i ~ N(0, S), and what a sample
+lacks (a) follows from what it has (o),
 
     g_ai | g_oi ~ N(B g_oi, C),      B = S_ao S_oo⁻¹,  C = S_aa - B S_oa.
 
@@ -23,7 +21,7 @@ mean x_i = A g_oi, A = I - C Λ at the present views and zero at the absent ones
     f_i | b, e, g_oi ~ N(e' x_i + b, (1 + ρ) / ε),      ρ / ε = E[e' C e]:
 
 the absent outputs are integrated out, their mean in e' x_i and their spread in ρ (of targets; labels have ρ = 0, see
-`missing_views`). Samples that lack the same views, one pattern, share A, ρ and the covariance of q(g_oi). Outputs
+`missing`). Samples that lack the same views, one pattern, share A, ρ and the covariance of q(g_oi). Outputs
 (classes, targets) have a matrix S of their own.
 """
 

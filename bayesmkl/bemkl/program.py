@@ -31,10 +31,8 @@ to one over y: a score within the margin belongs to no label, and such scores ca
 
 Every call of NumPyro runs inside `numpyro_session`.
 
-NUTS on the collapsed model, by NumPyro.
-
-It works on softened variables: a Student t variable x (a_i, b, e_m) is written x = w + w³/6. In x itself the heavy
-tails make trajectories long; through a normal quantile function, or with its precision as a variable, x grows
+**NUTS** works on softened variables: a Student t variable x (a_i, b, e_m) is written x = w + w³/6. In x itself the
+heavy tails make trajectories long; through a normal quantile function, or with its precision as a variable, x grows
 exponentially and the likelihood becomes too stiff for one step size. The cubic keeps both within bounds.
 
 The two mirror images (a, e) and (-a, -e), and what little is known of the scale (c a, e / c), stay as they are.
@@ -248,7 +246,7 @@ def numpyro_program(problems: Sequence[Any], new_kernels: Sequence[np.ndarray] =
 
 
 def _shares(projection: Any, weights: Any) -> Any:
-    """Return the part of every kernel in the spread of scores, of all outputs together; see `reading.shares`."""
+    """Return the part of every kernel in the spread of scores, of all outputs together; see `draws`."""
     variance = projection.var(axis=1)
     spread = jnp.abs(weights) * jnp.sqrt(variance if variance.ndim == 1 else variance.mean(axis=-1))
     return spread / spread.sum()

@@ -11,20 +11,19 @@ intervals are too narrow. The paper also divides by the variance of f where its 
 P(y = +1)); both rules here use the standard deviation.
 
 Draws (a, b, e) from the posterior need no rule: each has a normal score of mean m and standard deviation s
-(`collapsed`), and predictions are averages over draws,
+(`draws`), and predictions are averages over draws,
 
     P(y = +1) = E[Φ((m - ν) / s)] / (E[Φ((m - ν) / s)] + E[Φ((-m - ν) / s)]).
 
-Class probabilities of multinomial probit BEMKL: which of several correlated scores is the largest.
-
-With q(a_c) and q(b, e), the scores of a new sample have the means and the covariance, ĝ_cm = k_m' E[a_c],
+**Classes that compete** (multinomial probit). With q(a_c) and q(b, e), the scores of a new sample have the means and
+the covariance, ĝ_cm = k_m' E[a_c],
 
     E[f_c]        = E[b_c] + E[e]' ĝ_c
     Cov[f_c, f_d] = δ_cd (1 + v_c) + R_cd,
     R_cd          = [1 ĝ_c]' Cov[(b_c, e), (b_d, e)] [1 ĝ_d]             what the classes have in common
     v_c           = Σ_mn E[e_m e_n] (δ_mn σ_g² + k_m' Cov[a_c] k_n)      rule "full"; 0 by rule "paper"
 
-(see `predict`), and P(y = c) is the probability that f_c is the largest, by the margin. Were R diagonal, this would
+(see above), and P(y = c) is the probability that f_c is the largest, by the margin. Were R diagonal, this would
 be one integral over a single variable, `log_largest`. Of R only what it says of differences between classes matters,
 M R M with M = I - 11'/C, and so R is as good as δ I + R', δ being the least eigenvalue of M R M over differences and
 R' = M R M - δ M. The first part joins the variances. The second is averaged over by the cubature rule of degree three
@@ -32,7 +31,7 @@ whose points are ± sqrt(C) times the columns of the symmetric root of R'. Two c
 more its error is of second order in R', which is small next to 1 + v, for all classes and samples tell about the same
 kernel weights; the probabilities are positive and sum to one in any case.
 
-Parts of BEMKL's scores at new samples: what every kernel adds, ``e_m g_m``, intermediate noise included.
+**Parts of scores** are what every kernel adds, ``e_m g_m``, intermediate noise included.
 """
 
 from __future__ import annotations

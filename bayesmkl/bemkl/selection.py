@@ -4,18 +4,14 @@ The evidence p(y) of a model averages the probability of the training labels ove
 flexibility that the data do not need. Every closed-form fit ends with a lower bound of its logarithm, the ELBO.
 `select_by_elbo` fits each candidate once and keeps the one with the highest bound.
 
-Which candidates may compete is decided in `comparable`.
-
-Comparability of evidence lower bounds.
-
-Bounds compare only where the candidates give probabilities to the same thing, and where their priors have a mass that
-can be compared:
+**Comparability.** Bounds compare only where the candidates give probabilities to the same thing, and where their
+priors have a mass that can be compared:
 
 * `margin`: ``P(y f > ν)`` falls as ν grows, whatever the labels, and the evidence with it. The smallest would win.
 * `normalize_y`: a target in other units has another density.
 * `multiclass`: "shared" and "one-versus-all" explain one column of signs per class; "multinomial" explains one label
   per sample.
-* `unlabeled_label`: the bound is highest where all unlabeled samples lie on one side (`semisupervised`).
+* `unlabeled_label`: the bound is highest where all unlabeled samples lie on one side (`model`).
 * `relation` and `task_prior` of multitask models: a tie between tasks takes away freedom that the factorization pays
   for, so that the bound rises even where tasks have nothing in common.
 * `inference`: only VB has this bound.
@@ -24,9 +20,8 @@ can be compared:
   is, because such a prior has nearly all of its mass at weights too large to be told from each other, which q does
   not reach. So "sparse" competes with nothing but itself, and with the same number of kernels.
 
-The standard deviation of the intermediate outputs by cross-validation: the evidence bound cannot choose it.
-
-Held-out probabilities under the one that is chosen say which temperature they should have.
+**The standard deviation of the intermediate outputs** is chosen in folds: the evidence bound cannot. Held-out
+probabilities under the one that is chosen say which temperature they should have.
 """
 
 from __future__ import annotations

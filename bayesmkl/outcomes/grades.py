@@ -1,4 +1,4 @@
-"""Likelihood of grades."""
+"""Grades, classes with an order: their likelihood, and the truncated moments between their cut points."""
 
 from __future__ import annotations
 

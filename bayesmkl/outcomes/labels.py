@@ -167,7 +167,7 @@ class Labels(_Beyond):
     """Labels -1.0 and +1.0 of one output or several, y_i | f_i ~ 1{y_i f_i > ν}.
 
     An unlabeled sample, y_i = 0, has a score on either side of the margin, 1{|f_i| > ν}: the gap between the classes
-    is a category that no sample belongs to (Lawrence and Jordan 2005; `semisupervised`).
+    is a category that no sample belongs to (Lawrence and Jordan 2005; `bemkl.model`).
     """
 
     def start(self, y: Array, magnitude: Array) -> tuple[Any, Any]:

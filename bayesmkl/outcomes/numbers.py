@@ -1,7 +1,4 @@
-"""Likelihoods of numbers: normal noise, and noise with outliers.
-
-Noise whose standard deviation is not the same for all samples.
-"""
+"""Numbers: normal noise, noise with outliers, and noise that differs between samples."""
 
 from __future__ import annotations
 

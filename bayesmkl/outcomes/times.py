@@ -4,7 +4,8 @@ A target has the fields (`lower`, `upper`, `entry`), (3, n_samples): the logarit
 the time lies in, equal where it was observed and `upper` infinite where it was censored, and of the time from which
 the sample was under observation, minus infinity if from the start. All are in units in which times are about one.
 
-Logarithms of times to an event: their ends, their scale without features, and checks that estimators share.
+Beside them are the scale that times have without features, checks that estimators share, and the truncated moments of
+intervals.
 """
 
 from __future__ import annotations
