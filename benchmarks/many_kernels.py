@@ -109,7 +109,7 @@ def fit(case: Case, tol: float = 1e-6) -> dict[str, Any]:
         marks.append(time.process_time())
         found = model._infer(task)
         marks.append(time.process_time())
-        model._conclude(task, found)
+        model._store(task, found)
         marks.append(time.process_time())
 
     _, peak = peak_of(run)

@@ -296,10 +296,6 @@ class BaseBEMKL(_Parameters):
         """Return the options of the inference, checked."""
         return inference_of(self.inference, self._INFERENCES)
 
-    def _storage(self) -> Holding:
-        """Return how kernels are held."""
-        return self._settings().holding
-
     def _inits(self, n_models: int, what: str = "model") -> list[Any]:
         """Return the start of each of several models."""
         if not isinstance(self.init, tuple) or hasattr(self.init, "_fields"):
