@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from scipy.special import log_expit, logsumexp
@@ -59,33 +59,6 @@ from bayesmkl.outcomes import Classes, Labels
 from bayesmkl.outcomes.base import Outcome
 
 Score = ScoreMoments | ScoreDraws
-
-
-class ClassModel(Protocol):
-    """Interface between classes and models of a classifier."""
-
-    def problems(
-        self, stack: KernelStack, gram: np.ndarray, targets: np.ndarray, settings: Settings
-    ) -> list[Any]:
-        """Return the problems to fit, one per model."""
-
-    def scores(
-        self,
-        stack: KernelRows,
-        posteriors: Sequence[State | PosteriorDraws],
-        settings: Settings,
-        rule: str,
-    ) -> Any:
-        """Return the scores of the rows of `stack`."""
-
-    def moments(self, scores: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return predictive mean and standard deviation of scores, unit noise included, (n_rows, n_outputs)."""
-
-    def log_odds(self, scores: Any, margin: float) -> np.ndarray:
-        """Return log odds of each class or label against the rest, (n_rows, n_outputs)."""
-
-    def log_class_probabilities(self, scores: Any, margin: float) -> np.ndarray:
-        """Return log probabilities of classes, (n_rows, n_classes)."""
 
 
 class OneVersusAll:
@@ -171,6 +144,9 @@ class CompetingClasses:
     def log_class_probabilities(self, scores: ClassScores, margin: float) -> np.ndarray:
         """Return the log probability that each class has the largest score."""
         return log_class_probabilities(scores, margin)
+
+
+ClassModel: TypeAlias = "OneVersusAll | CompetingClasses"
 
 
 def _problem(
