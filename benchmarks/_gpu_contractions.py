@@ -16,12 +16,12 @@ from _report import claim, markdown_table
 
 from bayesmkl._utils.devices import double_precision
 from bayesmkl._utils.memory import format_bytes
-from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.models import model as bemkl
-from bayesmkl.bemkl.models.model import Priors, Problem
-from bayesmkl.bemkl.models.outcomes import Labels
+from bayesmkl.bemkl import model as bemkl
+from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.model import Priors, Problem
 from bayesmkl.kernels import Gaussian, KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.outcomes import Labels
 
 N_FEATURES = 20
 TOL = 1e-6

@@ -14,8 +14,8 @@ from scipy.stats import norm
 
 from bayesmkl._numerics.truncated_normal import label_moments
 from bayesmkl.bemkl import Gamma
-from bayesmkl.bemkl.models.model import State
-from bayesmkl.bemkl.models.moments import Gaussian, IntermediateOutputs
+from bayesmkl.bemkl.model import State
+from bayesmkl.bemkl.moments import Gaussian, IntermediateOutputs
 
 PRIOR = 1.0  # concentration and rate of all precisions: the non-sparse choice
 

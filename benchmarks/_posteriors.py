@@ -17,8 +17,7 @@ from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank
-from bayesmkl.bemkl.reading.draws import PosteriorDraws, variational_draws
-from bayesmkl.bemkl.reading.shares import share_draws
+from bayesmkl.bemkl.draws import PosteriorDraws, share_draws, variational_draws
 from bayesmkl.datasets import load_diabetes, load_wdbc
 from bayesmkl.kernels import Gaussian, KernelQualityWarning, Linear, Polynomial
 from bayesmkl.kernels.stacks.dense import DenseStack

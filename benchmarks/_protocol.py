@@ -11,9 +11,9 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
 from bayesmkl.bemkl import Gamma
-from bayesmkl.bemkl.models.model import Carry, Priors, Problem, init
-from bayesmkl.bemkl.models.outcomes import Labels
+from bayesmkl.bemkl.model import Carry, Priors, Problem, init
 from bayesmkl.kernels import Gaussian, KernelBank
+from bayesmkl.outcomes import Labels
 
 N_TWONORM_KERNELS = 16
 HALF_NORMAL_MEAN = np.sqrt(2.0 / np.pi)

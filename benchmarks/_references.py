@@ -14,7 +14,7 @@ from _reference_sets import Problem
 from _report import RESULTS
 
 from bayesmkl._numerics.psis import smooth_weights
-from bayesmkl.bemkl.reading.shares import share_draws
+from bayesmkl.bemkl.draws import share_draws
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 FOLDER = RESULTS / "reference_posteriors"

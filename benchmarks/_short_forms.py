@@ -17,7 +17,7 @@ AT_ONCE = 2
 TESTS = Path(__file__).resolve().parents[1] / "tests"
 IMPORTED = (
     "_posteriors",
-    "bayesmkl.bemkl.inference.sampling",
+    "bayesmkl.bemkl.program",
     "bayesmkl.discriminative",
     "bayesmkl.evaluation",
     "bayesmkl.posterior",

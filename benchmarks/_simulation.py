@@ -14,16 +14,14 @@ import numpy as np
 
 from bayesmkl import KernelBank
 from bayesmkl._utils.options import NUTS, Gibbs
-from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.inference.runs import gibbs_start, run_gibbs, run_nuts
-from bayesmkl.bemkl.models import model as bemkl
-from bayesmkl.bemkl.models.model import Priors, Problem
-from bayesmkl.bemkl.models.outcomes import Labels, Numbers
-from bayesmkl.bemkl.reading.collapsed import score_means, score_scales
-from bayesmkl.bemkl.reading.draws import PosteriorDraws, variational_draws
-from bayesmkl.bemkl.reading.shares import share_draws
+from bayesmkl.bemkl import model as bemkl
+from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.draws import PosteriorDraws, score_means, score_scales, share_draws, variational_draws
+from bayesmkl.bemkl.model import Priors, Problem
+from bayesmkl.bemkl.runs import gibbs_start, run_gibbs, run_nuts
 from bayesmkl.kernels import Gaussian, Linear, Polynomial
 from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.outcomes import Labels, Numbers
 
 QUANTITIES = {
     "binary": {

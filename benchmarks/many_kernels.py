@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import os
 
-from bayesmkl.bemkl.models import model as bemkl
+from bayesmkl.bemkl import model as bemkl
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy
 
@@ -35,9 +35,9 @@ from sklearn.preprocessing import StandardScaler
 
 from bayesmkl import BEMKLClassifier, GPMKLClassifier, GPMKLRegressor, KernelBank
 from bayesmkl.bemkl import Storage
-from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.models.many_kernels import many_kernels
-from bayesmkl.bemkl.reading.shares import share_draws
+from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.draws import share_draws
+from bayesmkl.bemkl.many_kernels import many_kernels
 from bayesmkl.gp import Marginal
 from bayesmkl.gp.covariances import Additive, kernel_units
 from bayesmkl.gp.evidence import ep_evidence, laplace_evidence
@@ -109,7 +109,7 @@ def fit(case: Case, tol: float = 1e-6) -> dict[str, Any]:
         marks.append(time.process_time())
         found = model._infer(task)
         marks.append(time.process_time())
-        model._conclude(task, found)
+        model._store(task, found)
         marks.append(time.process_time())
 
     _, peak = peak_of(run)

@@ -50,7 +50,7 @@ from threadpoolctl import threadpool_limits
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor
 from bayesmkl.bemkl import NUTS
-from bayesmkl.bemkl.reading.shares import share_draws
+from bayesmkl.bemkl.draws import share_draws
 from bayesmkl.gp import Marginal
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.posterior import refine_posterior

@@ -28,8 +28,8 @@ from _speed_cases import Case, cases
 from threadpoolctl import threadpool_limits
 
 from bayesmkl import BEMKLClassifier
-from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.models import model as bemkl
+from bayesmkl.bemkl import model as bemkl
+from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.stacks.factored import compress
 

@@ -37,10 +37,9 @@ from threadpoolctl import ThreadpoolController
 
 from bayesmkl import BEMKLClassifier
 from bayesmkl.bemkl import VB
-from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.models import model as bemkl
-from bayesmkl.bemkl.models.model import Priors, Problem
-from bayesmkl.bemkl.models.outcomes import Labels
+from bayesmkl.bemkl import model as bemkl
+from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.model import Priors, Problem
 from bayesmkl.datasets import make_twonorm, open_rows
 from bayesmkl.kernels.stacks.streamed import (
     TILE,
@@ -50,6 +49,7 @@ from bayesmkl.kernels.stacks.streamed import (
     fit_bank_to_rows,
     streamed_stack,
 )
+from bayesmkl.outcomes import Labels
 
 TOL, CONVERGED_TOL = 1e-3, 1e-4
 SMALLER = (25_000, 50_000)

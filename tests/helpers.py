@@ -16,12 +16,12 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import bayesmkl
-from bayesmkl.bemkl.models.model import Priors, Problem
-from bayesmkl.bemkl.models.moments import Gamma, Gaussian, IntermediateOutputs
-from bayesmkl.bemkl.models.multitask import MultitaskProblem
-from bayesmkl.bemkl.models.outcomes import Labels, Numbers
+from bayesmkl.bemkl.model import Priors, Problem
+from bayesmkl.bemkl.moments import Gamma, Gaussian, IntermediateOutputs
+from bayesmkl.bemkl.multitask import MultitaskProblem
 from bayesmkl.discriminative.weights import SampleWeights, Training
 from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.outcomes import Labels, Numbers
 
 ROOT = Path(__file__).resolve().parents[1]  # of the repository, or of its source archive
 from_source = pytest.mark.skipif(

@@ -40,6 +40,7 @@ from bayesmkl.kernels.stacks.of_bank import factored_rows, row_factors
 from bayesmkl.kernels.stacks.streamed import check_rows, fit_bank_to_rows, is_row_source, streamed_stack
 from bayesmkl.kernels.views import check_samples, column_labels, refuse_other_columns, refuse_shuffled_rows
 
+DENSE = Holding()  # one array
 TURNED = 64  # entries of a kernel that are transposed at once
 LEAST_ROWS = 8  # of many kernels that are evaluated together
 BLOCK_ENTRIES = 2**22  # of the kernels of new rows that are held at once, 32 MB
@@ -76,6 +77,7 @@ class BaseMKL(BaseEstimator):
     unlabeled_label: Any = None
     present_: np.ndarray | None = None
     training_factors_: Any = None
+    storage: Any = "auto"
 
     _FLAGS: ClassVar[tuple[str, ...]] = ()  # parameters that are True or False, where there are such
     _LABELS: ClassVar[tuple[str, ...]] = ()  # parameters that stand for a label which is not known
@@ -147,29 +149,32 @@ class BaseMKL(BaseEstimator):
         return self._takes_sparse and self.missing_views == "error" and not self._is_precomputed()
 
     def _fit_stack(
-        self, X: Samples, y: Targets, *, counts: np.ndarray | None = None, **check_y: Any
+        self,
+        X: Samples,
+        y: Targets,
+        *,
+        counts: np.ndarray | None = None,
+        storage: Holding = DENSE,
+        **check_y: Any,
     ) -> tuple[Any, np.ndarray]:
         """Validate training data, learn the bank, check the kernels once; return their stack and y.
 
-        `counts` are the weights of the samples in what the bank learns; None counts each once.
+        `counts` are the weights of the samples in what the bank learns; None counts each once. `storage` says how
+        the training kernels are to be held.
         """
         check_y["multi_output"] = self._takes_several_targets
         if self.missing_views != "error":
             check_y["ensure_all_finite"] = "allow-nan"
         if self._is_precomputed():
             kernels, y = self._fit_precomputed(X, y, check_y)
-            given, storage = self._stack_of_training(kernels), self._storage()
+            given = self._stack_of_training(kernels)
             storage = resolve_storage(storage, kernels.shape, is_square=True, is_source=False)
             stack = hold_given(self._check_kernels(given, known_psd=None), storage)
         else:
             X, y = self._fit_rows(X, y, check_y)
-            stack = self._stack_of_rows(X, counts)
+            stack = self._stack_of_rows(X, counts, storage)
         self.n_kernels_in_ = stack.n_kernels
         return stack, y
-
-    def _storage(self) -> Holding:
-        """Return the storage of training kernels: one dense array unless a subclass overrides it."""
-        return Holding()
 
     def _fit_rows(self, X: Any, y: Any, check: dict[str, Any]) -> tuple[Any, np.ndarray]:
         """Validate training samples and their targets, once; a source of rows is validated where it is read."""
@@ -197,10 +202,10 @@ class BaseMKL(BaseEstimator):
             mark=self.unlabeled_label,
         )
 
-    def _stack_of_rows(self, X: Samples, counts: np.ndarray | None = None) -> KernelStack:
+    def _stack_of_rows(self, X: Samples, counts: np.ndarray | None, asked: Holding) -> KernelStack:
         """Learn a bank from training samples and return its kernels, judged once."""
         self.training_factors_ = None
-        is_source, asked = is_row_source(X), self._storage()
+        is_source = is_row_source(X)
         if is_source and not self._streams_rows:
             raise ValueError(f"`X` must be an array or a DataFrame for {type(self).__name__}; got {X!r}.")
         bank = self._new_bank(X)
@@ -361,7 +366,9 @@ class BaseMKL(BaseEstimator):
             return self._stack_of_precomputed(X)
         bank = self.kernel_bank_
         if self.training_factors_ is not None:
-            return factored_rows(bank, self.training_factors_, X, self._storage().rank is not None)
+            return factored_rows(
+                bank, self.training_factors_, X, getattr(self.storage, "rank", None) is not None
+            )
         is_large = (
             self._streams_rows and bank.stack_bytes(len(X)) > STREAMED_FROM and bank.missing_views == "error"
         )

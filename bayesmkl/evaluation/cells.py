@@ -17,7 +17,7 @@ from sklearn.utils.metaestimators import _safe_split
 
 from bayesmkl._utils.threads import one_thread
 from bayesmkl._utils.warnings import recording_warnings
-from bayesmkl.bemkl.estimators.base import BaseBEMKL
+from bayesmkl.bemkl.base import BaseBEMKL
 from bayesmkl.discriminative.estimators.localized import BaseLocalized
 from bayesmkl.evaluation.predictions import Predictions, final_estimator, keep_predictions, weight_argument
 from bayesmkl.evaluation.scoring import Metric, score

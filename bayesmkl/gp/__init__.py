@@ -17,7 +17,7 @@ from bayesmkl.gp.estimators.regressor import GPMKLRegressor
 from bayesmkl.gp.estimators.survival import GPMKLSurvival
 from bayesmkl.gp.hyperpriors import DirichletShares, HalfT, Horseshoe
 from bayesmkl.gp.spike_slab import SpikeSlabWeights
-from bayesmkl.outcomes.priors import LogNormal
+from bayesmkl.outcomes.base import LogNormal
 
 __all__ = [
     "Design",

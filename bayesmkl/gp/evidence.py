@@ -27,8 +27,7 @@ from bayesmkl.gp.conditioning import (
     factorize,
 )
 from bayesmkl.outcomes import Heteroscedastic, StudentT
-from bayesmkl.outcomes.base import Likelihood, repeat
-from bayesmkl.outcomes.repeated import Repeated, copies_of, of_one_copy
+from bayesmkl.outcomes.base import Likelihood, Repeated, copies_of, of_one_copy, repeat
 
 
 class Evidence(NamedTuple):

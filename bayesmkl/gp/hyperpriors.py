@@ -16,7 +16,7 @@ from scipy import special
 
 from bayesmkl._utils.docstrings import entries, fill_docs
 from bayesmkl._utils.validation import check_scale, shown
-from bayesmkl.outcomes.priors import LogNormal, Mapped
+from bayesmkl.outcomes.base import LogNormal, Mapped
 
 FARTHEST = 8.0  # coordinate beyond which a prior is cut off
 

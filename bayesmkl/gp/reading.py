@@ -27,8 +27,7 @@ from bayesmkl.gp.hyperposterior import (
 )
 from bayesmkl.gp.part_draws import PriorParts
 from bayesmkl.kernels.stacks.base import KernelRows
-from bayesmkl.outcomes.base import Likelihood
-from bayesmkl.outcomes.repeated import Repeated, copies_of, of_one_copy
+from bayesmkl.outcomes.base import Likelihood, Repeated, copies_of, of_one_copy
 
 CROSS_ENTRIES = 2**22  # of the covariances of new rows that are made at once of many kernels
 MOST_POINTS = 64  # of posteriors of many kernels, whose covariances are kept

@@ -1,19 +1,23 @@
-r"""Likelihoods of a latent score: densities, their derivatives, and their integrals over normal scores.
+r"""What targets say of latent scores, for both Bayesian families.
 
-`base` has the contract; `binary`, `regression`, `counts`, `ordinal` and `survival` are by the kind of the target,
-`offset` adds known numbers to scores, `heteroscedastic` has noise that differs between samples, `repeated` lets them
-count more or less than once.
+`base` has the contracts. `labels`, `numbers`, `counts`, `grades` and `times` each have what belongs to one kind of
+target: the likelihoods of Gaussian processes (densities, derivatives, integrals over normal scores), and, where they
+are in closed form, the truncated moments of BEMKL's updates.
 """
 
 from __future__ import annotations
 
-from bayesmkl.outcomes.binary import Logit, Probit
+from bayesmkl.outcomes.base import Offset
 from bayesmkl.outcomes.counts import BetaBinomial, NegativeBinomial, Poisson
-from bayesmkl.outcomes.heteroscedastic import Heteroscedastic
-from bayesmkl.outcomes.offset import Offset
-from bayesmkl.outcomes.ordinal import OrdinalProbit
-from bayesmkl.outcomes.regression import Gaussian, StudentT
-from bayesmkl.outcomes.survival import FailureTime, PiecewiseHazard
+from bayesmkl.outcomes.grades import Grades as Grades
+from bayesmkl.outcomes.grades import OrdinalProbit
+from bayesmkl.outcomes.labels import Classes as Classes
+from bayesmkl.outcomes.labels import Labels as Labels
+from bayesmkl.outcomes.labels import Logit, Probit
+from bayesmkl.outcomes.numbers import Gaussian, Heteroscedastic, StudentT
+from bayesmkl.outcomes.numbers import Numbers as Numbers
+from bayesmkl.outcomes.times import FailureTime, PiecewiseHazard
+from bayesmkl.outcomes.times import Intervals as Intervals
 
 __all__ = [
     "BetaBinomial",

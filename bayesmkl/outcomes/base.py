@@ -1,20 +1,72 @@
-r"""The contract of likelihoods, and their integrals over normal scores by quadrature.
+r"""The contracts of outcomes, integrals over normal scores by quadrature, and what may be added to any likelihood.
 
-A likelihood says how the target :math:`y_i` follows from the score :math:`f_i` of its sample, and from
-parameters :math:`\phi` of its own that are inferred with the hyperparameters of the kernels. `Likelihood` is
-the contract; inference asks for nothing else.
+A likelihood says how the target :math:`y_i` follows from the score :math:`f_i` of its sample, and from parameters
+:math:`\phi` of its own that are inferred with the hyperparameters of the kernels. Inference of Gaussian processes
+asks for nothing but a `Likelihood`: `log_density`, `derivatives`, `predict`, `noise_variance` and `sample` of one
+that has no parameters. `Offset` adds known numbers to scores, `Repeated` lets samples count more or less than once.
+
+BEMKL's closed-form updates ask an `Outcome` where scores start and what q(f) is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from bayesmkl._numerics.arrays import Array, is_numpy, namespace
 from bayesmkl._numerics.truncated_normal import LOG_2PI
-from bayesmkl.outcomes.priors import LogNormal
+from bayesmkl._utils.docstrings import fulfil_docs
+
+
+class Mapped(NamedTuple):
+    """Values of coordinates, and the function that pulls a gradient by the values back to the coordinates."""
+
+    values: np.ndarray
+    pull: Callable[[np.ndarray], np.ndarray]
+
+
+class LogNormal(NamedTuple):
+    r"""Log-normal parameters of a likelihood: :math:`\phi = \phi_0 + \mathrm{median}\, e^{s u}`.
+
+    Parameters
+    ----------
+    median : float, default=0.3
+        Of the parameter, such as the standard deviation of noise, in units of the standardized target.
+    log_std : float, default=1.5
+        Standard deviation `s` of the logarithm.
+    least : float, default=1e-4
+        :math:`\phi_0`, below which the parameter does not fall: targets without noise would drive it beyond the
+        digits that there are.
+
+    Examples
+    --------
+    >>> LogNormal(median=0.3, log_std=1.0).parameters(np.array([0.0, 1.0])).values.round(4)
+    array([0.3001, 0.8156])
+    """
+
+    median: float = 0.3
+    log_std: float = 1.5
+    least: float = 1e-4
+
+    def parameters(self, coordinates: np.ndarray) -> Mapped:
+        """Return the parameters of some coordinates.
+
+        Parameters
+        ----------
+        coordinates : ndarray of shape (n_coordinates,)
+            Standard normal under the prior.
+
+        Returns
+        -------
+        Mapped
+            Parameters of the same shape, and what pulls a gradient by them back to the coordinates.
+        """
+        above = self.median * np.exp(self.log_std * coordinates)
+        return Mapped(self.least + above, lambda gradient: self.log_std * above * gradient)
+
 
 N_NODES = 65  # of the trapezoidal rule
 REACH = 8.5  # of the nodes, in standard deviations of the score
@@ -53,23 +105,23 @@ class Predicted(NamedTuple):
     variance: Any
 
 
-class Likelihood(Protocol):
-    """Contract of likelihoods. Arrays are NumPy's or JAX's; all are of shape (n_samples,) but `parameters`.
+class Likelihood:
+    """Contract of likelihoods, with what is usual: no parameters, and integrals by quadrature.
 
-    A target is one number for each sample, or several, (n_fields, n_samples), of which a likelihood says what they
-    are. Labels are -1 and +1. Scores may have more axes in front. All are log-concave in the score unless they say
-    otherwise.
+    Arrays are NumPy's or JAX's; all are of shape (n_samples,) but `parameters`. A target is one number for each
+    sample, or several, (n_fields, n_samples), of which a likelihood says what they are. Labels are -1 and +1. Scores
+    may have more axes in front. All are log-concave in the score unless they say otherwise.
     """
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the parameters; their logarithms are inferred."""
-        ...
+        return ()
 
     @property
     def priors(self) -> tuple[LogNormal, ...]:
         """Prior of each parameter."""
-        ...
+        return ()
 
     def log_density(self, y: Array, score: Array, parameters: Array) -> Any:
         r"""Return :math:`\log p(y_i \mid f_i, \phi)`.
@@ -88,7 +140,7 @@ class Likelihood(Protocol):
         array of shape (n_samples,), or as `score`
             Log densities, or log probabilities of what is counted or known to lie in an interval.
         """
-        ...
+        raise NotImplementedError
 
     def derivatives(self, y: Array, score: Array, parameters: Array, order: int = 3) -> Derivatives:
         """Return derivatives of the log density.
@@ -110,10 +162,10 @@ class Likelihood(Protocol):
         Derivatives
             By the score and by the parameters.
         """
-        ...
+        raise NotImplementedError
 
     def tilted(self, y: Array, mean: Array, variance: Array, parameters: Array) -> Tilted:
-        """Integrate the density over normal scores.
+        """Integrate the density over normal scores; by quadrature unless a likelihood does better.
 
         Parameters
         ----------
@@ -129,7 +181,12 @@ class Likelihood(Protocol):
         Tilted
             Logarithms of the integrals, and their derivatives.
         """
-        ...
+        return tilt(self, y, mean, variance, parameters)
+
+    def heights(self, y: Array, score: Array, parameters: Array) -> tuple[Any, Any]:
+        """Return the log density and its derivatives by the parameters; some find both at once."""
+        by_parameters = self.derivatives(y, score, parameters, 0).parameters
+        return self.log_density(y, score, parameters), by_parameters
 
     def predict(self, mean: Array, variance: Array, parameters: Array, y: Array | None = None) -> Predicted:
         """Return moments of the target, of labels -1 and +1 where there are two classes.
@@ -148,7 +205,7 @@ class Likelihood(Protocol):
         Predicted
             Mean and variance of every target.
         """
-        ...
+        raise NotImplementedError
 
     def noise_variance(self, y: np.ndarray, parameters: np.ndarray) -> Any:
         """Return the variance of the noise in units of the score, of the shape of a parameter.
@@ -167,7 +224,7 @@ class Likelihood(Protocol):
         ndarray of shape (n_draws,)
             The variance for every draw of the parameters.
         """
-        ...
+        raise NotImplementedError
 
     def sample(
         self, score: np.ndarray, parameters: np.ndarray, rng: np.random.Generator, y: np.ndarray | None = None
@@ -190,7 +247,37 @@ class Likelihood(Protocol):
         ndarray of shape (n_samples,), or as `score`
             The draws.
         """
-        ...
+        raise NotImplementedError
+
+
+class Outcome:
+    """What targets say of scores to closed-form updates; a NamedTuple of arrays, so that JAX can trace them.
+
+    With μ_i = E[e]' E[g_i] + E[b], an outcome starts the scores f, or the targets themselves, `start`, and finds
+    q(f) from μ, `update`: a normal distribution cut off to where its target says that the score is. `log_density` is
+    that of targets of normal scores, noise included.
+    """
+
+    has_noise = False  # whether υ and ε are learned
+    is_observed = False  # whether targets are the scores: there is no q(f)
+    has_cuts = False  # whether there are cut points, which `update` moves
+    competes = False  # whether q(f_i) is one distribution over all outputs
+
+    def initial_noise(self, n_samples: int, rng: np.random.Generator | None) -> Any:
+        """Return what `start` takes, at random, or where there is no generator its mean: of numbers N(0, 1)."""
+        return np.zeros(n_samples) if rng is None else rng.standard_normal(n_samples)
+
+    def start(self, y: Array, noise: Any) -> tuple[Any, Any]:
+        """Return where scores start, and the distances of cut points, or None."""
+        raise NotImplementedError
+
+    def update(self, y: Array, loc: Array, precision: Any, distances: Any) -> tuple[Any, Any]:
+        """Return q(f) at the expected scores `loc`, or None, and the distances of cut points, or None."""
+        raise NotImplementedError
+
+    def log_density(self, y: np.ndarray, mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        """Return log densities of targets whose scores, noise included, are normal."""
+        raise NotImplementedError
 
 
 def tilt(
@@ -199,7 +286,6 @@ def tilt(
     mean: Array,
     variance: Array,
     parameters: Array,
-    heights: Callable[[Array], tuple[Any, Any]] | None = None,
 ) -> Tilted:
     """Integrate a log-concave density over normal scores, by the trapezoidal rule around the mode of their product.
 
@@ -208,9 +294,6 @@ def tilt(
     second derivative times the variance within 1e-7; at ten times both are within 2e-6, and however wide the normal
     score is within 0.05: densities with one side that is flat and another that is steep have an edge at which nodes
     are far apart then.
-
-    `heights` maps scores to the log density and its derivatives by the parameters, for likelihoods that find both at
-    once in less time than one after the other.
     """
     xp = namespace(mean)
     mode, second = _mode(likelihood, y, mean, variance, parameters)
@@ -220,11 +303,7 @@ def tilt(
     steps = xp.linspace(-1.0, 1.0, N_NODES)[:, None] * largest
     scores = mode + width * xp.sinh(steps)
     log_steps = xp.log(width * xp.cosh(steps) * (2.0 / (N_NODES - 1)) * largest)
-    if heights is None:
-        log_density = likelihood.log_density(y, scores, parameters)
-        by_parameters = likelihood.derivatives(y, scores, parameters, 0).parameters
-    else:
-        log_density, by_parameters = heights(scores)
+    log_density, by_parameters = likelihood.heights(y, scores, parameters)
     log_terms = log_density + log_normal(scores - mean, variance) + log_steps
     highest = log_terms.max(axis=0)
     terms = xp.exp(log_terms - highest)
@@ -328,3 +407,179 @@ def other_fields(y: Array) -> Any:
     array([1., 2.])
     """
     return y[..., 0, :] if y.shape[-2] == 2 else y[..., :-1, :]
+
+
+@dataclass(frozen=True)
+class Wrapped(Likelihood):
+    """A likelihood of something else than the score or of several copies, with the same parameters."""
+
+    likelihood: Likelihood
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the parameters."""
+        return self.likelihood.names
+
+    @property
+    def priors(self) -> tuple[LogNormal, ...]:
+        """Priors of the parameters."""
+        return self.likelihood.priors
+
+    def noise_variance(self, y: np.ndarray, parameters: np.ndarray) -> Any:
+        """Return the variance of the noise of one copy in units of the score."""
+        return self.likelihood.noise_variance(other_fields(y), parameters)
+
+
+@fulfil_docs(Likelihood)
+@dataclass(frozen=True)
+class Offset(Wrapped):
+    """A likelihood of the score and an offset, which is the last field of a target, after those of the likelihood.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+        Of the sum.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl.outcomes import Poisson
+    >>> no_event_in_two_years = np.array([[0.0], [np.log(2.0)]])
+    >>> Offset(Poisson()).log_density(no_event_in_two_years, np.zeros(1), np.zeros(0))
+    array([-2.])
+    """
+
+    def log_density(self, y: Array, score: Array, parameters: Array) -> Any:
+        """Return the log density of every target."""
+        return self.likelihood.log_density(other_fields(y), score + y[..., -1, :], parameters)
+
+    def derivatives(self, y: Array, score: Array, parameters: Array, order: int = 3) -> Derivatives:
+        """Return derivatives of the log density."""
+        return self.likelihood.derivatives(other_fields(y), score + y[..., -1, :], parameters, order)
+
+    def tilted(self, y: Array, mean: Array, variance: Array, parameters: Array) -> Tilted:
+        """Integrate the density over normal scores."""
+        return self.likelihood.tilted(other_fields(y), mean + y[..., -1, :], variance, parameters)
+
+    def predict(self, mean: Array, variance: Array, parameters: Array, y: Array | None = None) -> Predicted:
+        """Return moments of the target, of scores that have their offsets."""
+        return self.likelihood.predict(mean, variance, parameters, None if y is None else other_fields(y))
+
+    def sample(
+        self, score: np.ndarray, parameters: np.ndarray, rng: np.random.Generator, y: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Draw the first field of a target for every score, with the offset of `y`, or none."""
+        if y is None:
+            return self.likelihood.sample(score, parameters, rng)
+        own: Any = other_fields(y)
+        return self.likelihood.sample(score + y[..., -1, :], parameters, rng, own)
+
+
+@fulfil_docs(Likelihood)
+@dataclass(frozen=True)
+class Repeated(Wrapped):
+    r"""The power :math:`p(y_i \mid f_i, \phi)^{v_i}` of a likelihood; weights :math:`v_i` are a target's last field.
+
+    A whole weight is so many copies of the sample. Where a site is found, or left out, copies are dealt with one by
+    one: :math:`v_i` copies of the density, or the only copy of its power :math:`v_i < 1`.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+        Of one copy.
+    is_fractional : bool, default=False
+        Whether weights may be below one; their integrals over normal scores are by quadrature.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl.outcomes import Gaussian
+    >>> zero_twice = np.array([[0.0], [2.0]])
+    >>> Repeated(Gaussian()).log_density(zero_twice, np.zeros(1), np.ones(1)).round(4)
+    array([-1.8379])
+    """
+
+    is_fractional: bool = False
+
+    def log_density(self, y: Array, score: Array, parameters: Array) -> Any:
+        """Return the log density of every target, times its weight."""
+        return y[..., -1, :] * self.likelihood.log_density(other_fields(y), score, parameters)
+
+    def derivatives(self, y: Array, score: Array, parameters: Array, order: int = 3) -> Derivatives:
+        """Return derivatives of the log density."""
+        found = self.likelihood.derivatives(other_fields(y), score, parameters, order)
+        return Derivatives(*(None if one is None else y[..., -1, :] * one for one in found))
+
+    def tilted(self, y: Array, mean: Array, variance: Array, parameters: Array) -> Tilted:
+        """Integrate the density of one copy over normal scores."""
+        if not self.is_fractional:
+            return self.likelihood.tilted(other_fields(y), mean, variance, parameters)
+        xp = namespace(mean)
+        power = xp.minimum(y[..., -1:, :], 1.0)
+        return tilt(self, xp.concatenate([y[..., :-1, :], power], axis=-2), mean, variance, parameters)
+
+    def predict(self, mean: Array, variance: Array, parameters: Array, y: Array | None = None) -> Predicted:
+        """Return moments of the target, whatever its weight."""
+        own = None if y is None else other_fields(y)
+        return self.likelihood.predict(mean, variance, parameters, own)
+
+    def sample(
+        self, score: np.ndarray, parameters: np.ndarray, rng: np.random.Generator, y: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Draw the first field of a target for every score, whatever its weight."""
+        own = None if y is None else other_fields(y)
+        return self.likelihood.sample(score, parameters, rng, own)
+
+
+def copies_of(likelihood: Likelihood, y: Array) -> Any:
+    """Return how many copies of its density every target has, each with a site of its own: (n_samples,), or one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl.outcomes import Gaussian
+    >>> copies_of(Repeated(Gaussian(), True), np.array([[0.0, 0.0], [0.5, 2.0]])), copies_of(Gaussian(), np.zeros(2))
+    (array([1., 2.]), 1.0)
+    """
+    if not isinstance(likelihood, Repeated):
+        return 1.0
+    return namespace(y).maximum(y[-1], 1.0)
+
+
+def of_one_copy(likelihood: Likelihood, y: Array) -> tuple[Likelihood, Any, Any]:
+    """Return the likelihood of one copy, its targets, and their weights, (n_samples,), or one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl.outcomes import Gaussian
+    >>> of_one_copy(Repeated(Gaussian()), np.array([[3.0, 4.0], [1.0, 2.0]]))[1:]
+    (array([3., 4.]), array([1., 2.]))
+    """
+    if not isinstance(likelihood, Repeated):
+        return likelihood, y, 1.0
+    return likelihood.likelihood, other_fields(y), y[-1]
+
+
+def repeated(
+    likelihood: Likelihood, targets: np.ndarray, sample_weight: np.ndarray
+) -> tuple[Repeated, np.ndarray]:
+    """Return the likelihood of samples that count as often as weights say, and their targets with these.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+        Of one copy.
+    targets : ndarray of shape (n_outputs, n_samples) or (n_outputs, n_fields, n_samples)
+    sample_weight : ndarray of shape (n_samples,)
+
+    Examples
+    --------
+    >>> from bayesmkl.outcomes import Gaussian
+    >>> repeated(Gaussian(), np.array([[3.0, 4.0]]), np.array([1.0, 2.0]))[1]
+    array([[[3., 4.],
+            [1., 2.]]])
+    """
+    fields = targets.reshape(len(targets), -1, targets.shape[-1])
+    last = np.broadcast_to(sample_weight, (len(targets), 1, len(sample_weight)))
+    return Repeated(likelihood, bool(sample_weight.min() < 1.0)), np.concatenate([fields, last], axis=1)

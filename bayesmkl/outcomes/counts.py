@@ -1,26 +1,67 @@
-"""Likelihoods of counts: of events, and of successes out of a number of trials."""
+"""Counts of events, and of successes out of a number of trials: their checks, and their likelihoods."""
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from scipy import special
 
 from bayesmkl._numerics.arrays import Array, namespace, special_functions
 from bayesmkl._utils.docstrings import fulfil_docs
-from bayesmkl.outcomes.base import Derivatives, Likelihood, Predicted, Tilted, no_parameters, tilt
-from bayesmkl.outcomes.priors import LogNormal
+from bayesmkl.outcomes.base import Derivatives, Likelihood, LogNormal, Predicted, no_parameters
 
 LARGEST_LOG = 300.0  # of a rate: its third power is still a number
 LARGEST_LOGIT = 60.0  # beyond it a probability is 0 or 1
 N_QUANTILES = 129  # of a normal score
 REACH = 8.5  # of them, in standard deviations
 LEAST_MEAN = 1e-3  # of counts, where the variance of their logarithm is taken
+WIDEST = 40.0  # difference of logarithms of exposures, a factor of 2e17
+LARGEST_COUNT = 1e9  # beyond some 1e11 steps of the evidence lose their digits
+LEAST_RATE = 0.5  # counts, or successes, that a target has at least when its mean rate is taken
+
+
+class Rated(Likelihood):
+    """Likelihood of counts, and of other targets whose scores are logarithms of rates, which offsets add to."""
+
+    def encode(self, y: np.ndarray) -> np.ndarray:
+        """Return targets as (n_outputs, n_fields, n_samples), checked."""
+        check_counts(y)
+        return np.atleast_2d(y.T)[:, None]
+
+    def base_scores(
+        self, fields: np.ndarray, offset: np.ndarray, sample_weight: np.ndarray | None
+    ) -> np.ndarray:
+        """Return the score of every output that all samples together speak for, beside their offsets."""
+        weights = np.ones(len(offset)) if sample_weight is None else sample_weight
+        return np.log(np.maximum(fields[:, 0] @ weights, LEAST_RATE)) - special.logsumexp(offset, b=weights)
+
+    def rate(self, score: np.ndarray) -> Any:
+        """Return the mean of a target at a score."""
+        with np.errstate(over="ignore"):  # of an offset of zero, far from those that there are
+            return np.exp(score)
+
+
+def check_counts(y: np.ndarray) -> None:
+    """Raise for targets that are no counts, or beyond what can be told apart."""
+    wrong = (y < 0.0) | (y != np.floor(y))
+    if wrong.any():
+        raise ValueError(
+            f"`y` must hold counts, whole numbers that are not negative, with this `likelihood`; got "
+            f'{y[wrong].flat[0]:g}. Round them if they are counts, or use likelihood="gaussian".'
+        )
+    if y.max() > LARGEST_COUNT:
+        raise ValueError(
+            f"`y` must hold counts of at most {LARGEST_COUNT:g} with this `likelihood`; got {y.max():g}. Counts that "
+            'large are as good as numbers: fit their logarithms, np.log1p(y), with likelihood="gaussian".'
+        )
 
 
 @fulfil_docs(Likelihood)
-class Poisson(NamedTuple):
+@dataclass(frozen=True)
+class Poisson(Rated):
     r"""Counts of events: :math:`y_i \sim \mathrm{Poisson}(e^{f_i})`.
 
     Examples
@@ -30,16 +71,6 @@ class Poisson(NamedTuple):
     array([-1.    , -1.6931])
     """
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the parameters: none."""
-        return ()
-
-    @property
-    def priors(self) -> tuple[LogNormal, ...]:
-        """Priors of the parameters: none."""
-        return ()
-
     def log_density(self, y: Array, score: Array, parameters: Array) -> Any:
         """Return the log probability of every count."""
         return y * score - _rate(score) - special_functions(y).gammaln(y + 1.0)
@@ -48,10 +79,6 @@ class Poisson(NamedTuple):
         """Return derivatives of the log probability."""
         rate, none = _rate(score), no_parameters(score)
         return Derivatives(y - rate, -rate, -rate, none, none, none)
-
-    def tilted(self, y: Array, mean: Array, variance: Array, parameters: Array) -> Tilted:
-        """Integrate the probability over normal scores, by quadrature."""
-        return tilt(self, y, mean, variance, parameters)
 
     def predict(self, mean: Array, variance: Array, parameters: Array, y: Array | None = None) -> Predicted:
         """Return moments of the count."""
@@ -70,7 +97,8 @@ class Poisson(NamedTuple):
 
 
 @fulfil_docs(Likelihood)
-class NegativeBinomial(NamedTuple):
+@dataclass(frozen=True)
+class NegativeBinomial(Rated):
     r"""Counts of events whose rate varies: mean :math:`\mu_i = e^{f_i}`, variance :math:`\mu_i + \mu_i^2 / r`.
 
     Poisson counts whose rate is multiplied by a Gamma variable of mean one and shape `r`, the concentration.
@@ -101,12 +129,12 @@ class NegativeBinomial(NamedTuple):
 
     def log_density(self, y: Array, score: Array, parameters: Array) -> Any:
         """Return the log probability of every count."""
-        return self._heights(y, score, parameters)[0]
+        return self.heights(y, score, parameters)[0]
 
     def derivatives(self, y: Array, score: Array, parameters: Array, order: int = 3) -> Derivatives:
         """Return derivatives of the log probability."""
         if order == 0:
-            return Derivatives(None, None, None, self._heights(y, score, parameters)[1], None, None)
+            return Derivatives(None, None, None, self.heights(y, score, parameters)[1], None, None)
         xp, special, own = namespace(score), special_functions(score), parameters[0]
         log_total = xp.logaddexp(xp.log(own), score)
         total, part, rest = xp.exp(log_total), xp.exp(score - log_total), xp.exp(xp.log(own) - log_total)
@@ -121,7 +149,7 @@ class NegativeBinomial(NamedTuple):
             (-spread + weight * (rest - part) * part / total)[None],
         )
 
-    def _heights(self, y: Array, score: Array, parameters: Array) -> tuple[Any, Any]:
+    def heights(self, y: Array, score: Array, parameters: Array) -> tuple[Any, Any]:
         """Return the log probability, and its derivatives by the parameters."""
         xp, special, own = namespace(score), special_functions(score), parameters[0]
         log_own, weight = xp.log(own), y + own
@@ -130,10 +158,6 @@ class NegativeBinomial(NamedTuple):
         log_probability = ways + own * (log_own - log_total) + y * (score - log_total)
         gammas = special.digamma(weight) - special.digamma(own) + log_own + 1.0
         return log_probability, (gammas - log_total - weight * xp.exp(-log_total))[None]
-
-    def tilted(self, y: Array, mean: Array, variance: Array, parameters: Array) -> Tilted:
-        """Integrate the probability over normal scores, by quadrature."""
-        return tilt(self, y, mean, variance, parameters, lambda score: self._heights(y, score, parameters))
 
     def predict(self, mean: Array, variance: Array, parameters: Array, y: Array | None = None) -> Predicted:
         """Return moments of the count."""
@@ -153,7 +177,8 @@ class NegativeBinomial(NamedTuple):
 
 
 @fulfil_docs(Likelihood)
-class BetaBinomial(NamedTuple):
+@dataclass(frozen=True)
+class BetaBinomial(Rated):
     r"""Successes out of trials, whose probability varies around :math:`p_i = 1 / (1 + e^{-f_i})`.
 
     :math:`y_i \sim \mathrm{Binomial}(n_i, q_i)`, :math:`q_i \sim \mathrm{Beta}(\kappa p_i, \kappa (1 - p_i))`. A
@@ -184,6 +209,37 @@ class BetaBinomial(NamedTuple):
     def priors(self) -> tuple[LogNormal, ...]:
         """Priors of the parameters."""
         return (self.concentration_prior,)
+
+    def encode(self, y: np.ndarray) -> np.ndarray:
+        """Return successes and trials as (1, 2, n_samples), checked."""
+        check_counts(y)
+        if y.ndim != 2 or y.shape[1] != 2:
+            raise ValueError(
+                f'`y` must be of shape (n_samples, 2) with likelihood="beta-binomial": successes and trials; got '
+                f"{y.shape}."
+            )
+        over = (y[:, 0] > y[:, 1]) | (y[:, 1] < 1.0)
+        if over.any():
+            first = int(np.flatnonzero(over)[0])
+            raise ValueError(
+                f"`y` must hold at least one trial for each sample and no more successes than trials; got "
+                f"{y[first, 0]:g} of {y[first, 1]:g} for sample {first} ({int(over.sum())} in all). Correct them, or "
+                "leave them out."
+            )
+        return y.T[None]
+
+    def base_scores(
+        self, fields: np.ndarray, offset: np.ndarray, sample_weight: np.ndarray | None
+    ) -> np.ndarray:
+        """Return the log odds that all samples together speak for, beside their offsets."""
+        weights = np.ones(len(offset)) if sample_weight is None else sample_weight
+        won, tried = fields[:, 0] @ weights, fields[:, 1] @ weights
+        won = np.maximum(won, LEAST_RATE)
+        return np.log(won / np.maximum(tried - won, LEAST_RATE)) - np.average(offset, weights=weights)
+
+    def rate(self, score: np.ndarray) -> Any:
+        """Return the probability of a success at a score."""
+        return special.expit(score)
 
     def log_density(self, y: Array, score: Array, parameters: Array) -> Any:
         """Return the log probability of every number of successes."""
@@ -244,10 +300,6 @@ class BetaBinomial(NamedTuple):
             (bend * (by_p / own + own * crossed) + slope**2 * (2.0 * by_p2 / own + own**2 * doubled))[None],
         )
 
-    def tilted(self, y: Array, mean: Array, variance: Array, parameters: Array) -> Tilted:
-        """Integrate the probability over normal scores, by quadrature."""
-        return tilt(self, y, mean, variance, parameters)
-
     def predict(self, mean: Array, variance: Array, parameters: Array, y: Array | None = None) -> Predicted:
         """Return moments of the success of a single trial, 0 or 1."""
         xp = namespace(mean)
@@ -299,3 +351,21 @@ def _probabilities(score: Array) -> tuple[Any, Any]:
     xp = namespace(score)
     inside = xp.clip(score, -LARGEST_LOGIT, LARGEST_LOGIT)
     return 1.0 / (1.0 + xp.exp(-inside)), 1.0 / (1.0 + xp.exp(inside))
+
+
+def check_exposures(offset: np.ndarray) -> None:
+    """Raise for offsets of counts that are no logarithms of exposures.
+
+    Examples
+    --------
+    >>> check_exposures(np.array([1.0, 90.0]))
+    Traceback (most recent call last):
+    ...
+    ValueError: `offset_column` must hold logarithms of exposures with counts; got 1 to 90, ...
+    """
+    low, high = float(offset.min()), float(offset.max())
+    if high - low > WIDEST:
+        raise ValueError(
+            f"`offset_column` must hold logarithms of exposures with counts; got {low:g} to {high:g}, exposures that "
+            f"differ by a factor of 1e{(high - low) / np.log(10.0):.0f}. Take the logarithm of the exposure."
+        )

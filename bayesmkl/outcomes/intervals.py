@@ -18,7 +18,7 @@ import numpy as np
 
 from bayesmkl._numerics.arrays import Array, is_numpy, namespace
 from bayesmkl._numerics.truncated_normal import LOG_2PI
-from bayesmkl.outcomes.binary import log_cdf_derivatives
+from bayesmkl.outcomes.labels import log_cdf_derivatives
 
 INFINITE = 1e8  # stands for infinite ends: there all densities are zero
 LARGEST_LOG = 300.0  # of a cumulative hazard: its third power is still a number

@@ -19,11 +19,9 @@ from bayesmkl._utils.given import as_array, check_numbers
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.typing import Targets
 from bayesmkl._utils.validation import check_integer, check_probability, shown
-from bayesmkl.bemkl.models.kernel_priors import Dirichlet
-from bayesmkl.bemkl.models.model import Priors
-from bayesmkl.bemkl.models.moments import Gamma
-from bayesmkl.bemkl.reading.collapsed import NonnegativeGamma
-from bayesmkl.bemkl.reading.draws import PosteriorDraws
+from bayesmkl.bemkl.draws import NonnegativeGamma, PosteriorDraws
+from bayesmkl.bemkl.model import Priors
+from bayesmkl.bemkl.moments import Dirichlet, Gamma
 from bayesmkl.gp.reading import HyperDraws, log_complement
 from bayesmkl.posterior.evaluated import Evaluated
 from bayesmkl.posterior.fitted import FittedBEMKL, evenly

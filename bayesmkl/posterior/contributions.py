@@ -19,7 +19,7 @@ from bayesmkl._utils.validation import (
     check_probability,
     generator_of,
 )
-from bayesmkl.bemkl.reading import parts as of_bemkl
+from bayesmkl.bemkl.reading import draw_new_parts, mean_new_parts
 from bayesmkl.discriminative.estimators.base import BaseDiscriminative
 from bayesmkl.gp import parts as of_processes
 from bayesmkl.gp.design import FittedDesign
@@ -291,9 +291,9 @@ def parts_of_bemkl(
         rows = stack.rows(np.arange(first, min(first + size, stack.n_rows)))
         means, drawn = [], []
         for posterior, own in zip(fitted.states, draws, strict=True):
-            means.append(of_bemkl.mean_new_parts(rows, posterior))
+            means.append(mean_new_parts(rows, posterior))
             source = None if fitted.is_drawn else posterior
-            drawn.append(of_bemkl.draw_new_parts(rows, own, variance, rng, source))
+            drawn.append(draw_new_parts(rows, own, variance, rng, source))
         both = (_grouped(np.concatenate(parts, axis=-3), named.groups) for parts in (means, drawn))
         yield ScoreParts(*(_in_units(parts, named, location, scale, nothing) for parts in both))
 

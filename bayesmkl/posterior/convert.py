@@ -15,8 +15,7 @@ from bayesmkl._utils.files import as_path, check_layout, written_beside
 from bayesmkl._utils.memory import available_memory, format_bytes
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.validation import check_flag, check_integer, generator_of
-from bayesmkl.bemkl.reading.collapsed import log_prior, log_prior_terms, log_variational
-from bayesmkl.bemkl.reading.draws import PosteriorDraws
+from bayesmkl.bemkl.draws import PosteriorDraws, log_prior, log_prior_terms, log_variational
 from bayesmkl.gp.reading import HyperDraws
 from bayesmkl.gp.tasks import correlations
 from bayesmkl.posterior.evaluated import Evaluated

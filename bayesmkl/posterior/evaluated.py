@@ -19,18 +19,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import log_ndtr
 
-from bayesmkl.bemkl.models.absent_views import AbsentViews
-from bayesmkl.bemkl.models.outcomes import Classes, Grades, Labels, log_beyond
-from bayesmkl.bemkl.reading.collapsed import (
+from bayesmkl.bemkl.draws import (
+    PosteriorDraws,
     log_likelihood,
     log_prior,
     log_variational,
     score_means,
     score_scales,
+    share_of_each,
+    shares_and_sums,
 )
-from bayesmkl.bemkl.reading.draws import PosteriorDraws
-from bayesmkl.bemkl.reading.shares import share_of_each, shares_and_sums
+from bayesmkl.bemkl.outputs import AbsentViews
 from bayesmkl.kernels.stacks.base import KernelRows
+from bayesmkl.outcomes import Classes, Grades, Labels
+from bayesmkl.outcomes.labels import log_beyond
 from bayesmkl.posterior.fitted import FittedBEMKL
 
 LOG_2PI = float(np.log(2.0 * np.pi))

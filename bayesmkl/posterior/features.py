@@ -12,8 +12,8 @@ from sklearn.base import BaseEstimator
 from bayesmkl._utils.threads import blas_threads_for
 from bayesmkl._utils.typing import Samples
 from bayesmkl._utils.validation import check_choice, check_probability, generator_of
-from bayesmkl.bemkl.reading.draws import PosteriorDraws
-from bayesmkl.bemkl.reading.parts import mean_duals
+from bayesmkl.bemkl.draws import PosteriorDraws
+from bayesmkl.bemkl.reading import mean_duals
 from bayesmkl.gp.slopes import KernelSlopes, draw_slopes
 from bayesmkl.gp.unknown_points import CompletedKernels
 from bayesmkl.kernels.presence import present_views

@@ -15,14 +15,11 @@ from bayesmkl._utils.given import check_numbers
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.typing import Samples
 from bayesmkl.bemkl import BEMKLClassifier, BEMKLOrdinalClassifier, BEMKLRegressor, BEMKLSurvival
-from bayesmkl.bemkl.estimators.multitask_classifier import BEMKLMultitaskClassifier
-from bayesmkl.bemkl.estimators.multitask_regressor import BEMKLMultitaskRegressor
-from bayesmkl.bemkl.models.model import State
-from bayesmkl.bemkl.models.nonnegative import NonnegativeReadout
-from bayesmkl.bemkl.reading.collapsed import NonnegativeGamma
-from bayesmkl.bemkl.reading.draws import PosteriorDraws, variational_draws
-from bayesmkl.bemkl.reading.predict import ScoreDraws
-from bayesmkl.bemkl.reading.shares import share_of_each
+from bayesmkl.bemkl.draws import NonnegativeGamma, PosteriorDraws, share_of_each, variational_draws
+from bayesmkl.bemkl.model import State
+from bayesmkl.bemkl.multitask_estimators import BEMKLMultitaskClassifier, BEMKLMultitaskRegressor
+from bayesmkl.bemkl.nonnegative import NonnegativeReadout
+from bayesmkl.bemkl.reading import ScoreDraws
 from bayesmkl.gp import GPMKLClassifier, GPMKLOrdinalClassifier, GPMKLRegressor, GPMKLSurvival
 from bayesmkl.gp.design import FittedDesign
 from bayesmkl.gp.estimators.priors import is_spike_slab

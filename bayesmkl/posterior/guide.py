@@ -26,12 +26,12 @@ from jax.flatten_util import ravel_pytree
 from numpyro.infer import Trace_ELBO
 
 from bayesmkl._utils.numpyro_session import numpyro_session
-from bayesmkl.bemkl.inference.numpyro_model import literal_model
-from bayesmkl.bemkl.models.model import Problem, State
+from bayesmkl.bemkl.model import Problem, State
+from bayesmkl.bemkl.program import literal_model
 
 if TYPE_CHECKING:  # no formula of the bound enters here
     from bayesmkl._numerics.arrays import Array
-    from bayesmkl.bemkl.models.moments import Gamma, Gaussian
+    from bayesmkl.bemkl.moments import Gamma, Gaussian
 
 BLOCK = 256  # particles at once: memory is of the order of BLOCK * n_kernels * n_samples numbers
 # It runs as fast as with the default, and compiles in two thirds of the time.

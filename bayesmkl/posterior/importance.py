@@ -54,9 +54,9 @@ from scipy.special import log_ndtr
 from bayesmkl._numerics.psis import good_k, smooth_weights
 from bayesmkl._numerics.truncated_normal import truncated_moments
 from bayesmkl._utils.threads import blas_threads_for
-from bayesmkl.bemkl.models.model import State
-from bayesmkl.bemkl.models.moments import LOG_2PI, Gamma
-from bayesmkl.bemkl.reading.collapsed import log_gamma, log_weights, log_weights_prior, weights_quadratic
+from bayesmkl.bemkl.draws import log_gamma, log_weights, log_weights_prior, weights_quadratic
+from bayesmkl.bemkl.model import State
+from bayesmkl.bemkl.moments import LOG_2PI, Gamma
 from bayesmkl.posterior.evaluated import Evaluated
 from bayesmkl.posterior.report import Section, line_of_text, of_models, table, worst
 

@@ -46,13 +46,12 @@ from bayesmkl._numerics.psis import good_k, quietly, smooth_weights
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.threads import blas_threads_for
 from bayesmkl._utils.validation import check_choice, check_integer, generator_of, shown
-from bayesmkl.bemkl.reading.draws import PosteriorDraws
+from bayesmkl.bemkl.draws import PosteriorDraws
 from bayesmkl.gp.conditioning import Sites, cavity
 from bayesmkl.gp.evidence import ep_evidence, exact_evidence
 from bayesmkl.gp.reading import HyperDraws, average_left_out
 from bayesmkl.outcomes import Gaussian, Probit
-from bayesmkl.outcomes.base import Likelihood
-from bayesmkl.outcomes.repeated import copies_of, repeated
+from bayesmkl.outcomes.base import Likelihood, copies_of, repeated
 from bayesmkl.posterior.evaluated import Evaluated, evaluate_model
 from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl
 

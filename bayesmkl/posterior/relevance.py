@@ -40,14 +40,13 @@ from bayesmkl._utils.options import Storage
 from bayesmkl._utils.progress import step_progress
 from bayesmkl._utils.validation import check_choice, check_flag, check_integer, generator_of, shown
 from bayesmkl._utils.warnings import holding_back, warn_user
-from bayesmkl.bemkl.estimators.base import FitTask
-from bayesmkl.bemkl.estimators.class_models import class_model_of
-from bayesmkl.bemkl.inference.runs import Fit
-from bayesmkl.bemkl.models import model
-from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
-from bayesmkl.bemkl.models.moments import LOG_2PI, Gamma
-from bayesmkl.bemkl.models.nonnegative import nonnegative
-from bayesmkl.bemkl.reading.predict import ScoreDraws, log_probabilities
+from bayesmkl.bemkl import model
+from bayesmkl.bemkl.base import FitTask
+from bayesmkl.bemkl.classifier import class_model_of
+from bayesmkl.bemkl.moments import LOG_2PI, Dirichlet, Gamma, SpikeSlab
+from bayesmkl.bemkl.nonnegative import nonnegative
+from bayesmkl.bemkl.reading import ScoreDraws, log_probabilities
+from bayesmkl.bemkl.runs import Fit
 from bayesmkl.kernels.stacks.base import StoredStack
 from bayesmkl.kernels.stacks.dense import DenseStack, stored_array
 from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl, public, states_of
@@ -684,11 +683,11 @@ class BEMKLRefits:
             each = [_log_density(*own) for own in zip(scores, noise, np.atleast_2d(targets), strict=True)]
             return np.sum(each, axis=0) - np.log(refit.y_scale_).sum()
         model, settings = class_model_of(refit.posterior_), refit._settings()
-        scores = model.scores(rows, states_of(refit), settings, refit.predictive)
+        of_classes: Any = model.scores(rows, states_of(refit), settings, refit.predictive)
         if targets.ndim == 2 and not refit.is_multilabel_:
-            log_p = model.log_class_probabilities(scores, settings.margin)
+            log_p = model.log_class_probabilities(of_classes, settings.margin)
             return log_p[np.arange(len(log_p)), targets.argmax(axis=0)]
-        sides = np.array([log_probabilities(score, settings.margin) for score in scores])
+        sides = np.array([log_probabilities(score, settings.margin) for score in of_classes])
         return self._log_predictive(sides, targets)
 
     def _log_predictive(self, left_out: np.ndarray, targets: np.ndarray) -> np.ndarray:

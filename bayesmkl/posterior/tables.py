@@ -32,7 +32,7 @@ from sklearn.base import BaseEstimator
 
 from bayesmkl._numerics.quadrant import quadrant_quantiles
 from bayesmkl._utils.validation import check_flag, check_integer, check_probability, generator_of
-from bayesmkl.bemkl.models.nonnegative import CutOffNormals, CutOffPair, NonnegativeReadout
+from bayesmkl.bemkl.nonnegative import CutOffNormals, CutOffPair, NonnegativeReadout
 from bayesmkl.gp.design import FittedDesign
 from bayesmkl.gp.reading import HyperDraws
 from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl, public

@@ -6,6 +6,11 @@ below 1e-12 for every factor (40 and 80 samples, 10 and 40 kernels, also after 2
 
 from __future__ import annotations
 
+import os
+import pickle
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from helpers import (
@@ -20,8 +25,8 @@ from helpers import (
 )
 
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.models import model as bemkl
+from bayesmkl.bemkl import model as bemkl
+from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
 
 pytestmark = pytest.mark.heavy
 
@@ -86,3 +91,46 @@ def test_nothing_of_jax_leaves_the_loop(rng):
         assert result.elbo_history.dtype == np.float64
         factors = [result.state.dual.mean, result.state.sample_precision.rate, result.state.readout.cov]
         assert all(type(factor) is np.ndarray for factor in factors)
+
+
+ON_EIGHT_DEVICES = """
+import pickle, sys
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+from bayesmkl.bemkl import model
+
+jax.config.update("jax_enable_x64", True)
+problem, start, n_sweeps = pickle.load(sys.stdin.buffer)
+mesh = Mesh(np.array(jax.devices()), ("rows",))
+by_rows = NamedSharding(mesh, P(None, "rows", None))
+problem, start = jax.tree.map(jnp.asarray, (problem, start))
+kernels = jax.device_put(problem.stack.kernels, by_rows)
+problem = problem._replace(stack=problem.stack._replace(kernels=kernels))
+sweep, bounds = jax.jit(model.sweep), []
+for _ in range(n_sweeps):
+    state, bound = sweep(problem, start)
+    start = model.carry(problem, state)
+    bounds.append(float(bound))
+sizes = {shard.data.shape for shard in kernels.addressable_shards}
+pickle.dump((len(jax.devices()), sizes, bounds, jax.tree.map(np.asarray, state)), sys.stdout.buffer)
+"""
+
+
+def test_one_compiled_sweep_on_eight_devices_is_the_loop(rng):
+    """Kernels are placed by their rows; XLA does the rest."""
+    module, problem, start = problem_of("binary", "non-sparse", rng)
+    alone = maximize_elbo(module, problem, start, FIFTY)
+    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8"
+    done = subprocess.run(
+        [sys.executable, "-c", ON_EIGHT_DEVICES],
+        input=pickle.dumps((problem, start, FIFTY.max_iter)),
+        env=os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"},
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    n_devices, sizes, bounds, state = pickle.loads(done.stdout)
+    assert (n_devices, sizes) == (8, {(N_KERNELS, N_SAMPLES // 8, N_SAMPLES)})
+    np.testing.assert_allclose(bounds, alone.elbo_history, rtol=AGREEMENT)
+    assert_same_factors(state, alone.state, AGREEMENT)

@@ -24,16 +24,16 @@ from helpers import (
 from sklearn.preprocessing import StandardScaler
 
 from bayesmkl._numerics.acceleration import flatten, measure, restore
-from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.models import model as bemkl
-from bayesmkl.bemkl.models import moments, multitask
-from bayesmkl.bemkl.models.model import Priors, Problem
-from bayesmkl.bemkl.models.moments import PROBED, Gamma, IntermediateOutputs, probe, probe_scale
-from bayesmkl.bemkl.models.multitask import MultitaskProblem
-from bayesmkl.bemkl.models.outcomes import Classes, Labels, Numbers
+from bayesmkl.bemkl import model as bemkl
+from bayesmkl.bemkl import moments, multitask
+from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.model import Priors, Problem
+from bayesmkl.bemkl.moments import PROBED, Gamma, IntermediateOutputs, probe, probe_scale
+from bayesmkl.bemkl.multitask import MultitaskProblem
 from bayesmkl.datasets import load_wdbc
 from bayesmkl.kernels import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.outcomes import Classes, Labels, Numbers
 
 N_KERNELS, N_OUTPUTS = 3, 2
 FEW, MANY = PROBED - 4, 3 * PROBED - 4  # all of the few samples are probed, every third of the many

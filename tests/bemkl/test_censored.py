@@ -14,15 +14,14 @@ from sklearn.preprocessing import StandardScaler
 import bayesmkl.posterior
 from bayesmkl import BEMKLRegressor, KernelBank, load_model, save_model
 from bayesmkl.bemkl import VB, BEMKLSurvival, Gamma, Storage
-from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.models import model as bemkl
-from bayesmkl.bemkl.models import outcomes
-from bayesmkl.bemkl.models.model import Priors, Problem
-from bayesmkl.bemkl.models.nonnegative import nonnegative
-from bayesmkl.bemkl.models.outcomes import Intervals, Numbers
+from bayesmkl.bemkl import model as bemkl
+from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.model import Priors, Problem
+from bayesmkl.bemkl.nonnegative import nonnegative
 from bayesmkl.evaluation import concordance_index
 from bayesmkl.gp import GPMKLSurvival, Marginal
 from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.outcomes import Intervals, Numbers, times
 from bayesmkl.posterior import compare_loo, diagnose, refine_posterior, relevance, to_datatree, view_table
 
 N, P = 60, 3
@@ -123,7 +122,7 @@ def test_nonnegative_weights(rng):
 def test_other_library_targets_that_were_not_observed(rng):
     problem, _ = problem_of(rng)
     loc = rng.normal(size=N)
-    found = outcomes.update_targets(problem.y, problem.outcome.upper, loc, 6.25)
+    found = times.update_targets(problem.y, problem.outcome.upper, loc, 6.25)
     lower, upper = np.maximum(problem.y, -12.0), np.minimum(problem.outcome.upper, 12.0)
     unknown = problem.y < problem.outcome.upper
     law = stats.truncnorm(
@@ -153,7 +152,7 @@ def test_finite_difference_of_the_bound_at_its_maximum(rng):
     precision, loc = noise.mean, best.readout.mean[1:] @ best.intermediate.mean + best.readout.mean[0]
     pairs.append(
         [
-            moved(latent=outcomes.update_targets(problem.y, problem.outcome.upper, loc + sign * h, precision))
+            moved(latent=times.update_targets(problem.y, problem.outcome.upper, loc + sign * h, precision))
             for sign in (1, -1)
         ]
     )

@@ -18,16 +18,16 @@ from helpers import (
 from scipy import stats
 
 from bayesmkl.bemkl import Dirichlet, SpikeSlab
-from bayesmkl.bemkl.models.outcomes import log_beyond
-from bayesmkl.bemkl.reading.collapsed import (
+from bayesmkl.bemkl.draws import (
+    PosteriorDraws,
     log_likelihood,
     log_prior,
     log_variational,
     score_means,
     score_scales,
 )
-from bayesmkl.bemkl.reading.draws import PosteriorDraws
 from bayesmkl.kernels.stacks.base import SUM_ENTRIES
+from bayesmkl.outcomes.labels import log_beyond
 
 pytestmark = pytest.mark.heavy
 
@@ -144,7 +144,7 @@ def test_same_densities_as_the_numpyro_model(rng, task):
     from numpyro.infer.util import log_density
 
     from bayesmkl._utils.numpyro_session import numpyro_session
-    from bayesmkl.bemkl.inference.numpyro_model import collapsed_model
+    from bayesmkl.bemkl.program import collapsed_model
 
     problem, draws = problem_and_draws(rng, task)
     ours = log_prior(problem, draws) + log_likelihood(problem, draws).sum(axis=1)

@@ -17,10 +17,10 @@ from helpers import (
 from scipy import stats
 
 from bayesmkl.bemkl import Dirichlet
-from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.models import model as bemkl
-from bayesmkl.bemkl.models.moments import Gamma
-from bayesmkl.bemkl.reading.draws import PosteriorDraws, align_signs, draw_precisions, variational_draws
+from bayesmkl.bemkl import model as bemkl
+from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.draws import PosteriorDraws, align_signs, draw_precisions, variational_draws
+from bayesmkl.bemkl.moments import Gamma
 
 
 def mirrored_draws(rng, n_chains=3, n_draws=50):

@@ -23,8 +23,8 @@ from helpers import (
 from scipy import stats
 
 from bayesmkl._numerics.truncated_normal import truncated_moments
-from bayesmkl.bemkl.models import model as bemkl
-from bayesmkl.bemkl.models.model import State
+from bayesmkl.bemkl import model as bemkl
+from bayesmkl.bemkl.model import State
 
 pytestmark = pytest.mark.heavy
 

@@ -16,10 +16,10 @@ from helpers import (
 )
 from scipy import stats
 
-from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.models import model as bemkl
-from bayesmkl.bemkl.models.model import Priors
-from bayesmkl.bemkl.models.moments import Gamma
+from bayesmkl.bemkl import model as bemkl
+from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.model import Priors
+from bayesmkl.bemkl.moments import Gamma
 
 N_SAMPLES, N_KERNELS = 11, 4
 OPTIONS = LoopOptions(max_iter=60, tol=0.0, accelerate=False)

@@ -17,8 +17,8 @@ from helpers import (
 )
 from scipy import integrate, stats
 
-from bayesmkl.bemkl.models import moments
-from bayesmkl.bemkl.models.moments import Gamma, Gaussian, IntermediateOutputs, PrecisionMoments
+from bayesmkl.bemkl import moments
+from bayesmkl.bemkl.moments import Gamma, Gaussian, IntermediateOutputs, PrecisionMoments
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 N_KERNELS, N_SAMPLES = 3, 6

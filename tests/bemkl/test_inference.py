@@ -17,13 +17,13 @@ from sklearn.preprocessing import StandardScaler
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank, load_model, save_model
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl.bemkl import NUTS, Gibbs
-from bayesmkl.bemkl.inference import chains, gibbs, runs
-from bayesmkl.bemkl.models.model import State
-from bayesmkl.bemkl.models.outcomes import Labels
-from bayesmkl.bemkl.reading.draws import PosteriorDraws
+from bayesmkl.bemkl import NUTS, Gibbs, gibbs, runs
+from bayesmkl.bemkl import gibbs as chains
+from bayesmkl.bemkl.draws import PosteriorDraws
+from bayesmkl.bemkl.model import State
 from bayesmkl.datasets import load_wdbc
 from bayesmkl.kernels import Gaussian, Linear
+from bayesmkl.outcomes import Labels
 from bayesmkl.posterior import kernel_table, refine_posterior, to_datatree, view_table
 
 pytestmark = pytest.mark.heavy
@@ -243,7 +243,7 @@ def test_divergences_are_reported_with_the_remedy(wdbc, monkeypatch):
         }
         return chains.Chains(parameters, {"diverging": rng.random(shape) < 0.1}, False)
 
-    monkeypatch.setattr("bayesmkl.bemkl.inference.sampling.fit_nuts", diverging)
+    monkeypatch.setattr("bayesmkl.bemkl.program.fit_nuts", diverging)
     with pytest.warns(ConvergenceWarning, match=r"divergent transitions in .* %.*`target_accept`"):
         BEMKLClassifier(BANK, inference="nuts", intermediate_scale=1.0).fit(X[:N_TRAIN], y[:N_TRAIN])
 
@@ -263,7 +263,7 @@ class Interrupted:
 
 def test_an_interrupted_fit_keeps_what_there_is_and_says_so(wdbc, monkeypatch):
     X, y = wdbc
-    monkeypatch.setattr("bayesmkl.bemkl.inference.gibbs.sweep", Interrupted(after=50 + 150 + 120))
+    monkeypatch.setattr("bayesmkl.bemkl.gibbs.sweep", Interrupted(after=50 + 150 + 120))
     with pytest.warns(ConvergenceWarning, match=r"interrupted and kept 1 chain\(s\) of 150 draws"):
         model = BEMKLClassifier(BANK, **SHORT).fit(X[:N_TRAIN], y[:N_TRAIN])
     assert model.outcome_ is Outcome.INTERRUPTED
@@ -273,7 +273,7 @@ def test_an_interrupted_fit_keeps_what_there_is_and_says_so(wdbc, monkeypatch):
 
 def test_an_interrupt_with_nothing_to_keep_leaves_the_model_unfitted(wdbc, monkeypatch):
     X, y = wdbc
-    monkeypatch.setattr("bayesmkl.bemkl.inference.gibbs.sweep", Interrupted(after=20))
+    monkeypatch.setattr("bayesmkl.bemkl.gibbs.sweep", Interrupted(after=20))
     model = BEMKLClassifier(BANK, **SHORT)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X[:N_TRAIN], y[:N_TRAIN])

@@ -21,8 +21,8 @@ from helpers import (
 
 from bayesmkl._numerics.acceleration import Coordinate
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.models import model as bemkl
+from bayesmkl.bemkl import model as bemkl
+from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
 
 pytestmark = pytest.mark.heavy
 

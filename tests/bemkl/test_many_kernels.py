@@ -17,12 +17,12 @@ from sklearn.base import clone
 import bayesmkl
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank
 from bayesmkl._numerics.low_rank import DiagonalPlusLowRank
-from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.models import many_kernels, moments
-from bayesmkl.bemkl.models import model as bemkl
-from bayesmkl.bemkl.models.weight_covariance import WeightCovariance
-from bayesmkl.bemkl.reading.predict import predict_score
-from bayesmkl.bemkl.reading.shares import share_draws
+from bayesmkl.bemkl import many_kernels, moments
+from bayesmkl.bemkl import model as bemkl
+from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.draws import share_draws
+from bayesmkl.bemkl.moments import WeightCovariance
+from bayesmkl.bemkl.reading import predict_score
 from bayesmkl.kernels import Linear
 from bayesmkl.kernels.stacks.dense import DenseStack
 

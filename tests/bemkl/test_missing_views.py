@@ -26,18 +26,23 @@ from test_elbo import deviation, gamma_law, normal
 from test_stationarity import moves_of_gamma, moves_of_normal
 
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl.bemkl.inference import missing_views
-from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.inference.missing_views import (
+from bayesmkl.bemkl import missing as missing_views
+from bayesmkl.bemkl import model as bemkl
+from bayesmkl.bemkl import moments, outputs
+from bayesmkl.bemkl import reading as predict
+from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.draws import share_draws
+from bayesmkl.bemkl.missing import (
     absent_views,
     em_step,
     fit_with_missing_views,
     posterior_moments,
     start_moments,
 )
-from bayesmkl.bemkl.models import model as bemkl
-from bayesmkl.bemkl.models import moments, outputs
-from bayesmkl.bemkl.models.absent_views import (
+from bayesmkl.bemkl.model import Priors, Problem
+from bayesmkl.bemkl.moments import Gamma, Gaussian, probe_scale
+from bayesmkl.bemkl.nonnegative import nonnegative
+from bayesmkl.bemkl.outputs import (
     CompletedOutputs,
     ViewMoments,
     apply_by_pattern,
@@ -45,15 +50,14 @@ from bayesmkl.bemkl.models.absent_views import (
     view_moments,
     view_patterns,
 )
-from bayesmkl.bemkl.models.model import Priors, Problem
-from bayesmkl.bemkl.models.moments import Gamma, Gaussian, probe_scale
-from bayesmkl.bemkl.models.nonnegative import nonnegative
-from bayesmkl.bemkl.models.outcomes import Classes, Labels, Numbers
-from bayesmkl.bemkl.reading import predict
-from bayesmkl.bemkl.reading.class_probabilities import log_class_probabilities, predict_class_scores
-from bayesmkl.bemkl.reading.predict import log_probabilities, predict_scores
-from bayesmkl.bemkl.reading.shares import share_draws
+from bayesmkl.bemkl.reading import (
+    log_class_probabilities,
+    log_probabilities,
+    predict_class_scores,
+    predict_scores,
+)
 from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.outcomes import Classes, Labels, Numbers
 
 pytestmark = pytest.mark.heavy
 

@@ -123,7 +123,7 @@ def test_two_classes_and_positive_weights(incomplete):
         ({"missing_views": "drop"}, "`missing_views` must be one of 'error', 'integrate'; got 'drop'"),
         (
             {"missing_views": "integrate", "inference": "gibbs"},
-            r'needs inference="vb"; got .*leave incomplete',
+            r'needs inference="vb"; got .*Leave incomplete',
         ),
         (
             {"missing_views": "integrate", "unlabeled_label": 0},

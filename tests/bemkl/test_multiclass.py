@@ -27,16 +27,16 @@ from helpers import (
 from test_sweeps import assert_state, shapes_and_scales
 
 from bayesmkl._numerics.truncated_normal import truncated_moments
-from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.models import model as bemkl
-from bayesmkl.bemkl.models.model import Carry, Priors, Problem, State
-from bayesmkl.bemkl.models.moments import Gamma, Gaussian, IntermediateOutputs
-from bayesmkl.bemkl.models.outcomes import Labels, Numbers
-from bayesmkl.bemkl.models.outputs import readout_of
-from bayesmkl.bemkl.reading import predict
-from bayesmkl.bemkl.reading.predict import log_probabilities, predict_score, predict_scores
-from bayesmkl.bemkl.reading.shares import kernel_shares, share_draws
+from bayesmkl.bemkl import model as bemkl
+from bayesmkl.bemkl import reading as predict
+from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.draws import kernel_shares, share_draws
+from bayesmkl.bemkl.model import Carry, Priors, Problem, State
+from bayesmkl.bemkl.moments import Gamma, Gaussian, IntermediateOutputs
+from bayesmkl.bemkl.outputs import readout_of
+from bayesmkl.bemkl.reading import log_probabilities, predict_score, predict_scores
 from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.outcomes import Labels, Numbers
 
 pytestmark = pytest.mark.heavy
 

@@ -24,9 +24,9 @@ from test_stationarity import moves_of_gamma, moves_of_normal, with_entry
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.truncated_normal import truncated_moments
-from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.models.moments import Gamma
-from bayesmkl.bemkl.models.outputs import latent_mean
+from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.moments import Gamma
+from bayesmkl.bemkl.outputs import latent_mean
 
 
 def bound_draws(model, rng, problem, state, loc, n_draws=10_000):

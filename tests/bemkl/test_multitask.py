@@ -20,17 +20,20 @@ from helpers import (
 )
 
 from bayesmkl._numerics import acceleration
-from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.models import model as bemkl
-from bayesmkl.bemkl.models import multitask
-from bayesmkl.bemkl.models.model import Priors, Problem
-from bayesmkl.bemkl.models.moments import Gamma, Gaussian, known_precision, readout_design, readout_target
-from bayesmkl.bemkl.models.outcomes import Labels, Numbers
-from bayesmkl.bemkl.models.tasks import task_evidence, update_task_readouts
-from bayesmkl.bemkl.reading.multitask_results import common_weights, observed_part, predict_task, task_shares
-from bayesmkl.bemkl.reading.predict import predict_score
-from bayesmkl.bemkl.reading.shares import kernel_shares
+from bayesmkl.bemkl import model as bemkl
+from bayesmkl.bemkl import multitask
+from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.model import Priors, Problem
+from bayesmkl.bemkl.moments import Gamma, Gaussian, known_precision, readout_design, readout_target
+from bayesmkl.bemkl.multitask import (
+    common_weights,
+    observed_part,
+    task_evidence,
+    update_task_readouts,
+)
+from bayesmkl.bemkl.reading import predict_score
 from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.outcomes import Labels, Numbers
 
 pytestmark = pytest.mark.heavy
 
@@ -44,6 +47,14 @@ PRIORS = {
         Gamma(1.3, 0.7), Gamma(0.6, 2.1), Gamma(2.2, 0.4), Gamma(1.4, 0.6), Gamma(3.1, 1.7), Gamma(0.8, 0.3)
     ),
 }
+
+
+def predict_task(problem, state, t, rows, rule="full"):
+    """Score new samples in one task by its own marginals."""
+    task, one = problem.tasks[t], state.tasks[t]
+    learned = one.intermediate_precision
+    variance = 1.0 / task.intermediate_precision if learned is None else learned.mean_reciprocal
+    return predict_score(rows, one.dual, state.readout.marginals[t], variance, rule)
 
 
 def held(value):
@@ -393,18 +404,6 @@ def test_predictions_against_draws_from_the_joint_posterior(rng):
         assert_same(narrow.mean, score.mean, 1e-12)
         assert (narrow.variance < score.variance).all()
     assert_monte_carlo(apart, readout.distance, "distance")
-
-
-def test_shares_are_those_of_each_task_with_its_marginals(rng):
-    problem, start = random_problem(rng)
-    state = maximize_elbo(multitask, problem, start, PLAIN).state
-    found, again = task_shares(problem, state, np.random.default_rng(3)), np.random.default_rng(3)
-    for t, task in enumerate(problem.tasks):
-        readout = Gaussian.from_moments(state.readout.mean[t], state.readout.cov[t])
-        np.testing.assert_array_equal(
-            found[t], kernel_shares(task.stack, state.tasks[t].dual, readout, again)
-        )
-        assert found[t].mean.sum() == pytest.approx(1.0)
 
 
 def test_common_weights_are_the_precision_weighted_mean_of_the_tasks_own(rng):

@@ -14,12 +14,11 @@ from test_multitask import (
 from test_stationarity import moves_of_gamma, moves_of_normal, with_entry
 
 from bayesmkl._numerics.truncated_normal import truncated_moments
-from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.models import multitask
-from bayesmkl.bemkl.models.model import State
-from bayesmkl.bemkl.models.moments import Gamma, Gaussian, latent_mean
-from bayesmkl.bemkl.models.multitask import MultitaskState
-from bayesmkl.bemkl.models.tasks import TaskReadouts
+from bayesmkl.bemkl import multitask
+from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.model import State
+from bayesmkl.bemkl.moments import Gamma, Gaussian, latent_mean
+from bayesmkl.bemkl.multitask import MultitaskState, TaskReadouts
 
 N_DRAWS = 20_000
 

@@ -11,17 +11,23 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank, load_model, save_model
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl.bemkl import VB, Storage
-from bayesmkl.bemkl.inference import newton
-from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.inference.newton import maximize_by_newton, takes_newton_steps
-from bayesmkl.bemkl.inference.profiled import curve, first_point, move, respond, slopes
-from bayesmkl.bemkl.models import model as bemkl
-from bayesmkl.bemkl.models.model import Carry, Priors, Problem
-from bayesmkl.bemkl.models.moments import update_precision
-from bayesmkl.bemkl.models.outcomes import Labels, Numbers
+from bayesmkl.bemkl import VB, Storage, newton
+from bayesmkl.bemkl import model as bemkl
+from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.model import Carry, Priors, Problem
+from bayesmkl.bemkl.moments import update_precision
+from bayesmkl.bemkl.newton import (
+    curve,
+    first_point,
+    maximize_by_newton,
+    move,
+    respond,
+    slopes,
+    takes_newton_steps,
+)
 from bayesmkl.kernels import Gaussian, Linear
 from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.outcomes import Labels, Numbers
 
 N, B, P = 120, 9, 6
 RNG = np.random.default_rng(3)

@@ -26,14 +26,14 @@ from test_elbo import draw_shared, log_shared, normal, scores
 from test_stationarity import moves_of_gamma, moves_of_normal, moves_of_truncated, with_entry
 
 from bayesmkl._numerics.truncated_normal import truncated_moments
-from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.models import model as bemkl
-from bayesmkl.bemkl.models import moments, nonnegative
-from bayesmkl.bemkl.models.model import State
-from bayesmkl.bemkl.models.moments import Gamma, Gaussian, IntermediateOutputs
-from bayesmkl.bemkl.models.nonnegative import CutOffNormals, CutOffPair, NonnegativeReadout
-from bayesmkl.bemkl.reading.predict import predict_score
-from bayesmkl.bemkl.reading.shares import kernel_shares
+from bayesmkl.bemkl import model as bemkl
+from bayesmkl.bemkl import moments, nonnegative
+from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.draws import kernel_shares
+from bayesmkl.bemkl.model import State
+from bayesmkl.bemkl.moments import Gamma, Gaussian, IntermediateOutputs
+from bayesmkl.bemkl.nonnegative import CutOffNormals, CutOffPair, NonnegativeReadout
+from bayesmkl.bemkl.reading import predict_score
 
 pytestmark = pytest.mark.heavy
 N_SAMPLES, N_DRAWS = 7, 40_000

@@ -9,9 +9,9 @@ from test_missing_views import problem_of, targets_of
 from test_multiclass import PLAIN, SINGLE, single_problem
 from test_multiclass import problem_of as two_models
 
-from bayesmkl.bemkl.inference.loop import maximize_elbo
-from bayesmkl.bemkl.models.nonnegative import NonnegativeReadout, nonnegative
-from bayesmkl.bemkl.reading.predict import predict_scores
+from bayesmkl.bemkl.ascent import maximize_elbo
+from bayesmkl.bemkl.nonnegative import NonnegativeReadout, nonnegative
+from bayesmkl.bemkl.reading import predict_scores
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 N_SAMPLES = 9

@@ -32,12 +32,11 @@ from numpyro.infer import SVI, Trace_ELBO
 
 from bayesmkl._numerics.truncated_normal import truncated_moments
 from bayesmkl._utils.numpyro_session import numpyro_session
-from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.inference.numpyro_model import literal_model
-from bayesmkl.bemkl.models import model as bemkl
-from bayesmkl.bemkl.models import moments
-from bayesmkl.bemkl.models.model import State
-from bayesmkl.bemkl.models.moments import (
+from bayesmkl.bemkl import model as bemkl
+from bayesmkl.bemkl import moments
+from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.model import State
+from bayesmkl.bemkl.moments import (
     Gamma,
     Gaussian,
     IntermediateOutputs,
@@ -45,6 +44,7 @@ from bayesmkl.bemkl.models.moments import (
     readout_design,
     score_error,
 )
+from bayesmkl.bemkl.program import literal_model
 from bayesmkl.posterior import guide as numpyro_guide
 from bayesmkl.posterior.guide import elbo_particles
 
@@ -156,9 +156,9 @@ def test_guide_takes_no_formula_from_the_bound():
         if isinstance(node, ast.ImportFrom) and node.module.startswith("bayesmkl")
     }
     assert ours == {
-        ("bayesmkl.bemkl.models.model", "Problem"),
-        ("bayesmkl.bemkl.models.model", "State"),
-        ("bayesmkl.bemkl.inference.numpyro_model", "literal_model"),
+        ("bayesmkl.bemkl.model", "Problem"),
+        ("bayesmkl.bemkl.model", "State"),
+        ("bayesmkl.bemkl.program", "literal_model"),
         ("bayesmkl._utils.numpyro_session", "numpyro_session"),
     }
     assert not [a.name for n in imports if isinstance(n, ast.Import) for a in n.names if "bayesmkl" in a.name]

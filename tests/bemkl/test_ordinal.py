@@ -15,16 +15,14 @@ from bayesmkl import BEMKLClassifier, KernelBank, load_model, save_model
 from bayesmkl._numerics.truncated_normal import interval_moments
 from bayesmkl._utils.numpyro_session import numpyro_session
 from bayesmkl.bemkl import NUTS, BEMKLOrdinalClassifier, Dirichlet, Gamma, Storage
-from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.models import model as bemkl
-from bayesmkl.bemkl.models import outcomes
-from bayesmkl.bemkl.models.model import Priors, Problem
-from bayesmkl.bemkl.models.moments import latent_mean
-from bayesmkl.bemkl.models.nonnegative import nonnegative
-from bayesmkl.bemkl.models.outcomes import Grades, Labels
+from bayesmkl.bemkl import model as bemkl
+from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.model import Priors, Problem
+from bayesmkl.bemkl.moments import latent_mean
+from bayesmkl.bemkl.nonnegative import nonnegative
 from bayesmkl.gp import GPMKLOrdinalClassifier, Marginal
 from bayesmkl.kernels.stacks.dense import DenseStack
-from bayesmkl.outcomes import OrdinalProbit
+from bayesmkl.outcomes import Grades, Labels, OrdinalProbit, grades
 from bayesmkl.posterior import compare_loo, diagnose, refine_posterior, relevance, to_datatree, view_table
 
 N, P = 60, 3
@@ -135,7 +133,7 @@ def test_monotone_elbo_from_cut_points_that_are_far_off(rng):
 def at_cuts(problem, state, distances):
     """Return the bound at other cut points, with q(f) at its optimum given them."""
     loc = latent_mean(state.intermediate, state.readout)
-    latent = interval_moments(loc, *outcomes.grade_ends(problem.y, problem.outcome.cut_slopes, distances))
+    latent = interval_moments(loc, *grades.grade_ends(problem.y, problem.outcome.cut_slopes, distances))
     return bemkl.elbo(problem, state._replace(distances=distances, latent=latent))
 
 
@@ -146,8 +144,8 @@ def test_finite_difference_of_the_bound_by_cut_points(rng):
     state, _ = bemkl.sweep(problem, bemkl.init(problem, None))
     distances, h = np.array([0.4, 1.3, 0.2]), 1e-4
     loc = latent_mean(state.intermediate, state.readout)
-    latent = interval_moments(loc, *outcomes.grade_ends(y, problem.outcome.cut_slopes, distances))
-    slope, curvature = outcomes._cut_derivatives(
+    latent = interval_moments(loc, *grades.grade_ends(y, problem.outcome.cut_slopes, distances))
+    slope, curvature = grades._cut_derivatives(
         y, problem.outcome.cut_slopes, distances, loc, latent.log_normalizer
     )
     steps = h * np.eye(3)

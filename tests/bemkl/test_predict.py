@@ -8,9 +8,9 @@ import pytest
 from helpers import SAME_FORMULA, STANDARD_ERRORS, assert_same, frozen, random_gaussian
 from scipy import stats
 
-from bayesmkl.bemkl.models.moments import Gaussian
-from bayesmkl.bemkl.reading import predict
-from bayesmkl.bemkl.reading.predict import ScoreMoments, binary_log_odds, log_probabilities, predict_score
+from bayesmkl.bemkl import reading as predict
+from bayesmkl.bemkl.moments import Gaussian
+from bayesmkl.bemkl.reading import ScoreMoments, binary_log_odds, log_probabilities, predict_score
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 N_KERNELS, N_ROWS, N_TRAIN, N_DRAWS = 3, 4, 6, 1_000_000

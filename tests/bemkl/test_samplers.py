@@ -22,17 +22,21 @@ from sklearn.exceptions import ConvergenceWarning
 from bayesmkl import BEMKLClassifier
 from bayesmkl._numerics.truncated_normal import truncated_moments
 from bayesmkl._utils.options import NUTS, Gibbs
-from bayesmkl.bemkl import Dirichlet, SpikeSlab
-from bayesmkl.bemkl.inference import gibbs
-from bayesmkl.bemkl.inference.chains import Chains, run_chains
-from bayesmkl.bemkl.inference.runs import check_agreement, judge
-from bayesmkl.bemkl.inference.sampling import fit_nuts
-from bayesmkl.bemkl.models.model import Priors
-from bayesmkl.bemkl.models.moments import Gamma
-from bayesmkl.bemkl.models.outcomes import Labels
-from bayesmkl.bemkl.reading.collapsed import log_likelihood, score_means, score_scales
-from bayesmkl.bemkl.reading.draws import PosteriorDraws, align_signs
-from bayesmkl.bemkl.reading.shares import share_draws
+from bayesmkl.bemkl import Dirichlet, SpikeSlab, gibbs
+from bayesmkl.bemkl.draws import (
+    PosteriorDraws,
+    align_signs,
+    log_likelihood,
+    score_means,
+    score_scales,
+    share_draws,
+)
+from bayesmkl.bemkl.gibbs import Chains, run_chains
+from bayesmkl.bemkl.model import Priors
+from bayesmkl.bemkl.moments import Gamma
+from bayesmkl.bemkl.program import fit_nuts
+from bayesmkl.bemkl.runs import check_agreement, judge
+from bayesmkl.outcomes import Labels
 
 pytestmark = pytest.mark.heavy
 
@@ -286,7 +290,7 @@ def test_agreement_sees_chains_that_disagree_but_not_the_symmetries(rng):
 
 
 def test_the_worst_outcome_is_reported():
-    from bayesmkl.bemkl.inference.runs import Agreement
+    from bayesmkl.bemkl.runs import Agreement
 
     good = Agreement(1.002, 900.0, 0.0)
     assert judge(good, False).name == "MIXED"

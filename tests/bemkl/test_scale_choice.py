@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 
 from bayesmkl import BEMKLClassifier, KernelBank
 from bayesmkl.bemkl import NUTS
-from bayesmkl.bemkl.estimators import scale_choice
+from bayesmkl.bemkl import selection as scale_choice
 from bayesmkl.datasets import load_wdbc
 from bayesmkl.kernels import Gaussian, Linear
 
@@ -79,7 +79,7 @@ def test_priors_of_chains_have_folds_of_closed_forms(tables, monkeypatch):
     X, y = tables["noise"]
     chosen, choose = [], scale_choice.choose_by_folds
     monkeypatch.setattr(
-        "bayesmkl.bemkl.estimators.classifier.choose_by_folds",
+        "bayesmkl.bemkl.classifier.choose_by_folds",
         lambda *arguments: chosen.append(choose(*arguments)) or chosen[-1],
     )
     BEMKLClassifier(BANK, kernel_prior="dirichlet", inference=NUTS()).numpyro_model(X, y)

@@ -23,13 +23,12 @@ from scipy import integrate, stats
 from test_elbo import draw_shared, log_shared, scores
 
 from bayesmkl._numerics.truncated_normal import label_moments
-from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.models import model as bemkl
-from bayesmkl.bemkl.models.model import State
-from bayesmkl.bemkl.models.moments import Gamma, intermediate_error
-from bayesmkl.bemkl.models.outcomes import log_beyond
-from bayesmkl.bemkl.models.semisupervised import labeled_part, positive_probability, start_from_labeled
-from bayesmkl.bemkl.reading.predict import predict_score
+from bayesmkl.bemkl import model as bemkl
+from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.model import State, labeled_part, positive_probability, start_from_labeled
+from bayesmkl.bemkl.moments import Gamma, intermediate_error
+from bayesmkl.bemkl.reading import predict_score
+from bayesmkl.outcomes.labels import log_beyond
 
 pytestmark = pytest.mark.heavy
 

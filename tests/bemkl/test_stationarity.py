@@ -19,9 +19,9 @@ from helpers import (
 from scipy import linalg
 
 from bayesmkl._numerics.truncated_normal import TruncatedMoments, label_moments
-from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.models import model as bemkl
-from bayesmkl.bemkl.models.moments import Gamma, Gaussian, IntermediateOutputs
+from bayesmkl.bemkl import model as bemkl
+from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.moments import Gamma, Gaussian, IntermediateOutputs
 
 N_SAMPLES, N_KERNELS = 8, 3
 STEP = 1e-4

@@ -113,7 +113,7 @@ def test_auto_is_dense_for_small_kernels_and_compressed_for_large_ones(wdbc, den
     narrow = KernelBank([Gaussian(width=0.5)], views="all")
     assert clone(model).set_params(kernels=narrow).fit(X[:N_TRAIN], y[:N_TRAIN]).storage_ == "dense"
     assert (
-        not clone(model).set_params(storage=Storage(backend="jax"))._storage().may_compress
+        not clone(model).set_params(storage=Storage(backend="jax"))._settings().holding.may_compress
     )  # every new rank would be compiled
     for refusing in ({"kernels": bank(landmarks=9)}, {"missing_views": "integrate"}):
         other = clone(model).set_params(**refusing).set_params(max_iter=1)

@@ -11,7 +11,7 @@ from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank, load_model, sa
 from bayesmkl._estimator import base
 from bayesmkl._utils import memory
 from bayesmkl.bemkl import VB, Storage
-from bayesmkl.bemkl.reading import predict
+from bayesmkl.bemkl import reading as predict
 from bayesmkl.datasets import open_rows
 from bayesmkl.discriminative import EasyMKLClassifier
 from bayesmkl.kernels import Gaussian, Laplacian, Linear

@@ -19,8 +19,8 @@ from helpers import (
     regression_problem,
 )
 
-from bayesmkl.bemkl.models import model as bemkl
-from bayesmkl.bemkl.models.model import Carry
+from bayesmkl.bemkl import model as bemkl
+from bayesmkl.bemkl.model import Carry
 
 N_KERNELS, N_SAMPLES = 3, 9
 FACTORS = {

@@ -21,7 +21,7 @@ from bayesmkl import (
 )
 from bayesmkl._utils.numpyro_session import numpyro_session
 from bayesmkl.bemkl import Dirichlet, Gamma, SpikeSlab, Storage
-from bayesmkl.bemkl.estimators.scale_choice import FoldChoice
+from bayesmkl.bemkl.selection import FoldChoice
 from bayesmkl.gp import DirichletShares, HalfT, Horseshoe, LogNormal
 from bayesmkl.kernels import Gaussian, Linear
 
@@ -342,7 +342,7 @@ def test_labels_that_stand_in_choose_nothing(monkeypatch, rng):
         asked.append(arguments)
         return FoldChoice(0.1)
 
-    monkeypatch.setattr("bayesmkl.bemkl.estimators.classifier.choose_by_folds", choose)
+    monkeypatch.setattr("bayesmkl.bemkl.classifier.choose_by_folds", choose)
     BEMKLClassifier().numpyro_model(X)
     assert not asked
     BEMKLClassifier().numpyro_model(X, X[:, 0] > 0)

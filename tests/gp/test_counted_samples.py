@@ -43,7 +43,7 @@ from bayesmkl.gp.reading import shares
 from bayesmkl.kernels import Linear
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.outcomes import Gaussian, Probit
-from bayesmkl.outcomes.repeated import repeated
+from bayesmkl.outcomes.base import repeated
 from bayesmkl.posterior import compare_loo, effect_table, relevance
 
 EP, MIXTURE = functools.partial(ep_evidence, tol=1e-11), functools.partial(mixture_evidence, tol=1e-13)

@@ -30,7 +30,7 @@ from bayesmkl.gp.parts import joint_moments, prior_parts
 from bayesmkl.gp.reading import draw_scores, read, score_moments, shares
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.outcomes import Gaussian, Logit, Probit
-from bayesmkl.outcomes.repeated import repeated
+from bayesmkl.outcomes.base import repeated
 
 NOISE, PROBIT = LogNormal(0.3, 1.0), Probit()
 WIDE, UNIT = HalfT(4.0, 1.5), HalfT(4.0, 1.0)

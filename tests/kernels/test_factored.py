@@ -21,14 +21,13 @@ from bayesmkl import (
 )
 from bayesmkl._estimator import storage
 from bayesmkl._utils import memory
-from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.models import model as bemkl
-from bayesmkl.bemkl.models.model import Priors, Problem
-from bayesmkl.bemkl.models.moments import Gamma
-from bayesmkl.bemkl.models.moments import Gaussian as Normal
-from bayesmkl.bemkl.models.outcomes import Labels
-from bayesmkl.bemkl.reading.predict import predict_score
-from bayesmkl.bemkl.reading.shares import kernel_shares
+from bayesmkl.bemkl import model as bemkl
+from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.draws import kernel_shares
+from bayesmkl.bemkl.model import Priors, Problem
+from bayesmkl.bemkl.moments import Gamma
+from bayesmkl.bemkl.moments import Gaussian as Normal
+from bayesmkl.bemkl.reading import predict_score
 from bayesmkl.datasets import load_wdbc
 from bayesmkl.gp import Marginal, reading
 from bayesmkl.gp.covariances import Additive, kernel_units
@@ -58,6 +57,7 @@ from bayesmkl.kernels.stacks.of_bank import (
 from bayesmkl.kernels.stacks.packed import PackedStack
 from bayesmkl.kernels.stacks.streamed import StreamedStack
 from bayesmkl.outcomes import Gaussian as GaussianNoise
+from bayesmkl.outcomes.labels import Labels
 from bayesmkl.posterior import contributions
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

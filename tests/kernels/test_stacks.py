@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from helpers import SAME_FORMULA, assert_same, frozen
 
-from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.models import model as bemkl
-from bayesmkl.bemkl.models.model import Priors, Problem
-from bayesmkl.bemkl.models.outcomes import Labels
+from bayesmkl.bemkl import model as bemkl
+from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.model import Priors, Problem
 from bayesmkl.datasets import load_wdbc
 from bayesmkl.kernels import Gaussian, KernelBank, Polynomial
 from bayesmkl.kernels.stacks.dense import DenseStack, store_float32
 from bayesmkl.kernels.stacks.packed import pack
+from bayesmkl.outcomes import Labels
 
 HALF_ULP = 2.0**-24
 pytestmark = pytest.mark.heavy

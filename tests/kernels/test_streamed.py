@@ -11,10 +11,9 @@ import pandas as pd
 import pytest
 
 from bayesmkl._estimator.storage import Holding, hold_bank
-from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.models import model as bemkl
-from bayesmkl.bemkl.models.model import Priors, Problem
-from bayesmkl.bemkl.models.outcomes import Labels, Numbers
+from bayesmkl.bemkl import model as bemkl
+from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.model import Priors, Problem
 from bayesmkl.datasets import open_rows
 from bayesmkl.kernels import (
     Cosine,
@@ -36,6 +35,7 @@ from bayesmkl.kernels.stacks.streamed import (
     is_row_source,
     streamed_stack,
 )
+from bayesmkl.outcomes import Labels, Numbers
 
 pytestmark = pytest.mark.heavy
 

@@ -11,8 +11,7 @@ import pytest
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank
 from bayesmkl.bemkl import Gibbs
-from bayesmkl.bemkl.reading.draws import variational_draws
-from bayesmkl.bemkl.reading.shares import shares_of_draws
+from bayesmkl.bemkl.draws import shares_of_draws, variational_draws
 from bayesmkl.kernels import Gaussian, Polynomial
 from bayesmkl.kernels.stacks.dense import DenseStack
 

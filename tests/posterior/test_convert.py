@@ -20,8 +20,8 @@ from sklearn.preprocessing import StandardScaler
 
 from bayesmkl import BEMKLRegressor, GPMKLRegressor, KernelBank
 from bayesmkl._utils.options import inference_of
-from bayesmkl.bemkl.models.moments import Gaussian
-from bayesmkl.bemkl.reading.shares import share_draws
+from bayesmkl.bemkl.draws import share_draws
+from bayesmkl.bemkl.moments import Gaussian
 from bayesmkl.gp import Marginal
 from bayesmkl.kernels import Linear
 from bayesmkl.kernels.stacks.dense import DenseStack

@@ -17,8 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from bayesmkl import BEMKLRegressor, KernelBank
-from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
-from bayesmkl.bemkl.models.moments import Gamma
+from bayesmkl.bemkl.moments import Dirichlet, Gamma, SpikeSlab
 from bayesmkl.posterior import diagnose, reliability, to_datatree
 from bayesmkl.posterior.checks import (
     Predictions,

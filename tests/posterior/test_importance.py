@@ -9,9 +9,9 @@ from scipy import stats
 from scipy.special import ndtr
 
 from bayesmkl._numerics.psis import good_k, smooth_weights
-from bayesmkl.bemkl.models.model import Priors
-from bayesmkl.bemkl.models.moments import Gamma, Gaussian
-from bayesmkl.bemkl.reading.draws import variational_draws
+from bayesmkl.bemkl.draws import variational_draws
+from bayesmkl.bemkl.model import Priors
+from bayesmkl.bemkl.moments import Gamma, Gaussian
 from bayesmkl.posterior import diagnose
 from bayesmkl.posterior.evaluated import Evaluated, evaluate_model
 from bayesmkl.posterior.fitted import fitted_bemkl

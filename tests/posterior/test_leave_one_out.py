@@ -14,9 +14,9 @@ from scipy import stats
 from scipy.special import ndtr
 
 from bayesmkl import BEMKLRegressor, KernelBank
-from bayesmkl.bemkl.models.model import Priors
-from bayesmkl.bemkl.models.moments import Gamma
-from bayesmkl.bemkl.models.outcomes import Labels
+from bayesmkl.bemkl.model import Priors
+from bayesmkl.bemkl.moments import Gamma
+from bayesmkl.outcomes import Labels
 from bayesmkl.posterior import compare_loo, to_datatree
 from bayesmkl.posterior.checks import prior_draws
 from bayesmkl.posterior.diagnose import leave_one_out_section

@@ -9,8 +9,8 @@ from scipy import stats
 
 from bayesmkl import BEMKLClassifier
 from bayesmkl._numerics.quadrant import draw_quadrant, quadrant_quantiles
-from bayesmkl.bemkl.models.nonnegative import CutOffNormals, CutOffPair, NonnegativeReadout
-from bayesmkl.bemkl.reading.collapsed import NonnegativeGamma, log_prior_terms, log_readout, log_weights
+from bayesmkl.bemkl.draws import NonnegativeGamma, log_prior_terms, log_readout, log_weights
+from bayesmkl.bemkl.nonnegative import CutOffNormals, CutOffPair, NonnegativeReadout
 from bayesmkl.posterior import (
     diagnose,
     importance,

@@ -19,12 +19,17 @@ from scipy import stats
 from scipy.special import ndtr
 
 from bayesmkl._numerics.largest_normal import log_largest
-from bayesmkl.bemkl.models.model import Priors, Problem, State
-from bayesmkl.bemkl.models.moments import Gamma, Gaussian
-from bayesmkl.bemkl.models.outcomes import Classes, Labels, Numbers
-from bayesmkl.bemkl.reading.collapsed import log_prior, log_prior_terms, log_variational
-from bayesmkl.bemkl.reading.draws import PosteriorDraws, variational_draws
-from bayesmkl.bemkl.reading.shares import share_draws
+from bayesmkl.bemkl.draws import (
+    PosteriorDraws,
+    log_prior,
+    log_prior_terms,
+    log_variational,
+    share_draws,
+    variational_draws,
+)
+from bayesmkl.bemkl.model import Priors, Problem, State
+from bayesmkl.bemkl.moments import Gamma, Gaussian
+from bayesmkl.outcomes import Classes, Labels, Numbers
 from bayesmkl.posterior import importance
 from bayesmkl.posterior.checks import check_section, prior_draws
 from bayesmkl.posterior.diagnose import power_scaling
@@ -146,7 +151,7 @@ def test_same_densities_as_the_numpyro_model(kind, rng):
     from numpyro.infer.util import log_density
 
     from bayesmkl._utils.numpyro_session import numpyro_session
-    from bayesmkl.bemkl.inference.numpyro_model import collapsed_model
+    from bayesmkl.bemkl.program import collapsed_model
 
     problem = shared_problem(kind, rng)
     model = Evaluated(problem, prior_draws(problem, 2, rng))

@@ -14,12 +14,12 @@ from sklearn.preprocessing import StandardScaler
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, GPMKLClassifier, GPMKLRegressor, KernelBank
 from bayesmkl.bemkl import BEMKLMultitaskRegressor, Dirichlet, Gamma, Gibbs
-from bayesmkl.bemkl.models.model import Priors, Problem
-from bayesmkl.bemkl.models.outcomes import Labels, Numbers
-from bayesmkl.bemkl.reading.draws import variational_draws
+from bayesmkl.bemkl.draws import variational_draws
+from bayesmkl.bemkl.model import Priors, Problem
 from bayesmkl.gp import Marginal
 from bayesmkl.kernels import Gaussian, Linear
 from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.outcomes import Labels, Numbers
 from bayesmkl.posterior import diagnose, interaction_table, relevance
 from bayesmkl.posterior.diagnose import _why_not, signal_section, sizes_of_draws
 from bayesmkl.posterior.evaluated import evaluate_model

@@ -9,8 +9,8 @@ from scipy import stats
 from sklearn.metrics import brier_score_loss
 
 from bayesmkl.bemkl import BEMKLMultitaskRegressor
-from bayesmkl.bemkl.models.absent_views import completion
-from bayesmkl.bemkl.reading.shares import share_draws
+from bayesmkl.bemkl.draws import share_draws
+from bayesmkl.bemkl.outputs import completion
 from bayesmkl.posterior import (
     compare_loo,
     diagnose,

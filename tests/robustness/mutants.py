@@ -141,7 +141,7 @@ POSTERIORS = " ".join(
 TARGETS = (
     Target(
         "binary BEMKL",
-        ("bayesmkl/bemkl/models/binary.py",),
+        ("bayesmkl/bemkl/model.py",),
         tuple(f"tests/bemkl/test_{name}.py" for name in BEMKL),
         keywords=NUMPY,
     ),

@@ -21,8 +21,8 @@ from many_digits import (
     zero_mean_bound,
 )
 
-from bayesmkl.bemkl.models import multitask
-from bayesmkl.bemkl.models.moments import Gamma
+from bayesmkl.bemkl import multitask
+from bayesmkl.bemkl.moments import Gamma
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 sys.path.append(str(Path(__file__).parents[1] / "bemkl"))

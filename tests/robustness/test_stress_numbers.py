@@ -21,7 +21,7 @@ from bayesmkl._numerics.truncated_normal import (
     split_moments,
     truncated_moments,
 )
-from bayesmkl.bemkl.reading.predict import ScoreMoments, binary_log_odds, log_probabilities
+from bayesmkl.bemkl.reading import ScoreMoments, binary_log_odds, log_probabilities
 from bayesmkl.discriminative.localized.gatings import (
     GaussianGating,
     GroupGating,

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from many_digits import DIGITS, Old, Settings, doubles, exact, sweep
 
-from bayesmkl.bemkl.models import model as bemkl
-from bayesmkl.bemkl.models.model import Priors, Problem
-from bayesmkl.bemkl.models.moments import Gamma
-from bayesmkl.bemkl.models.nonnegative import nonnegative
-from bayesmkl.bemkl.models.outcomes import Classes, Labels, Numbers
+from bayesmkl.bemkl import model as bemkl
+from bayesmkl.bemkl.model import Priors, Problem
+from bayesmkl.bemkl.moments import Gamma
+from bayesmkl.bemkl.nonnegative import nonnegative
 from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.outcomes import Classes, Labels, Numbers
 
 pytestmark = [pytest.mark.family("numbers under stress"), pytest.mark.heavy]
 

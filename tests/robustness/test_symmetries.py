@@ -24,7 +24,7 @@ from strategies import (
 )
 
 from bayesmkl.bemkl import Gamma
-from bayesmkl.bemkl.models.moments import Gaussian
+from bayesmkl.bemkl.moments import Gaussian
 
 pytestmark = [
     pytest.mark.heavy,

@@ -68,8 +68,7 @@ from bayesmkl.kernels.stacks.base import StoredStack
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.stacks.packed import unheld
 from bayesmkl.outcomes import Gaussian, Heteroscedastic, StudentT
-from bayesmkl.outcomes.base import Likelihood
-from bayesmkl.outcomes.repeated import repeated
+from bayesmkl.outcomes.base import Likelihood, repeated
 
 LEAST_POINTS = 100  # where there is nothing to infer
 REFIT_DRAWS = 500  # where no more is asked than predictions

@@ -55,7 +55,7 @@ class CompletingMKL(BaseMKL):
     def _fit_stack(self, X: Samples, y: Targets, **check_y: Any) -> tuple[DenseStack, np.ndarray]:
         """Do what all estimators do; where samples may lack views, center the kernels and complete them."""
         self.kernel_centers_ = self.predictability_ = None
-        stack, y = super()._fit_stack(X, y, **check_y)
+        stack, y = super()._fit_stack(X, y, storage=self._storage(), **check_y)
         if self.present_ is None:
             return stack, y
         self.kernel_centers_ = find_centers(stack, self.sample_weight_)
@@ -118,7 +118,7 @@ class CompletingMKL(BaseMKL):
             self.kernel_prior, self.KERNEL_PRIORS
         )  # each kernel, again and again, by chains
         if is_proposed or self._is_precomputed() or self.missing_views != "error":
-            return super()._storage()
+            return Holding()
         return Holding("auto", may_pack=True)
 
     def _stored_training(self) -> StoredStack:

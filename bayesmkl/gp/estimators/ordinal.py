@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 from sklearn.base import ClassifierMixin
 
-from bayesmkl._estimator.grades import given_levels, number_grades
+from bayesmkl._estimator.targets import given_levels, number_grades
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.options import Marginal
 from bayesmkl._utils.typing import Samples, Targets
@@ -201,7 +202,7 @@ class GPMKLOrdinalClassifier(ClassifierMixin, BaseGPMKL):
         stack, y = self._fit_stack(X, y, counts=counts)
         self.classes_, codes = number_grades(levels, y)
         assert isinstance(likelihood, OrdinalProbit)
-        self.likelihood_ = likelihood._replace(n_levels=len(self.classes_))
+        self.likelihood_ = replace(likelihood, n_levels=len(self.classes_))
         return stack, codes.astype(float)[None]
 
     def _log_predictive(

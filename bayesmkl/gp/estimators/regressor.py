@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import expit
 from sklearn.base import RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
@@ -18,7 +18,6 @@ from bayesmkl._utils.options import Marginal
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import shown
 from bayesmkl._utils.warnings import warn_user
-from bayesmkl.gp.count_targets import base_scores, check_exposures, count_fields
 from bayesmkl.gp.design import Design
 from bayesmkl.gp.estimators.base import BaseGPMKL, by_row, overall
 from bayesmkl.gp.estimators.counting import counted, of_numbers
@@ -44,7 +43,8 @@ from bayesmkl.outcomes import (
     StudentT,
 )
 from bayesmkl.outcomes.base import Likelihood
-from bayesmkl.outcomes.regression import NOISE
+from bayesmkl.outcomes.counts import Rated, check_exposures
+from bayesmkl.outcomes.numbers import NOISE
 
 LIKELIHOODS: dict[str, Any] = {
     "gaussian": Gaussian(),
@@ -53,7 +53,6 @@ LIKELIHOODS: dict[str, Any] = {
     "negative-binomial": NegativeBinomial(),
     "beta-binomial": BetaBinomial(),
 }
-COUNTS = Poisson | NegativeBinomial
 FAR = 100.0  # times the largest training count, beyond which a mean is no prediction
 
 
@@ -219,7 +218,7 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
 
     def _likelihood(self) -> Likelihood:
         found, prior = self.likelihood, checked_log_normal("noise_prior", self.noise_prior, NOISE)
-        if isinstance(found, Gaussian | StudentT | COUNTS | BetaBinomial):
+        if isinstance(found, Gaussian | StudentT | Rated):
             return found
         if not isinstance(found, str) or found not in LIKELIHOODS:
             raise ValueError(
@@ -228,7 +227,7 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
                 "GPMKLClassifier, GPMKLOrdinalClassifier and GPMKLSurvival."
             )
         named = LIKELIHOODS[found]
-        return named._replace(noise_prior=prior) if isinstance(named, Gaussian | StudentT) else named
+        return replace(named, noise_prior=prior) if isinstance(named, Gaussian | StudentT) else named
 
     def fit(self, X: Samples, y: Targets, sample_weight: ArrayLike | None = None) -> GPMKLRegressor:
         """Draw from the posterior.
@@ -289,15 +288,14 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
                 f"{shown(self.design.precision_column)} with counts. Numbers of trials are a column of `y` with "  # type: ignore[union-attr]
                 '"beta-binomial".'
             )
+        assert isinstance(likelihood, Rated)
         check_exposures(self.offset_)
         self.likelihood_ = Offset(likelihood)
-        fields = count_fields(y, isinstance(likelihood, BetaBinomial))
+        fields = likelihood.encode(y)
         offset = np.zeros(len(fields))
         if self.normalize_y:
-            offset = base_scores(fields, self.offset_, counts)
-        with np.errstate(over="ignore"):  # of the rate at an offset of zero, far from those that there are
-            of_rate = expit(offset) if fields.shape[1] == 2 else np.exp(offset)
-        several = len(fields) > 1
+            offset = likelihood.base_scores(fields, self.offset_, counts)
+        of_rate, several = likelihood.rate(offset), len(fields) > 1
         self.y_mean_, self.y_scale_ = (of_rate, np.ones(len(fields))) if several else (float(of_rate[0]), 1.0)
         offsets = offset[:, None, None] + self.offset_ + np.zeros((len(fields), 1, 1))
         return stack, np.concatenate([fields, offsets], axis=1)

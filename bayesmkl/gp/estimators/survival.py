@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,7 +23,13 @@ from bayesmkl.gp.estimators.priors import NamedPriors
 from bayesmkl.gp.estimators.regressor import GPMKLRegressor
 from bayesmkl.gp.estimators.shared_docs import GPMKL
 from bayesmkl.gp.hyperpriors import DirichletShares, HalfT, Horseshoe
-from bayesmkl.gp.log_times import (
+from bayesmkl.gp.reading import ScoreMoments
+from bayesmkl.gp.spike_slab import SpikeSlabWeights
+from bayesmkl.kernels.bank import KernelBank
+from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.outcomes import FailureTime, PiecewiseHazard
+from bayesmkl.outcomes.base import Likelihood
+from bayesmkl.outcomes.times import (
     check_quantile,
     concordance,
     log_ends,
@@ -30,12 +37,6 @@ from bayesmkl.gp.log_times import (
     standard_log_times,
     without_features,
 )
-from bayesmkl.gp.reading import ScoreMoments
-from bayesmkl.gp.spike_slab import SpikeSlabWeights
-from bayesmkl.kernels.bank import KernelBank
-from bayesmkl.kernels.stacks.dense import DenseStack
-from bayesmkl.outcomes import FailureTime, PiecewiseHazard
-from bayesmkl.outcomes.base import Likelihood
 
 TIMES = ("log-normal", "log-logistic", "weibull")
 N_PERIODS = 5  # of a baseline hazard, of as many events each
@@ -192,7 +193,7 @@ class GPMKLSurvival(BaseGPMKL):
         elif isinstance(value, PiecewiseHazard):
             breaks = np.array(value.breaks, dtype=float)
             if (np.diff(breaks, prepend=0.0) > 0.0).all() and np.isfinite(breaks).all():
-                return value._replace(breaks=tuple(breaks.tolist()))
+                return replace(value, breaks=tuple(breaks.tolist()))
             raise ValueError(
                 f"`likelihood` must be a PiecewiseHazard whose breaks are positive and ascend; got {value.breaks}."
             )
@@ -252,7 +253,7 @@ class GPMKLSurvival(BaseGPMKL):
         if isinstance(likelihood, PiecewiseHazard):
             self.log_time_mean_, self.log_time_scale_ = _log_time_to_event(times, counts), 1.0
             if isinstance(self.likelihood, str):
-                likelihood = likelihood._replace(breaks=_breaks(times, np.exp(self.log_time_mean_), counts))
+                likelihood = replace(likelihood, breaks=_breaks(times, np.exp(self.log_time_mean_), counts))
         else:
             counts = self.sample_weight_ = of_numbers(counts, [is_observed], " over events")
             warn_of_copies(self, X, logs[0], counts, is_observed)

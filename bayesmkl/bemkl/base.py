@@ -1,0 +1,504 @@
+"""Parameters, settings, inference and posterior summaries that all BEMKL estimators share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
+from numbers import Real
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from bayesmkl._estimator import BaseMKL, Holding, announce, step_progress
+from bayesmkl._estimator.program import NumPyroProgram, numpyro_model
+from bayesmkl._numerics.convergence import Outcome
+from bayesmkl._utils.options import (
+    NUTS,
+    OF_BEMKL,
+    STORAGES,
+    VB,
+    Inference,
+    Storage,
+    backend_of,
+    inference_of,
+    storage_of,
+)
+from bayesmkl._utils.typing import Samples, Targets
+from bayesmkl._utils.validation import (
+    LARGEST,
+    SMALLEST,
+    check_choice,
+    check_integer,
+    check_number,
+    check_scale,
+    shown,
+)
+from bayesmkl._utils.warnings import warn_user
+from bayesmkl.bemkl import model
+from bayesmkl.bemkl.ascent import LoopOptions, LoopResult, OnSweep, maximize_elbo
+from bayesmkl.bemkl.draws import KernelShares, PosteriorDraws, kernel_shares, shares_of_draws
+from bayesmkl.bemkl.missing import fit_with_missing_views
+from bayesmkl.bemkl.model import Priors, Problem, State, takes
+from bayesmkl.bemkl.moments import Dirichlet, Gamma, SpikeSlab, cov_of_weights
+from bayesmkl.bemkl.nonnegative import nonnegative
+from bayesmkl.bemkl.runs import (
+    TOO_MUCH,
+    Fit,
+    check_can_sample,
+    rounding_error,
+    run_gibbs,
+    run_nuts,
+    sampling_advice,
+    variational_fit,
+)
+from bayesmkl.kernels.bank import KernelBank
+from bayesmkl.kernels.quality import KernelQualityWarning
+from bayesmkl.kernels.stacks.base import KernelStack
+
+TOO_LARGE = (
+    "The kernels are too large or too close to singular for double precision: normalize them "
+    '(`KernelBank(normalize="spherical")`).'
+)
+TOO_MUCH_ROUNDING = (
+    "{} has rounding errors that reach the third digit of posterior variances: the kernels are too large and too "
+    'close to singular for double precision. Normalize them (`KernelBank(normalize="spherical")`), or divide all by '
+    "one number; in regression, express a tiny target in other units."
+)
+# What a fit may ask for, the methods that have it ("program" is `numpyro_model`), and what to do where one has not.
+OFFERS = {
+    "missing views": (("vb",), "Leave incomplete samples out."),
+    "nonnegative": (
+        ("vb",),
+        'With kernel_prior="dirichlet", which needs inference="nuts", weights are positive.',
+    ),
+    "weights": (("nuts", "program"), 'Use a prior on precisions, kernel_prior="nonsparse" or Gamma(1, 1).'),
+    "storage": (("vb",), 'Use storage="dense".'),
+    "shared": (
+        ("vb", "nuts", "program"),
+        'Use multiclass="one-versus-all" for a model of its own for every class.',
+    ),
+    "one-versus-all": (("vb", "nuts", "gibbs"), "Pass labels that say who belongs to one of the classes."),
+    "multinomial": (("vb",), 'Use multiclass="one-versus-all" for a model of its own for every class.'),
+    "unlabeled": (("vb",), "Leave the unlabeled samples out."),
+    "several columns": (("vb", "nuts", "program"), "Fit a model for every column."),
+}
+
+
+class Settings(NamedTuple):
+    """Every option of a fit, checked once and passed on."""
+
+    priors: Priors
+    inference: Inference
+    loop: LoopOptions
+    holding: Holding  # of the training kernels
+    predictive: str
+    n_init: int
+    nonnegative: bool
+    integrates: bool  # whether missing views are integrated over
+    methods: tuple[str, ...]  # that the estimator has
+    asked: tuple[tuple[str, str], ...] = ()  # keys of `OFFERS`, and the parameters that ask for them
+    margin: float = 0.0  # ν
+    intermediate_scale: float = 1.0  # σ_g
+    temperature: float | None = None  # of probabilities; None where it is learned
+    task_prior: Any = None  # of τ
+
+    def check(self, method: str, *more: tuple[str, str]) -> None:
+        """Raise where `method` does not have what the fit asks for, and `more` once the data are known."""
+        for key, feature in (*self.asked, *more):
+            having, remedy = OFFERS[key]
+            if method in having:
+                continue
+            names = " or ".join(f'"{name}"' for name in having if name in self.methods and name != "program")
+            if method == "program":
+                raise ValueError(f"{feature} has no NumPyro program. {remedy}")
+            if not names:
+                raise ValueError(f"{feature} is not offered by this estimator. {remedy}")
+            raise ValueError(f'{feature} needs inference={names}; got inference="{method}". {remedy}')
+
+    def algorithm(self) -> Any:
+        """Return the module, or what stands for one, that updates the factors."""
+        return nonnegative(model) if self.nonnegative else model
+
+
+class FitTask(NamedTuple):
+    """Problems of a fit, between the validation of the data and the fitted attributes."""
+
+    problems: list[Any]  # one per model
+    stack: KernelStack  # training kernels
+    targets: np.ndarray
+    several: bool  # whether fitted attributes have an axis for the models, be it one or more of them
+    algorithm: Any = None
+    inits: Sequence[Any] = ()  # where each model starts: "mean", "random" or a posterior
+    labels: Sequence[str] = ()  # their names in progress reports
+    settings: Settings | None = None
+
+
+def _after(on_sweep: OnSweep | None, done: int, n_models: int) -> OnSweep | None:
+    """Report sweeps of one of several models, on average over all, after those that are `done`."""
+    return on_sweep and (lambda n, elbo: on_sweep((done + n) // n_models, elbo))
+
+
+def _is_posterior(value: object) -> bool:
+    return not isinstance(value, type) and not {"readout", "tasks"}.isdisjoint(getattr(value, "_fields", ()))
+
+
+@dataclass(eq=False, repr=False)
+class _Parameters(BaseMKL):
+    """Parameters of all BEMKL estimators."""
+
+    kernels: KernelBank | str | None = None
+    _: KW_ONLY
+    kernel_prior: Any = "nonsparse"
+    sample_prior: str | Gamma = "nonsparse"
+    bias_prior: str | Gamma = "nonsparse"
+    predictive: str = "full"
+    inference: str | Inference = "vb"
+    init: Any = "mean"
+    n_init: int = 1
+    max_iter: int = 3000
+    tol: float = 1e-6
+    storage: str | Storage = "auto"
+    kernel_names: Sequence[str] | None = None
+    random_state: int | None = None
+    verbose: int = 0
+
+
+class BaseBEMKL(_Parameters):
+    """Settings, inference and posterior summaries of all estimators."""
+
+    _takes_sparse = _takes_landmarks = True
+    _streams_rows: ClassVar[bool] = True
+
+    nonnegative: Any = False  # a parameter of some
+
+    # Fitted attributes that the next fit may lack.
+    _OF_SOME_FITS: ClassVar[tuple[str, ...]] = ("elbo_", "elbo_history_", "sample_stats_")
+    # Which inferences and forms of kernels there are; and what has a program where the estimator has none.
+    _INFERENCES: ClassVar[tuple[str, ...]] = OF_BEMKL
+    _STORAGES: ClassVar[tuple[str, ...]] = STORAGES
+    _PROGRAM_INSTEAD: ClassVar[str | None] = None
+
+    # Named priors on precisions; the paper's hyper-parameters (§6.1), whose scale is our 1 / rate.
+    PRIORS: ClassVar[dict[str, Gamma]] = {"nonsparse": Gamma(1.0, 1.0), "sparse": Gamma(1e-10, 1e-10)}
+    # Priors on the kernel weights themselves, for NUTS.
+    KERNEL_PRIORS: ClassVar[dict[str, Any]] = {"dirichlet": Dirichlet(), "spike-slab": SpikeSlab()}
+    # Priors of some estimators by name, beside those of all.
+    NAMED: ClassVar[dict[str, dict[str, Gamma]]] = {}
+
+    # ------------------------------------------------------------------------------------------ parameters
+
+    def _prior(self, name: str) -> Gamma:
+        """Return a prior on precisions, by its name or as a pair of numbers."""
+        value, named = (
+            getattr(self, name),
+            self.NAMED.get(name, {}) | (self.PRIORS if name != "task_prior" else {}),
+        )
+        if isinstance(value, str) and value in named:
+            return named[value]
+        if isinstance(value, (tuple, list)) and len(value) == 2 and not isinstance(value, SpikeSlab):
+            shape, rate = value
+            return Gamma(check_scale(f"{name}.concentration", shape), check_scale(f"{name}.rate", rate))
+        of_weights = self.KERNEL_PRIORS if name == "kernel_prior" and "nuts" in self._INFERENCES else {}
+        names = ", ".join(f'"{one}"' for one in (*named, *of_weights))
+        programs = "Programs take other distributions: `numpyro_model(X, y, priors=...)`."
+        raise ValueError(
+            f"`{name}` must be {names} or a Gamma(concentration, rate); got {shown(value)}."
+            + (f" {programs}" if self._PROGRAM_INSTEAD is None else "")
+        )
+
+    def _kernel_prior(self) -> Any:
+        """Return the prior on the precisions of the kernel weights, or on the weights themselves."""
+        value = self.kernel_prior
+        if "nuts" in self._INFERENCES and isinstance(value, str):
+            value = self.KERNEL_PRIORS.get(value, value)
+        if "nuts" not in self._INFERENCES or not isinstance(value, (Dirichlet, SpikeSlab)):
+            return self._prior("kernel_prior")
+        for field, entry in value._asdict().items():
+            listed = isinstance(entry, Sequence | np.ndarray) and not isinstance(entry, str | bytes)
+            values = list(entry) if listed else [entry]
+            real = all(isinstance(value, Real) and not isinstance(value, bool) for value in values)
+            entries = np.array(values if real else [np.nan], dtype=np.float64)
+            highest = 1.0 if field == "inclusion" else LARGEST
+            if not (entries.size and ((entries > SMALLEST) & (entries < highest)).all()):
+                limits = "strictly between 0 and 1" if field == "inclusion" else "positive and finite"
+                raise ValueError(f"`kernel_prior.{field}` must be {limits}; got {shown(entry)}.")
+        return value
+
+    def _priors(self) -> Priors:
+        """Return the priors, of numbers also those on υ and ε."""
+        kernel, sample, bias = self._kernel_prior(), self._prior("sample_prior"), self._prior("bias_prior")
+        noises = [self._prior(name) for name in ("intermediate_prior", "noise_prior") if hasattr(self, name)]
+        return Priors(sample, bias, kernel, *noises)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        init = self.init  # whether a posterior fits the problem is checked when there is one
+        posteriors = init if type(init) is tuple else (init,)
+        is_word = isinstance(init, str) and init in ("mean", "random")
+        if not is_word and not (posteriors and all(map(_is_posterior, posteriors))):
+            raise ValueError(f'`init` must be "mean", "random" or a `posterior_`; got {shown(init)}.')
+
+    def _checked(self) -> Settings:
+        """Check all parameters before any work, as a mistake in them costs no time then, and return the settings."""
+        self._check_parameters()
+        settings = self._settings()
+        settings.check(settings.inference.name)
+        return settings
+
+    def _settings(self) -> Settings:
+        """Return the options of a fit, of predictions, or of problems of the last fit, each checked once."""
+        inference = self._inference()
+        own = inference if isinstance(inference, VB) else VB(step="coordinate")
+        storage, integrates = storage_of(self.storage, self._STORAGES), self.missing_views == "integrate"
+        backend, is_closed_form = backend_of(storage), isinstance(inference, VB) and not integrates
+        loop = LoopOptions(
+            max_iter=check_integer("max_iter", self.max_iter, low=1),
+            tol=check_number("tol", self.tol, low=0.0, inclusive=True),
+            accelerate=own.accelerate,
+            step=own.step,
+            backend=backend,
+        )
+        holding = Holding(
+            storage.kind,
+            backend,
+            storage.rank,
+            may_compress=is_closed_form and backend == "numpy",
+            announce=partial(announce, True) if self.verbose > 0 else None,
+        )
+        priors = self._priors()
+        asked = {
+            "missing views": '`missing_views="integrate"`' if integrates else "",
+            "nonnegative": "`nonnegative=True`" if self.nonnegative else "",
+            "weights": "" if isinstance(priors.kernel, Gamma) else f"`kernel_prior` {self.kernel_prior!r}",
+            "storage": "" if storage.kind in ("auto", "dense") else f"`storage` {storage.kind!r}",
+        }
+        if asked["storage"] and integrates:
+            raise ValueError(
+                f'`storage` {storage.kind!r} needs inference="vb" and missing_views="error"; got '
+                f'missing_views={self.missing_views!r}. Use storage="dense".'
+            )
+        return Settings(
+            priors,
+            inference,
+            loop,
+            holding,
+            check_choice("predictive", self.predictive, ("full", "paper")),
+            check_integer("n_init", self.n_init, low=1),
+            bool(self.nonnegative),
+            integrates,
+            self._INFERENCES,
+            tuple((key, feature) for key, feature in asked.items() if feature),
+        )
+
+    def _inference(self) -> Inference:
+        """Return the options of the inference, checked."""
+        return inference_of(self.inference, self._INFERENCES)
+
+    def _inits(self, n_models: int, what: str = "model") -> list[Any]:
+        """Return the start of each of several models."""
+        if not isinstance(self.init, tuple) or hasattr(self.init, "_fields"):
+            return [self.init] * n_models
+        if len(self.init) != n_models:
+            raise ValueError(
+                f"`init` must hold one posterior per {what} ({n_models}); got {len(self.init)} of them."
+            )
+        return list(self.init)
+
+    def _gram(self, stack: KernelStack) -> np.ndarray:
+        with np.errstate(over="ignore", invalid="ignore"):
+            gram = stack.gram()
+        if not np.isfinite(gram).all():
+            raise ValueError(f"`X`: the squares of the kernels overflow. {TOO_LARGE}")
+        return gram
+
+    # ------------------------------------------------------------------------------------------- inference
+
+    def _fit(self, X: Samples, y: Targets) -> Any:
+        """Check the parameters, validate the data, find the posterior of every model and set the attributes."""
+        settings = self._checked()
+        stack, y = self._prepare(X, y, settings)
+        task = self._task(stack, self._gram(stack), y, settings)
+        self._store(task, fits := self._infer(task))
+        self._warn(settings, fits)
+        return self
+
+    def _infer(self, task: FitTask) -> list[Fit]:
+        """Find the posterior of every model."""
+        settings, rng = task.settings or self._settings(), self._rng()
+        task = task._replace(settings=settings)
+        if isinstance(settings.inference, VB):
+            return list(map(variational_fit, self._raise_bounds(task, settings, rng)))
+        fits: list[Fit] = []
+        for problem, label in zip(task.problems, task.labels, strict=True):
+            fits.append(self._sample(problem, settings.inference, rng, label))
+            if fits[-1].outcome is Outcome.INTERRUPTED and len(fits) < len(task.problems):
+                raise KeyboardInterrupt
+        return fits
+
+    def _sample(self, problem: Problem, inference: Any, rng: np.random.Generator, label: str) -> Fit:
+        """Draw from the posterior of one model."""
+        check_can_sample(problem, f'inference="{inference.name}"')
+        is_nuts = isinstance(inference, NUTS)
+        total = inference.n_warmup + inference.n_draws
+        total *= 1 if is_nuts and inference.chain_method == "vectorized" else inference.n_chains
+        with step_progress(self.verbose > 0, label, total, "step") as report:
+            return (run_nuts if is_nuts else run_gibbs)(problem, inference, rng, report)
+
+    def _raise_bounds(self, task: FitTask, settings: Settings, rng: np.random.Generator) -> list[LoopResult]:
+        """Run the closed-form loop for every problem, and judge the best of its starts."""
+        labels = task.labels
+        label = labels[0] if len(labels) == 1 else f"{len(labels)} models"
+        with step_progress(self.verbose > 0, label, settings.loop.max_iter, "sweep") as report:
+            on_sweep = None if report is None else lambda n, elbo: report(n, f"ELBO {elbo:.4f}")
+            best = self._maximize(task, settings, rng, on_sweep)
+        error = max(
+            rounding_error(*pair) for pair in zip(task.problems, (r.state for r in best), strict=True)
+        )
+        if error > TOO_MUCH:
+            warn_user(TOO_MUCH_ROUNDING.format(type(self).__name__), KernelQualityWarning)
+        return best
+
+    def _maximize(
+        self,
+        task: FitTask,
+        settings: Settings,
+        rng: np.random.Generator | None = None,
+        on_sweep: OnSweep | None = None,
+    ) -> list[LoopResult]:
+        """Run the loop from `n_init` starts for every problem, one after the other, and keep the highest bounds.
+
+        With missing views kernels are centered first: there the loop itself asks for the start.
+        """
+        algorithm, options, n_init = task.algorithm, settings.loop, settings.n_init
+        runs = [
+            (problem, partial(self._start, algorithm, settings=settings, rng=rng, init=init))
+            for problem, first in zip(task.problems, task.inits, strict=True)
+            for init in (first, *["random"] * (n_init - 1))
+        ]
+        results: list[LoopResult] = []
+        if settings.integrates:
+            results = [fit_with_missing_views(algorithm, *run, options, on_sweep)[0] for run in runs]
+        else:
+            starts = [begin(problem) for problem, begin in runs]
+            for (problem, _), start in zip(runs, starts, strict=True):
+                done = sum(result.n_iter for result in results)
+                report = _after(on_sweep, done, len(runs))
+                results.append(maximize_elbo(algorithm, problem, start, options, report))
+        if not all(np.isfinite(result.elbo_history[0]) for result in results):
+            raise ValueError(f"`X`: the first update of the posterior is not finite. {TOO_LARGE}")
+        return [
+            max(results[first : first + n_init], key=lambda result: result.elbo_history[-1])
+            for first in range(0, len(results), n_init)
+        ]
+
+    def _start(
+        self, algorithm: Any, problem: Any, settings: Settings, rng: np.random.Generator | None, init: Any
+    ) -> Any:
+        """Return the carry that the loop starts from: deterministic, random, or a posterior given by the user."""
+        n_kernels, n_samples = problem.stack.n_kernels, problem.y.shape[-1]
+        if isinstance(init, str) and init in ("mean", "random"):
+            noise = problem.outcome.initial_noise(n_samples, rng if init == "random" else None)
+            return algorithm.init(problem, noise)
+        if not takes(problem, init):
+            raise ValueError(
+                f'`init` must be "mean", "random" or the `posterior_` of such a model, of the same kind of targets; '
+                f"got {shown(init)}."
+            )
+        n_outputs, expected = problem.y.shape[:-1], (*problem.y.shape[:-1], n_kernels, n_samples)
+        if init.intermediate.mean.shape != expected:
+            shape = init.intermediate.mean.shape
+            outputs = f" and {n_outputs[0]} outputs" if n_outputs else ""
+            raise ValueError(
+                f"`init` must be a posterior over {n_kernels} kernels and {n_samples} samples{outputs}; got one over "
+                f"{shape[-2]} and {shape[-1]}{f' and {shape[0]}' if n_outputs else ''}."
+            )
+        if init.dual.mean.shape[-1] != problem.stack.n_train:
+            raise ValueError(
+                f"`init` must be a posterior with {problem.stack.n_train} sample weights, one per landmark or "
+                f"training sample; got one with {init.dual.mean.shape[-1]}."
+            )
+        return algorithm.carry(problem, init)
+
+    numpyro_model = numpyro_model
+
+    def _program(self, X: Samples, y: Targets, X_new: Samples | None) -> NumPyroProgram:
+        from bayesmkl.bemkl.program import numpyro_program
+
+        if self._PROGRAM_INSTEAD is not None:
+            raise ValueError(f"{type(self).__name__} has no NumPyro program. {self._PROGRAM_INSTEAD}")
+        self.set_params(storage=Storage("dense", "numpy"))
+        settings = self._checked()
+        settings.check("program")
+        stack, y = self._prepare(X, y, settings)
+        problems = self._task(stack, None, y, settings, "program").problems
+        blocks = () if X_new is None else self._row_blocks(X_new, np.arange(stack.n_kernels))
+        return numpyro_program(problems, [block.columns(slice(None)) for block in blocks])
+
+    # --------------------------------------------------------------------------------------------- results
+
+    def _store(self, task: FitTask, fits: list[Fit]) -> None:
+        """Set the fitted attributes: `_summary` of the posteriors, and how they were found."""
+        values = self._summary(task, fits)
+        found: dict[str, Any] = {
+            "n_iter_": np.array([fit.n_iter for fit in fits]),
+            "outcome_": tuple(fit.outcome for fit in fits),
+            "posterior_": tuple(fit.posterior for fit in fits),
+        }
+        if fits[0].stats is not None:
+            found["sample_stats_"] = tuple(fit.stats for fit in fits)
+        if fits[0].elbo_history is not None:
+            found["elbo_history_"] = histories = tuple(fit.elbo_history for fit in fits)
+            values["elbo_"] = float(sum(history[-1] for history in histories if history is not None))
+        for name in self._OF_SOME_FITS:
+            self.__dict__.pop(name, None)
+        values |= found if task.several else {name: value[0] for name, value in found.items()}
+        for name, value in values.items():
+            setattr(self, name, value)
+        self.converged_ = all(fit.outcome.converged for fit in fits)
+
+    def _summary(self, task: FitTask, fits: list[Fit]) -> dict[str, Any]:
+        """Return posterior moments, of several models each with a leading axis for them, by attribute."""
+        single = task.several or task.targets.ndim == 1
+        moments = [self._moments(fit.posterior, task.stack, single) for fit in fits]
+        each = {name: [own[name] for own in moments] for name in moments[0]}
+        return {
+            **{name: np.array(values) if task.several else values[0] for name, values in each.items()},
+            "target_": task.targets,
+            "storage_": task.stack.storage,
+            "kernel_bytes_": int(task.stack.nbytes),
+        }
+
+    def _moments(self, posterior: State | PosteriorDraws, stack: KernelStack, single: bool) -> dict[str, Any]:
+        """Return posterior moments of one model, of a `single` output or several, by the names of the attributes."""
+        shares: KernelShares
+        if isinstance(posterior, PosteriorDraws):
+            flat = posterior.flat()
+            shares = shares_of_draws(stack, flat)
+            mean, cov = flat.kernel_weights.mean(axis=0), np.atleast_2d(np.cov(flat.kernel_weights.T))
+            intercept, dual = flat.intercept.mean(axis=0), flat.dual.mean(axis=0)
+        else:
+            readout, n_outputs = posterior.readout, len(np.atleast_2d(posterior.dual.mean))
+            shares = kernel_shares(stack, posterior.dual, readout, self._rng())
+            mean, cov = readout.mean[n_outputs:], cov_of_weights(readout.cov, n_outputs)
+            intercept, dual = readout.mean[:n_outputs], np.atleast_2d(posterior.dual.mean)
+            if single:
+                intercept, dual = intercept[0], dual[0]
+        return {
+            "kernel_weights_": mean,
+            "kernel_weights_std_": np.sqrt(cov.diagonal()),
+            "kernel_weights_cov_": cov,
+            "kernel_shares_": shares.mean,
+            "kernel_shares_std_": shares.std,
+            "intercept_": intercept,
+            "dual_coef_": dual,
+        }
+
+    def _warn(self, settings: Settings, fits: list[Fit]) -> None:
+        """Issue at most one ConvergenceWarning."""
+        if isinstance(settings.inference, VB):
+            change = max(fit.last_change for fit in fits)
+            self._report([fit.outcome for fit in fits], settings.loop, change)
+        elif (message := sampling_advice(fits, settings.inference)) is not None:
+            warn_user(f"{type(self).__name__} {message}", ConvergenceWarning)

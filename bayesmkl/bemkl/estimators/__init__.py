@@ -1,1 +1,0 @@
-"""BEMKL models as scikit-learn estimators."""

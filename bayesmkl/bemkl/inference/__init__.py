@@ -1,1 +1,0 @@
-"""Inference for any BEMKL model: the variational loop, Gibbs sampling and NUTS."""

@@ -1,1 +1,0 @@
-"""The BEMKL models: one sweep of closed-form updates each, in the order of the paper."""

@@ -1,1 +1,0 @@
-"""Summaries of a posterior: predictive distributions, draws, kernel shares."""

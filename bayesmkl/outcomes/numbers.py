@@ -1,0 +1,470 @@
+"""Numbers: normal noise, noise with outliers, and noise that differs between samples."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import ndtr
+
+from bayesmkl._numerics.arrays import Array, namespace, special_functions
+from bayesmkl._numerics.truncated_normal import LOG_2PI
+from bayesmkl._utils.docstrings import fulfil_docs
+from bayesmkl.outcomes.base import Derivatives, Likelihood, LogNormal, Outcome, Predicted, Tilted, log_normal
+
+NOISE = LogNormal(0.3, 1.5)
+N_NODES = 161  # of the precision of the noise of one target
+LEAST_LOG_WEIGHT = 40.0  # of them, below the highest
+
+
+@fulfil_docs(Likelihood)
+@dataclass(frozen=True)
+class Gaussian(Likelihood):
+    r"""Normal noise: :math:`y_i \mid f_i \sim N(f_i, \phi^2)` with the standard deviation :math:`\phi`.
+
+    Parameters
+    ----------
+    noise_prior : LogNormal, default=LogNormal(0.3, 1.5)
+        Of the standard deviation, in units of the standardized target.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Gaussian().log_density(np.zeros(1), np.zeros(1), np.array([1.0])).round(4)
+    array([-0.9189])
+    """
+
+    noise_prior: LogNormal = NOISE
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the parameters."""
+        return ("noise_std",)
+
+    @property
+    def priors(self) -> tuple[LogNormal, ...]:
+        """Priors of the parameters."""
+        return (self.noise_prior,)
+
+    def log_density(self, y: Array, score: Array, parameters: Array) -> Any:
+        """Return the log density of every target."""
+        return log_normal(y - score, parameters[0] ** 2)
+
+    def derivatives(self, y: Array, score: Array, parameters: Array, order: int = 3) -> Derivatives:
+        """Return derivatives of the log density."""
+        rest, variance = y - score, parameters[0] ** 2
+        by_std = (rest**2 / variance - 1.0) / parameters[0]
+        if order == 0:
+            return Derivatives(None, None, None, by_std[None], None, None)
+        one = namespace(y).ones_like(rest)
+        if order == 2:
+            return Derivatives(rest / variance, -one / variance, None, by_std[None], None, None)
+        precision_by_std = -2.0 / (variance * parameters[0])
+        return Derivatives(
+            rest / variance,
+            -one / variance,
+            0.0 * one,
+            by_std[None],
+            (precision_by_std * rest)[None],
+            (-precision_by_std * one)[None],
+        )
+
+    def tilted(self, y: Array, mean: Array, variance: Array, parameters: Array) -> Tilted:
+        """Integrate the density over normal scores."""
+        total = variance + parameters[0] ** 2
+        rest = y - mean
+        by_std = (rest**2 / total - 1.0) / total * parameters[0]
+        return Tilted(log_normal(rest, total), rest / total, -1.0 / total, by_std[None])
+
+    def predict(self, mean: Array, variance: Array, parameters: Array, y: Array | None = None) -> Predicted:
+        """Return moments of the target."""
+        return Predicted(mean, variance + parameters[0] ** 2)
+
+    def noise_variance(self, y: np.ndarray, parameters: np.ndarray) -> Any:
+        """Return the variance of the noise in units of the score."""
+        return parameters[0] ** 2
+
+    def cdf(
+        self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, parameters: np.ndarray
+    ) -> np.ndarray:
+        """Return the probability of targets below `y` under normal scores.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n_samples,)
+            Targets.
+        mean, variance : ndarray of shape (n_samples,)
+            Mean and variance of every score.
+        parameters : ndarray of shape (n_parameters,)
+            Parameters of the likelihood.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Probabilities.
+        """
+        return ndtr((y - mean) / np.sqrt(variance + parameters[0] ** 2))
+
+    def sample(
+        self, score: np.ndarray, parameters: np.ndarray, rng: np.random.Generator, y: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Draw a target for every score."""
+        return score + parameters[0] * rng.standard_normal(score.shape)
+
+
+@fulfil_docs(Likelihood)
+@dataclass(frozen=True)
+class StudentT(Likelihood):
+    r"""Noise with outliers: :math:`y_i = f_i + \sigma t_i` with a Student t of :math:`\nu` degrees of freedom.
+
+    Normal noise whose precision is drawn for every sample from a Gamma distribution, so that a target far from its
+    score says little. Not log-concave in the score.
+
+    Parameters
+    ----------
+    noise_prior : LogNormal, default=LogNormal(0.3, 1.5)
+        Of the scale :math:`\sigma`, in units of the standardized target.
+    df_prior : LogNormal, default=LogNormal(6.0, 1.0, least=2.0)
+        Of :math:`\nu`; below two targets have no variance. Few samples say little about it: the posterior mean then
+        stays near that of the prior, 11.9, even where tails are heavier.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> StudentT().log_density(np.zeros(1), np.zeros(1), np.array([1.0, 4.0])).round(4)
+    array([-0.9808])
+    """
+
+    noise_prior: LogNormal = NOISE
+    df_prior: LogNormal = LogNormal(6.0, 1.0, 2.0)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the parameters."""
+        return ("noise_std", "df")
+
+    @property
+    def priors(self) -> tuple[LogNormal, ...]:
+        """Priors of the parameters."""
+        return self.noise_prior, self.df_prior
+
+    def log_density(self, y: Array, score: Array, parameters: Array) -> Any:
+        """Return the log density of every target."""
+        return self.log_density_of_square((y - score) ** 2, parameters)
+
+    def log_density_of_square(self, square: Array, parameters: Array) -> Any:
+        """Return the log density of a target at a squared distance from its score.
+
+        Parameters
+        ----------
+        square : array of shape (n_samples,)
+            Squared distances.
+        parameters : array of shape (2,)
+            Scale and degrees of freedom.
+
+        Returns
+        -------
+        array of shape (n_samples,)
+            Log densities.
+        """
+        xp, special = namespace(square), special_functions(square)
+        scale, df = parameters
+        constant = special.gammaln(0.5 * (df + 1.0)) - special.gammaln(0.5 * df) - 0.5 * xp.log(df * math.pi)
+        return constant - xp.log(scale) - 0.5 * (df + 1.0) * xp.log1p(square / (df * scale**2))
+
+    def derivatives(self, y: Array, score: Array, parameters: Array, order: int = 3) -> Derivatives:
+        """Return derivatives of the log density."""
+        xp, (scale, df) = namespace(score), parameters
+        rest = y - score
+        own, by_scale, by_df = df * scale**2, 2.0 * df * scale, scale**2
+        total, more = own + rest**2, df + 1.0
+        by_total = more * (3.0 * rest**2 - own) / total**3  # of `second`, which falls by it
+        return Derivatives(
+            more * rest / total,
+            -more * (own - rest**2) / total**2,
+            -2.0 * more * rest * (3.0 * own - rest**2) / total**3,
+            self.parameter_slopes_of_square(rest**2, parameters),
+            xp.stack([-more * rest * by_scale / total**2, rest / total - more * rest * by_df / total**2]),
+            xp.stack([-by_total * by_scale, -(own - rest**2) / total**2 - by_total * by_df]),
+        )
+
+    def parameter_slopes_of_square(self, square: Array, parameters: Array) -> Any:
+        """Return derivatives of the log density by the parameters.
+
+        Parameters
+        ----------
+        square : array of shape (n_samples,)
+            Squared distances.
+        parameters : array of shape (2,)
+            Scale and degrees of freedom.
+
+        Returns
+        -------
+        array of shape (2, n_samples)
+            By scale and degrees of freedom.
+        """
+        xp, special, (scale, df) = namespace(square), special_functions(square), parameters
+        own = df * scale**2
+        gammas = special.digamma(0.5 * (df + 1.0)) - special.digamma(0.5 * df)
+        far = (df + 1.0) * square / (own + square)
+        return xp.stack([(far - 1.0) / scale, 0.5 * (gammas - 1.0 / df - xp.log1p(square / own) + far / df)])
+
+    def tilted(self, y: Array, mean: Array, variance: Array, parameters: Array) -> Tilted:
+        """Integrate the density over normal scores, as a mixture over the precision of the noise."""
+        xp, special, (scale, df) = namespace(mean), special_functions(mean), parameters
+        rest, shape = y - mean, 0.5 * df
+        log_weight, noise, bent = self._mixture(parameters, rest)
+        spread = variance + noise
+        log_terms = log_weight + log_normal(rest, spread)
+        most = log_terms.max(axis=0)
+        terms = xp.exp(log_terms - most)
+        total = terms.sum(axis=0)
+        part = terms / total
+        pull = rest / spread
+        first = (part * pull).sum(axis=0)
+        by_spread = 0.5 * (pull**2 - 1.0 / spread)
+        by_weight = 0.5 * (xp.log(shape) + 1.0 - special.digamma(shape) + bent)
+        return Tilted(
+            most + xp.log(total),
+            first,
+            (part * (pull**2 - 1.0 / spread)).sum(axis=0) - first**2,
+            xp.stack([(part * by_spread * 2.0 * noise / scale).sum(axis=0), (part * by_weight).sum(axis=0)]),
+        )
+
+    def _mixture(self, parameters: Array, rest: Array) -> tuple[Any, Any, Any]:
+        """Return log weights and variances of normal distributions that make noise as large as `rest`.
+
+        The last array is what the log weights are half of `df` times, but for a constant.
+        """
+        xp, special, (scale, df) = namespace(parameters), special_functions(parameters), parameters
+        heavy = 2.0 * LEAST_LOG_WEIGHT / df
+        far = xp.log1p((rest / scale) ** 2 / df)  # the precision of an outlier is so much lower
+        lowest, highest = -heavy - xp.sqrt(2.0 * heavy) - far, xp.log1p(heavy + xp.sqrt(2.0 * heavy))
+        log_precision = lowest + (highest - lowest) * xp.linspace(0.0, 1.0, N_NODES)[:, None]
+        shape = 0.5 * df
+        precision = xp.exp(log_precision)
+        bent = log_precision - precision
+        constant = shape * xp.log(shape) - special.gammaln(shape) + xp.log((highest - lowest) / (N_NODES - 1))
+        return shape * bent + constant, scale**2 / precision, bent
+
+    def predict(self, mean: Array, variance: Array, parameters: Array, y: Array | None = None) -> Predicted:
+        """Return moments of the target."""
+        scale, df = parameters
+        return Predicted(mean, variance + scale**2 * df / (df - 2.0))
+
+    def noise_variance(self, y: np.ndarray, parameters: np.ndarray) -> Any:
+        """Return the variance of the noise in units of the score."""
+        scale, df = parameters
+        return scale**2 * df / (df - 2.0)
+
+    def cdf(
+        self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, parameters: np.ndarray
+    ) -> np.ndarray:
+        """Return the probability of targets below `y` under normal scores.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n_samples,)
+            Targets.
+        mean, variance : ndarray of shape (n_samples,)
+            Mean and variance of every score.
+        parameters : ndarray of shape (n_parameters,)
+            Parameters of the likelihood.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Probabilities.
+        """
+        log_weights, noise, _ = self._mixture(parameters, y - mean)
+        weights = np.exp(log_weights)
+        return (weights * ndtr((y - mean) / np.sqrt(variance + noise))).sum(axis=0) / weights.sum(axis=0)
+
+    def sample(
+        self, score: np.ndarray, parameters: np.ndarray, rng: np.random.Generator, y: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Draw a target for every score."""
+        scale, df = parameters
+        return score + scale * rng.standard_t(np.broadcast_to(df, score.shape))
+
+
+@fulfil_docs(Likelihood)
+@dataclass(frozen=True)
+class Heteroscedastic(Likelihood):
+    r"""Noise with the standard deviation :math:`\phi_{t_i} / \sqrt{\lambda_i}` of a task and a known precision.
+
+    The fields of a target are its number, the position :math:`t_i` of its task, and the precision :math:`\lambda_i`
+    relative to other samples: of a mean of `n` measurements it is `n`.
+
+    Parameters
+    ----------
+    likelihood : Gaussian or StudentT
+        Of a number, whose first parameter is the scale of the noise; other parameters are the same for all samples.
+    tasks : tuple of str, default=()
+        Names of the tasks, each with a scale of its own; none, if all samples are of the same task.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl.outcomes import Gaussian, Heteroscedastic
+    >>> likelihood = Heteroscedastic(Gaussian(), ("north", "south"))
+    >>> likelihood.names
+    ('noise_std[north]', 'noise_std[south]')
+    >>> zero_in_the_south_from_four = np.array([[0.0], [1.0], [4.0]])
+    >>> likelihood.log_density(zero_in_the_south_from_four, np.zeros(1), np.array([1.0, 2.0])).round(4)
+    array([-0.9189])
+    """
+
+    likelihood: Gaussian | StudentT
+    tasks: tuple[str, ...] = ()
+
+    @property
+    def n_scales(self) -> int:
+        """Number of scales."""
+        return max(len(self.tasks), 1)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the parameters; those of scales name the task."""
+        first, *rest = self.likelihood.names
+        return *((f"{first}[{task}]" for task in self.tasks) if self.tasks else (first,)), *rest
+
+    @property
+    def priors(self) -> tuple[LogNormal, ...]:
+        """Priors of the parameters."""
+        first, *rest = self.likelihood.priors
+        return *(first,) * self.n_scales, *rest
+
+    def log_density(self, y: Array, score: Array, parameters: Array) -> Any:
+        """Return the log density of every target."""
+        return self.likelihood.log_density(y[..., 0, :], score, self.of_samples(y, parameters))
+
+    def derivatives(self, y: Array, score: Array, parameters: Array, order: int = 3) -> Derivatives:
+        """Return derivatives of the log density."""
+        own = self.of_samples(y, parameters)
+        found = self.likelihood.derivatives(y[..., 0, :], score, own, order)
+        by_parameters = {
+            name: self.pull(y, getattr(found, name))
+            for name in ("parameters", "first_parameters", "second_parameters")
+            if getattr(found, name) is not None
+        }
+        return found._replace(**by_parameters)
+
+    def tilted(self, y: Array, mean: Array, variance: Array, parameters: Array) -> Tilted:
+        """Integrate the density over normal scores."""
+        found = self.likelihood.tilted(y[..., 0, :], mean, variance, self.of_samples(y, parameters))
+        return found._replace(parameters=self.pull(y, found.parameters))
+
+    def predict(self, mean: Array, variance: Array, parameters: Array, y: Array | None = None) -> Predicted:
+        """Return moments of targets, whose other fields are those of `y`."""
+        assert y is not None
+        return self.likelihood.predict(mean, variance, self.of_samples(y, parameters))
+
+    def noise_variance(self, y: np.ndarray, parameters: np.ndarray) -> Any:
+        """Return the mean variance of the noise of the samples."""
+        own = self.of_samples(y, parameters[..., None])
+        return self.likelihood.noise_variance(y[0], own).mean(axis=-1)
+
+    def cdf(
+        self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, parameters: np.ndarray
+    ) -> np.ndarray:
+        """Return the probability of targets below `y` under normal scores.
+
+        Parameters
+        ----------
+        y : ndarray of shape (3, n_samples)
+            Targets.
+        mean, variance : ndarray of shape (n_samples,)
+            Mean and variance of every score.
+        parameters : ndarray of shape (n_parameters,)
+            Parameters of the likelihood.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Probabilities.
+        """
+        return self.likelihood.cdf(y[0], mean, variance, self.of_samples(y, parameters))
+
+    def sample(
+        self, score: np.ndarray, parameters: np.ndarray, rng: np.random.Generator, y: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Draw the number of a target for every score, with task and precision of `y`."""
+        assert y is not None
+        return self.likelihood.sample(score, self.of_samples(y, parameters), rng)
+
+    def of_samples(self, y: Array, parameters: Array) -> Any:
+        """Return the parameters of every sample, of the likelihood of numbers.
+
+        Parameters
+        ----------
+        y : array of shape (3, n_samples), or with more axes in front
+            Targets, of which only the last two fields are read.
+        parameters : array of shape (n_parameters,), or with axes of which the last, of length one, is that of samples
+            Parameters.
+
+        Returns
+        -------
+        array of shape (1 or 2, ..., n_samples)
+            Scale of the noise, and what else there is.
+        """
+        xp, n_scales = namespace(parameters), self.n_scales
+        task, precision = _of_first(y)[-2].astype(int), _of_first(y)[-1]
+        scales = parameters[:n_scales]
+        scales = scales[task] if scales.ndim == 1 else xp.moveaxis(scales[..., 0], 0, -1)[..., task]
+        scales = scales / xp.sqrt(precision)
+        rest = [xp.broadcast_to(one, scales.shape) for one in parameters[n_scales:]]
+        return xp.stack([scales, *rest])
+
+    def pull(self, y: Array, by_samples: Array) -> Any:
+        """Pull slopes by the parameters of samples back to the parameters, (n_parameters, n_samples).
+
+        Parameters
+        ----------
+        y : array of shape (3, n_samples)
+            Targets.
+        by_samples : array of shape (1 or 2, n_samples), or with axes of scores after the first
+            Slopes by what `of_samples` returns.
+
+        Returns
+        -------
+        array of shape (n_parameters, n_samples), or with axes of scores after the first
+            Slopes by every parameter; those by the scale of another task are zero.
+        """
+        xp = namespace(by_samples)
+        task, precision = _of_first(y)[-2].astype(int), _of_first(y)[-1]
+        by_scale = by_samples[0] / xp.sqrt(precision)
+        each = [xp.where(task == t, by_scale, 0.0) for t in range(self.n_scales)]
+        return xp.stack([*each, *by_samples[1:]])
+
+
+def _of_first(y: Any) -> Any:
+    """Return the targets of the first output: all outputs have the same tasks and precisions."""
+    return y[(0,) * (y.ndim - 2)]
+
+
+# --------------------------------------------------------------------------- what numbers say to closed-form updates
+
+
+class _Numbers(NamedTuple):
+    """Nothing but the target."""
+
+
+class Numbers(_Numbers, Outcome):
+    """Targets of one output or several that are the scores themselves, with the noise precisions υ and ε learned."""
+
+    has_noise = is_observed = True
+
+    def start(self, y: Array, noise: Array) -> tuple[Any, Any]:
+        """Return the targets."""
+        return y, None
+
+    def update(self, y: Array, loc: Array, precision: Any, distances: Any) -> tuple[None, Any]:
+        """Return no factor: the target is known."""
+        return None, None
+
+    def log_density(self, y: np.ndarray, mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        """Return the log density of normal targets."""
+        return -0.5 * (((y - mean) / scale) ** 2 + LOG_2PI) - np.log(scale)
