@@ -78,9 +78,7 @@ class ByRule(BaseDiscriminative):
         self._refuse_unless(self.TARGET, lambda kind: self.TARGET in kind.targets)
         if getattr(self, "class_weight", None) is not None:
             self._refuse_unless("weights of classes", lambda kind: kind.counts_samples)
-        if self.C is not None or not rule.relative_C:
-            self._svm()
-        rule.checked()
+        self._svm(), rule.checked()
 
     def _refuse_unless(self, what: str, suits: Callable[[type[WeightRule]], bool]) -> None:
         """Raise for a rule that does not suit what there is to learn from; name those that do."""
