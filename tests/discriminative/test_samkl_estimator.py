@@ -7,7 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
-from bayesmkl.discriminative.estimators.folds import evenly_dealt
+from bayesmkl.discriminative.folds import evenly_dealt
 from sklearn.exceptions import ConvergenceWarning
 
 from bayesmkl import KernelBank
