@@ -7,7 +7,6 @@ import warnings
 
 import numpy as np
 import pytest
-from bayesmkl.discriminative.folds import evenly_dealt
 from sklearn.exceptions import ConvergenceWarning
 
 from bayesmkl import KernelBank
@@ -15,6 +14,7 @@ from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.datasets import load_iris, make_corrupted
 from bayesmkl.discriminative import SimpleMKLClassifier
 from bayesmkl.discriminative.estimators.samkl import SAMKLClassifier
+from bayesmkl.discriminative.folds import evenly_dealt
 from bayesmkl.discriminative.localized.patterns import infer_switches
 from bayesmkl.discriminative.localized.samkl import SAMKLOptions, fit_samkl, initial_support
 from bayesmkl.kernels import Gaussian
