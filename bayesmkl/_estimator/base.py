@@ -34,7 +34,7 @@ from bayesmkl.kernels.precomputed import SharedKernels
 from bayesmkl.kernels.presence import check_some_view, present_views, stack_with_absent
 from bayesmkl.kernels.quality import check_kernel_stack
 from bayesmkl.kernels.sparse import SparseTable, is_sparse, sparse_table, validate_sparse
-from bayesmkl.kernels.stacks.base import KernelStack
+from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.stacks.of_bank import factored_rows, row_factors
 from bayesmkl.kernels.stacks.streamed import check_rows, fit_bank_to_rows, is_row_source, streamed_stack
@@ -202,7 +202,7 @@ class BaseMKL(BaseEstimator):
             mark=self.unlabeled_label,
         )
 
-    def _stack_of_rows(self, X: Samples, counts: np.ndarray | None, asked: Holding) -> KernelStack:
+    def _stack_of_rows(self, X: Samples, counts: np.ndarray | None, asked: Holding) -> Stack:
         """Learn a bank from training samples and return its kernels, judged once."""
         self.training_factors_ = None
         is_source = is_row_source(X)
@@ -327,7 +327,7 @@ class BaseMKL(BaseEstimator):
             )
         return np.array(names, dtype=object)
 
-    def _training_stack(self) -> KernelStack:
+    def _training_stack(self) -> Stack:
         """Return the training kernels of the bank, evaluated anew; models of precomputed kernels have none."""
         if self.kernel_bank_ is None:
             raise ValueError("`kernels` were precomputed: the model does not have its training kernels.")

@@ -11,7 +11,7 @@ from bayesmkl._utils.memory import available_memory, format_bytes, require_memor
 from bayesmkl._utils.typing import Samples
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.quality import KernelInspector
-from bayesmkl.kernels.stacks.base import KernelStack
+from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.kernels.stacks.dense import DenseStack, store_float32
 from bayesmkl.kernels.stacks.factored import LinearStack, compress, compress_each
 from bayesmkl.kernels.stacks.of_bank import linear_stack
@@ -131,7 +131,7 @@ class _Request(NamedTuple):
         inspector.report()
 
 
-def hold_bank(bank: KernelBank, X: Samples, names: Sequence[str], storage: Holding) -> KernelStack:
+def hold_bank(bank: KernelBank, X: Samples, names: Sequence[str], storage: Holding) -> Stack:
     """Return the training kernels of a bank that was fitted without them, judged once.
 
     Parameters
@@ -155,7 +155,7 @@ def hold_bank(bank: KernelBank, X: Samples, names: Sequence[str], storage: Holdi
     return _HOLDERS[storage.kind](request) if shared is None else _shared(request, shared)
 
 
-def _shared(request: _Request, stack: LinearStack) -> KernelStack:
+def _shared(request: _Request, stack: LinearStack) -> Stack:
     """Return linear kernels by their features, judged on some samples one after the other."""
     inspector = request.inspector()
     for kernel in stack.of_samples(_sample(stack.n_train)).each():
@@ -164,25 +164,25 @@ def _shared(request: _Request, stack: LinearStack) -> KernelStack:
     return stack
 
 
-def _compressed(request: _Request) -> KernelStack:
+def _compressed(request: _Request) -> Stack:
     return compress_each(request.inspected(), request.bank.n_kernels_, rank=request.storage.rank)
 
 
-def _float32(request: _Request) -> KernelStack:
+def _float32(request: _Request) -> Stack:
     n_kernels, n_rows, n_train = request.shape
     what = f"a stack of {n_kernels} kernels of {n_rows} x {n_train} entries in single precision"
     require_memory(request.bank.stack_bytes(n_rows) / 2, what, REMEDY)
     return store_float32(request.inspected(), request.bank.n_kernels_)
 
 
-def _packed(request: _Request) -> KernelStack:
+def _packed(request: _Request) -> Stack:
     n_kernels, _, n_train = request.shape
     what = f"one triangle of each of {n_kernels} kernels of {n_train} x {n_train} entries in single precision"
     require_memory(2.0 * n_kernels * n_train * (n_train + 1), what, REMEDY)
     return pack(request.inspected(), n_kernels)
 
 
-def _streamed(request: _Request) -> KernelStack:
+def _streamed(request: _Request) -> Stack:
     _inspect_sample(request)
     stack = streamed_stack(request.bank, request.X)
     n_kernels, n_rows, n_train = request.shape
@@ -220,7 +220,7 @@ def _sample(n_rows: int) -> np.ndarray:
     return np.unique(np.linspace(0, n_rows - 1, min(n_rows, INSPECTED_ROWS)).astype(int))
 
 
-def hold_given(stack: DenseStack, storage: Holding) -> KernelStack:
+def hold_given(stack: DenseStack, storage: Holding) -> Stack:
     """Return kernels that are there and were judged before in the form that `resolve_storage` found."""
     if storage.kind == "streamed":
         raise ValueError(

@@ -55,7 +55,7 @@ from bayesmkl.bemkl.runs import (
 )
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.quality import KernelQualityWarning
-from bayesmkl.kernels.stacks.base import KernelStack
+from bayesmkl.kernels.stacks.base import Stack
 
 TOO_LARGE = (
     "The kernels are too large or too close to singular for double precision: normalize them "
@@ -126,7 +126,7 @@ class FitTask(NamedTuple):
     """Problems of a fit, between the validation of the data and the fitted attributes."""
 
     problems: list[Any]  # one per model
-    stack: KernelStack  # training kernels
+    stack: Stack  # training kernels
     targets: np.ndarray
     several: bool  # whether fitted attributes have an axis for the models, be it one or more of them
     algorithm: Any = None
@@ -306,7 +306,7 @@ class BaseBEMKL(_Parameters):
             )
         return list(self.init)
 
-    def _gram(self, stack: KernelStack) -> np.ndarray:
+    def _gram(self, stack: Stack) -> np.ndarray:
         with np.errstate(over="ignore", invalid="ignore"):
             gram = stack.gram()
         if not np.isfinite(gram).all():
@@ -470,7 +470,7 @@ class BaseBEMKL(_Parameters):
             "kernel_bytes_": int(task.stack.nbytes),
         }
 
-    def _moments(self, posterior: State | PosteriorDraws, stack: KernelStack, single: bool) -> dict[str, Any]:
+    def _moments(self, posterior: State | PosteriorDraws, stack: Stack, single: bool) -> dict[str, Any]:
         """Return posterior moments of one model, of a `single` output or several, by the names of the attributes."""
         shares: KernelShares
         if isinstance(posterior, PosteriorDraws):

@@ -54,7 +54,7 @@ from bayesmkl.bemkl.reading import (
 from bayesmkl.bemkl.runs import Fit
 from bayesmkl.bemkl.selection import USUAL, FoldChoice, choose_by_folds
 from bayesmkl.bemkl.shared_docs import BEMKL
-from bayesmkl.kernels.stacks.base import KernelRows, KernelStack
+from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.outcomes import Classes, Labels
 from bayesmkl.outcomes.base import Outcome
 
@@ -67,16 +67,14 @@ class OneVersusAll:
     Missing views are integrated over by the updates for several outputs, which are given one.
     """
 
-    def problems(
-        self, stack: KernelStack, gram: np.ndarray, targets: np.ndarray, settings: Settings
-    ) -> list[Any]:
+    def problems(self, stack: Stack, gram: np.ndarray, targets: np.ndarray, settings: Settings) -> list[Any]:
         """Return a problem for every row of the targets."""
         rows = targets[:, None] if settings.integrates else targets
         return [_problem(stack, gram, y, Labels(settings.margin), settings) for y in rows]
 
     def scores(
         self,
-        stack: KernelRows,
+        stack: Stack,
         posteriors: Sequence[State | PosteriorDraws],
         settings: Settings,
         rule: str,
@@ -104,9 +102,7 @@ class OneVersusAll:
 class SharedWeights(OneVersusAll):
     """Binary models with one set of kernel weights for all classes or labels."""
 
-    def problems(
-        self, stack: KernelStack, gram: np.ndarray, targets: np.ndarray, settings: Settings
-    ) -> list[Any]:
+    def problems(self, stack: Stack, gram: np.ndarray, targets: np.ndarray, settings: Settings) -> list[Any]:
         """Return one problem over all rows of the targets."""
         return [_problem(stack, gram, targets, Labels(settings.margin), settings)]
 
@@ -114,15 +110,11 @@ class SharedWeights(OneVersusAll):
 class CompetingClasses:
     """Classes of which the one with the largest score is true: probabilities sum to one by themselves."""
 
-    def problems(
-        self, stack: KernelStack, gram: np.ndarray, targets: np.ndarray, settings: Settings
-    ) -> list[Any]:
+    def problems(self, stack: Stack, gram: np.ndarray, targets: np.ndarray, settings: Settings) -> list[Any]:
         """Return one problem over all classes."""
         return [_problem(stack, gram, targets, Classes(settings.margin), settings)]
 
-    def scores(
-        self, stack: KernelRows, posteriors: Sequence[Any], settings: Settings, rule: str
-    ) -> ClassScores:
+    def scores(self, stack: Stack, posteriors: Sequence[Any], settings: Settings, rule: str) -> ClassScores:
         """Return the joint distribution of the scores of all classes."""
         (posterior,) = posteriors
         variance = settings.intermediate_scale**2
@@ -150,13 +142,13 @@ ClassModel: TypeAlias = "OneVersusAll | CompetingClasses"
 
 
 def _problem(
-    stack: KernelStack, gram: np.ndarray, targets: np.ndarray, outcome: Outcome, settings: Settings
+    stack: Stack, gram: np.ndarray, targets: np.ndarray, outcome: Outcome, settings: Settings
 ) -> Problem:
     precision = settings.intermediate_scale**-2
     return Problem(stack, gram, targets, settings.priors, outcome, precision)
 
 
-def _scores(stack: KernelRows, posterior: Any, settings: Settings, rule: str) -> list[Score]:
+def _scores(stack: Stack, posterior: Any, settings: Settings, rule: str) -> list[Score]:
     """Return one score for each output of a posterior."""
     variance = settings.intermediate_scale**2
     if isinstance(posterior, PosteriorDraws):
@@ -382,15 +374,13 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         self._fit(X, y)
         return self
 
-    def _prepare(
-        self, X: Samples, y: Targets, settings: Settings | None = None
-    ) -> tuple[KernelStack, np.ndarray]:
+    def _prepare(self, X: Samples, y: Targets, settings: Settings | None = None) -> tuple[Stack, np.ndarray]:
         """Return the training kernels and the labels, validated."""
         return self._fit_stack(X, y, storage=(settings or self._checked()).holding)
 
     def _task(
         self,
-        stack: KernelStack,
+        stack: Stack,
         gram: Any,
         y: np.ndarray,
         settings: Settings | None = None,
@@ -406,7 +396,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         if isinstance(self.intermediate_scale, str):
             if not labels.is_multilabel and (targets != 0.0).all():
 
-                def probabilities(states: list[State], rows: KernelRows, own: Settings) -> np.ndarray:
+                def probabilities(states: list[State], rows: Stack, own: Settings) -> np.ndarray:
                     scores: Any = model.scores(rows, states, own, own.predictive)
                     log_p = model.log_class_probabilities(scores, own.margin)
                     return np.exp(tempered(log_p, own.temperature or 1.0))
@@ -422,7 +412,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         return self._task_of(model, stack, gram, targets, settings)
 
     def _task_of(
-        self, model: ClassModel, stack: KernelStack, gram: Any, targets: np.ndarray, settings: Settings
+        self, model: ClassModel, stack: Stack, gram: Any, targets: np.ndarray, settings: Settings
     ) -> FitTask:
         problems = model.problems(stack, gram, targets, settings)
         several = len(problems) > 1
@@ -483,7 +473,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
             )
         )
 
-    def _problems(self, stack: KernelStack, with_gram: bool = True) -> list[Problem]:
+    def _problems(self, stack: Stack, with_gram: bool = True) -> list[Problem]:
         """Return the problems of the last fit; densities of draws and draws of the prior need no Gram matrix."""
         gram: Any = self._gram(stack) if with_gram else None
         targets, model = np.atleast_2d(self.target_), class_model_of(self.posterior_)

@@ -42,7 +42,7 @@ from bayesmkl._numerics.arrays import Array
 from bayesmkl.bemkl.model import Priors, Problem
 from bayesmkl.bemkl.moments import LOG_2PI, Dirichlet, Gamma, Gaussian, SpikeSlab
 from bayesmkl.bemkl.nonnegative import CutOffNormals, NonnegativeReadout
-from bayesmkl.kernels.stacks.base import Kernels, KernelStack, Spread
+from bayesmkl.kernels.stacks.base import Spread, Stack
 
 
 class PosteriorDraws(NamedTuple):
@@ -193,12 +193,12 @@ class KernelShares(NamedTuple):
     std: np.ndarray
 
 
-def share_draws(stack: KernelStack, dual: np.ndarray, weights: np.ndarray) -> np.ndarray:
+def share_draws(stack: Stack, dual: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Return the shares of given parameters.
 
     Parameters
     ----------
-    stack : KernelStack
+    stack : Stack
         Training kernels.
     dual : array of shape (n_draws, n_train) or (n_outputs, n_draws, n_train)
     weights : array of shape (n_draws, n_kernels)
@@ -212,14 +212,14 @@ def share_draws(stack: KernelStack, dual: np.ndarray, weights: np.ndarray) -> np
     return _shares(spreads, weights)
 
 
-def shares_and_sums(stack: KernelStack, draws: PosteriorDraws) -> tuple[np.ndarray, list[np.ndarray]]:
+def shares_and_sums(stack: Stack, draws: PosteriorDraws) -> tuple[np.ndarray, list[np.ndarray]]:
     """Return the shares of draws with one leading axis, and each output's mean scores without the intercept.
 
     Kernels that are evaluated whenever they are needed are evaluated once for both.
 
     Parameters
     ----------
-    stack : KernelStack
+    stack : Stack
         Training kernels.
     draws : PosteriorDraws
 
@@ -240,14 +240,12 @@ def _shares(spreads: list[Spread], weights: np.ndarray) -> np.ndarray:
     return np.divide(spread, total, out=uniform, where=total > 0.0)
 
 
-def kernel_shares(
-    stack: KernelStack, dual: Gaussian, readout: Gaussian, rng: np.random.Generator
-) -> KernelShares:
+def kernel_shares(stack: Stack, dual: Gaussian, readout: Gaussian, rng: np.random.Generator) -> KernelShares:
     """Return the posterior mean and standard deviation of the shares, by Monte Carlo over q(a) q(e).
 
     Parameters
     ----------
-    stack : KernelStack
+    stack : Stack
         Training kernels.
     dual, readout : Gaussian
         q(a), with a leading axis if there are several outputs, and q(b, e), all intercepts first.
@@ -258,14 +256,14 @@ def kernel_shares(
     return _moments(share_draws(stack, draws, readout.draw(N_DRAWS, rng)[:, len(outputs) :]))
 
 
-def share_of_each(stack: KernelStack, draws: PosteriorDraws) -> np.ndarray:
+def share_of_each(stack: Stack, draws: PosteriorDraws) -> np.ndarray:
     """Return the shares of draws with one leading axis, (n_draws, n_kernels)."""
     outputs = draws.outputs()
     dual = np.stack([own.dual for own in outputs]) if draws.has_outputs else draws.dual
     return share_draws(stack, dual, draws.kernel_weights)
 
 
-def shares_of_draws(stack: KernelStack, draws: PosteriorDraws) -> KernelShares:
+def shares_of_draws(stack: Stack, draws: PosteriorDraws) -> KernelShares:
     """Return the posterior mean and standard deviation of the shares over draws with one leading axis."""
     return _moments(share_of_each(stack, draws))
 
@@ -281,7 +279,7 @@ class NonnegativeGamma(Gamma):
     """Gamma prior on the precisions of half-normal variables: those of kernel weights that are not negative."""
 
 
-def score_means(stack: Kernels, draws: PosteriorDraws) -> np.ndarray:
+def score_means(stack: Stack, draws: PosteriorDraws) -> np.ndarray:
     """Return m, the mean score of every draw at the query points of `stack`, shape (n_draws, n_rows)."""
     return stack.weighted_products(draws.dual.T, draws.kernel_weights) + draws.intercept[:, None]
 

@@ -39,7 +39,7 @@ import numpy as np
 from bayesmkl._numerics.low_rank import DiagonalPlusLowRank, gram_of
 from bayesmkl.bemkl import model
 from bayesmkl.bemkl.moments import Gaussian, IntermediateOutputs, WeightCovariance, WeightCovarianceCoordinate
-from bayesmkl.kernels.stacks.base import KernelStack
+from bayesmkl.kernels.stacks.base import Stack
 
 MANY = 3  # kernels for every sample from which on this takes less time than P x P matrices, as measured
 LEAST = 1000  # kernels; of fewer, P x P matrices are small
@@ -91,7 +91,7 @@ def _uncorrelated(cov: np.ndarray) -> WeightCovariance:
 
 
 def update_intermediate(
-    stack: KernelStack,
+    stack: Stack,
     dual_mean: np.ndarray,
     latent: np.ndarray,
     readout: np.ndarray,

@@ -46,7 +46,7 @@ from bayesmkl.bemkl.outputs import (
     view_patterns,
 )
 from bayesmkl.kernels.presence import centered
-from bayesmkl.kernels.stacks.base import Kernels, KernelStack
+from bayesmkl.kernels.stacks.base import Stack
 
 SETTLED = 0.05  # largest change of A, and relative one of 1 + ρ, that ends the rounds
 FIRST_ROUND = 20  # sweeps, at most; every round may take twice as many as the one before
@@ -157,12 +157,12 @@ def absent_views(
     return AbsentViews(index, counts, patterns, found.slope, excess, moments)
 
 
-def start_moments(stack: KernelStack, center: np.ndarray, probed: np.ndarray) -> ViewMoments:
+def start_moments(stack: Stack, center: np.ndarray, probed: np.ndarray) -> ViewMoments:
     """Return independent views, with the variances of E[G] at the start where probed samples have them.
 
     Parameters
     ----------
-    stack : KernelStack
+    stack : Stack
     center : array of shape (n_kernels, n_train)
         Center of the kernels.
     probed : array of shape (n_outputs, n_kernels, n_probed)
@@ -234,7 +234,7 @@ def _change(old: AbsentViews, new: AbsentViews) -> float:
     return float(max(np.abs(new.slope - old.slope).max(), spread.max()))
 
 
-def _present(stack: Kernels) -> np.ndarray:
+def _present(stack: Stack) -> np.ndarray:
     """Return the mask of present views, bool array of shape (n_kernels, n_rows)."""
     return (
         np.ones((stack.n_kernels, stack.n_rows), bool) if stack.present is None else np.asarray(stack.present)

@@ -78,7 +78,7 @@ from bayesmkl.bemkl.moments import (
     update_readout,
 )
 from bayesmkl.bemkl.outputs import AbsentViews, score_bound
-from bayesmkl.kernels.stacks.base import KernelStack
+from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.kernels.stacks.dense import in_c_order
 
 
@@ -95,7 +95,7 @@ class Priors(NamedTuple):
 class Problem(NamedTuple):
     """Data and priors of a fit, constant during it."""
 
-    stack: KernelStack  # training kernels
+    stack: Stack  # training kernels
     gram: Any  # sum_m K_m' K_m, (n_train, n_train), computed once (§4.1)
     y: Any  # (n_samples,), or (n_outputs, n_samples) of several outputs
     priors: Priors

@@ -29,7 +29,7 @@ from bayesmkl._numerics.arrays import Array, namespace, special_functions
 from bayesmkl._numerics.gamma_divergence import gamma_divergence
 from bayesmkl._numerics.linalg import bordered, plus_diagonal, spd_inverse
 from bayesmkl._numerics.low_rank import DiagonalPlusLowRank
-from bayesmkl.kernels.stacks.base import Kernels, KernelStack
+from bayesmkl.kernels.stacks.base import Stack
 
 LOG_2PI = math.log(2.0 * math.pi)
 # The acceleration measures this many intermediate outputs, or those of this many samples if that is more.
@@ -208,12 +208,12 @@ def readout_moments(mean: Array, cov: Array) -> ReadoutMoments:
     return ReadoutMoments(mean[0], mean[1:], moment[1:, 1:], moment[0, 1:])
 
 
-def project(stack: Kernels, dual: Array) -> Any:
+def project(stack: Stack, dual: Array) -> Any:
     """Return ``K_m a``, (n_kernels, n_samples)."""
     return stack.apply(dual)
 
 
-def adjoin(stack: KernelStack, intermediate: Array) -> Any:
+def adjoin(stack: Stack, intermediate: Array) -> Any:
     """Return ``sum_m K_m' g_m``, (n_train,)."""
     return stack.adjoint(intermediate)
 
@@ -252,7 +252,7 @@ def update_dual(
 
 
 def update_intermediate(
-    stack: KernelStack,
+    stack: Stack,
     dual_mean: Array,
     latent: Array,
     readout: Array,

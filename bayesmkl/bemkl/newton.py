@@ -27,7 +27,7 @@ With Woodbury's identity for :math:`\Sigma = (\tau I + \varepsilon(w w^\top + C)
 
 at given q(b, e) and q(:math:`\lambda`), where :math:`S_0 = \tau \varepsilon C (\tau I + \varepsilon C)^{-1}` is of
 order 1/N. The second part is the weighted gram of *one* mixture
-:math:`\sum_m u_m K_m`, `KernelStack.adjoint_and_mixed_gram`; of the first the trace is kept,
+:math:`\sum_m u_m K_m`, `Stack.adjoint_and_mixed_gram`; of the first the trace is kept,
 :math:`(\mathrm{tr} S_0 / P) \sum_m K_m^\top K_m`, which is at hand. What (N3) leaves out, that E[λ] falls as weights
 grow and that kernel weights follow, is learned from how slopes changed along the last steps (`SecantPairs`), and the
 length of the step is searched for.

@@ -20,7 +20,7 @@ from bayesmkl.bemkl.reading import ScoreMoments, predict_score
 from bayesmkl.bemkl.runs import Fit
 from bayesmkl.bemkl.selection import USUAL, choose_by_folds
 from bayesmkl.bemkl.shared_docs import OUTCOMES
-from bayesmkl.kernels.stacks.base import KernelRows, KernelStack
+from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.outcomes import Grades, OrdinalProbit
 
 
@@ -156,9 +156,7 @@ class BEMKLOrdinalClassifier(ClassifierMixin, BaseBEMKL):
         self._fit(X, y)
         return self
 
-    def _prepare(
-        self, X: Samples, y: Targets, settings: Settings | None = None
-    ) -> tuple[KernelStack, np.ndarray]:
+    def _prepare(self, X: Samples, y: Targets, settings: Settings | None = None) -> tuple[Stack, np.ndarray]:
         """Return the training kernels and the numbers of the grades, validated."""
         settings, levels = settings or self._checked(), given_levels(self.levels, y)
         stack, y = self._fit_stack(X, y, storage=settings.holding)
@@ -167,7 +165,7 @@ class BEMKLOrdinalClassifier(ClassifierMixin, BaseBEMKL):
 
     def _task(
         self,
-        stack: KernelStack,
+        stack: Stack,
         gram: Any,
         y: np.ndarray,
         settings: Settings | None = None,
@@ -181,7 +179,7 @@ class BEMKLOrdinalClassifier(ClassifierMixin, BaseBEMKL):
         self.intermediate_scale_ = settings.intermediate_scale
         return self._task_of(stack, gram, codes, settings)
 
-    def _task_of(self, stack: KernelStack, gram: Any, codes: np.ndarray, settings: Settings) -> FitTask:
+    def _task_of(self, stack: Stack, gram: Any, codes: np.ndarray, settings: Settings) -> FitTask:
         problem = self._problem(stack, gram, codes, settings)
         algorithm = settings.algorithm()
         return FitTask([problem], stack, codes, False, algorithm, [self.init], ["grades"], settings)
@@ -191,14 +189,14 @@ class BEMKLOrdinalClassifier(ClassifierMixin, BaseBEMKL):
         used = getattr(self, "intermediate_scale_", USUAL) if scale is None else scale
         return super()._settings()._replace(intermediate_scale=used)
 
-    def _problem(self, stack: KernelStack, gram: Any, codes: np.ndarray, settings: Settings) -> Problem:
+    def _problem(self, stack: Stack, gram: Any, codes: np.ndarray, settings: Settings) -> Problem:
         grades, precision = (
             Grades(OrdinalProbit(len(self.classes_)).cut_slopes()),
             settings.intermediate_scale**-2,
         )
         return Problem(stack, gram, codes + 1.0, settings.priors, grades, precision)
 
-    def _problems(self, stack: KernelStack, with_gram: bool = True) -> list[Problem]:
+    def _problems(self, stack: Stack, with_gram: bool = True) -> list[Problem]:
         """Return the problem of the last fit; densities of draws need no Gram matrix."""
         gram: Any = self._gram(stack) if with_gram else None
         return [self._problem(stack, gram, self.target_, self._settings())]
@@ -224,7 +222,7 @@ class BEMKLOrdinalClassifier(ClassifierMixin, BaseBEMKL):
 
     # ------------------------------------------------------------------------------------------ predictions
 
-    def _score(self, stack: KernelRows, posterior: State, settings: Settings | None = None) -> ScoreMoments:
+    def _score(self, stack: Stack, posterior: State, settings: Settings | None = None) -> ScoreMoments:
         """Return mean and variance of the scores of the rows of `stack`, without their noise."""
         own = settings or self._settings()
         variance = own.intermediate_scale**2
@@ -236,7 +234,7 @@ class BEMKLOrdinalClassifier(ClassifierMixin, BaseBEMKL):
         found = OrdinalProbit(len(distances) + 2).log_probabilities(*score, distances[:, None])
         return (found - logsumexp(found, axis=0)).T
 
-    def _probabilities_of(self, states: list[State], rows: KernelRows, settings: Settings) -> np.ndarray:
+    def _probabilities_of(self, states: list[State], rows: Stack, settings: Settings) -> np.ndarray:
         """Return the probabilities of rows that a fold has left out."""
         (state,) = states
         return np.exp(self._log_probabilities(state, self._score(rows, state, settings)))

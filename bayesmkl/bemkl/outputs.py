@@ -42,7 +42,7 @@ from bayesmkl.bemkl.moments import (
     expected_residual,
 )
 from bayesmkl.kernels.presence import centered
-from bayesmkl.kernels.stacks.base import Kernels, KernelStack
+from bayesmkl.kernels.stacks.base import Stack
 
 # -------------------------------------------------------------------------------------------- samples that lack views
 
@@ -268,12 +268,12 @@ def readout_of(output: int, readout: Gaussian, n_outputs: int) -> Gaussian:
     return Gaussian.from_moments(readout.mean[index], readout.cov[np.ix_(index, index)])
 
 
-def project(stack: Kernels, duals: Array) -> Any:
+def project(stack: Stack, duals: Array) -> Any:
     """Return ``K_m a_c`` for every output, (n_outputs, n_kernels, n_samples), reading the kernels once."""
     return namespace(duals).moveaxis(stack.apply(duals.T), -1, 0)
 
 
-def adjoin(stack: KernelStack, intermediate: Array) -> Any:
+def adjoin(stack: Stack, intermediate: Array) -> Any:
     """Return ``sum_m K_m' g_cm`` for every output, (n_outputs, n_train), reading the kernels once."""
     return stack.adjoint(namespace(intermediate).moveaxis(intermediate, 0, -1)).T
 
@@ -305,7 +305,7 @@ def update_dual(
 
 
 def update_intermediate(
-    stack: Kernels,
+    stack: Stack,
     duals: Array,
     latent: Array,
     readout: Array,

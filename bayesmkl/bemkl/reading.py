@@ -56,7 +56,7 @@ from bayesmkl.bemkl.outputs import (
     view_moments,
     view_patterns,
 )
-from bayesmkl.kernels.stacks.base import KernelRows
+from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.outcomes.labels import log_beyond
 
 # Draws of many rows are taken in blocks, so that temporary arrays stay near this many numbers.
@@ -73,13 +73,13 @@ class ScoreMoments(NamedTuple):
 
 
 def predict_score(
-    stack: KernelRows, dual: Gaussian, readout: Gaussian, intermediate_variance: float, rule: str = "full"
+    stack: Stack, dual: Gaussian, readout: Gaussian, intermediate_variance: float, rule: str = "full"
 ) -> ScoreMoments:
     """Return mean and variance of the score ``b + e' g`` of new samples.
 
     Parameters
     ----------
-    stack : KernelRows
+    stack : Stack
         Kernels of the new samples (rows) against the training samples.
     dual, readout : Gaussian
         q(a) and q(b, e).
@@ -104,7 +104,7 @@ def predict_score(
 
 
 def predict_scores(
-    stack: KernelRows,
+    stack: Stack,
     duals: Gaussian,
     readout: Gaussian,
     intermediate_variance: Array | float,
@@ -115,7 +115,7 @@ def predict_scores(
 
     Parameters
     ----------
-    stack : KernelRows
+    stack : Stack
         Kernels of the new samples (rows) against the training samples.
     duals : Gaussian
         q(a_c), with a leading axis of outputs.
@@ -155,7 +155,7 @@ def predict_scores(
     return [ScoreMoments(s.mean, s.variance + part) for s, part in zip(scores, parts, strict=True)]
 
 
-def _row_blocks(stack: KernelRows, n_outputs: int = 1) -> Iterator[KernelRows] | None:
+def _row_blocks(stack: Stack, n_outputs: int = 1) -> Iterator[Stack] | None:
     """Return blocks of rows whose intermediate outputs take little memory; None where those of all rows do."""
     size = max(1, OUTPUTS_AT_ONCE // (stack.n_kernels * n_outputs))
     if stack.n_rows <= size:
@@ -169,12 +169,12 @@ def _joined(parts: Iterable[ScoreMoments]) -> ScoreMoments:
     return ScoreMoments(np.concatenate(means), np.concatenate(variances))
 
 
-def expected_outputs(stack: KernelRows, duals: Gaussian, moments: ViewMoments | None = None) -> np.ndarray:
+def expected_outputs(stack: Stack, duals: Gaussian, moments: ViewMoments | None = None) -> np.ndarray:
     """Return E[g] of new samples, (n_outputs, n_kernels, n_rows), with absent views from present ones.
 
     Parameters
     ----------
-    stack : KernelRows
+    stack : Stack
         Kernels of the new samples (rows) against the training samples.
     duals : Gaussian
         q(a_c), with a leading axis of outputs.
@@ -184,7 +184,7 @@ def expected_outputs(stack: KernelRows, duals: Gaussian, moments: ViewMoments | 
     return _outputs_of(stack if moments is None else moments.centered(stack), duals, moments)
 
 
-def _outputs_of(stack: KernelRows, duals: Gaussian, moments: ViewMoments | None) -> np.ndarray:
+def _outputs_of(stack: Stack, duals: Gaussian, moments: ViewMoments | None) -> np.ndarray:
     """`expected_outputs`, of a centered stack."""
     outputs = project(stack, duals.mean)
     if _is_complete(stack):
@@ -194,12 +194,12 @@ def _outputs_of(stack: KernelRows, duals: Gaussian, moments: ViewMoments | None)
     return (apply_by_pattern(slope, outputs.mT - mean, index) + mean).mT
 
 
-def _is_complete(stack: KernelRows) -> bool:
+def _is_complete(stack: Stack) -> bool:
     return stack.present is None or bool(np.all(stack.present))
 
 
 def _absent_parts(
-    stack: KernelRows,
+    stack: Stack,
     roots: list[np.ndarray] | None,
     square: np.ndarray,
     noise: np.ndarray,
@@ -224,7 +224,7 @@ def _absent_parts(
     return parts
 
 
-def _needed(stack: KernelRows, moments: ViewMoments | None) -> ViewMoments:
+def _needed(stack: Stack, moments: ViewMoments | None) -> ViewMoments:
     if moments is None:
         n_incomplete = np.sum(~np.all(stack.present, axis=0))
         raise ValueError(
@@ -247,7 +247,7 @@ def _readout_part(intermediate: np.ndarray, readout: Gaussian) -> ScoreMoments:
 
 
 def _intermediate_parts(
-    stack: KernelRows, roots: list[np.ndarray], weights_square: np.ndarray, noise: np.ndarray
+    stack: Stack, roots: list[np.ndarray], weights_square: np.ndarray, noise: np.ndarray
 ) -> np.ndarray:
     """``sum_mn E[e_m e_n] Cov[g_m, g_n]`` for every output and row, shape (n_outputs, n_rows).
 
@@ -296,7 +296,7 @@ class ScoreDraws(NamedTuple):
 
 
 def score_of_draws(
-    stack: KernelRows, draws: PosteriorDraws, intermediate_precision: float | None = None
+    stack: Stack, draws: PosteriorDraws, intermediate_precision: float | None = None
 ) -> ScoreDraws:
     """Score new samples (the rows of `stack`) by every draw; 1/σ_g² is given in classification only."""
     flat = draws.flat()
@@ -341,7 +341,7 @@ class ClassScores(NamedTuple):
 
 
 def predict_class_scores(
-    stack: KernelRows,
+    stack: Stack,
     duals: Gaussian,
     readout: Gaussian,
     intermediate_variance: float,
@@ -352,7 +352,7 @@ def predict_class_scores(
 
     Parameters
     ----------
-    stack : KernelRows
+    stack : Stack
         Kernels of the new samples (rows) against the training samples.
     duals : Gaussian
         q(a_c), with a leading axis of classes.
@@ -408,14 +408,14 @@ def _split(common: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 # ---------------------------------------------------------------------------------------------------- parts of scores
 
 
-def mean_new_parts(stack: KernelRows, posterior: Any) -> np.ndarray:
+def mean_new_parts(stack: Stack, posterior: Any) -> np.ndarray:
     """Return posterior means of the parts of the scores of new rows, (n_outputs, n_kernels + 1, n_rows).
 
     The last part is the intercept.
 
     Parameters
     ----------
-    stack : KernelRows
+    stack : Stack
         Kernels of new rows against the training samples.
     posterior : PosteriorDraws or a variational posterior
     """
@@ -446,7 +446,7 @@ def mean_duals(draws: PosteriorDraws) -> np.ndarray:
 
 
 def draw_new_parts(
-    stack: KernelRows,
+    stack: Stack,
     draws: PosteriorDraws,
     intermediate_variance: float | None,
     rng: np.random.Generator,
@@ -456,7 +456,7 @@ def draw_new_parts(
 
     Parameters
     ----------
-    stack : KernelRows
+    stack : Stack
         Kernels of new rows against the training samples.
     draws : PosteriorDraws
         With one leading axis.

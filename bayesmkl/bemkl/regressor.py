@@ -26,7 +26,7 @@ from bayesmkl.bemkl.reading import (
     score_of_draws,
 )
 from bayesmkl.bemkl.shared_docs import BEMKL
-from bayesmkl.kernels.stacks.base import KernelRows, KernelStack
+from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.outcomes import Numbers
 
 
@@ -164,9 +164,7 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
         self._fit(X, y)
         return self
 
-    def _prepare(
-        self, X: Samples, y: Targets, settings: Settings | None = None
-    ) -> tuple[KernelStack, np.ndarray]:
+    def _prepare(self, X: Samples, y: Targets, settings: Settings | None = None) -> tuple[Stack, np.ndarray]:
         """Return the training kernels and the targets, validated."""
         settings = settings or self._checked()
         stack, y = self._fit_stack(X, y, y_numeric=True, storage=settings.holding)
@@ -175,7 +173,7 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
 
     def _task(
         self,
-        stack: KernelStack,
+        stack: Stack,
         gram: Any,
         y: np.ndarray,
         settings: Settings | None = None,
@@ -191,12 +189,12 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
         algorithm = for_so_many(settings.algorithm(), problem, settings.loop.backend)
         return FitTask([problem], stack, targets, False, algorithm, [self.init], ["regression"], settings)
 
-    def _problems(self, stack: KernelStack, with_gram: bool = True) -> list[Problem]:
+    def _problems(self, stack: Stack, with_gram: bool = True) -> list[Problem]:
         """Return the problem of the last fit; densities of draws and draws of the prior need no Gram matrix."""
         gram: Any = self._gram(stack) if with_gram else None
         return [self._problem(stack, gram, self.target_, self._priors())]
 
-    def _problem(self, stack: KernelStack, gram: np.ndarray, targets: np.ndarray, priors: Priors) -> Problem:
+    def _problem(self, stack: Stack, gram: np.ndarray, targets: np.ndarray, priors: Priors) -> Problem:
         """Return the problem of one target, (n_samples,), or of several, (n_outputs, n_samples).
 
         Missing views are integrated over by the updates for several targets, which are given one.
@@ -236,7 +234,7 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
         ]
         return mean, self.y_scale_ * np.sqrt(self._shaped(variance))
 
-    def _scores(self, stack: KernelRows) -> tuple[list[ScoreMoments | ScoreDraws], np.ndarray]:
+    def _scores(self, stack: Stack) -> tuple[list[ScoreMoments | ScoreDraws], np.ndarray]:
         """Return the score of every output for the rows of `stack`, and the variance of its noise."""
         rule, posterior = check_choice("predictive", self.predictive, ("full", "paper")), self.posterior_
         if isinstance(posterior, PosteriorDraws):

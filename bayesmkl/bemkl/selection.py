@@ -51,7 +51,7 @@ from bayesmkl._estimator import step_progress
 from bayesmkl._utils.options import VB
 from bayesmkl.bemkl.base import BaseBEMKL, FitTask, Settings
 from bayesmkl.bemkl.moments import Gamma
-from bayesmkl.kernels.stacks.base import KernelRows, KernelStack
+from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 RESULTS = ["elbo", "difference", "converged", "n_iter", "n_kernels", "seconds", "error"]
@@ -487,11 +487,11 @@ class FoldChoice(NamedTuple):
 def choose_by_folds(
     model: Any,
     settings: Settings,
-    stack: KernelStack,
+    stack: Stack,
     targets: np.ndarray,
     truth: np.ndarray,
     task_of: Callable[..., FitTask],
-    probabilities_of: Callable[[list[Any], KernelRows, Settings], np.ndarray],
+    probabilities_of: Callable[[list[Any], Stack, Settings], np.ndarray],
 ) -> FoldChoice:
     r"""Return the :math:`\sigma_g` of smallest log loss in five folds, of .1, .3 and 1, and what folds say under it.
 
@@ -504,7 +504,7 @@ def choose_by_folds(
     ----------
     model : BEMKLClassifier or BEMKLOrdinalClassifier
     settings : Settings
-    stack : KernelStack
+    stack : Stack
         Training kernels.
     targets : ndarray of shape (..., n_samples)
         As the model sees them; every sample has one.

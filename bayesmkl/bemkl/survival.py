@@ -20,7 +20,7 @@ from bayesmkl.bemkl.moments import Gamma
 from bayesmkl.bemkl.reading import ScoreMoments, predict_score
 from bayesmkl.bemkl.runs import Fit
 from bayesmkl.bemkl.shared_docs import OUTCOMES
-from bayesmkl.kernels.stacks.base import KernelStack
+from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.outcomes import FailureTime, Intervals
 from bayesmkl.outcomes.times import (
     check_quantile,
@@ -177,9 +177,7 @@ class BEMKLSurvival(BaseBEMKL):
         self._fit(X, y)
         return self
 
-    def _prepare(
-        self, X: Samples, y: Targets, settings: Settings | None = None
-    ) -> tuple[KernelStack, np.ndarray]:
+    def _prepare(self, X: Samples, y: Targets, settings: Settings | None = None) -> tuple[Stack, np.ndarray]:
         """Return the training kernels and standardized ends, (3, n_samples), validated."""
         settings, times = settings or self._checked(), survival_times(y)
         late = np.flatnonzero(times.entry)
@@ -200,7 +198,7 @@ class BEMKLSurvival(BaseBEMKL):
 
     def _task(
         self,
-        stack: KernelStack,
+        stack: Stack,
         gram: Any,
         targets: np.ndarray,
         settings: Settings | None = None,
@@ -211,10 +209,10 @@ class BEMKLSurvival(BaseBEMKL):
         problem, algorithm = self._problem(stack, gram, targets, settings.priors), settings.algorithm()
         return FitTask([problem], stack, targets[0], False, algorithm, [self.init], ["times"], settings)
 
-    def _problem(self, stack: KernelStack, gram: Any, targets: np.ndarray, priors: Priors) -> Problem:
+    def _problem(self, stack: Stack, gram: Any, targets: np.ndarray, priors: Priors) -> Problem:
         return Problem(stack, gram, targets[0], priors, Intervals(targets[1]))
 
-    def _problems(self, stack: KernelStack, with_gram: bool = True) -> list[Problem]:
+    def _problems(self, stack: Stack, with_gram: bool = True) -> list[Problem]:
         """Return the problem of the last fit; densities of draws need no Gram matrix."""
         gram = self._gram(stack) if with_gram else None
         return [self._problem(stack, gram, self.target_, self._priors())]

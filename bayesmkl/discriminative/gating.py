@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 
 from bayesmkl._utils.docstrings import entries, fill_docs
 from bayesmkl._utils.validation import shown
-from bayesmkl.kernels.stacks.base import StoredStack
+from bayesmkl.kernels.stacks.base import Stack
 
 FAR = 10.0  # from the start, where `check_gating` looks at gates again
 FINITE_STEP = 1e-6  # of the differences that `check_gating` compares a pullback with
@@ -154,14 +154,14 @@ class KernelGating(Protocol):
     ((120, 2), True)
     """
 
-    def fit(self, features: np.ndarray | None, kernels: StoredStack, target: np.ndarray) -> KernelGating:
+    def fit(self, features: np.ndarray | None, kernels: Stack, target: np.ndarray) -> KernelGating:
         """Find the gates, and return an object that has them; this one stays as it is.
 
         Parameters
         ----------
         features : ndarray of shape (n_samples, n_features) or None
             Gating features of the training samples; None where none were named.
-        kernels : StoredStack
+        kernels : Stack
             Training kernels; ``kernels.each()`` are the matrices, (n_samples, n_samples).
         target : ndarray of shape (n_samples,)
             Labels -1 and +1.
@@ -173,14 +173,14 @@ class KernelGating(Protocol):
         """
         ...
 
-    def values(self, features: np.ndarray | None, kernels: StoredStack) -> np.ndarray:
+    def values(self, features: np.ndarray | None, kernels: Stack) -> np.ndarray:
         """Return the gates at rows.
 
         Parameters
         ----------
         features : ndarray of shape (n_rows, n_features) or None
             Gating features of the rows.
-        kernels : StoredStack
+        kernels : Stack
             Kernels between the rows and the training samples; ``kernels.each()`` are the matrices, (n_rows,
             n_samples).
 
@@ -255,14 +255,12 @@ def check_gating(gating: Gating, features: np.ndarray, n_kernels: int, rng: np.r
         )
 
 
-def combine_components(
-    stack: StoredStack, row_components: np.ndarray, train_components: np.ndarray
-) -> np.ndarray:
+def combine_components(stack: Stack, row_components: np.ndarray, train_components: np.ndarray) -> np.ndarray:
     r"""Return the localized kernel :math:`\sum_r \sum_m (g_{rm} g_{rm}^\top) \circ K_m`.
 
     Parameters
     ----------
-    stack : StoredStack
+    stack : Stack
     row_components : ndarray of shape (n_components, n_kernels, n_rows)
     train_components : ndarray of shape (n_components, n_kernels, n_train)
 

@@ -20,7 +20,7 @@ import numpy as np
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.simplex import project_lp_ball, project_simplex
 from bayesmkl.discriminative.inner import InnerProblem, InnerSolution
-from bayesmkl.kernels.stacks.base import StoredStack
+from bayesmkl.kernels.stacks.base import Stack
 
 SMALLEST = 1e-10  # of the largest weight, after steps beyond the closed form
 
@@ -77,7 +77,7 @@ class MKLResult(NamedTuple):
 
 
 def fit_at(
-    stack: StoredStack,
+    stack: Stack,
     targets: np.ndarray,
     inner: InnerProblem,
     kernel_weights: np.ndarray,
@@ -88,7 +88,7 @@ def fit_at(
 
     Parameters
     ----------
-    stack : StoredStack
+    stack : Stack
         Training kernels.
     targets : ndarray of shape (n_tasks, n_samples)
     inner : InnerProblem
@@ -102,9 +102,7 @@ def fit_at(
     return gather(stack, kernel_weights, tuple(inner.solve(kernel, target, tol) for target in targets))
 
 
-def gather(
-    stack: StoredStack, kernel_weights: np.ndarray, solutions: tuple[InnerSolution, ...]
-) -> WeightedFit:
+def gather(stack: Stack, kernel_weights: np.ndarray, solutions: tuple[InnerSolution, ...]) -> WeightedFit:
     """Sum objectives and gradients of the SVMs of all tasks at `kernel_weights`."""
     quadratics = np.sum([stack.quadratic(solution.signed_dual) for solution in solutions], axis=0)
     return WeightedFit(kernel_weights, sum(s.objective for s in solutions), quadratics, solutions)

@@ -13,7 +13,7 @@ from bayesmkl._utils.docstrings import fulfil_docs
 from bayesmkl._utils.validation import check_choice, check_integer, check_number
 from bayesmkl.discriminative.inner import InnerProblem, OnStep
 from bayesmkl.discriminative.outer import MKLResult
-from bayesmkl.kernels.stacks.base import StoredStack
+from bayesmkl.kernels.stacks.base import Stack
 
 Start = np.ndarray | None
 
@@ -38,7 +38,7 @@ class Training(NamedTuple):
 
     Parameters
     ----------
-    stack : StoredStack
+    stack : Stack
         Training kernels.
     weights : SampleWeights
     gram : ndarray of shape (n_kernels, n_kernels) or None
@@ -47,7 +47,7 @@ class Training(NamedTuple):
         Of the targets, in which tolerances are: 1 for labels, else the standard deviation.
     """
 
-    stack: StoredStack
+    stack: Stack
     weights: SampleWeights = SampleWeights()
     gram: np.ndarray | None = None
     unit: float = 1.0
@@ -147,12 +147,12 @@ class WeightRule(BaseEstimator):
         """
         return training
 
-    def check_kernels(self, stack: StoredStack, names: np.ndarray, fitting: bool) -> None:
+    def check_kernels(self, stack: Stack, names: np.ndarray, fitting: bool) -> None:
         """Raise for kernels that the method cannot combine.
 
         Parameters
         ----------
-        stack : StoredStack
+        stack : Stack
             Of the training samples, or of new ones.
         names : ndarray of shape (n_kernels,)
             For messages.
@@ -160,12 +160,12 @@ class WeightRule(BaseEstimator):
             Whether the kernels are those of training.
         """
 
-    def combine(self, stack: StoredStack, kernel_weights: np.ndarray) -> np.ndarray:
+    def combine(self, stack: Stack, kernel_weights: np.ndarray) -> np.ndarray:
         """Return the combined kernel.
 
         Parameters
         ----------
-        stack : StoredStack
+        stack : Stack
             Kernels between some rows and the training samples.
         kernel_weights : ndarray of shape (n_kernels,)
             Their weights.

@@ -23,7 +23,7 @@ from bayesmkl._numerics.arrays import Array, is_numpy, namespace
 from bayesmkl._numerics.linalg import plus_diagonal
 from bayesmkl.gp.effects import Effects
 from bayesmkl.gp.tasks import Tasks
-from bayesmkl.kernels.stacks.base import KernelRows, StoredStack
+from bayesmkl.kernels.stacks.base import Stack
 
 JITTER = 1e-10  # of the mean diagonal, to factorize kernels that are semidefinite
 ROUGH = 1e-6  # the same of kernels in single precision
@@ -38,7 +38,7 @@ class Covariance(Protocol):
     """
 
     @property
-    def stack(self) -> StoredStack:
+    def stack(self) -> Stack:
         """Training kernels."""
         ...
 
@@ -119,7 +119,7 @@ class Covariance(Protocol):
         """
         ...
 
-    def cross(self, rows: KernelRows, part: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    def cross(self, rows: Stack, part: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Return the covariance of part of the scores at new rows with the training scores, without the intercept.
 
         `part` has the weights of the kernels that belong to it, and zeros. What tasks of rows have to do with those
@@ -127,7 +127,7 @@ class Covariance(Protocol):
         """
         ...
 
-    def variance(self, rows: KernelRows, diagonal: np.ndarray, part: np.ndarray) -> np.ndarray:
+    def variance(self, rows: Stack, diagonal: np.ndarray, part: np.ndarray) -> np.ndarray:
         """Return the prior variance of that part at new rows, whose similarities to themselves are `diagonal`."""
         ...
 
@@ -137,7 +137,7 @@ class Additive(NamedTuple):
 
     Attributes
     ----------
-    stack : StoredStack
+    stack : Stack
         Training kernels.
     units : array of shape (n_kernels,)
         :math:`c_m`, the mean variance of :math:`K_m` around its mean over the training samples; then
@@ -150,7 +150,7 @@ class Additive(NamedTuple):
         Then kernels are :math:`K_m \circ B`.
     """
 
-    stack: StoredStack
+    stack: Stack
     units: Any
     intercept_std: float
     effects: Effects | None = None
@@ -216,11 +216,11 @@ class Additive(NamedTuple):
         moved = shrinkage @ (self.stack.combine(directions * slopes) * between) @ shrinkage
         return 0.5 * slopes * self.stack.frobenius(moved * between)
 
-    def cross(self, rows: KernelRows, part: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    def cross(self, rows: Stack, part: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Return the covariance of part of the scores at new rows with the training scores."""
         return rows.combine(part**2 / self.units)
 
-    def variance(self, rows: KernelRows, diagonal: np.ndarray, part: np.ndarray) -> np.ndarray:
+    def variance(self, rows: Stack, diagonal: np.ndarray, part: np.ndarray) -> np.ndarray:
         """Return the prior variance of that part at new rows."""
         return (part**2 / self.units) @ diagonal
 
@@ -297,7 +297,7 @@ class Weighted(NamedTuple):
 
     Attributes
     ----------
-    stack : StoredStack
+    stack : Stack
         Training kernels.
     intermediate_std : float
         :math:`\sigma_g`.
@@ -305,7 +305,7 @@ class Weighted(NamedTuple):
         :math:`\gamma^{-1/2}`.
     """
 
-    stack: StoredStack
+    stack: Stack
     intermediate_std: float
     intercept_std: float
 
@@ -351,13 +351,13 @@ class Weighted(NamedTuple):
         """Raise: the slopes of this covariance are no kernels."""
         raise NotImplementedError
 
-    def cross(self, rows: KernelRows, part: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    def cross(self, rows: Stack, part: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Return the covariance of part of the scores at new rows with the training scores."""
         if part.ndim == 2:
             return np.stack([self.cross(rows, *own) for own in zip(part, weights, strict=True)])
         return rows.combine(part) @ self.stack.combine(weights).T
 
-    def variance(self, rows: KernelRows, diagonal: np.ndarray, part: np.ndarray) -> np.ndarray:
+    def variance(self, rows: Stack, diagonal: np.ndarray, part: np.ndarray) -> np.ndarray:
         """Return the prior variance of that part at new rows."""
         mixed = rows.combine(part)
         return np.einsum("ij,ij->i", mixed, mixed) + self.intermediate_std**2 * (part @ part)
@@ -384,7 +384,7 @@ class Weighted(NamedTuple):
         return np.outer(weights, self.stack.combine(weights).T @ dual)
 
 
-def kernel_units(stack: StoredStack, sample_weight: np.ndarray | None = None) -> np.ndarray:
+def kernel_units(stack: Stack, sample_weight: np.ndarray | None = None) -> np.ndarray:
     """Return the mean variance of every kernel around its mean over the training samples, (n_kernels,).
 
     It is infinite of constant kernels, which add nothing that the intercept does not. Samples count as often as

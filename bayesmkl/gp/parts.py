@@ -29,14 +29,14 @@ from bayesmkl.gp.conditioning import Cavity, Conditioned
 from bayesmkl.gp.covariances import Covariance
 from bayesmkl.gp.effects import DesignRows
 from bayesmkl.gp.reading import HyperDraws
-from bayesmkl.kernels.stacks.base import KernelRows
+from bayesmkl.kernels.stacks.base import Stack
 
 
 def draw_new_parts(
     covariance: Covariance,
     draws: HyperDraws,
     chosen: np.ndarray,
-    rows: KernelRows,
+    rows: Stack,
     diagonal: np.ndarray,
     groups: np.ndarray,
     rng: np.random.Generator,
@@ -51,7 +51,7 @@ def draw_new_parts(
     draws : HyperDraws
     chosen : ndarray of int, of shape (n_chosen,)
         Positions of the draws whose hyperparameters are taken.
-    rows : KernelRows
+    rows : Stack
         Kernels of new rows against the training samples.
     diagonal : ndarray of shape (n_kernels, n_rows)
         Similarities of new rows to themselves.
@@ -106,7 +106,7 @@ def prior_parts(
     covariance: Covariance,
     draws: HyperDraws,
     at: int,
-    rows: KernelRows,
+    rows: Stack,
     diagonal: np.ndarray,
     groups: np.ndarray,
     design_rows: DesignRows | None = None,

@@ -26,7 +26,7 @@ from bayesmkl.gp.hyperposterior import (
     evaluate,
 )
 from bayesmkl.gp.part_draws import PriorParts
-from bayesmkl.kernels.stacks.base import KernelRows
+from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.outcomes.base import Likelihood, Repeated, copies_of, of_one_copy
 
 CROSS_ENTRIES = 2**22  # of the covariances of new rows that are made at once of many kernels
@@ -513,7 +513,7 @@ def likely_points(draws: HyperDraws, n_points: int, sample_weight: Any = 1.0) ->
 def score_moments(
     covariance: Covariance,
     draws: HyperDraws,
-    rows: KernelRows,
+    rows: Stack,
     diagonal: np.ndarray,
     design_rows: DesignRows | None = None,
     posteriors: list[list[Factored]] | None = None,
@@ -524,7 +524,7 @@ def score_moments(
     ----------
     covariance : Covariance
     draws : HyperDraws
-    rows : KernelRows
+    rows : Stack
         Kernels of new rows against the training samples.
     diagonal : ndarray of shape (n_kernels, n_rows)
         Similarities of new rows to themselves.
@@ -553,7 +553,7 @@ def score_moments(
     return ScoreMoments(mean, np.maximum(variance, 0.0), parameters, probability)
 
 
-def _crosses(covariance: Covariance, rows: KernelRows, weights: np.ndarray) -> Iterator[np.ndarray]:
+def _crosses(covariance: Covariance, rows: Stack, weights: np.ndarray) -> Iterator[np.ndarray]:
     """Yield covariances with the training scores, (n_rows, n_samples), of points one after the other.
 
     Of many kernels several are made at once, since each takes a read of them all.

@@ -37,7 +37,7 @@ from bayesmkl.gp.evidence import Evidence, Height
 from bayesmkl.gp.hyperposterior import LOOSE, Draws, Hypermodel, Point, evaluate_height
 from bayesmkl.gp.hyperpriors import FARTHEST, half_t_values
 from bayesmkl.gp.spike_slab import Chosen, SpikeSlabOfKernels, SpikeSlabWeights
-from bayesmkl.kernels.stacks.base import StoredStack
+from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.kernels.stacks.factored import Factorizer
 
 N_BINS = 8  # of equal prior probability, of the weight of a kernel that is proposed
@@ -422,7 +422,7 @@ def _columns(kernel: np.ndarray, factorize: Factorizer) -> np.ndarray:
     return np.asfortranarray(columns[:, ::-1][:, :n_columns])
 
 
-def _likeness(stack: StoredStack) -> np.ndarray:
+def _likeness(stack: Stack) -> np.ndarray:
     """Return a power of the alignment of centered kernels, and an even part."""
     sums = np.asarray(stack.apply(np.ones(stack.n_train)))
     inner = np.asarray(stack.frobenius()) - 2.0 / stack.n_train * sums @ sums.T

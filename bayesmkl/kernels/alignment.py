@@ -24,7 +24,7 @@ from bayesmkl._utils.warnings import warn_user
 from bayesmkl.kernels.geometry import mean_row
 from bayesmkl.kernels.normalize import Center
 from bayesmkl.kernels.quality import LOST, KernelQualityWarning
-from bayesmkl.kernels.stacks.base import StoredStack
+from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = [
@@ -243,7 +243,7 @@ def empirical_optimal_kernel(kernels: ArrayLike | DenseStack, y: Targets) -> np.
     return optimal_entries(*entrywise_bounds(stack), labels[:, None] == labels)
 
 
-def entrywise_bounds(stack: StoredStack) -> tuple[np.ndarray, np.ndarray]:
+def entrywise_bounds(stack: Stack) -> tuple[np.ndarray, np.ndarray]:
     """Return the smallest and the largest kernel value of every pair, shapes (n_rows, n_train)."""
     kernels = stack.columns(slice(None))
     return kernels.min(axis=0), kernels.max(axis=0)
@@ -255,7 +255,7 @@ def optimal_entries(lowest: np.ndarray, highest: np.ndarray, same_class: np.ndar
 
 
 def target_products(
-    stack: StoredStack,
+    stack: Stack,
     targets: np.ndarray,
     center: bool = False,
     sample_weights: np.ndarray | None = None,
@@ -264,7 +264,7 @@ def target_products(
 
     Parameters
     ----------
-    stack : StoredStack
+    stack : Stack
         Training kernels.
     targets : ndarray of shape (n_tasks, n_samples)
     center : bool, default=False
@@ -285,7 +285,7 @@ def target_products(
     return np.sum([stack.quadratic(vector) for vector in vectors], axis=0)
 
 
-def centering_errors(stack: StoredStack) -> np.ndarray:
+def centering_errors(stack: Stack) -> np.ndarray:
     """Bound the rounding errors of centered kernels, in units of their mean self-similarity, shape (n_kernels,).
 
     See `KernelBank.centering_errors`.
@@ -302,7 +302,7 @@ def centering_errors(stack: StoredStack) -> np.ndarray:
 
 
 def frobenius_norms(
-    stack: StoredStack, center: bool = False, sample_weights: np.ndarray | None = None
+    stack: Stack, center: bool = False, sample_weights: np.ndarray | None = None
 ) -> np.ndarray:
     """Return the Frobenius norm of every kernel, centered if `center`, shape (n_kernels,).
 
@@ -317,13 +317,13 @@ def frobenius_norms(
 
 
 def frobenius_gram(
-    stack: StoredStack, center: bool = False, sample_weights: np.ndarray | None = None
+    stack: Stack, center: bool = False, sample_weights: np.ndarray | None = None
 ) -> np.ndarray:
     r"""Return all Frobenius products of the kernels, :math:`M_{mh} = \langle K_m, K_h \rangle_F`.
 
     Parameters
     ----------
-    stack : StoredStack
+    stack : Stack
         Symmetric training kernels; their upper triangles are read.
     center : bool, default=False
         Of the centered kernels :math:`HKH`.

@@ -30,7 +30,7 @@ from bayesmkl.bemkl.draws import (
     shares_and_sums,
 )
 from bayesmkl.bemkl.outputs import AbsentViews
-from bayesmkl.kernels.stacks.base import KernelRows
+from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.outcomes import Classes, Grades, Labels
 from bayesmkl.outcomes.labels import log_beyond
 from bayesmkl.posterior.fitted import FittedBEMKL
@@ -251,7 +251,7 @@ def _patterns(absent: AbsentViews | None, output: int) -> list[_Pattern]:
 
 
 def _completed_scores(
-    stack: KernelRows, draws: PosteriorDraws, patterns: list[_Pattern], intermediate_precision: float | None
+    stack: Stack, draws: PosteriorDraws, patterns: list[_Pattern], intermediate_precision: float | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return m and s, each of shape (n_draws, n_samples), of samples that may lack views.
 

@@ -47,7 +47,7 @@ from bayesmkl.bemkl.moments import LOG_2PI, Dirichlet, Gamma, SpikeSlab
 from bayesmkl.bemkl.nonnegative import nonnegative
 from bayesmkl.bemkl.reading import ScoreDraws, log_probabilities
 from bayesmkl.bemkl.runs import Fit
-from bayesmkl.kernels.stacks.base import StoredStack
+from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.kernels.stacks.dense import DenseStack, stored_array
 from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl, public, states_of
 from bayesmkl.posterior.loo import leave_one_out_of_draws
@@ -528,7 +528,7 @@ class ProcessRefits:
 
     def __init__(self, fitted: FittedBEMKL) -> None:
         self.estimator: Any = fitted.estimator
-        self.stack: StoredStack = self.estimator._stored_training()
+        self.stack: Stack = self.estimator._stored_training()
 
     @property
     def own(self) -> Accuracy:

@@ -193,7 +193,7 @@ TARGETS = (
         "posteriors",
         "posterior",
         "axes comparison_plots plots prediction_plots uncertainty_plots",
-        "posterior/test_plots posterior/test_comparison_plots posterior/test_uncertainty_plots",
+        "posterior/test_posterior_plots posterior/test_uncertainty_plots",
         4,
     ),
     _sampled(

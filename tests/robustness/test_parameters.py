@@ -201,6 +201,7 @@ OWN: dict[tuple[str, str], list[Any]] = {
     ("SMOMKLClassifier", "p_norm"): [*NO_NUMBERS, 1.0, 0.5],
     ("SwMKLClassifier", "temperature"): optional(POSITIVE),
     ("CLMKLClassifier", "n_landmarks"): [*optional(COUNT), 2],
+    **{(name, "weights"): WORD[:-1] for name in ("MKLClassifier", "MKLRegressor", "MKLOneClass")},
     ("GPMKLRegressor", "noise_prior"): ["", "nonsense", 1, True, np.nan, object, None],
     **{
         (name, "tol"): [*NO_NUMBERS, -1.0]

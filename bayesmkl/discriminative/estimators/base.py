@@ -38,7 +38,7 @@ from bayesmkl.discriminative.estimators.shared_docs import DISCRIMINATIVE
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.discriminative.weights import SampleWeights, Training
 from bayesmkl.kernels.geometry import mean_row
-from bayesmkl.kernels.stacks.base import StoredStack
+from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.views import check_samples
 
@@ -96,7 +96,7 @@ class BaseDiscriminative(BaseMKL):
         """What has the parameters `tol` and `max_iter`."""
         return self
 
-    def _combine(self, stack: StoredStack, kernel_weights: np.ndarray) -> np.ndarray:
+    def _combine(self, stack: Stack, kernel_weights: np.ndarray) -> np.ndarray:
         """Return the combined kernel of the rows of `stack`, (n_rows, n_train)."""
         return stack.combine(kernel_weights)
 
@@ -178,7 +178,7 @@ class BaseDiscriminative(BaseMKL):
                 return scores  # others: entries say why
         return np.concatenate([self._scores_of(stack, used) for stack in self._row_blocks(X, used)], axis=1)
 
-    def _scores_of(self, stack: StoredStack, used: np.ndarray | slice = slice(None)) -> np.ndarray:
+    def _scores_of(self, stack: Stack, used: np.ndarray | slice = slice(None)) -> np.ndarray:
         """Return the scores of the rows of a stack that holds the kernels at the positions `used`."""
         dual, weights = np.atleast_2d(self.dual_coef_), np.atleast_2d(self.kernel_weights_)[:, used]
         if len(weights) == 1:

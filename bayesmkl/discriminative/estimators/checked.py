@@ -21,7 +21,7 @@ from bayesmkl.discriminative.svm.libsvm import EpsilonInsensitive
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.precomputed import SharedKernels
 from bayesmkl.kernels.quality import KernelQualityWarning, describe_indefinite, fit_clipping, judge_for_svm
-from bayesmkl.kernels.stacks.base import KernelColumns, StoredStack
+from bayesmkl.kernels.stacks.base import KernelColumns, Stack
 from bayesmkl.kernels.stacks.columns import BankColumns
 from bayesmkl.kernels.stacks.dense import DenseStack
 
@@ -69,7 +69,7 @@ def check_definite(
     ----------
     model : estimator
         Gets `clipping_`.
-    stack : StoredStack
+    stack : Stack
         Training kernels.
     known_psd : ndarray of bool of shape (n_kernels,) or None
         Kernels that need no test of definiteness; None tests all.
@@ -137,7 +137,7 @@ def clip_rows(model: BaseDiscriminative, stack: DenseStack, kernels: np.ndarray 
     return DenseStack(model.clipping_.apply(stack.columns(slice(None)), kernels))
 
 
-def bank_errors(model: BaseMKL, stack: StoredStack) -> np.ndarray:
+def bank_errors(model: BaseMKL, stack: Stack) -> np.ndarray:
     """Bound the rounding errors that centering by the bank leaves in the kernels, (n_kernels,)."""
     return np.zeros(stack.n_kernels) if model.kernel_bank_ is None else model.kernel_bank_.centering_errors()
 

@@ -33,7 +33,7 @@ from bayesmkl.discriminative.localized.clustering import (
     sample_kmeans,
 )
 from bayesmkl.discriminative.outer import MKLResult
-from bayesmkl.kernels.stacks.base import SymmetricStack
+from bayesmkl.kernels.stacks.base import Stack
 
 if TYPE_CHECKING:
     from bayesmkl.kernels.bank import KernelBank
@@ -237,7 +237,7 @@ class CLMKLClassifier(LocalizedClassifier):
         self._cluster(kernels)
         return super()._fit_local(kernels, targets, gate_features)
 
-    def _cluster(self, kernels: SymmetricStack) -> None:
+    def _cluster(self, kernels: Stack) -> None:
         """Find clusters, and the memberships of the training samples."""
         options, n_samples = self._cluster_options(), kernels.n_train
         if options.n_clusters > n_samples:
@@ -328,7 +328,7 @@ class CLMKLClassifier(LocalizedClassifier):
         return np.concatenate([rows.features for rows in self._row_parts(X)])
 
 
-def _mean_columns(kernels: SymmetricStack, index: np.ndarray) -> np.ndarray:
+def _mean_columns(kernels: Stack, index: np.ndarray) -> np.ndarray:
     """Return the columns of the mean kernel at the training samples `index`, (n_train, n_columns)."""
     share = np.full(kernels.n_kernels, 1.0 / kernels.n_kernels)
     return kernels.combine_rows(index, share).T  # kernels are symmetric

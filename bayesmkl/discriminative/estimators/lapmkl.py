@@ -32,7 +32,7 @@ from bayesmkl.discriminative.primal.lapmkl import (
     share,
 )
 from bayesmkl.kernels.cache import current_cache
-from bayesmkl.kernels.stacks.base import StoredStack
+from bayesmkl.kernels.stacks.base import Stack
 
 if TYPE_CHECKING:
     from scipy import sparse
@@ -244,7 +244,7 @@ class LapMKLClassifier(DiscriminativeClassifier):
         self._store_training(stack, split)
         return self
 
-    def _model(self, stack: StoredStack, graph: Graph) -> Deformed | Shared:
+    def _model(self, stack: Stack, graph: Graph) -> Deformed | Shared:
         """Return the problem to solve; where kernels are shared, so are factorizations and products of them."""
         laplacian, labeled, ambient, intrinsic = graph
         if self.solver == "paper":
@@ -306,14 +306,14 @@ class LapMKLClassifier(DiscriminativeClassifier):
         """Learn from kernels with their graph (what `deform` or `share` returned) in place of a plain stack."""
         return fit_lapmkl(stack, targets, self._options(), start, on_step)
 
-    def _laplacian(self, stack: StoredStack) -> Any:
+    def _laplacian(self, stack: Stack) -> Any:
         """Return the graph: the given one, or nearest neighbors by given distances, features or kernels."""
         if self.laplacian is not None:
             return check_laplacian(self.laplacian, stack.n_train)
         of_graph = ("graph", int(self.n_neighbors), self.distances)
         return self._shared(of_graph, lambda _: self._nearest_neighbors(stack))
 
-    def _nearest_neighbors(self, stack: StoredStack) -> Any:
+    def _nearest_neighbors(self, stack: Stack) -> Any:
         if self.distances is not None:
             distances = check_distances("distances", self._distances())
             if distances.shape != (stack.n_train, stack.n_train):
@@ -336,7 +336,7 @@ class LapMKLClassifier(DiscriminativeClassifier):
             )
         return self.distances(self.kernel_bank_.X_train_)
 
-    def _store_training(self, stack: StoredStack, split: LabelSplit) -> None:
+    def _store_training(self, stack: Stack, split: LabelSplit) -> None:
         """Set the fitted attributes that depend on scores of the training samples."""
         scores = self._scores_of(stack)
         self.transduction_ = split.transduce(scores.T)
@@ -344,7 +344,7 @@ class LapMKLClassifier(DiscriminativeClassifier):
         self.support_ = split.labeled[lossy]
         self.support_fraction_ = len(self.support_) / len(split.labeled)
 
-    def _scores_of(self, stack: StoredStack, used: np.ndarray | slice = slice(None)) -> np.ndarray:
+    def _scores_of(self, stack: Stack, used: np.ndarray | slice = slice(None)) -> np.ndarray:
         if self.solver == "paper":
             return super()._scores_of(stack, used)
         dual = self.dual_coef_.reshape(-1, self.n_kernels_in_, stack.n_train)[:, used]

@@ -50,7 +50,7 @@ from bayesmkl.discriminative.localized.lmkl import (
 from bayesmkl.discriminative.svm.by_columns import takes_columns
 from bayesmkl.discriminative.svm.one_kernel import precomputed_kernels
 from bayesmkl.kernels.geometry import mean_row
-from bayesmkl.kernels.stacks.base import StoredStack
+from bayesmkl.kernels.stacks.base import Stack
 
 if TYPE_CHECKING:
     from bayesmkl.discriminative.gating import Gating
@@ -85,19 +85,19 @@ class ModelGates(NamedTuple):
         """Return whether gates of the classifier can be functions of features."""
         return "gate_columns" in self.model.get_params(deep=False)
 
-    def fit(self, features: np.ndarray | None, kernels: StoredStack, target: np.ndarray) -> ModelGates:
+    def fit(self, features: np.ndarray | None, kernels: Stack, target: np.ndarray) -> ModelGates:
         """Fit a clone of the classifier."""
         model = clone(self.model).set_params(kernels="precomputed")
         named = {} if features is None else {"gate_features": features}
         return ModelGates(model.fit(_array(kernels), target, **named))
 
-    def values(self, features: np.ndarray | None, kernels: StoredStack) -> np.ndarray:
+    def values(self, features: np.ndarray | None, kernels: Stack) -> np.ndarray:
         """Return its gates at rows, (n_kernels, n_rows)."""
         named = {} if features is None else {"gate_features": features}
         return self.model.gates(_array(kernels), **named).T
 
 
-def _array(kernels: StoredStack) -> np.ndarray:
+def _array(kernels: Stack) -> np.ndarray:
     """Return kernels as estimators take them, (n_rows, n_train, n_kernels)."""
     return np.stack(list(kernels.each()), axis=-1)
 

@@ -60,7 +60,7 @@ class Rows(NamedTuple):
     Parameters
     ----------
     kernels : Any
-        Their kernels against the training samples: a KernelRows, or what the estimator's `_row_parts` gives.
+        Their kernels against the training samples: a Stack, or what the estimator's `_row_parts` gives.
     features : ndarray of shape (n_rows, n_gate_features) or None
         Features that gates are functions of.
     """

@@ -17,7 +17,7 @@ from bayesmkl.discriminative.folds import stratified_folds
 from bayesmkl.discriminative.global_weights.lpboostmkl import LPBoostMKLOptions, fit_lpboostmkl
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.discriminative.weights import Training
-from bayesmkl.kernels.stacks.base import StoredStack
+from bayesmkl.kernels.stacks.base import Stack
 
 if TYPE_CHECKING:
     from bayesmkl.discriminative.global_weights.lpboostmkl import LPBoostMKLResult
@@ -170,7 +170,7 @@ class LPBoostMKLClassifier(DiscriminativeClassifier):
         self.C_ = np.stack(prices) if own_weights else prices[0]
         self.margin_ = np.array(margins) if own_weights else margins[0]
 
-    def _scores_of(self, stack: StoredStack, used: np.ndarray | slice = slice(None)) -> np.ndarray:
+    def _scores_of(self, stack: Stack, used: np.ndarray | slice = slice(None)) -> np.ndarray:
         dual = self.dual_coef_.reshape(-1, *self.dual_coef_.shape[-2:])[:, used]
         weighted = np.atleast_2d(self.kernel_weights_)[:, used, None] * dual
         scores = np.stack([stack.apply(vectors[..., None]).sum(axis=0) for vectors in weighted])

@@ -31,7 +31,7 @@ from bayesmkl.discriminative.localized.samkl import (
     switch_gates,
 )
 from bayesmkl.discriminative.localized.switches import TIES
-from bayesmkl.kernels.stacks.base import StoredStack
+from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ class SAMKLClassifier(LocalizedClassifier):
         check_choice("rule", self.rule, ("auto", *RULES))
         self._options()
 
-    def _fit_stack(self, X: Samples, y: Targets, **check_y: Any) -> tuple[StoredStack, np.ndarray]:
+    def _fit_stack(self, X: Samples, y: Targets, **check_y: Any) -> tuple[Stack, np.ndarray]:
         stack, y = super()._fit_stack(X, y, **check_y)
         check_switch_options(self._options(), stack.n_kernels)
         return stack, y
@@ -228,14 +228,14 @@ class SAMKLClassifier(LocalizedClassifier):
         return self._switch(training.kernels, target, budget, self._rng(), on_step)
 
     def _switch(
-        self, stack: StoredStack, target: np.ndarray, budget: int, rng: Any, on_step: OnStep | None = None
+        self, stack: Stack, target: np.ndarray, budget: int, rng: Any, on_step: OnStep | None = None
     ) -> SAMKLResult:
         options = self._options()._replace(max_switches=budget)
         if isinstance(self.initial_switches, str) and self.initial_switches == "support":
             options = options._replace(initial_switches=initial_support(stack, target, options))
         return fit_samkl(stack, target, options, rng=rng, on_step=on_step)
 
-    def _switches_help(self, stack: StoredStack, targets: np.ndarray) -> bool:
+    def _switches_help(self, stack: Stack, targets: np.ndarray) -> bool:
         """Return whether held-out samples are better predicted with switches than without, all classes together."""
         several = len(targets) > 1
         labels = targets.argmax(axis=0) if several else targets[0]
@@ -256,7 +256,7 @@ class SAMKLClassifier(LocalizedClassifier):
 
         return local_weights_help(comparison, stack, labels, score_both)
 
-    def _infer(self, result: SAMKLResult, kernels: StoredStack) -> Inference:
+    def _infer(self, result: SAMKLResult, kernels: Stack) -> Inference:
         rule = self.rule
         if rule == "auto":
             rule = "surest" if len(self.classes_) == 2 else "one-versus-rest"

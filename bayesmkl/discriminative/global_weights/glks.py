@@ -41,7 +41,7 @@ from bayesmkl._utils.validation import check_integer, check_label, check_number,
 from bayesmkl.discriminative.graph import check_laplacian
 from bayesmkl.discriminative.inner import InnerSolution
 from bayesmkl.discriminative.outer import WeightedFit, fit_at, outer_gap
-from bayesmkl.kernels.stacks.base import StoredStack
+from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 if TYPE_CHECKING:
@@ -214,12 +214,12 @@ def glks_transduce(
     return fit_glks(_graph_kernels(laplacians, len(split.labels), constant), split, options)
 
 
-def fit_glks(stack: StoredStack, split: LabelSplit, options: GLKSOptions) -> GLKSResult:
+def fit_glks(stack: Stack, split: LabelSplit, options: GLKSOptions) -> GLKSResult:
     """Learn the weights of graph kernels, and the scores of all samples.
 
     Parameters
     ----------
-    stack : StoredStack
+    stack : Stack
         Kernels of the graphs, (n_graphs, n_samples, n_samples), see `graph_kernel`.
     split : LabelSplit
         Labels, of which some are missing.

@@ -23,7 +23,7 @@ from bayesmkl.discriminative.svm.evaluator import (
     signed_duals,
 )
 from bayesmkl.discriminative.weights import OnStep, Start, Training, WeightRule, one_of
-from bayesmkl.kernels.stacks.base import StoredStack
+from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 REGULARIZERS = ("l1", "uniform")
@@ -122,7 +122,7 @@ class GMKL(WeightRule):
     tol: float = 1e-3
     max_iter: int = 1000
 
-    def check_kernels(self, stack: StoredStack, names: np.ndarray, fitting: bool) -> None:
+    def check_kernels(self, stack: Stack, names: np.ndarray, fitting: bool) -> None:
         """Raise for entries of which a product cannot be taken: below zero, and zeros among training samples."""
         if self.is_sum:
             return
@@ -138,7 +138,7 @@ class GMKL(WeightRule):
                 'Use Gaussian or Laplacian kernels, wider ones if they underflow to zero, or `combination="sum"`.'
             )
 
-    def combine(self, stack: StoredStack, kernel_weights: np.ndarray) -> np.ndarray:
+    def combine(self, stack: Stack, kernel_weights: np.ndarray) -> np.ndarray:
         """Return the weighted sum, or the product of powers."""
         return (super().combine if self.is_sum else combine_product)(stack, kernel_weights)
 
@@ -256,12 +256,12 @@ def _stationarity_on_simplex(fit: WeightedFit, _: float, gradient: np.ndarray) -
 # ---------------------------------------------------------------------------------------------------- products
 
 
-def combine_product(stack: StoredStack, kernel_weights: np.ndarray) -> np.ndarray:
+def combine_product(stack: Stack, kernel_weights: np.ndarray) -> np.ndarray:
     """Return the product of powers of the kernels, entry by entry.
 
     Parameters
     ----------
-    stack : StoredStack
+    stack : Stack
         Of entries at least zero.
     kernel_weights : ndarray of shape (n_kernels,)
 
@@ -285,7 +285,7 @@ def combine_product(stack: StoredStack, kernel_weights: np.ndarray) -> np.ndarra
 class _ProductEvaluator(Evaluator):
     """Kernel products of GMKL: the logarithms of the kernels add up."""
 
-    def __init__(self, stack: StoredStack, *rest: Any) -> None:
+    def __init__(self, stack: Stack, *rest: Any) -> None:
         super().__init__(stack, *rest)
         self._logarithms = DenseStack(np.log(stack.columns(slice(None))))
         self._combination = MovingCombination(self._logarithms)

@@ -35,7 +35,7 @@ from bayesmkl.discriminative.folds import Folds
 from bayesmkl.discriminative.global_weights.two_stage import fold_accuracy, fold_scores, solve_tasks
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.discriminative.svm.libsvm import Hinge
-from bayesmkl.kernels.stacks.base import StoredStack
+from bayesmkl.kernels.stacks.base import Stack
 
 
 class LPBoostMKLOptions(NamedTuple):
@@ -100,7 +100,7 @@ class LPBoostMKLResult(NamedTuple):
 
 
 def fit_lpboostmkl(
-    stack: StoredStack,
+    stack: Stack,
     targets: np.ndarray,
     folds: Folds,
     options: LPBoostMKLOptions = LPBoostMKLOptions(),  # noqa: B008
@@ -109,7 +109,7 @@ def fit_lpboostmkl(
 
     Parameters
     ----------
-    stack : StoredStack
+    stack : Stack
         Training kernels.
     targets : ndarray of shape (n_tasks, n_samples)
         Labels -1 and +1; several tasks are classes against the rest, +1 in one of them for every sample.

@@ -57,7 +57,7 @@ class Simple(WeightRule):
     a corner; several tasks that share the weights add their objectives; SVMs are solved as accurately as the present
     duality gap needs. The paper assumes strictly positive definite kernels. Without (samples that agree in the
     features of all kernels that are left), :math:`J` has kinks, and a certificate needs more than one dual:
-    `svm.cuts`.
+    `look_around` of `svm.evaluator`.
 
     Examples
     --------

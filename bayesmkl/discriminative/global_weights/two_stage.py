@@ -26,7 +26,7 @@ from bayesmkl.kernels.alignment import (
     optimal_entries,
     target_products,
 )
-from bayesmkl.kernels.stacks.base import StoredStack
+from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 CENTERED = ("align", "alignf")
@@ -59,7 +59,7 @@ class Selection(NamedTuple):
 
 
 def train_selected(
-    stack: StoredStack, targets: np.ndarray, inner: InnerProblem, tol: float, selection: Selection
+    stack: Stack, targets: np.ndarray, inner: InnerProblem, tol: float, selection: Selection
 ) -> MKLResult:
     """Train the SVM or classifier of every task with the selected kernel weights.
 
@@ -339,7 +339,7 @@ def kernel_variance(kernel: np.ndarray, counts: np.ndarray | None = None) -> flo
 
 
 def select_by_alignment(
-    stack: StoredStack,
+    stack: Stack,
     targets: np.ndarray,
     method: str,
     gram: np.ndarray | None = None,
@@ -464,7 +464,7 @@ class Problem(NamedTuple):
 
     Parameters
     ----------
-    stack : StoredStack
+    stack : Stack
     targets : ndarray of shape (n_tasks, n_samples)
     inner : InnerProblem
     optimal : ndarray of shape (n_samples, n_samples)
@@ -473,7 +473,7 @@ class Problem(NamedTuple):
         How often samples count in (10) and (12).
     """
 
-    stack: StoredStack
+    stack: Stack
     targets: np.ndarray
     inner: InnerProblem
     optimal: np.ndarray
@@ -484,7 +484,7 @@ class Problem(NamedTuple):
         return self.optimal if self.counts is None else self.optimal * np.outer(self.counts, self.counts)
 
 
-def optimal_kernel(stack: StoredStack, targets: np.ndarray) -> np.ndarray:
+def optimal_kernel(stack: Stack, targets: np.ndarray) -> np.ndarray:
     """Return the empirical optimal kernel (8) of one task, or of one-versus-rest tasks by equality of classes."""
     codes = targets[0] if len(targets) == 1 else targets.argmax(axis=0)
     return optimal_entries(*entrywise_bounds(stack), codes[:, None] == codes)

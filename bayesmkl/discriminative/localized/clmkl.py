@@ -68,7 +68,7 @@ class ClusteredStack(NamedTuple):
 
     Parameters
     ----------
-    stack : StoredStack, KernelRows or SymmetricStack
+    stack : Stack, Stack or Stack
         :math:`K_m`, of shape (n_kernels, n_rows, n_train): to learn from, to predict, or for SVMs that are
         trained from columns, which take no `combine`.
     row_memberships : ndarray of shape (n_clusters, n_rows)

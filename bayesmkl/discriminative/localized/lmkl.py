@@ -45,7 +45,7 @@ from bayesmkl.discriminative.localized.gatings import FixedGating, equal_gates
 from bayesmkl.discriminative.localized.success import Folds, VoterOptions, Voters, fit_voters, gated_vote
 from bayesmkl.discriminative.svm.by_columns import localized_kernel, takes_columns
 from bayesmkl.discriminative.svm.one_kernel import NOT_HELD, OneKernel, coefficients_of
-from bayesmkl.kernels.stacks.base import StoredStack, SymmetricStack
+from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 CLOSED = 1e-12  # of the largest gated kernel: kernels whose gates leave no more of them are passed over
@@ -147,7 +147,7 @@ class Comparison(NamedTuple):
 class _Problem(NamedTuple):
     """What gates are learned from."""
 
-    stack: Any  # a StoredStack, or columns of a bank for an inner problem that takes them
+    stack: Any  # a Stack, or columns of a bank for an inner problem that takes them
     target: np.ndarray
     features: np.ndarray
     inner: InnerProblem
@@ -165,7 +165,7 @@ class GatedFit(NamedTuple):
 
 
 def fit_lmkl(
-    stack: SymmetricStack,
+    stack: Stack,
     target: np.ndarray,
     gate_features: np.ndarray,
     inner: InnerProblem,
@@ -181,7 +181,7 @@ def fit_lmkl(
 
     Parameters
     ----------
-    stack : SymmetricStack
+    stack : Stack
         Training kernels; columns of a bank only for an `inner` that is solved from columns.
     target : ndarray of shape (n_train,)
         Labels -1 and +1, or a real target where `inner` takes one.
@@ -269,14 +269,14 @@ def _result(
 
 
 def local_weights_help(
-    comparison: Comparison, stack: StoredStack, target: np.ndarray, score_both: ScoreBoth
+    comparison: Comparison, stack: Stack, target: np.ndarray, score_both: ScoreBoth
 ) -> bool:
     """Return whether local weights lower the errors at held-out samples by more than one standard error.
 
     Parameters
     ----------
     comparison : Comparison
-    stack : StoredStack
+    stack : Stack
         Training kernels.
     target : ndarray of shape (n_train,)
     score_both : callable
@@ -304,7 +304,7 @@ def local_weights_help(
     return bool(gain.mean() > gain.std() / np.sqrt(gain.size))
 
 
-def _cut(stack: StoredStack, rows: np.ndarray, columns: np.ndarray) -> DenseStack:
+def _cut(stack: Stack, rows: np.ndarray, columns: np.ndarray) -> DenseStack:
     """Return some rows and columns of all kernels, in C order, which products need to be fast."""
     kernels = np.empty((stack.n_kernels, len(rows), len(columns)))
     for part, kernel in zip(kernels, stack.each(), strict=True):
@@ -348,7 +348,7 @@ def _keep_equal(problem: _Problem, n_parameters: int) -> LMKLResult:
 
 
 def fit_at_gates(
-    stack: SymmetricStack,
+    stack: Stack,
     target: np.ndarray,
     inner: InnerProblem,
     gating: Gating | KernelGating,
@@ -359,7 +359,7 @@ def fit_at_gates(
 
     Parameters
     ----------
-    stack : SymmetricStack
+    stack : Stack
         Training kernels.
     target : ndarray of shape (n_train,)
     inner : InnerProblem
@@ -413,7 +413,7 @@ def shares_of(gates: np.ndarray) -> np.ndarray:
     return np.where(total > 0.0, gates / np.where(total > 0.0, total, 1.0), 1.0 / len(gates))
 
 
-def gates_at(result: LMKLResult, stack: StoredStack, gate_features: np.ndarray | None) -> np.ndarray:
+def gates_at(result: LMKLResult, stack: Stack, gate_features: np.ndarray | None) -> np.ndarray:
     """Return the gates at rows, (n_kernels, n_rows), for `predict_lmkl`'s arguments."""
     if isinstance(result.gating, KernelGating):
         return result.gating.values(gate_features, stack)
@@ -421,13 +421,13 @@ def gates_at(result: LMKLResult, stack: StoredStack, gate_features: np.ndarray |
     return result.gating.gates(result.parameters, features)
 
 
-def predict_lmkl(result: LMKLResult, stack: StoredStack, gate_features: np.ndarray | None) -> np.ndarray:
+def predict_lmkl(result: LMKLResult, stack: Stack, gate_features: np.ndarray | None) -> np.ndarray:
     r"""Return the scores :math:`\sum_m \eta_m(x) \sum_i v_i \eta_m(x_i) K_m(x_i, x) + b`, or the vote.
 
     Parameters
     ----------
     result : LMKLResult
-    stack : StoredStack
+    stack : Stack
         Kernels between rows and training samples.
     gate_features : ndarray of shape (n_rows, n_features) or None
         None for gates that are no functions of features.
@@ -444,12 +444,12 @@ def predict_lmkl(result: LMKLResult, stack: StoredStack, gate_features: np.ndarr
     return (gates * products).sum(axis=0) + result.intercept
 
 
-def gate_slopes(stack: SymmetricStack, gates: np.ndarray, signed_dual: np.ndarray) -> np.ndarray:
+def gate_slopes(stack: Stack, gates: np.ndarray, signed_dual: np.ndarray) -> np.ndarray:
     r"""Return :math:`\partial J / \partial \eta_m(x_i) = -v_i [K_m (v \circ \eta_m)]_i`, shape (n_kernels, n_train).
 
     Parameters
     ----------
-    stack : SymmetricStack
+    stack : Stack
         Symmetric kernels.
     gates : ndarray of shape (n_kernels, n_train)
     signed_dual : ndarray of shape (n_train,)

@@ -46,7 +46,7 @@ from bayesmkl.discriminative.svm.evaluator import (
     goal_on_simplex,
 )
 from bayesmkl.discriminative.svm.libsvm import solve_svm
-from bayesmkl.kernels.stacks.base import StoredStack
+from bayesmkl.kernels.stacks.base import Stack
 
 RULES = ("surest", "one-versus-rest")
 SMALLEST_MARGIN = 1e-3  # of tau; the penalty of a violation grows to 1000 C there
@@ -136,7 +136,7 @@ class SAMKLResult(NamedTuple):
 
 
 def fit_samkl(
-    stack: StoredStack,
+    stack: Stack,
     target: np.ndarray,
     options: SAMKLOptions = SAMKLOptions(),  # noqa: B008
     start: np.ndarray | None = None,
@@ -147,7 +147,7 @@ def fit_samkl(
 
     Parameters
     ----------
-    stack : StoredStack
+    stack : Stack
         Training kernels.
     target : ndarray of shape (n_samples,)
         Labels -1 and +1.
@@ -314,12 +314,12 @@ def _hold_one(
     return contributions, required + bonus
 
 
-def initial_support(stack: StoredStack, target: np.ndarray, options: SAMKLOptions) -> np.ndarray:
+def initial_support(stack: Stack, target: np.ndarray, options: SAMKLOptions) -> np.ndarray:
     """Return which kernels get a weight before any is switched: initial switches for a sparser model.
 
     Parameters
     ----------
-    stack : StoredStack
+    stack : Stack
         Training kernels.
     target : ndarray of shape (n_samples,)
     options : SAMKLOptions
@@ -441,7 +441,7 @@ class _Margins(NamedTuple):
 class _SwitchedStack(NamedTuple):
     r"""The kernels :math:`h_p h_p^\top \circ K_p`, of which an `Evaluator` reads these."""
 
-    stack: StoredStack
+    stack: Stack
     switches: np.ndarray  # (n_kernels, n_train) of 0.0 and 1.0
 
     @property
@@ -474,7 +474,7 @@ class _SwitchedStack(NamedTuple):
 
 
 def solve_weights(
-    stack: StoredStack,
+    stack: Stack,
     target: np.ndarray,
     switches: np.ndarray,
     margins: np.ndarray,
@@ -491,7 +491,7 @@ def solve_weights(
 
     Parameters
     ----------
-    stack : StoredStack
+    stack : Stack
         Training kernels.
     target : ndarray of shape (n_samples,)
         Labels -1 and +1.
@@ -545,9 +545,7 @@ def solve_weights(
     return best._replace(gap=gap, n_solves=n_solves + search.n_solves, outcome=outcome)
 
 
-def _step_at(
-    stack: StoredStack, switches: np.ndarray, weights: np.ndarray, solution: InnerSolution
-) -> WeightsStep:
+def _step_at(stack: Stack, switches: np.ndarray, weights: np.ndarray, solution: InnerSolution) -> WeightsStep:
     """Add products, quadratics, and the gap of this one dual to a solution."""
     duals = solution.signed_dual * switches
     products = stack.apply(duals[:, :, None])
@@ -573,13 +571,13 @@ class Inference(NamedTuple):
 
 
 def infer_switches(
-    stack: StoredStack, result: SAMKLResult, rule: str = "surest", normalize: bool = False
+    stack: Stack, result: SAMKLResult, rule: str = "surest", normalize: bool = False
 ) -> Inference:
     r"""Score new samples with the training pattern that suits them best.
 
     Parameters
     ----------
-    stack : StoredStack
+    stack : Stack
         Kernels of n_rows new samples with the training samples.
     result : SAMKLResult
     rule : {"surest", "one-versus-rest"}

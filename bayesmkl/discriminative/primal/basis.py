@@ -29,7 +29,7 @@ from bayesmkl._numerics.spectral_gradient import SPGOptions, SPGResult, minimize
 from bayesmkl.discriminative.outer import MKLResult, dual_norm, projection_for
 from bayesmkl.discriminative.primal.primalmkl import OnStep, PrimalMKLOptions
 from bayesmkl.discriminative.primal.solve import PrimalLoss, PrimalProblem, exact_step, intercept_shift
-from bayesmkl.kernels.stacks.base import StoredStack
+from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 ROUNDS = 5  # most selections of a basis
@@ -79,7 +79,7 @@ class _Reduced(NamedTuple):
 
 
 def fit_basis_mkl(
-    stack: StoredStack,
+    stack: Stack,
     targets: np.ndarray,
     inner: PrimalLoss,
     options: PrimalMKLOptions,
@@ -91,7 +91,7 @@ def fit_basis_mkl(
 
     Parameters
     ----------
-    stack : StoredStack
+    stack : Stack
         Training kernels.
     targets : ndarray of shape (n_tasks, n_samples)
     inner : SquaredHinge, Squared, Huber or OneClass
@@ -232,7 +232,7 @@ def _empty(problem: PrimalProblem) -> BasisSVM:
 
 
 def _search_weights(
-    stack: StoredStack,
+    stack: Stack,
     problems: list[PrimalProblem],
     svms: tuple[BasisSVM, ...],
     weights: np.ndarray,
@@ -277,7 +277,7 @@ def _at_weights(columns: np.ndarray, svm: BasisSVM) -> BasisSVM:
     return svm._replace(lower=lower, features=features, coef=lower.T @ svm.beta)
 
 
-def _weight_gradient(problem: PrimalProblem, columns: StoredStack, svm: BasisSVM) -> np.ndarray:
+def _weight_gradient(problem: PrimalProblem, columns: Stack, svm: BasisSVM) -> np.ndarray:
     r"""Return :math:`\tfrac12\lambda\, \beta^\top K_{m,JJ} \beta + \ell'^\top K_{m,\cdot J}\beta` of every kernel."""
     scores = columns.apply(svm.beta)  # of every kernel alone
     penalty = scores[:, svm.basis] @ svm.beta

@@ -38,7 +38,7 @@ from bayesmkl._numerics.spectral_gradient import SPGOptions, minimize_spg
 from bayesmkl.discriminative.inner import InnerSolution
 from bayesmkl.discriminative.outer import MKLResult, dual_norm, gather, projection_for
 from bayesmkl.discriminative.primal.solve import SquaredHinge
-from bayesmkl.kernels.stacks.base import StoredStack
+from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 Model = TypeVar("Model", "Deformed", "Shared")
@@ -232,12 +232,12 @@ class Deformed(NamedTuple):
         return np.stack([self.propagators @ vector for vector in vectors])
 
 
-def deform(stack: StoredStack, graph: Graph) -> Deformed:
+def deform(stack: Stack, graph: Graph) -> Deformed:
     """Deform all kernels by the graph, one LU factorization each.
 
     Parameters
     ----------
-    stack : StoredStack
+    stack : Stack
         Kernels among all samples, (n_kernels, n_samples, n_samples).
     graph : Graph
     """
@@ -261,9 +261,9 @@ def deform(stack: StoredStack, graph: Graph) -> Deformed:
 class Shared(NamedTuple):
     """Eq. (18) as supervised learning with one kernel that depends on the weights."""
 
-    stack: StoredStack  # K_m, (n_kernels, n_samples, n_samples)
-    rows: StoredStack  # K_m at rows of the labeled samples, (n_kernels, n_labeled, n_samples)
-    penalties: StoredStack  # K_m + rho K_m L K_m, (n_kernels, n_samples, n_samples)
+    stack: Stack  # K_m, (n_kernels, n_samples, n_samples)
+    rows: Stack  # K_m at rows of the labeled samples, (n_kernels, n_labeled, n_samples)
+    penalties: Stack  # K_m + rho K_m L K_m, (n_kernels, n_samples, n_samples)
     graph: Graph
 
     @property
@@ -307,12 +307,12 @@ class Shared(NamedTuple):
         return scipy.linalg.solve_triangular(factor, right, lower=True, trans="T", check_finite=False)
 
 
-def share(stack: StoredStack, graph: Graph, rough: DenseStack | None = None) -> Shared:
+def share(stack: Stack, graph: Graph, rough: DenseStack | None = None) -> Shared:
     """Pose the problem of (18); `rough` is what `roughness` returns, for several ratios of the penalties.
 
     Parameters
     ----------
-    stack : StoredStack
+    stack : Stack
         Kernels among all samples, (n_kernels, n_samples, n_samples).
     graph : Graph
     rough : DenseStack, optional
@@ -326,12 +326,12 @@ def share(stack: StoredStack, graph: Graph, rough: DenseStack | None = None) -> 
     return Shared(stack, rows, DenseStack(penalties), graph)
 
 
-def roughness(stack: StoredStack, laplacian: Any) -> DenseStack:
+def roughness(stack: Stack, laplacian: Any) -> DenseStack:
     """Return K_m L K_m, the penalties along edges, (n_kernels, n_samples, n_samples).
 
     Parameters
     ----------
-    stack : StoredStack
+    stack : Stack
         Kernels among all samples, (n_kernels, n_samples, n_samples).
     laplacian : ndarray or sparse array of shape (n_samples, n_samples)
     """
@@ -341,13 +341,13 @@ def roughness(stack: StoredStack, laplacian: Any) -> DenseStack:
     return DenseStack(products)
 
 
-def _roughness_of_each(stack: StoredStack, laplacian: Any) -> Iterator[np.ndarray]:
+def _roughness_of_each(stack: Stack, laplacian: Any) -> Iterator[np.ndarray]:
     for kernel in stack.each():
         product = kernel @ (laplacian @ kernel)
         yield 0.5 * (product + product.T)
 
 
-def _products(stack: StoredStack, vectors: list[np.ndarray]) -> list[np.ndarray]:
+def _products(stack: Stack, vectors: list[np.ndarray]) -> list[np.ndarray]:
     """Return the products of all kernels with each vector, (n_kernels, n_samples)."""
     if len(vectors) == 1:
         return [stack.apply(vectors[0])]

@@ -43,7 +43,7 @@ from bayesmkl.discriminative.primal.solve import (
     take_step,
 )
 from bayesmkl.discriminative.svm.evaluator import MovingCombination, ShrinkingQuadratics, signed_duals
-from bayesmkl.kernels.stacks.base import StoredStack
+from bayesmkl.kernels.stacks.base import Stack
 
 if TYPE_CHECKING:
     from bayesmkl.discriminative.primal.solve import Direction, Gradient
@@ -83,7 +83,7 @@ class PrimalMKLResult(NamedTuple):
 
 
 def solve_all(
-    stack: StoredStack,
+    stack: Stack,
     targets: np.ndarray,
     inner: PrimalLoss,
     weights: np.ndarray,
@@ -104,13 +104,13 @@ class Solver:
 
     Parameters
     ----------
-    stack : StoredStack
+    stack : Stack
         Training kernels.
     targets : ndarray of shape (n_tasks, n_samples)
     inner : PrimalLoss
     """
 
-    def __init__(self, stack: StoredStack, targets: np.ndarray, inner: PrimalLoss) -> None:
+    def __init__(self, stack: Stack, targets: np.ndarray, inner: PrimalLoss) -> None:
         self._targets, self._inner = targets, inner
         self._combination, self._quadratics = MovingCombination(stack), ShrinkingQuadratics(stack)
 
@@ -238,7 +238,7 @@ STEEPEST = 1e30  # Lipschitz constant of Algorithm 4 beyond which only rounding 
 
 
 def fit_primalmkl(
-    stack: StoredStack,
+    stack: Stack,
     targets: np.ndarray,
     inner: PrimalLoss,
     options: PrimalMKLOptions,
@@ -249,7 +249,7 @@ def fit_primalmkl(
 
     Parameters
     ----------
-    stack : StoredStack
+    stack : Stack
         Training kernels.
     targets : ndarray of shape (n_tasks, n_samples)
     inner : SquaredHinge, Squared, Huber or OneClass
@@ -285,7 +285,7 @@ def fit_primalmkl(
 
 
 def _by_spg(
-    stack: StoredStack,
+    stack: Stack,
     targets: np.ndarray,
     inner: PrimalLoss,
     options: PrimalMKLOptions,
@@ -331,7 +331,7 @@ def _by_spg(
 
 
 def _by_closed_form(
-    stack: StoredStack,
+    stack: Stack,
     targets: np.ndarray,
     inner: PrimalLoss,
     options: PrimalMKLOptions,
@@ -354,7 +354,7 @@ def _by_closed_form(
 
 
 def _by_algorithm_1(
-    stack: StoredStack,
+    stack: Stack,
     targets: np.ndarray,
     inner: PrimalLoss,
     options: PrimalMKLOptions,
@@ -396,7 +396,7 @@ def _by_algorithm_1(
 
 
 def _certify(
-    stack: StoredStack,
+    stack: Stack,
     kernel: np.ndarray,
     problems: list[PrimalProblem],
     states: list[PrimalState],

@@ -18,7 +18,7 @@ import numpy as np
 from bayesmkl.discriminative.gating import combine_components, gating_matrix
 from bayesmkl.discriminative.inner import InnerProblem
 from bayesmkl.discriminative.svm.one_kernel import SVM, OneKernel, constant_svm, one_class
-from bayesmkl.kernels.stacks.base import KernelColumns, SymmetricStack
+from bayesmkl.kernels.stacks.base import KernelColumns, Stack
 
 
 def takes_columns(inner: InnerProblem) -> bool:
@@ -31,7 +31,7 @@ def localized_kernel(stack: Any, components: np.ndarray, inner: InnerProblem) ->
 
     Parameters
     ----------
-    stack : StoredStack, or SymmetricStack
+    stack : Stack, or Stack
         The latter for problems that take columns only.
     components : ndarray of shape (n_components, n_kernels, n_train)
     inner : InnerProblem
@@ -46,7 +46,7 @@ class GatedColumns(NamedTuple):
 
     Parameters
     ----------
-    stack : SymmetricStack
+    stack : Stack
         Training kernels.
     components : ndarray of shape (n_components, n_kernels, n_train)
         :math:`g_{rm}`, with :math:`\Gamma_m(x, z) = \sum_r g_{rm}(x)\, g_{rm}(z)`.
@@ -61,7 +61,7 @@ class GatedColumns(NamedTuple):
     ([[[1.0], [1.25]]], [[5.0, 1.25]])
     """
 
-    stack: SymmetricStack
+    stack: Stack
     components: np.ndarray
 
     def columns(self, index: np.ndarray | slice) -> np.ndarray:

@@ -31,7 +31,7 @@ from bayesmkl._numerics.simplex import project_simplex
 from bayesmkl._numerics.spectral_gradient import SPGOptions, minimize_spg
 from bayesmkl.discriminative.inner import InnerProblem, OnStep
 from bayesmkl.discriminative.outer import WeightedFit, outer_gap
-from bayesmkl.kernels.stacks.base import StoredStack
+from bayesmkl.kernels.stacks.base import Stack
 
 ROUNDING = 1e-14  # weights that differ by less, relative to the largest, are the same
 LARGEST_ERROR = 1e5  # of a combined kernel that was not summed afresh, relative to one that was
@@ -61,7 +61,7 @@ class _Plan(NamedTuple):
 class MovingCombination:
     """``stack.combine`` of weights that differ little, or lie on one line, from call to call."""
 
-    def __init__(self, stack: StoredStack) -> None:
+    def __init__(self, stack: Stack) -> None:
         self._stack = stack
         self._last: list[_Known] = []  # two of them
         self._spare = np.empty((stack.n_rows, stack.n_train))  # memory of an older one
@@ -127,7 +127,7 @@ class SupportQuadratics:
     symmetric kernel that is all, and a new support vector costs only its own row.
     """
 
-    def __init__(self, stack: StoredStack, kernels: np.ndarray | None = None) -> None:
+    def __init__(self, stack: Stack, kernels: np.ndarray | None = None) -> None:
         self._stack, self._kernels = stack, kernels  # positions, or None for all
         self._n_kernels = stack.n_kernels if kernels is None else kernels.size
         self._met = np.zeros(0, dtype=np.intp)
@@ -173,7 +173,7 @@ class SupportQuadratics:
 class ShrinkingQuadratics:
     """Quadratics of all kernels, those that will hardly get a weight from some solutions ago."""
 
-    def __init__(self, stack: StoredStack) -> None:
+    def __init__(self, stack: Stack) -> None:
         self._everywhere = SupportQuadratics(stack)
         self._somewhere = self._everywhere
         self._active = np.ones(stack.n_kernels, dtype=bool)
@@ -239,7 +239,7 @@ class Evaluator:
 
     Parameters
     ----------
-    stack : StoredStack
+    stack : Stack
         Training kernels.
     targets : ndarray of shape (n_tasks, n_samples)
     inner : InnerProblem
@@ -251,7 +251,7 @@ class Evaluator:
         Inner problems that were solved.
     """
 
-    def __init__(self, stack: StoredStack, targets: np.ndarray, inner: InnerProblem, goal: Goal) -> None:
+    def __init__(self, stack: Stack, targets: np.ndarray, inner: InnerProblem, goal: Goal) -> None:
         self.goal, self.n_solves = goal, 0
         self._targets, self._inner = targets, inner
         self._combination, self._quadratics = MovingCombination(stack), ShrinkingQuadratics(stack)

@@ -17,7 +17,7 @@ import numpy as np
 
 from bayesmkl.discriminative.gating import gating_matrix
 from bayesmkl.discriminative.svm.libsvm import solve_svm, solve_svr
-from bayesmkl.kernels.stacks.base import KernelColumns, StoredStack
+from bayesmkl.kernels.stacks.base import KernelColumns, Stack
 
 if TYPE_CHECKING:
     from bayesmkl.discriminative.inner import InnerSolution
@@ -286,7 +286,7 @@ class GatedKernel(NamedTuple):
         return (total / gating.sum(axis=0) if self.normalized else total)[None]
 
 
-def precomputed_kernels(stack: StoredStack) -> tuple[PrecomputedKernel, ...]:
+def precomputed_kernels(stack: Stack) -> tuple[PrecomputedKernel, ...]:
     """Return the kernels of a square stack one by one, sharing its memory."""
     return tuple(map(PrecomputedKernel, stack.each()))
 

@@ -64,7 +64,7 @@ from bayesmkl.gp.spike_slab import SpikeSlabWeights
 from bayesmkl.gp.tasks import TaskPrior, Tasks
 from bayesmkl.gp.unknown_points import CompletedKernels
 from bayesmkl.kernels.bank import KernelBank
-from bayesmkl.kernels.stacks.base import StoredStack
+from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.stacks.packed import unheld
 from bayesmkl.outcomes import Gaussian, Heteroscedastic, StudentT
@@ -176,7 +176,7 @@ class BaseGPMKL(CompletingMKL):
         """Return the likelihood, checked, as far as it is known without data."""
         raise NotImplementedError
 
-    def _covariance(self, stack: StoredStack, units: np.ndarray | None = None) -> Additive:
+    def _covariance(self, stack: Stack, units: np.ndarray | None = None) -> Additive:
         effects = tasks = None
         if self.design_ is not None and self.design_.has_effects:
             X = self.kernel_bank_.X_train_  # type: ignore[union-attr]

@@ -15,7 +15,7 @@ from bayesmkl.gp.estimators.priors import NamedPriors, is_spike_slab
 from bayesmkl.gp.landmarks import PseudoSamples
 from bayesmkl.gp.unknown_points import CompletedKernels, KernelCenters, find_centers
 from bayesmkl.kernels.bank import KernelBank
-from bayesmkl.kernels.stacks.base import StoredStack
+from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.stacks.factored import LinearStack
 from bayesmkl.kernels.stacks.of_bank import linear_rows, linear_stack
@@ -121,7 +121,7 @@ class CompletingMKL(BaseMKL):
             return Holding()
         return Holding("auto", may_pack=True)
 
-    def _stored_training(self) -> StoredStack:
+    def _stored_training(self) -> Stack:
         """Return the training kernels, as they were given or evaluated anew."""
         if self.kernel_centers_ is not None:
             return self._completed_training().training
@@ -131,7 +131,7 @@ class CompletingMKL(BaseMKL):
             return DenseStack(self.pseudo_samples_.matrices())
         return self._evaluated_training()
 
-    def _evaluated_training(self) -> StoredStack:
+    def _evaluated_training(self) -> Stack:
         """Return the training kernels of the bank as a fit holds them."""
         bank, shared = self.kernel_bank_, self._shared_training()
         assert bank is not None

@@ -398,11 +398,3 @@ class Stack(ABC):
 
     def _part(self, index: Any) -> Any:
         return self.as_dense().select(index)
-
-
-# Names of annotations elsewhere.
-Kernels = Stack
-KernelStack = Stack
-KernelRows = Stack
-SymmetricStack = Stack
-StoredStack = Stack
