@@ -78,7 +78,7 @@ class OneVersusAll:
         posteriors: Sequence[State | PosteriorDraws],
         settings: Settings,
         rule: str,
-    ) -> list[Score]:
+    ) -> Any:
         """Return a score for every output of every posterior, of factors or of draws."""
         return [score for posterior in posteriors for score in _scores(stack, posterior, settings, rule)]
 
@@ -114,7 +114,7 @@ class CompetingClasses:
         """Return one problem over all classes."""
         return [_problem(stack, gram, targets, Classes(settings.margin), settings)]
 
-    def scores(self, stack: Stack, posteriors: Sequence[Any], settings: Settings, rule: str) -> ClassScores:
+    def scores(self, stack: Stack, posteriors: Sequence[Any], settings: Settings, rule: str) -> Any:
         """Return the joint distribution of the scores of all classes."""
         (posterior,) = posteriors
         variance = settings.intermediate_scale**2

@@ -256,7 +256,7 @@ def test_a_kernel_that_only_disturbs_gets_less_without_its_sign(wdbc_targets):
         ({"unlabeled_label": "setosa", "n_init": 2}, "`n_init` must be 1 with unlabeled samples; got 2"),
         (
             {"unlabeled_label": "setosa", "inference": "nuts"},
-            "`unlabeled_label` with unlabeled samples .* Or leave",
+            "`unlabeled_label` with unlabeled samples .* Leave",
         ),
         ({"unlabeled_label": "?"}, r"exactly two labels besides `unlabeled_label`='\?'; got .*recode"),
     ],
