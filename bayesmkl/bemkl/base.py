@@ -162,7 +162,7 @@ class _Parameters(BaseMKL):
     storage: str | Storage = "auto"
     kernel_names: Sequence[str] | None = None
     random_state: int | None = None
-    verbose: int = 0
+    verbose: int = 1
 
 
 class BaseBEMKL(_Parameters):
@@ -265,7 +265,7 @@ class BaseBEMKL(_Parameters):
             backend,
             storage.rank,
             may_compress=is_closed_form and backend == "numpy",
-            announce=partial(announce, True) if self.verbose > 0 else None,
+            announce=partial(announce, True) if self.verbose > 1 else None,
         )
         priors = self._priors()
         asked = {

@@ -85,7 +85,7 @@ def compare_models(
     n_jobs: int | None = None,
     random_state: int = 0,
     unavailable: str = "raise",
-    verbose: int = 0,
+    verbose: int = 1,
     folder: str | PathLike[str] | None = None,
     keep_predictions: bool | float = True,
     retry_failed: bool = False,
@@ -137,8 +137,8 @@ def compare_models(
         Decides the splits and all random states of models that are open.
     unavailable : {"raise", "nan"}, default="raise"
         Treatment of a named metric that some model cannot give, such as a log loss without probabilities.
-    verbose : int, default=0
-        1 shows progress and the time that is left, on a terminal.
+    verbose : int, default=1
+        1 shows progress and the time that is left, on a terminal and in notebooks; 0 nothing.
     folder : path-like, default=None
         Folder of finished cells, which are told by their content. What is there is not computed again: an interrupted
         comparison continues when it is called again, and one with more models, metrics, data sets or splits computes

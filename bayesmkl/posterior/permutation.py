@@ -33,7 +33,7 @@ def permutation_table(
     scoring: str | Callable[..., float] | None = None,
     n_repeats: int = 10,
     random_state: int | np.random.Generator | None = None,
-    verbose: bool = False,
+    verbose: bool = True,
 ) -> pd.DataFrame:
     """Say how much worse a model predicts where a view or a feature is permuted among samples.
 
@@ -57,8 +57,8 @@ def permutation_table(
         Permutations of each.
     random_state : int, numpy.random.Generator or None, default=None
         Seed or source of the permutations.
-    verbose : bool, default=False
-        Show a progress bar on a terminal where it takes over two seconds.
+    verbose : bool, default=True
+        Show a progress bar on a terminal where it takes over five seconds.
 
     Returns
     -------

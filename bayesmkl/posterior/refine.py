@@ -107,7 +107,7 @@ def refine_posterior(
 
     A start is a draw from the variational posterior whose kernel weights are multiplied by independent log-normal
     factors, so that chains begin at shares as different as the prior allows, and at scores of the right size.
-    A progress bar is shown on a terminal, after two seconds, where the model has ``verbose=1``.
+    Its progress is shown on a terminal where it takes over five seconds, unless the model has ``verbose=0``.
 
     References
     ----------

@@ -75,7 +75,7 @@ def relevance(
     kernels: ArrayLike | None = None,
     permutations: int = 0,
     random_state: int | np.random.Generator | None = None,
-    verbose: bool = False,
+    verbose: bool = True,
 ) -> pd.DataFrame:
     r"""Say whether a model predicts anything, and which views or kernels that needs.
 
@@ -93,8 +93,8 @@ def relevance(
         Refits to permuted targets: how often do these look as well predicted?
     random_state : int, numpy.random.Generator or None, default=None
         Seed or source of the permutations. Refits have the seed of the model.
-    verbose : bool, default=False
-        Show a progress bar on a terminal for refits of over two seconds.
+    verbose : bool, default=True
+        Show a progress bar on a terminal for refits of over five seconds.
 
     Returns
     -------
@@ -228,7 +228,7 @@ def interaction_table(
     model: BaseEstimator,
     pairs: str | Sequence[Sequence[str]] | None = None,
     *,
-    verbose: bool = False,
+    verbose: bool = True,
 ) -> pd.DataFrame:
     r"""Say whether views act together, in ways that a sum of functions of single views cannot follow.
 
@@ -242,8 +242,8 @@ def interaction_table(
         or search that ends in one.
     pairs : sequence of pairs of names, "all" or None, default=None
         Views to ask about, two at a time. None: all pairs where there are at most 10, else only the first row.
-    verbose : bool, default=False
-        Show a progress bar on a terminal for refits of over two seconds.
+    verbose : bool, default=True
+        Show a progress bar on a terminal for refits of over five seconds.
 
     Returns
     -------

@@ -72,7 +72,7 @@ class BaseDiscriminative(BaseMKL):
     indefinite: str
     tol: float = 0.0  # of methods without such a parameter
     max_iter: int
-    verbose: int = 0
+    verbose: int = 1
     clipping_: Any
     kernel_weights_: np.ndarray
     dual_coef_: np.ndarray

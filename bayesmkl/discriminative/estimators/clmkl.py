@@ -195,7 +195,7 @@ class CLMKLClassifier(LocalizedClassifier):
     indefinite: str = "raise"
     kernel_names: Sequence[str] | np.ndarray | None = None
     random_state: int | None = None
-    verbose: int = 0
+    verbose: int = 1
 
     # ------------------------------------------------------------------------------------------- parameters
 

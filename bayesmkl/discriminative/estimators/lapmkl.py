@@ -201,7 +201,7 @@ class LapMKLClassifier(DiscriminativeClassifier):
     multiclass: str = "one-versus-rest"
     indefinite: str = "raise"
     kernel_names: Sequence[str] | np.ndarray | None = None
-    verbose: int = 0
+    verbose: int = 1
 
     def fit(self, X: Samples, y: Targets) -> LapMKLClassifier:
         """Learn kernel weights and classifier from labeled and unlabeled samples.

@@ -184,7 +184,7 @@ class LDMKLClassifier(BySuccess):
     indefinite: str = "raise"
     kernel_names: Sequence[str] | np.ndarray | None = None
     random_state: Seed | None = None
-    verbose: int = 0
+    verbose: int = 1
 
     ONE_ANSWER = "Raise `C`, or give kernels that tell the classes apart."
 

@@ -442,7 +442,7 @@ class LMKLClassifier(LearnedGates, FeatureGatedClassifier):
     indefinite: str = "raise"
     kernel_names: Sequence[str] | np.ndarray | None = None
     random_state: Seed | None = None
-    verbose: int = 0
+    verbose: int = 1
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -563,7 +563,7 @@ class LMKLRegressor(LearnedGates, FeatureGatedRegressor):
     indefinite: str = "raise"
     kernel_names: Sequence[str] | np.ndarray | None = None
     random_state: Seed | None = None
-    verbose: int = 0
+    verbose: int = 1
 
     def _inner(self, report: Callable[[float], None] | None = None) -> Any:
         return check_tube(self.C, self.epsilon)

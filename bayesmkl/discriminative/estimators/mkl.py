@@ -241,7 +241,7 @@ class ClassifierParameters(ClassifierByRule):
     class_weight: Mapping[Any, float] | str | None = None
     indefinite: str = "raise"
     kernel_names: Sequence[str] | np.ndarray | None = None
-    verbose: int = 0
+    verbose: int = 1
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -253,7 +253,7 @@ class RegressorParameters(RegressorByRule):
     epsilon: float | None = None
     indefinite: str = "raise"
     kernel_names: Sequence[str] | np.ndarray | None = None
-    verbose: int = 0
+    verbose: int = 1
 
 
 @fill_docs(CLASSIFIER)
@@ -474,7 +474,7 @@ class MKLOneClass(ByRule, NoveltyDetector):
     weights: WeightRule | None = None
     indefinite: str = "raise"
     kernel_names: Sequence[str] | np.ndarray | None = None
-    verbose: int = 0
+    verbose: int = 1
 
     def _default_rule(self) -> WeightRule:
         return Lp(2.0)

@@ -129,7 +129,7 @@ class MWUMKLClassifier(DiscriminativeClassifier):
     multiclass: str = "one-versus-rest"
     indefinite: str = "raise"
     kernel_names: Sequence[str] | np.ndarray | None = None
-    verbose: int = 0
+    verbose: int = 1
 
     def _options(self) -> MWUOptions:
         epsilon = check_scale("epsilon", self.epsilon)

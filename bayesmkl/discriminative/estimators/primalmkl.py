@@ -198,7 +198,7 @@ class PrimalMKLClassifier(BasePrimalMKL, DiscriminativeClassifier):
     multiclass: str = "one-versus-rest"
     indefinite: str = "raise"
     kernel_names: Sequence[str] | np.ndarray | None = None
-    verbose: int = 0
+    verbose: int = 1
 
     def _inner_loss(self) -> SquaredHinge:
         return SquaredHinge(check_scale("reg", self.reg), check_choice("solver", self.solver, HINGE_SOLVERS))
@@ -308,7 +308,7 @@ class PrimalMKLRegressor(BasePrimalMKL, DiscriminativeRegressor):
     max_iter: int = 500
     indefinite: str = "raise"
     kernel_names: Sequence[str] | np.ndarray | None = None
-    verbose: int = 0
+    verbose: int = 1
 
     def _inner_loss(self) -> Squared | Huber:
         reg = check_scale("reg", self.reg)
@@ -411,7 +411,7 @@ class PrimalMKLOneClass(BasePrimalMKL, NoveltyDetector):
     max_iter: int = 500
     indefinite: str = "raise"
     kernel_names: Sequence[str] | np.ndarray | None = None
-    verbose: int = 0
+    verbose: int = 1
 
     def _inner_loss(self) -> OneClass:
         return OneClass(check_scale("reg", self.reg), check_choice("solver", self.solver, SOLVERS))

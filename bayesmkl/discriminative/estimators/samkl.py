@@ -191,7 +191,7 @@ class SAMKLClassifier(LocalizedClassifier):
     indefinite: str = "raise"
     kernel_names: Sequence[str] | np.ndarray | None = None
     random_state: Seed | None = None
-    verbose: int = 0
+    verbose: int = 1
 
     ONE_ANSWER = "Lower `max_switches` (0 is SimpleMKL), or choose it and `C` by cross-validation."
     _FLAGS = ("normalize", "fallback")

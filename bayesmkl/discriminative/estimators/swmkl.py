@@ -168,7 +168,7 @@ class SwMKLClassifier(BySuccess):
     indefinite: str = "raise"
     kernel_names: Sequence[str] | np.ndarray | None = None
     random_state: Seed | None = None
-    verbose: int = 0
+    verbose: int = 1
 
     def _options(self) -> SwMKLOptions:
         lowest = check_number("lowest_gate", self.lowest_gate, low=0.0)

@@ -623,4 +623,4 @@ class EasyMKLClassifier(ClassifierByRule):
     multiclass: str = "one-versus-rest"
     indefinite: str = "raise"
     kernel_names: Sequence[str] | np.ndarray | None = None
-    verbose: int = 0
+    verbose: int = 1

@@ -258,7 +258,7 @@ class BaseGPMKL(CompletingMKL):
         n_bytes = min(part_bytes(model.covariance, options.n_draws * len(targets)), KEPT)
         what = f"{options.n_draws * len(targets)} draws of {stack.n_kernels} functions at {stack.n_train} samples"
         require_memory(n_bytes, what, REMEDY)
-        announce(self.verbose > 0, f"{what}: {format_bytes(int(n_bytes))}")
+        announce(self.verbose > 1, f"{what}: {format_bytes(int(n_bytes))}")
         with blas_threads_for(stack.n_train), self._naming_kernels():
             prior = PriorParts(model.covariance, options.n_draws, len(targets), parts_rng)
             start = None if induced is None else induced.start

@@ -140,7 +140,7 @@ class GPMKLOrdinalClassifier(ClassifierMixin, BaseGPMKL):
         inference: str | Marginal = "marginal",
         kernel_names: Sequence[str] | None = None,
         random_state: int | None = None,
-        verbose: int = 0,
+        verbose: int = 1,
     ) -> None:
         self.kernels = kernels
         self.levels = levels

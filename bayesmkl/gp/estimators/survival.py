@@ -167,7 +167,7 @@ class GPMKLSurvival(BaseGPMKL):
         inference: str | Marginal = "marginal",
         kernel_names: Sequence[str] | None = None,
         random_state: int | None = None,
-        verbose: int = 0,
+        verbose: int = 1,
     ) -> None:
         self.kernels = kernels
         self.likelihood = likelihood
