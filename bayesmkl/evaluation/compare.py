@@ -364,7 +364,12 @@ def _held(
         X = X.to_pandas() if hasattr(type(X), "to_pandas") else as_array("X", X)
     y = as_array("y", y)
     if y.dtype.names is not None:
-        y = np.array(y, dtype=[(name, y.dtype[name]) for name in y.dtype.names])  # as files give it back
+        given, y = (
+            y,
+            np.empty(y.shape, dtype=[(name, y.dtype[name]) for name in y.dtype.names]),
+        )  # no record array
+        for name in y.dtype.names:
+            y[name] = given[name]
     elif any(value is None or value != value for value in y.ravel().tolist()):
         raise ValueError(
             "`y` must hold a label or target of every sample; got None or NaN. Leave these samples out."

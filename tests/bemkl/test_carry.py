@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import reference
@@ -216,7 +217,8 @@ def test_acceleration_reaches_the_bound_of_200_sweeps_in_a_quarter_of_them(bank,
 def test_a_start_keeps_single_precision(rng):
     problem, _ = problem_of("binary", rng, FEW)
     single = problem._replace(
-        stack=DenseStack(problem.stack.kernels.astype(np.float32)), y=problem.y.astype(np.float32)
+        stack=DenseStack(jnp.asarray(problem.stack.kernels, dtype=np.float32)),
+        y=jnp.asarray(problem.y, dtype=np.float32),
     )
-    start = bemkl.init(single, np.ones(FEW, dtype=np.float32))
+    start = bemkl.init(single, jnp.ones(FEW, dtype=np.float32))
     assert {field.dtype for field in start} == {np.dtype(np.float32)}

@@ -214,7 +214,7 @@ def _schedule(game: _Game, options: MWUOptions) -> tuple[Callable[[np.ndarray], 
 def _add_pair(game: _Game, sums: _Sums, task: int, pair: tuple[int, int]) -> None:
     """Add half of each sample of the pair to the sum: a change of rank two."""
     i, j = pair
-    columns = np.asarray(game.stack.columns(pair))[game.kept] / game.scales[:, None, None]
+    columns = np.asarray(game.stack.columns(list(pair)))[game.kept] / game.scales[:, None, None]
     move = 0.5 * game.targets[task] * (columns[:, :, 0] - columns[:, :, 1])
     products = sums.products[:, task]
     own = 0.5 * (move[:, i] + move[:, j])
