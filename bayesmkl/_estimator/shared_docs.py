@@ -15,8 +15,8 @@ ESTIMATOR = entries(
         The grades in ascending order. None takes those of `y` if they are numbers, or the order of a pandas
         categorical; text has none.
     verbose : int, default=1
-        1 shows how far a fit of over five seconds is and how long it will take, on a terminal and in notebooks; 2 also
-        what it will hold in memory. 0 shows nothing.
+        1 shows how far a fit of over five seconds is and how long it will take, on a terminal and in notebooks; 2
+        also shows what it will hold in memory, 0 nothing.
 
     kernel_names_ : ndarray of shape (n_kernels,)
         Names of the kernels.
