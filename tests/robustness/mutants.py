@@ -131,13 +131,6 @@ BEMKL = ("sweeps", "elbo", "carry")
 SVM = ("discriminative/test_svm", "robustness/test_stress_svm")
 SAMKL = ("discriminative/test_samkl",)
 INTEGER_STEP = ("update_margins", "update_switches", "_hold_one", "infer_switches", "switch_gates")
-POSTERIORS = " ".join(
-    f"posterior/test_{name}"
-    for name in (
-        *("arviz", "convert", "diagnose", "importance", "leave_one_out", "nonnegative_posteriors", "outputs"),
-        *("reliability", "sample", "shared_models", "summary"),
-    )
-)
 TARGETS = (
     Target(
         "binary BEMKL",
@@ -146,12 +139,10 @@ TARGETS = (
         keywords=NUMPY,
     ),
     _discriminative("support vector machine", "svm/libsvm", SVM),
-    _discriminative("support vector machine", "svm/interior", SVM),
     _discriminative("support vector machine", "outer", ("discriminative/test_outer",)),
     _discriminative("integer step of SAMKL", "localized/switches", ("discriminative/test_switches",)),
     _discriminative("integer step of SAMKL", "localized/samkl", SAMKL, INTEGER_STEP),
     _numerics("acceleration", f"{NUMPY} or least_squares"),
-    _numerics("arrays"),
     _numerics("psis", tests=("tests/posterior/test_importance.py",)),
     _numerics("files", tests=("tests/robustness/test_interruptions.py",), folder="_utils"),
     _numerics("gamma_divergence", tests=("tests/robustness/test_stress_numbers.py",)),
@@ -175,90 +166,12 @@ TARGETS = (
         folder="_utils",
     ),
     _sampled(
-        "posteriors",
-        "posterior",
-        "calibration competing importance leave_one_out marginal mixing predictive_checks refine "
-        "reliability sensitivity",
-        POSTERIORS,
-        5,
-    ),
-    _sampled(
-        "posteriors",
-        "posterior",
-        "convert diagnose evaluated files fitted report sample summary",
-        POSTERIORS,
-        4,
-    ),
-    _sampled(
-        "posteriors",
-        "posterior",
-        "axes comparison_plots plots prediction_plots uncertainty_plots",
-        "posterior/test_posterior_plots posterior/test_uncertainty_plots",
-        4,
-    ),
-    _sampled(
-        "comparisons",
-        "evaluation",
-        "metrics predictions scoring",
-        "evaluation/test_scoring evaluation/test_compare",
-        5,
-        "not two_processes",
-    ),
-    _sampled(
-        "comparisons",
-        "evaluation",
-        "cells compare comparison store study",
-        "evaluation/test_compare evaluation/test_folders evaluation/test_comparison evaluation/test_report",
-        5,
-        "not two_processes and not kills and not dies",
-    ),
-    _sampled(
-        "comparisons",
-        "evaluation/significance",
-        "pairs tables",
-        "evaluation/test_significance",
-        8,
-    ),
-    _sampled(
-        "comparisons",
-        "evaluation",
-        "plots",
-        "evaluation/test_plots",
-        4,
-    ),
-    _sampled(
         "streamed kernels",
         "kernels/stacks",
         "streamed",
         "kernels/test_streamed kernels/test_stack_contract",
         20,
     ),
-    _sampled(
-        "multitask BEMKL",
-        "bemkl",
-        "estimators/multitask_base models/task_parts models/tasks models/multitask "
-        "estimators/multitask_classifier estimators/multitask_regressor reading/multitask_results",
-        "bemkl/test_multitask bemkl/test_multitask_bound bemkl/test_multitask_estimators",
-        6,
-        NUMPY,
-    ),
-    _sampled(
-        "missing views",
-        "bemkl",
-        "models/absent_views inference/missing_views",
-        "bemkl/test_missing_views bemkl/test_missing_views_estimators",
-        12,
-        NUMPY,
-    ),
-    _sampled(
-        "missing views",
-        "kernels",
-        "presence",
-        "kernels/test_missing_view_kernels bemkl/test_missing_views_estimators",
-        20,
-        NUMPY,
-    ),
-    _sampled("evidence", "bemkl", "evidence", "bemkl/test_evidence", 20),
 )
 
 
