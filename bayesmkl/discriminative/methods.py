@@ -44,17 +44,6 @@ OTHERS = {
     "estimators.path": ("RegularizationPath",),
     "plots": ("plot_decision", "plot_gates", "plot_switches"),
 }
-HELD = {  # by fitted models, beside rules
-    "localized.lmkl": ("LMKLResult",),
-    "localized.success": ("Voters", "Success"),
-    "estimators.lmkl": ("ModelGates",),
-    "localized.gatings": GATINGS,
-    "localized.clustering": ("Clusters",),
-    "localized.swmkl": ("SwMKLResult",),
-    "svm.one_kernel": ("SVM",),
-    "localized.ldmkl": ("LDMKLResult",),
-    "localized.samkl": ("SAMKLResult",),
-}
 
 
 def public_names() -> dict[str, str]:
@@ -67,13 +56,3 @@ def public_names() -> dict[str, str]:
     """
     tables = ESTIMATORS | RULES | OTHERS
     return {name: f"{PACKAGE}.{module}" for module, names in tables.items() for name in names}
-
-
-def find_types() -> list[tuple[str, str]]:
-    """Return module and name of every type that fitted models of all methods are made of, the estimators first."""
-    return [
-        (f"{PACKAGE}.{module}", name)
-        for table in (ESTIMATORS, RULES, HELD)
-        for module, names in table.items()
-        for name in names
-    ]

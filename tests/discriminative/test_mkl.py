@@ -33,7 +33,7 @@ from bayesmkl.discriminative import (
     Uniform,
     estimators,
 )
-from bayesmkl.discriminative.methods import ESTIMATORS, PACKAGE, find_types, public_names
+from bayesmkl.discriminative.methods import ESTIMATORS, PACKAGE, public_names
 from bayesmkl.discriminative.svm.libsvm import EpsilonInsensitive
 from bayesmkl.kernels import Gaussian
 from bayesmkl.kernels.stacks.dense import DenseStack
@@ -197,14 +197,6 @@ def test_every_public_estimator_is_registered_once():
     registered = [name for names in ESTIMATORS.values() for name in names]
     assert len(found) >= 26
     assert sorted(registered) == sorted(found)
-
-
-def test_types_in_files_are_the_estimators_and_what_they_hold_no_functions():
-    found = [getattr(importlib.import_module(module), name) for module, name in find_types()]
-    loaded = {getattr(bayesmkl.discriminative, name) for names in ESTIMATORS.values() for name in names}
-    assert loaded < set(found)
-    assert len(found) == len(set(found))
-    assert all(inspect.isclass(cls) and cls.__module__.startswith(PACKAGE) for cls in found)
 
 
 def test_names_are_loaded_on_first_use_and_unknown_ones_are_named():
