@@ -1,6 +1,6 @@
 """The registry of discriminative methods: names and modules. Nothing here imports a method.
 
-Public names of the package, types that may be loaded from files, and the estimators of the command line are taken
+Public names of the package and the estimators of the command line are taken
 from here. Modules are those below `PACKAGE`.
 """
 
