@@ -46,13 +46,17 @@ def public_classes():
     return {name: value for name, value in found.items() if inspect.isclass(value)}
 
 
-# Kernels have parameters that can be searched, but learn their scale from samples that a bank has checked. Targets
-# of scikit-learn's checks are no times with events: what concerns `X` alone is checked in gp/test_outcomes.py.
+# Rules of weights have parameters that can be searched and no `fit`; kernels learn their scale from samples that a
+# bank has checked. Targets of scikit-learn's checks are no times with events: what concerns `X` alone is checked in
+# gp/test_outcomes.py.
 OTHER_DATA = ("BEMKLSurvival", "GPMKLSurvival")
 EVERY = {
     name: cls
     for name, cls in public_classes().items()
-    if issubclass(cls, BaseEstimator) and not issubclass(cls, Kernel) and name not in OTHER_DATA
+    if issubclass(cls, BaseEstimator)
+    and hasattr(cls, "fit")
+    and not issubclass(cls, Kernel)
+    and name not in OTHER_DATA
 }
 CLASSIFIERS = [name for name, cls in EVERY.items() if is_classifier(cls())]
 REGRESSORS = [name for name, cls in EVERY.items() if is_regressor(cls()) and "Multitask" not in name]

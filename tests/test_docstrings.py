@@ -24,7 +24,7 @@ from numpydoc.validate import validate
 from sklearn.base import is_classifier
 from test_docs import listed_names
 
-from bayesmkl.gp import Marginal
+from bayesmkl.gp import LogNormal, Marginal
 from bayesmkl.kernels import FromDistance, Gaussian, KernelBank, Linear
 
 pytestmark = pytest.mark.heavy
@@ -163,7 +163,8 @@ def _is_written(value: str, default: Any) -> bool:
     try:
         return ast.literal_eval(value) == default
     except (ValueError, SyntaxError):
-        return value == repr(default)
+        own = value.startswith("LogNormal(")
+        return eval(value, {"LogNormal": LogNormal}) == default if own else value == repr(default)
 
 
 @each([name for name in TOP if name.path not in WITHOUT_EXAMPLE])

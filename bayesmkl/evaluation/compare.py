@@ -364,11 +364,9 @@ def _held(
         X = X.to_pandas() if hasattr(type(X), "to_pandas") else as_array("X", X)
     y = as_array("y", y)
     if y.dtype.names is not None:
-        given, y = (
-            y,
-            np.empty(y.shape, dtype=[(name, y.dtype[name]) for name in y.dtype.names]),
-        )  # no record array
-        for name in y.dtype.names:
+        names, given = y.dtype.names, y
+        y = np.empty(given.shape, dtype=[(name, given.dtype[name]) for name in names])  # no record array
+        for name in names:
             y[name] = given[name]
     elif any(value is None or value != value for value in y.ravel().tolist()):
         raise ValueError(

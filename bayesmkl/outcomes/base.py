@@ -184,7 +184,22 @@ class Likelihood:
         return tilt(self, y, mean, variance, parameters)
 
     def heights(self, y: Array, score: Array, parameters: Array) -> tuple[Any, Any]:
-        """Return the log density and its derivatives by the parameters; some find both at once."""
+        """Return the log density and its derivatives by the parameters; some find both at once.
+
+        Parameters
+        ----------
+        y, score : array of shape (..., n_samples)
+            Targets and scores.
+        parameters : array of shape (n_parameters, ...)
+            Of the likelihood.
+
+        Returns
+        -------
+        log_density : array of shape (..., n_samples)
+            Of every target.
+        by_parameters : array of shape (n_parameters, ..., n_samples)
+            Its derivatives.
+        """
         by_parameters = self.derivatives(y, score, parameters, 0).parameters
         return self.log_density(y, score, parameters), by_parameters
 
@@ -409,6 +424,7 @@ def other_fields(y: Array) -> Any:
     return y[..., 0, :] if y.shape[-2] == 2 else y[..., :-1, :]
 
 
+@fulfil_docs(Likelihood)
 @dataclass(frozen=True)
 class Wrapped(Likelihood):
     """A likelihood of something else than the score or of several copies, with the same parameters."""

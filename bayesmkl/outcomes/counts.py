@@ -27,19 +27,56 @@ class Rated(Likelihood):
     """Likelihood of counts, and of other targets whose scores are logarithms of rates, which offsets add to."""
 
     def encode(self, y: np.ndarray) -> np.ndarray:
-        """Return targets as (n_outputs, n_fields, n_samples), checked."""
+        """Return targets as the likelihood sees them, checked.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n_samples,) or (n_samples, n_outputs)
+            Targets of the user.
+
+        Returns
+        -------
+        ndarray of shape (n_outputs, n_fields, n_samples)
+            A count has one field, a count of trials two.
+        """
         check_counts(y)
         return np.atleast_2d(y.T)[:, None]
 
     def base_scores(
         self, fields: np.ndarray, offset: np.ndarray, sample_weight: np.ndarray | None
     ) -> np.ndarray:
-        """Return the score of every output that all samples together speak for, beside their offsets."""
+        """Return the score of every output that all samples together speak for, beside their offsets.
+
+        Parameters
+        ----------
+        fields : ndarray of shape (n_outputs, n_fields, n_samples)
+            Encoded targets.
+        offset : ndarray of shape (n_samples,)
+            What scores have beside those of kernels.
+        sample_weight : ndarray of shape (n_samples,), or None
+            How often samples count.
+
+        Returns
+        -------
+        ndarray of shape (n_outputs,)
+            Logarithms of rates, or log odds.
+        """
         weights = np.ones(len(offset)) if sample_weight is None else sample_weight
         return np.log(np.maximum(fields[:, 0] @ weights, LEAST_RATE)) - special.logsumexp(offset, b=weights)
 
     def rate(self, score: np.ndarray) -> Any:
-        """Return the mean of a target at a score."""
+        """Return the mean of a target at a score.
+
+        Parameters
+        ----------
+        score : ndarray
+            Of any shape.
+
+        Returns
+        -------
+        ndarray
+            Of the same shape.
+        """
         with np.errstate(over="ignore"):  # of an offset of zero, far from those that there are
             return np.exp(score)
 
@@ -176,6 +213,7 @@ class NegativeBinomial(Rated):
         return _draw_counts(np.exp(score) * rng.gamma(own) / own, rng)
 
 
+@fulfil_docs(Rated)
 @fulfil_docs(Likelihood)
 @dataclass(frozen=True)
 class BetaBinomial(Rated):

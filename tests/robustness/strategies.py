@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
+from copy import deepcopy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,8 @@ from methods_tried import TRIED, traits_of
 import bayesmkl.bemkl
 import bayesmkl.discriminative
 from bayesmkl import KernelBank
+from bayesmkl.discriminative import Lp
+from bayesmkl.discriminative.weights import WeightRule
 from bayesmkl.kernels import Gaussian, Linear, Polynomial
 
 PACKAGES = (bayesmkl.bemkl, bayesmkl.discriminative)
@@ -161,11 +164,17 @@ class Variant(NamedTuple):
     parameters: dict[str, Any] = {}  # noqa: RUF012
 
     def make(self, kernels: Any = "precomputed", **more: Any) -> Any:
-        """Return the estimator; of `more` what it knows."""
-        model = EVERY[self.name](kernels, **self.parameters)
-        return model.set_params(
-            **{key: value for key, value in more.items() if key in model.get_params(deep=False)}
-        )
+        """Return the estimator; of `more` what it or its rule of weights knows."""
+        model = EVERY[self.name](kernels, **deepcopy(self.parameters))
+        return model.set_params(**{key: value for key, value in more.items() if key in model.get_params()})
+
+    @property
+    def rule(self) -> Any:
+        """Its rule of weights, if it takes one."""
+        rule = self.parameters.get("weights")
+        if rule is None and self.name == "MKLOneClass":
+            return Lp(2.0)
+        return rule if isinstance(rule, WeightRule) else None
 
     def fit(self, problem: Problem, **more: Any) -> Any:
         """Return the estimator fitted to the kernels of a problem."""

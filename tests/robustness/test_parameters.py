@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from verdicts import THING, assert_refused, each_refused, quietly
 
@@ -28,7 +29,9 @@ ESTIMATORS: dict[str, Any] = {
     name: value
     for package in (bayesmkl.bemkl, bayesmkl.discriminative, bayesmkl.gp)
     for name in package.__all__
-    if inspect.isclass(value := getattr(package, name)) and hasattr(value, "get_params")
+    if inspect.isclass(value := getattr(package, name))
+    and issubclass(value, BaseEstimator)
+    and hasattr(value, "fit")
 }
 _rng = np.random.default_rng(0)
 X = np.concatenate([_rng.normal(size=(6, 3)), _rng.normal(size=(6, 3)) + 2.0])[_rng.permutation(12)]

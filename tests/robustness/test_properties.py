@@ -24,6 +24,7 @@ from strategies import (
 )
 
 from bayesmkl.bemkl import NUTS, VB, Gibbs
+from bayesmkl.discriminative import GMKL, SMO
 
 pytestmark = [
     pytest.mark.heavy,
@@ -162,9 +163,11 @@ def check_constraints(variant: Variant, model: Any, problem: Problem) -> None:
 
 def set_of_weights(variant: Variant, model: Any) -> float:
     """Return the norm of the weights that is at most one, 0 where they find their own scale."""
-    if "penalizes weights" in variant.traits and getattr(model, "regularizer", "") != "uniform":
+    owner = variant.rule or model
+    penalizes = "penalizes weights" in variant.traits or isinstance(owner, GMKL | SMO)
+    if penalizes and getattr(owner, "regularizer", "") != "uniform":
         return 0.0
-    return float(getattr(model, "p_norm", 1.0))
+    return float(getattr(owner, "p_norm", 1.0))
 
 
 def check_gates(variant: Variant, model: Any) -> None:

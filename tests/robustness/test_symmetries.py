@@ -25,6 +25,7 @@ from strategies import (
 
 from bayesmkl.bemkl import Gamma
 from bayesmkl.bemkl.moments import Gaussian
+from bayesmkl.discriminative import GMKL, SMO
 
 pytestmark = [
     pytest.mark.heavy,
@@ -86,12 +87,12 @@ def settings_for(variant: Variant, scale: float = 1.0) -> dict[str, Any]:
     more = {"C": 2.0 / scale, "gate_C": 1.0 / scale, "reg": 0.5 * scale, "gamma_ambient": 0.1 * scale}
     if "scales kernels" in variant.traits:
         more |= {"C": 2.0, "reg": 0.1}
-    elif (
-        variant.name == "GMKLClassifier"
-    ):  # weights become 1 / sqrt(scale) times as large, and cost so much less
-        more["C"] = 2.0 / np.sqrt(scale)
-    elif variant.name == "SMOMKLClassifier":  # weights take the inverse unit of the kernels
-        more |= {"C": 2.0, "reg_weights": scale**2}
+    elif variant.name == "GMKLClassifier" or isinstance(variant.rule, GMKL):
+        more["C"] = 2.0 / np.sqrt(
+            scale
+        )  # weights become 1 / sqrt(scale) times as large, and cost so much less
+    elif is_smo(variant):  # weights take the inverse unit of the kernels
+        more |= {"C": 2.0, "reg_weights": scale**2, "weights__reg_weights": scale**2}
     if variant.name.startswith("LMKL"):
         more["max_iter"] = 10
     if (
@@ -106,6 +107,14 @@ def settings_for(variant: Variant, scale: float = 1.0) -> dict[str, Any]:
     if variant.parameters.get("weights") == "paper":  # takes thousands of steps to more
         more["tol"] = 1e-4
     return SETTINGS | more
+
+
+def is_smo(variant: Variant) -> bool:
+    return variant.name == "SMOMKLClassifier" or isinstance(variant.rule, SMO)
+
+
+def regularizer_of(variant: Variant) -> Any:
+    return variant.parameters.get("regularizer", getattr(variant.rule, "regularizer", None))
 
 
 def breaks(variant: Variant) -> str:
@@ -124,7 +133,7 @@ def breaks(variant: Variant) -> str:
         return "sf"  # folds are made of positions, class after class
     if variant.name == "AlignmentMKLRegressor" and values["method"] in ("ratio", "convex"):
         return "fu"  # not centered: where the target is zero matters
-    if values.get("method") == "convex" or values.get("regularizer") == "uniform":
+    if values.get("method") == "convex" or regularizer_of(variant) == "uniform":
         return "u"  # compares kernels with a matrix of ones, weights with a number
     return ""
 
@@ -237,11 +246,13 @@ def copies_share(variant: Variant, problem: Problem) -> None:
     is that kernel with the price t C. Where weights cost λ/2 ||d||_p² instead, that becomes λ / (2 t²) ||d||_p².
     """
     copied = problem.of_each(np.repeat(np.arange(problem.train.shape[-1]), N_COPIES))
-    p_norm = getattr(variant.make(), "p_norm", 1.0)
+    p_norm = getattr(variant.rule or variant.make(), "p_norm", 1.0)
     radius = N_COPIES ** (1.0 - 1.0 / p_norm)
     plain = settings_for(variant)
-    if variant.name == "SMOMKLClassifier":
-        larger = plain | {"reg_weights": plain["reg_weights"] / radius**2}
+    if is_smo(variant):
+        larger = plain | dict.fromkeys(
+            ("reg_weights", "weights__reg_weights"), plain["reg_weights"] / radius**2
+        )
     else:
         prices = {"C": plain["C"] * radius, "reg": plain["reg"] / radius}
         larger = plain | prices | {"gamma_ambient": 0.1 / radius, "gamma_intrinsic": 0.01 / radius}
@@ -258,7 +269,7 @@ def shares_among_copies(variant: Variant) -> bool:
         return False  # nothing but one machine per class
     if variant.parameters.get("sv_gate") == "paper":
         return False  # votes are multiplied by gates twice, outside and inside of a nonlinear function
-    return variant.parameters.get("regularizer") != "uniform"  # prices distances from 1 / n_kernels
+    return regularizer_of(variant) != "uniform"  # prices distances from 1 / n_kernels
 
 
 @few_or_many(1, 40, list(filter(shares_among_copies, WEIGHTED_VARIANTS + LOCAL_VARIANTS)))
@@ -300,7 +311,7 @@ CONVEX = [
     for variant in WEIGHTED_VARIANTS
     if variant.target in ("binary", "real")
     and "leftovers" in variant.traits
-    and variant.parameters.get("regularizer") != "uniform"  # knows the number of kernels
+    and regularizer_of(variant) != "uniform"  # knows the number of kernels
     and "max_basis" not in variant.parameters
 ]
 

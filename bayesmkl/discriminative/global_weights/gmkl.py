@@ -114,13 +114,16 @@ class GMKL(WeightRule):
         "solver": one_of("spg", "pg"),
     }
 
-    is_sum = property(lambda self: self.combination == "sum")
-
     regularizer: str | Regularizer = "l1"
     combination: str = "sum"
     solver: str = "spg"
     tol: float = 1e-3
     max_iter: int = 1000
+
+    @property
+    def is_sum(self) -> bool:
+        """Whether kernels are added up."""
+        return self.combination == "sum"
 
     def check_kernels(self, stack: Stack, names: np.ndarray, fitting: bool) -> None:
         """Raise for entries of which a product cannot be taken: below zero, and zeros among training samples."""

@@ -244,13 +244,12 @@ class Alignment(WeightRule):
     (:math:`yy^\top` for one task) and centered kernels :math:`K^c = HKH`:
 
     * ratio (Qiu and Lane 2009; Wang et al. 2014, eq. 16): :math:`\eta_m \propto \langle K_m, T \rangle / \|K_m\|_F`;
-    * convex (He, Chang and Xie 2008; Wang et al. 2014, eq. 17): :math:`\min_{\eta \in \Delta} \|\sum_m \eta_m K_m -
-      T\|_F^2`;
+    * convex (He, Chang and Xie 2008; Wang et al. 2014, eq. 17): the minimum over convex combinations of
+      :math:`\|\sum_m \eta_m K_m - T\|_F^2`;
     * align (Cortes, Mohri and Rostamizadeh 2012): :math:`\eta_m \propto \langle K_m^c, T \rangle / \|K_m^c\|_F`;
-    * alignf (same): :math:`\max_{\eta \ge 0} \langle K_\eta^c, T \rangle / \|K_\eta^c\|_F`, that is, :math:`\eta
-    \propto
-      \arg\min_{v \ge 0} v^\top M v - 2 v^\top a` with :math:`M_{mh} = \langle K_m^c, K_h^c \rangle`, :math:`a_m =
-      \langle K_m^c, T \rangle`.
+    * alignf (same): the maximum over :math:`\eta \ge 0` of :math:`\langle K_\eta^c, T \rangle / \|K_\eta^c\|_F`, that
+      is, :math:`\eta \propto \arg\min_{v \ge 0} v^\top M v - 2 v^\top a` with
+      :math:`M_{mh} = \langle K_m^c, K_h^c \rangle` and :math:`a_m = \langle K_m^c, T \rangle`.
 
     Parameters
     ----------
@@ -286,10 +285,16 @@ class Alignment(WeightRule):
     CHECKS: ClassVar = {"method": one_of("ratio", "convex", "align", "alignf")}
     targets: ClassVar = ("labels", "numbers")
     relative_C: ClassVar = True
-    centered = centers_target = property(lambda self: self.method in CENTERED)
 
     method: str = "alignf"
     tol: float = 1e-3
+
+    @property
+    def centered(self) -> bool:
+        """Whether alignments are those of centered kernels."""
+        return self.method in CENTERED
+
+    centers_target = centered
 
     def prepare(self, training: Training) -> Training:
         """Add the Frobenius products of (centered) kernels, which quadratic programs need."""
