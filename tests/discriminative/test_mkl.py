@@ -88,6 +88,7 @@ def test_search_over_rules_and_into_them_leaves_defaults_as_they_are(data):
     assert clone(search.best_estimator_).get_params()["weights__tol"] == 1e-3
 
 
+@pytest.mark.filterwarnings("ignore:Values in x were outside bounds")  # of SLSQP of older SciPy
 @pytest.mark.parametrize(
     ("rule", "penalty"),
     [
