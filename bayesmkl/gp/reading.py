@@ -140,16 +140,14 @@ class HyperDraws(NamedTuple):
         ]
         matrix = self.matrix(covariance, worst)
         some = np.linspace(0, len(matrix) - 1, ROUNDED_SAMPLES, dtype=int)
-        try:
-            single = self.factorized(covariance, worst, np.float32)
-        except np.linalg.LinAlgError:
-            return np.float64
-        for found, double in zip(single, self.factorized(covariance, worst), strict=True):
-            explained = double.explained(matrix[some])
-            if (
-                np.abs(found.explained(matrix[some]) - explained)
-                > ROUNDING * (matrix[some, some] - explained)
-            ).any():
+        cross, prior = matrix[some], matrix[some, some]
+        for own in self._sites(worst):
+            try:
+                single = factorize(matrix.astype(np.float32), own).explained(cross)
+            except np.linalg.LinAlgError:
+                return np.float64
+            double = factorize(matrix, own).explained(cross)
+            if (np.abs(single - double) > ROUNDING * (prior - double)).any():
                 return np.float64
         return np.float32
 
