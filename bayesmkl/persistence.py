@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import importlib
+import io
 import json
 import os
 import re
@@ -236,7 +237,7 @@ def load_model(path: str | os.PathLike[str], trusted: Iterable[str | type] = ())
         raise FileNotFoundError(f"`path` must be a model file; there is none at {str(path)!r}.")
     data = Path(path).read_bytes()
     try:
-        header = _read_header(Path(path))
+        header = _read_header(data)
     except MemoryError:
         raise
     except Exception as error:  # whatever the parser of a damaged file stumbles over
@@ -290,10 +291,10 @@ def _header() -> dict[str, Any]:
     return {"format": FORMAT, "version": VERSION, "bayesmkl": __version__} | written_with
 
 
-def _read_header(path: Path) -> dict[str, Any]:
+def _read_header(data: bytes) -> dict[str, Any]:
     """Read what a file says about itself; nothing is built."""
-    with zipfile.ZipFile(path) as archive:
-        if sum(entry.file_size for entry in archive.infolist()) > path.stat().st_size:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        if sum(entry.file_size for entry in archive.infolist()) > len(data):
             raise ValueError("it unpacks to more than its size, which no file of `save_model` does")
         schema = json.loads(archive.read("schema.json"))
     if schema["protocol"] not in range(PROTOCOL, 1000):

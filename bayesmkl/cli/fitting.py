@@ -150,7 +150,7 @@ def _estimator(options: Options, bank: KernelBank) -> BaseEstimator:
     elif inference != "vb":
         sampler = {"nuts": NUTS, "gibbs": Gibbs}[inference]
         inference = sampler(n_warmup=options.draws, n_draws=options.draws)
-    parameters = {"inference": inference, "random_state": options.seed, "verbose": 1}
+    parameters = {"inference": inference, "random_state": options.seed}
     if (options.inference == "gibbs" or options.refine) and options.task == "classification":
         parameters["multiclass"] = "one-versus-all"  # Gibbs samplers know one score only
     known = inspect.signature(made).parameters
@@ -316,7 +316,8 @@ def fit_and_write(features: pd.DataFrame, y: np.ndarray, options: Options) -> No
     """Fit a part of the rows, measure on the others, and write the folder of the run."""
     model, X_train, y_train, test = _training(features, y, options)
     X_test, y_test = features.iloc[test], y[test]
-    _announce(len(features) if options.refit else len(X_train), _n_kernels(model, X_train, options))
+    n_kernels = _bank(model).training_shape(_encoded(model, _seen(X_train, options)))[0]
+    _announce(len(features) if options.refit else len(X_train), n_kernels)
     seconds = _timed_fit(model, X_train, y_train)
     on_test = Predictions(model, X_test, y_train=y_train)
     metrics = evaluated(on_test, y_test, "counts" if options.likelihood in COUNTS else options.task)
@@ -474,11 +475,6 @@ def _encoded(model: Pipeline, seen: pd.DataFrame) -> pd.DataFrame:
     return clone(model[0]).fit_transform(seen) if model.steps[0][0] == "encode" else seen
 
 
-def _n_kernels(model: Pipeline, X: pd.DataFrame, options: Options) -> int:
-    n_kernels: int = _bank(model).training_shape(_encoded(model, _seen(X, options)))[0]
-    return n_kernels
-
-
 def _print_dry_run(model: Pipeline, X: pd.DataFrame, y: np.ndarray, options: Options) -> None:
     """Print what would be fitted to the training rows."""
     bank, encoded = _bank(model), _encoded(model, _seen(X, options))
@@ -487,7 +483,7 @@ def _print_dry_run(model: Pipeline, X: pd.DataFrame, y: np.ndarray, options: Opt
         own = bank.kernels[view.name] if isinstance(bank.kernels, dict) else bank.kernels
         kernels = ", ".join(map(str, own if isinstance(own, list) else [own]))
         say(f"{view.name}: {kernels} of {listed([names[j] for j in view.columns])}")
-    n_kernels, free = _n_kernels(model, X, options), available_memory()
+    n_kernels, free = bank.training_shape(encoded)[0], available_memory()
     memory = "" if free is None else f", of {format_bytes(free)} that are free"
     say(f"{n_kernels} kernels of {len(X)} rows: {format_bytes(8 * n_kernels * len(X) ** 2)}{memory}.")
     if options.inference not in (None, "vb") or options.refine:
