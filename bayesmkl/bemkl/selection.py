@@ -242,7 +242,7 @@ def select_by_elbo(
     parallel = Parallel(n_jobs=n_jobs, verbose=10 * verbose, return_as="generator")
     with holding_back():  # in threads, scikit-learn's wrapper of the tasks would leave filters behind
         fits = parallel(delayed(_fit)(candidate.model, X, y, fit_params) for candidate in candidates)
-        best, rows = _keep_best(fits, candidates)
+        best, rows = _keep_best(fits)
     if best.model is None:
         failures = "; ".join(dict.fromkeys(row["error"] for row in rows))
         raise ValueError(f"all {len(rows)} candidates of `param_grid` failed: {failures}")
@@ -286,9 +286,7 @@ def _fit(model: BaseEstimator, X: Samples, y: Targets, fit_params: dict[str, Any
     return _Fitted(model, row)
 
 
-def _keep_best(
-    fits: Iterable[_Fitted], candidates: Sequence[_Candidate]
-) -> tuple[_Fitted, list[dict[str, Any]]]:
+def _keep_best(fits: Iterable[_Fitted]) -> tuple[_Fitted, list[dict[str, Any]]]:
     """Return the fit with the highest bound and the rows of all; no other fitted model is kept."""
     best, rows = _Fitted(None, {"elbo": -np.inf}), []
     for index, (model, row) in enumerate(fits):

@@ -55,7 +55,6 @@ from bayesmkl._numerics.psis import good_k, smooth_weights
 from bayesmkl._numerics.truncated_normal import truncated_moments
 from bayesmkl._utils.threads import blas_threads_for
 from bayesmkl.bemkl.draws import log_gamma, log_weights, log_weights_prior, weights_quadratic
-from bayesmkl.bemkl.model import State
 from bayesmkl.bemkl.moments import LOG_2PI, Gamma
 from bayesmkl.posterior.evaluated import Evaluated
 from bayesmkl.posterior.report import Section, line_of_text, of_models, table, worst
@@ -247,7 +246,7 @@ def importance_section(
     values, rows, verdicts, remarks = {}, [], [], set()
     for name, model, state, ratios in zip(names, models, states, log_ratios, strict=True):
         own: dict[str, Any] = {"joint": tail_of(ratios)}
-        why_not = _why_no_marginal(model, state, len(models))
+        why_not = _why_no_marginal(model, len(models))
         if why_not is None:
             with blas_threads_for(model.problem.stack.n_train):
                 own |= _marginal_tails(model, state, len(models), rng)
@@ -279,7 +278,7 @@ def tail_of(log_ratios: np.ndarray) -> dict[str, float]:
     }
 
 
-def _why_no_marginal(model: Evaluated, state: State, n_models: int) -> str | None:
+def _why_no_marginal(model: Evaluated, n_models: int) -> str | None:
     problem, n_train = model.problem, model.problem.stack.n_train
     if any(prior.concentration < LEAST_CONCENTRATION for prior in problem.priors):
         return "a sparse prior has its mass at zero and at infinity, where no importance sampler goes"

@@ -84,7 +84,7 @@ for path in map(pathlib.Path, sys.argv[1:]):
 
 
 class Target(NamedTuple):
-    """A module, or several of a folder, and the quick tests of it."""
+    """A module, and the quick tests of it."""
 
     group: str
     modules: tuple[str, ...]
@@ -95,12 +95,6 @@ class Target(NamedTuple):
 
     def label(self) -> str:
         """Return how the table names it."""
-        if len(self.modules) > 1:
-            folder = Path(os.path.commonpath(self.modules))
-            names = ", ".join(
-                str(Path(module).relative_to(folder).with_suffix("")) for module in self.modules
-            )
-            return f"`{folder.relative_to('bayesmkl')}/`: {names}"
         functions = f": {', '.join(self.functions)}" if self.functions else ""
         return f"`{self.modules[0].removeprefix('bayesmkl/')}`{functions}"
 
@@ -118,13 +112,6 @@ def _numerics(
 def _discriminative(group: str, name: str, tests: tuple[str, ...], functions: tuple[str, ...] = ()) -> Target:
     tests = tuple(f"tests/{test}.py" for test in tests)
     return Target(group, (f"bayesmkl/discriminative/{name}.py",), tests, functions)
-
-
-def _sampled(group: str, folder: str, names: str, tests: str, sample: int, keywords: str = "") -> Target:
-    modules = tuple(f"bayesmkl/{folder}/{name}.py" for name in names.split())
-    return Target(
-        group, modules, tuple(f"tests/{test}.py" for test in tests.split()), keywords=keywords, sample=sample
-    )
 
 
 BEMKL = ("sweeps", "elbo", "carry")
@@ -165,12 +152,11 @@ TARGETS = (
         tests=("tests/numerics/test_warn.py", "tests/robustness/test_process.py"),
         folder="_utils",
     ),
-    _sampled(
+    Target(
         "streamed kernels",
-        "kernels/stacks",
-        "streamed",
-        "kernels/test_streamed kernels/test_stack_contract",
-        20,
+        ("bayesmkl/kernels/stacks/streamed.py",),
+        ("tests/kernels/test_streamed.py", "tests/kernels/test_stack_contract.py"),
+        sample=20,
     ),
 )
 

@@ -487,7 +487,7 @@ def solve_weights(
        \quad\text{with } v = \beta \circ y, \; y^\top \beta = 0, \; 0 \le \beta_i \le C / \tau_i,
 
     a convex function of :math:`\gamma` with gradient :math:`-\tfrac12 S_p`, by spectral projected gradients; at
-    a kink, cutting planes follow (`svm.cuts`).
+    a kink, cutting planes follow (`svm.evaluator`).
 
     Parameters
     ----------
