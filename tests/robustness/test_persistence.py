@@ -17,33 +17,25 @@ import pandas as pd
 import pytest
 import skops.io
 from crafted import array, built, function, mapping, node, packed, plain, schema, several, type_
-from helpers import refined_a_little
 from scipy import sparse
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import (
-    ColumnTransformer,
     TransformedTargetRegressor,
-    make_column_selector,
     make_column_transformer,
 )
-from sklearn.decomposition import PCA, IncrementalPCA, KernelPCA
-from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
 from sklearn.exceptions import InconsistentVersionWarning
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401
-from sklearn.feature_selection import SelectKBest, chi2, mutual_info_classif
+from sklearn.feature_selection import SelectKBest, chi2
 from sklearn.gaussian_process import kernels as gp
-from sklearn.impute import IterativeImputer, KNNImputer, SimpleImputer
-from sklearn.linear_model import LogisticRegression
+from sklearn.impute import SimpleImputer
 from sklearn.model_selection import GridSearchCV
-from sklearn.multiclass import OneVsRestClassifier
-from sklearn.pipeline import make_pipeline, make_union
-from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder, StandardScaler
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from verdicts import assert_refused
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank, load_model, persistence, save_model
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl._utils.files import written_beside
-from bayesmkl.bemkl import NUTS, Dirichlet, Gamma, SpikeSlab
+from bayesmkl.bemkl import Gamma, SpikeSlab
 from bayesmkl.discriminative import LapMKLClassifier, UniformMKLClassifier, UniformMKLRegressor
 from bayesmkl.kernels import Cosine, FromDistance, Gaussian, Laplacian, Linear, Overlap, Polynomial, Tanimoto
 from bayesmkl.kernels.adapters import PAIRWISE_NAMES
@@ -88,10 +80,8 @@ def test_every_estimator_predicts_the_same(name, path):
 
 
 FORMS = {
-    **{storage: ({}, {"storage": storage}) for storage in ("dense", "compressed", "float32", "streamed")},
-    "landmarks": ({"landmarks": 5}, {}),
+    **{storage: ({}, {"storage": storage}) for storage in ("compressed", "float32", "streamed")},
     "landmarks, streamed": ({"landmarks": 5}, {"storage": "streamed"}),
-    "landmarks given": ({"landmarks": families.data(4, seed=2)}, {}),
     "normalized": ({"normalize": ("center", "spherical", "trace")}, {}),
     "prior": ({}, {"sample_prior": Gamma(2.0, 3.0), "init": "random", "random_state": 3}),
 }
@@ -105,31 +95,14 @@ def test_form_of_kernels_survives(name, path):
     assert (again.storage_, again.kernel_bytes_) == (model.storage_, model.kernel_bytes_)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("prior", ["nonsparse", Dirichlet(1.0), SpikeSlab(0.5)], ids=repr)
-def test_draws_of_nuts_survive(prior, path):
-    few = NUTS(n_chains=1, n_warmup=5, n_draws=10)
-    model = BEMKLRegressor(families.bank(), kernel_prior=prior, inference=few)
-    again = assert_same_after_reading(families.fitted(lambda: model.fit(X, TARGET)), path)
-    assert again.sample_stats_.keys() == model.sample_stats_.keys()
-
-
-def test_refined_posterior_survives(path):
-    vb = families.fitted(families.families()["binary"])
-    assert_same_after_reading(families.fitted(lambda: refined_a_little(vb, 10)), path)
-
-
 OWN_KERNELS = [
     *(Gaussian(width=2), Laplacian(gamma=0.5), Polynomial(2), Linear(), Cosine(), Tanimoto(), Overlap()),
     FromDistance(),
 ]
-GP_KERNELS = [
-    *(gp.RBF(2.0) + gp.WhiteKernel(), gp.ConstantKernel(2.0) * gp.Matern(1.0), gp.DotProduct()),
-    *(gp.Exponentiation(gp.RationalQuadratic(), 2), gp.ExpSineSquared(), gp.PairwiseKernel(metric="rbf")),
-]
+GP_KERNELS = [gp.RBF(2.0) + gp.WhiteKernel(), gp.ConstantKernel(2.0) * gp.Matern(1.0), gp.PairwiseKernel()]
 
 
-@pytest.mark.parametrize("normalize", [None, "spherical", "trace", "center"])
+@pytest.mark.parametrize("normalize", [None, "spherical", "center"])
 def test_every_kernel_and_normalization_survives(normalize, path):
     names = [name for name in PAIRWISE_NAMES if normalize is None or name not in ("additive_chi2", "sigmoid")]
     bank = KernelBank(["paper", *names, *OWN_KERNELS, *GP_KERNELS], views="all+each", normalize=normalize)
@@ -147,19 +120,6 @@ def test_graphs_and_clipped_kernels_survive(path):
     clipped = UniformMKLClassifier("precomputed", indefinite="clip").fit(kernel, LABELS)
     found = through_a_file(clipped, path).decision_function(kernel)
     np.testing.assert_array_equal(found, clipped.decision_function(kernel))
-
-
-@pytest.mark.parametrize(
-    "classes",
-    [[0, 1], [True, False], ["a", "b"], [1.0, 2.0], [10**12, -(10**12)], ["ä", "日本"]],
-    ids=repr,
-)
-def test_labels_survive_with_their_type(classes, path):
-    y = np.array(classes)[(X[:, 0] > 0.5).astype(int)]
-    model = UniformMKLClassifier(KernelBank(Linear())).fit(X, y)
-    again = through_a_file(model, path)
-    assert again.classes_.dtype == model.classes_.dtype
-    np.testing.assert_array_equal(again.predict(X), model.predict(X))
 
 
 def test_parameters_survive_and_the_model_is_left_alone(path):
@@ -189,53 +149,25 @@ def regressor():
     return UniformMKLRegressor(KernelBank("linear"))
 
 
-def of_columns(*steps):
-    return make_pipeline(ColumnTransformer(list(steps), remainder=StandardScaler()), classifier())
-
-
-by_type = make_column_transformer(
-    (StandardScaler(), make_column_selector(dtype_include=[np.number])),
-    (OrdinalEncoder(), make_column_selector(dtype_exclude="number")),
-)
 AROUND = {
     "calibrated": CalibratedClassifierCV(classifier(), cv=2),
-    "calibrated, isotonic": CalibratedClassifierCV(classifier(), cv=2, method="isotonic"),
     "search": GridSearchCV(classifier(), {"C": [1.0, 2.0]}, cv=2),
-    "search of banks": GridSearchCV(classifier(), {"kernels": [KernelBank("linear"), KernelBank()]}, cv=2),
-    "one-versus-rest": OneVsRestClassifier(classifier()),
-    "vote": VotingClassifier([("a", classifier()), ("b", LogisticRegression())]),
-    "stack": StackingClassifier([("a", classifier())], cv=2),
-    "bag": BaggingClassifier(classifier(), n_estimators=2),
     "target transformed": TransformedTargetRegressor(regressor(), func=np.sinh, inverse_func=np.arcsinh),
-    "frames": make_pipeline(StandardScaler().set_output(transform="pandas"), classifier()),
-    "function of NumPy": make_pipeline(FunctionTransformer(np.log1p), classifier()),
-    "partial": make_pipeline(FunctionTransformer(functools.partial(np.power, 2.0)), classifier()),
     "best by chi-square": make_pipeline(SelectKBest(chi2, k=2), classifier()),
-    "best by information": make_pipeline(SelectKBest(mutual_info_classif, k=2), classifier()),
-    "slices of columns": make_pipeline(PCA(2, svd_solver="randomized", random_state=0), classifier()),
-    "incremental": make_pipeline(IncrementalPCA(2), classifier()),
-    "kernels": make_pipeline(KernelPCA(2, kernel="rbf", fit_inverse_transform=True), classifier()),
-    "imputers": make_pipeline(
-        make_union(
-            SimpleImputer(add_indicator=True), KNNImputer(n_neighbors=2), IterativeImputer(max_iter=1)
+    "columns by type": make_pipeline(
+        make_column_transformer(
+            (make_pipeline(SimpleImputer(), StandardScaler()), ["a", "b"]),
+            (OneHotEncoder(sparse_output=False, handle_unknown="ignore"), ["c"]),
         ),
         classifier(),
     ),
-    "text": of_columns(("t", OneHotEncoder(sparse_output=False, handle_unknown="ignore"), ["c"])),
-    "columns by type": make_pipeline(by_type, classifier()),
 }
 
 
 @pytest.mark.parametrize("name", AROUND)
 def test_model_inside_another_predicts_the_same(name, path):
     model = AROUND[name]
-    rows = (
-        FRAME
-        if name in ("text", "columns by type")
-        else np.where(X > 2, np.nan, X)
-        if name == "imputers"
-        else X
-    )
+    rows = FRAME if name == "columns by type" else X
     families.fitted(lambda: model.fit(rows, TARGET if name == "target transformed" else LABELS))
     again = families.fitted(lambda: through_a_file(model, path))
     np.testing.assert_array_equal(again.predict(rows), model.predict(rows))
@@ -305,34 +237,15 @@ def test_functions_load_only_when_trusted(path):
         assert_refused(lambda trusted=trusted: load_model(path, trusted), "`trusted`")
 
 
-@pytest.mark.parametrize(
-    ("place", "error", "says"),
-    [
-        ("nowhere/model.skops", ValueError, "folder that does not exist"),
-        ("", ValueError, "is a folder"),
-        (None, TypeError, "`path` must be a str or a path; got None"),
-    ],
-)
-def test_places_that_are_no_file_are_named(place, error, says, tmp_path):
-    where = place if place is None else tmp_path / place
-    assert_refused(lambda: save_model(Linear(), where), says, kinds=error)
-    if place is not None:
-        assert_refused(lambda: load_model(where), "`path` must be a model file", kinds=FileNotFoundError)
-
-
-@pytest.mark.parametrize("interruption", [KeyboardInterrupt, OSError])
-def test_interrupted_writing_leaves_the_old_file_alone(interruption, path):
-    path.write_text("old")
-
-    def interrupted():
-        with written_beside(path) as beside:
-            beside.write_text("half of the n")
-            raise interruption
-
-    with pytest.raises(interruption):
-        interrupted()
-    assert [p.name for p in path.parent.iterdir()] == ["model.skops"]
-    assert path.read_text() == "old"
+def test_places_that_are_no_file_are_named(tmp_path):
+    for where, says in ((tmp_path / "nowhere" / "m.skops", "does not exist"), (tmp_path, "is a folder")):
+        assert_refused(lambda where=where: save_model(Linear(), where), says, kinds=ValueError)
+        assert_refused(
+            lambda where=where: load_model(where), "`path` must be a model file", kinds=FileNotFoundError
+        )
+    assert_refused(
+        lambda: save_model(Linear(), None), "`path` must be a str or a path; got None", kinds=TypeError
+    )
 
 
 # ---------------------------------------------------------------------------------------------- what is not read
@@ -356,17 +269,14 @@ def header_with(**changes):
 OTHERS = {
     "nothing": (lambda d: b"", "not a readable model file"),
     "half of it": (lambda d: d[: len(d) // 2], "not a readable model file"),
-    "all but its end": (lambda d: d[:-9], "not a readable model file"),
     "a flipped bit": (flipped, "not a readable model file"),
     "a pickle": (lambda d: pickle.dumps([1]), "not a readable model file"),
-    "an archive": (lambda d: packed({}), "not a readable model file"),
     "deep": (lambda d: packed('{"a":' * 10**5 + "1" + "}" * 10**5), "not a readable model file"),
     "a bomb": (lambda d: packed(schema(plain("x" * 10**7)), compression=zipfile.ZIP_DEFLATED), "more than its size"),
     "an old protocol": (lambda d: packed(schema(plain("x"), protocol=1)), "protocol 1 of skops"),
     "skops": (lambda d: skops.io.dumps(StandardScaler()), "must be a file that `save_model` wrote"),
     "an older layout": (lambda d: header_with(version=11, bayesmkl="0.1.0"), "layout 11, written by bayesmkl 0.1.0,"),
     "a newer layout": (lambda d: header_with(version=99, bayesmkl="7.0"), "layout 99, written by bayesmkl 7.0,"),
-    "no number of a layout": (lambda d: header_with(version="two"), "the layout 'two', which is no version"),
 }  # fmt: skip
 
 
@@ -416,12 +326,10 @@ ATTACKS = {
     "array of another class": lambda call: node("NdArrayNode", "os.system", type="numpy", file="1.npy"),
     "loss": lambda call: node("LossNode", "os.system", content=mapping({})) | {"__reduce__": {"args": call}},
     "attribute of a known type": lambda call: built(KNOWN, function=function("os.system")),
-    "known name with an end": lambda call: built(f"{KNOWN}Evil"),
     "function of scikit-learn": lambda call: function("sklearn.datasets.load_files"),
     "function of NumPy": lambda call: function("numpy.load"),
     "pickle in an array": lambda call: node("NdArrayNode", "numpy.ndarray", type="numpy", file="2.npy"),
     "unknown kind": lambda call: node("EvalNode", "builtins.str", content="1"),
-    "no module": lambda call: {"__loader__": "FunctionNode", "__module__": None, "__class__": "eval"},
 }
 
 
