@@ -6,34 +6,20 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 import fuzz
-from _fuzz_inputs import STUDY, broken_json, broken_model, broken_parquet, broken_text
 
 pytestmark = [pytest.mark.family("malformed input of the command line"), pytest.mark.heavy]
 
-N_CASES, N_QUICK = 150, 70
+N_QUICK = 70
 
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory):
     return fuzz.Bench(tmp_path_factory.mktemp("bench"))
-
-
-@pytest.mark.parametrize(
-    ("family", "number"),
-    [
-        pytest.param(*case, marks=[pytest.mark.slow] * (case not in set(fuzz.cases(N_QUICK))))
-        for case in fuzz.cases(N_CASES)
-    ],
-)
-def test_malformed_input_ends_in_a_result_or_a_message(family, number, bench):
-    outcome = fuzz.run_case(bench, family, number)
-    assert not outcome.fault, f"{outcome.fault}\n{outcome.said}"
 
 
 # Cases that failed once, by family.
@@ -46,24 +32,16 @@ MENDED = {
 }
 
 
-@pytest.mark.parametrize(("family", "number"), [(f, n) for f, numbers in MENDED.items() for n in numbers])
-def test_cases_that_failed_once(family, number, bench):
+CASES = [
+    *fuzz.cases(N_QUICK),
+    *((family, number) for family, numbers in MENDED.items() for number in numbers),
+]
+
+
+@pytest.mark.parametrize(("family", "number"), CASES)
+def test_malformed_input_ends_in_a_result_or_a_message(family, number, bench):
     outcome = fuzz.run_case(bench, family, number)
     assert not outcome.fault, f"{outcome.fault}\n{outcome.said}"
-
-
-def test_cases_are_the_same_in_every_run(bench):
-    def some(make):
-        return [make(np.random.default_rng([seed, 3])) for seed in range(5)]
-
-    for make in (
-        broken_parquet,
-        lambda rng: broken_text(rng, bench.csv),
-        lambda rng: broken_model(rng, bench.model)[:500],
-        lambda rng: broken_json(rng, STUDY),
-    ):
-        assert some(make) == some(make)
-    assert len(set(map(str, some(broken_parquet)))) > 1
 
 
 def judged(

@@ -14,16 +14,14 @@ import pytest
 from interrupting import at_every_line, stopped_at_call
 from sklearn.base import clone, is_outlier_detector, is_regressor
 from sklearn.exceptions import NotFittedError
-from xarray import Dataset, DataTree
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank, load_model, save_model
 from bayesmkl._utils import threads
 from bayesmkl._utils.files import ABANDONED, READING_ARRAYS, is_partial, written_beside
-from bayesmkl.bemkl import VB, BEMKLMultitaskRegressor, Gibbs
+from bayesmkl.bemkl import BEMKLMultitaskRegressor, Gibbs
 from bayesmkl.cli.runs import CONFIG, RUN_FORMAT, folder_beside, load_run
 from bayesmkl.discriminative import LMKLClassifier, SimpleMKLClassifier
 from bayesmkl.kernels import Gaussian
-from bayesmkl.posterior import load_posterior, save_posterior
 
 pytestmark = [
     pytest.mark.heavy,
@@ -93,21 +91,6 @@ def test_a_model_is_old_or_new_wherever_saving_stops(kind, tmp_path):
 
     files = (*FILES, "bayesmkl/persistence.py")
     assert at_every_line(lambda: save_model(new, target), files, kind, check) > 15
-
-
-def test_a_posterior_is_old_or_new_wherever_saving_stops(tmp_path):
-    trees = [DataTree.from_dict({"posterior": Dataset({"weights": ("draw", [k, 2.0])})}) for k in (0.0, 1.0)]
-    target = tmp_path / "posterior.nc"
-    save_posterior(trees[0], target)
-    before = target.read_bytes()
-
-    def check(finished):
-        if finished or target.read_bytes() != before:
-            assert load_posterior(target)["posterior/weights"].values.tolist() == [1.0, 2.0]
-        target.write_bytes(before)
-
-    files = (*FILES, "posterior/files.py")
-    assert at_every_line(lambda: save_posterior(trees[1], target), files, KeyboardInterrupt, check) > 15
 
 
 def test_what_a_killed_writer_left_goes_with_the_next_one(tmp_path):
@@ -209,18 +192,3 @@ def test_an_interrupted_fit_leaves_the_earlier_model(name):
         np.testing.assert_array_equal(model.predict(X, **tasks), before, err_msg=f"stopped at {share}")
         with pytest.raises(NotFittedError):
             fresh.predict(X, **tasks)
-
-
-@pytest.mark.parametrize("inference", [VB(), Gibbs(n_chains=2, n_warmup=20, n_draws=80)], ids=repr)
-def test_an_interrupted_sampler_keeps_draws_and_a_terminated_one_does_not(inference):
-    """Ctrl-C after draws is an answer; a signal to end is none, and no Exception that a model's error could be."""
-    X = families.data(20)
-    model = BEMKLRegressor("precomputed", inference=inference)
-    stack = KernelBank("linear").fit_transform(X)
-    with stopped_at_call(0, None) as count:
-        fit(clone(model), stack, X[:, 0], {})
-    number = round(0.7 * count[0])
-    with pytest.raises(SystemExit), stopped_at_call(number, SystemExit(143)):
-        fit(model, stack, X[:, 0], {})
-    with pytest.raises(NotFittedError):
-        model.predict(stack)

@@ -52,13 +52,6 @@ def test_a_fit_that_cannot_succeed_is_refused_before_it_starts(name, little):
     assert not [attribute for attribute in vars(model) if attribute.endswith("_")]
 
 
-def test_the_bank_itself_refuses(little):
-    bank = KernelBank(Gaussian(width=1), views="each")
-    with pytest.raises(MemoryError, match="`X`"):
-        bank.fit_transform(families.data(40))
-    assert little == []
-
-
 def test_a_model_too_large_for_the_machine_is_a_cell_with_an_error(little):
     X = families.data(30)
     model = families.discriminative_classes()["UniformMKLClassifier"](KernelBank(Gaussian(width=1)))
