@@ -73,19 +73,3 @@ def array(values: Any, allow_pickle: bool = False) -> bytes:
     buffer = io.BytesIO()
     np.save(buffer, values, allow_pickle=allow_pickle)
     return buffer.getvalue()
-
-
-def header(shape: tuple[int, ...], descr: str = "<f8", content: bytes = b"") -> bytes:
-    """Return the beginning of an array of a shape, and what is given of its content."""
-    buffer = io.BytesIO()
-    np.lib.format.write_array_header_1_0(buffer, {"descr": descr, "fortran_order": False, "shape": shape})
-    return buffer.getvalue() + content
-
-
-def graph(**entries: bytes) -> bytes:
-    """Return a sparse matrix in SciPy's format, compressed as it is."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in entries.items():
-            archive.writestr(f"{name}.npy", content)
-    return buffer.getvalue()

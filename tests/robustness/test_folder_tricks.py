@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 
+import families
 import numpy as np
+import pandas as pd
 import pytest
-import written
 from cli_runner import run
 from verdicts import assert_refused
 
 from bayesmkl.cli.runs import folder_beside
-from bayesmkl.posterior import load_posterior
+from bayesmkl.posterior import load_posterior, save_posterior
 
 pytestmark = pytest.mark.family("folders with tricks")
 
@@ -26,16 +27,33 @@ def contents(folder):
     }
 
 
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """A folder with a posterior, a table, and a run of `bayesmkl fit` on it; nobody may change it."""
+    work, X = tmp_path_factory.mktemp("written"), families.data(24)
+    model = families.fitted(families.families()["binary"])
+    save_posterior(model, work / "posterior.nc", n_draws=5, random_state=0, pointwise=False)
+    table = pd.DataFrame(X, columns=["a", "b", "c"]).assign(kind=families.labels(X, 2))
+    table.to_csv(work / "table.csv", index=False)
+    code, _, message = run("fit", work / "table.csv", *FIT, "--out", work / "run")
+    assert code == 0, message
+    for path in (work / "run").iterdir():
+        if path.name not in ("config.json", "model.skops"):
+            path.unlink()
+    return work
+
+
 @pytest.fixture
-def folder(tmp_path):
+def folder(tmp_path, files):
     """A run that can be changed, beside a file that nobody may touch."""
-    shutil.copytree(written.files() / "run", tmp_path / "run")
+    shutil.copytree(files / "run", tmp_path / "run")
+    shutil.copy(files / "table.csv", tmp_path)
     (tmp_path / "precious").write_text("thesis")
     return tmp_path / "run"
 
 
 def predict(folder, out):
-    return run("predict", folder, written.files() / "table.csv", "--out", out)
+    return run("predict", folder, folder.parent / "table.csv", "--out", out)
 
 
 # -------------------------------------------------------------------------------------------------- reading runs
@@ -96,7 +114,7 @@ def test_config_that_is_no_description_is_refused(name, folder, tmp_path):
 def test_out_that_is_a_link_is_refused(target, force, folder, tmp_path):
     (tmp_path / "out").symlink_to(tmp_path / target)
     before = contents(tmp_path)
-    table = written.files() / "table.csv"
+    table = folder.parent / "table.csv"
     code, _, message = run("fit", table, *FIT, "--out", tmp_path / "out", *["--force"] * force)
     assert (code, message[:12]) == (2, "error: --out")
     assert "symbolic link" in message
@@ -126,8 +144,8 @@ def test_replacing_a_run_does_not_remove_what_its_links_point_to(folder, tmp_pat
 
 
 @pytest.fixture
-def posterior(tmp_path):
-    shutil.copy(written.files() / "posterior.nc", tmp_path / "posterior.nc")
+def posterior(tmp_path, files):
+    shutil.copy(files / "posterior.nc", tmp_path / "posterior.nc")
     return tmp_path / "posterior.nc"
 
 
@@ -147,9 +165,9 @@ def tampered(path, way, secret):
 
 
 @pytest.mark.parametrize("way", ["external link", "numbers in another file", "virtual"])
-def test_posterior_with_numbers_elsewhere_is_refused(way, posterior, tmp_path):
+def test_posterior_with_numbers_elsewhere_is_refused(way, posterior, files, tmp_path):
     secret = tmp_path / "secret.nc"
-    shutil.copy(written.files() / "posterior.nc", secret)
+    shutil.copy(files / "posterior.nc", secret)
     tampered(posterior, way, secret)
     assert_refused(lambda: load_posterior(posterior), "`path`", "another file")
 
