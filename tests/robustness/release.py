@@ -11,15 +11,22 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import re
+import resource
 import shutil
+import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 import zipfile
+from collections.abc import Sequence
 from email.parser import Parser
 from pathlib import Path
 
-from newcomer import ROOT, Visit
+ROOT = Path(__file__).resolve().parents[2]
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 RENDER = """
 import sys
@@ -27,6 +34,56 @@ from rattler_build import RenderConfig, Stage0Recipe, VariantConfig
 (found,) = Stage0Recipe.from_yaml(open(sys.argv[1]).read()).render(VariantConfig(), RenderConfig())
 assert found.recipe.package.version == sys.argv[2], f"{found}, not {sys.argv[2]}"
 """
+
+
+class Visit:
+    """Steps that were taken, their seconds, and which failed."""
+
+    def __init__(self, folder: Path):
+        self.folder, self.failed = folder, []
+
+    def step(self, name: str, command: Sequence[str | Path], cwd: Path) -> bool:
+        """Run a command; print how long it took, and what it printed last if it fails."""
+        started, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
+        clean = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+        done = subprocess.run(
+            [str(part) for part in command], cwd=cwd, capture_output=True, text=True, check=False, env=clean
+        )
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        told = f"{time.monotonic() - started:7.1f} s  processors {used:7.1f} s"
+        print(f"{name:40} {told}  {'ok' if done.returncode == 0 else 'FAILED'}", flush=True)
+        if done.returncode:
+            self.failed.append(name)
+            print((done.stdout + done.stderr)[-3000:], flush=True)
+        return done.returncode == 0
+
+    def check(self, name: str, wrong: Sequence[str]) -> None:
+        """Print what is wrong with something that was looked at."""
+        print(f"{name:40} {'':30}  {'FAILED: ' + '; '.join(wrong) if wrong else 'ok'}", flush=True)
+        self.failed.extend([name] if wrong else [])
+
+    def install(self, python: str, wheel: Path) -> Path | None:
+        """Make an empty environment with a wheel, and run its demo; return the interpreter."""
+        new = self.folder / "env" / "bin" / "python"
+        pip = [new, "-m", "pip"]
+        steps = {
+            "environment": [python, "-m", "venv", self.folder / "env"],
+            "pip install, no compiler": [*pip, "install", "-qq", "--only-binary", ":all:", wheel.resolve()],
+            "pip check": [*pip, "check"],
+            "bayesmkl demo": [new.with_name("bayesmkl"), "demo", "--out", self.folder / "demo"],
+        }
+        return new if all(self.step(name, command, self.folder) for name, command in steps.items()) else None
+
+    def page(self, path: Path, python: Path) -> None:
+        """Run the code of a page from its first block to its last, in a folder of its own."""
+        code = "\n".join(BLOCK.findall(path.read_text(encoding="utf-8")))
+        if code:
+            name = f"{path.parent.name}/{path.name}" if path.parent.name == "guide" else path.name
+            cwd = self.folder / "pages" / path.stem
+            cwd.mkdir(parents=True)
+            (cwd / "page.py").write_text(code, encoding="utf-8")
+            self.step(name, [python, "-W", "error", "page.py"], cwd)
 
 
 def wrong_archives(folder: Path, version: str) -> list[str]:
@@ -76,7 +133,7 @@ def main() -> int:
     dist, failed = ROOT / "dist", []
     dist.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as place:
-        visit, built = Visit(Path(place), ()), Path(place) / "dist"
+        visit, built = Visit(Path(place)), Path(place) / "dist"
         tools = [given.tools.absolute(), "-m"]
         if not visit.step("build", [*tools, "build", "--no-isolation", "--outdir", built, ROOT], ROOT):
             return 1
@@ -88,23 +145,15 @@ def main() -> int:
         failed += visit.failed
         for k, python in enumerate(given.python):
             print(f"with {python}", flush=True)
-            visit = Visit(Path(place) / str(k), ())
+            visit = Visit(Path(place) / str(k))
             visit.folder.mkdir()
             new = visit.install(python, built / f"bayesmkl-{version}-py3-none-any.whl")
             if new is not None:
                 for page in given.pages:
                     visit.page(ROOT / page, new)
                 materials = dist / f"bayesmkl-{version}.cdx.json"
-                list_parts = [
-                    *tools,
-                    "cyclonedx_py",
-                    "environment",
-                    "--gather-license-texts",
-                    "--output-reproducible",
-                    "-o",
-                    materials,
-                    new,
-                ]
+                options = ["--gather-license-texts", "--output-reproducible", "-o", materials]
+                list_parts = [*tools, "cyclonedx_py", "environment", *options, new]
                 if visit.step("bill of materials", list_parts, visit.folder):
                     visit.check("versions and licenses of all parts", wrong_materials(materials, version))
             failed += visit.failed
