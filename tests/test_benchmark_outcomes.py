@@ -15,12 +15,11 @@ from statsmodels.miscmodels.ordinal_model import OrderedModel
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
 from _outcome_data import SHORT, diabetes, simulated_grades
-from _outcome_models import MODELS, distances_of, log_predictive
-from outcome_sbc import places
+from _outcome_models import MODELS, log_predictive
 from outcomes import ranked_probability_score
 
 from bayesmkl import GPMKLRegressor, KernelBank
-from bayesmkl.gp import GPMKLOrdinalClassifier, Marginal
+from bayesmkl.gp import Marginal
 
 FEW = Marginal(n_points=100, n_draws=100)
 
@@ -69,30 +68,3 @@ def test_count_models_are_those_of_statsmodels():
     assert found.log_scores.sum() == pytest.approx(
         sm.NegativeBinomial(y, sm.add_constant(split.X)).fit(disp=0).llf
     )
-
-
-def test_corrupted_targets_are_one_in_twenty_of_training():
-    clean, corrupted = diabetes(3), diabetes(3, True)
-    moved = np.abs(clean.y - corrupted.y) / np.concatenate([clean.y, clean.y_test]).std()
-    assert np.count_nonzero(moved) == 10
-    np.testing.assert_allclose(moved[moved > 0.0], 6.0)
-    np.testing.assert_array_equal(clean.y_test, corrupted.y_test)
-
-
-def test_intervals_of_distances_have_their_content():
-    split = SHORT["simulated"].draw(0)
-    model = GPMKLOrdinalClassifier(KernelBank(["linear"]), inference=FEW).fit(split.X, split.y)
-    lower, middle, upper = distances_of(model)
-    np.testing.assert_allclose(middle, np.diff(model.cut_points_), rtol=1e-6)
-    draws = model.posterior_
-    inside = (draws.parameters[:, 0] >= lower) & (draws.parameters[:, 0] <= upper)
-    np.testing.assert_allclose(draws.probability @ inside, 0.94, atol=0.06)
-
-
-@pytest.mark.heavy
-def test_places_of_a_simulation_where_sites_come_next_to_zero():
-    """Logarithms of their precisions must not be extrapolated: they leave the range of numbers."""
-    row = places("log-logistic", 1, 50, 100)
-    assert row["unconverged"] == 0.0
-    assert np.isfinite(row["ess"])
-    assert all(0.0 < place < 1.0 for own in row["places"].values() for place in own)

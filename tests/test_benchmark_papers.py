@@ -14,9 +14,9 @@ from scipy.spatial.distance import cdist
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
-from papers import bemkl, core, localized, obmkl, primalmkl, published, samkl, uci
+from papers import bemkl, core, localized, obmkl, primalmkl, published, samkl
 from papers.lapmkl import lapmkl, tangent_distances
-from papers.transductive import FewLabeled, SpreadFolds, TransductiveSearch
+from papers.transductive import TransductiveSearch
 
 from bayesmkl import KernelBank
 from bayesmkl.kernels import Gaussian
@@ -54,14 +54,6 @@ def test_published_numbers_stand_beside_ours_in_their_unit():
     assert core.agreement(found)["within"].tolist() == [1]
 
 
-def test_records_of_obmkl_agree_with_each_other():
-    for model, opponents in obmkl.TABLE_3.items():
-        assert tuple(np.sum(list(opponents.values()), axis=0)) == obmkl.TABLE_4[model][0]
-        for other in set(obmkl.TABLE_3) - {model}:
-            assert opponents[other] == obmkl.TABLE_3[other][model][::-1]
-    assert (len(obmkl.UCI), len(obmkl.WIDTHS), len(primalmkl.WIDTHS)) == (19, 21, 31)
-
-
 def test_kernels_of_the_papers_by_their_formulas():
     X = np.random.default_rng(0).normal(size=(7, 3))
     squares = cdist(X, X, "sqeuclidean")
@@ -77,18 +69,6 @@ def test_kernels_of_the_papers_by_their_formulas():
     np.testing.assert_allclose(other[..., 0], (0.25 * X @ X.T) ** 2, rtol=1e-9)
     np.testing.assert_allclose(other[..., 1], np.exp(-0.25 * squares), rtol=1e-9)
     assert low == -high
-
-
-def test_folds_of_few_samples():
-    y = np.array([0] * 21 + [1] * 2 + [2] * 9)
-    folds = list(SpreadFolds(5, random_state=3).split(y, y))
-    np.testing.assert_array_equal(np.sort(np.concatenate([test for _, test in folds])), np.arange(32))
-    counts = np.array([np.bincount(y[test], minlength=3) for _, test in folds])
-    assert (np.ptp(counts, axis=0) <= 1).all()
-    single = np.array([0] * 9 + [1])
-    assert len(list(SpreadFolds(5).split(single, single))) == 4  # not without the only sample of a class
-    for train, test in FewLabeled(3, 6, 15).split(y * 0, np.repeat([0, 1], [30, 20])):
-        assert (len(train), len(test)) == (12, 18)
 
 
 @pytest.mark.filterwarnings("ignore::bayesmkl.kernels.KernelQualityWarning")
@@ -112,29 +92,6 @@ def test_tangent_distances_ignore_small_shifts():
     assert tangent_distances(images)[0, 1] < 0.5 * plain
     along = tangent_distances(images, ("shift x",))[0, 1]
     assert tangent_distances(images)[0, 1] <= along <= plain
-
-
-def test_rows_of_a_set_have_one_order_and_wrong_copies_are_refused(tmp_path, monkeypatch):
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(1000, 24)), rng.permutation(np.repeat([-1, 1], [300, 700]))
-    folder = tmp_path / "german_numeric"
-    folder.mkdir()
-    monkeypatch.setenv("BAYESMKL_DATA", str(tmp_path))
-    found = []
-    for order in (np.arange(1000), rng.permutation(1000)):
-        np.savez(folder / "german_numeric.npz", X=X[order], y=y[order])
-        found.append(uci.fetch("german_numeric", return_X_y=True))
-    np.testing.assert_array_equal(found[0][0], found[1][0])
-    np.testing.assert_array_equal(found[0][1], found[1][1])
-    text = "\n".join(
-        " ".join(map(repr, [*row.tolist(), 1 if t == 1 else 2])) for row, t in zip(X, y, strict=True)
-    )
-    (tmp_path / "german.data-numeric").write_text(text)
-    np.testing.assert_array_equal(uci.fetch("german_numeric").data, found[0][0])
-    (tmp_path / "german.data-numeric").unlink()
-    np.savez(folder / "german_numeric.npz", X=X, y=-y)
-    with pytest.raises(ValueError, match=r"must have .*300, 700.*this copy has .*700, 300"):
-        uci.fetch("german_numeric")
 
 
 def test_published_distances_become_kernels_by_their_training_mean(tmp_path, monkeypatch):

@@ -20,19 +20,6 @@ def ranks():
     return module
 
 
-def test_rank_of_equally_likely_draws_is_the_usual_one(ranks):
-    values, truth = np.array([[1.0, 5.0], [2.0, 5.0], [3.0, 5.0]]), np.array([2.5, 5.0])
-    places = [
-        ranks.weighted_rank(values, np.full(3, 1 / 3), 3.0, truth, np.random.default_rng(i))
-        for i in range(200)
-    ]
-    first, tied = np.transpose(places)
-    assert first.min() >= 0.5
-    assert first.max() <= 0.75
-    assert tied.min() < 0.05
-    assert tied.max() > 0.95
-
-
 def places_of(ranks, rng, shift=0.0, n=250):
     """Theta ~ N(0, 1), y ~ N(theta, 1); draws from a wider density, weighted to the posterior moved by `shift`."""
     found = []

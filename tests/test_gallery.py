@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import runpy
 import subprocess
 import sys
@@ -13,15 +12,6 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 GALLERY = sorted((ROOT / "examples" / "gallery").glob("plot_*.py"))
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-
-
-@pytest.mark.parametrize("script", GALLERY, ids=lambda script: script.stem)
-def test_a_script_is_short_and_links_to_pages(script):
-    _, text, code = script.read_text(encoding="utf-8").split('"""')
-    assert len([line for line in code.splitlines() if line.strip()]) <= 15
-    links = re.findall(r":doc:`/([^`]+)`", text)
-    assert links
-    assert all((ROOT / "docs" / f"{target}.md").is_file() for target in links), links
 
 
 def test_a_script_draws_one_labeled_figure(capfd):

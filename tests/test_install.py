@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -57,10 +56,6 @@ def test_where_pip_reaches_nothing_one_line_says_what_to_look_at(tmp_path):
     assert "it reaches no package index: is there a network, or a proxy that HTTPS_PROXY should name?" in said
 
 
-def test_the_way_without_make_is_in_the_readme():
-    assert "Without make: `python3 -m venv .venv`" in README
-
-
 @pytest.mark.heavy
 def test_a_home_that_cannot_be_written_is_no_obstacle(tmp_path):
     """Nobody, not even root, can make a folder in /proc."""
@@ -77,11 +72,3 @@ def test_a_home_that_cannot_be_written_is_no_obstacle(tmp_path):
     assert done.returncode == 0, done.stderr
     assert all("/proc/nowhere/.config/matplotlib" in line for line in done.stderr.splitlines())
     assert (tmp_path / "demo" / "report.html").exists()
-
-
-@from_source
-def test_clones_have_the_line_ends_of_make_and_scripts_those_of_windows_too(tmp_path):
-    assert "\n* text=auto eol=lf\n" in (ROOT / ".gitattributes").read_text(encoding="utf-8")
-    assert b"\r" not in (ROOT / "Makefile").read_bytes()
-    for block in re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL):
-        compile(block.replace("\n", "\r\n"), "README.md", "exec")

@@ -79,11 +79,6 @@ def test_public_names_resolve(name):
     assert name in dir(bayesmkl)
 
 
-def test_unknown_name_is_an_attribute_error():
-    with pytest.raises(AttributeError, match="no attribute 'BEMKL'"):
-        _ = bayesmkl.BEMKL
-
-
 @from_source
 def test_wheel_holds_the_package_and_nothing_else(tmp_path):
     build = "import sys; from hatchling.build import build_wheel; build_wheel(sys.argv[1])"
@@ -149,11 +144,6 @@ def test_detector_sees_pickles(source):
     assert unsafe_loading(source)
 
 
-@pytest.mark.parametrize("source", ["np.load('x.npy', allow_pickle=False)", "import json\njson.load(file)"])
-def test_detector_lets_safe_code_pass(source):
-    assert not unsafe_loading(source)
-
-
 HASHES = ("_utils/hashing.py", "evaluation/store.py")  # which make pickles for their hashes, and read none
 
 
@@ -166,62 +156,3 @@ def test_package_never_pickles():
         name: found for name, s in sources.items() if name not in HASHES and (found := unsafe_loading(s))
     }
     assert not [name for name in HASHES if re.search(r"pickle\.(loads?|Unpickler)\b", sources[name])]
-
-
-CLOCKS = {
-    "perf_counter",
-    "perf_counter_ns",
-    "process_time",
-    "process_time_ns",
-    "thread_time",
-    "time_ns",
-    "timeit",
-}
-
-
-def judged_by_the_clock(source: str) -> list[str]:
-    """Everything in a test's `source` whose verdict depends on how fast the machine is."""
-    if not re.search(r"\btime\b|timeit|seconds\b|elapsed\b", source):
-        return []
-    return [ast.unparse(node) for node in ast.walk(ast.parse(source)) if _judges_time(node)]
-
-
-def _judges_time(node: ast.AST) -> bool:
-    match node:
-        case ast.Import(names=names):
-            return any(alias.name == "timeit" for alias in names)
-        case ast.ImportFrom(module="time" | "timeit", names=names):
-            return any(alias.name != "sleep" for alias in names)
-        case ast.Attribute(value=ast.Name(id="time"), attr=attr):
-            return attr in {*CLOCKS, "time"}  # `monotonic` says how long to wait
-        case ast.Assert(test=ast.Compare(left=ast.Name(id=name) | ast.Attribute(attr=name), ops=[op])):
-            return name.endswith(("seconds", "elapsed")) and isinstance(op, ast.Lt | ast.LtE)
-        case ast.Assert(test=test):
-            return "time.monotonic()" in ast.unparse(test)
-    return False
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        "import time\nstart = time.perf_counter()",
-        "from time import process_time",
-        "import timeit",
-        "assert seconds < 10.0",
-        "assert time.monotonic() - start < 5",
-    ],
-)
-def test_clocks_in_tests_are_seen(source):
-    assert judged_by_the_clock(source)
-
-
-@pytest.mark.heavy
-@from_source
-def test_no_test_is_judged_by_the_clock():
-    sources = sorted((ROOT / "tests").rglob("*.py"))
-    assert len(sources) > 100
-    assert not {
-        str(path): found
-        for path in sources
-        if (found := judged_by_the_clock(path.read_text(encoding="utf-8")))
-    }

@@ -170,13 +170,3 @@ def test_files_of_samples_in_columns_are_read_as_the_guide_says(tmp_path, monkey
 )
 def test_comparison_tells_outputs_apart(expected, got, same):
     assert same_output(expected, got) is same
-
-
-def test_other_blocks_hide_no_code():
-    text = "````{eval-rst}\n.. plot:: a.py\n````\n```{note}\nRead on.\n```\n```python\nf(1)\n```\n```text\n1\n```\n"
-    assert blocks_of(text) == [Block("f(1)\n", "1\n", 7)]
-
-
-def test_output_blocks_are_found_only_directly_after_code():
-    text = "```python\nf(1)\n```\n\n```text\n1\n```\n\n```python\nf(2)\n```\nprose\n```text\n2\n```\n"
-    assert blocks_of(text) == [Block("f(1)\n", "1\n", 1), Block("f(2)\n", "", 9)]

@@ -8,7 +8,6 @@ import sys
 import tarfile
 import tomllib
 from importlib.metadata import metadata
-from pathlib import Path
 
 import pytest
 import yaml
@@ -30,19 +29,6 @@ def test_citation_agrees_with_the_package():
         one["name"] for one in PROJECT["project"]["authors"]
     ]
     assert {"message", "title"} <= citation.keys()
-
-
-def test_version_is_written_in_one_place():
-    assert "version" in PROJECT["project"]["dynamic"]
-    assert PROJECT["tool"]["hatch"]["version"] == {"path": "bayesmkl/__init__.py"}
-    pattern = re.compile(rf"""["']{re.escape(bayesmkl.__version__)}["']""")
-    package = Path(bayesmkl.__file__).parent
-    found = [path for path in package.rglob("*.py") if pattern.search(path.read_text(encoding="utf-8"))]
-    assert found == [package / "__init__.py"]
-
-
-def test_package_says_that_it_is_typed():
-    assert (Path(bayesmkl.__file__).parent / "py.typed").exists()
 
 
 def test_changelog_begins_with_this_version_or_the_next():
