@@ -134,14 +134,6 @@ def masked(array: np.ndarray) -> Any:
     return np.ma.array(array, mask=mask)
 
 
-def strided(array: np.ndarray) -> np.ndarray:
-    """Return a view of every second entry of something larger, backwards."""
-    wide = np.full((2 * len(array), *(2 * size for size in array.shape[1:])), np.nan)
-    every_second = (slice(None, None, -2), *(slice(None, None, 2) for _ in array.shape[1:]))
-    wide[every_second] = array
-    return wide[every_second]
-
-
 class OnlyAnArray:
     """An object of another library, which NumPy can convert."""
 

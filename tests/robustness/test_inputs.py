@@ -40,7 +40,6 @@ from inputs import (
     silently,
     spoiled,
     stack,
-    strided,
     target_of,
 )
 from methods_tried import estimators_with
@@ -82,13 +81,9 @@ def no_tables(array):
         "no rows": array[:0],
         "no columns": array[:, :0],
         "one dimension": array[:, 0],
-        "three dimensions": array[:, :, None],
-        "a series": frame(array)["x0"],
         "a frame with text": frame(array, x1="a"),
-        "a frame with dates": frame(array, x1=pd.Timestamp("2020")),
         "a frame with gaps": frame(array).astype("Float64").mask(frame(array) > 1.0),
         "a frame with two columns of one name": frame(array).set_axis(["a", "a", "b"], axis=1),
-        "a polars query": pl.from_numpy(array).lazy(),
         "a polars frame with text": pl.DataFrame({"x0": ["a"] * len(array), "x1": array[:, 1]}),
         "beyond double precision": array * 1e300,
     }
@@ -112,10 +107,7 @@ def test_fit_refuses_what_is_no_data_and_keeps_the_earlier_model(name):
     if name in SUPERVISED:
         tables |= {"a row too few": X[:-1], "transposed": X.T}
     if name not in ROADS:
-        tables = {
-            form: tables[form]
-            for form in ("NaN", "a word among numbers", "complex", "no rows", "one dimension")
-        }
+        tables = {form: tables[form] for form in ("NaN", "complex", "no rows")}
     for each in (fresh, model):
         each_refused(
             (form, partial(each.fit, given, y), "")
@@ -169,12 +161,7 @@ def test_frames_are_known_by_the_names_of_their_columns(name):
     kernels = bank(views={"first": ["x0", "x1"], "second": ["x2"]})
     model = silently(lambda: quick(name, kernels).fit(frame(X), target_of(name)))
     table = frame(NEW)
-    for other in (
-        table[["x2", "x0", "x1"]],
-        table[["x0", "x1"]],
-        table.assign(x3=1.0),
-        table.set_axis([*"abc"], axis=1),
-    ):
+    for other in (table[["x2", "x0", "x1"]], table[["x0", "x1"]], table.assign(x3=1.0)):
         assert_refused(lambda other=other: model.predict(other), "feature")
     assert_refused(lambda: model.predict(table.assign(x1="a")), "x1")
     assert_refused(lambda: model.predict(table.astype("Float64").mask(table > 1.0)), "X")
@@ -220,22 +207,16 @@ def test_rows_far_away_have_finite_predictions(name):
 def no_stacks(kernels, new=False):
     wrong = no_numbers(kernels) | {
         "no kernels": kernels[:, :, :0],
-        "no samples": kernels[:0] if new else kernels[:0, :0],
         "kernels first": np.moveaxis(kernels, -1, 0),
         "columns left out": kernels[:, :15],
         "features": X,
-        "one dimension": kernels[:, 0, 0],
         "four dimensions": kernels[..., None],
     }
     if new:
         return wrong | {"a kernel too few": kernels[:, :, :1], "exchanged": np.swapaxes(kernels[:5], 0, 1)}
-    big, small = kernels.copy(), kernels.copy()
-    big[:, :, 0] *= 1e150
-    small[:, :, 0] *= 1e-150
     extremes = {
-        "one huge": big,
-        "one tiny": small,
-        "denormal": 1e-310 * kernels,
+        "one huge": kernels * [1e150, 1.0],
+        "one tiny": kernels * [1e-150, 1.0],
         "overflowing": 1e308 * kernels,
     }
     return wrong | {"new rows": kernels[:5], "one sample": kernels[:1, :1]} | extremes
@@ -317,23 +298,19 @@ def test_a_zero_kernel_changes_no_finite_result(name):
 PLAIN = {
     "lists": lambda array: array.tolist(),
     "columns first": np.asfortranarray,
-    "every second entry, backwards": strided,
     "other bytes first": lambda array: array.astype(">f8"),
     "objects": lambda array: array.astype(object),
     "a mask of nothing": lambda array: np.ma.array(array),
     "of another library": OnlyAnArray,
-    "more than double precision": lambda array: array.astype(np.longdouble),
 }
 TABLES = PLAIN | {
     "a frame": frame,
     "a frame of nullable numbers": lambda array: frame(array).astype("Float64"),
     "a frame of arrow": lambda array: frame(array).astype("double[pyarrow]"),
-    "a frame of objects": lambda array: frame(array).astype(object),
     "a polars frame": lambda array: pl.DataFrame(array, schema=["x0", "x1", "x2"]),
 }
 ROUNDED = {
     "single precision": lambda array: array.astype(np.float32),
-    "half precision": lambda array: array.astype(np.float16),
     "whole numbers": lambda array: np.round(3.0 * array).astype(np.int64),
     "booleans": lambda array: array > 0.0,
     "nullable booleans": lambda array: frame(array > 0.0).astype("boolean"),
@@ -361,51 +338,28 @@ def test_tables_in_unusual_form_are_their_numbers(name):
         np.testing.assert_array_equal(*of_stack, err_msg=form)
 
 
-@pytest.mark.parametrize("name", ROADS)
-def test_one_kernel_may_come_as_a_matrix_or_a_frame(name):
-    kernel, y, more = stack()[:, :, 0], target_of(name), extra(name)
-    expected = silently(lambda: quick(name, "precomputed").fit(kernel[:, :, None], y, **more))
-    columns = [f"sample {i}" for i in range(len(kernel))]
-    for given in (kernel, pd.DataFrame(kernel, columns=columns), pl.DataFrame(kernel, schema=columns)):
-        model = silently(lambda given=given: quick(name, "precomputed").fit(given, y, **more))
-        found = scores(model, given, **more)
-        np.testing.assert_array_equal(found, scores(expected, kernel[:, :, None], **more))
-
-
 # --------------------------------------------------------------------------------------------- labels and targets
 
 NO_LABELS = {
     "one class": np.ones(16),
-    "one class of text": np.full(16, "a"),
     "NaN": spoiled(LABELS, np.nan),
     "None among text": spoiled(WORDS, None, object),
-    "NaN among text": spoiled(WORDS, np.nan, object),
     "infinity": spoiled(LABELS, np.inf),
     "real numbers": TARGET,
-    "beyond whole numbers": np.where(POSITIVE, 1e300, -1e300),
-    "whole numbers of a hundred bits": np.array([2**100 if p else -(2**100) for p in POSITIVE], dtype=object),
     "text and numbers": np.array([1, "a"] * 8, dtype=object),
-    "numbers and the same as text": np.array([1, "1"] * 8, dtype=object),
     "objects": np.array([THING] * 16),
-    "bytes": np.where(POSITIVE, b"a", b"b"),
     "dates": np.where(POSITIVE, np.datetime64("2020-01-01"), np.datetime64("2021-01-01")),
     "complex": LABELS + 1j,
     "masked": masked(LABELS),
     "too many": np.r_[LABELS, LABELS],
-    "a row": LABELS[None],
     "a number": np.int64(1),
-    "a word": "ab",
-    "a set": {1, 2},
     "ragged": [[1, 2], [1]] * 8,
     "nullable with a gap": pd.array([None, *LABELS[1:]], dtype="Int64"),
-    "nullable text with a gap": pd.Series([None, *WORDS[1:]], dtype="string"),
-    "categories with a gap": pd.Series(pd.Categorical([None, *WORDS[1:]])),
     "polars with a gap": pl.Series([None, *LABELS[1:].tolist()]),
 }
 NO_TARGETS = no_numbers(TARGET) | {
     "words": np.full(16, "a"),
     "too many": np.r_[TARGET, TARGET],
-    "a row": TARGET[None],
     "nullable with a gap": pd.array([None, *TARGET[1:]], dtype="Float64"),
     "polars with a gap": pl.Series([None, *TARGET[1:].tolist()]),
     "huge": 1e150 * TARGET,
@@ -416,7 +370,8 @@ NO_TARGETS = no_numbers(TARGET) | {
 
 @pytest.mark.parametrize("name", [*CLASSIFIERS, *REGRESSORS])
 def test_targets_that_are_none_are_refused(name):
-    wrong = dict(NO_LABELS if name in CLASSIFIERS else NO_TARGETS)
+    every = NO_LABELS if name in CLASSIFIERS else NO_TARGETS
+    wrong = dict(list(every.items())[:: 1 if name in ROADS else 4])
     if name in DISCRIMINATIVE:
         wrong["two columns"] = np.c_[LABELS, LABELS]
     if name in BAYESIAN and name in CLASSIFIERS:
@@ -424,44 +379,16 @@ def test_targets_that_are_none_are_refused(name):
     each_refused((form, lambda y=y: quick(name).fit(X, y), "y") for form, y in wrong.items())
 
 
-@pytest.mark.parametrize("name", [name for name in CLASSIFIERS if not name.startswith("GPMKL")])
-def test_classes_of_one_sample(name):
-    """A machine separates it, or says that it cannot; three classes have a score each."""
-    if name in DISCRIMINATIVE:
-        features = np.where(FIRST[:, None], 4.0, 0.2 * X)
-        model = quick(name, **known(name, {"C": 100.0}))
-        quietly(lambda: model.fit(features, np.where(FIRST, 1, 0)), *WARNED)
-        assert scores(model, features).argmax() == 0
-    y = np.where(FIRST, 2, LABELS)
-    if name in MULTITASK:
-        assert_refused(lambda: quick(name).fit(X, y), "y")
-        return
-    model = quietly(lambda: quick(name).fit(X, y), *WARNED)
-    assert list(model.classes_) == [-1, 1, 2]
-    assert scores(model, NEW).shape == (5, 3)
-    assert np.isfinite(scores(model, NEW)).all()
-
-
 LABEL_FORMS = {
     "a list": (LABELS.tolist(), (-1, 1)),
     "booleans": (POSITIVE, (False, True)),
-    "objects that are text": (WORDS.astype(object), ("no", "yes")),
     "text": (WORDS, ("no", "yes")),
-    "an empty word": (np.where(POSITIVE, "a", ""), ("", "a")),
-    "half precision": (LABELS.astype(np.float16), (-1, 1)),
-    "bytes of numbers": (np.where(POSITIVE, 200, 100).astype(np.uint8), (100, 200)),
     "distant whole numbers": (np.where(POSITIVE, 2**62, -(2**62)), (-(2**62), 2**62)),
-    "neighbors far from zero": (np.where(POSITIVE, 10**15 + 1, 10**15), (10**15, 10**15 + 1)),
-    "other bytes first": (LABELS.astype(">i8"), (-1, 1)),
-    "of another library": (OnlyAnArray(np.array(LABELS)), (-1, 1)),
-    "a mask of nothing": (np.ma.array(LABELS), (-1, 1)),
     "a pandas series": (pd.Series(LABELS, index=range(50, 66)), (-1, 1)),
     "nullable booleans": (pd.array(POSITIVE, dtype="boolean"), (False, True)),
     "text of arrow": (pd.Series(WORDS, dtype="string[pyarrow]"), ("no", "yes")),
     "categories": (pd.Series(pd.Categorical(WORDS, categories=["maybe", "yes", "no"])), ("no", "yes")),
-    "categories of numbers": (pd.Categorical(LABELS), (-1, 1)),
     "polars text": (pl.Series(WORDS.tolist()), ("no", "yes")),
-    "polars categories": (pl.Series(WORDS.tolist(), dtype=pl.Categorical), ("no", "yes")),
 }
 
 
@@ -480,20 +407,14 @@ def test_labels_in_other_forms_are_the_same_classes(name):
         np.testing.assert_array_equal(np.ravel(scores(model, NEW)), scores(plain, NEW))
 
 
-@pytest.mark.parametrize("name", ["UniformMKLRegressor", "LMKLRegressor", "BEMKLRegressor", "GPMKLRegressor"])
+@pytest.mark.parametrize("name", ["UniformMKLRegressor", "BEMKLRegressor"])
 def test_targets_in_other_forms_are_the_same_numbers(name):
     small = np.round(5.0 * TARGET)
     forms = [
         (TARGET, TARGET.tolist()),
-        (TARGET, TARGET.astype(object)),
-        (TARGET, TARGET.astype(">f8")),
-        (TARGET, strided(TARGET)),
-        (TARGET, OnlyAnArray(TARGET)),
         (TARGET, pd.Series(TARGET, index=range(50, 66))),
-        (TARGET, pd.array(TARGET, dtype="Float64")),
         (TARGET, pl.Series(TARGET.tolist())),
         (small, small.astype(int)),
-        (small, small.astype(np.float16)),
         (small, pd.Series(pd.Categorical(small))),
         (1.0 * POSITIVE, POSITIVE),
     ]
@@ -508,11 +429,7 @@ def test_tasks_are_named_in_any_form_or_refused(name):
     y = LABELS if name in CLASSIFIERS else TARGET
     wrong = {
         "too few": names[:-1],
-        "None": spoiled(names, None, object),
-        "text and numbers": np.array(["a", 1] * 8, dtype=object),
         "two columns": np.c_[names, names],
-        "a word": "a",
-        "ragged": [["a"], ["a", "b"]] * 8,
         "masked": masked(np.arange(16) % 2),
         "a task of one sample": np.where(FIRST, "c", names),
     }
@@ -521,15 +438,11 @@ def test_tasks_are_named_in_any_form_or_refused(name):
         (f, lambda t=t: quick(name).fit(X, y, tasks=t), own.get(f, "tasks")) for f, t in wrong.items()
     )
     plain = silently(lambda: quick(name).fit(X, y, tasks=names))
-    unknown = (["a"] * 4, ["unheard"] * 5, [None] * 5, "a", 3)
+    unknown = (["a"] * 4, ["unheard"] * 5, 3)
     for method in methods_of(name):
         call = getattr(plain, method)
         each_refused((f"{method} {t}", lambda call=call, t=t: call(NEW, tasks=t), "tasks") for t in unknown)
-    for tasks in (
-        (names == "b").astype(int),
-        names.astype(object),
-        pd.Categorical(names, categories=[*"zba"]),
-    ):
+    for tasks in ((names == "b").astype(int), pd.Categorical(names, categories=[*"zba"])):
         model = quietly(lambda tasks=tasks: quick(name).fit(X, y, tasks=tasks), *WARNED)
         found = scores(model, NEW, tasks=np.asarray(tasks)[:5])
         np.testing.assert_array_equal(found, scores(plain, NEW, tasks=names[:5]))
@@ -614,16 +527,6 @@ def test_equal_samples_have_equal_scores(name):
             assert (alike.predict(np.ones((2, 3))) == 1).all()
 
 
-@pytest.mark.parametrize("name", [name for name in estimators_with("counts samples") if name in SUPERVISED])
-def test_samples_that_come_twice_are_samples_of_twice_the_price(name):
-    rows = np.r_[np.arange(16), np.arange(16)]
-    accurate = known(name, {"tol": 1e-6, "max_iter": 5000})
-    once, twice = known(name, {"C": 2.0, "reg": 0.5}), known(name, {"C": 1.0, "reg": 1.0})
-    single = silently(lambda: quick(name, **accurate | once).fit(X, target_of(name)))
-    double = silently(lambda: quick(name, **accurate | twice).fit(X[rows], target_of(name)[rows]))
-    assert_close(scores(double, NEW), scores(single, NEW), 2e-3)
-
-
 # Kernels between rows and training samples lack the variances of the rows, by which these scores are divided.
 @pytest.mark.parametrize("name", [name for name in EVERY if name != "GPMKLClassifier"])
 def test_kernels_of_rows_are_the_rows(name):
@@ -647,27 +550,7 @@ def distances(features):
     return np.sqrt(np.square(features[:, None] - features).sum(axis=-1))
 
 
-# Gates over features start at random values; of kernels that are equally good the first is taken; folds of successes
-# are drawn from the samples in the order of their first columns.
-ORDER_MATTERS = (
-    *GATED,
-    "LDMKLClassifier",
-    "SwMKLClassifier",
-    *(name for name in EVERY if hasattr(EVERY[name](), "cv")),
-)
 MANY = [name for name in EVERY if not name.startswith("GPMKL")]
-
-
-def assert_order_of_kernels_does_not_matter(name, kernels, more, slack):
-    found = []
-    for given in (kernels, kernels[:, :, ::-1]):
-        model = quick(name, "precomputed", **more)
-        quietly(lambda m=model, given=given: m.fit(given, target_of(name), **extra(name)), *WARNED)
-        assert model.n_kernels_in_ == kernels.shape[2]
-        found.append(scores(model, given, **extra(name)))
-    assert np.isfinite(found[0]).all()
-    if name not in ORDER_MATTERS:
-        assert_close(found[1], found[0], slack)  # iterations in another order, stopped early
 
 
 @pytest.mark.parametrize("name", MANY)
@@ -675,18 +558,9 @@ def test_more_kernels_than_samples(name):
     rng = np.random.default_rng(1)
     features = X @ rng.normal(size=(3, 40)) + 0.5 * rng.normal(size=(16, 40))
     kernels = KernelBank(Gaussian(width=2.0), views="each").fit_transform(features)
-    more = known(name, {"max_iter": 3, "max_switches": 2} | ({"tol": 1e-3} if name in DISCRIMINATIVE else {}))
-    assert_order_of_kernels_does_not_matter(name, kernels, more, 5e-2)
-
-
-# Their time grows with more than the number of kernels, or they train a machine for each.
-LONG = (*BAYESIAN, *estimators_with("svm per kernel"))
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG)) for name in MANY[::3]]
-)
-def test_a_thousand_kernels(name):
-    kernels = np.exp(-np.square(X[:, None] - X).sum(axis=-1)[..., None] * np.linspace(0.002, 2.0, 1000))
-    more = known(name, {"max_iter": 2, "max_switches": 1, "n_clusters": 2})
-    assert_order_of_kernels_does_not_matter(name, kernels, more, 2e-2)
+    few = known(name, {"max_iter": 3, "max_switches": 2})
+    model = quietly(
+        lambda: quick(name, "precomputed", **few).fit(kernels, target_of(name), **extra(name)), *WARNED
+    )
+    assert model.n_kernels_in_ == 40
+    assert np.isfinite(scores(model, kernels, **extra(name))).all()
