@@ -131,6 +131,16 @@ def test_points_of_the_ball_stay_and_negative_entries_become_zero(p_norm):
     np.testing.assert_array_equal(project_lp_ball(point, p_norm), [0.1, 0.0, 0.3, 0.0])
 
 
+@pytest.mark.parametrize("p_norm", [1.1, 1.9, 3.0, 8.0])
+def test_thirty_newton_steps_are_enough_for_a_ball(rng, monkeypatch, p_norm):
+    """Bisection, which is there for safety, takes 50 to the last digit."""
+    points = [1e4 * np.append(rng.normal(size=5), 2.0) for _ in range(10)]
+    expected = [project_lp_ball(point, p_norm) for point in points]
+    monkeypatch.setattr(simplex, "MAX_NEWTON", 30)
+    for point, whole in zip(points, expected, strict=True):
+        assert_same(project_lp_ball(point, p_norm), whole, 1e-14)
+
+
 def test_lp_norm_of_large_values_does_not_overflow():
     assert lp_norm(np.zeros(0), 3.0) == 0.0
     assert lp_norm(np.full(2, 1e300), 4.0) == pytest.approx(2**0.25 * 1e300)
