@@ -14,7 +14,6 @@ import pytest
 from cli_runner import run
 from pyarrow import parquet
 
-from bayesmkl.cli import runs
 from bayesmkl.datasets._tables import numbers_in, read_table, read_text
 
 pytestmark = pytest.mark.family("files: tables")
@@ -194,12 +193,6 @@ def test_long_files_are_read_whole(tmp_path, monkeypatch, rng):
 # ------------------------------------------------------------------------------------------------ the command line
 
 
-def fails(*arguments):
-    code, _, message = run(*arguments)
-    assert code == 2
-    return message
-
-
 @pytest.fixture(scope="module")
 def table():
     """Two classes that one of three columns tells apart."""
@@ -207,38 +200,6 @@ def table():
     table = pd.DataFrame(rng.normal(size=(60, 3)), columns=["a", "b", "c"]).round(6)
     table["b"] += np.where(np.arange(60) % 2, 4.0, -4.0)
     return table.assign(code=np.where(np.arange(60) % 2, "001", "002"))
-
-
-@pytest.fixture(scope="module")
-def codes(table, tmp_path_factory):
-    """A run whose labels are 001 and 002."""
-    folder = tmp_path_factory.mktemp("codes")
-    table.to_csv(folder / "data.csv", index=False)
-    fit = ["fit", folder / "data.csv", "--target", "code", "--kernels-on", "all", "--max-iter", "15"]
-    code, stdout, _ = run(*fit, "--out", folder / "run")
-    assert code == 0
-    assert "(2 classes: classification)" in stdout
-    return folder
-
-
-def test_predictions_of_a_file_in_another_form_are_the_same(codes, table, tmp_path):
-    predict = ["predict", codes / "run", tmp_path / "new.csv", "--out", tmp_path / "out.csv"]
-    found = []
-    for new in (table, table[["c", "code", "b", "a"]].assign(d="x").reset_index()):
-        new.to_csv(tmp_path / "new.csv", index="d" in new)
-        assert run(*predict)[0] == 0
-        found.append(pd.read_csv(tmp_path / "out.csv", dtype={"prediction": str}))
-    pd.testing.assert_frame_equal(*found)
-    assert (found[0]["prediction"] == table["code"]).mean() > 0.95
-    assert found[0].columns.tolist() == ["prediction", "probability_001", "probability_002"]
-
-
-def test_diagnosis_reads_labels_as_the_model_has_them(codes, table, tmp_path, monkeypatch):
-    monkeypatch.setattr(runs, "diagnose", lambda model, X, y, **options: y.tolist())
-    for labels in (table["code"], table["code"].str[2:], table["code"].replace("001", "1")):
-        table.assign(code=labels, a=table["a"] + 1.0).to_csv(tmp_path / "new.csv", index=False)
-        code, stdout, _ = run("diagnose", codes / "run", "--data", tmp_path / "new.csv")
-        assert (code, stdout) == (0, str(labels.tolist()))
 
 
 def test_missing_labels_among_words_are_told(table, tmp_path):
@@ -249,4 +210,4 @@ def test_missing_labels_among_words_are_told(table, tmp_path):
     assert code == 2  # before the fit
     assert "column 'code' holds the same value" in stderr
     table.assign(grade=["1", "2", "None"] * 20).to_csv(tmp_path / "data.csv", index=False)
-    assert "the target 'grade' is missing in 20 of 60 rows" in fails(*fit)
+    assert "the target 'grade' is missing in 20 of 60 rows" in run(*fit)[2]

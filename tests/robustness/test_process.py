@@ -28,14 +28,12 @@ import numpy as np
 import pytest
 import sklearn
 from sklearn.base import is_outlier_detector, is_regressor
-from sklearn.model_selection import GridSearchCV
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import bayesmkl
 from bayesmkl import (
     BEMKLClassifier,
     KernelBank,
-    discriminative,
     load_model,
     posterior,
     save_model,
@@ -225,21 +223,6 @@ def test_random_state_decides_what_is_drawn(name):
         before = generator.bit_generator.state
         drawn(make, generator)
         assert generator.bit_generator.state != before
-
-
-def test_two_processes_find_what_one_finds():
-    rows = families.data(60)
-    y = families.labels(rows, 3)
-    grid = {"C": [0.1, 10.0], "p_norm": [1.0, 2.0]}
-    search = discriminative.LpMKLClassifier(families.bank())
-    one, two = (GridSearchCV(search, grid, cv=3, n_jobs=n_jobs).fit(rows, y) for n_jobs in (1, 2))
-    assert one.best_params_ == two.best_params_
-    np.testing.assert_array_equal(one.cv_results_["split0_test_score"], two.cv_results_["split0_test_score"])
-    model = BEMKLClassifier(families.bank(), intermediate_scale=1.0, max_iter=30, tol=0.0)
-    banks = {"kernels": [families.bank(), KernelBank("paper")]}
-    one, two = (families.fitted(lambda n=n: select_by_elbo(model, banks, rows, y, n_jobs=n)) for n in (1, 2))
-    assert one.table["elbo"].tolist() == two.table["elbo"].tolist()
-    assert_equal(*({"p": found.best_estimator_.predict_proba(rows)} for found in (one, two)))
 
 
 # ------------------------------------------------------------------------------------------- nothing is left behind

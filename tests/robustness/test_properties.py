@@ -23,7 +23,7 @@ from strategies import (
     scores_of,
 )
 
-from bayesmkl.bemkl import NUTS, VB, Gibbs
+from bayesmkl.bemkl import VB
 from bayesmkl.discriminative import GMKL, SMO
 
 pytestmark = [
@@ -207,42 +207,6 @@ def test_degenerate_constant_kernels_leave_a_small_basis_empty():
     assert np.ptp(small) == 0.0
 
 
-GIBBS, NUTS_DRAWS = Gibbs(2, 20, 20), NUTS(2, 20, 20)
-SAMPLED = [
-    Variant("BEMKLClassifier", "binary", {"inference": GIBBS}),
-    Variant("BEMKLClassifier", "classes", {"inference": GIBBS, "multiclass": "one-versus-all"}),
-    Variant("BEMKLRegressor", "real", {"inference": GIBBS}),
-]
-COMPILED = [
-    Variant("BEMKLClassifier", "binary", {"inference": NUTS_DRAWS}),
-    Variant("BEMKLClassifier", "classes", {"inference": NUTS_DRAWS, "kernel_prior": "dirichlet"}),
-    Variant("BEMKLRegressor", "targets", {"inference": NUTS_DRAWS}),
-    Variant("BEMKLClassifier", "labels", {"inference": NUTS_DRAWS}),
-]
-
-
-def draws_stand_alone(variant: Variant, problem: Problem) -> None:
-    """Rows at once and one by one, and probabilities, are those of the same draws."""
-    model = variant.fit(problem)
-    together = outputs(variant, model, problem.rows)
-    for rows in (np.s_[::-1], np.s_[2:3]):
-        same(outputs(variant, model, problem.rows[rows]), together, rows)
-    check_probabilities(variant, model, together)
-    np.testing.assert_allclose(model.kernel_shares_.sum(axis=-1), 1.0, atol=1e-9)
-
-
-@few_or_many(1, 10, SAMPLED)
-def test_rows_of_gibbs_draws_stand_alone(variants, n_examples):
-    explore(draws_stand_alone, variants, n_examples, problem=problems(SIMILAR))
-
-
-@pytest.mark.slow
-@pytest.mark.heavy
-@pytest.mark.parametrize("variant", COMPILED, ids=str)
-def test_rows_of_compiled_draws_stand_alone(variant):
-    explore(draws_stand_alone, [variant], 2, problem=problems(SIMILAR))
-
-
 # -------------------------------------------------------------------------------------------------------- the bound
 
 
@@ -290,17 +254,3 @@ ONE_TASK = [
 @few_or_many(1, 30, ONE_TASK)
 def test_single_precision_says_the_same(variants, n_examples):
     explore(single_precision_is_near, variants, n_examples, problem=problems((*SIMILAR, "low rank"), 2))
-
-
-def held_in_single_precision(variant: Variant, problem: Problem) -> None:
-    """`storage="float32"` moves the scores by no more than single precision can."""
-    one, other = (
-        row_scores(variant, variant.fit(problem, storage=storage, **SWEEPS), problem)
-        for storage in ("dense", "float32")
-    )
-    assert_close(other, one, 1e-3, "score")
-
-
-@few_or_many(1, 30, [v for v in BAYESIAN_VARIANTS if not v.has_tasks and "missing_views" not in v.parameters])
-def test_storage_in_single_precision_says_the_same(variants, n_examples):
-    explore(held_in_single_precision, variants, n_examples, problem=problems((*SIMILAR, "low rank"), 2))
