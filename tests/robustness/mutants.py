@@ -115,7 +115,7 @@ def _discriminative(group: str, name: str, tests: tuple[str, ...], functions: tu
 
 
 BEMKL = ("sweeps", "elbo", "carry")
-SVM = ("discriminative/test_svm", "robustness/test_stress_svm")
+SVM = ("discriminative/test_svm", "robustness/test_stress_numbers")
 SAMKL = ("discriminative/test_samkl",)
 INTEGER_STEP = ("update_margins", "update_switches", "_hold_one", "infer_switches", "switch_gates")
 TARGETS = (
