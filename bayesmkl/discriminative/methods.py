@@ -42,7 +42,7 @@ OTHERS = {
     "gating": ("Gating", "KernelGating", "check_gating"),
     "localized.gatings": GATINGS,
     "estimators.path": ("RegularizationPath",),
-    "plots": ("plot_decision", "plot_gates", "plot_switches"),
+    "plots": ("plot_decision", "plot_gates"),
 }
 
 

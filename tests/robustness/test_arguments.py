@@ -205,13 +205,6 @@ CALLS: dict[str, Any] = {
         label=["a", 7, [0]],
         resolution=[None, 1, *COUNTS],
     ),
-    "plot_switches": refusing(
-        d.plot_switches,
-        {"switches": np.ones((4, 3), dtype=bool), "active": np.ones(3)},
-        switches=[None, 1, np.ones(3), np.ones((0, 3)), [["a"] * 3], [[1], [1, 0]]],
-        active=[None, 1.0, "ab", np.ones(2), np.ones((3, 1)), [np.nan] * 3, ["a"] * 3, [1j] * 3],
-        ax=AXES,
-    ),
     **{
         f"path of {cls.__name__}": refusing(
             cls(BANK, tol=0.05).path,

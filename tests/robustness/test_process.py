@@ -329,7 +329,6 @@ def parts(models):
 PLOTS = {
     "plot_decision": lambda m: discriminative.plot_decision(m["machine"], X[:, :2], LABELS),
     "plot_gates": lambda m: discriminative.plot_gates(m["gates"], X),
-    "plot_switches": lambda m: discriminative.plot_switches(np.eye(families.N_TRAIN, 4) > 0.0, np.ones(4)),
     "plot_contributions": lambda m: posterior.plot_contributions(parts(m)),
     "plot_waterfall": lambda m: posterior.plot_waterfall(parts(m), 0),
     "plot_component": lambda m: posterior.plot_component(parts(m), "intercept", X[:, 0]),

@@ -132,7 +132,7 @@ class SAMKLClassifier(LocalizedClassifier):
     See Also
     --------
     SimpleMKLClassifier : The same without switches.
-    plot_switches : Which kernels are off for which samples.
+    plot_gates : Which kernels act for which samples.
 
     Notes
     -----
