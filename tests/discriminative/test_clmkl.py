@@ -13,13 +13,14 @@ from bayesmkl.discriminative.gating import combine_components
 from bayesmkl.discriminative.localized.clmkl import (
     CLMKLOptions,
     ClusteredStack,
+    ClusterOptions,
     clmkl_components,
     clmkl_scores,
     clustered_gap,
     fit_clmkl,
+    kernel_kmeans,
     update_weights,
 )
-from bayesmkl.discriminative.localized.clustering import ClusterOptions, kernel_kmeans
 from bayesmkl.discriminative.outer import fit_at
 from bayesmkl.discriminative.svm.libsvm import EpsilonInsensitive, Hinge, solve_svm
 from bayesmkl.discriminative.svm.one_kernel import GatedKernel, precomputed_kernels

@@ -10,7 +10,7 @@ from helpers import assert_same, random_kernels
 from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score
 
-from bayesmkl.discriminative.localized.clustering import (
+from bayesmkl.discriminative.localized.clmkl import (
     ClusterOptions,
     _first_labels,
     _refill,

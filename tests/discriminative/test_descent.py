@@ -9,7 +9,7 @@ import pytest
 import scipy.optimize
 
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl.discriminative.localized.descent import SOLVERS, descend
+from bayesmkl.discriminative.localized.lmkl import SOLVERS, descend
 
 EVERY = pytest.mark.parametrize("solver", SOLVERS)
 

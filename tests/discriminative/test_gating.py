@@ -8,16 +8,14 @@ import scipy.special
 from helpers import SAME_FORMULA, assert_same, frozen, random_kernels
 
 from bayesmkl.discriminative.gating import (
-    check_gating,
-    combine_components,
-    gates_of_components,
-    gating_matrix,
-)
-from bayesmkl.discriminative.localized.gatings import (
     GaussianGating,
     GroupGating,
     SigmoidGating,
     SoftmaxGating,
+    check_gating,
+    combine_components,
+    gates_of_components,
+    gating_matrix,
 )
 from bayesmkl.kernels.stacks.dense import DenseStack
 

@@ -10,15 +10,17 @@ from helpers import SAME_FORMULA, assert_same, frozen, informed_target, random_k
 from sklearn.svm import SVC, SVR
 
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl.discriminative.gating import check_gating, combine_components, gating_matrix
-from bayesmkl.discriminative.localized.descent import SOLVERS
-from bayesmkl.discriminative.localized.gatings import (
+from bayesmkl.discriminative.gating import (
     GaussianGating,
     GroupGating,
     SigmoidGating,
     SoftmaxGating,
+    check_gating,
+    combine_components,
+    gating_matrix,
 )
 from bayesmkl.discriminative.localized.lmkl import (
+    SOLVERS,
     LMKLOptions,
     _Evaluator,
     _Problem,
@@ -70,7 +72,7 @@ class Problem(NamedTuple):
         return fit_lmkl(*self._replace(**replaced), options, rng=np.random.default_rng(seed))
 
     def predict(self, result):
-        return predict_lmkl(result, self.stack, self.features)
+        return predict_lmkl(result, self.stack, result.gates_at(self.features))
 
 
 def make(rng, gating="softmax", inner="classification", n_samples=40, n_kernels=3):
@@ -211,8 +213,8 @@ def test_identical_kernels_and_equal_gates_stay_at_one_kernel_over_their_number(
     result = problem.fit(options, stack=three, gating=SoftmaxGating(init_scale=0.0))
     third = DenseStack(problem.stack.kernels / 3)
     alone = problem.fit(options, stack=third)
-    expected = predict_lmkl(alone, third, problem.features)
-    assert_same(predict_lmkl(result, three, problem.features), expected, 1e-5)
+    expected = predict_lmkl(alone, third, alone.gates_at(problem.features))
+    assert_same(predict_lmkl(result, three, result.gates_at(problem.features)), expected, 1e-5)
     np.testing.assert_allclose(result.gates, 1 / 3, atol=1e-9)
     assert result.outcome is Outcome.CONVERGED
 
@@ -227,7 +229,7 @@ def test_permuting_kernels_permutes_gates(rng, solver):
     stack = DenseStack(problem.stack.kernels[order])
     second = problem.fit(options, stack=stack, gating=Started(problem.gating, moved))
     assert_same(second.gates, first.gates[order], 1e-5)
-    assert_same(predict_lmkl(second, stack, problem.features), problem.predict(first), 1e-5)
+    assert_same(predict_lmkl(second, stack, second.gates_at(problem.features)), problem.predict(first), 1e-5)
 
 
 @EVERY_GATING
@@ -239,7 +241,7 @@ def test_scores_come_from_the_combined_kernel(rng, gating):
     rows = problem.gating.gates(result.parameters, problem.features[part])[None]
     kernel = sum(gating_matrix(rows, train, m) * problem.stack.kernels[m, part] for m in range(3))
     assert_same(combine_components(problem.stack.rows(part), rows, train), kernel, SAME_FORMULA)
-    found = predict_lmkl(result, problem.stack.rows(part), problem.features[part])
+    found = predict_lmkl(result, problem.stack.rows(part), result.gates_at(problem.features[part]))
     assert_same(found, kernel @ result.signed_dual + result.intercept, SAME_FORMULA)
 
 
@@ -251,7 +253,7 @@ def test_each_region_gets_the_kernel_it_needs_and_no_global_kernel_does_as_well(
     query = DenseStack(np.stack([np.outer(test_a, a), np.outer(test_b, b)]))
     problem = Problem(stack, target, features, Hinge(1.0), SoftmaxGating())
     result = problem.fit(LMKLOptions(solver=solver))
-    localized = np.mean(np.sign(predict_lmkl(result, query, test_features)) == truth)
+    localized = np.mean(np.sign(predict_lmkl(result, query, result.gates_at(test_features))) == truth)
     best = 0.0  # of all global weights, chosen with the test labels
     for weight in np.linspace(0.0, 1.0, 21):
         weights = np.array([weight, 1.0 - weight])

@@ -15,7 +15,7 @@ from sklearn.svm import SVC
 from bayesmkl import KernelBank
 from bayesmkl.datasets import make_localized
 from bayesmkl.discriminative.estimators.lmkl import LMKLClassifier, LMKLRegressor
-from bayesmkl.discriminative.localized.gatings import (
+from bayesmkl.discriminative.gating import (
     GaussianGating,
     SigmoidGating,
     SoftmaxGating,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from bayesmkl.discriminative.localized.switches import choose_switches
+from bayesmkl.discriminative.localized.samkl import choose_switches
 
 
 def random_instances(rng, n_kernels, n_samples, kind):

@@ -22,12 +22,10 @@ from bayesmkl.discriminative.gating import gates_of_components
 from bayesmkl.discriminative.localized.clmkl import (
     CLMKLOptions,
     ClusteredStack,
+    ClusterOptions,
     clmkl_components,
     clmkl_scores,
     fit_clmkl,
-)
-from bayesmkl.discriminative.localized.clustering import (
-    ClusterOptions,
     kernel_kmeans,
     landmark_kmeans,
     sample_kmeans,

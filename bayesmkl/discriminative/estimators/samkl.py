@@ -20,6 +20,7 @@ from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER
 from bayesmkl.discriminative.localized.lmkl import local_weights_help
 from bayesmkl.discriminative.localized.samkl import (
     RULES,
+    TIES,
     Inference,
     SAMKLOptions,
     SAMKLResult,
@@ -30,7 +31,6 @@ from bayesmkl.discriminative.localized.samkl import (
     initial_support,
     switch_gates,
 )
-from bayesmkl.discriminative.localized.switches import TIES
 from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
