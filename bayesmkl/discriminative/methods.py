@@ -24,8 +24,7 @@ ESTIMATORS = {  # in the order of the API reference
     "estimators.lapmkl": ("LapMKLClassifier",),
     "estimators.lmkl": ("LMKLClassifier", "LMKLRegressor"),
     "estimators.clmkl": ("CLMKLClassifier",),
-    "estimators.swmkl": ("SwMKLClassifier",),
-    "estimators.ldmkl": ("LDMKLClassifier",),
+    "estimators.by_success": ("SwMKLClassifier", "LDMKLClassifier"),
     "estimators.samkl": ("SAMKLClassifier",),
 }
 RULES = {  # for `weights` of the first ones

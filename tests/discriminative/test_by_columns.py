@@ -12,10 +12,9 @@ from sklearn.svm import SVC
 
 from bayesmkl import KernelBank
 from bayesmkl._numerics.convergence import Outcome
+from bayesmkl.discriminative.estimators.by_success import LDMKLClassifier, SwMKLClassifier
 from bayesmkl.discriminative.estimators.clmkl import CLMKLClassifier
-from bayesmkl.discriminative.estimators.ldmkl import LDMKLClassifier
 from bayesmkl.discriminative.estimators.lmkl import LMKLClassifier
-from bayesmkl.discriminative.estimators.swmkl import SwMKLClassifier
 from bayesmkl.discriminative.gating import SigmoidGating, SoftmaxGating, combine_components
 from bayesmkl.discriminative.global_weights import mwumkl
 from bayesmkl.discriminative.global_weights.mwumkl import MultiplicativeWeights, MWUOptions, fit_mwumkl

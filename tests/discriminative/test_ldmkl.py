@@ -11,15 +11,19 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC, SVR
 
 from bayesmkl import KernelBank
-from bayesmkl.discriminative.localized.ldmkl import (
+from bayesmkl.discriminative.localized.by_success import (
+    BIAS,
     PAPER,
+    SV_GATE,
     LDMKLOptions,
+    Offer,
+    SuccessOptions,
     _above_threshold,
     fit_ldmkl,
+    fit_swmkl,
+    gated_vote,
     ldmkl_gates,
 )
-from bayesmkl.discriminative.localized.success import BIAS, SV_GATE, Offer, SuccessOptions, gated_vote
-from bayesmkl.discriminative.localized.swmkl import fit_swmkl
 from bayesmkl.discriminative.svm.native import native_kernel, native_kernels
 from bayesmkl.discriminative.svm.one_kernel import SVM, PrecomputedKernel, precomputed_kernels, scores
 from bayesmkl.kernels import Gaussian, Linear, Polynomial

@@ -16,8 +16,14 @@ from sklearn.svm import SVC, SVR
 from bayesmkl import KernelBank
 from bayesmkl.datasets import make_localized
 from bayesmkl.discriminative import LDMKLClassifier, UniformMKLClassifier
-from bayesmkl.discriminative.localized.ldmkl import LDMKLOptions, fit_ldmkl, ldmkl_gates
-from bayesmkl.discriminative.localized.success import Offer, SuccessOptions, gated_vote
+from bayesmkl.discriminative.localized.by_success import (
+    LDMKLOptions,
+    Offer,
+    SuccessOptions,
+    fit_ldmkl,
+    gated_vote,
+    ldmkl_gates,
+)
 from bayesmkl.discriminative.svm.native import native_kernels
 from bayesmkl.discriminative.svm.one_kernel import InOrder
 from bayesmkl.kernels import Gaussian, Laplacian, Linear, Polynomial

@@ -12,8 +12,13 @@ from sklearn.svm import SVC, SVR
 
 from bayesmkl import KernelBank
 from bayesmkl.discriminative.gating import combine_components
-from bayesmkl.discriminative.localized.ldmkl import LDMKLOptions, fit_ldmkl
-from bayesmkl.discriminative.localized.success import Offer, SuccessOptions, fit_success
+from bayesmkl.discriminative.localized.by_success import (
+    LDMKLOptions,
+    Offer,
+    SuccessOptions,
+    fit_ldmkl,
+    fit_success,
+)
 from bayesmkl.discriminative.svm.native import native_kernel, native_kernels
 from bayesmkl.discriminative.svm.one_kernel import GatedKernel, PrecomputedKernel, precomputed_kernels, scores
 from bayesmkl.kernels import Cosine, Gaussian, Laplacian, Linear, Polynomial

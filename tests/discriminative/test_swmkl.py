@@ -11,9 +11,10 @@ from sklearn.svm import SVC, SVR
 
 from bayesmkl import KernelBank
 from bayesmkl.discriminative.gating import combine_components
-from bayesmkl.discriminative.localized.success import Offer, SuccessOptions
-from bayesmkl.discriminative.localized.swmkl import (
+from bayesmkl.discriminative.localized.by_success import (
     PSD,
+    Offer,
+    SuccessOptions,
     SwMKLOptions,
     fit_swmkl,
     smallest_eigenvalue,

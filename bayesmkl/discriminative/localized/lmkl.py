@@ -43,7 +43,7 @@ from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.units import SMALLEST, unit_of
 from bayesmkl.discriminative.gating import FixedGating, Gating, equal_gates
 from bayesmkl.discriminative.inner import InnerProblem, InnerSolution
-from bayesmkl.discriminative.localized.success import Folds, VoterOptions, Voters, fit_voters, gated_vote
+from bayesmkl.discriminative.localized.by_success import Folds, VoterOptions, Voters, fit_voters, gated_vote
 from bayesmkl.discriminative.svm.by_columns import localized_kernel, takes_columns
 from bayesmkl.discriminative.svm.one_kernel import NOT_HELD, OneKernel, coefficients_of
 from bayesmkl.kernels.stacks.base import Stack
