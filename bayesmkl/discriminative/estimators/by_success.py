@@ -69,6 +69,7 @@ from bayesmkl.kernels.stacks.dense import DenseStack
 GATE_TARGETS = ("auto", "cv", "train")
 OWN = "own"
 FEW = 0.1  # of the samples
+MOST_COMPARED = 400  # samples that LD-MKL compares on what its gates see
 WIDTHS = (0.5, 0.25)  # of Gaussians of named features, in median distances
 N_FOLDS = 5
 
@@ -690,6 +691,7 @@ class LDMKLClassifier(BySuccess):
 
     def _learn_task(self, training: Rows, target: np.ndarray, inner: Any, on_step: OnStep) -> LDMKLResult:
         kernels, offer = self._offer(training, target, inner)
+        offer = offer._replace(n_compared=MOST_COMPARED)
         return fit_ldmkl(kernels, target, self._options(self._names_features()), offer, on_step=on_step)
 
     def _describe(self, result: LDMKLResult, stopped: bool) -> LocalFit:

@@ -142,12 +142,15 @@ class Offer(NamedTuple):
         Draws the samples of `gate_subsample`, the same for all kernels; None is seeded with 0.
     order : ndarray of shape (n_train,) or None
         Samples in the order in which they are drawn from; None is that of the training samples.
+    n_compared : int or None
+        Number of samples that candidates are compared on, drawn at random; None takes all.
     """
 
     kernels: Sequence[Sequence[OneKernel]] = ()
     folds: Folds | None = None
     rng: np.random.Generator | None = None
     order: np.ndarray | None = None
+    n_compared: int | None = None
 
 
 OWN = Offer()
@@ -214,29 +217,37 @@ def fit_success(
            [1., 1., 0., 1.]])
     """
     folds, candidates = offer.folds, offer.kernels or [kernels]
-    svms, outputs, held_out = [], [], []
+    svms, outputs = [], []
     for m, kernel in enumerate(kernels):  # line 1
         svms.append(kernel.classify(target, options.C, options.tol))
         outputs.append(scores(kernel, svms[m]))
-        if folds is not None:
-            held_out.append(_validated(kernel, target, options, folds))
         if on_step is not None:
             on_step(m + 1, "classifiers")
+    subset = _subsample(len(target), options.gate_subsample, offer)
+    compares = choose is not None and folds is not None
+    some = _subsample(len(target), offer.n_compared, offer) if compares else None
+    tried = folds if some is None or folds is None else [_within(fold, some) for fold in folds]
+    held_out = None if tried is None else _validated(kernels, target, options, tried)
+    n_solves = len(kernels) * (2 + (0 if tried is None else len(tried)))
+
+    def in_sample(gate_kernels: Sequence[OneKernel]) -> bool:
+        own = options.targets == "auto" and gate_kernels is kernels
+        return own or options.targets == "train" or folds is None
 
     def success_of(gate_kernels: Sequence[OneKernel]) -> np.ndarray:
         """Return where classifiers are right (line 2)."""
-        in_sample = options.targets == "train" or (options.targets == "auto" and gate_kernels is kernels)
-        told = outputs if folds is None or in_sample else held_out
-        return ((np.stack(told) > 0.0) == (target > 0.0)).astype(np.float64)
+        told = np.stack(outputs) if in_sample(gate_kernels) else held_out
+        return ((told > 0.0) == (target > 0.0)).astype(np.float64)
 
-    subset = _subsample(len(target), options.gate_subsample, offer)
-    n_solves = len(kernels) * (2 + (0 if folds is None else len(folds)))
     chosen = 0
-    if choose is not None and folds is not None:
-        values = [_values_held_out(seen, success_of(seen), options, folds, subset) for seen in candidates]
-        chosen = choose(np.stack(held_out), values)
-        n_solves += len(candidates) * len(kernels) * len(folds)
+    if choose is not None and tried is not None and held_out is not None:
+        values = [_values_held_out(seen, success_of(seen), options, tried, subset) for seen in candidates]
+        chosen = choose(held_out, values)
+        n_solves += len(candidates) * len(kernels) * len(tried)
     gate_kernels = candidates[chosen]
+    if some is not None and folds is not None and not in_sample(gate_kernels):
+        held_out = _validated(kernels, target, options, folds)
+        n_solves += len(kernels) * len(folds)
     success = success_of(gate_kernels)
     gate_svms = []
     for m, kernel in enumerate(gate_kernels):  # line 3
@@ -291,13 +302,21 @@ def best_vote(
     return len(right) - 1 - int(np.argmax(right[::-1]))
 
 
-def _validated(kernel: OneKernel, target: np.ndarray, options: SuccessOptions, folds: Folds) -> np.ndarray:
-    """Score every sample by an SVM that has not seen it."""
-    outputs = np.empty(len(target))
-    for train, validation in folds:
-        svm = kernel.classify(target, options.C, options.tol, train)
-        outputs[validation] = scores(kernel, svm, kernel.training_rows[validation])
+def _validated(
+    kernels: Sequence[OneKernel], target: np.ndarray, options: SuccessOptions, folds: Folds
+) -> np.ndarray:
+    """Score samples by SVMs that have not seen them, (n_kernels, n_train); 0 in no fold."""
+    outputs = np.zeros((len(kernels), len(target)))
+    for of_kernel, kernel in zip(outputs, kernels, strict=True):
+        for train, validation in folds:
+            svm = kernel.classify(target, options.C, options.tol, train)
+            of_kernel[validation] = scores(kernel, svm, kernel.training_rows[validation])
     return outputs
+
+
+def _within(fold: tuple[np.ndarray, np.ndarray], some: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    train, validation = (np.intersect1d(part, some) for part in fold)
+    return train, validation
 
 
 def _values_held_out(
@@ -308,7 +327,7 @@ def _values_held_out(
     subset: np.ndarray | None,
 ) -> np.ndarray:
     """Return values of regressions at samples that they have not seen, (n_kernels, n_train)."""
-    values = np.empty_like(success)
+    values = np.zeros_like(success)
     for train, validation in folds:
         some = train if subset is None else np.intersect1d(train, subset)
         some = some if some.size else train
@@ -326,26 +345,33 @@ def _subsample(n_samples: int, limit: int | None, offer: Offer) -> np.ndarray | 
     return np.sort(drawn if offer.order is None else offer.order[drawn])
 
 
-class VoterOptions(NamedTuple):
-    """Coefficients, intercepts and training of the SVMs.
+class LDMKLOptions(NamedTuple):
+    """Options that the paper leaves open; see the module's documentation.
 
     Parameters
     ----------
     sv_gate : {"none", "paper"}
-        Whether coefficients are times the gates of their support vectors (eq. 6).
     bias : {"refit", "keep", "drop"}
-        Intercepts that the gated coefficients leave; see `ldmkl`.
-    C, tol : float
-        Penalty of slack, and LibSVM's tolerance.
+    temperature : float
+        Of the softmax, above 0; 1 is the paper's.
+    threshold : float or "paper"
+        Least gate of the samples that an SVM is trained on again; 0 keeps all of them, "paper" is :math:`1/m`.
+    success : SuccessOptions
+        SVMs of the single kernels.
     squared_hinge : bool
-        Whether the loss is the squared hinge; it decides which support vectors are free.
+        Whether their loss is the squared hinge; it decides which support vectors are free.
+    strict : bool
+        Whether gates have to be above the threshold: no sample whose gate is equal to it, exactly or up to the
+        tolerance, is kept.
     """
 
     sv_gate: str = "none"
     bias: str = "refit"
-    C: float = 1.0
-    tol: float = 1e-3
+    temperature: float = 1.0
+    threshold: float | str = 0.0
+    success: SuccessOptions = SuccessOptions()
     squared_hinge: bool = False
+    strict: bool = False
 
 
 class Voters(NamedTuple):
@@ -371,7 +397,7 @@ def fit_voters(
     target: np.ndarray,
     gates: np.ndarray,
     selected: np.ndarray,
-    options: VoterOptions = VoterOptions(),  # noqa: B008
+    options: LDMKLOptions = LDMKLOptions(),  # noqa: B008
     first: Sequence[SVM] | None = None,
     *,
     on_step: Callable[[int], None] | None = None,
@@ -385,7 +411,8 @@ def fit_voters(
         Labels -1 and +1.
     gates : ndarray of shape (n_kernels, n_train)
     selected : ndarray of bool of shape (n_kernels, n_train)
-    options : VoterOptions
+    options : LDMKLOptions
+        Of these `sv_gate`, `bias`, `squared_hinge`, and `C` and `tol` of `success`.
     first : sequence of SVM, optional
         SVMs of the kernels on all samples; trained where they are needed by default.
     on_step : callable, optional
@@ -408,7 +435,7 @@ def fit_voters(
         if first is not None and subset is None:
             svm = first[m]
         else:
-            svm = kernel.classify(target, options.C, options.tol, subset)  # line 6
+            svm = kernel.classify(target, options.success.C, options.success.tol, subset)  # line 6
             n_solves += 1
         voters.append(_voter(kernel, svm, target, gates[m], options))  # line 7
         if on_step is not None:
@@ -437,14 +464,14 @@ def _is_trainable(target: np.ndarray) -> bool:
     return len(target) > 1 and not one_class(target)
 
 
-def _voter(kernel: OneKernel, svm: SVM, target: np.ndarray, gates: np.ndarray, options: VoterOptions) -> SVM:
+def _voter(kernel: OneKernel, svm: SVM, target: np.ndarray, gates: np.ndarray, options: LDMKLOptions) -> SVM:
     """Gate the support vectors (eq. 6) and set the bias that they leave."""
     voter = svm
     if options.sv_gate == "paper":
         voter = voter._replace(coef=svm.coef * gates[svm.support])
     if options.bias == "drop":
         return voter._replace(intercept=0.0)
-    alpha, C = np.abs(svm.coef), options.C
+    alpha, C = np.abs(svm.coef), options.success.C
     free = alpha > FREE * C
     if not options.squared_hinge:
         free &= alpha < (1.0 - FREE) * C
@@ -733,40 +760,6 @@ def _gates_from(outputs: np.ndarray, options: SwMKLOptions, temperature: float |
 # ----------------------------------------------------------------------------------------------------------- LD-MKL
 
 
-class LDMKLOptions(NamedTuple):
-    """Options that the paper leaves open; see the module's documentation.
-
-    Parameters
-    ----------
-    sv_gate : {"none", "paper"}
-    bias : {"refit", "keep", "drop"}
-    temperature : float
-        Of the softmax, above 0; 1 is the paper's.
-    threshold : float or "paper"
-        Least gate of the samples that an SVM is trained on again; 0 keeps all of them, "paper" is :math:`1/m`.
-    success : SuccessOptions
-        SVMs of the single kernels.
-    squared_hinge : bool
-        Whether their loss is the squared hinge; it decides which support vectors are free.
-    strict : bool
-        Whether gates have to be above the threshold: no sample whose gate is equal to it, exactly or up to the
-        tolerance, is kept.
-    """
-
-    sv_gate: str = "none"
-    bias: str = "refit"
-    temperature: float = 1.0
-    threshold: float | str = 0.0
-    success: SuccessOptions = SuccessOptions()
-    squared_hinge: bool = False
-    strict: bool = False
-
-    @property
-    def voters(self) -> VoterOptions:
-        """What the SVMs that vote need of them."""
-        return VoterOptions(self.sv_gate, self.bias, self.success.C, self.success.tol, self.squared_hinge)
-
-
 class LDMKLResult(NamedTuple):
     """A fitted LD-MKL.
 
@@ -857,7 +850,7 @@ def fit_ldmkl(
     gates = softmax(first.outputs / options.temperature, axis=0)  # line 4
     selected = _above_threshold(first.outputs, options)
     steps = None if on_step is None else lambda m: on_step(2 * len(kernels) + m, "voters")
-    voters = fit_voters(kernels, target, gates, selected, options.voters, first.svms, on_step=steps)
+    voters = fit_voters(kernels, target, gates, selected, options, first.svms, on_step=steps)
     return LDMKLResult(
         voters.svms,
         first.gate_svms,
