@@ -60,7 +60,7 @@ def plain_bank(functions=FUNCTIONS, views=None):
 def test_parameters_reach_the_algorithm(rng):
     X, y, new = toy(rng)
     kernels = native_kernels(plain_bank().fit(X))
-    success = SuccessOptions(C=2.0, gate_C=3.0, gate_epsilon=0.05, gate_subsample=50, tol=1e-5)
+    success = SuccessOptions(C=2.0, gate_C=3.0, gate_epsilon=0.05, tol=1e-5)
     options = LDMKLOptions("paper", "keep", 0.4, 0.3, success)
     draws = np.random.default_rng(7)
     order = np.lexsort((y, *X.T[::-1]))
@@ -84,7 +84,6 @@ def test_parameters_reach_the_algorithm(rng):
         gate_targets="cv",
         gate_C=3.0,
         gate_epsilon=0.05,
-        gate_subsample=50,
         tol=1e-5,
         random_state=7,
     ).fit(X, y)

@@ -140,7 +140,6 @@ WRONG: dict[str, list[Any]] = {
         [None],
     ],
     "gate_kernel": [*WORD, Gaussian, lambda a, b: a @ b.T, [Gaussian()], Gaussian(width=-1.0)],
-    "gate_subsample": [*optional(COUNT), 1],
     "gating": ["", "Softmax", 1, True, Gaussian(), [1, 2], object, None],
     "inference": ["", "VB", "mcmc", 1, True, np.nan, ["auto"], object, None, NUTS, Storage(), THING],
     "init": [

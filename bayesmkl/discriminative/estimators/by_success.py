@@ -17,7 +17,6 @@ from bayesmkl._utils.typing import Samples, Seed, Targets
 from bayesmkl._utils.validation import (
     check_choice,
     check_flag,
-    check_integer,
     check_number,
     check_scale,
     float_of,
@@ -81,7 +80,6 @@ class BySuccess(FeatureGatedClassifier):
     gate_kernel: Any
     gate_C: float
     gate_epsilon: float
-    gate_subsample: int | None
     gate_bank_: KernelBank | None
 
     # ------------------------------------------------------------------------------------------- parameters
@@ -111,12 +109,10 @@ class BySuccess(FeatureGatedClassifier):
                 self.gate_kernel.check_parameters()
             except ValueError as error:
                 raise ValueError(f"`gate_kernel`: {error}") from error
-        limit = self.gate_subsample
         return SuccessOptions(
             C=check_scale("C", self.C),
             gate_C=check_scale("gate_C", self.gate_C),
             gate_epsilon=check_scale("gate_epsilon", self.gate_epsilon, zero=True),
-            gate_subsample=None if limit is None else check_integer("gate_subsample", limit, low=2),
             tol=check_number("tol", self.tol, low=0.0),
             targets=self.gate_targets,
         )
@@ -330,7 +326,6 @@ class SwMKLClassifier(BySuccess):
     %(gate_columns)s
     %(gate_C)s
     %(gate_epsilon)s
-    %(gate_subsample)s
     svm : {"libsvm", "mwu"}, default="libsvm"
         Solver of the classifiers: LibSVM, or multiplicative weights, with the squared hinge loss and from single
         columns of :math:`\kappa`, which is then never formed. The regressions are LibSVM's in both cases.
@@ -428,7 +423,6 @@ class SwMKLClassifier(BySuccess):
     gate_columns: Sequence[str | int] | np.ndarray | None = None
     gate_C: float = 1.0
     gate_epsilon: float = 0.1
-    gate_subsample: int | None = None
     svm: str = "libsvm"
     mwu_epsilon: float = 0.05
     tol: float = 1e-3
@@ -538,7 +532,6 @@ class LDMKLClassifier(BySuccess):
     %(gate_columns)s
     %(gate_C)s
     %(gate_epsilon)s
-    %(gate_subsample)s
     svm : {"libsvm", "mwu"}, default="libsvm"
         Solver of the classifiers: LibSVM, or multiplicative weights, with the squared hinge loss and from single
         columns of the kernel. The regressions are LibSVM's in both cases.
@@ -611,8 +604,8 @@ class LDMKLClassifier(BySuccess):
     them, or if no voter is trained again although a threshold asks for it.
 
     Flexible kernels are right on all of their own training samples, and with ``gate_targets="train"`` gates are then
-    constant. On large data, `gate_subsample` bounds the time that the
-    regressions take.
+    constant. Where gates are compared, it is on at most
+    400 samples.
 
     References
     ----------
@@ -648,7 +641,6 @@ class LDMKLClassifier(BySuccess):
     gate_columns: Sequence[str | int] | np.ndarray | None = None
     gate_C: float = 1.0
     gate_epsilon: float = 0.1
-    gate_subsample: int | None = None
     svm: str = "libsvm"
     mwu_epsilon: float = 0.05
     tol: float = 1e-4

@@ -109,8 +109,6 @@ class SuccessOptions(NamedTuple):
         Loss factor of the regressions.
     gate_epsilon : float
         Deviations of a gate from 0 or 1 up to this cost nothing.
-    gate_subsample : int or None
-        Maximum number of samples that a regression is trained on, drawn at random; None takes all.
     tol : float
         LibSVM's tolerance.
     targets : {"cv", "train", "auto"}
@@ -122,7 +120,6 @@ class SuccessOptions(NamedTuple):
     C: float = 1.0
     gate_C: float = 1.0
     gate_epsilon: float = 0.1
-    gate_subsample: int | None = None
     tol: float = 1e-3
     targets: str = "cv"
 
@@ -139,7 +136,7 @@ class Offer(NamedTuple):
         Training and validation positions. With them, successes are those at validation samples; without, those of
         the classifiers at their own training samples (the paper).
     rng : Generator or None
-        Draws the samples of `gate_subsample`, the same for all kernels; None is seeded with 0.
+        Draws the samples that candidates are compared on; None is seeded with 0.
     order : ndarray of shape (n_train,) or None
         Samples in the order in which they are drawn from; None is that of the training samples.
     n_compared : int or None
@@ -223,9 +220,8 @@ def fit_success(
         outputs.append(scores(kernel, svms[m]))
         if on_step is not None:
             on_step(m + 1, "classifiers")
-    subset = _subsample(len(target), options.gate_subsample, offer)
     compares = choose is not None and folds is not None
-    some = _subsample(len(target), offer.n_compared, offer) if compares else None
+    some = _drawn(len(target), offer) if compares else None
     tried = folds if some is None or folds is None else [_within(fold, some) for fold in folds]
     held_out = None if tried is None else _validated(kernels, target, options, tried)
     n_solves = len(kernels) * (2 + (0 if tried is None else len(tried)))
@@ -241,7 +237,7 @@ def fit_success(
 
     chosen = 0
     if choose is not None and tried is not None and held_out is not None:
-        values = [_values_held_out(seen, success_of(seen), options, tried, subset) for seen in candidates]
+        values = [_values_held_out(seen, success_of(seen), options, tried) for seen in candidates]
         chosen = choose(held_out, values)
         n_solves += len(candidates) * len(kernels) * len(tried)
     gate_kernels = candidates[chosen]
@@ -251,7 +247,7 @@ def fit_success(
     success = success_of(gate_kernels)
     gate_svms = []
     for m, kernel in enumerate(gate_kernels):  # line 3
-        svm = kernel.regress(success[m], options.gate_C, options.gate_epsilon, options.tol, subset)
+        svm = kernel.regress(success[m], options.gate_C, options.gate_epsilon, options.tol)
         gate_svms.append(svm)
         if on_step is not None:
             on_step(len(kernels) + m + 1, "gates")
@@ -324,25 +320,23 @@ def _values_held_out(
     success: np.ndarray,
     options: SuccessOptions,
     folds: Folds,
-    subset: np.ndarray | None,
 ) -> np.ndarray:
     """Return values of regressions at samples that they have not seen, (n_kernels, n_train)."""
     values = np.zeros_like(success)
     for train, validation in folds:
-        some = train if subset is None else np.intersect1d(train, subset)
-        some = some if some.size else train
         for m, kernel in enumerate(gate_kernels):
-            svm = kernel.regress(success[m], options.gate_C, options.gate_epsilon, options.tol, some)
+            svm = kernel.regress(success[m], options.gate_C, options.gate_epsilon, options.tol, train)
             values[m, validation] = scores(kernel, svm, kernel.training_rows[validation])
     return values
 
 
-def _subsample(n_samples: int, limit: int | None, offer: Offer) -> np.ndarray | None:
-    if limit is None or limit >= n_samples:
+def _drawn(n_samples: int, offer: Offer) -> np.ndarray | None:
+    """Return the samples to compare candidates on, None for all."""
+    if offer.n_compared is None or offer.n_compared >= n_samples:
         return None
     rng = np.random.default_rng(0) if offer.rng is None else offer.rng
-    drawn = rng.choice(n_samples, limit, replace=False)
-    return np.sort(drawn if offer.order is None else offer.order[drawn])
+    drawn = rng.choice(n_samples, offer.n_compared, replace=False)
+    return drawn if offer.order is None else offer.order[drawn]
 
 
 class LDMKLOptions(NamedTuple):
