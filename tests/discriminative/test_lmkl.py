@@ -170,7 +170,7 @@ def test_objective_never_rises_over_accepted_steps(rng, gating, inner, solver):
     assert len(history) > 1
     assert np.all(np.diff(history) <= 0.0)
     assert history[-1] < 0.99 * history[0]
-    exact, _, gates = objective_at(problem, result.parameters)
+    exact, _, gates = objective_at(problem, result.gating_parameters)
     np.testing.assert_allclose(history[-1], exact, rtol=1e-3)
     assert_same(result.gates, gates, SAME_FORMULA)
     assert 0.0 <= result.duality_gap <= 1e-2 * exact
@@ -238,7 +238,7 @@ def test_scores_come_from_the_combined_kernel(rng, gating):
     result = problem.fit()
     train = result.gates[None]
     part = slice(5, 12)
-    rows = problem.gating.gates(result.parameters, problem.features[part])[None]
+    rows = problem.gating.gates(result.gating_parameters, problem.features[part])[None]
     kernel = sum(gating_matrix(rows, train, m) * problem.stack.kernels[m, part] for m in range(3))
     assert_same(combine_components(problem.stack.rows(part), rows, train), kernel, SAME_FORMULA)
     found = predict_lmkl(result, problem.stack.rows(part), result.gates_at(problem.features[part]))
@@ -294,7 +294,9 @@ def test_end_is_a_local_minimum(rng, gating):
     problem = make(rng, gating)
     result = problem.fit(LMKLOptions(tol=1e-9, max_iter=400, inner_tol=1e-8))
     ends = [
-        objective_at(problem, result.parameters + 1e-2 * rng.normal(size=result.parameters.shape), 1e-6)[0]
+        objective_at(
+            problem, result.gating_parameters + 1e-2 * rng.normal(size=result.gating_parameters.shape), 1e-6
+        )[0]
         for _ in range(20)
     ]
     assert min(ends) > result.objective_history[-1] * (1.0 - 1e-4)
@@ -339,5 +341,5 @@ def test_a_gating_of_a_user_is_learned(rng):
     assert np.all(np.diff(result.objective_history) <= 0.0)
     assert result.objective_history[-1] < 0.99 * result.objective_history[0]
     np.testing.assert_allclose(
-        result.objective_history[-1], objective_at(problem, result.parameters)[0], rtol=1e-3
+        result.objective_history[-1], objective_at(problem, result.gating_parameters)[0], rtol=1e-3
     )

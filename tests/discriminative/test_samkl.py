@@ -17,7 +17,7 @@ from bayesmkl.discriminative.localized.samkl import (
     SAMKLOptions,
     WeightsStep,
     _SwitchedStack,
-    check_switch_options,
+    check_options,
     fit_samkl,
     infer_switches,
     initial_support,
@@ -565,6 +565,6 @@ def test_gates_reproduce_the_combined_kernel_and_the_scores():
     ],
 )
 def test_switches_that_do_not_fit_the_kernels_are_refused_by_name(changes, message):
-    check_switch_options(SAMKLOptions(max_switches=3, initial_switches=[0, 1, 1]), 3)
+    check_options(SAMKLOptions(max_switches=3, initial_switches=[0, 1, 1]), 3)
     with pytest.raises(ValueError, match=message):
-        check_switch_options(SAMKLOptions()._replace(**changes), 3)
+        check_options(SAMKLOptions()._replace(**changes), 3)

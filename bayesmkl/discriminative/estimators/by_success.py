@@ -242,9 +242,6 @@ class BySuccess(FeatureGatedClassifier):
             keys = [*training.features.T, *keys]
         return np.lexsort((target, *keys[::-1]))
 
-    def _outcome(self, stopped: bool) -> Outcome:
-        return Outcome.MAX_ITER if stopped else Outcome.CONVERGED
-
     def _store_local(self, results: list[Any], stopped: bool) -> None:
         super()._store_local(results, stopped)
         names = [OWN] if self._offers_own() else []
@@ -431,6 +428,8 @@ class SwMKLClassifier(BySuccess):
     random_state: Seed | None = None
     verbose: int = 1
 
+    PER_TASK = ("smallest_eigenvalue",)
+
     def _options(self) -> SwMKLOptions:
         lowest = check_number("lowest_gate", self.lowest_gate, low=0.0)
         if lowest >= 1.0:
@@ -460,16 +459,14 @@ class SwMKLClassifier(BySuccess):
             intercept=result.intercept,
             objective_history=np.array([result.objective]),
             duality_gap=result.gap,
-            outcome=self._outcome(stopped),
+            outcome=Outcome.MAX_ITER if stopped else Outcome.CONVERGED,
             n_solves=result.success.n_solves + 1,
         )
 
     def _store_local(self, results: list[SwMKLResult], stopped: bool) -> None:
         super()._store_local(results, stopped)
-        smallest = [result.smallest_eigenvalue for result in results]
         temperatures = [result.temperature for result in results]
         self.temperature_ = temperatures if len(temperatures) > 1 else temperatures[0]
-        self.smallest_eigenvalue_ = np.array(smallest) if len(smallest) > 1 else smallest[0]
 
     def _components(self, result: SwMKLResult, rows: Rows) -> np.ndarray:
         seen, seen_rows = self._seen(result, rows)
@@ -650,6 +647,7 @@ class LDMKLClassifier(BySuccess):
     verbose: int = 1
 
     ONE_ANSWER = "Raise `C`, or give kernels that tell the classes apart."
+    PER_TASK = ("retrained", "n_selected")
 
     def _threshold(self, named: bool) -> float | str:
         """Return the threshold in use where features of the gates are `named`, or not."""
@@ -694,14 +692,9 @@ class LDMKLClassifier(BySuccess):
             intercept=intercepts,
             objective_history=np.zeros(0),
             duality_gap=np.nan,
-            outcome=self._outcome(stopped),
+            outcome=Outcome.MAX_ITER if stopped else Outcome.CONVERGED,
             n_solves=result.n_solves,
         )
-
-    def _store_local(self, results: list[LDMKLResult], stopped: bool) -> None:
-        super()._store_local(results, stopped)
-        self.retrained_ = self._of_tasks([result.retrained for result in results])
-        self.n_selected_ = self._of_tasks([result.n_selected for result in results])
 
     def _doubts(self, training: Rows, targets: np.ndarray) -> list[str]:
         few = self.retrained_ & (self.n_selected_ < FEW * targets.shape[1])

@@ -195,6 +195,8 @@ class CLMKLClassifier(LocalizedClassifier):
     random_state: int | None = None
     verbose: int = 1
 
+    PER_TASK = ("kernel_weights",)
+
     # ------------------------------------------------------------------------------------------- parameters
 
     def _options(self) -> CLMKLOptions:
@@ -274,7 +276,6 @@ class CLMKLClassifier(LocalizedClassifier):
     def _store_local(self, results: list[Any], stopped: bool) -> None:
         super()._store_local(results, stopped)
         weights = np.stack([result.kernel_weights for result in results])
-        self.kernel_weights_ = self._of_tasks(list(weights))
         self.n_active_kernels_ = int((weights > ACTIVE * weights.max()).any(axis=(0, 1)).sum())
 
     # ----------------------------------------------------------------------------------------------- results
@@ -293,9 +294,6 @@ class CLMKLClassifier(LocalizedClassifier):
 
     def _scores_at(self, result: MKLResult, rows: Rows) -> np.ndarray:
         return clmkl_scores(self._of(rows), result)
-
-    def _kernel_at(self, result: MKLResult, rows: Rows) -> np.ndarray:
-        return self._of(rows).combine(result.kernel_weights)
 
     def _of(self, rows: Rows) -> ClusteredStack:
         return ClusteredStack(rows.kernels, np.asarray(rows.features).T, self.memberships_.T)

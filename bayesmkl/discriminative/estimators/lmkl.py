@@ -111,6 +111,8 @@ class LearnedGates(BaseLocalized):
     fallback: bool | str
     standardize: bool
 
+    PER_TASK = ("gating_parameters", "is_local")
+
     # ------------------------------------------------------------------------------------------- parameters
 
     def _check_parameters(self) -> None:
@@ -246,12 +248,6 @@ class LearnedGates(BaseLocalized):
         comparison = self._held_out(labels, errors) if compares else None
         problem = kernels, target, features, inner, gating, options
         return fit_lmkl(*problem, rng=self._rng(), others=others, comparison=comparison, on_step=on_step)
-
-    def _store_local(self, results: list[LMKLResult], stopped: bool) -> None:
-        self.gating_parameters_ = self._of_tasks([result.parameters for result in results])
-        local = [result.is_local for result in results]
-        self.is_local_ = np.array(local) if len(local) > 1 else local[0]
-        super()._store_local(results, stopped)
 
     def _components(self, result: LMKLResult, rows: Rows) -> np.ndarray:
         found_before = isinstance(result.gating, ModelGates)

@@ -101,6 +101,10 @@ class BaseLocalized(BaseMKL):
         ""  # what to do where all training samples get one; without it, only data and `C` lead to that
     )
 
+    PER_TASK: tuple[
+        str, ...
+    ] = ()  # fields of the results that are fitted attributes, under their name with "_"
+
     C: Any
     svm: str = "libsvm"  # of methods without a choice
     mwu_epsilon: float
@@ -290,14 +294,13 @@ class BaseLocalized(BaseMKL):
     def _store_local(self, results: list[Any], stopped: bool) -> None:
         """Set the fitted attributes, with a leading class axis where there are several tasks."""
         fits = [self._describe(result, stopped) for result in results]
-        several = len(fits) > 1
         self.results_ = tuple(results)
+        for name in self.PER_TASK:
+            setattr(self, f"{name}_", self._of_tasks([getattr(result, name) for result in results]))
         duals = np.stack([fit.signed_dual for fit in fits])
-        intercepts = np.stack([fit.intercept for fit in fits])
         gates = np.stack([fit.gates.T for fit in fits])
-        self.gates_ = gates if several else gates[0]
-        self.dual_coef_ = duals if several else duals[0]
-        self.intercept_ = intercepts if several else intercepts[0]
+        self.gates_, self.dual_coef_ = self._of_tasks(list(gates)), self._of_tasks(list(duals))
+        self.intercept_ = self._of_tasks([fit.intercept for fit in fits])
         if np.ndim(self.intercept_) == 0:
             self.intercept_ = float(self.intercept_)
         counted = np.abs(duals) > SUPPORT * np.abs(duals).max(initial=0.0)
@@ -362,8 +365,8 @@ class BaseLocalized(BaseMKL):
         ]
         return self._of_tasks([np.concatenate(of_result) for of_result in zip(*parts, strict=True)])
 
-    def _of_tasks(self, arrays: list[np.ndarray]) -> np.ndarray:
-        return arrays[0] if len(arrays) == 1 else np.stack(arrays)
+    def _of_tasks(self, values: Sequence[Any]) -> Any:
+        return values[0] if len(values) == 1 else np.stack(values)
 
     def _decide(self, X: Samples, gate_features: ArrayLike | None = None) -> np.ndarray:
         """Return the scores of rows, (n_rows,), or (n_rows, n_classes) for more than two classes."""

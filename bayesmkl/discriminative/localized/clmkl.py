@@ -146,7 +146,6 @@ def fit_clmkl(
     targets: np.ndarray,
     inner: InnerProblem,
     options: CLMKLOptions = CLMKLOptions(),  # noqa: B008
-    start: np.ndarray | None = None,
     on_step: Callable[[int, str], None] | None = None,
 ) -> MKLResult:
     r"""Alternate SVMs and closed-form weight updates until the duality gap is small.
@@ -158,8 +157,6 @@ def fit_clmkl(
     targets : ndarray of shape (n_tasks, n_samples)
     inner : InnerProblem
     options : CLMKLOptions
-    start : ndarray of shape (n_clusters, n_kernels), optional
-        First weights, brought to norm one; equal ones by default. Zeros stay zero.
     on_step : callable, optional
         Takes the number of iterations done and a line of status.
 
@@ -182,7 +179,8 @@ def fit_clmkl(
     >>> result.kernel_weights.argmax(axis=1)
     array([0, 1])
     """
-    weights = _first_weights(clustered, options.p_norm, start)
+    weights = np.ones((len(clustered.train_memberships), clustered.stack.n_kernels))
+    weights /= np.linalg.norm(weights, ord=options.p_norm, axis=1, keepdims=True)
     evaluate = _SVMs(clustered, targets, inner, options)
     fit, relaxation, dual = evaluate(weights), 1.0, -np.inf
     history: list[float] = []
@@ -308,13 +306,6 @@ def _primal(fit: WeightedFit) -> float:
 
 def _relative(gap: float, fit: WeightedFit) -> float:
     return gap / max(abs(fit.objective), np.finfo(float).tiny)
-
-
-def _first_weights(clustered: ClusteredStack, p_norm: float, start: np.ndarray | None) -> np.ndarray:
-    """Return weights of norm one for every cluster."""
-    shape = len(clustered.train_memberships), clustered.stack.n_kernels
-    weights = np.ones(shape) if start is None else np.array(start, dtype=np.float64)
-    return weights / np.linalg.norm(weights, ord=p_norm, axis=1, keepdims=True)
 
 
 # ---------------------------------------------------------------------------------------------------- clusters

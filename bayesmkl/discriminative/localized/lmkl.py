@@ -105,7 +105,7 @@ class LMKLResult(NamedTuple):
     Parameters
     ----------
     gating : Gating, or what found the gates before the SVM
-    parameters : ndarray of shape (n_parameters,)
+    gating_parameters : ndarray of shape (n_parameters,)
         Of the gating; NaN where equal gates were kept.
     gates : ndarray of shape (n_kernels, n_train)
     signed_dual : ndarray of shape (n_train,)
@@ -126,7 +126,7 @@ class LMKLResult(NamedTuple):
     """
 
     gating: Any
-    parameters: np.ndarray
+    gating_parameters: np.ndarray
     gates: np.ndarray
     signed_dual: np.ndarray
     intercept: Any
@@ -140,11 +140,11 @@ class LMKLResult(NamedTuple):
     @property
     def is_local(self) -> bool:
         """Return whether the gates are the gating's, and not equal ones that were kept."""
-        return not np.isnan(self.parameters).any()
+        return not np.isnan(self.gating_parameters).any()
 
     def gates_at(self, features: np.ndarray) -> np.ndarray:
         """Return the gates at rows of features, (n_kernels, n_rows)."""
-        return self.gating.gates(self.parameters, features)
+        return self.gating.gates(self.gating_parameters, features)
 
 
 class Comparison(NamedTuple):
@@ -264,7 +264,12 @@ def _learn(
         gating = kinds[start % len(kinds)]
         evaluate = _Evaluator(problem, gating)
         first = evaluate(gating.init(problem.features, problem.stack.n_kernels, rng))
-        report = _reporter(on_step, sum(len(done.history) - 1 for done, _ in descents), start, n_starts)
+        n_before = sum(len(done.history) - 1 for done, _ in descents)
+        report = (
+            None
+            if on_step is None
+            else partial(_report, on_step, n_before, f"start {start + 1} of {n_starts}")
+        )
         found = descend(evaluate, first, options.solver, options.tol, options.max_iter, report)
         descents.append((found, gating))
         n_solves += evaluate.n_solves
@@ -350,7 +355,7 @@ def _compare(problem: _Problem, kinds: Sequence[Gating], comparison: Comparison)
         nonlocal n_parameters, n_solves
         part = problem._replace(stack=square, target=problem.target[train], features=problem.features[train])
         learned = _learn(part, kinds, comparison.rng)
-        n_parameters = learned.parameters.size
+        n_parameters = learned.gating_parameters.size
         equal = _keep_equal(part, n_parameters)
         n_solves += learned.n_solves + equal.n_solves
         gates = learned.gates_at(problem.features[validated])
@@ -366,7 +371,7 @@ def _keep_equal(problem: _Problem, n_parameters: int) -> LMKLResult:
     gating = equal_gates(stack.n_kernels)
     gates = gating.gates(np.zeros(0), target[:, None])
     result = fit_at_gates(stack, target, problem.inner, gating, gates, problem.options)
-    return result._replace(parameters=np.full(n_parameters, np.nan))
+    return result._replace(gating_parameters=np.full(n_parameters, np.nan))
 
 
 # ------------------------------------------------------------------------- gates found before, votes, predictions
@@ -507,20 +512,11 @@ class _Evaluator:
         )
 
 
-def _reporter(
-    on_step: Callable[[int, str], None] | None, n_before: int, start: int, n_init: int
-) -> Callable[[int, GatedFit], None]:
-    """Return the arguments of `on_step` for a step."""
-
-    def report(n_done: int, at: GatedFit) -> None:
-        if on_step is not None:
-            support = np.count_nonzero(at.solution.signed_dual)
-            on_step(
-                n_before + n_done,
-                f"start {start + 1} of {n_init}, objective {at.objective:.6g}, {support} support vectors",
-            )
-
-    return report
+def _report(
+    on_step: Callable[[int, str], None], n_before: int, start: str, n_done: int, at: GatedFit
+) -> None:
+    support = np.count_nonzero(at.solution.signed_dual)
+    on_step(n_before + n_done, f"{start}, objective {at.objective:.6g}, {support} support vectors")
 
 
 # ----------------------------------------------------------------------------------------------------- descent

@@ -140,7 +140,6 @@ def fit_samkl(
     stack: Stack,
     target: np.ndarray,
     options: SAMKLOptions = SAMKLOptions(),  # noqa: B008
-    start: np.ndarray | None = None,
     rng: np.random.Generator | None = None,
     on_step: Callable[[int, str], None] | None = None,
 ) -> SAMKLResult:
@@ -153,8 +152,6 @@ def fit_samkl(
     target : ndarray of shape (n_samples,)
         Labels -1 and +1.
     options : SAMKLOptions
-    start : ndarray of shape (n_kernels,), optional
-        First kernel weights; equal ones for all kernels that are on at first by default.
     rng : Generator, optional
         Draws for ``options.ties="random"``; seeded with 0 by default.
     on_step : callable, optional
@@ -182,7 +179,7 @@ def fit_samkl(
     initial = np.ones(stack.n_kernels, dtype=bool) if given is None else np.asarray(given, dtype=bool)
     switches = np.repeat(initial[:, None], stack.n_train, axis=1)  # lines 1 to 3
     margins = np.ones(stack.n_train)
-    weights = _initial_weights(initial, start)
+    weights = initial / initial.sum()
     rng = np.random.default_rng(0) if rng is None else rng
     best: tuple[WeightsStep, np.ndarray, np.ndarray] | None = None
     history: list[float] = []
@@ -216,13 +213,6 @@ def fit_samkl(
         outcome=outcome if step.outcome.converged else step.outcome,
         n_solves=n_solves,
     )
-
-
-def _initial_weights(initial: np.ndarray, start: np.ndarray | None) -> np.ndarray:
-    """Return weights of the kernels that are on, equal ones where `start` has none for them."""
-    weights = initial.astype(np.float64) if start is None else np.where(initial, start, 0.0)
-    weights = weights if weights.any() else initial.astype(np.float64)
-    return weights / weights.sum()
 
 
 def _has_settled(history: list[float], tol: float) -> bool:
@@ -344,8 +334,8 @@ def initial_support(stack: Stack, target: np.ndarray, options: SAMKLOptions) -> 
     return step.kernel_weights > 0.0
 
 
-def check_options(options: SAMKLOptions) -> None:
-    """Raise for numbers that are invalid for any kernels.
+def check_options(options: SAMKLOptions, n_kernels: int | None = None) -> None:
+    """Raise for options that are invalid for any kernels, or for `n_kernels` of them.
 
     Examples
     --------
@@ -353,32 +343,24 @@ def check_options(options: SAMKLOptions) -> None:
     Traceback (most recent call last):
     ...
     ValueError: `C` must be a finite number > 0; got -1.0.
+    >>> check_options(SAMKLOptions(max_switches=5), n_kernels=3)
+    Traceback (most recent call last):
+    ...
+    ValueError: `max_switches` must be at most the number of kernels, 3; got 5. ...
     """
     check_scale("C", options.C)
     check_number("gap_tol", options.gap_tol, low=0.0)
     check_number("tol", options.tol, low=0.0, inclusive=True)
     for name, low in (("max_switches", 0), ("max_iter", 1), ("max_iter_weights", 1)):
         check_integer(name, getattr(options, name), low=low)
-
-
-def check_switch_options(options: SAMKLOptions, n_kernels: int) -> None:
-    """Raise for a budget or initial switches that are invalid for `n_kernels` kernels.
-
-    Examples
-    --------
-    >>> check_switch_options(SAMKLOptions(max_switches=5), n_kernels=3)
-    Traceback (most recent call last):
-    ...
-    ValueError: `max_switches` must be at most the number of kernels, 3; got 5. ...
-    """
+    if n_kernels is None:
+        return
     if options.max_switches > n_kernels:
         raise ValueError(
             f"`max_switches` must be at most the number of kernels, {n_kernels}; got {options.max_switches}. "
             "Pass 0 to keep all samples on the initial kernels."
         )
-    if options.initial_switches is None:
-        return
-    initial = np.asarray(options.initial_switches)
+    initial = np.ones(n_kernels) if options.initial_switches is None else np.asarray(options.initial_switches)
     if initial.shape != (n_kernels,) or not np.isin(initial, (0, 1)).all() or not initial.any():
         raise ValueError(
             f"`initial_switches` must be None or {n_kernels} booleans, one per kernel, at least one of them true; "
