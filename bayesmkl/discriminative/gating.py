@@ -229,7 +229,21 @@ class SigmoidGating(NamedTuple):
 
     init_scale: float = 0.01
 
-    init = SoftmaxGating.init
+    def init(self, features: np.ndarray, n_kernels: int, rng: np.random.Generator) -> np.ndarray:
+        """Draw an intercept and coefficients for every kernel.
+
+        Parameters
+        ----------
+        %(features:training)s (n_samples, n_features)
+        %(n_kernels)s
+        %(rng)s
+
+        Returns
+        -------
+        ndarray of shape (n_kernels * (1 + n_features),)
+            The parameters.
+        """
+        return SoftmaxGating(self.init_scale).init(features, n_kernels, rng)
 
     def gates(self, parameters: np.ndarray, features: np.ndarray) -> np.ndarray:
         """Return gates between zero and one.

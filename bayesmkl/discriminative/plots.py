@@ -110,7 +110,7 @@ def plot_decision(
     ax = new_axes(5.4, 5.4) if ax is None else ax
     _draw_samples(ax, samples, np.asarray(y), classes)
     circles: dict[str, Any] = {"facecolors": "none", "edgecolors": BOUNDARY, "linewidths": 0.9, "zorder": 4}
-    ax.scatter(*samples[support].T, 52, label="support point", **circles)
+    ax.scatter(samples[support, 0], samples[support, 1], 52, label="support point", **circles)
 
     def draw_lines(values: np.ndarray, level: float, color: str, style: str, width: float) -> None:
         if values.min() < level < values.max():  # matplotlib warns of levels that do not occur
@@ -181,10 +181,12 @@ def _draw_samples(ax: Axes, samples: np.ndarray, y: np.ndarray, classes: np.ndar
     for k, name in enumerate(classes):
         color, marker = CLASS_COLORS[k % len(CLASS_COLORS)], MARKERS[k % len(MARKERS)]
         look: dict[str, Any] = {"c": color, "marker": marker, "alpha": 0.8, "linewidths": 0, "zorder": 3}
-        ax.scatter(*samples[y == name].T, size, label=str(name), **look)
+        ax.scatter(samples[y == name, 0], samples[y == name, 1], size, label=str(name), **look)
     rest = samples[~np.isin(y, classes)]
     if len(rest):
-        ax.scatter(*rest.T, size, c=NEUTRAL, marker="x", linewidths=0.8, zorder=3, label="no class")
+        ax.scatter(
+            rest[:, 0], rest[:, 1], size, c=NEUTRAL, marker="x", linewidths=0.8, zorder=3, label="no class"
+        )
 
 
 def _draw_regions(

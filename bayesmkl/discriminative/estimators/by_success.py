@@ -67,7 +67,6 @@ from bayesmkl.kernels.stacks.dense import DenseStack
 
 GATE_TARGETS = ("auto", "cv", "train")
 OWN = "own"
-FEW = 0.1  # of the samples
 MOST_COMPARED = 400  # samples that LD-MKL compares on what its gates see
 WIDTHS = (0.5, 0.25)  # of Gaussians of named features, in median distances
 N_FOLDS = 5
@@ -250,10 +249,6 @@ class BySuccess(FeatureGatedClassifier):
         self.gate_kernel_ = chosen if len(chosen) > 1 else chosen[0]
 
     # ----------------------------------------------------------------------------------------------- results
-
-    def _training_rows(self, training: Rows, part: slice) -> Rows:
-        features = None if training.features is None else training.features[part]
-        return Rows([kernel.training_rows[part] for kernel in training.kernels], features)
 
     def _voting(self) -> Sequence[OneKernel]:
         """Return the kernels as they are needed to score rows."""
@@ -587,18 +582,14 @@ class LDMKLClassifier(BySuccess):
     The gating matrices of the scheme are :math:`g_m g_m^\top`, of one component and rank one. Scores are not those of
     an SVM on the `combined_kernel`: every kernel has coefficients of its own, and votes are squashed.
 
-    The defaults depart from the paper [1]_, which is
-    ``LDMKLClassifier(sv_gate="paper", bias="drop", threshold="paper", strict=True, temperature=1,
-    gate_targets="train")`` with a `gate_kernel` that it does not name. Its eq. 6 gates the support vectors and has
-    no intercept. That unbalances the coefficients, which sum to zero as they are trained, and moves the scores: it
-    costs accuracy where classes are unequal. Its voters are trained on the samples with a gate above 1 / n_kernels.
-    Where kernels succeed about equally often these are few, and of unequal classes; the vote may then be the same
-    everywhere. The threshold itself counts as above, up to twice `tol` in the regressions, so that a single kernel
-    and identical kernels keep all samples. Where only one class is
-    above, the first classifier is kept.
-
-    There is one warning if all training samples get the same answer, if a voter is trained on less than a tenth of
-    them, or if no voter is trained again although a threshold asks for it.
+    The defaults depart from the paper [1]_, which is ``LDMKLClassifier(sv_gate="paper", bias="drop",
+    threshold="paper", strict=True, temperature=1, gate_targets="train")`` with a `gate_kernel` that it does not
+    name. Its eq. 6 gates the support vectors and has no intercept. That unbalances the coefficients, which sum to
+    zero as they are trained, and moves the scores: it costs accuracy where classes are unequal. Its voters are
+    trained on the samples with a gate above 1 / n_kernels. Where kernels succeed about equally often these are
+    few, and of unequal classes; the vote may then be the same everywhere (look at `n_selected_` and
+    `retrained_`). The threshold itself counts as above, up to twice `tol` in the regressions, so that a single
+    kernel and identical kernels keep all samples. Where only one class is above, the first classifier is kept.
 
     Flexible kernels are right on all of their own training samples, and with ``gate_targets="train"`` gates are then
     constant. Where gates are compared, it is on at most
@@ -646,7 +637,6 @@ class LDMKLClassifier(BySuccess):
     random_state: Seed | None = None
     verbose: int = 1
 
-    ONE_ANSWER = "Raise `C`, or give kernels that tell the classes apart."
     PER_TASK = ("retrained", "n_selected")
 
     def _threshold(self, named: bool) -> float | str:
@@ -695,26 +685,6 @@ class LDMKLClassifier(BySuccess):
             outcome=Outcome.MAX_ITER if stopped else Outcome.CONVERGED,
             n_solves=result.n_solves,
         )
-
-    def _doubts(self, training: Rows, targets: np.ndarray) -> list[str]:
-        few = self.retrained_ & (self.n_selected_ < FEW * targets.shape[1])
-        doubts = super()._doubts(training, targets)
-        if not self.retrained_.any():
-            doubts.append(
-                "trained no SVM again, as for no kernel the samples with a gate of at least the threshold are of "
-                "two classes"
-            )
-        if few.any():
-            doubts.append(
-                f"trained {few.sum()} of {few.size} SVMs on less than a tenth of the samples, the smallest on "
-                f"{self.n_selected_[few].min()}"
-            )
-        return doubts
-
-    def _remedy(self) -> str:
-        if self._threshold(self._names_features()) == 0.0:
-            return super()._remedy()
-        return 'Use `threshold=0`, which keeps all samples, raise `temperature`, or use `gate_targets="cv"`.'
 
     def _components(self, result: LDMKLResult, rows: Rows) -> np.ndarray:
         seen, seen_rows = self._seen(result, rows)

@@ -233,9 +233,9 @@ class CLMKLClassifier(LocalizedClassifier):
 
     # ---------------------------------------------------------------------------------------------- fitting
 
-    def _fit_local(self, kernels: DenseStack, targets: np.ndarray, gate_features: ArrayLike | None) -> Rows:
+    def _fit_local(self, kernels: DenseStack, targets: np.ndarray, gate_features: ArrayLike | None) -> None:
         self._cluster(kernels)
-        return super()._fit_local(kernels, targets, gate_features)
+        super()._fit_local(kernels, targets, gate_features)
 
     def _cluster(self, kernels: Stack) -> None:
         """Find clusters, and the memberships of the training samples."""

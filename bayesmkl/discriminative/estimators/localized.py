@@ -50,7 +50,6 @@ from bayesmkl.kernels.stacks.dense import DenseStack
 
 SVMS = ("libsvm", "mwu")
 CACHE_MB = 100.0  # for columns of the kernels
-ROWS_AT_ONCE = 500  # whose answers are compared
 N_FOLDS = 3  # of comparisons with gates that are the same for all samples
 
 
@@ -97,10 +96,6 @@ class BaseLocalized(BaseMKL):
     """One result per task, and kernels whose weights depend on the samples."""
 
     PATH_PARAMETER = "C"  # what to change where a fit stalls
-    ONE_ANSWER = (
-        ""  # what to do where all training samples get one; without it, only data and `C` lead to that
-    )
-
     PER_TASK: tuple[
         str, ...
     ] = ()  # fields of the results that are fitted attributes, under their name with "_"
@@ -196,37 +191,6 @@ class BaseLocalized(BaseMKL):
         """Return the largest number of steps of a task, for the progress bar."""
         return int(self.max_iter)
 
-    def _training_rows(self, training: Rows, part: slice) -> Rows:
-        """Return some of the training samples as rows to score."""
-        features = None if training.features is None else training.features[part]
-        return Rows(training.kernels.rows(part), features)
-
-    def _doubts(self, training: Rows, targets: np.ndarray) -> list[str]:
-        """Return reasons to warn about a fit to classes, as parts of one sentence."""
-        answer = self._only_answer(training) if self.ONE_ANSWER else None
-        if answer is None:
-            return []
-        of_class = targets[answer] > 0.0 if len(targets) > 1 else (targets[0] > 0.0) == answer
-        return [
-            f"predicts {self.classes_[answer : answer + 1].tolist()[0]!r} for all training samples, of which "
-            f"{of_class.mean():.0%} are of that class"
-        ]
-
-    def _only_answer(self, training: Rows) -> int | None:
-        """Return the position of the class that all training samples get, None as soon as there are two."""
-        n_samples, found = self.dual_coef_.shape[-1], set[int]()
-        step = -(-n_samples // ROWS_AT_ONCE)
-        for first in range(step):
-            rows = self._training_rows(training, slice(first, None, step))  # labels may be sorted
-            scores = self._scores_of_parts([rows])
-            found.update(most_probable(scores[0] if len(scores) == 1 else scores.T).tolist())
-            if len(found) > 1:
-                return None
-        return found.pop()
-
-    def _remedy(self) -> str:
-        return self.ONE_ANSWER
-
     def _warn_unless_converged(self, results: Sequence[Any]) -> None:
         warn_unless_converged(self, results)
 
@@ -252,15 +216,13 @@ class BaseLocalized(BaseMKL):
             yield clip_rows(self, stack, kernels)
 
     def _fit_classes(self, X: Samples, y: Targets, gate_features: ArrayLike | None = None) -> None:
-        """Fit a classifier, and issue one warning with the reasons against it."""
+        """Fit a classifier."""
         self._check_parameters()  # first: a mistake in them costs no time
         refuse_missing_labels(y, "a label", ALL_LABELED)
         self._refuse_gate_features(gate_features, not self._is_precomputed())
         kernels, y = self._fit_stack(X, y)
         self.classes_, targets = encode_labels(y)
-        training = self._fit_local(kernels, targets, gate_features)
-        if doubts := self._doubts(training, targets):
-            warn_user(f"{type(self).__name__} {', and '.join(doubts)}. {self._remedy()}", UserWarning)
+        self._fit_local(kernels, targets, gate_features)
 
     def _fit_stack(self, X: Samples, y: Targets, **check_y: Any) -> tuple[Any, np.ndarray]:
         """Fit the bank; for SVMs from columns, return columns that are evaluated on demand."""
@@ -268,8 +230,8 @@ class BaseLocalized(BaseMKL):
             return fit_columns(self, X, y, CACHE_MB, **check_y)
         return super()._fit_stack(X, y, **check_y)
 
-    def _fit_local(self, kernels: DenseStack, targets: np.ndarray, gate_features: ArrayLike | None) -> Rows:
-        """Learn task by task, store the results, and return the training samples."""
+    def _fit_local(self, kernels: DenseStack, targets: np.ndarray, gate_features: ArrayLike | None) -> None:
+        """Learn task by task, and store the results."""
         X = None if self.kernel_bank_ is None else self.kernel_bank_.X_train_
         training = Rows(kernels, self._gate_features(X, gate_features, targets.shape[1], fitting=True))
         stopped: list[float] = []
@@ -289,7 +251,6 @@ class BaseLocalized(BaseMKL):
                 '`svm="libsvm"`.',
                 ConvergenceWarning,
             )
-        return training
 
     def _store_local(self, results: list[Any], stopped: bool) -> None:
         """Set the fitted attributes, with a leading class axis where there are several tasks."""
@@ -403,8 +364,6 @@ class LocalizedClassifier(ClassifierMixin, BaseLocalized):
         -----
         ConvergenceWarning
             If the tolerance was not reached.
-        UserWarning
-            If a vote or inferred switches (LD-MKL, SAMKL) give all training samples one answer.
         %(KernelQualityWarning)s
         """
         self._fit_classes(X, y)
@@ -549,8 +508,6 @@ class FeatureGatedClassifier(ClassifierMixin, BaseLocalized):
         -----
         ConvergenceWarning
             If the tolerance was not reached.
-        UserWarning
-            If a vote or inferred switches (LD-MKL, SAMKL) give all training samples one answer.
         %(KernelQualityWarning)s
         """
         self._fit_classes(X, y, gate_features)

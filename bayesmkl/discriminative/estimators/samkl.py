@@ -192,7 +192,6 @@ class SAMKLClassifier(LocalizedClassifier):
     random_state: Seed | None = None
     verbose: int = 1
 
-    ONE_ANSWER = "Lower `max_switches` (0 is SimpleMKL), or choose it and `C` by cross-validation."
     PER_TASK = ("kernel_weights", "margins")
     _FLAGS = ("normalize", "fallback")
 
@@ -218,10 +217,10 @@ class SAMKLClassifier(LocalizedClassifier):
         self._options(stack.n_kernels)
         return stack, y
 
-    def _fit_local(self, kernels: DenseStack, targets: np.ndarray, gate_features: ArrayLike | None) -> Rows:
+    def _fit_local(self, kernels: DenseStack, targets: np.ndarray, gate_features: ArrayLike | None) -> None:
         compared = self.fallback and self.max_switches > 0
         self.fell_back_ = bool(compared) and not self._switches_help(kernels, targets)
-        return super()._fit_local(kernels, targets, gate_features)
+        super()._fit_local(kernels, targets, gate_features)
 
     def _learn_task(self, training: Rows, target: np.ndarray, inner: Any, on_step: OnStep) -> SAMKLResult:
         budget = 0 if self.fell_back_ else self.max_switches
@@ -267,10 +266,6 @@ class SAMKLClassifier(LocalizedClassifier):
 
     def _scores_at(self, result: SAMKLResult, rows: Rows) -> np.ndarray:
         return self._infer(result, rows.kernels).scores
-
-    def _remedy(self) -> str:
-        otherwise = "Raise `C`, or give kernels that tell the classes apart."
-        return self.ONE_ANSWER if np.any(self.is_local_) else otherwise
 
     def _store_local(self, results: list[SAMKLResult], stopped: bool) -> None:
         super()._store_local(results, stopped)

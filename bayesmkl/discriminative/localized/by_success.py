@@ -227,12 +227,11 @@ def fit_success(
     n_solves = len(kernels) * (2 + (0 if tried is None else len(tried)))
 
     def in_sample(gate_kernels: Sequence[OneKernel]) -> bool:
-        own = options.targets == "auto" and gate_kernels is kernels
-        return own or options.targets == "train" or folds is None
+        return options.targets == "train" or (options.targets == "auto" and gate_kernels is kernels)
 
     def success_of(gate_kernels: Sequence[OneKernel]) -> np.ndarray:
         """Return where classifiers are right (line 2)."""
-        told = np.stack(outputs) if in_sample(gate_kernels) else held_out
+        told = np.stack(outputs) if held_out is None or in_sample(gate_kernels) else held_out
         return ((told > 0.0) == (target > 0.0)).astype(np.float64)
 
     chosen = 0
