@@ -72,15 +72,6 @@ def test_stops_when_a_step_pays_less_than_the_tolerance(rng, solver):
 
 
 @EVERY
-def test_stops_at_the_limit_of_steps(rng, solver):
-    value, gradient, center = quadratic(rng)
-    evaluate, _ = counted(value, gradient)
-    found = descend(evaluate, evaluate(center + 30.0), solver, 1e-12, 2)
-    assert found.outcome is Outcome.MAX_ITER
-    assert len(found.history) == 3
-
-
-@EVERY
 def test_a_flat_start_is_the_end(solver):
     evaluate, asked = counted(lambda at: 5.0, np.zeros_like)
     start = evaluate(np.ones(3))

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import sklearn
 from cases import squared_hinge_scores
 from helpers import assert_same
 from sklearn.datasets import load_iris
-from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.svm import SVC, SVR
 
 from bayesmkl import KernelBank
@@ -161,18 +159,6 @@ def test_what_gates_need_and_what_they_do_not(rng):
         model.predict(rows, gate_features=new)
     with pytest.raises(ValueError, match=r"`gate_features` must have one row for each"):
         model.predict(rows, gate_features=X[:, :2])
-
-
-def test_gate_features_are_routed(rng):
-    X, y, _ = toy(rng)
-    stack = plain_bank().fit(X).transform(X)
-    with sklearn.config_context(enable_metadata_routing=True):
-        model = ld_mkl("precomputed", gate_kernel=Gaussian(width=1), threshold=0)
-        model.set_fit_request(gate_features=True).set_score_request(gate_features=True)
-        found = cross_val_score(model, stack, y, cv=StratifiedKFold(2), params={"gate_features": X})
-    for score, (train, test) in zip(found, StratifiedKFold(2).split(X, y), strict=True):
-        part = ld_mkl(plain_bank(), gate_kernel=Gaussian(width=1), threshold=0).fit(X[train], y[train])
-        assert score == part.score(X[test], y[test])
 
 
 # --------------------------------------------------------------------------------------- fallbacks and draws

@@ -15,7 +15,6 @@ from bayesmkl.discriminative.gating import (
     GroupGating,
     SigmoidGating,
     SoftmaxGating,
-    check_gating,
     combine_components,
     gating_matrix,
 )
@@ -43,22 +42,6 @@ EVERY_GATING = pytest.mark.parametrize("gating", GATINGS)
 EVERY_INNER = pytest.mark.parametrize("inner", INNERS)
 EVERY_SOLVER = pytest.mark.parametrize("solver", SOLVERS)
 TIGHT = LMKLOptions(max_iter=3, inner_tol=1e-9)  # few exact steps: rounding has no time to grow
-
-
-class Started(NamedTuple):
-    """A gating that starts at given parameters."""
-
-    gating: object
-    start: np.ndarray
-
-    def init(self, features, n_kernels, rng):
-        return self.start
-
-    def gates(self, parameters, features):
-        return self.gating.gates(parameters, features)
-
-    def pullback(self, parameters, features, slopes):
-        return self.gating.pullback(parameters, features, slopes)
 
 
 class Problem(NamedTuple):
@@ -186,14 +169,6 @@ def test_one_kernel_under_softmax_is_the_support_vector_classifier(rng):
     assert result.n_solves == 1
 
 
-def test_one_kernel_under_softmax_is_support_vector_regression(rng):
-    problem = make(rng, inner="regression", n_kernels=1)
-    result = problem.fit(LMKLOptions(inner_tol=1e-6))
-    svm = SVR(kernel="precomputed", C=2.0, epsilon=0.2, tol=1e-6)
-    expected = svm.fit(problem.stack.kernels[0], problem.target).predict(problem.stack.kernels[0])
-    assert_same(problem.predict(result), expected, 1e-5)
-
-
 @pytest.mark.parametrize(("gating", "share"), [("softmax", 1 / 9), ("sigmoid", 1 / 4), ("group", 1 / 9)])
 def test_start_at_zero_is_a_svm_on_the_sum_of_kernels(rng, gating, share):
     problem = make(rng, gating)
@@ -217,19 +192,6 @@ def test_identical_kernels_and_equal_gates_stay_at_one_kernel_over_their_number(
     assert_same(predict_lmkl(result, three, result.gates_at(problem.features)), expected, 1e-5)
     np.testing.assert_allclose(result.gates, 1 / 3, atol=1e-9)
     assert result.outcome is Outcome.CONVERGED
-
-
-@EVERY_SOLVER
-def test_permuting_kernels_permutes_gates(rng, solver):
-    problem, order = make(rng), np.array([2, 0, 1])
-    start = problem.gating.init(problem.features, 3, rng)
-    options = TIGHT._replace(solver=solver)
-    first = problem.fit(options, gating=Started(problem.gating, start))
-    moved = start.reshape(3, -1)[order].ravel()
-    stack = DenseStack(problem.stack.kernels[order])
-    second = problem.fit(options, stack=stack, gating=Started(problem.gating, moved))
-    assert_same(second.gates, first.gates[order], 1e-5)
-    assert_same(predict_lmkl(second, stack, second.gates_at(problem.features)), problem.predict(first), 1e-5)
 
 
 @EVERY_GATING
@@ -266,17 +228,6 @@ def test_each_region_gets_the_kernel_it_needs_and_no_global_kernel_does_as_well(
     assert result.gates[0, side < -0.5].max() < 0.2
 
 
-def test_groups_learn_which_kernel_they_need(rng):
-    a, b, features, target = regions(rng, 150)
-    stack = DenseStack(np.stack([np.outer(a, a), np.outer(b, b)]))
-    problem = Problem(stack, target, (features > 0).astype(float), Hinge(1.0), GroupGating(2))
-    result = problem.fit(LMKLOptions())
-    assert np.mean(np.sign(problem.predict(result)) == target) > 0.97
-    right = result.gates[0] == result.gates[0].max()
-    np.testing.assert_array_equal(right, features[:, 0] > 0)
-    assert len(np.unique(result.gates[0])) == 2
-
-
 def test_regression_follows_two_regimes(rng):
     a, b, side = rng.normal(size=(3, 160))
     target = np.where(side > 0, 2.0 * a, -1.5 * b) + 0.05 * rng.normal(size=160)
@@ -300,46 +251,3 @@ def test_end_is_a_local_minimum(rng, gating):
         for _ in range(20)
     ]
     assert min(ends) > result.objective_history[-1] * (1.0 - 1e-4)
-
-
-def test_lowest_of_several_starts_is_kept(rng):
-    problem = make(rng, "gaussian")
-    steps = []
-    result = fit_lmkl(
-        *problem,
-        LMKLOptions(n_init=4),
-        rng=np.random.default_rng(3),
-        on_step=lambda n, status: steps.append((n, status)),
-    )
-    assert result.start_objectives.shape == (4,)
-    assert np.ptp(result.start_objectives) > 1e-3 * result.start_objectives.min()
-    assert result.objective_history[-1] == result.start_objectives.min()
-    assert [n for n, _ in steps] == list(range(1, len(steps) + 1))
-    assert steps[-1][1].startswith("start 4 of 4, objective ")
-    first = problem.fit(LMKLOptions(), seed=3)
-    assert first.objective_history[-1] == result.start_objectives[0]
-    assert result.n_solves > first.n_solves
-
-
-def test_a_gating_of_a_user_is_learned(rng):
-    class Fading:
-        """Gates that fade with the distance from the origin, at a rate per kernel."""
-
-        def init(self, features, n_kernels, rng):
-            return rng.normal(size=n_kernels)
-
-        def gates(self, parameters, features):
-            return np.exp(-np.outer(np.exp(parameters), (features**2).sum(axis=1)))
-
-        def pullback(self, parameters, features, slopes):
-            by_rate = -(slopes * self.gates(parameters, features)) @ (features**2).sum(axis=1)
-            return by_rate * np.exp(parameters)
-
-    problem = make(rng)._replace(gating=Fading())
-    check_gating(problem.gating, problem.features, 3, rng)
-    result = problem.fit(LMKLOptions(tol=1e-4))
-    assert np.all(np.diff(result.objective_history) <= 0.0)
-    assert result.objective_history[-1] < 0.99 * result.objective_history[0]
-    np.testing.assert_allclose(
-        result.objective_history[-1], objective_at(problem, result.gating_parameters)[0], rtol=1e-3
-    )

@@ -136,12 +136,6 @@ def test_two_classes_one_versus_rest_with_both_svms_is_the_surest_rule(pair):
 # ------------------------------------------------------------------------------------------- the gating view
 
 
-def test_kernels_are_asked_for_by_name(pair, binary):
-    np.testing.assert_array_equal(
-        binary.gating_matrix(None, pair[1], "kernel 2"), binary.gating_matrix(None, pair[1], 2)
-    )
-
-
 # ---------------------------------------------------------------------------------------- degenerate cases
 
 
