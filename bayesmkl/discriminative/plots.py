@@ -313,10 +313,7 @@ def _order(gates: np.ndarray, order_by: ArrayLike | None) -> tuple[np.ndarray, n
             f"`order_by` must have one value for each of the {len(gates)} samples, and no NaN; got "
             f"{shown(values.tolist())}."
         )
-    if len(np.unique(values)) <= MANY_VALUES:
-        order = np.lexsort((center, leading, np.unique(values, return_inverse=True)[1]))
-    else:
-        order = np.argsort(values, kind="stable")
+    order = np.lexsort((center, leading, np.unique(values, return_inverse=True)[1]))
     return order, values[order]
 
 
@@ -327,16 +324,14 @@ def _name_samples(ax: Axes, values: np.ndarray, name: Any) -> None:
         ax.set_xlabel("samples, by the kernel with the largest gate")
         return
     different, firsts, counts = np.unique(values, return_index=True, return_counts=True)
-    by = "" if name is None else f" by {name}"
+    ax.set_xlabel("samples, sorted" if name is None else f"samples, sorted by {name}")
     if len(different) <= MANY_VALUES:
         for first in firsts[1:]:
             ax.axvline(first - 0.5, color="white" if ax.images else NEUTRAL, linewidth=1.2)
         ax.set_xticks(firsts + (counts - 1) / 2, [_shorten(str(value)) for value in different])
-        ax.set_xlabel(f"samples, grouped{by}")
-        return
-    places = np.linspace(0, len(values) - 1, N_TICKS).round().astype(int)
-    ax.set_xticks(places, [f"{value:.3g}" for value in values[places]])
-    ax.set_xlabel(f"samples, sorted{by}")
+    else:
+        places = np.linspace(0, len(values) - 1, N_TICKS).round().astype(int)
+        ax.set_xticks(places, [f"{value:.3g}" for value in values[places]])
 
 
 # ------------------------------------------------------------------------------------------- parts of both of them

@@ -89,11 +89,7 @@ class BySuccess(FeatureGatedClassifier):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         self._options()
-        if self.gate_columns is not None and self._sees_kernels_only():
-            raise ValueError(
-                '`gate_columns` must be None with `gate_kernel="own"`, where gates see the kernels only; got '
-                f"{shown(self.gate_columns)}. Give them a kernel: `gate_kernel=Gaussian(width=1)`."
-            )
+        self._refuse_with_own("gate_columns", self.gate_columns)
 
     def _success_options(self) -> SuccessOptions:
         check_choice("gate_targets", self.gate_targets, GATE_TARGETS)
@@ -116,16 +112,17 @@ class BySuccess(FeatureGatedClassifier):
             targets=self.gate_targets,
         )
 
-    def _sees_kernels_only(self) -> bool:
-        return isinstance(self.gate_kernel, str) and self.gate_kernel == OWN
+    def _refuse_with_own(self, name: str, given: Any) -> None:
+        """Raise for features of gates that see kernels."""
+        if given is not None and isinstance(self.gate_kernel, str) and self.gate_kernel == OWN:
+            raise ValueError(
+                f'`{name}` must be None with `gate_kernel="own"`, where gates see the kernels only; got '
+                f"{shown(given)}. Give them a kernel: `gate_kernel=Gaussian(width=1)`."
+            )
 
     def _refuse_gate_features(self, gate_features: ArrayLike | None, has_samples: bool) -> None:
         """Raise for features of gates that see kernels, or columns of the samples."""
-        if gate_features is not None and self._sees_kernels_only():
-            raise ValueError(
-                '`gate_features` must be None with `gate_kernel="own"`, where gates see the kernels only; got an '
-                f"array of shape {np.shape(gate_features)}. Give them a kernel: `gate_kernel=Gaussian(width=1)`."
-            )
+        self._refuse_with_own("gate_features", gate_features)
         refuse_gate_features(self, gate_features, has_samples)
 
     def _warn_unless_converged(self, results: Sequence[Any]) -> None:
@@ -158,26 +155,16 @@ class BySuccess(FeatureGatedClassifier):
         features = features_of(self, X, gate_features, n_rows, fitting)
         if fitting:
             named = self.gate_columns is not None or X is None
-            if named:
-                self._refuse_constant(features)
-            widths = WIDTHS if named else (1.0,)
-            offered = [Gaussian(relative_width=width) for width in widths]
-            given = isinstance(self.gate_kernel, Kernel)
-            self.gate_bank_ = KernelBank([self.gate_kernel] if given else offered, normalize=None).fit(
-                features
-            )
+            if named and (features == features[0]).all():
+                given = "`gate_features`" if X is None else f"`gate_columns` {shown(self.gate_columns)}"
+                raise ValueError(
+                    f"{given} must differ between training samples, else gates are the same everywhere; got "
+                    f"{shown(features[0])} in all {len(features)}. Leave them out, or name other columns."
+                )
+            offered = [Gaussian(relative_width=width) for width in (WIDTHS if named else (1.0,))]
+            kernels = [self.gate_kernel] if isinstance(self.gate_kernel, Kernel) else offered
+            self.gate_bank_ = KernelBank(kernels, normalize=None).fit(features)
         return features
-
-    def _refuse_constant(self, features: np.ndarray) -> None:
-        """Raise if no feature of the gates differs between training samples."""
-        if (features != features[0]).any():
-            return
-        columns = self.gate_columns_
-        given = "`gate_features`" if columns is None else f"`gate_columns` {shown(self.gate_columns)}"
-        raise ValueError(
-            f"{given} must differ between training samples, else gates are the same everywhere; got "
-            f"{shown(features[0])} in all {len(features)}. Leave them out, or name other columns."
-        )
 
     def _takes_features(self, X: np.ndarray | None, gate_features: ArrayLike | None) -> bool:
         """Return whether gates see features; "auto" leaves missing and constant ones, and none, to the kernels."""

@@ -6,7 +6,7 @@ what users see. Features that gates depend on are columns of `X` with a bank, or
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -96,9 +96,7 @@ class BaseLocalized(BaseMKL):
     """One result per task, and kernels whose weights depend on the samples."""
 
     PATH_PARAMETER = "C"  # what to change where a fit stalls
-    PER_TASK: tuple[
-        str, ...
-    ] = ()  # fields of the results that are fitted attributes, under their name with "_"
+    PER_TASK: tuple[str, ...] = ()  # fields of the results that are fitted attributes, too
 
     C: Any
     svm: str = "libsvm"  # of methods without a choice
@@ -288,12 +286,9 @@ class BaseLocalized(BaseMKL):
 
     def _scores_local(self, X: Samples, gate_features: ArrayLike | None = None) -> np.ndarray:
         """Return scores of shape (n_tasks, n_rows)."""
-        return self._scores_of_parts(self._row_parts(X, gate_features))
-
-    def _scores_of_parts(self, parts: Iterable[Rows]) -> np.ndarray:
         scores = [
             np.concatenate([np.atleast_2d(self._scores_at(result, rows)) for result in self.results_])
-            for rows in parts
+            for rows in self._row_parts(X, gate_features)
         ]
         return np.concatenate(scores, axis=1)
 
