@@ -309,9 +309,8 @@ class LMKLClassifier(LearnedGates, FeatureGatedClassifier):
         gates is at least 1 / n_kernels, and their vote, weighted by shares, as in
         :class:`~bayesmkl.discriminative.LDMKLClassifier`.
     %(gate_columns)s
-    solver : {"lbfgs", "armijo", "paper"}, default="lbfgs"
-        Quasi-Newton steps, gradient steps with a line search, or the line search of the original, which doubles and
-        halves.
+    solver : {"lbfgs", "paper"}, default="lbfgs"
+        Quasi-Newton steps, or the line search of the original along the gradient, which doubles and halves.
     n_init : int, default=1
         Random starts, of which the one that ends lowest is kept; for "gaussian" of each kind.
     fallback : bool or "auto", default="auto"

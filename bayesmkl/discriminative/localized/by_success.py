@@ -223,25 +223,29 @@ def fit_success(
     compares = choose is not None and folds is not None
     some = _drawn(len(target), offer) if compares else None
     tried = folds if some is None or folds is None else [_within(fold, some) for fold in folds]
-    held_out = None if tried is None else _validated(kernels, target, options, tried)
-    n_solves = len(kernels) * (2 + (0 if tried is None else len(tried)))
+    classify = lambda m, train: kernels[m].classify(target, options.C, options.tol, train)
+    held_out = None if tried is None else _held_out(kernels, tried, classify)
+    n_solves = len(kernels) * (2 + len(tried or ()) * (1 + len(candidates) * compares))
 
-    def in_sample(gate_kernels: Sequence[OneKernel]) -> bool:
-        return options.targets == "train" or (options.targets == "auto" and gate_kernels is kernels)
+    def in_sample(seen: Sequence[OneKernel]) -> bool:
+        return options.targets == "train" or (options.targets == "auto" and seen is kernels)
 
-    def success_of(gate_kernels: Sequence[OneKernel]) -> np.ndarray:
+    def success_of(seen: Sequence[OneKernel]) -> np.ndarray:
         """Return where classifiers are right (line 2)."""
-        told = np.stack(outputs) if held_out is None or in_sample(gate_kernels) else held_out
+        told = np.stack(outputs) if held_out is None or in_sample(seen) else held_out
         return ((told > 0.0) == (target > 0.0)).astype(np.float64)
 
+    def values_of(seen: Sequence[OneKernel]) -> np.ndarray:
+        """Return regressions of successes at samples that they have not seen."""
+        success, settings = success_of(seen), (options.gate_C, options.gate_epsilon, options.tol)
+        return _held_out(seen, tried or (), lambda m, train: seen[m].regress(success[m], *settings, train))
+
     chosen = 0
-    if choose is not None and tried is not None and held_out is not None:
-        values = [_values_held_out(seen, success_of(seen), options, tried) for seen in candidates]
-        chosen = choose(held_out, values)
-        n_solves += len(candidates) * len(kernels) * len(tried)
+    if choose is not None and held_out is not None:
+        chosen = choose(held_out, [values_of(seen) for seen in candidates])
     gate_kernels = candidates[chosen]
     if some is not None and folds is not None and not in_sample(gate_kernels):
-        held_out = _validated(kernels, target, options, folds)
+        held_out = _held_out(kernels, folds, classify)
         n_solves += len(kernels) * len(folds)
     success = success_of(gate_kernels)
     gate_svms = []
@@ -297,35 +301,22 @@ def best_vote(
     return len(right) - 1 - int(np.argmax(right[::-1]))
 
 
-def _validated(
-    kernels: Sequence[OneKernel], target: np.ndarray, options: SuccessOptions, folds: Folds
-) -> np.ndarray:
-    """Score samples by SVMs that have not seen them, (n_kernels, n_train); 0 in no fold."""
-    outputs = np.zeros((len(kernels), len(target)))
-    for of_kernel, kernel in zip(outputs, kernels, strict=True):
-        for train, validation in folds:
-            svm = kernel.classify(target, options.C, options.tol, train)
-            of_kernel[validation] = scores(kernel, svm, kernel.training_rows[validation])
-    return outputs
-
-
 def _within(fold: tuple[np.ndarray, np.ndarray], some: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     train, validation = (np.intersect1d(part, some) for part in fold)
     return train, validation
 
 
-def _values_held_out(
-    gate_kernels: Sequence[OneKernel],
-    success: np.ndarray,
-    options: SuccessOptions,
-    folds: Folds,
+def _held_out(
+    kernels: Sequence[OneKernel], folds: Folds, train_svm: Callable[[int, np.ndarray], SVM]
 ) -> np.ndarray:
-    """Return values of regressions at samples that they have not seen, (n_kernels, n_train)."""
-    values = np.zeros_like(success)
+    """Return values of SVMs at samples that they have not seen, (n_kernels, n_train), 0 at those in no fold.
+
+    Takes what trains the SVM of a kernel, by its position, on samples.
+    """
+    values = np.zeros((len(kernels), len(kernels[0].training_rows)))
     for train, validation in folds:
-        for m, kernel in enumerate(gate_kernels):
-            svm = kernel.regress(success[m], options.gate_C, options.gate_epsilon, options.tol, train)
-            values[m, validation] = scores(kernel, svm, kernel.training_rows[validation])
+        for m, kernel in enumerate(kernels):
+            values[m, validation] = scores(kernel, train_svm(m, train), kernel.training_rows[validation])
     return values
 
 
@@ -421,7 +412,7 @@ def fit_voters(
     >>> fit_voters(kernels, np.sign(x), np.full((2, 4), 0.5), selected).retrained
     array([ True, False])
     """
-    retrained = np.array([_is_trainable(target[chosen]) for chosen in selected])
+    retrained = np.array([len(np.unique(target[chosen])) > 1 for chosen in selected])
     voters, n_solves = [], 0
     for m, kernel in enumerate(kernels):
         subset = np.flatnonzero(selected[m]) if retrained[m] and not selected[m].all() else None
@@ -449,12 +440,7 @@ def gated_vote(
         One per kernel.
     row_gates : ndarray of shape (n_kernels, n_rows)
     """
-    votes = [scores(*three) for three in zip(kernels, svms, rows, strict=True)]
-    return (row_gates * np.tanh(np.stack(votes))).sum(axis=0)
-
-
-def _is_trainable(target: np.ndarray) -> bool:
-    return len(target) > 1 and not one_class(target)
+    return (row_gates * np.tanh(gate_outputs(kernels, svms, rows))).sum(axis=0)
 
 
 def _voter(kernel: OneKernel, svm: SVM, target: np.ndarray, gates: np.ndarray, options: LDMKLOptions) -> SVM:

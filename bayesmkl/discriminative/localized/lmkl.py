@@ -17,7 +17,7 @@ Line numbers are those of algorithm 1 in Moeller et al. (2016).
 
 Departures: the original sets gates below a threshold to zero while it searches, which makes :math:`J` jump; here
 gates stay as they are. Its line search ends with the first step that pays less than the tolerance; here halving goes
-on first. Beside it there are quasi-Newton steps (the default) and spectral ones. Gradients are of all samples, as in
+on first. Beside it there are quasi-Newton steps (the default). Gradients are of all samples, as in
 the original. With the epsilon-insensitive loss as inner problem this is the regression of 2013. Starts may be of
 several kinds. With folds, gates are first compared with equal ones at samples that neither has seen.
 
@@ -61,12 +61,9 @@ if TYPE_CHECKING:
 
 CLOSED = 1e-12  # of the largest gated kernel: kernels whose gates leave no more of them are passed over
 OPEN = 1e-9  # relative: shares of 1/P up to rounding are no smaller
-SOLVERS = ("lbfgs", "armijo", "paper")
+SOLVERS = ("lbfgs", "paper")
 SHORTEST = 1e-3  # the original search tries no shorter move
-FINEST = 1e-8  # nor does the spectral one
-SUFFICIENT = 1e-4  # Armijo's share of the predicted decrease
 TRIALS = 10  # of a quasi-Newton step; where as many find nothing better, rounding or noise is in the way
-GROWTH = 10.0  # a spectral step moves at most this many times as far as the one before
 
 # takes training kernels, kernels of the validation samples and both positions; returns scores of the global model
 # and of the local one
@@ -78,10 +75,9 @@ class LMKLOptions(NamedTuple):
 
     Parameters
     ----------
-    solver : {"lbfgs", "armijo", "paper"}
-        Quasi-Newton steps of SciPy's L-BFGS-B; gradient steps of Barzilai and Borwein's length that go back until
-        Armijo's condition holds; or the original's: a unit step along the gradient, doubled while the objective
-        falls, or else halved until it does, and on until it pays more than `tol`.
+    solver : {"lbfgs", "paper"}
+        Quasi-Newton steps of SciPy's L-BFGS-B; or the original's: a unit step along the gradient, doubled while the
+        objective falls, or else halved until it does, and on until it pays more than `tol`.
     tol : float
         Stop when a step lowers the objective by no more than this fraction of it.
     max_iter : int
@@ -556,11 +552,10 @@ def descend(
 ) -> Descent:
     """Take steps down from `start` until one lowers the objective by no more than `tol` times its size.
 
-    A point has `parameters`, `objective` and `gradient`. There are three ways down, which accept only points
-    below the last one. "lbfgs": quasi-Newton steps of SciPy's L-BFGS-B, without bounds. "armijo": along the
-    gradient by Barzilai and Borwein's (1988) step length, back until Armijo's condition holds. "paper": the line
-    search of Gönen and Alpaydın (2008), along the gradient by one, further by doubling while the objective falls,
-    or back by halving until it does, and on until a move lowers it by more than the tolerance.
+    A point has `parameters`, `objective` and `gradient`. There are two ways down, which accept only points below the
+    last one. "lbfgs": quasi-Newton steps of SciPy's L-BFGS-B, without bounds. "paper": the line search of Gönen and
+    Alpaydın (2008), along the gradient by one, further by doubling while the objective falls, or back by halving
+    until it does, and on until a move lowers it by more than the tolerance.
 
     Parameters
     ----------
@@ -568,7 +563,7 @@ def descend(
         Takes parameters, and for "paper" a value from which on a point counts as no lower, so that no more than that
         need be found out; returns a point.
     start : Point
-    solver : {"lbfgs", "armijo", "paper"}
+    solver : {"lbfgs", "paper"}
     tol : float
     max_iter : int
         Maximum number of accepted steps.
@@ -601,12 +596,8 @@ def descend(
             report(len(history) - 1, new)
         return _pays_little(history[-2], history[-1], tol)
 
-    searches: dict[str, Callable[..., Outcome]] = {
-        "lbfgs": _quasi_newton,
-        "armijo": _spectral,
-        "paper": partial(_doubling, tol),
-    }
-    outcome = searches[solver](evaluate, start, max_iter, accept)
+    search = _quasi_newton if solver == "lbfgs" else partial(_doubling, tol)
+    outcome = search(evaluate, start, max_iter, accept)
     if outcome is Outcome.NOT_IMPROVING and SHORTEST * _steepness(end[0]) <= tol * abs(history[-1]):
         outcome = Outcome.CONVERGED  # a short move did not promise more than the tolerance
     return Descent(end[0], history, outcome)
@@ -640,35 +631,6 @@ def _quasi_newton(evaluate: Evaluate, start: Point, max_iter: int, accept: Accep
     if settled:
         return Outcome.CONVERGED
     return Outcome.MAX_ITER if n_accepted >= max_iter else Outcome.NOT_IMPROVING
-
-
-def _spectral(evaluate: Evaluate, at: Point, max_iter: int, accept: Accept) -> Outcome:
-    """Take Barzilai and Borwein's steps, the first of them of length one."""
-    length = 1.0
-    for _ in range(max_iter):
-        new = _backtrack(evaluate, at, max(length, FINEST))
-        if new is None:
-            return Outcome.NOT_IMPROVING
-        move, change = new.parameters - at.parameters, new.gradient - at.gradient
-        curvature, taken = float(move @ change), float(np.linalg.norm(move))
-        spectral = taken**2 * _steepness(new) / curvature if curvature > 0.0 else np.inf
-        length, at = min(spectral, GROWTH * taken), new
-        if accept(at):
-            return Outcome.CONVERGED
-    return Outcome.MAX_ITER
-
-
-def _backtrack(evaluate: Evaluate, at: Point, length: float) -> Any | None:
-    """Shorten a move along the negative gradient, by parabolic interpolation, until the objective falls enough."""
-    slope = -_steepness(at)
-    while slope < 0.0 and length >= FINEST:
-        new = evaluate(at.parameters + length * at.gradient / slope)
-        rise = new.objective - at.objective
-        if rise <= SUFFICIENT * length * slope:
-            return new
-        parabola = -0.5 * slope * length**2 / (rise - length * slope)
-        length = float(np.clip(parabola, 0.1 * length, 0.5 * length))
-    return None
 
 
 def _doubling(tol: float, evaluate: Evaluate, at: Point, max_iter: int, accept: Accept) -> Outcome:
