@@ -240,7 +240,7 @@ OWN: dict[str, dict[str, Draw]] = {
     "LMKLClassifier": {
         "gating": _one_of("softmax", "sigmoid", "gaussian"),
         "max_iter": _one_of(20),
-        "solver": _one_of("lbfgs", "armijo", "paper"),
+        "solver": _one_of("lbfgs", "paper"),
     },
     "LMKLRegressor": {"gating": _one_of("softmax", "sigmoid", "gaussian"), "max_iter": _one_of(20)},
     "CLMKLClassifier": {

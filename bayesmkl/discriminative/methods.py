@@ -7,7 +7,6 @@ from here. Modules are those below `PACKAGE`.
 from __future__ import annotations
 
 PACKAGE = "bayesmkl.discriminative"
-GATINGS = ("SoftmaxGating", "SigmoidGating", "GaussianGating", "GroupGating", "FixedGating")
 
 ESTIMATORS = {  # in the order of the API reference
     "estimators.mkl": ("MKLClassifier", "MKLRegressor", "MKLOneClass"),
@@ -25,8 +24,7 @@ ESTIMATORS = {  # in the order of the API reference
     "estimators.lapmkl": ("LapMKLClassifier",),
     "estimators.lmkl": ("LMKLClassifier", "LMKLRegressor"),
     "estimators.clmkl": ("CLMKLClassifier",),
-    "estimators.swmkl": ("SwMKLClassifier",),
-    "estimators.ldmkl": ("LDMKLClassifier",),
+    "estimators.by_success": ("SwMKLClassifier", "LDMKLClassifier"),
     "estimators.samkl": ("SAMKLClassifier",),
 }
 RULES = {  # for `weights` of the first ones
@@ -39,10 +37,19 @@ RULES = {  # for `weights` of the first ones
 OTHERS = {
     "graph": ("knn_laplacian",),
     "global_weights.glks": ("glks_transduce", "GLKSOptions", "GLKSResult"),
-    "gating": ("Gating", "KernelGating", "check_gating"),
-    "localized.gatings": GATINGS,
+    "gating": (
+        *(
+            "Gating",
+            "check_gating",
+            "SoftmaxGating",
+            "SigmoidGating",
+            "GaussianGating",
+            "GroupGating",
+            "FixedGating",
+        ),
+    ),
     "estimators.path": ("RegularizationPath",),
-    "plots": ("plot_decision", "plot_gates", "plot_switches"),
+    "plots": ("plot_decision", "plot_gates"),
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -24,55 +24,16 @@ if TYPE_CHECKING:
 # Okabe and Ito's colors, which color-blind readers tell apart, some of them darker, so that neighbors also differ in
 # grey: some for classes, others for kernels, so that no color means two things in one plot. Shapes say the same.
 CLASS_COLORS = ("#004A7C", "#D55E00", "#7B2D8B", "#56B4E9")
-CLASS_MARKERS = ("o", "s", "^", "D", "v", "P")
 KERNEL_COLORS = ("#006B4E", "#CC79A7", "#EDB233", "#3D3D9E", "#6FBBC3", "#6B5135")
-KERNEL_MARKERS = ("o", "D", "^", "s", "v", "P")
-KERNEL_OPACITIES = (0.42, 0.16, 0.4, 0.2, 0.4, 0.2)  # of regions: dark and light in turn
-KERNEL_HATCHES = ("", "", "///", "\\\\\\", "...", "xx")
-KERNEL_TINTS = tuple(zip(KERNEL_OPACITIES, KERNEL_HATCHES, strict=True))
-NEUTRAL = "#777777"
-LONGEST = 30  # characters of a name that are shown
+MARKERS = ("o", "s", "^", "D", "v", "P")
+NEUTRAL, BOUNDARY = "#777777", "#111111"
+OPACITIES = (0.42, 0.16)  # of regions: dark and light in turn
+LONGEST = 46  # characters of a name that are shown
 TIED = 1e-9  # of the largest gate: closer ones count as equal
 ROOM = 0.06  # around the samples, of their range
-BOUNDARY, SUPPORT_EDGE = "#111111", "#111111"
-OTHER_TINT = (0.20, "")  # opacity and hatching of the regions of kernels that share a grey
-LEGEND_INCHES = 0.5  # below the axes: tick labels and the label of the first feature
-MANY_ENTRIES = 8  # of the legend: up to here its first column has short ones only, and two columns fit
 MANY_VALUES = 12  # of `order_by`: up to here samples with one value are a group
 MANY_NAMES = 40  # kernels: up to here every one is named
 N_TICKS = 6  # on the axis of samples
-LONGEST_NAME, INCHES_PER_CHARACTER = 46, 0.07  # of a kernel
-LEGEND_SIZE = 24.0  # of markers in a legend of gates
-# Light to dark: what was not touched, what made no difference, what did. As distinct in print as on a screen.
-ON, OFF_INACTIVE, OFF_ACTIVE = "#F4F1E8", "#9FBAD0", "#0B3D6B"
-STATES = ("on", "off, the kernel has no weight", "off, the kernel has a weight")
-
-
-# ---------------------------------------------------------------------------------- boundary and leading kernels
-
-
-class Plane(NamedTuple):
-    """Scores and gates of a classifier at the points of a grid.
-
-    Parameters
-    ----------
-    first : ndarray of shape (resolution,)
-        Values of the first feature.
-    second : ndarray of shape (resolution,)
-        Values of the second.
-    scores : ndarray of shape (resolution, resolution), or with a leading axis of length n_classes
-        Rows go with the second feature.
-    gates : ndarray of shape (resolution, resolution, n_kernels), or None
-        None for all classes together, and for methods with the same gates everywhere.
-    svms : ndarray of shape (n_kernels, resolution, resolution), or None
-        Scores of the SVM of each kernel, where each has one.
-    """
-
-    first: np.ndarray
-    second: np.ndarray
-    scores: np.ndarray
-    gates: np.ndarray | None
-    svms: np.ndarray | None
 
 
 def plot_decision(
@@ -121,15 +82,8 @@ def plot_decision(
     -----
     The plane is tinted with the color of the kernel that has the largest gate, and the legend gives the share of the
     samples in each region. Gates that are the same everywhere, those of all methods with one set of kernel weights,
-    divide nothing: the plane stays white.
-
-    Broken lines are the margins, where the score is -1 and +1. :class:`LDMKLClassifier` has an SVM per kernel and
-    a score that stays between -1 and 1: there dotted lines in the color of a kernel are the margins of its own
-    SVM, in its region. This follows figure 1 of Moeller, Swaminathan and Venkatasubramanian (2016).
-
-    References
-    ----------
-    J. Moeller, S. Swaminathan, S. Venkatasubramanian (2016). A unified view of localized kernel learning. SDM.
+    divide nothing: the plane stays white. Broken lines are the margins, where the score is -1 and +1, which a vote
+    (:class:`LDMKLClassifier`) does not reach.
 
     Examples
     --------
@@ -146,26 +100,45 @@ def plot_decision(
     resolution = check_integer("resolution", resolution, low=2)
     seen = read_classifier(model, label)
     samples, names = _training_samples(seen, X, y)
-    plane = _evaluate(seen, X, samples, resolution)
-    if ax is None:
-        ax = new_axes(5.4, 5.4)
-    handles = [*_draw_samples(ax, samples, np.asarray(y), seen.estimator.classes_)]
-    support = seen.support()
-    handles.append(_draw_support(ax, samples[support]))
-    handles += _draw_boundary(ax, plane)
-    if plane.scores.ndim == 2:
-        sides = CLASS_COLORS[:2] if seen.task is None else (NEUTRAL, _class_style(seen.task)["c"])
-        handles.append(_draw_margins(ax, plane, sides))
-    if plane.gates is not None:
-        handles += _draw_regions(ax, plane, plane.gates, seen.estimator.kernel_names_, seen.gates(X))
-    ax.set(xlim=plane.first[[0, -1]], ylim=plane.second[[0, -1]], xlabel=names[0], ylabel=names[1])
+    classes, support = seen.estimator.classes_, seen.support()
+    low, high = samples.min(axis=0), samples.max(axis=0)
+    room = ROOM * np.where(high > low, high - low, 1.0)
+    first, second = np.linspace(low - room, high + room, resolution).T
+    points = np.column_stack([axis.ravel() for axis in np.meshgrid(first, second)])
+    grid = _like(X, points)
+    scores = seen.model.decision_function(grid)
+    ax = new_axes(5.4, 5.4) if ax is None else ax
+    _draw_samples(ax, samples, np.asarray(y), classes)
+    circles: dict[str, Any] = {"facecolors": "none", "edgecolors": BOUNDARY, "linewidths": 0.9, "zorder": 4}
+    ax.scatter(samples[support, 0], samples[support, 1], 52, label="support point", **circles)
+
+    def draw_lines(values: np.ndarray, level: float, color: str, style: str, width: float) -> None:
+        if values.min() < level < values.max():  # matplotlib warns of levels that do not occur
+            plane = values.reshape(resolution, resolution)
+            ax.contour(
+                first, second, plane, [level], colors=[color], linestyles=style, linewidths=width, zorder=5
+            )
+
+    ax.plot([], [], color=BOUNDARY, linewidth=1.8, label="boundary")
+    if scores.ndim == 2 and seen.task is None:
+        for k in range(len(classes)):  # where two classes share the highest score
+            lead = scores[:, k] - np.delete(scores, k, axis=1).max(axis=1)
+            draw_lines(lead, 0.0, BOUNDARY, "solid", 1.8)
+    else:
+        scores, sides = (
+            (scores, CLASS_COLORS) if seen.task is None else (scores[:, seen.task], 2 * (NEUTRAL,))
+        )
+        draw_lines(scores, 0.0, BOUNDARY, "solid", 1.8)
+        for level, side in zip((-1.0, 1.0), sides, strict=False):
+            draw_lines(scores, level, side, "dashed", 1.1)
+        ax.plot([], [], color=NEUTRAL, linestyle="dashed", label="margins, at scores -1 and +1")
+        if isinstance(seen.estimator, BaseLocalized):
+            _draw_regions(ax, first, second, seen.gates(grid), seen.estimator.kernel_names_, seen.gates(X))
+    ax.set(xlim=first[[0, -1]], ylim=second[[0, -1]], xlabel=names[0], ylabel=names[1])
     title = f"{seen.name}: {len(support)} support points of {len(samples)}"
     ax.set_title(title, loc="left", fontsize="medium")
-    legend_below(ax, handles, LEGEND_INCHES, n_columns=2 if len(handles) <= MANY_ENTRIES else 1)
+    _legend_below(ax)
     return ax
-
-
-# ------------------------------------------------------------------------------------------------- what is drawn
 
 
 def _training_samples(seen: Classifier, X: Samples, y: Targets) -> tuple[np.ndarray, list[str]]:
@@ -180,13 +153,11 @@ def _training_samples(seen: Classifier, X: Samples, y: Targets) -> tuple[np.ndar
     if samples.ndim != 2 or samples.shape[1] != 2:
         raise ValueError(f"`X` must hold two features, shape (n_samples, 2); got {samples.shape}.")
     y = as_array("y", y)
-    known = np.isin(y, seen.estimator.classes_).any()  # others are samples without a class
-    if y.ndim != 1 or not known:
+    if y.shape != samples.shape[:1] or not np.isin(y, seen.estimator.classes_).any():
         raise ValueError(
-            f"`y` must hold labels from {seen.estimator.classes_.tolist()}; got {shown(y.tolist())}."
+            f"`y` must hold labels from {seen.estimator.classes_.tolist()}, one for each of the {len(samples)} rows "
+            f"of `X`; got {shown(y.tolist())}."
         )
-    if len(y) != len(samples):
-        raise ValueError(f"`y` must have one label for each of the {len(samples)} rows of `X`; got {len(y)}.")
     rows = np.asarray(seen.transform(X), dtype=np.float64)
     if rows.shape != bank.X_train_.shape or not np.allclose(rows, bank.X_train_):
         raise ValueError(
@@ -194,29 +165,6 @@ def _training_samples(seen: Classifier, X: Samples, y: Targets) -> tuple[np.ndar
             f"{len(samples)} others. Support points are among those."
         )
     return samples, [str(name) for name in getattr(X, "columns", ("feature 0", "feature 1"))]
-
-
-def _evaluate(seen: Classifier, X: Samples, samples: np.ndarray, resolution: int) -> Plane:
-    low, high = samples.min(axis=0), samples.max(axis=0)
-    room = ROOM * np.where(high > low, high - low, 1.0)
-    first, second = np.linspace(low - room, high + room, resolution).T
-    points = np.column_stack([axis.ravel() for axis in np.meshgrid(first, second)])
-    grid = _like(X, points)
-    shape = (resolution, resolution)
-    scores = seen.model.decision_function(grid)
-    if scores.ndim == 2 and seen.task is None:  # all classes
-        return Plane(first, second, scores.T.reshape(-1, *shape), None, None)
-    if scores.ndim == 2:
-        scores = scores[:, seen.task]
-    localized = isinstance(seen.estimator, BaseLocalized)
-    svms = _svm_scores(seen, grid)
-    return Plane(
-        first,
-        second,
-        scores.reshape(shape),
-        seen.gates(grid).reshape(*shape, -1) if localized else None,
-        None if svms is None else svms.reshape(-1, *shape),
-    )
 
 
 def _like(X: Any, points: np.ndarray) -> Any:
@@ -228,122 +176,42 @@ def _like(X: Any, points: np.ndarray) -> Any:
     return pd.DataFrame(points, columns=list(X.columns))
 
 
-def _svm_scores(seen: Classifier, grid: np.ndarray) -> np.ndarray | None:
-    """Return the scores of the SVM of each kernel, (n_kernels, n_points), where each kernel has one."""
-    dual, intercepts = seen.svm()
-    if not intercepts.ndim:
-        return None
-    blocks = seen.estimator._row_blocks(seen.transform(grid), np.arange(len(dual)))
-    scores = [stack.apply(dual[..., None]) for stack in blocks]
-    return np.concatenate(scores, axis=1) + intercepts[:, None]
-
-
-# ------------------------------------------------------------------------------------------------- how it is drawn
-
-
-def _draw_samples(ax: Axes, samples: np.ndarray, y: np.ndarray, classes: np.ndarray) -> list[Any]:
+def _draw_samples(ax: Axes, samples: np.ndarray, y: np.ndarray, classes: np.ndarray) -> None:
     size = float(np.clip(7000 / len(samples), 6.0, 28.0))
-    handles = []
     for k, name in enumerate(classes):
-        style: dict[str, Any] = {"alpha": 0.8, "linewidths": 0, "zorder": 3, **_class_style(k)}
-        first, second = samples[y == name].T
-        handles.append(ax.scatter(first, second, size, label=str(name), **style))
+        color, marker = CLASS_COLORS[k % len(CLASS_COLORS)], MARKERS[k % len(MARKERS)]
+        look: dict[str, Any] = {"c": color, "marker": marker, "alpha": 0.8, "linewidths": 0, "zorder": 3}
+        ax.scatter(samples[y == name, 0], samples[y == name, 1], size, label=str(name), **look)
     rest = samples[~np.isin(y, classes)]
     if len(rest):
-        style = {"c": NEUTRAL, "marker": "x", "linewidths": 0.8, "zorder": 3}
-        handles.append(ax.scatter(rest[:, 0], rest[:, 1], size, label="no class", **style))
-    return handles
-
-
-def _class_style(k: int) -> dict[str, Any]:
-    return {"c": CLASS_COLORS[k % len(CLASS_COLORS)], "marker": CLASS_MARKERS[k % len(CLASS_MARKERS)]}
-
-
-def _draw_support(ax: Axes, samples: np.ndarray) -> Any:
-    style: dict[str, Any] = {"facecolors": "none", "edgecolors": SUPPORT_EDGE, "linewidths": 0.9}
-    return ax.scatter(samples[:, 0], samples[:, 1], 52, zorder=4, label="support point", **style)
-
-
-def _draw_boundary(ax: Axes, plane: Plane) -> list[Any]:
-    """Draw where the score is zero, or where two classes share the highest."""
-    from matplotlib.lines import Line2D
-
-    style: dict[str, Any] = {"colors": [BOUNDARY], "linewidths": 1.8, "linestyles": "solid", "zorder": 5}
-    if plane.scores.ndim == 2:
-        _contour(ax, plane, plane.scores, [0.0], **style)
-    else:
-        for k, scores in enumerate(plane.scores):
-            lead = scores - np.delete(plane.scores, k, axis=0).max(axis=0)
-            _contour(ax, plane, lead, [0.0], **style)
-    return [Line2D([], [], color=BOUNDARY, linewidth=1.8, label="boundary")]
-
-
-def _draw_margins(ax: Axes, plane: Plane, sides: tuple[str, ...]) -> Any:
-    """Draw where the score is -1 and +1; with an SVM per kernel, where its own is, in the kernel's region."""
-    from matplotlib.lines import Line2D
-
-    if plane.svms is None or plane.gates is None:
-        text, width, dashes = "margins, at scores -1 and +1", 1.1, "dashed"
-        style: dict[str, Any] = {"linewidths": width, "linestyles": dashes, "zorder": 5}
-        _contour(ax, plane, plane.scores, [-1.0, 1.0], colors=sides, **style)
-    else:
-        text, width, dashes = "margins of the SVM of each kernel", 1.5, "dotted"
-        style = {"linewidths": width, "linestyles": dashes, "zorder": 5}
-        leading = leading_kernels(plane.gates.reshape(-1, len(plane.svms))).reshape(plane.scores.shape)
-        colors = _colors(plane.gates)
-        for m, scores in enumerate(plane.svms):
-            inside = np.ma.masked_where(leading != m, scores)
-            _contour(ax, plane, inside, [-1.0, 1.0], colors=(colors[m], colors[m]), **style)
-    return Line2D([], [], color=NEUTRAL, linewidth=width, linestyle=dashes, label=text)
+        ax.scatter(
+            rest[:, 0], rest[:, 1], size, c=NEUTRAL, marker="x", linewidths=0.8, zorder=3, label="no class"
+        )
 
 
 def _draw_regions(
-    ax: Axes, plane: Plane, gates: np.ndarray, names: np.ndarray, sample_gates: np.ndarray
-) -> list[Any]:
+    ax: Axes,
+    first: np.ndarray,
+    second: np.ndarray,
+    gates: np.ndarray,
+    names: np.ndarray,
+    at_samples: np.ndarray,
+) -> None:
     """Tint the plane where a kernel has the largest gate, unless gates are the same everywhere."""
-    from matplotlib.patches import Patch
-
-    largest = gates.max()
-    if (np.ptp(gates, axis=(0, 1)) <= TIED * largest).all():
-        return []
-    handles, colors = [], _colors(gates)
-    at_samples = leading_kernels(sample_gates)
-    for m, name in enumerate(names):
-        lead = gates[..., m] - np.delete(gates, m, axis=2).max(axis=2, initial=0.0)
-        if lead.max() <= TIED * largest:
-            continue
-        levels = [TIED * largest, 2.0 * largest]
-        tint, hatch = _tint(colors[m])
-        style: dict[str, Any] = {"colors": [tint], "hatches": [hatch], "zorder": 1}
-        region = ax.contourf(plane.first, plane.second, lead, levels=levels, **style)
-        region.set(edgecolor=colors[m], linewidth=0.0)  # the edge's color is that of the hatching
-        text = f"{shorten(name)} (largest gate at {percent((at_samples == m).mean())})"
-        handles.append(Patch(facecolor=tint, edgecolor=colors[m], hatch=hatch, linewidth=0.5, label=text))
-    return handles
-
-
-def _tint(color: str) -> tuple[Any, str]:
-    """Return the tint of a kernel's regions and their hatching."""
     from matplotlib.colors import to_rgba
 
-    tints = dict(zip(KERNEL_COLORS, KERNEL_TINTS, strict=True))
-    opacity, hatch = tints.get(color, OTHER_TINT)
-    return to_rgba(color, opacity), hatch
-
-
-def _colors(gates: np.ndarray) -> list[str]:
-    """Return the color of each kernel; of many, those with the largest gates over the plane have their own."""
-    return kernel_colors(gates.sum(axis=(0, 1)))
-
-
-def _contour(ax: Axes, plane: Plane, values: np.ndarray, levels: list[float], **style: Any) -> None:
-    """Draw those of the levels that occur, each in its color; matplotlib warns of the others."""
-    for level, color in zip(levels, style.pop("colors"), strict=True):
-        if values.min() < level < values.max():
-            ax.contour(plane.first, plane.second, values, levels=[level], colors=[color], **style)
-
-
-# ------------------------------------------------------------------------------------------------------- gates
+    largest = gates.max()
+    if (np.ptp(gates, axis=0) <= TIED * largest).all():
+        return
+    for m, share in enumerate(_leading_shares(at_samples)):
+        lead = gates[:, m] - np.delete(gates, m, axis=1).max(axis=1, initial=0.0)
+        if lead.max() <= TIED * largest:
+            continue
+        tint = to_rgba(KERNEL_COLORS[m % len(KERNEL_COLORS)], OPACITIES[m % 2])
+        plane = lead.reshape(len(second), len(first))
+        ax.contourf(first, second, plane, [TIED * largest, 2.0 * largest], colors=[tint], zorder=1)
+        text = f"{_shorten(names[m])} (largest gate at {100 * share:.0f} %)"
+        ax.plot([], [], color=tint, marker="s", markersize=9, linestyle="none", label=text)
 
 
 def plot_gates(
@@ -408,14 +276,26 @@ def plot_gates(
         classes = seen.estimator.classes_.tolist()
         raise ValueError(f"`label` must be given: each of the classes {classes} has gates of its own.")
     order, values = _order(gates, order_by)
-    names = [shorten(name, LONGEST_NAME) for name in seen.estimator.kernel_names_]
-    shares = [(leading_kernels(gates) == m).mean() for m in range(len(names))]
-    if len(names) <= len(KERNEL_COLORS):
-        ax = new_axes(6.4, 3.2 + 0.2 * len(names)) if ax is None else ax
-        _draw_points(ax, gates[order], names, shares)
+    texts = [
+        f"{_shorten(name)} (largest at {100 * share:.0f} %)"
+        for name, share in zip(seen.estimator.kernel_names_, _leading_shares(gates), strict=True)
+    ]
+    ax = new_axes(6.4, float(np.clip(3.2 + 0.2 * len(texts), 3.2, 8.0))) if ax is None else ax
+    if len(texts) <= len(KERNEL_COLORS):
+        size = float(np.clip(3000 / len(gates), 3.0, 18.0))
+        for of_kernel, text, color, marker in zip(
+            gates[order].T, texts, KERNEL_COLORS, MARKERS, strict=False
+        ):
+            ax.scatter(
+                np.arange(len(gates)), of_kernel, size, c=color, marker=marker, linewidths=0, label=text
+            )
+        ax.set(ylabel="gate", xlim=(-0.5, len(gates) - 0.5))
+        _legend_below(ax)
     else:
-        ax = new_axes(*_picture_size(names)) if ax is None else ax
-        _draw_picture(ax, gates[order], names, shares)
+        image = ax.imshow(gates[order].T, cmap="cividis", vmin=0.0, aspect="auto", interpolation="nearest")
+        if len(texts) <= MANY_NAMES:
+            ax.set_yticks(range(len(texts)), texts, fontsize="small")
+        ax.figure.colorbar(image, ax=ax, label="gate", fraction=0.04)
     _name_samples(ax, values, getattr(order_by, "name", None))
     ax.set_title(f"{seen.name}: gates of {len(gates)} samples", loc="left", fontsize="medium")
     return ax
@@ -426,164 +306,35 @@ def _order(gates: np.ndarray, order_by: ArrayLike | None) -> tuple[np.ndarray, n
     leading = gates.argmax(axis=1)
     center = gates @ np.arange(gates.shape[1]) / np.maximum(gates.sum(axis=1), 1e-300)
     if order_by is None:
-        order = np.lexsort((center, leading))
-        return order, np.array([])
+        return np.lexsort((center, leading)), np.array([])
     values = as_array("order_by", order_by)
-    if values.shape != leading.shape:
+    if values.shape != leading.shape or (values.dtype.kind == "f" and np.isnan(values).any()):
         raise ValueError(
-            f"`order_by` must have one value for each of the {len(gates)} samples; got shape {values.shape}."
+            f"`order_by` must have one value for each of the {len(gates)} samples, and no NaN; got "
+            f"{shown(values.tolist())}."
         )
-    if values.dtype.kind == "f" and np.isnan(values).any():
-        raise ValueError("`order_by` must have a value for every sample; got NaN.")
-    if len(np.unique(values)) <= MANY_VALUES:
-        order = np.lexsort((center, leading, np.unique(values, return_inverse=True)[1]))
-    else:
-        order = np.argsort(values, kind="stable")
+    order = np.lexsort((center, leading, np.unique(values, return_inverse=True)[1]))
     return order, values[order]
 
 
-def _draw_points(ax: Axes, gates: np.ndarray, names: list[str], shares: list[float]) -> None:
-    size = float(np.clip(3000 / len(gates), 3.0, 18.0))
-    handles = []
-    for m, (name, share) in enumerate(zip(names, shares, strict=True)):
-        text = f"{name} (largest at {percent(share)})"
-        style: dict[str, Any] = {"c": KERNEL_COLORS[m], "marker": KERNEL_MARKERS[m]}
-        points = ax.scatter(np.arange(len(gates)), gates[:, m], s=size, linewidths=0, label=text, **style)
-        handles.append(points)
-    ax.set_ylabel("gate")
-    ax.set_ylim(-0.03 * gates.max(), 1.05 * gates.max())
-    ax.set_xlim(-0.5, len(gates) - 0.5)
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.grid(axis="y", color="#DDDDDD", linewidth=0.7)
-    ax.set_axisbelow(True)
-    legend_below(ax, handles, LEGEND_INCHES, n_columns=1, marker_scale=(LEGEND_SIZE / size) ** 0.5)
-
-
-def _picture_size(names: list[str]) -> tuple[float, float]:
-    longest = max(len(name) for name in names) if len(names) <= MANY_NAMES else 0
-    return 6.0 + INCHES_PER_CHARACTER * longest, float(np.clip(1.4 + 0.2 * len(names), 3.6, 8.0))
-
-
-def _draw_picture(ax: Axes, gates: np.ndarray, names: list[str], shares: list[float]) -> None:
-    image = ax.imshow(gates.T, cmap="cividis", vmin=0.0, aspect="auto", interpolation="nearest")
-    if len(names) <= MANY_NAMES:
-        largest = [f" (largest at {percent(share)})" if share else "" for share in shares]
-        ax.set_yticks(range(len(names)), np.char.add(names, largest).tolist(), fontsize="small")
-    else:
-        ax.set_ylabel("kernel")
-    ax.figure.colorbar(image, ax=ax, label="gate", fraction=0.04)
-
-
-def _name_samples(ax: Axes, values: np.ndarray, name: Hashable | None) -> None:
+def _name_samples(ax: Axes, values: np.ndarray, name: Any) -> None:
     """Label the axis of samples: with groups, with values, or with nothing but what it is."""
     if not values.size:
         ax.set_xticks([])
         ax.set_xlabel("samples, by the kernel with the largest gate")
         return
     different, firsts, counts = np.unique(values, return_index=True, return_counts=True)
-    by = "" if name is None else f" by {name}"
+    ax.set_xlabel("samples, sorted" if name is None else f"samples, sorted by {name}")
     if len(different) <= MANY_VALUES:
         for first in firsts[1:]:
             ax.axvline(first - 0.5, color="white" if ax.images else NEUTRAL, linewidth=1.2)
-        ax.set_xticks(firsts + (counts - 1) / 2, [shorten(str(value)) for value in different])
-        ax.tick_params(axis="x", length=0)
-        ax.set_xlabel(f"samples, grouped{by}")
-        return
-    places = np.linspace(0, len(values) - 1, N_TICKS).round().astype(int)
-    ax.set_xticks(places, [f"{value:.3g}" for value in values[places]])
-    ax.set_xlabel(f"samples, sorted{by}")
+        ax.set_xticks(firsts + (counts - 1) / 2, [_shorten(str(value)) for value in different])
+    else:
+        places = np.linspace(0, len(values) - 1, N_TICKS).round().astype(int)
+        ax.set_xticks(places, [f"{value:.3g}" for value in values[places]])
 
 
-# ---------------------------------------------------------------------------------------------------- switches
-
-
-def plot_switches(switches: ArrayLike, active: ArrayLike, ax: Axes | None = None) -> Axes:
-    """Show which kernels are switched off for which samples.
-
-    Parameters
-    ----------
-    switches : array-like of bool of shape (n_samples, n_kernels)
-        Whether each kernel is on for each sample.
-    active : array-like of shape (n_kernels,)
-        Which kernels have a weight, or the weights.
-    ax : matplotlib.axes.Axes, default=None
-        Axes to draw on; None makes a figure.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        Its figure is ``ax.figure``: ``ax.figure.savefig("switches.png")``. The legend gives the share of
-        all switches that is in each state.
-
-    Raises
-    ------
-    ValueError
-        If the shapes do not fit each other.
-
-    Notes
-    -----
-    To switch off a kernel without weight changes no score. Figure 1 of Liu et al. (2014) calls the two kinds of
-    switches that are off active (the kernel has a weight) and inactive.
-
-    References
-    ----------
-    X. Liu, L. Wang, J. Zhang, J. Yin (2014). Sample-adaptive multiple kernel learning. AAAI.
-
-    Examples
-    --------
-    >>> ax = plot_switches([[1, 0, 1], [0, 1, 1]], active=[0.7, 0.3, 0.0])
-    >>> [text.get_text() for text in ax.get_legend().get_texts()]
-    ['on (67 %)', 'off, the kernel has no weight (0 %)', 'off, the kernel has a weight (33 %)']
-    """
-    check_axes("ax", ax)
-    on, has_weight = _check_switches(switches, active)
-    state = np.where(on, 0, np.where(has_weight, 2, 1))
-    if ax is None:
-        n_samples, n_kernels = on.shape
-        width, height = np.clip(1.5 + 0.12 * n_kernels, 4.0, 10.0), np.clip(1.5 + 0.03 * n_samples, 3.0, 8.0)
-        ax = new_axes(width, height)
-    _draw_switches(ax, state)
-    return ax
-
-
-def _draw_switches(ax: Axes, state: np.ndarray) -> None:
-    from matplotlib.colors import ListedColormap
-    from matplotlib.patches import Patch
-    from matplotlib.ticker import MaxNLocator
-
-    colors = (ON, OFF_INACTIVE, OFF_ACTIVE)
-    ax.imshow(state, cmap=ListedColormap(colors), vmin=-0.5, vmax=2.5, aspect="auto", interpolation="nearest")
-    ax.set_xlabel("kernel")
-    ax.set_ylabel("training sample")
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    ax.yaxis.set_major_locator(MaxNLocator(integer=True))
-    shares = np.bincount(state.ravel(), minlength=3) / state.size
-    handles = [
-        Patch(facecolor=color, edgecolor="#555555", label=f"{name} ({percent(share)})")
-        for color, name, share in zip(colors, STATES, shares, strict=True)
-    ]
-    ax.legend(handles=handles, loc="lower left", bbox_to_anchor=(0.0, 1.0), frameon=False, borderaxespad=0.2)
-
-
-def _check_switches(switches: ArrayLike, active: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    on, weights = finite_numbers("switches", switches), finite_numbers("active", active)
-    if not np.isin(on, (0.0, 1.0)).all():
-        raise ValueError("`switches` must be True or False, or 1 or 0; got other numbers.")
-    on, has_weight = on.astype(bool), weights.astype(bool)
-    if on.ndim != 2 or not on.size:
-        raise ValueError(
-            f"`switches` must have shape (n_samples, n_kernels); got {on.shape}. "
-            "Pass the switches of one class at a time."
-        )
-    if has_weight.shape != on.shape[1:]:
-        raise ValueError(
-            f"`active` must have one entry for each of the {on.shape[1]} kernels of `switches`; got shape "
-            f"{has_weight.shape}. Pass the kernel weights; samples are the rows of `switches`."
-        )
-    return on, has_weight
-
-
-# ----------------------------------------------------------------------------------------- parts of all of them
+# ------------------------------------------------------------------------------------------- parts of both of them
 
 
 def new_axes(width: float, height: float) -> Axes:
@@ -596,36 +347,20 @@ def new_axes(width: float, height: float) -> Axes:
     return figure.subplots()
 
 
-def legend_below(
-    ax: Axes, handles: list[Any], inches: float, n_columns: int = 2, marker_scale: float = 1.0
-) -> None:
-    """Put a legend of labeled handles below the axes, at a distance that leaves room for their labels."""
-    from matplotlib.transforms import ScaledTranslation
-
-    lower = ax.transAxes + ScaledTranslation(0.0, -inches, ax.figure.dpi_scale_trans)
-    place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0.0, 0.0), "bbox_transform": lower}
-    look: dict[str, Any] = {"frameon": False, "borderaxespad": 0.0, "fontsize": "small"}
-    ax.legend(handles=handles, ncols=n_columns, markerscale=marker_scale, **look, **place)
+def _legend_below(ax: Axes) -> None:
+    """Put the legend below the axes and their labels."""
+    ax.legend(loc="upper left", bbox_to_anchor=(0.0, -0.14), frameon=False, fontsize="small")
 
 
-def kernel_colors(importance: np.ndarray) -> list[str]:
-    """Return a color per kernel, by position; of more kernels than colors the least important share a grey."""
-    if len(importance) <= len(KERNEL_COLORS):
-        return list(KERNEL_COLORS[: len(importance)])
-    colors = [NEUTRAL] * len(importance)
-    for color, m in zip(KERNEL_COLORS, np.argsort(-importance, kind="stable"), strict=False):
-        colors[m] = color
-    return colors
+def _shorten(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
 
 
-def percent(share: float) -> str:
-    """Return a share as a whole number of percent."""
-    return f"{100 * share:.0f} %"
-
-
-def shorten(text: str, longest: int = LONGEST) -> str:
-    """Shorten a name to the available width."""
-    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+def _leading_shares(gates: np.ndarray) -> np.ndarray:
+    """Return at which share of the rows each kernel has the largest gate, (n_kernels,); ties count for none."""
+    first, *others = -np.sort(-gates, axis=1).T
+    clear = first - others[0] > TIED * first if others else np.ones(len(gates), dtype=bool)
+    return np.bincount(gates.argmax(axis=1)[clear], minlength=gates.shape[1]) / len(gates)
 
 
 class Classifier(NamedTuple):
@@ -650,12 +385,9 @@ class Classifier(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The last step and, of more than two classes or several targets, the one that is looked at."""
+        """The last step and, of more than two classes, the one that is looked at."""
         name = type(self.estimator).__name__
-        if self.task is None:
-            return name
-        classes = getattr(self.estimator, "classes_", None)
-        return f"{name}, target {self.task}" if classes is None else f"{name}, class {classes[self.task]}"
+        return name if self.task is None else f"{name}, class {self.estimator.classes_[self.task]}"
 
     def gates(self, X: Samples | None = None, **features: Any) -> np.ndarray:
         """Return the gates of the task, (n_rows, n_kernels); for all tasks together, those of every task."""
@@ -663,16 +395,12 @@ class Classifier(NamedTuple):
         gates = self.estimator.gates(rows, **features)
         return gates if self.task is None or gates.ndim == 2 else gates[self.task]
 
-    def svm(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the signed dual of the task, and its intercept; each one per kernel where kernels have SVMs."""
-        dual, intercept = self.estimator.dual_coef_, np.asarray(self.estimator.intercept_)
-        return (dual, intercept) if self.task is None else (dual[self.task], intercept[self.task])
-
     def support(self) -> np.ndarray:
         """Return the positions of the support points of the task, or of any task."""
         if self.task is None:
             return self.estimator.support_
-        counted = np.abs(self.svm()[0]) > SUPPORT * np.abs(self.estimator.dual_coef_).max(initial=0.0)
+        duals = np.abs(self.estimator.dual_coef_)
+        counted = duals[self.task] > SUPPORT * duals.max(initial=0.0)
         return np.flatnonzero(np.atleast_2d(counted).any(axis=0))
 
 
@@ -702,44 +430,18 @@ def read_classifier(model: BaseEstimator, label: Label | None = None) -> Classif
             f"got {type(estimator).__name__}. Kernel weights and gates are what is drawn."
         )
     check_is_fitted(estimator, "dual_coef_")
-    if not hasattr(estimator, "classes_"):
+    classes = getattr(estimator, "classes_", None)
+    if classes is None:
         raise ValueError(
             f"`model` must be a classifier; got {type(estimator).__name__}, which has no classes."
         )
-    return Classifier(model, estimator, transform, _task_of(label, estimator.classes_))
-
-
-def leading_kernels(gates: np.ndarray) -> np.ndarray:
-    """Return the position of the kernel with the largest gate at each row, or -1 where several are equal.
-
-    Parameters
-    ----------
-    gates : ndarray of shape (n_rows, n_kernels)
-
-    Returns
-    -------
-    ndarray of shape (n_rows,)
-
-    Examples
-    --------
-    >>> leading_kernels(np.array([[0.2, 0.8], [0.5, 0.5], [1.0, 0.0]]))
-    array([ 1, -1,  0])
-    """
-    leading = gates.argmax(axis=1)
-    if gates.shape[1] == 1:
-        return leading
-    second, first = np.sort(gates, axis=1)[:, -2:].T
-    return np.where(first - second > TIED * first, leading, -1)
-
-
-def _task_of(label: Label | None, classes: np.ndarray) -> int | None:
     if label is None:
-        return None
+        return Classifier(model, estimator, transform, None)
     found = np.flatnonzero(classes == label)
     if len(classes) == 2 or found.size != 1:
         expected = "left out of two classes" if len(classes) == 2 else f"one of {classes.tolist()}"
         raise ValueError(f"`label` must be {expected}; got {label!r}. It chooses one class against the rest.")
-    return int(found[0])
+    return Classifier(model, estimator, transform, int(found[0]))
 
 
 def _as_it_is(X: Samples) -> Any:

@@ -11,13 +11,12 @@ from helpers import assert_same
 from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.cluster import KMeans
-from sklearn.exceptions import NotFittedError
 from sklearn.svm import SVC
 
 from bayesmkl import KernelBank
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.datasets import load_iris
-from bayesmkl.discriminative import CLMKLClassifier, LpMKLClassifier, UniformMKLClassifier
+from bayesmkl.discriminative import CLMKLClassifier, LpMKLClassifier
 from bayesmkl.discriminative.estimators import clmkl
 from bayesmkl.discriminative.localized.clmkl import CLMKLOptions, ClusteredStack, fit_clmkl
 from bayesmkl.discriminative.primal.solve import SquaredHinge
@@ -107,16 +106,6 @@ def test_memberships_are_those_of_k_means_on_features(sides, tau):
     else:
         assert_same(model.memberships(X_test), softmax(-tau * squares, axis=1), 1e-10)
     assert_same(model.memberships(X), model.memberships_, 1e-12)
-
-
-@pytest.mark.parametrize("evenness", [0.2, 0.8])
-def test_evenness_is_that_of_the_training_samples(iris, evenness):
-    X, y, *_ = iris
-    c = CLMKLClassifier(BANK, evenness=evenness).fit(X, y).memberships_
-    assert c.shape == (90, 3)
-    np.testing.assert_allclose(c.sum(axis=1), 1.0)
-    entropy = -(c * np.log(np.maximum(c, 1e-300))).sum(axis=1).mean() / np.log(3.0)
-    np.testing.assert_allclose(entropy, evenness, atol=1e-6)
 
 
 def test_landmarks_of_either_kind_find_clear_clusters(sides):
@@ -285,9 +274,3 @@ def test_coinciding_clusters_warn_once_and_share_members(sides):
     assert "2 of n_clusters=4 clusters are the nearest of no training sample" in of_clusters[0]
     assert np.isfinite(model.decision_function(rows)).all()
     assert len(np.unique(model.memberships_.round(9), axis=0)) == 2
-
-
-def test_gating_matrices_need_a_fit():
-    for model in (CLMKLClassifier(), UniformMKLClassifier()):
-        with pytest.raises(NotFittedError):
-            model.gating_matrix(None, None, 0)

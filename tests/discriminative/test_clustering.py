@@ -10,10 +10,8 @@ from helpers import assert_same, random_kernels
 from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score
 
-from bayesmkl.discriminative.localized.clustering import (
+from bayesmkl.discriminative.localized.clmkl import (
     ClusterOptions,
-    _first_labels,
-    _refill,
     evenness_temperature,
     kernel_kmeans,
     landmark_kmeans,
@@ -134,12 +132,6 @@ def test_sharpness_where_distances_say_little():
     assert mean_evenness(ties, tau) == pytest.approx(0.7)
 
 
-def test_one_cluster_has_all(rng):
-    _, kernel = blobs(rng, 12)
-    clusters = kernel_kmeans(kernel, ClusterOptions(1), rng)
-    np.testing.assert_array_equal(clusters.memberships(kernel), np.ones((1, 12)))
-
-
 def test_all_samples_as_landmarks_give_the_exact_clusters(rng):
     _, kernel = blobs(rng, 60)
     exact = kernel_kmeans(kernel, OPTIONS, np.random.default_rng(0))
@@ -184,19 +176,3 @@ def test_no_cluster_stays_empty(rng, n_clusters):
     assert set(clusters.labels) == set(range(n_clusters))
     np.testing.assert_allclose(clusters.inertia, 0.0, atol=1e-12)
     assert np.isfinite(clusters.memberships(np.outer(x, x))).all()
-
-
-def test_an_empty_cluster_takes_the_farthest_sample_that_is_not_alone():
-    labels = np.array([0, 0, 0, 1, 3])
-    refilled = _refill(labels, np.array([0.1, 0.5, 0.2, 9.0, 8.0]), 5)
-    np.testing.assert_array_equal(refilled, [0, 2, 4, 1, 3])
-    np.testing.assert_array_equal(labels, [0, 0, 0, 1, 3])
-
-
-def test_first_centers_are_far_from_each_other(rng):
-    x = np.concatenate([rng.normal(size=40), [30.0]])  # one sample far away is a center almost always
-    alone = 0
-    for _ in range(60):
-        labels = _first_labels(lambda weights: np.outer(weights @ x, x), x**2, 2, rng)
-        alone += np.sum(labels == labels[40]) == 1
-    assert alone > 45

@@ -9,7 +9,7 @@ import pytest
 import scipy.optimize
 
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl.discriminative.localized.descent import SOLVERS, descend
+from bayesmkl.discriminative.localized.lmkl import SOLVERS, descend
 
 EVERY = pytest.mark.parametrize("solver", SOLVERS)
 
@@ -69,15 +69,6 @@ def test_stops_when_a_step_pays_less_than_the_tolerance(rng, solver):
     assert found.outcome is Outcome.CONVERGED
     assert np.all(gains[:-1] > 0.02)
     assert gains[-1] <= 0.02
-
-
-@EVERY
-def test_stops_at_the_limit_of_steps(rng, solver):
-    value, gradient, center = quadratic(rng)
-    evaluate, _ = counted(value, gradient)
-    found = descend(evaluate, evaluate(center + 30.0), solver, 1e-12, 2)
-    assert found.outcome is Outcome.MAX_ITER
-    assert len(found.history) == 3
 
 
 @EVERY

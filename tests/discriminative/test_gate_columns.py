@@ -14,7 +14,6 @@ from bayesmkl import KernelBank
 from bayesmkl.discriminative import LDMKLClassifier, LMKLClassifier, LMKLRegressor, SwMKLClassifier
 from bayesmkl.evaluation import compare_models
 from bayesmkl.kernels import Laplacian
-from bayesmkl.persistence import load_model, save_model
 
 NAMES = ["place", "left", "right", "time"]
 GATES = ["time", "place"]
@@ -128,17 +127,6 @@ def test_searches_and_comparisons_need_no_routing(data, name):
     table = compare_models({name: gated(model)}, X, y, cv=folds, scoring="accuracy")
     np.testing.assert_allclose(table.scores("accuracy")[name], expected, atol=1e-12)
     assert len(set(expected)) > 1
-
-
-def test_models_with_gate_columns_are_read_as_they_were_written(data, tmp_path):
-    X, y = data
-    model = gated(MODELS["swmkl"]).fit(X, y)
-    save_model(model, tmp_path / "model.skops")
-    loaded = load_model(tmp_path / "model.skops")
-    np.testing.assert_array_equal(loaded.decision_function(X), model.decision_function(X))
-    np.testing.assert_array_equal(loaded.gate_columns_, POSITIONS)
-    again = clone(loaded).fit(X, y)
-    np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
 
 
 # ------------------------------------------------------------------------------------------------------ bad input

@@ -8,16 +8,13 @@ import scipy.special
 from helpers import SAME_FORMULA, assert_same, frozen, random_kernels
 
 from bayesmkl.discriminative.gating import (
-    check_gating,
-    combine_components,
-    gates_of_components,
-    gating_matrix,
-)
-from bayesmkl.discriminative.localized.gatings import (
     GaussianGating,
     GroupGating,
     SigmoidGating,
     SoftmaxGating,
+    check_gating,
+    combine_components,
+    gating_matrix,
 )
 from bayesmkl.kernels.stacks.dense import DenseStack
 
@@ -74,15 +71,6 @@ def test_softmax_gates_against_scipy_also_for_huge_scores(rng):
     np.testing.assert_array_equal(steep, [[0.0, 0.5, 1.0]])
 
 
-def test_softmax_does_not_notice_a_shift_of_all_kernels(rng):
-    gating, features, parameters = make(rng, "softmax")
-    rows = parameters.reshape(N_KERNELS, -1)
-    shifted = (rows + rng.normal(size=rows.shape[1])).ravel()
-    assert_same(gating.gates(shifted, features), gating.gates(parameters, features), SAME_FORMULA)
-    pulled = gating.pullback(parameters, features, rng.normal(size=(N_KERNELS, N_SAMPLES)))
-    np.testing.assert_allclose(pulled.reshape(N_KERNELS, -1).sum(axis=0), 0.0, atol=1e-13)
-
-
 @pytest.mark.parametrize("width", [0.0, 1e-9, -1e-3])
 def test_narrow_gaussian_gates_choose_the_nearest_center(rng, width):
     features, centers = rng.normal(size=(N_SAMPLES, 2)), rng.normal(size=(3, 2))
@@ -136,13 +124,6 @@ def test_combined_kernel_is_the_sum_of_gating_matrices_times_kernels(rng):
     assert_same(combine_components(query, rows, train), expected, SAME_FORMULA)
     by_matrix = sum(gating_matrix(rows, train, m) * kernels[m, :5] for m in range(3))
     assert_same(by_matrix, expected, SAME_FORMULA)
-
-
-def test_gates_are_roots_of_the_diagonal_of_gating_matrices(rng):
-    components = rng.random((3, 2, 7))
-    expected = np.column_stack([np.sqrt(np.diag(gating_matrix(components, components, m))) for m in range(2)])
-    assert_same(gates_of_components(components), expected, SAME_FORMULA)
-    assert_same(gates_of_components(components[:1]), components[0].T, SAME_FORMULA)
 
 
 @EVERY

@@ -13,45 +13,15 @@ from bayesmkl.discriminative import (
     FixedGating,
     LMKLClassifier,
     LMKLRegressor,
-    SoftmaxGating,
     UniformMKLClassifier,
     UniformMKLRegressor,
     check_gating,
 )
-from bayesmkl.discriminative.gating import combine_components
-from bayesmkl.discriminative.localized.lmkl import LMKLOptions, fit_lmkl
-from bayesmkl.discriminative.svm.libsvm import Hinge
 from bayesmkl.kernels import Gaussian
-from bayesmkl.kernels.stacks.dense import DenseStack
 
 SAMPLE = make_localized(160, design="halves", random_state=0)
 X, Y, TRUTH = SAMPLE.data, SAMPLE.target, SAMPLE.gates
 BANK = KernelBank(Gaussian(width=2), views=SAMPLE.views)
-
-
-class Decaying(SoftmaxGating):
-    """Softmax gates whose slopes cost something."""
-
-    def penalize(self, parameters, n_features):
-        slopes = parameters.reshape(-1, 1 + n_features) * np.append(0.0, np.ones(n_features))
-        return 10.0 * float((slopes**2).sum()), 20.0 * slopes.ravel()
-
-
-def test_a_penalty_is_part_of_the_objective(rng):
-    features = rng.normal(size=(40, 1))
-    points = rng.normal(size=(2, 40, 2))
-    stack = DenseStack(np.exp(-0.5 * ((points[:, :, None] - points[:, None]) ** 2).sum(axis=-1)))
-    target = np.where(np.where(features[:, 0] > 0, points[0, :, 0], points[1, :, 0]) > 0, 1.0, -1.0)
-    options = LMKLOptions(tol=1e-7, inner_tol=1e-9)
-    plain, penalized = (
-        fit_lmkl(stack, target, features, Hinge(1.0), gating, options, rng=np.random.default_rng(0))
-        for gating in (SoftmaxGating(), Decaying())
-    )
-    assert (np.diff(penalized.objective_history) <= 0.0).all()
-    kernel = combine_components(stack, penalized.gates[None], penalized.gates[None])
-    value = Hinge(1.0).solve(kernel, target, 1e-9).objective + 10.0 * (penalized.parameters[1::2] ** 2).sum()
-    assert penalized.objective_history[-1] == pytest.approx(value, rel=1e-8)
-    assert np.ptp(penalized.gates[0]) < 0.7 * np.ptp(plain.gates[0])
 
 
 # ------------------------------------------------------------------------------------------------------- fixed

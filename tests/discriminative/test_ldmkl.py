@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 import pytest
 from helpers import assert_same
@@ -11,17 +9,21 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC, SVR
 
 from bayesmkl import KernelBank
-from bayesmkl.discriminative.localized.ldmkl import (
+from bayesmkl.discriminative.localized.by_success import (
+    BIAS,
     PAPER,
+    SV_GATE,
     LDMKLOptions,
+    Offer,
+    SuccessOptions,
     _above_threshold,
     fit_ldmkl,
+    fit_swmkl,
+    gated_vote,
     ldmkl_gates,
 )
-from bayesmkl.discriminative.localized.success import BIAS, SV_GATE, Offer, SuccessOptions, gated_vote
-from bayesmkl.discriminative.localized.swmkl import fit_swmkl
 from bayesmkl.discriminative.svm.native import native_kernel, native_kernels
-from bayesmkl.discriminative.svm.one_kernel import SVM, PrecomputedKernel, precomputed_kernels, scores
+from bayesmkl.discriminative.svm.one_kernel import PrecomputedKernel, precomputed_kernels, scores
 from bayesmkl.kernels import Gaussian, Linear, Polynomial
 from bayesmkl.kernels.stacks.dense import DenseStack
 
@@ -120,19 +122,6 @@ def test_gates_sum_to_one_and_scores_stay_inside(rng):
     assert np.abs(found).max() > 0.5
 
 
-def test_the_same_shift_of_all_regressions_changes_nothing(rng):
-    X, y, new = toy(rng)
-    kernels = native_kernels(KernelBank(FUNCTIONS).fit(X))
-    result = fit_ldmkl(kernels, y)
-    moved = result._replace(
-        gate_svms=tuple(m._replace(intercept=m.intercept + 700.0) for m in result.gate_svms)
-    )
-    assert_same(score(kernels, moved, new), score(kernels, result, new), 1e-10)
-    one = result._replace(gate_svms=(result.gate_svms[0]._replace(intercept=700.0), *result.gate_svms[1:]))
-    alone = np.tanh(scores(kernels[0], result.svms[0], kernels[0].rows(new)))
-    assert_same(score(kernels, one, new), alone, 1e-10)
-
-
 def test_refitted_biases_center_the_free_support_vectors(rng):
     X, y, _ = toy(rng)
     kernels = native_kernels(KernelBank(FUNCTIONS).fit(X))
@@ -162,40 +151,6 @@ def test_without_free_support_vectors_the_bias_stays(rng):
     assert result.svms[0].intercept == pytest.approx(svm.intercept_[0], abs=1e-9)
 
 
-class SquaredHinge(NamedTuple):
-    """A kernel whose classifiers have the squared hinge loss, by a hard margin on K + I / C."""
-
-    kernel: np.ndarray
-
-    @property
-    def training_rows(self):
-        return self.kernel
-
-    def classify(self, target, C, tol, subset=None):
-        index = np.arange(len(target)) if subset is None else subset
-        among = self.kernel[np.ix_(index, index)] + np.eye(len(index)) / C
-        svm = SVC(kernel="precomputed", C=1e6, tol=1e-9).fit(among, target[index])
-        order = np.argsort(svm.support_)
-        return SVM(index[svm.support_[order]], svm.dual_coef_[0][order], svm.intercept_[0])
-
-    def regress(self, *arguments):
-        return PrecomputedKernel(self.kernel).regress(*arguments)
-
-    def product(self, rows, columns, coef):
-        return rows[:, columns] @ coef
-
-
-def test_margins_of_the_squared_hinge_give_its_bias(rng):
-    X, y, _ = toy(rng)
-    kernels = [SquaredHinge(Gaussian(gamma=gamma)(X, X)) for gamma in (0.3, 1.0)]
-    options = LDMKLOptions(success=SuccessOptions(C=0.7), squared_hinge=True)
-    refit, keep = (fit_ldmkl(kernels, y, options._replace(bias=bias)) for bias in ("refit", "keep"))
-    wrong = fit_ldmkl(kernels, y, options._replace(squared_hinge=False))
-    for one, other, mistaken in zip(refit.svms, keep.svms, wrong.svms, strict=True):
-        assert one.intercept == pytest.approx(other.intercept, abs=1e-5)
-        assert abs(mistaken.intercept - other.intercept) > 1e-2
-
-
 @pytest.mark.parametrize("targets", ["train", "cv"])
 def test_steps_and_svms_are_counted(rng, targets, monkeypatch):
     X, y, _ = toy(rng)
@@ -219,17 +174,6 @@ def test_steps_and_svms_are_counted(rng, targets, monkeypatch):
     success = fit_swmkl(kernels, y, offer=offer, on_step=note).success
     assert success.n_solves == len(trained)
     assert steps[-1] == (7, "last SVM")
-
-
-def test_gated_svms_have_gated_coefficients(rng):
-    X, y, _ = toy(rng)
-    kernels = native_kernels(KernelBank(FUNCTIONS).fit(X))
-    plain = fit_ldmkl(kernels, y, LDMKLOptions("none", "drop"))
-    gated = fit_ldmkl(kernels, y, LDMKLOptions("paper", "drop"))
-    for m in range(3):
-        expected = plain.svms[m].coef * plain.gates[m, plain.svms[m].support]
-        np.testing.assert_array_equal(gated.svms[m].coef, expected)
-        assert gated.svms[m].intercept == plain.svms[m].intercept == 0.0
 
 
 def test_threshold_is_the_mean_of_exponentials(rng):
@@ -264,16 +208,6 @@ def test_regressions_that_may_be_equal_are_above_the_threshold(temperature):
     assert _above_threshold(outputs[:1], options).all()
 
 
-def test_temperature_from_hard_to_uniform(rng):
-    X, y, new = toy(rng)
-    kernels = native_kernels(KernelBank(FUNCTIONS).fit(X))
-    rows = [kernel.rows(new) for kernel in kernels]
-    result = fit_ldmkl(kernels, y, LDMKLOptions(temperature=1e6))
-    np.testing.assert_allclose(ldmkl_gates(kernels, result, rows, 1e6), 1.0 / 3.0, atol=1e-5)
-    hard = ldmkl_gates(kernels, result, rows, 1e-9)
-    np.testing.assert_allclose(np.sort(hard, axis=0)[-1], 1.0)
-
-
 def test_a_threshold_of_zero_keeps_the_first_svms(rng):
     X, y, _ = toy(rng)
     kernels = native_kernels(KernelBank(FUNCTIONS, normalize=None).fit(X))
@@ -285,51 +219,3 @@ def test_a_threshold_of_zero_keeps_the_first_svms(rng):
     for setting, kernel, svm in zip(SETTINGS, kernels, result.svms, strict=True):
         first = SVC(**setting, tol=1e-4).fit(X, y)
         assert_same(scores(kernel, svm), first.decision_function(X), 1e-5)
-
-
-@pytest.mark.parametrize("make", ["nothing", "one class"])
-def test_fallback_to_the_first_svm(rng, make):
-    X = rng.normal(size=(60, 3))
-    y = np.where(X[:, 0] > np.quantile(X[:, 0], 1.0 / 3.0), 1.0, -1.0)
-    useful, empty = PrecomputedKernel(Gaussian(gamma=0.3)(X, X)), PrecomputedKernel(np.zeros((60, 60)))
-    # a kernel of zeros says +1, right for that class alone; the gates see the labels
-    labels = PrecomputedKernel(10.0 * np.outer(y, y))
-    threshold = 0.999 if make == "nothing" else 0.45
-    result = fit_ldmkl(
-        [useful, empty], y, LDMKLOptions(bias="keep", threshold=threshold), Offer([[labels, labels]])
-    )
-    np.testing.assert_array_equal(result.success[1], y > 0)
-    if make == "nothing":
-        np.testing.assert_array_equal(result.n_selected, 0)
-        np.testing.assert_array_equal(result.retrained, False)
-    else:
-        np.testing.assert_array_equal(result.gates[1] >= 0.45, y > 0)
-        np.testing.assert_array_equal(result.n_selected, [60, 40])
-        np.testing.assert_array_equal(result.retrained, [True, False])
-    np.testing.assert_allclose(scores(empty, result.svms[1]), 1.0, rtol=1e-6)
-    rows = [useful.kernel, empty.kernel]
-    assert np.isfinite(gated_vote([useful, empty], result.svms, rows, result.gates)).all()
-
-
-def test_support_is_that_of_any_voter(rng):
-    X, y, _ = toy(rng)
-    kernels = native_kernels(KernelBank(FUNCTIONS).fit(X))
-    result = fit_ldmkl(kernels, y)
-    expected = set().union(*(set(svm.support) for svm in result.svms))
-    assert set(result.support) == expected
-    assert np.all(np.diff(result.support) > 0)
-
-
-def test_gated_support_without_bias_hurts_unequal_classes(rng):
-    accuracies = {}
-    for _ in range(5):
-        X = rng.normal(size=(400, 2))
-        y = np.where(X[:, 0] + 0.3 * rng.normal(size=400) > 1.0, 1.0, -1.0)  # one in six
-        train, test = slice(0, 200), slice(200, 400)
-        kernels = [native_kernel(Gaussian(gamma=1.0), X[train]), native_kernel(Polynomial(2), X[train])]
-        for sv_gate, bias in (("none", "refit"), ("paper", "drop")):
-            result = fit_ldmkl(kernels, y[train], LDMKLOptions(sv_gate, bias))
-            right = np.mean((score(kernels, result, X[test]) > 0.0) == (y[test] > 0.0))
-            accuracies.setdefault(sv_gate, []).append(right)
-    assert np.mean(accuracies["none"]) > np.mean(accuracies["paper"]) + 0.05
-    assert np.mean(accuracies["none"]) > 0.88

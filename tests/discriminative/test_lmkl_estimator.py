@@ -14,8 +14,8 @@ from sklearn.svm import SVC
 
 from bayesmkl import KernelBank
 from bayesmkl.datasets import make_localized
-from bayesmkl.discriminative.estimators.lmkl import LMKLClassifier, LMKLRegressor
-from bayesmkl.discriminative.localized.gatings import (
+from bayesmkl.discriminative.estimators.lmkl import LMKLClassifier
+from bayesmkl.discriminative.gating import (
     GaussianGating,
     SigmoidGating,
     SoftmaxGating,
@@ -158,16 +158,6 @@ def test_equivariance_units_of_features_do_not_matter(rng, gating):
     )
 
 
-def test_a_named_gating_is_the_object_with_its_defaults(rng):
-    X, y = classes(rng)
-    for name, gating in NAMED.items():
-        first = fit(X, y, gating=name)
-        assert first.gating_ == gating()
-        if name != "gaussian":
-            second = fit(X, y, gating=gating())
-            np.testing.assert_array_equal(first.decision_function(X), second.decision_function(X))
-
-
 def test_gaussian_gates_start_near_the_mean_and_at_samples(rng):
     X, y = classes(rng)
     named = fit(X, y, gating="gaussian")
@@ -199,16 +189,6 @@ def test_routing_carries_features_of_gates_through_cross_validation(rng):
     assert routed.mean() > 0.85
     assert grid.best_params_ == {"C": 1.0}
     assert grid.cv_results_["mean_test_score"][1] == routed.mean()
-
-
-def test_routing_of_a_regressor(rng):
-    a, b, side = rng.normal(size=(3, 90))
-    y, stack = np.where(side > 0, a, b), np.stack([np.outer(a, a), np.outer(b, b)], axis=-1)
-    with sklearn.config_context(enable_metadata_routing=True):
-        model = LMKLRegressor("precomputed", C=10.0)
-        model.set_fit_request(gate_features=True).set_score_request(gate_features=True)
-        scores = cross_val_score(model, stack, y, cv=3, params={"gate_features": side})
-    assert scores.min() > 0.6
 
 
 # ------------------------------------------------------------------------------------------------- starts and stops
@@ -245,16 +225,6 @@ def test_starts_are_repeatable_and_the_lowest_is_kept(rng):
     )
 
 
-@pytest.mark.parametrize("solver", ["lbfgs", "armijo", "paper"])
-def test_monotone_objective_for_every_solver(rng, solver):
-    X, y = classes(rng)
-    model = fit(X, y, solver=solver, max_iter=8)
-    assert np.all(np.diff(model.objective_history_) <= 0.0)
-    assert model.objective_history_[-1] < 0.99 * model.objective_history_[0]
-    assert model.n_iter_ == len(model.objective_history_)
-    assert model.n_solves_ >= model.n_iter_
-
-
 def test_original_search_is_not_done_after_a_step_that_hardly_pays():
     """The first step pays .0003 of 2.1 where quasi-Newton steps reach .5."""
     X = np.random.default_rng(2).normal(size=(120, 2))
@@ -263,25 +233,6 @@ def test_original_search_is_not_done_after_a_step_that_hardly_pays():
         model.fit(X, X[:, 1] > 0)
     assert not model.converged_
     assert model.objective_history_[-1] < 0.9 * model.objective_history_[0]
-
-
-class Uphill(Recording):
-    """A gating whose gradient is right at its start, where it is checked, and of the wrong sign when it is used."""
-
-    def __init__(self):
-        super().__init__([])
-        self.checked = False
-
-    def pullback(self, parameters, features, slopes):
-        sign, self.checked = (-1.0 if self.checked else 1.0), True
-        return sign * super().pullback(parameters, features, slopes)
-
-
-def test_a_descent_that_finds_nothing_below_says_so(rng):
-    X, y = classes(rng)
-    with pytest.warns(ConvergenceWarning, match="stopped where errors of the SVMs hide progress"):
-        model = fit(X, y, gating=Uphill(), solver="armijo", max_iter=50)
-    assert not model.converged_
 
 
 # ------------------------------------------------------------------------------------------------------ bad input

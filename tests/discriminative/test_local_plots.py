@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -27,17 +26,11 @@ from bayesmkl.discriminative.plots import (
     BOUNDARY,
     CLASS_COLORS,
     KERNEL_COLORS,
-    OFF_ACTIVE,
-    OFF_INACTIVE,
-    ON,
-    leading_kernels,
     plot_decision,
     plot_gates,
-    plot_switches,
 )
 from bayesmkl.kernels import Gaussian, Polynomial
 
-ROOT = Path(__file__).resolve().parents[2]
 BANK = KernelBank([Polynomial(degree=2), Gaussian(width=0.5)], normalize=None)
 CLASSIFIERS = [name for name in EVERY if name.endswith("Classifier")]
 
@@ -137,21 +130,6 @@ def test_lines_are_where_the_score_is_zero_and_one(fitted, name):
         np.testing.assert_allclose(model.decision_function(drawn), level, atol=0.02 * spread)
 
 
-def test_lines_per_kernel_are_the_margins_of_its_svm_in_its_region(fitted):
-    model = fitted["ldmkl"]
-    ax = plot_decision(model, X, Y)
-    assert "margins of the SVM of each kernel" in legend(ax)
-    BANK.fit(X)
-    result = model.results_[0]
-    for m in range(2):
-        drawn = lines(ax, "dotted", KERNEL_COLORS[m])
-        svm = result.svms[m]
-        values = BANK.transform(drawn)[:, svm.support, m] @ svm.coef + svm.intercept
-        np.testing.assert_allclose(np.abs(values), 1.0, atol=0.05)
-        assert (leading_kernels(model.gates(drawn)) == m).mean() > 0.9
-    assert np.abs(model.decision_function(X)).max() < 1.0  # no margins of its own to draw
-
-
 @pytest.mark.parametrize("name", ["lmkl", "ldmkl"])
 def test_a_place_has_the_color_of_the_kernel_with_the_largest_gate(fitted, name):
     model = fitted[name]
@@ -203,10 +181,6 @@ def test_label_chooses_one_class_against_the_rest():
     assert len(support) < len(model.support_)
     np.testing.assert_array_equal(np.asarray(scatter(ax, "support point").get_offsets()), X[support])
     assert ax.get_title(loc="left") == f"LDMKLClassifier, class top: {len(support)} support points of 80"
-    drawn = lines(ax, "dotted", KERNEL_COLORS[1])
-    svm = model.results_[k].svms[1]
-    values = BANK.transform(drawn)[:, svm.support, 1] @ svm.coef + svm.intercept
-    np.testing.assert_allclose(np.abs(values), 1.0, atol=0.05)
 
 
 # ---------------------------------------------------------------------------------------------------- plot_gates
@@ -253,16 +227,3 @@ def test_gates_that_need_features_take_them():
     ax = plot_gates(model, stack[:9], gate_features=features[:9], order_by=features[:9, 0])
     order = np.argsort(features[:9, 0])
     np.testing.assert_allclose(heights(ax), model.gates(stack[:9], features[:9])[order].T)
-
-
-# ------------------------------------------------------------------------------------------------- switches
-
-
-def test_each_cell_of_switches_has_the_color_of_its_state():
-    switches = np.array([[1, 1, 0, 1], [0, 1, 0, 1], [1, 0, 1, 0], [1, 1, 0, 1], [1, 1, 1, 1]], dtype=bool)
-    weights = np.array([0.6, 0.4, 0.0, 0.0])
-    (image,) = plot_switches(switches, weights).images
-    colors = image.to_rgba(image.get_array(), bytes=False)[..., :3]
-    for (i, m), on in np.ndenumerate(switches):
-        expected = ON if on else OFF_ACTIVE if weights[m] > 0 else OFF_INACTIVE
-        np.testing.assert_allclose(colors[i, m], to_rgb(expected))

@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-import sklearn
 from cases import LOCALIZED
-from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cross_val_score
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict
 
 from bayesmkl import KernelBank, load_model, save_model
 from bayesmkl._estimator import base as estimator_base
@@ -257,16 +256,3 @@ def test_stacks_go_through_cross_validation(data, name):
     np.testing.assert_allclose(sliced, whole, atol=2e-2 * np.abs(whole).max())
     grid = GridSearchCV(LOCALIZED[name]("precomputed"), {"C": [0.01, 1.0]}, cv=folds, error_score="raise")
     assert grid.fit(stack, y).best_score_ > 0.85
-
-
-def test_gate_features_are_routed_through_cross_validation(data):
-    X, y = data
-    plain = KernelBank([Gaussian(width=2), Linear()], normalize=None)
-    stack = plain.fit(X).transform(X)
-    folds = KFold(3, shuffle=True, random_state=0)
-    expected = cross_val_score(LOCALIZED["LMKLClassifier"](plain), X, y, cv=folds)
-    with sklearn.config_context(enable_metadata_routing=True):
-        model = LOCALIZED["LMKLClassifier"]("precomputed")
-        model.set_fit_request(gate_features=True).set_score_request(gate_features=True)
-        scores = cross_val_score(model, stack, y, cv=folds, params={"gate_features": X})
-    np.testing.assert_allclose(scores, expected, atol=0.03)

@@ -12,8 +12,13 @@ from sklearn.svm import SVC, SVR
 
 from bayesmkl import KernelBank
 from bayesmkl.discriminative.gating import combine_components
-from bayesmkl.discriminative.localized.ldmkl import LDMKLOptions, fit_ldmkl
-from bayesmkl.discriminative.localized.success import Offer, SuccessOptions, fit_success
+from bayesmkl.discriminative.localized.by_success import (
+    LDMKLOptions,
+    Offer,
+    SuccessOptions,
+    fit_ldmkl,
+    fit_success,
+)
 from bayesmkl.discriminative.svm.native import native_kernel, native_kernels
 from bayesmkl.discriminative.svm.one_kernel import GatedKernel, PrecomputedKernel, precomputed_kernels, scores
 from bayesmkl.kernels import Cosine, Gaussian, Laplacian, Linear, Polynomial
@@ -172,21 +177,43 @@ def test_successes_are_those_of_libsvm(rng):
     assert 0.0 < expected.mean() < 1.0
 
 
-def test_gates_can_see_other_kernels_and_fewer_samples(rng):
+def test_gates_can_see_other_kernels(rng):
     X, y = toy(rng)
     kernels = [native_kernel(Gaussian(gamma=0.3), X), native_kernel(Linear(), X)]
     gate = native_kernel(Gaussian(gamma=1.0), X)
-    options = SuccessOptions(tol=1e-6, gate_subsample=25)
-    found = fit_success(kernels, y, options, Offer([[gate, gate]], rng=np.random.default_rng(3)))
-    again = fit_success(kernels, y, options, Offer([[gate, gate]], rng=np.random.default_rng(3)))
-    other = fit_success(kernels, y, options, Offer([[gate, gate]], rng=np.random.default_rng(4)))
-    assert_same(found.outputs, again.outputs, 0.0)
-    assert np.abs(found.outputs - other.outputs).max() > 1e-3
+    found = fit_success(kernels, y, SuccessOptions(tol=1e-6), Offer([[gate, gate]]))
+    for success, outputs in zip(found.success, found.outputs, strict=True):
+        assert_same(outputs, SVR(gamma=1.0, tol=1e-6).fit(X, success).predict(X), 1e-5)
+
+
+def test_what_gates_see_is_compared_on_some_samples_and_learned_on_all(rng):
+    X, y = toy(rng)
+    kernels = [native_kernel(Gaussian(gamma=0.3), X), native_kernel(Linear(), X)]
+    seen = [[native_kernel(Gaussian(gamma=gamma), X)] * 2 for gamma in (0.1, 1.0)]
+    folds = [
+        (np.flatnonzero(np.arange(60) % 3 != f), np.flatnonzero(np.arange(60) % 3 == f)) for f in range(3)
+    ]
     drawn = np.sort(np.random.default_rng(3).choice(60, 25, replace=False))
-    for success, outputs, svm in zip(found.success, found.outputs, found.gate_svms, strict=True):
-        assert np.isin(svm.support, drawn).all()
-        regression = SVR(gamma=1.0, tol=1e-6).fit(X[drawn], success[drawn])
-        assert_same(outputs, regression.predict(X), 1e-5)
+
+    def choose(scored, values):
+        for m in range(2):
+            train, new = (np.intersect1d(part, drawn) for part in folds[1])
+            svm = SVC(**({"gamma": 0.3} if m == 0 else {"kernel": "linear"}), tol=1e-6).fit(
+                X[train], y[train]
+            )
+            assert_same(scored[m, new], svm.decision_function(X[new]), 1e-5)
+            success = (scored[m, train] > 0.0) == (y[train] > 0.0)
+            regression = SVR(gamma=0.1, tol=1e-6).fit(X[train], success.astype(float))
+            assert_same(values[0][m, new], regression.predict(X[new]), 1e-5)
+        return 1
+
+    options = SuccessOptions(tol=1e-6)
+    offer = Offer(seen, folds, np.random.default_rng(3), n_compared=25)
+    found = fit_success(kernels, y, options, offer, choose=choose)
+    alone = fit_success(kernels, y, options, Offer(seen[1:], folds))
+    assert found.chosen == 1
+    assert_same(found.outputs, alone.outputs, 0.0)
+    assert found.n_solves == 2 * (1 + 3 + 2 * 3 + 3 + 1)
 
 
 @pytest.mark.parametrize("n_components", [1, 3])

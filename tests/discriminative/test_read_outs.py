@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.special import expit
 from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC
 
@@ -19,7 +18,6 @@ from bayesmkl.discriminative import (
     SAMKLClassifier,
     SimpleMKLClassifier,
     SwMKLClassifier,
-    UniformMKLClassifier,
 )
 from bayesmkl.kernels import Gaussian
 from bayesmkl.persistence import load_model, save_model
@@ -132,37 +130,6 @@ def test_gates_of_other_methods_and_an_svm(gating, settings):
     np.testing.assert_allclose(model.combined_kernel(X[NEW]), new, atol=1e-9)
 
 
-class ByFeature:
-    """Gates found from features and labels: a kernel counts on the side where its own rule is right."""
-
-    def fit(self, features, kernels, target):
-        found = ByFeature()
-        self.seen = features.shape, len(list(kernels.each())), target.shape
-        found.sharpness = 4.0
-        return found
-
-    def values(self, features, kernels):
-        right = expit(self.sharpness * features[:, 0])
-        return np.stack([1.0 - right, right])
-
-
-@pytest.mark.parametrize("readout", ["svm", "vote"])
-def test_gates_of_your_own_from_kernels_and_labels(readout):
-    own = ByFeature()
-    model = fitted(own, readout=readout, tol=1e-6, **NAMED)
-    assert own.seen == ((120, 1), 2, (120,))
-    given = FixedGating(lambda z: ByFeature.values(own.fit(z, BANKED, Y[TRAIN]), z, None).T)
-    same = fitted(given, readout=readout, tol=1e-6, **NAMED)
-    np.testing.assert_allclose(model.decision_function(X), same.decision_function(X), atol=1e-9)
-    assert model.score(X[NEW], Y[NEW]) > UniformMKLClassifier(BANK).fit(X[TRAIN], Y[TRAIN]).score(
-        X[NEW], Y[NEW]
-    )
-
-
-class BANKED:
-    each = staticmethod(lambda: [None, None])
-
-
 # ---------------------------------------------------------------------------------------------------------- the rest
 
 
@@ -223,16 +190,7 @@ def test_what_cannot_be_read_is_refused(settings, message):
         LMKLClassifier(BANK, **settings).fit(X[TRAIN], Y[TRAIN])
 
 
-def test_gates_found_before_are_checked():
-    class Negative(ByFeature):
-        def fit(self, features, kernels, target):
-            return self
-
-        def values(self, features, kernels):
-            return -np.ones((2, len(features)))
-
-    with pytest.raises(ValueError, match="Gates of Negative must be finite numbers of at least 0; got -1"):
-        fitted(Negative(), **NAMED)
+def test_gates_found_before_are_refused_where_nothing_reads_them():
     with pytest.raises(ValueError, match="`gating` must be learned with the SVM in LMKLRegressor"):
         LMKLRegressor(BANK, gating=SwMKLClassifier()).fit(X[TRAIN], X[TRAIN, 0])
     stack = LMKLClassifier("precomputed", gating=SAMKLClassifier())

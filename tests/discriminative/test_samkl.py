@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from helpers import random_kernels, random_labels
 from scipy.optimize import minimize
-from sklearn.svm import SVC
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.datasets import make_corrupted
@@ -16,11 +15,9 @@ from bayesmkl.discriminative.inner import InnerSolution
 from bayesmkl.discriminative.localized.samkl import (
     SAMKLOptions,
     WeightsStep,
-    _SwitchedStack,
-    check_switch_options,
+    check_options,
     fit_samkl,
     infer_switches,
-    initial_support,
     solve_weights,
     switch_gates,
     update_margins,
@@ -116,18 +113,6 @@ def test_other_solver_convex_step_with_switches_and_margins(rng, C):
     assert 0.0 <= step.gap <= TIGHT * step.objective
 
 
-def test_other_solver_weights_of_samples_alone_solve_another_problem(rng):
-    stack, target, switches, margins = switched_problem(rng)
-    step = solve_weights(stack, target, switches, margins, convex(5.0, TIGHT), equal(3))
-    kernel = np.tensordot(step.kernel_weights, masked(stack, switches), axes=1)
-    svm = SVC(C=1.0, kernel="precomputed", tol=1e-8).fit(kernel, target, sample_weight=5.0 / margins)
-    beta = np.zeros(len(target))
-    beta[svm.support_] = svm.dual_coef_[0] * target[svm.support_]
-    quadratics = np.array([(beta * target) @ K @ (beta * target) for K in masked(stack, switches)])
-    assert margins @ beta - 0.5 * step.kernel_weights @ quadratics < 0.9 * step.objective
-    assert beta.sum() - 0.5 * step.kernel_weights @ quadratics > 1.1 * step.objective
-
-
 def test_finite_difference_gradient_of_the_convex_step(rng):
     stack, target, switches, margins = switched_problem(rng, n_samples=20)
     weights, C = np.array([0.5, 0.3, 0.2]), 2.0
@@ -159,26 +144,6 @@ def test_other_solver_where_one_dual_does_not_certify(all_on):
     assert step.objective - step.gap <= expected * (1.0 + 1e-6)
     assert step.objective + step.solution.gap >= expected * (1.0 - 1e-6)
     assert step.n_solves < 150  # several hundred, and a gap of 2e-4, by gradients alone
-
-
-def test_switched_kernels_are_those_that_are_masked(rng):
-    stack, _, switches, _ = switched_problem(rng)
-    kernels, other = masked(stack, switches), rng.normal(size=(14, 14))
-    switched, rows, columns = (
-        _SwitchedStack(stack, switches.astype(float)),
-        np.array([3, 0]),
-        np.array([1, 5, 2]),
-    )
-    np.testing.assert_allclose(
-        switched.combine(np.array([0.5, 0.0, 2.0])), 0.5 * kernels[0] + 2.0 * kernels[2]
-    )
-    np.testing.assert_allclose(list(switched.each()), kernels)
-    np.testing.assert_allclose(list(switched.each(np.array([2, 0]))), kernels[[2, 0]])
-    np.testing.assert_allclose(switched.entries(rows, columns), kernels[:, rows[:, None], columns])
-    np.testing.assert_allclose(
-        switched.entries(rows, columns, np.array([1])), kernels[[1]][:, rows[:, None], columns]
-    )
-    np.testing.assert_allclose(switched.frobenius(other), (kernels * other).sum(axis=(1, 2)))
 
 
 def test_duality_gap_counts_what_the_svm_lacks(rng):
@@ -242,17 +207,6 @@ def test_degenerate_initial_switches_are_a_choice_of_kernels(max_switches):
     assert not result.patterns[:, 1].any()
     scores = infer_switches(new, result).scores
     np.testing.assert_allclose(scores, infer_switches(new.select(chosen), alone).scores, atol=1e-6)
-
-
-def test_duplicated_kernel_shares_the_weight_and_leaves_the_scores():
-    stack, new, y, _ = problem()
-    options = SAMKLOptions(1.0, 0, gap_tol=1e-8)
-    twice = [0, 1, 2, 3, 0]
-    once, both = fit_samkl(stack, y, options), fit_samkl(stack.select(twice), y, options)
-    assert once.kernel_weights[0] > 0.05
-    assert both.kernel_weights[[0, 4]].sum() == pytest.approx(once.kernel_weights[0], rel=1e-3)
-    expected = infer_switches(new, once).scores
-    np.testing.assert_allclose(infer_switches(new.select(twice), both).scores, expected, atol=1e-4)
 
 
 def test_zero_kernel_gets_no_influence():
@@ -441,93 +395,10 @@ def test_every_way_to_end():
     np.testing.assert_allclose(loose.objective_history, long.objective_history[:2])
 
 
-def test_support_of_the_simplex_solution_as_initial_switches():
-    stack, _, y, _ = problem()
-    noise = np.eye(60)[None]  # says nothing about any other sample
-    padded = DenseStack(np.concatenate([stack.kernels, noise, noise]))
-    options = SAMKLOptions(1.0, 1, gap_tol=1e-6)
-    support = initial_support(padded, y, options)
-    weights = fit_samkl(padded, y, options._replace(max_switches=0)).kernel_weights
-    np.testing.assert_array_equal(support, weights > 0.0)
-    assert support[0]
-    assert not support.all()
-    result = fit_samkl(padded, y, options._replace(initial_switches=support))
-    assert ((result.switches != support[:, None]).sum(axis=0) <= 1).all()
-
-
 # Equivariance: the same answer for the same question
 
 
-def test_permuted_kernels_and_samples_leave_the_scores(rng):
-    stack, new, y, _ = problem()
-    options = SAMKLOptions(1.0, 2, gap_tol=TIGHT)
-    result = fit_samkl(stack, y, options)
-    # of several kernels without weight, it is a matter of order which one is switched off
-    assert (result.kernel_weights > 0.0).sum() >= 3
-    kernels, samples = rng.permutation(4), rng.permutation(60)
-    permuted = DenseStack(stack.kernels[kernels][:, samples][:, :, samples].copy())
-    other = fit_samkl(permuted, y[samples], options)
-    np.testing.assert_array_equal(other.switches, result.switches[kernels][:, samples])
-    np.testing.assert_allclose(other.kernel_weights, result.kernel_weights[kernels], atol=1e-3)
-    scores = infer_switches(DenseStack(new.kernels[kernels][:, :, samples].copy()), other).scores
-    np.testing.assert_allclose(scores, infer_switches(new, result).scores, atol=2e-3)
-
-
 # Prediction
-
-
-def enumerate_scores(new, result):
-    """``s_h(x)`` of every pattern, straight from eq. 17."""
-    patterns = {tuple(column) for column in result.switches.T}
-    scores = {}
-    for h in patterns:
-        total = np.full(new.n_rows, result.intercept)
-        for p, on in enumerate(h):
-            if on:
-                for j, v in enumerate(result.signed_dual):
-                    total += result.kernel_weights[p] * v * result.switches[p, j] * new.kernels[p, :, j]
-        scores[h] = total
-    return scores
-
-
-@pytest.mark.parametrize("normalize", [False, True])
-def test_brute_force_prediction_over_labels_and_patterns(normalize):
-    stack, new, y, _ = problem(corruption="features")
-    result = fit_samkl(stack, y, SAMKLOptions(1.0, 2, gap_tol=1e-3))
-    scores = enumerate_scores(new, result)
-    assert len(scores) > 3
-    if normalize:
-        share = {h: max(1e-3, np.array(h) @ result.norms / result.norms.sum()) for h in scores}
-        scores = {h: s / share[h] for h, s in scores.items()}
-    surest = infer_switches(new, result, "surest", normalize)
-    class_score = infer_switches(new, result, "one-versus-rest", normalize)
-    differing = 0
-    for i in range(new.n_rows):
-        label, best = max(product((-1.0, 1.0), scores), key=lambda pair: pair[0] * scores[pair[1]][i])
-        assert np.sign(surest.scores[i]) == label
-        assert surest.scores[i] == pytest.approx(scores[best][i], abs=1e-10)
-        assert scores[tuple(surest.switches[:, i])][i] == pytest.approx(surest.scores[i], abs=1e-10)
-        largest = max(s[i] for s in scores.values())
-        assert class_score.scores[i] == pytest.approx(largest, abs=1e-10)
-        assert scores[tuple(class_score.switches[:, i])][i] == pytest.approx(largest, abs=1e-10)
-        differing += np.sign(largest) != label
-    assert differing > 0  # the two rules are not the same
-
-
-def test_equal_evidence_for_both_labels_is_positive():
-    stack, target, _ = two_halves(n_half=2)
-    result = fit_samkl(stack, target, SAMKLOptions(10.0, 1))._replace(
-        kernel_weights=np.array([0.5, 0.5]),
-        switches=np.array([[True, False, True, False], [False, True, False, True]]),
-        signed_dual=np.array([1.0, -1.0, 0.0, 0.0]),
-        intercept=0.0,
-        norms=np.array([1.0, 1.0]),
-    )
-    cross = np.zeros((2, 1, 4))
-    cross[0, 0, 0] = cross[1, 0, 1] = 3.0  # the first kernel says 1.5, the second one -1.5
-    inference = infer_switches(DenseStack(cross), result)
-    assert inference.scores.tolist() == [1.5]
-    np.testing.assert_array_equal(inference.switches, [[True], [False]])
 
 
 def test_patterns_without_active_kernels_are_passed_over():
@@ -565,6 +436,6 @@ def test_gates_reproduce_the_combined_kernel_and_the_scores():
     ],
 )
 def test_switches_that_do_not_fit_the_kernels_are_refused_by_name(changes, message):
-    check_switch_options(SAMKLOptions(max_switches=3, initial_switches=[0, 1, 1]), 3)
+    check_options(SAMKLOptions(max_switches=3, initial_switches=[0, 1, 1]), 3)
     with pytest.raises(ValueError, match=message):
-        check_switch_options(SAMKLOptions()._replace(**changes), 3)
+        check_options(SAMKLOptions()._replace(**changes), 3)

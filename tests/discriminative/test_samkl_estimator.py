@@ -136,12 +136,6 @@ def test_two_classes_one_versus_rest_with_both_svms_is_the_surest_rule(pair):
 # ------------------------------------------------------------------------------------------- the gating view
 
 
-def test_kernels_are_asked_for_by_name(pair, binary):
-    np.testing.assert_array_equal(
-        binary.gating_matrix(None, pair[1], "kernel 2"), binary.gating_matrix(None, pair[1], 2)
-    )
-
-
 # ---------------------------------------------------------------------------------------- degenerate cases
 
 
@@ -247,22 +241,3 @@ def test_one_warning_says_which_limit_was_met_and_what_to_do(pair):
     ) as caught:
         SAMKLClassifier("precomputed", ties="largest", tol=1e6, gap_tol=1e-15, fallback=False).fit(train, y)
     assert len(caught) == 1
-
-
-def test_one_answer_for_everything_is_said_so():
-    data = make_corrupted(120, corruption="kernels", fraction=0.3, random_state=0)
-    kernels, y = data.kernels[:60, :60], data.target[:60]
-    found = []
-    for max_switches in (0, 1, 2):
-        model = SAMKLClassifier("precomputed", max_switches=max_switches, ties="largest", fallback=False)
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            model.fit(kernels, y)
-        answers = np.unique(model.predict(kernels))
-        said = [text for warning in caught if "for all training samples" in (text := str(warning.message))]
-        assert len(said) == (len(answers) == 1)
-        for text in said:
-            assert text.startswith(f"SAMKLClassifier predicts {answers[0]} for all")
-            assert "Lower `max_switches`" in text
-        found.append(len(said))
-    assert found == [0, 0, 1]

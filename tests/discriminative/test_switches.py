@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from bayesmkl.discriminative.localized.switches import choose_switches
+from bayesmkl.discriminative.localized.samkl import choose_switches
 
 
 def random_instances(rng, n_kernels, n_samples, kind):
@@ -172,42 +172,6 @@ def test_of_equal_kernels_those_that_come_first_are_switched(requirement):
     np.testing.assert_array_equal(
         entering, np.repeat(np.arange(n_kernels)[:, None] < requirement, n_samples, 1)
     )
-
-
-@pytest.mark.parametrize("kind", ["smooth", "ties"])
-def test_permuted_kernels_and_samples_give_permuted_switches(rng, kind):
-    contributions, requirements, initial, _, previous = random_instances(rng, 9, 40, "smooth")
-    if (
-        kind == "ties"
-    ):  # the chosen sum and number are the same even where another kernel of equal merit is taken
-        contributions, requirements = contributions.round(), requirements.round()
-    switches = choose_switches(contributions, requirements, initial, 4, previous)
-    kernels, samples = rng.permutation(9), rng.permutation(40)
-    permuted = choose_switches(
-        contributions[kernels][:, samples],
-        requirements[samples],
-        initial[kernels],
-        4,
-        previous[kernels][:, samples],
-    )
-    expected = switches[kernels][:, samples]
-    if kind == "smooth":
-        np.testing.assert_array_equal(permuted, expected)
-    else:
-        merit = contributions[kernels][:, samples]
-        np.testing.assert_array_equal(permuted.sum(axis=0), expected.sum(axis=0))
-        np.testing.assert_array_equal((merit * permuted).sum(axis=0), (merit * expected).sum(axis=0))
-
-
-def test_larger_budgets_never_need_more_kernels(rng):
-    contributions, requirements, initial, _, previous = random_instances(rng, 10, 60, "smooth")
-    nothing = np.ones_like(previous)
-    numbers = [
-        choose_switches(contributions, requirements, initial, budget, nothing).sum(axis=0)
-        for budget in range(11)
-    ]
-    assert (np.diff(numbers, axis=0) <= 0).all()
-    assert (numbers[0] > numbers[10]).any()
 
 
 @pytest.mark.parametrize("kind", ["normal", "ties"])

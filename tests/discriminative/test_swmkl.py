@@ -11,9 +11,10 @@ from sklearn.svm import SVC, SVR
 
 from bayesmkl import KernelBank
 from bayesmkl.discriminative.gating import combine_components
-from bayesmkl.discriminative.localized.success import Offer, SuccessOptions
-from bayesmkl.discriminative.localized.swmkl import (
+from bayesmkl.discriminative.localized.by_success import (
     PSD,
+    Offer,
+    SuccessOptions,
     SwMKLOptions,
     fit_swmkl,
     smallest_eigenvalue,
@@ -21,7 +22,6 @@ from bayesmkl.discriminative.localized.swmkl import (
     swmkl_kernel,
     swmkl_scores,
 )
-from bayesmkl.discriminative.svm.libsvm import solve_svm
 from bayesmkl.discriminative.svm.native import native_kernel, native_kernels
 from bayesmkl.discriminative.svm.one_kernel import PrecomputedKernel, precomputed_kernels
 from bayesmkl.kernels import Gaussian, Linear, Polynomial
@@ -149,17 +149,6 @@ def test_two_samples_make_the_paper_indefinite(gate):
     np.testing.assert_allclose(np.linalg.det(kernel), expected, atol=1e-15)
 
 
-def test_the_smallest_eigenvalue_is_reported(rng):
-    X, y, _ = toy(rng)
-    kernels = native_kernels(KernelBank(FUNCTIONS).fit(X))
-    result = fit_swmkl(kernels, y, SwMKLOptions("paper"))
-    rows = [kernel.training_rows for kernel in kernels]
-    kernel = swmkl_kernel(kernels, result.gates, rows, result.gates, "paper")
-    np.testing.assert_allclose(result.smallest_eigenvalue, eigvalsh(kernel)[0], rtol=1e-9)
-    assert result.smallest_eigenvalue < 0.0
-    assert np.isnan(fit_swmkl(kernels, y).smallest_eigenvalue)
-
-
 @pytest.mark.parametrize("negative", [True, False])
 def test_smallest_eigenvalue_of_a_large_matrix(rng, negative):
     root = rng.normal(size=(700, 900))
@@ -187,37 +176,6 @@ def test_gates_stay_between_their_limits(rng):
     assert of_rows.max() <= 1.0
     unit = swmkl_gates(kernels, result, far, options._replace(psd="unit-norm"))
     assert_same(unit, of_rows / np.sqrt((of_rows**2).sum(axis=0)), 1e-13)
-
-
-def test_the_last_svm_can_read_columns(rng):
-    X, y, new = toy(rng)
-    kernels = native_kernels(KernelBank(GAUSSIANS).fit(X))
-    read = []
-
-    def solve(gated, target):
-        blocks = [gated.columns(np.arange(first, first + 20))[0] for first in range(0, 60, 20)]
-        read.append(gated.diagonal()[0])
-        return solve_svm(np.hstack(blocks), target, 1.0, 1e-7)
-
-    options = SwMKLOptions(success=SuccessOptions(tol=1e-8))
-    one, other = fit_swmkl(kernels, y, options, solve=solve), fit_swmkl(kernels, y, options)
-    rows = [kernel.rows(new) for kernel in kernels]
-    assert_same(score(kernels, one, rows, options), score(kernels, other, rows, options), 1e-6)
-    assert_same(read[0], np.ones(60), 1e-12)
-
-
-def test_gates_may_see_features_of_their_own(rng):
-    X, y, new = toy(rng)
-    stack = KernelBank(FUNCTIONS).fit(X)
-    kernels = precomputed_kernels(DenseStack(stack.train_stack()))
-    gate = native_kernel(Gaussian(gamma=1.0), X)
-    result = fit_swmkl(kernels, y, SwMKLOptions(success=TIGHT), Offer([[gate] * 3]))
-    gates = swmkl_gates([gate] * 3, result, [gate.rows(new)] * 3, SwMKLOptions(success=TIGHT))
-    right = result.success.success
-    raw = [SVR(gamma=1.0, tol=1e-4).fit(X, s).predict(new) for s in right]
-    raw = np.clip(np.stack(raw), 1e-3, 1.0)
-    assert_same(gates, raw / np.linalg.norm(raw, axis=0), 1e-5)
-    assert swmkl_scores(kernels, result, list(stack.row_stack(new)), gates).shape == (12,)
 
 
 def test_a_kernel_that_fails_on_one_side_is_closed_there(rng):

@@ -107,7 +107,6 @@ RIGHT: dict[Any, dict[str, Any]] = {
     },
     d.knn_laplacian: {"X": X, "n_neighbors": 3},
     d.glks_transduce: {"laplacians": [GRAPH, GRAPH], "y": np.where(np.arange(12) < 6, LABELS, -1)},
-    d.plot_switches: {"switches": np.ones((4, 3), dtype=bool), "active": np.ones(3)},
     d.plot_gates: {"model": "machine"},
     d.plot_decision: {"model": "machine", "X": X[:, :2], "y": LABELS, "resolution": 5},
     **{function: {"model": "classifier"} for function in OF_A_MODEL},

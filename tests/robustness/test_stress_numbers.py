@@ -25,7 +25,7 @@ from bayesmkl._numerics.truncated_normal import (
     truncated_moments,
 )
 from bayesmkl.bemkl.reading import ScoreMoments, binary_log_odds, log_probabilities
-from bayesmkl.discriminative.localized.gatings import (
+from bayesmkl.discriminative.gating import (
     GaussianGating,
     GroupGating,
     SigmoidGating,

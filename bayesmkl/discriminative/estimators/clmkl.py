@@ -22,12 +22,10 @@ from bayesmkl.discriminative.gating import gates_of_components
 from bayesmkl.discriminative.localized.clmkl import (
     CLMKLOptions,
     ClusteredStack,
+    ClusterOptions,
     clmkl_components,
     clmkl_scores,
     fit_clmkl,
-)
-from bayesmkl.discriminative.localized.clustering import (
-    ClusterOptions,
     kernel_kmeans,
     landmark_kmeans,
     sample_kmeans,
@@ -197,6 +195,8 @@ class CLMKLClassifier(LocalizedClassifier):
     random_state: int | None = None
     verbose: int = 1
 
+    PER_TASK = ("kernel_weights",)
+
     # ------------------------------------------------------------------------------------------- parameters
 
     def _options(self) -> CLMKLOptions:
@@ -233,9 +233,9 @@ class CLMKLClassifier(LocalizedClassifier):
 
     # ---------------------------------------------------------------------------------------------- fitting
 
-    def _fit_local(self, kernels: DenseStack, targets: np.ndarray, gate_features: ArrayLike | None) -> Rows:
+    def _fit_local(self, kernels: DenseStack, targets: np.ndarray, gate_features: ArrayLike | None) -> None:
         self._cluster(kernels)
-        return super()._fit_local(kernels, targets, gate_features)
+        super()._fit_local(kernels, targets, gate_features)
 
     def _cluster(self, kernels: Stack) -> None:
         """Find clusters, and the memberships of the training samples."""
@@ -276,7 +276,6 @@ class CLMKLClassifier(LocalizedClassifier):
     def _store_local(self, results: list[Any], stopped: bool) -> None:
         super()._store_local(results, stopped)
         weights = np.stack([result.kernel_weights for result in results])
-        self.kernel_weights_ = self._of_tasks(list(weights))
         self.n_active_kernels_ = int((weights > ACTIVE * weights.max()).any(axis=(0, 1)).sum())
 
     # ----------------------------------------------------------------------------------------------- results
@@ -295,9 +294,6 @@ class CLMKLClassifier(LocalizedClassifier):
 
     def _scores_at(self, result: MKLResult, rows: Rows) -> np.ndarray:
         return clmkl_scores(self._of(rows), result)
-
-    def _kernel_at(self, result: MKLResult, rows: Rows) -> np.ndarray:
-        return self._of(rows).combine(result.kernel_weights)
 
     def _of(self, rows: Rows) -> ClusteredStack:
         return ClusteredStack(rows.kernels, np.asarray(rows.features).T, self.memberships_.T)

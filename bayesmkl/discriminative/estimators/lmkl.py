@@ -28,23 +28,22 @@ from bayesmkl.discriminative.estimators.localized import (
     are_wrong,
 )
 from bayesmkl.discriminative.estimators.shared_docs import GATED, REGRESSOR
-from bayesmkl.discriminative.gating import KernelGating, check_gating, check_given_gates
-from bayesmkl.discriminative.localized.descent import SOLVERS
-from bayesmkl.discriminative.localized.gatings import (
+from bayesmkl.discriminative.gating import (
     FixedGating,
     GaussianGating,
     GroupGating,
     SigmoidGating,
     SoftmaxGating,
+    check_gating,
     check_gating_parameters,
 )
 from bayesmkl.discriminative.localized.lmkl import (
+    SOLVERS,
     LMKLOptions,
     LMKLResult,
     add_voters,
     fit_at_gates,
     fit_lmkl,
-    gates_at,
     predict_lmkl,
 )
 from bayesmkl.discriminative.svm.by_columns import takes_columns
@@ -69,13 +68,12 @@ GATINGS = {
 
 
 class ModelGates(NamedTuple):
-    """Gates of another classifier: `KernelGating`.
+    """Gates of another classifier.
 
     Parameters
     ----------
     model : classifier
-        Localized or global. It is fitted on the same kernels, precomputed, and on features of gates where they are
-        named.
+        Localized or global, fitted on the same kernels, precomputed, and on features of gates where they are named.
     """
 
     model: Any
@@ -85,21 +83,23 @@ class ModelGates(NamedTuple):
         """Return whether gates of the classifier can be functions of features."""
         return "gate_columns" in self.model.get_params(deep=False)
 
-    def fit(self, features: np.ndarray | None, kernels: Stack, target: np.ndarray) -> ModelGates:
+    def fit(self, training: Rows, target: np.ndarray) -> ModelGates:
         """Fit a clone of the classifier."""
         model = clone(self.model).set_params(kernels="precomputed")
-        named = {} if features is None else {"gate_features": features}
-        return ModelGates(model.fit(_array(kernels), target, **named))
+        return ModelGates(model.fit(_array(training.kernels), target, **_named(training.features)))
 
-    def values(self, features: np.ndarray | None, kernels: Stack) -> np.ndarray:
+    def at(self, rows: Rows) -> np.ndarray:
         """Return its gates at rows, (n_kernels, n_rows)."""
-        named = {} if features is None else {"gate_features": features}
-        return self.model.gates(_array(kernels), **named).T
+        return self.model.gates(_array(rows.kernels), **_named(rows.features)).T
 
 
 def _array(kernels: Stack) -> np.ndarray:
     """Return kernels as estimators take them, (n_rows, n_train, n_kernels)."""
     return np.stack(list(kernels.each()), axis=-1)
+
+
+def _named(features: np.ndarray | None) -> dict[str, np.ndarray]:
+    return {} if features is None else {"gate_features": features}
 
 
 class LearnedGates(BaseLocalized):
@@ -110,6 +110,8 @@ class LearnedGates(BaseLocalized):
     n_init: int
     fallback: bool | str
     standardize: bool
+
+    PER_TASK = ("gating_parameters", "is_local")
 
     # ------------------------------------------------------------------------------------------- parameters
 
@@ -139,11 +141,8 @@ class LearnedGates(BaseLocalized):
         gating = self.gating
         if isinstance(gating, str):
             return GATINGS[check_choice("gating", gating, tuple(GATINGS))]
-        if isinstance(gating, (BaseMKL, ModelGates)):
+        if isinstance(gating, BaseMKL):
             return (self._gates_of(gating),)
-        if isinstance(gating, KernelGating) and not isinstance(gating, type):
-            self._refuse_before("gates that are found before the SVM")
-            return (gating,)
         methods = ("init", "gates", "pullback")
         if isinstance(gating, type) or not all(callable(getattr(gating, name, None)) for name in methods):
             raise ValueError(
@@ -153,9 +152,9 @@ class LearnedGates(BaseLocalized):
         check_gating_parameters(gating)
         return (gating,)
 
-    def _gates_of(self, gating: Any) -> ModelGates:
+    def _gates_of(self, gating: BaseMKL) -> ModelGates:
         """Return the gates of a classifier, if it has some that an SVM can read."""
-        name = type(gating).__name__
+        gates, name = ModelGates(gating), type(gating).__name__
         if not is_classifier(gating) or not callable(getattr(gating, "gates", None)):
             raise ValueError(
                 f"`gating` must be a classifier that has `gates`; {name} is none. Take SwMKLClassifier()."
@@ -165,23 +164,20 @@ class LearnedGates(BaseLocalized):
                 f"`gating` must be a classifier with other gates than those of {type(self).__name__}; got {name}. "
                 "Pass its own `gating`."
             )
-        self._refuse_before(f"gates of {name}")
-        gates = ModelGates(gating)
+        if not is_classifier(self):
+            raise ValueError(
+                f"`gating` must be learned with the SVM in {type(self).__name__}; got gates of {name}."
+            )
+        if self.svm != "libsvm":
+            raise ValueError(
+                f'`svm` must be "libsvm" with gates of {name}, which need whole kernels; got {self.svm!r}.'
+            )
         if self.gate_columns is not None and not gates.sees_features:
             raise ValueError(
                 f"`gate_columns` must be None with gates of {name}, which see the kernels only; got "
                 f"{shown(self.gate_columns)}. Leave the columns out of `views` instead."
             )
         return gates
-
-    def _refuse_before(self, what: str) -> None:
-        """Raise where gates that are found before the SVM cannot be read."""
-        if not is_classifier(self):
-            raise ValueError(f"`gating` must be learned with the SVM in {type(self).__name__}; got {what}.")
-        if self.svm != "libsvm":
-            raise ValueError(
-                f'`svm` must be "libsvm" with {what}, which need whole kernels; got {self.svm!r}.'
-            )
 
     def _falls_back(self, named: bool) -> bool:
         """Return whether equal gates may be kept, where features of gates are `named` or not."""
@@ -200,27 +196,30 @@ class LearnedGates(BaseLocalized):
         if fitting:
             self.gating_ = self._starts()[0]
             self.n_gate_features_, self.gate_scaler_ = 0, None
-        if isinstance(self.gating_, KernelGating) and not self._named(gate_features, fitting):
+        found_before = isinstance(self.gating_, ModelGates)
+        if found_before and not self._takes_features(gate_features, fitting):
             return None
         features = features_of(self, X, gate_features, n_rows, fitting)
         if fitting:
             self.gate_scaler_ = StandardScaler().fit(features) if self._standardizes() else None
         scaled = features if self.gate_scaler_ is None else self.gate_scaler_.transform(features)
-        if fitting and not isinstance(self.gating, str) and not isinstance(self.gating_, KernelGating):
+        if fitting and not isinstance(self.gating, str) and not found_before:
             check_gating(self.gating_, scaled, self.n_kernels_in_, self._rng())
         return scaled
 
-    def _named(self, gate_features: ArrayLike | None, fitting: bool) -> bool:
+    def _takes_features(self, gate_features: ArrayLike | None, fitting: bool) -> bool:
         """Return whether gates that are found before the SVM see features."""
         given = gate_features is not None
-        if not fitting and self.n_gate_features_ == 0 and given:
-            raise ValueError("`gate_features` must be None, as when fitting; got an array. Leave it out.")
-        if fitting and given and isinstance(self.gating_, ModelGates) and not self.gating_.sees_features:
+        if fitting and given and not self.gating_.sees_features:
             name = type(self.gating_.model).__name__
             raise ValueError(
                 f"`gate_features` must be None with gates of {name}, which see the kernels only; got an array."
             )
-        return self.n_gate_features_ > 0 if not fitting else given or self.gate_columns is not None
+        if fitting:
+            return given or self.gate_columns is not None
+        if self.n_gate_features_ == 0 and given:
+            raise ValueError("`gate_features` must be None, as when fitting; got an array. Leave it out.")
+        return self.n_gate_features_ > 0
 
     # ----------------------------------------------------------------------------------------------- fitting
 
@@ -239,12 +238,9 @@ class LearnedGates(BaseLocalized):
         """Learn gates, compared with equal ones by `errors` in folds that are stratified by `labels`."""
         kernels, features, options = training.kernels, training.features, self._options()
         gating, *others = self._starts()
-        if isinstance(gating, KernelGating):
-            found = gating.fit(features, kernels, target)
-            gates = np.asarray(found.values(features, kernels)).T
-            name = type(found.model if isinstance(found, ModelGates) else found).__name__
-            checked = check_given_gates(name, gates, len(target), bounded=False).T
-            return fit_at_gates(kernels, target, inner, found, checked, options)
+        if isinstance(gating, ModelGates):
+            found = gating.fit(training, target)
+            return fit_at_gates(kernels, target, inner, found, found.at(training), options)
         named = self.gate_columns is not None or self.kernel_bank_ is None
         compares = (
             not takes_columns(inner) and not isinstance(gating, FixedGating) and self._falls_back(named)
@@ -253,17 +249,12 @@ class LearnedGates(BaseLocalized):
         problem = kernels, target, features, inner, gating, options
         return fit_lmkl(*problem, rng=self._rng(), others=others, comparison=comparison, on_step=on_step)
 
-    def _store_local(self, results: list[LMKLResult], stopped: bool) -> None:
-        self.gating_parameters_ = self._of_tasks([result.parameters for result in results])
-        local = [result.is_local for result in results]
-        self.is_local_ = np.array(local) if len(local) > 1 else local[0]
-        super()._store_local(results, stopped)
-
     def _components(self, result: LMKLResult, rows: Rows) -> np.ndarray:
-        return gates_at(result, rows.kernels, rows.features)[None]
+        found_before = isinstance(result.gating, ModelGates)
+        return (result.gating.at(rows) if found_before else result.gates_at(rows.features))[None]
 
     def _scores_at(self, result: LMKLResult, rows: Rows) -> np.ndarray:
-        return predict_lmkl(result, rows.kernels, rows.features)
+        return predict_lmkl(result, rows.kernels, self._components(result, rows)[0])
 
     def _warn_unless_converged(self, results: Sequence[LMKLResult]) -> None:
         """Warn once of descents that did not converge."""
@@ -312,15 +303,14 @@ class LMKLClassifier(LearnedGates, FeatureGatedClassifier):
         :class:`~bayesmkl.discriminative.GroupGating`, :class:`~bayesmkl.discriminative.FixedGating` for gates that
         are known, or one of your own with the methods `init`, `gates` and `pullback`. Or gates that are found before
         the SVM: those of another classifier, ``SwMKLClassifier()``, which is fitted on the same kernels and, where
-        they are named, features of the gates; or a :class:`~bayesmkl.discriminative.KernelGating`.
+        they are named, features of the gates.
     readout : {"svm", "vote"}, default="svm"
         What reads the gates: one SVM on the gated kernel; or an SVM per kernel, on the samples where its share of the
         gates is at least 1 / n_kernels, and their vote, weighted by shares, as in
         :class:`~bayesmkl.discriminative.LDMKLClassifier`.
     %(gate_columns)s
-    solver : {"lbfgs", "armijo", "paper"}, default="lbfgs"
-        Quasi-Newton steps, gradient steps with a line search, or the line search of the original, which doubles and
-        halves.
+    solver : {"lbfgs", "paper"}, default="lbfgs"
+        Quasi-Newton steps, or the line search of the original along the gradient, which doubles and halves.
     n_init : int, default=1
         Random starts, of which the one that ends lowest is kept; for "gaussian" of each kind.
     fallback : bool or "auto", default="auto"
@@ -428,7 +418,7 @@ class LMKLClassifier(LearnedGates, FeatureGatedClassifier):
     kernels: KernelBank | str | None = None
     _: KW_ONLY
     C: float = 1.0
-    gating: Gating | KernelGating | BaseMKL | str = "softmax"
+    gating: Gating | BaseMKL | str = "softmax"
     readout: str = "svm"
     gate_columns: Sequence[str | int] | np.ndarray | None = None
     solver: str = "lbfgs"

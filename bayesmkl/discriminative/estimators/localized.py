@@ -6,7 +6,7 @@ what users see. Features that gates depend on are columns of `X` with a bank, or
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,7 +50,6 @@ from bayesmkl.kernels.stacks.dense import DenseStack
 
 SVMS = ("libsvm", "mwu")
 CACHE_MB = 100.0  # for columns of the kernels
-ROWS_AT_ONCE = 500  # whose answers are compared
 N_FOLDS = 3  # of comparisons with gates that are the same for all samples
 
 
@@ -97,9 +96,7 @@ class BaseLocalized(BaseMKL):
     """One result per task, and kernels whose weights depend on the samples."""
 
     PATH_PARAMETER = "C"  # what to change where a fit stalls
-    ONE_ANSWER = (
-        ""  # what to do where all training samples get one; without it, only data and `C` lead to that
-    )
+    PER_TASK: tuple[str, ...] = ()  # fields of the results that are fitted attributes, too
 
     C: Any
     svm: str = "libsvm"  # of methods without a choice
@@ -192,37 +189,6 @@ class BaseLocalized(BaseMKL):
         """Return the largest number of steps of a task, for the progress bar."""
         return int(self.max_iter)
 
-    def _training_rows(self, training: Rows, part: slice) -> Rows:
-        """Return some of the training samples as rows to score."""
-        features = None if training.features is None else training.features[part]
-        return Rows(training.kernels.rows(part), features)
-
-    def _doubts(self, training: Rows, targets: np.ndarray) -> list[str]:
-        """Return reasons to warn about a fit to classes, as parts of one sentence."""
-        answer = self._only_answer(training) if self.ONE_ANSWER else None
-        if answer is None:
-            return []
-        of_class = targets[answer] > 0.0 if len(targets) > 1 else (targets[0] > 0.0) == answer
-        return [
-            f"predicts {self.classes_[answer : answer + 1].tolist()[0]!r} for all training samples, of which "
-            f"{of_class.mean():.0%} are of that class"
-        ]
-
-    def _only_answer(self, training: Rows) -> int | None:
-        """Return the position of the class that all training samples get, None as soon as there are two."""
-        n_samples, found = self.dual_coef_.shape[-1], set[int]()
-        step = -(-n_samples // ROWS_AT_ONCE)
-        for first in range(step):
-            rows = self._training_rows(training, slice(first, None, step))  # labels may be sorted
-            scores = self._scores_of_parts([rows])
-            found.update(most_probable(scores[0] if len(scores) == 1 else scores.T).tolist())
-            if len(found) > 1:
-                return None
-        return found.pop()
-
-    def _remedy(self) -> str:
-        return self.ONE_ANSWER
-
     def _warn_unless_converged(self, results: Sequence[Any]) -> None:
         warn_unless_converged(self, results)
 
@@ -248,15 +214,13 @@ class BaseLocalized(BaseMKL):
             yield clip_rows(self, stack, kernels)
 
     def _fit_classes(self, X: Samples, y: Targets, gate_features: ArrayLike | None = None) -> None:
-        """Fit a classifier, and issue one warning with the reasons against it."""
+        """Fit a classifier."""
         self._check_parameters()  # first: a mistake in them costs no time
         refuse_missing_labels(y, "a label", ALL_LABELED)
         self._refuse_gate_features(gate_features, not self._is_precomputed())
         kernels, y = self._fit_stack(X, y)
         self.classes_, targets = encode_labels(y)
-        training = self._fit_local(kernels, targets, gate_features)
-        if doubts := self._doubts(training, targets):
-            warn_user(f"{type(self).__name__} {', and '.join(doubts)}. {self._remedy()}", UserWarning)
+        self._fit_local(kernels, targets, gate_features)
 
     def _fit_stack(self, X: Samples, y: Targets, **check_y: Any) -> tuple[Any, np.ndarray]:
         """Fit the bank; for SVMs from columns, return columns that are evaluated on demand."""
@@ -264,8 +228,8 @@ class BaseLocalized(BaseMKL):
             return fit_columns(self, X, y, CACHE_MB, **check_y)
         return super()._fit_stack(X, y, **check_y)
 
-    def _fit_local(self, kernels: DenseStack, targets: np.ndarray, gate_features: ArrayLike | None) -> Rows:
-        """Learn task by task, store the results, and return the training samples."""
+    def _fit_local(self, kernels: DenseStack, targets: np.ndarray, gate_features: ArrayLike | None) -> None:
+        """Learn task by task, and store the results."""
         X = None if self.kernel_bank_ is None else self.kernel_bank_.X_train_
         training = Rows(kernels, self._gate_features(X, gate_features, targets.shape[1], fitting=True))
         stopped: list[float] = []
@@ -285,19 +249,17 @@ class BaseLocalized(BaseMKL):
                 '`svm="libsvm"`.',
                 ConvergenceWarning,
             )
-        return training
 
     def _store_local(self, results: list[Any], stopped: bool) -> None:
         """Set the fitted attributes, with a leading class axis where there are several tasks."""
         fits = [self._describe(result, stopped) for result in results]
-        several = len(fits) > 1
         self.results_ = tuple(results)
+        for name in self.PER_TASK:
+            setattr(self, f"{name}_", self._of_tasks([getattr(result, name) for result in results]))
         duals = np.stack([fit.signed_dual for fit in fits])
-        intercepts = np.stack([fit.intercept for fit in fits])
         gates = np.stack([fit.gates.T for fit in fits])
-        self.gates_ = gates if several else gates[0]
-        self.dual_coef_ = duals if several else duals[0]
-        self.intercept_ = intercepts if several else intercepts[0]
+        self.gates_, self.dual_coef_ = self._of_tasks(list(gates)), self._of_tasks(list(duals))
+        self.intercept_ = self._of_tasks([fit.intercept for fit in fits])
         if np.ndim(self.intercept_) == 0:
             self.intercept_ = float(self.intercept_)
         counted = np.abs(duals) > SUPPORT * np.abs(duals).max(initial=0.0)
@@ -324,12 +286,9 @@ class BaseLocalized(BaseMKL):
 
     def _scores_local(self, X: Samples, gate_features: ArrayLike | None = None) -> np.ndarray:
         """Return scores of shape (n_tasks, n_rows)."""
-        return self._scores_of_parts(self._row_parts(X, gate_features))
-
-    def _scores_of_parts(self, parts: Iterable[Rows]) -> np.ndarray:
         scores = [
             np.concatenate([np.atleast_2d(self._scores_at(result, rows)) for result in self.results_])
-            for rows in parts
+            for rows in self._row_parts(X, gate_features)
         ]
         return np.concatenate(scores, axis=1)
 
@@ -362,8 +321,8 @@ class BaseLocalized(BaseMKL):
         ]
         return self._of_tasks([np.concatenate(of_result) for of_result in zip(*parts, strict=True)])
 
-    def _of_tasks(self, arrays: list[np.ndarray]) -> np.ndarray:
-        return arrays[0] if len(arrays) == 1 else np.stack(arrays)
+    def _of_tasks(self, values: Sequence[Any]) -> Any:
+        return values[0] if len(values) == 1 else np.stack(values)
 
     def _decide(self, X: Samples, gate_features: ArrayLike | None = None) -> np.ndarray:
         """Return the scores of rows, (n_rows,), or (n_rows, n_classes) for more than two classes."""
@@ -400,8 +359,6 @@ class LocalizedClassifier(ClassifierMixin, BaseLocalized):
         -----
         ConvergenceWarning
             If the tolerance was not reached.
-        UserWarning
-            If a vote or inferred switches (LD-MKL, SAMKL) give all training samples one answer.
         %(KernelQualityWarning)s
         """
         self._fit_classes(X, y)
@@ -546,8 +503,6 @@ class FeatureGatedClassifier(ClassifierMixin, BaseLocalized):
         -----
         ConvergenceWarning
             If the tolerance was not reached.
-        UserWarning
-            If a vote or inferred switches (LD-MKL, SAMKL) give all training samples one answer.
         %(KernelQualityWarning)s
         """
         self._fit_classes(X, y, gate_features)

@@ -20,17 +20,16 @@ from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER
 from bayesmkl.discriminative.localized.lmkl import local_weights_help
 from bayesmkl.discriminative.localized.samkl import (
     RULES,
+    TIES,
     Inference,
     SAMKLOptions,
     SAMKLResult,
     check_options,
-    check_switch_options,
     fit_samkl,
     infer_switches,
     initial_support,
     switch_gates,
 )
-from bayesmkl.discriminative.localized.switches import TIES
 from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
@@ -132,7 +131,7 @@ class SAMKLClassifier(LocalizedClassifier):
     See Also
     --------
     SimpleMKLClassifier : The same without switches.
-    plot_switches : Which kernels are off for which samples.
+    plot_gates : Which kernels act for which samples.
 
     Notes
     -----
@@ -193,19 +192,19 @@ class SAMKLClassifier(LocalizedClassifier):
     random_state: Seed | None = None
     verbose: int = 1
 
-    ONE_ANSWER = "Lower `max_switches` (0 is SimpleMKL), or choose it and `C` by cross-validation."
+    PER_TASK = ("kernel_weights", "margins")
     _FLAGS = ("normalize", "fallback")
 
     def _inner(self, report: Callable[[float], None] | None = None) -> None:
         """Return nothing: the SVMs have margins of their own."""
 
-    def _options(self) -> SAMKLOptions:
+    def _options(self, n_kernels: int | None = None) -> SAMKLOptions:
         initial = self.initial_switches
         if isinstance(initial, str):
             check_choice("initial_switches", initial, ("ones", "support"))
             initial = None
         options = SAMKLOptions(self.C, self.max_switches, initial, self.tol, self.max_iter, self.gap_tol)
-        check_options(options)
+        check_options(options, n_kernels)
         return options._replace(ties=check_choice("ties", self.ties, TIES))
 
     def _check_parameters(self) -> None:
@@ -215,13 +214,13 @@ class SAMKLClassifier(LocalizedClassifier):
 
     def _fit_stack(self, X: Samples, y: Targets, **check_y: Any) -> tuple[Stack, np.ndarray]:
         stack, y = super()._fit_stack(X, y, **check_y)
-        check_switch_options(self._options(), stack.n_kernels)
+        self._options(stack.n_kernels)
         return stack, y
 
-    def _fit_local(self, kernels: DenseStack, targets: np.ndarray, gate_features: ArrayLike | None) -> Rows:
+    def _fit_local(self, kernels: DenseStack, targets: np.ndarray, gate_features: ArrayLike | None) -> None:
         compared = self.fallback and self.max_switches > 0
         self.fell_back_ = bool(compared) and not self._switches_help(kernels, targets)
-        return super()._fit_local(kernels, targets, gate_features)
+        super()._fit_local(kernels, targets, gate_features)
 
     def _learn_task(self, training: Rows, target: np.ndarray, inner: Any, on_step: OnStep) -> SAMKLResult:
         budget = 0 if self.fell_back_ else self.max_switches
@@ -268,19 +267,13 @@ class SAMKLClassifier(LocalizedClassifier):
     def _scores_at(self, result: SAMKLResult, rows: Rows) -> np.ndarray:
         return self._infer(result, rows.kernels).scores
 
-    def _remedy(self) -> str:
-        otherwise = "Raise `C`, or give kernels that tell the classes apart."
-        return self.ONE_ANSWER if np.any(self.is_local_) else otherwise
-
     def _store_local(self, results: list[SAMKLResult], stopped: bool) -> None:
         super()._store_local(results, stopped)
-        self.kernel_weights_ = self._of_tasks([result.kernel_weights for result in results])
-        switches = [np.ascontiguousarray(result.switches.T) for result in results]
-        self.kernel_switches_ = self._of_tasks(switches)
-        self.margins_ = self._of_tasks([result.margins for result in results])
+        self.kernel_switches_ = self._of_tasks(
+            [np.ascontiguousarray(result.switches.T) for result in results]
+        )
         patterns = tuple(result.patterns for result in results)
-        local = [len(of_result) > 1 for of_result in patterns]
-        self.is_local_ = np.array(local) if len(local) > 1 else local[0]
+        self.is_local_ = self._of_tasks([len(of_result) > 1 for of_result in patterns])
         self.patterns_ = patterns if len(patterns) > 1 else patterns[0]
 
     def _warn_unless_converged(self, results: Sequence[Any]) -> None:

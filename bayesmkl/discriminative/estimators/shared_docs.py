@@ -136,12 +136,10 @@ BY_SUCCESS = GATED | entries(
         Factor of the loss of the regressions.
     gate_epsilon : float, default=0.1
         Errors of the regressions that cost nothing.
-    gate_subsample : int or None, default=None
-        Maximum number of samples that the regressions are trained on, drawn at random. None takes all.
     mwu_epsilon : float, default=0.05
         With ``svm="mwu"``, the duality gap at which an SVM is finished, as a share of its objective.
     random_state : int, Generator or None, default=None
-        Seed of folds and subsamples; None is a fixed seed.
+        Seed of folds and of what is drawn; None is a fixed seed.
 
     n_solves_ : int
         Number of SVMs trained.

@@ -17,7 +17,7 @@ Line numbers are those of algorithm 1 in Moeller et al. (2016).
 
 Departures: the original sets gates below a threshold to zero while it searches, which makes :math:`J` jump; here
 gates stay as they are. Its line search ends with the first step that pays less than the tolerance; here halving goes
-on first. Beside it there are quasi-Newton steps (the default) and spectral ones. Gradients are of all samples, as in
+on first. Beside it there are quasi-Newton steps (the default). Gradients are of all samples, as in
 the original. With the epsilon-insensitive loss as inner problem this is the regression of 2013. Starts may be of
 several kinds. With folds, gates are first compared with equal ones at samples that neither has seen.
 
@@ -33,23 +33,37 @@ Moeller, J., Swaminathan, S. and Venkatasubramanian, S. (2016). A unified view o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from scipy.optimize import minimize
 
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl.discriminative.gating import Gating, KernelGating, PenalizedGating
+from bayesmkl._utils.units import SMALLEST, unit_of
+from bayesmkl.discriminative.gating import FixedGating, Gating, equal_gates
 from bayesmkl.discriminative.inner import InnerProblem, InnerSolution
-from bayesmkl.discriminative.localized.descent import Descent, descend
-from bayesmkl.discriminative.localized.gatings import FixedGating, equal_gates
-from bayesmkl.discriminative.localized.success import Folds, VoterOptions, Voters, fit_voters, gated_vote
+from bayesmkl.discriminative.localized.by_success import (
+    Folds,
+    LDMKLOptions,
+    SuccessOptions,
+    Voters,
+    fit_voters,
+    gated_vote,
+)
 from bayesmkl.discriminative.svm.by_columns import localized_kernel, takes_columns
 from bayesmkl.discriminative.svm.one_kernel import NOT_HELD, OneKernel, coefficients_of
 from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
+if TYPE_CHECKING:
+    from scipy.optimize import OptimizeResult
+
 CLOSED = 1e-12  # of the largest gated kernel: kernels whose gates leave no more of them are passed over
 OPEN = 1e-9  # relative: shares of 1/P up to rounding are no smaller
+SOLVERS = ("lbfgs", "paper")
+SHORTEST = 1e-3  # the original search tries no shorter move
+TRIALS = 10  # of a quasi-Newton step; where as many find nothing better, rounding or noise is in the way
 
 # takes training kernels, kernels of the validation samples and both positions; returns scores of the global model
 # and of the local one
@@ -61,10 +75,9 @@ class LMKLOptions(NamedTuple):
 
     Parameters
     ----------
-    solver : {"lbfgs", "armijo", "paper"}
-        Quasi-Newton steps of SciPy's L-BFGS-B; gradient steps of Barzilai and Borwein's length that go back until
-        Armijo's condition holds; or the original's: a unit step along the gradient, doubled while the objective
-        falls, or else halved until it does, and on until it pays more than `tol`.
+    solver : {"lbfgs", "paper"}
+        Quasi-Newton steps of SciPy's L-BFGS-B; or the original's: a unit step along the gradient, doubled while the
+        objective falls, or else halved until it does, and on until it pays more than `tol`.
     tol : float
         Stop when a step lowers the objective by no more than this fraction of it.
     max_iter : int
@@ -87,8 +100,8 @@ class LMKLResult(NamedTuple):
 
     Parameters
     ----------
-    gating : Gating
-    parameters : ndarray of shape (n_parameters,)
+    gating : Gating, or what found the gates before the SVM
+    gating_parameters : ndarray of shape (n_parameters,)
         Of the gating; NaN where equal gates were kept.
     gates : ndarray of shape (n_kernels, n_train)
     signed_dual : ndarray of shape (n_train,)
@@ -108,8 +121,8 @@ class LMKLResult(NamedTuple):
         SVMs of the single kernels, where they vote.
     """
 
-    gating: Gating | KernelGating
-    parameters: np.ndarray
+    gating: Any
+    gating_parameters: np.ndarray
     gates: np.ndarray
     signed_dual: np.ndarray
     intercept: Any
@@ -123,7 +136,11 @@ class LMKLResult(NamedTuple):
     @property
     def is_local(self) -> bool:
         """Return whether the gates are the gating's, and not equal ones that were kept."""
-        return not np.isnan(self.parameters).any()
+        return not np.isnan(self.gating_parameters).any()
+
+    def gates_at(self, features: np.ndarray) -> np.ndarray:
+        """Return the gates at rows of features, (n_kernels, n_rows)."""
+        return self.gating.gates(self.gating_parameters, features)
 
 
 class Comparison(NamedTuple):
@@ -155,13 +172,17 @@ class _Problem(NamedTuple):
 
 
 class GatedFit(NamedTuple):
-    """The SVM at given parameters, with the gradient of its optimal value, both with the penalty of the gating."""
+    """The SVM at given parameters, with the gradient of its optimal value."""
 
     parameters: np.ndarray
     gates: np.ndarray
     solution: InnerSolution
-    objective: float
     gradient: np.ndarray
+
+    @property
+    def objective(self) -> float:
+        """The optimal value."""
+        return self.solution.objective
 
 
 def fit_lmkl(
@@ -205,14 +226,14 @@ def fit_lmkl(
 
     >>> import numpy as np
     >>> from bayesmkl.discriminative.svm.libsvm import Hinge
-    >>> from bayesmkl.discriminative.localized.gatings import SoftmaxGating
+    >>> from bayesmkl.discriminative.gating import SoftmaxGating
     >>> from bayesmkl.kernels.stacks.dense import DenseStack
     >>> rng = np.random.default_rng(0)
     >>> a, b, side = rng.normal(size=(3, 80))
     >>> target = np.where(np.where(side > 0, a, b) > 0, 1.0, -1.0)
     >>> stack = DenseStack(np.stack([np.outer(a, a), np.outer(b, b)]))
     >>> result = fit_lmkl(stack, target, side[:, None], Hinge(1.0), SoftmaxGating(), rng=rng)
-    >>> scores = predict_lmkl(result, stack, side[:, None])
+    >>> scores = predict_lmkl(result, stack, result.gates_at(side[:, None]))
     >>> bool(np.mean(np.sign(scores) == target) > 0.95)
     True
     >>> bool(result.gates[0, side > 1].min() > 0.9), bool(result.gates[0, side < -1].max() < 0.1)
@@ -239,7 +260,12 @@ def _learn(
         gating = kinds[start % len(kinds)]
         evaluate = _Evaluator(problem, gating)
         first = evaluate(gating.init(problem.features, problem.stack.n_kernels, rng))
-        report = _reporter(on_step, sum(len(done.history) - 1 for done, _ in descents), start, n_starts)
+        n_before = sum(len(done.history) - 1 for done, _ in descents)
+        report = (
+            None
+            if on_step is None
+            else partial(_report, on_step, n_before, f"start {start + 1} of {n_starts}")
+        )
         found = descend(evaluate, first, options.solver, options.tol, options.max_iter, report)
         descents.append((found, gating))
         n_solves += evaluate.n_solves
@@ -253,7 +279,7 @@ def _learn(
 
 
 def _result(
-    gating: Gating | KernelGating,
+    gating: Any,
     end: GatedFit,
     history: Sequence[float],
     ends: Sequence[float],
@@ -308,7 +334,7 @@ def _cut(stack: Stack, rows: np.ndarray, columns: np.ndarray) -> DenseStack:
     """Return some rows and columns of all kernels, in C order, which products need to be fast."""
     kernels = np.empty((stack.n_kernels, len(rows), len(columns)))
     for part, kernel in zip(kernels, stack.each(), strict=True):
-        part[:] = kernel[np.ix_(rows, columns)]
+        np.take(kernel[rows], columns, axis=1, out=part, mode="clip")  # three times as fast as np.ix_
     return DenseStack(kernels)
 
 
@@ -325,11 +351,11 @@ def _compare(problem: _Problem, kinds: Sequence[Gating], comparison: Comparison)
         nonlocal n_parameters, n_solves
         part = problem._replace(stack=square, target=problem.target[train], features=problem.features[train])
         learned = _learn(part, kinds, comparison.rng)
-        n_parameters = learned.parameters.size
+        n_parameters = learned.gating_parameters.size
         equal = _keep_equal(part, n_parameters)
         n_solves += learned.n_solves + equal.n_solves
-        features = problem.features[validated]
-        return predict_lmkl(equal, rows, features), predict_lmkl(learned, rows, features)
+        gates = learned.gates_at(problem.features[validated])
+        return predict_lmkl(equal, rows, equal.gates[:, :1]), predict_lmkl(learned, rows, gates)
 
     helps = local_weights_help(comparison, problem.stack, problem.target, score_both)
     return helps, n_parameters, n_solves
@@ -341,7 +367,7 @@ def _keep_equal(problem: _Problem, n_parameters: int) -> LMKLResult:
     gating = equal_gates(stack.n_kernels)
     gates = gating.gates(np.zeros(0), target[:, None])
     result = fit_at_gates(stack, target, problem.inner, gating, gates, problem.options)
-    return result._replace(parameters=np.full(n_parameters, np.nan))
+    return result._replace(gating_parameters=np.full(n_parameters, np.nan))
 
 
 # ------------------------------------------------------------------------- gates found before, votes, predictions
@@ -351,7 +377,7 @@ def fit_at_gates(
     stack: Stack,
     target: np.ndarray,
     inner: InnerProblem,
-    gating: Gating | KernelGating,
+    gating: Any,
     gates: np.ndarray,
     options: LMKLOptions = LMKLOptions(),  # noqa: B008
 ) -> LMKLResult:
@@ -363,7 +389,7 @@ def fit_at_gates(
         Training kernels.
     target : ndarray of shape (n_train,)
     inner : InnerProblem
-    gating : Gating or KernelGating
+    gating : Gating, or what found the gates
         Where the gates come from; only passed on.
     gates : ndarray of shape (n_kernels, n_train)
     options : LMKLOptions
@@ -393,7 +419,7 @@ def add_voters(
     """
     shares = shares_of(result.gates)
     selected = shares >= (1.0 - OPEN) / len(shares)
-    voters = fit_voters(kernels, target, shares, selected, VoterOptions(C=C, tol=tol))
+    voters = fit_voters(kernels, target, shares, selected, LDMKLOptions(success=SuccessOptions(C=C, tol=tol)))
     duals, intercepts = coefficients_of(voters.svms, len(target))
     n_solves = result.n_solves + voters.n_solves
     return result._replace(voters=voters, signed_dual=duals, intercept=intercepts, n_solves=n_solves)
@@ -413,15 +439,7 @@ def shares_of(gates: np.ndarray) -> np.ndarray:
     return np.where(total > 0.0, gates / np.where(total > 0.0, total, 1.0), 1.0 / len(gates))
 
 
-def gates_at(result: LMKLResult, stack: Stack, gate_features: np.ndarray | None) -> np.ndarray:
-    """Return the gates at rows, (n_kernels, n_rows), for `predict_lmkl`'s arguments."""
-    if isinstance(result.gating, KernelGating):
-        return result.gating.values(gate_features, stack)
-    features = np.zeros((stack.n_rows, 0)) if gate_features is None else gate_features
-    return result.gating.gates(result.parameters, features)
-
-
-def predict_lmkl(result: LMKLResult, stack: Stack, gate_features: np.ndarray | None) -> np.ndarray:
+def predict_lmkl(result: LMKLResult, stack: Stack, gates: np.ndarray) -> np.ndarray:
     r"""Return the scores :math:`\sum_m \eta_m(x) \sum_i v_i \eta_m(x_i) K_m(x_i, x) + b`, or the vote.
 
     Parameters
@@ -429,14 +447,13 @@ def predict_lmkl(result: LMKLResult, stack: Stack, gate_features: np.ndarray | N
     result : LMKLResult
     stack : Stack
         Kernels between rows and training samples.
-    gate_features : ndarray of shape (n_rows, n_features) or None
-        None for gates that are no functions of features.
+    gates : ndarray of shape (n_kernels, n_rows)
+        At the rows.
 
     Returns
     -------
     ndarray of shape (n_rows,)
     """
-    gates = gates_at(result, stack, gate_features)
     if result.voters is not None:
         matrices = list(stack.each())
         return gated_vote([NOT_HELD] * len(gates), result.voters.svms, matrices, shares_of(gates))
@@ -477,34 +494,180 @@ class _Evaluator:
     def __call__(self, parameters: np.ndarray, enough: float = np.inf) -> GatedFit:
         """Return the fit; where its objective is at least `enough`, only a bound of it and no gradient (NaN)."""
         gates = self._gating.gates(parameters, self._features)
-        penalty, by_parameters = 0.0, np.zeros(parameters.shape)
-        if isinstance(self._gating, PenalizedGating):
-            penalty, by_parameters = self._gating.penalize(parameters, self._features.shape[1])
         left = (gates**2 * self._diagonal).max(axis=1)  # of every kernel; no entry is larger
         acting = np.where((left > CLOSED * left.max())[:, None], gates, 0.0)
         kernel = localized_kernel(self._stack, acting[None], self._inner)  # lines 2 and 3
-        limits = {"enough": enough - penalty} if takes_columns(self._inner) else {}
+        limits = {"enough": enough} if takes_columns(self._inner) else {}
         solution = self._inner.solve(kernel, self._target, self._tol, **limits)  # line 4
         self.n_solves += 1
-        objective = solution.objective + penalty
-        if objective >= enough:
-            return GatedFit(parameters, gates, solution, objective, np.full(parameters.shape, np.nan))
+        if solution.objective >= enough:
+            return GatedFit(parameters, gates, solution, np.full(parameters.shape, np.nan))
         slopes = gate_slopes(self._stack, acting, solution.signed_dual)
-        gradient = self._gating.pullback(parameters, self._features, slopes) + by_parameters
-        return GatedFit(parameters, gates, solution, objective, gradient)
+        return GatedFit(
+            parameters, gates, solution, self._gating.pullback(parameters, self._features, slopes)
+        )
 
 
-def _reporter(
-    on_step: Callable[[int, str], None] | None, n_before: int, start: int, n_init: int
-) -> Callable[[int, GatedFit], None]:
-    """Return the arguments of `on_step` for a step."""
+def _report(
+    on_step: Callable[[int, str], None], n_before: int, start: str, n_done: int, at: GatedFit
+) -> None:
+    support = np.count_nonzero(at.solution.signed_dual)
+    on_step(n_before + n_done, f"{start}, objective {at.objective:.6g}, {support} support vectors")
 
-    def report(n_done: int, at: GatedFit) -> None:
-        if on_step is not None:
-            support = np.count_nonzero(at.solution.signed_dual)
-            on_step(
-                n_before + n_done,
-                f"start {start + 1} of {n_init}, objective {at.objective:.6g}, {support} support vectors",
-            )
 
-    return report
+# ----------------------------------------------------------------------------------------------------- descent
+
+
+Point = Any  # with `parameters`, `objective` and `gradient`
+
+
+class Descent(NamedTuple):
+    """Result of a descent.
+
+    Parameters
+    ----------
+    end : Point
+        The last accepted point, the lowest of them.
+    history : list of float
+        Objectives of the start and of all accepted points.
+    outcome : Outcome
+    """
+
+    end: Any
+    history: list[float]
+    outcome: Outcome
+
+
+Evaluate = Callable[..., Point]
+Accept = Callable[[Point], bool]
+
+
+def descend(
+    evaluate: Evaluate,
+    start: Point,
+    solver: str,
+    tol: float,
+    max_iter: int,
+    report: Callable[[int, Any], None] | None = None,
+) -> Descent:
+    """Take steps down from `start` until one lowers the objective by no more than `tol` times its size.
+
+    A point has `parameters`, `objective` and `gradient`. There are two ways down, which accept only points below the
+    last one. "lbfgs": quasi-Newton steps of SciPy's L-BFGS-B, without bounds. "paper": the line search of Gönen and
+    Alpaydın (2008), along the gradient by one, further by doubling while the objective falls, or back by halving
+    until it does, and on until a move lowers it by more than the tolerance.
+
+    Parameters
+    ----------
+    evaluate : callable
+        Takes parameters, and for "paper" a value from which on a point counts as no lower, so that no more than that
+        need be found out; returns a point.
+    start : Point
+    solver : {"lbfgs", "paper"}
+    tol : float
+    max_iter : int
+        Maximum number of accepted steps.
+    report : callable, optional
+        Takes the number of steps done and the point that was accepted.
+
+    Returns
+    -------
+    Descent
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> import numpy as np
+    >>> def evaluate(x, enough=np.inf):
+    ...     return SimpleNamespace(parameters=x, objective=1.0 + float(x @ x), gradient=2.0 * x)
+    >>> descent = descend(evaluate, evaluate(np.array([3.0, 4.0])), "paper", tol=1e-3, max_iter=20)
+    >>> np.round(descent.history, 6), descent.outcome.converged
+    (array([26.,  2.,  1.]), True)
+    """
+    history, end = [start.objective], [start]
+    if not start.parameters.size:
+        return Descent(start, history, Outcome.CONVERGED)
+
+    def accept(new: Point) -> bool:
+        """Record a step; return whether it lowered the objective by no more than the tolerance."""
+        history.append(new.objective)
+        end[0] = new
+        if report is not None:
+            report(len(history) - 1, new)
+        return _pays_little(history[-2], history[-1], tol)
+
+    search = _quasi_newton if solver == "lbfgs" else partial(_doubling, tol)
+    outcome = search(evaluate, start, max_iter, accept)
+    if outcome is Outcome.NOT_IMPROVING and SHORTEST * _steepness(end[0]) <= tol * abs(history[-1]):
+        outcome = Outcome.CONVERGED  # a short move did not promise more than the tolerance
+    return Descent(end[0], history, outcome)
+
+
+def _quasi_newton(evaluate: Evaluate, start: Point, max_iter: int, accept: Accept) -> Outcome:
+    """Run L-BFGS-B; an iterate is the point evaluated last, unless that lies above the one before."""
+    last, lowest, n_accepted, settled = start, start.objective, 0, False
+    unit = unit_of(max(abs(start.objective), float(np.abs(start.gradient).max(initial=0.0))))
+
+    def objective(parameters: np.ndarray) -> tuple[float, np.ndarray]:
+        nonlocal last
+        if not np.array_equal(parameters, last.parameters):
+            last = evaluate(parameters.copy())
+        gradient = last.gradient / unit
+        gradient[np.abs(gradient) < SMALLEST] = 0.0  # their squares are, and steps would be divided by them
+        return last.objective / unit, gradient
+
+    def callback(intermediate_result: OptimizeResult) -> None:
+        nonlocal lowest, n_accepted, settled
+        objective(intermediate_result.x)
+        if last.objective > lowest:  # its search ended with a warning, or looked again at what is noisy
+            raise StopIteration
+        lowest, n_accepted, settled = last.objective, n_accepted + 1, accept(last)
+        if settled:
+            raise StopIteration
+
+    steps = {"maxiter": max_iter, "maxfun": np.iinfo(np.int32).max, "maxls": TRIALS}
+    limits = {**steps, "ftol": 0.0, "gtol": 0.0}
+    minimize(objective, start.parameters, jac=True, method="L-BFGS-B", callback=callback, options=limits)
+    if settled:
+        return Outcome.CONVERGED
+    return Outcome.MAX_ITER if n_accepted >= max_iter else Outcome.NOT_IMPROVING
+
+
+def _doubling(tol: float, evaluate: Evaluate, at: Point, max_iter: int, accept: Accept) -> Outcome:
+    """Move by one along the gradient, further while the objective falls, and back until a move pays.
+
+    A unit move may cross a valley and end a little lower on its other side. Such a step is accepted, as the last one,
+    only if no shorter move lowers the objective by more than the tolerance.
+    """
+    for _ in range(max_iter):
+        if _steepness(at) == 0.0:
+            return Outcome.NOT_IMPROVING
+        direction, length = -at.gradient / _steepness(at), 1.0
+        lowest = _further(evaluate, at, direction)
+        while _pays_little(at.objective, lowest.objective, tol) and length >= 2.0 * SHORTEST:
+            length *= 0.5
+            new = evaluate(at.parameters + length * direction, lowest.objective)
+            lowest = new if new.objective < lowest.objective else lowest
+        if lowest is at:
+            return Outcome.NOT_IMPROVING
+        at = lowest
+        if accept(at):
+            return Outcome.CONVERGED
+    return Outcome.MAX_ITER
+
+
+def _further(evaluate: Evaluate, at: Point, direction: np.ndarray) -> Any:
+    """Move by one, and by twice as much as long as the objective falls."""
+    origin, length = at.parameters, 1.0
+    while (new := evaluate(origin + length * direction, at.objective)).objective < at.objective:
+        at, length = new, 2.0 * length
+    return at
+
+
+def _pays_little(before: float, after: float, tol: float) -> bool:
+    """Return whether a step lowers the objective by no more than the tolerance."""
+    return before - after <= tol * abs(after)
+
+
+def _steepness(at: Point) -> float:
+    return float(np.linalg.norm(at.gradient))

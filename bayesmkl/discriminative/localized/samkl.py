@@ -37,7 +37,6 @@ from bayesmkl._numerics.simplex import project_simplex
 from bayesmkl._numerics.spectral_gradient import SPGOptions, minimize_spg
 from bayesmkl._utils.validation import check_choice, check_integer, check_number, check_scale
 from bayesmkl.discriminative.inner import InnerSolution
-from bayesmkl.discriminative.localized.switches import choose_switches
 from bayesmkl.discriminative.outer import WeightedFit, outer_gap
 from bayesmkl.discriminative.svm.evaluator import (
     Evaluator,
@@ -49,6 +48,8 @@ from bayesmkl.discriminative.svm.libsvm import solve_svm
 from bayesmkl.kernels.stacks.base import Stack
 
 RULES = ("surest", "one-versus-rest")
+TIES = ("smallest", "largest", "random")
+TOLERANCE = 1e-8  # relative, of the requirement, which the previous switches meet up to rounding only
 SMALLEST_MARGIN = 1e-3  # of tau; the penalty of a violation grows to 1000 C there
 FIRST_TOL, LAST_TOL = 1e-3, 1e-9  # of the SVM, in units of the scores
 INNER_SHARE = 0.1  # share of the duality gap left to the SVM
@@ -139,7 +140,6 @@ def fit_samkl(
     stack: Stack,
     target: np.ndarray,
     options: SAMKLOptions = SAMKLOptions(),  # noqa: B008
-    start: np.ndarray | None = None,
     rng: np.random.Generator | None = None,
     on_step: Callable[[int, str], None] | None = None,
 ) -> SAMKLResult:
@@ -152,8 +152,6 @@ def fit_samkl(
     target : ndarray of shape (n_samples,)
         Labels -1 and +1.
     options : SAMKLOptions
-    start : ndarray of shape (n_kernels,), optional
-        First kernel weights; equal ones for all kernels that are on at first by default.
     rng : Generator, optional
         Draws for ``options.ties="random"``; seeded with 0 by default.
     on_step : callable, optional
@@ -181,7 +179,7 @@ def fit_samkl(
     initial = np.ones(stack.n_kernels, dtype=bool) if given is None else np.asarray(given, dtype=bool)
     switches = np.repeat(initial[:, None], stack.n_train, axis=1)  # lines 1 to 3
     margins = np.ones(stack.n_train)
-    weights = _initial_weights(initial, start)
+    weights = initial / initial.sum()
     rng = np.random.default_rng(0) if rng is None else rng
     best: tuple[WeightsStep, np.ndarray, np.ndarray] | None = None
     history: list[float] = []
@@ -215,13 +213,6 @@ def fit_samkl(
         outcome=outcome if step.outcome.converged else step.outcome,
         n_solves=n_solves,
     )
-
-
-def _initial_weights(initial: np.ndarray, start: np.ndarray | None) -> np.ndarray:
-    """Return weights of the kernels that are on, equal ones where `start` has none for them."""
-    weights = initial.astype(np.float64) if start is None else np.where(initial, start, 0.0)
-    weights = weights if weights.any() else initial.astype(np.float64)
-    return weights / weights.sum()
 
 
 def _has_settled(history: list[float], tol: float) -> bool:
@@ -343,8 +334,8 @@ def initial_support(stack: Stack, target: np.ndarray, options: SAMKLOptions) -> 
     return step.kernel_weights > 0.0
 
 
-def check_options(options: SAMKLOptions) -> None:
-    """Raise for numbers that are invalid for any kernels.
+def check_options(options: SAMKLOptions, n_kernels: int | None = None) -> None:
+    """Raise for options that are invalid for any kernels, or for `n_kernels` of them.
 
     Examples
     --------
@@ -352,37 +343,189 @@ def check_options(options: SAMKLOptions) -> None:
     Traceback (most recent call last):
     ...
     ValueError: `C` must be a finite number > 0; got -1.0.
+    >>> check_options(SAMKLOptions(max_switches=5), n_kernels=3)
+    Traceback (most recent call last):
+    ...
+    ValueError: `max_switches` must be at most the number of kernels, 3; got 5. ...
     """
     check_scale("C", options.C)
     check_number("gap_tol", options.gap_tol, low=0.0)
     check_number("tol", options.tol, low=0.0, inclusive=True)
     for name, low in (("max_switches", 0), ("max_iter", 1), ("max_iter_weights", 1)):
         check_integer(name, getattr(options, name), low=low)
-
-
-def check_switch_options(options: SAMKLOptions, n_kernels: int) -> None:
-    """Raise for a budget or initial switches that are invalid for `n_kernels` kernels.
-
-    Examples
-    --------
-    >>> check_switch_options(SAMKLOptions(max_switches=5), n_kernels=3)
-    Traceback (most recent call last):
-    ...
-    ValueError: `max_switches` must be at most the number of kernels, 3; got 5. ...
-    """
+    if n_kernels is None:
+        return
     if options.max_switches > n_kernels:
         raise ValueError(
             f"`max_switches` must be at most the number of kernels, {n_kernels}; got {options.max_switches}. "
             "Pass 0 to keep all samples on the initial kernels."
         )
-    if options.initial_switches is None:
-        return
-    initial = np.asarray(options.initial_switches)
+    initial = np.ones(n_kernels) if options.initial_switches is None else np.asarray(options.initial_switches)
     if initial.shape != (n_kernels,) or not np.isin(initial, (0, 1)).all() or not initial.any():
         raise ValueError(
             f"`initial_switches` must be None or {n_kernels} booleans, one per kernel, at least one of them true; "
             f"got {options.initial_switches!r}. None switches all kernels on."
         )
+
+
+# ------------------------------------------------------------------- switches at given contributions (eq. 15)
+
+
+def choose_switches(
+    contributions: np.ndarray,
+    requirements: np.ndarray,
+    initial: np.ndarray,
+    max_switches: int,
+    previous: np.ndarray,
+    ties: str = "largest",
+    rng: np.random.Generator | None = None,
+) -> np.ndarray:
+    r"""Switch on as few kernels as each sample needs, exactly and for all samples at once.
+
+    Given what every kernel contributes to the margin of a sample, :math:`c_p`, and how much it needs in all,
+    :math:`R`, this is eq. 15,
+
+    .. math:: \min_{h \in \{0, 1\}^m} \|h\|_1 \quad\text{subject to}\quad \sum_p h_p c_p \ge R,
+       \quad \|h - h_0\|_1 \le m_0 .
+
+    Which kernels are switched does not matter to the objective and the budget, only how many of those that are on
+    in :math:`h_0` (off) and of the others (on). For given numbers the sum is largest if the smallest
+    contributions go and the largest come. So it is enough to sort both groups and to compare numbers: :math:`O(m
+    \log m)` without a budget, where an enumeration takes :math:`2^m`.
+
+    Many choices may be equally small, and the paper leaves to its solver which one is taken. The label of the
+    sample is known here: the largest sum keeps the kernels that speak most for it, and drops those that speak
+    against it.
+
+    Parameters
+    ----------
+    contributions : ndarray of shape (n_kernels, n_samples)
+        :math:`c_p` of every sample, of any sign.
+    requirements : ndarray of shape (n_samples,)
+        :math:`R` of every sample.
+    initial : ndarray of bool of shape (n_kernels,)
+        The switches :math:`h_0` that all samples stay near.
+    max_switches : int
+        How many switches :math:`m_0` of a sample may differ from `initial`.
+    previous : ndarray of bool of shape (n_kernels, n_samples)
+        Kept by samples that nothing within the budget satisfies.
+    ties : {"smallest", "largest", "random"}
+        Which of several choices of as many kernels is taken. "largest": that with the largest sum of contributions.
+        "smallest": kernels leave one after the other, each time the one that contributes most among those that the
+        requirement can do without, which for one kernel is the smallest sum. "random": the same with any of those.
+    rng : Generator, optional
+        Draws for "random"; seeded with 0 by default.
+
+    Returns
+    -------
+    ndarray of bool of shape (n_kernels, n_samples)
+
+    Notes
+    -----
+    The numbers of kernels that leave and enter are those of the largest sum, and of equal ones the fewest changes,
+    for all `ties`. Kernels that enter are those that contribute most. Of equal contributions those of kernels that
+    come first leave.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> contributions = np.array([[0.7], [0.6], [-0.2], [0.0]])
+    >>> on = np.ones(4, dtype=bool)
+    >>> choose_switches(contributions, np.array([0.5]), on, 2, np.ones((4, 1), dtype=bool))[:, 0]
+    array([ True,  True, False, False])
+    >>> choose_switches(contributions, np.array([0.5]), on, 4, np.ones((4, 1), dtype=bool))[:, 0]
+    array([ True, False, False, False])
+    >>> choose_switches(contributions, np.array([0.5]), on, 1, np.ones((4, 1), dtype=bool), "smallest")[:, 0]
+    array([ True, False,  True,  True])
+    """
+    on, off = np.flatnonzero(initial), np.flatnonzero(~initial)
+    ranked_on, leave_order = _ranked(contributions[on].T, len(on))
+    smallest_on = ranked_on[:, :max_switches]
+    smallest_off, enter_order = _ranked(-contributions[off].T, max_switches)
+    lost = _running_sums(smallest_on)  # P_A(i): sum of the i smallest that are on, (n_samples, i)
+    gained = _running_sums(-smallest_off)  # Q_B(j): sum of the j largest that are off, (n_samples, j)
+    allowed = contributions[on].sum(axis=0) - requirements + TOLERANCE * np.maximum(1.0, np.abs(requirements))
+
+    leaving, entering = _best_numbers(lost, gained, allowed, max_switches)
+    feasible = leaving >= 0
+    switches = np.repeat(initial[:, None], len(requirements), axis=1)
+    if ties != "largest":
+        draws = None if ties == "smallest" else np.random.default_rng(0) if rng is None else rng
+        spare = allowed + np.take_along_axis(gained, entering[:, None], axis=1)[:, 0]
+        leave_order = _leaving_first(ranked_on, leave_order, leaving, spare, draws)
+    _flip(switches, on[leave_order], leaving)
+    _flip(switches, off[enter_order], entering)
+    return np.where(feasible, switches, previous)
+
+
+def _best_numbers(
+    lost: np.ndarray, gained: np.ndarray, allowed: np.ndarray, max_switches: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return how many kernels leave and how many enter, for every sample; -1 leave where nothing is feasible."""
+    n_samples = len(allowed)
+    leaving, entering = np.full(n_samples, -1), np.zeros(n_samples, dtype=np.intp)
+    samples, total = np.arange(n_samples), np.zeros(n_samples)
+    for j in range(gained.shape[1]):
+        n_on = min(max_switches - j, lost.shape[1] - 1) + 1
+        # P_A falls, then rises: the feasible numbers are an interval, which need not begin at zero
+        feasible = lost[:, :n_on] <= (allowed + gained[:, j])[:, None]
+        i = n_on - 1 - np.argmax(feasible[:, ::-1], axis=1)
+        sums = gained[:, j] - lost[samples, i]
+        fewer, as_many = i - j > leaving - entering, i - j == leaving - entering
+        better = (leaving < 0) | fewer | (as_many & (sums > total))
+        chosen = feasible.any(axis=1) & better
+        leaving, entering = np.where(chosen, i, leaving), np.where(chosen, j, entering)
+        total = np.where(chosen, sums, total)
+    return leaving, entering
+
+
+def _ranked(values: np.ndarray, n_ranks: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the smallest `n_ranks` of each row in rising order, and where they are; equal ones as they come."""
+    order = np.argsort(values, axis=1, kind="stable")[:, :n_ranks]
+    return np.take_along_axis(values, order, axis=1), order
+
+
+def _running_sums(values: np.ndarray) -> np.ndarray:
+    """Return the sums of the first 0, 1, 2, ... entries of each row."""
+    sums = np.zeros((len(values), values.shape[1] + 1))
+    np.cumsum(values, axis=1, out=sums[:, 1:])
+    return sums
+
+
+def _leaving_first(
+    values: np.ndarray,
+    order: np.ndarray,
+    numbers: np.ndarray,
+    spare: np.ndarray,
+    draws: np.random.Generator | None,
+) -> np.ndarray:
+    """Return `order` with the kernels that leave moved to the front of each row.
+
+    `values` rise along each row, `numbers` of them leave, and their sum is at most `spare`. Each is the largest with
+    which the smallest of the others are within it, or any of these where `draws` chooses.
+    """
+    taken, lost = np.zeros(values.shape, dtype=bool), np.zeros(len(values))
+    for n_done in range(max(0, int(numbers.max(initial=0)))):
+        rows = np.flatnonzero(n_done < numbers)
+        left, of_rows = ~taken[rows], values[rows]
+        rank, needed = np.cumsum(left, axis=1), (numbers[rows] - n_done)[:, None]
+        others = np.where(left & (rank < needed), of_rows, 0.0).sum(axis=1, keepdims=True)
+        smallest = others + np.where(left & (rank == needed), of_rows, 0.0).sum(axis=1, keepdims=True)
+        sums = np.where(rank < needed, smallest, others + of_rows)  # with each, and the smallest beside it
+        fits = left & ((sums <= (spare - lost)[rows, None]) | (rank <= needed))
+        preferred = np.arange(1, values.shape[1] + 1) if draws is None else draws.random(fits.shape)
+        chosen = np.argmax(np.where(fits, preferred, 0.0), axis=1)
+        taken[rows, chosen] = True
+        lost[rows] += values[rows, chosen]
+    return np.take_along_axis(order, np.argsort(~taken, axis=1, kind="stable"), axis=1)
+
+
+def _flip(switches: np.ndarray, order: np.ndarray, numbers: np.ndarray) -> None:
+    """Flip the first `numbers` of the kernels in each row of `order`, (n_samples, n_ranks), in place."""
+    ranks = np.arange(order.shape[1])
+    samples, flipped = np.nonzero(ranks < numbers[:, None])
+    kernels = order[samples, flipped]
+    switches[kernels, samples] ^= True
 
 
 # ------------------------------------------------------------ kernel weights and SVM at given switches (eq. 13)

@@ -141,7 +141,7 @@ class PrecomputedKernel(NamedTuple):
         return self.kernel.diagonal()
 
     def _among(self, index: np.ndarray, subset: np.ndarray | None) -> np.ndarray:
-        return self.kernel if subset is None else self.kernel[np.ix_(index, index)]
+        return self.kernel if subset is None else self.kernel[index].take(index, axis=1)
 
 
 NOT_HELD = PrecomputedKernel(np.zeros((0, 0)))  # the training kernel, where only rows are scored
