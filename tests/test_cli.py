@@ -171,15 +171,6 @@ def test_copies_of_training_rows_are_named(write, table):
     assert f"{n_copies} of the 36 held-out rows are copies of training rows" in said
 
 
-def test_refit_uses_all_rows_and_keeps_the_metrics(fitted, table, csv, tmp_path):
-    out = tmp_path / "run"
-    code, stdout, _ = run("fit", csv, "--target", "diagnosis", "--out", out, *FIT, "--seed", 3, "--refit")
-    assert code == 0
-    assert "fitted to all 60 rows, the metrics are of a fit to 42 of them" in stdout
-    np.testing.assert_allclose(load_model(out / "model.skops")[0].mean_, table[COLUMNS].mean())
-    assert (out / "metrics.csv").read_text() == (fitted[0] / "metrics.csv").read_text()
-
-
 def test_regression_on_every_column_from_parquet(table, tmp_path):
     data = table[[*COLUMNS, "size"]]
     data.to_parquet(tmp_path / "data.parquet")
@@ -198,22 +189,6 @@ def test_regression_on_every_column_from_parquet(table, tmp_path):
 
 
 # ------------------------------------------------------------------------------------------------------- models
-
-
-def test_a_sampled_run_has_chains_and_no_bound(write):
-    folder, _, _ = write(COLUMNS, "diagnosis", "--kernels-on", "all", "--inference", "gibbs", "--draws", 50)
-    assert not (folder / "elbo.png").exists()
-    weights = load_posterior(folder / "posterior.nc")["posterior"]["kernel_weights"]
-    assert dict(weights.sizes) == {"chain": 4, "draw": 50, "kernel": 4}
-
-
-@pytest.mark.slow
-def test_refined_intervals_are_wider(fitted, write):
-    refined, closed = (
-        pd.read_csv(folder / "kernels.csv").set_index("kernel")
-        for folder in (write(COLUMNS, "diagnosis", *FIT, "--seed", 3, "--refine")[0], fitted[0])
-    )
-    assert refined["share_std"].sum() > 1.2 * closed["share_std"].sum()
 
 
 def test_a_process_is_that_of_python(write, table, tmp_path):
@@ -391,8 +366,7 @@ def test_a_dry_run_writes_nothing(patients, tmp_path):
     assert code == 0, stderr
     assert "numbers: auto of age, site categories: Overlap() of stage, smoker dates: auto of seen" in stdout
     assert "9 kernels of 42 rows: " in stdout
-    assert re.search(r"The fit takes about \d+ s\. Nothing was written\.", stdout)
-    assert "How long chains take" in run(*fit, "--dry-run", "--inference", "gibbs")[1]
+    assert "Nothing was written." in stdout
     assert {path.name for path in tmp_path.iterdir()} == {"data.csv"}
 
 
@@ -402,9 +376,6 @@ def test_a_dry_run_writes_nothing(patients, tmp_path):
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (["--method", "gpmkl", "--inference", "vb"], "--inference vb is of --method bemkl; got it with"),
-        (["--method", "gpmkl", "--refine"], "--refine follows --method bemkl with --inference vb"),
-        (["--inference", "gibbs", "--refine"], "--refine follows --method bemkl with --inference vb"),
         (["--method", "gpmkl", "--max-iter", "9"], "--max-iter is no option of --task classification with"),
         (["--likelihood", "logit"], "--likelihood is no option of --task classification with --method bemkl"),
         (["--level", "benign"], "--level is no option of --task classification"),
@@ -572,6 +543,24 @@ def test_version_and_help_answer_without_heavy_imports():
     code, _, stderr = run("fit", "data.csv", "--out", "run")
     assert code == 2
     assert "--target" in stderr
+
+
+def test_a_text_column_is_refused_before_anything_heavy_is_imported(table, tmp_path):
+    table[[*COLUMNS, "site", "diagnosis"]].to_csv(tmp_path / "data.csv", index=False)
+    command = ["bayesmkl", "fit", f"{tmp_path}/data.csv", "--target=diagnosis", f"--out={tmp_path}/run"]
+    code = f"""
+import sys
+from bayesmkl.cli import main
+sys.argv = {command!r}
+try:
+    main()
+finally:
+    print({{"sklearn", "scipy", "jax", "matplotlib"}} & set(sys.modules))
+"""
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert found.returncode == 2
+    assert "column 'site' holds no numbers" in " ".join(found.stderr.split())
+    assert found.stdout.splitlines()[-1] == "set()"
 
 
 def test_a_terminal_without_the_letters_of_a_name_ends_no_command(tmp_path):

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from bayesmkl.cli import app, runs
 from bayesmkl.cli.comparing import read_config
 from bayesmkl.cli.tables import check_target
-from bayesmkl.datasets._tables import numbers_in, read_table, read_text, unnamed_columns
+from bayesmkl._utils.tables import numbers_in, read_table, read_text, unnamed_columns
 
 pytestmark = pytest.mark.family("files: tables")
 NAN = np.nan
@@ -287,7 +287,7 @@ def test_options_of_pandas_and_the_locale_change_nothing(tmp_path):
 
 def test_long_files_are_read_whole(tmp_path, monkeypatch, rng):
     """Rows lie across the blocks that are parsed at once."""
-    monkeypatch.setattr("bayesmkl.datasets._tables.BLOCK", 64)
+    monkeypatch.setattr("bayesmkl._utils.tables.BLOCK", 64)
     values = rng.normal(size=(200, 3))
     np.savetxt(tmp_path / "table.csv", values, delimiter=",", fmt="%.17g")
     found = numbers_in(read_text(tmp_path / "table.csv", header=False).columns)
