@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn import model_selection
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
@@ -49,12 +48,6 @@ STUDY_KEYS = (
 )
 DATA_KEYS = ("file", "target", "event", "drop", "group", "weight")
 BANK_KEYS = ("kernels", "views", "normalize")
-SPLITTERS = {
-    "kfold": "KFold", "stratified": "StratifiedKFold", "group": "GroupKFold", "time": "TimeSeriesSplit",
-    "repeated": "RepeatedKFold", "repeated-stratified": "RepeatedStratifiedKFold",
-    "stratified-group": "StratifiedGroupKFold",
-    "shuffle": "ShuffleSplit", "stratified-shuffle": "StratifiedShuffleSplit", "group-shuffle": "GroupShuffleSplit",
-}  # fmt: skip
 IN_PYTHON = "What takes an object of Python is for `compare_models` in Python."
 KINDS: dict[type, str] = {str: "text", bool: "true or false", dict: "a table", list: "a list"}
 METRICS_SHOWN = 3
@@ -154,7 +147,10 @@ def read_config(path: Path) -> dict[str, Any]:
         task = task_of(estimators, times if is_timed else None)
     datasets = {name: _data(section, task) for name, section in tables["datasets"].items()}
     _check_views(config, estimators, datasets)
-    return _study(config.section("study"), tables["datasets"]) | {"datasets": datasets, "models": models}
+    study = config.section("study")
+    study.refuse_others(STUDY_KEYS, "[study]")
+    given = {key: study.plain(key) for key in study}
+    return given | {"datasets": datasets, "models": models}
 
 
 # ----------------------------------------------------------------------------------------------------------- data
@@ -299,42 +295,6 @@ def _estimators() -> dict[str, Callable[..., BaseEstimator]]:
     }
 
 
-# --------------------------------------------------------------------------------------------------------- splits
-
-
-def _study(study: Section, datasets: dict[str, Section]) -> dict[str, Any]:
-    """Return the arguments of `compare_models` beside data and models, which checks their values."""
-    study.refuse_others(STUDY_KEYS, "[study]")
-    seed = study.get("random_state", 0)
-    found = {key: study[key] for key in study}
-    for key in ("cv", "inner_cv"):
-        if isinstance(study.get(key), dict):
-            found[key] = _splitter(study.section(key), seed)
-    kind = study["cv"].get("kind") if isinstance(study.get("cv"), dict) else None
-    for section in datasets.values():
-        if kind is not None and ("group" in kind) != ("group" in section):
-            raise section.wrong(
-                "group",
-                f"and the splits of kind {kind!r} do not go together. Give `group` and a kind with groups, a "
-                "number of folds, or neither.",
-            )
-    return found
-
-
-def _splitter(table: Section, seed: int) -> Any:
-    kind = table.need("kind", 'kind = "shuffle"')
-    if kind not in SPLITTERS:
-        raise table.wrong("kind", f"is {kind!r}; {did_you_mean(kind, SPLITTERS)}")
-    splitter = getattr(model_selection, SPLITTERS[kind])
-    parameters = inspect.signature(splitter).parameters
-    known = [name for name in parameters if name not in ("shuffle", "random_state")]
-    table.refuse_others(("kind", *known), f"the splits of kind {kind!r}")
-    fixed = {"shuffle": True, "random_state": seed}
-    given = {name: value for name, value in (table | fixed).items() if name in parameters}
-    with table.blamed():
-        return splitter(**given)
-
-
 # -------------------------------------------------------------------------------------------------------- command
 
 
@@ -372,21 +332,10 @@ def run_compare(config_file: Path, out: Path, retry_failed: bool = False) -> boo
 
 
 def _print_scores(comparison: Comparison) -> None:
-    """Print mean and standard deviation of the first metrics, a table of data sets and models for each."""
+    """Print the first metrics of every model on every data set."""
     for metric in comparison.metrics[:METRICS_SHOWN]:
-        found = comparison.summary(metric)
-        found["score"] = [_cell(row) for row in found.to_dict("records")]
-        shown = found.pivot(index="model", columns="dataset", values="score")
-        shown = shown.loc[comparison.models, comparison.datasets].reset_index()
         better = "higher" if comparison.about["metrics"][metric] else "lower"
-        show(f"{metric}, {better} is better: mean ± sd over the splits, * the best mean", shown)
+        found = comparison.summary(metric)[["dataset", "model", "mean", "std", "failed"]]
+        show(f"{metric}, {better} is better: mean and standard deviation over the splits", found)
     if len(comparison.metrics) > METRICS_SHOWN:
         say(f"The report has also {', '.join(comparison.metrics[METRICS_SHOWN:])}.")
-
-
-def _cell(row: dict[Any, Any]) -> str:
-    if row["n"] == 0:
-        return "failed" if row["failed"] else "-"
-    std = "" if pd.isna(row["std"]) else f" ± {row['std']:.3f}"
-    missing = f" ({row['failed']} failed)" if row["failed"] else ""
-    return f"{'* ' if row['best'] else ''}{row['mean']:.4f}{std}{missing}"

@@ -80,7 +80,7 @@ def test_it_is_positive_semidefinite_where_both_factors_are():
 
 def test_parameters_of_factors_have_names():
     bank = clone(KernelBank({"a": PRODUCT, "b": Linear()}, {"a": [0, 1], "b": [2]}))
-    bank.set_params(kernels__a__left__relative_width=3, kernels__a__right__degree=1)
+    bank.set_params(kernels__a=Gaussian(relative_width=3) * Polynomial(1))
     assert bank.fit(X).kernel_names_[0] == "gaussian(3 median) × polynomial(degree=1) · a"
     assert PRODUCT.right.degree == 2
 

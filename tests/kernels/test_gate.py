@@ -128,16 +128,13 @@ def test_the_gate_may_come_first_and_twice_and_be_of_the_view():
     np.testing.assert_allclose(own.row_stack(ROWS)[0], gaussian(ROWS, X, [0], np.sqrt(2.0)), rtol=1e-13)
 
 
-def test_kernels_of_each_view_and_parameters_by_name():
+def test_kernels_of_each_view():
     bank = KernelBank({"left": Gaussian(2) * Gate("hour"), "right": ["linear", Linear() * Gate(4)]}, VIEWS)
     assert clone(bank).fit(FRAME).kernel_names_ == [
         "gaussian(width=2) × gate(hour) · left",
         "linear · right",
         "linear × gate(place) · right",
     ]
-    changed = clone(bank).set_params(kernels__left__right__columns="place", kernels__left__right__width=2)
-    assert changed.fit(FRAME).kernel_names_[0] == "gaussian(width=2) × gate(place, width=2) · left"
-    assert bank.get_params()["kernels__left__right__columns"] == "hour"
     assert not hasattr(bank.kernels["left"].left, "width_")
 
 

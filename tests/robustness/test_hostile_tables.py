@@ -15,10 +15,10 @@ import pytest
 from pyarrow import parquet
 from typer.testing import CliRunner
 
+from bayesmkl._utils.tables import numbers_in, read_table, read_text, unnamed_columns
 from bayesmkl.cli import app, runs
 from bayesmkl.cli.comparing import read_config
 from bayesmkl.cli.tables import check_target
-from bayesmkl._utils.tables import numbers_in, read_table, read_text, unnamed_columns
 
 pytestmark = pytest.mark.family("files: tables")
 NAN = np.nan
