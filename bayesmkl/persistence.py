@@ -24,6 +24,7 @@ from sklearn.gaussian_process import kernels as gp
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.files import READING_ARRAYS, check_layout, written_beside
+from bayesmkl._utils.tables import LONGEST_LIST, listed
 from bayesmkl._utils.warnings import holding_back, warn_user
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 FORMAT = "bayesmkl-model"
 VERSION = 12  # of what a file says about a model; files of another one are refused
 PROTOCOL = 2  # of skops. Parts of older ones check less, and a file could ask for them.
-MOST_NAMES = 8  # in a message
 
 # Where classes of this package are that models hold. Every class there is trusted. Others, which write files, lock
 # folders and run comparisons, are not.
@@ -163,7 +163,7 @@ def save_model(
     unlisted, unknown = _judged(data, named)
     if unknown:
         raise ValueError(
-            f"`model` holds types that are not trusted, so nothing was saved: {_listed(unknown)}. If you know them: "
+            f"`model` holds types that are not trusted, so nothing was saved: {listed(unknown)}. If you know them: "
             f"{_remedy('save_model(model, path', sorted({*named, *unknown}))}, and the same for `load_model`."
         )
     try:
@@ -258,7 +258,7 @@ def load_model(path: str | os.PathLike[str], trusted: Iterable[str | type] = ())
         raise _unreadable(path, error) from error
     if unknown:
         raise ValueError(
-            f"`path` holds types that are not trusted, so nothing was loaded: {_listed(unknown)} in {str(path)!r}. "
+            f"`path` holds types that are not trusted, so nothing was loaded: {listed(unknown)} in {str(path)!r}. "
             f"If you know them and where the file comes from: {_remedy('load_model(path', unknown)}."
         )
     if header.get("scikit-learn") != sklearn_version:
@@ -357,13 +357,8 @@ def _name_of(item: object) -> str:
     return f"{module}.{name}"
 
 
-def _listed(names: list[str]) -> str:
-    more = len(names) - MOST_NAMES
-    return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
-
-
 def _remedy(call: str, names: list[str]) -> str:
-    return f"{call}, trusted={names!r})" if len(names) <= MOST_NAMES else "name them in `trusted`"
+    return f"{call}, trusted={names!r})" if len(names) <= LONGEST_LIST else "name them in `trusted`"
 
 
 def _unreadable(path: str | os.PathLike[str], error: Exception) -> ValueError:

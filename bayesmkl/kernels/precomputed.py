@@ -15,6 +15,7 @@ from bayesmkl._utils.given import check_numbers, refuse_unevaluated
 from bayesmkl._utils.memory import require_memory
 from bayesmkl._utils.validation import shown
 from bayesmkl.kernels.base import KERNEL, Kernel
+from bayesmkl.kernels.distance import positions_in
 from bayesmkl.kernels.geometry import PairwiseGeometry
 from bayesmkl.kernels.stacks.dense import DenseStack
 
@@ -257,21 +258,7 @@ class Precomputed(Kernel):
         return np.asarray(self.matrix).diagonal()[self._positions(X)].astype(np.float64)
 
     def _positions(self, X: np.ndarray) -> np.ndarray:
-        if X.ndim != 2 or X.shape[1] != 1:
-            raise ValueError(
-                f"a view of Precomputed must have one column, of positions in `matrix`; got {X.shape[-1]}. Give it a "
-                "view of its own"
-            )
-        n_samples = len(np.asarray(self.matrix))
-        positions = X[:, 0]
-        wrong = (positions != np.floor(positions)) | (positions < 0) | (positions >= n_samples)
-        if wrong.any():
-            raise ValueError(
-                f"a view of Precomputed must hold whole numbers from 0 to {n_samples - 1}, positions in `matrix`; "
-                f"got {positions[wrong][0]:g}. Leave that column as it is where others are scaled, and give the "
-                'matrix all samples; landmarks are those of landmark_selection="random"'
-            )
-        return positions.astype(np.intp)
+        return positions_in("matrix", X, len(np.asarray(self.matrix)))
 
 
 def _without_labels(matrix: Any) -> Any:

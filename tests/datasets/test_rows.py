@@ -194,12 +194,6 @@ def test_map_standardizes_as_in_memory(file, expected):
         rows.map(lambda X: X.T)
 
 
-def test_sources_can_be_pickled(file, expected):
-    rows = open_rows(file, NUMBERS)
-    rows[:5]
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(rows))[:], expected)
-
-
 def test_arrays_by_position(rng):
     X = rng.integers(0, 9, (6, 4)).astype(np.int8)
     np.testing.assert_array_equal(open_rows(X, [3, 0])[:], X[:, [3, 0]])

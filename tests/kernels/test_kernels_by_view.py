@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from bayesmkl import (
     BEMKLClassifier,
@@ -20,7 +19,6 @@ from bayesmkl import (
     load_model,
     save_model,
 )
-from bayesmkl.bemkl import Storage
 from bayesmkl.discriminative import (
     AlignmentMKLClassifier,
     LMKLClassifier,
@@ -28,11 +26,9 @@ from bayesmkl.discriminative import (
     SMOMKLClassifier,
     UniformMKLClassifier,
 )
-from bayesmkl.discriminative.svm.native import native_kernels
 from bayesmkl.gp import Design
 from bayesmkl.kernels import Cosine, FromDistance, Gaussian, Laplacian, Linear, Polynomial, Tanimoto
 from bayesmkl.kernels.stacks.streamed import streamed_stack
-from bayesmkl.posterior import contributions, feature_table, kernel_table
 
 RNG = np.random.default_rng(11)
 BITS, EXPRESSION, AGE = RNG.integers(0, 2, (40, 6)), RNG.normal(size=(40, 3)), RNG.normal(50, 10, (40, 1))
@@ -157,11 +153,6 @@ def test_same_kernels_in_all_entries_are_those_of_every_view(normalize):
     assert each.view_positions_.tolist() == one.view_positions_.tolist()
 
 
-def test_views_are_centered_where_all_of_them_are():
-    assert not bank(normalize=NORMALIZE).fit(X).are_centered()
-    assert bank(normalize=dict.fromkeys(VIEWS, "center")).fit(X).are_centered()
-
-
 @pytest.mark.parametrize("views", ["each", "all+each", "all"])
 def test_columns_as_views(views):
     frame = pd.DataFrame(EXPRESSION, columns=["a", "b", "c"])
@@ -172,13 +163,6 @@ def test_columns_as_views(views):
     assert fitted.kernel_views_ == expected
     if "each" in views:
         np.testing.assert_allclose(fitted.row_stack(frame)[-2], np.outer(EXPRESSION[:, 2], EXPRESSION[:, 2]))
-
-
-def test_entries_are_named_as_views_are_in_arrays_and_by_numbers():
-    fitted = KernelBank({"x1": "linear", "x0": Gaussian()}, "each").fit(EXPRESSION[:, :2])
-    assert fitted.kernel_names_ == ["gaussian(width=1) · x0", "linear · x1"]
-    numbered = KernelBank({2: "linear", 1: "rbf"}, {1: [0], 2: [1]}).fit(EXPRESSION)
-    assert numbered.kernel_names_ == ["rbf · 1", "linear · 2"]
 
 
 def test_one_kernel_object_in_two_views_learns_two_widths():
@@ -219,21 +203,6 @@ def test_absent_views_have_nan_in_their_kernels_alone():
         assert model.present_.sum(axis=1).tolist() == [40, 35, 35, 34]
 
 
-def test_slopes_are_those_of_differences():
-    fitted = bank(SMOOTH, normalize={**NORMALIZE, "fingerprint": "spherical"}).fit(X)
-    found = list(fitted.slopes(ROWS))
-    assert [view.name for view, _ in found] == fitted.kernel_views_
-    step = 1e-6
-    for m, (view, slopes) in enumerate(found):
-        factors = RNG.normal(size=len(X))
-        for j, column in enumerate(view.columns):
-            moved = [ROWS + sign * step * (np.arange(10) == column) for sign in (1, -1)]
-            up, down = (fitted.evaluate(rows, np.array([m]))[0] @ factors for rows in moved)
-            np.testing.assert_allclose(
-                slopes.over_train(factors)[:, j], (up - down) / (2 * step), rtol=1e-5, atol=1e-6
-            )
-
-
 # --- storage -----------------------------------------------------------------------------------
 
 FORMULAS = {
@@ -247,26 +216,6 @@ def test_tiles_are_the_kernels():
     fitted = bank(FORMULAS, normalize=NORMALIZE).fit(X)
     stack, vector = streamed_stack(fitted, ROWS), RNG.normal(size=len(X))
     np.testing.assert_allclose(stack.apply(vector), fitted.row_stack(ROWS) @ vector, rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.parametrize("storage", ["compressed", "float32", "streamed"])
-def test_models_with_other_storage_predict_alike(storage):
-    kernels = {"fingerprint": Tanimoto(), "expression": ["auto", Polynomial()], "age": "linear"}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        dense, other = (
-            BEMKLRegressor(bank(kernels), storage=Storage(kind), max_iter=30, tol=0.0).fit(X, TARGET)
-            for kind in ("dense", storage)
-        )
-    np.testing.assert_allclose(other.predict(ROWS), dense.predict(ROWS), rtol=1e-3, atol=1e-3)
-
-
-def test_kernels_for_libsvm_see_their_columns():
-    fitted = bank({**SMOOTH, "fingerprint": Linear()}, normalize="spherical").fit(X)
-    for m, kernel in enumerate(native_kernels(fitted)):
-        np.testing.assert_allclose(
-            kernel.block(kernel.rows(ROWS), slice(None)), fitted.row_stack(ROWS)[m], atol=1e-12
-        )
 
 
 # --- models ------------------------------------------------------------------------------------
@@ -325,36 +274,7 @@ def regressor():
     return BEMKLRegressor(bank(SMOOTH), max_iter=100, tol=0.0, random_state=0).fit(X, TARGET)
 
 
-@pytest.mark.heavy
-@pytest.mark.parametrize("kind", ["process", "regressor"])
-def test_tables_of_views_and_features(kind, request):
-    model = request.getfixturevalue(kind)
-    found = contributions(model, ROWS, random_state=0)
-    assert found["part"].values.tolist()[:3] == list(VIEWS)
-    total = found["mean"].sum("part").values.ravel()
-    np.testing.assert_allclose(total, model.predict(ROWS), rtol=1e-6, atol=1e-6)
-    features = feature_table(model, random_state=0)
-    assert sorted(features["feature"]) == sorted(f"x{j}" for j in range(10))
-    assert set(features["view"]) == set(VIEWS)
-    views = features.set_index("feature")["view"]
-    assert [views[f"x{j}"] for j in (0, 6, 9)] == list(VIEWS)
-    table = kernel_table(model)
-    assert sorted(table["kernel"]) == sorted(model.kernel_names_)
-
-
 # --- parameters --------------------------------------------------------------------------------
-
-
-@pytest.mark.heavy
-@parametrize_with_checks(
-    [KernelBank({"all": [Linear(), "rbf"]}, normalize={"all": ("center", "spherical")})],
-    expected_failed_checks=lambda _: {
-        "check_sample_weight_equivalence_on_dense_data": "columns are training samples, which are more if repeated",
-        "check_sample_weight_equivalence_on_sparse_data": "columns are training samples, which are more if repeated",
-    },
-)
-def test_scikit_learn_estimator_checks(estimator, check):
-    check(estimator)
 
 
 def test_clone_copies_kernels_and_keeps_nothing_learned():
@@ -469,7 +389,6 @@ def test_entries_that_are_not_those_of_views(arguments, message):
         (lambda X, Z: X, ValueError, r"kernel 'callable\[0\] · age': the result must have shape"),
         (Gaussian(-1), ValueError, "`width` of Gaussian must be a positive number"),
         ("chi2", ValueError, "kernel 'chi2 · age': .*egative"),
-        (FromDistance("precomputed"), ValueError, "kernel 'distance.* · age': "),
         (FromDistance(np.ones((40, 40)) - np.eye(40)), ValueError, "kernel 'distance.* · age': "),
     ],
 )
@@ -487,13 +406,3 @@ def test_views_of_one_name_cannot_have_kernels_of_their_own():
         ValueError, match=r"`kernels` must be the same for all views .* 2 views that are called 'all'"
     ):
         KernelBank(dict.fromkeys(["all", "b", "c"], "linear"), "all+each").fit(frame)
-
-
-def test_landmarks_have_no_precomputed_distances_in_any_view():
-    distances = np.abs(np.subtract.outer(AGE[:, 0], AGE[:, 0]))
-    table = np.c_[X, np.arange(40)]
-    kernels = {**LINEAR, "age": FromDistance(distances)}
-    views = {**VIEWS, "age": 10}
-    assert KernelBank(kernels, views, landmarks=5, landmark_selection="random").fit(table).n_kernels_ == 3
-    with pytest.raises(ValueError, match='`landmark_selection` must be "random" where a matrix holds'):
-        KernelBank(kernels, views, landmarks=5).fit(table)

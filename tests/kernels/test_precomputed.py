@@ -152,23 +152,6 @@ def test_models_keep_one_matrix_that_stays_as_it_was():
     assert not np.shares_memory(clone(Precomputed(of_frame)).matrix, matrix)
 
 
-FORMS = {
-    "list": OF_ALL.tolist(),
-    "frame": pd.DataFrame(OF_ALL, [f"s{i}" for i in range(40)]),
-    "float32": OF_ALL.astype(np.float32),
-    "strided": np.kron(OF_ALL, np.ones((2, 2)))[::2, ::2],
-    "columns first": np.asfortranarray(OF_ALL),
-    "object": OF_ALL.astype(object),
-}
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_matrices_in_any_form_are_their_numbers(form):
-    bank = KernelBank(Precomputed(FORMS[form]), normalize=None).fit(TABLE[:30, :1].astype(np.uint8))
-    rows = bank.transform(TABLE[30:, :1].astype(np.float32))[..., 0]
-    np.testing.assert_allclose(rows, OF_ALL[30:, :30], rtol=1e-7 if form == "float32" else 0)
-
-
 def test_landmarks_are_samples():
     picked = clone(BANK).set_params(landmarks=8, landmark_selection="random").fit(TABLE)
     columns = picked.landmarks_[:, 0].astype(int)
@@ -196,8 +179,8 @@ def test_what_is_no_matrix_is_refused(matrix, kind, message):
 @pytest.mark.parametrize(
     ("X", "message"),
     [
-        (TABLE, "one column, of positions in `matrix`; got 4"),
-        (TABLE[:, :1] + 0.5, "from 0 to 39, positions in `matrix`; got 0.5"),
+        (TABLE, "one column, of positions in the matrix `matrix`; got 4"),
+        (TABLE[:, :1] + 0.5, "from 0 to 39, positions in the matrix `matrix`; got 0.5"),
         (TABLE[:, :1] - 1, "got -1"),
         (TABLE[:, :1] + 1, "got 40"),
     ],
@@ -206,15 +189,6 @@ def test_what_is_no_matrix_is_refused(matrix, kind, message):
 def test_what_are_no_positions_is_refused(X, message):
     with pytest.raises(ValueError, match=message):
         KernelBank(Precomputed(OF_ALL)).fit(X)
-
-
-def test_an_indefinite_matrix_is_named():
-    indefinite = np.tanh(3 * POINTS @ POINTS.T) + 0.5 * np.eye(40)
-    indefinite -= 0.9 * np.eye(40) * np.linalg.eigvalsh(indefinite)[-1] / 40
-    with pytest.warns(UserWarning, match="precomputed · graph"):
-        BEMKLClassifier(
-            clone(BANK).set_params(kernels__graph=Precomputed(indefinite)), intermediate_scale=1.0
-        ).fit(TABLE, POINTS[:, 0] > 0)
 
 
 # ---------------------------------------------------------------------- parts of kernels in cross-validation
