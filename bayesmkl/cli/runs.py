@@ -148,7 +148,7 @@ def config_of(path: Path) -> dict[str, Any]:
     check_layout(config.get("version"), RUN_VERSION, shown, config.get("bayesmkl"))
     event = str if config.get("task") == "survival" else type(None)
     for name, kind in (("target", str), ("event", event), *((name, list) for name in LISTS)):
-        value = config.get(name)
+        value: Any = config.get(name)
         if not isinstance(value, kind) or (kind is list and not all(isinstance(one, str) for one in value)):
             raise ValueError(f"{shown} is damaged: {name!r} is {str(value)[:80]!r}. {AGAIN}")
     if str(config.get("task")) not in ENDINGS or config.get("method") not in METHODS:

@@ -21,7 +21,6 @@ from bayesmkl.kernels import Gate, Gaussian, Linear, Polynomial, Product
 from bayesmkl.kernels.cache import KernelCache, sharing_kernels
 from bayesmkl.kernels.stacks.streamed import streamed_stack
 from bayesmkl.outcomes import Gaussian as Noise
-from bayesmkl.posterior import feature_table
 
 RNG = np.random.default_rng(5)
 N, NAMES = 30, ["left 1", "left 2", "right", "hour", "place"]
@@ -307,12 +306,6 @@ def test_slopes_are_those_with_the_gate_held(normalize):
         ValueError, match=r"no slopes: a gate column is one of its view\. Leave it out of `views`"
     ):
         list(own.slopes(ROWS))
-
-
-def test_tables_of_features():
-    bank = KernelBank([Linear() * Gate("hour"), Linear()], VIEWS)
-    model = GPMKLClassifier(bank, inference=SHORT, random_state=0).fit(FRAME, Y)
-    assert sorted(feature_table(model, random_state=0)["feature"]) == ["left 1", "left 2", "right"]
 
 
 # ---------------------------------------------------------------------------------------------------------- bad input

@@ -174,15 +174,6 @@ def test_one_kernel_object_in_two_views_learns_two_widths():
     assert not hasattr(shared, "width_")
 
 
-def test_weights_of_samples_are_repetitions():
-    weights = RNG.integers(1, 3, len(X))
-    repeated = np.repeat(X, weights, axis=0)
-    weighted = bank(normalize=NORMALIZE).fit(X, sample_weight=weights)
-    first = np.cumsum(weights) - weights
-    expected = bank(normalize=NORMALIZE).fit(repeated).row_stack(ROWS)[:, :, first]
-    np.testing.assert_allclose(weighted.row_stack(ROWS), expected, rtol=1e-9, atol=1e-9)
-
-
 def test_absent_views_have_nan_in_their_kernels_alone():
     missing = X.copy()
     missing[:5, 6:9] = np.nan
@@ -302,18 +293,6 @@ def test_entries_have_names_and_the_mapping_that_was_given_stays():
     for name in ("kernels__agee", "kernels__age__width", "normal__age"):
         with pytest.raises(ValueError, match="Invalid parameter"):
             bank(SMOOTH).set_params(**{name: 1})
-
-
-def test_printed_form_builds_the_same_bank():
-    made = KernelBank(
-        {"a": Tanimoto(), "b": [Gaussian(relative_width=1), Linear()]},
-        {"a": [0], "b": [1]},
-        {"a": None, "b": "trace"},
-    )
-    again = eval(repr(made))
-    assert repr(again) == repr(made)
-    assert "'a': Tanimoto()" in " ".join(repr(made).split())
-    assert "Tanimoto" in made._repr_html_()
 
 
 # --- files -------------------------------------------------------------------------------------

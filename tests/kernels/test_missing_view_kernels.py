@@ -67,13 +67,6 @@ def test_view_that_shares_columns_with_an_absent_one_is_absent():
     assert bank.present_.astype(int).tolist() == [[1, 0], [1, 0], [1, 1]]
 
 
-def test_column_of_no_view_may_hold_anything():
-    X = np.array([[1.0, np.nan], [2.0, 1.0], [3.0, np.nan]])
-    np.testing.assert_array_equal(
-        keeping(Linear(), {"a": 0}).fit_transform(X), KernelBank(Linear()).fit_transform(X[:, :1])
-    )
-
-
 @pytest.mark.parametrize(
     ("X", "views", "message"),
     [

@@ -9,15 +9,13 @@ from copy import deepcopy
 import numpy as np
 import pandas as pd
 import pytest
-import xarray as xr
 from scipy import sparse
-from sklearn.base import clone, is_regressor
+from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
 
 from bayesmkl import BEMKLClassifier, KernelBank, load_model, save_model
-from bayesmkl.discriminative import SimpleMKLClassifier, UniformMKLClassifier, UniformMKLRegressor
+from bayesmkl.discriminative import UniformMKLClassifier
 from bayesmkl.discriminative.estimators import checked
-from bayesmkl.gp import GPMKLRegressor
 from bayesmkl.kernels import Gaussian, KernelQualityWarning, Linear, Precomputed, stack_kernels
 from bayesmkl.kernels.stacks.dense import DenseStack
 
@@ -41,10 +39,6 @@ def test_all_forms_give_the_same_array():
     labels = [f"s{i}" for i in range(30)]
     frames = {name: pd.DataFrame(matrix, labels, labels) for name, matrix in MATRICES.items()}
     np.testing.assert_array_equal(stack_kernels(frames).values, values)
-    named = xr.DataArray(values, dims=("row", "column", "kernel"), coords={"kernel": names})
-    np.testing.assert_array_equal(stack_kernels(named).values, values)
-    assert stack_kernels(named).names == names
-    np.testing.assert_array_equal(stack_kernels(xr.DataArray(first)).values, values)
 
 
 def test_rows_of_new_samples_and_cross_validation():
@@ -74,7 +68,6 @@ WRONG = [
     ({1: np.eye(3), "1": np.eye(3)}, ValueError, "different names; '1' comes 2 times"),
     ({"a": [["x", "y"]]}, ValueError, r"`matrices\['a'\]` must hold numbers; got text"),
     ({"a": LABELLED, "b": LABELLED.iloc[::-1]}, ValueError, "same order; those of 'b' are not those of 'a'"),
-    (xr.DataArray(np.eye(3)), ValueError, "`matrices` must have three dimensions"),
 ]
 
 
@@ -220,25 +213,6 @@ def test_parts_are_those_of_the_array(kernels):
     weights = np.array([0.2, 0.0, 3.0])
     np.testing.assert_allclose(nested.combine(weights), values[np.ix_([7, 0], [7, 2])] @ weights, rtol=1e-14)
     np.testing.assert_array_equal(np.asarray(pickle.loads(pickle.dumps(nested))), np.asarray(nested))
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize(
-    "model",
-    [
-        *(UniformMKLClassifier("precomputed"), UniformMKLRegressor("precomputed", C=3.0)),
-        *(
-            SimpleMKLClassifier("precomputed"),
-            BEMKLClassifier("precomputed", max_iter=5, tol=0.0, intermediate_scale=1.0),
-        ),
-        GPMKLRegressor("precomputed"),
-    ],
-    ids=lambda model: type(model).__name__,
-)
-def test_cross_validation_finds_what_it_finds_in_the_array(kernels, signal, model):
-    y = signal if is_regressor(model) else signal > 0.0
-    found = [cross_val_predict(clone(model), X, y, cv=3) for X in (kernels.shared, kernels.values)]
-    np.testing.assert_allclose(*found, rtol=1e-10)
 
 
 def test_a_grid_sums_and_judges_all_kernels_once(kernels, signal, monkeypatch):

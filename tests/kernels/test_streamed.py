@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import tracemalloc
 import warnings
-import weakref
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from bayesmkl._estimator.storage import Holding, hold_bank
 from bayesmkl.bemkl import model as bemkl
 from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
 from bayesmkl.bemkl.model import Priors, Problem
@@ -154,15 +152,6 @@ def test_only_the_array_itself_is_known(X, rng):
         assert_close(stack.adjoint(mixed), dense.adjoint(mixed))
 
 
-def test_arrays_that_are_known_are_not_held(X, rng):
-    stack, dense = pair(X)
-    P = dense.n_kernels
-    _, mixed = stack.apply_and_adjoin(rng.normal(size=B), np.eye(P), np.zeros((P, N)))
-    alive = weakref.ref(mixed)
-    del mixed
-    assert alive() is None
-
-
 def binary_problem(stack, X):
     y = np.where(X[:, 0] > X[:, 1], 1.0, -1.0)
     problem = Problem(stack, stack.gram(), y, Priors(), Labels(1.0), 1.0)
@@ -264,17 +253,6 @@ def test_memory_is_that_of_tiles(rng, monkeypatch):
     peak = max(peak, tracemalloc.get_traced_memory()[1] - 3 * product.nbytes)
     tracemalloc.stop()
     assert 0.5 * stack.nbytes < peak < 1.3 * stack.nbytes < 8 * 8 * 6000 * 131 / 12
-
-
-def test_a_bank_without_landmarks_is_judged_on_a_sample_in_the_memory_of_a_sample(rng):
-    X = rng.normal(size=(4000, 3))
-    bank = KernelBank([Gaussian(width=width) for width in (0.5, 1.0, 2.0)]).fit(X)
-    sample = 8 * 3 * 500**2  # bytes of the kernels of 500 samples
-    tracemalloc.start()
-    hold_bank(bank, X, bank.kernel_names_, Holding("streamed"))
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert sample < peak < 4 * sample
 
 
 def test_values_that_are_not_finite_name_kernel_and_row(X):

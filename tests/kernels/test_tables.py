@@ -156,16 +156,6 @@ def test_columns_that_tell_training_samples_nothing_are_zero():
     np.testing.assert_array_equal(back["site"], [-1] * 6 + [0, 1] * 3)
 
 
-def test_categories_are_the_same_whatever_the_type_of_their_numbers():
-    frame = pd.DataFrame({"stage": [1, 2, 3] * 4})
-    encoder = make_bank(frame, types={"stage": "categories"}).encoder.fit(frame)
-    for stages in ([1.0, 3.0, np.nan], ["1", "3", None], pd.array([1, 3, None], dtype="Int8")):
-        np.testing.assert_array_equal(encoder.transform(pd.DataFrame({"stage": stages}))["stage"], [0, 2, -1])
-    mixed = pd.DataFrame({"code": [7, "x", 7.0, None, (1, 2)] * 2})
-    codes = make_bank(mixed, types={"code": "categories"}).encoder.fit_transform(mixed)["code"]
-    np.testing.assert_array_equal(codes, [1, 2, 1, -2, 0] * 2)
-
-
 SPELLINGS = [  # categories of training samples, and the same ones as later samples may have them
     ((True, False), [
         *([1, 0], [1.0, 0.0], ["1", "0"], ["1.0", "0.0"], ["01", "00"], ["true", "false"], ["TRUE", "FALSE"]),
@@ -329,20 +319,3 @@ WRONG = [
 def test_what_is_no_table_is_refused(call, kind, message):
     with pytest.raises(kind, match=message):
         call()
-
-
-def test_columns_of_objects_are_read_by_their_values():
-    frame = pd.DataFrame(
-        {
-            "numbers": np.array([1, 2.5, None] * 4, dtype=object),
-            "answers": np.array([True, False, None] * 4, dtype=object),
-            "mixed": np.array([1, "a", None] * 4, dtype=object),
-            "lists": [[1], [2], [3]] * 4,
-        }
-    )
-    made = make_bank(frame)
-    assert made.bank.views == {"numbers": ["numbers"], "categories": ["answers"]}
-    assert made.left_out == {"mixed": "holds int and str", "lists": "holds list"}
-    numbers = made.encoder.fit_transform(frame)["numbers"].to_numpy()
-    np.testing.assert_allclose(numbers, [-1.0, 1.0, 0.0] * 4, atol=1e-12)
-    assert isinstance(made.bank.kernels["categories"], Overlap)

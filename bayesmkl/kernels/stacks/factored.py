@@ -460,12 +460,12 @@ def _tall(factors: Array) -> Any:
     return factors.reshape(factors.shape[0] * factors.shape[1], factors.shape[2])
 
 
-def _inner(factor: np.ndarray, vectors: np.ndarray) -> Any:
+def _inner(factor: Any, vectors: Any) -> Any:
     """``Z_m^T v_m`` by the transposed Z (n_group, rank, n) and v (n_group or 1, n), (n_group, rank)."""
     return np.vecdot(factor, vectors[:, None])
 
 
-def _outer(inner: np.ndarray, factor: np.ndarray) -> Any:
+def _outer(inner: Any, factor: Any) -> Any:
     """``Z_m c_m`` by c (n_group, rank) and the transposed Z (n_group, rank, n), (n_group, n)."""
     return np.einsum("mr,mrn->mn", inner, factor)
 
