@@ -16,7 +16,7 @@ from pyarrow import parquet
 from typer.testing import CliRunner
 
 from bayesmkl._utils.tables import numbers_in, read_table, read_text, unnamed_columns
-from bayesmkl.cli import app, runs
+from bayesmkl.cli import app
 from bayesmkl.cli.comparing import read_config
 from bayesmkl.cli.tables import check_target
 
@@ -363,7 +363,7 @@ def test_predictions_of_a_file_in_another_form_are_the_same(codes, table, tmp_pa
 
 
 def test_diagnosis_reads_labels_as_the_model_has_them(codes, table, tmp_path, monkeypatch):
-    monkeypatch.setattr(runs, "diagnose", lambda model, X, y, **options: y.tolist())
+    monkeypatch.setattr("bayesmkl.posterior.diagnose", lambda model, X, y, **options: y.tolist())
     for labels in (table["code"], table["code"].str[2:], table["code"].replace("001", "1")):
         table.assign(code=labels, a=table["a"] + 1.0).to_csv(tmp_path / "new.csv", index=False)
         code, stdout, _ = run("diagnose", codes / "run", "--data", tmp_path / "new.csv")
