@@ -148,8 +148,8 @@ def config_of(path: Path) -> dict[str, Any]:
     check_layout(config.get("version"), RUN_VERSION, shown, config.get("bayesmkl"))
     event = str if config.get("task") == "survival" else type(None)
     for name, kind in (("target", str), ("event", event), *((name, list) for name in LISTS)):
-        value: Any = config.get(name)
-        if not isinstance(value, kind) or (kind is list and not all(isinstance(one, str) for one in value)):
+        value = config.get(name)
+        if not isinstance(value, kind) or not all(isinstance(one, str) for one in value or ()):
             raise ValueError(f"{shown} is damaged: {name!r} is {str(value)[:80]!r}. {AGAIN}")
     if str(config.get("task")) not in ENDINGS or config.get("method") not in METHODS:
         raise ValueError(f"{shown} is damaged: 'task' is {str(config.get('task'))[:80]!r}. {AGAIN}")
