@@ -13,11 +13,9 @@ import pytest
 from cli_runner import run
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.model_selection import train_test_split
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from typer.testing import CliRunner
 
-import bayesmkl._utils.memory
 from bayesmkl import BEMKLRegressor, GPMKLRegressor, KernelBank, __version__, load_model
 from bayesmkl.cli import app, fitting
 from bayesmkl.evaluation import concordance_index
@@ -164,13 +162,6 @@ def test_rows_of_the_fit_are_not_judged(fitted, tmp_path):
     (folder / "report.md").unlink()
 
 
-def test_copies_of_training_rows_are_named(write, table):
-    folder, _, said = write(COLUMNS, "diagnosis", *FIT, rows=pd.concat([table, table]))
-    held_out = pd.read_csv(folder / "held_out.csv")
-    n_copies = int((~held_out.duplicated(keep=False)).sum())  # of those the other row is a training row
-    assert f"{n_copies} of the 36 held-out rows are copies of training rows" in said
-
-
 def test_regression_on_every_column_from_parquet(table, tmp_path):
     data = table[[*COLUMNS, "size"]]
     data.to_parquet(tmp_path / "data.parquet")
@@ -189,23 +180,6 @@ def test_regression_on_every_column_from_parquet(table, tmp_path):
 
 
 # ------------------------------------------------------------------------------------------------------- models
-
-
-def test_a_process_is_that_of_python(write, table, tmp_path):
-    folder, data, said = write(COLUMNS, "size", *GPMKL, "--seed", 3)
-    found = load_model(folder / "model.skops")
-    X, y = table[COLUMNS], table["size"]
-    X_train, X_test, y_train, _ = train_test_split(X, y, test_size=0.3, random_state=3)
-    scaler = StandardScaler().set_output(transform="pandas")
-    own = GPMKLRegressor(KernelBank("auto"), inference=Marginal(n_draws=100), random_state=3)
-    own = make_pipeline(scaler, own).fit(X_train, y_train.to_numpy())
-    np.testing.assert_allclose(
-        found.predict(X_test, return_std=True), own.predict(X_test, return_std=True), rtol=1e-10
-    )
-    assert f"log evidence {own[-1].log_evidence_:.2f}" in said
-    assert "share of the variance in %, with 94 % intervals by marginal" in said
-    assert predictions(folder, data, tmp_path)[0].columns.tolist() == ["mean", "sd"]
-    assert "Diagnosis of a GPMKLRegressor" in run("diagnose", folder, "--draws", 100)[1]
 
 
 def test_effects_of_a_design_are_those_of_python(write, table, tmp_path):
@@ -437,12 +411,6 @@ def test_bad_files_and_names_are_named(csv, tmp_path):
     assert "--target names the column 'y'" in message
     assert "its columns are 'radius', 'texture', 'mean area', 'diagnosis'" in message
     assert "--out must name the folder" in fails("fit", csv, "--target", "diagnosis")
-
-
-def test_kernels_that_do_not_fit_into_memory_are_refused(csv, tmp_path, monkeypatch):
-    monkeypatch.setattr(bayesmkl._utils.memory, "available_memory", lambda: 10_000)
-    message = fails("fit", csv, "--target", "diagnosis", "--out", tmp_path / "run")
-    assert "16 kernels over 42 rows needs 226 kB, and 10.0 kB are available" in message
 
 
 def test_folders_are_not_overwritten(fitted, csv, tmp_path):

@@ -227,12 +227,6 @@ def test_files_that_unpack_to_more_than_memory_holds_are_not_unpacked(packed, tm
             assert "cannot be read as a GMT file: it holds more than 1 MB." in refusal(file, min_size=1)
 
 
-def test_files_that_are_not_there_are_named(tmp_path):
-    for file in (tmp_path / "none.gmt", tmp_path):
-        message = refusal(file, kind=FileNotFoundError)
-        assert message == f"`path`: there is no file {str(file)!r}."
-
-
 UNNAMED = {
     "an array": (
         np.ones((3, 2)),
@@ -261,14 +255,6 @@ def test_columns_without_names_of_their_own_are_refused(what, tmp_path):
     message = refusal(written(tmp_path, REPAIR), columns)
     assert message.startswith("`columns` must ")
     assert re.search(expected, message, re.DOTALL)
-
-
-def test_limits_are_whole_numbers_in_ascending_order(tmp_path):
-    file = written(tmp_path, REPAIR)
-    assert refusal(file, min_size=2.0) == "`min_size` must be a whole number >= 1; got 2.0."
-    assert refusal(file, min_size=0) == "`min_size` must be a whole number >= 1; got 0."
-    assert refusal(file, max_size=None) == "`max_size` must be a whole number >= 1; got None."
-    assert refusal(file, max_size=9) == "`max_size` must be at least `min_size`=10; got 9."
 
 
 # --------------------------------------------------------------------------------------------------- a bank
