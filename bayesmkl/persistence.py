@@ -12,6 +12,7 @@ import re
 import types
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ from sklearn.gaussian_process import kernels as gp
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.files import READING_ARRAYS, check_layout, written_beside
+from bayesmkl._utils.tables import LONGEST_LIST, listed
 from bayesmkl._utils.warnings import holding_back, warn_user
 
 if TYPE_CHECKING:
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
 FORMAT = "bayesmkl-model"
 VERSION = 12  # of what a file says about a model; files of another one are refused
 PROTOCOL = 2  # of skops. Parts of older ones check less, and a file could ask for them.
-MOST_NAMES = 8  # in a message
 
 # Where classes of this package are that models hold. Every class there is trusted. Others, which write files, lock
 # folders and run comparisons, are not.
@@ -151,29 +152,17 @@ def save_model(
     True
     """
     named = _names(trusted)
-    try:
+    remedy = "Pass parameters as numbers, strings, NumPy arrays and scikit-learn objects"
+    with _refusing("`model` cannot be saved: skops fails", remedy):
         data = skops.io.dumps(_header() | {"model": _savable(model)})
-    except (MemoryError, _CannotBeKept):
-        raise
-    except Exception as error:
-        raise ValueError(
-            f"`model` cannot be saved: skops fails with {type(error).__name__}: {error}. Pass parameters as numbers, "
-            "strings, NumPy arrays and scikit-learn objects."
-        ) from error
     unlisted, unknown = _judged(data, named)
     if unknown:
         raise ValueError(
-            f"`model` holds types that are not trusted, so nothing was saved: {_listed(unknown)}. If you know them: "
+            f"`model` holds types that are not trusted, so nothing was saved: {listed(unknown)}. If you know them: "
             f"{_remedy('save_model(model, path', sorted({*named, *unknown}))}, and the same for `load_model`."
         )
-    try:
+    with _refusing("`model` cannot be saved, since `load_model` would refuse it", "Fit it again"):
         _built(data, unlisted)
-    except MemoryError:
-        raise
-    except Exception as error:
-        raise ValueError(
-            f"`model` cannot be saved, since `load_model` would refuse it: {_reason(error)}. Fit it again."
-        ) from error
     with written_beside(path) as beside:
         beside.write_bytes(data)
 
@@ -236,29 +225,21 @@ def load_model(path: str | os.PathLike[str], trusted: Iterable[str | type] = ())
     if not Path(path).is_file():  # nor a device or a pipe, which might never end
         raise FileNotFoundError(f"`path` must be a model file; there is none at {str(path)!r}.")
     data = Path(path).read_bytes()
-    try:
+    damaged = f"`path` is not a readable model file: {str(path)!r}"
+    with _refusing(damaged, "It is damaged or something else; save the model again with `save_model`"):
         header = _read_header(data)
-    except MemoryError:
-        raise
-    except Exception as error:  # whatever the parser of a damaged file stumbles over
-        raise _unreadable(path, error) from error
+        if header.get("format") == FORMAT and header.get("version") == VERSION:
+            unlisted, unknown = _judged(data, named)
+            model = None if unknown else _built(data, unlisted)
     if header.get("format") != FORMAT:
         raise ValueError(
             f"`path` must be a file that `save_model` wrote; {str(path)!r} holds something else. "
             "Other skops files are read by skops.io.load."
         )
     check_layout(header.get("version"), VERSION, f"`path` {str(path)!r}", header.get("bayesmkl"))
-    try:
-        unlisted, unknown = _judged(data, named)
-        if not unknown:
-            model = _built(data, unlisted)
-    except MemoryError:
-        raise
-    except Exception as error:
-        raise _unreadable(path, error) from error
     if unknown:
         raise ValueError(
-            f"`path` holds types that are not trusted, so nothing was loaded: {_listed(unknown)} in {str(path)!r}. "
+            f"`path` holds types that are not trusted, so nothing was loaded: {listed(unknown)} in {str(path)!r}. "
             f"If you know them and where the file comes from: {_remedy('load_model(path', unknown)}."
         )
     if header.get("scikit-learn") != sklearn_version:
@@ -357,26 +338,23 @@ def _name_of(item: object) -> str:
     return f"{module}.{name}"
 
 
-def _listed(names: list[str]) -> str:
-    more = len(names) - MOST_NAMES
-    return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
-
-
 def _remedy(call: str, names: list[str]) -> str:
-    return f"{call}, trusted={names!r})" if len(names) <= MOST_NAMES else "name them in `trusted`"
+    return f"{call}, trusted={names!r})" if len(names) <= LONGEST_LIST else "name them in `trusted`"
 
 
-def _unreadable(path: str | os.PathLike[str], error: Exception) -> ValueError:
-    return ValueError(
-        f"`path` is not a readable model file: {str(path)!r} ({_reason(error)}). It is damaged, incomplete or "
-        "something else; save the model again with `save_model`."
-    )
-
-
-def _reason(error: Exception) -> str:
-    reason = " ".join(str(error).split())[:300]
-    is_told = isinstance(error, (ValueError, zipfile.BadZipFile)) and reason
-    return reason if is_told else f"{type(error).__name__}: {reason}"
+@contextmanager
+def _refusing(what: str, remedy: str) -> Iterator[None]:
+    """Say what cannot be done, why, and what to do, whatever the parser of a file stumbles over."""
+    try:
+        yield
+    except (MemoryError, _CannotBeKept):
+        raise
+    except Exception as error:
+        reason = " ".join(str(error).split())[:300].rstrip(".")
+        is_told = isinstance(error, (ValueError, zipfile.BadZipFile)) and reason
+        raise ValueError(
+            f"{what} ({reason if is_told else f'{type(error).__name__}: {reason}'}). {remedy}."
+        ) from error
 
 
 # ------------------------------------------------------------------------------------------- parts of a model

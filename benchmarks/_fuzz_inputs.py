@@ -46,7 +46,6 @@ OPTIONS: dict[str, list[Any]] = {
     "--kernels-on": ["", "all", "each", "none", "all+each", "ALL"],
     "--kernel-prior": ["", "sparse", "flat"],
     "--missing-views": ["", "integrate", "error", "drop"],
-    "--inference": ["", "VB", "mcmc", "nut"],
     "--draws": ["", "0", "9", "-5", "1e3", "ten", "99999999999999999999999"],
     "--drop": ["", "a", "kind", "nothing", "a,b"],
     "--test-size": ["", "0", "1", "-0.5", "nan", "inf", "1e-300", "0.999999", "0.01", "half"],
@@ -54,7 +53,7 @@ OPTIONS: dict[str, list[Any]] = {
     "--max-iter": ["", "0", "-3", "1", "1e2", "nan"],
     "--out": ["", ".", "..", "/", "/proc/x", "a/b/c", "table.csv", "~", "x" * 300, "a\nb", "-"],
     "--nothing": ["1"],
-    "--refit": [], "--force": [],
+    "--force": [],
 }  # fmt: skip
 
 

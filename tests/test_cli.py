@@ -13,11 +13,9 @@ import pytest
 from cli_runner import run
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.model_selection import train_test_split
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from typer.testing import CliRunner
 
-import bayesmkl._utils.memory
 from bayesmkl import BEMKLRegressor, GPMKLRegressor, KernelBank, __version__, load_model
 from bayesmkl.cli import app, fitting
 from bayesmkl.evaluation import concordance_index
@@ -164,22 +162,6 @@ def test_rows_of_the_fit_are_not_judged(fitted, tmp_path):
     (folder / "report.md").unlink()
 
 
-def test_copies_of_training_rows_are_named(write, table):
-    folder, _, said = write(COLUMNS, "diagnosis", *FIT, rows=pd.concat([table, table]))
-    held_out = pd.read_csv(folder / "held_out.csv")
-    n_copies = int((~held_out.duplicated(keep=False)).sum())  # of those the other row is a training row
-    assert f"{n_copies} of the 36 held-out rows are copies of training rows" in said
-
-
-def test_refit_uses_all_rows_and_keeps_the_metrics(fitted, table, csv, tmp_path):
-    out = tmp_path / "run"
-    code, stdout, _ = run("fit", csv, "--target", "diagnosis", "--out", out, *FIT, "--seed", 3, "--refit")
-    assert code == 0
-    assert "fitted to all 60 rows, the metrics are of a fit to 42 of them" in stdout
-    np.testing.assert_allclose(load_model(out / "model.skops")[0].mean_, table[COLUMNS].mean())
-    assert (out / "metrics.csv").read_text() == (fitted[0] / "metrics.csv").read_text()
-
-
 def test_regression_on_every_column_from_parquet(table, tmp_path):
     data = table[[*COLUMNS, "size"]]
     data.to_parquet(tmp_path / "data.parquet")
@@ -198,39 +180,6 @@ def test_regression_on_every_column_from_parquet(table, tmp_path):
 
 
 # ------------------------------------------------------------------------------------------------------- models
-
-
-def test_a_sampled_run_has_chains_and_no_bound(write):
-    folder, _, _ = write(COLUMNS, "diagnosis", "--kernels-on", "all", "--inference", "gibbs", "--draws", 50)
-    assert not (folder / "elbo.png").exists()
-    weights = load_posterior(folder / "posterior.nc")["posterior"]["kernel_weights"]
-    assert dict(weights.sizes) == {"chain": 4, "draw": 50, "kernel": 4}
-
-
-@pytest.mark.slow
-def test_refined_intervals_are_wider(fitted, write):
-    refined, closed = (
-        pd.read_csv(folder / "kernels.csv").set_index("kernel")
-        for folder in (write(COLUMNS, "diagnosis", *FIT, "--seed", 3, "--refine")[0], fitted[0])
-    )
-    assert refined["share_std"].sum() > 1.2 * closed["share_std"].sum()
-
-
-def test_a_process_is_that_of_python(write, table, tmp_path):
-    folder, data, said = write(COLUMNS, "size", *GPMKL, "--seed", 3)
-    found = load_model(folder / "model.skops")
-    X, y = table[COLUMNS], table["size"]
-    X_train, X_test, y_train, _ = train_test_split(X, y, test_size=0.3, random_state=3)
-    scaler = StandardScaler().set_output(transform="pandas")
-    own = GPMKLRegressor(KernelBank("auto"), inference=Marginal(n_draws=100), random_state=3)
-    own = make_pipeline(scaler, own).fit(X_train, y_train.to_numpy())
-    np.testing.assert_allclose(
-        found.predict(X_test, return_std=True), own.predict(X_test, return_std=True), rtol=1e-10
-    )
-    assert f"log evidence {own[-1].log_evidence_:.2f}" in said
-    assert "share of the variance in %, with 94 % intervals by marginal" in said
-    assert predictions(folder, data, tmp_path)[0].columns.tolist() == ["mean", "sd"]
-    assert "Diagnosis of a GPMKLRegressor" in run("diagnose", folder, "--draws", 100)[1]
 
 
 def test_effects_of_a_design_are_those_of_python(write, table, tmp_path):
@@ -391,8 +340,7 @@ def test_a_dry_run_writes_nothing(patients, tmp_path):
     assert code == 0, stderr
     assert "numbers: auto of age, site categories: Overlap() of stage, smoker dates: auto of seen" in stdout
     assert "9 kernels of 42 rows: " in stdout
-    assert re.search(r"The fit takes about \d+ s\. Nothing was written\.", stdout)
-    assert "How long chains take" in run(*fit, "--dry-run", "--inference", "gibbs")[1]
+    assert "Nothing was written." in stdout
     assert {path.name for path in tmp_path.iterdir()} == {"data.csv"}
 
 
@@ -402,9 +350,6 @@ def test_a_dry_run_writes_nothing(patients, tmp_path):
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (["--method", "gpmkl", "--inference", "vb"], "--inference vb is of --method bemkl; got it with"),
-        (["--method", "gpmkl", "--refine"], "--refine follows --method bemkl with --inference vb"),
-        (["--inference", "gibbs", "--refine"], "--refine follows --method bemkl with --inference vb"),
         (["--method", "gpmkl", "--max-iter", "9"], "--max-iter is no option of --task classification with"),
         (["--likelihood", "logit"], "--likelihood is no option of --task classification with --method bemkl"),
         (["--level", "benign"], "--level is no option of --task classification"),
@@ -466,12 +411,6 @@ def test_bad_files_and_names_are_named(csv, tmp_path):
     assert "--target names the column 'y'" in message
     assert "its columns are 'radius', 'texture', 'mean area', 'diagnosis'" in message
     assert "--out must name the folder" in fails("fit", csv, "--target", "diagnosis")
-
-
-def test_kernels_that_do_not_fit_into_memory_are_refused(csv, tmp_path, monkeypatch):
-    monkeypatch.setattr(bayesmkl._utils.memory, "available_memory", lambda: 10_000)
-    message = fails("fit", csv, "--target", "diagnosis", "--out", tmp_path / "run")
-    assert "16 kernels over 42 rows needs 226 kB, and 10.0 kB are available" in message
 
 
 def test_folders_are_not_overwritten(fitted, csv, tmp_path):
@@ -572,6 +511,24 @@ def test_version_and_help_answer_without_heavy_imports():
     code, _, stderr = run("fit", "data.csv", "--out", "run")
     assert code == 2
     assert "--target" in stderr
+
+
+def test_a_text_column_is_refused_before_anything_heavy_is_imported(table, tmp_path):
+    table[[*COLUMNS, "site", "diagnosis"]].to_csv(tmp_path / "data.csv", index=False)
+    command = ["bayesmkl", "fit", f"{tmp_path}/data.csv", "--target=diagnosis", f"--out={tmp_path}/run"]
+    code = f"""
+import sys
+from bayesmkl.cli import main
+sys.argv = {command!r}
+try:
+    main()
+finally:
+    print({{"sklearn", "scipy", "jax", "matplotlib"}} & set(sys.modules))
+"""
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert found.returncode == 2
+    assert "column 'site' holds no numbers" in " ".join(found.stderr.split())
+    assert found.stdout.splitlines()[-1] == "set()"
 
 
 def test_a_terminal_without_the_letters_of_a_name_ends_no_command(tmp_path):

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from cli_runner import run
 from sklearn.datasets import load_iris
-from sklearn.model_selection import ShuffleSplit, cross_val_score
+from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
@@ -16,12 +16,11 @@ from bayesmkl import KernelBank
 from bayesmkl.cli.comparing import read_config
 from bayesmkl.discriminative import SimpleMKLClassifier
 from bayesmkl.evaluation.comparison import Comparison
-from bayesmkl.kernels import make_bank
 
 FILES = ["about.json", "cells", "config.toml", "report.html", "results.csv"]
 STUDY = """
 [study]
-cv = {kind = "shuffle", n_splits = 3, test_size = 0.25}
+cv = 3
 scoring = ["accuracy", "log_loss"]
 unavailable = "nan"
 inner_cv = 2
@@ -87,10 +86,10 @@ def test_a_run_is_a_complete_folder_with_the_scores_of_scikit_learn(folder):
     assert (whole / "config.toml").read_text() == STUDY
     assert "<html" in (whole / "report.html").read_text(encoding="utf-8")
     X, y = load_iris(return_X_y=True)
-    splits = ShuffleSplit(n_splits=3, test_size=0.25, random_state=0)
+    splits = StratifiedKFold(3, shuffle=True, random_state=0)
     expected = cross_val_score(make_pipeline(StandardScaler(), SVC()), X, y, cv=splits)
     np.testing.assert_allclose(Comparison.load(whole).scores("accuracy", "iris")["SVM"], expected)
-    assert f"{expected.mean():.4f} ± {expected.std(ddof=1):.3f}" in said
+    assert f"iris SVM {expected.mean():.3g} {expected.std(ddof=1):.3g} 0" in said
 
 
 def test_a_failing_model_is_recorded_and_stops_nothing(folder):
@@ -99,7 +98,7 @@ def test_a_failing_model_is_recorded_and_stops_nothing(folder):
     assert cells.loc[broken, "error"].str.startswith("InvalidParameterError: The 'C' parameter of SVC").all()
     assert cells.loc[~broken, "accuracy"].notna().all()
     assert "note: 6 of 24 cells failed, the first with model 'broken'" in said
-    assert "broken failed failed" in said
+    assert "iris broken nan nan 3" in said
 
 
 def test_a_finished_run_is_continued(folder):
@@ -136,7 +135,6 @@ def test_folders_that_are_no_run_are_refused_and_stay(folder, tmp_path):
         code, _, stderr = run("compare", folder / "study.toml", "--out", out)
         assert code == 2
         assert message in stderr
-    assert "got 0" in run("compare", folder / "study.toml", "--out", tmp_path / "run", "--jobs", 0)[2]
     assert (tmp_path / "mine.txt").read_text() == "keep"
 
 
@@ -171,41 +169,19 @@ def test_columns_of_a_file(folder, config):
     np.testing.assert_allclose(y["time"], table["days"])
 
 
-def test_types_of_columns_are_those_of_python(folder, config):
-    cells = CELLS.replace('drop = ["id"]', 'drop = []\ntypes = {radius = "categories"}')
-    arguments = config(cells + '[models.x]\nestimator = "SimpleMKLClassifier"\n')
-    made = make_bank(
-        pd.read_csv(folder / "cells.csv").drop(columns="diagnosis"), types={"radius": "categories"}
-    )
-    assert repr(arguments["models"]["x"][-1].kernels) == repr(made.bank)
-    with pytest.raises(ValueError, match="encodes the columns of one data set, and there are more"):
-        config(cells + IRIS + SVM)
-
-
 MISTAKES = {
     "no TOML": ("[study\n", "no TOML"),
     "table": (IRIS + SVM + "[model.x]\n", "`model` is no key of a comparison", "did you mean 'models'?"),
-    "kernels": (IRIS + SVM + "[kernels.x]\n", "`kernels` is no key of a comparison"),
     "no models": (IRIS, "`models` holds nothing to compare"),
-    "no table": ("models = 3\n" + IRIS, "`models` must be a table; got 3"),
     "study key": (IRIS + SVM + "[study]\nscorng = 3", "`study.scorng`", "did you mean 'scoring'?"),
-    "kind": (IRIS + SVM + '[study]\ncv = {kind = "stratifed"}', "`study.cv.kind`", "'stratified'"),
-    "splits": (IRIS + SVM + '[study]\ncv = {kind = "kfold", splits = 3}', "`study.cv.splits`", "'n_splits'"),
-    "one split": (IRIS + SVM + '[study]\ncv = {kind = "kfold", n_splits = 1}', "`study.cv`", "n_splits=1"),
+    "splits": (IRIS + SVM + "[study]\ncv = {n_splits = 3}", "`study.cv` holds a table"),
     "data name": (SVM + '[datasets.x]\nname = "irs"', "`datasets.x.name`", "iris"),
     "name and file": (SVM + IRIS + 'file = "cells.csv"', "`datasets.iris` must have either `name`"),
     "no file": (SVM + CELLS.replace("cells.csv", "cels.csv"), "`datasets.cells.file`", "there is no file"),
-    "no target": (SVM + '[datasets.x]\nfile = "cells.csv"', "`datasets.x` lacks `target`"),
     "target": (SVM + CELLS.replace("diagnosis", "diagnoses"), "`target` names the column", "'diagnosis'"),
-    "targets": (SVM + CELLS.replace('"diagnosis"', '["a", "b"]'), "`datasets.cells.target` must be text"),
-    "drop": (SVM + CELLS.replace('"id"', '"ids"'), "`drop` names the column 'ids'"),
     "group": (SVM + CELLS + 'group = "patent"', "`group` names the column 'patent'"),
-    "file key": (SVM + CELLS + 'groups = "radius"', "`datasets.cells.groups`", "did you mean 'group'?"),
-    "text": (SVM + CELLS.replace('["id"]', "[]"), "column 'id' holds no numbers", "types = {}"),
-    "torn groups": (SVM + CELLS + 'group = "area"\n[study]\ncv = {kind = "kfold"}', "`datasets.cells.group`"),
-    "no groups": (SVM + IRIS + '[study]\ncv = {kind = "group"}', "`datasets.iris.group`", "kind 'group'"),
+    "text": (SVM + CELLS.replace('["id"]', "[]"), "column 'id' holds no numbers"),
     "estimator": (IRIS + '[models.x]\nestimator = "SimplMKLClassifier"', "'SimpleMKLClassifier'"),
-    "bare name": (IRIS + '[models.x]\nestimator = "SVC"', "`models.x.estimator`", '"sklearn.svm.SVC"'),
     "foreign": (IRIS + '[models.x]\nestimator = "os.system"', "`models.x.estimator` is 'os.system'"),
     "parameter": (IRIS + SVM + "gama = 1.0", "`models.SVM.gama`", "did you mean 'gamma'?"),
     "object": (
@@ -214,15 +190,10 @@ MISTAKES = {
         "for `compare_models` in Python",
     ),
     "grid": (IRIS + SVM + "grid = {c = [1.0]}", "`models.SVM.grid.c`", "did you mean 'C'?"),
-    "grid value": (IRIS + SVM + "grid = {C = 1.0}", "`models.SVM.grid.C` must be a list"),
     "kernel": (
         CELLS + '[models.x]\nestimator = "EasyMKLClassifier"\nkernels = {kernels = ["rbff"]}',
         "`models.x.kernels`",
         "'rbff'",
-    ),
-    "kernel object": (
-        IRIS + '[models.x]\nestimator = "EasyMKLClassifier"\nkernels = {kernels = [{type = "Gaussian"}]}',
-        "`models.x.kernels.kernels` holds a table",
     ),
     "view": (
         CELLS + '[models.x]\nestimator = "EasyMKLClassifier"\nkernels = {views = {a = ["radus"]}}',
@@ -231,10 +202,6 @@ MISTAKES = {
     ),
     "two tasks": (IRIS + SVM + '[models.y]\nestimator = "sklearn.svm.SVR"', "must be for one task"),
     "quantity": (SVM + '[datasets.x]\nname = "diabetes"', "`datasets.x` is for regression"),
-    "text as a quantity": (
-        CELLS + '[models.y]\nestimator = "sklearn.svm.SVR"',
-        "finite numbers in the target",
-    ),
     "no event": (CELLS + '[models.y]\nestimator = "GPMKLSurvival"', "`datasets.cells.event`"),
 }
 

@@ -294,7 +294,8 @@ class Storage(Options):
         of the memory that is left. Predictions for many rows are streamed in any case; those of a model with
         "compressed", given by name, go through its factors, which it keeps (and a file of it has).
     backend : {"auto", "numpy", "jax"}, default="auto"
-        Of the closed-form updates. "auto" is JAX where it finds an accelerator, else NumPy.
+        Of the closed-form updates. "auto" is JAX where it finds an accelerator, else NumPy. JAX holds kernels dense;
+        all other kinds are for NumPy.
     rank : int, default=None
         Largest rank of the factors of "compressed" kernels, for kernels that have no low rank: the model is then that
         of Nyström approximations of the kernels, through training samples that are chosen for every kernel by pivoted
@@ -327,14 +328,14 @@ class Storage(Options):
 def backend_of(storage: Storage) -> str:
     """Resolve "auto": JAX where one of its accelerator plugins is installed and works, else NumPy.
 
-    Kernels of which one triangle is held, or none, are for NumPy.
+    Kernels that are not dense are for NumPy.
 
     Examples
     --------
     >>> backend_of(Storage(backend="jax"))
     'jax'
     """
-    if storage.kind in ("packed", "streamed"):
+    if storage.kind not in ("auto", "dense"):
         return "numpy"
     if storage.backend != "auto":
         return storage.backend
@@ -370,10 +371,9 @@ def storage_of(value: object, allowed: Sequence[str] = STORAGES) -> Storage:
         )
     check_choice("kind` of `storage", value.kind, allowed)
     check_choice("backend` of `storage", value.backend, BACKENDS)
-    if value.kind in ("packed", "streamed") and value.backend == "jax":
+    if value.kind not in ("auto", "dense") and value.backend == "jax":
         raise ValueError(
-            f'`backend` of `storage` must be "numpy" or "auto" with kind="{value.kind}"; got "jax". Use '
-            'kind="float32".'
+            f'`backend` of `storage` must be "numpy" or "auto" with kind="{value.kind}"; got "jax". Use kind="dense".'
         )
     if value.rank is not None:
         value._check_rank()

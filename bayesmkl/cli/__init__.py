@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Annotated, Any, Literal
 
 from typer import Argument, Exit, Option, Typer, echo, secho
@@ -143,34 +144,33 @@ def fit(
     ] = "error",
     covariate: Annotated[Names, _option("gpmkl: column with a linear effect; repeated.")] = None,
     group: Annotated[Names, _option("gpmkl: column of sites or subjects, text too; repeated.")] = None,
-    inference: Annotated[
-        Literal["vb", "nuts", "gibbs"] | None,
-        _option("bemkl: vb (default), fast, intervals too narrow; nuts, a minute for 100 rows; gibbs."),
-    ] = None,
-    draws: Annotated[
-        int, Option(min=10, help="Draws of each of four chains, after as many of warm-up.")
-    ] = 1000,
-    refine: Annotated[bool, Option("--refine", help="After vb, Gibbs chains until they agree.")] = False,
+    draws: Annotated[int, Option(min=25, help="gpmkl: draws from the posterior, a quarter of them.")] = 1000,
     drop: Annotated[Names, _option("Column to leave out, such as an identifier; repeated.")] = None,
     test_size: Annotated[float, Option(min=0.01, max=0.99, help="Share of rows held out for metrics.")] = 0.3,
     seed: Seed = 0,
     max_iter: Annotated[int | None, _option("bemkl: most iterations; 3000 by default.", min=1)] = None,
-    refit: Annotated[bool, Option("--refit", help="After the metrics, fit all rows and save that.")] = False,
     force: Annotated[bool, Option("--force", help="Replace the folder of an earlier run.")] = False,
-    dry_run: Annotated[
-        bool, Option("--dry-run", help="Print views, kernels, memory and time alone.")
-    ] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Print views, kernels and memory alone.")] = False,
 ) -> None:
     """Fit BEMKL or GPMKL to a table; write the model, its posterior, metrics and plots.
 
     Columns are standardized, but for those of a design. Metrics come from rows that the model has not seen; the
-    saved model is the one fitted to the other rows, unless --refit is given.
+    saved model is the one fitted to the other rows.
     """
-    given = locals()
+    options = SimpleNamespace(**locals())
+    for name in ("level", "view", "kernels", "category", "covariate", "group", "drop"):
+        setattr(options, name, getattr(options, name) or [])
     with _reported():
-        from bayesmkl.cli.fitting import options_of, run_fit
+        from bayesmkl.cli.runs import check_free
+        from bayesmkl.cli.tables import rows_to_fit
 
-        run_fit(options_of(**given))
+        if out is not None and not dry_run:
+            check_free(out, force)
+        features, y = rows_to_fit(options)  # what is wrong with a table is told before more is imported
+
+        from bayesmkl.cli.fitting import fit_and_write, print_dry_run
+
+        (print_dry_run if dry_run else fit_and_write)(features, y, options)
 
 
 @app.command()
@@ -196,9 +196,6 @@ def report(
     run: Run,
     data: Annotated[Path | None, _option("Rows to judge instead of those that `fit` held out.")] = None,
     out: Annotated[Path | None, _option("Folder for report.html, or a page, .html; RUN without it.")] = None,
-    refits: Annotated[
-        bool, Option("--refits", help="Fit again without each view: which are needed?")
-    ] = False,
     seed: Annotated[int, Option(min=0, help="Seed of the draws.")] = 0,
 ) -> None:
     """Write a page about a fitted model, as HTML and as Markdown.
@@ -209,7 +206,7 @@ def report(
     with _reported():
         from bayesmkl.cli.runs import run_report
 
-        run_report(run, data, out, refits, seed)
+        run_report(run, data, out, seed)
 
 
 @app.command()
@@ -233,7 +230,6 @@ def predict(
 def compare(
     config: Annotated[Path, Argument(help="What to compare: a TOML file.", show_default=False)],
     out: Annotated[Path, _option("Folder to write; one of an interrupted run continues.")],
-    jobs: Annotated[int | None, _option("Processes at the same time, instead of n_jobs.")] = None,
     retry_failed: Annotated[bool, Option("--retry-failed", help="Compute failed cells again.")] = False,
 ) -> None:
     """Compare models on data sets, as a configuration file says; write all scores and a report.
@@ -244,6 +240,6 @@ def compare(
     with _reported():
         from bayesmkl.cli.comparing import run_compare
 
-        any_result = run_compare(config, out, jobs, retry_failed)
+        any_result = run_compare(config, out, retry_failed)
     if not any_result:
         raise Exit(3)

@@ -18,13 +18,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn import model_selection
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from bayesmkl import bemkl, discriminative, gp
 from bayesmkl._utils.files import written_beside
+from bayesmkl._utils.tables import read_table
 from bayesmkl.cli.runs import check_parent
 from bayesmkl.cli.tables import (
     check_features,
@@ -36,34 +36,18 @@ from bayesmkl.cli.tables import (
     show,
 )
 from bayesmkl.datasets._bundled import look_up
-from bayesmkl.datasets._tables import read_table
 from bayesmkl.evaluation.compare import compare_models
 from bayesmkl.evaluation.comparison import Comparison
 from bayesmkl.evaluation.report import write_report
 from bayesmkl.evaluation.scoring import task_of
 from bayesmkl.kernels import KernelBank
-from bayesmkl.kernels.tables import TableBank, make_bank
 
 STUDY_KEYS = (
-    *(
-        "cv",
-        "scoring",
-        "inner_cv",
-        "inner_scoring",
-        "random_state",
-        "unavailable",
-        "keep_predictions",
-        "n_jobs",
-    ),
+    *("cv", "scoring", "inner_cv", "inner_scoring", "random_state", "unavailable", "keep_predictions"),
+    "n_jobs",
 )
-DATA_KEYS = ("file", "target", "event", "drop", "group", "weight", "types")
+DATA_KEYS = ("file", "target", "event", "drop", "group", "weight")
 BANK_KEYS = ("kernels", "views", "normalize")
-SPLITTERS = {
-    "kfold": "KFold", "stratified": "StratifiedKFold", "group": "GroupKFold", "time": "TimeSeriesSplit",
-    "repeated": "RepeatedKFold", "repeated-stratified": "RepeatedStratifiedKFold",
-    "stratified-group": "StratifiedGroupKFold",
-    "shuffle": "ShuffleSplit", "stratified-shuffle": "StratifiedShuffleSplit", "group-shuffle": "GroupShuffleSplit",
-}  # fmt: skip
 IN_PYTHON = "What takes an object of Python is for `compare_models` in Python."
 KINDS: dict[type, str] = {str: "text", bool: "true or false", dict: "a table", list: "a list"}
 METRICS_SHOWN = 3
@@ -155,17 +139,18 @@ def read_config(path: Path) -> dict[str, Any]:
         if not whole:
             raise config.wrong(name, f"holds nothing to compare; add a table, such as {example}.")
         tables[name] = {key: whole.section(key) for key in whole}
-    made = _encoded(tables["datasets"])
-    models = {name: _model(section, made) for name, section in tables["models"].items()}
+    models = {name: _model(section) for name, section in tables["models"].items()}
     estimators = {name: model[0] if isinstance(model, tuple) else model for name, model in models.items()}
     with config.blamed("models"):
         times: Any = np.zeros(0, [("event", bool), ("time", float)])
         is_timed = any("event" in section for section in tables["datasets"].values())
         task = task_of(estimators, times if is_timed else None)
     datasets = {name: _data(section, task) for name, section in tables["datasets"].items()}
-    if made is None:
-        _check_views(config, estimators, datasets)
-    return _study(config.section("study"), tables["datasets"]) | {"datasets": datasets, "models": models}
+    _check_views(config, estimators, datasets)
+    study = config.section("study")
+    study.refuse_others(STUDY_KEYS, "[study]")
+    given = {key: study.plain(key) for key in study}
+    return given | {"datasets": datasets, "models": models}
 
 
 # ----------------------------------------------------------------------------------------------------------- data
@@ -218,30 +203,13 @@ def _table_of(section: Section, task: str) -> tuple[pd.DataFrame, pd.DataFrame]:
             raise section.wrong(key, f"names the column {column!r}, which is empty in {empty}.")
     with section.blamed():
         features = features_of(table, roles)
-        return table, features if "types" in section else check_features(features, may_be_empty=True)
-
-
-def _encoded(sections: dict[str, Section]) -> TableBank | None:
-    """Return encoder and kernels by the types of columns, of the one data set with `types`; None without."""
-    typed = [name for name, section in sections.items() if "types" in section]
-    if not typed:
-        return None
-    section = sections[typed[0]]
-    if len(sections) > 1:
-        raise section.wrong(
-            "types",
-            "encodes the columns of one data set, and there are more. Compare them in runs of their own.",
-        )
-    types = section.section("types")
-    _, features = _table_of(section, "classification")
-    with section.blamed("types"):
-        return make_bank(features, types=dict(types))
+        return table, check_features(features, may_be_empty=True)
 
 
 # --------------------------------------------------------------------------------------------------------- models
 
 
-def _model(section: Section, made: TableBank | None) -> Any:
+def _model(section: Section) -> Any:
     """Return an estimator, or one with the values of a grid to choose from inside the training part."""
     name = section.need("estimator", 'estimator = "SimpleMKLClassifier"')
     constructor = _constructor(section, name)
@@ -249,11 +217,7 @@ def _model(section: Section, made: TableBank | None) -> Any:
     section.refuse_others({"estimator", "standardize", "grid", *known}, f"a model with the estimator {name}")
     values = {key: section.plain(key) for key in section if key in known and key != "kernels"}
     has_kernels = "kernels" in known
-    if has_kernels and made is not None:
-        if "kernels" in section:
-            raise section.wrong("kernels", "follow from the `types` of the data set. Leave out one of them.")
-        values["kernels"] = made.bank
-    elif has_kernels and "kernels" in section:
+    if has_kernels and "kernels" in section:
         values["kernels"] = _bank(section, "kernels", section["kernels"])
     with section.blamed():
         estimator = constructor(**values)
@@ -265,10 +229,9 @@ def _model(section: Section, made: TableBank | None) -> Any:
             raise grid.wrong(key, "must be a list of the values to try, such as [0.1, 1.0, 10.0]; got [].")
         of_banks = key == "kernels" and has_kernels
         tried[key] = [_bank(grid, key, one) for one in grid[key]] if of_banks else grid.plain(key)
-    if made is not None or section.take("standardize", bool, True):
+    if section.take("standardize", bool, True):
         scaler = StandardScaler().set_output(transform="pandas")  # views may name columns
-        first = ("standardize", scaler) if made is None else ("encode", made.encoder)
-        estimator = Pipeline([first, ("model", estimator)])
+        estimator = Pipeline([("standardize", scaler), ("model", estimator)])
         tried = {f"model__{key}": values for key, values in tried.items()}
     return (estimator, tried) if tried else estimator
 
@@ -332,46 +295,10 @@ def _estimators() -> dict[str, Callable[..., BaseEstimator]]:
     }
 
 
-# --------------------------------------------------------------------------------------------------------- splits
-
-
-def _study(study: Section, datasets: dict[str, Section]) -> dict[str, Any]:
-    """Return the arguments of `compare_models` beside data and models, which checks their values."""
-    study.refuse_others(STUDY_KEYS, "[study]")
-    seed = study.get("random_state", 0)
-    found = {key: study[key] for key in study}
-    for key in ("cv", "inner_cv"):
-        if isinstance(study.get(key), dict):
-            found[key] = _splitter(study.section(key), seed)
-    kind = study["cv"].get("kind") if isinstance(study.get("cv"), dict) else None
-    for section in datasets.values():
-        if kind is not None and ("group" in kind) != ("group" in section):
-            raise section.wrong(
-                "group",
-                f"and the splits of kind {kind!r} do not go together. Give `group` and a kind with groups, a "
-                "number of folds, or neither.",
-            )
-    return found
-
-
-def _splitter(table: Section, seed: int) -> Any:
-    kind = table.need("kind", 'kind = "shuffle"')
-    if kind not in SPLITTERS:
-        raise table.wrong("kind", f"is {kind!r}; {did_you_mean(kind, SPLITTERS)}")
-    splitter = getattr(model_selection, SPLITTERS[kind])
-    parameters = inspect.signature(splitter).parameters
-    known = [name for name in parameters if name not in ("shuffle", "random_state")]
-    table.refuse_others(("kind", *known), f"the splits of kind {kind!r}")
-    fixed = {"shuffle": True, "random_state": seed}
-    given = {name: value for name, value in (table | fixed).items() if name in parameters}
-    with table.blamed():
-        return splitter(**given)
-
-
 # -------------------------------------------------------------------------------------------------------- command
 
 
-def run_compare(config_file: Path, out: Path, n_jobs: int | None = None, retry_failed: bool = False) -> bool:
+def run_compare(config_file: Path, out: Path, retry_failed: bool = False) -> bool:
     """Run a comparison into a folder, or continue it there; return whether any model got through.
 
     Raises
@@ -380,10 +307,6 @@ def run_compare(config_file: Path, out: Path, n_jobs: int | None = None, retry_f
         With a note on what is kept.
     """
     arguments = read_config(config_file)
-    if n_jobs is not None:
-        arguments["n_jobs"] = n_jobs
-    if arguments.get("n_jobs") == 0:
-        raise ValueError("n_jobs, or --jobs, must be a number of processes, or -1 for one per core; got 0.")
     text = config_file.read_text(encoding="utf-8")
     check_parent(out)
     there = len(list((out / "cells").glob("*.json")))
@@ -409,21 +332,10 @@ def run_compare(config_file: Path, out: Path, n_jobs: int | None = None, retry_f
 
 
 def _print_scores(comparison: Comparison) -> None:
-    """Print mean and standard deviation of the first metrics, a table of data sets and models for each."""
+    """Print the first metrics of every model on every data set."""
     for metric in comparison.metrics[:METRICS_SHOWN]:
-        found = comparison.summary(metric)
-        found["score"] = [_cell(row) for row in found.to_dict("records")]
-        shown = found.pivot(index="model", columns="dataset", values="score")
-        shown = shown.loc[comparison.models, comparison.datasets].reset_index()
         better = "higher" if comparison.about["metrics"][metric] else "lower"
-        show(f"{metric}, {better} is better: mean ± sd over the splits, * the best mean", shown)
+        found = comparison.summary(metric)[["dataset", "model", "mean", "std", "failed"]]
+        show(f"{metric}, {better} is better: mean and standard deviation over the splits", found)
     if len(comparison.metrics) > METRICS_SHOWN:
         say(f"The report has also {', '.join(comparison.metrics[METRICS_SHOWN:])}.")
-
-
-def _cell(row: dict[Any, Any]) -> str:
-    if row["n"] == 0:
-        return "failed" if row["failed"] else "-"
-    std = "" if pd.isna(row["std"]) else f" ± {row['std']:.3f}"
-    missing = f" ({row['failed']} failed)" if row["failed"] else ""
-    return f"{'* ' if row['best'] else ''}{row['mean']:.4f}{std}{missing}"

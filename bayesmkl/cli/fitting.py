@@ -19,19 +19,16 @@ from sklearn.model_selection import GroupShuffleSplit, train_test_split
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bayesmkl import __version__, cli, posterior
+from bayesmkl import __version__, bemkl, gp, posterior
 from bayesmkl._utils.memory import available_memory, format_bytes, require_memory
-from bayesmkl._utils.warnings import holding_back
-from bayesmkl.bemkl import NUTS, Gibbs
+from bayesmkl._utils.tables import listed, named
 from bayesmkl.cli import runs, tables
 from bayesmkl.cli.tables import did_you_mean, say
 from bayesmkl.datasets import load_wdbc
-from bayesmkl.datasets._tables import listed, named, read_table
 from bayesmkl.evaluation.plots import picture
 from bayesmkl.evaluation.predictions import Predictions
 from bayesmkl.evaluation.scoring import evaluated
 from bayesmkl.evaluation.study import labels_of
-from bayesmkl.gp import Design, Marginal
 from bayesmkl.kernels import Gaussian, KernelBank, Tanimoto
 from bayesmkl.kernels.adapters import NAMED, PAIRWISE_NAMES
 from bayesmkl.kernels.tables import make_bank
@@ -40,12 +37,9 @@ from bayesmkl.persistence import save_model
 from bayesmkl.posterior.features import quick_feature_table
 from bayesmkl.posterior.fitted import fitted_bemkl
 
-COUNTS = ("poisson", "negative-binomial")
-QUANTITIES = ("gaussian", "student-t", *COUNTS)
 OWN: dict[str, Any] = {"gaussian": Gaussian(relative_width=1.0), "tanimoto": Tanimoto()}
 KERNELS = (*NAMED, *OWN, *PAIRWISE_NAMES)
 OF_COUNTS = ("additive_chi2", "chi2", "tanimoto")  # kernels that standardized columns mean nothing to
-FEW_ROWS = 60  # of the first of two fits that a dry run times; the second has twice as many
 METRICS = {
     "accuracy": "share of correct labels",
     "log_loss": "nats per sample; lower is better",
@@ -63,50 +57,7 @@ METRICS = {
 }
 
 
-def options_of(**given: Any) -> Options:
-    """Return the options of `bayesmkl fit`, with its defaults for those that are not given."""
-    known: Any = inspect.signature(cli.fit).parameters
-    options = {name: given.get(name, parameter.default) for name, parameter in known.items()}
-    repeated = [name for name, parameter in known.items() if "Names" in str(parameter.annotation)]
-    return Options(**options | {name: list(options[name] or ()) for name in repeated})
-
-
 # --------------------------------------------------------------------------------------------------------- models
-
-
-def check_options(options: Options) -> None:
-    """Raise for options that do not go together and that no estimator would tell apart."""
-    if options.task == "auto":
-        options.task = "survival" if options.event else options.task
-        options.task = "regression" if options.likelihood in QUANTITIES else options.task
-    if (options.event is None) == (options.task == "survival"):
-        raise ValueError(
-            "--event names the column that says whether the event was seen, of --task survival. Give both of them, "
-            "or neither."
-        )
-    if options.view and options.kernels_on is not None:
-        raise ValueError(
-            f"--view says what kernels see, and so does --kernels-on {options.kernels_on}. Leave one of them out."
-        )
-    options.kernels_on = options.kernels_on or "all+each"
-    of_types = options.kernels_on == "types"
-    others = options.kernels or options.covariate or options.group or options.missing_views != "error"
-    if of_types and others:
-        raise ValueError(
-            "--kernels-on types chooses kernels and fills empty cells in. Leave it out, or --kernels, "
-            "--missing-views, --covariate and --group."
-        )
-    if options.category and not of_types:
-        raise ValueError("--category is of --kernels-on types. Give both, or leave it out.")
-    if options.method == "gpmkl" and options.inference is not None:
-        raise ValueError(
-            f"--inference {options.inference} is of --method bemkl; got it with --method gpmkl. Leave it out."
-        )
-    by_vb = options.method == "bemkl" and options.inference in (None, "vb")
-    if options.refine and not (by_vb and options.task not in ("ordinal", "survival")):
-        raise ValueError(
-            "--refine follows --method bemkl with --inference vb, of classes and quantities. Leave it out."
-        )
 
 
 def new_model(options: Options, seen: pd.DataFrame) -> Pipeline:
@@ -130,8 +81,10 @@ def new_model(options: Options, seen: pd.DataFrame) -> Pipeline:
 
 def _estimator(options: Options, bank: KernelBank) -> BaseEstimator:
     """Return the estimator of the task and the method, with the parameters that options name."""
-    made = runs.ESTIMATORS[options.task][options.method]
-    design = Design(covariate_columns=options.covariate, group_columns=options.group)
+    made: Any = getattr(
+        bemkl if options.method == "bemkl" else gp, runs.estimator_of(options.task, options.method)
+    )
+    design = gp.Design(covariate_columns=options.covariate, group_columns=options.group)
     given: dict[str, tuple[str, Any]] = {  # parameters
         "--kernel-prior": ("kernel_prior", options.kernel_prior),
         "--likelihood": ("likelihood", options.likelihood),
@@ -144,15 +97,9 @@ def _estimator(options: Options, bank: KernelBank) -> BaseEstimator:
         "--covariate": ("design", design if options.covariate else None),
         "--group": ("design", design if options.group else None),
     }
-    inference: Any = options.inference or "vb"
+    parameters: dict[str, Any] = {"random_state": options.seed}
     if options.method == "gpmkl":
-        inference = Marginal(n_draws=max(4 * options.draws, 100))
-    elif inference != "vb":
-        sampler = {"nuts": NUTS, "gibbs": Gibbs}[inference]
-        inference = sampler(n_warmup=options.draws, n_draws=options.draws)
-    parameters = {"inference": inference, "random_state": options.seed}
-    if (options.inference == "gibbs" or options.refine) and options.task == "classification":
-        parameters["multiclass"] = "one-versus-all"  # Gibbs samplers know one score only
+        parameters["inference"] = gp.Marginal(n_draws=4 * options.draws)
     known = inspect.signature(made).parameters
     for option, (name, value) in given.items():
         if value is not None and name not in known:
@@ -234,38 +181,6 @@ def _pairs(option: str, given: Sequence[str], form: str) -> list[tuple[str, str]
 # ------------------------------------------------------------------------------------------------------- commands
 
 
-def run_fit(options: Options) -> None:
-    """Fit a table from a file; a dry run says what would be fitted."""
-    if options.out is None and not options.dry_run:
-        raise ValueError("--out must name the folder to write. To see what would be fitted, add --dry-run.")
-    if not options.dry_run:
-        runs.check_free(options.out, options.force)
-    check_options(options)
-    labels = [options.target] if options.task not in ("regression", "survival") else []
-    table = read_table(options.data, [*labels, *options.group])
-    event = [] if options.event is None else [options.event]
-    roles = {"--target": [options.target], "--event": event, "--drop": options.drop}
-    roles |= {"--covariate": options.covariate, "--group": options.group}
-    features = tables.features_of(table, roles, ["--covariate", "--group"])
-    y, options.task = tables.check_target(
-        table[options.target], options.task, table[options.event] if event else None
-    )
-    kinds = {"survival": "times", "regression": "a quantity"}
-    grades = "grades" if options.task == "ordinal" else "classes"
-    kind = kinds.get(options.task) or f"{len(np.unique(y))} {grades}"
-    kind += f", {int(y['event'].sum())} events" if event else ""
-    say(
-        f"{len(features)} rows, {features.shape[1]} columns to predict {options.target!r} from ({kind}: "
-        f"{options.task})."
-    )
-    if options.kernels_on != "types":
-        features = tables.check_features(features, options.missing_views != "error", options.group)
-    if options.dry_run:
-        _print_dry_run(*_training(features, y, options)[:3], options)
-    else:
-        fit_and_write(features, y, options)
-
-
 def _training(
     features: pd.DataFrame, y: np.ndarray, options: Options
 ) -> tuple[Pipeline, pd.DataFrame, np.ndarray, np.ndarray]:
@@ -317,38 +232,30 @@ def fit_and_write(features: pd.DataFrame, y: np.ndarray, options: Options) -> No
     model, X_train, y_train, test = _training(features, y, options)
     X_test, y_test = features.iloc[test], y[test]
     n_kernels = _bank(model).training_shape(_encoded(model, _seen(X_train, options)))[0]
-    _announce(len(features) if options.refit else len(X_train), n_kernels)
-    seconds = _timed_fit(model, X_train, y_train)
+    _announce(len(X_train), n_kernels)
+    started = time.perf_counter()
+    with tables.notes_of_warnings():
+        model.fit(X_train, y_train)
+    seconds = time.perf_counter() - started
     on_test = Predictions(model, X_test, y_train=y_train)
-    metrics = evaluated(on_test, y_test, "counts" if options.likelihood in COUNTS else options.task)
+    metrics = evaluated(on_test, y_test, "counts" if options.likelihood in tables.COUNTS else options.task)
     fitted_rows = runs.row_hashes(X_train, y_train)
     n_copies = int(np.isin(runs.row_hashes(X_test, y_test), fitted_rows).sum())
     with runs.folder_beside(options.out, options.force) as folder:
         name, axes = picture(on_test, y_test, options.task)
         axes.figure.savefig(folder / name)
-        if options.refit:
-            seconds += _timed_fit(model, features, y)
-            fitted_rows = runs.row_hashes(features, y)
-        else:
-            ending = ".parquet" if Path(options.data).suffix.lower() == ".parquet" else ".csv"
-            targets = (
-                {options.target: y_test}
-                if not options.event
-                else {options.target: y_test["time"], options.event: y_test["event"]}
-            )
-            tables.write_table(X_test.assign(**targets), folder / f"{runs.HELD_OUT}{ending}")
+        ending = ".parquet" if Path(options.data).suffix.lower() == ".parquet" else ".csv"
+        targets = {options.target: y_test}
+        if options.event:
+            targets = {options.target: y_test["time"], options.event: y_test["event"]}
+        tables.write_table(X_test.assign(**targets), folder / f"{runs.HELD_OUT}{ending}")
         np.savetxt(folder / runs.TRAINING_ROWS, fitted_rows, "%d")
-        if options.refine:
-            started = time.perf_counter()
-            with tables.notes_of_warnings():
-                model.steps[-1] = ("bemkl", posterior.refine_posterior(model, random_state=options.seed))
-            seconds += time.perf_counter() - started
         found = _write_posterior(model, folder, options.seed)
         scores = pd.DataFrame(metrics.items(), columns=["metric", "value"])
         tables.write_table(scores, folder / "metrics.csv")
         save_model(model, folder / runs.MODEL)
-        n_train = len(features) if options.refit else len(X_train)
-        _write_config(folder, model[-1], features, options, {"n_train": n_train, "n_test": len(X_test)})
+        n_rows = {"n_train": len(X_train), "n_test": len(X_test)}
+        _write_config(folder, model[-1], features, options, n_rows)
         files = sorted(path.name for path in folder.iterdir())
     _print_tables(found, "the variance" if options.method == "gpmkl" else "the score")
     tables.show(
@@ -360,21 +267,8 @@ def fit_and_write(features: pd.DataFrame, y: np.ndarray, options: Options) -> No
             "they are the same samples, these metrics are too good. Keep one row of each sample, and fit again."
         )
     say(_ending(model[-1], seconds))
-    others = (
-        f"the metrics are of a fit to {len(X_train)} of them"
-        if options.refit
-        else "the others gave the metrics"
-    )
-    rows = "all" if options.refit else f"{n_train} of"
-    say(f"The saved model is fitted to {rows} {len(features)} rows, {others}.")
+    say(f"The saved model is fitted to {len(X_train)} of {len(features)} rows, the others gave the metrics.")
     say(f"Written to {options.out}/: {', '.join(files)}")
-
-
-def _timed_fit(model: Pipeline, X: pd.DataFrame, y: np.ndarray) -> float:
-    started = time.perf_counter()
-    with tables.notes_of_warnings():
-        model.fit(X, y)
-    return time.perf_counter() - started
 
 
 def _announce(n_train: int, n_kernels: int) -> None:
@@ -389,7 +283,7 @@ def _write_posterior(model: Pipeline, folder: Path, seed: int) -> dict[str, pd.D
     """Write plots, tables and draws; return the tables."""
     last = model[-1]
     found = {"kernels": posterior.kernel_table(model)}
-    if len(set(last.kernel_bank_.kernel_views_)) > 1:
+    if len(last.kernel_bank_.views_) > 1:
         found["views"] = posterior.view_table(model, random_state=seed)
     if fitted_bemkl(model).selects_kernels:
         found["inclusion"] = posterior.inclusion_table(model)
@@ -475,8 +369,9 @@ def _encoded(model: Pipeline, seen: pd.DataFrame) -> pd.DataFrame:
     return clone(model[0]).fit_transform(seen) if model.steps[0][0] == "encode" else seen
 
 
-def _print_dry_run(model: Pipeline, X: pd.DataFrame, y: np.ndarray, options: Options) -> None:
+def print_dry_run(features: pd.DataFrame, y: np.ndarray, options: Options) -> None:
     """Print what would be fitted to the training rows."""
+    model, X, _, _ = _training(features, y, options)
     bank, encoded = _bank(model), _encoded(model, _seen(X, options))
     names = [str(name) for name in encoded]
     for view in resolve_views(bank.views, encoded.shape[1], names):
@@ -486,31 +381,7 @@ def _print_dry_run(model: Pipeline, X: pd.DataFrame, y: np.ndarray, options: Opt
     n_kernels, free = bank.training_shape(encoded)[0], available_memory()
     memory = "" if free is None else f", of {format_bytes(free)} that are free"
     say(f"{n_kernels} kernels of {len(X)} rows: {format_bytes(8 * n_kernels * len(X) ** 2)}{memory}.")
-    if options.inference not in (None, "vb") or options.refine:
-        say("How long chains take is not known before: look at --draws 10.")
-    else:
-        say(f"The fit takes about {_seconds(model, X, y)}. Nothing was written.")
-
-
-def _seconds(model: Pipeline, X: pd.DataFrame, y: np.ndarray) -> str:
-    """Extrapolate the time of a fit from those of fits to some rows, which grow by a power of their number."""
-    order = np.argsort(
-        y, order=list(y.dtype.names or ()) or None, kind="stable"
-    )  # all classes are among them
-    sizes = [
-        min(size, len(X)) for size in (FEW_ROWS, FEW_ROWS, 2 * FEW_ROWS)
-    ]  # the first fit imports as well
-    times = []
-    for size in sizes:
-        quiet, rows = clone(model), order[np.linspace(0, len(X) - 1, size).astype(int)]
-        quiet[-1].set_params(verbose=0)
-        started = time.perf_counter()
-        with holding_back(Warning):
-            quiet.fit(X.iloc[rows], y[rows])
-        times.append(time.perf_counter() - started)
-    power = float(np.clip(np.log2(times[2] / times[1]), 1.0, 3.0))
-    seconds = times[-1] * (len(X) / sizes[-1]) ** power
-    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+    say("Nothing was written.")
 
 
 # ----------------------------------------------------------------------------------------------------------- demo
@@ -529,7 +400,7 @@ def run_demo(out: Path, seed: int, fast: bool) -> None:
     runs.check_free(out, force=True)
     say(STORY)
     features, labels = tumors(seed, step=3 if fast else 1)
-    options = options_of(
+    options = Options(
         data="wdbc",
         target="diagnosis",
         out=out,
@@ -541,10 +412,13 @@ def run_demo(out: Path, seed: int, fast: bool) -> None:
         missing_views="integrate",
         test_size=0.5,
         seed=seed,
+        kernels_on="all+each",
+        draws=1000,
+        **dict.fromkeys(("event", "likelihood", "kernel_prior", "max_iter")),
+        **{name: [] for name in ("level", "category", "covariate", "group", "drop")},
     )
-    check_options(options)
     fit_and_write(features, labels, options)
-    runs.run_report(out, None, None, refits=False, seed=seed)
+    runs.run_report(out, None, None, seed)
     say("\n" + _explained(out, labels) + f"\nOpen {out / 'report.html'} in a browser.")
 
 

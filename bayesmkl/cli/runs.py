@@ -18,18 +18,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.base import BaseEstimator
-from sklearn.pipeline import Pipeline
 
 from bayesmkl._utils.files import NO_SPACE, check_layout, not_written, read_json
-from bayesmkl.bemkl import BEMKLClassifier, BEMKLOrdinalClassifier, BEMKLRegressor, BEMKLSurvival
+from bayesmkl._utils.tables import read_table, table_suffix
 from bayesmkl.cli.tables import check_target, match_columns, notes_of_warnings, say, write_table
-from bayesmkl.datasets._tables import read_table, table_suffix
-from bayesmkl.evaluation import report_model
-from bayesmkl.evaluation.predictions import Predictions
-from bayesmkl.gp import GPMKLClassifier, GPMKLOrdinalClassifier, GPMKLRegressor, GPMKLSurvival
-from bayesmkl.persistence import load_model
-from bayesmkl.posterior import diagnose
 
 CONFIG, MODEL = "config.json", "model.skops"
 HELD_OUT, TRAINING_ROWS = "held_out", "training_rows.txt"  # a table, and hashes, in the folder of a run
@@ -39,13 +31,19 @@ TAKEN = (errno.ENOTEMPTY, errno.EEXIST)  # another process has made a folder the
 RUN_FORMAT, RUN_VERSION = "bayesmkl-run", 3
 AGAIN = "Run `bayesmkl fit` again."
 TAIL = 0.03  # of the time to an event, on either side of its interval
-ESTIMATORS: dict[str, dict[str, Any]] = {  # by task and method
-    "classification": {"bemkl": BEMKLClassifier, "gpmkl": GPMKLClassifier},
-    "regression": {"bemkl": BEMKLRegressor, "gpmkl": GPMKLRegressor},
-    "ordinal": {"bemkl": BEMKLOrdinalClassifier, "gpmkl": GPMKLOrdinalClassifier},
-    "survival": {"bemkl": BEMKLSurvival, "gpmkl": GPMKLSurvival},
+ENDINGS = {  # of the names of estimators, by task
+    "classification": "Classifier",
+    "regression": "Regressor",
+    "ordinal": "OrdinalClassifier",
+    "survival": "Survival",
 }
-ENTRIES = {"target": str, "task": str, "method": str, "features": list, "drop": list, "text": list}
+METHODS = ("bemkl", "gpmkl")
+LISTS = ("features", "drop", "text")  # entries of a configuration that are lists of names
+
+
+def estimator_of(task: str, method: str) -> str:
+    """Return the name of an estimator."""
+    return method.upper() + ENDINGS[task]
 
 
 def check_free(path: Path, force: bool) -> None:
@@ -126,8 +124,8 @@ def _tidy(path: Path) -> None:
                 shutil.rmtree(left)
 
 
-def load_run(path: Path) -> tuple[Any, dict[str, Any]]:
-    """Read the model of a run and what is known about it."""
+def config_of(path: Path) -> dict[str, Any]:
+    """Return what is known about the model of a run."""
     if not path.exists():
         _tidy(path)
     if not path.is_dir():
@@ -140,42 +138,40 @@ def load_run(path: Path) -> tuple[Any, dict[str, Any]]:
             raise ValueError(
                 f"{str(file)!r} is a link out of the folder of the run, which is not followed. Copy the file."
             )
-    config = _read_config(path / CONFIG)
-    model = load_model(path / MODEL)
-    last = model[-1] if isinstance(model, Pipeline) else model
-    expected = ESTIMATORS[config["task"]][config["method"]]
-    features, fitted_to = config["features"], list(getattr(model, "feature_names_in_", ()))
-    if not isinstance(last, expected) or fitted_to != features:
-        what = f"a {expected.__name__} that was fitted to {len(features)} columns"
-        raise ValueError(
-            f"{str(path)!r} holds files that do not belong together: {CONFIG} is about {what}, and {MODEL} holds a "
-            f"{type(last).__name__} that was fitted to {len(fitted_to)}, or to others. {AGAIN}"
-        )
-    return model, config
-
-
-def _read_config(path: Path) -> dict[str, Any]:
-    shown = repr(str(path))
+    shown = repr(str(path / CONFIG))
     try:
-        config = read_json(path)
+        config = read_json(path / CONFIG)
     except ValueError as error:
         raise ValueError(f"{shown} is damaged ({error}). {AGAIN}") from error
     if not isinstance(config, dict) or config.get("format") != RUN_FORMAT:
         raise ValueError(f"{shown} is not the {CONFIG} of a run. {AGAIN}")
     check_layout(config.get("version"), RUN_VERSION, shown, config.get("bayesmkl"))
-    wrong = [
-        name
-        for name, kind in ENTRIES.items()
-        if not isinstance(config.get(name), kind)
-        or (kind is list and not all(isinstance(one, str) for one in config[name]))
-    ]
-    if not wrong and config["method"] not in ESTIMATORS.get(config["task"], {}):
-        wrong = ["task"]
-    if not wrong and (config["task"] == "survival") != isinstance(config.get("event"), str):
-        wrong = ["event"]
-    if wrong:
-        raise ValueError(f"{shown} is damaged: {wrong[0]!r} is {str(config.get(wrong[0]))[:80]!r}. {AGAIN}")
+    event = str if config.get("task") == "survival" else type(None)
+    for name, kind in (("target", str), ("event", event), *((name, list) for name in LISTS)):
+        value = config.get(name)
+        if not isinstance(value, kind) or not all(isinstance(one, str) for one in value or ()):
+            raise ValueError(f"{shown} is damaged: {name!r} is {str(value)[:80]!r}. {AGAIN}")
+    if str(config.get("task")) not in ENDINGS or config.get("method") not in METHODS:
+        raise ValueError(f"{shown} is damaged: 'task' is {str(config.get('task'))[:80]!r}. {AGAIN}")
     return config
+
+
+def load_run(path: Path) -> tuple[Any, dict[str, Any]]:
+    """Read the model of a run and what is known about it."""
+    config = config_of(path)
+    from bayesmkl.persistence import load_model
+
+    model = load_model(path / MODEL)
+    steps = getattr(model, "steps", [("", model)])
+    expected, found = estimator_of(config["task"], config["method"]), type(steps[-1][1]).__name__
+    features, fitted_to = config["features"], list(getattr(model, "feature_names_in_", ()))
+    if found != expected or fitted_to != features:
+        what = f"a {expected} that was fitted to {len(features)} columns"
+        raise ValueError(
+            f"{str(path)!r} holds files that do not belong together: {CONFIG} is about {what}, and {MODEL} holds a "
+            f"{found} that was fitted to {len(fitted_to)}, or to others. {AGAIN}"
+        )
+    return model, config
 
 
 # --------------------------------------------------------------------------------------------- rows of new tables
@@ -255,20 +251,21 @@ def row_hashes(features: pd.DataFrame, y: np.ndarray) -> np.ndarray:
 def run_predict(run: Path, data: Path, out: Path) -> None:
     """Predict the rows of a table from a file."""
     table_suffix(out)
-    with notes_of_warnings():
-        model, config = load_run(run)
+    config = config_of(run)
     _, features, others = rows_for(config, data)
     ignored = [c for c in others if c not in (config["target"], config.get("event"), *config["drop"])]
     if ignored:
         say(f"Not used, because the model was not fitted to them: {', '.join(ignored)}.")
     with notes_of_warnings():
-        columns = _predicted(model, features, config["task"])
+        columns = _predicted(load_run(run)[0], features, config["task"])
     write_table(pd.DataFrame(columns), out)
     say(f"{len(features)} predictions written to {out}.")
 
 
-def _predicted(model: BaseEstimator, features: pd.DataFrame, task: str) -> dict[str, np.ndarray]:
+def _predicted(model: Any, features: pd.DataFrame, task: str) -> dict[str, np.ndarray]:
     """Return the columns of the table of predictions, whose numbers are all finite."""
+    from bayesmkl.evaluation.predictions import Predictions
+
     predictions, first = Predictions(model, features), {}
     if task == "survival":
         rows, last = model[:-1].transform(features), model[-1]
@@ -294,39 +291,43 @@ def _predicted(model: BaseEstimator, features: pd.DataFrame, task: str) -> dict[
 
 def run_diagnose(run: Path, data: Path | None, n_draws: int, seed: int) -> None:
     """Print the diagnosis of a run."""
+    config = config_of(run)
+    _check_summarized(config, "diagnosis")
+    X = y = None
+    if data is not None and config["task"] == "survival":
+        raise ValueError(
+            "--data is for the calibration of classes and quantities, and the run is of times to an event. Leave "
+            "it out; calibration.png has the rows that were held out."
+        )
+    if data is not None:
+        X, y, _ = new_rows(run, config, data)
+    from bayesmkl.posterior import diagnose
+
     with notes_of_warnings():
-        model, config = load_run(run)
-        _check_summarized(config, "diagnosis")
-        X = y = None
-        if data is not None and config["task"] == "survival":
-            raise ValueError(
-                "--data is for the calibration of classes and quantities, and the run is of times to an event. Leave "
-                "it out; calibration.png has the rows that were held out."
-            )
-        if data is not None:
-            X, y, _ = new_rows(run, config, data)
-        diagnosis = diagnose(model, X, y, n_draws=n_draws, random_state=seed)
+        diagnosis = diagnose(load_run(run)[0], X, y, n_draws=n_draws, random_state=seed)
     say(str(diagnosis))
 
 
-def run_report(run: Path, data: Path | None, out: Path | None, refits: bool, seed: int) -> None:
+def run_report(run: Path, data: Path | None, out: Path | None, seed: int) -> None:
     """Write the report of a run, as a page of HTML, and as Markdown beside it.
 
     Predictions are judged by the new rows of `data`, or by the rows that `fit` held out.
     """
     page = run / "report.html" if out is None else _page(out)
+    config = config_of(run)
+    _check_summarized(config, "report")
+    X = y = None
+    told = ""
+    held_out = next(run.glob(f"{HELD_OUT}.*"), None)
+    if data is not None:
+        X, y, told = new_rows(run, config, data)
+    elif held_out is not None:
+        X, y = rows_with_target(config, held_out)
+    from bayesmkl.evaluation import report_model
+
     with notes_of_warnings():
-        model, config = load_run(run)
-        _check_summarized(config, "report")
-        X = y = None
-        told = ""
-        held_out = next(run.glob(f"{HELD_OUT}.*"), None)  # not there after --refit
-        if data is not None:
-            X, y, told = new_rows(run, config, data)
-        elif held_out is not None:
-            X, y = rows_with_target(config, held_out)
         title = f"{config['target']} ({run.absolute().name})"
-        report = report_model(model, X, y, title=title, refits=refits, random_state=seed)
+        report = report_model(load_run(run)[0], X, y, title=title, random_state=seed)
     if told:
         report.parts = {**report.parts, "Predictions": [told, *report.parts["Predictions"]]}
     page.parent.mkdir(exist_ok=True)

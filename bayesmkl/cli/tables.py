@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from numbers import Real
 from pathlib import Path
+from types import SimpleNamespace as Options
 from typing import Any
 
 import numpy as np
@@ -20,13 +21,14 @@ from rich.table import Table
 
 from bayesmkl._utils.extras import require
 from bayesmkl._utils.files import written_beside
-from bayesmkl.datasets._tables import (
+from bayesmkl._utils.tables import (
     MISSING,
     MOST_CLASSES,
     PARQUET,
     column_hint,
     listed,
     named,
+    read_table,
     table_suffix,
     unnamed_columns,
 )
@@ -92,6 +94,65 @@ def write_table(table: pd.DataFrame, path: Path) -> None:
             table.to_csv(beside, index=False, sep="\t" if "tsv" in suffix else ",", compression=compression)
 
 
+# ---------------------------------------------------------------------------------------------------- rows to fit
+
+COUNTS = ("poisson", "negative-binomial")
+QUANTITIES = ("gaussian", "student-t", *COUNTS)
+
+
+def rows_to_fit(options: Options) -> tuple[pd.DataFrame, np.ndarray]:
+    """Read and check the table of `bayesmkl fit`; return the columns to predict from, and the target."""
+    if options.out is None and not options.dry_run:
+        raise ValueError("--out must name the folder to write. To see what would be fitted, add --dry-run.")
+    check_options(options)
+    labels = [options.target] if options.task not in ("regression", "survival") else []
+    table = read_table(options.data, [*labels, *options.group])
+    event = [] if options.event is None else [options.event]
+    roles = {"--target": [options.target], "--event": event, "--drop": options.drop}
+    roles |= {"--covariate": options.covariate, "--group": options.group}
+    features = features_of(table, roles, ["--covariate", "--group"])
+    y, options.task = check_target(
+        table[options.target], options.task, table[options.event] if event else None
+    )
+    kinds = {"survival": "times", "regression": "a quantity"}
+    grades = "grades" if options.task == "ordinal" else "classes"
+    kind = kinds.get(options.task) or f"{len(np.unique(y))} {grades}"
+    kind += f", {int(y['event'].sum())} events" if event else ""
+    say(
+        f"{len(features)} rows, {features.shape[1]} columns to predict {options.target!r} from ({kind}: "
+        f"{options.task})."
+    )
+    if options.kernels_on != "types":
+        features = check_features(features, options.missing_views != "error", options.group)
+    return features, y
+
+
+def check_options(options: Options) -> None:
+    """Raise for options that do not go together and that no estimator would tell apart."""
+    if options.task == "auto":
+        options.task = "survival" if options.event else options.task
+        options.task = "regression" if options.likelihood in QUANTITIES else options.task
+    if (options.event is None) == (options.task == "survival"):
+        raise ValueError(
+            "--event names the column that says whether the event was seen, of --task survival. Give both of them, "
+            "or neither."
+        )
+    if options.view and options.kernels_on is not None:
+        raise ValueError(
+            f"--view says what kernels see, and so does --kernels-on {options.kernels_on}. Leave one of them out."
+        )
+    options.kernels_on = options.kernels_on or "all+each"
+    of_types = options.kernels_on == "types"
+    others = options.kernels or options.covariate or options.group or options.missing_views != "error"
+    if of_types and others:
+        raise ValueError(
+            "--kernels-on types chooses kernels and fills empty cells in. Leave it out, or --kernels, "
+            "--missing-views, --covariate and --group."
+        )
+    if options.category and not of_types:
+        raise ValueError("--category is of --kernels-on types. Give both, or leave it out.")
+
+
 # ---------------------------------------------------------------------------------------------------- features
 
 
@@ -135,7 +196,7 @@ def check_features(
         shown = f" (such as {example.iloc[0]!r} in {text[0]!r})" if len(example) else ""
         raise ValueError(
             f"{_columns(text)} no numbers{shown}. Encode such columns as numbers first, let their types be encoded "
-            f"(fit: --kernels-on types, compare: types = {{}}), or leave them out (--drop, `drop`)."
+            "(fit: --kernels-on types), or leave them out (--drop, `drop`)."
         )
     missing = features.isna().sum()
     if missing.any() and not may_be_empty:

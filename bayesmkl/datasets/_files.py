@@ -41,9 +41,7 @@ from sklearn.utils import Bunch
 from bayesmkl._utils.files import as_path, load_array
 from bayesmkl._utils.given import refuse_unevaluated
 from bayesmkl._utils.memory import require_memory
-from bayesmkl._utils.validation import check_integer, shown
-from bayesmkl._utils.warnings import warn_user
-from bayesmkl.datasets._tables import (
+from bayesmkl._utils.tables import (
     TextTable,
     as_labels,
     bytes_of_text,
@@ -52,6 +50,8 @@ from bayesmkl.datasets._tables import (
     other_separator,
     read_text,
 )
+from bayesmkl._utils.validation import check_integer, shown
+from bayesmkl._utils.warnings import warn_user
 
 if TYPE_CHECKING:
     import os

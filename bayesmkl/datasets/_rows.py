@@ -16,9 +16,9 @@ from bayesmkl._utils.extras import require
 from bayesmkl._utils.files import as_path, load_array
 from bayesmkl._utils.given import check_numbers
 from bayesmkl._utils.memory import require_memory
+from bayesmkl._utils.tables import PARQUET
 from bayesmkl._utils.typing import Index
 from bayesmkl._utils.validation import check_integer, generator_of, shown
-from bayesmkl.datasets._tables import PARQUET
 
 if TYPE_CHECKING:
     import os

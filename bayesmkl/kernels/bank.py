@@ -197,8 +197,8 @@ class KernelBank(TransformerMixin, BankAlgebra):
     ... )
     >>> bank.fit(X).kernel_names_
     ['gaussian(1 median) · left', 'linear · left', 'linear · right']
-    >>> bank.set_params(kernels__right=Gaussian(width=2), kernels__right__width=3).fit(X).kernel_names_[-1]
-    'gaussian(width=3) · right'
+    >>> bank.set_params(kernels__right=Gaussian(width=2)).fit(X).kernel_names_[-1]
+    'gaussian(width=2) · right'
     """
 
     def __init__(

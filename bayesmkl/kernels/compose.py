@@ -23,7 +23,6 @@ from bayesmkl.kernels.geometry import PairwiseGeometry
 from bayesmkl.kernels.views import View, column_names, positions_of
 
 Value = TypeVar("Value")
-BY_VIEW = ("kernels", "normalize")  # parameters that may be mappings
 
 
 def read_by_view(name: str, given: object, read: Callable[[Any, str], Value]) -> Value | dict[str, Value]:
@@ -115,117 +114,8 @@ def per_view(name: str, values: Value | dict[str, Value], views: Sequence[View])
     return [values[view.name] for view in views]
 
 
-def check_entries(bank: Any, views: Sequence[View]) -> None:
-    """Raise for a bank whose parameters have other entries than its views.
-
-    Parameters
-    ----------
-    bank : KernelBank
-        Fitted or not.
-    views : sequence of View
-        Its views on a table.
-
-    Raises
-    ------
-    ValueError
-        As `per_view` does.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bayesmkl.kernels import KernelBank
-    >>> check_entries(KernelBank({"left": "rbf"}), [View("right", np.array([0]))])
-    Traceback (most recent call last):
-        ...
-    ValueError: `kernels` must have entries for views alone; got one for 'left', which is none. The views ...
-    """
-    for name in BY_VIEW:
-        per_view(name, read_by_view(name, getattr(bank, name), lambda value, _: value), views)
-
-
-def _listed(names: Sequence[str] | Mapping[str, Any]) -> str:
-    return shown(list(names))[1:].removesuffix("]")
-
-
-class ParametersByView(BaseEstimator):
-    """Give entries of parameters that are mappings names of their own, such as ``kernels__expression__width``."""
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters by name.
-
-        Parameters
-        ----------
-        deep : bool, default=True
-            Whether those of kernels are among them, and the entries of mappings, as ``kernels__expression``.
-
-        Returns
-        -------
-        dict of str to object
-            The parameters themselves, not copies.
-        """
-        found = super().get_params(deep=deep)
-        for name in BY_VIEW if deep else ():
-            if isinstance(found[name], Mapping):
-                for view, value in found[name].items():
-                    found[f"{name}__{view}"] = value
-                    if _has_parameters(value):
-                        found |= {f"{name}__{view}__{key}": one for key, one in value.get_params().items()}
-        return found
-
-    def set_params(self, **params: Any) -> Any:
-        """Set parameters by name.
-
-        Parameters
-        ----------
-        **params : dict
-            As `get_params` names them. A mapping is replaced by one with other entries, not changed itself.
-
-        Returns
-        -------
-        self : estimator
-            With these parameters; what was learned stays until the next `fit`.
-
-        Raises
-        ------
-        ValueError
-            For an unknown name.
-        """
-        of_views: dict[str, dict[str, Any]] = {}
-        own: dict[str, Any] = {}
-        for key, value in params.items():
-            name, _, rest = key.partition("__")
-            is_entry = rest and name in BY_VIEW and isinstance(params.get(name, getattr(self, name)), Mapping)
-            if is_entry:
-                of_views.setdefault(name, {})[rest] = value
-            else:
-                own[key] = value
-        super().set_params(**own)
-        for name, changes in of_views.items():
-            setattr(self, name, _changed(name, getattr(self, name), changes))
-        return self
-
-
-def _changed(name: str, given: Mapping[Any, Any], changes: dict[str, Any]) -> dict[Any, Any]:
-    """Return a mapping with other entries, whose kernels have other parameters where changes say so."""
-    by_name, found = {str(view): view for view in given}, dict(given)
-    for key in sorted(changes, key=len):  # an entry before its parameters
-        views = [view for view in by_name if f"{key}__".startswith(f"{view}__")]
-        view = max(views, key=len, default="")
-        parameter = key[len(view) + 2 :]
-        if not views or (parameter and not _has_parameters(found[by_name[view]])):
-            raise ValueError(
-                f"Invalid parameter {f'{name}__{key}'!r}. `{name}` has entries for {_listed(by_name)}, and "
-                "parameters of those that are one kernel."
-            )
-        if parameter:
-            found[by_name[view]].set_params(**{parameter: changes[key]})
-        else:
-            found[by_name[view]] = changes[key]
-    return found
-
-
-def _has_parameters(value: object) -> bool:
-    return hasattr(value, "get_params") and not isinstance(value, type)
+def _listed(names: Sequence[str] | Mapping[Any, Any]) -> str:
+    return shown([str(name) for name in names])[1:].removesuffix("]")
 
 
 @fill_docs(KERNEL)
@@ -737,8 +627,58 @@ def placed(kernel: Kernel, view: View, n_features: int, labels: Sequence[Any] | 
 SHARED = ("missing_views", "landmarks", "landmark_selection", "random_state")  # of all kernels of a bank
 
 
-class BankAlgebra(ParametersByView):
-    """Parameters of a bank by view, and what ``+`` and ``*`` make of them."""
+BY_VIEW = ("kernels", "normalize")  # parameters that may be mappings
+
+
+class BankAlgebra(BaseEstimator):
+    """What ``+`` and ``*`` make of banks, and names for entries of mappings, such as ``kernels__expression``."""
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters by name.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Whether those of a single kernel are among them, and the entries of mappings, as ``kernels__expression``.
+
+        Returns
+        -------
+        dict of str to object
+            The parameters themselves, not copies.
+        """
+        found = super().get_params(deep=deep)
+        for name in BY_VIEW if deep else ():
+            if isinstance(found[name], Mapping):
+                found |= {f"{name}__{view}": value for view, value in found[name].items()}
+        return found
+
+    def set_params(self, **params: Any) -> Any:
+        """Set parameters by name.
+
+        Parameters
+        ----------
+        **params : dict
+            As `get_params` names them. A mapping is replaced by one with other entries, not changed itself.
+
+        Returns
+        -------
+        self : estimator
+            With these parameters; what was learned stays until the next `fit`.
+
+        Raises
+        ------
+        ValueError
+            For an unknown name.
+        """
+        for name in BY_VIEW:
+            given = params.get(name, getattr(self, name))
+            if isinstance(given, Mapping):
+                params[name] = {view: params.pop(f"{name}__{view}", value) for view, value in given.items()}
+                if unknown := [key for key in params if key.startswith(f"{name}__")]:
+                    raise ValueError(
+                        f"Invalid parameter {unknown[0]!r}; `{name}` has entries for {_listed(given)}."
+                    )
+        return super().set_params(**params)
 
     def __add__(self, other: object) -> Any:
         """Return a bank with the kernels of both; see `sum_of`."""

@@ -45,8 +45,6 @@ class FromDistance(Kernel):
     distance : str, callable or array-like of shape (n_samples, n_samples), default="euclidean"
         * The name of a distance: "euclidean", "cityblock", "cosine", "chebyshev", "jaccard" and others.
         * A callable ``d(x, z)`` of two rows that gives one number.
-        * "precomputed": the columns of the view are the distances to the training samples, so they form a
-          square matrix at fit and one of shape (n_rows, n_train) afterwards.
         * A matrix of the distances among all samples. The view is then one column with the position of each
           sample in that matrix; this is how several distance matrices go through cross-validation together.
     scale : "train-mean" or float, default="train-mean"
@@ -97,11 +95,6 @@ class FromDistance(Kernel):
         )
 
     @property
-    def is_precomputed(self) -> bool:
-        """Whether the features are distances to the training samples."""
-        return isinstance(self.distance, str) and self.distance == "precomputed"
-
-    @property
     def is_matrix(self) -> bool:
         """Whether the feature is the position of a sample in a matrix of distances."""
         return not isinstance(self.distance, str) and not callable(self.distance)
@@ -129,10 +122,10 @@ class FromDistance(Kernel):
                 "It is a distance at which two samples still count as similar, between 1e-150 and 1e150."
             )
         if isinstance(self.distance, str):
-            if self.distance not in (*METRICS, "precomputed"):
+            if self.distance not in METRICS:
                 raise ValueError(
                     f"`distance` of FromDistance is {self.distance!r}, which is not known; it must be one of "
-                    f'{", ".join(METRICS)} or "precomputed", a callable d(x, z), or a matrix of distances.'
+                    f"{', '.join(METRICS)}, a callable d(x, z), or a matrix of the distances among all samples."
                 )
         elif not callable(self.distance):
             matrix = check_numbers("distance", self.distance).astype(np.float64)
@@ -152,7 +145,7 @@ class FromDistance(Kernel):
         Parameters
         ----------
         X : array-like of shape (n_train, n_features)
-            Training points; distances under "precomputed", sample positions where `distance` is a matrix.
+            Training points; positions of samples where `distance` is a matrix.
         y : None
             Ignored.
         sample_weight : ndarray of shape (n_train,), default=None
@@ -174,12 +167,6 @@ class FromDistance(Kernel):
         """
         self.check_parameters()
         train = check_numbers("X", X).astype(np.float64)
-        n_train = len(train)
-        if self.is_precomputed and train.shape != (n_train, n_train):
-            raise ValueError(
-                '`X` must be a square matrix of training distances for FromDistance("precomputed"); '
-                f"got shape {train.shape}."
-            )
         distances = self._distances(PairwiseGeometry(train, train))
         _check_distances(distances)
         if isinstance(self.scale, str):
@@ -212,10 +199,8 @@ class FromDistance(Kernel):
             return pairwise_distances(geometry.X, geometry.Z, metric=_numbers_of(self.distance))
         if not isinstance(self.distance, str):
             matrix = np.asarray(self.distance, dtype=np.float64)
-            rows, columns = (_positions(side, len(matrix)) for side in (geometry.X, geometry.Z))
-            return matrix[np.ix_(rows, columns)]
-        if self.distance == "precomputed":
-            return geometry.X
+            rows, train = (positions_in("distance", side, len(matrix)) for side in (geometry.X, geometry.Z))
+            return matrix[np.ix_(rows, train)]
         if self.distance in ("euclidean", "l2"):
             return np.sqrt(geometry.squared_distances)
         if self.distance == "sqeuclidean":
@@ -268,19 +253,22 @@ def _numbers_of(distance: Callable[[Any, Any], Any]) -> Callable[[Any, Any], flo
     return number
 
 
-def _positions(column: np.ndarray, n_samples: int) -> np.ndarray:
-    positions = column[:, 0].astype(np.intp)
-    if (
-        column.shape[1] != 1
-        or np.any(positions != column[:, 0])
-        or np.any((positions < 0) | (positions >= n_samples))
-    ):
+def positions_in(name: str, X: np.ndarray, n_samples: int) -> np.ndarray:
+    """Return the rows of a view as positions in the matrix that is called `name`."""
+    if X.ndim != 2 or X.shape[1] != 1:
         raise ValueError(
-            "`X` must be one column of sample positions, integers from 0 to "
-            f"{n_samples - 1}, where `distance` is a matrix; got {column.shape[1]} column(s) with values "
-            f"from {column.min():g} to {column.max():g}. Give the view that holds the positions."
+            f"the view must have one column, of positions in the matrix `{name}`; got {X.shape[-1]}. Give it a view "
+            "of its own"
         )
-    return positions
+    positions = X[:, 0]
+    wrong = (positions != np.floor(positions)) | (positions < 0) | (positions >= n_samples)
+    if wrong.any():
+        raise ValueError(
+            f"the view must hold whole numbers from 0 to {n_samples - 1}, positions in the matrix `{name}`; got "
+            f"{positions[wrong][0]:g}. Leave that column as it is where others are scaled, and give the matrix all "
+            'samples; landmarks are those of landmark_selection="random"'
+        )
+    return positions.astype(np.intp)
 
 
 def _check_distances(distances: np.ndarray) -> None:

@@ -154,14 +154,9 @@ def check_distances(kernels: Sequence[Kernel], landmarks: Any, selection: str) -
     Raises
     ------
     ValueError
-        For distances that are precomputed, and for centers where a matrix holds the distances.
+        For centers where a matrix holds the distances.
     """
     functions = [one for kernel in kernels for one in kernel.factors() if isinstance(one, FromDistance)]
-    if any(function.is_precomputed for function in functions):
-        raise ValueError(
-            '`landmarks` must be None with FromDistance("precomputed"), whose columns are distances to all '
-            "training samples. Name the distance, or give a matrix of all distances and a column of positions."
-        )
     are_samples = selection == "random" or not isinstance(landmarks, Integral)
     if any(function.is_matrix for function in functions) and not are_samples:
         raise ValueError(

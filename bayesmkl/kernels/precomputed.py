@@ -15,6 +15,7 @@ from bayesmkl._utils.given import check_numbers, refuse_unevaluated
 from bayesmkl._utils.memory import require_memory
 from bayesmkl._utils.validation import shown
 from bayesmkl.kernels.base import KERNEL, Kernel
+from bayesmkl.kernels.distance import positions_in
 from bayesmkl.kernels.geometry import PairwiseGeometry
 from bayesmkl.kernels.stacks.dense import DenseStack
 
@@ -257,21 +258,7 @@ class Precomputed(Kernel):
         return np.asarray(self.matrix).diagonal()[self._positions(X)].astype(np.float64)
 
     def _positions(self, X: np.ndarray) -> np.ndarray:
-        if X.ndim != 2 or X.shape[1] != 1:
-            raise ValueError(
-                f"a view of Precomputed must have one column, of positions in `matrix`; got {X.shape[-1]}. Give it a "
-                "view of its own"
-            )
-        n_samples = len(np.asarray(self.matrix))
-        positions = X[:, 0]
-        wrong = (positions != np.floor(positions)) | (positions < 0) | (positions >= n_samples)
-        if wrong.any():
-            raise ValueError(
-                f"a view of Precomputed must hold whole numbers from 0 to {n_samples - 1}, positions in `matrix`; "
-                f"got {positions[wrong][0]:g}. Leave that column as it is where others are scaled, and give the "
-                'matrix all samples; landmarks are those of landmark_selection="random"'
-            )
-        return positions.astype(np.intp)
+        return positions_in("matrix", X, len(np.asarray(self.matrix)))
 
 
 def _without_labels(matrix: Any) -> Any:
@@ -319,10 +306,9 @@ def stack_kernels(matrices: Any) -> NamedKernels:
 
     Parameters
     ----------
-    matrices : dict of str to matrix, list, xarray.DataArray or array of shape (n_kernels, n_rows, n_train)
+    matrices : dict of str to matrix, list, or array of shape (n_kernels, n_rows, n_train)
         Each matrix is an array or a DataFrame of shape (n_rows, n_train), all of one shape: training samples are
-        columns, rows are samples of whatever set. DataFrames have the same labels in the same order. Of a DataArray
-        the first dimension is that of the kernels, with their names as coordinates, or the one called "kernel".
+        columns, rows are samples of whatever set. DataFrames have the same labels in the same order.
 
     Returns
     -------
@@ -395,13 +381,6 @@ def stack_kernels(matrices: Any) -> NamedKernels:
 def _named(matrices: Any) -> tuple[list[str], list[Any]]:
     if isinstance(matrices, Mapping):
         return [str(name) for name in matrices], list(matrices.values())
-    if hasattr(matrices, "dims") and hasattr(matrices, "coords"):
-        axis = "kernel" if "kernel" in matrices.dims else matrices.dims[0]
-        values = np.asarray(matrices.transpose(axis, ...))
-        if values.ndim != 3:
-            raise ValueError(f"`matrices` must have three dimensions; got {shown(list(matrices.dims))}.")
-        labels = matrices.coords[axis].values if axis in matrices.coords else None
-        return _names(labels, len(values)), list(values)
     if isinstance(matrices, np.ndarray) and matrices.ndim != 3:
         raise ValueError(
             f"`matrices` must have shape (n_kernels, n_rows, n_train) where it is an array; got {matrices.shape}."
@@ -409,8 +388,4 @@ def _named(matrices: Any) -> tuple[list[str], list[Any]]:
     if isinstance(matrices, (str, bytes)) or not isinstance(matrices, Iterable):
         raise TypeError(f"`matrices` must be a dict or list of matrices, or an array; got {shown(matrices)}.")
     given = list(matrices)
-    return _names(None, len(given)), given
-
-
-def _names(labels: Any, n_kernels: int) -> list[str]:
-    return [f"kernel {m}" if labels is None else str(labels[m]) for m in range(n_kernels)]
+    return [f"kernel {m}" for m in range(len(given))], given

@@ -149,8 +149,6 @@ class KernelInspector:
             For NaN or infinity.
         """
         m = len(self._findings)
-        if m == len(self._names):
-            raise ValueError(f"`names` must name each of the kernels; got {m} names and more kernels.")
         part: slice | np.ndarray = (
             slice(None) if present is None or present.all() else np.flatnonzero(present)
         )
@@ -375,7 +373,7 @@ def check_kernel_stack(
     Raises
     ------
     ValueError
-        For a wrong shape, NaN or infinity.
+        For NaN or infinity.
 
     Warns
     -----
@@ -396,15 +394,6 @@ def check_kernel_stack(
     - near-identity (each training sample resembles only itself): a. Standardize the features if they are ...
     - constant (all samples look equal): b. Leave out kernels of constant features, center features far from zero, ...
     """
-    is_square = kernels.ndim == 3 and kernels.shape[1] == kernels.shape[2]
-    if kernels.ndim != 3 or kernels.size == 0 or not (is_square or self_similarity is not None):
-        raise ValueError(
-            "`kernels` must be training kernels of shape (n_kernels, n_train, n_train), at least one; "
-            f"got {kernels.shape}. Test kernels are not checked; those of landmarks need `self_similarity`."
-        )
-    if len(names) != len(kernels):
-        raise ValueError(f"`names` must name each of the {len(kernels)} kernels; got {len(names)} names.")
-
     inspector = KernelInspector(names, known_psd=known_psd, self_similarity=self_similarity, lost=lost)
     for m, kernel in enumerate(kernels):
         inspector.inspect(kernel, None if present is None else present[m])

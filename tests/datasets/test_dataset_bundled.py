@@ -64,15 +64,6 @@ def test_frame_and_tuple_hold_the_same_numbers(name):
     np.testing.assert_array_equal(y.to_numpy(), bunch.target)
 
 
-@pytest.mark.parametrize("name", [name for name in LOADERS if name != "diabetes"])
-def test_class_names_follow_the_sorted_labels_with_the_counts_of_the_description(name):
-    bunch = LOADERS[name]()
-    labels, counts = np.unique(bunch.target, return_counts=True)
-    assert len(bunch.target_names) == len(labels)
-    for label, class_name, count in zip(labels, bunch.target_names, counts, strict=True):
-        assert f"{label} = {class_name} ({count})" in bunch.DESCR
-
-
 def test_wdbc_positive_class_is_malignant():
     bunch = load_wdbc()
     source = sklearn_datasets.load_breast_cancer()
@@ -122,10 +113,3 @@ def test_digit_views_match_loops_over_one_image():
             angle = (np.arctan2(dy, dx) + np.pi) / (2 * np.pi)  # 0 to 1
             histogram[i // 4, j // 4, int(angle * 8) % 8] += np.hypot(dx, dy)
     np.testing.assert_allclose(view["gradients"], histogram.ravel())
-
-
-def test_fourier_view_ignores_cyclic_shifts():
-    images = sklearn_datasets.load_digits().images[:5]
-    digits = load_digits_views()
-    shifted = np.abs(np.fft.fft2(np.roll(images, (2, 3), axis=(1, 2))))[:, :, :5].reshape(5, -1)
-    np.testing.assert_allclose(digits.data[:5, digits.views["fourier"]], shifted, atol=1e-9)

@@ -78,11 +78,6 @@ def test_pairs_of_samples_that_are_sound_in_a_kernel_keep_their_similarity(corru
         assert changed[~sound].all()
 
 
-def test_frequency_of_corrupted_pairs_is_the_fraction():
-    corrupted = draw(50, fraction=0.3, separations=np.ones(80)).corrupted
-    assert corrupted.mean() == pytest.approx(0.3, abs=4 * np.sqrt(0.21 / corrupted.size))
-
-
 @pytest.mark.heavy
 def test_noisy_features_add_variance_nine_to_corrupted_views_only():
     sample = draw(1500, fraction=0.4)

@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
-from bayesmkl import KernelBank
 from bayesmkl.datasets import make_localized
-from bayesmkl.kernels import Gate, Gaussian
 
 
 @pytest.mark.parametrize("design", ["hours", "halves", "regions", "global"])
@@ -57,16 +55,6 @@ def test_where_views_tell():
     regions = make_localized(500, design="regions", random_state=2)
     angle = np.degrees(np.arctan2(*regions.data[:, [-1, -2]].T)) + 180.0
     np.testing.assert_array_equal(regions.gates.argmax(axis=1), angle // 120.0)
-
-
-@pytest.mark.parametrize("design", ["hours", "halves", "regions", "global"])
-def test_columns_are_those_of_a_bank(design):
-    sample = make_localized(30, design=design, random_state=3)
-    columns = [j for view in sample.views.values() for j in view]
-    assert [*columns, *sample.gate_columns] == list(range(sample.data.shape[1]))
-    assert len(sample.feature_names) == sample.data.shape[1]
-    bank = KernelBank([Gaussian(), Gaussian() * Gate(sample.gate_columns)], sample.views).fit(sample.data)
-    assert bank.n_kernels_ == 2 * len(sample.views)
 
 
 def test_global_data_do_not_depend_on_the_gate_column():

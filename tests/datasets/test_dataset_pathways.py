@@ -101,22 +101,6 @@ def test_coherent_part_of_a_set_is_in_few_blocks(coherence, low, high):
     assert low <= np.mean(largest) <= high
 
 
-def test_a_target_of_noise_alone():
-    sample = make_pathways(1000, 10, 0, 100, max_size=20, random_state=0)
-    assert not sample.active.any()
-    assert not sample.score.any()
-    assert not sample.coef.any()
-    assert sample.parts.shape == (0, 1000)
-    assert sample.target.var() == pytest.approx(0.5, rel=0.2)
-
-
-def test_all_genes_in_every_set_and_blocks_larger_than_the_table():
-    sample = make_pathways(10, 3, 3, 8, min_size=8, max_size=8, block_size=50, coherence=1.0, random_state=0)
-    assert list(sample.views.values()) == [list(range(8))] * 3
-    assert sample.active.all()
-    assert make_pathways(3, 1, 1, 1, min_size=1, max_size=1, random_state=0).score.var() == pytest.approx(0.5)
-
-
 def test_the_seed_fixes_the_sample_and_names_are_in_order(sample):
     again = make_pathways(random_state=0)
     for key in ("data", "target", "active", "parts", "score", "coef", "blocks"):
@@ -127,13 +111,6 @@ def test_the_seed_fixes_the_sample_and_names_are_in_order(sample):
     assert sorted(sample.views) == list(sample.views)
     assert sample.feature_names[-1] == "gene2000"
     assert "target_names" not in sample
-
-
-def test_the_task_changes_the_target_alone(sample):
-    labels = make_pathways(random_state=0, task="classification")
-    np.testing.assert_array_equal(labels.score, sample.score)
-    np.testing.assert_array_equal(labels.target, np.where(sample.target > 0, 1, -1))
-    assert labels.target_names.tolist() == ["negative", "positive"]
 
 
 @pytest.mark.parametrize(

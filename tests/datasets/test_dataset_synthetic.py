@@ -18,16 +18,6 @@ def log_density(X, mean, variance):
 
 
 @pytest.mark.parametrize("make", MAKERS)
-def test_same_seed_same_sample_other_seed_other_sample(make):
-    first, again, other = make(50, random_state=1), make(50, random_state=1), make(50, random_state=2)
-    np.testing.assert_array_equal(first.data, again.data)
-    np.testing.assert_array_equal(first.target, again.target)
-    assert not np.array_equal(first.data, other.data)
-    from_generator = make(50, random_state=np.random.default_rng(1))
-    np.testing.assert_array_equal(first.data, from_generator.data)
-
-
-@pytest.mark.parametrize("make", MAKERS)
 @pytest.mark.parametrize("n_samples", [0, -3, 2.5, True, "10"])
 def test_bad_sample_size_is_refused(make, n_samples):
     with pytest.raises(ValueError, match="`n_samples` must be a positive integer"):

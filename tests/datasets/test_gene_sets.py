@@ -136,15 +136,6 @@ def test_genes_that_the_table_lacks_are_said_once_with_what_it_costs(tmp_path):
     assert len(message) < 800
 
 
-def test_genes_that_no_lost_set_needs_are_said_without_one(tmp_path):
-    with pytest.warns(UserWarning, match="the table lacks") as caught:
-        read_gene_sets(written(tmp_path, ("REPAIR", ["TP53", "RAD51"])), COLUMNS, min_size=1)
-    assert str(caught[0].message) == (
-        "the table lacks 1 of the 2 genes in 'sets.gmt': 'RAD51'. Rename columns that have another name of a gene; "
-        "if the table is one of selected genes, all is as it should be."
-    )
-
-
 def test_sets_left_out_by_their_size_alone_are_no_news(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -160,31 +151,10 @@ def refusal(file, columns=COLUMNS, kind=ValueError, **sizes):
     return str(error.value)
 
 
-def test_identifiers_of_another_kind_are_shown_side_by_side(tmp_path):
-    columns = ["age", *(f"ENSG{i:011d}" for i in range(40))]
-    message = refusal(written(tmp_path, REPAIR, CYCLE), columns)
-    assert message == (
-        "`columns` must have between min_size=10 and max_size=500 genes of at least one set; 0 of the 4 genes in "
-        "'sets.gmt' are columns, and its 2 sets have 0 of them each. Compare how genes are written, 'BRCA1', 'TP53', "
-        "'ATM', 'CDK1' in the file and 'age', 'ENSG00000000000', 'ENSG00000000001', 'ENSG00000000002', "
-        "'ENSG00000000003', 'ENSG00000000004', 'ENSG00000000005', 'ENSG00000000006' and 33 more in the table: "
-        "identifiers must be of one kind and case. If they are, change `min_size` or `max_size`."
-    )
-
-
 def test_identifiers_in_another_case_are_shown_side_by_side(tmp_path):
     message = refusal(written(tmp_path, REPAIR, CYCLE), ["TP53", "Atm", "Brca1", "Cdk1"], min_size=2)
     assert "1 of the 4 genes" in message
     assert "'BRCA1', 'ATM', 'CDK1' in the file and 'Atm', 'Brca1', 'Cdk1' in the table" in message
-
-
-@pytest.mark.parametrize(
-    ("sizes", "found"), [({"min_size": 4}, "2 to 3"), ({"min_size": 1, "max_size": 1}, "2 to 3")]
-)
-def test_sets_that_are_all_too_small_or_too_large_say_their_sizes(sizes, found, tmp_path):
-    message = refusal(written(tmp_path, REPAIR, CYCLE), **sizes)
-    assert f"4 of the 4 genes in 'sets.gmt' are columns, and its 2 sets have {found} of them each" in message
-    assert "change `min_size` or `max_size`" in message
 
 
 SPOILED = {
@@ -257,12 +227,6 @@ def test_files_that_unpack_to_more_than_memory_holds_are_not_unpacked(packed, tm
             assert "cannot be read as a GMT file: it holds more than 1 MB." in refusal(file, min_size=1)
 
 
-def test_files_that_are_not_there_are_named(tmp_path):
-    for file in (tmp_path / "none.gmt", tmp_path):
-        message = refusal(file, kind=FileNotFoundError)
-        assert message == f"`path`: there is no file {str(file)!r}."
-
-
 UNNAMED = {
     "an array": (
         np.ones((3, 2)),
@@ -291,14 +255,6 @@ def test_columns_without_names_of_their_own_are_refused(what, tmp_path):
     message = refusal(written(tmp_path, REPAIR), columns)
     assert message.startswith("`columns` must ")
     assert re.search(expected, message, re.DOTALL)
-
-
-def test_limits_are_whole_numbers_in_ascending_order(tmp_path):
-    file = written(tmp_path, REPAIR)
-    assert refusal(file, min_size=2.0) == "`min_size` must be a whole number >= 1; got 2.0."
-    assert refusal(file, min_size=0) == "`min_size` must be a whole number >= 1; got 0."
-    assert refusal(file, max_size=None) == "`max_size` must be a whole number >= 1; got None."
-    assert refusal(file, max_size=9) == "`max_size` must be at least `min_size`=10; got 9."
 
 
 # --------------------------------------------------------------------------------------------------- a bank

@@ -194,28 +194,10 @@ def test_map_standardizes_as_in_memory(file, expected):
         rows.map(lambda X: X.T)
 
 
-def test_sources_can_be_pickled(file, expected):
-    rows = open_rows(file, NUMBERS)
-    rows[:5]
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(rows))[:], expected)
-
-
 def test_arrays_by_position(rng):
     X = rng.integers(0, 9, (6, 4)).astype(np.int8)
     np.testing.assert_array_equal(open_rows(X, [3, 0])[:], X[:, [3, 0]])
     np.testing.assert_array_equal(open_rows(X, 2)[:], X[:, [2]])
-
-
-def test_values_of_the_source_are_never_handed_out(rng):
-    X = rng.normal(size=(5, 2))
-    block = open_rows(X)[:]
-    block[:] = 0.0
-    assert (X != 0.0).all()
-
-
-def test_pandas_index_is_no_column(file):
-    with pytest.raises(ValueError, match=r"`columns`: 'city' of 'table\.parquet' holds .*, not numbers"):
-        open_rows(file)  # the index, written as a column as well, would have come last
 
 
 @pytest.mark.parametrize(

@@ -4,28 +4,21 @@ from __future__ import annotations
 
 import functools
 import itertools
-import pickle
 import tracemalloc
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-import skops.io
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.distance import pdist
-from scipy.special import gamma, jv
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.metrics.pairwise import pairwise_kernels
-from sklearn.model_selection import GridSearchCV
-from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from bayesmkl import BEMKLClassifier
-from bayesmkl.discriminative import SimpleMKLClassifier
 from bayesmkl.discriminative.svm.native import native_kernels
 from bayesmkl.kernels import (
     Cosine,
@@ -254,18 +247,6 @@ def test_kernel_names():
     )
 
 
-def test_kernels_are_ordered_by_view_then_as_given():
-    bank = KernelBank([Linear(), Gaussian()], "all+each").fit(FRAME)
-    assert bank.kernel_views_ == [view for view in ["all", *NAMES] for _ in range(2)]
-    assert bank.kernel_names_[:4] == [
-        "linear · all",
-        "gaussian(width=1) · all",
-        "linear · mean radius",
-        "gaussian(width=1) · mean radius",
-    ]
-    assert KernelBank("linear", "each").fit(TRAIN).kernel_views_ == ["x0", "x1", "x2", "x3"]
-
-
 @pytest.mark.parametrize(
     ("columns", "positions"),
     [
@@ -303,38 +284,6 @@ def test_pandas_and_polars_frames_give_the_same_as_arrays():
             bank.transform(frame(ROWS, columns=NAMES[::-1]))
 
 
-def test_number_like_columns_of_frames_are_numbers():
-    frame = pd.DataFrame(
-        {
-            "flag": [True, False, True],
-            "count": pd.array([1, 2, 3], dtype="Int64"),
-            "level": pd.Categorical([1, 2, 1]),
-            "odd": pd.Series([1, 2.5, 3], dtype=object),
-        }
-    )
-    np.testing.assert_array_equal(
-        KernelBank("linear", normalize=None).fit(frame).X_train_, [[1, 1, 1, 1], [0, 2, 2, 2.5], [1, 3, 1, 3]]
-    )
-
-
-@pytest.mark.parametrize(
-    "column",
-    [
-        pd.Series(["a", "b"]),
-        pd.Series(["1", "2"], dtype=object),
-        pd.Series(["a", "b"], dtype="category"),
-        pd.to_datetime(pd.Series(["2020-01-01", "2020-01-02"])),
-    ],
-    ids=lambda column: str(column.dtype),
-)
-def test_text_and_date_columns_are_named(column):
-    frame = pd.DataFrame({"radius": [1.0, 2.0], "site of tumor": column})
-    frames = [frame, pl.from_pandas(frame)]
-    for data in frames:
-        with pytest.raises(ValueError, match=r"column 'site of tumor' does not\. Encode it first"):
-            KernelBank().fit(data)
-
-
 def test_several_distance_matrices_survive_subsetting():
     first, second = (np.abs(v - v.T) for v in (RNG.normal(size=(10, 1)), RNG.normal(size=(10, 1))))
     positions = RNG.permutation(10)[:, None]
@@ -346,42 +295,7 @@ def test_several_distance_matrices_survive_subsetting():
     assert bank.kernel_names_ == ["distance(matrix) · all", "distance(matrix) · all #2"]
 
 
-def test_precomputed_distances_in_blocks_of_columns():
-    first, second = (np.abs(v - v.T) for v in (RNG.normal(size=(9, 1)), RNG.normal(size=(9, 1))))
-    views = {"one": slice(0, 6), "two": slice(6, 12)}
-    table = np.hstack([first[:, :6], second[:, :6]])
-    kernels = KernelBank(FromDistance("precomputed", scale=2.0), views).fit(table[:6]).row_stack(table[6:])
-    np.testing.assert_allclose(kernels, np.exp(-np.stack([first[6:, :6], second[6:, :6]]) / 2.0), rtol=1e-14)
-
-
 # --- life as an estimator ----------------------------------------------------------------------
-
-
-class SumOfKernels(ClassifierMixin, BaseEstimator):
-    """A support vector machine on the sum of a bank's kernels."""
-
-    def __init__(self, kernels=None):
-        self.kernels = kernels
-
-    def fit(self, X, y):
-        self.bank_ = clone(self.kernels)
-        self.svm_ = SVC(kernel="precomputed").fit(self.bank_.fit_transform(X).sum(axis=2), y)
-        self.classes_ = self.svm_.classes_
-        return self
-
-    def predict(self, X):
-        return self.svm_.predict(self.bank_.transform(X).sum(axis=2))
-
-
-def test_grid_search_over_bank_parameters():
-    y = np.arange(18) % 2
-    grid = {
-        "kernels__normalize": [None, "spherical", ("center", "spherical")],
-        "kernels__kernels__width": [0.1, 1.0],
-    }
-    search = GridSearchCV(SumOfKernels(KernelBank(Gaussian())), grid, cv=2, error_score="raise").fit(TRAIN, y)
-    assert len(search.cv_results_["params"]) == 6
-    assert set(search.best_params_) == set(grid)
 
 
 def test_clone_and_fit_leave_the_arguments_alone():
@@ -409,31 +323,6 @@ def test_training_data_are_copied():
     before = bank.row_stack(ROWS)
     X[...] = 0.0
     np.testing.assert_array_equal(bank.row_stack(ROWS), before)
-
-
-def test_distance_matrices_are_copied():
-    distances = np.abs(TRAIN[:, :1] - TRAIN[:, 0])
-    positions = np.arange(18)[:, None]
-    bank = KernelBank(FromDistance(distances)).fit(positions)
-    before = bank.train_stack()
-    distances *= 2.0
-    np.testing.assert_array_equal(bank.train_stack(), before)
-
-
-def test_model_files_hold_the_training_data_but_no_stack():
-    kernels = ["paper", FromDistance(), "chi2", RBF(2.0)]
-    bank = KernelBank(kernels, "all+each", normalize=("center", "spherical"))
-    bank.fit(np.tile(TRAIN, (12, 1)))  # 216 samples
-    stack_bytes = bank.n_kernels_ * 216**2 * 8
-    pickled = pickle.dumps(bank)
-    assert len(pickled) < stack_bytes / 50
-    dumped = skops.io.dumps(bank)
-    untrusted = skops.io.get_untrusted_types(data=dumped)
-    assert all(name.startswith(("bayesmkl.kernels.", "sklearn.gaussian_process.")) for name in untrusted)
-    expected = bank.row_stack(ROWS)
-    for copy in (pickle.loads(pickled), skops.io.loads(dumped, trusted=untrusted)):
-        np.testing.assert_array_equal(copy.row_stack(ROWS), expected)
-        assert copy.kernel_names_ == bank.kernel_names_
 
 
 # --- bad input ---------------------------------------------------------------------------------
@@ -494,34 +383,6 @@ def test_bad_arguments(arguments, error, message):
         KernelBank(**arguments).fit(FRAME)
 
 
-def test_a_wrong_name_among_many_columns_has_a_short_message():
-    frame = pd.DataFrame(np.zeros((2, 5000)), columns=[f"gene{j}" for j in range(5000)])
-    with pytest.raises(
-        ValueError, match=r"column 'zzz', which `X` does not have; the columns are \['gene0',"
-    ) as error:
-        KernelBank(views={"v": ["zzz"]}).fit(frame)
-    assert len(str(error.value)) < 300
-
-
-def test_bessel_kernel_is_a_function_of_two_tables(rng):
-    """Of order 1/2 it is sin(r)/r, which is positive definite in three dimensions."""
-
-    def bessel(A, B, order=0.5, scale=1.3):
-        r = np.maximum(scale * np.sqrt(((A[:, None] - B) ** 2).sum(axis=2)), 1e-12)
-        return 2.0**order * gamma(order + 1.0) * jv(order, r) / r**order
-
-    X, Z = rng.normal(size=(20, 3)), rng.normal(size=(6, 3))
-    bank = KernelBank([bessel, Gaussian(width=2.0)])
-    train = np.asarray(bank.fit_transform(X))
-    rows = np.asarray(bank.transform(Z))
-    for stack, left in ((train, X), (rows, Z)):
-        r = 1.3 * np.sqrt(((left[:, None] - X) ** 2).sum(axis=2))
-        np.testing.assert_allclose(stack[..., 0], np.sinc(r / np.pi), atol=1e-12)
-    assert np.linalg.eigvalsh(train[..., 0]).min() > -1e-12
-    model = SimpleMKLClassifier(bank).fit(X, X[:, 0] > 0)
-    np.testing.assert_allclose(model.combined_kernel(Z), rows @ model.kernel_weights_, atol=1e-12)
-
-
 def test_callable_with_rows_and_columns_exchanged_is_told_so():
     bank = KernelBank(lambda X, Z: Z @ X.T, normalize=None).fit(TRAIN)
     with pytest.raises(
@@ -537,11 +398,6 @@ def test_kernel_of_two_vectors_is_told_how_to_become_one_of_two_tables():
 
 def min_sum(x, z):
     return np.minimum(x, z).sum()
-
-
-def test_errors_of_foreign_kernels_name_the_kernel():
-    with pytest.raises(ValueError, match=r"kernel 'chi2 · x0': .*[Nn]egative"):
-        KernelBank("chi2", "each").fit(-TRAIN)
 
 
 def test_view_by_name_needs_a_frame():
@@ -576,13 +432,6 @@ def test_use_before_fit_and_other_columns():
 def test_unknown_fit_parameters_are_refused():
     with pytest.raises(TypeError, match="takes no fit parameters but `sample_weight`"):
         KernelBank().fit_transform(TRAIN, groups=np.ones(18))
-
-
-def test_one_default_bank_with_and_without_an_estimator():
-    names = KernelBank("auto").fit(TRAIN).kernel_names_
-    assert KernelBank().fit(TRAIN).kernel_names_ == names
-    for model in (SimpleMKLClassifier(), BEMKLClassifier(intermediate_scale=1.0, max_iter=2, tol=0.0)):
-        assert list(model.fit(TRAIN, np.arange(18) % 2).kernel_names_) == names
 
 
 def test_auto_bank_has_kernels_of_the_scale_of_every_view():

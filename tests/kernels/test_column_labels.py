@@ -136,14 +136,6 @@ def test_shared_kernels_keep_the_labels_of_each_bank():
                 bank.transform(NUMBERED.iloc[:, SHUFFLED])
 
 
-def test_landmarks_have_the_columns_of_the_samples():
-    KernelBank(Linear(), landmarks=NUMBERED[:4]).fit(NUMBERED)
-    with pytest.raises(
-        ValueError, match=r"`landmarks` must have the columns of `X`, in their order; got \[20, 30"
-    ):
-        KernelBank(Linear(), landmarks=NUMBERED[[20, 30, 10]][:4]).fit(NUMBERED)
-
-
 @pytest.mark.parametrize("labels", [LABELS["numbers"], LABELS["text"]], ids=["numbers", "text"])
 def test_gate_features_keep_their_columns(labels):
     kernel, gating = X @ X.T, frame(labels)

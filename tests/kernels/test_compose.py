@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
-from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF
 
-from bayesmkl import BEMKLRegressor, KernelBank, load_model, save_model
-from bayesmkl.discriminative import UniformMKLClassifier
+from bayesmkl import KernelBank
 from bayesmkl.discriminative.svm.native import native_kernels
 from bayesmkl.kernels import FromDistance, Gate, Gaussian, Linear, Polynomial, Product, Tanimoto
 from bayesmkl.kernels.adapters import as_kernels
@@ -78,13 +74,6 @@ def test_it_is_positive_semidefinite_where_both_factors_are():
         assert not (Gaussian() * doubtful).known_psd
 
 
-def test_parameters_of_factors_have_names():
-    bank = clone(KernelBank({"a": PRODUCT, "b": Linear()}, {"a": [0, 1], "b": [2]}))
-    bank.set_params(kernels__a__left__relative_width=3, kernels__a__right__degree=1)
-    assert bank.fit(X).kernel_names_[0] == "gaussian(3 median) × polynomial(degree=1) · a"
-    assert PRODUCT.right.degree == 2
-
-
 def test_centered_and_streamed_and_for_libsvm():
     bank = KernelBank([PRODUCT, "linear"], normalize=("center", "spherical")).fit(X)
     vector = RNG.normal(size=25)
@@ -93,25 +82,6 @@ def test_centered_and_streamed_and_for_libsvm():
     )
     np.testing.assert_array_equal(bank.fit_transform(X)[:, :, 0].T, bank.fit_transform(X)[:, :, 0])
     assert native_kernels(KernelBank(PRODUCT).fit(X)) is None
-
-
-def test_distances_in_products_are_looked_at():
-    bank = KernelBank(FromDistance("precomputed") * Gaussian(), landmarks=3)
-    with pytest.raises(ValueError, match=r'must be None with FromDistance\("precomputed"\)'):
-        bank.fit(np.abs(np.subtract.outer(X[:, 0], X[:, 0])))
-
-
-def test_models_with_products_in_files(tmp_path):
-    bank = KernelBank({"a": PRODUCT * Tanimoto(), "b": "linear"}, {"a": [0, 1], "b": [2, 3]})
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        models = [
-            BEMKLRegressor(bank, max_iter=20, tol=0.0).fit(X, TARGET),
-            UniformMKLClassifier(bank).fit(X, TARGET > 0),
-        ]
-    for model in models:
-        save_model(model, tmp_path / "model.skops")
-        np.testing.assert_array_equal(load_model(tmp_path / "model.skops").predict(ROWS), model.predict(ROWS))
 
 
 class WithoutWeights(Kernel):
@@ -189,13 +159,6 @@ def test_products_are_those_of_the_matrices_before_normalization():
     np.testing.assert_allclose(
         _of(each), _of(KernelBank("auto", "each")) * gate[..., None], rtol=1e-12, atol=1e-15
     )
-
-
-def test_a_product_leaves_the_bank_as_it_was():
-    before = repr(RIGHT)
-    product = RIGHT * Gate(0)
-    product.set_params(kernels__more=Linear())
-    assert repr(RIGHT) == before
 
 
 @pytest.mark.parametrize(

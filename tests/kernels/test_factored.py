@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import tracemalloc
 
-import jax
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -80,22 +79,6 @@ def stack():
 @pytest.fixture(scope="module")
 def short(stack):
     return compress(stack)
-
-
-@pytest.mark.heavy
-def test_other_library_contractions_on_jax_agree_with_those_on_numpy(stack, short, rng):
-    short = short.select(np.array([13, 1, 0, 2]))  # compiling takes long: one group and a dense kernel
-    vectors = [rng.normal(size=shape) for shape in (N_TRAIN, (N_TRAIN, 3), (4, N_TRAIN, 1))]
-    calls = {"apply": vectors, "adjoint": [rng.normal(size=(4, N_TRAIN)), rng.normal(size=(4, N_TRAIN, 2))]}
-    with jax.enable_x64(True):
-        moved = jax.tree.map(jax.numpy.asarray, short._replace(pivots=None))
-        together = jax.jit(
-            lambda stack, calls: {name: [getattr(stack, name)(v) for v in own] for name, own in calls.items()}
-        )
-        for name, found in together(moved, calls).items():
-            for own, value in zip(found, calls[name], strict=True):
-                np.testing.assert_allclose(np.asarray(own), getattr(short, name)(value), atol=1e-11)
-        np.testing.assert_allclose(np.asarray(moved.gram()), short.gram(), atol=1e-9)
 
 
 def test_degenerate_all_kernels_of_full_rank_stay_a_dense_stack(stack):

@@ -154,25 +154,6 @@ def test_overlap_is_the_inner_product_of_indicators_and_unseen_codes_are_like_no
 
 
 @pytest.mark.parametrize(
-    ("kernel", "label"),
-    [
-        (Gaussian(width=2), "gaussian(width=2)"),
-        (Gaussian(), "gaussian(width=1)"),
-        (Gaussian(gamma=0.25), "gaussian(gamma=0.25)"),
-        (Laplacian(width=0.125), "laplacian(width=0.125)"),
-        (Polynomial(degree=3), "polynomial(degree=3)"),
-        (Polynomial(degree=3, offset=0.0), "polynomial(degree=3, offset=0)"),
-        (FromDistance(), "distance(euclidean)"),
-        (FromDistance(np.zeros((2, 2)), scale=3), "distance(matrix, scale=3)"),
-        (FromDistance(np.hypot), "distance(hypot)"),
-    ],
-)
-def test_labels(kernel, label):
-    assert kernel.label == label
-    assert clone(kernel).label == label
-
-
-@pytest.mark.parametrize(
     ("kernel", "message"),
     [
         (Gaussian(width=-1), "`width` of Gaussian must be a positive number; got -1"),
@@ -228,18 +209,16 @@ def test_distances_of_sets_take_numbers_for_true_and_false(metric):
     np.testing.assert_allclose(kernel(bits[:3].astype(float), bits.astype(float)), expected, rtol=1e-14)
 
 
-def test_callable_precomputed_and_matrix_distances_agree_with_the_named_one():
+def test_callable_and_matrix_distances_agree_with_the_named_one():
     everyone = np.vstack([X, Z])
     distances = pairwise_distances(everyone, metric="chebyshev")
     train = np.arange(len(X), len(everyone))
     named = FromDistance("chebyshev").fit(Z)
     by_function = FromDistance(lambda x, z: np.abs(x - z).max()).fit(Z)
-    by_columns = FromDistance("precomputed").fit(distances[np.ix_(train, train)])
     by_position = FromDistance(distances).fit(train[:, None])
     expected = named(X, Z)
     for kernel, rows, against in [
         (by_function, X, Z),
-        (by_columns, distances[: len(X)][:, train], distances[np.ix_(train, train)]),
         (by_position, np.arange(len(X))[:, None], train[:, None]),
     ]:
         assert kernel.scale_ == pytest.approx(named.scale_, rel=1e-14)
@@ -255,16 +234,14 @@ def test_distance_scale_given_as_a_number_and_for_equal_samples():
     np.testing.assert_array_equal(constant(np.ones((2, 1)), np.ones((4, 1))), 1.0)
 
 
-def test_distance_kernel_needs_fit_and_a_square_precomputed_matrix():
+def test_distance_kernel_needs_fit():
     with pytest.raises(NotFittedError):
         FromDistance()(X, Z)
-    with pytest.raises(ValueError, match=r"square matrix of training distances .* got shape \(7, 4\)"):
-        FromDistance("precomputed").fit(X)
 
 
 @pytest.mark.parametrize("positions", [[[0.5]], [[5.0]], [[-1.0]], [[0.0, 1.0]]])
 def test_positions_outside_the_distance_matrix_are_refused(positions):
-    with pytest.raises(ValueError, match="one column of sample positions, integers from 0 to 3"):
+    with pytest.raises(ValueError, match="positions in the matrix `distance`; got"):
         FromDistance(np.zeros((4, 4))).fit(np.array(positions))
 
 

@@ -10,18 +10,17 @@ from scipy.stats import multivariate_normal
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
 
-from bayesmkl import BEMKLClassifier, GPMKLClassifier, GPMKLRegressor, KernelBank, load_model, save_model
+from bayesmkl import GPMKLClassifier, GPMKLRegressor, KernelBank, load_model, save_model
 from bayesmkl._utils.hashing import content_hash
-from bayesmkl.datasets import make_localized, open_rows
-from bayesmkl.discriminative import LMKLClassifier, SimpleMKLClassifier, UniformMKLClassifier
+from bayesmkl.datasets import make_localized
+from bayesmkl.discriminative import SimpleMKLClassifier, UniformMKLClassifier
 from bayesmkl.discriminative.svm.native import native_kernels
 from bayesmkl.gp import Marginal
 from bayesmkl.gp.evidence import exact_evidence
-from bayesmkl.kernels import FromDistance, Gate, Gaussian, Linear, Polynomial, Product
+from bayesmkl.kernels import Gate, Gaussian, Linear, Polynomial, Product
 from bayesmkl.kernels.cache import KernelCache, sharing_kernels
 from bayesmkl.kernels.stacks.streamed import streamed_stack
 from bayesmkl.outcomes import Gaussian as Noise
-from bayesmkl.posterior import feature_table
 
 RNG = np.random.default_rng(5)
 N, NAMES = 30, ["left 1", "left 2", "right", "hour", "place"]
@@ -128,16 +127,13 @@ def test_the_gate_may_come_first_and_twice_and_be_of_the_view():
     np.testing.assert_allclose(own.row_stack(ROWS)[0], gaussian(ROWS, X, [0], np.sqrt(2.0)), rtol=1e-13)
 
 
-def test_kernels_of_each_view_and_parameters_by_name():
+def test_kernels_of_each_view():
     bank = KernelBank({"left": Gaussian(2) * Gate("hour"), "right": ["linear", Linear() * Gate(4)]}, VIEWS)
     assert clone(bank).fit(FRAME).kernel_names_ == [
         "gaussian(width=2) × gate(hour) · left",
         "linear · right",
         "linear × gate(place) · right",
     ]
-    changed = clone(bank).set_params(kernels__left__right__columns="place", kernels__left__right__width=2)
-    assert changed.fit(FRAME).kernel_names_[0] == "gaussian(width=2) × gate(place, width=2) · left"
-    assert bank.get_params()["kernels__left__right__columns"] == "hour"
     assert not hasattr(bank.kernels["left"].left, "width_")
 
 
@@ -196,26 +192,6 @@ def test_streamed_kernels_are_the_same(normalize):
         streamed_stack(bank, ROWS).apply(vector), bank.row_stack(ROWS) @ vector, rtol=1e-9, atol=1e-12
     )
     assert native_kernels(bank) is None
-
-
-@pytest.mark.parametrize("storage", ["compressed", "float32", "streamed"])
-def test_storage(storage):
-    bank = KernelBank([Gaussian(2), Gaussian(2) * Gate(3)], VIEWS)
-    models = [
-        BEMKLClassifier(bank, storage=how, max_iter=30, tol=0.0, intermediate_scale=1.0)
-        for how in ("dense", storage)
-    ]
-    dense, other = (model.fit(X, Y).decision_function(ROWS) for model in models)
-    np.testing.assert_allclose(other, dense, rtol=1e-3, atol=1e-3)
-
-
-def test_samples_that_are_read_in_blocks():
-    bank = KernelBank([Gaussian(2), Gaussian(2) * Gate(3)], VIEWS, landmarks=X[:8])
-    models = [
-        BEMKLClassifier(bank, max_iter=30, tol=0.0, intermediate_scale=1.0).fit(rows, Y)
-        for rows in (X, open_rows(X))
-    ]
-    np.testing.assert_allclose(*(model.decision_function(ROWS) for model in models), rtol=1e-8)
 
 
 def test_banks_are_told_apart_by_their_gates():
@@ -332,20 +308,6 @@ def test_slopes_are_those_with_the_gate_held(normalize):
         list(own.slopes(ROWS))
 
 
-def test_tables_of_features():
-    bank = KernelBank([Linear() * Gate("hour"), Linear()], VIEWS)
-    model = GPMKLClassifier(bank, inference=SHORT, random_state=0).fit(FRAME, Y)
-    assert sorted(feature_table(model, random_state=0)["feature"]) == ["left 1", "left 2", "right"]
-
-
-def test_beside_gate_columns_of_localized_methods():
-    bank = KernelBank(Gaussian(2) * Gate("hour"), "each")
-    model = LMKLClassifier(bank, gate_columns=["place"]).fit(FRAME, Y)
-    assert model.kernel_names_[0] == "gaussian(width=2) × gate(hour) · left 1"
-    assert len(model.kernel_names_) == 4
-    assert model.predict(NEW).shape == (7,)
-
-
 # ---------------------------------------------------------------------------------------------------------- bad input
 
 
@@ -424,10 +386,3 @@ def test_gates_multiply_kernels_in_banks():
         KernelBank(Product(Gaussian(), Gate(3, width=-1))).fit(X)
     with pytest.raises(ValueError, match=r"`X` must have entries up to a magnitude"):
         KernelBank(Gaussian() * Gate(1), {"one": [0]}).fit(np.array([[0.0, 1e200], [1.0, 0.0]]))
-
-
-def test_distances_beside_gates():
-    distances = np.abs(np.subtract.outer(X[:, 0], X[:, 0]))
-    bank = KernelBank(FromDistance("precomputed", scale=1.0) * Gate(-1, width=2), {"own": slice(0, N)})
-    values = bank.fit_transform(np.column_stack([distances, X[:, 3]]))[:, :, 0]
-    np.testing.assert_allclose(values, np.exp(-distances) * gaussian(X, X, [3], 2.0), rtol=1e-12)

@@ -10,10 +10,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from bayesmkl import (
     BEMKLClassifier,
@@ -23,7 +19,6 @@ from bayesmkl import (
     load_model,
     save_model,
 )
-from bayesmkl.bemkl import Storage
 from bayesmkl.discriminative import (
     AlignmentMKLClassifier,
     LMKLClassifier,
@@ -31,11 +26,9 @@ from bayesmkl.discriminative import (
     SMOMKLClassifier,
     UniformMKLClassifier,
 )
-from bayesmkl.discriminative.svm.native import native_kernels
 from bayesmkl.gp import Design
 from bayesmkl.kernels import Cosine, FromDistance, Gaussian, Laplacian, Linear, Polynomial, Tanimoto
 from bayesmkl.kernels.stacks.streamed import streamed_stack
-from bayesmkl.posterior import contributions, feature_table, kernel_table
 
 RNG = np.random.default_rng(11)
 BITS, EXPRESSION, AGE = RNG.integers(0, 2, (40, 6)), RNG.normal(size=(40, 3)), RNG.normal(50, 10, (40, 1))
@@ -160,11 +153,6 @@ def test_same_kernels_in_all_entries_are_those_of_every_view(normalize):
     assert each.view_positions_.tolist() == one.view_positions_.tolist()
 
 
-def test_views_are_centered_where_all_of_them_are():
-    assert not bank(normalize=NORMALIZE).fit(X).are_centered()
-    assert bank(normalize=dict.fromkeys(VIEWS, "center")).fit(X).are_centered()
-
-
 @pytest.mark.parametrize("views", ["each", "all+each", "all"])
 def test_columns_as_views(views):
     frame = pd.DataFrame(EXPRESSION, columns=["a", "b", "c"])
@@ -177,13 +165,6 @@ def test_columns_as_views(views):
         np.testing.assert_allclose(fitted.row_stack(frame)[-2], np.outer(EXPRESSION[:, 2], EXPRESSION[:, 2]))
 
 
-def test_entries_are_named_as_views_are_in_arrays_and_by_numbers():
-    fitted = KernelBank({"x1": "linear", "x0": Gaussian()}, "each").fit(EXPRESSION[:, :2])
-    assert fitted.kernel_names_ == ["gaussian(width=1) · x0", "linear · x1"]
-    numbered = KernelBank({2: "linear", 1: "rbf"}, {1: [0], 2: [1]}).fit(EXPRESSION)
-    assert numbered.kernel_names_ == ["rbf · 1", "linear · 2"]
-
-
 def test_one_kernel_object_in_two_views_learns_two_widths():
     shared = Gaussian(relative_width=1)
     fitted = KernelBank({"fingerprint": shared, "expression": shared, "age": [shared, shared]}, VIEWS).fit(X)
@@ -191,15 +172,6 @@ def test_one_kernel_object_in_two_views_learns_two_widths():
     assert len(set(widths)) == 3
     assert widths[2] == widths[3]
     assert not hasattr(shared, "width_")
-
-
-def test_weights_of_samples_are_repetitions():
-    weights = RNG.integers(1, 3, len(X))
-    repeated = np.repeat(X, weights, axis=0)
-    weighted = bank(normalize=NORMALIZE).fit(X, sample_weight=weights)
-    first = np.cumsum(weights) - weights
-    expected = bank(normalize=NORMALIZE).fit(repeated).row_stack(ROWS)[:, :, first]
-    np.testing.assert_allclose(weighted.row_stack(ROWS), expected, rtol=1e-9, atol=1e-9)
 
 
 def test_absent_views_have_nan_in_their_kernels_alone():
@@ -222,21 +194,6 @@ def test_absent_views_have_nan_in_their_kernels_alone():
         assert model.present_.sum(axis=1).tolist() == [40, 35, 35, 34]
 
 
-def test_slopes_are_those_of_differences():
-    fitted = bank(SMOOTH, normalize={**NORMALIZE, "fingerprint": "spherical"}).fit(X)
-    found = list(fitted.slopes(ROWS))
-    assert [view.name for view, _ in found] == fitted.kernel_views_
-    step = 1e-6
-    for m, (view, slopes) in enumerate(found):
-        factors = RNG.normal(size=len(X))
-        for j, column in enumerate(view.columns):
-            moved = [ROWS + sign * step * (np.arange(10) == column) for sign in (1, -1)]
-            up, down = (fitted.evaluate(rows, np.array([m]))[0] @ factors for rows in moved)
-            np.testing.assert_allclose(
-                slopes.over_train(factors)[:, j], (up - down) / (2 * step), rtol=1e-5, atol=1e-6
-            )
-
-
 # --- storage -----------------------------------------------------------------------------------
 
 FORMULAS = {
@@ -250,26 +207,6 @@ def test_tiles_are_the_kernels():
     fitted = bank(FORMULAS, normalize=NORMALIZE).fit(X)
     stack, vector = streamed_stack(fitted, ROWS), RNG.normal(size=len(X))
     np.testing.assert_allclose(stack.apply(vector), fitted.row_stack(ROWS) @ vector, rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.parametrize("storage", ["compressed", "float32", "streamed"])
-def test_models_with_other_storage_predict_alike(storage):
-    kernels = {"fingerprint": Tanimoto(), "expression": ["auto", Polynomial()], "age": "linear"}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        dense, other = (
-            BEMKLRegressor(bank(kernels), storage=Storage(kind), max_iter=30, tol=0.0).fit(X, TARGET)
-            for kind in ("dense", storage)
-        )
-    np.testing.assert_allclose(other.predict(ROWS), dense.predict(ROWS), rtol=1e-3, atol=1e-3)
-
-
-def test_kernels_for_libsvm_see_their_columns():
-    fitted = bank({**SMOOTH, "fingerprint": Linear()}, normalize="spherical").fit(X)
-    for m, kernel in enumerate(native_kernels(fitted)):
-        np.testing.assert_allclose(
-            kernel.block(kernel.rows(ROWS), slice(None)), fitted.row_stack(ROWS)[m], atol=1e-12
-        )
 
 
 # --- models ------------------------------------------------------------------------------------
@@ -328,36 +265,7 @@ def regressor():
     return BEMKLRegressor(bank(SMOOTH), max_iter=100, tol=0.0, random_state=0).fit(X, TARGET)
 
 
-@pytest.mark.heavy
-@pytest.mark.parametrize("kind", ["process", "regressor"])
-def test_tables_of_views_and_features(kind, request):
-    model = request.getfixturevalue(kind)
-    found = contributions(model, ROWS, random_state=0)
-    assert found["part"].values.tolist()[:3] == list(VIEWS)
-    total = found["mean"].sum("part").values.ravel()
-    np.testing.assert_allclose(total, model.predict(ROWS), rtol=1e-6, atol=1e-6)
-    features = feature_table(model, random_state=0)
-    assert sorted(features["feature"]) == sorted(f"x{j}" for j in range(10))
-    assert set(features["view"]) == set(VIEWS)
-    views = features.set_index("feature")["view"]
-    assert [views[f"x{j}"] for j in (0, 6, 9)] == list(VIEWS)
-    table = kernel_table(model)
-    assert sorted(table["kernel"]) == sorted(model.kernel_names_)
-
-
 # --- parameters --------------------------------------------------------------------------------
-
-
-@pytest.mark.heavy
-@parametrize_with_checks(
-    [KernelBank({"all": [Linear(), "rbf"]}, normalize={"all": ("center", "spherical")})],
-    expected_failed_checks=lambda _: {
-        "check_sample_weight_equivalence_on_dense_data": "columns are training samples, which are more if repeated",
-        "check_sample_weight_equivalence_on_sparse_data": "columns are training samples, which are more if repeated",
-    },
-)
-def test_scikit_learn_estimator_checks(estimator, check):
-    check(estimator)
 
 
 def test_clone_copies_kernels_and_keeps_nothing_learned():
@@ -371,75 +279,20 @@ def test_clone_copies_kernels_and_keeps_nothing_learned():
     np.testing.assert_array_equal(again.row_stack(ROWS), original.row_stack(ROWS))
 
 
-def test_names_of_parameters():
-    made = bank(SMOOTH, normalize=NORMALIZE)
-    names = made.get_params()
-    assert made.get_params(deep=False).keys() <= names.keys()
-    assert names["kernels__fingerprint"] == "linear"
-    assert names["kernels__age"] is SMOOTH["age"]
-    assert names["kernels__age__relative_width"] == 1
-    assert names["normalize__expression"] == ("center", "spherical")
-    assert not any("expression__" in name for name in names)  # a list has no names
-    single = KernelBank(Gaussian(2))
-    assert single.get_params()["kernels__width"] == 2
-    assert single.set_params(kernels__width=3).kernels.width == 3
-
-
-def test_set_params_changes_entries_and_not_the_mapping_that_was_given():
+def test_entries_have_names_and_the_mapping_that_was_given_stays():
     given = {"fingerprint": Tanimoto(), "expression": ["linear"], "age": Gaussian(2)}
-    made = clone(bank(given, normalize=dict(NORMALIZE)))
-    made.set_params(kernels__expression=Linear(), kernels__age__width=5, normalize__fingerprint="trace")
-    assert made.fit(X).kernel_names_ == [
-        "tanimoto · fingerprint",
-        "linear · expression",
-        "gaussian(width=5) · age",
-    ]
-    assert given["expression"] == ["linear"]
-    assert given["age"].width == 2
-    assert NORMALIZE["fingerprint"] is None
-    made.set_params(kernels__age=Laplacian(), kernels__age__width=7)  # a new kernel, then its parameter
-    assert made.fit(X).kernel_names_[-1] == "laplacian(width=7) · age"
-    made.set_params(kernels={"a": Gaussian()}, kernels__a__width=4, views={"a": [0]}, normalize=None)
+    made = bank(given, normalize=NORMALIZE)
+    assert made.get_params()["normalize__expression"] == ("center", "spherical")
+    made.set_params(kernels__expression=Linear(), normalize__fingerprint="trace")
+    assert made.kernels == given | {"expression": made.kernels["expression"]}
+    assert made.fit(X).kernel_names_[1] == "linear · expression"
+    assert (given["expression"], NORMALIZE["fingerprint"]) == (["linear"], None)
+    made.set_params(kernels={"a": Linear()}, kernels__a=Gaussian(4), views={"a": [0]}, normalize=None)
     assert made.fit(X).kernel_names_ == ["gaussian(width=4) · a"]
-    odd = KernelBank({"a__b": Gaussian(), "a": Gaussian()}, {"a": 6, "a__b": 7})
-    odd.set_params(kernels__a__b__width=2, kernels__a__width=3)
-    assert odd.fit(X).kernel_names_ == ["gaussian(width=3) · a", "gaussian(width=2) · a__b"]
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "kernels__agee",
-        "kernels__agee__width",
-        "kernels__expression__width",
-        "kernels__age__wide",
-        "normal__age",
-    ],
-)
-def test_unknown_names_of_parameters(name):
-    with pytest.raises(ValueError, match="Invalid parameter"):
-        clone(bank(SMOOTH)).set_params(**{name: 1})
-
-
-def test_search_over_the_kernel_of_a_view():
-    model = make_pipeline(StandardScaler(), UniformMKLClassifier(bank(SMOOTH)))
-    step = "uniformmklclassifier__kernels__kernels__age"
-    grid = [{f"{step}__relative_width": [0.1, 1.0]}, {step: [Linear(), ["auto"]]}]
-    search = GridSearchCV(model, grid, cv=2).fit(X, LABELS)
-    assert len(search.cv_results_["params"]) == 4
-    assert SMOOTH["age"].relative_width == 1
-
-
-def test_printed_form_builds_the_same_bank():
-    made = KernelBank(
-        {"a": Tanimoto(), "b": [Gaussian(relative_width=1), Linear()]},
-        {"a": [0], "b": [1]},
-        {"a": None, "b": "trace"},
-    )
-    again = eval(repr(made))
-    assert repr(again) == repr(made)
-    assert "'a': Tanimoto()" in " ".join(repr(made).split())
-    assert "Tanimoto" in made._repr_html_()
+    assert KernelBank(Gaussian(2)).set_params(kernels__width=3).kernels.width == 3
+    for name in ("kernels__agee", "kernels__age__width", "normal__age"):
+        with pytest.raises(ValueError, match="Invalid parameter"):
+            bank(SMOOTH).set_params(**{name: 1})
 
 
 # --- files -------------------------------------------------------------------------------------
@@ -515,7 +368,6 @@ def test_entries_that_are_not_those_of_views(arguments, message):
         (lambda X, Z: X, ValueError, r"kernel 'callable\[0\] · age': the result must have shape"),
         (Gaussian(-1), ValueError, "`width` of Gaussian must be a positive number"),
         ("chi2", ValueError, "kernel 'chi2 · age': .*egative"),
-        (FromDistance("precomputed"), ValueError, "kernel 'distance.* · age': "),
         (FromDistance(np.ones((40, 40)) - np.eye(40)), ValueError, "kernel 'distance.* · age': "),
     ],
 )
@@ -533,13 +385,3 @@ def test_views_of_one_name_cannot_have_kernels_of_their_own():
         ValueError, match=r"`kernels` must be the same for all views .* 2 views that are called 'all'"
     ):
         KernelBank(dict.fromkeys(["all", "b", "c"], "linear"), "all+each").fit(frame)
-
-
-def test_landmarks_have_no_precomputed_distances_in_any_view():
-    distances = np.abs(np.subtract.outer(AGE[:, 0], AGE[:, 0]))
-    table = np.c_[X, np.arange(40)]
-    kernels = {**LINEAR, "age": FromDistance(distances)}
-    views = {**VIEWS, "age": 10}
-    assert KernelBank(kernels, views, landmarks=5, landmark_selection="random").fit(table).n_kernels_ == 3
-    with pytest.raises(ValueError, match='`landmark_selection` must be "random" where a matrix holds'):
-        KernelBank(kernels, views, landmarks=5).fit(table)

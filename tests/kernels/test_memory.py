@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bayesmkl._utils import memory
-from bayesmkl._utils.memory import available_memory, format_bytes, require_memory
+from bayesmkl._utils.memory import available_memory, require_memory
 
 
 def write(root: Path, files: dict[str, str]) -> Path:
@@ -89,11 +89,3 @@ def test_refusal_says_what_and_the_remedy(monkeypatch):
 def test_systems_that_do_not_say_refuse_nothing(monkeypatch):
     monkeypatch.setattr(memory, "available_memory", lambda: None)
     require_memory(1e30, "the stack of 3 kernels", "Use landmarks.")
-
-
-@pytest.mark.parametrize(
-    ("n", "text"),
-    [(0, "0 bytes"), (1500, "1.5 kB"), (999_960, "1.0 MB"), (4e11, "400 GB"), (2e13, "20.0 TB")],
-)
-def test_format_bytes(n, text):
-    assert format_bytes(n) == text

@@ -15,7 +15,6 @@ from sklearn.base import RegressorMixin, clone
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor
 from bayesmkl._estimator import BaseMKL
@@ -23,7 +22,6 @@ from bayesmkl.bemkl import Storage
 from bayesmkl.kernels import FromDistance, Gaussian, KernelBank, KernelQualityWarning, Linear, Polynomial
 from bayesmkl.kernels.presence import present_views, stack_with_absent
 from bayesmkl.kernels.quality import check_kernel_stack
-from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.views import View
 
 RNG = np.random.default_rng(5)
@@ -67,13 +65,6 @@ def test_view_that_shares_columns_with_an_absent_one_is_absent():
     assert bank.present_.astype(int).tolist() == [[1, 0, 0], [1, 1, 0], [1, 0, 0], [1, 1, 1]]
     bank = keeping(Linear(), {"pair": [0, 1], "other": [0, 2], "third": 2}).fit(X[[0, 2]])
     assert bank.present_.astype(int).tolist() == [[1, 0], [1, 0], [1, 1]]
-
-
-def test_column_of_no_view_may_hold_anything():
-    X = np.array([[1.0, np.nan], [2.0, 1.0], [3.0, np.nan]])
-    np.testing.assert_array_equal(
-        keeping(Linear(), {"a": 0}).fit_transform(X), KernelBank(Linear()).fit_transform(X[:, :1])
-    )
 
 
 @pytest.mark.parametrize(
@@ -200,18 +191,6 @@ def test_bank_keeps_missing_views_through_files_and_clones():
     assert clone(bank).missing_views == "keep"
 
 
-@pytest.mark.heavy
-@parametrize_with_checks(
-    [keeping([Gaussian(width=2), FromDistance()], "each", ("center", "spherical"))],
-    expected_failed_checks=lambda _: {
-        "check_sample_weight_equivalence_on_dense_data": "columns are training samples, which are more if repeated",
-        "check_sample_weight_equivalence_on_sparse_data": "columns are training samples, which are more if repeated",
-    },
-)
-def test_scikit_learn_estimator_checks(estimator, check):
-    check(estimator)
-
-
 # --- stacks --------------------------------------------------------------------------------------
 
 
@@ -232,27 +211,6 @@ def test_stack_holds_zeros_and_remembers_why():
     assert stack_with_absent(rows[:, complete], names, of_kernels).present is None
     in_place = train.copy()
     assert stack_with_absent(in_place, names, in_place=True).kernels is in_place
-
-
-def test_contractions_leave_out_who_is_absent():
-    rows = keeping().fit(TRAIN).row_stack(ROWS)
-    present = np.repeat(TRAIN_PRESENT, 4, axis=0)
-    stack = stack_with_absent(rows, [str(m) for m in range(12)], present)
-    vector = RNG.normal(size=20)
-    np.testing.assert_allclose(stack.apply(vector), np.nansum(rows * vector, axis=-1), atol=1e-12)
-    with np.errstate(invalid="ignore"):
-        gram = np.nansum(rows[:, :, :, None] * rows[:, :, None, :], axis=(0, 1))
-    np.testing.assert_allclose(stack.gram(), gram, atol=1e-12)
-
-
-def test_rows_and_selections_keep_what_is_present():
-    present = RNG.random(size=(3, 5)) > 0.4
-    stack = DenseStack(RNG.normal(size=(3, 5, 4)), present)
-    for index in (slice(1, 4), np.array([3, 0]), np.array([True, False, True, True, False])):
-        np.testing.assert_array_equal(stack.rows(index).present, present[:, index])
-    np.testing.assert_array_equal(stack.select([2, 0]).present, present[[2, 0]])
-    assert stack.rows([1]).select(2).present.shape == (1, 1)
-    assert stack._replace(present=None).rows([0]).select([0]).present is None
 
 
 @pytest.mark.parametrize(

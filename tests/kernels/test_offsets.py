@@ -22,12 +22,10 @@ from bayesmkl.kernels import (
     Polynomial,
 )
 from bayesmkl.kernels.alignment import centered_alignment
-from bayesmkl.kernels.normalize import Center, fit_normalizers
 from bayesmkl.kernels.stacks.columns import BankColumns
 from bayesmkl.kernels.stacks.dense import store_float32
 from bayesmkl.kernels.stacks.factored import compress_each
 from bayesmkl.kernels.stacks.streamed import streamed_stack
-from bayesmkl.persistence import load_model, save_model
 
 OFFSETS = [0.0, 1e3, 1e6, 1e9, 1e12]
 CENTERED = [("center",), ("center", "spherical"), ("trace", "center"), ("center", "trace")]
@@ -252,17 +250,3 @@ def test_a_model_on_far_features_is_the_model_on_centered_ones(rng):
     for offset in (2.0**20, 2.0**30):
         far = BEMKLClassifier(bank, intermediate_scale=1.0).fit(X + offset, y)
         np.testing.assert_allclose(far.predict_proba(X + offset), near.predict_proba(X), rtol=1e-9)
-
-
-def test_centered_banks_are_kept_in_files_with_their_origin_and_without(tmp_path):
-    bank = KernelBank([Linear(), Polynomial(degree=2)], normalize="center").fit(shifted(TRAIN, 1e9))
-    save_model(bank, tmp_path / "far.skops")
-    rows = shifted(ROWS, 1e9)
-    np.testing.assert_array_equal(load_model(tmp_path / "far.skops").row_stack(rows), bank.row_stack(rows))
-    bank.fit(TRAIN)
-    expected = bank.row_stack(ROWS)
-    for m, kernel in enumerate(bank.kernels_):  # as fitted before kernels moved their origin
-        values = kernel(TRAIN, TRAIN)
-        bank.normalizers_[m] = [Center(*fit_normalizers(("center",), values, kernel.diagonal(TRAIN))[0][:3])]
-    save_model(bank, tmp_path / "earlier.skops")
-    np.testing.assert_allclose(load_model(tmp_path / "earlier.skops").row_stack(ROWS), expected, atol=1e-13)

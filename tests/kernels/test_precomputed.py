@@ -9,15 +9,13 @@ from copy import deepcopy
 import numpy as np
 import pandas as pd
 import pytest
-import xarray as xr
 from scipy import sparse
-from sklearn.base import clone, is_regressor
+from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
 
 from bayesmkl import BEMKLClassifier, KernelBank, load_model, save_model
-from bayesmkl.discriminative import SimpleMKLClassifier, UniformMKLClassifier, UniformMKLRegressor
+from bayesmkl.discriminative import UniformMKLClassifier
 from bayesmkl.discriminative.estimators import checked
-from bayesmkl.gp import GPMKLRegressor
 from bayesmkl.kernels import Gaussian, KernelQualityWarning, Linear, Precomputed, stack_kernels
 from bayesmkl.kernels.stacks.dense import DenseStack
 
@@ -41,10 +39,6 @@ def test_all_forms_give_the_same_array():
     labels = [f"s{i}" for i in range(30)]
     frames = {name: pd.DataFrame(matrix, labels, labels) for name, matrix in MATRICES.items()}
     np.testing.assert_array_equal(stack_kernels(frames).values, values)
-    named = xr.DataArray(values, dims=("row", "column", "kernel"), coords={"kernel": names})
-    np.testing.assert_array_equal(stack_kernels(named).values, values)
-    assert stack_kernels(named).names == names
-    np.testing.assert_array_equal(stack_kernels(xr.DataArray(first)).values, values)
 
 
 def test_rows_of_new_samples_and_cross_validation():
@@ -74,7 +68,6 @@ WRONG = [
     ({1: np.eye(3), "1": np.eye(3)}, ValueError, "different names; '1' comes 2 times"),
     ({"a": [["x", "y"]]}, ValueError, r"`matrices\['a'\]` must hold numbers; got text"),
     ({"a": LABELLED, "b": LABELLED.iloc[::-1]}, ValueError, "same order; those of 'b' are not those of 'a'"),
-    (xr.DataArray(np.eye(3)), ValueError, "`matrices` must have three dimensions"),
 ]
 
 
@@ -152,23 +145,6 @@ def test_models_keep_one_matrix_that_stays_as_it_was():
     assert not np.shares_memory(clone(Precomputed(of_frame)).matrix, matrix)
 
 
-FORMS = {
-    "list": OF_ALL.tolist(),
-    "frame": pd.DataFrame(OF_ALL, [f"s{i}" for i in range(40)]),
-    "float32": OF_ALL.astype(np.float32),
-    "strided": np.kron(OF_ALL, np.ones((2, 2)))[::2, ::2],
-    "columns first": np.asfortranarray(OF_ALL),
-    "object": OF_ALL.astype(object),
-}
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_matrices_in_any_form_are_their_numbers(form):
-    bank = KernelBank(Precomputed(FORMS[form]), normalize=None).fit(TABLE[:30, :1].astype(np.uint8))
-    rows = bank.transform(TABLE[30:, :1].astype(np.float32))[..., 0]
-    np.testing.assert_allclose(rows, OF_ALL[30:, :30], rtol=1e-7 if form == "float32" else 0)
-
-
 def test_landmarks_are_samples():
     picked = clone(BANK).set_params(landmarks=8, landmark_selection="random").fit(TABLE)
     columns = picked.landmarks_[:, 0].astype(int)
@@ -196,8 +172,8 @@ def test_what_is_no_matrix_is_refused(matrix, kind, message):
 @pytest.mark.parametrize(
     ("X", "message"),
     [
-        (TABLE, "one column, of positions in `matrix`; got 4"),
-        (TABLE[:, :1] + 0.5, "from 0 to 39, positions in `matrix`; got 0.5"),
+        (TABLE, "one column, of positions in the matrix `matrix`; got 4"),
+        (TABLE[:, :1] + 0.5, "from 0 to 39, positions in the matrix `matrix`; got 0.5"),
         (TABLE[:, :1] - 1, "got -1"),
         (TABLE[:, :1] + 1, "got 40"),
     ],
@@ -206,15 +182,6 @@ def test_what_is_no_matrix_is_refused(matrix, kind, message):
 def test_what_are_no_positions_is_refused(X, message):
     with pytest.raises(ValueError, match=message):
         KernelBank(Precomputed(OF_ALL)).fit(X)
-
-
-def test_an_indefinite_matrix_is_named():
-    indefinite = np.tanh(3 * POINTS @ POINTS.T) + 0.5 * np.eye(40)
-    indefinite -= 0.9 * np.eye(40) * np.linalg.eigvalsh(indefinite)[-1] / 40
-    with pytest.warns(UserWarning, match="precomputed · graph"):
-        BEMKLClassifier(
-            clone(BANK).set_params(kernels__graph=Precomputed(indefinite)), intermediate_scale=1.0
-        ).fit(TABLE, POINTS[:, 0] > 0)
 
 
 # ---------------------------------------------------------------------- parts of kernels in cross-validation
@@ -246,25 +213,6 @@ def test_parts_are_those_of_the_array(kernels):
     weights = np.array([0.2, 0.0, 3.0])
     np.testing.assert_allclose(nested.combine(weights), values[np.ix_([7, 0], [7, 2])] @ weights, rtol=1e-14)
     np.testing.assert_array_equal(np.asarray(pickle.loads(pickle.dumps(nested))), np.asarray(nested))
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize(
-    "model",
-    [
-        *(UniformMKLClassifier("precomputed"), UniformMKLRegressor("precomputed", C=3.0)),
-        *(
-            SimpleMKLClassifier("precomputed"),
-            BEMKLClassifier("precomputed", max_iter=5, tol=0.0, intermediate_scale=1.0),
-        ),
-        GPMKLRegressor("precomputed"),
-    ],
-    ids=lambda model: type(model).__name__,
-)
-def test_cross_validation_finds_what_it_finds_in_the_array(kernels, signal, model):
-    y = signal if is_regressor(model) else signal > 0.0
-    found = [cross_val_predict(clone(model), X, y, cv=3) for X in (kernels.shared, kernels.values)]
-    np.testing.assert_allclose(*found, rtol=1e-10)
 
 
 def test_a_grid_sums_and_judges_all_kernels_once(kernels, signal, monkeypatch):

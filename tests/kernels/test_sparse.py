@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import make_pipeline
 
 from bayesmkl import BEMKLClassifier, GPMKLClassifier, KernelBank, load_model, save_model
@@ -70,17 +70,6 @@ def test_landmarks_between_samples_are_their_means():
         KernelBank(Linear(), landmarks=7, landmark_selection="random").fit(doubled)
 
 
-@pytest.mark.parametrize("storage", ["dense", "streamed", "float32", "compressed"])
-def test_storage(storage):
-    landmarks = None if storage == "compressed" else 12
-    bank = KernelBank([Linear(), Gaussian(width=3)], landmarks=landmarks, landmark_selection="random")
-    models = [
-        BEMKLClassifier(bank, storage=storage, tol=1e-4, intermediate_scale=1.0).fit(X, LABELS)
-        for X in (COUNTS, WORDS)
-    ]
-    np.testing.assert_allclose(models[1].predict_proba(WORDS), models[0].predict_proba(COUNTS), rtol=1e-6)
-
-
 MODELS = [GPMKLClassifier, BEMKLClassifier, SimpleMKLClassifier, MWUMKLClassifier]
 
 
@@ -109,21 +98,6 @@ def test_texts_in_a_pipeline():
     ).fit(notes, y)
     assert isinstance(model[-1].kernel_bank_.X_train_, SparseTable)
     assert model.score(notes, y) > 0.9
-
-
-def test_texts_of_length_zero_are_like_none_of_the_others():
-    strings = ["AACC", "ACAC", "CCAA", "GGTT", "GTGT", "TTGG"] * 3
-    y = np.array([True, True, True, False, False, False] * 3)
-    pairs = CountVectorizer(analyzer="char", ngram_range=(2, 2), lowercase=False).fit(strings)
-    for kernel in (Linear(), Cosine(), Tanimoto()):
-        model = make_pipeline(pairs, BEMKLClassifier(KernelBank(kernel), intermediate_scale=1.0))
-        model.fit([*strings, "", ""], [*y, True, False])
-        bank, last = model[-1].kernel_bank_, model[-1]
-        rows = bank.transform(pairs.transform(["", "AA"]))
-        np.testing.assert_array_equal(rows[0, :18], 0.0)
-        assert rows[1].max() > 0.0
-        np.testing.assert_allclose(last.predict_proba(pairs.transform([""]))[:, 1], 0.5, atol=0.1)
-        assert model.predict(["AACC", "TTGG"]).tolist() == [True, False]
 
 
 def test_no_dense_copy():

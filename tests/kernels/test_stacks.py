@@ -71,33 +71,6 @@ def test_combine_gated_in_blocks_against_einsum(rng, shape):
     assert not stack.combine_gated(np.zeros_like(rows), frozen(columns)).any()
 
 
-@pytest.mark.heavy
-def test_other_library_jax_agrees_on_single_precision(rng):
-    P, N, B = 5, 33, 17
-    stack = store_float32(rng.normal(size=(P, N, B)), P)
-    calls = [
-        ("apply", rng.normal(size=B)),
-        ("apply", rng.normal(size=(B, 3))),
-        ("apply", rng.normal(size=(P, B, 1))),
-        ("adjoint", rng.normal(size=(P, N))),
-        ("adjoint", rng.normal(size=(P, N, 3))),
-        ("combine", rng.normal(size=P)),
-        ("combine", rng.normal(size=(2, P))),
-        ("columns", np.array([4, 0])),
-        ("gram",),
-    ]
-    with jax.enable_x64(True):
-        moved = jax.tree.map(jax.numpy.asarray, stack)
-        assert moved.kernels.dtype == "float32"
-        together = jax.jit(
-            lambda stack, calls: [getattr(stack, name)(*own) for name, own in zip(names, calls, strict=True)]
-        )
-        names, values = zip(*((name, arguments) for name, *arguments in calls), strict=True)
-        for name, arguments, found in zip(names, values, together(moved, values), strict=True):
-            assert found.dtype == "float64"
-            np.testing.assert_allclose(found, getattr(stack, name)(*arguments), atol=1e-11, err_msg=name)
-
-
 def test_errors_are_those_of_rounding_not_of_sums_in_single_precision():
     """A sum of a million equal numbers in single precision would be wrong in the third digit."""
     kernels = np.full((1, 1, 2**20), 0.1)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import tracemalloc
 import warnings
-import weakref
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from bayesmkl._estimator.storage import Holding, hold_bank
 from bayesmkl.bemkl import model as bemkl
 from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
 from bayesmkl.bemkl.model import Priors, Problem
@@ -29,7 +27,6 @@ from bayesmkl.kernels.stacks import streamed
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.stacks.streamed import (
     KernelTiles,
-    Room,
     check_rows,
     fit_bank_to_rows,
     is_row_source,
@@ -155,15 +152,6 @@ def test_only_the_array_itself_is_known(X, rng):
         assert_close(stack.adjoint(mixed), dense.adjoint(mixed))
 
 
-def test_arrays_that_are_known_are_not_held(X, rng):
-    stack, dense = pair(X)
-    P = dense.n_kernels
-    _, mixed = stack.apply_and_adjoin(rng.normal(size=B), np.eye(P), np.zeros((P, N)))
-    alive = weakref.ref(mixed)
-    del mixed
-    assert alive() is None
-
-
 def binary_problem(stack, X):
     y = np.where(X[:, 0] > X[:, 1], 1.0, -1.0)
     problem = Problem(stack, stack.gram(), y, Priors(), Labels(1.0), 1.0)
@@ -249,18 +237,6 @@ def test_bank_learns_from_a_sample_as_from_an_array(X):
         assert bank.X_train_ is bank.basis_
 
 
-def test_landmarks_of_many_rows_come_from_a_bounded_sample(rng):
-    class Counting(type(open_rows(np.zeros((1, 1))))):
-        def sample(self, n_rows, random_state=0):
-            asked.append(n_rows)
-            return super().sample(n_rows, random_state)
-
-    asked = []
-    rows = Counting(rng.normal(size=(5000, 2)), None, "a test")
-    fit_bank_to_rows(KernelBank(landmarks=3, random_state=5), rows)
-    assert asked == [150]
-
-
 def test_memory_is_that_of_tiles(rng, monkeypatch):
     """Passes over kernels of 50 MB take what the stack says, and their results."""
     monkeypatch.setattr(streamed, "TILE", 2**15)
@@ -277,23 +253,6 @@ def test_memory_is_that_of_tiles(rng, monkeypatch):
     peak = max(peak, tracemalloc.get_traced_memory()[1] - 3 * product.nbytes)
     tracemalloc.stop()
     assert 0.5 * stack.nbytes < peak < 1.3 * stack.nbytes < 8 * 8 * 6000 * 131 / 12
-
-
-def test_a_bank_without_landmarks_is_judged_on_a_sample_in_the_memory_of_a_sample(rng):
-    X = rng.normal(size=(4000, 3))
-    bank = KernelBank([Gaussian(width=width) for width in (0.5, 1.0, 2.0)]).fit(X)
-    sample = 8 * 3 * 500**2  # bytes of the kernels of 500 samples
-    tracemalloc.start()
-    hold_bank(bank, X, bank.kernel_names_, Holding("streamed"))
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert sample < peak < 4 * sample
-
-
-def test_nbytes_of_files_counts_the_blocks_that_are_read(X):
-    bank = KernelBank(landmarks=B).fit(X)
-    held = [streamed_stack(bank, rows, threads=3).nbytes for rows in (X, open_rows(X))]
-    assert held[1] - held[0] == 7 * 16 * 5 * 8  # two per thread and the next one, each 16 rows of 5 numbers
 
 
 def test_values_that_are_not_finite_name_kernel_and_row(X):
@@ -330,24 +289,6 @@ def test_functions_of_the_user_run_in_one_thread(X):
     for kernel in (user_kernel, FromDistance(lambda x, z: abs(x - z).sum())):
         assert streamed_stack(KernelBank(kernel, landmarks=3).fit(X), X, threads=4).threads == 1
     assert streamed_stack(KernelBank(landmarks=3).fit(X), X, threads=4).threads == 4
-
-
-def test_normalizations_that_change_nothing_are_left_out(X):
-    """Gaussians have unit diagonals whatever the row; polynomials have not, nor have centered Gaussians."""
-    kept = {}
-    for normalize in ("spherical", ("center", "spherical"), "trace"):
-        bank = KernelBank([Gaussian(), Polynomial()], normalize=normalize, landmarks=3).fit(X)
-        (view,) = KernelTiles(bank)._views
-        kept[normalize] = [len(member.normalizers) for member in view.members]
-    assert kept == {"spherical": [0, 1], ("center", "spherical"): [2, 2], "trace": [1, 1]}
-
-
-def test_tiles_use_the_same_memory(X):
-    bank = KernelBank(EVERY_KIND[:4], landmarks=B).fit(X)
-    tiles, room = KernelTiles(bank), Room(4, B)
-    first = [tile for _, tile in tiles.of(X[:4], room)]
-    second = [tile for _, tile in tiles.of(X[4:7], room)]
-    assert all(np.shares_memory(one, other) for one in first for other in second)
 
 
 # ------------------------------------------------------------------------------------------------- bad input
@@ -405,8 +346,3 @@ def test_landmarks_are_needed_and_can_be_too_many(X):
         fit_bank_to_rows(KernelBank(landmarks=104), open_rows(X))
     with pytest.raises(ValueError, match="`landmarks` must be None, a whole number"):
         fit_bank_to_rows(KernelBank(landmarks="many"), open_rows(X))
-
-
-def test_arrays_and_frames_are_no_sources(X):
-    assert not is_row_source(X)
-    assert not is_row_source(pd.DataFrame({"is_row_source": [True]}))

@@ -9,12 +9,9 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, GPMKLRegressor, KernelBank, load_model, save_model
-from bayesmkl.datasets import load_gbsg2
 from bayesmkl.kernels import Overlap, make_bank
 from bayesmkl.kernels.tables import as_days
 
@@ -102,18 +99,6 @@ def test_a_pipeline_predicts_for_unseen_categories_and_survives_a_file(tmp_path)
     )
 
 
-def test_polars_frames_are_read_alike():
-    frame = pl.from_pandas(CLINIC)
-    one, two = make_bank(CLINIC), make_bank(frame)
-    assert str(one) == str(two)
-    encoded, expected = two.encoder.fit_transform(frame), one.encoder.fit_transform(CLINIC)
-    pd.testing.assert_frame_equal(encoded.set_axis(CLINIC.index), expected, check_dtype=False)
-
-
-def _arrow(values, dtype):
-    return pd.Series(values, dtype=object).astype(pd.ArrowDtype(dtype))
-
-
 DAYS = [datetime.date(2024, 1, day + 1) for day in range(12)]
 COLUMNS = {  # name: values of 12 samples, the type of the column, the same as plain values
     "nullable text": (pd.array(["a", "b", None] * 4, dtype="string"), "categories", ["a", "b", None] * 4),
@@ -157,21 +142,6 @@ def test_columns_of_any_type_are_their_plain_values(name):
         np.testing.assert_allclose(encoded, column.fillna(column.median()), rtol=1e-9, atol=1e-9)
 
 
-def test_columns_of_arrow_are_read_alike():
-    pa = pytest.importorskip("pyarrow")
-    plain = pd.DataFrame({"a": ["x", "y", None] * 4, "n": [1.0, 2.0, None] * 4, "d": pd.to_datetime(DAYS)})
-    frame = pd.DataFrame(
-        {
-            "a": _arrow(plain["a"], pa.dictionary(pa.int32(), pa.string())),
-            "n": _arrow(plain["n"], pa.int64()),
-            "d": _arrow(plain["d"], pa.timestamp("ns")),
-        }
-    )
-    made, expected = make_bank(frame), make_bank(plain)
-    assert str(made) == str(expected)
-    pd.testing.assert_frame_equal(made.encoder.fit_transform(frame), expected.encoder.fit_transform(plain))
-
-
 def test_columns_that_tell_training_samples_nothing_are_zero():
     nothing = pd.DataFrame(
         {"seen": pd.to_datetime([None] * 6 + DAYS[6:]), "dose": [5.0] * 6 + [80.0, 90.0] * 3}
@@ -184,16 +154,6 @@ def test_columns_that_tell_training_samples_nothing_are_zero():
     np.testing.assert_array_equal(encoded["site"], [-2] * 6 + [-1] * 6)
     back = make_bank(frame).encoder.fit(frame[6:]).transform(frame)  # new samples have no category at all
     np.testing.assert_array_equal(back["site"], [-1] * 6 + [0, 1] * 3)
-
-
-def test_categories_are_the_same_whatever_the_type_of_their_numbers():
-    frame = pd.DataFrame({"stage": [1, 2, 3] * 4})
-    encoder = make_bank(frame, types={"stage": "categories"}).encoder.fit(frame)
-    for stages in ([1.0, 3.0, np.nan], ["1", "3", None], pd.array([1, 3, None], dtype="Int8")):
-        np.testing.assert_array_equal(encoder.transform(pd.DataFrame({"stage": stages}))["stage"], [0, 2, -1])
-    mixed = pd.DataFrame({"code": [7, "x", 7.0, None, (1, 2)] * 2})
-    codes = make_bank(mixed, types={"code": "categories"}).encoder.fit_transform(mixed)["code"]
-    np.testing.assert_array_equal(codes, [1, 2, 1, -2, 0] * 2)
 
 
 SPELLINGS = [  # categories of training samples, and the same ones as later samples may have them
@@ -295,33 +255,6 @@ def test_samples_that_lack_a_named_view_are_less_certain(model):
         make_pipeline(made.encoder, model(made.bank)).fit(X, y)
 
 
-def test_grades_of_a_trial_are_categories_where_one_says_so():
-    frame = load_gbsg2(as_frame=True).data
-    made = make_bank(
-        frame,
-        {"woman": ["age", "postmenopausal"], "tumour": ["tumour_size", "tumour_grade"]},
-        types={"postmenopausal": "categories", "tumour_grade": "categories"},
-    )
-    assert list(made.bank.views) == [
-        "woman: numbers",
-        "woman: categories",
-        "tumour: numbers",
-        "tumour: categories",
-    ]
-    assert made.left_out["positive_nodes"] == "in no view"
-    encoded = made.encoder.fit_transform(frame)
-    grades = made.bank.fit(encoded).transform(encoded[:50])
-    grade = frame["tumour_grade"].to_numpy()
-    place = made.bank.kernel_names_.index("overlap · tumour: categories")
-    np.testing.assert_array_equal(grades[..., place], grade[:50, None] == grade)
-
-
-def test_cross_validation_learns_categories_from_training_samples():
-    made = make_bank(CLINIC)
-    model = make_pipeline(made.encoder, BEMKLClassifier(made.bank, intermediate_scale=1.0))
-    assert np.isfinite(cross_val_score(model, CLINIC, Y, cv=3)).all()
-
-
 def test_days_of_dates_of_any_kind():
     times = ["2024-02-29 06:00", "1969-12-31 12:00"]
     expected = [19782.25, -0.5]
@@ -386,38 +319,3 @@ WRONG = [
 def test_what_is_no_table_is_refused(call, kind, message):
     with pytest.raises(kind, match=message):
         call()
-
-
-def test_columns_of_objects_are_read_by_their_values():
-    frame = pd.DataFrame(
-        {
-            "numbers": np.array([1, 2.5, None] * 4, dtype=object),
-            "answers": np.array([True, False, None] * 4, dtype=object),
-            "mixed": np.array([1, "a", None] * 4, dtype=object),
-            "lists": [[1], [2], [3]] * 4,
-        }
-    )
-    made = make_bank(frame)
-    assert made.bank.views == {"numbers": ["numbers"], "categories": ["answers"]}
-    assert made.left_out == {"mixed": "holds int and str", "lists": "holds list"}
-    numbers = made.encoder.fit_transform(frame)["numbers"].to_numpy()
-    np.testing.assert_allclose(numbers, [-1.0, 1.0, 0.0] * 4, atol=1e-12)
-    assert isinstance(made.bank.kernels["categories"], Overlap)
-
-
-def test_free_texts_are_left_out_and_refused_by_name_until_they_are_numbers():
-    rng = np.random.default_rng(0)
-    notes = [" ".join(rng.choice(["tired", "pale", "well", "cough"], size=15)) for _ in range(N)]
-    frame = pd.DataFrame({"note": notes, "age": rng.normal(size=N)})
-    made = make_bank(frame)
-    assert str(made) == (
-        f"numbers: 'auto' of age\nleft out: note ({N} different free texts: make numbers of them first, such as "
-        "TfidfVectorizer's)"
-    )
-    with pytest.raises(ValueError, match=r"got 'texts' for 'note'\. Of texts make numbers first"):
-        make_bank(frame, types={"note": "texts"})
-    numbers = pd.DataFrame(TfidfVectorizer().fit_transform(notes).toarray()).add_prefix("word")
-    assert list(make_bank(frame[["age"]].join(numbers)).bank.views["numbers"]) == [
-        "age",
-        *(f"word{j}" for j in range(4)),
-    ]

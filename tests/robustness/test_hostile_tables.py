@@ -14,7 +14,7 @@ import pytest
 from cli_runner import run
 from pyarrow import parquet
 
-from bayesmkl.datasets._tables import numbers_in, read_table, read_text
+from bayesmkl._utils.tables import numbers_in, read_table, read_text
 
 pytestmark = pytest.mark.family("files: tables")
 NAN = np.nan
@@ -179,7 +179,7 @@ def test_parquet_is_read_as_it_says(case, tmp_path):
 
 def test_long_files_are_read_whole(tmp_path, monkeypatch, rng):
     """Rows lie across the blocks that are parsed at once."""
-    monkeypatch.setattr("bayesmkl.datasets._tables.BLOCK", 64)
+    monkeypatch.setattr("bayesmkl._utils.tables.BLOCK", 64)
     values = rng.normal(size=(200, 3))
     np.savetxt(tmp_path / "table.csv", values, delimiter=",", fmt="%.17g")
     found = numbers_in(read_text(tmp_path / "table.csv", header=False).columns)

@@ -1,8 +1,8 @@
 """Stacks of kernels: every contraction that algorithms ask for, once, however the kernels are held.
 
 A stack holds kernels m = 1 ... P between `n_rows` query points and `n_train` training points, kernels first. `Stack`
-needs to be told how large they are and how to go through them in `Stack.blocks`; all contractions follow, and a
-storage overrides those that it does faster (`dense`, `packed`, `factored`, `streamed`, `columns`).
+needs to be told how large they are and how to go through them, in `Stack.blocks` or in `Stack.each`; all contractions
+follow, and a storage overrides those that it does faster (`dense`, `packed`, `factored`, `streamed`, `columns`).
 """
 
 from __future__ import annotations
@@ -77,7 +77,6 @@ class Stack(ABC):
     def nbytes(self) -> int:
         """Bytes that the kernels take."""
 
-    @abstractmethod
     def blocks(self, entries: int = ENTRIES) -> Iterator[tuple[Any, Any, Any]]:
         """Go through the kernels on NumPy, a part at a time that should have about so many `entries`.
 
@@ -86,8 +85,12 @@ class Stack(ABC):
         kernels, rows : slice or ndarray of int
             Which kernels, and which of their rows.
         block : DenseStack
-            They, in double precision; the next block may overwrite them.
+            They, in double precision; the next block may overwrite them. One kernel at a time by default.
         """
+        from bayesmkl.kernels.stacks.dense import DenseStack
+
+        for m, kernel in enumerate(self.each()):
+            yield slice(m, m + 1), slice(None), DenseStack(kernel[None])
 
     @property
     def n_kernels(self) -> int:

@@ -1,7 +1,7 @@
 """Kernels held as one array, in double precision or in single, the stack that all others are compared with.
 
-In single precision kernels take half the memory. An entry is off by 6e-8 of itself at most, and nothing else is:
-every block is converted before it is multiplied, on NumPy in cache, on JAX within the compiled sum.
+In single precision kernels take half the memory, on NumPy. An entry is off by 6e-8 of itself at most, and nothing
+else is: every block is converted before it is multiplied, in cache.
 """
 
 from __future__ import annotations
@@ -74,9 +74,7 @@ class DenseStack(_Held, Stack):
     @property
     def is_single(self) -> bool:
         """Whether entries are converted to double precision when they are used."""
-        if self.kernels.dtype != SINGLE:
-            return False
-        return is_numpy(self.kernels) or bool(namespace(self.kernels).zeros(0).dtype == np.float64)
+        return self.kernels.dtype == SINGLE and is_numpy(self.kernels)
 
     @property
     def storage(self) -> str:
@@ -110,9 +108,7 @@ class DenseStack(_Held, Stack):
     def combine(self, weights: Any) -> Any:
         """Return weighted sums of the kernels."""
         if self.is_single:
-            return (
-                super().combine(weights) if is_numpy(self.kernels) else _combine_on_jax(self.kernels, weights)
-            )
+            return super().combine(weights)
         wide = self.kernels.reshape(self.n_kernels, self.n_rows * self.n_train)
         if weights.ndim == 1 and is_numpy(weights):
             active = np.flatnonzero(weights)
@@ -122,16 +118,14 @@ class DenseStack(_Held, Stack):
 
     def combine_gated(self, row_gates: Any, train_gates: Any) -> Any:
         """Return ``sum_m (g_m g'_m^T) o K_m`` of shape (n_rows, n_train)."""
-        if self.is_single:
+        if self.is_single or not is_numpy(self.kernels):
             return super().combine_gated(row_gates, train_gates)
-        if is_numpy(self.kernels):
-            return _add_gated(self.kernels, row_gates, train_gates)
-        return _combine_gated_on_jax(self.kernels, row_gates, train_gates)
+        return _add_gated(self.kernels, row_gates, train_gates)
 
     def apply(self, vector: Array) -> Any:
         """Multiply every kernel from the right."""
         if self.is_single:
-            return super().apply(vector) if is_numpy(self.kernels) else _apply_on_jax(self.kernels, vector)
+            return super().apply(vector)
         if vector.ndim == 3 and is_numpy(vector):
             # OpenBLAS's product reads memory at half the rate of this one
             return np.vecdot(self.kernels, vector[..., 0][:, None])
@@ -153,7 +147,7 @@ class DenseStack(_Held, Stack):
     def adjoint(self, rows: Any) -> Any:
         """Return ``sum_m K_m^T rows_m``."""
         if self.is_single:
-            return super().adjoint(rows) if is_numpy(self.kernels) else _adjoint_on_jax(self.kernels, rows)
+            return super().adjoint(rows)
         if rows.ndim == 2 and is_numpy(rows):  # as in `apply`
             return np.einsum("i,ij->j", rows.reshape(-1), self._tall)
         if rows.ndim == 2:
@@ -292,16 +286,6 @@ def _quadratic_on(kernels: np.ndarray, vector: np.ndarray, support: np.ndarray) 
     return values
 
 
-def _combine_gated_on_jax(kernels: Array, row_gates: Array, train_gates: Array) -> Any:
-    """Add one gated kernel after the other; XLA's fused sum over all of them reads memory at a sixth of the rate."""
-    import jax
-
-    def add(m: Array, combined: Any) -> Any:
-        return combined + row_gates[m][:, None] * kernels[m] * train_gates[m]
-
-    return jax.lax.fori_loop(0, kernels.shape[0], add, namespace(kernels).zeros_like(kernels[0]))
-
-
 def store_float32(kernels: Iterable[np.ndarray], n_kernels: int) -> DenseStack:
     """Store training kernels in single precision, one after the other.
 
@@ -341,38 +325,3 @@ def stored_singly(arrays: Iterable[np.ndarray], n_arrays: int, storage: str) -> 
             f"`n_kernels` must be the number of `kernels`; got {n_arrays} and {n_stored} kernels."
         )
     return stored
-
-
-# ------------------------------------- single precision on JAX: sums convert as they read, products by kernel
-
-
-def _combine_on_jax(kernels: Array, weights: Array) -> Any:
-    import jax
-
-    def add(m: Array, total: Array) -> Any:
-        return total + weights[..., m, None, None] * kernels[m].astype("float64")
-
-    shape = (*weights.shape[:-1], *kernels.shape[1:])
-    return jax.lax.fori_loop(0, kernels.shape[0], add, namespace(weights).zeros(shape, dtype="float64"))
-
-
-def _apply_on_jax(kernels: Array, vector: Array) -> Any:
-    import jax
-
-    if vector.ndim == 2:
-        return jax.lax.map(lambda kernel: kernel.astype("float64") @ vector, kernels)
-    by_kernel = vector[:, None, :, 0] if vector.ndim == 3 else vector
-    return (kernels.astype("float64") * by_kernel).sum(axis=2)
-
-
-def _adjoint_on_jax(kernels: Array, rows: Array) -> Any:
-    import jax
-
-    def add(total: Array, pair: Any) -> Any:
-        kernel, own = pair
-        if own.ndim == 1:
-            return total + (own[:, None] * kernel.astype("float64")).sum(axis=0), None
-        return total + kernel.astype("float64").T @ own, None
-
-    start = namespace(rows).zeros((kernels.shape[2], *rows.shape[2:]), dtype="float64")
-    return jax.lax.scan(add, start, (kernels, rows))[0]

@@ -24,11 +24,11 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf, dpstrf
 from scipy.sparse import csr_array
 
-from bayesmkl._numerics.arrays import Array, is_numpy, namespace
+from bayesmkl._numerics.arrays import Array
 from bayesmkl._utils.memory import require_memory
 from bayesmkl._utils.typing import Index
 from bayesmkl._utils.validation import check_number
-from bayesmkl.kernels.stacks.base import ENTRIES, MIXED_ENTRIES, Spread, Stack
+from bayesmkl.kernels.stacks.base import MIXED_ENTRIES, Spread, Stack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 TOLERANCE = 1e-10  # of an entry, relative to the largest entry of the diagonal
@@ -260,11 +260,6 @@ class LowRankStack(Factors, Stack):
         """Bytes that factors and dense kernels take."""
         return int(self.dense.nbytes + sum(z.nbytes for z in (*self.factors, *(self.left or ()))))
 
-    def blocks(self, entries: int = ENTRIES) -> Iterator[tuple[slice, slice, DenseStack]]:
-        """Go through the kernels one at a time."""
-        for m, kernel in enumerate(self.each()):
-            yield slice(m, m + 1), slice(None), DenseStack(kernel[None])
-
     @property
     def _rest(self) -> DenseStack:
         return DenseStack(self.dense)
@@ -272,21 +267,21 @@ class LowRankStack(Factors, Stack):
     @property
     def _members(self) -> Any:
         """Kernels in sorted order: those of the groups, then the dense ones."""
-        return namespace(self.order).argsort(self.order)
+        return np.argsort(self.order)
 
     @property
     def _factored(self) -> int:
         return sum(len(z) for z in self.factors)
 
     def _pieces(self) -> Iterator[tuple[slice, Any, Any]]:
-        """Go through the groups, on NumPy in parts that stay in cache.
+        """Go through the groups, in parts that stay in cache.
 
         Yields positions in sorted order, the transposed L and the transposed R.
         """
         start = 0
         for left, right in zip(self.left or self.factors, self.factors, strict=True):
             size = len(right)
-            step = max(1, PIECE * size // max(1, left.nbytes)) if is_numpy(right) else size
+            step = max(1, PIECE * size // max(1, left.nbytes))
             for first in range(0, size, step):
                 part = slice(first, min(first + step, size))
                 yield slice(start + part.start, start + part.stop), left[part], right[part]
@@ -295,7 +290,7 @@ class LowRankStack(Factors, Stack):
     def combine(self, weights: Array) -> Any:
         """Return weighted sums of the kernels."""
         if weights.ndim == 2:
-            return namespace(weights).stack([self.combine(one) for one in weights])
+            return np.stack([self.combine(one) for one in weights])
         weights = weights[self._members]
         total = self._rest.combine(weights[self._factored :])
         for where, left, right in self._pieces():
@@ -308,8 +303,6 @@ class LowRankStack(Factors, Stack):
         own = vector[members] if vector.ndim == 3 else None
         rest = self._rest.apply(vector if own is None else own[self._factored :])
         products = self._products(vector, own)
-        if not is_numpy(vector):
-            return namespace(vector).concatenate([*(product for _, product in products), rest])[self.order]
         shape = rest.shape[1:]
         out = np.empty((self.n_kernels, *shape[::-1])).transpose(
             0, *range(len(shape), 0, -1)
@@ -345,11 +338,8 @@ class LowRankStack(Factors, Stack):
         """Return ``sum_m K_m^T K_m`` of shape (n_train, n_train)."""
         total = self._rest.gram()
         for _, left, right in self._pieces():
-            if is_numpy(left):
-                tall = np.concatenate([_root(z @ z.T) @ other for z, other in zip(left, right, strict=True)])
-                total += tall.T @ tall
-            else:
-                total = total + _tall((left @ left.mT) @ right).T @ _tall(right)
+            tall = np.concatenate([_root(z @ z.T) @ other for z, other in zip(left, right, strict=True)])
+            total += tall.T @ tall
         return total
 
     def spread(self, vectors: np.ndarray) -> Spread:
@@ -411,31 +401,31 @@ class LowRankStack(Factors, Stack):
         if other is None:
             return super().frobenius()
         if other.ndim == 3:
-            return namespace(other).stack([self.frobenius(one) for one in other])
+            return np.stack([self.frobenius(one) for one in other])
         parts = [
             ((_tall(left) @ other).reshape(right.shape) * right).sum(axis=(1, 2))
             for _, left, right in self._pieces()
         ]
-        return namespace(self.dense).concatenate([*parts, self._rest.frobenius(other)])[self.order]
+        return np.concatenate([*parts, self._rest.frobenius(other)])[self.order]
 
     def diagonal(self) -> Any:
         """Return the diagonals of a square stack, shape (n_kernels, n_rows)."""
         parts = [(left * right).sum(axis=1) for _, left, right in self._pieces()]
-        return namespace(self.dense).concatenate([*parts, self._rest.diagonal()])[self.order]
+        return np.concatenate([*parts, self._rest.diagonal()])[self.order]
 
     def columns(self, index: Index) -> Any:
         """Return the columns of all kernels at the training points `index`, (n_kernels, n_rows, n_columns)."""
         parts = [left.mT @ right[:, :, index] for _, left, right in self._pieces()]
-        return namespace(self.dense).concatenate([*parts, self._rest.columns(index)])[self.order]
+        return np.concatenate([*parts, self._rest.columns(index)])[self.order]
 
     def rows(self, index: Index) -> LowRankStack:
         """Return the stack of the query points at `index` (a slice, integers or a boolean mask)."""
-        left = tuple(_in_order(z[:, :, index]) for z in self.left or self.factors)
-        return self._replace(dense=_in_order(self.dense[:, index]), left=left)
+        left = tuple(np.ascontiguousarray(z[:, :, index]) for z in self.left or self.factors)
+        return self._replace(dense=np.ascontiguousarray(self.dense[:, index]), left=left)
 
     def _part(self, index: Any) -> LowRankStack:
         chosen = np.arange(self.n_kernels)[index]
-        places = np.asarray(self.order)[chosen]  # kept in sorted order, then put into that of `index`
+        places = self.order[chosen]  # kept in sorted order, then put into that of `index`
         ends = np.cumsum([len(z) for z in self.factors], dtype=np.intp)
         kept = np.split(np.sort(places), np.searchsorted(np.sort(places), ends))
         inside = [own - (end - len(z)) for own, end, z in zip(kept[:-1], ends, self.factors, strict=True)]
@@ -456,7 +446,7 @@ class LowRankStack(Factors, Stack):
     def each(self, index: Iterable[int] | None = None) -> Iterator[Any]:
         """Go through the kernels, or those at `index`, one matrix (n_rows, n_train) at a time, from its factors."""
         starts = np.cumsum([0, *(len(z) for z in self.factors)])
-        for place in np.asarray(self.order)[slice(None) if index is None else list(index)]:
+        for place in self.order[slice(None) if index is None else list(index)]:
             group = int(np.searchsorted(starts, place, side="right")) - 1
             if group == len(self.factors):
                 yield self.dense[place - starts[group]]
@@ -465,30 +455,19 @@ class LowRankStack(Factors, Stack):
                 yield left[place - starts[group]].T @ right[place - starts[group]]
 
 
-def _in_order(array: Array) -> Any:
-    """Undo the order of memory that indices leave behind on NumPy."""
-    return np.ascontiguousarray(array) if is_numpy(array) else array
-
-
 def _tall(factors: Array) -> Any:
     """Put the lines of all factors of a group (n_group, rank, n) below each other."""
     return factors.reshape(factors.shape[0] * factors.shape[1], factors.shape[2])
 
 
-def _inner(factor: Array, vectors: Array) -> Any:
+def _inner(factor: Any, vectors: Any) -> Any:
     """``Z_m^T v_m`` by the transposed Z (n_group, rank, n) and v (n_group or 1, n), (n_group, rank)."""
-    if is_numpy(factor):
-        return np.vecdot(factor, vectors[:, None])
-    return (factor * vectors[:, None]).sum(
-        axis=2
-    )  # half as fast as a product on a CPU, which XLA compiles for 0.2 s
+    return np.vecdot(factor, vectors[:, None])
 
 
-def _outer(inner: Array, factor: Array) -> Any:
+def _outer(inner: Any, factor: Any) -> Any:
     """``Z_m c_m`` by c (n_group, rank) and the transposed Z (n_group, rank, n), (n_group, n)."""
-    if is_numpy(factor):
-        return np.einsum("mr,mrn->mn", inner, factor)
-    return (inner[..., None] * factor).sum(axis=1)
+    return np.einsum("mr,mrn->mn", inner, factor)
 
 
 def _root(square: np.ndarray) -> np.ndarray:
@@ -671,11 +650,6 @@ class LinearStack(_Shared, Stack):
         """Go through the kernels of a square stack: `Z` with ``Z Z' = K_m``, (n_train, n_own_features)."""
         for own, scales in self._members():
             yield self.features[own].T * np.sqrt(scales)
-
-    def blocks(self, entries: int = ENTRIES) -> Iterator[tuple[slice, slice, DenseStack]]:
-        """Go through the kernels one at a time."""
-        for m, kernel in enumerate(self.each()):
-            yield slice(m, m + 1), slice(None), DenseStack(kernel[None])
 
     def combine(self, weights: Array) -> Any:
         """Return weighted sums of the kernels."""
