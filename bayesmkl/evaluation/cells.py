@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,7 +23,6 @@ from bayesmkl.evaluation.predictions import Predictions, final_estimator, keep_p
 from bayesmkl.evaluation.scoring import Metric, score
 from bayesmkl.evaluation.store import Cell, Kept, Store, versions
 from bayesmkl.evaluation.study import Data, ModelSpec, as_splitter, labels_of
-from bayesmkl.kernels.cache import KernelCache, Tally, current_cache, sharing_kernels
 
 LONGEST_NOTE = 400  # characters
 ACTIVE = (
@@ -70,12 +69,13 @@ class Protocol(NamedTuple):
 
 
 class Job(NamedTuple):
-    """Models on one split of one data set; they share kernels.
+    """A model on one split of one data set.
 
     Parameters
     ----------
-    models : dict of str to ModelSpec
-        By the key of the cell.
+    key : str
+        Of the cell.
+    spec : ModelSpec
     data : Data
         Without its samples, which go beside the job: schedulers send large arrays once.
     rows : tuple of ndarray
@@ -86,7 +86,8 @@ class Job(NamedTuple):
     protocol : Protocol
     """
 
-    models: Mapping[str, ModelSpec]
+    key: str
+    spec: ModelSpec
     data: Data
     rows: tuple[np.ndarray, np.ndarray]
     group_columns: tuple[int, ...]
@@ -94,8 +95,8 @@ class Job(NamedTuple):
     protocol: Protocol
 
 
-def run_job(job: Job, X: Any) -> list[Cell]:
-    """Compute the cells of a job in a worker, and write them to the folder if this process sees it."""
+def run_job(job: Job, X: Any) -> Cell:
+    """Compute a cell in a worker, and write it to the folder if this process sees it."""
     here, expected, folder = versions(), job.protocol.expected, job.protocol.folder
     other = [name for name, v in expected.items() if here.get(name) != v]
     if other:
@@ -103,28 +104,17 @@ def run_job(job: Job, X: Any) -> list[Cell]:
             f"`n_jobs`: a worker has {other[0]} {here.get(other[0])}, and the calling process has "
             f"{expected[other[0]]}. Install the same versions everywhere."
         )
-    store = Store(Path(folder)) if folder is not None and Path(folder).is_dir() else None
-    cells = []
-    for cell in cells_of(job, X):
-        if store is not None:
-            store.write(cell)
-        cells.append(cell)
-    return cells
+    cell = cell_of(job, X)
+    if folder is not None and Path(folder).is_dir():
+        Store(Path(folder)).write(cell)
+    return cell
 
 
-def cells_of(job: Job, X: Any) -> Iterator[Cell]:
-    """Compute the cells of a job, one after the other."""
+def cell_of(job: Job, X: Any) -> Cell:
+    """Fit and score a model; its exception becomes the `error` of the row."""
     data = job.data._replace(X=X)
     if job.group_columns:
         data = data._replace(groups=labels_of(data.X, job.group_columns))
-    # Parallel cross-validations inside a cell would become tasks with data of their own.
-    with joblib.parallel_config("sequential"), one_thread(), sharing_kernels(KernelCache()):
-        for key, spec in job.models.items():
-            yield _cell(job, key, spec, data)
-
-
-def _cell(job: Job, key: str, spec: ModelSpec, data: Data) -> Cell:
-    """Fit and score one model; an exception of the model becomes the `error` of its row."""
     row: dict[str, Any] = {
         "n_samples": len(data.y),
         "n_train": len(job.rows[0]),
@@ -133,16 +123,17 @@ def _cell(job: Job, key: str, spec: ModelSpec, data: Data) -> Cell:
     }
     scores: dict[str, float] = {}
     kept, left_out = None, ""
-    with recording_warnings() as caught:
+    # Parallel cross-validations inside a cell would become tasks with data of their own.
+    with joblib.parallel_config("sequential"), one_thread(), recording_warnings() as caught:
         try:
-            found, scores, kept, left_out = _measured(job, spec, data)
+            found, scores, kept, left_out = _measured(job, data)
             row |= found
         except (Exception, SystemExit) as error:  # whatever goes wrong in one model must not stop the others
             row |= {"error": _told(error)}
     row |= {"note": note_of(caught)}
     by_hash = {job.protocol.scorers[name]: float(value) for name, value in scores.items()}
     about = {"left_out": left_out or "its model failed"} if kept is None else kept.about
-    return Cell(key, row, by_hash, kept, about)
+    return Cell(job.key, row, by_hash, kept, about)
 
 
 def _told(error: BaseException) -> str:
@@ -154,39 +145,31 @@ def _told(error: BaseException) -> str:
     return f"{name}: {before.split('.')[0].strip()}. {traceback.strip().splitlines()[-1]}"
 
 
-def _measured(
-    job: Job, spec: ModelSpec, data: Data
-) -> tuple[dict[str, Any], dict[str, float], Kept | None, str]:
-    """Fit, predict and score; seconds and memory include what was found in the cache."""
-    protocol = job.protocol
+def _measured(job: Job, data: Data) -> tuple[dict[str, Any], dict[str, float], Kept | None, str]:
+    """Fit, predict and score."""
+    protocol, spec = job.protocol, job.spec
     inner = as_splitter(protocol.inner_cv, data._replace(X=None), job.seed, protocol.task == "classification")
     model = spec.new(job.seed, inner, protocol.inner_scoring)
     X, y, X_test, y_test, fit_params = _cut(model, data, *job.rows, spec)
-    before = _tally()
     at_start = _reset_peak()
     start = time.perf_counter()
     model.fit(X, y, **fit_params)
     fit_seconds = time.perf_counter() - start
-    of_fit = _tally().since(before)
     predictions = Predictions(model, X_test, X, job.seed, y)
     predictions.labels()
     predict_seconds = predictions.seconds
-    of_both = _tally().since(before)
     scores = score(predictions, y_test, protocol.metrics)
     n_bytes = float(np.maximum(_resident("VmHWM") - at_start, 0.0))
     kept, left_out = _kept(job, predictions, y_test)
     found = facts(model, len(y))
     converged = found.pop("converged")
     costs = {
-        "fit_seconds": fit_seconds + of_fit.reused_seconds,
-        "predict_seconds": predict_seconds + of_both.reused_seconds - of_fit.reused_seconds,
-        "kernel_seconds": of_both.seconds,
-        "reused_seconds": of_both.reused_seconds,
-        "peak_memory_mb": (n_bytes + of_both.reused_bytes) / 2**20,
+        "fit_seconds": fit_seconds,
+        "predict_seconds": predict_seconds,
+        "peak_memory_mb": n_bytes / 2**20,
     }
     row = {
         **{name: round(cost, 6) for name, cost in costs.items()},
-        "kernel_stacks": of_both.n_evaluated,
         "converged": None if converged is None else float(converged),
         **found,
     }
@@ -202,11 +185,6 @@ def _kept(job: Job, predictions: Predictions, y_test: np.ndarray) -> tuple[Kept 
         return keep_predictions(predictions, y_test, job.rows[1], protocol.task, protocol.most_kept)
     except Exception as error:  # of the model, which no metric has asked for it
         return None, f"its predictions could not be had: {_told(error)}"
-
-
-def _tally() -> Tally:
-    cache = current_cache()
-    return Tally() if cache is None else cache.tally
 
 
 def _cut(

@@ -1,4 +1,4 @@
-"""Comparison of models in one call: common splits, tuning inside the training part, kernels computed once."""
+"""Comparison of models in one call: common splits, and tuning inside the training part."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from bayesmkl._utils.validation import (
     shown,
 )
 from bayesmkl._utils.warnings import recording_warnings, warn_user
-from bayesmkl.evaluation.cells import Job, Protocol, cells_of, note_of, run_job, seed_of
+from bayesmkl.evaluation.cells import Job, Protocol, cell_of, note_of, run_job, seed_of
 from bayesmkl.evaluation.comparison import Comparison
 from bayesmkl.evaluation.predictions import StoredPredictions, final_estimator, weight_argument
 from bayesmkl.evaluation.scoring import Metric, resolve_scoring, stored_score, task_of
@@ -61,7 +61,6 @@ from bayesmkl.evaluation.store import (
     write_table,
 )
 from bayesmkl.evaluation.study import Data, ModelSpec, bundled, grouped_splits, text_of
-from bayesmkl.kernels import KernelBank
 
 ONLY = "data"  # name of the data set that comes as X and y
 MOST_KEPT = 64.0  # MiB of predictions in a cell
@@ -92,8 +91,7 @@ def compare_models(
 ) -> Comparison:
     """Fit and score models on the same splits of one or several data sets.
 
-    Models with equal kernel banks share their kernels, which are computed once per split. Every fit runs on one BLAS
-    thread, so that times compare and results do not depend on `n_jobs`.
+    Every fit runs on one BLAS thread, so that times compare and results do not depend on `n_jobs`.
 
     Parameters
     ----------
@@ -587,26 +585,17 @@ def _found(key: str, store: Store, protocol: Protocol, retry_failed: bool) -> Ce
 
 
 def _jobs(plan: _Plan, left: set[str]) -> list[tuple[Job, Any]]:
-    """Return the work that is left, with its samples: models of equal kernel banks on a split are one job."""
-    groups: dict[Any, list[str]] = {}
-    for model, spec in plan.models.items():
-        banks = [clone(v) for v in spec.estimator.get_params().values() if isinstance(v, KernelBank)]
-        groups.setdefault((content_of(banks).digest if banks else "") or model, []).append(model)
+    """Return the work that is left, with its samples."""
     jobs, left = [], set(left)
     for dataset, data in plan.datasets.items():
         for split, rows in enumerate(plan.splits[dataset]):
-            for group in groups.values():
-                specs = {}
-                for model in group:
-                    key = plan.keys[dataset, model, split]
-                    if key in left:
-                        specs[key] = plan.models[model]
-                        left.remove(key)
-                seed = seed_of(plan.protocol.random_state, split)
-                job = Job(
-                    specs, data._replace(X=None), rows, plan.group_columns[dataset], seed, plan.protocol
-                )
-                jobs += [(job, data.X)] if specs else []
+            for model, spec in plan.models.items():
+                key = plan.keys[dataset, model, split]
+                if key in left:
+                    left.remove(key)
+                    seed, columns = seed_of(plan.protocol.random_state, split), plan.group_columns[dataset]
+                    job = Job(key, spec, data._replace(X=None), rows, columns, seed, plan.protocol)
+                    jobs.append((job, data.X))
     return jobs
 
 
@@ -614,13 +603,12 @@ def _computed(jobs: list[tuple[Job, Any]], n_jobs: int | None) -> Generator[Cell
     """Yield cells as they are finished, by this process or by joblib's workers."""
     if joblib.effective_n_jobs(n_jobs) == 1:
         for job, X in jobs:
-            yield from cells_of(job, X)
+            yield cell_of(job, X)
         return
     # Private copies of memory maps may be written to, as in this process.
     parallel = Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1, mmap_mode="c")
     try:
-        for cells in parallel(delayed(run_job)(job, X) for job, X in jobs):
-            yield from cells
+        yield from parallel(delayed(run_job)(job, X) for job, X in jobs)
     except PicklingError as error:
         raise ValueError(
             "`n_jobs` must be 1 for these models, which cannot be sent to other processes: "

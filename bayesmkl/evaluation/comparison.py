@@ -104,14 +104,11 @@ class Comparison:
     ----------
     cells : DataFrame
         ``dataset``, ``model``, ``split``; ``n_samples``, ``n_train``, ``n_test``, ``seed`` (of the models' open
-        random states); ``fit_seconds`` and ``predict_seconds``, as if the model were alone; ``kernel_seconds``, the
-        part of both that was spent on kernels of banks, ``reused_seconds``, the part of that which was saved because
-        another model had computed them, and ``kernel_stacks``, how many stacks of kernels, and graphs and
-        factorizations that are shared like them, were computed for this model: none if all were found;
-        ``peak_memory_mb`` (MiB above the start of the cell, with shared kernels); ``support_fraction``,
-        ``n_active_kernels``, ``n_iter`` and ``n_solves`` of the fit, ``kernel_shares`` (as JSON; :meth:`weights` and
-        :meth:`gates` read them), ``converged`` (1 or 0), ``best_params`` of a grid; ``error`` and ``note``
-        (warnings), empty where there was none; then one column per metric. NaN where there is no number.
+        random states); ``fit_seconds`` and ``predict_seconds``; ``peak_memory_mb`` (MiB above the start of the
+        cell); ``support_fraction``, ``n_active_kernels``, ``n_iter`` and ``n_solves`` of the fit, ``kernel_shares``
+        (as JSON; :meth:`weights` and :meth:`gates` read them), ``converged`` (1 or 0), ``best_params`` of a grid;
+        ``error`` and ``note`` (warnings), empty where there was none; then one column per metric. NaN where there is
+        no number.
     about : dict
         ``keys`` and ``scorers`` (hashes of the cells and metrics), ``metrics`` (name to whether greater is better),
         ``random_state``, ``cv``, ``models``, ``datasets``, ``environment``, ``started``, ``seconds``.

@@ -28,7 +28,7 @@ from bayesmkl import __version__
 from bayesmkl._utils.files import READING_ARRAYS, not_written, read_json, written_beside
 from bayesmkl._utils.hashing import content_hash
 
-FORMAT, VERSION = "bayesmkl-comparison", 6
+FORMAT, VERSION = "bayesmkl-comparison", 7
 OF_ONE_CALL = "new"  # start of the keys of cells that no other call finds; no hash has an n
 ABOUT, RESULTS, CELLS = "about.json", "results.csv", "cells"
 PACKAGES = ("numpy", "scipy", "scikit-learn", "jax", "numpyro", "pandas", "joblib")
@@ -50,9 +50,6 @@ COLUMNS = (
     "seed",
     "fit_seconds",
     "predict_seconds",
-    "kernel_seconds",
-    "reused_seconds",
-    "kernel_stacks",
     "peak_memory_mb",
     "support_fraction",
     "n_active_kernels",

@@ -20,7 +20,6 @@ from sklearn.model_selection import (
     KFold,
     LeaveOneGroupOut,
     PredefinedSplit,
-    RepeatedStratifiedKFold,
     ShuffleSplit,
     StratifiedGroupKFold,
     StratifiedKFold,
@@ -33,13 +32,13 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import SVC
 
 from bayesmkl import BEMKLClassifier
-from bayesmkl.discriminative import EasyMKLClassifier, SimpleMKLClassifier, UniformMKLClassifier
+from bayesmkl.discriminative import SimpleMKLClassifier, UniformMKLClassifier
 from bayesmkl.evaluation import Comparison, compare_models
 from bayesmkl.evaluation.study import labels_of
 from bayesmkl.gp import Design
 from bayesmkl.kernels import Gaussian, KernelBank
 
-TIMES = ["fit_seconds", "predict_seconds", "kernel_seconds", "reused_seconds", "peak_memory_mb"]
+TIMES = ["fit_seconds", "predict_seconds", "peak_memory_mb"]
 
 
 @pytest.fixture(scope="module")
@@ -101,30 +100,6 @@ class Hungry(RegressorMixin, BaseEstimator):
 
     def predict(self, X):
         return np.full(len(X), self.mean_)
-
-
-class Clock:
-    """Stands still until work moves it on."""
-
-    now = 0.0
-
-    @classmethod
-    def moved_by(cls, seconds, function):
-        def call(*args, **options):
-            cls.now += seconds
-            return function(*args, **options)
-
-        return call
-
-
-class Timed(UniformMKLClassifier):
-    """Takes 100 seconds to fit and 1000 to predict, kernels apart."""
-
-    def fit(self, X, y):
-        return Clock.moved_by(100.0, super().fit)(X, y)
-
-    def predict(self, X):
-        return Clock.moved_by(1000.0, super().predict)(X)
 
 
 # ---------------------------------------------------------------------------------------- the right numbers
@@ -274,54 +249,6 @@ def test_the_grid_never_sees_test_rows():
         assert set.union(*seen) == set(X[train, 0])
         assert not set.union(*seen) & set(X[test, 0])
         assert all(len(rows) == 20 for rows in seen[:-1])
-
-
-@pytest.mark.heavy
-def test_kernels_are_computed_once_per_split(two_classes, monkeypatch):
-    X, y = two_classes
-    counts = {"train": 0, "rows": 0}
-    learn, evaluate = KernelBank._learn, KernelBank.evaluate
-
-    def counted(kind, function):
-        def call(*args, **options):
-            counts[kind] += 1
-            return function(*args, **options)
-
-        return call
-
-    monkeypatch.setattr(KernelBank, "_learn", counted("train", learn))
-    monkeypatch.setattr(KernelBank, "evaluate", counted("rows", evaluate))
-    models = {
-        "u": UniformMKLClassifier(bank()),
-        "s": SimpleMKLClassifier(bank()),
-        "e": EasyMKLClassifier(bank()),
-    }
-    cv = RepeatedStratifiedKFold(n_splits=2, n_repeats=2, random_state=0)
-    found = compare_models(models, X, y, cv=cv, scoring=["accuracy", "auc"])
-    assert counts == {"train": 4, "rows": 4}
-    other = {"w": UniformMKLClassifier(KernelBank(Gaussian(width=2.0), views="each"))}
-    counts.update(train=0, rows=0)
-    compare_models(models | other, X, y, cv=cv, scoring=["accuracy", "auc"])
-    assert counts == {"train": 8, "rows": 8}
-    reused = found.cells.groupby("model")["reused_seconds"].sum()
-    assert (reused["u"] == 0.0, reused["s"] > 0.0, reused["e"] > 0.0) == (True, True, True)
-    assert found.cells.groupby("model")["kernel_stacks"].sum().to_dict() == {"u": 8, "s": 0, "e": 0}
-    alone = compare_models({"e": models["e"]}, X, y, cv=cv, scoring=["accuracy", "auc"])
-    np.testing.assert_array_equal(alone.cells["auc"], found.scores("auc")["e"])
-
-
-def test_every_model_is_charged_for_the_kernels_of_its_fit_and_of_its_predictions(two_classes, monkeypatch):
-    X, y = two_classes
-    monkeypatch.setattr("time.perf_counter", lambda: Clock.now)
-    monkeypatch.setattr(KernelBank, "_learn", Clock.moved_by(16.0, KernelBank._learn))
-    monkeypatch.setattr(KernelBank, "evaluate", Clock.moved_by(4.0, KernelBank.evaluate))
-    models = {"first": Timed(bank()), "second": Timed(bank())}
-    found = compare_models(models, X, y, cv=2, scoring=["accuracy", "auc"]).cells.set_index("model")
-    assert found["fit_seconds"].tolist() == [116.0] * 4
-    assert found["predict_seconds"].tolist() == [1004.0] * 4
-    assert found["kernel_seconds"].tolist() == [20.0] * 4
-    assert found.loc["first", "reused_seconds"].tolist() == [0.0] * 2
-    assert found.loc["second", "reused_seconds"].tolist() == [20.0] * 2
 
 
 @pytest.mark.heavy

@@ -51,8 +51,6 @@ def make_cells(models, datasets, n_splits, rng):
                         "seed": 1000 * m + split,
                         "fit_seconds": float([9.0, 10.5, 100.25, 0.5][m % 4] + 0.01 * split),
                         "predict_seconds": 0.01,
-                        "kernel_seconds": 0.25 * (m == 0),
-                        "reused_seconds": 0.25 * (m > 0),
                         "peak_memory_mb": 12.0,
                         "support_fraction": np.nan if m == 0 else 0.5,
                         "n_active_kernels": 3.0,

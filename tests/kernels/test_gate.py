@@ -11,14 +11,12 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
 
 from bayesmkl import BEMKLClassifier, GPMKLClassifier, GPMKLRegressor, KernelBank, load_model, save_model
-from bayesmkl._utils.hashing import content_hash
 from bayesmkl.datasets import make_localized, open_rows
 from bayesmkl.discriminative import LMKLClassifier, SimpleMKLClassifier, UniformMKLClassifier
 from bayesmkl.discriminative.svm.native import native_kernels
 from bayesmkl.gp import Marginal
 from bayesmkl.gp.evidence import exact_evidence
 from bayesmkl.kernels import FromDistance, Gate, Gaussian, Linear, Polynomial, Product
-from bayesmkl.kernels.cache import KernelCache, sharing_kernels
 from bayesmkl.kernels.stacks.streamed import streamed_stack
 from bayesmkl.outcomes import Gaussian as Noise
 from bayesmkl.posterior import feature_table
@@ -216,19 +214,6 @@ def test_samples_that_are_read_in_blocks():
         for rows in (X, open_rows(X))
     ]
     np.testing.assert_allclose(*(model.decision_function(ROWS) for model in models), rtol=1e-8)
-
-
-def test_banks_are_told_apart_by_their_gates():
-    banks = [
-        KernelBank([Gaussian(2) * gate], VIEWS) for gate in (Gate(3), Gate(3), Gate(4), Gate(3, width=1))
-    ]
-    keys = [content_hash(bank.get_params(deep=False)) for bank in banks]
-    assert keys[0] == keys[1]
-    assert len(set(keys)) == 3
-    with sharing_kernels(KernelCache()) as cache:
-        stacks = [bank.fit_transform(X) for bank in banks]
-    assert (cache.tally.n_evaluated, cache.tally.n_reused) == (3, 1)
-    np.testing.assert_array_equal(stacks[0], stacks[1])
 
 
 def test_models_in_files(tmp_path):

@@ -47,7 +47,6 @@ from bayesmkl._utils.warnings import holding_back, recording_warnings
 from bayesmkl.bemkl import NUTS, Gibbs, Storage, select_by_elbo
 from bayesmkl.evaluation import compare_models
 from bayesmkl.kernels import Linear
-from bayesmkl.kernels.cache import KernelCache, sharing_kernels
 
 pytestmark = [pytest.mark.family("process"), pytest.mark.heavy]
 
@@ -526,25 +525,6 @@ def test_arrays_are_read_in_threads_while_the_collector_runs(tmp_path):
     finally:
         gc.callbacks.remove(called)
         gc.set_threshold(*before)
-
-
-@in_threads
-@pytest.mark.parametrize("max_bytes", [2**30, 40_000, 1])
-def test_a_cache_of_kernels_is_shared_by_threads(max_bytes):
-    """Also one that keeps forgetting: it holds about six stacks, or none."""
-    samples, cache = [families.data(18, seed) for seed in range(8)], KernelCache(max_bytes)
-
-    def work(first):
-        with sharing_kernels(cache):
-            return {
-                (first + k) % 8: families.bank().fit_transform(samples[(first + k) % 8]) for k in range(40)
-            }
-
-    alone = [families.bank().fit_transform(X) for X in samples]
-    for together in at_once(*[lambda first=first: work(first) for first in (0, 3, 5)]):
-        for seed, stack in together.items():
-            assert stack.tobytes() == alone[seed].tobytes()
-    assert cache.tally.n_evaluated + cache.tally.n_reused == 3 * 40
 
 
 def blas_threads():

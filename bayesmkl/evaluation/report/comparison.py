@@ -48,9 +48,6 @@ COLUMNS = {
     "dataset": "data set",
     "fit_seconds": "fit, s",
     "predict_seconds": "predict, s",
-    "kernel_seconds": "kernels, s",
-    "reused_seconds": "saved, s",
-    "kernel_stacks": "kernel stacks",
     "peak_memory_mb": "memory, MiB",
     "support_fraction": "support",
     "n_active_kernels": "active kernels",
@@ -75,14 +72,11 @@ COLUMNS = {
     "second_only": "second only",
     "both_wrong": "none",
 }  # heads of columns in words
-COSTS = list(COLUMNS)[1:9]
+COSTS = list(COLUMNS)[1:6]
 HEADS = {
     "mean rank": "mean over data sets of the place of the model, 1 the best",
     "fit, s": "seconds to fit, the search for parameters included",
     "predict, s": "seconds to predict the test rows",
-    "kernels, s": "seconds to compute kernels, part of the two before",
-    "saved, s": "seconds of kernels that another model had computed on the same rows",
-    "kernel stacks": "stacks of kernels that were computed for this model",
     "memory, MiB": "highest memory of fit and prediction above that before",
     "support": "support points, as a fraction of the training rows",
     "active kernels": "kernels with a weight that matters",
