@@ -18,7 +18,6 @@ from sklearn.utils.metaestimators import _safe_split
 from bayesmkl._utils.threads import one_thread
 from bayesmkl._utils.warnings import recording_warnings
 from bayesmkl.bemkl.base import BaseBEMKL
-from bayesmkl.discriminative.estimators.localized import BaseLocalized
 from bayesmkl.evaluation.predictions import Predictions, final_estimator, keep_predictions, weight_argument
 from bayesmkl.evaluation.scoring import Metric, score
 from bayesmkl.evaluation.store import Cell, Kept, Store, versions
@@ -249,9 +248,8 @@ def facts(model: BaseEstimator, n_train: int) -> dict[str, Any]:
         ``support_fraction``: share of the training samples that predictions depend on, NaN where the model has no
         such thing. ``n_active_kernels``: kernels with a weight (of BEMKL, above 1/1000 of the largest in absolute
         value, for any class), NaN where there are none. ``kernel_shares``: see :meth:`Comparison.weights`.
-        ``converged``: True, False, or None if the model does not say. ``n_iter`` and ``n_solves``: iterations and
-        solved SVMs, over all problems of the model, NaN where it does not count. ``best_params``: the choice of a
-        search as JSON, or an empty string.
+        ``converged``: True, False, or None if the model does not say. ``n_iter``: iterations over all problems of
+        the model, NaN where it does not count. ``best_params``: the choice of a search as JSON, or an empty string.
 
     Examples
     --------
@@ -271,7 +269,6 @@ def facts(model: BaseEstimator, n_train: int) -> dict[str, Any]:
         "kernel_shares": kept_shares(final),
         "converged": _converged(final),
         "n_iter": _total(getattr(final, "n_iter_", None)),
-        "n_solves": _total(getattr(final, "n_solves_", None)),
         "best_params": _best_params(model),
     }
 
@@ -320,21 +317,16 @@ def _plain(value: object) -> Any:
 
 
 def kept_shares(final: BaseEstimator) -> str:
-    """Return what a cell keeps of the kernels of a fitted model, as JSON; empty without weights and gates."""
+    """Return what a cell keeps of the kernels of a fitted model, as JSON; empty without weights."""
     names = getattr(final, "kernel_names_", None)
     shares, stds = getattr(final, "kernel_shares_", None), getattr(final, "kernel_shares_std_", None)
     if shares is None and hasattr(final, "kernel_weights_"):
         weights = np.abs(np.atleast_2d(final.kernel_weights_))
         shares = weights / np.maximum(weights.sum(axis=-1, keepdims=True), np.finfo(float).tiny)
-    gates = final.gates() if isinstance(final, BaseLocalized) else None  # (..., n_samples, n_kernels)
-    if names is None or len(names) > MOST_KERNELS or (shares is None and gates is None):
-        return ""
-    if shares is not None and np.shape(shares)[-1] != len(names):
+    if names is None or len(names) > MOST_KERNELS or shares is None or np.shape(shares)[-1] != len(names):
         return ""
     views = getattr(getattr(final, "kernel_bank_", None), "kernel_views_", None)
-    kept = {"kernels": list(names), "views": views, "shares": None if shares is None else _rounded(shares)}
-    if gates is not None:
-        kept |= {"gates": _rounded(gates), "gate_stds": _rounded(np.std(gates, axis=-2))}
+    kept = {"kernels": list(names), "views": views, "shares": _rounded(shares)}
     return json.dumps(kept | {"stds": None if stds is None else _rounded(stds)})
 
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.stats import binomtest, norm, spearmanr
+from scipy.stats import binomtest, norm
 from sklearn.metrics import precision_recall_curve, roc_curve
 
 from bayesmkl._utils.docstrings import entries, fill_docs
-from bayesmkl._utils.files import as_path, not_written
+from bayesmkl._utils.files import as_path
 from bayesmkl._utils.validation import check_choice, check_probability
 from bayesmkl.evaluation.predictions import StoredPredictions
 from bayesmkl.evaluation.scoring import metric_of, stored_score
@@ -27,8 +25,6 @@ from bayesmkl.evaluation.store import (
     Store,
     read_about,
     table_of,
-    write_about,
-    write_table,
 )
 
 if TYPE_CHECKING:
@@ -105,8 +101,8 @@ class Comparison:
     cells : DataFrame
         ``dataset``, ``model``, ``split``; ``n_samples``, ``n_train``, ``n_test``, ``seed`` (of the models' open
         random states); ``fit_seconds`` and ``predict_seconds``; ``peak_memory_mb`` (MiB above the start of the
-        cell); ``support_fraction``, ``n_active_kernels``, ``n_iter`` and ``n_solves`` of the fit, ``kernel_shares``
-        (as JSON; :meth:`weights` and :meth:`gates` read them), ``converged`` (1 or 0), ``best_params`` of a grid;
+        cell); ``support_fraction``, ``n_active_kernels`` and ``n_iter`` of the fit, ``kernel_shares``
+        (as JSON; :meth:`weights` reads them), ``converged`` (1 or 0), ``best_params`` of a grid;
         ``error`` and ``note`` (warnings), empty where there was none; then one column per metric. NaN where there is
         no number.
     about : dict
@@ -136,12 +132,6 @@ class Comparison:
     def models(self) -> list[str]:
         """Names of the models, in the order in which they were given."""
         return list(dict.fromkeys(self.cells["model"]))
-
-    @property
-    def frame(self) -> pd.DataFrame:
-        """All scores in long form: one row per data set, model, split and ``metric``, with its ``value``."""
-        fixed = [name for name in self.cells.columns if name not in (*self.metrics, "kernel_shares")]
-        return self.cells.melt(id_vars=fixed, value_vars=self.metrics, var_name="metric", value_name="value")
 
     @property
     def failures(self) -> pd.DataFrame:
@@ -309,8 +299,8 @@ class Comparison:
         Parameters
         ----------
         kind : str, default="scores"
-            Plot to draw: "scores", "ranks", "critical_difference", "pairwise", "time" or "learning_curve", one
-            function of ``bayesmkl.evaluation.plots`` each; or a curve, "roc", "precision_recall" or "calibration", of
+            Plot to draw: "scores" or "critical_difference", one function of ``bayesmkl.evaluation.plots`` each; or a
+            curve, "roc", "precision_recall" or "calibration", of
             :func:`~bayesmkl.evaluation.plots.plot_curve`, which has no metric.
         %(metric)s
         **options
@@ -415,40 +405,6 @@ class Comparison:
         names = ["dataset", "model", "kernel", "view", "mean", "std", "posterior_std", "selected", "n"]
         return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=names)
 
-    def gates(self, dataset: str | None = None) -> pd.DataFrame:
-        """Return gates of localized models: their means over training samples, and how they vary.
-
-        Parameters
-        ----------
-        %(dataset)s
-
-        Returns
-        -------
-        DataFrame
-            One row per data set, model and kernel, in the order of the kernels: ``view``; ``mean`` and ``std``, over
-            splits, of the mean gate of the training samples, in the units of the model's ``gates``;
-            ``sample_std``, the standard deviation over training samples, averaged over splits: near zero where the
-            weights hardly depend on the sample; ``n`` splits. Gates of several classes are averaged over them. Other
-            models are not there.
-
-        Raises
-        ------
-        ValueError
-            If `dataset` is not one of the comparison.
-        """
-        names = ["dataset", "model", "kernel", "view", "mean", "std", "sample_std", "n"]
-        tables = []
-        for (name, model), kept in _kept(self._cells_of(dataset), "gates").items():
-            means, first = np.array([own["gates"] for own in kept]), kept[0]
-            n_splits, n_kernels = means.shape
-            table = pd.DataFrame({"kernel": first["kernels"], "view": first["views"] or [None] * n_kernels})
-            table["mean"], table["std"] = means.mean(axis=0), np.nan
-            if n_splits > 1:
-                table["std"] = means.std(axis=0, ddof=1)
-            table["sample_std"] = np.mean([own["gate_stds"] for own in kept], axis=0)
-            tables.append(table.assign(dataset=name, model=model, n=n_splits)[names])
-        return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=names)
-
     def stability(
         self, dataset: str | None = None, threshold: float = SELECTED, ci_prob: float = 0.95
     ) -> pd.DataFrame:
@@ -486,36 +442,6 @@ class Comparison:
         names = [*MODEL, "n_kernels", "n_selected", "stability", "lower", "upper", "n"]
         return pd.DataFrame(rows, columns=names)
 
-    def agreement(self, dataset: str) -> pd.DataFrame:
-        """Return whether models order kernels alike: Spearman's rank correlations of mean shares.
-
-        Parameters
-        ----------
-        dataset : str
-            One of `datasets`.
-
-        Returns
-        -------
-        DataFrame
-            A row and a column per model with kernel weights; NaN between models of other kernels.
-
-        Raises
-        ------
-        ValueError
-            If there is no such data set.
-        """
-        means = {
-            model: pd.Series(_shares(kept).mean(axis=0), index=kept[0]["kernels"])
-            for (name, model), kept in _kept(self._cells_of(dataset)).items()
-            if name == dataset
-        }
-        found = pd.DataFrame(np.nan, index=list(means), columns=list(means))
-        for a, own in means.items():
-            for b, other in means.items():
-                if set(own.index) == set(other.index) and own.nunique() > 1 and other.nunique() > 1:
-                    found.loc[a, b] = spearmanr(own, other.loc[own.index])[0]
-        return found
-
     def _cells_of(self, dataset: str | None) -> pd.DataFrame:
         if dataset is None:
             return self.cells
@@ -527,37 +453,6 @@ class Comparison:
     def metrics(self) -> list[str]:
         """Names of the metrics, the first one being the one that matters most."""
         return list(self.about["metrics"])
-
-    def learning_curve(self, metric: str | None = None, dataset: str | None = None) -> pd.DataFrame:
-        """Return scores by the number of training rows, of splits that differ in it.
-
-        Parameters
-        ----------
-        metric : str, default=None
-            One of `metrics`; None is the first.
-        dataset : str, default=None
-            One of `datasets`; None is all.
-
-        Returns
-        -------
-        DataFrame
-            One row per data set, model and ``n_train``, rising: ``mean``, ``std`` and ``n`` of the scores over the
-            splits of that size, and the mean ``fit_seconds``.
-
-        Raises
-        ------
-        ValueError
-            If `metric` or `dataset` is not one of the comparison.
-        """
-        name, keys = self._metric(metric), ["dataset", "model", "n_train"]
-        groups = self._cells_of(dataset).groupby(keys, sort=False)
-        table = groups[name].agg(mean="mean", std="std", n="count").join(groups["fit_seconds"].mean())
-        places = {"dataset": self.datasets, "model": list(dict.fromkeys(self.cells["model"]))}
-        return table.reset_index().sort_values(
-            keys,
-            key=lambda column: column.map(places[column.name].index) if column.name in places else column,
-            ignore_index=True,
-        )
 
     def predictions(self, dataset: str | None = None) -> pd.DataFrame:
         """Return what was predicted of the test rows of all splits.
@@ -798,44 +693,6 @@ class Comparison:
             "greater_is_better": self.about["metrics"][self._metric(metric)],
         }
 
-    def save(self, folder: str | PathLike[str]) -> None:
-        """Write ``results.csv``, ``about.json`` and the cells to a new or empty folder.
-
-        Parameters
-        ----------
-        folder : path-like
-            Where to; it is made where it does not exist.
-
-        Raises
-        ------
-        ValueError
-            If there is something in the folder already; nothing is overwritten.
-        TypeError
-            If `folder` is no path.
-        OSError
-            If the files cannot be written; none is left behind then.
-        """
-        path = as_path("folder", folder)
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
-            raise ValueError(f"`folder` must be new or empty; {str(path)!r} is not. Choose another one.")
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise not_written(f"`folder`: {str(path)!r}", error) from error
-        try:
-            store = Store(path)
-            for key in dict.fromkeys(key for *_, key in self.about.get("keys", ())):
-                cell = None if self._store is None else self._store.read(key)
-                if cell is not None:
-                    with suppress(NotKeptError):
-                        cell = cell._replace(kept=self._kept(key))
-                    store.write(cell)
-            write_table(path, self.cells)
-            write_about(path, self.about)
-        except BaseException:  # half of it would be in the way of the next attempt
-            shutil.rmtree(path, ignore_errors=True)
-            raise
-
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> Comparison:
         """Read the folder of a comparison; of one that was interrupted, the cells that are finished.
@@ -843,7 +700,7 @@ class Comparison:
         Parameters
         ----------
         folder : path-like
-            Folder that `save` wrote, or the `folder` of :func:`compare_models`: what the last call there compared.
+            The `folder` of :func:`compare_models`: what the last call there compared.
 
         Returns
         -------
@@ -887,10 +744,10 @@ class Comparison:
 
 def _by_model(cells: pd.DataFrame, column: str, models: Sequence[str] | None = None) -> pd.DataFrame:
     """Return one column of cells as a column per model and a row per (dataset, split), in the order of the cells."""
-    wide = cells.pivot(index=["dataset", "split"], columns="model", values=column)
+    wide = cells.pivot(index=["dataset", "split"], columns="model", values=column).rename_axis(columns=None)
     own, datasets = (list(dict.fromkeys(cells[name])) for name in ("model", "dataset"))
-    models = own if models is None else list(models)
-    return wide.reindex(columns=models).reindex(datasets, level="dataset").rename_axis(columns=None)
+    wide = wide.reindex(columns=own if models is None else list(models))
+    return wide.reindex(datasets, level="dataset") if datasets else wide
 
 
 def selection_stability(selected: np.ndarray, ci_prob: float = 0.95) -> tuple[float, float, float]:
@@ -942,8 +799,8 @@ def selection_stability(selected: np.ndarray, ci_prob: float = 0.95) -> tuple[fl
     return float(value), float(value - half), float(value + half)
 
 
-def _kept(cells: pd.DataFrame, part: str = "shares") -> dict[tuple[str, str], list[dict[str, Any]]]:
-    """Return what cells keep that have a part, by data set and model.
+def _kept(cells: pd.DataFrame) -> dict[tuple[str, str], list[dict[str, Any]]]:
+    """Return the shares that cells keep, by data set and model.
 
     Splits that have other kernels than the first are left out.
     """
@@ -953,8 +810,6 @@ def _kept(cells: pd.DataFrame, part: str = "shares") -> dict[tuple[str, str], li
     for dataset, model, text in cells[[*MODEL, "kernel_shares"]].itertuples(index=False):
         if text:
             own = json.loads(text)
-            if own.get(part) is None:
-                continue
             kept = found.setdefault((dataset, model), [])
             if not kept or own["kernels"] == kept[0]["kernels"]:
                 kept.append(own)

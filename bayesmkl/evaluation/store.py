@@ -54,7 +54,6 @@ COLUMNS = (
     "support_fraction",
     "n_active_kernels",
     "n_iter",
-    "n_solves",
     "kernel_shares",
     "converged",
     "best_params",

@@ -149,7 +149,7 @@ def test_splits_in_time_test_what_comes_later():
         own = found.predictions().query(f"split == {split}")
         assert own["row"].tolist() == test.tolist()
         np.testing.assert_array_equal(own["prediction"], Ridge().fit(X[train], y[train]).predict(X[test]))
-    assert found.learning_curve()["n_train"].tolist() == [19, 43, 67, 91]
+    assert found.cells["n_train"].tolist() == [19, 43, 67, 91]
 
 
 @pytest.mark.heavy
@@ -228,10 +228,6 @@ def test_several_data_sets_and_their_order(two_classes):
         assert [float(number) for number in numbers] == means[name][["ours", "wine"]].round(4).tolist()
     best = found.summary("accuracy").query("best")
     assert len(best) == 2
-    long = found.frame
-    assert len(long) == 2 * len(found.cells)
-    ours = long.query("dataset == 'ours' and metric == 'accuracy' and model == 'a'")
-    np.testing.assert_array_equal(ours["value"], found.scores("accuracy", "ours")["a"])
 
 
 # ----------------------------------------------------------------------------------- nothing leaks, nothing twice
@@ -286,15 +282,31 @@ def test_a_failing_model_is_recorded_and_stops_nobody(two_classes):
     assert np.isnan(found.ranks().loc["bad", "mean_rank"])
 
 
-def test_saving_and_loading_keep_every_digit(two_classes, tmp_path):
-    found = compare_models(
-        {"NA": SVC(), "svm, <2>": (SVC(), {"C": [1.0, 2.0]})}, *two_classes, cv=3, scoring=["accuracy", "auc"]
-    )
-    found.save(tmp_path / "run")
-    again = Comparison.load(tmp_path / "run")
-    pd.testing.assert_frame_equal(again.cells, found.cells, check_exact=True)
-    with pytest.raises(ValueError, match="must be new or empty"):
-        found.save(tmp_path / "run")
+def test_loading_keeps_every_digit(two_classes, tmp_path):
+    models = {"NA": SVC(), "svm, <2>": (SVC(), {"C": [1.0, 2.0]})}
+    options = {"cv": 3, "scoring": ["accuracy", "auc"], "folder": tmp_path / "run"}
+    found = compare_models(models, *two_classes, **options)
+    pd.testing.assert_frame_equal(Comparison.load(tmp_path / "run").cells, found.cells, check_exact=True)
+
+
+def test_a_folder_without_a_finished_cell_has_no_scores(two_classes, tmp_path):
+    compare_models({"svm": SVC()}, *two_classes, cv=2, scoring="accuracy", folder=tmp_path / "run")
+    for path in (tmp_path / "run" / "cells").iterdir():
+        path.unlink()
+    left = Comparison.load(tmp_path / "run")
+    assert left.score("f1").empty
+    assert left.summary().empty
+
+
+def test_a_metric_that_no_model_gives_leaves_the_page_and_the_other_metrics(two_classes, tmp_path):
+    models, sets = {"svm": SVC(), "svm 2": SVC(C=2.0)}, {"one": two_classes, "two": two_classes}
+    metrics = ["accuracy", "log_loss"]
+    found = compare_models(models, datasets=sets, cv=2, scoring=metrics, unavailable="nan")
+    text = found.to_html(tmp_path / "report.html", metrics=metrics).read_text()
+    assert "Scores that a model does not give" in text
+    assert "No model has a score." in text
+    assert "Mean ranks by accuracy" not in text  # of two models
+    assert "±" in text
 
 
 @pytest.mark.heavy

@@ -218,7 +218,7 @@ def test_links_inside_the_page_lead_somewhere(page):
 
 def test_pictures_are_drawings_without_scripts_or_links(page):
     pictures = [attributes for name, attributes in page.elements if name == "img"]
-    assert len(pictures) == 5
+    assert len(pictures) == 2
     for attributes in pictures:
         assert attributes["alt"]
         drawing = ET.fromstring(base64.b64decode(attributes["src"].partition(",")[2]))

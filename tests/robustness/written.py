@@ -40,8 +40,7 @@ def files_with_models() -> Path:
     for name, fit in families.families().items():
         save_model(families.fitted(fit), work / "models" / f"{name}.skops")
     X = families.data()
-    found = compare_models({"svm": SVC()}, X, families.labels(X, 2), cv=2)
-    found.save(work / "comparison")
+    compare_models({"svm": SVC()}, X, families.labels(X, 2), cv=2, folder=work / "comparison")
     return work
 
 
