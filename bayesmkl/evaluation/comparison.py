@@ -248,8 +248,7 @@ class Comparison:
             The first two and "bayesian" compare the splits of each data set, "nemenyi" the ranks over data sets,
             "wilcoxon" both; "mixed_effects" all splits of all data sets at once.
         **options
-            Of :func:`~bayesmkl.evaluation.significance.pairwise`: ``against``, ``over``, ``correction``, ``rope``,
-            ``alpha``.
+            Of :func:`~bayesmkl.evaluation.significance.pairwise`: ``against``, ``correction``, ``rope``, ``alpha``.
 
         Returns
         -------
@@ -281,8 +280,7 @@ class Comparison:
         Returns
         -------
         DataFrame
-            One row per ordered pair of models; ``win_matrix`` and ``win_totals`` of
-            ``bayesmkl.evaluation.significance`` make it shorter.
+            One row per ordered pair of models; ``win_totals`` of ``bayesmkl.evaluation.significance`` sums them.
 
         Raises
         ------

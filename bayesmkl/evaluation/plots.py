@@ -21,8 +21,7 @@ from bayesmkl._utils.validation import check_axes, check_choice, check_number
 from bayesmkl._utils.validation import shown as shown_value
 from bayesmkl.evaluation.predictions import Predictions
 from bayesmkl.evaluation.scoring import METRICS, places_of
-from bayesmkl.evaluation.significance import critical_difference, friedman, nemenyi, rank_table
-from bayesmkl.evaluation.significance.tables import check_level
+from bayesmkl.evaluation.significance import check_level, critical_difference, friedman, nemenyi, rank_table
 from bayesmkl.evaluation.survival import (
     LEVEL,
     SurvivalCalibration,
@@ -495,7 +494,7 @@ def plot(comparison: Comparison, kind: str = "scores", metric: str | None = None
     >>> [label.get_text() for label in plot(found, "scores").get_yticklabels()]
     ['logistic', 'normal']
     """
-    plots = {"scores": plot_scores, "critical_difference": plot_critical_difference}
+    plots: dict[str, Any] = {"scores": plot_scores, "critical_difference": plot_critical_difference}
     if check_choice("kind", kind, (*plots, *CURVES)) in plots:
         return plots[kind](comparison, metric, **options)
     if metric is not None:
