@@ -25,7 +25,7 @@ import pandas as pd
 from sklearn import get_config
 
 from bayesmkl import __version__
-from bayesmkl._utils.files import READING_ARRAYS, not_written, read_json, written_beside
+from bayesmkl._utils.files import READING_ARRAYS, check_layout, not_written, read_json, written_beside
 from bayesmkl._utils.hashing import content_hash
 
 FORMAT, VERSION = "bayesmkl-comparison", 7
@@ -89,7 +89,8 @@ def content_of(value: object) -> Content:
         visitor.dump(value)
         packages = visitor.versions()
         settings = {name: option for name, option in get_config().items() if name in SETTINGS}
-        return Content(content_hash((value, versions() | packages, settings)), packages)
+        computing = {name: v for name, v in environment(packages).items() if name not in COMPUTE_NOTHING}
+        return Content(content_hash((value, computing, settings)), packages)
     except Exception:  # cannot be pickled, or is not installed
         return Content("", visitor.versions())
 
@@ -175,11 +176,6 @@ def environment(packages: Mapping[str, str] | None = None) -> dict[str, str]:
     return dict(packages or {}) | _environment()
 
 
-def versions() -> dict[str, str]:
-    """Return what computes in an environment."""
-    return {name: v for name, v in _environment().items() if name not in COMPUTE_NOTHING}
-
-
 # ------------------------------------------------------------------------------------------------------------ cells
 
 
@@ -259,7 +255,7 @@ class Store:
         with suppress(OSError, ValueError, KeyError, TypeError):
             found = read_json(self._path(key))
             row, scores, about = (dict(found[name]) for name in PARTS)
-            if _have_types(row, scores):
+            if all(type(row[name]) is int for name in COUNTS if name != "split"):
                 return Cell(key, row, scores, None, about)
         return None
 
@@ -313,15 +309,6 @@ class Store:
         return self.folder / f"{key}{ending}"
 
 
-def _have_types(row: Mapping[str, Any], scores: Mapping[str, Any]) -> bool:
-    """Return whether what a file says has the types that a table takes; another one is damaged."""
-    known = {name: value for name, value in row.items() if value is not None}
-    texts = all(isinstance(value, str) for name, value in known.items() if name in TEXTS)
-    numbers = [value for name, value in known.items() if name not in TEXTS] + list(scores.values())
-    counts = all(type(row[name]) is int for name in COUNTS if name != "split")
-    return texts and counts and all(isinstance(value, int | float) for value in numbers)
-
-
 # ------------------------------------------------------------------------------------------------- the folder's files
 
 
@@ -351,12 +338,9 @@ def read_about(folder: Path) -> dict[str, Any]:
         raise ValueError(f"{str(folder)!r} is not the folder of a comparison: {error}.") from error
     if not isinstance(about, dict) or about.get("format") != FORMAT:
         raise ValueError(f"{str(path)!r} is not the {ABOUT} of a comparison.")
-    if about.get("version") != VERSION:
-        by = dict(about.get("environment") or {}).get("bayesmkl", "another version")
-        raise ValueError(
-            f"{str(folder)!r} was written by bayesmkl {str(by)[:40]} in layout {str(about.get('version'))[:20]}; "
-            f"this version reads layout {VERSION}. Read it with that version, or choose another folder."
-        )
+    check_layout(
+        about.get("version"), VERSION, repr(str(folder)), dict(about.get("environment") or {}).get("bayesmkl")
+    )
     try:
         keys = [(str(d), str(m), int(s), str(key)) for d, m, s, key in about["keys"]]
         about = about | {"keys": keys, "metrics": dict(about["metrics"]), "scorers": dict(about["scorers"])}

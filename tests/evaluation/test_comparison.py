@@ -26,7 +26,7 @@ from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank
 from bayesmkl.datasets import load_wine
 from bayesmkl.discriminative import SimpleMKLClassifier, UniformMKLClassifier
 from bayesmkl.evaluation import Comparison, compare_models
-from bayesmkl.evaluation.cells import MOST_KERNELS, kept_shares
+from bayesmkl.evaluation.compare import MOST_KERNELS, kept_shares
 from bayesmkl.evaluation.comparison import selection_stability
 from bayesmkl.evaluation.scoring import METRICS
 from bayesmkl.gp import GPMKLClassifier, GPMKLRegressor, GPMKLSurvival, Marginal

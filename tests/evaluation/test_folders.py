@@ -288,9 +288,8 @@ class Failing(GaussianNB):
         lambda text: '{"row": {',
         lambda text: "[1, 2]",
         lambda text: '{"row": {}, "scores": {}}',
-        lambda text: text.replace('"fit_seconds": ', '"fit_seconds": {}, "was": '),
     ],
-    ids=["empty", "cut", "a list", "no facts", "no number"],
+    ids=["empty", "cut", "a list", "no facts"],
 )
 def test_damaged_cells_are_left_out_and_computed_again(change, fits, tmp_path):
     found = compare_models(**BEGUN, folder=tmp_path / "run")
@@ -383,7 +382,7 @@ def test_a_finished_folder_that_may_not_be_written_to_is_read(fits, tmp_path, mo
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{"format": "bayesmkl-comparison", "version": 5}', "was written by bayesmkl .* in layout 5"),
+        ('{"format": "bayesmkl-comparison", "version": 5}', "has layout 5 and this version reads layout 7"),
         ('{"format": "bayesmkl-comparison", "version": 7, "keys": 3}', "is damaged"),
         ('{"format": "something"}', "is not the about.json of a comparison"),
         ("nothing", "is not the folder of a comparison"),

@@ -28,7 +28,7 @@ from bayesmkl.evaluation import (
     evaluate_regressor,
     expected_calibration_error,
 )
-from bayesmkl.evaluation.cells import facts
+from bayesmkl.evaluation.compare import facts
 from bayesmkl.evaluation.predictions import Predictions, gives
 from bayesmkl.evaluation.scoring import METRICS, resolve_scoring, score
 from bayesmkl.posterior import diagnose

@@ -138,10 +138,8 @@ class LapMKLClassifier(DiscriminativeClassifier):
     -----
     "deformed" factorizes one matrix per kernel, :math:`O(P n^3)` once for all classes and steps, and then trains on
     the labeled samples alone, :math:`O(P l^2 + l^3)` per step. "paper" factorizes one matrix per step, and keeps as
-    many numbers again as the kernels have. Fits to the same rows inside :func:`~bayesmkl.evaluation.compare_models`
-    share the graph, and the factorizations where :math:`\gamma_I / \gamma_A` is the same, whatever is labeled. The
-    single-kernel LapSVM of [2]_ divides the loss by `l` and :math:`\gamma_I` by :math:`n^2`; the objective above does
-    neither, as in [1]_.
+    many numbers again as the kernels have. The single-kernel LapSVM of [2]_ divides the loss by `l` and
+    :math:`\gamma_I` by :math:`n^2`; the objective above does neither, as in [1]_.
 
     Departures from [1]_: the loss is that of labeled samples only (the sums of eq. (15) and (18) run over all);
     weights follow spectral projected gradients of the minimized objective.
