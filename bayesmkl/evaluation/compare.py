@@ -135,9 +135,9 @@ def compare_models(
     scoring : str, list of str or dict, default=None
         Metrics: "accuracy", "balanced_accuracy", "f1", "mcc", "auc", "eer", "log_loss", "brier", "ece"; "r2",
         "rmse", "mae", "nll", "coverage_95", "coverage_gap" (its distance from .95, which ranks models);
-        "concordance", "concordance_uno", "integrated_brier_score", "calibration_at_median" of survival times; "elbo"
-        and "elpd_loo" of a posterior; any name that scikit-learn knows; or name to ``scorer(estimator, X, y)``. None
-        takes what the models can give, the first being "accuracy", "r2" or "concordance".
+        "concordance", "concordance_uno", "integrated_brier_score" of survival times; "elpd_loo" of a posterior; any
+        name that scikit-learn knows; or name to ``scorer(estimator, X, y)``. None takes what the models can give, the
+        first being "accuracy", "r2" or "concordance".
     inner_cv : int or splitter, default=5
         For models with a grid.
     inner_scoring : str, default=None

@@ -17,7 +17,7 @@ from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.typing import Samples
 from bayesmkl.bemkl import BEMKLClassifier, BEMKLRegressor
 from bayesmkl.evaluation.store import Kept, NotKeptError
-from bayesmkl.evaluation.survival import brier_times, median_event
+from bayesmkl.evaluation.survival import brier_times
 from bayesmkl.gp import GPMKLClassifier, GPMKLRegressor, GPMKLSurvival
 from bayesmkl.posterior.fitted import fitted_bemkl
 
@@ -104,7 +104,7 @@ class Predictions:
         """Return whether there are several labels or targets of a sample."""
         return self.labels().ndim == 2
 
-    def of_label(self, k: int) -> OneLabel:
+    def of_label(self, k: int) -> Any:
         """Return what is predicted of one of several labels."""
         return OneLabel(self, k)
 
@@ -275,8 +275,8 @@ def gives(model: BaseEstimator, n_classes: int = 2) -> frozenset[str]:
     -------
     frozenset of str
         Of "model", "labels", "scores", "probabilities", "std" (means with standard deviations), "latent" (those of
-        the latent function), "survival" (survival functions), "posterior" (draws of BEMKL or of an additive Gaussian
-        process) and "bound" (the ELBO of BEMKL).
+        the latent function), "survival" (survival functions) and "posterior" (draws of BEMKL or of a Gaussian
+        process).
     """
     final = final_estimator(model)
     found = {"model", "labels"}
@@ -295,8 +295,6 @@ def gives(model: BaseEstimator, n_classes: int = 2) -> frozenset[str]:
         found.add("latent")
     if isinstance(final, OURS):
         found.add("posterior")
-        if final._inference().name == "vb":
-            found.add("bound")
     return frozenset(found)
 
 
@@ -389,7 +387,10 @@ def keep_predictions(
             arrays |= dict(zip(names, found if question in PAIRS else [found], strict=True))
     if task == "survival":
         arrays["y_train"] = np.asarray(predictions.y_train)
-        arrays |= _survival(predictions, y) if "survival" in offers else {}
+        with suppress(ValueError):  # followed too short a time
+            arrays["times"] = brier_times(predictions.y_train, y)
+        if "survival" in offers and "times" in arrays:
+            arrays["survival"] = predictions.survival(arrays["times"])
     objects = [name for name, array in arrays.items() if array.dtype.hasobject]
     plain = arrays | {name: np.array(arrays[name].tolist()) for name in objects}
     changed = [name for name in objects if not _is_same(plain[name], arrays[name])]
@@ -404,15 +405,6 @@ def keep_predictions(
     ranks = "decision_function" in arrays and predictions.ranks_classes()
     about = {"offers": sorted(offers), "task": task, "ranks": ranks, "objects": objects}
     return Kept(plain, about), ""
-
-
-def _survival(predictions: Predictions, y: np.ndarray) -> dict[str, np.ndarray]:
-    """Return survival at the times of the Brier score, where there are some, and at the median time."""
-    times = {"median": np.array([median_event(predictions.y_train)])}
-    with suppress(ValueError):  # followed too short a time
-        times["brier"] = brier_times(predictions.y_train, y)
-    found = {f"survival_{name}": predictions.survival(when) for name, when in times.items()}
-    return found | {f"times_{name}": when for name, when in times.items()}
 
 
 def _is_same(plain: np.ndarray, objects: np.ndarray) -> bool:
@@ -457,11 +449,6 @@ class StoredPredictions(Predictions):
             for name in PAIRS
             if f"{name}_mean" in arrays
         }
-        self._survival = {
-            arrays[f"times_{name}"].tobytes(): arrays[f"survival_{name}"]
-            for name in ("median", "brier")
-            if f"times_{name}" in arrays
-        }
 
     @property
     def offers(self) -> frozenset[str]:
@@ -473,11 +460,10 @@ class StoredPredictions(Predictions):
         return self._ranks
 
     def survival(self, times: np.ndarray) -> np.ndarray:
-        """Return the survival at the times of a metric, (n_rows, n_times)."""
-        found = self._survival.get(np.asarray(times).tobytes())
-        if found is None:
-            raise NotKeptError("a cell keeps survival at the times of its own metrics only")
-        return found
+        """Return the survival at the times of the Brier score, (n_rows, n_times)."""
+        if "survival" not in self.arrays or not np.array_equal(times, self.arrays["times"]):
+            raise NotKeptError("a cell keeps survival at the times of its Brier score only")
+        return self.arrays["survival"]
 
     def ask(self, question: str) -> Any:
         """Return what is kept."""

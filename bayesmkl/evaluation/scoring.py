@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial, wraps
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,13 +42,7 @@ from bayesmkl.evaluation.metrics import (
 )
 from bayesmkl.evaluation.predictions import Predictions, StoredPredictions, final_estimator, gives
 from bayesmkl.evaluation.store import NotKeptError
-from bayesmkl.evaluation.survival import (
-    brier_times,
-    concordance_index,
-    integrated_brier_score,
-    median_event,
-    survival_calibration,
-)
+from bayesmkl.evaluation.survival import brier_times, concordance_index, integrated_brier_score
 from bayesmkl.posterior.fitted import fitted_bemkl
 from bayesmkl.posterior.loo import leave_each_out
 
@@ -87,7 +81,6 @@ NEEDS = {
         "Use GPMKLSurvival or another model that has them",
     ),
     "posterior": ("the posterior of BEMKL or of an additive Gaussian process", "Use one of their estimators"),
-    "bound": ('the evidence bound of BEMKL with inference "vb"', "Use one of these"),
 }
 
 
@@ -104,26 +97,11 @@ def _measured(measure: Callable[..., float], what: str, predictions: Predictions
     return measure(y, *found) if what == "moments" else measure(y, found)
 
 
-def _of_labels(compute: Compute) -> Compute:
-    """Return a metric of two or more classes as one of several labels too: its mean over those that it knows."""
-
-    @wraps(compute)
-    def mean(predictions: Predictions, y: np.ndarray) -> float:
-        if y.ndim == 1:
-            return compute(predictions, y)
-        each = [compute(predictions.of_label(k), own) for k, own in enumerate(y.T)]
-        return float(np.nanmean(each)) if np.isfinite(each).any() else np.nan
-
-    return mean
-
-
-@_of_labels
 def _balanced_accuracy(predictions: Predictions, y: np.ndarray) -> float:
     """Return the mean recall of the classes that occur in `y`."""
     return recall_score(y, predictions.labels(), labels=np.unique(y), average="macro", zero_division=0.0)
 
 
-@_of_labels
 def _f1(predictions: Predictions, y: np.ndarray) -> float:
     """Return the F1 score of the second of two classes, or the mean over classes that occur or are predicted."""
     classes = np.union1d(predictions.classes, y)
@@ -132,37 +110,31 @@ def _f1(predictions: Predictions, y: np.ndarray) -> float:
     return f1_score(y, predictions.labels(), labels=classes, pos_label=classes[-1], zero_division=0.0)
 
 
-@_of_labels
 def _mcc(predictions: Predictions, y: np.ndarray) -> float:
     """Return the Matthews correlation; zero where it is undefined, all labels being the same."""
     labels = predictions.labels()
     return matthews_corrcoef(y, labels) if len(np.union1d(y, labels)) > 1 else 0.0
 
 
-@_of_labels
 def _auc(predictions: Predictions, y: np.ndarray) -> float:
     """Return the area under the ROC curve; NaN if all test samples are of one class."""
     return area_under_curve(y, predictions.scores(), predictions.classes) if len(np.unique(y)) > 1 else np.nan
 
 
-@_of_labels
 def _eer(predictions: Predictions, y: np.ndarray) -> float:
     """Return the equal error rate; NaN if all test samples are of one class."""
     return equal_error_rate(y, predictions.scores(), predictions.classes) if len(np.unique(y)) > 1 else np.nan
 
 
-@_of_labels
 def _log_loss(predictions: Predictions, y: np.ndarray) -> float:
     probabilities, classes = _of_all_classes(predictions, y)
     return log_loss(y, probabilities, labels=classes)
 
 
-@_of_labels
 def _brier(predictions: Predictions, y: np.ndarray) -> float:
     return brier(y, *_of_all_classes(predictions, y))
 
 
-@_of_labels
 def _ece(predictions: Predictions, y: np.ndarray) -> float:
     probabilities, classes = _of_all_classes(predictions, y)
     return expected_calibration_error(y, probabilities, labels=classes)
@@ -197,20 +169,6 @@ def _mean_brier(predictions: Predictions, y: np.ndarray) -> float:
     return integrated_brier_score(predictions.y_train, y, predictions.survival(times), times)
 
 
-def _calibration_at_median(predictions: Predictions, y: np.ndarray) -> float:
-    """Return the calibration error at the median time of the events of the training part."""
-    when = median_event(predictions.y_train)
-    survival = predictions.survival(np.array([when]))
-    return survival_calibration(y, survival[:, 0], when).calibration_error
-
-
-def _elbo(predictions: Predictions, y: np.ndarray) -> float:
-    """Return the evidence lower bound of the training labels, or of the target in its own units."""
-    final = final_estimator(predictions.model)
-    log_scale = np.log(getattr(final, "y_scale_", 1.0))
-    return final.elbo_ / final.target_.shape[-1] - np.sum(log_scale)
-
-
 def _elpd_loo(predictions: Predictions, y: np.ndarray) -> float:
     """Return leave-one-out accuracy by the posterior; warns where too many samples matter too much for it."""
     fitted, kernels = fitted_bemkl(predictions.model), None
@@ -224,6 +182,7 @@ def _elpd_loo(predictions: Predictions, y: np.ndarray) -> float:
     return found.elpd / len(found.elpd_i)
 
 
+# by task: name, what it needs, whether greater is better, how it is computed, and its title
 _BY_TASK: dict[str, list[tuple[str, str, bool, Compute, str]]] = {
     "classification": [
         ("accuracy", "labels", True, _of(accuracy_score, "labels"), "accuracy"),
@@ -239,13 +198,7 @@ _BY_TASK: dict[str, list[tuple[str, str, bool, Compute, str]]] = {
     "regression": [
         ("r2", "labels", True, _r2, "R²"),
         ("rmse", "labels", False, _of(root_mean_squared_error, "labels"), "RMSE (units of the target)"),
-        (
-            "mae",
-            "labels",
-            False,
-            _of(mean_absolute_error, "labels"),
-            "mean absolute error (units of the target)",
-        ),
+        ("mae", "labels", False, _of(mean_absolute_error, "labels"), "MAE (units of the target)"),
         ("nll", "std", False, _of(negative_log_density, "moments"), "negative log density (nats)"),
         ("coverage_gap", "std", False, _of(_coverage_gap, "moments"), "coverage of 95 % intervals, off by"),
         ("coverage_95", "std", True, _of(coverage_95, "moments"), "coverage of 95 % intervals"),
@@ -254,20 +207,11 @@ _BY_TASK: dict[str, list[tuple[str, str, bool, Compute, str]]] = {
         ("concordance", "labels", True, _of(concordance_index, "labels"), "Harrell's concordance"),
         ("concordance_uno", "labels", True, _concordance_uno, "Uno's concordance"),
         ("integrated_brier_score", "survival", False, _mean_brier, "integrated Brier score"),
-        (
-            "calibration_at_median",
-            "survival",
-            False,
-            _calibration_at_median,
-            "calibration error at the median time",
-        ),
     ],
-    "any": [
-        ("elbo", "bound", True, _elbo, "ELBO (nats per training sample)"),
-        ("elpd_loo", "posterior", True, _elpd_loo, "PSIS-LOO (nats per training sample)"),
-    ],
+    "any": [("elpd_loo", "posterior", True, _elpd_loo, "PSIS-LOO (nats per training sample)")],
 }
-ASKED_FOR = ("coverage_95", "calibration_at_median", "elpd_loo")  # computed only where they are named
+OF_ONE_LABEL = (_balanced_accuracy, _f1, _mcc, _auc, _eer, _log_loss, _brier, _ece)
+ASKED_FOR = ("coverage_95", "elpd_loo")  # computed only where they are named
 METRICS = {
     name: Metric(name, needs, greater, compute, task, title, name not in ASKED_FOR)
     for task, rows in _BY_TASK.items()
@@ -519,14 +463,18 @@ def stored_score(metric: Metric, stored: StoredPredictions) -> float:
     """
     if metric.needs not in stored.offers:
         return float("nan")
-    if metric.needs in ("posterior", "bound"):
+    if metric.needs == "posterior":
         raise NotKeptError(f"{metric.name!r} needs {NEEDS[metric.needs][0]}, which cells do not keep")
     return _computed(metric, stored, stored.y)
 
 
 def _computed(metric: Metric, predictions: Predictions, y: np.ndarray) -> float:
     try:
-        return float(metric.compute(predictions, y))
+        if y.ndim == 1 or metric.compute not in OF_ONE_LABEL:
+            return float(metric.compute(predictions, y))
+        # of several labels the mean over those that it knows
+        each = np.array([metric.compute(predictions.of_label(k), own) for k, own in enumerate(y.T)])
+        return float(each[np.isfinite(each)].mean()) if np.isfinite(each).any() else float("nan")
     except NotKeptError:
         raise
     except Exception as error:  # one metric must not cost the others

@@ -163,12 +163,12 @@ def test_metrics_that_come_later_are_those_of_the_fit_bit_for_bit(compared, tmp_
 
 def test_what_cells_do_not_keep_is_not_guessed(compared):
     found, folder, _ = compared["two classes"]
-    with pytest.raises(ValueError, match=r"`metric`: 'elbo' needs the evidence bound.*with the same folder"):
-        found.score("elbo")
+    with pytest.raises(ValueError, match=r"`metric`: 'elpd_loo' needs the posterior.*with the same folder"):
+        found.score("elpd_loo")
     known = Comparison.load(folder)
-    known.about["metrics"]["elbo"] = True
-    with pytest.raises(ValueError, match=r"'elbo' needs the evidence bound.*`scores` has it, as computed"):
-        known.score("elbo")
+    known.about["metrics"]["elpd_loo"] = True
+    with pytest.raises(ValueError, match=r"'elpd_loo' needs the posterior.*`scores` has it, as computed"):
+        known.score("elpd_loo")
     for scorer in (
         lambda model, X, y: float(len(X)),
         lambda model, X, y: float(np.asarray(X).sum()),
