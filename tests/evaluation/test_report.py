@@ -16,10 +16,10 @@ from headless_browser import Browser, find_browser
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, GPMKLClassifier, GPMKLRegressor, KernelBank
 from bayesmkl.evaluation import concordance_index, evaluate_classifier, report_model
+from bayesmkl.evaluation import report as of_comparison
 from bayesmkl.evaluation.comparison import Comparison
-from bayesmkl.evaluation.report import comparison as of_comparison
+from bayesmkl.evaluation.page import Html, Printed, Rows, html, markdown, number
 from bayesmkl.evaluation.report import write_report
-from bayesmkl.evaluation.report.page import Html, Printed, Rows, html, markdown, number
 from bayesmkl.evaluation.significance import win_totals
 from bayesmkl.gp import Design, GPMKLOrdinalClassifier, GPMKLSurvival, Marginal
 from bayesmkl.kernels import Gaussian, Linear
@@ -165,7 +165,7 @@ def small():
 
 def test_text_is_escaped_and_markup_is_not():
     frame = pd.DataFrame({"<a>": ["<b> & \"'"], "n": [0.123456], "m": [Html("<b>1 ± 2</b>")]}, dtype=object)
-    made = html(Rows(frame, 't"', "a&b", heads={"n": '"'}))
+    made = html(Rows(frame, 't"', "a&b"))
     assert '<th scope="row">&lt;b&gt; &amp; &quot;&#x27;</th>' in made
     assert '<td class="number">0.123</td><td class="number"><b>1 ± 2</b></td>' in made
     assert 'aria-label="t&quot;"' in made
@@ -268,7 +268,7 @@ def test_cells_that_lack_scores_say_so(page):
     assert re.fullmatch(r"0\.8\d\d ± 0\.\d\d\d \(2 of 4\)", rows["fails"][0])
     assert {row[0]: row[1:] for row in page.rows("scores-log-loss")}[MODELS[2]] == ["–"] * 4
     assert page.rows("failures-errors") == [["fails", "one", "2", "1, 3", ERROR]]
-    assert page.rows("failures-absent") == [[MODELS[2], "log loss (nats)", "all"]]
+    assert page.rows("failures-absent") == [[MODELS[2], "log loss (nats)", ", ".join(DATASETS)]]
     assert page.rows("failures-notes")[0] == [EVIL, "one", "4", "0, 1, 2, 3", "ConvergenceWarning: slow <&>"]
     assert "2 of 48 fits failed" in page.words
 

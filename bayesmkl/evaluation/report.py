@@ -13,8 +13,7 @@ import pandas as pd
 
 from bayesmkl._utils.files import as_path, written_beside
 from bayesmkl._utils.validation import shown as shown_value
-from bayesmkl.evaluation.plots import plot_critical_difference, plot_curve, plot_scores
-from bayesmkl.evaluation.report.page import (
+from bayesmkl.evaluation.page import (
     MISSING,
     Block,
     Drawing,
@@ -26,8 +25,8 @@ from bayesmkl.evaluation.report.page import (
     number,
     page,
     plain,
-    text_of_value,
 )
+from bayesmkl.evaluation.plots import plot_critical_difference, plot_curve, plot_scores
 from bayesmkl.evaluation.scoring import METRICS
 from bayesmkl.evaluation.significance import TESTS, friedman, win_totals
 
@@ -67,19 +66,6 @@ COLUMNS = {
     "posterior_std": "posterior sd",
 }  # heads of columns in words
 COSTS = list(COLUMNS)[1:6]
-HEADS = {
-    "mean rank": "mean over data sets of the place of the model, 1 the best",
-    "fit, s": "seconds to fit, the search for parameters included",
-    "predict, s": "seconds to predict the test rows",
-    "memory, MiB": "highest memory of fit and prediction above that before",
-    "support": "support points, as a fraction of the training rows",
-    "active kernels": "kernels with a weight that matters",
-    "converged": "whether the fit met its tolerance",
-    "difference": "mean score of the first minus that of the second",
-    "untested": "pairs of which one has no result on a data set",
-    "win rate": "wins / (wins + ties + losses)",
-    "posterior sd": "mean standard deviation of the posterior",
-}  # what they mean
 SHARES = (
     "Shares of the score, of models without a posterior parts of the sum of all weights, over the splits. A kernel "
     "is selected where its share is above a thousandth of the largest. Stability is 1 where all splits select the "
@@ -155,7 +141,7 @@ def _title(metric: str) -> str:
 
 def _rows(frame: pd.DataFrame, label: str, identity: str | None = None, fold: str | None = None) -> Rows:
     """Return a table with heads in words."""
-    return Rows(frame.rename(columns=COLUMNS), label, identity, fold, HEADS)
+    return Rows(frame.rename(columns=COLUMNS), label, identity, fold)
 
 
 def _link(text: str) -> str:
@@ -206,9 +192,7 @@ def _score_table(comparison: Comparison, metric: str) -> Rows:
         ranks = comparison.ranks(metric)["mean_rank"]
         heads, columns = [*heads, "mean rank"], [*columns, [number(ranks[m], 2) for m in comparison.models]]
     frame = pd.DataFrame(list(zip(*columns, strict=True)), columns=heads, dtype=object)  # which keeps Html
-    return Rows(
-        frame, f"{_title(metric)} of every model on every data set", f"scores-{plain(metric)}", None, HEADS
-    )
+    return Rows(frame, f"{_title(metric)} of every model on every data set", f"scores-{plain(metric)}")
 
 
 def _failures(comparison: Comparison) -> list[Block]:
@@ -218,17 +202,11 @@ def _failures(comparison: Comparison) -> list[Block]:
     failed = cells["error"] != ""
     if failed.any():
         blocks += [Heading("Fits that failed"), _messages(cells[failed], "error", "failures-errors")]
-    absent = cells[~failed].melt(["dataset", "model", "split"], comparison.metrics, "metric", "value")
-    absent = absent[absent["value"].isna()]
+    absent = cells[~failed].melt(["dataset", "model"], comparison.metrics, "metric", "value")
+    absent = absent[absent["value"].isna()].drop_duplicates()
     if len(absent):
-        several = len(comparison.datasets) > 1
-        rows = []
-        groups: Any = absent.groupby(["model", "metric"], sort=False)["dataset"]
-        for (model, metric), names in groups:
-            concerned = list(dict.fromkeys(names))
-            everywhere = several and len(concerned) == len(comparison.datasets)
-            rows.append((model, _title(metric), "all" if everywhere else ", ".join(concerned)))
-        frame = pd.DataFrame(rows, columns=["model", "metric", "data sets"])
+        absent["metric"] = absent["metric"].map(_title)
+        frame = absent.groupby(["model", "metric"], sort=False)["dataset"].agg(", ".join).reset_index()
         blocks += [
             Heading("Scores that a model does not give"),
             Rows(frame, "scores that a model does not give", "failures-absent"),
@@ -404,18 +382,18 @@ def _protocol(comparison: Comparison) -> list[Block]:
 
 
 def _data_table(comparison: Comparison) -> Rows:
-    known = comparison.about.get("datasets", {})
-    facts = list(dict.fromkeys(fact for about in known.values() for fact in about if about[fact] is not None))
-    rows = []
-    for name in comparison.datasets:
-        cells = comparison.cells[comparison.cells["dataset"] == name]
-        own = [known.get(name, {}).get(fact) for fact in facts]
-        sizes = [(cells[column].min(), cells[column].max()) for column in ("n_train", "n_test")]
-        shown = ["" if value is None else text_of_value(value) for value in own]
-        ranges = [f"{least}" if least == most else f"{least} to {most}" for least, most in sizes]
-        rows.append([name, *shown, cells["split"].nunique(), *ranges])
-    heads = ["data set", *(fact.removeprefix("n_") for fact in facts), "splits", "training rows", "test rows"]
-    return Rows(pd.DataFrame(rows, columns=heads), "data sets and splits")
+    facts = pd.DataFrame.from_dict(comparison.about.get("datasets", {}), orient="index", dtype=object)
+    facts = (
+        facts.dropna(axis="columns", how="all")
+        .fillna("")
+        .rename(columns=lambda fact: fact.removeprefix("n_"))
+    )
+    splits = comparison.cells.groupby("dataset", sort=False).agg(
+        {"split": "nunique", "n_train": "mean", "n_test": "mean"}
+    )
+    splits.columns = ["splits", "training rows", "test rows"]
+    table = facts.join(splits, how="right").rename_axis("data set").reset_index()
+    return Rows(table, "data sets and splits")
 
 
 def _p(value: float) -> str:
