@@ -35,7 +35,6 @@ from bayesmkl._utils.validation import (
     check_folds,
     check_integer,
     check_jobs,
-    check_number,
     check_verbose,
     shown,
 )
@@ -78,7 +77,6 @@ from bayesmkl.evaluation.study import (
     text_of,
 )
 
-MOST_KEPT = 64.0  # MiB of predictions in a cell
 TAKEN = {*COLUMNS, "metric", "value"}  # names in rows and tables
 LONGEST_NOTE = 400  # characters
 MOST_KERNELS = 2000  # whose shares a cell keeps
@@ -106,7 +104,7 @@ def compare_models(
     unavailable: str = "raise",
     verbose: int = 1,
     folder: str | PathLike[str] | None = None,
-    keep_predictions: bool | float = True,
+    keep_predictions: bool = True,
     retry_failed: bool = False,
 ) -> Comparison:
     """Fit and score models on the same splits of one or several data sets.
@@ -122,8 +120,7 @@ def compare_models(
     X : array-like or DataFrame of shape (n_samples, n_features), default=None
         Samples; or (n_samples, n_samples, n_kernels) for models of precomputed kernels.
     y : array-like of shape (n_samples,), default=None
-        Labels or targets; or (n_samples, n_columns), several targets of each sample, or labels that are 0 or 1, for
-        models that take them. For models of survival a structured array of events and times, as `GPMKLSurvival` and
+        Labels or targets. For models of survival a structured array of events and times, as `GPMKLSurvival` and
         scikit-survival take it.
     datasets : dict or list, default=None
         Several data sets in place of `X` and `y`: names of data sets in the package ("wdbc", "iris", "wine",
@@ -162,10 +159,9 @@ def compare_models(
         comparison continues when it is called again, and one with more models, metrics, data sets or splits computes
         what is new. Cells whose model or metrics hold a function or class that no installed package defines, such as
         one of the running script, are always computed anew.
-    keep_predictions : bool or float, default=True
-        Whether cells keep what was predicted of their test rows, with labels: data of persons, where a folder is
-        shared. True keeps up to 64 MiB of a cell, a number as many MiB; without a folder a GiB in all. What a folder
-        keeps of earlier calls stays.
+    keep_predictions : bool, default=True
+        Whether cells keep what was predicted of their test rows, with labels, up to 64 MiB each: data of persons,
+        where a folder is shared. Without a folder they keep a GiB in all. What a folder keeps of earlier calls stays.
     retry_failed : bool, default=False
         With `folder`: compute its cells again that failed, for want of memory or of a file for example. They stay as
         they are otherwise.
@@ -180,7 +176,7 @@ def compare_models(
     ValueError
         For arguments of another kind than those above, two models of one name, an unknown metric or data set, a
         metric that a model cannot give or of another task, survival times of which a part has no event, more folds
-        than groups, weights or several columns of `y` where a model takes none, models whose designs name different
+        than groups, several columns of `y`, weights where a model takes none, models whose designs name different
         groups, or a folder of an earlier version or of something else.
     TypeError
         If `folder` is no path.
@@ -219,8 +215,7 @@ def compare_models(
     check_folds("cv", cv)
     check_folds("inner_cv", inner_cv)
     _check_inner_scoring(inner_scoring)
-    if not isinstance(keep_predictions, bool):
-        check_number("keep_predictions", keep_predictions, low=0.0)
+    check_flag("keep_predictions", keep_predictions)
     check_flag("retry_failed", retry_failed)
     where = None if folder is None else as_path("folder", folder)
     specs, data = models_of(models), datasets_of(X, y, groups, sample_weight, datasets, cv)
@@ -234,7 +229,7 @@ def compare_models(
         random_state=int(random_state),
         inner_cv=inner_cv,
         inner_scoring=inner_scoring,
-        most_kept=(MOST_KEPT if keep_predictions is True else float(keep_predictions)) * 2**20,
+        keep=keep_predictions,
     )
     jobs, about = _plan(specs, data, None if is_pairs(cv) else cv, protocol)
     with cell_progress(verbose > 0) as progress:
@@ -300,7 +295,7 @@ class Protocol(NamedTuple):
     random_state: int
     inner_cv: Any  # of models with a grid
     inner_scoring: Any
-    most_kept: float  # bytes that the predictions of a cell may take to be kept
+    keep: bool  # whether cells keep predictions
 
 
 class Job(NamedTuple):
@@ -378,7 +373,7 @@ def _facts_of(data: Data) -> dict[str, Any]:
         "n_samples": len(data.y),
         "n_features": int(np.prod(X.shape[1:])) if X.ndim < 3 else None,
         "n_kernels": X.shape[2] if X.ndim == 3 else None,
-        "n_labels": None if times else data.y.shape[1] if data.y.ndim == 2 else len(np.unique(data.y)),
+        "n_labels": None if times else len(np.unique(data.y)),
         "n_events": int(event_and_time(data.y).event.sum()) if times else None,
     }
 
@@ -423,7 +418,7 @@ def _run(
     if folder is not None and (left or is_other or not (folder / RESULTS).exists()):
         write_table(folder, table)
         write_about(folder, about)
-    if not protocol.most_kept and store.n_kept():
+    if not protocol.keep and store.n_kept():
         warn_user(
             f"`keep_predictions` is False, and {store.n_kept()} cells in {str(store.folder)!r} keep predictions of "
             "earlier calls. Before the folder is shared, remove its files '*.npz': scores stay.",
@@ -556,10 +551,10 @@ def _measured(job: Job, data: Data) -> tuple[dict[str, Any], dict[str, float], K
 def _kept(job: Job, predictions: Predictions, y_test: np.ndarray) -> tuple[Kept | None, str]:
     """Return the predictions to keep, or why there are none; nothing about them makes a cell fail."""
     protocol = job.protocol
-    if not protocol.most_kept:
+    if not protocol.keep:
         return None, "`keep_predictions` was False when it was computed"
     try:
-        return keep_predictions(predictions, y_test, job.rows[1], protocol.task, protocol.most_kept)
+        return keep_predictions(predictions, y_test, job.rows[1], protocol.task)
     except Exception as error:  # of the model, which no metric has asked for it
         return None, f"its predictions could not be had: {_told(error)}"
 

@@ -464,7 +464,7 @@ class Comparison:
         -------
         DataFrame
             One row per data set, model, split and test row: ``row`` (its position in the data), ``truth`` (of times
-            ``event`` and ``time``; of several labels or targets ``truth(0)``, ``truth(1)`` and so on),
+            ``event`` and ``time``),
             ``prediction``; then what models give: ``p(<class>)``; ``score``, the decision function,
             ``score(<class>)`` of several, or numbered ones of pairs; ``mean`` and ``std`` of the target;
             ``latent_mean`` and ``latent_std`` of the latent function, also by class. Empty where a model gives no
@@ -651,8 +651,8 @@ class Comparison:
         chosen = self._one(dataset)
         columns: dict[str, list[pd.Series]] = {}
         for one in self._out_of_fold(chosen):
-            if one.stored.task != "classification" or one.stored.y.ndim == 2:
-                raise ValueError(f"`dataset`: models on {chosen!r} do not predict one class of a sample.")
+            if one.stored.task != "classification":
+                raise ValueError(f"`dataset`: models on {chosen!r} do not predict classes.")
             places = pd.MultiIndex.from_product([[one.split], one.stored.rows], names=["split", "row"])
             found = pd.Series(one.stored.labels() == one.stored.y, index=places, dtype=float)
             columns.setdefault(one.model, []).append(found[~places.duplicated()])
@@ -839,20 +839,14 @@ def _table(one: OutOfFold) -> pd.DataFrame:
         "split": one.split,
         "row": stored.rows,
     }
-    if stored.y.ndim == 2:
-        columns |= {f"truth({k})": own for k, own in enumerate(stored.y.T)}
-    elif stored.y.dtype.names is None:
+    if stored.y.dtype.names is None:
         columns["truth"] = stored.y
     else:
         columns |= dict(
             zip(("event", "time"), (stored.y[name] for name in stored.y.dtype.names), strict=True)
         )
-    predicted = stored.labels()
-    if predicted.ndim == 2:
-        columns |= {f"prediction({k})": own for k, own in enumerate(predicted.T)}
-    else:
-        columns["prediction"] = predicted
-    classes = [] if predicted.ndim == 2 else [str(label) for label in arrays.get("classes", ())]
+    columns["prediction"] = stored.labels()
+    classes = [str(label) for label in arrays.get("classes", ())]
     for array, name in COLUMNS.items():
         if array not in arrays:
             continue
@@ -874,16 +868,11 @@ def positive_class(cells: list[StoredPredictions], positive: Any = None) -> Any:
     ValueError
         If `positive` is no class, or must be given.
     """
-    those = [stored.classes for stored in cells if _has_one_class(stored)]
+    those = [stored.classes for stored in cells if stored.task == "classification"]
     if not those:
         return positive
     classes = np.unique(np.concatenate(those))
     return classes[_place(classes, positive)]
-
-
-def _has_one_class(stored: StoredPredictions) -> bool:
-    """Return whether each row has one class."""
-    return stored.task == "classification" and stored.y.ndim == 1
 
 
 def curve_of(kind: str, stored: StoredPredictions, positive: Any) -> np.ndarray | Calibrated | None:
@@ -891,7 +880,7 @@ def curve_of(kind: str, stored: StoredPredictions, positive: Any) -> np.ndarray 
 
     None where the model does not give what it needs, or does not know the class, or there is only one class to test.
     """
-    if not _has_one_class(stored) or positive not in stored.classes:
+    if stored.task != "classification" or positive not in stored.classes:
         return None
     place = _place(stored.classes, positive)
     right = stored.y == stored.classes[place]

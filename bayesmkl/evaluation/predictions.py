@@ -30,6 +30,7 @@ FROM_SCORES = {
     "predict_proba": "_probabilities",
     "latent": "_latent",
 }
+MOST_KEPT = 2**26  # bytes of predictions in a cell
 PAIRS = ("moments", "latent")  # means with standard deviations
 # what models that give it are asked
 ASKED = {"probabilities": "predict_proba", "std": "moments", "latent": "latent"}
@@ -75,38 +76,27 @@ class Predictions:
         self._scored: tuple[Any, ...] = ()
 
     def labels(self) -> np.ndarray:
-        """Return predicted classes, in regression values, of times to an event risks, (n_rows,).
-
-        Of several labels or targets, (n_rows, n_labels).
-        """
+        """Return predicted classes, in regression values, of times to an event risks, (n_rows,)."""
         labels = self.ask("predict")
         return labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
 
     def scores(self) -> np.ndarray:
-        """Return scores of the classes, (n_rows,) for two of them (the second), else (n_rows, n_classes or n_labels).
+        """Return scores of the classes, (n_rows,) for two of them (the second), else (n_rows, n_classes).
 
         It is the decision function, or probabilities of models that have none.
         """
         if self.ranks_classes():
             return self.ask("decision_function")
         probabilities = self.probabilities()
-        return probabilities[:, 1] if len(self.classes) == 2 and not self.of_several() else probabilities
+        return probabilities[:, 1] if len(self.classes) == 2 else probabilities
 
     def ranks_classes(self) -> bool:
         """Return whether the model has a decision function for each class."""
         return _ranks_classes(self.model, len(self.classes))
 
     def probabilities(self) -> np.ndarray:
-        """Return class probabilities, (n_rows, n_classes); of several labels, those of each, (n_rows, n_labels)."""
+        """Return class probabilities, (n_rows, n_classes)."""
         return self.ask("predict_proba")
-
-    def of_several(self) -> bool:
-        """Return whether there are several labels or targets of a sample."""
-        return self.labels().ndim == 2
-
-    def of_label(self, k: int) -> Any:
-        """Return what is predicted of one of several labels."""
-        return OneLabel(self, k)
 
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
         """Return mean and standard deviation of the target, each (n_rows,)."""
@@ -163,8 +153,6 @@ class Predictions:
         if type(final_estimator(self.model)) in SCORED and question in FROM_SCORES:
             return np.ascontiguousarray(self._answer_from_scores(question))
         found = getattr(self.model, question)(self.X)
-        if isinstance(found, list):  # the probabilities of the classes of each of several labels
-            found = np.column_stack([own[:, 1] for own in found])
         return np.ascontiguousarray(found)
 
     @own_settings
@@ -177,35 +165,6 @@ class Predictions:
     def as_model(self) -> Any:
         """Return a stand-in for the model that gives the predictions made here, whatever rows it is asked about."""
         return _Recorded(self)
-
-
-class OneLabel:
-    """Predictions of one of several labels, as of two classes.
-
-    Parameters
-    ----------
-    predictions : Predictions
-    k : int
-        Column of the label.
-    """
-
-    classes = np.array([0, 1])
-
-    def __init__(self, predictions: Predictions, k: int) -> None:
-        self.predictions, self.k = predictions, k
-
-    def labels(self) -> np.ndarray:
-        """Return whether rows have the label, (n_rows,)."""
-        return self.predictions.labels()[:, self.k]
-
-    def scores(self) -> np.ndarray:
-        """Return the score of the label, (n_rows,)."""
-        return self.predictions.scores()[:, self.k]
-
-    def probabilities(self) -> np.ndarray:
-        """Return the probabilities of its absence and presence, (n_rows, 2)."""
-        present = self.predictions.probabilities()[:, self.k]
-        return np.column_stack([1.0 - present, present])
 
 
 class _Recorded:
@@ -352,7 +311,7 @@ def _of_function(function: Any, times: np.ndarray) -> np.ndarray:
 
 
 def keep_predictions(
-    predictions: Predictions, y: np.ndarray, rows: np.ndarray, task: str, most: float
+    predictions: Predictions, y: np.ndarray, rows: np.ndarray, task: str
 ) -> tuple[Kept | None, str]:
     """Return what a cell keeps of its test rows, or why it keeps nothing.
 
@@ -364,8 +323,6 @@ def keep_predictions(
     rows : ndarray of shape (n_rows,)
         Their positions in the data.
     task : {"classification", "regression", "survival"}
-    most : float
-        Largest number of bytes, as arrays.
 
     Returns
     -------
@@ -397,11 +354,8 @@ def keep_predictions(
     if changed:
         return None, f"its {changed[0]!r} holds objects that no file keeps as they are"
     size = sum(array.nbytes for array in plain.values())
-    if size > most:
-        return (
-            None,
-            f"its predictions take {size / 2**20:.2g} MiB, and `keep_predictions` allows {most / 2**20:g}",
-        )
+    if size > MOST_KEPT:
+        return None, f"its predictions take {size / 2**20:.2g} MiB, and a cell keeps {MOST_KEPT // 2**20}"
     ranks = "decision_function" in arrays and predictions.ranks_classes()
     about = {"offers": sorted(offers), "task": task, "ranks": ranks, "objects": objects}
     return Kept(plain, about), ""

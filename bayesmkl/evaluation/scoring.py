@@ -22,8 +22,6 @@ from sklearn.metrics import (
     recall_score,
     root_mean_squared_error,
 )
-from sklearn.multiclass import OneVsRestClassifier
-from sklearn.utils import get_tags
 from sklearn.utils.multiclass import type_of_target
 
 from bayesmkl._utils.survival_target import are_times, event_and_time
@@ -210,7 +208,6 @@ _BY_TASK: dict[str, list[tuple[str, str, bool, Compute, str]]] = {
     ],
     "any": [("elpd_loo", "posterior", True, _elpd_loo, "PSIS-LOO (nats per training sample)")],
 }
-OF_ONE_LABEL = (_balanced_accuracy, _f1, _mcc, _auc, _eer, _log_loss, _brier, _ece)
 ASKED_FOR = ("coverage_95", "elpd_loo")  # computed only where they are named
 METRICS = {
     name: Metric(name, needs, greater, compute, task, title, name not in ASKED_FOR)
@@ -250,9 +247,7 @@ def resolve_scoring(
     -----
     With two classes, F1 is that of the second, ``classes_[1]``; with more, it is averaged over classes. AUC and equal
     error rate of more than two classes are averages of each class against the others. A class that was not among the
-    training samples has probability zero, and a log loss of 36 nats where it turns up. Of several labels accuracy is
-    the share of samples whose labels are all right, and every other metric the mean over labels; of several targets
-    it is the mean over targets.
+    training samples has probability zero, and a log loss of 36 nats where it turns up.
 
     Survival is weighted by the censoring of the training part. The Brier score is integrated between the first and
     the last tenth of the events of the training part, as far as the test part is followed, and Uno's concordance
@@ -273,7 +268,7 @@ def resolve_scoring(
     """
     check_choice("unavailable", unavailable, ("raise", "nan"))
     task = task_of(models, y)
-    n_classes = _check_target(task, y, models)
+    n_classes = _check_target(task, y)
     given = {name: gives(model, n_classes) for name, model in models.items()}
     if scoring is None:
         offered = frozenset().union(*given.values())
@@ -322,7 +317,7 @@ def task_of(models: Mapping[str, Any], y: Targets | None = None) -> str:
     return next(iter(tasks.values()))
 
 
-def _check_target(task: str, y: Targets | None, models: Mapping[str, Any]) -> int:
+def _check_target(task: str, y: Targets | None) -> int:
     """Raise for targets that the models do not take; return the number of classes, 2 where it is not known."""
     if y is None:
         return 2
@@ -330,7 +325,7 @@ def _check_target(task: str, y: Targets | None, models: Mapping[str, Any]) -> in
         event_and_time(y)
         return 2
     what = "one label" if task == "classification" else "one number"
-    wanted = f"`y` must hold {what} per sample, or several of them as columns, for models of "
+    wanted = f"`y` must hold {what} per sample for models of "
     if are_times(y):
         raise ValueError(
             f"{wanted}{task}; got a structured array, as of times to an event. Use models of survival, such as "
@@ -338,28 +333,13 @@ def _check_target(task: str, y: Targets | None, models: Mapping[str, Any]) -> in
         )
     with holding_back(UserWarning):  # scikit-learn 1.7 warns of numbers that could be classes
         kind = type_of_target(y, input_name="y")
-    labels = ("binary", "multiclass", "multilabel-indicator")
-    good = kind in labels if task == "classification" else np.asarray(y).dtype.kind in "biuf"
-    if not good or np.ndim(y) > 2 or (np.ndim(y) == 2 and np.shape(y)[1] == 1):
-        also = " Several labels are columns of 0 and 1." if task == "classification" else ""
-        raise ValueError(f"{wanted}{task}; got {kind} data of shape {np.shape(y)}.{also}")
-    if np.ndim(y) == 2:
-        _check_several(task, models)
-        return 2
+    good = (
+        kind in ("binary", "multiclass") if task == "classification" else np.asarray(y).dtype.kind in "biuf"
+    )
+    if not good or np.ndim(y) != 1:
+        remedy = " Compare one column at a time." if np.ndim(y) > 1 else ""
+        raise ValueError(f"{wanted}{task}; got {kind} data of shape {np.shape(y)}.{remedy}")
     return len(np.unique(y)) if task == "classification" else 2
-
-
-def _check_several(task: str, models: Mapping[str, Any]) -> None:
-    """Raise for models that predict one label or number of a sample."""
-    for name, model in models.items():
-        tags, final = get_tags(model), final_estimator(model)
-        of_labels = tags.classifier_tags is not None and tags.classifier_tags.multi_label
-        if not (of_labels or tags.target_tags.multi_output or isinstance(final, OneVsRestClassifier)):
-            wrapper = "OneVsRestClassifier" if task == "classification" else "MultiOutputRegressor"
-            raise ValueError(
-                f"`y` has several columns, and model {name!r} ({type(final).__name__}) predicts one. "
-                f"Wrap it in scikit-learn's {wrapper}, or give one column."
-            )
 
 
 def _named(scoring: Any) -> dict[str, Metric]:
@@ -470,11 +450,7 @@ def stored_score(metric: Metric, stored: StoredPredictions) -> float:
 
 def _computed(metric: Metric, predictions: Predictions, y: np.ndarray) -> float:
     try:
-        if y.ndim == 1 or metric.compute not in OF_ONE_LABEL:
-            return float(metric.compute(predictions, y))
-        # of several labels the mean over those that it knows
-        each = np.array([metric.compute(predictions.of_label(k), own) for k, own in enumerate(y.T)])
-        return float(each[np.isfinite(each)].mean()) if np.isfinite(each).any() else float("nan")
+        return float(metric.compute(predictions, y))
     except NotKeptError:
         raise
     except Exception as error:  # one metric must not cost the others

@@ -7,15 +7,12 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import binomtest, norm
+from scipy.stats import binomtest
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.datasets import load_iris
-from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import BayesianRidge, LogisticRegression, Ridge
-from sklearn.metrics import average_precision_score, log_loss, make_scorer, roc_auc_score
+from sklearn.metrics import average_precision_score, make_scorer, roc_auc_score
 from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict
-from sklearn.multiclass import OneVsRestClassifier
-from sklearn.multioutput import MultiOutputClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -36,8 +33,6 @@ BANK = KernelBank("rbf", views="each")
 FAST = Marginal(n_points=100, n_draws=100)
 UNSUITED = {
     ("three classes", "roc_auc"),
-    ("several labels", "neg_log_loss"),
-    ("several numbers", "neg_max_error"),
 }  # to scikit-learn
 OF_SKLEARN = {
     "classification": ["roc_auc", "neg_log_loss"],
@@ -54,12 +49,6 @@ def classes(n=45, labels=("no", "yes")):
 def numbers():
     X, _ = classes()
     return X, np.sin(X[:, 0]) + 0.1 * X[:, 1]
-
-
-def several(labels=False):
-    X, _ = classes()
-    Y = X + 0.3 * np.random.default_rng(2).normal(size=X.shape)
-    return X, (Y > 0).astype(int) if labels else Y
 
 
 def times():
@@ -96,18 +85,6 @@ TASKS = {
         numbers(),
     ),
     "times": ({"GPMKL": GPMKLSurvival(BANK, inference=FAST)}, times()),
-    "several labels": (
-        {
-            "one by one": OneVsRestClassifier(SimpleMKLClassifier(BANK)),
-            "bayes": MultiOutputClassifier(GaussianNB()),
-            "forest": RandomForestClassifier(5, random_state=0),
-        },
-        several(labels=True),
-    ),
-    "several numbers": (
-        {"BEMKL": BEMKLRegressor(BANK, max_iter=5, tol=0.0), "ridge": Ridge()},
-        several(),
-    ),
 }
 
 
@@ -116,7 +93,7 @@ def compared(tmp_path_factory):
     """Return comparisons with all metrics of predictions, computed at the fit, their folders and metrics, by task."""
     found = {}
     for task, (models, (X, y)) in TASKS.items():
-        kind = {"numbers": "regression", "several numbers": "regression", "times": "survival"}
+        kind = {"numbers": "regression", "times": "survival"}
         kind = kind.get(task, "classification")
         names = [m.name for m in METRICS.values() if m.task == kind and m.needs in KEPT]
         further = [name for name in OF_SKLEARN.get(kind, []) if (task, name) not in UNSUITED]
@@ -278,44 +255,12 @@ def test_curves_of_splits_with_other_classes_are_of_the_same_class():
     pd.testing.assert_frame_equal(found.curve("roc", positive=2), alone)
 
 
-def test_several_labels_and_numbers_are_scored_as_means_over_them(compared):
-    found = compared["several labels"][0]
-    (X, Y), truth = TASKS["several labels"][1], found.predictions()
-    own = truth[truth["model"] == "bayes"]
-    assert own[["truth(0)", "truth(1)"]].to_numpy().tolist() == Y[own["row"]].tolist()
-    for split, rows in own.groupby("split"):
-        right, p = Y[rows["row"]], rows[["p(0)", "p(1)"]].to_numpy()
-        model = MultiOutputClassifier(GaussianNB()).fit(
-            np.delete(X, rows["row"], 0), np.delete(Y, rows["row"], 0)
-        )
-        np.testing.assert_array_equal(
-            p, np.column_stack([q[:, 1] for q in model.predict_proba(X[rows["row"]])])
-        )
-        scored = {
-            name: found.scores(name)["bayes"]["data", split] for name in ("accuracy", "auc", "log_loss")
-        }
-        assert scored["accuracy"] == np.mean((right == (p > 0.5)).all(axis=1))
-        assert scored["auc"] == pytest.approx(roc_auc_score(right, p, average="macro"))
-        assert scored["log_loss"] == pytest.approx(
-            np.mean([log_loss(right[:, k], p[:, k]) for k in range(2)])
-        )
-    assert "score(1)" in truth
-    for ask in (found.mcnemar, lambda: found.curve("roc")):
-        with pytest.raises(ValueError, match=r"do not predict one class|no model on"):
-            ask()
-    numbers, (_, Y) = compared["several numbers"][0], TASKS["several numbers"][1]
-    table = numbers.predictions()
-    for (model, split), rows in table.groupby(["model", "split"]):
-        right, mean = Y[rows["row"]], rows[["prediction(0)", "prediction(1)"]].to_numpy()
-        errors = np.sqrt(np.mean((right - mean) ** 2, axis=0))
-        assert numbers.scores("rmse")[model]["data", split] == pytest.approx(errors.mean())
-        if model == "BEMKL":
-            std = rows[["std(0)", "std(1)"]].to_numpy()
-            assert numbers.scores("nll")[model]["data", split] == pytest.approx(
-                -norm.logpdf(right, mean, std).mean()
-            )
-    with pytest.raises(ValueError, match=r"several columns, and model 'svm' \(SVC\) predicts one\. Wrap it"):
-        compare_models({"svm": SVC()}, X, TASKS["several labels"][1][1])
+def test_several_columns_of_targets_are_refused():
+    X, y = numbers()
+    with pytest.raises(
+        ValueError, match=r"one number per sample.*shape \(45, 2\)\. Compare one column at a time"
+    ):
+        compare_models({"ridge": Ridge()}, X, np.column_stack([y, y]))
 
 
 # ------------------------------------------------------------------------------------------------------------ pairs
@@ -369,7 +314,7 @@ def test_pairs_count_rows_that_both_have_predicted():
 
 
 def test_pairs_are_of_one_data_set_and_of_classes(compared):
-    with pytest.raises(ValueError, match="do not predict one class"):
+    with pytest.raises(ValueError, match="do not predict classes"):
         compared["numbers"][0].mcnemar()
     X, y = classes()
     several = compare_models({"svm": SVC()}, datasets={"a": (X, y), "b": (X, y)}, cv=2, scoring="accuracy")
@@ -450,7 +395,7 @@ def test_the_report_has_curves_where_predictions_are_kept(compared, tmp_path):
     text = found.to_html(tmp_path / "report.html").read_text()
     for said in ("Calibration on data", "True over false positives on data"):
         assert said in text
-    for task in ("numbers", "several numbers", "times"):
+    for task in ("numbers", "times"):
         assert "True over" not in compared[task][0].to_html(tmp_path / "other.html").read_text()
     bare = Comparison(found.cells, found.about).to_html(tmp_path / "bare.html").read_text()
     assert "Calibration on data" not in bare
