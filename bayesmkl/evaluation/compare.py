@@ -9,7 +9,6 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor
 from contextlib import closing, suppress
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from os import PathLike
 from pathlib import Path
 from pickle import PicklingError
@@ -20,7 +19,6 @@ import joblib
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
-from sklearn.metrics import get_scorer_names
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.parallel import Parallel, delayed
 
@@ -36,7 +34,6 @@ from bayesmkl._utils.validation import (
     check_integer,
     check_jobs,
     check_verbose,
-    shown,
 )
 from bayesmkl._utils.warnings import recording_warnings, warn_user
 from bayesmkl.bemkl.base import BaseBEMKL
@@ -48,7 +45,7 @@ from bayesmkl.evaluation.predictions import (
     keep_predictions,
     weight_argument,
 )
-from bayesmkl.evaluation.scoring import Metric, resolve_scoring, score, stored_score, task_of
+from bayesmkl.evaluation.scoring import Metric, resolve_scoring, score, sklearn_metric, stored_score, task_of
 from bayesmkl.evaluation.store import (
     COLUMNS,
     OF_ONE_CALL,
@@ -214,7 +211,8 @@ def compare_models(
         raise ValueError(f"`random_state` must be below 2**32; got {random_state}.")
     check_folds("cv", cv)
     check_folds("inner_cv", inner_cv)
-    _check_inner_scoring(inner_scoring)
+    if isinstance(inner_scoring, str):
+        sklearn_metric(inner_scoring, "inner_scoring")
     check_flag("keep_predictions", keep_predictions)
     check_flag("retry_failed", retry_failed)
     where = None if folder is None else as_path("folder", folder)
@@ -231,7 +229,7 @@ def compare_models(
         inner_scoring=inner_scoring,
         keep=keep_predictions,
     )
-    jobs, about = _plan(specs, data, None if is_pairs(cv) else cv, protocol)
+    jobs, about = _plan(specs, data, cv, protocol)
     with cell_progress(verbose > 0) as progress:
         found = _run(jobs, about | {"started": started}, where, n_jobs, retry_failed, progress)
     if len(found.failures):
@@ -245,18 +243,6 @@ def compare_models(
 
 
 # ------------------------------------------------------------------------------------------------------------- plan
-
-
-def _check_inner_scoring(scoring: str | Callable[..., float] | None) -> None:
-    if scoring is None or callable(scoring):
-        return
-    known = get_scorer_names()
-    if not isinstance(scoring, str) or scoring not in known:
-        close = get_close_matches(str(scoring), known, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise ValueError(
-            f"`inner_scoring` must be None, a function or a metric of scikit-learn; got {shown(scoring)}.{hint}"
-        )
 
 
 def _metrics(
@@ -349,7 +335,7 @@ def _plan(
         "scorers": protocol.scorers,
         "metrics": {name: metric.greater_is_better for name, metric in protocol.metrics.items()},
         "random_state": protocol.random_state,
-        "cv": text_of(cv),
+        "cv": "pairs of rows" if is_pairs(cv) else text_of(cv),
         "models": {name: spec.describe() for name, spec in models.items()},
         "datasets": facts,
         "environment": environment(packages),

@@ -511,10 +511,7 @@ class Comparison:
         [0.94, 0.97, 0.94]
         """
         cells = self._cells_of(dataset)
-        try:
-            wanted = metric_of(metric)
-        except ValueError as error:
-            raise ValueError(str(error).replace("`scoring`", "`metric`", 1)) from error
+        wanted = metric_of(metric, "metric")
         values = {}
         for one in self._out_of_fold(dataset):
             try:

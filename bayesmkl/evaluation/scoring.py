@@ -353,24 +353,25 @@ def _named(scoring: Any) -> dict[str, Metric]:
     return dict(zip(names, found, strict=True))
 
 
-def metric_of(value: object) -> Metric:
+def metric_of(value: object, argument: str = "scoring") -> Metric:
     """Return a metric by its name, or that of a function ``scorer(estimator, X, y)``."""
     if isinstance(value, Metric):
         return value
     if isinstance(value, str):
-        return METRICS[value] if value in METRICS else _sklearn_metric(value)
+        return METRICS[value] if value in METRICS else sklearn_metric(value, argument)
     if callable(value):
         name = getattr(value, "__name__", type(value).__name__)
         return Metric(name, "model", True, partial(_by_callable, value), "any", name.replace("_", " "), False)
     raise ValueError(
-        f"`scoring` must hold names of metrics or callables scorer(estimator, X, y); got {value!r}."
+        f"`{argument}` must hold names of metrics or callables scorer(estimator, X, y); got {value!r}."
     )
 
 
-def _sklearn_metric(name: str) -> Metric:
+def sklearn_metric(name: str, argument: str) -> Metric:
+    """Return a metric of scikit-learn by its name."""
     if name not in get_scorer_names():
         close = difflib.get_close_matches(name, [*METRICS, *get_scorer_names()], n=1, cutoff=0.0)[0]
-        raise ValueError(f"`scoring`: unknown metric {name!r}. Did you mean {close!r}?")
+        raise ValueError(f"`{argument}`: unknown metric {name!r}. Did you mean {close!r}?")
     # scorers do not say publicly what they ask a model for
     response = getattr(get_scorer(name), "_response_method", "predict")
     needs = {"predict": "labels", "predict_proba": "probabilities"}.get(str(response), "scores")

@@ -22,6 +22,7 @@ from sklearn.model_selection import (
     StratifiedGroupKFold,
     StratifiedKFold,
     StratifiedShuffleSplit,
+    check_cv,
 )
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_consistent_length
@@ -52,7 +53,6 @@ class Data(NamedTuple):
     X: Any  # (n_samples, n_features), a DataFrame, or (n_samples, n_samples, n_kernels)
     y: np.ndarray  # (n_samples,), structured where it holds times to an event
     groups: np.ndarray | None = None  # (n_samples,)
-    splits: list[tuple[np.ndarray, np.ndarray]] | None = None  # rows to train on and to test on
     weights: np.ndarray | None = None  # (n_samples,), of samples in fits
 
 
@@ -144,12 +144,6 @@ def _spec(name: str, model: Any) -> ModelSpec:
         )
     if grid is not None:
         check_grid(f"models[{name!r}]", grid)
-        grids = [grid] if isinstance(grid, Mapping) else grid
-        unknown = [key for one in grids for key in one if key not in estimator.get_params()]
-        if unknown:
-            raise ValueError(
-                f"`models`: the grid of {name!r} names {unknown[0]!r}, which is none of its parameters."
-            )
     return ModelSpec(estimator, grid)
 
 
@@ -165,7 +159,7 @@ def datasets_of(
     if (X is None) == (datasets is None):
         raise ValueError("give either `X` and `y`, or `datasets`.")
     if datasets is None:
-        return {ONLY: _held(X, y, groups, sample_weight, cv)}
+        return {ONLY: _held(X, y, groups, sample_weight)}
     if groups is not None or sample_weight is not None or is_pairs(cv):
         raise ValueError(
             "`groups`, `sample_weight` and rows in `cv` belong to `X` and `y`. With `datasets`, give (X, y, groups, "
@@ -208,7 +202,6 @@ def _held(
     y: Targets,
     groups: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
-    cv: Splits | None = None,
 ) -> Data:
     if y is None:
         several = " A dict of data sets goes to `datasets=`." if isinstance(X, Mapping) else ""
@@ -231,24 +224,7 @@ def _held(
             f"`groups` must have one entry for each of the {len(y)} samples; got shape {groups.shape}."
         )
     check_consistent_length(X, y)
-    splits = _splits(cv, len(y)) if is_pairs(cv) else None
-    return Data(X, y, groups, splits, check_weights(sample_weight, len(y)))
-
-
-def _splits(cv: Iterable[tuple[ArrayLike, ArrayLike]], n_samples: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return rows of training and validation parts; raise where they are none."""
-    pairs = list(cv)
-    if not pairs or not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
-        raise ValueError(
-            f"`cv` must be a number of folds, a splitter or pairs (train, test) of rows; got {shown(cv)}."
-        )
-    splits = [(as_array("cv", train), as_array("cv", test)) for train, test in pairs]
-    for rows in (rows for pair in splits for rows in pair):
-        flags = rows.dtype.kind == "b" and rows.shape == (n_samples,)
-        positions = rows.dtype.kind in "iu" and rows.ndim == 1 and rows.size and -n_samples <= rows.min()
-        if not flags and not (positions and rows.max() < n_samples):
-            raise ValueError(f"`cv` must hold rows from 0 to {n_samples - 1}; got {shown(rows)}.")
-    return splits
+    return Data(X, y, groups, check_weights(sample_weight, len(y)))
 
 
 def is_pairs(cv: object) -> TypeGuard[Iterable[tuple[ArrayLike, ArrayLike]]]:
@@ -341,15 +317,9 @@ def splits_of(
         If `cv` is nothing to split by, or does not split these samples: it has more folds than there are groups or
         samples of a class, say, or leaves a part empty; or if survival times are split so that a part has no event.
     """
-    if cv is None:
-        if data.splits is None:
-            raise ValueError(
-                "`cv` is None, and the data come without splits. Give a number of folds or a splitter."
-            )
-        pairs: Any = data.splits
-    else:
-        _check_groups(cv, data)
-        pairs = _pairs(as_splitter(cv, data, random_state, classifier), data)
+    _check_groups(cv, data)
+    splitter = check_cv(cv) if is_pairs(cv) else as_splitter(cv, data, random_state, classifier)
+    pairs = _pairs(splitter, data)
     positions = np.arange(len(data.y))  # rows may be flags, or count from the end
     found = [(positions[train], positions[test]) for train, test in pairs]
     _check_parts(found, event_and_time(data.y).event if are_times(data.y) else None)

@@ -348,7 +348,7 @@ def test_the_peak_of_the_memory_is_that_of_the_model():
         ({"y": None}, "`y` must be given"),
         ({"random_state": 2**32}, "`random_state` must be below"),
         ({"inner_scoring": "acuracy"}, "Did you mean 'accuracy'"),
-        ({"cv": [(range(50), np.eye(2))]}, "`cv` must hold rows from 0 to 99"),
+        ({"cv": [(range(50), np.eye(2))]}, "`cv` must split the 100 samples.*of integer"),
         ({"cv": [(range(50), [[1], [2, 3]])]}, "`cv`"),
         ({"cv": 60}, "`cv` must split the 100 samples; got StratifiedKFold.* Use fewer folds"),
         ({"cv": LeaveOneGroupOut()}, "`cv` must split.*'groups'.*should not be None. Give `groups`"),
