@@ -158,7 +158,7 @@ def compare_models(
         one of the running script, are always computed anew.
     keep_predictions : bool, default=True
         Whether cells keep what was predicted of their test rows, with labels, up to 64 MiB each: data of persons,
-        where a folder is shared. Without a folder they keep a GiB in all. What a folder keeps of earlier calls stays.
+        where a folder is shared. What a folder keeps of earlier calls stays.
     retry_failed : bool, default=False
         With `folder`: compute its cells again that failed, for want of memory or of a file for example. They stay as
         they are otherwise.

@@ -48,9 +48,6 @@ COLUMNS = {
     "peak_memory_mb": "memory, MiB",
     "support_fraction": "support",
     "n_active_kernels": "active kernels",
-    "n_train": "train",
-    "n_test": "test",
-    "best_params": "parameters chosen",
     "note": "warnings",
     "mean_rank": "mean rank",
     "times_best": "times best",
@@ -115,7 +112,6 @@ def _parts(comparison: Comparison, metrics: Sequence[str]) -> dict[str, list[Blo
         "Cost and sparsity": _costs(comparison),
         "Kernels": _kernels(comparison),
         "Calibration": _calibration(comparison),
-        "Every split": _splits(comparison),
         "Protocol": _protocol(comparison),
         "Environment": [dict(comparison.about.get("environment", {}))],
     }
@@ -294,7 +290,7 @@ def _drawn(plot: Callable[..., Axes], caption: str, *given: Any, **options: Any)
 def _costs(comparison: Comparison) -> list[Block]:
     """Return seconds, memory, support points and active kernels, means over the splits that succeeded."""
     cells = comparison.cells[comparison.cells["error"] == ""]
-    names = _known(cells, [*COSTS, "converged"])
+    names = [name for name in (*COSTS, "converged") if name in cells and cells[name].notna().any()]
     means = cells.groupby(MODEL, sort=False)[names].mean().reset_index()[["model", "dataset", *names]]
     if "converged" in means:
         means["converged"] = _percent(means["converged"])
@@ -303,26 +299,6 @@ def _costs(comparison: Comparison) -> list[Block]:
         "Means over the splits on which the model succeeded.",
         _rows(means, "cost and sparsity by model and data set", "costs", fold),
     ]
-
-
-def _splits(comparison: Comparison) -> list[Block]:
-    """Return every model on every split, to sort and to filter."""
-    cells = comparison.cells
-    numbers = _known(cells, [*COSTS, "converged", "n_train", "n_test", "seed"])
-    texts = [name for name in ("best_params", "error", "note") if (cells[name] != "").any()]
-    table = cells[["dataset", "model", "split", *comparison.metrics, *numbers, *texts]].astype(object)
-    for name in comparison.metrics:
-        table[name] = [number(value, 4) for value in cells[name]]
-    for name in numbers:
-        table[name] = [int(v) if float(v).is_integer() else number(v) for v in cells[name]]
-    if "converged" in numbers:
-        table["converged"] = cells["converged"].map({1.0: "yes", 0.0: "no"}).fillna(MISSING)
-    table = table.rename(columns={name: _title(name) for name in comparison.metrics})
-    return [_rows(table, "every model on every split", "splits", counted(len(table), "row"))]
-
-
-def _known(cells: pd.DataFrame, names: Sequence[str]) -> list[str]:
-    return [name for name in names if name in cells and cells[name].notna().any()]
 
 
 def _kernels(comparison: Comparison) -> list[Block]:

@@ -36,7 +36,6 @@ COMPUTE_NOTHING = ("joblib", "platform")  # in the environment
 IMPORTED_AS = {"sklearn": "scikit-learn"}
 # Settings of scikit-learn that change what the same models compute.
 SETTINGS = ("transform_output", "enable_metadata_routing", "array_api_dispatch")
-MOST_IN_MEMORY = 2**30  # bytes of the predictions of all cells without a folder
 PARTS = ("row", "scores", "about")  # of the file of a cell
 COUNTS = ("split", "n_samples", "n_train", "n_test", "seed")
 TEXTS = ("dataset", "model", "kernel_shares", "best_params", "error", "note")
@@ -246,7 +245,6 @@ class Store:
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = None if folder is None else folder / CELLS
         self._cells: dict[str, Cell] = {}
-        self._n_bytes = 0
 
     def read(self, key: str) -> Cell | None:
         """Return a finished cell; None where there is none, or its file is damaged."""
@@ -262,10 +260,6 @@ class Store:
     def write(self, cell: Cell) -> None:
         """Keep a cell in the place of the one with its key."""
         if self.folder is None:
-            self._n_bytes += sum(array.nbytes for array in cell.kept.arrays.values()) if cell.kept else 0
-            if cell.kept and self._n_bytes > MOST_IN_MEMORY:
-                why = "the predictions of all cells are too many for the memory. Give a `folder`"
-                cell = cell._replace(kept=None, about={"left_out": why})
             self._cells[cell.key] = cell
             return
         self.folder.mkdir(exist_ok=True)

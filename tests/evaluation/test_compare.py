@@ -88,20 +88,6 @@ class Failing(ClassifierMixin, BaseEstimator):
         return np.full(len(X), self.classes_[0])
 
 
-class Hungry(RegressorMixin, BaseEstimator):
-    """Takes memory while it fits."""
-
-    def __init__(self, megabytes=1):
-        self.megabytes = megabytes
-
-    def fit(self, X, y):
-        self.mean_ = float(np.ones(self.megabytes * 2**17).mean())
-        return self
-
-    def predict(self, X):
-        return np.full(len(X), self.mean_)
-
-
 # ---------------------------------------------------------------------------------------- the right numbers
 
 
@@ -309,17 +295,6 @@ def test_a_metric_that_no_model_gives_leaves_the_page_and_the_other_metrics(two_
     assert "±" in text
 
 
-@pytest.mark.heavy
-def test_the_peak_of_the_memory_is_that_of_the_model():
-    X, y = np.zeros((30, 1)), np.arange(30.0)
-    found = compare_models({"small": Hungry(), "large": Hungry(300)}, X, y, cv=2, scoring="rmse")
-    peak = found.cells.groupby("model")["peak_memory_mb"].max()
-    if peak.isna().any():
-        pytest.skip("this system does not count the peak of the memory")
-    assert 290 <= peak["large"] <= 340
-    assert peak["small"] <= 20
-
-
 # -------------------------------------------------------------------------------------------------- bad input
 
 
@@ -479,14 +454,3 @@ def test_what_cannot_be_kept_together_is_refused(visits, models, options, messag
     models = {name: Mean(Design(group_columns=columns)) for name, columns in models.items()}
     with pytest.raises(ValueError, match=message):
         compare_models(models, X, y, **{"cv": 3, "scoring": "rmse"} | options)
-
-
-def test_designs_without_groups_change_nothing(visits):
-    X, y = visits
-    design = Design(covariate_columns="marker")
-    found = compare_models({"x": Mean(design), "ridge": Mean()}, X, y, cv=3, scoring="rmse")
-    assert found.about["datasets"]["data"].get("groups") is None
-    plain = compare_models({"ridge": Mean()}, X, y, cv=3, scoring="rmse")
-    np.testing.assert_array_equal(found.scores()["ridge"], plain.scores()["ridge"])
-    stack = np.zeros((60, 60, 1))  # precomputed kernels have no columns
-    assert compare_models({"ridge": Ridge()}, stack[:, :5, 0], y, cv=2, scoring="rmse").failures.empty

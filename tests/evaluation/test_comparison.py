@@ -354,17 +354,6 @@ def test_predictions_of_earlier_calls_stay_with_a_warning(tmp_path):
     assert again.cells.equals(first.cells)
 
 
-def test_predictions_in_memory_have_a_limit_for_all(monkeypatch, tmp_path):
-    X, y = classes()
-    monkeypatch.setattr("bayesmkl.evaluation.store.MOST_IN_MEMORY", 1500)
-    found = compare_models({"svm": SVC()}, X, y, cv=3, scoring="accuracy")
-    with pytest.raises(
-        ValueError, match=r"split 2, are not kept: .*too many for the memory\. Give a `folder`"
-    ):
-        found.predictions()
-    assert len(compare_models({"svm": SVC()}, X, y, cv=3, folder=tmp_path / "run").predictions()) == len(y)
-
-
 class Shy(RegressorMixin, BaseEstimator):
     """A model whose deviations fail, which no metric asks for."""
 

@@ -212,7 +212,7 @@ def test_links_inside_the_page_lead_somewhere(page):
     identities = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
     assert len(identities) == len(set(identities))
     targets = {attributes["href"] for name, attributes in page.elements if name == "a"}
-    assert {"#scores", "#failures", "#ranks", "#differences", "#plots", "#every", "#environment"} <= targets
+    assert {"#scores", "#failures", "#ranks", "#differences", "#plots", "#environment"} <= targets
     assert targets <= {f"#{identity}" for identity in identities}
 
 
@@ -324,21 +324,6 @@ def test_costs_are_means_over_splits(page):
     ]
 
 
-def test_every_split_is_there_in_full(page, comparison):
-    heads = [text for text, _ in page.tables["splits"][0]]
-    rows = page.tables["splits"][1:]
-    assert len(rows) == len(comparison.cells) == 48
-    for name, head in (
-        ("accuracy", "accuracy"),
-        ("log_loss", "log loss (nats)"),
-        ("seed", "seed"),
-        ("split", "split"),
-    ):
-        expected = [number(value, 4) for value in comparison.cells[name]]
-        assert [row[heads.index(head)][0] for row in rows] == expected
-    assert [row[heads.index("error")][0] for row in rows] == comparison.cells["error"].to_list()
-
-
 def test_protocol_and_environment_are_there(page):
     facts = {row[0][0]: row[1][0] for rows in page.tables.values() for row in rows if len(row) == 2}
     assert facts["cv"] == "StratifiedKFold(n_splits=4)"
@@ -444,12 +429,11 @@ def test_missing_numbers_come_last_either_way(browser, path):
 def test_a_field_chooses_rows(browser, path):
     browser.open(path)
     browser.evaluate(
-        "(() => { const field = document.querySelector('#splits').closest('details').querySelector('input');"
+        "(() => { const field = document.querySelector('#pairs-accuracy').closest('details').querySelector('input');"
         f"field.value = {json.dumps('quoted three')};"
         "field.dispatchEvent(new Event('input', {bubbles: true})); })()"
     )
-    assert set(column(browser, "splits", 1)) == {MODELS[2]}
-    assert column(browser, "splits", 0) == ["three"] * N_SPLITS
+    assert column(browser, "pairs-accuracy", 0) == ["three"] * 3
 
 
 @pytest.mark.parametrize("width", [1280, 390])
