@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -479,14 +479,13 @@ class Comparison:
         tables = [_table(one) for one in self._out_of_fold(dataset)]
         return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
 
-    def score(self, metric: str | Callable[..., float], dataset: str | None = None) -> pd.DataFrame:
+    def score(self, metric: str, dataset: str | None = None) -> pd.DataFrame:
         """Compute a metric on the predictions that are kept, without a fit.
 
         Parameters
         ----------
-        metric : str or callable
-            Name of a metric, also one of scikit-learn, or ``scorer(estimator, X, y)`` that asks `estimator` for
-            predictions only.
+        metric : str
+            Name of a metric, also one of scikit-learn.
         dataset : str, default=None
             One of `datasets`; None is all.
 

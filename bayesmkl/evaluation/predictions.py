@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -123,6 +122,10 @@ class Predictions:
         """Classes of the training samples, (n_classes,)."""
         return np.asarray(self.model.classes_)
 
+    def answers(self, name: str) -> bool:
+        """Return whether the model has a method."""
+        return hasattr(self.model, name)
+
     def prepare(self, needs: str) -> None:
         """Have the model answer what a metric with these `needs` is going to read."""
         if needs == "std":
@@ -168,16 +171,15 @@ class Predictions:
 
 
 class _Recorded:
-    """Model interface for scikit-learn's scorers, with stored predictions."""
+    """Model interface for scikit-learn's scorers, with predictions that are there."""
 
     def __init__(self, predictions: Predictions) -> None:
         self._predictions = predictions
 
     def __getattr__(self, name: str) -> Any:
-        own = getattr(self._predictions.model, name)  # AttributeError where the model cannot do it
-        return self._replay(name) if name in RESPONSES else own
+        if name not in RESPONSES or not self._predictions.answers(name):
+            return getattr(self._predictions.model, name)  # AttributeError where the model cannot do it
 
-    def _replay(self, name: str) -> Callable[[Any], np.ndarray]:
         def replay(X: Samples, return_std: bool = False) -> Any:
             return self._predictions.ask("moments" if return_std else name)
 
@@ -396,7 +398,10 @@ class StoredPredictions(Predictions):
         self.arrays = arrays
         self.y, self.rows, self.task = arrays["y"], arrays["rows"], str(kept.about["task"])
         self._offers, self._ranks = frozenset(kept.about["offers"]), bool(kept.about["ranks"])
-        super().__init__(STAND_INS[self.task](self, arrays), _NoRows(), y_train=arrays.get("y_train"))
+        model: Any = STAND_INS[self.task]()
+        model.classes_ = arrays.get("classes")
+        no_rows: Any = None  # cells keep no samples
+        super().__init__(model, no_rows, y_train=arrays.get("y_train"))
         self._answers = {name: arrays[name] for name in RESPONSES if name in arrays}
         self._answers |= {
             name: (arrays[f"{name}_mean"], arrays[f"{name}_std"])
@@ -425,51 +430,17 @@ class StoredPredictions(Predictions):
             raise NotKeptError(f"a cell of this model keeps no {question!r}")
         return self._answers[question]
 
-    def as_model(self) -> Any:
-        """Return the stand-in for the model."""
-        return self.model
+    def answers(self, name: str) -> bool:
+        """Return whether it is kept what a method answered."""
+        return name in self._answers
 
 
-class _NoRows:
-    """Samples that are not kept: whoever looks at them is told."""
-
-    def __getattr__(self, name: str) -> Any:
-        raise NotKeptError("cells keep no samples")
-
-    __len__ = __iter__ = __getitem__ = __array__ = lambda self, *_: self.shape
+class _Classifier(ClassifierMixin, BaseEstimator):
+    """Classifier of which only the predictions are known."""
 
 
-class _StandIn(BaseEstimator):
-    """Fitted model of which only the predictions are known."""
-
-    def __init__(self, stored: StoredPredictions, arrays: dict[str, np.ndarray]) -> None:
-        self.stored = stored
-        if "classes" in arrays:
-            self.classes_ = arrays["classes"]
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or (name in RESPONSES and name not in self.stored.arrays):
-            raise AttributeError(name)  # as of a model without it
-        if name in RESPONSES:
-            return self._answer(name)
-        raise NotKeptError(f"{name!r} of the model is not kept")
-
-    def _answer(self, name: str) -> Callable[..., Any]:
-        def answer(X: Any, return_std: bool = False) -> Any:
-            if X is not self.stored.X:
-                raise NotKeptError("cells keep predictions of their test rows alone, not of others")
-            return self.stored.ask("moments" if return_std else name)
-
-        answer.__name__ = name  # scorers decide by it what comes back
-        return answer
+class _Regressor(RegressorMixin, BaseEstimator):
+    """Regressor of which only the predictions are known."""
 
 
-class _Classifier(ClassifierMixin, _StandIn):
-    """Stand-in for a classifier."""
-
-
-class _Regressor(RegressorMixin, _StandIn):
-    """Stand-in for a regressor."""
-
-
-STAND_INS = {"classification": _Classifier, "regression": _Regressor, "survival": _StandIn}
+STAND_INS = {"classification": _Classifier, "regression": _Regressor, "survival": BaseEstimator}

@@ -444,8 +444,9 @@ def stored_score(metric: Metric, stored: StoredPredictions) -> float:
     """
     if metric.needs not in stored.offers:
         return float("nan")
-    if metric.needs == "posterior":
-        raise NotKeptError(f"{metric.name!r} needs {NEEDS[metric.needs][0]}, which cells do not keep")
+    if metric.needs in ("posterior", "model"):
+        what = "the model itself" if metric.needs == "model" else NEEDS[metric.needs][0]
+        raise NotKeptError(f"{metric.name!r} needs {what}, which cells do not keep")
     return _computed(metric, stored, stored.y)
 
 
