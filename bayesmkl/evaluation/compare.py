@@ -211,7 +211,7 @@ def compare_models(
         raise ValueError(f"`random_state` must be below 2**32; got {random_state}.")
     check_folds("cv", cv)
     check_folds("inner_cv", inner_cv)
-    if isinstance(inner_scoring, str):
+    if inner_scoring is not None and not callable(inner_scoring):
         sklearn_metric(inner_scoring, "inner_scoring")
     check_flag("keep_predictions", keep_predictions)
     check_flag("retry_failed", retry_failed)

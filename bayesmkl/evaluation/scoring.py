@@ -370,7 +370,7 @@ def metric_of(value: object, argument: str = "scoring") -> Metric:
 def sklearn_metric(name: str, argument: str) -> Metric:
     """Return a metric of scikit-learn by its name."""
     if name not in get_scorer_names():
-        close = difflib.get_close_matches(name, [*METRICS, *get_scorer_names()], n=1, cutoff=0.0)[0]
+        close = difflib.get_close_matches(str(name), [*METRICS, *get_scorer_names()], n=1, cutoff=0.0)[0]
         raise ValueError(f"`{argument}`: unknown metric {name!r}. Did you mean {close!r}?")
     # scorers do not say publicly what they ask a model for
     response = getattr(get_scorer(name), "_response_method", "predict")

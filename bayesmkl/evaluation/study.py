@@ -144,6 +144,12 @@ def _spec(name: str, model: Any) -> ModelSpec:
         )
     if grid is not None:
         check_grid(f"models[{name!r}]", grid)
+        grids = [grid] if isinstance(grid, Mapping) else grid
+        unknown = [key for one in grids for key in one if key not in estimator.get_params()]
+        if unknown:
+            raise ValueError(
+                f"`models`: the grid of {name!r} names {unknown[0]!r}, which is none of its parameters."
+            )
     return ModelSpec(estimator, grid)
 
 
@@ -333,7 +339,8 @@ def _pairs(splitter: Any, data: Data) -> list[tuple[np.ndarray, np.ndarray]]:
         pairs = splitter.split(data.X, data.y, data.groups)
         found = [(np.asarray(train), np.asarray(test)) for train, test in pairs]
         for rows in (rows for pair in found for rows in pair):
-            np.empty(n_samples)[rows]
+            if np.empty(n_samples)[rows].ndim != 1:
+                raise ValueError("rows must be a list of positions")
     except Exception as error:  # of the splitter, whoever wrote it
         remedy = "Use fewer folds, or a splitter that suits these data."
         if data.groups is None and "groups" in str(error):
