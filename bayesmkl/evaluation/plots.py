@@ -101,16 +101,12 @@ def shown(comparison: Comparison, metric: str | None, dataset: str | None = None
     return Shown(name, title, greater, scores, datasets, order)
 
 
-def short_names(models: list[str], longest: int = LONGEST_NAME) -> dict[str, str]:
-    """Shorten names so that they stay different."""
-    names = {model: shorten(model, longest) for model in models}
-    taken = pd.Series(names).duplicated(keep=False)
-    for model in taken.index[taken]:  # what tells them apart is at the end
-        tail = longest // 2
-        names[model] = f"{model[: longest - tail - 1]}…{model[-tail:]}"
-    if len(set(names.values())) < len(models):
-        return {model: f"{i + 1} {shorten(model, longest - 3)}" for i, model in enumerate(models)}
-    return names
+def short_names(models: list[str]) -> dict[str, str]:
+    """Shorten names; those that would be the same are numbered."""
+    names = {model: shorten(model, LONGEST_NAME) for model in models}
+    if len(set(names.values())) == len(models):
+        return names
+    return {model: f"{i + 1} {shorten(model, LONGEST_NAME - 3)}" for i, model in enumerate(models)}
 
 
 def width_of(names: Iterable[str]) -> float:

@@ -21,7 +21,6 @@ from bayesmkl.evaluation.plots import (
     plot_scores,
     plot_survival_calibration,
     plot_survival_functions,
-    short_names,
 )
 from bayesmkl.evaluation.significance import nemenyi, rank_table
 from bayesmkl.posterior.axes import COLORS
@@ -110,16 +109,6 @@ def test_unknown_names_are_refused(few):
         plot(few, "scores", "f1")
     with pytest.raises(ValueError, match=r"`dataset` must be one of"):
         plot(few, "scores", dataset="set 9")
-
-
-def test_short_names_stay_different():
-    names = ["a" * 40 + "x", "a" * 40 + "y", "b", "c" * 28]
-    short = short_names(names)
-    assert len(set(short.values())) == 4
-    assert max(map(len, short.values())) <= 28
-    assert (short["b"], short["c" * 28]) == ("b", "c" * 28)
-    middles = ["a" * 20 + middle + "z" * 20 for middle in "xy"]
-    assert len(set(short_names(middles).values())) == 2
 
 
 @pytest.mark.heavy

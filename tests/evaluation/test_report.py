@@ -173,26 +173,6 @@ def test_text_is_escaped_and_markup_is_not():
     assert html("<p>") == "<p>&lt;p&gt;</p>"
 
 
-@pytest.mark.parametrize(
-    ("value", "digits", "written"),
-    [
-        (0.91234, 3, "0.912"),
-        (12.3456, 3, "12.35"),
-        (1234.5, 3, "1234"),
-        (0.0, 3, "0"),
-        (7, 3, "7"),
-        (np.int64(12), 3, "12"),
-        (0.0004, 3, "4.00e-04"),
-        (-0.0004, 4, "-0.0004"),
-        (2.5e6, 3, "2.50e+06"),
-        (np.nan, 3, "–"),
-        (-np.inf, 3, "-inf"),
-    ],
-)
-def test_numbers_are_written_for_reading(value, digits, written):
-    assert number(value, digits) == written
-
-
 # ------------------------------------------------------------------------------------------------------ the page
 
 

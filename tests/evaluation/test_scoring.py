@@ -66,15 +66,6 @@ def test_calibration_error_of_calibrated_predictions_vanishes_with_the_sample(rn
     )
 
 
-def test_binary_scores_by_hand():
-    model = Oracle(np.array(["benign", "malignant"]), [[0.9, 0.1], [0.4, 0.6], [0.2, 0.8], [0.7, 0.3]])
-    scores = evaluate_classifier(model, np.zeros((4, 1)), ["benign", "benign", "malignant", "benign"])
-    assert scores["accuracy"] == 0.75
-    assert scores["log_loss"] == pytest.approx(-np.log([0.9, 0.4, 0.8, 0.7]).mean())
-    assert scores["brier"] == pytest.approx(np.mean([0.1**2, 0.6**2, 0.2**2, 0.3**2]))
-    assert scores["ece"] == pytest.approx((0.1 + 0.3 + 0.6 + 0.2) / 4)
-
-
 def test_three_class_scores_by_hand():
     table = np.array([[0.8, 0.1, 0.1], [0.2, 0.3, 0.5], [0.3, 0.6, 0.1]])
     scores = evaluate_classifier(Oracle(np.array([0, 1, 2]), table), np.zeros((3, 1)), [0, 1, 1])
