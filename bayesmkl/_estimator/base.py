@@ -29,7 +29,6 @@ from bayesmkl._utils.validation import (
 )
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.kernels.bank import CheckedTable, KernelBank
-from bayesmkl.kernels.cache import current_cache
 from bayesmkl.kernels.precomputed import SharedKernels
 from bayesmkl.kernels.presence import check_some_view, present_views, stack_with_absent
 from bayesmkl.kernels.quality import check_kernel_stack
@@ -211,12 +210,10 @@ class BaseMKL(BaseEstimator):
         bank = self._new_bank(X)
         shape = bank.training_shape(X)
         storage = resolve_storage(asked, shape, bank.landmarks is None, is_source)
-        is_shared = storage.kind == "compressed" and current_cache() is not None
-        if is_shared or storage.kind == "dense":
+        if storage.kind == "dense":
             kernels = np.moveaxis(bank.fit_transform(X, sample_weight=counts), -1, 0)
             self.kernel_bank_, self.kernel_names_ = bank, self._names(bank.kernel_names_)
-            stack = self._check_kernels(self._stack_of_training(kernels), bank.kernels_known_psd_)
-            return hold_given(stack, storage) if is_shared else stack
+            return self._check_kernels(self._stack_of_training(kernels), bank.kernels_known_psd_)
         if is_source:
             fit_bank_to_rows(bank, X)
             for name in ("n_features_in_", "feature_names_in_"):
@@ -238,7 +235,7 @@ class BaseMKL(BaseEstimator):
         self.present_ = None
         if self.missing_views == "error":
             return DenseStack(kernels)
-        in_place = self.kernel_bank_ is not None and kernels.flags.writeable  # kernels may be shared
+        in_place = self.kernel_bank_ is not None  # else the user's
         stack = stack_with_absent(kernels, list(self.kernel_names_), in_place=in_place)
         if self._needs_some_view:
             check_some_view(stack.present)
@@ -374,8 +371,7 @@ class BaseMKL(BaseEstimator):
         )
         if is_large or is_row_source(X):
             return streamed_stack(bank, X)
-        shared = bank.shared_rows(X)
-        return self._stack_of(bank.evaluate(X) if shared is None else shared)
+        return self._stack_of(bank.evaluate(X))
 
     def _row_blocks(self, X: Samples, kernels: np.ndarray) -> Iterator[DenseStack]:
         """Do what `_row_stack` does for some kernels only, and for a block of rows at a time to bound the memory.
@@ -389,11 +385,6 @@ class BaseMKL(BaseEstimator):
         if self.kernel_bank_ is None:
             stack = self._stack_of_precomputed(X)
             yield stack if len(kernels) == stack.n_kernels else stack.select(kernels)
-            return
-        shared = self.kernel_bank_.shared_rows(X, len(kernels) / self.kernel_bank_.n_kernels_)
-        if shared is not None:
-            everything = len(kernels) == len(shared)
-            yield self._stack_of(shared if everything else shared[kernels], kernels)
             return
         size = max(LEAST_ROWS, BLOCK_ENTRIES // max(1, len(kernels) * len(self.kernel_bank_.basis_)))
         for first in range(0, len(X), size):

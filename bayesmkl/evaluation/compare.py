@@ -1,71 +1,85 @@
-"""Comparison of models in one call: common splits, tuning inside the training part, kernels computed once."""
+"""Comparison of models in one call: common splits, and tuning inside the training part."""
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from os import PathLike
 from pathlib import Path
 from pickle import PicklingError
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 import joblib
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
-from sklearn.metrics import get_scorer_names
+from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import check_consistent_length
 
 from bayesmkl._utils.files import as_path, is_partial
-from bayesmkl._utils.given import as_array, check_weights
 from bayesmkl._utils.hashing import content_hash
 from bayesmkl._utils.progress import cell_progress
 from bayesmkl._utils.survival_target import are_times, event_and_time
+from bayesmkl._utils.threads import one_thread
 from bayesmkl._utils.typing import Samples, Scoring, Splits, Targets
 from bayesmkl._utils.validation import (
     check_flag,
     check_folds,
-    check_grid,
     check_integer,
     check_jobs,
-    check_number,
     check_verbose,
-    shown,
 )
 from bayesmkl._utils.warnings import recording_warnings, warn_user
-from bayesmkl.evaluation.cells import Job, Protocol, cells_of, note_of, run_job, seed_of
+from bayesmkl.bemkl.base import BaseBEMKL
 from bayesmkl.evaluation.comparison import Comparison
-from bayesmkl.evaluation.predictions import StoredPredictions, final_estimator, weight_argument
-from bayesmkl.evaluation.scoring import Metric, resolve_scoring, stored_score, task_of
+from bayesmkl.evaluation.predictions import (
+    Predictions,
+    StoredPredictions,
+    final_estimator,
+    keep_predictions,
+    weight_argument,
+)
+from bayesmkl.evaluation.scoring import Metric, resolve_scoring, score, sklearn_metric, stored_score, task_of
 from bayesmkl.evaluation.store import (
     COLUMNS,
     OF_ONE_CALL,
     RESULTS,
     Cell,
     Content,
+    Kept,
     NotKeptError,
     Store,
     content_of,
     environment,
     read_about,
     table_of,
-    versions,
     write_about,
     write_table,
 )
-from bayesmkl.evaluation.study import Data, ModelSpec, bundled, grouped_splits, text_of
-from bayesmkl.kernels import KernelBank
+from bayesmkl.evaluation.study import (
+    Data,
+    ModelSpec,
+    as_splitter,
+    check_weighted,
+    datasets_of,
+    grouped_splits,
+    is_pairs,
+    models_of,
+    text_of,
+)
 
-ONLY = "data"  # name of the data set that comes as X and y
-MOST_KEPT = 64.0  # MiB of predictions in a cell
 TAKEN = {*COLUMNS, "metric", "value"}  # names in rows and tables
+LONGEST_NOTE = 400  # characters
+MOST_KERNELS = 2000  # whose shares a cell keeps
+# of the largest |weight|: BEMKL's weights above it count as active, as no posterior mean is zero
+ACTIVE = 1e-3
+_STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 Name = tuple[str, str, int]  # data set, model and split of a cell
 Progress = Callable[[dict[str, Any], int, int], None]  # a finished row, how many are done, how many there are
 
@@ -87,13 +101,12 @@ def compare_models(
     unavailable: str = "raise",
     verbose: int = 1,
     folder: str | PathLike[str] | None = None,
-    keep_predictions: bool | float = True,
+    keep_predictions: bool = True,
     retry_failed: bool = False,
 ) -> Comparison:
     """Fit and score models on the same splits of one or several data sets.
 
-    Models with equal kernel banks share their kernels, which are computed once per split. Every fit runs on one BLAS
-    thread, so that times compare and results do not depend on `n_jobs`.
+    Every fit runs on one BLAS thread, so that times compare and results do not depend on `n_jobs`.
 
     Parameters
     ----------
@@ -104,8 +117,7 @@ def compare_models(
     X : array-like or DataFrame of shape (n_samples, n_features), default=None
         Samples; or (n_samples, n_samples, n_kernels) for models of precomputed kernels.
     y : array-like of shape (n_samples,), default=None
-        Labels or targets; or (n_samples, n_columns), several targets of each sample, or labels that are 0 or 1, for
-        models that take them. For models of survival a structured array of events and times, as `GPMKLSurvival` and
+        Labels or targets. For models of survival a structured array of events and times, as `GPMKLSurvival` and
         scikit-survival take it.
     datasets : dict or list, default=None
         Several data sets in place of `X` and `y`: names of data sets in the package ("wdbc", "iris", "wine",
@@ -117,9 +129,9 @@ def compare_models(
     scoring : str, list of str or dict, default=None
         Metrics: "accuracy", "balanced_accuracy", "f1", "mcc", "auc", "eer", "log_loss", "brier", "ece"; "r2",
         "rmse", "mae", "nll", "coverage_95", "coverage_gap" (its distance from .95, which ranks models);
-        "concordance", "concordance_uno", "integrated_brier_score", "calibration_at_median" of survival times; "elbo"
-        and "elpd_loo" of a posterior; any name that scikit-learn knows; or name to ``scorer(estimator, X, y)``. None
-        takes what the models can give, the first being "accuracy", "r2" or "concordance".
+        "concordance", "concordance_uno", "integrated_brier_score" of survival times; "elpd_loo" of a posterior; any
+        name that scikit-learn knows; or name to ``scorer(estimator, X, y)``. None takes what the models can give, the
+        first being "accuracy", "r2" or "concordance".
     inner_cv : int or splitter, default=5
         For models with a grid.
     inner_scoring : str, default=None
@@ -144,10 +156,9 @@ def compare_models(
         comparison continues when it is called again, and one with more models, metrics, data sets or splits computes
         what is new. Cells whose model or metrics hold a function or class that no installed package defines, such as
         one of the running script, are always computed anew.
-    keep_predictions : bool or float, default=True
-        Whether cells keep what was predicted of their test rows, with labels: data of persons, where a folder is
-        shared. True keeps up to 64 MiB of a cell, a number as many MiB; without a folder a GiB in all. What a folder
-        keeps of earlier calls stays.
+    keep_predictions : bool, default=True
+        Whether cells keep what was predicted of their test rows, with labels, up to 64 MiB each: data of persons,
+        where a folder is shared. What a folder keeps of earlier calls stays.
     retry_failed : bool, default=False
         With `folder`: compute its cells again that failed, for want of memory or of a file for example. They stay as
         they are otherwise.
@@ -162,7 +173,7 @@ def compare_models(
     ValueError
         For arguments of another kind than those above, two models of one name, an unknown metric or data set, a
         metric that a model cannot give or of another task, survival times of which a part has no event, more folds
-        than groups, weights or several columns of `y` where a model takes none, models whose designs name different
+        than groups, several columns of `y`, weights where a model takes none, models whose designs name different
         groups, or a folder of an earlier version or of something else.
     TypeError
         If `folder` is no path.
@@ -200,30 +211,27 @@ def compare_models(
         raise ValueError(f"`random_state` must be below 2**32; got {random_state}.")
     check_folds("cv", cv)
     check_folds("inner_cv", inner_cv)
-    _check_inner_scoring(inner_scoring)
-    if not isinstance(keep_predictions, bool):
-        check_number("keep_predictions", keep_predictions, low=0.0)
+    if inner_scoring is not None and not callable(inner_scoring):
+        sklearn_metric(inner_scoring, "inner_scoring")
+    check_flag("keep_predictions", keep_predictions)
     check_flag("retry_failed", retry_failed)
     where = None if folder is None else as_path("folder", folder)
-    specs, data = _models(models), _datasets(X, y, groups, sample_weight, datasets, cv)
+    specs, data = models_of(models), datasets_of(X, y, groups, sample_weight, datasets, cv)
     if any(one.weights is not None for one in data.values()):
         check_weighted(specs)
     started = datetime.now(UTC).isoformat(timespec="seconds")
-    metrics = _metrics(specs, data, scoring, unavailable, inner_scoring)
     protocol = Protocol(
+        metrics=_metrics(specs, data, scoring, unavailable, inner_scoring),
+        scorers={},
         task=task_of({name: spec.estimator for name, spec in specs.items()}, next(iter(data.values())).y),
         random_state=int(random_state),
         inner_cv=inner_cv,
         inner_scoring=inner_scoring,
-        metrics=metrics,
-        scorers={},
-        most_kept=(MOST_KEPT if keep_predictions is True else float(keep_predictions)) * 2**20,
-        folder=None if where is None else str(where.absolute()),
-        expected=versions(),
+        keep=keep_predictions,
     )
-    plan = _plan(specs, data, None if _is_pairs(cv) else cv, protocol)
+    jobs, about = _plan(specs, data, cv, protocol)
     with cell_progress(verbose > 0) as progress:
-        found = _run(plan, where, n_jobs, retry_failed, started, progress)
+        found = _run(jobs, about | {"started": started}, where, n_jobs, retry_failed, progress)
     if len(found.failures):
         first = found.failures.iloc[0]
         warn_user(
@@ -234,172 +242,7 @@ def compare_models(
     return found
 
 
-# -------------------------------------------------------------------------------------------------------- arguments
-
-
-def check_weighted(models: Mapping[str, ModelSpec]) -> None:
-    """Raise for models that would leave weights of samples out."""
-    for name, spec in models.items():
-        if weight_argument(spec.estimator) is None:
-            kind = type(final_estimator(spec.estimator)).__name__
-            raise ValueError(
-                f"`sample_weight`: model {name!r} ({kind}) takes no weights in `fit`. Leave it out, or compare it "
-                "without weights."
-            )
-
-
-def _check_inner_scoring(scoring: str | Callable[..., float] | None) -> None:
-    if scoring is None or callable(scoring):
-        return
-    known = get_scorer_names()
-    if not isinstance(scoring, str) or scoring not in known:
-        close = get_close_matches(str(scoring), known, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise ValueError(
-            f"`inner_scoring` must be None, a function or a metric of scikit-learn; got {shown(scoring)}.{hint}"
-        )
-
-
-def _models(
-    models: Mapping[str, BaseEstimator] | Sequence[tuple[str, BaseEstimator]],
-) -> dict[str, ModelSpec]:
-    pairs: Any = list(models.items()) if isinstance(models, Mapping) else models
-    is_list = isinstance(pairs, Sequence) and not isinstance(pairs, str)
-    if not is_list or not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
-        raise ValueError(
-            f"`models` must map names to models, or list pairs (name, model); got {shown(models)}."
-        )
-    specs: dict[str, ModelSpec] = {}
-    for name, model in pairs:
-        if name in specs:
-            raise ValueError(f"`models` has two models named {name!r}. Give every model a name of its own.")
-        specs[name] = _spec(name, model)
-    _check_names("models", specs)
-    return specs
-
-
-def _spec(name: str, model: Any) -> ModelSpec:
-    if isinstance(model, ModelSpec):
-        return model
-    estimator, grid = model if isinstance(model, tuple) and len(model) == 2 else (model, None)
-    if (
-        isinstance(estimator, type)
-        or not hasattr(estimator, "fit")
-        or not isinstance(estimator, BaseEstimator)
-    ):
-        raise ValueError(
-            f"`models`: {name!r} must be an estimator or a pair (estimator, param_grid); got {estimator!r}."
-        )
-    if grid is not None:
-        check_grid(f"models[{name!r}]", grid)
-        grids = [grid] if isinstance(grid, Mapping) else grid
-        unknown = [key for one in grids for key in one if key not in estimator.get_params()]
-        if unknown:
-            raise ValueError(
-                f"`models`: the grid of {name!r} names {unknown[0]!r}, which is none of its parameters."
-            )
-    return ModelSpec(estimator, grid)
-
-
-def _datasets(
-    X: Any,
-    y: Any,
-    groups: ArrayLike | None,
-    sample_weight: ArrayLike | None,
-    datasets: Mapping[str, object] | Sequence[str] | str | None,
-    cv: Splits | None,
-) -> dict[str, Data]:
-    if (X is None) == (datasets is None):
-        raise ValueError("give either `X` and `y`, or `datasets`.")
-    if datasets is None:
-        return {ONLY: _held(X, y, groups, sample_weight, cv)}
-    if groups is not None or sample_weight is not None or _is_pairs(cv):
-        raise ValueError(
-            "`groups`, `sample_weight` and rows in `cv` belong to `X` and `y`. With `datasets`, give (X, y, groups, "
-            "sample_weight) and a splitter."
-        )
-    if isinstance(datasets, str):
-        datasets = [datasets]
-    if not isinstance(datasets, Mapping | Sequence):
-        raise ValueError(f"`datasets` must be names, or map names to data; got {shown(datasets)}.")
-    if not isinstance(datasets, Mapping):
-        twice = [name for k, name in enumerate(datasets) if name in datasets[:k]]
-        if twice:
-            raise ValueError(f"`datasets` names {twice[0]!r} twice.")
-        datasets = {name: name for name in datasets}
-    _check_names("datasets", datasets)
-    return {name: _data(name, value) for name, value in datasets.items()}
-
-
-def _check_names(kind: str, names: Iterable[object]) -> None:
-    if not names:
-        raise ValueError(f"`{kind}` must name at least one; got none.")
-    wrong = [name for name in names if not isinstance(name, str) or not name.strip()]
-    if wrong:
-        raise ValueError(f"`{kind}` must have names of text; got {wrong[0]!r}.")
-
-
-def _data(name: str, value: object) -> Data:
-    if isinstance(value, str):
-        return bundled(value)
-    if isinstance(value, tuple) and len(value) in (2, 3, 4):
-        return _held(*value)
-    raise ValueError(
-        f"`datasets`: {name!r} must be a name, (X, y), (X, y, groups) or (X, y, groups, sample_weight); got "
-        f"{type(value).__name__}."
-    )
-
-
-def _held(
-    X: Any,
-    y: Targets,
-    groups: ArrayLike | None = None,
-    sample_weight: ArrayLike | None = None,
-    cv: Splits | None = None,
-) -> Data:
-    if y is None:
-        several = " A dict of data sets goes to `datasets=`." if isinstance(X, Mapping) else ""
-        raise ValueError(f"`y` must be given with `X`.{several}")
-    if not isinstance(X, pd.DataFrame):
-        X = X.to_pandas() if hasattr(type(X), "to_pandas") else as_array("X", X)
-    y = as_array("y", y)
-    if y.dtype.names is not None:
-        names, given = y.dtype.names, y
-        y = np.empty(given.shape, dtype=[(name, given.dtype[name]) for name in names])  # no record array
-        for name in names:
-            y[name] = given[name]
-    elif any(value is None or value != value for value in y.ravel().tolist()):
-        raise ValueError(
-            "`y` must hold a label or target of every sample; got None or NaN. Leave these samples out."
-        )
-    groups = None if groups is None else as_array("groups", groups)
-    if groups is not None and groups.shape != (len(y),):
-        raise ValueError(
-            f"`groups` must have one entry for each of the {len(y)} samples; got shape {groups.shape}."
-        )
-    check_consistent_length(X, y)
-    splits = _splits(cv, len(y)) if _is_pairs(cv) else None
-    return Data(X, y, groups, splits, check_weights(sample_weight, len(y)))
-
-
-def _splits(cv: Iterable[tuple[ArrayLike, ArrayLike]], n_samples: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return rows of training and validation parts; raise where they are none."""
-    pairs = list(cv)
-    if not pairs or not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
-        raise ValueError(
-            f"`cv` must be a number of folds, a splitter or pairs (train, test) of rows; got {shown(cv)}."
-        )
-    splits = [(as_array("cv", train), as_array("cv", test)) for train, test in pairs]
-    for rows in (rows for pair in splits for rows in pair):
-        flags = rows.dtype.kind == "b" and rows.shape == (n_samples,)
-        positions = rows.dtype.kind in "iu" and rows.ndim == 1 and rows.size and -n_samples <= rows.min()
-        if not flags and not (positions and rows.max() < n_samples):
-            raise ValueError(f"`cv` must hold rows from 0 to {n_samples - 1}; got {shown(rows)}.")
-    return splits
-
-
-def _is_pairs(cv: object) -> TypeGuard[Iterable[tuple[ArrayLike, ArrayLike]]]:
-    return cv is not None and not hasattr(cv, "split") and hasattr(cv, "__iter__")
+# ------------------------------------------------------------------------------------------------------------- plan
 
 
 def _metrics(
@@ -429,60 +272,75 @@ def _metrics(
     return metrics
 
 
-# ------------------------------------------------------------------------------------------------------------- plan
+class Protocol(NamedTuple):
+    """What holds for all cells of a comparison."""
+
+    metrics: Mapping[str, Metric]
+    scorers: dict[str, str]  # hashes of the metrics, by name
+    task: str
+    random_state: int
+    inner_cv: Any  # of models with a grid
+    inner_scoring: Any
+    keep: bool  # whether cells keep predictions
 
 
-class _Plan(NamedTuple):
-    """What follows from the arguments before anything is fitted."""
+class Job(NamedTuple):
+    """A model on one split of one data set."""
 
-    models: Mapping[str, ModelSpec]
-    datasets: Mapping[str, Data]
+    key: str  # of the cell
+    spec: ModelSpec
+    data: Data
+    rows: tuple[np.ndarray, np.ndarray]  # to train on and to test on
+    seed: int
     protocol: Protocol
-    splits: dict[str, list[tuple[np.ndarray, np.ndarray]]]  # rows to train on and to test on
-    group_columns: dict[str, tuple[int, ...]]  # of designs, where splits keep their groups together
-    keys: dict[Name, str]
-    about: dict[str, Any]
+
+
+def seed_of(random_state: int, split: int) -> int:
+    """Return the seed of open random states in a split."""
+    return int(np.random.SeedSequence([random_state, split]).generate_state(1)[0] % 2**31)
 
 
 def _plan(
     models: Mapping[str, ModelSpec], datasets: Mapping[str, Data], cv: Any, protocol: Protocol
-) -> _Plan:
+) -> tuple[dict[Name, Job], dict[str, Any]]:
     """Find all splits, and hash all that decides each cell: samples, labels, weights, rows, model, seed, versions.
 
     The names of data sets and models do not matter; groups do for models with a grid, as its inner cross-validation.
     Keys of cells with code that no installed package defines are of this call alone.
     """
-    facts, splits, columns, keys = {}, {}, {}, {}
+    facts, jobs = {}, {}
     contents = {name: content_of((m.needs, m.compute)) for name, m in protocol.metrics.items()}
     protocol.scorers.update({name: one.digest or content_hash(name) for name, one in contents.items()})
     of_models = {name: _content_of_model(spec, protocol) for name, spec in models.items()}
     all_known = all(one.digest for one in contents.values())
     for dataset, data in datasets.items():
-        splits[dataset], columns[dataset], grouped = grouped_splits(
+        splits, data, grouped = grouped_splits(
             cv, data, models, protocol.random_state, protocol.task == "classification"
         )
         facts[dataset] = _facts_of(data) | grouped
         X = np.ascontiguousarray(data.X) if isinstance(data.X, np.ndarray) else data.X
         of_data = content_of((X, data.y, data.weights)).digest
-        of_groups = content_hash(data.groups), columns[dataset], protocol.task
+        of_groups = content_hash(data.groups), protocol.task
         for model, one in of_models.items():
             known = of_data, one.digest, of_groups if models[model].param_grid is not None else ()
-            for split, rows in enumerate(splits[dataset]):
-                key = content_hash((*known, *rows, seed_of(protocol.random_state, split)))
-                is_known = all_known and of_data and one.digest
-                keys[dataset, model, split] = key if is_known else f"{OF_ONE_CALL}{uuid4().hex}"
+            for split, rows in enumerate(splits):
+                seed = seed_of(protocol.random_state, split)
+                key = content_hash((*known, *rows, seed))
+                if not (all_known and of_data and one.digest):
+                    key = f"{OF_ONE_CALL}{uuid4().hex}"
+                jobs[dataset, model, split] = Job(key, models[model], data, rows, seed, protocol)
     packages = {name: v for one in of_models.values() for name, v in one.packages.items()}
     about = {
-        "keys": [(*name, key) for name, key in keys.items()],
+        "keys": [(*name, job.key) for name, job in jobs.items()],
         "scorers": protocol.scorers,
         "metrics": {name: metric.greater_is_better for name, metric in protocol.metrics.items()},
         "random_state": protocol.random_state,
-        "cv": text_of(cv),
+        "cv": "pairs of rows" if is_pairs(cv) else text_of(cv),
         "models": {name: spec.describe() for name, spec in models.items()},
         "datasets": facts,
         "environment": environment(packages),
     }
-    return _Plan(models, datasets, protocol, splits, columns, keys, about)
+    return jobs, about
 
 
 def _content_of_model(spec: ModelSpec, protocol: Protocol) -> Content:
@@ -501,7 +359,7 @@ def _facts_of(data: Data) -> dict[str, Any]:
         "n_samples": len(data.y),
         "n_features": int(np.prod(X.shape[1:])) if X.ndim < 3 else None,
         "n_kernels": X.shape[2] if X.ndim == 3 else None,
-        "n_labels": None if times else data.y.shape[1] if data.y.ndim == 2 else len(np.unique(data.y)),
+        "n_labels": None if times else len(np.unique(data.y)),
         "n_events": int(event_and_time(data.y).event.sum()) if times else None,
     }
 
@@ -510,44 +368,43 @@ def _facts_of(data: Data) -> dict[str, Any]:
 
 
 def _run(
-    plan: _Plan,
+    jobs: dict[Name, Job],
+    about: dict[str, Any],
     folder: Path | None,
     n_jobs: int | None,
     retry_failed: bool,
-    started: str,
     progress: Progress | None,
 ) -> Comparison:
     """Compute the cells that the folder does not have."""
-    start, scorers = time.perf_counter(), plan.protocol.scorers
+    start, protocol = time.perf_counter(), next(iter(jobs.values())).protocol
     earlier = None if folder is None or _is_empty(folder) else read_about(folder)
-    seconds = 0.0 if earlier is None else earlier.get("seconds", 0.0)
-    about = plan.about | {"started": started, "seconds": seconds}
+    about["seconds"] = 0.0 if earlier is None else earlier.get("seconds", 0.0)
     is_other = earlier is None or any(earlier[name] != about[name] for name in ("keys", "scorers"))
     if folder is not None and is_other:
         write_about(folder, about)
     store = Store(folder)
     store.remove_of_one_call()
     names: dict[str, list[Name]] = {}
-    for name, key in plan.keys.items():
-        names.setdefault(key, []).append(name)
-    cells = {key: _found(key, store, plan.protocol, retry_failed) for key in names}
-    rows = {
-        name: cell.named(name, scorers) for name, key in plan.keys.items() if (cell := cells[key]) is not None
-    }
-    jobs = _jobs(plan, {key for key, cell in cells.items() if cell is None})
-    with closing(_computed(jobs, n_jobs)) as computed:
+    for name, job in jobs.items():
+        names.setdefault(job.key, []).append(name)
+    cells = {key: _found(key, store, protocol, retry_failed) for key in names}
+    left = [jobs[own[0]] for key, own in names.items() if cells[key] is None]
+    n_done = sum(len(own) for key, own in names.items() if cells[key] is not None)
+    with closing(_computed(left, n_jobs)) as computed:
         for cell in computed:
             store.write(cell)
-            for name in names[cell.key]:
-                rows[name] = cell.named(name, scorers)
-                if progress is not None:
-                    progress(rows[name], len(rows), len(plan.keys))
+            cells[cell.key] = cell._replace(kept=None)
+            n_done += len(names[cell.key])
+            if progress is not None:
+                progress(cell.named(names[cell.key][0], protocol.scorers), n_done, len(jobs))
     about["seconds"] += time.perf_counter() - start
-    table = table_of([rows[name] for name in plan.keys], plan.protocol.metrics)
-    if folder is not None and (jobs or is_other or not (folder / RESULTS).exists()):
+    found = [(name, cells[job.key]) for name, job in jobs.items()]
+    rows = [cell.named(name, protocol.scorers) for name, cell in found if cell is not None]
+    table = table_of(rows, protocol.metrics)
+    if folder is not None and (left or is_other or not (folder / RESULTS).exists()):
         write_table(folder, table)
         write_about(folder, about)
-    if not plan.protocol.most_kept and store.n_kept():
+    if not protocol.keep and store.n_kept():
         warn_user(
             f"`keep_predictions` is False, and {store.n_kept()} cells in {str(store.folder)!r} keep predictions of "
             "earlier calls. Before the folder is shared, remove its files '*.npz': scores stay.",
@@ -586,41 +443,18 @@ def _found(key: str, store: Store, protocol: Protocol, retry_failed: bool) -> Ce
     return cell
 
 
-def _jobs(plan: _Plan, left: set[str]) -> list[tuple[Job, Any]]:
-    """Return the work that is left, with its samples: models of equal kernel banks on a split are one job."""
-    groups: dict[Any, list[str]] = {}
-    for model, spec in plan.models.items():
-        banks = [clone(v) for v in spec.estimator.get_params().values() if isinstance(v, KernelBank)]
-        groups.setdefault((content_of(banks).digest if banks else "") or model, []).append(model)
-    jobs, left = [], set(left)
-    for dataset, data in plan.datasets.items():
-        for split, rows in enumerate(plan.splits[dataset]):
-            for group in groups.values():
-                specs = {}
-                for model in group:
-                    key = plan.keys[dataset, model, split]
-                    if key in left:
-                        specs[key] = plan.models[model]
-                        left.remove(key)
-                seed = seed_of(plan.protocol.random_state, split)
-                job = Job(
-                    specs, data._replace(X=None), rows, plan.group_columns[dataset], seed, plan.protocol
-                )
-                jobs += [(job, data.X)] if specs else []
-    return jobs
-
-
-def _computed(jobs: list[tuple[Job, Any]], n_jobs: int | None) -> Generator[Cell, None, None]:
+def _computed(jobs: list[Job], n_jobs: int | None) -> Generator[Cell, None, None]:
     """Yield cells as they are finished, by this process or by joblib's workers."""
     if joblib.effective_n_jobs(n_jobs) == 1:
-        for job, X in jobs:
-            yield from cells_of(job, X)
+        for job in jobs:
+            yield cell_of(job, job.data.X)
         return
     # Private copies of memory maps may be written to, as in this process.
     parallel = Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1, mmap_mode="c")
+    # samples go beside the job: schedulers send large arrays once
+    without = (job._replace(data=job.data._replace(X=None)) for job in jobs)
     try:
-        for cells in parallel(delayed(run_job)(job, X) for job, X in jobs):
-            yield from cells
+        yield from parallel(delayed(cell_of)(own, job.data.X) for own, job in zip(without, jobs, strict=True))
     except PicklingError as error:
         raise ValueError(
             "`n_jobs` must be 1 for these models, which cannot be sent to other processes: "
@@ -631,3 +465,230 @@ def _computed(jobs: list[tuple[Job, Any]], n_jobs: int | None) -> Generator[Cell
             "`n_jobs`: a process that fitted models died. Too little memory, or a crash in compiled code. Finished "
             "cells are kept where a folder was given; the same call continues there. Use fewer processes."
         ) from error
+
+
+# ------------------------------------------------------------------------------------------------------------ cells
+
+
+def cell_of(job: Job, X: Any) -> Cell:
+    """Fit and score a model; its exception becomes the `error` of the row."""
+    data = job.data._replace(X=X)
+    row: dict[str, Any] = {
+        "n_samples": len(data.y),
+        "n_train": len(job.rows[0]),
+        "n_test": len(job.rows[1]),
+        "seed": job.seed,
+    }
+    scores: dict[str, float] = {}
+    kept, left_out = None, ""
+    # Parallel cross-validations inside a cell would become tasks with data of their own.
+    with joblib.parallel_config("sequential"), one_thread(), recording_warnings() as caught:
+        try:
+            found, scores, kept, left_out = _measured(job, data)
+            row |= found
+        except (Exception, SystemExit) as error:  # whatever goes wrong in one model must not stop the others
+            row |= {"error": _told(error)}
+    row |= {"note": note_of(caught)}
+    by_hash = {job.protocol.scorers[name]: float(value) for name, value in scores.items()}
+    about = {"left_out": left_out or "its model failed"} if kept is None else kept.about
+    return Cell(job.key, row, by_hash, kept, about)
+
+
+def _told(error: BaseException) -> str:
+    """Format the exception of a model; of tracebacks that a search puts into its message, the last line."""
+    name, text = type(error).__name__, str(error).replace("\0", "\\0")  # no table in text holds NUL
+    before, _, traceback = text.partition("Traceback (most recent call last)")
+    if not traceback:
+        return f"{name}: {text}"
+    return f"{name}: {before.split('.')[0].strip()}. {traceback.strip().splitlines()[-1]}"
+
+
+def _measured(job: Job, data: Data) -> tuple[dict[str, Any], dict[str, float], Kept | None, str]:
+    """Fit, predict and score."""
+    protocol, spec = job.protocol, job.spec
+    inner = as_splitter(protocol.inner_cv, data._replace(X=None), job.seed, protocol.task == "classification")
+    model = spec.new(job.seed, inner, protocol.inner_scoring)
+    X, y, X_test, y_test, fit_params = _cut(model, data, *job.rows, spec)
+    at_start = _reset_peak()
+    start = time.perf_counter()
+    model.fit(X, y, **fit_params)
+    fit_seconds = time.perf_counter() - start
+    predictions = Predictions(model, X_test, X, job.seed, y)
+    predictions.labels()
+    predict_seconds = predictions.seconds
+    scores = score(predictions, y_test, protocol.metrics)
+    n_bytes = float(np.maximum(_resident("VmHWM") - at_start, 0.0))
+    kept, left_out = _kept(job, predictions, y_test)
+    found = facts(model, len(y))
+    converged = found.pop("converged")
+    costs = {
+        "fit_seconds": fit_seconds,
+        "predict_seconds": predict_seconds,
+        "peak_memory_mb": n_bytes / 2**20,
+    }
+    row = {
+        **{name: round(cost, 6) for name, cost in costs.items()},
+        "converged": None if converged is None else float(converged),
+        **found,
+    }
+    return row, scores, kept, left_out
+
+
+def _kept(job: Job, predictions: Predictions, y_test: np.ndarray) -> tuple[Kept | None, str]:
+    """Return the predictions to keep, or why there are none; nothing about them makes a cell fail."""
+    protocol = job.protocol
+    if not protocol.keep:
+        return None, "`keep_predictions` was False when it was computed"
+    try:
+        return keep_predictions(predictions, y_test, job.rows[1], protocol.task)
+    except Exception as error:  # of the model, which no metric has asked for it
+        return None, f"its predictions could not be had: {_told(error)}"
+
+
+def _cut(
+    model: BaseEstimator, data: Data, train: np.ndarray, test: np.ndarray, spec: ModelSpec
+) -> tuple[Any, np.ndarray, Any, np.ndarray, dict[str, np.ndarray]]:
+    """Return training and test samples and labels, and options of `fit`; of precomputed kernels cut columns too."""
+    fit_params = {}
+    if data.groups is not None and spec.param_grid is not None:
+        fit_params["groups"] = data.groups[train]
+    name = weight_argument(model)
+    if data.weights is not None and name is not None:
+        fit_params[name] = data.weights[train]
+    return (
+        *_safe_split(model, data.X, data.y, train),
+        *_safe_split(model, data.X, data.y, test, train),
+        fit_params,
+    )
+
+
+def note_of(caught: list[warnings.WarningMessage]) -> str:
+    """Join the messages of user warnings, each once."""
+    texts = dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning))
+    note = " | ".join(" ".join(text.split()) for text in texts)
+    return note if len(note) <= LONGEST_NOTE else f"{note[: LONGEST_NOTE - 3]}..."
+
+
+def _reset_peak() -> float:
+    """Set the peak of the resident memory to what is resident now, and return that in bytes.
+
+    NaN where the system does not count it: Linux does. Memory that was freed before, and that the process still
+    holds, is used again without being counted.
+    """
+    with suppress(OSError):
+        _RESET.write_text("5", encoding="ascii")
+        return _resident("VmRSS")
+    return np.nan
+
+
+def _resident(field: str) -> float:
+    with suppress(OSError, StopIteration):
+        lines = _STATUS.read_text(encoding="ascii", errors="replace").splitlines()
+        return 1024.0 * int(next(line.split()[1] for line in lines if line.startswith(f"{field}:")))
+    return np.nan
+
+
+# ------------------------------------------------------------------------------------- what a fitted model says
+
+
+def facts(model: BaseEstimator, n_train: int) -> dict[str, Any]:
+    """Describe a fitted model: how sparse it is, whether it converged, and what was chosen inside.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted; Pipelines and searches are seen through.
+    n_train : int
+        Training samples.
+
+    Returns
+    -------
+    dict
+        ``support_fraction``: share of the training samples that predictions depend on, NaN where the model has no
+        such thing. ``n_active_kernels``: kernels with a weight (of BEMKL, above 1/1000 of the largest in absolute
+        value, for any class), NaN where there are none. ``kernel_shares``: see :meth:`Comparison.weights`.
+        ``converged``: True, False, or None if the model does not say. ``n_iter``: iterations over all problems of
+        the model, NaN where it does not count. ``best_params``: the choice of a search as JSON, or an empty string.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from sklearn.svm import SVC
+    >>> from bayesmkl.evaluation.compare import facts
+    >>> X, y = load_iris(return_X_y=True)
+    >>> found = facts(GridSearchCV(SVC(), {"C": [1.0, 10.0]}).fit(X, y), len(X))
+    >>> found["support_fraction"], found["kernel_shares"], found["converged"], found["best_params"]
+    (0.18, '', True, '{"C": 10.0}')
+    """
+    final = final_estimator(model)
+    return {
+        "support_fraction": _support_fraction(final, n_train),
+        "n_active_kernels": _n_active_kernels(final),
+        "kernel_shares": kept_shares(final),
+        "converged": _converged(final),
+        "n_iter": _total(getattr(final, "n_iter_", None)),
+        "best_params": _best_params(model),
+    }
+
+
+def _total(counts: Any) -> float:
+    """Return a count, or the sum of those of several problems; NaN where the model has none."""
+    with suppress(TypeError, ValueError):
+        return float(np.sum(np.asarray(counts, dtype=float)))
+    return float("nan")
+
+
+def _support_fraction(final: BaseEstimator, n_train: int) -> float:
+    if hasattr(final, "support_fraction_"):
+        return float(final.support_fraction_)
+    if hasattr(final, "n_support_"):  # LibSVM; selectors of features have a `support_` as well
+        return len(final.support_) / n_train
+    return float("nan")
+
+
+def _n_active_kernels(final: BaseEstimator) -> float:
+    if hasattr(final, "n_active_kernels_"):
+        return int(final.n_active_kernels_)
+    if not isinstance(final, BaseBEMKL):
+        return float("nan")
+    weights = np.abs(np.atleast_2d(final.kernel_weights_))
+    return int((weights > ACTIVE * weights.max(axis=1, keepdims=True)).any(axis=0).sum())
+
+
+def _converged(final: BaseEstimator) -> bool | None:
+    if hasattr(final, "converged_"):
+        return bool(np.all(final.converged_))
+    return final.fit_status_ == 0 if hasattr(final, "fit_status_") else None
+
+
+def _best_params(model: BaseEstimator) -> str:
+    while not hasattr(model, "best_params_"):
+        if not getattr(model, "steps", None):
+            return ""
+        model = model.steps[-1][1]
+    return json.dumps(model.best_params_, default=_plain)
+
+
+def _plain(value: object) -> Any:
+    """Return a number or a list for what NumPy holds, and a description of everything else."""
+    return value.tolist() if isinstance(value, (np.generic, np.ndarray)) else repr(value)
+
+
+def kept_shares(final: BaseEstimator) -> str:
+    """Return what a cell keeps of the kernels of a fitted model, as JSON; empty without weights."""
+    names = getattr(final, "kernel_names_", None)
+    shares, stds = getattr(final, "kernel_shares_", None), getattr(final, "kernel_shares_std_", None)
+    if shares is None and hasattr(final, "kernel_weights_"):
+        weights = np.abs(np.atleast_2d(final.kernel_weights_))
+        shares = weights / np.maximum(weights.sum(axis=-1, keepdims=True), np.finfo(float).tiny)
+    if names is None or len(names) > MOST_KERNELS or shares is None or np.shape(shares)[-1] != len(names):
+        return ""
+    views = getattr(getattr(final, "kernel_bank_", None), "kernel_views_", None)
+    kept = {"kernels": list(names), "views": views, "shares": _rounded(shares)}
+    return json.dumps(kept | {"stds": None if stds is None else _rounded(stds)})
+
+
+def _rounded(values: Any) -> list[float]:
+    """Return means over classes, and clusters where there are some, in six digits."""
+    return [float(f"{value:.6g}") for value in np.reshape(values, (-1, np.shape(values)[-1])).mean(axis=0)]

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.stats import binomtest, norm, spearmanr
+from scipy.stats import binomtest, norm
 from sklearn.metrics import precision_recall_curve, roc_curve
 
 from bayesmkl._utils.docstrings import entries, fill_docs
-from bayesmkl._utils.files import as_path, not_written
+from bayesmkl._utils.files import as_path
 from bayesmkl._utils.validation import check_choice, check_probability
 from bayesmkl.evaluation.predictions import StoredPredictions
 from bayesmkl.evaluation.scoring import metric_of, stored_score
@@ -27,8 +25,6 @@ from bayesmkl.evaluation.store import (
     Store,
     read_about,
     table_of,
-    write_about,
-    write_table,
 )
 
 if TYPE_CHECKING:
@@ -104,14 +100,11 @@ class Comparison:
     ----------
     cells : DataFrame
         ``dataset``, ``model``, ``split``; ``n_samples``, ``n_train``, ``n_test``, ``seed`` (of the models' open
-        random states); ``fit_seconds`` and ``predict_seconds``, as if the model were alone; ``kernel_seconds``, the
-        part of both that was spent on kernels of banks, ``reused_seconds``, the part of that which was saved because
-        another model had computed them, and ``kernel_stacks``, how many stacks of kernels, and graphs and
-        factorizations that are shared like them, were computed for this model: none if all were found;
-        ``peak_memory_mb`` (MiB above the start of the cell, with shared kernels); ``support_fraction``,
-        ``n_active_kernels``, ``n_iter`` and ``n_solves`` of the fit, ``kernel_shares`` (as JSON; :meth:`weights` and
-        :meth:`gates` read them), ``converged`` (1 or 0), ``best_params`` of a grid; ``error`` and ``note``
-        (warnings), empty where there was none; then one column per metric. NaN where there is no number.
+        random states); ``fit_seconds`` and ``predict_seconds``; ``peak_memory_mb`` (MiB above the start of the
+        cell); ``support_fraction``, ``n_active_kernels`` and ``n_iter`` of the fit, ``kernel_shares``
+        (as JSON; :meth:`weights` reads them), ``converged`` (1 or 0), ``best_params`` of a grid;
+        ``error`` and ``note`` (warnings), empty where there was none; then one column per metric. NaN where there is
+        no number.
     about : dict
         ``keys`` and ``scorers`` (hashes of the cells and metrics), ``metrics`` (name to whether greater is better),
         ``random_state``, ``cv``, ``models``, ``datasets``, ``environment``, ``started``, ``seconds``.
@@ -139,12 +132,6 @@ class Comparison:
     def models(self) -> list[str]:
         """Names of the models, in the order in which they were given."""
         return list(dict.fromkeys(self.cells["model"]))
-
-    @property
-    def frame(self) -> pd.DataFrame:
-        """All scores in long form: one row per data set, model, split and ``metric``, with its ``value``."""
-        fixed = [name for name in self.cells.columns if name not in (*self.metrics, "kernel_shares")]
-        return self.cells.melt(id_vars=fixed, value_vars=self.metrics, var_name="metric", value_name="value")
 
     @property
     def failures(self) -> pd.DataFrame:
@@ -261,8 +248,7 @@ class Comparison:
             The first two and "bayesian" compare the splits of each data set, "nemenyi" the ranks over data sets,
             "wilcoxon" both; "mixed_effects" all splits of all data sets at once.
         **options
-            Of :func:`~bayesmkl.evaluation.significance.pairwise`: ``against``, ``over``, ``correction``, ``rope``,
-            ``alpha``.
+            Of :func:`~bayesmkl.evaluation.significance.pairwise`: ``against``, ``correction``, ``rope``, ``alpha``.
 
         Returns
         -------
@@ -294,8 +280,7 @@ class Comparison:
         Returns
         -------
         DataFrame
-            One row per ordered pair of models; ``win_matrix`` and ``win_totals`` of
-            ``bayesmkl.evaluation.significance`` make it shorter.
+            One row per ordered pair of models; ``win_totals`` of ``bayesmkl.evaluation.significance`` sums them.
 
         Raises
         ------
@@ -312,8 +297,8 @@ class Comparison:
         Parameters
         ----------
         kind : str, default="scores"
-            Plot to draw: "scores", "ranks", "critical_difference", "pairwise", "time" or "learning_curve", one
-            function of ``bayesmkl.evaluation.plots`` each; or a curve, "roc", "precision_recall" or "calibration", of
+            Plot to draw: "scores" or "critical_difference", one function of ``bayesmkl.evaluation.plots`` each; or a
+            curve, "roc", "precision_recall" or "calibration", of
             :func:`~bayesmkl.evaluation.plots.plot_curve`, which has no metric.
         %(metric)s
         **options
@@ -418,40 +403,6 @@ class Comparison:
         names = ["dataset", "model", "kernel", "view", "mean", "std", "posterior_std", "selected", "n"]
         return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=names)
 
-    def gates(self, dataset: str | None = None) -> pd.DataFrame:
-        """Return gates of localized models: their means over training samples, and how they vary.
-
-        Parameters
-        ----------
-        %(dataset)s
-
-        Returns
-        -------
-        DataFrame
-            One row per data set, model and kernel, in the order of the kernels: ``view``; ``mean`` and ``std``, over
-            splits, of the mean gate of the training samples, in the units of the model's ``gates``;
-            ``sample_std``, the standard deviation over training samples, averaged over splits: near zero where the
-            weights hardly depend on the sample; ``n`` splits. Gates of several classes are averaged over them. Other
-            models are not there.
-
-        Raises
-        ------
-        ValueError
-            If `dataset` is not one of the comparison.
-        """
-        names = ["dataset", "model", "kernel", "view", "mean", "std", "sample_std", "n"]
-        tables = []
-        for (name, model), kept in _kept(self._cells_of(dataset), "gates").items():
-            means, first = np.array([own["gates"] for own in kept]), kept[0]
-            n_splits, n_kernels = means.shape
-            table = pd.DataFrame({"kernel": first["kernels"], "view": first["views"] or [None] * n_kernels})
-            table["mean"], table["std"] = means.mean(axis=0), np.nan
-            if n_splits > 1:
-                table["std"] = means.std(axis=0, ddof=1)
-            table["sample_std"] = np.mean([own["gate_stds"] for own in kept], axis=0)
-            tables.append(table.assign(dataset=name, model=model, n=n_splits)[names])
-        return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=names)
-
     def stability(
         self, dataset: str | None = None, threshold: float = SELECTED, ci_prob: float = 0.95
     ) -> pd.DataFrame:
@@ -489,36 +440,6 @@ class Comparison:
         names = [*MODEL, "n_kernels", "n_selected", "stability", "lower", "upper", "n"]
         return pd.DataFrame(rows, columns=names)
 
-    def agreement(self, dataset: str) -> pd.DataFrame:
-        """Return whether models order kernels alike: Spearman's rank correlations of mean shares.
-
-        Parameters
-        ----------
-        dataset : str
-            One of `datasets`.
-
-        Returns
-        -------
-        DataFrame
-            A row and a column per model with kernel weights; NaN between models of other kernels.
-
-        Raises
-        ------
-        ValueError
-            If there is no such data set.
-        """
-        means = {
-            model: pd.Series(_shares(kept).mean(axis=0), index=kept[0]["kernels"])
-            for (name, model), kept in _kept(self._cells_of(dataset)).items()
-            if name == dataset
-        }
-        found = pd.DataFrame(np.nan, index=list(means), columns=list(means))
-        for a, own in means.items():
-            for b, other in means.items():
-                if set(own.index) == set(other.index) and own.nunique() > 1 and other.nunique() > 1:
-                    found.loc[a, b] = spearmanr(own, other.loc[own.index])[0]
-        return found
-
     def _cells_of(self, dataset: str | None) -> pd.DataFrame:
         if dataset is None:
             return self.cells
@@ -530,37 +451,6 @@ class Comparison:
     def metrics(self) -> list[str]:
         """Names of the metrics, the first one being the one that matters most."""
         return list(self.about["metrics"])
-
-    def learning_curve(self, metric: str | None = None, dataset: str | None = None) -> pd.DataFrame:
-        """Return scores by the number of training rows, of splits that differ in it.
-
-        Parameters
-        ----------
-        metric : str, default=None
-            One of `metrics`; None is the first.
-        dataset : str, default=None
-            One of `datasets`; None is all.
-
-        Returns
-        -------
-        DataFrame
-            One row per data set, model and ``n_train``, rising: ``mean``, ``std`` and ``n`` of the scores over the
-            splits of that size, and the mean ``fit_seconds``.
-
-        Raises
-        ------
-        ValueError
-            If `metric` or `dataset` is not one of the comparison.
-        """
-        name, keys = self._metric(metric), ["dataset", "model", "n_train"]
-        groups = self._cells_of(dataset).groupby(keys, sort=False)
-        table = groups[name].agg(mean="mean", std="std", n="count").join(groups["fit_seconds"].mean())
-        places = {"dataset": self.datasets, "model": list(dict.fromkeys(self.cells["model"]))}
-        return table.reset_index().sort_values(
-            keys,
-            key=lambda column: column.map(places[column.name].index) if column.name in places else column,
-            ignore_index=True,
-        )
 
     def predictions(self, dataset: str | None = None) -> pd.DataFrame:
         """Return what was predicted of the test rows of all splits.
@@ -574,7 +464,7 @@ class Comparison:
         -------
         DataFrame
             One row per data set, model, split and test row: ``row`` (its position in the data), ``truth`` (of times
-            ``event`` and ``time``; of several labels or targets ``truth(0)``, ``truth(1)`` and so on),
+            ``event`` and ``time``),
             ``prediction``; then what models give: ``p(<class>)``; ``score``, the decision function,
             ``score(<class>)`` of several, or numbered ones of pairs; ``mean`` and ``std`` of the target;
             ``latent_mean`` and ``latent_std`` of the latent function, also by class. Empty where a model gives no
@@ -589,14 +479,13 @@ class Comparison:
         tables = [_table(one) for one in self._out_of_fold(dataset)]
         return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
 
-    def score(self, metric: str | Callable[..., float], dataset: str | None = None) -> pd.DataFrame:
+    def score(self, metric: str, dataset: str | None = None) -> pd.DataFrame:
         """Compute a metric on the predictions that are kept, without a fit.
 
         Parameters
         ----------
-        metric : str or callable
-            Name of a metric, also one of scikit-learn, or ``scorer(estimator, X, y)`` that asks `estimator` for
-            predictions only.
+        metric : str
+            Name of a metric, also one of scikit-learn.
         dataset : str, default=None
             One of `datasets`; None is all.
 
@@ -621,10 +510,7 @@ class Comparison:
         [0.94, 0.97, 0.94]
         """
         cells = self._cells_of(dataset)
-        try:
-            wanted = metric_of(metric)
-        except ValueError as error:
-            raise ValueError(str(error).replace("`scoring`", "`metric`", 1)) from error
+        wanted = metric_of(metric, "metric")
         values = {}
         for one in self._out_of_fold(dataset):
             try:
@@ -761,8 +647,8 @@ class Comparison:
         chosen = self._one(dataset)
         columns: dict[str, list[pd.Series]] = {}
         for one in self._out_of_fold(chosen):
-            if one.stored.task != "classification" or one.stored.y.ndim == 2:
-                raise ValueError(f"`dataset`: models on {chosen!r} do not predict one class of a sample.")
+            if one.stored.task != "classification":
+                raise ValueError(f"`dataset`: models on {chosen!r} do not predict classes.")
             places = pd.MultiIndex.from_product([[one.split], one.stored.rows], names=["split", "row"])
             found = pd.Series(one.stored.labels() == one.stored.y, index=places, dtype=float)
             columns.setdefault(one.model, []).append(found[~places.duplicated()])
@@ -801,44 +687,6 @@ class Comparison:
             "greater_is_better": self.about["metrics"][self._metric(metric)],
         }
 
-    def save(self, folder: str | PathLike[str]) -> None:
-        """Write ``results.csv``, ``about.json`` and the cells to a new or empty folder.
-
-        Parameters
-        ----------
-        folder : path-like
-            Where to; it is made where it does not exist.
-
-        Raises
-        ------
-        ValueError
-            If there is something in the folder already; nothing is overwritten.
-        TypeError
-            If `folder` is no path.
-        OSError
-            If the files cannot be written; none is left behind then.
-        """
-        path = as_path("folder", folder)
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
-            raise ValueError(f"`folder` must be new or empty; {str(path)!r} is not. Choose another one.")
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise not_written(f"`folder`: {str(path)!r}", error) from error
-        try:
-            store = Store(path)
-            for key in dict.fromkeys(key for *_, key in self.about.get("keys", ())):
-                cell = None if self._store is None else self._store.read(key)
-                if cell is not None:
-                    with suppress(NotKeptError):
-                        cell = cell._replace(kept=self._kept(key))
-                    store.write(cell)
-            write_table(path, self.cells)
-            write_about(path, self.about)
-        except BaseException:  # half of it would be in the way of the next attempt
-            shutil.rmtree(path, ignore_errors=True)
-            raise
-
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> Comparison:
         """Read the folder of a comparison; of one that was interrupted, the cells that are finished.
@@ -846,7 +694,7 @@ class Comparison:
         Parameters
         ----------
         folder : path-like
-            Folder that `save` wrote, or the `folder` of :func:`compare_models`: what the last call there compared.
+            The `folder` of :func:`compare_models`: what the last call there compared.
 
         Returns
         -------
@@ -890,10 +738,10 @@ class Comparison:
 
 def _by_model(cells: pd.DataFrame, column: str, models: Sequence[str] | None = None) -> pd.DataFrame:
     """Return one column of cells as a column per model and a row per (dataset, split), in the order of the cells."""
-    wide = cells.pivot(index=["dataset", "split"], columns="model", values=column)
+    wide = cells.pivot(index=["dataset", "split"], columns="model", values=column).rename_axis(columns=None)
     own, datasets = (list(dict.fromkeys(cells[name])) for name in ("model", "dataset"))
-    models = own if models is None else list(models)
-    return wide.reindex(columns=models).reindex(datasets, level="dataset").rename_axis(columns=None)
+    wide = wide.reindex(columns=own if models is None else list(models))
+    return wide.reindex(datasets, level="dataset") if datasets else wide
 
 
 def selection_stability(selected: np.ndarray, ci_prob: float = 0.95) -> tuple[float, float, float]:
@@ -945,8 +793,8 @@ def selection_stability(selected: np.ndarray, ci_prob: float = 0.95) -> tuple[fl
     return float(value), float(value - half), float(value + half)
 
 
-def _kept(cells: pd.DataFrame, part: str = "shares") -> dict[tuple[str, str], list[dict[str, Any]]]:
-    """Return what cells keep that have a part, by data set and model.
+def _kept(cells: pd.DataFrame) -> dict[tuple[str, str], list[dict[str, Any]]]:
+    """Return the shares that cells keep, by data set and model.
 
     Splits that have other kernels than the first are left out.
     """
@@ -956,8 +804,6 @@ def _kept(cells: pd.DataFrame, part: str = "shares") -> dict[tuple[str, str], li
     for dataset, model, text in cells[[*MODEL, "kernel_shares"]].itertuples(index=False):
         if text:
             own = json.loads(text)
-            if own.get(part) is None:
-                continue
             kept = found.setdefault((dataset, model), [])
             if not kept or own["kernels"] == kept[0]["kernels"]:
                 kept.append(own)
@@ -989,20 +835,14 @@ def _table(one: OutOfFold) -> pd.DataFrame:
         "split": one.split,
         "row": stored.rows,
     }
-    if stored.y.ndim == 2:
-        columns |= {f"truth({k})": own for k, own in enumerate(stored.y.T)}
-    elif stored.y.dtype.names is None:
+    if stored.y.dtype.names is None:
         columns["truth"] = stored.y
     else:
         columns |= dict(
             zip(("event", "time"), (stored.y[name] for name in stored.y.dtype.names), strict=True)
         )
-    predicted = stored.labels()
-    if predicted.ndim == 2:
-        columns |= {f"prediction({k})": own for k, own in enumerate(predicted.T)}
-    else:
-        columns["prediction"] = predicted
-    classes = [] if predicted.ndim == 2 else [str(label) for label in arrays.get("classes", ())]
+    columns["prediction"] = stored.labels()
+    classes = [str(label) for label in arrays.get("classes", ())]
     for array, name in COLUMNS.items():
         if array not in arrays:
             continue
@@ -1024,16 +864,11 @@ def positive_class(cells: list[StoredPredictions], positive: Any = None) -> Any:
     ValueError
         If `positive` is no class, or must be given.
     """
-    those = [stored.classes for stored in cells if _has_one_class(stored)]
+    those = [stored.classes for stored in cells if stored.task == "classification"]
     if not those:
         return positive
     classes = np.unique(np.concatenate(those))
     return classes[_place(classes, positive)]
-
-
-def _has_one_class(stored: StoredPredictions) -> bool:
-    """Return whether each row has one class."""
-    return stored.task == "classification" and stored.y.ndim == 1
 
 
 def curve_of(kind: str, stored: StoredPredictions, positive: Any) -> np.ndarray | Calibrated | None:
@@ -1041,7 +876,7 @@ def curve_of(kind: str, stored: StoredPredictions, positive: Any) -> np.ndarray 
 
     None where the model does not give what it needs, or does not know the class, or there is only one class to test.
     """
-    if not _has_one_class(stored) or positive not in stored.classes:
+    if stored.task != "classification" or positive not in stored.classes:
         return None
     place = _place(stored.classes, positive)
     right = stored.y == stored.classes[place]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -17,7 +16,7 @@ from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.typing import Samples
 from bayesmkl.bemkl import BEMKLClassifier, BEMKLRegressor
 from bayesmkl.evaluation.store import Kept, NotKeptError
-from bayesmkl.evaluation.survival import brier_times, median_event
+from bayesmkl.evaluation.survival import brier_times
 from bayesmkl.gp import GPMKLClassifier, GPMKLRegressor, GPMKLSurvival
 from bayesmkl.posterior.fitted import fitted_bemkl
 
@@ -30,6 +29,7 @@ FROM_SCORES = {
     "predict_proba": "_probabilities",
     "latent": "_latent",
 }
+MOST_KEPT = 2**26  # bytes of predictions in a cell
 PAIRS = ("moments", "latent")  # means with standard deviations
 # what models that give it are asked
 ASKED = {"probabilities": "predict_proba", "std": "moments", "latent": "latent"}
@@ -75,38 +75,27 @@ class Predictions:
         self._scored: tuple[Any, ...] = ()
 
     def labels(self) -> np.ndarray:
-        """Return predicted classes, in regression values, of times to an event risks, (n_rows,).
-
-        Of several labels or targets, (n_rows, n_labels).
-        """
+        """Return predicted classes, in regression values, of times to an event risks, (n_rows,)."""
         labels = self.ask("predict")
         return labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
 
     def scores(self) -> np.ndarray:
-        """Return scores of the classes, (n_rows,) for two of them (the second), else (n_rows, n_classes or n_labels).
+        """Return scores of the classes, (n_rows,) for two of them (the second), else (n_rows, n_classes).
 
         It is the decision function, or probabilities of models that have none.
         """
         if self.ranks_classes():
             return self.ask("decision_function")
         probabilities = self.probabilities()
-        return probabilities[:, 1] if len(self.classes) == 2 and not self.of_several() else probabilities
+        return probabilities[:, 1] if len(self.classes) == 2 else probabilities
 
     def ranks_classes(self) -> bool:
         """Return whether the model has a decision function for each class."""
         return _ranks_classes(self.model, len(self.classes))
 
     def probabilities(self) -> np.ndarray:
-        """Return class probabilities, (n_rows, n_classes); of several labels, those of each, (n_rows, n_labels)."""
+        """Return class probabilities, (n_rows, n_classes)."""
         return self.ask("predict_proba")
-
-    def of_several(self) -> bool:
-        """Return whether there are several labels or targets of a sample."""
-        return self.labels().ndim == 2
-
-    def of_label(self, k: int) -> OneLabel:
-        """Return what is predicted of one of several labels."""
-        return OneLabel(self, k)
 
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
         """Return mean and standard deviation of the target, each (n_rows,)."""
@@ -132,6 +121,10 @@ class Predictions:
     def classes(self) -> np.ndarray:
         """Classes of the training samples, (n_classes,)."""
         return np.asarray(self.model.classes_)
+
+    def answers(self, name: str) -> bool:
+        """Return whether the model has a method."""
+        return hasattr(self.model, name)
 
     def prepare(self, needs: str) -> None:
         """Have the model answer what a metric with these `needs` is going to read."""
@@ -163,8 +156,6 @@ class Predictions:
         if type(final_estimator(self.model)) in SCORED and question in FROM_SCORES:
             return np.ascontiguousarray(self._answer_from_scores(question))
         found = getattr(self.model, question)(self.X)
-        if isinstance(found, list):  # the probabilities of the classes of each of several labels
-            found = np.column_stack([own[:, 1] for own in found])
         return np.ascontiguousarray(found)
 
     @own_settings
@@ -179,46 +170,16 @@ class Predictions:
         return _Recorded(self)
 
 
-class OneLabel:
-    """Predictions of one of several labels, as of two classes.
-
-    Parameters
-    ----------
-    predictions : Predictions
-    k : int
-        Column of the label.
-    """
-
-    classes = np.array([0, 1])
-
-    def __init__(self, predictions: Predictions, k: int) -> None:
-        self.predictions, self.k = predictions, k
-
-    def labels(self) -> np.ndarray:
-        """Return whether rows have the label, (n_rows,)."""
-        return self.predictions.labels()[:, self.k]
-
-    def scores(self) -> np.ndarray:
-        """Return the score of the label, (n_rows,)."""
-        return self.predictions.scores()[:, self.k]
-
-    def probabilities(self) -> np.ndarray:
-        """Return the probabilities of its absence and presence, (n_rows, 2)."""
-        present = self.predictions.probabilities()[:, self.k]
-        return np.column_stack([1.0 - present, present])
-
-
 class _Recorded:
-    """Model interface for scikit-learn's scorers, with stored predictions."""
+    """Model interface for scikit-learn's scorers, with predictions that are there."""
 
     def __init__(self, predictions: Predictions) -> None:
         self._predictions = predictions
 
     def __getattr__(self, name: str) -> Any:
-        own = getattr(self._predictions.model, name)  # AttributeError where the model cannot do it
-        return self._replay(name) if name in RESPONSES else own
+        if name not in RESPONSES or not self._predictions.answers(name):
+            return getattr(self._predictions.model, name)  # AttributeError where the model cannot do it
 
-    def _replay(self, name: str) -> Callable[[Any], np.ndarray]:
         def replay(X: Samples, return_std: bool = False) -> Any:
             return self._predictions.ask("moments" if return_std else name)
 
@@ -275,8 +236,8 @@ def gives(model: BaseEstimator, n_classes: int = 2) -> frozenset[str]:
     -------
     frozenset of str
         Of "model", "labels", "scores", "probabilities", "std" (means with standard deviations), "latent" (those of
-        the latent function), "survival" (survival functions), "posterior" (draws of BEMKL or of an additive Gaussian
-        process) and "bound" (the ELBO of BEMKL).
+        the latent function), "survival" (survival functions) and "posterior" (draws of BEMKL or of a Gaussian
+        process).
     """
     final = final_estimator(model)
     found = {"model", "labels"}
@@ -295,8 +256,6 @@ def gives(model: BaseEstimator, n_classes: int = 2) -> frozenset[str]:
         found.add("latent")
     if isinstance(final, OURS):
         found.add("posterior")
-        if final._inference().name == "vb":
-            found.add("bound")
     return frozenset(found)
 
 
@@ -354,7 +313,7 @@ def _of_function(function: Any, times: np.ndarray) -> np.ndarray:
 
 
 def keep_predictions(
-    predictions: Predictions, y: np.ndarray, rows: np.ndarray, task: str, most: float
+    predictions: Predictions, y: np.ndarray, rows: np.ndarray, task: str
 ) -> tuple[Kept | None, str]:
     """Return what a cell keeps of its test rows, or why it keeps nothing.
 
@@ -366,8 +325,6 @@ def keep_predictions(
     rows : ndarray of shape (n_rows,)
         Their positions in the data.
     task : {"classification", "regression", "survival"}
-    most : float
-        Largest number of bytes, as arrays.
 
     Returns
     -------
@@ -389,30 +346,21 @@ def keep_predictions(
             arrays |= dict(zip(names, found if question in PAIRS else [found], strict=True))
     if task == "survival":
         arrays["y_train"] = np.asarray(predictions.y_train)
-        arrays |= _survival(predictions, y) if "survival" in offers else {}
+        with suppress(ValueError):  # followed too short a time
+            arrays["times"] = brier_times(predictions.y_train, y)
+        if "survival" in offers and "times" in arrays:
+            arrays["survival"] = predictions.survival(arrays["times"])
     objects = [name for name, array in arrays.items() if array.dtype.hasobject]
     plain = arrays | {name: np.array(arrays[name].tolist()) for name in objects}
     changed = [name for name in objects if not _is_same(plain[name], arrays[name])]
     if changed:
         return None, f"its {changed[0]!r} holds objects that no file keeps as they are"
     size = sum(array.nbytes for array in plain.values())
-    if size > most:
-        return (
-            None,
-            f"its predictions take {size / 2**20:.2g} MiB, and `keep_predictions` allows {most / 2**20:g}",
-        )
+    if size > MOST_KEPT:
+        return None, f"its predictions take {size / 2**20:.2g} MiB, and a cell keeps {MOST_KEPT // 2**20}"
     ranks = "decision_function" in arrays and predictions.ranks_classes()
     about = {"offers": sorted(offers), "task": task, "ranks": ranks, "objects": objects}
     return Kept(plain, about), ""
-
-
-def _survival(predictions: Predictions, y: np.ndarray) -> dict[str, np.ndarray]:
-    """Return survival at the times of the Brier score, where there are some, and at the median time."""
-    times = {"median": np.array([median_event(predictions.y_train)])}
-    with suppress(ValueError):  # followed too short a time
-        times["brier"] = brier_times(predictions.y_train, y)
-    found = {f"survival_{name}": predictions.survival(when) for name, when in times.items()}
-    return found | {f"times_{name}": when for name, when in times.items()}
 
 
 def _is_same(plain: np.ndarray, objects: np.ndarray) -> bool:
@@ -450,17 +398,15 @@ class StoredPredictions(Predictions):
         self.arrays = arrays
         self.y, self.rows, self.task = arrays["y"], arrays["rows"], str(kept.about["task"])
         self._offers, self._ranks = frozenset(kept.about["offers"]), bool(kept.about["ranks"])
-        super().__init__(STAND_INS[self.task](self, arrays), _NoRows(), y_train=arrays.get("y_train"))
+        model: Any = STAND_INS[self.task]()
+        model.classes_ = arrays.get("classes")
+        no_rows: Any = None  # cells keep no samples
+        super().__init__(model, no_rows, y_train=arrays.get("y_train"))
         self._answers = {name: arrays[name] for name in RESPONSES if name in arrays}
         self._answers |= {
             name: (arrays[f"{name}_mean"], arrays[f"{name}_std"])
             for name in PAIRS
             if f"{name}_mean" in arrays
-        }
-        self._survival = {
-            arrays[f"times_{name}"].tobytes(): arrays[f"survival_{name}"]
-            for name in ("median", "brier")
-            if f"times_{name}" in arrays
         }
 
     @property
@@ -473,11 +419,10 @@ class StoredPredictions(Predictions):
         return self._ranks
 
     def survival(self, times: np.ndarray) -> np.ndarray:
-        """Return the survival at the times of a metric, (n_rows, n_times)."""
-        found = self._survival.get(np.asarray(times).tobytes())
-        if found is None:
-            raise NotKeptError("a cell keeps survival at the times of its own metrics only")
-        return found
+        """Return the survival at the times of the Brier score, (n_rows, n_times)."""
+        if "survival" not in self.arrays or not np.array_equal(times, self.arrays["times"]):
+            raise NotKeptError("a cell keeps survival at the times of its Brier score only")
+        return self.arrays["survival"]
 
     def ask(self, question: str) -> Any:
         """Return what is kept."""
@@ -485,51 +430,17 @@ class StoredPredictions(Predictions):
             raise NotKeptError(f"a cell of this model keeps no {question!r}")
         return self._answers[question]
 
-    def as_model(self) -> Any:
-        """Return the stand-in for the model."""
-        return self.model
+    def answers(self, name: str) -> bool:
+        """Return whether it is kept what a method answered."""
+        return name in self._answers
 
 
-class _NoRows:
-    """Samples that are not kept: whoever looks at them is told."""
-
-    def __getattr__(self, name: str) -> Any:
-        raise NotKeptError("cells keep no samples")
-
-    __len__ = __iter__ = __getitem__ = __array__ = lambda self, *_: self.shape
+class _Classifier(ClassifierMixin, BaseEstimator):
+    """Classifier of which only the predictions are known."""
 
 
-class _StandIn(BaseEstimator):
-    """Fitted model of which only the predictions are known."""
-
-    def __init__(self, stored: StoredPredictions, arrays: dict[str, np.ndarray]) -> None:
-        self.stored = stored
-        if "classes" in arrays:
-            self.classes_ = arrays["classes"]
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or (name in RESPONSES and name not in self.stored.arrays):
-            raise AttributeError(name)  # as of a model without it
-        if name in RESPONSES:
-            return self._answer(name)
-        raise NotKeptError(f"{name!r} of the model is not kept")
-
-    def _answer(self, name: str) -> Callable[..., Any]:
-        def answer(X: Any, return_std: bool = False) -> Any:
-            if X is not self.stored.X:
-                raise NotKeptError("cells keep predictions of their test rows alone, not of others")
-            return self.stored.ask("moments" if return_std else name)
-
-        answer.__name__ = name  # scorers decide by it what comes back
-        return answer
+class _Regressor(RegressorMixin, BaseEstimator):
+    """Regressor of which only the predictions are known."""
 
 
-class _Classifier(ClassifierMixin, _StandIn):
-    """Stand-in for a classifier."""
-
-
-class _Regressor(RegressorMixin, _StandIn):
-    """Stand-in for a regressor."""
-
-
-STAND_INS = {"classification": _Classifier, "regression": _Regressor, "survival": _StandIn}
+STAND_INS = {"classification": _Classifier, "regression": _Regressor, "survival": BaseEstimator}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial, wraps
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,8 +22,6 @@ from sklearn.metrics import (
     recall_score,
     root_mean_squared_error,
 )
-from sklearn.multiclass import OneVsRestClassifier
-from sklearn.utils import get_tags
 from sklearn.utils.multiclass import type_of_target
 
 from bayesmkl._utils.survival_target import are_times, event_and_time
@@ -42,13 +40,7 @@ from bayesmkl.evaluation.metrics import (
 )
 from bayesmkl.evaluation.predictions import Predictions, StoredPredictions, final_estimator, gives
 from bayesmkl.evaluation.store import NotKeptError
-from bayesmkl.evaluation.survival import (
-    brier_times,
-    concordance_index,
-    integrated_brier_score,
-    median_event,
-    survival_calibration,
-)
+from bayesmkl.evaluation.survival import brier_times, concordance_index, integrated_brier_score
 from bayesmkl.posterior.fitted import fitted_bemkl
 from bayesmkl.posterior.loo import leave_each_out
 
@@ -87,7 +79,6 @@ NEEDS = {
         "Use GPMKLSurvival or another model that has them",
     ),
     "posterior": ("the posterior of BEMKL or of an additive Gaussian process", "Use one of their estimators"),
-    "bound": ('the evidence bound of BEMKL with inference "vb"', "Use one of these"),
 }
 
 
@@ -104,26 +95,11 @@ def _measured(measure: Callable[..., float], what: str, predictions: Predictions
     return measure(y, *found) if what == "moments" else measure(y, found)
 
 
-def _of_labels(compute: Compute) -> Compute:
-    """Return a metric of two or more classes as one of several labels too: its mean over those that it knows."""
-
-    @wraps(compute)
-    def mean(predictions: Predictions, y: np.ndarray) -> float:
-        if y.ndim == 1:
-            return compute(predictions, y)
-        each = [compute(predictions.of_label(k), own) for k, own in enumerate(y.T)]
-        return float(np.nanmean(each)) if np.isfinite(each).any() else np.nan
-
-    return mean
-
-
-@_of_labels
 def _balanced_accuracy(predictions: Predictions, y: np.ndarray) -> float:
     """Return the mean recall of the classes that occur in `y`."""
     return recall_score(y, predictions.labels(), labels=np.unique(y), average="macro", zero_division=0.0)
 
 
-@_of_labels
 def _f1(predictions: Predictions, y: np.ndarray) -> float:
     """Return the F1 score of the second of two classes, or the mean over classes that occur or are predicted."""
     classes = np.union1d(predictions.classes, y)
@@ -132,37 +108,31 @@ def _f1(predictions: Predictions, y: np.ndarray) -> float:
     return f1_score(y, predictions.labels(), labels=classes, pos_label=classes[-1], zero_division=0.0)
 
 
-@_of_labels
 def _mcc(predictions: Predictions, y: np.ndarray) -> float:
     """Return the Matthews correlation; zero where it is undefined, all labels being the same."""
     labels = predictions.labels()
     return matthews_corrcoef(y, labels) if len(np.union1d(y, labels)) > 1 else 0.0
 
 
-@_of_labels
 def _auc(predictions: Predictions, y: np.ndarray) -> float:
     """Return the area under the ROC curve; NaN if all test samples are of one class."""
     return area_under_curve(y, predictions.scores(), predictions.classes) if len(np.unique(y)) > 1 else np.nan
 
 
-@_of_labels
 def _eer(predictions: Predictions, y: np.ndarray) -> float:
     """Return the equal error rate; NaN if all test samples are of one class."""
     return equal_error_rate(y, predictions.scores(), predictions.classes) if len(np.unique(y)) > 1 else np.nan
 
 
-@_of_labels
 def _log_loss(predictions: Predictions, y: np.ndarray) -> float:
     probabilities, classes = _of_all_classes(predictions, y)
     return log_loss(y, probabilities, labels=classes)
 
 
-@_of_labels
 def _brier(predictions: Predictions, y: np.ndarray) -> float:
     return brier(y, *_of_all_classes(predictions, y))
 
 
-@_of_labels
 def _ece(predictions: Predictions, y: np.ndarray) -> float:
     probabilities, classes = _of_all_classes(predictions, y)
     return expected_calibration_error(y, probabilities, labels=classes)
@@ -197,20 +167,6 @@ def _mean_brier(predictions: Predictions, y: np.ndarray) -> float:
     return integrated_brier_score(predictions.y_train, y, predictions.survival(times), times)
 
 
-def _calibration_at_median(predictions: Predictions, y: np.ndarray) -> float:
-    """Return the calibration error at the median time of the events of the training part."""
-    when = median_event(predictions.y_train)
-    survival = predictions.survival(np.array([when]))
-    return survival_calibration(y, survival[:, 0], when).calibration_error
-
-
-def _elbo(predictions: Predictions, y: np.ndarray) -> float:
-    """Return the evidence lower bound of the training labels, or of the target in its own units."""
-    final = final_estimator(predictions.model)
-    log_scale = np.log(getattr(final, "y_scale_", 1.0))
-    return final.elbo_ / final.target_.shape[-1] - np.sum(log_scale)
-
-
 def _elpd_loo(predictions: Predictions, y: np.ndarray) -> float:
     """Return leave-one-out accuracy by the posterior; warns where too many samples matter too much for it."""
     fitted, kernels = fitted_bemkl(predictions.model), None
@@ -224,6 +180,7 @@ def _elpd_loo(predictions: Predictions, y: np.ndarray) -> float:
     return found.elpd / len(found.elpd_i)
 
 
+# by task: name, what it needs, whether greater is better, how it is computed, and its title
 _BY_TASK: dict[str, list[tuple[str, str, bool, Compute, str]]] = {
     "classification": [
         ("accuracy", "labels", True, _of(accuracy_score, "labels"), "accuracy"),
@@ -239,13 +196,7 @@ _BY_TASK: dict[str, list[tuple[str, str, bool, Compute, str]]] = {
     "regression": [
         ("r2", "labels", True, _r2, "R²"),
         ("rmse", "labels", False, _of(root_mean_squared_error, "labels"), "RMSE (units of the target)"),
-        (
-            "mae",
-            "labels",
-            False,
-            _of(mean_absolute_error, "labels"),
-            "mean absolute error (units of the target)",
-        ),
+        ("mae", "labels", False, _of(mean_absolute_error, "labels"), "MAE (units of the target)"),
         ("nll", "std", False, _of(negative_log_density, "moments"), "negative log density (nats)"),
         ("coverage_gap", "std", False, _of(_coverage_gap, "moments"), "coverage of 95 % intervals, off by"),
         ("coverage_95", "std", True, _of(coverage_95, "moments"), "coverage of 95 % intervals"),
@@ -254,20 +205,10 @@ _BY_TASK: dict[str, list[tuple[str, str, bool, Compute, str]]] = {
         ("concordance", "labels", True, _of(concordance_index, "labels"), "Harrell's concordance"),
         ("concordance_uno", "labels", True, _concordance_uno, "Uno's concordance"),
         ("integrated_brier_score", "survival", False, _mean_brier, "integrated Brier score"),
-        (
-            "calibration_at_median",
-            "survival",
-            False,
-            _calibration_at_median,
-            "calibration error at the median time",
-        ),
     ],
-    "any": [
-        ("elbo", "bound", True, _elbo, "ELBO (nats per training sample)"),
-        ("elpd_loo", "posterior", True, _elpd_loo, "PSIS-LOO (nats per training sample)"),
-    ],
+    "any": [("elpd_loo", "posterior", True, _elpd_loo, "PSIS-LOO (nats per training sample)")],
 }
-ASKED_FOR = ("coverage_95", "calibration_at_median", "elpd_loo")  # computed only where they are named
+ASKED_FOR = ("coverage_95", "elpd_loo")  # computed only where they are named
 METRICS = {
     name: Metric(name, needs, greater, compute, task, title, name not in ASKED_FOR)
     for task, rows in _BY_TASK.items()
@@ -306,9 +247,7 @@ def resolve_scoring(
     -----
     With two classes, F1 is that of the second, ``classes_[1]``; with more, it is averaged over classes. AUC and equal
     error rate of more than two classes are averages of each class against the others. A class that was not among the
-    training samples has probability zero, and a log loss of 36 nats where it turns up. Of several labels accuracy is
-    the share of samples whose labels are all right, and every other metric the mean over labels; of several targets
-    it is the mean over targets.
+    training samples has probability zero, and a log loss of 36 nats where it turns up.
 
     Survival is weighted by the censoring of the training part. The Brier score is integrated between the first and
     the last tenth of the events of the training part, as far as the test part is followed, and Uno's concordance
@@ -329,7 +268,7 @@ def resolve_scoring(
     """
     check_choice("unavailable", unavailable, ("raise", "nan"))
     task = task_of(models, y)
-    n_classes = _check_target(task, y, models)
+    n_classes = _check_target(task, y)
     given = {name: gives(model, n_classes) for name, model in models.items()}
     if scoring is None:
         offered = frozenset().union(*given.values())
@@ -378,7 +317,7 @@ def task_of(models: Mapping[str, Any], y: Targets | None = None) -> str:
     return next(iter(tasks.values()))
 
 
-def _check_target(task: str, y: Targets | None, models: Mapping[str, Any]) -> int:
+def _check_target(task: str, y: Targets | None) -> int:
     """Raise for targets that the models do not take; return the number of classes, 2 where it is not known."""
     if y is None:
         return 2
@@ -386,7 +325,7 @@ def _check_target(task: str, y: Targets | None, models: Mapping[str, Any]) -> in
         event_and_time(y)
         return 2
     what = "one label" if task == "classification" else "one number"
-    wanted = f"`y` must hold {what} per sample, or several of them as columns, for models of "
+    wanted = f"`y` must hold {what} per sample for models of "
     if are_times(y):
         raise ValueError(
             f"{wanted}{task}; got a structured array, as of times to an event. Use models of survival, such as "
@@ -394,28 +333,13 @@ def _check_target(task: str, y: Targets | None, models: Mapping[str, Any]) -> in
         )
     with holding_back(UserWarning):  # scikit-learn 1.7 warns of numbers that could be classes
         kind = type_of_target(y, input_name="y")
-    labels = ("binary", "multiclass", "multilabel-indicator")
-    good = kind in labels if task == "classification" else np.asarray(y).dtype.kind in "biuf"
-    if not good or np.ndim(y) > 2 or (np.ndim(y) == 2 and np.shape(y)[1] == 1):
-        also = " Several labels are columns of 0 and 1." if task == "classification" else ""
-        raise ValueError(f"{wanted}{task}; got {kind} data of shape {np.shape(y)}.{also}")
-    if np.ndim(y) == 2:
-        _check_several(task, models)
-        return 2
+    good = (
+        kind in ("binary", "multiclass") if task == "classification" else np.asarray(y).dtype.kind in "biuf"
+    )
+    if not good or np.ndim(y) != 1:
+        remedy = " Compare one column at a time." if np.ndim(y) > 1 else ""
+        raise ValueError(f"{wanted}{task}; got {kind} data of shape {np.shape(y)}.{remedy}")
     return len(np.unique(y)) if task == "classification" else 2
-
-
-def _check_several(task: str, models: Mapping[str, Any]) -> None:
-    """Raise for models that predict one label or number of a sample."""
-    for name, model in models.items():
-        tags, final = get_tags(model), final_estimator(model)
-        of_labels = tags.classifier_tags is not None and tags.classifier_tags.multi_label
-        if not (of_labels or tags.target_tags.multi_output or isinstance(final, OneVsRestClassifier)):
-            wrapper = "OneVsRestClassifier" if task == "classification" else "MultiOutputRegressor"
-            raise ValueError(
-                f"`y` has several columns, and model {name!r} ({type(final).__name__}) predicts one. "
-                f"Wrap it in scikit-learn's {wrapper}, or give one column."
-            )
 
 
 def _named(scoring: Any) -> dict[str, Metric]:
@@ -429,24 +353,25 @@ def _named(scoring: Any) -> dict[str, Metric]:
     return dict(zip(names, found, strict=True))
 
 
-def metric_of(value: object) -> Metric:
+def metric_of(value: object, argument: str = "scoring") -> Metric:
     """Return a metric by its name, or that of a function ``scorer(estimator, X, y)``."""
     if isinstance(value, Metric):
         return value
     if isinstance(value, str):
-        return METRICS[value] if value in METRICS else _sklearn_metric(value)
+        return METRICS[value] if value in METRICS else sklearn_metric(value, argument)
     if callable(value):
         name = getattr(value, "__name__", type(value).__name__)
         return Metric(name, "model", True, partial(_by_callable, value), "any", name.replace("_", " "), False)
     raise ValueError(
-        f"`scoring` must hold names of metrics or callables scorer(estimator, X, y); got {value!r}."
+        f"`{argument}` must hold names of metrics or callables scorer(estimator, X, y); got {value!r}."
     )
 
 
-def _sklearn_metric(name: str) -> Metric:
+def sklearn_metric(name: str, argument: str) -> Metric:
+    """Return a metric of scikit-learn by its name."""
     if name not in get_scorer_names():
-        close = difflib.get_close_matches(name, [*METRICS, *get_scorer_names()], n=1, cutoff=0.0)[0]
-        raise ValueError(f"`scoring`: unknown metric {name!r}. Did you mean {close!r}?")
+        close = difflib.get_close_matches(str(name), [*METRICS, *get_scorer_names()], n=1, cutoff=0.0)[0]
+        raise ValueError(f"`{argument}`: unknown metric {name!r}. Did you mean {close!r}?")
     # scorers do not say publicly what they ask a model for
     response = getattr(get_scorer(name), "_response_method", "predict")
     needs = {"predict": "labels", "predict_proba": "probabilities"}.get(str(response), "scores")
@@ -519,8 +444,9 @@ def stored_score(metric: Metric, stored: StoredPredictions) -> float:
     """
     if metric.needs not in stored.offers:
         return float("nan")
-    if metric.needs in ("posterior", "bound"):
-        raise NotKeptError(f"{metric.name!r} needs {NEEDS[metric.needs][0]}, which cells do not keep")
+    if metric.needs in ("posterior", "model"):
+        what = "the model itself" if metric.needs == "model" else NEEDS[metric.needs][0]
+        raise NotKeptError(f"{metric.name!r} needs {what}, which cells do not keep")
     return _computed(metric, stored, stored.y)
 
 

@@ -25,10 +25,10 @@ import pandas as pd
 from sklearn import get_config
 
 from bayesmkl import __version__
-from bayesmkl._utils.files import READING_ARRAYS, not_written, read_json, written_beside
+from bayesmkl._utils.files import READING_ARRAYS, check_layout, not_written, read_json, written_beside
 from bayesmkl._utils.hashing import content_hash
 
-FORMAT, VERSION = "bayesmkl-comparison", 6
+FORMAT, VERSION = "bayesmkl-comparison", 7
 OF_ONE_CALL = "new"  # start of the keys of cells that no other call finds; no hash has an n
 ABOUT, RESULTS, CELLS = "about.json", "results.csv", "cells"
 PACKAGES = ("numpy", "scipy", "scikit-learn", "jax", "numpyro", "pandas", "joblib")
@@ -36,7 +36,6 @@ COMPUTE_NOTHING = ("joblib", "platform")  # in the environment
 IMPORTED_AS = {"sklearn": "scikit-learn"}
 # Settings of scikit-learn that change what the same models compute.
 SETTINGS = ("transform_output", "enable_metadata_routing", "array_api_dispatch")
-MOST_IN_MEMORY = 2**30  # bytes of the predictions of all cells without a folder
 PARTS = ("row", "scores", "about")  # of the file of a cell
 COUNTS = ("split", "n_samples", "n_train", "n_test", "seed")
 TEXTS = ("dataset", "model", "kernel_shares", "best_params", "error", "note")
@@ -50,14 +49,10 @@ COLUMNS = (
     "seed",
     "fit_seconds",
     "predict_seconds",
-    "kernel_seconds",
-    "reused_seconds",
-    "kernel_stacks",
     "peak_memory_mb",
     "support_fraction",
     "n_active_kernels",
     "n_iter",
-    "n_solves",
     "kernel_shares",
     "converged",
     "best_params",
@@ -93,7 +88,8 @@ def content_of(value: object) -> Content:
         visitor.dump(value)
         packages = visitor.versions()
         settings = {name: option for name, option in get_config().items() if name in SETTINGS}
-        return Content(content_hash((value, versions() | packages, settings)), packages)
+        computing = {name: v for name, v in environment(packages).items() if name not in COMPUTE_NOTHING}
+        return Content(content_hash((value, computing, settings)), packages)
     except Exception:  # cannot be pickled, or is not installed
         return Content("", visitor.versions())
 
@@ -179,11 +175,6 @@ def environment(packages: Mapping[str, str] | None = None) -> dict[str, str]:
     return dict(packages or {}) | _environment()
 
 
-def versions() -> dict[str, str]:
-    """Return what computes in an environment."""
-    return {name: v for name, v in _environment().items() if name not in COMPUTE_NOTHING}
-
-
 # ------------------------------------------------------------------------------------------------------------ cells
 
 
@@ -254,7 +245,6 @@ class Store:
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = None if folder is None else folder / CELLS
         self._cells: dict[str, Cell] = {}
-        self._n_bytes = 0
 
     def read(self, key: str) -> Cell | None:
         """Return a finished cell; None where there is none, or its file is damaged."""
@@ -263,17 +253,13 @@ class Store:
         with suppress(OSError, ValueError, KeyError, TypeError):
             found = read_json(self._path(key))
             row, scores, about = (dict(found[name]) for name in PARTS)
-            if _have_types(row, scores):
+            if all(type(row[name]) is int for name in COUNTS if name != "split"):
                 return Cell(key, row, scores, None, about)
         return None
 
     def write(self, cell: Cell) -> None:
         """Keep a cell in the place of the one with its key."""
         if self.folder is None:
-            self._n_bytes += sum(array.nbytes for array in cell.kept.arrays.values()) if cell.kept else 0
-            if cell.kept and self._n_bytes > MOST_IN_MEMORY:
-                why = "the predictions of all cells are too many for the memory. Give a `folder`"
-                cell = cell._replace(kept=None, about={"left_out": why})
             self._cells[cell.key] = cell
             return
         self.folder.mkdir(exist_ok=True)
@@ -317,15 +303,6 @@ class Store:
         return self.folder / f"{key}{ending}"
 
 
-def _have_types(row: Mapping[str, Any], scores: Mapping[str, Any]) -> bool:
-    """Return whether what a file says has the types that a table takes; another one is damaged."""
-    known = {name: value for name, value in row.items() if value is not None}
-    texts = all(isinstance(value, str) for name, value in known.items() if name in TEXTS)
-    numbers = [value for name, value in known.items() if name not in TEXTS] + list(scores.values())
-    counts = all(type(row[name]) is int for name in COUNTS if name != "split")
-    return texts and counts and all(isinstance(value, int | float) for value in numbers)
-
-
 # ------------------------------------------------------------------------------------------------- the folder's files
 
 
@@ -355,12 +332,9 @@ def read_about(folder: Path) -> dict[str, Any]:
         raise ValueError(f"{str(folder)!r} is not the folder of a comparison: {error}.") from error
     if not isinstance(about, dict) or about.get("format") != FORMAT:
         raise ValueError(f"{str(path)!r} is not the {ABOUT} of a comparison.")
-    if about.get("version") != VERSION:
-        by = dict(about.get("environment") or {}).get("bayesmkl", "another version")
-        raise ValueError(
-            f"{str(folder)!r} was written by bayesmkl {str(by)[:40]} in layout {str(about.get('version'))[:20]}; "
-            f"this version reads layout {VERSION}. Read it with that version, or choose another folder."
-        )
+    check_layout(
+        about.get("version"), VERSION, repr(str(folder)), dict(about.get("environment") or {}).get("bayesmkl")
+    )
     try:
         keys = [(str(d), str(m), int(s), str(key)) for d, m, s, key in about["keys"]]
         about = about | {"keys": keys, "metrics": dict(about["metrics"]), "scorers": dict(about["scorers"])}

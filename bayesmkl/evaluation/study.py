@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 from sklearn.base import BaseEstimator, clone
@@ -21,19 +22,24 @@ from sklearn.model_selection import (
     StratifiedGroupKFold,
     StratifiedKFold,
     StratifiedShuffleSplit,
+    check_cv,
 )
 from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import check_consistent_length
 
+from bayesmkl._utils.given import as_array, check_weights
 from bayesmkl._utils.survival_target import are_times, event_and_time
-from bayesmkl._utils.typing import Samples, Splits
-from bayesmkl._utils.validation import shown
+from bayesmkl._utils.typing import Samples, Splits, Targets
+from bayesmkl._utils.validation import check_grid, shown
 from bayesmkl._utils.warnings import holding_back, warn_user
 from bayesmkl.datasets._bundled import load_named
+from bayesmkl.evaluation.predictions import final_estimator, weight_argument
 from bayesmkl.gp import Design
 from bayesmkl.gp.group_labels import is_given
 from bayesmkl.gp.missing_columns import refuse_missing
 from bayesmkl.kernels.views import column_labels, column_names, positions_of
 
+ONLY = "data"  # name of the data set that comes as X and y
 STRATIFIED = (StratifiedKFold, StratifiedGroupKFold, StratifiedShuffleSplit, RepeatedStratifiedKFold)
 REMEDY = (
     "Pass `groups`, the labels of what splits should keep together, or as `cv` a splitter that takes no groups, such "
@@ -47,13 +53,7 @@ class Data(NamedTuple):
     X: Any  # (n_samples, n_features), a DataFrame, or (n_samples, n_samples, n_kernels)
     y: np.ndarray  # (n_samples,), structured where it holds times to an event
     groups: np.ndarray | None = None  # (n_samples,)
-    splits: list[tuple[np.ndarray, np.ndarray]] | None = None  # rows to train on and to test on
     weights: np.ndarray | None = None  # (n_samples,), of samples in fits
-
-
-def bundled(name: str) -> Data:
-    """Load a data set of the package by its name."""
-    return Data(*load_named(name))
 
 
 class ModelSpec(NamedTuple):
@@ -97,6 +97,145 @@ def text_of(value: Any) -> str:
     "{'svm': SVC(C=2.0), 'widths': [1, 2]}"
     """
     return re.sub(r"\s+", " ", re.sub(r" at 0x[0-9a-f]+", "", repr(value)))
+
+
+# ------------------------------------------------------------------------------------------------------- arguments
+
+
+def check_weighted(models: Mapping[str, ModelSpec]) -> None:
+    """Raise for models that would leave weights of samples out."""
+    for name, spec in models.items():
+        if weight_argument(spec.estimator) is None:
+            kind = type(final_estimator(spec.estimator)).__name__
+            raise ValueError(
+                f"`sample_weight`: model {name!r} ({kind}) takes no weights in `fit`. Leave it out, or compare it "
+                "without weights."
+            )
+
+
+def models_of(
+    models: Mapping[str, BaseEstimator] | Sequence[tuple[str, BaseEstimator]],
+) -> dict[str, ModelSpec]:
+    """Return models by name, checked."""
+    pairs: Any = list(models.items()) if isinstance(models, Mapping) else models
+    is_list = isinstance(pairs, Sequence) and not isinstance(pairs, str)
+    if not is_list or not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
+        raise ValueError(
+            f"`models` must map names to models, or list pairs (name, model); got {shown(models)}."
+        )
+    specs: dict[str, ModelSpec] = {}
+    for name, model in pairs:
+        if name in specs:
+            raise ValueError(f"`models` has two models named {name!r}. Give every model a name of its own.")
+        specs[name] = _spec(name, model)
+    _check_names("models", specs)
+    return specs
+
+
+def _spec(name: str, model: Any) -> ModelSpec:
+    estimator, grid = model if isinstance(model, tuple) and len(model) == 2 else (model, None)
+    if (
+        isinstance(estimator, type)
+        or not hasattr(estimator, "fit")
+        or not isinstance(estimator, BaseEstimator)
+    ):
+        raise ValueError(
+            f"`models`: {name!r} must be an estimator or a pair (estimator, param_grid); got {estimator!r}."
+        )
+    if grid is not None:
+        check_grid(f"models[{name!r}]", grid)
+        grids = [grid] if isinstance(grid, Mapping) else grid
+        unknown = [key for one in grids for key in one if key not in estimator.get_params()]
+        if unknown:
+            raise ValueError(
+                f"`models`: the grid of {name!r} names {unknown[0]!r}, which is none of its parameters."
+            )
+    return ModelSpec(estimator, grid)
+
+
+def datasets_of(
+    X: Any,
+    y: Any,
+    groups: ArrayLike | None,
+    sample_weight: ArrayLike | None,
+    datasets: Mapping[str, object] | Sequence[str] | str | None,
+    cv: Splits | None,
+) -> dict[str, Data]:
+    """Return data sets by name, checked."""
+    if (X is None) == (datasets is None):
+        raise ValueError("give either `X` and `y`, or `datasets`.")
+    if datasets is None:
+        return {ONLY: _held(X, y, groups, sample_weight)}
+    if groups is not None or sample_weight is not None or is_pairs(cv):
+        raise ValueError(
+            "`groups`, `sample_weight` and rows in `cv` belong to `X` and `y`. With `datasets`, give (X, y, groups, "
+            "sample_weight) and a splitter."
+        )
+    if isinstance(datasets, str):
+        datasets = [datasets]
+    if not isinstance(datasets, Mapping | Sequence):
+        raise ValueError(f"`datasets` must be names, or map names to data; got {shown(datasets)}.")
+    if not isinstance(datasets, Mapping):
+        twice = [name for k, name in enumerate(datasets) if name in datasets[:k]]
+        if twice:
+            raise ValueError(f"`datasets` names {twice[0]!r} twice.")
+        datasets = {name: name for name in datasets}
+    _check_names("datasets", datasets)
+    return {name: _data(name, value) for name, value in datasets.items()}
+
+
+def _check_names(kind: str, names: Iterable[object]) -> None:
+    if not names:
+        raise ValueError(f"`{kind}` must name at least one; got none.")
+    wrong = [name for name in names if not isinstance(name, str) or not name.strip()]
+    if wrong:
+        raise ValueError(f"`{kind}` must have names of text; got {wrong[0]!r}.")
+
+
+def _data(name: str, value: object) -> Data:
+    if isinstance(value, str):
+        return Data(*load_named(value))
+    if isinstance(value, tuple) and len(value) in (2, 3, 4):
+        return _held(*value)
+    raise ValueError(
+        f"`datasets`: {name!r} must be a name, (X, y), (X, y, groups) or (X, y, groups, sample_weight); got "
+        f"{type(value).__name__}."
+    )
+
+
+def _held(
+    X: Any,
+    y: Targets,
+    groups: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> Data:
+    if y is None:
+        several = " A dict of data sets goes to `datasets=`." if isinstance(X, Mapping) else ""
+        raise ValueError(f"`y` must be given with `X`.{several}")
+    if not isinstance(X, pd.DataFrame):
+        X = X.to_pandas() if hasattr(type(X), "to_pandas") else as_array("X", X)
+    y = as_array("y", y)
+    if y.dtype.names is not None:
+        names, given = y.dtype.names, y
+        y = np.empty(given.shape, dtype=[(name, given.dtype[name]) for name in names])  # no record array
+        for name in names:
+            y[name] = given[name]
+    elif any(value is None or value != value for value in y.ravel().tolist()):
+        raise ValueError(
+            "`y` must hold a label or target of every sample; got None or NaN. Leave these samples out."
+        )
+    groups = None if groups is None else as_array("groups", groups)
+    if groups is not None and groups.shape != (len(y),):
+        raise ValueError(
+            f"`groups` must have one entry for each of the {len(y)} samples; got shape {groups.shape}."
+        )
+    check_consistent_length(X, y)
+    return Data(X, y, groups, check_weights(sample_weight, len(y)))
+
+
+def is_pairs(cv: object) -> TypeGuard[Iterable[tuple[ArrayLike, ArrayLike]]]:
+    """Return whether `cv` lists rows."""
+    return cv is not None and not hasattr(cv, "split") and hasattr(cv, "__iter__")
 
 
 # --------------------------------------------------------------------------------------------------------- splits
@@ -146,13 +285,13 @@ def as_splitter(cv: Any, data: Data, random_state: int, classifier: bool) -> Any
 
 def grouped_splits(
     cv: Splits | None, data: Data, models: Mapping[str, ModelSpec], random_state: int, classifier: bool
-) -> tuple[list[tuple[np.ndarray, np.ndarray]], tuple[int, ...], dict[str, str]]:
-    """Return the splits, the group columns of designs that they keep together, and what is to be said of groups.
+) -> tuple[list[tuple[np.ndarray, np.ndarray]], Data, dict[str, str]]:
+    """Return the splits, the data with groups that inner splits keep together, and what is to be said of groups.
 
     A number of folds keeps the groups of designs together, if no others are given. Splitters are handed them, and use
     them or not.
     """
-    found, whose = None, "groups"
+    found, whose, grouped = None, "groups", data
     if data.groups is None:
         try:
             found = groups_of_designs(models, data.X)
@@ -160,17 +299,17 @@ def grouped_splits(
             if isinstance(cv, (int, np.integer)):
                 raise
         if found is not None:
-            data, whose = data._replace(groups=found.labels), " and ".join(map(repr, found.names))
+            grouped, whose = data._replace(groups=found.labels), " and ".join(map(repr, found.names))
     ignoring = () if found is None else (UserWarning,)  # splitters that take no groups say so
     with holding_back(*ignoring):
-        splits = splits_of(cv, data, random_state, classifier)
-    if data.groups is None:
-        return splits, (), {}
-    groups = data.groups
+        splits = splits_of(cv, grouped, random_state, classifier)
+    groups = grouped.groups
+    if groups is None:
+        return splits, data, {}
     together = not any(np.intersect1d(groups[train], groups[test]).size for train, test in splits)
     said = "together in every split" if together else "on both sides of splits"
-    columns = found.columns if found is not None and together else ()
-    return splits, columns, {"groups": f"{len(np.unique(groups))} by {whose}, {said}"}
+    about = {"groups": f"{len(np.unique(groups))} by {whose}, {said}"}
+    return splits, grouped if together else data, about
 
 
 def splits_of(
@@ -184,15 +323,9 @@ def splits_of(
         If `cv` is nothing to split by, or does not split these samples: it has more folds than there are groups or
         samples of a class, say, or leaves a part empty; or if survival times are split so that a part has no event.
     """
-    if cv is None:
-        if data.splits is None:
-            raise ValueError(
-                "`cv` is None, and the data come without splits. Give a number of folds or a splitter."
-            )
-        pairs: Any = data.splits
-    else:
-        _check_groups(cv, data)
-        pairs = _pairs(as_splitter(cv, data, random_state, classifier), data)
+    _check_groups(cv, data)
+    splitter = check_cv(cv) if is_pairs(cv) else as_splitter(cv, data, random_state, classifier)
+    pairs = _pairs(splitter, data)
     positions = np.arange(len(data.y))  # rows may be flags, or count from the end
     found = [(positions[train], positions[test]) for train, test in pairs]
     _check_parts(found, event_and_time(data.y).event if are_times(data.y) else None)
@@ -206,7 +339,8 @@ def _pairs(splitter: Any, data: Data) -> list[tuple[np.ndarray, np.ndarray]]:
         pairs = splitter.split(data.X, data.y, data.groups)
         found = [(np.asarray(train), np.asarray(test)) for train, test in pairs]
         for rows in (rows for pair in found for rows in pair):
-            np.empty(n_samples)[rows]
+            if np.empty(n_samples)[rows].ndim != 1:
+                raise ValueError("rows must be a list of positions")
     except Exception as error:  # of the splitter, whoever wrote it
         remedy = "Use fewer folds, or a splitter that suits these data."
         if data.groups is None and "groups" in str(error):
@@ -259,20 +393,10 @@ def _check_groups(cv: Any, data: Data) -> None:
 
 
 class DesignGroups(NamedTuple):
-    """Group columns that models name in a data set.
+    """Group columns that models name in a data set."""
 
-    Parameters
-    ----------
-    columns : tuple of int
-        Positions, ascending.
-    names : tuple of str
-    labels : ndarray of int, of shape (n_samples,)
-        See `labels_of`.
-    """
-
-    columns: tuple[int, ...]
     names: tuple[str, ...]
-    labels: np.ndarray
+    labels: np.ndarray  # of int, (n_samples,), see `labels_of`
 
 
 def groups_of_designs(models: Mapping[str, ModelSpec], X: Samples) -> DesignGroups | None:
@@ -301,7 +425,7 @@ def groups_of_designs(models: Mapping[str, ModelSpec], X: Samples) -> DesignGrou
     if len(set(found.values())) > 1:
         raise _different({name: [called[j] for j in columns] for name, columns in found.items()})
     columns = next(iter(found.values()))
-    return DesignGroups(columns, tuple(called[j] for j in columns), labels_of(X, columns))
+    return DesignGroups(tuple(called[j] for j in columns), labels_of(X, columns))
 
 
 def labels_of(X: Samples, columns: Sequence[int]) -> np.ndarray:

@@ -25,7 +25,6 @@ from bayesmkl._utils.typing import Index, Samples, Targets
 from bayesmkl._utils.validation import check_choice, check_integer
 from bayesmkl.kernels.adapters import all_take_sparse, as_kernels
 from bayesmkl.kernels.base import Kernel, check_range, check_take_sparse, fit_kernel
-from bayesmkl.kernels.cache import current_cache
 from bayesmkl.kernels.compose import BankAlgebra, per_view, placed, read_by_view
 from bayesmkl.kernels.geometry import PairwiseGeometry
 from bayesmkl.kernels.landmarks import SELECTIONS, landmarks_of_bank
@@ -302,11 +301,7 @@ class KernelBank(TransformerMixin, BankAlgebra):
             raise TypeError(
                 f"KernelBank takes no fit parameters but `sample_weight`; got {sorted(fit_params)}."
             )
-        cache = current_cache()
-        if cache is None:
-            return np.moveaxis(self._learn(X, True, sample_weight), 0, -1)
-        given = X if sample_weight is None else (X, np.asarray(sample_weight))
-        return np.moveaxis(cache.training(self, given, lambda: self._learn(X, True, sample_weight)), 0, -1)
+        return np.moveaxis(self._learn(X, True, sample_weight), 0, -1)
 
     def transform(self, X: Samples) -> np.ndarray:
         """Compare the rows of `X` with the training samples, or with the landmarks.
@@ -730,29 +725,6 @@ class KernelBank(TransformerMixin, BankAlgebra):
             values = np.empty(geometry.shape)
             diagonal = self._write(m, kernel, geometry, place, values, True)
             yield m, values[:, : counts[m]], diagonal
-
-    def shared_rows(self, X: np.ndarray, share: float = 1.0) -> np.ndarray | None:
-        """Return all kernels of validated rows through the cache that is in use.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n_rows, n_features)
-            Query points in float64, with the columns of the training data.
-        share : float, default=1.0
-            The part of the kernels that is wanted, from 0 to 1.
-
-        Returns
-        -------
-        ndarray of shape (n_kernels, n_rows, n_basis) or None
-            Read-only; None where no cache is in use.
-
-        Raises
-        ------
-        ValueError
-            If a kernel has values that are not finite.
-        """
-        cache = current_cache()
-        return None if cache is None else cache.rows(self, X, share, lambda: self.evaluate(X))
 
     def train_kernels(self) -> Iterator[np.ndarray]:
         """Yield the training kernels one by one, evaluated anew.

@@ -14,7 +14,6 @@ from bayesmkl.bemkl import VB, BEMKLMultitaskRegressor, Storage
 from bayesmkl.datasets import load_wdbc, open_rows
 from bayesmkl.discriminative import UniformMKLClassifier
 from bayesmkl.kernels import Gaussian, KernelBank, Linear, Polynomial
-from bayesmkl.kernels.cache import KernelCache, sharing_kernels
 from bayesmkl.posterior import to_datatree
 
 SWEEPS = {"max_iter": 20, "tol": 0.0, "inference": VB(accelerate=False)}
@@ -130,23 +129,6 @@ def test_auto_is_streamed_where_landmarks_need_more_than_half_of_the_memory(wdbc
     again = clone(model).fit(X[:N_TRAIN], y[:N_TRAIN])
     assert (model.storage_, again.storage_) == ("dense", "streamed")
     assert_same(again.kernel_weights_, model.kernel_weights_, 1e-9)
-
-
-@pytest.mark.usefixtures("everything_large")
-def test_compressed_kernels_come_out_of_a_shared_cache(wdbc, dense):
-    X, y = wdbc
-    cache = KernelCache()
-    with sharing_kernels(cache):
-        models = [
-            BEMKLClassifier(bank(), storage=AUTO, **SWEEPS, intermediate_scale=1.0).fit(
-                X[:N_TRAIN], y[:N_TRAIN]
-            )
-            for _ in range(2)
-        ]
-    assert cache.tally.n_evaluated == cache.tally.n_reused == 1
-    for model in models:
-        assert model.storage_ == "compressed"
-        assert_same(model.kernel_weights_, dense.kernel_weights_, 1e-7)
 
 
 def test_unlabeled_samples_in_every_storage(wdbc):

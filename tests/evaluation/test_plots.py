@@ -18,16 +18,11 @@ from bayesmkl.evaluation.comparison import Comparison
 from bayesmkl.evaluation.plots import (
     plot,
     plot_critical_difference,
-    plot_learning_curve,
-    plot_pairwise,
-    plot_ranks,
     plot_scores,
     plot_survival_calibration,
     plot_survival_functions,
-    plot_time,
-    short_names,
 )
-from bayesmkl.evaluation.significance import nemenyi, pairwise, rank_table, win_matrix, wins
+from bayesmkl.evaluation.significance import nemenyi, rank_table
 from bayesmkl.posterior.axes import COLORS
 
 
@@ -90,72 +85,6 @@ class TestScores:
         assert "lower is better" in ax.get_xlabel()
 
 
-class TestLearningCurve:
-    def test_shows_means_and_a_band_over_training_rows(self, one, few):
-        cells = one.cells.assign(n_train=20 * (1 + one.cells["split"] // 2))  # two splits of three sizes
-        one = Comparison(cells, one.about)
-        ax = plot(one, "learning_curve", "log_loss", models=["C", "A"])
-        assert len(ax.lines) == 2
-        assert (ax.get_xlabel(), ax.get_ylabel()) == ("training rows", "log loss (nats) (lower is better)")
-        ax = plot_learning_curve(one)
-        table = one.learning_curve()
-        for line, band, model in zip(ax.lines, ax.collections, "ABC", strict=True):
-            own = table[table["model"] == model]
-            assert line.get_xdata().tolist() == [20, 40, 60]
-            assert line.get_ydata() == pytest.approx(own["mean"])
-            for corner in band.get_paths()[0].vertices:
-                at = own[own["n_train"] == corner[0]].iloc[0]
-                assert abs(corner[1] - at["mean"]) == pytest.approx(at["std"])
-        with pytest.raises(ValueError, match="there are several"):
-            plot_learning_curve(few)
-        with pytest.raises(
-            ValueError, match=r"train on as many rows\. Give compare_models splits of several sizes"
-        ):
-            plot_learning_curve(few, dataset="set 1")
-        with pytest.raises(ValueError, match="`models` must be one to 6 of those that have scores"):
-            plot_learning_curve(one, models=["D"])
-
-
-class TestTime:
-    def test_shows_scores_and_seconds(self, few):
-        ax = plot_time(few)
-        points = ax.collections[0].get_offsets()
-        means = few.scores().groupby(level=0).mean().mean()
-        expected = {"slow svm": 0.011, "MKL": 0.021, "worst": 0.081}
-        assert sorted(points[:, 0]) == pytest.approx(sorted(expected.values()))
-        assert dict(zip(np.round(points[:, 0], 3), points[:, 1], strict=True)) == pytest.approx(
-            {seconds: means[model] for model, seconds in expected.items()}
-        )
-        assert "without trees (failed)" in ax.get_title("left")
-        assert ax.get_xscale() == "log"
-
-    def test_fills_those_that_nothing_beats(self, few):
-        few.cells["fit_seconds"] = few.cells["model"].map(
-            {"slow svm": 9.0, "MKL": 0.1, "trees": 1.0, "worst": 0.5}
-        )
-        ax = plot_time(few, "log_loss")
-        bold = {text.get_text() for text in ax.texts if text.get_fontweight() == "bold"}
-        assert bold == {"slow svm", "MKL"}
-
-    def test_says_when_nothing_is_complete(self, one):
-        one.cells.loc[one.cells["split"] == 2, "accuracy"] = np.nan
-        one.cells.loc[(one.cells["split"] == 2) & (one.cells["model"] == "A"), "accuracy"] = 0.5
-        one.cells.loc[(one.cells["split"] == 3) & (one.cells["model"] == "A"), "accuracy"] = np.nan
-        with pytest.raises(ValueError, match=r"No model has a finite accuracy on every split"):
-            plot_time(one)
-
-
-class TestRanks:
-    def test_shows_mean_ranks(self, few):
-        ax = plot_ranks(few)
-        table = rank_table(few.scores())
-        assert row_names(ax) == list(table.index)
-        shown = [line.get_xdata()[0] for line in ax.lines]
-        assert shown == pytest.approx(table["mean_rank"].dropna().tolist())
-        assert [text.get_text() for text in ax.texts] == ["no result in 1 of 3"]
-        assert "critical difference" in ax.get_xlabel()
-
-
 class TestCriticalDifference:
     def test_bars_join_what_cannot_be_told_apart(self, rng):
         pytest.importorskip("scikit_posthocs")
@@ -171,70 +100,19 @@ class TestCriticalDifference:
         assert "Friedman's test p = " in ax.get_title("left")
 
 
-def square(ax):
-    """Return the texts of a plot of pairs by the names of its rows and columns."""
-    names = row_names(ax)
-    table = pd.DataFrame("", index=names, columns=[label.get_text() for label in ax.get_xticklabels()])
-    for text in ax.texts:
-        x, y = text.get_position()
-        table.iloc[int(y), int(x)] = text.get_text()
-    return table
-
-
-class TestPairwise:
-    def test_shows_p_values_with_the_sign_of_the_row(self, one):
-        ax = plot_pairwise(one)
-        shown = square(ax)
-        for row in pairwise(one.scores(), test_train_ratio=20 / 80).to_dict("records"):
-            there, back = shown.loc[row["first"], row["second"]], shown.loc[row["second"], row["first"]]
-            p = there.lstrip("+−")
-            assert p == back.lstrip("+−")
-            assert (
-                p == "<.001"
-                if row["p_adjusted"] < 0.001
-                else float(p) == pytest.approx(row["p_adjusted"], abs=6e-3)
-            )
-            signs = {row["first"]: ("+", "−"), row["second"]: ("−", "+"), "": ("", "")}[row["better"]]
-            assert (there[: len(there) - len(p)], back[: len(back) - len(p)]) == signs
-        values = ax.images[0].get_array().filled(0.0)
-        assert (values == -values.T).all()
-        assert "Nadeau and Bengio" in ax.get_xlabel()
-
-    def test_counts_data_sets(self, few):
-        shown = square(plot_pairwise(few))
-        expected = win_matrix(wins(few.scores(), "corrected_t", test_train_ratio=20 / 80)).replace("—", "")
-        pd.testing.assert_frame_equal(shown, expected.loc[shown.index, shown.columns], check_names=False)
-
-    def test_shows_probabilities(self, one):
-        pytest.importorskip("baycomp")
-        shown = square(plot_pairwise(one, test="bayesian", rope=0.02))
-        table = pairwise(one.scores(), "bayesian", test_train_ratio=20 / 80, rope=0.02)
-        for row in table.to_dict("records"):
-            assert shown.loc[row["first"], row["second"]] == f"{100 * row['p_first']:.0f}"
-            assert shown.loc[row["second"], row["first"]] == f"{100 * row['p_second']:.0f}"
-
-
 def test_unknown_names_are_refused(few):
-    with pytest.raises(ValueError, match=r"`kind` must be one of 'scores', 'ranks'.*got 'histogram'"):
+    with pytest.raises(
+        ValueError, match=r"`kind` must be one of 'scores', 'critical_difference'.*got 'histogram'"
+    ):
         plot(few, "histogram")
     with pytest.raises(ValueError, match=r"`metric` must be one of"):
-        plot(few, "ranks", "f1")
+        plot(few, "scores", "f1")
     with pytest.raises(ValueError, match=r"`dataset` must be one of"):
         plot(few, "scores", dataset="set 9")
 
 
-def test_short_names_stay_different():
-    names = ["a" * 40 + "x", "a" * 40 + "y", "b", "c" * 28]
-    short = short_names(names)
-    assert len(set(short.values())) == 4
-    assert max(map(len, short.values())) <= 28
-    assert (short["b"], short["c" * 28]) == ("b", "c" * 28)
-    middles = ["a" * 20 + middle + "z" * 20 for middle in "xy"]
-    assert len(set(short_names(middles).values())) == 2
-
-
 @pytest.mark.heavy
-@pytest.mark.parametrize("kind", ["scores", "ranks", "critical_difference", "pairwise", "time"])
+@pytest.mark.parametrize("kind", ["scores", "critical_difference"])
 def test_names_with_dollar_signs_are_no_formulas(kind, rng, tmp_path):
     names = ["cost in $", r"a $\frac$ b", "$x_1$", "$"]
     ax = comparison_of(names, 3, 5, rng).plot(kind)

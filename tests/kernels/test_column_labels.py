@@ -13,7 +13,6 @@ from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank, load_model, sa
 from bayesmkl.bemkl import BEMKLMultitaskRegressor
 from bayesmkl.discriminative import LMKLClassifier, PrimalMKLOneClass, SwMKLClassifier, UniformMKLClassifier
 from bayesmkl.kernels import Gaussian, Linear
-from bayesmkl.kernels.cache import KernelCache, sharing_kernels
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::bayesmkl.kernels.KernelQualityWarning"),
@@ -125,15 +124,6 @@ def test_views_do_not_take_positions_for_labels():
         ValueError, match=r"`views\['a'\]` must hold column names or positions from 0 to 2; got 9"
     ):
         KernelBank(Linear(), {"a": [9]}).fit(frame([7, 8, 9]).iloc[:, [0, 1, 2]].rename(columns={9: 6}))
-
-
-def test_shared_kernels_keep_the_labels_of_each_bank():
-    with sharing_kernels(KernelCache()):
-        for _ in range(2):
-            bank = clone(BANK)
-            bank.fit_transform(NUMBERED)
-            with pytest.raises(ValueError, match="another order"):
-                bank.transform(NUMBERED.iloc[:, SHUFFLED])
 
 
 @pytest.mark.parametrize("labels", [LABELS["numbers"], LABELS["text"]], ids=["numbers", "text"])

@@ -11,14 +11,12 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
 
 from bayesmkl import GPMKLClassifier, GPMKLRegressor, KernelBank, load_model, save_model
-from bayesmkl._utils.hashing import content_hash
 from bayesmkl.datasets import make_localized
 from bayesmkl.discriminative import SimpleMKLClassifier, UniformMKLClassifier
 from bayesmkl.discriminative.svm.native import native_kernels
 from bayesmkl.gp import Marginal
 from bayesmkl.gp.evidence import exact_evidence
 from bayesmkl.kernels import Gate, Gaussian, Linear, Polynomial, Product
-from bayesmkl.kernels.cache import KernelCache, sharing_kernels
 from bayesmkl.kernels.stacks.streamed import streamed_stack
 from bayesmkl.outcomes import Gaussian as Noise
 
@@ -192,19 +190,6 @@ def test_streamed_kernels_are_the_same(normalize):
         streamed_stack(bank, ROWS).apply(vector), bank.row_stack(ROWS) @ vector, rtol=1e-9, atol=1e-12
     )
     assert native_kernels(bank) is None
-
-
-def test_banks_are_told_apart_by_their_gates():
-    banks = [
-        KernelBank([Gaussian(2) * gate], VIEWS) for gate in (Gate(3), Gate(3), Gate(4), Gate(3, width=1))
-    ]
-    keys = [content_hash(bank.get_params(deep=False)) for bank in banks]
-    assert keys[0] == keys[1]
-    assert len(set(keys)) == 3
-    with sharing_kernels(KernelCache()) as cache:
-        stacks = [bank.fit_transform(X) for bank in banks]
-    assert (cache.tally.n_evaluated, cache.tally.n_reused) == (3, 1)
-    np.testing.assert_array_equal(stacks[0], stacks[1])
 
 
 def test_models_in_files(tmp_path):

@@ -23,7 +23,6 @@ from bayesmkl.kernels import (
     Polynomial,
     Tanimoto,
 )
-from bayesmkl.kernels.cache import KernelCache, sharing_kernels
 from bayesmkl.kernels.landmarks import LEAST_SAMPLES, SAMPLES_PER_LANDMARK, choose_landmarks
 from bayesmkl.kernels.quality import check_kernel_stack
 from bayesmkl.kernels.stacks.columns import BankColumns
@@ -185,17 +184,6 @@ def test_columns_that_no_kernel_sees_do_not_choose(rng):
     seen = KernelBank(Linear(), {"first": [0]}, landmarks=5).fit(X).basis_[:, 0]
     alone = KernelBank(Linear(), landmarks=5).fit(X[:, :1]).basis_[:, 0]
     np.testing.assert_array_equal(seen, alone)
-
-
-def test_equal_banks_share_their_kernels_and_others_do_not():
-    cache = KernelCache()
-    with sharing_kernels(cache):
-        for landmarks in (5, 5, 6):
-            bank = KernelBank(Gaussian(), landmarks=landmarks)
-            stack = bank.fit_transform(TRAIN)
-            assert stack.shape[1] == len(bank.basis_) == landmarks
-            np.testing.assert_array_equal(bank.shared_rows(ROWS), bank.evaluate(ROWS))
-    assert (cache.tally.n_evaluated, cache.tally.n_reused) == (4, 2)
 
 
 REFUSED = "weights of samples are refused: all statistics are those of the landmarks"

@@ -8,7 +8,6 @@ from scipy.spatial.distance import pdist
 
 from bayesmkl.kernels import FromDistance, Gaussian, KernelBank, Laplacian, Linear, Polynomial
 from bayesmkl.kernels.base import Kernel
-from bayesmkl.kernels.cache import KernelCache, sharing_kernels
 from bayesmkl.kernels.geometry import mean_distance, mean_row, median_distance
 
 KERNELS = [
@@ -84,15 +83,6 @@ def test_weighted_means_of_rows_keep_digits():
     assert mean_row(np.arange(5.0)[:, None], weights)[0] == pytest.approx(
         np.average(range(5), weights=weights)
     )
-
-
-def test_models_share_kernels_of_the_same_weights_only(samples):
-    X, counts = samples
-    bank = KernelBank(KERNELS, normalize="center")
-    with sharing_kernels(KernelCache()) as cache:
-        for weights in (None, counts, counts, counts + 1.0):
-            KernelBank(**bank.get_params()).fit_transform(X, sample_weight=weights)
-    assert (cache.tally.n_evaluated, cache.tally.n_reused) == (3, 1)
 
 
 class Own(Kernel):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,10 +28,8 @@ from bayesmkl.discriminative.primal.lapmkl import (
     LapMKLOptions,
     deform,
     fit_lapmkl,
-    roughness,
     share,
 )
-from bayesmkl.kernels.cache import current_cache
 from bayesmkl.kernels.stacks.base import Stack
 
 if TYPE_CHECKING:
@@ -42,7 +40,6 @@ if TYPE_CHECKING:
 
 
 SOLVERS = ("deformed", "paper")
-T = TypeVar("T")
 
 
 @fill_docs(CLASSIFIER)
@@ -141,10 +138,8 @@ class LapMKLClassifier(DiscriminativeClassifier):
     -----
     "deformed" factorizes one matrix per kernel, :math:`O(P n^3)` once for all classes and steps, and then trains on
     the labeled samples alone, :math:`O(P l^2 + l^3)` per step. "paper" factorizes one matrix per step, and keeps as
-    many numbers again as the kernels have. Fits to the same rows inside :func:`~bayesmkl.evaluation.compare_models`
-    share the graph, and the factorizations where :math:`\gamma_I / \gamma_A` is the same, whatever is labeled. The
-    single-kernel LapSVM of [2]_ divides the loss by `l` and :math:`\gamma_I` by :math:`n^2`; the objective above does
-    neither, as in [1]_.
+    many numbers again as the kernels have. The single-kernel LapSVM of [2]_ divides the loss by `l` and
+    :math:`\gamma_I` by :math:`n^2`; the objective above does neither, as in [1]_.
 
     Departures from [1]_: the loss is that of labeled samples only (the sums of eq. (15) and (18) run over all);
     weights follow spectral projected gradients of the minimized objective.
@@ -245,41 +240,8 @@ class LapMKLClassifier(DiscriminativeClassifier):
         return self
 
     def _model(self, stack: Stack, graph: Graph) -> Deformed | Shared:
-        """Return the problem to solve; where kernels are shared, so are factorizations and products of them."""
-        laplacian, labeled, ambient, intrinsic = graph
-        if self.solver == "paper":
-            if current_cache() is None or self.kernel_bank_ is None:
-                return share(stack, graph)
-            rough = self._shared(("roughness", laplacian), lambda _: roughness(stack, laplacian))
-            return share(stack, graph, rough)
-
-        labels = self._shared(
-            ("labeled", laplacian),
-            lambda there: labeled if there is None else np.union1d(there, labeled),
-            suits=lambda there: bool(np.isin(labeled, there).all()),
-            of_kernels=False,
-        )
-        # with the labels of all fits to this graph so far: those of another ratio will have them, too
-        deformed = self._shared(
-            ("deformed", laplacian, intrinsic / ambient),
-            lambda _: deform(stack, graph._replace(labeled=labels)),
-            suits=lambda there: there.covers(labeled),
-        )
-        return deformed.part(labeled, ambient)
-
-    def _shared(
-        self,
-        what: tuple[Any, ...],
-        compute: Callable[[Any], T],
-        suits: Callable[[T], bool] = lambda _: True,
-        of_kernels: bool = True,
-    ) -> T:
-        """Return what is decided by `what`, and the training kernels, from the cache that is in use, if any."""
-        cache = current_cache()
-        if cache is None or self.kernel_bank_ is None:
-            return compute(None)
-        bank = self.kernel_bank_ if of_kernels else None
-        return cache.derived(("LapMKL", self.indefinite, *what), compute, bank, suits)
+        """Return the problem to solve."""
+        return share(stack, graph) if self.solver == "paper" else deform(stack, graph)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -310,10 +272,6 @@ class LapMKLClassifier(DiscriminativeClassifier):
         """Return the graph: the given one, or nearest neighbors by given distances, features or kernels."""
         if self.laplacian is not None:
             return check_laplacian(self.laplacian, stack.n_train)
-        of_graph = ("graph", int(self.n_neighbors), self.distances)
-        return self._shared(of_graph, lambda _: self._nearest_neighbors(stack))
-
-    def _nearest_neighbors(self, stack: Stack) -> Any:
         if self.distances is not None:
             distances = check_distances("distances", self._distances())
             if distances.shape != (stack.n_train, stack.n_train):

@@ -188,27 +188,13 @@ class Deformed(NamedTuple):
     """Eq. (16) as supervised learning on the labeled part of the deformed kernels."""
 
     stack: DenseStack  # K~_m at labeled rows and columns, (n_kernels, n_labeled, n_labeled)
-    propagators: np.ndarray  # columns of (I + rho L K_m)^-1, (n_kernels, n_samples, n_columns)
-    columns: np.ndarray  # positions of the labeled samples among these
-    labeled: np.ndarray  # positions, ascending
+    propagators: np.ndarray  # labeled columns of (I + rho L K_m)^-1, (n_kernels, n_samples, n_labeled)
     gamma_ambient: float
 
     @property
     def n_kernels(self) -> int:
         """Number of kernels."""
         return self.stack.n_kernels
-
-    def covers(self, labeled: np.ndarray) -> bool:
-        """Return whether these samples are among the labeled ones."""
-        return bool(np.isin(labeled, self.labeled).all())
-
-    def part(self, labeled: np.ndarray, gamma_ambient: float) -> Deformed:
-        """Return the problem with fewer labels, and another penalty in the same ratio."""
-        if np.array_equal(labeled, self.labeled):
-            return self._replace(gamma_ambient=gamma_ambient)
-        at = np.searchsorted(self.labeled, labeled)
-        blocks = np.ascontiguousarray(self.stack.entries(at, at))
-        return Deformed(DenseStack(blocks), self.propagators, self.columns[at], labeled, gamma_ambient)
 
     def evaluate(
         self, kernel_weights: np.ndarray, targets: np.ndarray, starts: Solutions | None = None
@@ -227,9 +213,7 @@ class Deformed(NamedTuple):
 
     def coefficients(self, at: Evaluation) -> np.ndarray:
         """Return alpha_m = (I + rho L K_m)^-1 v, shape (n_tasks, n_kernels, n_samples)."""
-        vectors = np.zeros((len(at.solutions), self.propagators.shape[2]))
-        vectors[:, self.columns] = [solution.signed_dual for solution in at.solutions]
-        return np.stack([self.propagators @ vector for vector in vectors])
+        return np.stack([self.propagators @ solution.signed_dual for solution in at.solutions])
 
 
 def deform(stack: Stack, graph: Graph) -> Deformed:
@@ -251,8 +235,7 @@ def deform(stack: Stack, graph: Graph) -> Deformed:
         propagators[m] = scipy.linalg.lu_solve(scipy.linalg.lu_factor(system, overwrite_a=True), selected)
         block = kernel[graph.labeled] @ propagators[m]
         deformed[m] = 0.5 * (block + block.T)
-    columns = np.arange(len(graph.labeled))
-    return Deformed(DenseStack(deformed), propagators, columns, graph.labeled, graph.gamma_ambient)
+    return Deformed(DenseStack(deformed), propagators, graph.gamma_ambient)
 
 
 # ---------------------------------------------------------------------------------- eq. (18): shared coefficients
@@ -307,41 +290,26 @@ class Shared(NamedTuple):
         return scipy.linalg.solve_triangular(factor, right, lower=True, trans="T", check_finite=False)
 
 
-def share(stack: Stack, graph: Graph, rough: DenseStack | None = None) -> Shared:
-    """Pose the problem of (18); `rough` is what `roughness` returns, for several ratios of the penalties.
+def share(stack: Stack, graph: Graph) -> Shared:
+    """Pose the problem of (18).
 
     Parameters
     ----------
     stack : Stack
         Kernels among all samples, (n_kernels, n_samples, n_samples).
     graph : Graph
-    rough : DenseStack, optional
     """
     ratio = graph.gamma_intrinsic / graph.gamma_ambient
     penalties = np.empty((stack.n_kernels, stack.n_train, stack.n_train))
-    edges = _roughness_of_each(stack, graph.laplacian) if rough is None else rough.each()
+    edges = _roughness_of_each(stack, graph.laplacian)
     for penalty, kernel, edge in zip(penalties, stack.each(), edges, strict=True):
         np.add(np.multiply(edge, ratio, out=penalty), kernel, out=penalty)
     rows = DenseStack(np.ascontiguousarray(stack.entries(graph.labeled, np.arange(stack.n_train))))
     return Shared(stack, rows, DenseStack(penalties), graph)
 
 
-def roughness(stack: Stack, laplacian: Any) -> DenseStack:
-    """Return K_m L K_m, the penalties along edges, (n_kernels, n_samples, n_samples).
-
-    Parameters
-    ----------
-    stack : Stack
-        Kernels among all samples, (n_kernels, n_samples, n_samples).
-    laplacian : ndarray or sparse array of shape (n_samples, n_samples)
-    """
-    products = np.empty((stack.n_kernels, stack.n_train, stack.n_train))
-    for own, product in zip(products, _roughness_of_each(stack, laplacian), strict=True):
-        own[:] = product
-    return DenseStack(products)
-
-
 def _roughness_of_each(stack: Stack, laplacian: Any) -> Iterator[np.ndarray]:
+    """Yield K_m L K_m, the penalties along edges."""
     for kernel in stack.each():
         product = kernel @ (laplacian @ kernel)
         yield 0.5 * (product + product.T)

@@ -19,9 +19,7 @@ from bayesmkl._utils.files import as_path, written_beside
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_flag, check_probability, generator_of, shown
-from bayesmkl.evaluation.plots import picture
-from bayesmkl.evaluation.predictions import Predictions
-from bayesmkl.evaluation.report.page import (
+from bayesmkl.evaluation.page import (
     Block,
     Drawing,
     Heading,
@@ -33,6 +31,8 @@ from bayesmkl.evaluation.report.page import (
     number,
     page,
 )
+from bayesmkl.evaluation.plots import picture
+from bayesmkl.evaluation.predictions import Predictions
 from bayesmkl.evaluation.scoring import evaluated
 from bayesmkl.evaluation.store import environment
 from bayesmkl.kernels.views import column_names
@@ -69,12 +69,6 @@ MOST_SAMPLES = 500  # that are shown one by one
 MOST_PARTS = 12  # of a score, in the table of samples
 MOST_COLUMNS = 12  # that are named of a view
 INTERVAL = ["share", "share_lower", "share_upper", "interval_by"]
-PAPERS = {
-    True: "C. E. Rasmussen and C. K. I. Williams (2006). Gaussian processes for machine learning. MIT Press. "
-    "(Additive Gaussian processes and their evidence.)",
-    False: "M. Gönen (2012). Bayesian efficient multiple kernel learning. Proceedings of the 29th International "
-    "Conference on Machine Learning.",
-}
 
 
 class ModelReport:
@@ -180,7 +174,7 @@ def report_model(
     ci_prob: float = 0.94,
     random_state: int | np.random.Generator | None = None,
 ) -> ModelReport:
-    """Write up a fitted model: data, views, held-out predictions, samples, doubts, computation, citation.
+    """Write up a fitted model: data, views, held-out predictions, samples, doubts, computation.
 
     Parameters
     ----------
@@ -214,8 +208,7 @@ def report_model(
         * Samples: what every view adds to the score of each of at most 500 samples, by
           :func:`bayesmkl.posterior.contributions`;
         * Trust: all verdicts of :func:`bayesmkl.posterior.diagnose`;
-        * Computation: parameters, inference, versions;
-        * Citation.
+        * Computation: parameters, inference, versions.
 
     Raises
     ------
@@ -262,7 +255,6 @@ def report_model(
         "Samples": _samples(about),
         "Trust": _trust(about),
         "Computation": _computation(about),
-        "Citation": _citation(about),
     }
     name = type(fitted.estimator).__name__
     return ModelReport(title or name, _facts(about), parts)
@@ -551,18 +543,6 @@ def _computation(about: Reported) -> list[Block]:
     steps = [type(step).__name__ for step in about.fitted.transformers]
     values["before the estimator"] = ", ".join(steps) or None
     return [values, Heading("Versions"), environment()]
-
-
-def _citation(about: Reported) -> list[Block]:
-    """Say what to cite."""
-    return [
-        (
-            [
-                f"The bayesmkl developers. bayesmkl: Bayesian multiple kernel learning, version {__version__}.",
-                PAPERS[about.fitted.is_marginal],
-            ]
-        )
-    ]
 
 
 def _shares(about: Reported) -> pd.DataFrame:

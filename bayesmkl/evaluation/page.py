@@ -63,15 +63,12 @@ class Rows(NamedTuple):
         Id in the page.
     fold : str, default=None
         Summary of a long table that opens by a click.
-    heads : mapping of str to str
-        Explanations of columns by their names.
     """
 
     frame: pd.DataFrame
     label: str
     identity: str | None = None
     fold: str | None = None
-    heads: Mapping[str, str] = {}
 
 
 class Drawing(NamedTuple):
@@ -189,8 +186,7 @@ def _table(rows: Rows) -> str:
         cells = [value if isinstance(value, str) else shown(value) for value in column.tolist()]
         numeric = k > 0 and any(NUMBER.fullmatch(re.sub("<[^>]*>", "", text)) for text in cells)
         kind = ' class="number"' if numeric else ""
-        about = f' title="{escape(rows.heads[str(name)])}"' if name in rows.heads else ""
-        heads.append(f'<th scope="col"{kind}{about}><button type="button">{_escaped(name)}</button></th>')
+        heads.append(f'<th scope="col"{kind}><button type="button">{_escaped(name)}</button></th>')
         tag = "td" if k else "th"
         start = f"<{tag}{kind}>" if k else '<th scope="row">'
         columns.append([f"{start}{_escaped(text)}</{tag}>" for text in cells])

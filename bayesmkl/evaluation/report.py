@@ -13,8 +13,7 @@ import pandas as pd
 
 from bayesmkl._utils.files import as_path, written_beside
 from bayesmkl._utils.validation import shown as shown_value
-from bayesmkl.evaluation.plots import PLOTS, plot_curve, plot_learning_curve
-from bayesmkl.evaluation.report.page import (
+from bayesmkl.evaluation.page import (
     MISSING,
     Block,
     Drawing,
@@ -26,8 +25,8 @@ from bayesmkl.evaluation.report.page import (
     number,
     page,
     plain,
-    text_of_value,
 )
+from bayesmkl.evaluation.plots import plot_critical_difference, plot_curve, plot_scores
 from bayesmkl.evaluation.scoring import METRICS
 from bayesmkl.evaluation.significance import TESTS, friedman, win_totals
 
@@ -38,25 +37,17 @@ if TYPE_CHECKING:
 
 ALPHA = 0.05
 TEST = "corrected_t"
-MOST_ALIKE = 1.2  # largest training part over the smallest where there is no learning curve
 MOST_ROWS = 2000  # of kernels; the largest shares of each model
-MOST_SETS = 3  # whose curves and samples are shown
-MOST_SAMPLES = 20
+MOST_SETS = 3  # whose curves are shown
 REFUSALS = (ValueError, ImportError)  # too few models or data sets, a library that is not installed
 MODEL = ["dataset", "model"]
 COLUMNS = {
     "dataset": "data set",
     "fit_seconds": "fit, s",
     "predict_seconds": "predict, s",
-    "kernel_seconds": "kernels, s",
-    "reused_seconds": "saved, s",
-    "kernel_stacks": "kernel stacks",
     "peak_memory_mb": "memory, MiB",
     "support_fraction": "support",
     "n_active_kernels": "active kernels",
-    "n_train": "train",
-    "n_test": "test",
-    "best_params": "parameters chosen",
     "note": "warnings",
     "mean_rank": "mean rank",
     "times_best": "times best",
@@ -70,52 +61,17 @@ COLUMNS = {
     "n_selected": "selected",
     "std": "sd over splits",
     "posterior_std": "posterior sd",
-    "sample_std": "sd over samples",
-    "first_only": "right: first only",
-    "second_only": "second only",
-    "both_wrong": "none",
 }  # heads of columns in words
-COSTS = list(COLUMNS)[1:9]
-HEADS = {
-    "mean rank": "mean over data sets of the place of the model, 1 the best",
-    "fit, s": "seconds to fit, the search for parameters included",
-    "predict, s": "seconds to predict the test rows",
-    "kernels, s": "seconds to compute kernels, part of the two before",
-    "saved, s": "seconds of kernels that another model had computed on the same rows",
-    "kernel stacks": "stacks of kernels that were computed for this model",
-    "memory, MiB": "highest memory of fit and prediction above that before",
-    "support": "support points, as a fraction of the training rows",
-    "active kernels": "kernels with a weight that matters",
-    "converged": "whether the fit met its tolerance",
-    "difference": "mean score of the first minus that of the second",
-    "untested": "pairs of which one has no result on a data set",
-    "win rate": "wins / (wins + ties + losses)",
-    "posterior sd": "mean standard deviation of the posterior",
-    "sd over samples": "near zero where the weights hardly depend on the sample",
-}  # what they mean
+COSTS = list(COLUMNS)[1:6]
 SHARES = (
     "Shares of the score, of models without a posterior parts of the sum of all weights, over the splits. A kernel "
     "is selected where its share is above a thousandth of the largest. Stability is 1 where all splits select the "
     "same kernels, and around 0 where they select at random (Nogueira et al. 2018)."
 )
-GATES = (
-    "Gates of localized models, whose weights depend on the sample: means over the training samples, and how much "
-    "they vary between splits and between samples."
-)
 CALIBRATION = (
     "Mean over the splits, with a band of one standard deviation. Of a calibrated model, samples with a predicted "
     "probability of 0.3 are of the class in 3 of 10 cases. A point holds a tenth of the predictions."
 )
-ERRORS = (
-    "Samples on which both models err, over those on which one of them does: 1 for the same errors, 0 for none in "
-    "common. The p-value is that of McNemar's exact test, which takes the fits as given, by Holm's procedure for all "
-    "pairs of a data set."
-)
-FAR = (
-    "Samples that models miss by most, by their place in the data: the mean absolute error over the models, and what "
-    "each of them predicted out of fold."
-)
-HARD = "Samples that most models get wrong, by their place in the data, with what was predicted of them out of fold."
 
 
 def write_report(
@@ -149,12 +105,13 @@ def _parts(comparison: Comparison, metrics: Sequence[str]) -> dict[str, list[Blo
         "Failures and warnings": _failures(comparison),
         "Ranks": [block for metric in metrics for block in _ranks(comparison, metric)],
         "Differences": [block for metric in metrics for block in _differences(comparison, metric)],
-        "Plots": [block for metric in metrics for block in _pictures(comparison, metric)],
+        "Plots": [
+            _drawn(plot_scores, f"{_title(metric)} of every model on every split", comparison, metric)
+            for metric in metrics
+        ],
         "Cost and sparsity": _costs(comparison),
         "Kernels": _kernels(comparison),
         "Calibration": _calibration(comparison),
-        "Predictions": _predictions(comparison),
-        "Every split": _splits(comparison),
         "Protocol": _protocol(comparison),
         "Environment": [dict(comparison.about.get("environment", {}))],
     }
@@ -180,7 +137,7 @@ def _title(metric: str) -> str:
 
 def _rows(frame: pd.DataFrame, label: str, identity: str | None = None, fold: str | None = None) -> Rows:
     """Return a table with heads in words."""
-    return Rows(frame.rename(columns=COLUMNS), label, identity, fold, HEADS)
+    return Rows(frame.rename(columns=COLUMNS), label, identity, fold)
 
 
 def _link(text: str) -> str:
@@ -227,13 +184,11 @@ def _score_table(comparison: Comparison, metric: str) -> Rows:
     columns = [[cell(dataset, model) for model in comparison.models] for dataset in comparison.datasets]
     heads = ["model", *comparison.datasets]
     columns.insert(0, comparison.models)
-    if len(comparison.datasets) > 1:
+    if len(comparison.datasets) > 1 and comparison.cells[metric].notna().any():
         ranks = comparison.ranks(metric)["mean_rank"]
         heads, columns = [*heads, "mean rank"], [*columns, [number(ranks[m], 2) for m in comparison.models]]
     frame = pd.DataFrame(list(zip(*columns, strict=True)), columns=heads, dtype=object)  # which keeps Html
-    return Rows(
-        frame, f"{_title(metric)} of every model on every data set", f"scores-{plain(metric)}", None, HEADS
-    )
+    return Rows(frame, f"{_title(metric)} of every model on every data set", f"scores-{plain(metric)}")
 
 
 def _failures(comparison: Comparison) -> list[Block]:
@@ -243,17 +198,11 @@ def _failures(comparison: Comparison) -> list[Block]:
     failed = cells["error"] != ""
     if failed.any():
         blocks += [Heading("Fits that failed"), _messages(cells[failed], "error", "failures-errors")]
-    absent = cells[~failed].melt(["dataset", "model", "split"], comparison.metrics, "metric", "value")
-    absent = absent[absent["value"].isna()]
+    absent = cells[~failed].melt(["dataset", "model"], comparison.metrics, "metric", "value")
+    absent = absent[absent["value"].isna()].drop_duplicates()
     if len(absent):
-        several = len(comparison.datasets) > 1
-        rows = []
-        groups: Any = absent.groupby(["model", "metric"], sort=False)["dataset"]
-        for (model, metric), names in groups:
-            concerned = list(dict.fromkeys(names))
-            everywhere = several and len(concerned) == len(comparison.datasets)
-            rows.append((model, _title(metric), "all" if everywhere else ", ".join(concerned)))
-        frame = pd.DataFrame(rows, columns=["model", "metric", "data sets"])
+        absent["metric"] = absent["metric"].map(_title)
+        frame = absent.groupby(["model", "metric"], sort=False)["dataset"].agg(", ".join).reset_index()
         blocks += [
             Heading("Scores that a model does not give"),
             Rows(frame, "scores that a model does not give", "failures-absent"),
@@ -281,6 +230,8 @@ def _ranks(comparison: Comparison, metric: str) -> list[Block]:
     title = _title(metric)
     if len(comparison.datasets) < 2:
         return [Heading(title), "Ranks are means over data sets, and this comparison has one."]
+    if comparison.cells[metric].isna().all():
+        return [Heading(title), "No model has a score."]
     table = comparison.ranks(metric).rename_axis("model").reset_index()
     table["mean_rank"] = [number(rank, 2) for rank in table["mean_rank"]]
     table = table.drop(columns="n").rename(columns={"note": "remark"})
@@ -295,7 +246,7 @@ def _ranks(comparison: Comparison, metric: str) -> list[Block]:
         f"F = {number(tested.f_statistic)}, {_p(tested.f_p_value)}."
     )
     caption = f"Mean ranks by {title}; lines join models that Nemenyi's test cannot tell apart"
-    return [*blocks, said, _drawn(PLOTS["critical_difference"], caption, comparison, metric)]
+    return [*blocks, said, _drawn(plot_critical_difference, caption, comparison, metric)]
 
 
 def _differences(comparison: Comparison, metric: str) -> list[Block]:
@@ -325,29 +276,7 @@ def _differences(comparison: Comparison, metric: str) -> list[Block]:
             f"{ALPHA:g} for each pair, without a correction for their number.",
             _rows(totals.reset_index(), "wins, ties and losses", f"wins-{plain(metric)}"),
         ]
-    return [
-        *blocks,
-        _drawn(PLOTS["pairwise"], f"Which pairs of models differ in {title}", comparison, metric),
-    ]
-
-
-def _pictures(comparison: Comparison, metric: str) -> list[Block]:
-    """Draw scores, ranks, and what scores cost."""
-    title = _title(metric)
-    wanted: list[tuple[Any, str, dict[str, Any]]] = [
-        (PLOTS["scores"], f"{title} of every model on every split", {}),
-        (PLOTS["ranks"], f"Ranks of the models on every data set by {title}", {}),
-        (PLOTS["time"], f"{title} against seconds to fit", {}),
-    ]
-    if len(comparison.datasets) < 2:
-        del wanted[1]
-    sizes = comparison.cells.groupby("dataset")["n_train"]
-    for dataset in comparison.datasets:
-        if sizes.max()[dataset] > MOST_ALIKE * sizes.min()[dataset]:
-            wanted.append(
-                (plot_learning_curve, f"{title} over training rows of {dataset}", {"dataset": dataset})
-            )
-    return [Heading(title), *(_drawn(plot, said, comparison, metric, **more) for plot, said, more in wanted)]
+    return blocks
 
 
 def _drawn(plot: Callable[..., Axes], caption: str, *given: Any, **options: Any) -> Block:
@@ -361,7 +290,7 @@ def _drawn(plot: Callable[..., Axes], caption: str, *given: Any, **options: Any)
 def _costs(comparison: Comparison) -> list[Block]:
     """Return seconds, memory, support points and active kernels, means over the splits that succeeded."""
     cells = comparison.cells[comparison.cells["error"] == ""]
-    names = _known(cells, [*COSTS, "converged"])
+    names = [name for name in (*COSTS, "converged") if name in cells and cells[name].notna().any()]
     means = cells.groupby(MODEL, sort=False)[names].mean().reset_index()[["model", "dataset", *names]]
     if "converged" in means:
         means["converged"] = _percent(means["converged"])
@@ -372,53 +301,25 @@ def _costs(comparison: Comparison) -> list[Block]:
     ]
 
 
-def _splits(comparison: Comparison) -> list[Block]:
-    """Return every model on every split, to sort and to filter."""
-    cells = comparison.cells
-    numbers = _known(cells, [*COSTS, "converged", "n_train", "n_test", "seed"])
-    texts = [name for name in ("best_params", "error", "note") if (cells[name] != "").any()]
-    table = cells[["dataset", "model", "split", *comparison.metrics, *numbers, *texts]].astype(object)
-    for name in comparison.metrics:
-        table[name] = [number(value, 4) for value in cells[name]]
-    for name in numbers:
-        table[name] = [int(v) if float(v).is_integer() else number(v) for v in cells[name]]
-    if "converged" in numbers:
-        table["converged"] = cells["converged"].map({1.0: "yes", 0.0: "no"}).fillna(MISSING)
-    table = table.rename(columns={name: _title(name) for name in comparison.metrics})
-    return [_rows(table, "every model on every split", "splits", counted(len(table), "row"))]
-
-
-def _known(cells: pd.DataFrame, names: Sequence[str]) -> list[str]:
-    return [name for name in names if name in cells and cells[name].notna().any()]
-
-
 def _kernels(comparison: Comparison) -> list[Block]:
-    """Return tables of how stably kernels are selected, of shares, and of gates; nothing where there are none."""
-    weights, gates = comparison.weights(), comparison.gates()
-    blocks: list[Block] = []
-    if len(weights):
-        stability = comparison.stability()
-        ends = zip(stability["lower"], stability["upper"], strict=True)
-        stability["95 % interval"] = [MISSING if np.isnan(a) else f"{a:.2f} to {b:.2f}" for a, b in ends]
-        stability = stability[["model", "dataset", "n_kernels", "n_selected", "stability", "95 % interval"]]
-        weights["selected"] = _percent(weights["selected"])
-        named = weights.rename(columns={"mean": "share"})
-        blocks += [
-            SHARES,
-            _rows(stability, "stability of the selection of kernels", "stability"),
-            _largest(named, ["share", "std", "posterior_std", "selected"], "shares", "kernels"),
-        ]
-    if len(gates):
-        named = gates.rename(columns={"mean": "mean gate"})
-        blocks += [GATES, _largest(named, ["mean gate", "std", "sample_std"], "gates", "gates")]
-    return blocks
-
-
-def _largest(table: pd.DataFrame, columns: list[str], what: str, identity: str) -> Rows:
-    groups = table.groupby(MODEL, sort=False)
-    first = groups.head(max(1, MOST_ROWS // groups.ngroups))[["kernel", "model", "dataset", *columns]]
-    label = f"{what} of kernels by model and data set"
-    return _rows(first, label, identity, counted(len(first), "row"))
+    """Return tables of how stably kernels are selected, and of shares; nothing where there are none."""
+    weights = comparison.weights()
+    if weights.empty:
+        return []
+    stability = comparison.stability()
+    ends = zip(stability["lower"], stability["upper"], strict=True)
+    stability["95 % interval"] = [MISSING if np.isnan(a) else f"{a:.2f} to {b:.2f}" for a, b in ends]
+    stability = stability[["model", "dataset", "n_kernels", "n_selected", "stability", "95 % interval"]]
+    weights["selected"] = _percent(weights["selected"])
+    groups = weights.rename(columns={"mean": "share"}).groupby(MODEL, sort=False)
+    columns = ["kernel", "model", "dataset", "share", "std", "posterior_std", "selected"]
+    first = groups.head(max(1, MOST_ROWS // groups.ngroups))[columns]
+    label, fold = "shares of kernels by model and data set", counted(len(first), "row")
+    return [
+        SHARES,
+        _rows(stability, "stability of the selection of kernels", "stability"),
+        _rows(first, label, "kernels", fold),
+    ]
 
 
 def _percent(parts: pd.Series) -> list[str]:
@@ -436,56 +337,6 @@ def _calibration(comparison: Comparison) -> list[Block]:
                 continue
             blocks += [Heading(dataset), drawing] if kind == "calibration" else [drawing]
     return [CALIBRATION, *blocks] if blocks else []
-
-
-def _predictions(comparison: Comparison) -> list[Block]:
-    """Return common errors of classifiers, and samples that are hard; nothing where predictions are not kept."""
-    blocks: list[Block] = []
-    for dataset in comparison.datasets[:MOST_SETS]:
-        try:
-            blocks += _of_set(comparison, dataset)
-        except ValueError:  # nothing kept
-            continue
-    return blocks
-
-
-def _of_set(comparison: Comparison, dataset: str) -> list[Block]:
-    try:
-        pairs, overlap = comparison.mcnemar(dataset), comparison.error_overlap(dataset)
-    except ValueError:  # no classes
-        found = comparison.predictions(dataset)
-        if "truth" not in found:  # times, several targets
-            return []
-        return [Heading(dataset), FAR, _hard(comparison, found, dataset, False)]
-    if pairs.empty:
-        return []
-    table = pairs[["first", "second", "first_only", "second_only", "both_wrong", "p_adjusted"]]
-    of_pairs = [overlap.loc[a, b] for a, b in zip(pairs["first"], pairs["second"], strict=True)]
-    table.insert(2, "overlap of errors", [MISSING if np.isnan(v) else f"{v:.2f}" for v in of_pairs])
-    rows = _rows(table, f"errors of pairs of models on {dataset}", None, counted(len(table), "pair"))
-    found = comparison.predictions(dataset)
-    return [Heading(dataset), ERRORS, rows, HARD, _hard(comparison, found, dataset, True)]
-
-
-def _hard(comparison: Comparison, found: pd.DataFrame, dataset: str, of_classes: bool) -> Rows:
-    """Return the samples on which most models err, or err by most, and what each of them predicted."""
-    found = found.drop_duplicates(["model", "row"])
-    if of_classes:
-        error = (found["prediction"] != found["truth"]).groupby(found["row"]).sum()
-        error = error[error > 0]
-    else:
-        error = (found["prediction"] - found["truth"]).abs().groupby(found["row"]).mean()
-    rows = error.sort_values(ascending=False, kind="stable").index[:MOST_SAMPLES]
-    truth = found.drop_duplicates("row").set_index("row")["truth"]
-    wide = found.pivot(index="row", columns="model", values="prediction").reindex(columns=comparison.models)
-    write = str if of_classes else (lambda value: number(float(value), 4))
-    columns = [list(rows), [write(truth[row]) for row in rows]]
-    columns.append([int(error[row]) if of_classes else write(error[row]) for row in rows])
-    for model in comparison.models:
-        columns.append([write(value) if pd.notna(value) else MISSING for value in wide[model].loc[rows]])
-    heads = ["sample", "truth", "models that err" if of_classes else "mean error", *comparison.models]
-    table = pd.DataFrame(list(zip(*columns, strict=True)), columns=heads)
-    return Rows(table, f"hard samples of {dataset}")
 
 
 def _protocol(comparison: Comparison) -> list[Block]:
@@ -507,18 +358,18 @@ def _protocol(comparison: Comparison) -> list[Block]:
 
 
 def _data_table(comparison: Comparison) -> Rows:
-    known = comparison.about.get("datasets", {})
-    facts = list(dict.fromkeys(fact for about in known.values() for fact in about if about[fact] is not None))
-    rows = []
-    for name in comparison.datasets:
-        cells = comparison.cells[comparison.cells["dataset"] == name]
-        own = [known.get(name, {}).get(fact) for fact in facts]
-        sizes = [(cells[column].min(), cells[column].max()) for column in ("n_train", "n_test")]
-        shown = ["" if value is None else text_of_value(value) for value in own]
-        ranges = [f"{least}" if least == most else f"{least} to {most}" for least, most in sizes]
-        rows.append([name, *shown, cells["split"].nunique(), *ranges])
-    heads = ["data set", *(fact.removeprefix("n_") for fact in facts), "splits", "training rows", "test rows"]
-    return Rows(pd.DataFrame(rows, columns=heads), "data sets and splits")
+    facts = pd.DataFrame.from_dict(comparison.about.get("datasets", {}), orient="index", dtype=object)
+    facts = (
+        facts.dropna(axis="columns", how="all")
+        .fillna("")
+        .rename(columns=lambda fact: fact.removeprefix("n_"))
+    )
+    splits = comparison.cells.groupby("dataset", sort=False).agg(
+        {"split": "nunique", "n_train": "mean", "n_test": "mean"}
+    )
+    splits.columns = ["splits", "training rows", "test rows"]
+    table = facts.join(splits, how="right").rename_axis("data set").reset_index()
+    return Rows(table, "data sets and splits")
 
 
 def _p(value: float) -> str:
