@@ -22,13 +22,12 @@ from scipy.special import log_expit, logsumexp
 from sklearn.base import ClassifierMixin
 
 from bayesmkl._estimator import ClassTargets, class_targets, most_probable
-from bayesmkl._estimator.temperature import find_temperature, tempered
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.options import VB
 from bayesmkl._utils.typing import Label, Samples, Targets
 from bayesmkl._utils.validation import check_choice, scale_or_auto
-from bayesmkl.bemkl.ascent import maximize_elbo
-from bayesmkl.bemkl.base import BaseBEMKL, FitTask, Settings
+from bayesmkl.bemkl.ascent import Fit, maximize_elbo
+from bayesmkl.bemkl.base import BEMKL, BaseBEMKL, FitTask, Settings
 from bayesmkl.bemkl.draws import PosteriorDraws
 from bayesmkl.bemkl.many_kernels import for_so_many
 from bayesmkl.bemkl.model import (
@@ -51,12 +50,11 @@ from bayesmkl.bemkl.reading import (
     predict_scores,
     score_of_draws,
 )
-from bayesmkl.bemkl.runs import Fit
 from bayesmkl.bemkl.selection import USUAL, FoldChoice, choose_by_folds
-from bayesmkl.bemkl.shared_docs import BEMKL
 from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.outcomes import Classes, Labels
 from bayesmkl.outcomes.base import Outcome
+from bayesmkl.outcomes.labels import find_temperature, tempered
 
 Score = ScoreMoments | ScoreDraws
 

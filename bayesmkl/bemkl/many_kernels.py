@@ -36,7 +36,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesmkl._numerics.low_rank import DiagonalPlusLowRank, gram_of
+from bayesmkl._numerics.linalg import DiagonalPlusLowRank, gram_of
 from bayesmkl.bemkl import model
 from bayesmkl.bemkl.moments import Gaussian, IntermediateOutputs, WeightCovariance, WeightCovarianceCoordinate
 from bayesmkl.kernels.stacks.base import Stack

@@ -18,14 +18,13 @@ from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.typing import Label, Samples, Targets
 from bayesmkl._utils.validation import check_choice, check_scale
 from bayesmkl.bemkl import model, multitask
-from bayesmkl.bemkl.base import BaseBEMKL, FitTask, Settings
+from bayesmkl.bemkl.ascent import Fit
+from bayesmkl.bemkl.base import MULTITASK, BaseBEMKL, FitTask, Settings
 from bayesmkl.bemkl.draws import kernel_shares
 from bayesmkl.bemkl.model import Problem, State
 from bayesmkl.bemkl.moments import Gamma, PrecisionMoments
 from bayesmkl.bemkl.multitask import MultitaskProblem, MultitaskState, common_weights, observed_part
 from bayesmkl.bemkl.reading import ScoreMoments, binary_log_odds, log_probabilities, predict_score
-from bayesmkl.bemkl.runs import Fit
-from bayesmkl.bemkl.shared_docs import MULTITASK
 from bayesmkl.bemkl.task_table import (
     TaskTable,
     codes_of,

@@ -10,18 +10,17 @@ import numpy as np
 from scipy.special import logsumexp
 from sklearn.base import ClassifierMixin
 
-from bayesmkl._estimator.targets import given_levels, number_grades
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import scale_or_auto
-from bayesmkl.bemkl.base import BaseBEMKL, FitTask, Settings
+from bayesmkl.bemkl.ascent import Fit
+from bayesmkl.bemkl.base import OUTCOMES, BaseBEMKL, FitTask, Settings
 from bayesmkl.bemkl.model import Problem, State, takes
 from bayesmkl.bemkl.reading import ScoreMoments, predict_score
-from bayesmkl.bemkl.runs import Fit
 from bayesmkl.bemkl.selection import USUAL, choose_by_folds
-from bayesmkl.bemkl.shared_docs import OUTCOMES
 from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.outcomes import Grades, OrdinalProbit
+from bayesmkl.outcomes.grades import given_levels, number_grades
 
 
 @fill_docs(OUTCOMES)

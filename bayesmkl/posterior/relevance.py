@@ -41,12 +41,12 @@ from bayesmkl._utils.progress import step_progress
 from bayesmkl._utils.validation import check_choice, check_flag, check_integer, generator_of, shown
 from bayesmkl._utils.warnings import holding_back, warn_user
 from bayesmkl.bemkl import model
+from bayesmkl.bemkl.ascent import Fit
 from bayesmkl.bemkl.base import FitTask
 from bayesmkl.bemkl.classifier import class_model_of
 from bayesmkl.bemkl.moments import LOG_2PI, Dirichlet, Gamma, SpikeSlab
 from bayesmkl.bemkl.nonnegative import nonnegative
 from bayesmkl.bemkl.reading import ScoreDraws, log_probabilities
-from bayesmkl.bemkl.runs import Fit
 from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.kernels.stacks.dense import DenseStack, stored_array
 from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl, public, states_of

@@ -16,7 +16,7 @@ from sklearn.base import clone
 
 import bayesmkl
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank
-from bayesmkl._numerics.low_rank import DiagonalPlusLowRank
+from bayesmkl._numerics.linalg import DiagonalPlusLowRank
 from bayesmkl.bemkl import many_kernels, moments
 from bayesmkl.bemkl import model as bemkl
 from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo

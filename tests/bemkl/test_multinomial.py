@@ -40,7 +40,7 @@ from test_sweeps import assert_state, shapes_and_scales
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.largest_normal import largest_moments, log_largest
 from bayesmkl._numerics.truncated_normal import log_normal_cdf
-from bayesmkl._utils.numpyro_session import numpyro_session
+from bayesmkl._utils.devices import numpyro_session
 from bayesmkl.bemkl import model as bemkl
 from bayesmkl.bemkl import reading as class_probabilities
 from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo

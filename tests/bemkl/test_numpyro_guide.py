@@ -31,7 +31,7 @@ from numpyro.distributions import constraints
 from numpyro.infer import SVI, Trace_ELBO
 
 from bayesmkl._numerics.truncated_normal import truncated_moments
-from bayesmkl._utils.numpyro_session import numpyro_session
+from bayesmkl._utils.devices import numpyro_session
 from bayesmkl.bemkl import model as bemkl
 from bayesmkl.bemkl import moments
 from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
@@ -159,7 +159,7 @@ def test_guide_takes_no_formula_from_the_bound():
         ("bayesmkl.bemkl.model", "Problem"),
         ("bayesmkl.bemkl.model", "State"),
         ("bayesmkl.bemkl.program", "literal_model"),
-        ("bayesmkl._utils.numpyro_session", "numpyro_session"),
+        ("bayesmkl._utils.devices", "numpyro_session"),
     }
     assert not [a.name for n in imports if isinstance(n, ast.Import) for a in n.names if "bayesmkl" in a.name]
 

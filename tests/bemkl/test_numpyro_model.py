@@ -30,7 +30,7 @@ from sklearn.preprocessing import StandardScaler
 
 from bayesmkl import BEMKLClassifier, KernelBank
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl._utils.numpyro_session import numpyro_session
+from bayesmkl._utils.devices import numpyro_session
 from bayesmkl.bemkl import NUTS
 from bayesmkl.bemkl.classifier import SharedWeights, class_model_of
 from bayesmkl.bemkl.draws import PosteriorDraws, log_prior_terms

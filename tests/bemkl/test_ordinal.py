@@ -13,7 +13,7 @@ from sklearn.utils.estimator_checks import check_n_features_in
 
 from bayesmkl import BEMKLClassifier, KernelBank, load_model, save_model
 from bayesmkl._numerics.truncated_normal import interval_moments
-from bayesmkl._utils.numpyro_session import numpyro_session
+from bayesmkl._utils.devices import numpyro_session
 from bayesmkl.bemkl import NUTS, BEMKLOrdinalClassifier, Dirichlet, Gamma, Storage
 from bayesmkl.bemkl import model as bemkl
 from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo

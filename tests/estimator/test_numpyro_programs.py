@@ -19,7 +19,7 @@ from bayesmkl import (
     GPMKLRegressor,
     KernelBank,
 )
-from bayesmkl._utils.numpyro_session import numpyro_session
+from bayesmkl._utils.devices import numpyro_session
 from bayesmkl.bemkl import Dirichlet, Gamma, SpikeSlab, Storage
 from bayesmkl.bemkl.selection import FoldChoice
 from bayesmkl.gp import DirichletShares, HalfT, Horseshoe, LogNormal

@@ -10,7 +10,7 @@ from numpyro import handlers
 from numpyro.infer.util import log_density
 
 from bayesmkl import BEMKLRegressor, GPMKLClassifier, GPMKLRegressor, KernelBank
-from bayesmkl._utils.numpyro_session import numpyro_session
+from bayesmkl._utils.devices import numpyro_session
 from bayesmkl.gp import HalfT
 from bayesmkl.kernels import Gaussian, Linear
 

@@ -13,10 +13,10 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import StandardScaler
 
 from bayesmkl import BEMKLClassifier, GPMKLClassifier, KernelBank
-from bayesmkl._estimator.temperature import PRIOR_STD, find_temperature, tempered
 from bayesmkl.bemkl import Gibbs
 from bayesmkl.gp import Marginal
 from bayesmkl.kernels import Gaussian, Linear
+from bayesmkl.outcomes.labels import PRIOR_STD, find_temperature, tempered
 from bayesmkl.posterior import diagnose
 from bayesmkl.posterior.fitted import fitted_bemkl
 from bayesmkl.posterior.loo import leave_one_out_by_cavities

@@ -19,7 +19,7 @@ from bayesmkl import (
     load_model,
     save_model,
 )
-from bayesmkl._estimator import storage
+from bayesmkl._estimator import base as storage
 from bayesmkl._utils import memory
 from bayesmkl.bemkl import model as bemkl
 from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
