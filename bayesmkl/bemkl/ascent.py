@@ -9,8 +9,7 @@ takes the plain sweep. Coordinate ascent and this rule together keep the bound m
 `ascend` is the loop without its sweeps: it says where the next one starts and is told what it found. Compilation for
 JAX is around the sweeps: no model knows of it.
 
-`run_nuts` and `run_gibbs` have the interface of `variational_fit`: a problem goes in, a posterior and how the run
-ended, a `Fit`, come out.
+`run_nuts` and `run_gibbs` take a problem and return a posterior and how the run ended, a `Fit`.
 """
 
 from __future__ import annotations
@@ -327,11 +326,6 @@ def check_can_sample(problem: Problem, where: str) -> None:
                 f"`kernel_prior.{field}` must be a number, or one for each of the {problem.stack.n_kernels} kernels; "
                 f"got {len(entry)} of them."
             )
-
-
-def variational_fit(result: LoopResult) -> Fit:
-    """Wrap the result of the closed-form loop."""
-    return Fit(result.state, result.outcome, result.n_iter, result.elbo_history, result.last_change)
 
 
 def run_nuts(problem: Problem, options: NUTS, rng: np.random.Generator, report: Report = None) -> Fit:

@@ -51,9 +51,9 @@ from bayesmkl.bemkl.ascent import (
     run_gibbs,
     run_nuts,
     sampling_advice,
-    variational_fit,
 )
 from bayesmkl.bemkl.draws import KernelShares, PosteriorDraws, kernel_shares, shares_of_draws
+from bayesmkl.bemkl.many_kernels import LEAST, MANY, many_kernels
 from bayesmkl.bemkl.missing import fit_with_missing_views
 from bayesmkl.bemkl.model import Priors, Problem, State, takes
 from bayesmkl.bemkl.moments import Dirichlet, Gamma, SpikeSlab, cov_of_weights
@@ -61,6 +61,7 @@ from bayesmkl.bemkl.nonnegative import nonnegative
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.quality import KernelQualityWarning
 from bayesmkl.kernels.stacks.base import Stack
+from bayesmkl.outcomes import Labels, Numbers
 
 TOO_LARGE = (
     "The kernels are too large or too close to singular for double precision: normalize them "
@@ -122,9 +123,13 @@ class Settings(NamedTuple):
                 raise ValueError(f"{feature} is not offered by this estimator. {remedy}")
             raise ValueError(f'{feature} needs inference={names}; got inference="{method}". {remedy}')
 
-    def algorithm(self) -> Any:
+    def algorithm(self, problem: Any) -> Any:
         """Return the module, or what stands for one, that updates the factors."""
-        return nonnegative(model) if self.nonnegative else model
+        if self.nonnegative:
+            return nonnegative(model)
+        has_form, stack = isinstance(problem.outcome, Labels | Numbers) and problem.y.ndim == 1, problem.stack
+        are_many = stack.n_kernels >= LEAST and stack.n_kernels >= MANY * stack.n_rows
+        return many_kernels(model) if has_form and are_many and self.loop.backend == "numpy" else model
 
 
 class FitTask(NamedTuple):
@@ -134,15 +139,15 @@ class FitTask(NamedTuple):
     stack: Stack  # training kernels
     targets: np.ndarray
     several: bool  # whether fitted attributes have an axis for the models, be it one or more of them
-    algorithm: Any = None
     inits: Sequence[Any] = ()  # where each model starts: "mean", "random" or a posterior
     labels: Sequence[str] = ()  # their names in progress reports
     settings: Settings | None = None
+    algorithm: Any = None  # None: that of the settings
 
 
-def _after(on_sweep: OnSweep | None, done: int, n_models: int) -> OnSweep | None:
+def _report_mean(on_sweep: OnSweep, done: int, n_models: int, n: int, elbo: float) -> None:
     """Report sweeps of one of several models, on average over all, after those that are `done`."""
-    return on_sweep and (lambda n, elbo: on_sweep((done + n) // n_models, elbo))
+    on_sweep((done + n) // n_models, elbo)
 
 
 def _is_posterior(value: object) -> bool:
@@ -329,12 +334,34 @@ class BaseBEMKL(_Parameters):
         self._warn(settings, fits)
         return self
 
+    def _prepare(self, X: Samples, y: Targets, settings: Settings) -> tuple[Stack, np.ndarray]:
+        """Return the training kernels and the targets, validated."""
+        return self._fit_stack(X, y, storage=settings.holding)
+
+    def _task(
+        self, stack: Stack, gram: Any, y: np.ndarray, settings: Settings, method: str | None = None
+    ) -> FitTask:
+        """Return the models of validated targets; `method` is "program" where they are not fitted."""
+        problems = self._problems_of(stack, gram, y, settings)
+        return FitTask(problems, stack, y, False, [self.init], [type(self).__name__], settings)
+
+    def _problems(self, stack: Stack, with_gram: bool = True) -> list[Problem]:
+        """Return the problems of the last fit; densities of draws and draws of the prior need no Gram matrix."""
+        gram = self._gram(stack) if with_gram else None
+        return self._problems_of(stack, gram, self.target_, self._settings())
+
+    def _problems_of(self, stack: Stack, gram: Any, targets: np.ndarray, settings: Settings) -> list[Any]:
+        """Return the problem of every model of targets that are as the models see them."""
+        raise NotImplementedError
+
     def _infer(self, task: FitTask) -> list[Fit]:
         """Find the posterior of every model."""
         settings, rng = task.settings or self._settings(), self._rng()
-        task = task._replace(settings=settings)
         if isinstance(settings.inference, VB):
-            return list(map(variational_fit, self._raise_bounds(task, settings, rng)))
+            found = self._raise_bounds(task, settings, rng)
+            return [
+                Fit(one.state, one.outcome, one.n_iter, one.elbo_history, one.last_change) for one in found
+            ]
         fits: list[Fit] = []
         for problem, label in zip(task.problems, task.labels, strict=True):
             fits.append(self._sample(problem, settings.inference, rng, label))
@@ -376,7 +403,8 @@ class BaseBEMKL(_Parameters):
 
         With missing views kernels are centered first: there the loop itself asks for the start.
         """
-        algorithm, options, n_init = task.algorithm, settings.loop, settings.n_init
+        algorithm = task.algorithm or settings.algorithm(task.problems[0])
+        options, n_init = settings.loop, settings.n_init
         runs = [
             (problem, partial(self._start, algorithm, settings=settings, rng=rng, init=init))
             for problem, first in zip(task.problems, task.inits, strict=True)
@@ -388,8 +416,9 @@ class BaseBEMKL(_Parameters):
         else:
             starts = [begin(problem) for problem, begin in runs]
             for (problem, _), start in zip(runs, starts, strict=True):
-                done = sum(result.n_iter for result in results)
-                report = _after(on_sweep, done, len(runs))
+                report = on_sweep and partial(
+                    _report_mean, on_sweep, sum(r.n_iter for r in results), len(runs)
+                )
                 results.append(maximize_elbo(algorithm, problem, start, options, report))
         if not all(np.isfinite(result.elbo_history[0]) for result in results):
             raise ValueError(f"`X`: the first update of the posterior is not finite. {TOO_LARGE}")
@@ -465,7 +494,7 @@ class BaseBEMKL(_Parameters):
 
     def _summary(self, task: FitTask, fits: list[Fit]) -> dict[str, Any]:
         """Return posterior moments, of several models each with a leading axis for them, by attribute."""
-        single = task.several or task.targets.ndim == 1
+        single = task.several or 1 in (task.targets.ndim, task.problems[0].y.ndim)
         moments = [self._moments(fit.posterior, task.stack, single) for fit in fits]
         each = {name: [own[name] for own in moments] for name in moments[0]}
         return {

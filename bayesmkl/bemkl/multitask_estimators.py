@@ -123,10 +123,10 @@ class BaseMultitask(BaseBEMKL):
             row[samples] = y
         if self.relation != "separate":
             problem = MultitaskProblem(tuple(tasks), settings.task_prior)
-            return FitTask([problem], stack, whole, False, multitask, [self.init], ["tasks"], settings)
+            return FitTask([problem], stack, whole, False, [self.init], ["tasks"], settings, multitask)
         labels = ["tasks"] if len(tasks) == 1 else [f"task {name}" for name in table.names]
         inits = self._inits(len(tasks), "task")
-        return FitTask(tasks, stack, whole, True, model, inits, labels, settings)
+        return FitTask(tasks, stack, whole, True, inits, labels, settings, model)
 
     def _start(
         self, algorithm: Any, problem: Any, settings: Settings, rng: np.random.Generator | None, init: object

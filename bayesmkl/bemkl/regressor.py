@@ -14,11 +14,9 @@ from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.survival_target import survival_times
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice, check_probability
-from bayesmkl.bemkl.ascent import Fit
 from bayesmkl.bemkl.base import BEMKL, OUTCOMES, BaseBEMKL, FitTask, Settings
 from bayesmkl.bemkl.draws import PosteriorDraws
-from bayesmkl.bemkl.many_kernels import for_so_many
-from bayesmkl.bemkl.model import Priors, Problem
+from bayesmkl.bemkl.model import Problem
 from bayesmkl.bemkl.moments import Gamma
 from bayesmkl.bemkl.outputs import view_moments
 from bayesmkl.bemkl.reading import (
@@ -175,43 +173,29 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
         self._fit(X, y)
         return self
 
-    def _prepare(self, X: Samples, y: Targets, settings: Settings | None = None) -> tuple[Stack, np.ndarray]:
+    def _prepare(self, X: Samples, y: Targets, settings: Settings) -> tuple[Stack, np.ndarray]:
         """Return the training kernels and the targets, validated."""
-        settings = settings or self._checked()
         stack, y = self._fit_stack(X, y, y_numeric=True, storage=settings.holding)
         warn_of_copies(self, X, y)
         return stack, y
 
     def _task(
-        self,
-        stack: Stack,
-        gram: Any,
-        y: np.ndarray,
-        settings: Settings | None = None,
-        method: str | None = None,
+        self, stack: Stack, gram: Any, y: np.ndarray, settings: Settings, method: str | None = None
     ) -> FitTask:
         """Return the model of the targets in `y`."""
-        settings = settings or self._settings()
         self.y_mean_, self.y_scale_ = location_and_scale(y, self.normalize_y)
         targets = ((y - self.y_mean_) / self.y_scale_).T
         if y.ndim == 2:
             settings.check(method or settings.inference.name, ("several columns", "`y` with several columns"))
-        problem = self._problem(stack, gram, targets, settings.priors)
-        algorithm = for_so_many(settings.algorithm(), problem, settings.loop.backend)
-        return FitTask([problem], stack, targets, False, algorithm, [self.init], ["regression"], settings)
+        return super()._task(stack, gram, targets, settings)
 
-    def _problems(self, stack: Stack, with_gram: bool = True) -> list[Problem]:
-        """Return the problem of the last fit; densities of draws and draws of the prior need no Gram matrix."""
-        gram: Any = self._gram(stack) if with_gram else None
-        return [self._problem(stack, gram, self.target_, self._priors())]
-
-    def _problem(self, stack: Stack, gram: np.ndarray, targets: np.ndarray, priors: Priors) -> Problem:
+    def _problems_of(self, stack: Stack, gram: Any, targets: np.ndarray, settings: Settings) -> list[Any]:
         """Return the problem of one target, (n_samples,), or of several, (n_outputs, n_samples).
 
         Missing views are integrated over by the updates for several targets, which are given one.
         """
-        targets = targets if self.missing_views == "error" else np.atleast_2d(targets)
-        return Problem(stack, gram, targets, priors, Numbers())
+        targets = np.atleast_2d(targets) if settings.integrates else targets
+        return [Problem(stack, gram, targets, settings.priors, Numbers())]
 
     def predict(self, X: Samples, return_std: bool = False) -> Any:
         """Predict the target.
@@ -415,9 +399,9 @@ class BEMKLSurvival(BaseBEMKL):
         self._fit(X, y)
         return self
 
-    def _prepare(self, X: Samples, y: Targets, settings: Settings | None = None) -> tuple[Stack, np.ndarray]:
+    def _prepare(self, X: Samples, y: Targets, settings: Settings) -> tuple[Stack, np.ndarray]:
         """Return the training kernels and standardized ends, (3, n_samples), validated."""
-        settings, times = settings or self._checked(), survival_times(y)
+        times = survival_times(y)
         late = np.flatnonzero(times.entry)
         if len(late):
             raise ValueError(
@@ -434,32 +418,8 @@ class BEMKLSurvival(BaseBEMKL):
         self.log_time_mean_, self.log_time_scale_ = float(found[0]), float(found[1])
         return stack, (logs - self.log_time_mean_) / self.log_time_scale_
 
-    def _task(
-        self,
-        stack: Stack,
-        gram: Any,
-        targets: np.ndarray,
-        settings: Settings | None = None,
-        method: str | None = None,
-    ) -> FitTask:
-        """Return the model of standardized ends."""
-        settings = settings or self._settings()
-        problem, algorithm = self._problem(stack, gram, targets, settings.priors), settings.algorithm()
-        return FitTask([problem], stack, targets[0], False, algorithm, [self.init], ["times"], settings)
-
-    def _problem(self, stack: Stack, gram: Any, targets: np.ndarray, priors: Priors) -> Problem:
-        return Problem(stack, gram, targets[0], priors, Intervals(targets[1]))
-
-    def _problems(self, stack: Stack, with_gram: bool = True) -> list[Problem]:
-        """Return the problem of the last fit; densities of draws need no Gram matrix."""
-        gram = self._gram(stack) if with_gram else None
-        return [self._problem(stack, gram, self.target_, self._priors())]
-
-    def _summary(self, task: FitTask, fits: list[Fit]) -> dict[str, Any]:
-        """Add both ends of the targets, and their entries."""
-        problem = task.problems[0]
-        entry = np.full(len(problem.y), -np.inf)
-        return super()._summary(task, fits) | {"target_": np.array([problem.y, problem.outcome.upper, entry])}
+    def _problems_of(self, stack: Stack, gram: Any, targets: np.ndarray, settings: Settings) -> list[Any]:
+        return [Problem(stack, gram, targets[0], settings.priors, Intervals(targets[1]))]
 
     def _in_units(self, values: np.ndarray) -> np.ndarray:
         return np.exp(self.log_time_mean_ + self.log_time_scale_ * values)

@@ -17,7 +17,7 @@ from sklearn.base import clone
 import bayesmkl
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank
 from bayesmkl._numerics.linalg import DiagonalPlusLowRank
-from bayesmkl.bemkl import many_kernels, moments
+from bayesmkl.bemkl import Storage, many_kernels, moments
 from bayesmkl.bemkl import model as bemkl
 from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
 from bayesmkl.bemkl.draws import share_draws
@@ -233,10 +233,13 @@ def test_predictive_variances_are_those_of_dense_covariances():
 def test_the_form_goes_by_the_size():
     """On NumPy, from three kernels for every sample on, of a thousand and more."""
     cases = {(1000, 300): True, (1000, 400): False, (900, 2): False}
+    numpy, jax = (
+        BEMKLRegressor(storage=Storage("dense", backend))._settings().algorithm
+        for backend in ("numpy", "jax")
+    )
     for (n_kernels, n_samples), are_many in cases.items():
         problem = regression_problem(np.empty((n_kernels, n_samples, 1)), np.zeros(n_samples))
-        chosen = many_kernels.for_so_many(bemkl, problem, "numpy")
-        assert chosen is (many_kernels.many_kernels(bemkl) if are_many else bemkl)
-        assert many_kernels.for_so_many(bemkl, problem, "jax") is bemkl
+        assert numpy(problem) is (many_kernels.many_kernels(bemkl) if are_many else bemkl)
+        assert jax(problem) is bemkl
     several = regression_problem(np.empty((1000, 2, 1)), np.zeros((2, 2)))
-    assert many_kernels.for_so_many(bemkl, several, "numpy") is bemkl
+    assert numpy(several) is bemkl
