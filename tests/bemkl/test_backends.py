@@ -61,19 +61,6 @@ def test_accelerated_fits_agree_in_the_bound(rng):
     np.testing.assert_allclose(with_jax.elbo_history[-1], with_numpy.elbo_history[-1], rtol=1e-7)
 
 
-@pytest.mark.parametrize("accelerate", [False, True], ids=["plain", "accelerated"])
-def test_kernels_that_are_not_finite_end_the_loop_without_an_exception(rng, accelerate):
-    """As they do on NumPy (`test_loop`); kernels of the size that is compiled here anyway."""
-    module, problem, start = problem_of("binary", "non-sparse", rng)
-    kernels = np.array(problem.stack.kernels)
-    kernels[1, 2, 3] = np.nan
-    problem = binary_problem(kernels, problem.y, sigma=0.8)
-    options = LoopOptions(max_iter=10, accelerate=accelerate, backend="jax")
-    result = maximize_elbo(module, problem, start, options)
-    assert result.outcome is Outcome.NOT_FINITE
-    assert not result.outcome.converged
-
-
 def test_nothing_of_jax_leaves_the_loop(rng):
     for result in fit_both("regression", "general", rng, FIFTY._replace(max_iter=3)):
         for name, array in arrays_of(result.state):

@@ -177,7 +177,7 @@ def test_fits_are_those_of_dense_updates(kind):
 
 @pytest.fixture
 def few_are_many(monkeypatch):
-    monkeypatch.setattr(many_kernels, "LEAST", 0)
+    monkeypatch.setattr("bayesmkl.bemkl.base.LEAST", 0)
 
 
 def pathways(rng, n_samples=30, n_kernels=100):

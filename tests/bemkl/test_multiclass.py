@@ -125,22 +125,6 @@ def test_sweeps_against_the_equations_in_loops(rng, model, prior, n_train):
 
 
 @MODELS
-def test_five_steps_against_five_reference_iterations(rng, model):
-    kernels = random_kernels(rng, N_SAMPLES, N_KERNELS)
-    y = np.array([random_labels(rng, N_SAMPLES) for _ in range(N_OUTPUTS)])
-    module, problem, _ = problem_of(model, kernels, y, "general", margin=0.6, sigma=0.8)
-    old, starts = random_start(rng, y, kernels)
-    state, scales = None, shapes_and_scales(problem.priors)
-    for _ in range(5):
-        state, _ = module.sweep(problem, starts[model]) if state is None else module.step(problem, state)
-        if model == "classes":
-            found, old = reference.multiclass_sweep(kernels, y, 0.6, 0.8, scales, old)
-        else:
-            found, old = reference.multioutput_sweep(kernels, y, scales, old)
-    assert_state(state, with_one_covariance(found) if model == "classes" else found, SAME_ITERATION)
-
-
-@MODELS
 def test_start_agrees_with_the_targets(rng, model):
     _, problem, start = random_problem(model, rng, margin=0.7)
     if model == "classes":
@@ -304,36 +288,3 @@ def test_recovery_of_the_view_that_tells_classes_apart(rng):
     scores = predict_scores(DenseStack(kernels_between(others, views)), state.dual, state.readout, 1.0)
     positive = np.stack([log_probabilities(score, 1.0)[:, 1] for score in scores], axis=1)
     assert np.mean(positive.argmax(axis=1) == expected) > 0.9
-
-
-def test_recovery_of_weights_that_related_targets_share_is_better_than_from_one_target(rng):
-    """Every target is made from the same two of six views: more targets know the weights better."""
-    views = rng.normal(size=(6, 40, 2))
-    kernels = kernels_between(views, views)
-    truth = np.array([1.0, 1.0, 0.0, 0.0, 0.0, 0.0])
-    y = np.array([np.einsum("m,mij,j->i", truth, kernels, rng.normal(size=40)) for _ in range(4)])
-    y = (y - y.mean(axis=1, keepdims=True)) / y.std(axis=1, keepdims=True) + 0.3 * rng.normal(size=y.shape)
-    relevant = []
-    for targets in (y, *y[:, None]):
-        module, problem, start = problem_of("targets", kernels, targets)
-        state = maximize_elbo(module, problem, start, LoopOptions(max_iter=150)).state
-        relevant.append(kernel_shares(problem.stack, state.dual, state.readout, rng).mean[:2].sum())
-    assert relevant[0] > 0.75
-    assert relevant[0] > np.mean(relevant[1:]) + 0.02
-
-
-@MODELS
-def test_a_sweep_over_ten_outputs_reads_the_kernels_as_often_as_one(rng, model, monkeypatch):
-    kernels = random_kernels(rng, 20, 3)
-    y = targets_of(model, rng, kernels, 10)
-    runs = problem_of(model, kernels, y), single_problem(model, kernels, y[0])
-    reads: list[str] = []
-    for name in ("apply", "adjoint", "gram", "quadratic", "combine", "frobenius"):
-        read = getattr(DenseStack, name)
-        monkeypatch.setattr(DenseStack, name, lambda *a, read=read, name=name: reads.append(name) or read(*a))
-    found = []
-    for module, problem, start in runs:
-        module.sweep(problem, start)
-        found.append(sorted(reads))
-        reads.clear()
-    assert found[0] == found[1] == ["apply"]

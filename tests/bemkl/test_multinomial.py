@@ -31,17 +31,13 @@ from test_bound import random_state
 from test_multiclass import kernels_between, three_views
 from test_sweeps import assert_state, shapes_and_scales
 
-from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.largest_normal import largest_moments, log_largest
 from bayesmkl._numerics.truncated_normal import log_normal_cdf
 from bayesmkl._utils.devices import numpyro_session
 from bayesmkl.bemkl import model as bemkl
-from bayesmkl.bemkl import reading as class_probabilities
 from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.draws import kernel_shares
 from bayesmkl.bemkl.model import Carry, Priors, Problem
 from bayesmkl.bemkl.moments import Gamma
-from bayesmkl.bemkl.outputs import latent_mean
 from bayesmkl.bemkl.reading import (
     ClassScores,
     log_class_probabilities,
@@ -172,16 +168,6 @@ def test_degenerate_two_classes_against_truncated_differences_over_five_sweeps(r
     assert_state(state, found, SAME_ITERATION)
 
 
-def test_degenerate_one_class_scores_are_free(rng):
-    """Nothing to exceed: q(f) is the prior normal distribution."""
-    kernels = random_kernels(rng, N_SAMPLES, N_KERNELS)
-    problem, start = problem_of(kernels, np.ones((1, N_SAMPLES)))
-    state, _ = bemkl.sweep(problem, start)
-    assert_same(state.latent.mean, latent_mean(state.intermediate, state.readout), 1e-12)
-    np.testing.assert_allclose(state.latent.variance, 1.0, rtol=1e-12)
-    np.testing.assert_allclose(state.latent.log_normalizer, 0.0, atol=1e-13)
-
-
 def test_start_exceeds_the_margin(rng):
     problem, start = random_problem(rng, margin=0.7)
     np.testing.assert_allclose(start.latent.sum(axis=0), 0.0, atol=1e-15)
@@ -191,18 +177,6 @@ def test_start_exceeds_the_margin(rng):
     )
     np.testing.assert_allclose(gap, 1.7)
     np.testing.assert_allclose(start.probe, np.repeat(start.latent[:, None], N_KERNELS, axis=1))
-
-
-def test_scores_keep_the_level_that_the_priors_give(rng):
-    problem, start = random_problem(rng, "general")
-    state = maximize_elbo(bemkl, problem, start, LoopOptions(tol=1e-12, max_iter=600)).state
-    means = latent_mean(state.intermediate, state.readout)
-    np.testing.assert_allclose(state.latent.mean.sum(axis=0), means.sum(axis=0), atol=1e-12)
-    lifted = start._replace(
-        latent=start.latent + 2.0
-    )  # a start elsewhere on the level ends at the same bound
-    other = maximize_elbo(bemkl, problem, lifted, LoopOptions(tol=1e-12, max_iter=600)).state
-    assert bemkl.elbo(problem, other) == pytest.approx(bemkl.elbo(problem, state), rel=1e-6)
 
 
 # ---------------------------------------------------------------------------------------- class probabilities
@@ -294,32 +268,6 @@ def test_probabilities_far_from_the_border_stay_finite_and_follow_the_classes(rn
     assert_same(log_class_probabilities(lifted, 0.0), logs, 1e-8)
 
 
-def test_cubature_has_the_moments_of_the_contrasts(rng):
-    common = random_scores(rng, 5, 3, 1.0).common
-    spread, shifts = class_probabilities._split(common)
-    contrast = np.eye(5) - 0.2
-    np.testing.assert_allclose(shifts.mean(axis=0), 0.0, atol=1e-14)
-    second = np.einsum("kci,kdi->icd", shifts, shifts) / len(shifts)
-    assert_same(second + spread[:, None, None] * contrast, contrast @ common @ contrast, 1e-12)
-    assert spread.min() > 0.0
-
-
-def test_recovery_of_the_view_that_tells_classes_apart(rng):
-    views, labels = three_views(rng, 60)
-    others, expected = three_views(rng, 60)
-    problem, start = problem_of(kernels_between(views, views), signs_of(labels, 3), margin=1.0)
-    result = maximize_elbo(bemkl, problem, start, LoopOptions())
-    state = result.state
-    assert result.outcome is Outcome.CONVERGED
-    shares = kernel_shares(problem.stack, state.dual, state.readout, rng)
-    assert shares.mean[0] > 0.6
-    assert shares.mean[0] > 3.0 * shares.mean[1:].max()
-    scores = predict_class_scores(DenseStack(kernels_between(others, views)), state.dual, state.readout, 1.0)
-    logs = log_class_probabilities(scores, 1.0)
-    assert np.mean(logs.argmax(axis=1) == expected) > 0.9
-    assert -logs[np.arange(60), expected].mean() < 0.3
-
-
 # Nearly normal priors: what mean field loses by separating a from its precisions is of no interest here.
 KNOWN_PRECISIONS = Priors(Gamma(50.0, 50.0), Gamma(50.0, 50.0), Gamma(50.0, 50.0))
 
@@ -389,18 +337,6 @@ def test_collapsed_likelihood_is_the_frequency_of_literal_labels(rng):
     assert np.all(np.abs((drawn == labels).mean(axis=0) - probability) < 4.0 * spread + 1e-12)
 
 
-def log_joint(problem, dual, readout):
-    """log p(y, a, b, e) of one draw, with NumPy and SciPy."""
-    n_classes = problem.y.shape[0]
-    intercept, weights, total = readout[:n_classes], readout[n_classes:], 0.0
-    for value, prior in zip([dual, intercept, weights], problem.priors[:3], strict=True):
-        law = stats.t(2.0 * prior.concentration, scale=(prior.rate / prior.concentration) ** 0.5)
-        total += law.logpdf(value).sum()
-    mean = np.einsum("m,mij,cj->ci", weights, problem.stack.kernels, dual) + intercept[:, None]
-    scale = np.sqrt(1.0 + weights @ weights / problem.intermediate_precision)
-    return total + (log_largest(mean / scale, np.ones_like(mean), 0.0) * (problem.y > 0.0)).sum()
-
-
 @pytest.mark.parametrize(("precision", "gap"), [(1.0, 20.0), (100.0, 0.8), (1e3, 0.1)])
 def test_bound_is_below_the_evidence_and_tight_for_weak_scores(rng, precision, gap):
     """The evidence of few samples is the mean likelihood over draws of a, b and e from their Student t priors.
@@ -424,28 +360,6 @@ def test_bound_is_below_the_evidence_and_tight_for_weak_scores(rng, precision, g
     evidence, error = np.log(likelihood.mean()), likelihood.std() / likelihood.mean() / np.sqrt(size)
     assert error < 0.03
     assert 4.0 * error < evidence - bound < gap
-
-
-def test_gradient_of_the_collapsed_density_by_finite_difference(rng):
-    problem, _ = random_problem(rng, "general", sigma=0.8)
-    values, h = random_parameters(rng, problem), 1e-5
-
-    def density(dual, intercept, weights):
-        return log_joint(problem, dual, np.concatenate([intercept, weights]))
-
-    with numpyro_session():
-        potential = partial(numpyro.infer.util.log_density, collapsed, (problem,), {})
-        value, slope = jax.jit(jax.value_and_grad(lambda v: potential(v)[0]))(values)
-        value, slope = float(value), {name: np.asarray(part) for name, part in slope.items()}
-    point = [values[name] for name in ("dual", "intercept", "kernel_weights")]
-    assert value == pytest.approx(density(*point), rel=1e-9)
-    for index, name in enumerate(("dual", "intercept", "kernel_weights")):
-        move = [np.zeros_like(part) for part in point]
-        move[index] = rng.normal(size=point[index].shape)
-        up, down = (
-            density(*(p + sign * h * m for p, m in zip(point, move, strict=True))) for sign in (1.0, -1.0)
-        )
-        assert (slope[name] * move[index]).sum() == pytest.approx((up - down) / (2 * h), rel=1e-5, abs=1e-6)
 
 
 @pytest.mark.slow

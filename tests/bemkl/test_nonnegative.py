@@ -151,15 +151,6 @@ def test_the_product_finds_the_means_of_the_orthant_and_deviations_that_are_too_
     assert (ratio > 0.95).all()
 
 
-def test_covariances_with_the_intercept_are_kept_and_those_among_weights_lost(rng):
-    precision, linear = random_target(rng, 4)
-    readout = update(precision, linear, np.ones(4))
-    off = readout.cov[1:, 1:][~np.eye(4, dtype=bool)]
-    np.testing.assert_array_equal(off, 0.0)
-    expected = -precision[0, 1:] / precision[0, 0] * readout.variance[1:]
-    np.testing.assert_allclose(readout.cov[0, 1:], expected, rtol=1e-12)
-
-
 def test_several_intercepts_against_monte_carlo(rng):
     """Two outputs share three weights; given the weights the intercepts are independent, as in (4)."""
     precision = np.diag([3.0, 5.0, 2.0, 1.0, 4.0])

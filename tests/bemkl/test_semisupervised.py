@@ -29,7 +29,6 @@ from bayesmkl.outcomes.labels import log_beyond
 pytestmark = pytest.mark.heavy
 
 N_SAMPLES, N_KERNELS = 7, 3
-AGREEMENT = 1e-9
 
 
 def some_labels(rng, n_samples, share=0.5):
@@ -92,23 +91,6 @@ def test_all_labeled_is_the_supervised_fit_exactly(rng):
     np.testing.assert_array_equal(positive_probability(problem, fitted.state), (y > 0).astype(float))
 
 
-def test_unlabeled_sample_that_all_kernels_ignore_changes_nothing_but_its_own_terms(rng):
-    """Its row and column of every kernel are zero, and b is held at zero: no term joins it to the others."""
-    kernels, y = np.zeros((3, 9, 9)), random_labels(rng, 9)
-    kernels[:, :8, :8] = random_kernels(rng, 8, 3)
-    priors = BINARY_PRIORS["non-sparse"]._replace(kernel=Gamma(1e9, 1.0), intercept=Gamma(1e12, 1.0))
-    y[8] = 0.0
-    problem = binary_problem(kernels, y, priors)
-    state, _ = bemkl.sweep(problem, bemkl.init(problem, np.ones(9)))
-    part = labeled_part(problem)
-    alone, _ = bemkl.sweep(part, bemkl.init(part, np.ones(8)))
-    for _ in range(5):
-        state, alone = bemkl.step(problem, state)[0], bemkl.step(part, alone)[0]
-    assert_same(state.dual.mean[:8], alone.dual.mean[:8], 1e-9)
-    assert_same(state.latent.mean[:8], alone.latent.mean, 1e-6)
-    assert positive_probability(problem, state)[8] == pytest.approx(0.5, abs=1e-4)
-
-
 # ------------------------------------------------------------------------------------------- degenerate: no margin
 
 
@@ -168,29 +150,6 @@ def test_without_margin_unlabeled_samples_cost_what_the_factorization_costs(rng,
     difference = bemkl.elbo(*without_unlabeled(problem, state)) - bemkl.elbo(problem, state)
     assert difference == pytest.approx(cost_of_unlabeled(problem, state), rel=1e-10)
     assert difference > 0.1
-
-
-def test_without_margin_and_with_known_parameters_unlabeled_samples_cost_nothing(rng):
-    """q(a) and q(b, e) shrink to points; q(g_i) of unlabeled samples is its optimum, N(K_i a, σ_g²)."""
-    problem = problem_of(rng, margin=0.0, sigma=0.8)
-    state, _ = random_state(rng, problem)
-    costs = []
-    for size in (1.0, 1e-3, 1e-9):
-        dual, readout = (
-            type(factor).from_moments(factor.mean, size * factor.cov)
-            for factor in (state.dual, state.readout._replace(mean=np.r_[1.0, np.zeros(N_KERNELS)]))
-        )
-        intermediate = state.intermediate._replace(
-            mean=problem.stack.apply(dual.mean),
-            cov=0.64 * np.eye(N_KERNELS),
-            log_det=N_KERNELS * np.log(0.64),
-        )
-        here = state._replace(dual=dual, readout=readout, intermediate=intermediate)
-        here = here._replace(latent=label_moments(loc_of(here), problem.y, 0.0))
-        costs.append(bemkl.elbo(*without_unlabeled(problem, here)) - bemkl.elbo(problem, here))
-    assert costs[0] > 0.1
-    assert costs[1] == pytest.approx(1e-3 * costs[0], rel=1e-6)
-    assert abs(costs[2]) < 1e-7
 
 
 def test_without_margin_the_highest_bound_is_that_of_the_labeled_samples_or_lower(rng):
