@@ -25,6 +25,7 @@ from bayesmkl._numerics.arrays import Array
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.options import NUTS, Gibbs
 from bayesmkl._utils.threads import blas_threads_for
+from bayesmkl.bemkl import model
 from bayesmkl.bemkl.draws import (
     PosteriorDraws,
     align_signs,
@@ -36,12 +37,16 @@ from bayesmkl.bemkl.draws import (
 from bayesmkl.bemkl.gibbs import Chains, GibbsState, fit_gibbs
 from bayesmkl.bemkl.model import Problem, State
 from bayesmkl.bemkl.moments import Dirichlet, Gamma, SpikeSlab
+from bayesmkl.outcomes import Labels, Numbers
 
 # A plain sweep may lose this much to rounding, relative to the bound, before the loop gives up.
 ROUNDING = 1e-9
 # Sweeps in a row that must gain less than the tolerance: after a rejected extrapolation the next two sweeps are
 # plain ones, whose gain says nothing about the distance to the optimum.
 PATIENCE = 3
+# Newton steps:
+SWEEPS_FOR_A_STEP = 100  # that a step may cost: with landmarks there are thousands of sweeps
+LEAST_ENTRIES = 2**23  # of all kernels, 64 MB: where they are smaller, sweeps take no time
 
 
 class Algorithm(Protocol):
@@ -122,11 +127,10 @@ def maximize_elbo(
     on_sweep : callable, optional
         Called with the number of sweeps done and the bound, for progress reports.
     """
-    if options.step != "coordinate":
-        from bayesmkl.bemkl.newton import maximize_by_newton, takes_newton_steps
+    if takes_newton_steps(options.step, algorithm, problem):
+        from bayesmkl.bemkl.newton import maximize_by_newton
 
-        if takes_newton_steps(options.step, algorithm, problem):
-            return maximize_by_newton(problem, start, options, on_sweep)
+        return maximize_by_newton(problem, start, options, on_sweep)
     if options.backend == "jax":
         return _maximize_on_jax(algorithm, problem, start, options, on_sweep)
     views = Views(
@@ -140,6 +144,44 @@ def maximize_elbo(
                 at = ascent.send(_attempt(algorithm.sweep, problem, at))
             except StopIteration as end:
                 return end.value
+
+
+def takes_newton_steps(step: str, algorithm: object, problem: Any) -> bool:
+    """Return whether a problem is to be solved by Newton steps.
+
+    There are some for two classes and for one target, where all samples have labels and all views: the score of an
+    unlabeled sample is not log-concave, and weights that must not be negative have no normal factor. Under "auto"
+    they are taken where they save time: for landmarks, where kernels are large, and weights few enough. A step
+    evaluates kernels twice, and there are tens of them where sweeps are hundreds; what it does beside, a gram of
+    2 N B^2 flops and ten responses of 4 N P^2 + 4 B^3, must be less than a hundred sweeps of 4 P N B.
+
+    Parameters
+    ----------
+    step : {"auto", "newton", "coordinate"}
+    algorithm : module
+    problem : NamedTuple
+
+    Raises
+    ------
+    ValueError
+        For "newton" with a problem that has no Newton steps.
+    """
+    if step == "coordinate":
+        return False
+    has_steps = algorithm is model and problem.y.ndim == 1 and problem.stack.present is None
+    has_steps = has_steps and isinstance(problem.outcome, Labels | Numbers)
+    if has_steps and not problem.outcome.has_noise:
+        has_steps = bool(np.all(np.asarray(problem.y) != 0.0))
+    if step == "newton" and not has_steps:
+        raise ValueError(
+            '`step` of `inference` "newton" is for two classes (or each class against the rest) and for one target, '
+            'with labels and views of all samples, and weights of either sign. Use "auto" or "coordinate" here.'
+        )
+    if step == "newton" or not has_steps:
+        return has_steps
+    P, N, B = problem.stack.n_kernels, problem.stack.n_rows, problem.stack.n_train
+    beside = 2 * N * B**2 + 10 * (4 * N * P**2 + 4 * B**3)
+    return bool(B < N and P * N * B >= LEAST_ENTRIES and beside <= SWEEPS_FOR_A_STEP * 4 * P * N * B)
 
 
 def _maximize_on_jax(
@@ -227,7 +269,9 @@ def ascend(
     while outcome is None and len(trace) < options.max_iter:
         trial = None
         if len(history.outputs) >= 2:
-            origin = acceleration.extrapolate(history, _flat(views.scales(state)))
+            origin = acceleration.extrapolate(
+                history, np.concatenate([field.reshape(-1) for field in views.scales(state)])
+            )
             trial = yield acceleration.restore(origin, here, views.coordinates)
             if not trial[1] >= elbo:  # falls, or is not finite: forget the past, take the plain sweep
                 trial, history, n_rejected = None, acceleration.forget(history), n_rejected + 1
@@ -272,10 +316,6 @@ def _failure(elbo: float, before: float) -> Outcome | None:
     if elbo < before - ROUNDING * abs(elbo):
         return Outcome.NOT_IMPROVING
     return None
-
-
-def _flat(carry: tuple[Array, ...]) -> np.ndarray:
-    return np.concatenate([field.reshape(-1) for field in carry])
 
 
 # --------------------------------------------------------------------------------------- samplers, and how they ended

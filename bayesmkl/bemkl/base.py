@@ -358,7 +358,15 @@ class BaseBEMKL(_Parameters):
         """Find the posterior of every model."""
         settings, rng = task.settings or self._settings(), self._rng()
         if isinstance(settings.inference, VB):
-            found = self._raise_bounds(task, settings, rng)
+            label = task.labels[0] if len(task.labels) == 1 else f"{len(task.labels)} models"
+            with step_progress(self.verbose > 0, label, settings.loop.max_iter, "sweep") as report:
+                on_sweep = None if report is None else lambda n, elbo: report(n, f"ELBO {elbo:.4f}")
+                found = self._maximize(task, settings, rng, on_sweep)
+            error = max(
+                rounding_error(*pair) for pair in zip(task.problems, (r.state for r in found), strict=True)
+            )
+            if error > TOO_MUCH:
+                warn_user(TOO_MUCH_ROUNDING.format(type(self).__name__), KernelQualityWarning)
             return [
                 Fit(one.state, one.outcome, one.n_iter, one.elbo_history, one.last_change) for one in found
             ]
@@ -377,20 +385,6 @@ class BaseBEMKL(_Parameters):
         total *= 1 if is_nuts and inference.chain_method == "vectorized" else inference.n_chains
         with step_progress(self.verbose > 0, label, total, "step") as report:
             return (run_nuts if is_nuts else run_gibbs)(problem, inference, rng, report)
-
-    def _raise_bounds(self, task: FitTask, settings: Settings, rng: np.random.Generator) -> list[LoopResult]:
-        """Run the closed-form loop for every problem, and judge the best of its starts."""
-        labels = task.labels
-        label = labels[0] if len(labels) == 1 else f"{len(labels)} models"
-        with step_progress(self.verbose > 0, label, settings.loop.max_iter, "sweep") as report:
-            on_sweep = None if report is None else lambda n, elbo: report(n, f"ELBO {elbo:.4f}")
-            best = self._maximize(task, settings, rng, on_sweep)
-        error = max(
-            rounding_error(*pair) for pair in zip(task.problems, (r.state for r in best), strict=True)
-        )
-        if error > TOO_MUCH:
-            warn_user(TOO_MUCH_ROUNDING.format(type(self).__name__), KernelQualityWarning)
-        return best
 
     def _maximize(
         self,

@@ -65,7 +65,9 @@ class Gamma(NamedTuple):
     @property
     def log_mean(self) -> Any:
         """Expectation of the logarithm."""
-        return _digamma(self.rate, self.concentration) - namespace(self.rate).log(self.rate)
+        xp = namespace(self.rate)
+        concentration = xp.asarray(self.concentration, dtype=self.rate.dtype)
+        return special_functions(self.rate).digamma(concentration) - xp.log(self.rate)
 
     @property
     def mean_reciprocal(self) -> Any:
@@ -194,10 +196,6 @@ class ReadoutMoments(NamedTuple):
     weights: Any  # E[e], (n_kernels,)
     weights_square: Any  # E[e e^T], (n_kernels, n_kernels)
     intercept_weights: Any  # E[b e], (n_kernels,)
-
-
-def _digamma(like: Array, value: Array) -> Any:
-    return special_functions(like).digamma(namespace(like).asarray(value, dtype=like.dtype))
 
 
 def readout_moments(mean: Array, cov: Array) -> ReadoutMoments:

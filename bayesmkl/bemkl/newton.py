@@ -84,7 +84,6 @@ from bayesmkl.bemkl.moments import (
     update_precision,
     update_readout,
 )
-from bayesmkl.outcomes import Labels, Numbers
 
 # --------------------------------------------------------------------------- the bound at given weights of landmarks
 
@@ -355,46 +354,6 @@ NEAR = (
     1e-3  # gain of a step, relative to the bound, from which on changes of slopes say what curvature there is
 )
 EARLY_TOL, EARLY_STEPS = 1e-4, 40  # of the ascent on them
-SWEEPS_FOR_A_STEP = 100  # that a step may cost: with landmarks there are thousands of sweeps
-LEAST_ENTRIES = 2**23  # of all kernels, 64 MB: where they are smaller, sweeps take no time
-
-
-def takes_newton_steps(step: str, algorithm: object, problem: Any) -> bool:
-    """Return whether a problem is to be solved by Newton steps.
-
-    There are some for two classes and for one target, where all samples have labels and all views: the score of an
-    unlabeled sample is not log-concave, and weights that must not be negative have no normal factor. Under "auto"
-    they are taken where they save time: for landmarks, where kernels are large, and weights few enough. A step
-    evaluates kernels twice, and there are tens of them where sweeps are hundreds; what it does beside, a gram of
-    2 N B^2 flops and ten responses of 4 N P^2 + 4 B^3, must be less than a hundred sweeps of 4 P N B.
-
-    Parameters
-    ----------
-    step : {"auto", "newton", "coordinate"}
-    algorithm : module
-    problem : NamedTuple
-
-    Raises
-    ------
-    ValueError
-        For "newton" with a problem that has no Newton steps.
-    """
-    if step == "coordinate":
-        return False
-    has_steps = algorithm is model and problem.y.ndim == 1 and problem.stack.present is None
-    has_steps = has_steps and isinstance(problem.outcome, Labels | Numbers)
-    if has_steps and not problem.outcome.has_noise:
-        has_steps = bool(np.all(np.asarray(problem.y) != 0.0))
-    if step == "newton" and not has_steps:
-        raise ValueError(
-            '`step` of `inference` "newton" is for two classes (or each class against the rest) and for one target, '
-            'with labels and views of all samples, and weights of either sign. Use "auto" or "coordinate" here.'
-        )
-    if step == "newton" or not has_steps:
-        return has_steps
-    P, N, B = problem.stack.n_kernels, problem.stack.n_rows, problem.stack.n_train
-    beside = 2 * N * B**2 + 10 * (4 * N * P**2 + 4 * B**3)
-    return bool(B < N and P * N * B >= LEAST_ENTRIES and beside <= SWEEPS_FOR_A_STEP * 4 * P * N * B)
 
 
 # ------------------------------------------------------------------------------------------------------ the ascent
@@ -448,7 +407,7 @@ def maximize_by_newton(
     Parameters
     ----------
     problem : Problem
-        One for which `takes_newton_steps`.
+        One for which `ascent.takes_newton_steps`.
     start : Carry
         NumPy arrays.
     options : LoopOptions

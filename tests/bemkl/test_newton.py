@@ -13,7 +13,7 @@ from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank, load_model, sa
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.bemkl import VB, Storage, newton
 from bayesmkl.bemkl import model as bemkl
-from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo, takes_newton_steps
 from bayesmkl.bemkl.model import Priors, Problem
 from bayesmkl.bemkl.newton import (
     curve,
@@ -22,7 +22,6 @@ from bayesmkl.bemkl.newton import (
     move,
     respond,
     slopes,
-    takes_newton_steps,
 )
 from bayesmkl.kernels import Gaussian, Linear
 from bayesmkl.kernels.stacks.dense import DenseStack
