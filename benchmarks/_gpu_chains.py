@@ -18,7 +18,7 @@ from numpyro.diagnostics import summary
 from numpyro.infer import NUTS
 from numpyro.infer.util import potential_energy
 
-from bayesmkl._utils.numpyro_session import numpyro_session
+from bayesmkl._utils.devices import numpyro_session
 from bayesmkl.gp.covariances import Additive, kernel_units
 from bayesmkl.gp.evidence import ep_evidence, exact_evidence
 from bayesmkl.gp.hyperposterior import Hypermodel

@@ -15,10 +15,9 @@ import numpy as np
 from bayesmkl import KernelBank
 from bayesmkl._utils.options import NUTS, Gibbs
 from bayesmkl.bemkl import model as bemkl
-from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.ascent import LoopOptions, gibbs_start, maximize_elbo, run_gibbs, run_nuts
 from bayesmkl.bemkl.draws import PosteriorDraws, score_means, score_scales, share_draws, variational_draws
 from bayesmkl.bemkl.model import Priors, Problem
-from bayesmkl.bemkl.runs import gibbs_start, run_gibbs, run_nuts
 from bayesmkl.kernels import Gaussian, Linear, Polynomial
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.outcomes import Labels, Numbers

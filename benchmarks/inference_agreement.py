@@ -42,8 +42,8 @@ from threadpoolctl import threadpool_limits
 
 from bayesmkl._utils.options import INFERENCES
 from bayesmkl.bemkl import NUTS, Gamma, Gibbs
+from bayesmkl.bemkl.ascent import check_agreement, gibbs_start, run_gibbs
 from bayesmkl.bemkl.base import FitTask
-from bayesmkl.bemkl.runs import check_agreement, gibbs_start, run_gibbs
 from bayesmkl.posterior.fitted import fitted_bemkl
 
 ASKED_SHARES, ASKED_PROBABILITIES, ASKED_COVERAGE, ASKED_COST = 0.05, 0.03, 85.0, 10.0

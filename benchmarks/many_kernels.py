@@ -104,8 +104,9 @@ def fit(case: Case, tol: float = 1e-6) -> dict[str, Any]:
     marks = [time.process_time()]
 
     def run() -> None:
-        stack, y = model._prepare(X, labels)  # what `fit` does, in its parts
-        task = model._task(stack, model._gram(stack), y)
+        own = model._checked()
+        stack, y = model._prepare(X, labels, own)  # what `fit` does, in its parts
+        task = model._task(stack, model._gram(stack), y, own)
         marks.append(time.process_time())
         found = model._infer(task)
         marks.append(time.process_time())
@@ -192,8 +193,9 @@ def agreement(case: Case) -> dict[str, Any]:
     labels = (target > 0.0).astype(int)
     full = bank.fit_transform(X)
     model = BEMKLClassifier(bank, storage=storage_of(case), intermediate_scale=1.0, margin=0.0)
-    stack, y = model._prepare(X, labels)
-    (problem,) = model._task(stack, model._gram(stack), y).problems
+    own = model._checked()
+    stack, y = model._prepare(X, labels, own)
+    (problem,) = model._task(stack, model._gram(stack), y, own).problems
     dense = DenseStack(np.ascontiguousarray(np.moveaxis(full, -1, 0)))
     shares, bounds = [], []
     for algorithm, own in ((bemkl, dense), (many_kernels(bemkl), stack)):

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from bayesmkl._estimator.base import BaseMKL
-from bayesmkl._estimator.storage import Holding
-from bayesmkl._estimator.targets import (
+from bayesmkl._estimator.base import BaseMKL, Holding, check_targets
+from bayesmkl._utils.given import is_missing
+from bayesmkl._utils.progress import announce, step_progress
+from bayesmkl.outcomes.labels import (
     ClassTargets,
     LabelSplit,
     check_labels,
     class_targets,
     encode_labels,
-    is_missing,
     most_probable,
     split_labels,
 )
-from bayesmkl._utils.progress import announce, step_progress
 
 __all__ = [
     "BaseMKL",
@@ -23,6 +22,7 @@ __all__ = [
     "LabelSplit",
     "announce",
     "check_labels",
+    "check_targets",
     "class_targets",
     "encode_labels",
     "is_missing",

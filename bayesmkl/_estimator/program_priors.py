@@ -11,7 +11,7 @@ import numpyro.distributions as dist
 from numpyro import handlers
 from numpyro.infer.reparam import Reparam
 
-from bayesmkl._utils.numpyro_session import numpyro_session
+from bayesmkl._utils.devices import numpyro_session
 from bayesmkl._utils.validation import shown
 
 Change = Callable[[dist.Distribution], dist.Distribution]

@@ -1,7 +1,8 @@
-"""Arrays to JAX and back, and double precision there."""
+"""Arrays to JAX and back, double precision there, and one thread at a time in NumPyro."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -41,3 +42,25 @@ def begin_copies(tree: object) -> None:
     for leaf in jax.tree.leaves(tree):
         if isinstance(leaf, jax.Array):
             leaf.copy_to_host_async()
+
+
+_LOCK = threading.RLock()
+
+
+@contextmanager
+def numpyro_session() -> Iterator[None]:
+    """Hold NumPyro alone, in double precision, for the duration of a ``with`` block.
+
+    NumPyro has one stack of handlers per process: two threads in it at once break each other. Other threads wait; the
+    same thread may enter again. Arrays that leave the block should be NumPy arrays: outside, JAX computes in single
+    precision.
+
+    Examples
+    --------
+    >>> import numpyro.distributions as dist
+    >>> with numpyro_session():
+    ...     float(dist.Normal(0.0, 1.0).log_prob(0.0))
+    -0.9189385332046727
+    """
+    with _LOCK, double_precision():
+        yield

@@ -236,3 +236,20 @@ def _places(values: Any, is_wrong: Callable[[np.ndarray], np.ndarray]) -> str:
 
 def _is_number(value: object) -> bool:
     return value is None or isinstance(value, Real | Decimal | np.bool_)
+
+
+def is_missing(values: np.ndarray) -> np.ndarray:
+    """Return which entries are None, NaN, NaT or pandas' NA.
+
+    Examples
+    --------
+    >>> is_missing(np.array(["a", None, float("nan")], dtype=object))
+    array([False,  True,  True])
+    """
+    if values.dtype.kind == "f":
+        return np.isnan(values)
+    if values.dtype.kind != "O":
+        return np.zeros(values.shape, dtype=bool)
+    import pandas as pd
+
+    return np.asarray(pd.isna(values))

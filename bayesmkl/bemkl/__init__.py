@@ -10,9 +10,8 @@ from bayesmkl.bemkl.classifier import BEMKLClassifier
 from bayesmkl.bemkl.moments import Dirichlet, Gamma, SpikeSlab
 from bayesmkl.bemkl.multitask_estimators import BEMKLMultitaskClassifier, BEMKLMultitaskRegressor
 from bayesmkl.bemkl.ordinal import BEMKLOrdinalClassifier
-from bayesmkl.bemkl.regressor import BEMKLRegressor
+from bayesmkl.bemkl.regressor import BEMKLRegressor, BEMKLSurvival
 from bayesmkl.bemkl.selection import EvidenceSearch, select_by_elbo
-from bayesmkl.bemkl.survival import BEMKLSurvival
 
 __all__ = [
     "NUTS",

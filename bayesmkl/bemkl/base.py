@@ -1,4 +1,4 @@
-"""Parameters, settings, inference and posterior summaries that all BEMKL estimators share."""
+"""Parameters, settings, inference, posterior summaries and docstring entries that all BEMKL estimators share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bayesmkl._estimator import BaseMKL, Holding, announce, step_progress
 from bayesmkl._estimator.program import NumPyroProgram, numpyro_model
+from bayesmkl._estimator.shared_docs import ESTIMATOR
 from bayesmkl._numerics.convergence import Outcome
+from bayesmkl._utils.docstrings import entries
 from bayesmkl._utils.options import (
     NUTS,
     OF_BEMKL,
@@ -37,25 +39,29 @@ from bayesmkl._utils.validation import (
 )
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.bemkl import model
-from bayesmkl.bemkl.ascent import LoopOptions, LoopResult, OnSweep, maximize_elbo
-from bayesmkl.bemkl.draws import KernelShares, PosteriorDraws, kernel_shares, shares_of_draws
-from bayesmkl.bemkl.missing import fit_with_missing_views
-from bayesmkl.bemkl.model import Priors, Problem, State, takes
-from bayesmkl.bemkl.moments import Dirichlet, Gamma, SpikeSlab, cov_of_weights
-from bayesmkl.bemkl.nonnegative import nonnegative
-from bayesmkl.bemkl.runs import (
+from bayesmkl.bemkl.ascent import (
     TOO_MUCH,
     Fit,
+    LoopOptions,
+    LoopResult,
+    OnSweep,
     check_can_sample,
+    maximize_elbo,
     rounding_error,
     run_gibbs,
     run_nuts,
     sampling_advice,
-    variational_fit,
 )
+from bayesmkl.bemkl.draws import KernelShares, PosteriorDraws, kernel_shares, shares_of_draws
+from bayesmkl.bemkl.many_kernels import LEAST, MANY, many_kernels
+from bayesmkl.bemkl.missing import fit_with_missing_views
+from bayesmkl.bemkl.model import Priors, Problem, State, takes
+from bayesmkl.bemkl.moments import Dirichlet, Gamma, SpikeSlab, cov_of_weights
+from bayesmkl.bemkl.nonnegative import nonnegative
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.quality import KernelQualityWarning
 from bayesmkl.kernels.stacks.base import Stack
+from bayesmkl.outcomes import Labels, Numbers
 
 TOO_LARGE = (
     "The kernels are too large or too close to singular for double precision: normalize them "
@@ -117,9 +123,13 @@ class Settings(NamedTuple):
                 raise ValueError(f"{feature} is not offered by this estimator. {remedy}")
             raise ValueError(f'{feature} needs inference={names}; got inference="{method}". {remedy}')
 
-    def algorithm(self) -> Any:
+    def algorithm(self, problem: Any) -> Any:
         """Return the module, or what stands for one, that updates the factors."""
-        return nonnegative(model) if self.nonnegative else model
+        if self.nonnegative:
+            return nonnegative(model)
+        has_form, stack = isinstance(problem.outcome, Labels | Numbers) and problem.y.ndim == 1, problem.stack
+        are_many = stack.n_kernels >= LEAST and stack.n_kernels >= MANY * stack.n_rows
+        return many_kernels(model) if has_form and are_many and self.loop.backend == "numpy" else model
 
 
 class FitTask(NamedTuple):
@@ -129,15 +139,15 @@ class FitTask(NamedTuple):
     stack: Stack  # training kernels
     targets: np.ndarray
     several: bool  # whether fitted attributes have an axis for the models, be it one or more of them
-    algorithm: Any = None
     inits: Sequence[Any] = ()  # where each model starts: "mean", "random" or a posterior
     labels: Sequence[str] = ()  # their names in progress reports
     settings: Settings | None = None
+    algorithm: Any = None  # None: that of the settings
 
 
-def _after(on_sweep: OnSweep | None, done: int, n_models: int) -> OnSweep | None:
+def _report_mean(on_sweep: OnSweep, done: int, n_models: int, n: int, elbo: float) -> None:
     """Report sweeps of one of several models, on average over all, after those that are `done`."""
-    return on_sweep and (lambda n, elbo: on_sweep((done + n) // n_models, elbo))
+    on_sweep((done + n) // n_models, elbo)
 
 
 def _is_posterior(value: object) -> bool:
@@ -324,12 +334,42 @@ class BaseBEMKL(_Parameters):
         self._warn(settings, fits)
         return self
 
+    def _prepare(self, X: Samples, y: Targets, settings: Settings) -> tuple[Stack, np.ndarray]:
+        """Return the training kernels and the targets, validated."""
+        return self._fit_stack(X, y, storage=settings.holding)
+
+    def _task(
+        self, stack: Stack, gram: Any, y: np.ndarray, settings: Settings, method: str | None = None
+    ) -> FitTask:
+        """Return the models of validated targets; `method` is "program" where they are not fitted."""
+        problems = self._problems_of(stack, gram, y, settings)
+        return FitTask(problems, stack, y, False, [self.init], [type(self).__name__], settings)
+
+    def _problems(self, stack: Stack, with_gram: bool = True) -> list[Problem]:
+        """Return the problems of the last fit; densities of draws and draws of the prior need no Gram matrix."""
+        gram = self._gram(stack) if with_gram else None
+        return self._problems_of(stack, gram, self.target_, self._settings())
+
+    def _problems_of(self, stack: Stack, gram: Any, targets: np.ndarray, settings: Settings) -> list[Any]:
+        """Return the problem of every model of targets that are as the models see them."""
+        raise NotImplementedError
+
     def _infer(self, task: FitTask) -> list[Fit]:
         """Find the posterior of every model."""
         settings, rng = task.settings or self._settings(), self._rng()
-        task = task._replace(settings=settings)
         if isinstance(settings.inference, VB):
-            return list(map(variational_fit, self._raise_bounds(task, settings, rng)))
+            label = task.labels[0] if len(task.labels) == 1 else f"{len(task.labels)} models"
+            with step_progress(self.verbose > 0, label, settings.loop.max_iter, "sweep") as report:
+                on_sweep = None if report is None else lambda n, elbo: report(n, f"ELBO {elbo:.4f}")
+                found = self._maximize(task, settings, rng, on_sweep)
+            error = max(
+                rounding_error(*pair) for pair in zip(task.problems, (r.state for r in found), strict=True)
+            )
+            if error > TOO_MUCH:
+                warn_user(TOO_MUCH_ROUNDING.format(type(self).__name__), KernelQualityWarning)
+            return [
+                Fit(one.state, one.outcome, one.n_iter, one.elbo_history, one.last_change) for one in found
+            ]
         fits: list[Fit] = []
         for problem, label in zip(task.problems, task.labels, strict=True):
             fits.append(self._sample(problem, settings.inference, rng, label))
@@ -346,20 +386,6 @@ class BaseBEMKL(_Parameters):
         with step_progress(self.verbose > 0, label, total, "step") as report:
             return (run_nuts if is_nuts else run_gibbs)(problem, inference, rng, report)
 
-    def _raise_bounds(self, task: FitTask, settings: Settings, rng: np.random.Generator) -> list[LoopResult]:
-        """Run the closed-form loop for every problem, and judge the best of its starts."""
-        labels = task.labels
-        label = labels[0] if len(labels) == 1 else f"{len(labels)} models"
-        with step_progress(self.verbose > 0, label, settings.loop.max_iter, "sweep") as report:
-            on_sweep = None if report is None else lambda n, elbo: report(n, f"ELBO {elbo:.4f}")
-            best = self._maximize(task, settings, rng, on_sweep)
-        error = max(
-            rounding_error(*pair) for pair in zip(task.problems, (r.state for r in best), strict=True)
-        )
-        if error > TOO_MUCH:
-            warn_user(TOO_MUCH_ROUNDING.format(type(self).__name__), KernelQualityWarning)
-        return best
-
     def _maximize(
         self,
         task: FitTask,
@@ -371,7 +397,8 @@ class BaseBEMKL(_Parameters):
 
         With missing views kernels are centered first: there the loop itself asks for the start.
         """
-        algorithm, options, n_init = task.algorithm, settings.loop, settings.n_init
+        algorithm = task.algorithm or settings.algorithm(task.problems[0])
+        options, n_init = settings.loop, settings.n_init
         runs = [
             (problem, partial(self._start, algorithm, settings=settings, rng=rng, init=init))
             for problem, first in zip(task.problems, task.inits, strict=True)
@@ -383,8 +410,9 @@ class BaseBEMKL(_Parameters):
         else:
             starts = [begin(problem) for problem, begin in runs]
             for (problem, _), start in zip(runs, starts, strict=True):
-                done = sum(result.n_iter for result in results)
-                report = _after(on_sweep, done, len(runs))
+                report = on_sweep and partial(
+                    _report_mean, on_sweep, sum(r.n_iter for r in results), len(runs)
+                )
                 results.append(maximize_elbo(algorithm, problem, start, options, report))
         if not all(np.isfinite(result.elbo_history[0]) for result in results):
             raise ValueError(f"`X`: the first update of the posterior is not finite. {TOO_LARGE}")
@@ -460,7 +488,7 @@ class BaseBEMKL(_Parameters):
 
     def _summary(self, task: FitTask, fits: list[Fit]) -> dict[str, Any]:
         """Return posterior moments, of several models each with a leading axis for them, by attribute."""
-        single = task.several or task.targets.ndim == 1
+        single = task.several or 1 in (task.targets.ndim, task.problems[0].y.ndim)
         moments = [self._moments(fit.posterior, task.stack, single) for fit in fits]
         each = {name: [own[name] for own in moments] for name in moments[0]}
         return {
@@ -502,3 +530,194 @@ class BaseBEMKL(_Parameters):
             self._report([fit.outcome for fit in fits], settings.loop, change)
         elif (message := sampling_advice(fits, settings.inference)) is not None:
             warn_user(f"{type(self).__name__} {message}", ConvergenceWarning)
+
+
+BEMKL = ESTIMATOR | entries(
+    r"""
+    kernels : KernelBank, "precomputed" or None, default=None
+        A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
+        (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank("auto")``, whose
+        kernels have the scale of the samples.
+    inference : {"vb", "nuts", "gibbs"}, VB, NUTS or Gibbs, default="vb"
+        Inference of the posterior; a name is the object with its defaults, as in ``inference=NUTS(n_draws=500)``.
+        "vb": the closed-form updates, fast, its predictions good and its intervals too narrow. "nuts": Hamiltonian
+        Monte Carlo on the collapsed NumPyro model, the reference. "gibbs": blocked Gibbs sampling, exact in the limit
+        as well, slower to forget where it was. For intervals that can be read of up to about 1000 samples use
+        `GPMKLClassifier` or `GPMKLRegressor`.
+    nonnegative : bool, default=False
+        Restrict the kernel weights to :math:`e \ge 0`. VB only.
+    n_init : int, default=1
+        Starts of the closed-form updates, the first at `init` and the others random; the highest ELBO is kept.
+    max_iter : int, default=3000
+        Maximum number of iterations, each an update of all factors.
+    tol : float, default=1e-6
+        Stop when the relative change of the ELBO stays below this for three iterations; 0 does all `max_iter`.
+        Newton steps, which are taken where kernels between samples and landmarks are large, have a rule of their own
+        (`bayesmkl.bemkl.VB`).
+    storage : {"auto", "dense", "compressed", "float32", "packed", "streamed"} or Storage, default="auto"
+        Storage of training kernels in a closed-form fit, and with a `Storage` also the backend of its
+        updates. "auto" holds them dense or compressed, whatever is faster, and streams those of a bank with
+        landmarks that would need more than half of the memory that is left.
+    random_state : int, default=None
+        Seed of the random starts, of the samplers, and of the Monte Carlo estimate behind `kernel_shares_`. None is
+        a fixed seed.
+
+    kernel_weights_cov_ : ndarray of shape (n_kernels, n_kernels)
+        Posterior covariance of `e`. Of a thousand kernels and more than three for every sample, in a closed-form fit
+        of two classes or of one target, it is a diagonal plus factors with the methods of an array, of which
+        ``np.asarray`` makes the matrix.
+    dual_coef_ : ndarray of shape (n_samples,)
+        Posterior mean of `a`, one entry per training sample, or per landmark of the bank.
+    elbo_history_ : ndarray of shape (n_iter_,)
+        ELBO after every iteration; "vb" only.
+    n_iter_ : int
+        Sweeps or Newton steps, or draws of each chain.
+    outcome_ : Outcome
+        Stopping reason of the inference.
+    storage_ : str
+        Storage of the training kernels: "dense", "compressed", "float32", "packed" or "streamed".
+    kernel_bytes_ : int
+        Their size in bytes.
+    present_ : ndarray of bool, of shape (n_kernels, n_samples), or None
+        Mask of training samples that have the view of each kernel, with ``missing_views="integrate"``; else None.
+    training_factors_ : object or None
+        The factors of "compressed" kernels of a bank, where predictions go through them.
+
+    std : ndarray of the same shape
+        Predictive standard deviation, if `return_std`.
+    ValueError:X
+        If `X` does not have the columns of the training samples, or kernels of another shape, or holds NaN or
+        infinity (NaN is an absent view with ``missing_views="integrate"``); or for a `predictive` that is not
+        known.
+    TypeError:numbers
+        If `X` or `y` is a sparse matrix, or holds other objects than numbers.
+    ConvergenceWarning
+        If `tol` was not reached, chains diverge or disagree, or a sampler was interrupted.
+    KernelQualityWarning
+        If kernels are near-identity, duplicate, indefinite, asymmetric or badly scaled.
+    """
+)
+
+OUTCOMES = BEMKL | entries(
+    r"""
+    kernel_prior : {"nonsparse", "sparse"} or Gamma, default="nonsparse"
+        Prior on the precision of each kernel weight. "nonsparse" is Gamma(concentration=1, rate=1), "sparse" is
+        Gamma(1e-10, 1e-10), which switches most kernels off.
+    sample_prior : {"nonsparse", "sparse"} or Gamma, default="nonsparse"
+        Prior on the precision of each sample weight.
+    bias_prior : {"nonsparse", "sparse"} or Gamma, default="nonsparse"
+        Prior on the precision of the intercept.
+    nonnegative : bool, default=False
+        Restrict the kernel weights to :math:`e \ge 0`.
+    predictive : {"full", "paper"}, default="full"
+        "full" carries all of the posterior into predictions; "paper" leaves the variance of the intermediate outputs
+        out.
+    inference : "vb" or VB, default="vb"
+        The closed-form updates, the only inference that there is; ``VB(accelerate=False)`` for plain iterations.
+    init : {"mean", "random"} or posterior, default="mean"
+        Start of the updates; a posterior is a `posterior_` of the same kernels and samples.
+    storage : {"auto", "dense", "compressed", "float32", "packed", "streamed"} or Storage, default="auto"
+        Storage of training kernels, and with a `Storage` also the backend of the updates. "auto"
+        holds them dense or compressed, whatever is faster, and streams those of a bank with landmarks that would need
+        more than half of the memory that is left.
+    random_state : int, default=None
+        Seed of the random starts and of the Monte Carlo estimate behind `kernel_shares_`. None is a fixed seed.
+
+    kernel_shares_, kernel_shares_std_ : ndarray of shape (n_kernels,)
+        Posterior mean and standard deviation of each kernel's share of the score; means sum to one. Intervals of
+        variational posteriors are too narrow.
+    kernel_weights_, kernel_weights_std_ : ndarray of shape (n_kernels,)
+        Posterior mean and standard deviation of `e`: known up to a common sign with `dual_coef_`.
+    elbo_ : float
+        Evidence lower bound in nats.
+    elbo_history_ : ndarray of shape (n_iter_,)
+        ELBO after every iteration.
+    n_iter_ : int
+        Sweeps.
+    outcome_ : Outcome
+        Stopping reason of the loop.
+    converged_ : bool
+        Whether `tol` was reached.
+
+    ValueError:X
+        If `X` does not have the columns of the training samples, or kernels of another shape, or holds NaN or
+        infinity; or for a `predictive` that is not known.
+    ConvergenceWarning
+        If `tol` was not reached.
+    """
+)
+
+MULTITASK = BEMKL | entries(
+    r"""
+    inference : "vb" or VB, default="vb"
+        The closed-form updates, the only inference that there is; ``VB(accelerate=False)`` for plain iterations.
+    init : {"mean", "random"} or posterior, default="mean"
+        Start of the updates; a posterior is a `posterior_` of the same kernels, tasks and samples.
+    storage : {"auto", "dense"} or Storage, default="auto"
+        ``Storage(backend=...)`` says where the updates run; the kernels of all tasks are one dense array.
+    random_state : int, default=None
+        Seed of the random starts and of the Monte Carlo estimate behind `kernel_shares_`. None is a fixed seed.
+
+    tasks_ : ndarray of shape (n_tasks,)
+        Names of the tasks: columns of a data frame, sorted values of `tasks`, or numbers.
+    kernel_weights_, kernel_weights_std_ : ndarray of shape (n_tasks, n_kernels)
+        Posterior mean and standard deviation of every task's weights.
+    kernel_weights_cov_ : ndarray of shape (n_tasks, n_kernels, n_kernels)
+        Posterior covariance of every task's weights.
+    common_kernel_weights_, common_kernel_weights_std_ : ndarray of shape (n_kernels,)
+        Posterior mean and standard deviation of the common weights; not set if tasks are separate.
+    common_kernel_weights_cov_ : ndarray of shape (n_kernels, n_kernels)
+        Posterior covariance of the common weights; not set if tasks are separate.
+    kernel_shares_, kernel_shares_std_ : ndarray of shape (n_tasks, n_kernels)
+        Posterior mean and standard deviation of each kernel's part of the scores of each task: the numbers to read
+        first. The means of a task sum to one.
+    task_spread_ : float
+        Typical distance of a task's weight from the common one, :math:`\mathrm E[\tau]^{-1/2}`; 0 if tasks share
+        their weights, not set if they are separate.
+    task_influence_ : ndarray of shape (n_tasks,)
+        Influence of each task on the common weights; one minus their sum is the influence of the prior. Not set if
+        tasks are separate.
+    intercept_ : ndarray of shape (n_tasks,)
+        Posterior mean of every task's intercept.
+    dual_coef_ : ndarray of shape (n_tasks, n_samples)
+        Posterior mean of every task's sample weights; 0 for samples that lack the task.
+    task_samples_ : tuple of ndarray of shape (n_samples_of_task,)
+        Positions of the training samples of every task.
+    elbo_ : float
+        Evidence lower bound in nats. It rises as tasks are tied more closely, related or not: no guide to `relation`.
+    elbo_history_ : ndarray of shape (n_iter_,)
+        ELBO after every iteration; a tuple of one per task if they are separate.
+    n_iter_ : int, or ndarray of shape (n_tasks,) if tasks are separate
+        Sweeps.
+    outcome_ : Outcome, or tuple of them if tasks are separate
+        Stopping reason of the loop.
+    converged_ : bool
+        Whether `tol` was reached, everywhere.
+
+    X:training : array-like or DataFrame of shape (n_samples, n_features), or kernels
+        Samples of all tasks. With ``kernels="precomputed"``, of shape (n_samples, n_samples, n_kernels).
+    X:again : array-like or DataFrame of shape (n_rows, n_features), or kernels
+        As in `predict`.
+    tasks : array-like of shape (n_rows,), optional
+        Name of the task to predict each row in; None predicts every row in all tasks.
+    tasks:training : array-like of shape (n_samples,), optional
+        Name of the task of every sample.
+    tasks:again : array-like of shape (n_rows,), optional
+        As in `predict`.
+    tasks:rows : array-like of shape (n_rows,), optional
+        Name of the task of every row.
+    sample_weight : array-like of shape (n_rows,), optional
+        Weights of the rows.
+    ValueError:X
+        If `X` does not have the columns of the training samples, or kernels of another shape, or holds NaN or
+        infinity; if `tasks` does not name a task of the training samples for every row; or for a `predictive`
+        that is not known.
+    ValueError:score
+        If `y` does not have a column per task of the model, or `tasks` the task of every row, or no task has two
+        values; and for an `X` that `predict` refuses.
+    TypeError:score
+        If `X` or `y` is a sparse matrix, or holds what cannot be read.
+    ConvergenceWarning
+        If `tol` was not reached.
+    """
+)

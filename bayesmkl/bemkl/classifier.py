@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -22,15 +21,13 @@ from scipy.special import log_expit, logsumexp
 from sklearn.base import ClassifierMixin
 
 from bayesmkl._estimator import ClassTargets, class_targets, most_probable
-from bayesmkl._estimator.temperature import find_temperature, tempered
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.options import VB
 from bayesmkl._utils.typing import Label, Samples, Targets
 from bayesmkl._utils.validation import check_choice, scale_or_auto
-from bayesmkl.bemkl.ascent import maximize_elbo
-from bayesmkl.bemkl.base import BaseBEMKL, FitTask, Settings
+from bayesmkl.bemkl.ascent import Fit, maximize_elbo
+from bayesmkl.bemkl.base import BEMKL, BaseBEMKL, FitTask, Settings
 from bayesmkl.bemkl.draws import PosteriorDraws
-from bayesmkl.bemkl.many_kernels import for_so_many
 from bayesmkl.bemkl.model import (
     Problem,
     State,
@@ -51,12 +48,11 @@ from bayesmkl.bemkl.reading import (
     predict_scores,
     score_of_draws,
 )
-from bayesmkl.bemkl.runs import Fit
 from bayesmkl.bemkl.selection import USUAL, FoldChoice, choose_by_folds
-from bayesmkl.bemkl.shared_docs import BEMKL
 from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.outcomes import Classes, Labels
 from bayesmkl.outcomes.base import Outcome
+from bayesmkl.outcomes.labels import find_temperature, tempered
 
 Score = ScoreMoments | ScoreDraws
 
@@ -374,21 +370,12 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         self._fit(X, y)
         return self
 
-    def _prepare(self, X: Samples, y: Targets, settings: Settings | None = None) -> tuple[Stack, np.ndarray]:
-        """Return the training kernels and the labels, validated."""
-        return self._fit_stack(X, y, storage=(settings or self._checked()).holding)
-
     def _task(
-        self,
-        stack: Stack,
-        gram: Any,
-        y: np.ndarray,
-        settings: Settings | None = None,
-        method: str | None = None,
+        self, stack: Stack, gram: Any, y: np.ndarray, settings: Settings, method: str | None = None
     ) -> FitTask:
         """Return the models of the classes in `y`."""
-        settings, labels = settings or self._settings(), class_targets(y, self.unlabeled_label)
-        model = self._class_model(labels, settings, method or settings.inference.name)
+        labels = class_targets(y, self.unlabeled_label)
+        model = self._check_classes(labels, settings, method or settings.inference.name)
         self.classes_, self.is_multilabel_ = labels.classes, labels.is_multilabel
         targets, of_several = labels.targets, len(labels.targets) > 1 and not labels.is_multilabel
         truth = np.argmax(targets, axis=0) if of_several else (targets[0] > 0.0).astype(int)
@@ -401,32 +388,32 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
                     log_p = model.log_class_probabilities(scores, own.margin)
                     return np.exp(tempered(log_p, own.temperature or 1.0))
 
-                task_of = partial(self._task_of, model)
-                chosen = choose_by_folds(self, settings, stack, targets, truth, task_of, probabilities)
+                chosen = choose_by_folds(self, settings, stack, targets, truth, probabilities)
             settings = settings._replace(intermediate_scale=chosen.intermediate_scale)
         self.intermediate_scale_ = settings.intermediate_scale
         self.temperature_ = 1.0 if settings.temperature is None else settings.temperature
         learns = isinstance(settings.inference, VB) and not isinstance(model, CompetingClasses)
         if settings.temperature is None and learns and chosen.held_out is not None:
             self.temperature_ = find_temperature(chosen.held_out, truth, sharpen=of_several)
-        return self._task_of(model, stack, gram, targets, settings)
-
-    def _task_of(
-        self, model: ClassModel, stack: Stack, gram: Any, targets: np.ndarray, settings: Settings
-    ) -> FitTask:
-        problems = model.problems(stack, gram, targets, settings)
+        problems = self._problems_of(stack, gram, targets, settings)
         several = len(problems) > 1
         names = [f"class {label}" for label in self.classes_] if several else ["classes"]
-        algorithm = for_so_many(settings.algorithm(), problems[0], settings.loop.backend)
         targets = targets[0] if len(targets) == 1 else targets
-        return FitTask(
-            problems, stack, targets, several, algorithm, self._inits(len(problems)), names, settings
-        )
+        return FitTask(problems, stack, targets, several, self._inits(len(problems)), names, settings)
 
-    def _class_model(self, labels: ClassTargets, settings: Settings, method: str) -> ClassModel:
-        """Choose the class model, and raise for options that do not go together."""
+    def _problems_of(self, stack: Stack, gram: Any, targets: np.ndarray, settings: Settings) -> list[Any]:
+        """Return the problems of the rows of the targets."""
+        targets = np.atleast_2d(targets)
+        return self._class_model(targets).problems(stack, gram, targets, settings)
+
+    def _class_model(self, targets: np.ndarray) -> ClassModel:
+        """Return the class model of targets with a row for every class or label, or one for two classes."""
+        return CLASS_MODELS[self.multiclass]() if len(targets) > 1 else OneVersusAll()
+
+    def _check_classes(self, labels: ClassTargets, settings: Settings, method: str) -> ClassModel:
+        """Return the class model; raise for options that do not go together."""
         several, unlabeled = len(labels.targets) > 1, bool((labels.targets == 0.0).any())
-        model: ClassModel = CLASS_MODELS[self.multiclass]() if several else OneVersusAll()
+        model = self._class_model(labels.targets)
         if labels.is_multilabel and isinstance(model, CompetingClasses):
             raise ValueError(
                 '`multiclass` "multinomial" is for classes that exclude each other; `y` is a matrix of labels, of '
@@ -472,12 +459,6 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
                 temperature=scale_or_auto("temperature", self.temperature),
             )
         )
-
-    def _problems(self, stack: Stack, with_gram: bool = True) -> list[Problem]:
-        """Return the problems of the last fit; densities of draws and draws of the prior need no Gram matrix."""
-        gram: Any = self._gram(stack) if with_gram else None
-        targets, model = np.atleast_2d(self.target_), class_model_of(self.posterior_)
-        return model.problems(stack, gram, targets, self._settings())
 
     def _start(
         self, algorithm: Any, problem: Any, settings: Settings, rng: np.random.Generator | None, init: object

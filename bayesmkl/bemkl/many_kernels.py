@@ -36,20 +36,12 @@ from typing import Any
 
 import numpy as np
 
-from bayesmkl._numerics.low_rank import DiagonalPlusLowRank, gram_of
-from bayesmkl.bemkl import model
+from bayesmkl._numerics.linalg import DiagonalPlusLowRank, gram_of
 from bayesmkl.bemkl.moments import Gaussian, IntermediateOutputs, WeightCovariance, WeightCovarianceCoordinate
 from bayesmkl.kernels.stacks.base import Stack
 
 MANY = 3  # kernels for every sample from which on this takes less time than P x P matrices, as measured
 LEAST = 1000  # kernels; of fewer, P x P matrices are small
-
-
-def for_so_many(algorithm: Any, problem: Any, backend: str) -> Any:
-    """Return `algorithm`, or its form of this module where that takes less time: on NumPy, by the size."""
-    has_form, stack = algorithm is model and problem.y.ndim == 1, problem.stack
-    are_many = stack.n_kernels >= LEAST and stack.n_kernels >= MANY * stack.n_rows
-    return many_kernels(algorithm) if has_form and are_many and backend == "numpy" else algorithm
 
 
 @cache

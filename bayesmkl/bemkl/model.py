@@ -77,7 +77,7 @@ from bayesmkl.bemkl.moments import (
     update_precision,
     update_readout,
 )
-from bayesmkl.bemkl.outputs import AbsentViews, score_bound
+from bayesmkl.bemkl.outputs import AbsentViews, CompletedOutputs
 from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.kernels.stacks.dense import in_c_order
 
@@ -432,9 +432,12 @@ def output_bound(
         + intermediate.entropy
         + state.intercept_precision.bound(priors.intercept)
         + expected_zero_mean(intercepts_square, state.intercept_precision)  # E[log p(b | γ)]
-        + score_bound(misfit, intermediate, epsilon)  # E[log p(f | b, e, G, ε)]
+        + expected_residual(misfit, intermediate.n_samples, epsilon)  # E[log p(f | b, e, G, ε)]
         + noises
     )
+    if isinstance(intermediate, CompletedOutputs):  # whose scores have weights
+        weight = intermediate.score_weight
+        bound = bound + 0.5 * namespace(weight).log(weight).sum()
     return bound if state.latent is None else bound + state.latent.entropy.sum()
 
 

@@ -18,14 +18,13 @@ from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.typing import Label, Samples, Targets
 from bayesmkl._utils.validation import check_choice, check_scale
 from bayesmkl.bemkl import model, multitask
-from bayesmkl.bemkl.base import BaseBEMKL, FitTask, Settings
+from bayesmkl.bemkl.ascent import Fit
+from bayesmkl.bemkl.base import MULTITASK, BaseBEMKL, FitTask, Settings
 from bayesmkl.bemkl.draws import kernel_shares
 from bayesmkl.bemkl.model import Problem, State
 from bayesmkl.bemkl.moments import Gamma, PrecisionMoments
 from bayesmkl.bemkl.multitask import MultitaskProblem, MultitaskState, common_weights, observed_part
 from bayesmkl.bemkl.reading import ScoreMoments, binary_log_odds, log_probabilities, predict_score
-from bayesmkl.bemkl.runs import Fit
-from bayesmkl.bemkl.shared_docs import MULTITASK
 from bayesmkl.bemkl.task_table import (
     TaskTable,
     codes_of,
@@ -124,10 +123,10 @@ class BaseMultitask(BaseBEMKL):
             row[samples] = y
         if self.relation != "separate":
             problem = MultitaskProblem(tuple(tasks), settings.task_prior)
-            return FitTask([problem], stack, whole, False, multitask, [self.init], ["tasks"], settings)
+            return FitTask([problem], stack, whole, False, [self.init], ["tasks"], settings, multitask)
         labels = ["tasks"] if len(tasks) == 1 else [f"task {name}" for name in table.names]
         inits = self._inits(len(tasks), "task")
-        return FitTask(tasks, stack, whole, True, model, inits, labels, settings)
+        return FitTask(tasks, stack, whole, True, inits, labels, settings, model)
 
     def _start(
         self, algorithm: Any, problem: Any, settings: Settings, rng: np.random.Generator | None, init: object

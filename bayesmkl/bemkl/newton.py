@@ -65,7 +65,6 @@ import numpy as np
 from bayesmkl._numerics.arrays import Array, is_numpy, namespace
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.linalg import bordered, plus_diagonal, spd_inverse
-from bayesmkl._numerics.secant_pairs import SecantPairs
 from bayesmkl._numerics.truncated_normal import TruncatedMoments, truncated_moments
 from bayesmkl._utils.threads import blas_threads_for, one_thread
 from bayesmkl.bemkl import model
@@ -85,7 +84,6 @@ from bayesmkl.bemkl.moments import (
     update_precision,
     update_readout,
 )
-from bayesmkl.outcomes import Labels, Numbers
 
 # --------------------------------------------------------------------------- the bound at given weights of landmarks
 
@@ -356,46 +354,6 @@ NEAR = (
     1e-3  # gain of a step, relative to the bound, from which on changes of slopes say what curvature there is
 )
 EARLY_TOL, EARLY_STEPS = 1e-4, 40  # of the ascent on them
-SWEEPS_FOR_A_STEP = 100  # that a step may cost: with landmarks there are thousands of sweeps
-LEAST_ENTRIES = 2**23  # of all kernels, 64 MB: where they are smaller, sweeps take no time
-
-
-def takes_newton_steps(step: str, algorithm: object, problem: Any) -> bool:
-    """Return whether a problem is to be solved by Newton steps.
-
-    There are some for two classes and for one target, where all samples have labels and all views: the score of an
-    unlabeled sample is not log-concave, and weights that must not be negative have no normal factor. Under "auto"
-    they are taken where they save time: for landmarks, where kernels are large, and weights few enough. A step
-    evaluates kernels twice, and there are tens of them where sweeps are hundreds; what it does beside, a gram of
-    2 N B^2 flops and ten responses of 4 N P^2 + 4 B^3, must be less than a hundred sweeps of 4 P N B.
-
-    Parameters
-    ----------
-    step : {"auto", "newton", "coordinate"}
-    algorithm : module
-    problem : NamedTuple
-
-    Raises
-    ------
-    ValueError
-        For "newton" with a problem that has no Newton steps.
-    """
-    if step == "coordinate":
-        return False
-    has_steps = algorithm is model and problem.y.ndim == 1 and problem.stack.present is None
-    has_steps = has_steps and isinstance(problem.outcome, Labels | Numbers)
-    if has_steps and not problem.outcome.has_noise:
-        has_steps = bool(np.all(np.asarray(problem.y) != 0.0))
-    if step == "newton" and not has_steps:
-        raise ValueError(
-            '`step` of `inference` "newton" is for two classes (or each class against the rest) and for one target, '
-            'with labels and views of all samples, and weights of either sign. Use "auto" or "coordinate" here.'
-        )
-    if step == "newton" or not has_steps:
-        return has_steps
-    P, N, B = problem.stack.n_kernels, problem.stack.n_rows, problem.stack.n_train
-    beside = 2 * N * B**2 + 10 * (4 * N * P**2 + 4 * B**3)
-    return bool(B < N and P * N * B >= LEAST_ENTRIES and beside <= SWEEPS_FOR_A_STEP * 4 * P * N * B)
 
 
 # ------------------------------------------------------------------------------------------------------ the ascent
@@ -449,7 +407,7 @@ def maximize_by_newton(
     Parameters
     ----------
     problem : Problem
-        One for which `takes_newton_steps`.
+        One for which `ascent.takes_newton_steps`.
     start : Carry
         NumPy arrays.
     options : LoopOptions
@@ -681,3 +639,74 @@ def _search(
             near = curvature[i] / 5.0, curvature[i] * 5.0
             curvature[i] = np.clip(measured, *near) if measured > 0.0 else curvature[i] / 2.0
     return _SearchResult(best, float(curvature[1]), n_rejected)
+
+
+# ------------------------------------------------------------------------- pairs of steps and changes of the gradient
+
+
+DEPTH = 10
+LEAST_COSINE = 1e-10  # between a step and the change of slopes
+
+
+class SecantPairs(NamedTuple):
+    r"""The last pairs of steps and changes of slopes, and the point from which the next one is told.
+
+    A maximum is looked for with slopes :math:`g_k` and matrices :math:`A_k` that are near the negative second
+    derivative, but leave part of it out. The last pairs :math:`s_j = x_{j+1} - x_j` and :math:`y_j = g_j - g_{j+1}`
+    say what it is along the steps that were taken: the direction is that of the limited-memory BFGS formula (Nocedal
+    and Wright 2006, Numerical Optimization, algorithm 7.4), with :math:`A_k^{-1}` for its scaled identity.
+
+    Attributes
+    ----------
+    steps, falls : ndarray of shape (n_pairs, n)
+        Of points, and of slopes.
+    point, slope : ndarray of shape (n,), or (0,) before there is a point
+
+    Examples
+    --------
+    Slopes of a quadratic function with the second derivative -A; two pairs make up for a matrix without couplings.
+
+    >>> A = np.array([[2.0, 1.0], [1.0, 3.0]])
+    >>> pairs, x = SecantPairs.none(2), np.array([1.0, 1.0])
+    >>> for _ in range(4):
+    ...     pairs = pairs.at(x, -A @ x)
+    ...     x = x + pairs.direction(lambda slope: slope / np.diag(A))
+    >>> bool(np.abs(x).max() < 1e-2)
+    True
+    """
+
+    steps: np.ndarray
+    falls: np.ndarray
+    point: np.ndarray
+    slope: np.ndarray
+
+    @classmethod
+    def none(cls, n: int) -> SecantPairs:
+        """Return no pairs of vectors of `n` numbers."""
+        return cls(np.empty((0, n)), np.empty((0, n)), np.empty(0), np.empty(0))
+
+    def at(self, point: np.ndarray, slope: np.ndarray) -> SecantPairs:
+        """Return the same with the pair that leads to a point, if slopes fall along it."""
+        steps, falls = self.steps, self.falls
+        if self.point.size:
+            step, fall = point - self.point, self.slope - slope
+            if step @ fall > LEAST_COSINE * np.linalg.norm(step) * np.linalg.norm(fall):
+                steps, falls = (np.vstack([own, new])[-DEPTH:] for own, new in ((steps, step), (falls, fall)))
+        return SecantPairs(steps, falls, point, slope)
+
+    def direction(self, solve: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """Return the direction from the last point.
+
+        Parameters
+        ----------
+        solve : callable
+            Multiplies a slope with the inverse of the curvature that is to be corrected.
+        """
+        rest, sizes = self.slope.copy(), []
+        for step, fall in zip(self.steps[::-1], self.falls[::-1], strict=True):
+            sizes.append((step @ rest) / (step @ fall))
+            rest -= sizes[-1] * fall
+        found = solve(rest)
+        for step, fall, size in zip(self.steps, self.falls, sizes[::-1], strict=True):
+            found = found + (size - (fall @ found) / (step @ fall)) * step
+        return found

@@ -10,18 +10,17 @@ import numpy as np
 from scipy.special import logsumexp
 from sklearn.base import ClassifierMixin
 
-from bayesmkl._estimator.targets import given_levels, number_grades
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import scale_or_auto
-from bayesmkl.bemkl.base import BaseBEMKL, FitTask, Settings
+from bayesmkl.bemkl.ascent import Fit
+from bayesmkl.bemkl.base import OUTCOMES, BaseBEMKL, FitTask, Settings
 from bayesmkl.bemkl.model import Problem, State, takes
 from bayesmkl.bemkl.reading import ScoreMoments, predict_score
-from bayesmkl.bemkl.runs import Fit
 from bayesmkl.bemkl.selection import USUAL, choose_by_folds
-from bayesmkl.bemkl.shared_docs import OUTCOMES
 from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.outcomes import Grades, OrdinalProbit
+from bayesmkl.outcomes.grades import given_levels, number_grades
 
 
 @fill_docs(OUTCOMES)
@@ -156,50 +155,32 @@ class BEMKLOrdinalClassifier(ClassifierMixin, BaseBEMKL):
         self._fit(X, y)
         return self
 
-    def _prepare(self, X: Samples, y: Targets, settings: Settings | None = None) -> tuple[Stack, np.ndarray]:
+    def _prepare(self, X: Samples, y: Targets, settings: Settings) -> tuple[Stack, np.ndarray]:
         """Return the training kernels and the numbers of the grades, validated."""
-        settings, levels = settings or self._checked(), given_levels(self.levels, y)
+        levels = given_levels(self.levels, y)
         stack, y = self._fit_stack(X, y, storage=settings.holding)
         self.classes_, codes = number_grades(levels, y)
         return stack, codes
 
     def _task(
-        self,
-        stack: Stack,
-        gram: Any,
-        y: np.ndarray,
-        settings: Settings | None = None,
-        method: str | None = None,
+        self, stack: Stack, gram: Any, y: np.ndarray, settings: Settings, method: str | None = None
     ) -> FitTask:
         """Return the model of grades by their numbers."""
-        settings, codes = settings or self._settings(), y.astype(np.float64)
+        codes = y.astype(np.float64)
         if isinstance(self.intermediate_scale, str):
-            chosen = choose_by_folds(self, settings, stack, codes, y, self._task_of, self._probabilities_of)
+            chosen = choose_by_folds(self, settings, stack, codes, y, self._probabilities_of)
             settings = settings._replace(intermediate_scale=chosen.intermediate_scale)
         self.intermediate_scale_ = settings.intermediate_scale
-        return self._task_of(stack, gram, codes, settings)
-
-    def _task_of(self, stack: Stack, gram: Any, codes: np.ndarray, settings: Settings) -> FitTask:
-        problem = self._problem(stack, gram, codes, settings)
-        algorithm = settings.algorithm()
-        return FitTask([problem], stack, codes, False, algorithm, [self.init], ["grades"], settings)
+        return super()._task(stack, gram, codes, settings)
 
     def _settings(self) -> Settings:
         scale = scale_or_auto("intermediate_scale", self.intermediate_scale)
         used = getattr(self, "intermediate_scale_", USUAL) if scale is None else scale
         return super()._settings()._replace(intermediate_scale=used)
 
-    def _problem(self, stack: Stack, gram: Any, codes: np.ndarray, settings: Settings) -> Problem:
-        grades, precision = (
-            Grades(OrdinalProbit(len(self.classes_)).cut_slopes()),
-            settings.intermediate_scale**-2,
-        )
-        return Problem(stack, gram, codes + 1.0, settings.priors, grades, precision)
-
-    def _problems(self, stack: Stack, with_gram: bool = True) -> list[Problem]:
-        """Return the problem of the last fit; densities of draws need no Gram matrix."""
-        gram: Any = self._gram(stack) if with_gram else None
-        return [self._problem(stack, gram, self.target_, self._settings())]
+    def _problems_of(self, stack: Stack, gram: Any, targets: np.ndarray, settings: Settings) -> list[Any]:
+        grades = Grades(OrdinalProbit(len(self.classes_)).cut_slopes())
+        return [Problem(stack, gram, targets + 1.0, settings.priors, grades, settings.intermediate_scale**-2)]
 
     def _start(
         self, algorithm: Any, problem: Any, settings: Settings, rng: np.random.Generator | None, init: Any

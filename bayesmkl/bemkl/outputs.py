@@ -35,11 +35,8 @@ import numpy as np
 from bayesmkl._numerics.arrays import Array, is_numpy, namespace
 from bayesmkl._numerics.linalg import spd_inverse
 from bayesmkl.bemkl.moments import (
-    Gamma,
     Gaussian,
     IntermediateOutputs,
-    PrecisionMoments,
-    expected_residual,
 )
 from bayesmkl.kernels.presence import centered
 from bayesmkl.kernels.stacks.base import Stack
@@ -419,12 +416,3 @@ def score_error(
     weights_square = weights[:, None] * weights + cov.weights
     from_intermediate = (weights_square * intermediate.total_cov).sum(axis=(-2, -1))
     return (weight * residual * residual).sum(axis=1) + from_readout + from_intermediate
-
-
-def score_bound(misfit: Array, intermediate: Intermediates, precision: PrecisionMoments | Gamma) -> Any:
-    """``E[log p(f | b, e, G)]``, summed, where `misfit` is that of `score_error`."""
-    bound = expected_residual(misfit, intermediate.n_samples, precision)
-    if not isinstance(intermediate, CompletedOutputs):
-        return bound
-    weight = intermediate.score_weight
-    return bound + 0.5 * namespace(weight).log(weight).sum()

@@ -61,12 +61,12 @@ from numpyro.infer.reparam import Reparam
 from bayesmkl._estimator.program import NumPyroProgram
 from bayesmkl._numerics.arrays import Array
 from bayesmkl._numerics.truncated_normal import log_normal_cdf, truncated_moments
-from bayesmkl._utils.numpyro_session import numpyro_session
+from bayesmkl._utils.devices import numpyro_session
 from bayesmkl._utils.options import NUTS as NUTSOptions
+from bayesmkl.bemkl.ascent import check_can_sample
 from bayesmkl.bemkl.gibbs import Chains, run_chains
 from bayesmkl.bemkl.model import Problem
 from bayesmkl.bemkl.moments import Dirichlet, Gamma, SpikeSlab
-from bayesmkl.bemkl.runs import check_can_sample
 from bayesmkl.gp.numpyro_program import law_of_parameter, observe
 from bayesmkl.gp.numpyro_targets import Grade, signs
 from bayesmkl.kernels.stacks.dense import DenseStack
@@ -326,7 +326,7 @@ class MarginalLabel(dist.Distribution):
 
     Examples
     --------
-    >>> from bayesmkl._utils.numpyro_session import numpyro_session
+    >>> from bayesmkl._utils.devices import numpyro_session
     >>> with numpyro_session():
     ...     MarginalLabel(0.5, 2.0, margin=0.5).log_prob(1.0).item()
     -0.6931471805599453

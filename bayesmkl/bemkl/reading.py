@@ -97,7 +97,7 @@ def predict_score(
         if isinstance(readout.cov, WeightCovariance):
             mixing, total = _drawn_mixing(readout)
         else:
-            mixing, total = _mixing(_weights_square(readout))
+            mixing, total = _mixing(readout_moments(readout.mean, readout.cov).weights_square)
         (part,) = stack.weighted_forms(mixing, roots) + noise[:, None] * total
         score = score._replace(variance=score.variance + part)
     return score
@@ -143,7 +143,7 @@ def predict_scores(
     projection = _outputs_of(stack, duals, moments)
     readouts = [readout_of(output, readout, n_outputs) for output in range(n_outputs)]
     scores = [_readout_part(*pair) for pair in zip(projection, readouts, strict=True)]
-    square = _weights_square(readouts[0])
+    square = readout_moments(*readouts[0][:2]).weights_square
     noise = np.broadcast_to(intermediate_variance, n_outputs)
     roots = [np.linalg.cholesky(cov) for cov in duals.cov] if rule == "full" else None
     if not _is_complete(stack):
@@ -232,11 +232,6 @@ def _needed(stack: Stack, moments: ViewMoments | None) -> ViewMoments:
             'Fit with missing_views="integrate" to predict samples that lack views.'
         )
     return moments
-
-
-def _weights_square(readout: Gaussian) -> np.ndarray:
-    """Return E[e e'] of the q(b, e) of one output."""
-    return readout_moments(readout.mean, readout.cov).weights_square
 
 
 def _readout_part(intermediate: np.ndarray, readout: Gaussian) -> ScoreMoments:

@@ -1,4 +1,4 @@
-"""BEMKL regression as a scikit-learn estimator, of one target or several."""
+"""BEMKL of numbers as scikit-learn estimators: regression, of one target or several, and times to an event."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 from sklearn.base import RegressorMixin
+from sklearn.utils import Tags
 
-from bayesmkl._estimator.targets import location_and_scale, warn_of_copies
 from bayesmkl._utils.docstrings import fill_docs
+from bayesmkl._utils.survival_target import survival_times
 from bayesmkl._utils.typing import Samples, Targets
-from bayesmkl._utils.validation import check_choice
-from bayesmkl.bemkl.base import BaseBEMKL, FitTask, Settings
+from bayesmkl._utils.validation import check_choice, check_probability
+from bayesmkl.bemkl.base import BEMKL, OUTCOMES, BaseBEMKL, FitTask, Settings
 from bayesmkl.bemkl.draws import PosteriorDraws
-from bayesmkl.bemkl.many_kernels import for_so_many
-from bayesmkl.bemkl.model import Priors, Problem
+from bayesmkl.bemkl.model import Problem
 from bayesmkl.bemkl.moments import Gamma
 from bayesmkl.bemkl.outputs import view_moments
 from bayesmkl.bemkl.reading import (
@@ -25,9 +26,17 @@ from bayesmkl.bemkl.reading import (
     predict_scores,
     score_of_draws,
 )
-from bayesmkl.bemkl.shared_docs import BEMKL
 from bayesmkl.kernels.stacks.base import Stack
-from bayesmkl.outcomes import Numbers
+from bayesmkl.outcomes import FailureTime, Intervals, Numbers
+from bayesmkl.outcomes.numbers import location_and_scale, warn_of_copies
+from bayesmkl.outcomes.times import (
+    check_quantile,
+    concordance,
+    log_ends,
+    log_slopes,
+    standard_log_times,
+    without_features,
+)
 
 
 @fill_docs(BEMKL)
@@ -164,43 +173,29 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
         self._fit(X, y)
         return self
 
-    def _prepare(self, X: Samples, y: Targets, settings: Settings | None = None) -> tuple[Stack, np.ndarray]:
+    def _prepare(self, X: Samples, y: Targets, settings: Settings) -> tuple[Stack, np.ndarray]:
         """Return the training kernels and the targets, validated."""
-        settings = settings or self._checked()
         stack, y = self._fit_stack(X, y, y_numeric=True, storage=settings.holding)
         warn_of_copies(self, X, y)
         return stack, y
 
     def _task(
-        self,
-        stack: Stack,
-        gram: Any,
-        y: np.ndarray,
-        settings: Settings | None = None,
-        method: str | None = None,
+        self, stack: Stack, gram: Any, y: np.ndarray, settings: Settings, method: str | None = None
     ) -> FitTask:
         """Return the model of the targets in `y`."""
-        settings = settings or self._settings()
         self.y_mean_, self.y_scale_ = location_and_scale(y, self.normalize_y)
         targets = ((y - self.y_mean_) / self.y_scale_).T
         if y.ndim == 2:
             settings.check(method or settings.inference.name, ("several columns", "`y` with several columns"))
-        problem = self._problem(stack, gram, targets, settings.priors)
-        algorithm = for_so_many(settings.algorithm(), problem, settings.loop.backend)
-        return FitTask([problem], stack, targets, False, algorithm, [self.init], ["regression"], settings)
+        return super()._task(stack, gram, targets, settings)
 
-    def _problems(self, stack: Stack, with_gram: bool = True) -> list[Problem]:
-        """Return the problem of the last fit; densities of draws and draws of the prior need no Gram matrix."""
-        gram: Any = self._gram(stack) if with_gram else None
-        return [self._problem(stack, gram, self.target_, self._priors())]
-
-    def _problem(self, stack: Stack, gram: np.ndarray, targets: np.ndarray, priors: Priors) -> Problem:
+    def _problems_of(self, stack: Stack, gram: Any, targets: np.ndarray, settings: Settings) -> list[Any]:
         """Return the problem of one target, (n_samples,), or of several, (n_outputs, n_samples).
 
         Missing views are integrated over by the updates for several targets, which are given one.
         """
-        targets = targets if self.missing_views == "error" else np.atleast_2d(targets)
-        return Problem(stack, gram, targets, priors, Numbers())
+        targets = np.atleast_2d(targets) if settings.integrates else targets
+        return [Problem(stack, gram, targets, settings.priors, Numbers())]
 
     def predict(self, X: Samples, return_std: bool = False) -> Any:
         """Predict the target.
@@ -253,3 +248,326 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
     def _shaped(self, columns: list[np.ndarray]) -> np.ndarray:
         """Put predictions of all outputs side by side, or return the one of a single target."""
         return columns[0] if self.target_.ndim == 1 else np.stack(columns, axis=1)
+
+
+# -------------------------------------------------------------------------------------------------- times to an event
+
+
+N_BAND_DRAWS = 1000  # of a survival function
+
+
+@fill_docs(OUTCOMES)
+@dataclass(eq=False, repr=False, kw_only=True)
+class BEMKLSurvival(BaseBEMKL):
+    r"""Bayesian efficient multiple kernel learning for times to an event.
+
+    As `BEMKLRegressor` [2]_, of the logarithm of a time that for some samples is known to lie in an interval only:
+    after the last visit (censored), between two visits, before the first [1]_:
+
+    .. math:: g_{mi} \mid a \sim N(k_{mi}^\top a, 1/\upsilon), \qquad
+       \log T_i \mid b, e, g_i \sim N(e^\top g_i + b, 1/\varepsilon) .
+
+    The score multiplies the time scale: an accelerated failure time with log-normal noise.
+
+    Parameters
+    ----------
+    %(kernels)s
+    %(kernel_prior)s
+    %(sample_prior)s
+    %(bias_prior)s
+    %(predictive)s
+    %(inference)s
+    %(init)s
+    %(n_init)s
+    %(max_iter)s
+    %(tol)s
+    %(storage)s
+    %(kernel_names)s
+    %(random_state)s
+    %(verbose)s
+    intermediate_prior, noise_prior : {"nonsparse", "sparse"} or Gamma, default="nonsparse"
+        Priors on the precisions :math:`\upsilon` of the intermediate outputs and :math:`\varepsilon` of the
+        standardized log times.
+    %(nonnegative)s
+
+    Attributes
+    ----------
+    %(kernel_shares_, kernel_shares_std_)s
+    %(kernel_weights_, kernel_weights_std_)s
+    %(kernel_weights_cov_)s
+    intercept_ : float
+        Posterior mean of `b`.
+    %(dual_coef_)s
+    log_time_mean_, log_time_scale_ : float
+        Mean and standard deviation by which log times were standardized: those of a model without features.
+    %(elbo_)s
+    %(elbo_history_)s
+    %(n_iter_)s
+    %(outcome_)s
+    %(converged_)s
+    posterior_ : State
+        All factors of the variational posterior, those of the log times that were not observed among them.
+    target_ : ndarray of shape (3, n_samples)
+        Standardized logarithms of the ends of the intervals of the training times, and of their entries, which are
+        all minus infinity.
+    %(event_times_)s
+    %(storage_)s
+    %(kernel_bytes_)s
+    %(training_factors_)s
+    %(kernel_names_)s
+    %(n_kernels_in_)s
+    %(kernel_bank_)s
+    %(n_features_in_)s
+    %(feature_names_in_)s
+
+    See Also
+    --------
+    bayesmkl.gp.GPMKLSurvival : Other distributions of times, entries, and intervals that can be read.
+    BEMKLRegressor : The same model of numbers that were all observed.
+
+    Notes
+    -----
+    Predictions take the posterior of a log time as normal, with the mean and the standard deviation that
+    `BEMKLRegressor.predict` returns.
+
+    References
+    ----------
+    .. [1] J. D. Kalbfleisch and R. L. Prentice (2002), The statistical analysis of failure time data, §2.2 and §3.
+    .. [2] M. Gönen (2012), Bayesian efficient multiple kernel learning, ICML, §3.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl import KernelBank
+    >>> from bayesmkl.bemkl import BEMKLSurvival
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(80, 2))
+    >>> time, end = np.exp(X[:, 0] + 0.3 * rng.normal(size=80)), rng.uniform(1.0, 5.0, size=80)
+    >>> y = np.rec.fromarrays([time < end, np.minimum(time, end)], names="event,years")
+    >>> model = BEMKLSurvival(KernelBank(["rbf"], views={"signal": 0, "noise": 1})).fit(X, y)
+    >>> bool(model.kernel_shares_[0] > 0.8)
+    True
+    >>> model.predict_survival_function([[-1.0, 0.0], [1.0, 0.0]], times=[1.0]).round(1)
+    array([[0.],
+           [1.]])
+    """
+
+    _FLAGS = ("nonnegative",)
+    _INFERENCES = ("vb",)
+    _OUTCOME = "times"
+
+    _PROGRAM_INSTEAD = (
+        "Use that of bayesmkl.gp.GPMKLSurvival, or of BEMKLRegressor if all times were observed."
+    )
+
+    intermediate_prior: str | Gamma = "nonsparse"
+    noise_prior: str | Gamma = "nonsparse"
+    nonnegative: bool = False
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+    def fit(self, X: Samples, y: Targets) -> BEMKLSurvival:
+        """Fit the posterior.
+
+        Parameters
+        ----------
+        %(X:training)s
+        y : structured array of shape (n_samples,)
+            A boolean field, whether the event was observed, and a field of numbers, the time to it or to censoring,
+            of any names. Or the fields "lower" and "upper" of intervals, which are equal of an observed time;
+            `upper` is infinite of a censored one.
+
+        Returns
+        -------
+        self : BEMKLSurvival
+            The fitted estimator.
+
+        Raises
+        ------
+        %(ValueError:parameters)s
+        %(TypeError:y)s
+
+        Warns
+        -----
+        %(ConvergenceWarning)s
+        %(KernelQualityWarning)s
+        %(UserWarning:copies)s
+        """
+        self._fit(X, y)
+        return self
+
+    def _prepare(self, X: Samples, y: Targets, settings: Settings) -> tuple[Stack, np.ndarray]:
+        """Return the training kernels and standardized ends, (3, n_samples), validated."""
+        times = survival_times(y)
+        late = np.flatnonzero(times.entry)
+        if len(late):
+            raise ValueError(
+                "`y` must hold samples that were observed from time zero on; got an entry at "
+                f"{times.entry[late[0]]:g} of sample {late[0]} ({len(late)} in all), of which there are no "
+                "closed-form updates. Use bayesmkl.gp.GPMKLSurvival."
+            )
+        stack, _ = self._fit_stack(X, times.lower, y_numeric=True, storage=settings.holding)
+        logs, is_observed = log_ends(times), times.lower == times.upper
+        self.event_times_ = np.unique(times.lower[is_observed])
+        warn_of_copies(self, X, logs[0], exact=is_observed)
+        all_observed = is_observed.all()
+        found = location_and_scale(logs[0], True) if all_observed else without_features(FailureTime(), logs)
+        self.log_time_mean_, self.log_time_scale_ = float(found[0]), float(found[1])
+        return stack, (logs - self.log_time_mean_) / self.log_time_scale_
+
+    def _problems_of(self, stack: Stack, gram: Any, targets: np.ndarray, settings: Settings) -> list[Any]:
+        return [Problem(stack, gram, targets[0], settings.priors, Intervals(targets[1]))]
+
+    def _in_units(self, values: np.ndarray) -> np.ndarray:
+        return np.exp(self.log_time_mean_ + self.log_time_scale_ * values)
+
+    def _log_units(self) -> np.ndarray:
+        return log_slopes(self.target_, self.log_time_mean_, self.log_time_scale_)
+
+    def _target_in_units(self) -> np.ndarray:
+        return self._in_units(np.where(np.isfinite(self.target_[0]), self.target_[0], self.target_[1]))
+
+    # ------------------------------------------------------------------------------------------ predictions
+
+    def _score(self, X: Samples) -> ScoreMoments:
+        """Return mean and variance of the scores of new samples, without their noise."""
+        stack = self._row_stack(X)
+        rule, posterior = check_choice("predictive", self.predictive, ("full", "paper")), self.posterior_
+        variance = float(posterior.intermediate_precision.mean_reciprocal)
+        return predict_score(stack, posterior.dual, posterior.readout, variance, rule)
+
+    def _noise_variance(self) -> float:
+        noise = self.posterior_.noise_precision
+        return float(1.0 / noise.mean if self.predictive == "paper" else noise.mean_reciprocal)
+
+    def predict_latent(self, X: Samples, return_std: bool = False) -> Any:
+        """Predict the standardized logarithm of the time of new samples.
+
+        Parameters
+        ----------
+        %(X)s
+        return_std : bool, default=False
+            Also return standard deviations, the noise included.
+
+        Returns
+        -------
+        mean : ndarray of shape (n_rows,)
+            Predictive mean.
+        %(std)s
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        %(ValueError:X)s
+        %(TypeError:X)s
+        """
+        score = self._score(X)
+        return (score.mean, np.sqrt(score.variance + self._noise_variance())) if return_std else score.mean
+
+    def predict(self, X: Samples) -> np.ndarray:
+        """Predict risks: the higher, the earlier the event.
+
+        Parameters
+        ----------
+        %(X)s
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Posterior mean score, the standardized logarithm of the time, times minus one.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        %(ValueError:X)s
+        %(TypeError:X)s
+        """
+        return -self._score(X).mean
+
+    def predict_survival_function(self, X: Samples, times: Any = None, ci_prob: float | None = None) -> Any:
+        """Predict the probability that the event is later than some times.
+
+        Parameters
+        ----------
+        %(X)s
+        %(times)s
+        %(ci_prob)s
+
+        Returns
+        -------
+        %(survival)s
+        %(lower, upper)s
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        %(ValueError:X)s
+        %(TypeError:X)s
+        """
+        tail = None if ci_prob is None else 0.5 * (1.0 - check_probability("ci_prob", ci_prob))
+        score = self._score(X)
+        at = self.event_times_ if times is None else times
+        log_times = standard_log_times(at, self.log_time_mean_, self.log_time_scale_)
+        std = np.sqrt(score.variance + self._noise_variance())
+        survival = ndtr((score.mean[:, None] - log_times) / std[:, None])
+        if tail is None:
+            return survival
+        rng, noise = self._rng(), self.posterior_.noise_precision
+        normal = rng.standard_normal((N_BAND_DRAWS, 1))
+        root = np.sqrt(rng.gamma(noise.concentration, 1.0 / noise.rate, size=(N_BAND_DRAWS, 1)))
+        lower, upper = np.empty_like(survival), np.empty_like(survival)
+        for row, (mean, variance) in enumerate(zip(*score, strict=True)):
+            drawn = ndtr(root * (mean + np.sqrt(variance) * normal - log_times))
+            lower[row], upper[row] = np.quantile(drawn, [tail, 1.0 - tail], axis=0)
+        return survival, lower, upper
+
+    def predict_quantile(self, X: Samples, q: float = 0.5) -> np.ndarray:
+        """Predict the time until which the event has happened with some probability.
+
+        Parameters
+        ----------
+        %(X)s
+        %(q)s
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Times, in the units of those of training.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        %(ValueError:X)s
+        %(TypeError:X)s
+        """
+        q = check_quantile(q)
+        mean, std = self.predict_latent(X, return_std=True)
+        return self._in_units(mean + std * ndtri(q))
+
+    def score(self, X: Samples, y: Targets) -> float:
+        """Return the concordance of predicted risks and times, as `bayesmkl.evaluation.concordance_index`.
+
+        Parameters
+        ----------
+        %(X)s
+        %(y:times)s
+
+        Returns
+        -------
+        float
+            Part of the pairs whose order is known that is predicted; 0.5 is that of a guess.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        %(ValueError:X)s
+        """
+        return concordance(self.predict(X), y)

@@ -488,7 +488,6 @@ def choose_by_folds(
     stack: Stack,
     targets: np.ndarray,
     truth: np.ndarray,
-    task_of: Callable[..., FitTask],
     probabilities_of: Callable[[list[Any], Stack, Settings], np.ndarray],
 ) -> FoldChoice:
     r"""Return the :math:`\sigma_g` of smallest log loss in five folds, of .1, .3 and 1, and what folds say under it.
@@ -508,8 +507,6 @@ def choose_by_folds(
         As the model sees them; every sample has one.
     truth : ndarray of int of shape (n_samples,)
         Numbers of the classes, columns of the probabilities.
-    task_of : callable
-        From kernels, their Gram matrix, targets and settings to the problems to fit.
     probabilities_of : callable
         From posteriors, kernels of new rows and settings to the probabilities of the classes.
     """
@@ -535,8 +532,8 @@ def choose_by_folds(
             gram = model._gram(fold)
             for k, scale in enumerate(SCALES):
                 own = settings._replace(intermediate_scale=scale)
-                task = task_of(fold, gram, np.ascontiguousarray(targets[..., train]), own)
-                task = task._replace(inits=["mean"] * len(task.problems))
+                problems = model._problems_of(fold, gram, np.ascontiguousarray(targets[..., train]), own)
+                task = FitTask(problems, fold, targets, False, ["mean"] * len(problems))
                 states = [result.state for result in model._maximize(task, own)]
                 probabilities = probabilities_of(states, rows, own)
                 held_out[k, test] = np.log(np.maximum(probabilities, LEAST_PROBABILITY))

@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_array, column_or_1d
 
-from bayesmkl._estimator.targets import UNITS, is_missing, plain_labels
-from bayesmkl._utils.given import as_array, check_magnitude, check_numbers, naming
+from bayesmkl._utils.given import as_array, check_magnitude, check_numbers, is_missing, naming
 from bayesmkl._utils.typing import Targets
+from bayesmkl.outcomes.labels import plain_labels
+from bayesmkl.outcomes.numbers import UNITS
 
 
 class TaskTable(NamedTuple):

@@ -39,11 +39,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from bayesmkl._numerics.concordance import ordered_pairs
 from bayesmkl._utils.given import as_array, finite_numbers
 from bayesmkl._utils.survival_target import EventTimes, event_and_time
 from bayesmkl._utils.units import SMALLEST
 from bayesmkl._utils.validation import check_flag, check_integer, check_number, shown
+from bayesmkl.outcomes.times import ordered_pairs
 
 LEVEL = 0.95  # probability that a calibrated model is inside its band, in all bins
 SPAN = (0.1, 0.9)  # of the observed times of events, over which the Brier score is integrated

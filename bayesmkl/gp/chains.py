@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro.infer import MCMC, NUTS
 
-from bayesmkl._utils.numpyro_session import numpyro_session
+from bayesmkl._utils.devices import numpyro_session
 from bayesmkl.gp.agreement import draws_of_chains
 from bayesmkl.gp.hyperposterior import CLOSE, Draws, Hypermodel, Mode, Point, evaluate_slope
 from bayesmkl.gp.information import Spread

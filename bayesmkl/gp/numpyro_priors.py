@@ -18,7 +18,7 @@ from numpyro.distributions import Distribution
 from scipy.interpolate import CubicHermiteSpline
 from scipy.special import ndtri
 
-from bayesmkl._utils.numpyro_session import numpyro_session
+from bayesmkl._utils.devices import numpyro_session
 from bayesmkl.gp.hyperpriors import FARTHEST, Mapped
 
 LogDensity = Callable[[np.ndarray], np.ndarray]

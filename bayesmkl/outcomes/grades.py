@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -12,6 +12,8 @@ import numpy as np
 from bayesmkl._numerics.arrays import Array, is_numpy, namespace, special_functions
 from bayesmkl._numerics.truncated_normal import LOG_2PI, TruncatedMoments, interval_moments
 from bayesmkl._utils.docstrings import fulfil_docs
+from bayesmkl._utils.typing import Targets
+from bayesmkl._utils.validation import shown
 from bayesmkl.outcomes.base import (
     Derivatives,
     Likelihood,
@@ -22,6 +24,7 @@ from bayesmkl.outcomes.base import (
     no_parameters,
 )
 from bayesmkl.outcomes.intervals import LAWS, Along, log_mass_slopes
+from bayesmkl.outcomes.labels import check_labels
 
 LAW = LAWS["normal"]
 
@@ -345,3 +348,95 @@ def _halve_on_jax(attempt: Callable[[Any], Any], is_enough: Callable[[Any], Any]
         lambda part: (part > least) & ~is_enough(attempt(part)), lambda part: 0.5 * part, jax.numpy.ones(())
     )
     return attempt(jax.numpy.where(part > least, part, 0.0))
+
+
+# ---------------------------------------------------------------------------------------------------- grades of users
+
+
+def given_levels(levels: Any, y: Targets) -> np.ndarray | None:
+    """Return the grades in ascending order, of `levels` or of an ordered categorical; None if neither says it.
+
+    Parameters
+    ----------
+    levels : sequence or None
+        As users give them.
+    y : array-like of shape (n_samples,)
+        Grades, before they are validated.
+
+    Raises
+    ------
+    ValueError
+        If `levels` are not at least two different grades.
+
+    Examples
+    --------
+    >>> given_levels(["low", "high"], ["high", "low"])
+    array(['low', 'high'], dtype='<U4')
+    """
+    if levels is None:
+        kind = getattr(y, "dtype", None)
+        if not getattr(kind, "ordered", False):
+            return None
+        seen: Any = y
+        levels = [level for level in kind.categories if level in set(seen)]  # type: ignore[union-attr]
+    listed = isinstance(levels, Sequence | np.ndarray) or hasattr(levels, "to_list")
+    found = check_labels(levels) if listed and not isinstance(levels, str | bytes) else np.zeros(0)
+    if found.ndim != 1 or len(np.unique(found)) != len(found) or len(found) < 2:
+        raise ValueError(
+            f"`levels` must be None or at least two different grades in ascending order; got {shown(levels)}."
+        )
+    return found
+
+
+def number_grades(levels: np.ndarray | None, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the grades, ascending, and of every sample the place of its grade among them, from 0.
+
+    Parameters
+    ----------
+    levels : ndarray of shape (n_levels,), or None
+        Grades in ascending order; None takes those of `y` if they are numbers.
+    y : ndarray of shape (n_samples,)
+        Validated grades.
+
+    Raises
+    ------
+    ValueError
+        If grades are text without levels, there is only one, some are not among the levels, or a level has no sample.
+
+    Examples
+    --------
+    >>> number_grades(np.array(["low", "high"]), np.array(["high", "low", "high"]))[1]
+    array([1, 0, 1])
+    """
+    if levels is None:
+        levels = np.unique(y)
+        if levels.dtype.kind not in "biuf":
+            raise ValueError(
+                f"`levels` must say the order of grades that are text; got None, and {shown(y.tolist()[0])} in `y`. "
+                'Pass them in ascending order, such as `levels=["low", "middle", "high"]`.'
+            )
+    levels = _all_seen(levels, y)
+    sorter = np.argsort(levels)
+    return levels, sorter[np.searchsorted(levels, y, sorter=sorter)]
+
+
+def _all_seen(levels: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return the grades if they are those of the samples."""
+    if len(levels) < 2:
+        raise ValueError(
+            f"`y` must hold at least two grades; got one class only: {levels.tolist()[0]!r}. Check how the training "
+            "samples were selected."
+        )
+    unknown = np.setdiff1d(y, levels)
+    if len(unknown):
+        raise ValueError(
+            f"`y` must hold grades of `levels`, {levels.tolist()}; got {unknown[:5].tolist()} too. Add them, or "
+            "leave these samples out."
+        )
+    absent = np.setdiff1d(levels, y)
+    if len(absent):
+        raise ValueError(
+            f"`y` must hold samples of every grade of `levels`; got none of {absent[:5].tolist()}, whose cut points "
+            "nothing would tell. Leave it out of `levels`, or join it with its neighbor."
+        )
+    return levels

@@ -1,4 +1,4 @@
-"""Labels: likelihoods of two classes, and the truncated moments of labels, and of classes that compete."""
+"""Labels: what users pass, validated and encoded; likelihoods of two classes; truncated moments; temperature."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import special
-from scipy.special import log_ndtr
+from scipy.optimize import minimize_scalar
+from scipy.special import log_ndtr, logsumexp
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import column_or_1d
 
 from bayesmkl._numerics.arrays import Array, is_numpy, namespace
 from bayesmkl._numerics.largest_normal import largest_moments
@@ -20,6 +23,10 @@ from bayesmkl._numerics.truncated_normal import (
     truncated_moments,
 )
 from bayesmkl._utils.docstrings import fulfil_docs
+from bayesmkl._utils.given import as_array, is_missing
+from bayesmkl._utils.typing import Label, Targets
+from bayesmkl._utils.validation import shown
+from bayesmkl._utils.warnings import warn_user
 from bayesmkl.outcomes.base import Derivatives, Likelihood, Outcome, Predicted, Tilted, no_parameters, tilt
 
 HALF_NORMAL_MEAN = np.sqrt(2.0 / np.pi)
@@ -229,3 +236,372 @@ def log_beyond(mean: np.ndarray, margin: Array | float) -> np.ndarray:
     The two do not sum to one: a score within the margin belongs to no label.
     """
     return log_ndtr(np.stack([-mean - margin, mean - margin], axis=-1))
+
+
+# ---------------------------------------------------------------------------------------------------- labels of users
+
+
+WHOLE = 2.0**53  # whole numbers beyond it are not all floats
+
+
+def check_labels(y: Targets, mark: Label | None = None) -> np.ndarray:
+    """Return labels as an array: text, whole numbers or booleans, all of one kind and none missing.
+
+    `mark`, which stands for "no label", may be of another kind.
+
+    Examples
+    --------
+    >>> check_labels(np.array([True, False], dtype=object))
+    array([ True, False])
+    """
+    array = as_array("y", y)
+    absent = is_missing(array)
+    if absent.any():
+        raise ValueError(
+            f"`y` must give every sample a label; {int(absent.sum())} of {array.size} are missing (None or NaN). "
+            "Leave these samples out, or mark them where the estimator has an `unlabeled_label`."
+        )
+    if array.dtype.kind == "O":
+        marked = np.array([mark is not None and value == mark for value in array.ravel().tolist()])
+        plain_labels(array.ravel()[~marked])
+        return array if marked.any() else plain_labels(array)
+    return plain_labels(array)
+
+
+def plain_labels(labels: np.ndarray) -> np.ndarray:
+    """Return labels of objects as an array of their own kind; refuse what is no label.
+
+    Examples
+    --------
+    >>> plain_labels(np.array([1, "a"], dtype=object))
+    Traceback (most recent call last):
+    ...
+    ValueError: `y` must hold labels of one kind (Unknown label type); got 1 and 'a'. Make all of them text, or ...
+    """
+    if labels.dtype.kind == "O":
+        labels = _of_one_kind(labels)
+    kind = labels.dtype.kind
+    if kind == "c":
+        raise ValueError("`y` must hold labels. Complex data not supported: recode them as text or numbers.")
+    if kind not in "biufU":
+        raise TypeError(
+            f"`y` must hold labels that are text, whole numbers or booleans; got {shown(labels.flat[0])} of type "
+            f"{labels.dtype}. Recode them."
+        )
+    if kind == "f":
+        if np.isinf(labels).any():
+            raise ValueError(
+                "`y` must hold labels: y contains infinity. Leave these samples out, or recode them."
+            )
+        wide = labels.astype(np.float64)
+        whole = (wide == np.floor(wide)) & (np.abs(wide) <= WHOLE)
+        if not whole.all():
+            raise ValueError(
+                f"`y` must hold class labels; got {labels[~whole].flat[0]:g} (Unknown label type: continuous). Use a "
+                "regressor for real targets, or recode them as whole numbers or text."
+            )
+    return labels
+
+
+def _of_one_kind(labels: np.ndarray) -> np.ndarray:
+    """Turn objects that are all text, all booleans or all numbers into an array of that type."""
+    values = labels.ravel().tolist()
+    kinds = [_kind(value) for value in values]
+    different = dict(zip(kinds, values, strict=True))
+    if len(different) > 1:
+        one, other = list(different.values())[:2]
+        raise ValueError(
+            f"`y` must hold labels of one kind (Unknown label type); got {shown(one)} and {shown(other)}. Make all "
+            "of them text, or all of them numbers."
+        )
+    array = np.array(values).reshape(labels.shape) if different else labels.astype(float)
+    if "other" in different or array.dtype.kind == "O":
+        raise ValueError(
+            "`y` must hold labels that are text, whole numbers or booleans (Unknown label type); got "
+            f"{shown(values[0])} of type {type(values[0]).__name__}. Recode them."
+        )
+    return array
+
+
+def _kind(label: object) -> str:
+    """Name what a label is; whole numbers and others are of one kind."""
+    if isinstance(label, bool | np.bool_):
+        return "boolean"
+    if isinstance(label, int | float | np.integer | np.floating):
+        return "number"
+    return "text" if isinstance(label, str) else "other"
+
+
+def encode_labels(y: Targets) -> tuple[np.ndarray, np.ndarray]:
+    """Return the classes, and one row of targets -1 and +1 for every binary model.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_samples,)
+        Labels of at least two classes.
+
+    Returns
+    -------
+    classes : ndarray of shape (n_classes,)
+        Sorted.
+    targets : ndarray of shape (1, n_samples) or (n_classes, n_samples)
+        Of two classes, the second is +1; of more, each has a row in which it is +1.
+
+    Raises
+    ------
+    ValueError
+        If `y` is not made of class labels, or holds one class only.
+
+    Examples
+    --------
+    >>> encode_labels(["no", "yes", "no"])
+    (array(['no', 'yes'], dtype='<U3'), array([[-1.,  1., -1.]]))
+    """
+    y = plain_labels(np.asarray(y))
+    classes, codes = np.unique(y, return_inverse=True)
+    if y.ndim != 1 or 2 * len(classes) > len(y):  # few different labels in one column need no more looks
+        check_classification_targets(y)
+    if len(classes) < 2:
+        raise ValueError(
+            f"`y` must hold at least two classes; got one class only: {classes.tolist()[0]!r}. "
+            "Check how the training samples were selected."
+        )
+    positive = [1] if len(classes) == 2 else range(len(classes))
+    return classes, np.array([np.where(codes == k, 1.0, -1.0) for k in positive])
+
+
+class LabelSplit(NamedTuple):
+    """Labels of which some are missing.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n_samples,)
+        As given.
+    labeled : ndarray of shape (n_labeled,)
+        Positions of samples with a label.
+    classes : ndarray of shape (n_classes,)
+    targets : ndarray of shape (n_tasks, n_labeled)
+        -1 and +1: one task for two classes, one per class (one-versus-rest) for more.
+    """
+
+    labels: np.ndarray
+    labeled: np.ndarray
+    classes: np.ndarray
+    targets: np.ndarray
+
+    def transduce(self, scores: np.ndarray) -> np.ndarray:
+        """Return the given labels, and predicted ones for the others from scores of shape (n_samples, n_tasks)."""
+        codes = scores[:, 0] > 0.0 if scores.shape[1] == 1 else scores.argmax(axis=1)
+        found = self.classes[codes.astype(np.intp)]
+        found[self.labeled] = self.labels[self.labeled]
+        return found
+
+
+def split_labels(y: Targets, unlabeled_label: Label | None) -> LabelSplit:
+    """Find the labeled samples and encode their labels.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_samples,)
+    unlabeled_label : label or None
+        Mark of samples without a label; with None all samples have one.
+
+    Raises
+    ------
+    ValueError
+        If fewer than two labels remain beside `unlabeled_label`.
+
+    Examples
+    --------
+    >>> split = split_labels([-1, 0, 1, -1], unlabeled_label=-1)
+    >>> split.labeled, split.classes, split.targets
+    (array([1, 2]), array([0, 1]), array([[-1.,  1.]]))
+    """
+    labels = np.asarray(y)
+    if unlabeled_label is None:
+        return LabelSplit(labels, np.arange(len(labels)), *encode_labels(labels))
+    labeled, left = _find_labeled(labels, unlabeled_label)
+    if len(left) < 2:
+        raise ValueError(
+            f"`y` must hold at least two labels besides `unlabeled_label`={unlabeled_label!r}; got {left}. If "
+            f"{unlabeled_label!r} is a class, mark unlabeled samples by another label, or use "
+            "`unlabeled_label=None` if there are none."
+        )
+    return LabelSplit(labels, labeled, *encode_labels(labels[labeled]))
+
+
+def _find_labeled(labels: np.ndarray, unlabeled_label: Label | None) -> tuple[np.ndarray, list[Any]]:
+    """Return the positions of samples with a label, and the different labels in the order of their appearance."""
+    labeled = np.flatnonzero([label != unlabeled_label for label in labels.tolist()])
+    return labeled, list(dict.fromkeys(labels[labeled].tolist()))
+
+
+class ClassTargets(NamedTuple):
+    """Classes or labels, and the targets of the models that tell them apart."""
+
+    classes: np.ndarray  # (n_classes,), or the numbers of the labels
+    targets: np.ndarray  # (n_outputs, n_samples) of -1 and +1, 0 where a sample has no label
+    is_multilabel: bool = False
+
+
+def class_targets(y: Any, unlabeled_label: Label | None = None) -> ClassTargets:
+    """Encode classes, several labels per sample, or two classes with unlabeled samples.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_samples,) or (n_samples, n_labels)
+        Classes, or a matrix of 0 and 1 that says which labels a sample has.
+    unlabeled_label : label or None
+        Mark of samples without a label; exactly two classes must remain.
+
+    Returns
+    -------
+    ClassTargets
+
+    Raises
+    ------
+    ValueError
+        If `y` is not made of class labels, holds one class only, one sample of one of two classes, or not exactly two
+        classes besides `unlabeled_label`.
+
+    Warns
+    -----
+    UserWarning
+        If there is but one sample of some of more than two classes, or a label is had by no sample or by all.
+
+    Examples
+    --------
+    >>> class_targets([1, -1, 0], unlabeled_label=-1)
+    ClassTargets(classes=array([0, 1]), targets=array([[ 1.,  0., -1.]]), is_multilabel=False)
+    """
+    if type_of_target(y) == "multilabel-indicator":
+        return _label_targets(y, unlabeled_label)
+    y = column_or_1d(y, warn=True)
+    if unlabeled_label is not None:
+        return _partial_targets(y, unlabeled_label)
+    classes, targets = encode_labels(y)
+    counts = np.unique(y, return_counts=True)[1]
+    rare = ", ".join(repr(label) for label in classes[counts < 2].tolist())
+    advice = "Merge the class with another, leave the sample out, or stratify the split."
+    if rare and len(classes) == 2:
+        raise ValueError(
+            f"`y` must hold at least two samples of every class; got one of {rare}, of {len(y)} samples. {advice}"
+        )
+    if rare:  # of one among more the others can be learned
+        warn_user(
+            f"`y` holds one sample only of {rare}: too little to learn a class from. {advice}", UserWarning
+        )
+    return ClassTargets(classes, targets)
+
+
+def _partial_targets(y: np.ndarray, unlabeled_label: Label | None) -> ClassTargets:
+    _, left = _find_labeled(y, unlabeled_label)
+    if len(left) != 2:
+        raise ValueError(
+            f"`y` must hold exactly two labels besides `unlabeled_label`={unlabeled_label!r}; got {left}. "
+            + (
+                "Semi-supervised learning is for two classes: recode `y`, one class against the others. "
+                if len(left) > 2
+                else ""
+            )
+            + f"If {unlabeled_label!r} is a class, use `unlabeled_label=None`."
+        )
+    split = split_labels(y, unlabeled_label)
+    targets = np.zeros((1, len(y)))
+    targets[:, split.labeled] = split.targets
+    return ClassTargets(split.classes, targets)
+
+
+def _label_targets(y: Any, unlabeled_label: Label | None) -> ClassTargets:
+    if unlabeled_label is not None:
+        raise ValueError(
+            f"`unlabeled_label` is for two classes, not for a matrix of labels; got {unlabeled_label!r}. Fit a model "
+            "for each label that has unlabeled samples."
+        )
+    y = y.toarray() if hasattr(y, "toarray") else np.asarray(y)
+    targets = np.where(y.T > 0, 1.0, -1.0)
+    constant = [label for label, row in enumerate(targets) if abs(row.sum()) == len(row)]
+    if constant:
+        warn_user(
+            f"`y` says the same of all {len(y)} samples for the labels {constant}: nothing can be learned about "
+            "them. Leave their columns out.",
+            UserWarning,
+        )
+    return ClassTargets(np.arange(len(targets)), targets, is_multilabel=True)
+
+
+def most_probable(scores: np.ndarray) -> np.ndarray:
+    """Return the positions of the classes that scores speak for.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_rows,) or (n_rows, n_classes)
+        Of the second of two classes against the first, or of every class.
+
+    Examples
+    --------
+    >>> most_probable(np.array([-1.0, 2.0])), most_probable(np.array([[0.0, -1.0, 3.0]]))
+    (array([0, 1]), array([2]))
+    """
+    return (scores > 0.0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+
+
+# --------------------------------------------------------------------------------------- temperature of probabilities
+
+
+PRIOR_STD = 0.3  # of the log temperature
+FARTHEST, N_GRID = 8.0, 65  # how many of them are searched, on either side, and where the search starts from
+
+
+def tempered(log_probabilities: np.ndarray, temperature: float) -> np.ndarray:
+    """Return log probabilities at a temperature; the last axis is that of the classes."""
+    if temperature == 1.0:  # to the last digit
+        return log_probabilities
+    powers = log_probabilities / temperature
+    return powers - logsumexp(powers, axis=-1, keepdims=True)
+
+
+def find_temperature(
+    log_probabilities: np.ndarray,
+    truth: np.ndarray,
+    sample_weight: np.ndarray | float = 1.0,
+    sharpen: bool = True,
+) -> float:
+    r"""Return the temperature of held-out probabilities, :math:`\arg\max_T \sum_i \log p_T(y_i) + \log p(T)`.
+
+    Probabilities are raised to the power of :math:`1 / T` and normalized again, which makes all of them flatter or
+    sharper (Guo et al. 2017); the order of the classes stays. The temperature is that of the highest posterior
+    density under a normal prior of its logarithm around zero: where all held-out labels are the most probable ones,
+    these alone would ask for :math:`T = 0`. Of two classes it is the most likely one from 1 on: they may be made
+    flatter, as where views say nothing, and not sharper.
+
+    Parameters
+    ----------
+    log_probabilities : ndarray of shape (n_samples, n_classes)
+        Of samples that were left out.
+    truth : ndarray of int of shape (n_samples,)
+        Columns of their labels.
+    sample_weight : ndarray of shape (n_samples,) or float, default=1.0
+        How often samples count.
+    sharpen : bool, default=True
+        Whether `T` may be below 1. If not, it is the one of maximum likelihood from 1 on, without a prior.
+
+    References
+    ----------
+    C. Guo, G. Pleiss, Y. Sun and K. Q. Weinberger (2017), On calibration of modern neural networks, ICML, §4.2.
+    """
+    of_samples = np.arange(len(truth))
+
+    def loss(u: float) -> float:
+        own = tempered(log_probabilities, np.exp(u))[of_samples, truth]
+        doubt = 0.5 * (u / PRIOR_STD) ** 2 if sharpen else 0.0
+        return doubt - float((sample_weight * own).sum())
+
+    lowest = -FARTHEST if sharpen else 0.0
+    grid = np.linspace(lowest, FARTHEST, N_GRID) * PRIOR_STD  # the loss is convex in 1 / T, not in log T
+    best = int(np.argmin([loss(u) for u in grid]))
+    ends = grid[max(best - 1, 0)], grid[min(best + 1, N_GRID - 1)]
+    found = minimize_scalar(loss, bounds=ends, method="bounded", options={"xatol": 1e-8}).x
+    if not sharpen and loss(0.0) <= loss(found):
+        return 1.0  # to the last digit
+    return float(np.exp(found))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +13,11 @@ from scipy.special import ndtr
 from bayesmkl._numerics.arrays import Array, namespace, special_functions
 from bayesmkl._numerics.truncated_normal import LOG_2PI
 from bayesmkl._utils.docstrings import fulfil_docs
+from bayesmkl._utils.given import check_magnitude, check_numbers, is_missing
+from bayesmkl._utils.typing import Targets
+from bayesmkl._utils.warnings import warn_user
+from bayesmkl.kernels.geometry import weighted_median
+from bayesmkl.kernels.sparse import SparseTable
 from bayesmkl.outcomes.base import Derivatives, Likelihood, LogNormal, Outcome, Predicted, Tilted, log_normal
 
 NOISE = LogNormal(0.3, 1.5)
@@ -468,3 +474,106 @@ class Numbers(_Numbers, Outcome):
     def log_density(self, y: np.ndarray, mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
         """Return the log density of normal targets."""
         return -0.5 * (((y - mean) / scale) ** 2 + LOG_2PI) - np.log(scale)
+
+
+# --------------------------------------------------------------------------------------------------- numbers of users
+
+
+MOST_COPIES = 0.05  # per sample: up to this many, intervals are as wide as without them
+UNITS = "Standardize it, or express it in other units."
+
+
+def real_targets(y: Targets) -> np.ndarray:
+    """Return real targets that are finite and neither huge nor tiny."""
+    array = check_numbers("y", y)
+    if is_missing(array).any():
+        raise ValueError(
+            f"`y` must be finite: y contains NaN; {int(is_missing(array).sum())} of {array.size} values are missing. "
+            "Leave these samples out."
+        )
+    with np.errstate(over="ignore"):  # what is too large for a float64 is infinite
+        values = array.astype(np.float64)
+    if not np.isfinite(values).all():
+        raise ValueError("`y` must be finite: y contains infinity. Leave these samples out.")
+    check_magnitude("y", values, UNITS)
+    return values
+
+
+def location_and_scale(
+    y: np.ndarray, normalize: bool, sample_weight: np.ndarray | None = None
+) -> tuple[float | np.ndarray, float | np.ndarray]:
+    """Return mean and standard deviation of every target: 0 and 1 if not standardized, deviation 1 if constant.
+
+    Samples count as often as `sample_weight`, (n_samples,), says.
+
+    Examples
+    --------
+    >>> location_and_scale(np.array([1.0, 3.0]), True)
+    (2.0, 1.0)
+    """
+    mean, scale = np.zeros(y.shape[1:]), np.ones(y.shape[1:])
+    if normalize:
+        mean = np.average(y, axis=0, weights=sample_weight)
+        scale = np.sqrt(np.average((y - mean) ** 2, axis=0, weights=sample_weight))
+        scale = np.where(scale > 0.0, scale, 1.0)
+    return (float(mean), float(scale)) if y.ndim == 1 else (mean, scale)
+
+
+def near_the_median(y: np.ndarray, sample_weight: np.ndarray | None = None) -> np.ndarray:
+    """Return weights of samples of one target, zero of those more than ten median distances from its median.
+
+    These are 6.7 standard deviations of normal targets: where none is grossly wrong, all count. So they do where half
+    of the targets are equal.
+
+    Examples
+    --------
+    >>> near_the_median(np.array([1.0, 2.0, 3.0, 4.0, 1e9]))
+    array([1., 1., 1., 1., 0.])
+    """
+    counts = np.ones(len(y)) if sample_weight is None else sample_weight
+    distance = np.abs(y - weighted_median(y, counts))
+    usual = weighted_median(distance, counts)
+    return counts * (distance <= 10.0 * usual) if usual > 0.0 else counts
+
+
+def warn_of_copies(
+    model: Any, X: Any, y: np.ndarray, counts: np.ndarray | None = None, exact: np.ndarray | None = None
+) -> None:
+    """Warn where many samples repeat others, features and target alike, under noise of unknown size.
+
+    Two targets of the same features differ by noise alone, and copies do not differ. Real repetitions do: as long as
+    more samples repeat the features of others with another target, equal ones may be due to rounding.
+
+    Parameters
+    ----------
+    model : BaseMKL
+        With its bank, which has validated samples; None with precomputed kernels, which are `X`.
+    X : array-like of shape (n_samples, ...)
+    y : ndarray of shape (n_samples,) or (n_samples, n_outputs)
+    counts : ndarray of shape (n_samples,), optional
+        How often samples count.
+    exact : ndarray of bool, of shape (n_samples,), optional
+        Samples whose targets are numbers, not intervals of them.
+    """
+    rows = np.asarray(X) if model.kernel_bank_ is None else model.kernel_bank_.X_train_
+    if len(rows) != len(y):  # a source of rows was read in parts
+        return
+    if isinstance(rows, SparseTable):
+        table = rows.values
+        keys = [table.indices[i:j].tobytes() + table.data[i:j].tobytes() for i, j in pairwise(table.indptr)]
+    else:
+        keys = [row.tobytes() for row in rows]
+    found: dict[bytes, list[Any]] = {}
+    for i in range(len(y)) if exact is None else np.flatnonzero(exact):
+        own = found.setdefault(keys[i], [-1.0, set()])
+        own[0] += 1.0 if counts is None else counts[i]
+        own[1].add(y[i].tobytes())
+    same = sum(excess for excess, targets in found.values() if len(targets) == 1)
+    different = sum(excess for excess, _ in found.values()) - same
+    if same > max(MOST_COPIES * len(found), different):
+        warn_user(
+            f"{same:.0f} of {len(y)} samples repeat another one, features and target "
+            "alike. Copies look like measurements without noise: the noise is underestimated, and intervals are too "
+            "narrow. Keep one of each, such as by `DataFrame.drop_duplicates`.",
+            UserWarning,
+        )

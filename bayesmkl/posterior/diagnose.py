@@ -25,8 +25,8 @@ from sklearn.base import BaseEstimator
 from bayesmkl._numerics.psis import quietly
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_integer, check_probability, generator_of
+from bayesmkl.bemkl.ascent import DIVERGENT, ESS, RHAT
 from bayesmkl.bemkl.draws import log_prior_terms
-from bayesmkl.bemkl.runs import DIVERGENT, ESS, RHAT
 from bayesmkl.bemkl.selection import MOST_ENTRIES
 from bayesmkl.gp import hyperposterior as hyper
 from bayesmkl.gp.reading import HyperDraws

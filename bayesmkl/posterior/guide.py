@@ -25,7 +25,7 @@ import numpyro.distributions as dist
 from jax.flatten_util import ravel_pytree
 from numpyro.infer import Trace_ELBO
 
-from bayesmkl._utils.numpyro_session import numpyro_session
+from bayesmkl._utils.devices import numpyro_session
 from bayesmkl.bemkl.model import Problem, State
 from bayesmkl.bemkl.program import literal_model
 

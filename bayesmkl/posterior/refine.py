@@ -16,11 +16,11 @@ from bayesmkl._utils.options import VB, Gibbs
 from bayesmkl._utils.progress import step_progress
 from bayesmkl._utils.validation import check_integer, generator_of
 from bayesmkl._utils.warnings import warn_user
+from bayesmkl.bemkl.ascent import Agreement, Fit, check_can_sample, gibbs_start
 from bayesmkl.bemkl.base import FitTask
 from bayesmkl.bemkl.draws import PosteriorDraws, align_signs, draw_precisions, score_means, share_of_each
 from bayesmkl.bemkl.gibbs import Chains, GibbsState, fit_in_rounds
 from bayesmkl.bemkl.nonnegative import NonnegativeReadout
-from bayesmkl.bemkl.runs import Agreement, Fit, check_can_sample, gibbs_start
 from bayesmkl.posterior.checks import why_no_prior_draws
 from bayesmkl.posterior.evaluated import convergence
 from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl, public

@@ -40,13 +40,11 @@ from bayesmkl._utils.options import Storage
 from bayesmkl._utils.progress import step_progress
 from bayesmkl._utils.validation import check_choice, check_flag, check_integer, generator_of, shown
 from bayesmkl._utils.warnings import holding_back, warn_user
-from bayesmkl.bemkl import model
+from bayesmkl.bemkl.ascent import Fit
 from bayesmkl.bemkl.base import FitTask
 from bayesmkl.bemkl.classifier import class_model_of
 from bayesmkl.bemkl.moments import LOG_2PI, Dirichlet, Gamma, SpikeSlab
-from bayesmkl.bemkl.nonnegative import nonnegative
 from bayesmkl.bemkl.reading import ScoreDraws, log_probabilities
-from bayesmkl.bemkl.runs import Fit
 from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.kernels.stacks.dense import DenseStack, stored_array
 from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl, public, states_of
@@ -629,11 +627,8 @@ class BEMKLRefits:
         refit = copy.copy(self.estimator).set_params(**self.settings, kernel_prior=self._kernel_prior(kept))
         refit.target_ = targets
         problems = refit._problems(stack)
-        algorithm = nonnegative(model) if refit.nonnegative else model
         n_models = len(problems)
-        task = FitTask(
-            problems, stack, targets, n_models > 1, algorithm, [refit.init] * n_models, ["refit"] * n_models
-        )
+        task = FitTask(problems, stack, targets, n_models > 1, [refit.init] * n_models, ["refit"] * n_models)
         fits = refit._infer(task)
         posteriors = tuple(fit.posterior for fit in fits)
         refit.posterior_ = posteriors if type(self.estimator.posterior_) is tuple else posteriors[0]

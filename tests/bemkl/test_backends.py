@@ -54,33 +54,11 @@ def fit_both(model, prior, rng, options=FIFTY):
     ]
 
 
-@pytest.mark.parametrize("prior", ["non-sparse", "general", "sparse"])
-@pytest.mark.parametrize("model", ["binary", "regression"])
-def test_numpy_and_jax_agree_after_fifty_sweeps(rng, model, prior):
-    with_numpy, with_jax = fit_both(model, prior, rng)
-    assert_same_factors(with_jax.state, with_numpy.state, AGREEMENT)
-    np.testing.assert_allclose(with_jax.elbo_history, with_numpy.elbo_history, rtol=AGREEMENT)
-    assert with_jax.outcome is with_numpy.outcome is Outcome.MAX_ITER
-
-
 def test_accelerated_fits_agree_in_the_bound(rng):
     options = LoopOptions(max_iter=300, tol=1e-9, depth=3)
     with_numpy, with_jax = fit_both("binary", "non-sparse", rng, options)
     assert with_numpy.outcome is with_jax.outcome is Outcome.CONVERGED
     np.testing.assert_allclose(with_jax.elbo_history[-1], with_numpy.elbo_history[-1], rtol=1e-7)
-
-
-@pytest.mark.parametrize("accelerate", [False, True], ids=["plain", "accelerated"])
-def test_kernels_that_are_not_finite_end_the_loop_without_an_exception(rng, accelerate):
-    """As they do on NumPy (`test_loop`); kernels of the size that is compiled here anyway."""
-    module, problem, start = problem_of("binary", "non-sparse", rng)
-    kernels = np.array(problem.stack.kernels)
-    kernels[1, 2, 3] = np.nan
-    problem = binary_problem(kernels, problem.y, sigma=0.8)
-    options = LoopOptions(max_iter=10, accelerate=accelerate, backend="jax")
-    result = maximize_elbo(module, problem, start, options)
-    assert result.outcome is Outcome.NOT_FINITE
-    assert not result.outcome.converged
 
 
 def test_nothing_of_jax_leaves_the_loop(rng):

@@ -17,7 +17,6 @@ from bayesmkl.bemkl import VB, BEMKLSurvival, Gamma, Storage
 from bayesmkl.bemkl import model as bemkl
 from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
 from bayesmkl.bemkl.model import Priors, Problem
-from bayesmkl.bemkl.nonnegative import nonnegative
 from bayesmkl.evaluation import concordance_index
 from bayesmkl.gp import GPMKLSurvival, Marginal
 from bayesmkl.kernels.stacks.dense import DenseStack
@@ -110,13 +109,6 @@ def test_monotone_elbo(rng, accelerate):
         np.testing.assert_allclose(bemkl.elbo(problem, found.state), found.elbo_history[-1], rtol=1e-12)
         mean = found.state.latent.mean
         assert ((mean >= problem.y) & (mean <= problem.outcome.upper)).all()
-
-
-def test_nonnegative_weights(rng):
-    problem, _ = problem_of(rng)
-    found = maximize_elbo(nonnegative(bemkl), problem, bemkl.init(problem, np.zeros(N)), LoopOptions(200))
-    assert (np.diff(found.elbo_history) >= -1e-9).all()
-    assert (found.state.readout.mean[1:] > 0.0).all()
 
 
 def test_other_library_targets_that_were_not_observed(rng):

@@ -143,7 +143,7 @@ def test_variational_density(rng):
 def test_same_densities_as_the_numpyro_model(rng, task):
     from numpyro.infer.util import log_density
 
-    from bayesmkl._utils.numpyro_session import numpyro_session
+    from bayesmkl._utils.devices import numpyro_session
     from bayesmkl.bemkl.program import collapsed_model
 
     problem, draws = problem_and_draws(rng, task)

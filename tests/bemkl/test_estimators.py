@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl.bemkl import VB, Gamma, Storage
+from bayesmkl.bemkl import VB, Gamma
 from bayesmkl.datasets import load_diabetes, load_iris, load_wdbc, make_multiview
 from bayesmkl.kernels import Gaussian, KernelQualityWarning, Linear, Polynomial
 
@@ -127,17 +127,6 @@ def test_random_start_is_reproducible_and_reaches_the_same_bound(wdbc, fitted):
     np.testing.assert_array_equal(one.elbo_history_, two.elbo_history_)
     assert one.elbo_history_[0] != other.elbo_history_[0]
     assert one.elbo_ == pytest.approx(fitted.elbo_, abs=0.5)
-
-
-def test_other_library_jax_backend_agrees(wdbc):
-    X, y = wdbc
-    settings = {"inference": VB(accelerate=False), "tol": 0.0, "max_iter": 50}
-    on_numpy = BEMKLClassifier(BANK, storage=Storage(backend="numpy"), **settings).fit(X[:60], y[:60])
-    on_jax = BEMKLClassifier(BANK, storage=Storage(backend="jax"), **settings).fit(X[:60], y[:60])
-    assert type(on_jax.posterior_.dual.mean) is np.ndarray
-    assert on_jax.posterior_.dual.mean.dtype == np.float64
-    np.testing.assert_allclose(on_jax.elbo_history_, on_numpy.elbo_history_, rtol=1e-9)
-    np.testing.assert_allclose(on_jax.predict_proba(X), on_numpy.predict_proba(X), rtol=1e-7)
 
 
 # ------------------------------------------------------------------------------------------------------ results

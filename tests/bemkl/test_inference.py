@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank, load_model, save_model
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl.bemkl import NUTS, Gibbs, gibbs, runs
+from bayesmkl.bemkl import NUTS, Gibbs, ascent, gibbs
 from bayesmkl.bemkl import gibbs as chains
 from bayesmkl.bemkl.draws import PosteriorDraws
 from bayesmkl.bemkl.model import State
@@ -252,7 +252,7 @@ class Interrupted:
     """A sweep that is interrupted after so many calls."""
 
     def __init__(self, after):
-        self.left, self.sweep = after, runs.fit_gibbs.__globals__["sweep"]
+        self.left, self.sweep = after, ascent.fit_gibbs.__globals__["sweep"]
 
     def __call__(self, *arguments):
         self.left -= 1

@@ -6,24 +6,17 @@ import inspect
 
 import numpy as np
 import pytest
-import reference
 from helpers import assert_same, log_likelihood, refined_a_little
 from sklearn.base import clone, is_regressor
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from test_sweeps import assert_state, shapes_and_scales
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank, discriminative, load_model, save_model
 from bayesmkl.bemkl import NUTS, VB, BEMKLMultitaskClassifier, BEMKLMultitaskRegressor, Gibbs, Storage
-from bayesmkl.bemkl import model as bemkl
-from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
 from bayesmkl.bemkl.base import BaseBEMKL
-from bayesmkl.bemkl.model import Priors, Problem
 from bayesmkl.kernels import Gaussian, Laplacian, Linear
 from bayesmkl.kernels.quality import KernelQualityWarning
-from bayesmkl.kernels.stacks.dense import DenseStack
-from bayesmkl.outcomes import Labels
 from bayesmkl.posterior import diagnose, kernel_table, sample_posterior, to_datatree
 
 EXACT = 1e-8
@@ -100,52 +93,6 @@ def test_degenerate_gibbs_with_all_samples_as_landmarks_draws_as_the_exact_model
     assert_same(found.posterior_.kernel_weights, exact.posterior_.kernel_weights, 1e-6)
     few = fitted(model, y, 6, **settings)
     assert few.posterior_.dual.shape == (1, 10, 6)
-
-
-@pytest.mark.parametrize(
-    "model",
-    [BEMKLClassifier(margin=0.7, intermediate_scale=1.0), BEMKLRegressor()],
-    ids=["binary", "regression"],
-)
-def test_sweeps_against_the_printed_equations_in_loops(model):
-    n_sweeps = 3
-    y = SIGNAL if is_regressor(model) else LABELS
-    found = fitted(model, y, 7, inference=VB(accelerate=False), max_iter=n_sweeps)
-    kernels = np.moveaxis(found.kernel_bank_.transform(X), -1, 0)
-    n_kernels, n_samples, n_landmarks = kernels.shape
-    assert (n_samples, n_landmarks) == (48, 7)
-    readout, ones = np.concatenate([[0.0], np.ones(n_kernels)]), np.ones(n_landmarks)
-    if is_regressor(model):
-        target = (SIGNAL - SIGNAL.mean()) / SIGNAL.std()
-        scales = shapes_and_scales(Priors())
-        readout[0] = target.mean()
-        start = np.tile((target - target.mean()) / n_kernels, (n_kernels, 1))
-        old = reference.Old(ones, start, readout, np.eye(1 + n_kernels))
-        for _ in range(n_sweeps):
-            factors, old = reference.regression_sweep(kernels, target, scales, old)
-    else:
-        signs = np.where(LABELS == "yes", 1.0, -1.0)
-        scales = shapes_and_scales(Priors())
-        start = signs * (0.7 + np.sqrt(2.0 / np.pi))
-        old = reference.Old(ones, np.tile(start, (n_kernels, 1)), readout, np.eye(1 + n_kernels), start)
-        for _ in range(n_sweeps):
-            factors, old = reference.binary_sweep(kernels, signs, 0.7, 1.0, scales, old)
-    assert_state(found.posterior_, factors, EXACT)
-
-
-def test_estimator_against_public_functions_on_a_rectangular_stack():
-    found = fitted(BEMKLClassifier(intermediate_scale=1.0), LABELS, 10, max_iter=400)
-    stack = DenseStack(np.moveaxis(bank(10).fit_transform(X), -1, 0))
-    signs = np.where(LABELS == "yes", 1.0, -1.0)
-    problem = Problem(stack, stack.gram(), signs, Priors(), Labels(0.0), 1.0)
-    start = bemkl.init(problem, np.full(48, np.sqrt(2.0 / np.pi)))
-    plain = maximize_elbo(bemkl, problem, start, LoopOptions(max_iter=60, tol=0.0, accelerate=False))
-    for history in (plain.elbo_history, found.elbo_history_):
-        assert np.all(np.diff(history) >= -1e-9 * np.abs(history[:-1]))
-    state, elbo = bemkl.step(problem, found.posterior_)
-    assert plain.elbo_history[-1] < found.elbo_ <= elbo + 1e-9
-    assert elbo == pytest.approx(found.elbo_, rel=1e-6)
-    assert_same(state.readout.mean, found.posterior_.readout.mean, 1e-3)
 
 
 @pytest.mark.slow
@@ -308,19 +255,6 @@ def test_discriminative_models_refuse_landmarks_by_name(cls):
     ):
         model.fit(X, y)
     assert not issubclass(cls, BaseBEMKL)
-
-
-def test_ways_to_hold_the_kernels():
-    dense, single, streamed = (
-        fitted(BEMKLClassifier(intermediate_scale=1.0), LABELS, 8, storage=storage)
-        for storage in ("dense", "float32", "streamed")
-    )
-    assert_same(predictions(streamed, ROWS), predictions(dense, ROWS), EXACT)
-    assert_same(predictions(single, ROWS), predictions(dense, ROWS), 1e-4)
-    with pytest.raises(
-        ValueError, match='`storage` must not be "compressed" with a bank that has `landmarks`'
-    ):
-        fitted(BEMKLClassifier(intermediate_scale=1.0), LABELS, 8, storage="compressed")
 
 
 def test_wrong_use_with_landmarks():

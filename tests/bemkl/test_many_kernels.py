@@ -16,8 +16,8 @@ from sklearn.base import clone
 
 import bayesmkl
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank
-from bayesmkl._numerics.low_rank import DiagonalPlusLowRank
-from bayesmkl.bemkl import many_kernels, moments
+from bayesmkl._numerics.linalg import DiagonalPlusLowRank
+from bayesmkl.bemkl import Storage, base, many_kernels, moments
 from bayesmkl.bemkl import model as bemkl
 from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
 from bayesmkl.bemkl.draws import share_draws
@@ -177,7 +177,7 @@ def test_fits_are_those_of_dense_updates(kind):
 
 @pytest.fixture
 def few_are_many(monkeypatch):
-    monkeypatch.setattr(many_kernels, "LEAST", 0)
+    monkeypatch.setattr(base, "LEAST", 0)
 
 
 def pathways(rng, n_samples=30, n_kernels=100):
@@ -194,7 +194,7 @@ def test_estimators(estimator, few_are_many, tmp_path):
     given = {} if estimator is BEMKLRegressor else {"intermediate_scale": 1.0, "temperature": 1.0}
     model = estimator(bank, tol=1e-11, random_state=0, **given).fit(X[:24], y[:24])
     assert isinstance(model.posterior_.readout.cov, WeightCovariance)
-    many_kernels.LEAST = 10**9  # the fixture puts it back
+    base.LEAST = 10**9  # the fixture puts it back
     dense = clone(model).fit(X[:24], y[:24])
     assert isinstance(dense.posterior_.readout.cov, np.ndarray)
     np.testing.assert_allclose(model.kernel_weights_std_, dense.kernel_weights_std_, rtol=1e-3)
@@ -211,7 +211,7 @@ def test_estimators(estimator, few_are_many, tmp_path):
     # each form starts from the other's posterior
     again = clone(dense).set_params(init=model.posterior_).fit(X[:24], y[:24])
     np.testing.assert_allclose(again.elbo_, dense.elbo_, atol=1e-3)
-    many_kernels.LEAST = 0
+    base.LEAST = 0
     again = clone(dense).set_params(init=dense.posterior_).fit(X[:24], y[:24])
     np.testing.assert_allclose(again.elbo_, dense.elbo_, atol=1e-3)
 
@@ -233,10 +233,13 @@ def test_predictive_variances_are_those_of_dense_covariances():
 def test_the_form_goes_by_the_size():
     """On NumPy, from three kernels for every sample on, of a thousand and more."""
     cases = {(1000, 300): True, (1000, 400): False, (900, 2): False}
+    numpy, jax = (
+        BEMKLRegressor(storage=Storage("dense", backend))._settings().algorithm
+        for backend in ("numpy", "jax")
+    )
     for (n_kernels, n_samples), are_many in cases.items():
         problem = regression_problem(np.empty((n_kernels, n_samples, 1)), np.zeros(n_samples))
-        chosen = many_kernels.for_so_many(bemkl, problem, "numpy")
-        assert chosen is (many_kernels.many_kernels(bemkl) if are_many else bemkl)
-        assert many_kernels.for_so_many(bemkl, problem, "jax") is bemkl
+        assert numpy(problem) is (many_kernels.many_kernels(bemkl) if are_many else bemkl)
+        assert jax(problem) is bemkl
     several = regression_problem(np.empty((1000, 2, 1)), np.zeros((2, 2)))
-    assert many_kernels.for_so_many(bemkl, several, "numpy") is bemkl
+    assert numpy(several) is bemkl

@@ -18,36 +18,26 @@ from helpers import (
     BINARY_PRIORS,
     SAME_FORMULA,
     SAME_ITERATION,
-    arrays_of,
     assert_monte_carlo,
     assert_same,
-    assert_same_factors,
     frozen,
     random_covariance,
-    random_gamma,
-    random_gaussian,
     random_kernels,
 )
 from numpyro.handlers import seed, substitute, trace
 from numpyro.infer import MCMC, NUTS
 from scipy import stats
-from test_elbo import deviation, gamma_law, normal
+from test_bound import random_state
 from test_multiclass import kernels_between, three_views
-from test_multiclass_bound import moves_of_outputs
-from test_stationarity import moves_of_gamma, moves_of_normal, with_entry
 from test_sweeps import assert_state, shapes_and_scales
 
-from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.largest_normal import largest_moments, log_largest
 from bayesmkl._numerics.truncated_normal import log_normal_cdf
-from bayesmkl._utils.numpyro_session import numpyro_session
+from bayesmkl._utils.devices import numpyro_session
 from bayesmkl.bemkl import model as bemkl
-from bayesmkl.bemkl import reading as class_probabilities
 from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.draws import kernel_shares
-from bayesmkl.bemkl.model import Carry, Priors, Problem, State
-from bayesmkl.bemkl.moments import Gamma, Gaussian, IntermediateOutputs
-from bayesmkl.bemkl.outputs import latent_mean
+from bayesmkl.bemkl.model import Carry, Priors, Problem
+from bayesmkl.bemkl.moments import Gamma
 from bayesmkl.bemkl.reading import (
     ClassScores,
     log_class_probabilities,
@@ -90,23 +80,6 @@ def problem_of(kernels, y, prior="non-sparse", margin=0.0, sigma=1.0):
 def random_problem(rng, prior="non-sparse", n_samples=N_SAMPLES, **options):
     kernels = random_kernels(rng, n_samples, N_KERNELS)
     return problem_of(kernels, random_classes(rng, kernels), prior, **options)
-
-
-def random_state(rng, problem, n_classes=N_CLASSES):
-    """Return random factors, and what q(f) was made of: not an optimum of anything."""
-    duals = [random_gaussian(rng, N_SAMPLES, 0.3) for _ in range(n_classes)]
-    columns = random_gaussian(rng, N_KERNELS, 0.3)
-    loc = rng.normal(size=problem.y.shape)
-    state = State(
-        random_gamma(rng, n_classes, N_SAMPLES),
-        Gaussian(*(np.array(field) for field in zip(*duals, strict=True))),
-        IntermediateOutputs(rng.normal(size=(n_classes, N_KERNELS, N_SAMPLES)), columns.cov, columns.log_det),
-        random_gamma(rng, n_classes),
-        random_gamma(rng, N_KERNELS),
-        random_gaussian(rng, n_classes + N_KERNELS, 0.3),
-        largest_moments(loc, problem.y, problem.outcome.margin),
-    )
-    return state, loc
 
 
 # -------------------------------------------------------------------------- updates against equations in loops
@@ -195,26 +168,8 @@ def test_degenerate_two_classes_against_truncated_differences_over_five_sweeps(r
     assert_state(state, found, SAME_ITERATION)
 
 
-def test_degenerate_one_class_scores_are_free(rng):
-    """Nothing to exceed: q(f) is the prior normal distribution."""
-    kernels = random_kernels(rng, N_SAMPLES, N_KERNELS)
-    problem, start = problem_of(kernels, np.ones((1, N_SAMPLES)))
-    state, _ = bemkl.sweep(problem, start)
-    assert_same(state.latent.mean, latent_mean(state.intermediate, state.readout), 1e-12)
-    np.testing.assert_allclose(state.latent.variance, 1.0, rtol=1e-12)
-    np.testing.assert_allclose(state.latent.log_normalizer, 0.0, atol=1e-13)
-
-
-def test_carry_start_and_scales_fit_together(rng):
+def test_start_exceeds_the_margin(rng):
     problem, start = random_problem(rng, margin=0.7)
-    state, bound = bemkl.sweep(problem, start)
-    assert np.isfinite(bound)
-    here = bemkl.carry(problem, state)
-    assert [np.shape(field) for field in start] == [np.shape(field) for field in here]
-    for field, coordinate, scale in zip(start, bemkl.COORDINATES, bemkl.scales(state), strict=True):
-        assert coordinate.measure(coordinate.forward(field), field).shape == scale.reshape(-1).shape
-    for pull, probed in zip(start.pull, start.probe, strict=True):
-        assert_same(pull, reference.pull_of(problem.stack.kernels, probed), SAME_FORMULA)
     np.testing.assert_allclose(start.latent.sum(axis=0), 0.0, atol=1e-15)
     right = problem.y > 0.0
     gap = np.where(right, start.latent, -np.inf).max(axis=0) - np.where(right, -np.inf, start.latent).max(
@@ -222,161 +177,6 @@ def test_carry_start_and_scales_fit_together(rng):
     )
     np.testing.assert_allclose(gap, 1.7)
     np.testing.assert_allclose(start.probe, np.repeat(start.latent[:, None], N_KERNELS, axis=1))
-
-
-@pytest.mark.parametrize("accelerate", [False, True], ids=["plain", "accelerated"])
-def test_equivariance_under_permuted_classes_samples_and_kernels(rng, accelerate):
-    kernels = random_kernels(rng, N_SAMPLES, N_KERNELS)
-    y = random_classes(rng, kernels)
-    classes, samples, order = (rng.permutation(n) for n in (N_CLASSES, N_SAMPLES, N_KERNELS))
-    options = PLAIN._replace(accelerate=accelerate, max_iter=12 if accelerate else 30)
-    plain = maximize_elbo(bemkl, *problem_of(kernels, y), options)
-    moved_kernels = kernels[np.ix_(order, samples, samples)]
-    moved = maximize_elbo(bemkl, *problem_of(moved_kernels, y[np.ix_(classes, samples)]), options)
-    assert_same(moved.elbo_history, plain.elbo_history, SAME_ITERATION)
-    readout = np.concatenate([classes, N_CLASSES + order])
-    assert_same(moved.state.readout.mean, plain.state.readout.mean[readout], 1e-7)
-    assert_same(moved.state.readout.cov, plain.state.readout.cov[np.ix_(readout, readout)], 1e-7)
-    assert_same(moved.state.dual.mean, plain.state.dual.mean[np.ix_(classes, samples)], 1e-7)
-    assert_same(moved.state.latent.mean, plain.state.latent.mean[np.ix_(classes, samples)], 1e-7)
-
-
-def test_scores_keep_the_level_that_the_priors_give(rng):
-    problem, start = random_problem(rng, "general")
-    state = maximize_elbo(bemkl, problem, start, LoopOptions(tol=1e-12, max_iter=600)).state
-    means = latent_mean(state.intermediate, state.readout)
-    np.testing.assert_allclose(state.latent.mean.sum(axis=0), means.sum(axis=0), atol=1e-12)
-    lifted = start._replace(
-        latent=start.latent + 2.0
-    )  # a start elsewhere on the level ends at the same bound
-    other = maximize_elbo(bemkl, problem, lifted, LoopOptions(tol=1e-12, max_iter=600)).state
-    assert bemkl.elbo(problem, other) == pytest.approx(bemkl.elbo(problem, state), rel=1e-6)
-
-
-def test_numpy_and_jax_agree_after_fifty_sweeps(rng):
-    problem, start = random_problem(rng, "general", n_samples=30, sigma=0.8, margin=0.5)
-    with_numpy, with_jax = (
-        maximize_elbo(bemkl, problem, start, PLAIN._replace(max_iter=50, backend=backend))
-        for backend in ("numpy", "jax")
-    )
-    assert_same_factors(with_jax.state, with_numpy.state, 1e-9)
-    np.testing.assert_allclose(with_jax.elbo_history, with_numpy.elbo_history, rtol=1e-9)
-    assert all(type(array) is np.ndarray for _, array in arrays_of(with_jax.state))
-
-
-# ----------------------------------------------------------------------------------------------------- the bound
-
-
-def draws_of_scores(rng, loc, y, margin, size):
-    """Draw from q(f) of every sample by rejection, (size, n_classes, n_samples)."""
-    found = np.empty((size, *loc.shape))
-    for i in range(loc.shape[1]):
-        own, kept = int(np.argmax(y[:, i])), np.empty((0, len(loc)))
-        while len(kept) < size:
-            f = loc[:, i] + rng.normal(size=(4 * size, len(loc)))
-            kept = np.concatenate([kept, f[f[:, own] > np.delete(f, own, axis=1).max(axis=1) + margin]])
-        found[:, :, i] = kept[:size]
-    return found
-
-
-def bound_draws(rng, problem, state, loc, n_draws=10_000):
-    """Return draws of log p(y, Θ, Ξ) - log q(Θ, Ξ), every density from scipy.stats."""
-    log_p, log_q, draws = np.zeros(n_draws), np.zeros(n_draws), {}
-    names = ["sample_precision", "intercept_precision", "kernel_precision"]
-    for name, prior in zip(names, problem.priors[:3], strict=True):
-        law = gamma_law(getattr(state, name))
-        draws[name] = law.rvs(size=(n_draws, *state_shape(state, name)), random_state=rng)
-        axes = tuple(range(1, draws[name].ndim))
-        log_q += law.logpdf(draws[name]).sum(axis=axes)
-        log_p += gamma_law(prior).logpdf(draws[name]).sum(axis=axes)
-    readout = normal(state.readout).rvs(size=n_draws, random_state=rng)
-    log_q += normal(state.readout).logpdf(readout)
-    b, e = readout[:, :N_CLASSES], readout[:, N_CLASSES:]
-    log_p += stats.norm.logpdf(b, scale=draws["intercept_precision"] ** -0.5).sum(axis=1)
-    log_p += stats.norm.logpdf(e, scale=draws["kernel_precision"] ** -0.5).sum(axis=1)
-    f = draws_of_scores(rng, loc, problem.y, problem.outcome.margin, n_draws)
-    log_q += stats.norm.logpdf(f, loc).sum(axis=(1, 2)) - state.latent.log_normalizer.sum()
-    noise = stats.multivariate_normal(np.zeros(N_KERNELS), state.intermediate.cov)
-    for c in range(N_CLASSES):
-        law = stats.multivariate_normal(state.dual.mean[c], state.dual.cov[c])
-        a = law.rvs(size=n_draws, random_state=rng)
-        log_q += law.logpdf(a)
-        log_p += stats.norm.logpdf(a, scale=draws["sample_precision"][:, c] ** -0.5).sum(axis=1)
-        columns = noise.rvs(size=(n_draws, N_SAMPLES), random_state=rng)
-        log_q += noise.logpdf(columns).sum(axis=1)
-        g = state.intermediate.mean[c] + columns.transpose(0, 2, 1)
-        means = np.einsum("mij,sj->smi", problem.stack.kernels, a)
-        log_p += stats.norm.logpdf(g, means, problem.intermediate_precision**-0.5).sum(axis=(1, 2))
-        log_p += stats.norm.logpdf(f[:, c], b[:, c, None] + np.einsum("sm,smi->si", e, g)).sum(axis=1)
-    return log_p - log_q
-
-
-def state_shape(state, name):
-    return np.shape(getattr(state, name).rate)
-
-
-@pytest.mark.parametrize("prior", ["non-sparse", "general"])
-def test_bound_of_random_factors_against_monte_carlo(rng, prior):
-    problem, _ = random_problem(rng, prior, margin=0.4, sigma=1.4)
-    state, loc = random_state(rng, problem)
-    assert deviation(bound_draws(rng, problem, state, loc), bemkl.elbo(problem, state)) < 4.0
-
-
-def test_bound_after_sweeps_against_monte_carlo(rng):
-    problem, start = random_problem(rng, "general")
-    state, bound = bemkl.sweep(problem, start)
-    for _ in range(4):
-        state, bound = bemkl.step(problem, state)
-    assert bound == pytest.approx(bemkl.elbo(problem, state), rel=1e-13)
-    draws = bound_draws(rng, problem, state, latent_mean(state.intermediate, state.readout))
-    assert deviation(draws, bound) < 4.0
-    assert deviation(draws, bound - 0.5 * state.latent.variance.sum()) > 20.0  # it does tell bounds apart
-
-
-def moves(problem, state):
-    """Yield (name, function of the step that returns the moved state) for every variational parameter."""
-    for field, factor in zip(state._fields, state, strict=True):
-        if factor is None:
-            continue
-        if isinstance(factor, Gamma):
-            found = moves_of_gamma(factor)
-        elif field == "readout":
-            found = moves_of_normal(factor)
-        elif field == "latent":
-            found = moves_of_largest(problem, state)
-        else:
-            found = moves_of_outputs(factor)
-        for name, move in found:
-            yield f"{field}.{name}", lambda h, f=field, move=move: state._replace(**{f: move(h)})
-
-
-def moves_of_largest(problem, state):
-    loc = latent_mean(state.intermediate, state.readout)
-    for i in np.ndindex(loc.shape):
-        yield (
-            f"location{i}",
-            lambda h, i=i: largest_moments(with_entry(loc, i, loc[i] + h), problem.y, problem.outcome.margin),
-        )
-
-
-def slopes(problem, state, h=1e-4):
-    """Return the central difference of the bound in every parameter, by name."""
-    return {
-        name: float(bemkl.elbo(problem, move(h)) - bemkl.elbo(problem, move(-h))) / (2 * h)
-        for name, move in moves(problem, state)
-    }
-
-
-def test_bound_is_flat_in_every_parameter_by_finite_difference(rng):
-    problem, start = random_problem(rng, n_samples=7, margin=0.8, sigma=0.7)
-    before, _ = bemkl.sweep(problem, start)
-    state = maximize_elbo(bemkl, problem, start, LoopOptions(max_iter=1500, tol=1e-15)).state
-    assert np.abs(state.dual.mean).max() > 0.02  # not the trivial optimum, at which kernels play no part
-    found = slopes(problem, state)
-    assert len([name for name in found if name.startswith("latent")]) == N_CLASSES * 7
-    steepest = max(found, key=lambda name: abs(found[name]))
-    assert abs(found[steepest]) < 1e-4, f"{steepest}: {found[steepest]:.1e}"
-    assert max(map(abs, slopes(problem, before).values())) > 0.1
 
 
 # ---------------------------------------------------------------------------------------- class probabilities
@@ -468,32 +268,6 @@ def test_probabilities_far_from_the_border_stay_finite_and_follow_the_classes(rn
     assert_same(log_class_probabilities(lifted, 0.0), logs, 1e-8)
 
 
-def test_cubature_has_the_moments_of_the_contrasts(rng):
-    common = random_scores(rng, 5, 3, 1.0).common
-    spread, shifts = class_probabilities._split(common)
-    contrast = np.eye(5) - 0.2
-    np.testing.assert_allclose(shifts.mean(axis=0), 0.0, atol=1e-14)
-    second = np.einsum("kci,kdi->icd", shifts, shifts) / len(shifts)
-    assert_same(second + spread[:, None, None] * contrast, contrast @ common @ contrast, 1e-12)
-    assert spread.min() > 0.0
-
-
-def test_recovery_of_the_view_that_tells_classes_apart(rng):
-    views, labels = three_views(rng, 60)
-    others, expected = three_views(rng, 60)
-    problem, start = problem_of(kernels_between(views, views), signs_of(labels, 3), margin=1.0)
-    result = maximize_elbo(bemkl, problem, start, LoopOptions())
-    state = result.state
-    assert result.outcome is Outcome.CONVERGED
-    shares = kernel_shares(problem.stack, state.dual, state.readout, rng)
-    assert shares.mean[0] > 0.6
-    assert shares.mean[0] > 3.0 * shares.mean[1:].max()
-    scores = predict_class_scores(DenseStack(kernels_between(others, views)), state.dual, state.readout, 1.0)
-    logs = log_class_probabilities(scores, 1.0)
-    assert np.mean(logs.argmax(axis=1) == expected) > 0.9
-    assert -logs[np.arange(60), expected].mean() < 0.3
-
-
 # Nearly normal priors: what mean field loses by separating a from its precisions is of no interest here.
 KNOWN_PRECISIONS = Priors(Gamma(50.0, 50.0), Gamma(50.0, 50.0), Gamma(50.0, 50.0))
 
@@ -563,18 +337,6 @@ def test_collapsed_likelihood_is_the_frequency_of_literal_labels(rng):
     assert np.all(np.abs((drawn == labels).mean(axis=0) - probability) < 4.0 * spread + 1e-12)
 
 
-def log_joint(problem, dual, readout):
-    """log p(y, a, b, e) of one draw, with NumPy and SciPy."""
-    n_classes = problem.y.shape[0]
-    intercept, weights, total = readout[:n_classes], readout[n_classes:], 0.0
-    for value, prior in zip([dual, intercept, weights], problem.priors[:3], strict=True):
-        law = stats.t(2.0 * prior.concentration, scale=(prior.rate / prior.concentration) ** 0.5)
-        total += law.logpdf(value).sum()
-    mean = np.einsum("m,mij,cj->ci", weights, problem.stack.kernels, dual) + intercept[:, None]
-    scale = np.sqrt(1.0 + weights @ weights / problem.intermediate_precision)
-    return total + (log_largest(mean / scale, np.ones_like(mean), 0.0) * (problem.y > 0.0)).sum()
-
-
 @pytest.mark.parametrize(("precision", "gap"), [(1.0, 20.0), (100.0, 0.8), (1e3, 0.1)])
 def test_bound_is_below_the_evidence_and_tight_for_weak_scores(rng, precision, gap):
     """The evidence of few samples is the mean likelihood over draws of a, b and e from their Student t priors.
@@ -598,28 +360,6 @@ def test_bound_is_below_the_evidence_and_tight_for_weak_scores(rng, precision, g
     evidence, error = np.log(likelihood.mean()), likelihood.std() / likelihood.mean() / np.sqrt(size)
     assert error < 0.03
     assert 4.0 * error < evidence - bound < gap
-
-
-def test_gradient_of_the_collapsed_density_by_finite_difference(rng):
-    problem, _ = random_problem(rng, "general", sigma=0.8)
-    values, h = random_parameters(rng, problem), 1e-5
-
-    def density(dual, intercept, weights):
-        return log_joint(problem, dual, np.concatenate([intercept, weights]))
-
-    with numpyro_session():
-        potential = partial(numpyro.infer.util.log_density, collapsed, (problem,), {})
-        value, slope = jax.jit(jax.value_and_grad(lambda v: potential(v)[0]))(values)
-        value, slope = float(value), {name: np.asarray(part) for name, part in slope.items()}
-    point = [values[name] for name in ("dual", "intercept", "kernel_weights")]
-    assert value == pytest.approx(density(*point), rel=1e-9)
-    for index, name in enumerate(("dual", "intercept", "kernel_weights")):
-        move = [np.zeros_like(part) for part in point]
-        move[index] = rng.normal(size=point[index].shape)
-        up, down = (
-            density(*(p + sign * h * m for p, m in zip(point, move, strict=True))) for sign in (1.0, -1.0)
-        )
-        assert (slope[name] * move[index]).sum() == pytest.approx((up - down) / (2 * h), rel=1e-5, abs=1e-6)
 
 
 @pytest.mark.slow

@@ -19,12 +19,11 @@ from helpers import (
     target_task,
 )
 
-from bayesmkl._numerics import acceleration
 from bayesmkl.bemkl import model as bemkl
 from bayesmkl.bemkl import multitask
 from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
 from bayesmkl.bemkl.model import Priors, Problem
-from bayesmkl.bemkl.moments import Gamma, Gaussian, known_precision, readout_design, readout_target
+from bayesmkl.bemkl.moments import Gamma, Gaussian, readout_design, readout_target
 from bayesmkl.bemkl.multitask import (
     common_weights,
     observed_part,
@@ -222,32 +221,6 @@ def test_sweep_sets_every_factor_by_the_equations(rng):
     assert_same(state.readout.mean.reshape(-1), mean[N_KERNELS:], 1e-9)
 
 
-@pytest.mark.parametrize(
-    "kinds", [("labels", "targets", "labels"), ("labels", "labels"), ("targets", "targets")]
-)
-def test_carry_start_and_scales_fit_together(rng, kinds):
-    problem, start = random_problem(rng, kinds)
-    state, bound = multitask.sweep(problem, start)
-    assert np.isfinite(bound)
-    here, scales = multitask.carry(problem, state), multitask.scales(state)
-    assert [np.shape(field) for field in start] == [np.shape(field) for field in here]
-    flat = acceleration.flatten(here, multitask.COORDINATES)
-    measured = acceleration.measure(flat, here, multitask.COORDINATES)
-    assert measured.shape == np.concatenate([np.reshape(scale, -1) for scale in scales]).shape
-    sizes = [one.size(field) for field, one in zip(here, multitask.COORDINATES, strict=True)]
-    parts = np.split(flat, np.cumsum(sizes)[:-1])
-    part = parts[here._fields.index("readout_cov")]
-    found = multitask.COORDINATES.readout_cov.measure(part, here.readout_cov)
-    coordinate = acceleration.CovarianceCoordinate
-    each = [coordinate.measure(coordinate.forward(cov), cov) for cov in here.readout_cov]
-    np.testing.assert_array_equal(found, np.concatenate(each))
-    back = acceleration.restore(flat, here, multitask.COORDINATES)
-    for found, expected in zip(back, here, strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-12)
-    again, _ = multitask.step(problem, state)
-    assert_same(multitask.sweep(problem, back)[0].readout.mean, again.readout.mean, SAME_FORMULA)
-
-
 # ------------------------------------------------------------------------------------------------------- limits
 
 
@@ -281,19 +254,6 @@ def test_limit_of_shared_weights_is_the_model_of_several_outputs(rng, kind):
     np.testing.assert_allclose(found.elbo_history[1:], expected.elbo_history[1:], atol=1e-3)
 
 
-def test_limit_of_a_known_spread_is_that_of_a_prior_which_leaves_no_choice(rng):
-    problem, start = random_problem(rng, prior=PRIORS["general"]._replace(task=held(0.4)))
-    known = problem._replace(task_prior=known_precision(start.readout, 0.4))
-    states = [maximize_elbo(multitask, one, start, PLAIN) for one in (problem, known)]
-    for found, expected in zip(*(multitask.carry(problem, result.state) for result in states), strict=True):
-        assert_same(found, expected, 1e-6)
-    # the prior that is held costs less than this
-    np.testing.assert_allclose(states[1].elbo_history, states[0].elbo_history, atol=1e-3)
-    accelerated = maximize_elbo(multitask, known, start, LoopOptions(tol=1e-12))
-    assert (np.diff(accelerated.elbo_history) >= 0.0).all()
-    assert accelerated.elbo_history[-1] >= states[1].elbo_history[-1]
-
-
 def test_limit_of_separate_weights_is_the_models_of_one_task(rng):
     """With e held at zero the tasks know nothing of each other, and τ is the precision of all their weights."""
     tau = 0.4
@@ -305,19 +265,6 @@ def test_limit_of_separate_weights_is_the_models_of_one_task(rng):
         assert_same_task(found.state, t, result.state, 1e-6)
     expected = sum(result.elbo_history for result in alone)
     np.testing.assert_allclose(found.elbo_history[1:], expected[1:], atol=1e-3)
-
-
-def test_limit_of_no_relation_needs_nothing_of_the_common_weights(rng):
-    """As τ goes to zero the tasks separate whatever the prior of e: each has weights without a prior of their own."""
-    priors = PRIORS["general"]._replace(task=held(1e-8))
-    problem, start = random_problem(rng, prior=priors)
-    state = maximize_elbo(multitask, problem, start, PLAIN).state
-    for t, task in enumerate(problem.tasks):
-        assert_same_task(state, t, fit_alone(task, priors, held(1e-8), PLAIN).state, 1e-5)
-    # and the common weights know nothing of the tasks
-    prior = 1.0 / np.asarray(state.kernel_precision.mean)
-    assert_same(state.readout.common.cov, np.diag(prior), 1e-5)
-    assert common_weights(problem, state).influence.sum() < 1e-5
 
 
 @KINDS
@@ -449,67 +396,3 @@ def test_missing_tasks_are_absent_samples(rng):
         bounds.append(maximize_elbo(multitask, problem, start_of(problem), PLAIN).elbo_history)
     np.testing.assert_array_equal(bounds[0], bounds[1])
     assert [len(task.y) for task in tasks] == [8, 7]
-
-
-# ----------------------------------------------------------------------------------------------------- learning
-
-TRUTH = np.array([1.5, 1.2, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0])
-
-
-def related_task(rng, kind, n_samples=40, n_new=300):
-    """Return a task whose kernel weights are near TRUTH: training kernels, targets, test kernels, their scores."""
-    views = rng.normal(size=(len(TRUTH), n_samples + n_new, 2))
-    distances = ((views[:, :, None] - views[:, None, :n_samples]) ** 2).sum(axis=-1)
-    kernels = np.exp(-0.5 * distances)
-    weights = TRUTH + 0.05 * rng.normal(size=len(TRUTH))
-    scores = np.einsum("m,mij,j->i", weights, kernels, rng.normal(size=n_samples))
-    scores = (scores - scores[:n_samples].mean()) / scores[:n_samples].std()
-    y = scores[:n_samples] + 0.3 * rng.normal(size=n_samples)
-    y = np.where(y > 0.0, 1.0, -1.0) if kind == "labels" else y
-    task = task_of(kind, kernels[:, :n_samples], y, 1.0, 1.0)
-    return task, DenseStack(kernels[:, n_samples:]), scores[n_samples:]
-
-
-def error_of(kind, found, scores):
-    if kind == "labels":
-        return np.mean((found.mean > 0.0) != (scores > 0.0))
-    return np.mean((found.mean - scores) ** 2)
-
-
-def learn(rng, kind, priors):
-    """Return correlation with TRUTH and test error: of five tasks together, and their means over five alone."""
-    options = LoopOptions(max_iter=300)
-    data = [related_task(rng, kind) for _ in range(5)]
-    problem = priors.problem_of([task for task, *_ in data])
-    state = maximize_elbo(multitask, problem, start_of(problem), options).state
-    together, correlations, errors = [], [], []
-    for t, (task, rows, scores) in enumerate(data):
-        together.append(error_of(kind, predict_task(problem, state, t, rows), scores))
-        alone = fit_alone(task, priors, priors.kernel, options).state
-        errors.append(error_of(kind, predict_score(rows, alone.dual, alone.readout, 1.0), scores))
-        correlations.append(np.corrcoef(alone.readout.mean[1:], TRUTH)[0, 1])
-    correlation = np.corrcoef(state.readout.common.mean, TRUTH)[0, 1]
-    return correlation, np.mean(together), np.mean(correlations), np.mean(errors)
-
-
-def test_recovery_of_related_classifications_errs_less_than_one_by_one(rng):
-    """Over thirty-two other draws of the data: correlation 0.94, error 18.4 against 18.8 %."""
-    found = np.array([learn(rng, "labels", TaskPriors()) for _ in range(8)])
-    correlation, error, correlation_alone, error_alone = found.mean(axis=0)
-    assert correlation > max(0.9, correlation_alone + 0.1)
-    assert error < error_alone
-
-
-@pytest.mark.slow
-def test_recovery_of_the_weights_of_related_regressions(rng):
-    """Weights are recovered better than from one task; in this problem that is not where the error comes from.
-
-    Over six other draws of the data: correlation 0.987 against 0.932, squared error 0.1496 against 0.1493. The
-    functions within the two views are hard to learn, not which views they are; `test_multitask_estimators` has
-    problems of the other kind.
-    """
-    priors = TaskPriors(intermediate=Gamma(100.0, 100.0), task=Gamma(1.0, 2.0))
-    found = np.array([learn(rng, "targets", priors) for _ in range(4)])
-    correlation, error, correlation_alone, error_alone = found.mean(axis=0)
-    assert correlation > max(0.97, correlation_alone + 0.02)
-    assert error < 1.02 * error_alone

@@ -13,9 +13,8 @@ from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank, load_model, sa
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.bemkl import VB, Storage, newton
 from bayesmkl.bemkl import model as bemkl
-from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.model import Carry, Priors, Problem
-from bayesmkl.bemkl.moments import update_precision
+from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo, takes_newton_steps
+from bayesmkl.bemkl.model import Priors, Problem
 from bayesmkl.bemkl.newton import (
     curve,
     first_point,
@@ -23,7 +22,6 @@ from bayesmkl.bemkl.newton import (
     move,
     respond,
     slopes,
-    takes_newton_steps,
 )
 from bayesmkl.kernels import Gaussian, Linear
 from bayesmkl.kernels.stacks.dense import DenseStack
@@ -131,19 +129,6 @@ def test_curvature_over_kernel_weights_against_differences(name):
     np.testing.assert_allclose(curvature, curvature.T, atol=1e-9 * abs(curvature).max())
     expected = -derivative(slope)
     np.testing.assert_allclose(curvature @ step, expected, rtol=1e-5, atol=1e-5 * abs(expected).max())
-
-
-def test_response_without_corrections_is_the_update_of_coordinate_ascent():
-    """q(G) by the E[f] that was, then q(f): as a sweep does, whose dual weights are held."""
-    problem, at = settled("binary")
-    own = respond(problem, at, 0).state
-    precision = update_precision(problem.priors.sample, at.dual**2 + own.dual.variance).mean
-    pull = problem.gram @ at.dual + precision * at.dual / problem.intermediate_precision
-    none, square = pull[:0], at.dual**2 + own.dual.variance
-    start = Carry(square, none, none, pull, none, at.readout, at.readout_cov, none, at.latent)
-    state, _ = bemkl.sweep(problem, start)
-    np.testing.assert_allclose(state.dual.mean, at.dual, rtol=1e-8)
-    np.testing.assert_allclose(state.intermediate.mean, own.intermediate.mean, rtol=1e-7, atol=1e-9)
 
 
 @pytest.mark.heavy

@@ -5,34 +5,21 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from helpers import (
-    BINARY_PRIORS,
     STANDARD_ERRORS,
-    arrays_of,
     assert_monte_carlo,
     assert_same,
-    assert_same_factors,
     binary_problem,
     informed_target,
     random_covariance,
-    random_gamma,
-    random_gaussian,
-    random_intermediate,
     random_kernels,
-    random_labels,
-    regression_problem,
 )
 from scipy import stats
-from test_elbo import draw_shared, log_shared, normal, scores
-from test_stationarity import moves_of_gamma, moves_of_normal, moves_of_truncated, with_entry
 
 from bayesmkl._numerics.truncated_normal import truncated_moments
 from bayesmkl.bemkl import model as bemkl
 from bayesmkl.bemkl import moments, nonnegative
 from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
 from bayesmkl.bemkl.draws import kernel_shares
-from bayesmkl.bemkl.model import State
-from bayesmkl.bemkl.moments import Gamma, Gaussian, IntermediateOutputs
-from bayesmkl.bemkl.nonnegative import CutOffNormals, CutOffPair, NonnegativeReadout
 from bayesmkl.bemkl.reading import predict_score
 
 pytestmark = pytest.mark.heavy
@@ -164,15 +151,6 @@ def test_the_product_finds_the_means_of_the_orthant_and_deviations_that_are_too_
     assert (ratio > 0.95).all()
 
 
-def test_covariances_with_the_intercept_are_kept_and_those_among_weights_lost(rng):
-    precision, linear = random_target(rng, 4)
-    readout = update(precision, linear, np.ones(4))
-    off = readout.cov[1:, 1:][~np.eye(4, dtype=bool)]
-    np.testing.assert_array_equal(off, 0.0)
-    expected = -precision[0, 1:] / precision[0, 0] * readout.variance[1:]
-    np.testing.assert_allclose(readout.cov[0, 1:], expected, rtol=1e-12)
-
-
 def test_several_intercepts_against_monte_carlo(rng):
     """Two outputs share three weights; given the weights the intercepts are independent, as in (4)."""
     precision = np.diag([3.0, 5.0, 2.0, 1.0, 4.0])
@@ -198,128 +176,6 @@ def test_mean_of_one_number_is_that_of_the_vector_formula():
     np.testing.assert_allclose([nonnegative._cut_off_mean(x) for x in z], exact, rtol=1e-13)
 
 
-# -------------------------------------------------------------------------------------------------------- the bound
-
-
-def random_readout(rng, n_kernels):
-    """Return a readout that is no optimum, its draws by scipy, and their log density."""
-    offset, slope = rng.normal(size=1), 0.5 * rng.normal(size=(1, n_kernels))
-    variance = np.array([0.2])
-    if n_kernels == 2:
-        precision = np.linalg.inv(random_covariance(rng, 2, 0.3))
-        mean, cov = np.array([0.3, 0.5]), np.linalg.inv(precision)
-        law = stats.multivariate_normal(mean, cov)
-        e = law.rvs(size=40 * N_DRAWS, random_state=rng)
-        e = e[(e >= 0.0).all(axis=1)][:N_DRAWS]
-        log_q = law.logpdf(e) - np.log(stats.multivariate_normal(-mean, cov).cdf([0.0, 0.0]))
-        weights = CutOffPair(precision @ mean, precision)
-    else:
-        weights = CutOffNormals(rng.normal(size=n_kernels), rng.uniform(0.2, 0.6, size=n_kernels))
-        law = stats.truncnorm(-weights.location / weights.scale, np.inf, weights.location, weights.scale)
-        e = law.rvs(size=(N_DRAWS, n_kernels), random_state=rng)
-        log_q = law.logpdf(e).sum(axis=1)
-    given = stats.norm(offset + e @ slope[0], np.sqrt(variance))
-    b = given.rvs(random_state=rng)
-    readout = NonnegativeReadout.from_factors(offset, slope, variance, weights)
-    return readout, np.column_stack([b, e]), log_q + given.logpdf(b)
-
-
-@pytest.mark.parametrize("n_kernels", [2, 3])
-@pytest.mark.parametrize("prior", ["non-sparse", "general"])
-def test_bound_of_random_factors_against_monte_carlo(rng, n_kernels, prior):
-    y = random_labels(rng, N_SAMPLES)
-    problem = binary_problem(random_kernels(rng, N_SAMPLES, n_kernels), y, BINARY_PRIORS[prior], 0.6, 1.4)
-    latent = truncated_moments(np.zeros(N_SAMPLES), y, 0.6)
-    state = State(
-        sample_precision=random_gamma(rng, N_SAMPLES),
-        dual=random_gaussian(rng, N_SAMPLES, 0.3),
-        intermediate=random_intermediate(rng, n_kernels, N_SAMPLES, 0.3),
-        intercept_precision=random_gamma(rng),
-        kernel_precision=random_gamma(rng, n_kernels),
-        readout=random_gaussian(rng, 1 + n_kernels),
-        latent=latent,
-    )
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("test_elbo.N_KERNELS", n_kernels)
-        draws, log_q = draw_shared(rng, state)
-    log_q -= normal(state.readout).logpdf(draws["readout"])
-    readout, draws["readout"], log_q_readout = random_readout(rng, n_kernels)
-    f = y * stats.truncnorm(0.6, 60.0).rvs(size=(N_DRAWS, N_SAMPLES), random_state=rng)
-    log_q += log_q_readout + stats.truncnorm(0.6, 60.0).logpdf(y * f).sum(axis=1)
-    log_p = log_shared(problem, draws, problem.intermediate_precision)
-    log_p += n_kernels * np.log(2.0)  # half normal: twice the density of the normal distribution
-    log_p += stats.norm.logpdf(f, loc=scores(draws)).sum(axis=1)
-    assert_monte_carlo(log_p - log_q, bemkl.elbo(problem, state._replace(readout=readout)))
-
-
-# ----------------------------------------------------------------------------------------------------- stationarity
-
-
-def moves_of_readout(readout):
-    """Yield the moves of every parameter of q(b | e) and q(e)."""
-    n_kernels = readout.slope.shape[1]
-    offset = readout.mean[:1] - readout.slope @ readout.mean[1:]
-    parts = [offset, readout.slope, readout.intercept_variance, *readout.weights]
-    kind = type(readout.weights)
-
-    def rebuilt(which, index, value):
-        changed = [with_entry(p, index, value) if k == which else p for k, p in enumerate(parts)]
-        if kind is CutOffPair and which == 4:  # the precision stays symmetric
-            changed[4] = with_entry(changed[4], index[::-1], value)
-        return NonnegativeReadout.from_factors(*changed[:3], kind(*changed[3:]))
-
-    for which, part in enumerate(parts):
-        unit = 0.3 * (np.abs(part).max() if kind is CutOffPair and which > 2 else 1.0)
-        positive = which == 2 or (kind is CutOffNormals and which == 4)
-        for index in np.ndindex(np.shape(part)):
-            size = part[index] if positive else unit * (1.0 if which != 3 else readout.weights[-1].max())
-            size = min(size, 1.0)
-            yield (
-                f"part {which}{index}",
-                lambda h, w=which, i=index, s=size: rebuilt(w, i, parts[w][i] + h * s),
-            )
-    assert n_kernels == len(readout.mean) - 1
-
-
-def slopes(algorithm, problem, state, step=1e-4):
-    found = {}
-    for field, factor in zip(state._fields, state, strict=True):
-        if factor is None:
-            continue
-        if isinstance(factor, Gamma):
-            moves = moves_of_gamma(factor)
-        elif isinstance(factor, Gaussian | IntermediateOutputs):
-            moves = moves_of_normal(factor)
-        elif isinstance(factor, NonnegativeReadout):
-            moves = moves_of_readout(factor)
-        else:
-            moves = moves_of_truncated(problem, state)
-        for name, move in moves:
-            high, low = (
-                algorithm.elbo(problem, state._replace(**{field: move(side * step)})) for side in (1.0, -1.0)
-            )
-            found[f"{field}.{name}"] = float(high - low) / (2 * step)
-    return found
-
-
-@pytest.mark.parametrize("n_kernels", [1, 2, 3])
-@pytest.mark.parametrize("model", ["binary", "regression"])
-def test_bound_is_flat_in_every_parameter_by_finite_difference(rng, model, n_kernels):
-    kernels = random_kernels(rng, 8, n_kernels)
-    if model == "binary":
-        algorithm, problem = BINARY, binary_problem(kernels, random_labels(rng, 8), margin=0.8, sigma=0.7)
-        start = bemkl.init(problem, np.ones(8))
-    else:
-        algorithm, problem = REGRESSION, regression_problem(kernels, informed_target(rng, kernels))
-        start = bemkl.init(problem, np.zeros(8))
-    early, _ = algorithm.sweep(problem, start)
-    assert max(map(abs, slopes(algorithm, problem, early).values())) > 1e-2
-    state = maximize_elbo(algorithm, problem, start, LoopOptions(max_iter=600, tol=1e-15)).state
-    found = slopes(algorithm, problem, state)
-    steepest = max(found, key=lambda name: abs(found[name]))
-    assert abs(found[steepest]) < 2e-5, f"{steepest}: {found[steepest]:.1e}"
-
-
 # --------------------------------------------------------------------------------------- fits, backends, predictions
 
 
@@ -329,20 +185,6 @@ def fitted(rng, n_samples=24, n_kernels=4, algorithm=BINARY, **options):
     problem = binary_problem(kernels, np.where(target > np.median(target), 1.0, -1.0))
     start = bemkl.init(problem, np.ones(n_samples))
     return problem, maximize_elbo(algorithm, problem, start, LoopOptions(**options))
-
-
-@pytest.mark.parametrize("n_kernels", [2, pytest.param(5, marks=pytest.mark.slow)])
-def test_numpy_and_jax_agree_after_thirty_sweeps(rng, n_kernels):
-    kernels = random_kernels(rng, 20, n_kernels)
-    problem = binary_problem(kernels, random_labels(rng, 20), sigma=0.8)
-    options = LoopOptions(max_iter=30, tol=0.0, accelerate=False)
-    with_numpy, with_jax = (
-        maximize_elbo(BINARY, problem, bemkl.init(problem, np.ones(20)), options._replace(backend=backend))
-        for backend in ("numpy", "jax")
-    )
-    assert_same_factors(with_jax.state, with_numpy.state, 1e-9)
-    np.testing.assert_allclose(with_jax.elbo_history, with_numpy.elbo_history, rtol=1e-9)
-    assert all(type(array) is np.ndarray for _, array in arrays_of(with_jax.state))
 
 
 def test_permuted_kernels_have_permuted_weights(rng):

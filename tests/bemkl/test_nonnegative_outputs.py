@@ -32,24 +32,6 @@ def test_degenerate_one_output_is_the_model_of_one(rng, model, n_kernels):
     assert_same(found.state.dual.mean[0], expected.state.dual.mean, SAME_ITERATION)
 
 
-@pytest.mark.heavy
-@pytest.mark.parametrize("n_kernels", [2, 3])
-@pytest.mark.parametrize("model", ["labels", "classes", "targets"])
-def test_bound_of_several_outputs_never_falls_and_weights_stay_positive(rng, model, n_kernels):
-    kernels = random_kernels(rng, N_SAMPLES, n_kernels)
-    module, problem, start = problem_of(model, kernels, targets_of(model, rng, kernels, 3))
-    turned = start._replace(readout=-start.readout)
-    free, _ = module.sweep(problem, turned)
-    assert (free.readout.mean[3:] < 0.0).any()  # else the restriction would do nothing here
-    for accelerate in (False, True):
-        options = PLAIN._replace(accelerate=accelerate)
-        result = maximize_elbo(nonnegative(module), problem, turned, options)
-        bound = result.elbo_history
-        assert (np.diff(bound) > -1e-9 * np.abs(bound[1:])).all()
-        assert bound[-1] == pytest.approx(module.elbo(problem, result.state), rel=1e-12)
-        assert (result.state.readout.mean[3:] > 0.0).all()
-
-
 def test_scores_of_several_outputs_against_draws(rng):
     kernels = random_kernels(rng, N_SAMPLES, 3)
     module, problem, start = problem_of("targets", kernels, targets_of("targets", rng, kernels, 2))

@@ -30,7 +30,7 @@ from sklearn.preprocessing import StandardScaler
 
 from bayesmkl import BEMKLClassifier, KernelBank
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl._utils.numpyro_session import numpyro_session
+from bayesmkl._utils.devices import numpyro_session
 from bayesmkl.bemkl import NUTS
 from bayesmkl.bemkl.classifier import SharedWeights, class_model_of
 from bayesmkl.bemkl.draws import PosteriorDraws, log_prior_terms
@@ -276,15 +276,6 @@ def test_gradient_of_the_collapsed_model_against_finite_differences(rng, session
 # ------------------------------------------------------------------------------- invariances and other priors
 
 
-@pytest.mark.parametrize("task", TASKS)
-def test_collapsed_density_is_even_in_duals_and_weights_together(rng, session, task):
-    problem = make_problem(rng, task, 8, 3)
-    values = random_parameters(rng, problem)
-    mirrored = values | {"dual": -values["dual"], "kernel_weights": -values["kernel_weights"]}
-    pair = [along(0.0, problem, point, point).item() for point in (values, mirrored)]
-    assert_same(pair[0], pair[1], 1e-14)
-
-
 @pytest.mark.parametrize("prior", [Dirichlet(0.7), Dirichlet(np.array([0.4, 1.0, 3.0]))])
 @pytest.mark.parametrize("task", TASKS)
 def test_dirichlet_weights(rng, session, task, prior):
@@ -333,44 +324,7 @@ def test_literal_model_refuses_other_priors(rng, session):
         literal_model(problem)
 
 
-@pytest.mark.parametrize("model", [literal_model, collapsed_model])
-@pytest.mark.parametrize("task", TASKS)
-def test_traced_problems_give_the_same_density(rng, session, task, model):
-    problem = make_problem(rng, task, 6, 3)
-    values = literal_parameters(rng, problem) | {"intermediate": rng.normal(size=(3, 6))}
-    if task == "binary":
-        values["latent"] = problem.y * (problem.outcome.margin + rng.gamma(1.0, size=6))
-
-    def density(problem):
-        return log_density(model, (problem,), {}, values)[0]
-
-    expected = density(problem).item()
-    assert np.isfinite(expected)
-    assert_same(jax.jit(density)(problem).item(), expected, 1e-13)
-
-
 # ----------------------------------------------------------------------------------------------------- session
-
-
-def test_session_is_double_precision_and_may_be_entered_again():
-    order, waiting = [], threading.Event()
-
-    def other():
-        waiting.set()
-        with numpyro_session():
-            order.append(f"other thread: {jnp.ones(1).dtype}")
-
-    thread = threading.Thread(target=other)
-    with numpyro_session():
-        thread.start()
-        with numpyro_session():
-            pass
-        assert waiting.wait(10.0)
-        thread.join(0.05)  # the inner block did not let go of the lock
-        order.append(f"outer block: {jnp.ones(1).dtype}")
-    thread.join()
-    assert order == ["outer block: float64", "other thread: float64"]
-    assert jnp.ones(1).dtype == "float32"
 
 
 def test_two_threads_take_turns(rng):

@@ -9,17 +9,15 @@ import pytest
 from helpers import SAME_ITERATION, assert_same_factors, frozen, log_likelihood, random_kernels
 from scipy import stats
 from sklearn.base import clone
-from sklearn.utils.estimator_checks import check_n_features_in
 
 from bayesmkl import BEMKLClassifier, KernelBank, load_model, save_model
 from bayesmkl._numerics.truncated_normal import interval_moments
-from bayesmkl._utils.numpyro_session import numpyro_session
+from bayesmkl._utils.devices import numpyro_session
 from bayesmkl.bemkl import NUTS, BEMKLOrdinalClassifier, Dirichlet, Gamma, Storage
 from bayesmkl.bemkl import model as bemkl
 from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
 from bayesmkl.bemkl.model import Priors, Problem
 from bayesmkl.bemkl.moments import latent_mean
-from bayesmkl.bemkl.nonnegative import nonnegative
 from bayesmkl.gp import GPMKLOrdinalClassifier, Marginal
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.outcomes import Grades, Labels, OrdinalProbit, grades
@@ -182,14 +180,6 @@ def test_bound_by_other_libraries(rng):
     np.testing.assert_allclose(bound, expected, atol=1e-6)
 
 
-def test_nonnegative_weights(rng):
-    kernels, y = graded(rng, 3)
-    problem = problem_of(kernels, y, 3)
-    found = maximize_elbo(nonnegative(bemkl), problem, bemkl.init(problem, None), LoopOptions())
-    assert (np.diff(found.elbo_history) >= -1e-9).all()
-    assert (found.state.readout.mean[1:] > 0.0).all()
-
-
 @pytest.mark.heavy
 def test_updates_on_jax_are_those_on_numpy(data):
     X, y = (values[:45] for values in data)  # 45 are padded to 48
@@ -291,10 +281,6 @@ def test_scale_is_chosen_by_folds(data):
     assert found.intermediate_scale_ in (0.1, 0.3, 1.0)
     given = clone(found).set_params(intermediate_scale=found.intermediate_scale_).fit(X, y)
     np.testing.assert_array_equal(given.predict_proba(X), found.predict_proba(X))
-
-
-def test_contract_of_features():
-    check_n_features_in("BEMKLOrdinalClassifier", BEMKLOrdinalClassifier(tol=0.1))
 
 
 # -------------------------------------------------------------------------------------------------------- posterior

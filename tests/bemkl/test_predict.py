@@ -5,10 +5,9 @@ from __future__ import annotations
 import mpmath
 import numpy as np
 import pytest
-from helpers import SAME_FORMULA, STANDARD_ERRORS, assert_same, frozen, random_gaussian
+from helpers import STANDARD_ERRORS, assert_same, frozen, random_gaussian
 from scipy import stats
 
-from bayesmkl.bemkl import reading as predict
 from bayesmkl.bemkl.moments import Gaussian
 from bayesmkl.bemkl.reading import ScoreMoments, binary_log_odds, log_probabilities, predict_score
 from bayesmkl.kernels.stacks.dense import DenseStack
@@ -76,15 +75,6 @@ def test_paper_rule_against_the_printed_equations(posterior):
         assert_same(np.exp(log_p[row]), [below / (above + below), above / (above + below)], 1e-11)
 
 
-def test_blocks_of_rows_change_nothing(posterior, monkeypatch):
-    kernels, dual, readout = posterior
-    whole = predict_score(DenseStack(kernels), dual, readout, SIGMA**2)
-    for size in (1, N_KERNELS * N_TRAIN, 3 * N_KERNELS * N_TRAIN):
-        monkeypatch.setattr(predict, "BLOCK_SIZE", size)
-        parts = predict_score(DenseStack(kernels), dual, readout, SIGMA**2)
-        assert_same(parts.variance, whole.variance, SAME_FORMULA)
-
-
 def test_pruned_kernels_take_no_part(posterior):
     """Weights of 1e-12 leave the prediction of the remaining kernels."""
     kernels, dual, readout = posterior
@@ -123,15 +113,6 @@ SCORES = ScoreMoments(
 
 
 @pytest.mark.parametrize("margin", [0.0, 1.0, 2.5])
-def test_probabilities_add_to_one_and_stay_finite_in_the_tails(margin):
-    log_p = log_probabilities(SCORES, margin)
-    assert np.isfinite(log_p).all()
-    np.testing.assert_allclose(np.exp(log_p).sum(axis=1), 1.0, rtol=1e-14)
-    mirrored = log_probabilities(ScoreMoments(-SCORES.mean, SCORES.variance), margin)
-    np.testing.assert_allclose(mirrored, log_p[:, ::-1], rtol=1e-13)
-
-
-@pytest.mark.parametrize("margin", [0.0, 1.0, 2.5])
 def test_log_probabilities_and_odds_against_many_digits(margin):
     log_p, odds = log_probabilities(SCORES, margin), binary_log_odds(SCORES, margin)
     with mpmath.workdps(50):
@@ -142,10 +123,3 @@ def test_log_probabilities_and_odds_against_many_digits(margin):
             exact = [float(mpmath.log(side / (above + below))) for side in (below, above)]
             np.testing.assert_allclose(log_p[i], exact, rtol=1e-12, atol=1e-14)
             np.testing.assert_allclose(odds[i], float(mpmath.log(above / below)), rtol=1e-12, atol=1e-14)
-
-
-def test_zero_margin_probability_is_the_plain_probit():
-    expected = stats.norm.cdf(SCORES.mean / np.sqrt(1.0 + SCORES.variance))
-    np.testing.assert_allclose(
-        np.exp(log_probabilities(SCORES, 0.0)[:, 1]), expected, rtol=1e-12, atol=1e-300
-    )

@@ -23,6 +23,7 @@ from bayesmkl import BEMKLClassifier
 from bayesmkl._numerics.truncated_normal import truncated_moments
 from bayesmkl._utils.options import NUTS, Gibbs
 from bayesmkl.bemkl import Dirichlet, SpikeSlab, gibbs
+from bayesmkl.bemkl.ascent import check_agreement, judge
 from bayesmkl.bemkl.draws import (
     PosteriorDraws,
     align_signs,
@@ -35,7 +36,6 @@ from bayesmkl.bemkl.gibbs import Chains, run_chains
 from bayesmkl.bemkl.model import Priors
 from bayesmkl.bemkl.moments import Gamma
 from bayesmkl.bemkl.program import fit_nuts
-from bayesmkl.bemkl.runs import check_agreement, judge
 from bayesmkl.outcomes import Labels
 
 pytestmark = pytest.mark.heavy
@@ -290,7 +290,7 @@ def test_agreement_sees_chains_that_disagree_but_not_the_symmetries(rng):
 
 
 def test_the_worst_outcome_is_reported():
-    from bayesmkl.bemkl.runs import Agreement
+    from bayesmkl.bemkl.ascent import Agreement
 
     good = Agreement(1.002, 900.0, 0.0)
     assert judge(good, False).name == "MIXED"

@@ -11,21 +11,17 @@ from helpers import (
     arrays_of,
     assert_monte_carlo,
     assert_same,
-    assert_same_factors,
     binary_problem,
-    random_gamma,
-    random_gaussian,
-    random_intermediate,
     random_kernels,
     random_labels,
 )
 from scipy import integrate, stats
-from test_elbo import draw_shared, log_shared, scores
+from test_bound import random_state
 
 from bayesmkl._numerics.truncated_normal import label_moments
 from bayesmkl.bemkl import model as bemkl
 from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.model import State, labeled_part, positive_probability, start_from_labeled
+from bayesmkl.bemkl.model import labeled_part, positive_probability, start_from_labeled
 from bayesmkl.bemkl.moments import Gamma, intermediate_error
 from bayesmkl.bemkl.reading import predict_score
 from bayesmkl.outcomes.labels import log_beyond
@@ -33,7 +29,6 @@ from bayesmkl.outcomes.labels import log_beyond
 pytestmark = pytest.mark.heavy
 
 N_SAMPLES, N_KERNELS = 7, 3
-AGREEMENT = 1e-9
 
 
 def some_labels(rng, n_samples, share=0.5):
@@ -47,20 +42,6 @@ def some_labels(rng, n_samples, share=0.5):
 def problem_of(rng, n_samples=N_SAMPLES, n_kernels=N_KERNELS, prior="non-sparse", **settings):
     kernels = random_kernels(rng, n_samples, n_kernels)
     return binary_problem(kernels, some_labels(rng, n_samples), BINARY_PRIORS[prior], **settings)
-
-
-def random_state(rng, problem):
-    loc = rng.normal(size=N_SAMPLES)
-    state = State(
-        sample_precision=random_gamma(rng, N_SAMPLES),
-        dual=random_gaussian(rng, N_SAMPLES, 0.3),
-        intermediate=random_intermediate(rng, N_KERNELS, N_SAMPLES, 0.3),
-        intercept_precision=random_gamma(rng),
-        kernel_precision=random_gamma(rng, N_KERNELS),
-        readout=random_gaussian(rng, 1 + N_KERNELS, 0.3),
-        latent=label_moments(loc, problem.y, problem.outcome.margin),
-    )
-    return state, loc
 
 
 def loc_of(state):
@@ -92,31 +73,6 @@ def test_one_sweep_against_the_equations_in_loops_and_integration(rng):
         assert state.latent.variance[i] == pytest.approx(variance, rel=1e-8)
 
 
-# -------------------------------------------------------------------------------------------------------- the bound
-
-
-def latent_draws(rng, problem, loc, n_draws):
-    """Draw f_i ~ N(loc_i, 1) beyond the margin by rejection; return draws and their log density under q."""
-    f = rng.normal(loc, 1.0, size=(n_draws, N_SAMPLES))
-    outside = lambda f: np.where(problem.y == 0.0, np.abs(f), problem.y * f) <= problem.outcome.margin
-    while (bad := outside(f)).any():
-        f[bad] = rng.normal(np.broadcast_to(loc, f.shape)[bad], 1.0)
-    upper, lower = (stats.norm.sf(problem.outcome.margin, loc=side * loc) for side in (1.0, -1.0))
-    total = np.where(problem.y == 0.0, upper + lower, np.where(problem.y > 0, upper, lower))
-    return f, (stats.norm.logpdf(f, loc=loc) - np.log(total)).sum(axis=1)
-
-
-@pytest.mark.parametrize(("margin", "sigma"), [(1.0, 1.0), (0.4, 0.6), (0.0, 1.0)])
-def test_bound_of_random_factors_against_monte_carlo(rng, margin, sigma):
-    problem = problem_of(rng, prior="general", margin=margin, sigma=sigma)
-    state, loc = random_state(rng, problem)
-    draws, log_q = draw_shared(rng, state)
-    f, log_q_latent = latent_draws(rng, problem, loc, len(log_q))
-    log_p = log_shared(problem, draws, problem.intermediate_precision)
-    log_p += stats.norm.logpdf(f, loc=scores(draws)).sum(axis=1)
-    assert_monte_carlo(log_p - log_q - log_q_latent, bemkl.elbo(problem, state))
-
-
 # ------------------------------------------------------------------------------------- degenerate: all are labeled
 
 
@@ -133,23 +89,6 @@ def test_all_labeled_is_the_supervised_fit_exactly(rng):
     for name, found, expected in zip(start._fields, start, bemkl.carry(problem, fitted.state), strict=True):
         np.testing.assert_array_equal(found, expected, err_msg=name)
     np.testing.assert_array_equal(positive_probability(problem, fitted.state), (y > 0).astype(float))
-
-
-def test_unlabeled_sample_that_all_kernels_ignore_changes_nothing_but_its_own_terms(rng):
-    """Its row and column of every kernel are zero, and b is held at zero: no term joins it to the others."""
-    kernels, y = np.zeros((3, 9, 9)), random_labels(rng, 9)
-    kernels[:, :8, :8] = random_kernels(rng, 8, 3)
-    priors = BINARY_PRIORS["non-sparse"]._replace(kernel=Gamma(1e9, 1.0), intercept=Gamma(1e12, 1.0))
-    y[8] = 0.0
-    problem = binary_problem(kernels, y, priors)
-    state, _ = bemkl.sweep(problem, bemkl.init(problem, np.ones(9)))
-    part = labeled_part(problem)
-    alone, _ = bemkl.sweep(part, bemkl.init(part, np.ones(8)))
-    for _ in range(5):
-        state, alone = bemkl.step(problem, state)[0], bemkl.step(part, alone)[0]
-    assert_same(state.dual.mean[:8], alone.dual.mean[:8], 1e-9)
-    assert_same(state.latent.mean[:8], alone.latent.mean, 1e-6)
-    assert positive_probability(problem, state)[8] == pytest.approx(0.5, abs=1e-4)
 
 
 # ------------------------------------------------------------------------------------------- degenerate: no margin
@@ -213,29 +152,6 @@ def test_without_margin_unlabeled_samples_cost_what_the_factorization_costs(rng,
     assert difference > 0.1
 
 
-def test_without_margin_and_with_known_parameters_unlabeled_samples_cost_nothing(rng):
-    """q(a) and q(b, e) shrink to points; q(g_i) of unlabeled samples is its optimum, N(K_i a, σ_g²)."""
-    problem = problem_of(rng, margin=0.0, sigma=0.8)
-    state, _ = random_state(rng, problem)
-    costs = []
-    for size in (1.0, 1e-3, 1e-9):
-        dual, readout = (
-            type(factor).from_moments(factor.mean, size * factor.cov)
-            for factor in (state.dual, state.readout._replace(mean=np.r_[1.0, np.zeros(N_KERNELS)]))
-        )
-        intermediate = state.intermediate._replace(
-            mean=problem.stack.apply(dual.mean),
-            cov=0.64 * np.eye(N_KERNELS),
-            log_det=N_KERNELS * np.log(0.64),
-        )
-        here = state._replace(dual=dual, readout=readout, intermediate=intermediate)
-        here = here._replace(latent=label_moments(loc_of(here), problem.y, 0.0))
-        costs.append(bemkl.elbo(*without_unlabeled(problem, here)) - bemkl.elbo(problem, here))
-    assert costs[0] > 0.1
-    assert costs[1] == pytest.approx(1e-3 * costs[0], rel=1e-6)
-    assert abs(costs[2]) < 1e-7
-
-
 def test_without_margin_the_highest_bound_is_that_of_the_labeled_samples_or_lower(rng):
     problem = problem_of(rng, 14, margin=0.0)
     part, options = labeled_part(problem), LoopOptions(max_iter=400, tol=1e-10)
@@ -251,9 +167,10 @@ def test_positive_probability_against_monte_carlo_and_integration(rng):
     problem = problem_of(rng, margin=0.6)
     state, _ = bemkl.sweep(problem, bemkl.init(problem, np.ones(N_SAMPLES)))
     found, loc = positive_probability(problem, state), loc_of(state)
-    f, _ = latent_draws(rng, problem, loc, 200_000)
     unlabeled = problem.y == 0.0
-    assert_monte_carlo((f > 0.6)[:, unlabeled], found[unlabeled])
+    f = loc + rng.normal(size=(400_000, N_SAMPLES))
+    for i in np.flatnonzero(unlabeled):  # what lies within the margin is refused
+        assert_monte_carlo(f[np.abs(f[:, i]) > 0.6, i] > 0.6, found[i])
     np.testing.assert_array_equal(found[~unlabeled], (problem.y > 0.0)[~unlabeled])
     upper, lower = (stats.norm.sf(0.6, loc=side * loc[unlabeled]) for side in (1.0, -1.0))
     assert_same(found[unlabeled], upper / (upper + lower), SAME_FORMULA)
@@ -303,7 +220,7 @@ def test_unlabeled_samples_move_the_boundary_to_where_samples_are_rare():
 # ------------------------------------------------------------------------------------------ equivariance, backends
 
 
-def test_swapped_classes_and_permuted_samples(rng):
+def test_swapped_classes(rng):
     problem = problem_of(rng, 12, margin=0.8)
     options = LoopOptions(max_iter=25, tol=0.0, accelerate=False)
     magnitude = np.abs(rng.normal(size=12))
@@ -317,25 +234,6 @@ def test_swapped_classes_and_permuted_samples(rng):
         1.0 - positive_probability(problem, state)[unlabeled],
         1e-9,
     )
-    order = rng.permutation(12)
-    moved = binary_problem(
-        np.asarray(problem.stack.kernels)[:, order][:, :, order], problem.y[order], margin=0.8
-    )
-    permuted = maximize_elbo(bemkl, moved, bemkl.init(moved, magnitude[order]), options).state
-    assert_same(permuted.latent.mean, state.latent.mean[order], 1e-8)
-    assert_same(permuted.readout.mean, state.readout.mean, 1e-8)
-
-
-def test_numpy_and_jax_agree_after_fifty_sweeps(rng):
-    problem = problem_of(rng, 30, 6, "sparse", margin=0.7, sigma=0.8)
-    options = LoopOptions(max_iter=50, tol=0.0, accelerate=False)
-    start = bemkl.init(problem, np.ones(30))
-    with_numpy, with_jax = (
-        maximize_elbo(bemkl, problem, start, options._replace(backend=backend))
-        for backend in ("numpy", "jax")
-    )
-    assert_same_factors(with_jax.state, with_numpy.state, AGREEMENT)
-    np.testing.assert_allclose(with_jax.elbo_history, with_numpy.elbo_history, rtol=AGREEMENT)
 
 
 def test_start_from_labeled_predicts_the_unlabeled_scores(rng):

@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.model_selection import cross_val_predict
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, load_model, save_model
-from bayesmkl._estimator import storage as storage_module
+from bayesmkl._estimator import base as storage_module
 from bayesmkl.bemkl import VB, BEMKLMultitaskRegressor, Storage
 from bayesmkl.datasets import load_wdbc, open_rows
 from bayesmkl.discriminative import UniformMKLClassifier

@@ -7,7 +7,7 @@ import pytest
 from scipy.special import log_expit
 from scipy.stats import norm
 
-from bayesmkl import BEMKLClassifier, GPMKLClassifier, KernelBank, bemkl, gp
+from bayesmkl import BEMKLClassifier, GPMKLClassifier, KernelBank
 from bayesmkl._estimator import class_targets, split_labels
 from bayesmkl.bemkl import BEMKLMultitaskClassifier, BEMKLOrdinalClassifier
 from bayesmkl.gp import GPMKLOrdinalClassifier, Marginal
@@ -108,9 +108,3 @@ def test_log_probabilities(kind, y):
         )
         assert np.max(p) == 1.0
         np.testing.assert_allclose(np.transpose(log_p, (2, 1, 0)), sides, rtol=1e-9)
-
-
-def test_all_with_probabilities_have_their_logarithms():
-    kinds = [getattr(module, name) for module in (bemkl, gp) for name in module.__all__]
-    having = [kind.__name__ for kind in kinds if hasattr(kind, "predict_proba")]
-    assert {kind.__name__ for kind, *_ in FITS.values()} == set(having)

@@ -19,9 +19,8 @@ from bayesmkl import (
     GPMKLRegressor,
     KernelBank,
 )
-from bayesmkl._utils.numpyro_session import numpyro_session
-from bayesmkl.bemkl import Dirichlet, Gamma, SpikeSlab, Storage
-from bayesmkl.bemkl.selection import FoldChoice
+from bayesmkl._utils.devices import numpyro_session
+from bayesmkl.bemkl import Dirichlet, Gamma, SpikeSlab
 from bayesmkl.gp import DirichletShares, HalfT, Horseshoe, LogNormal
 from bayesmkl.kernels import Gaussian, Linear
 
@@ -312,50 +311,6 @@ def test_precomputed_kernels_and_a_bank_make_one_program(rng):
             assert ours.keys() == theirs.keys()
             for key in ours:
                 np.testing.assert_allclose(ours[key], theirs[key], rtol=1e-7, atol=1e-9)
-
-
-def test_constant_kernel_adds_nothing(rng):
-    X, y = table(rng)
-    stack = np.stack([kernels_of(X)[0], np.ones((N, N))], axis=-1)
-    with pytest.warns(match="kernel 1"):
-        program = GPMKLRegressor("precomputed").numpyro_model(stack, y, stack[:3])
-    draws = drawn(program, **program.new)
-    assert np.isfinite(draws["score_new"]).all()
-    np.testing.assert_array_equal(draws["parts"][:, 1], 0.0)
-
-
-def test_landmarks_and_forms_of_storage_make_plain_kernels(rng):
-    X, y = table(rng)
-    few = KernelBank([Linear()], landmarks=X[:3])
-    program = BEMKLClassifier(few, storage=Storage("float32"), intermediate_scale=1.0).numpyro_model(
-        X, y > 0, X[:2]
-    )
-    assert program.data["kernels"].shape == (1, N, 3)
-    assert program.data["kernels"].dtype == np.float64
-    assert jax.eval_shape(lambda data: draw(program, data), program.new)["dual"].shape == (N_DRAWS, 3)
-
-
-def test_labels_that_stand_in_choose_nothing(monkeypatch, rng):
-    X, asked = rng.normal(size=(20, 2)), []
-
-    def choose(*arguments):
-        asked.append(arguments)
-        return FoldChoice(0.1)
-
-    monkeypatch.setattr("bayesmkl.bemkl.classifier.choose_by_folds", choose)
-    BEMKLClassifier().numpyro_model(X)
-    assert not asked
-    BEMKLClassifier().numpyro_model(X, X[:, 0] > 0)
-    assert len(asked) == 1
-
-
-def test_nothing_of_a_fit_changes(rng):
-    X, y = table(rng, 20)
-    model = BEMKLRegressor(BANK).fit(X, y)
-    before = dict(vars(model))
-    model.numpyro_model(X[:10], -y[:10], X[10:])
-    assert vars(model).keys() == before.keys()
-    assert all(vars(model)[name] is value for name, value in before.items())
 
 
 class Replaced(Reparam):

@@ -10,7 +10,7 @@ from numpyro import handlers
 from numpyro.infer.util import log_density
 
 from bayesmkl import BEMKLRegressor, GPMKLClassifier, GPMKLRegressor, KernelBank
-from bayesmkl._utils.numpyro_session import numpyro_session
+from bayesmkl._utils.devices import numpyro_session
 from bayesmkl.gp import HalfT
 from bayesmkl.kernels import Gaussian, Linear
 
@@ -161,10 +161,3 @@ def test_estimators_say_which_priors_they_take(name, inference, rng):
     )
     with pytest.raises(ValueError, match=expected):
         model.fit(*table(rng))
-
-
-def test_gaussian_processes_say_which_priors_they_take(rng):
-    with pytest.raises(
-        ValueError, match=r"`noise_prior` must be .* Programs take other distributions: `numpyro_model"
-    ):
-        GPMKLRegressor(BANK, noise_prior=dist.HalfCauchy(1.0)).fit(*table(rng))

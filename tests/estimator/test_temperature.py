@@ -13,10 +13,9 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import StandardScaler
 
 from bayesmkl import BEMKLClassifier, GPMKLClassifier, KernelBank
-from bayesmkl._estimator.temperature import PRIOR_STD, find_temperature, tempered
-from bayesmkl.bemkl import Gibbs
 from bayesmkl.gp import Marginal
 from bayesmkl.kernels import Gaussian, Linear
+from bayesmkl.outcomes.labels import PRIOR_STD, find_temperature, tempered
 from bayesmkl.posterior import diagnose
 from bayesmkl.posterior.fitted import fitted_bemkl
 from bayesmkl.posterior.loo import leave_one_out_by_cavities
@@ -200,18 +199,6 @@ def test_bemkl_takes_it_from_the_folds_that_choose_the_scale():
     np.testing.assert_allclose(two.predict_proba(X_new)[:, 1], expit(two.decision_function(X_new)), rtol=1e-9)
     as_it_is = clone(two).set_params(temperature="auto").fit(X, y == 1)
     np.testing.assert_allclose(2.0 * two.decision_function(X_new), as_it_is.decision_function(X_new))
-
-
-@pytest.mark.heavy
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_what_no_folds_speak_for_has_none():
-    X, y, *_ = wines(every=6)
-    chains = Gibbs(n_chains=1, n_warmup=5, n_draws=10)
-    assert BEMKLClassifier(BANK, multiclass="one-versus-all", inference=chains).fit(X, y).temperature_ == 1.0
-    assert (
-        BEMKLClassifier(BANK, multiclass="multinomial").fit(X, y).temperature_ == 1.0
-    )  # classes compete already
-    assert BEMKLClassifier(BANK).fit(X, y == 1).temperature_ == 1.0
 
 
 @pytest.mark.parametrize("estimator", [BEMKLClassifier, GPMKLClassifier])

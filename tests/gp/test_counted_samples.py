@@ -20,7 +20,6 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import estimator_checks
 
 from bayesmkl import BEMKLRegressor, KernelBank
-from bayesmkl._estimator.targets import near_the_median
 from bayesmkl._utils.devices import double_precision
 from bayesmkl.bemkl import BEMKLSurvival
 from bayesmkl.gp import (
@@ -44,6 +43,7 @@ from bayesmkl.kernels import Linear
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.outcomes import Gaussian, Probit
 from bayesmkl.outcomes.base import repeated
+from bayesmkl.outcomes.numbers import near_the_median
 from bayesmkl.posterior import compare_loo, effect_table, relevance
 
 EP, MIXTURE = functools.partial(ep_evidence, tol=1e-11), functools.partial(mixture_evidence, tol=1e-13)

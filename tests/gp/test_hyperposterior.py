@@ -11,7 +11,7 @@ from numpyro.infer import MCMC, NUTS
 from problems import kernels, labels, numbers, processes
 from scipy.special import logsumexp
 
-from bayesmkl._utils.numpyro_session import numpyro_session
+from bayesmkl._utils.devices import numpyro_session
 from bayesmkl.gp import modes
 from bayesmkl.gp.conditioning import Sites, condition
 from bayesmkl.gp.evidence import ep_evidence, exact_evidence, laplace_evidence

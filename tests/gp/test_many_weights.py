@@ -8,7 +8,7 @@ from problems import kernels, numbers
 from scipy import stats
 
 from bayesmkl import GPMKLClassifier, GPMKLRegressor, KernelBank
-from bayesmkl._estimator import storage
+from bayesmkl._estimator import base as storage
 from bayesmkl.gp import (
     Design,
     Marginal,

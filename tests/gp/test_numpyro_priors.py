@@ -16,7 +16,7 @@ from scipy import special, stats
 from sklearn.base import clone
 
 from bayesmkl import GPMKLClassifier, load_model, save_model
-from bayesmkl._utils.numpyro_session import numpyro_session
+from bayesmkl._utils.devices import numpyro_session
 from bayesmkl.gp import HalfT, LogNormal, Marginal, numpyro_program
 from bayesmkl.gp.evidence import ep_evidence
 from bayesmkl.gp.hyperposterior import Hypermodel

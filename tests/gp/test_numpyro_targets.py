@@ -12,7 +12,7 @@ from outcome_problems import INF, LIKELIHOODS, TIMES, targets
 from sklearn.base import clone
 
 from bayesmkl import GPMKLRegressor, KernelBank
-from bayesmkl._utils.numpyro_session import numpyro_session
+from bayesmkl._utils.devices import numpyro_session
 from bayesmkl.gp import GPMKLOrdinalClassifier, GPMKLSurvival
 from bayesmkl.gp.numpyro_targets import known_fields, target_law
 from bayesmkl.kernels import Gaussian

@@ -19,7 +19,7 @@ from sklearn.datasets import load_diabetes
 from sklearn.preprocessing import StandardScaler
 
 from bayesmkl import GPMKLClassifier, GPMKLRegressor, KernelBank
-from bayesmkl._utils.numpyro_session import numpyro_session
+from bayesmkl._utils.devices import numpyro_session
 from bayesmkl.datasets import load_iris, load_wdbc
 from bayesmkl.gp import HalfT, Marginal
 from bayesmkl.gp.evidence import ep_evidence, exact_evidence

@@ -18,7 +18,7 @@ from bayesmkl import (
     load_model,
     save_model,
 )
-from bayesmkl._estimator import storage
+from bayesmkl._estimator import base as storage
 from bayesmkl._utils import memory
 from bayesmkl.bemkl import model as bemkl
 from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
@@ -423,10 +423,14 @@ def test_bemkl_is_that_of_dense_kernels(of_labels, rng, shared):
     options = {"tol": 1e-12, "max_iter": 3000} | ({"intermediate_scale": 1.0} if of_labels else {})
     dense = kind(pathways(), storage="dense", **options).fit(X, target)
     found = kind(pathways(), **options)
-    stack, _ = found._prepare(X, target)
-    assert type(stack) is LinearStack
-    assert type(kind(pathways(normalize="spherical"), **options)._prepare(X, target)[0]) is not LinearStack
-    assert isinstance(kind(pathways(), storage="compressed")._prepare(X, target)[0], LowRankStack)
+    for own, is_shared, is_low_rank in (
+        (found, True, False),
+        (kind(pathways(normalize="spherical"), **options), False, False),
+        (kind(pathways(), storage="compressed"), False, True),
+    ):
+        stack, _ = own._prepare(X, target, own._checked())
+        assert (type(stack) is LinearStack) == is_shared
+        assert isinstance(stack, LowRankStack) or not is_low_rank
     found.fit(X, target)
     assert found.storage_ == "compressed"
     assert found.kernel_bytes_ < dense.kernel_bytes_ / 20

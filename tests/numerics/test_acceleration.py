@@ -15,7 +15,6 @@ from bayesmkl._numerics.acceleration import (
     CovarianceCoordinate,
     History,
     LogCoordinate,
-    UnmeasuredCoordinate,
     extrapolate,
     flatten,
     forget,
@@ -23,7 +22,6 @@ from bayesmkl._numerics.acceleration import (
     remember,
     restore,
 )
-from bayesmkl._numerics.convergence import Outcome
 
 pytestmark = pytest.mark.heavy
 
@@ -89,11 +87,6 @@ def test_extrapolation_follows_a_change_of_all_units(rng, unit):
     assert_same(extrapolate(history_of(unit * points, unit * images), scales), unit * plain, 1e-7)
 
 
-def test_a_point_that_does_not_move_stays(xp):
-    point = xp.asarray(frozen([1.0, -2.0]))
-    assert_same(extrapolate(history_of([point] * 3, [point] * 3), xp.ones(2)), point, 1e-15)
-
-
 def test_history_keeps_depth_differences_newest_last():
     history = EMPTY
     for k in range(6):
@@ -126,18 +119,6 @@ def test_flatten_and_restore_are_inverse_for_every_coordinate(xp, rng):
         np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-13)
 
 
-def test_every_field_has_a_coordinate(rng):
-    carry = Carry(np.ones(3), np.ones((2, 2)), random_covariance(rng, 2), np.array(1.0))
-    vector = flatten(carry, COORDINATES)
-    for call in (
-        lambda: flatten(carry, COORDINATES[:3]),
-        lambda: restore(vector, carry, COORDINATES[:3]),
-        lambda: measure(vector, carry, (*COORDINATES, Coordinate)),
-    ):
-        with pytest.raises(ValueError, match=r"shorter|longer"):
-            call()
-
-
 def test_single_precision_is_kept(rng):
     carry = Carry(np.ones(3), rng.normal(size=(2, 2)), random_covariance(rng, 3), np.array(1.0))
     carry = Carry(*(field.astype(np.float32) for field in carry))
@@ -159,41 +140,6 @@ def test_coordinates_are_logs_values_and_correlations(rng):
     correlations = cov / np.outer(deviations, deviations)
     np.testing.assert_allclose(vector[5:8], [correlations[1, 0], correlations[2, 0], correlations[2, 1]])
     np.testing.assert_allclose(vector[8:], [np.log(5.0)])
-
-
-@pytest.mark.parametrize(
-    "coordinate", [Coordinate, LogCoordinate, UnmeasuredCoordinate, CovarianceCoordinate]
-)
-@pytest.mark.parametrize("size", [1, 3, 20])
-def test_size_is_the_length_of_the_mixed_part_and_unmeasured_values_are_mixed(xp, rng, coordinate, size):
-    field = random_covariance(rng, size)
-    field = field if coordinate is CovarianceCoordinate else np.abs(field)
-    given = xp.asarray(field)
-    part = coordinate.forward(given)
-    assert coordinate.size(given) == len(part)
-    assert_same(coordinate.backward(part, given), field, 1e-13)
-    measured = coordinate.measure(part, given)
-    if coordinate is UnmeasuredCoordinate:
-        assert measured.shape == (0,)
-        np.testing.assert_array_equal(part, field.ravel())
-    elif coordinate is CovarianceCoordinate:
-        np.testing.assert_array_equal(measured[:size], part[:size])
-        np.testing.assert_allclose(measured[size:], np.sqrt(2.0) * np.asarray(part[size:]), rtol=1e-15)
-    else:
-        np.testing.assert_array_equal(measured, part)
-
-
-def test_measured_parts_of_a_carry_are_joined_in_its_order(xp, rng):
-    carry = Carry(rng.uniform(1.0, 2.0, 3), rng.normal(size=(2, 4)), random_covariance(rng, 2), np.array(2.0))
-    coordinates = COORDINATES._replace(mean=UnmeasuredCoordinate)
-    given = Carry(*map(xp.asarray, carry))
-    vector = flatten(given, coordinates)
-    assert vector.shape == (3 + 8 + 2 + 1 + 1,)
-    found = np.asarray(measure(vector, given, coordinates))
-    expected = np.delete(np.asarray(vector), np.arange(3, 11))
-    np.testing.assert_allclose(found, expected * [1, 1, 1, 1, 1, np.sqrt(2.0), 1], rtol=1e-15)
-    np.testing.assert_allclose(found[:3], np.log(carry.precision), rtol=1e-14)
-    np.testing.assert_allclose(restore(vector, given, coordinates).mean, carry.mean)
 
 
 @pytest.mark.parametrize("size", [16, 32, 33, 70])
@@ -235,9 +181,3 @@ def test_mixing_in_coordinates_keeps_precisions_positive_and_variances_positive(
     assert (np.diagonal(mixed.cov) > 0).all()
     assert mixed.scalar > 0
     assert_same(mixed.mean, 4.0 * first.mean - 3.0 * second.mean, 1e-14)
-
-
-def test_only_converged_outcomes_say_so():
-    good = {Outcome.CONVERGED, Outcome.MIXED, Outcome.WEIGHTED}
-    assert {outcome for outcome in Outcome if outcome.converged} == good
-    assert len({outcome.value for outcome in Outcome}) == len(Outcome)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import mpmath
 import numpy as np
 import pytest
-from helpers import SPECIAL_FUNCTION, STANDARD_ERRORS
+from helpers import SPECIAL_FUNCTION
 from scipy import stats
 
 from bayesmkl._numerics.truncated_normal import interval_moments, truncated_moments
@@ -73,16 +73,6 @@ def test_moments_against_scipy(rng):
     np.testing.assert_allclose(found.mean, law.mean(), rtol=1e-9, atol=1e-10)
     np.testing.assert_allclose(found.variance, law.var(), rtol=1e-6)
     np.testing.assert_allclose(found.entropy, law.entropy(), atol=1e-8)
-
-
-@pytest.mark.parametrize(("loc", "lower", "upper"), [(0.4, 1.0, 2.0), (0.4, -1.0, 0.1), (-0.5, -0.6, -0.2)])
-def test_moments_against_monte_carlo_rejection(rng, loc, lower, upper):
-    draws = rng.normal(loc, 1.0, size=200_000)
-    kept = draws[(draws > lower) & (draws < upper)]
-    found = interval_moments(*(np.array([value]) for value in (loc, lower, upper)))
-    assert abs(kept.mean() - found.mean[0]) < STANDARD_ERRORS * kept.std() / np.sqrt(kept.size)
-    squares = (kept - kept.mean()) ** 2
-    assert abs(squares.mean() - found.variance[0]) < STANDARD_ERRORS * squares.std() / np.sqrt(kept.size)
 
 
 def test_slopes_of_the_log_probability_by_finite_differences():

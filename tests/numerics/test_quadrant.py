@@ -149,23 +149,6 @@ def test_draws_against_the_moments(rng, case_):
         assert abs(products.mean() - expected) < STANDARD_ERRORS * products.std() / np.sqrt(n_draws)
 
 
-@pytest.mark.parametrize("linear", [(0.5, 1.0), (-1.0, 0.3)])
-def test_moments_and_entropy_against_rejection_sampling(rng, linear):
-    linear, precision = case(linear, (1.5, 0.8), 0.6)
-    cov = np.linalg.inv(precision)
-    law = stats.multivariate_normal(cov @ linear, cov)
-    kept = law.rvs(size=1_000_000, random_state=rng)
-    share = (kept > 0.0).all(axis=1).mean()
-    kept = kept[(kept > 0.0).all(axis=1)]
-    found = quadrant_moments(linear, precision)
-    assert (
-        np.abs(kept.mean(axis=0) - found.mean) < STANDARD_ERRORS * kept.std(axis=0) / np.sqrt(len(kept))
-    ).all()
-    minus_log = np.log(share) - law.logpdf(kept)
-    error = np.hypot(minus_log.std() / np.sqrt(len(kept)), np.sqrt((1 - share) / share / 1e6))
-    assert abs(minus_log.mean() - found.entropy) < STANDARD_ERRORS * error
-
-
 @pytest.mark.parametrize("case_", CASES[:3])
 @pytest.mark.parametrize("probability", [0.01, 0.3, 0.975])
 def test_quantiles_against_integration_of_each_variable(case_, probability):

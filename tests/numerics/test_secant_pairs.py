@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayesmkl._numerics import secant_pairs
-from bayesmkl._numerics.secant_pairs import SecantPairs
+from bayesmkl.bemkl.newton import SecantPairs
 
 
 def test_direction_is_that_of_updated_inverses(rng):
@@ -26,7 +25,7 @@ def test_direction_is_that_of_updated_inverses(rng):
 
 
 def test_pairs_along_which_slopes_rise_are_left_out_and_old_ones_are_forgotten(rng, monkeypatch):
-    monkeypatch.setattr(secant_pairs, "DEPTH", 2)
+    monkeypatch.setattr("bayesmkl.bemkl.newton.DEPTH", 2)
     pairs, x = SecantPairs.none(3), np.zeros(3)
     pairs = pairs.at(x, np.ones(3)).at(x + 1.0, np.full(3, 2.0))
     assert len(pairs.steps) == 0

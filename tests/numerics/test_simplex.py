@@ -112,19 +112,6 @@ def test_projection_on_a_ball_satisfies_the_variational_inequality(rng, p_norm, 
         assert support - (point - x) @ x <= 1e-12 * radius * max(1.0, np.abs(point).max())
 
 
-def test_projection_on_a_ball_agrees_with_slsqp(rng):
-    point = 2.0 * rng.random(4)
-    found = minimize(
-        lambda x: 0.5 * ((x - point) ** 2).sum(),
-        np.full(4, 0.1),
-        jac=lambda x: x - point,
-        bounds=[(0.0, None)] * 4,
-        constraints={"type": "ineq", "fun": lambda x: 1.0 - (x**3).sum()},
-        options={"ftol": 1e-14},
-    )
-    assert_same(project_lp_ball(point, 3.0), found.x, 1e-6)
-
-
 @pytest.mark.parametrize("p_norm", P_NORMS)
 def test_points_of_the_ball_stay_and_negative_entries_become_zero(p_norm):
     point = np.array([0.1, -5.0, 0.3, 0.0])

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import jax
 import mpmath
 import numpy as np
 import pytest
-from helpers import SPECIAL_FUNCTION, STANDARD_ERRORS, assert_same
+from helpers import SPECIAL_FUNCTION, STANDARD_ERRORS
 from scipy import stats
 
 from bayesmkl._numerics import truncated_normal
@@ -74,30 +73,11 @@ def test_log_cdf_against_60_digits(xp):
     assert_digits(log_normal_cdf(xp.asarray(Z)), exact, SPECIAL_FUNCTION, floor=1e-300)
 
 
-def test_moments_under_jit_equal_those_outside():
-    with jax.enable_x64(True):
-        loc = jax.numpy.asarray(Z)
-        plain = truncated_moments(loc, jax.numpy.ones_like(loc), 0.5)
-        jitted = jax.jit(truncated_moments)(loc, jax.numpy.ones_like(loc), 0.5)
-        for found, expected in zip(jitted, plain, strict=True):
-            np.testing.assert_allclose(np.asarray(found), np.asarray(expected), rtol=1e-12, atol=1e-14)
-
-
 def test_moments_are_continuous_where_the_formula_switches(xp):
     below, above = np.nextafter(truncated_normal.TAIL, -np.inf), truncated_normal.TAIL
     moments = truncated_moments(xp.asarray([below, above]), xp.asarray([1.0, 1.0]), 0.0)
     for values in moments:
         assert abs(float(values[0] - values[1])) <= SPECIAL_FUNCTION * abs(float(values[0]))
-
-
-@pytest.mark.parametrize("margin", MARGINS)
-def test_moments_of_the_two_sides_mirror_each_other(margin):
-    loc = np.linspace(-30.0, 30.0, 121)
-    upper = truncated_moments(loc, np.ones_like(loc), margin)
-    lower = truncated_moments(-loc, -np.ones_like(loc), margin)
-    np.testing.assert_array_equal(lower.mean, -upper.mean)
-    for mirrored, straight in zip(lower[1:], upper[1:], strict=True):
-        np.testing.assert_array_equal(mirrored, straight)
 
 
 def test_moments_against_scipy_truncnorm(rng):
@@ -111,19 +91,6 @@ def test_moments_against_scipy_truncnorm(rng):
         np.testing.assert_allclose(found.mean, law.mean(), rtol=1e-10)
         np.testing.assert_allclose(found.variance, law.var(), rtol=1e-8)
         np.testing.assert_allclose(found.entropy, law.entropy(), rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.parametrize(("loc", "y", "margin"), [(0.4, 1.0, 1.0), (0.4, -1.0, 1.0), (-1.5, 1.0, 0.0)])
-def test_moments_against_monte_carlo_rejection(rng, loc, y, margin):
-    draws = rng.normal(loc, 1.0, size=1_000_000)
-    kept = draws[y * draws > margin]
-    found = truncated_moments(np.array([loc]), np.array([y]), margin)
-    error = kept.std() / np.sqrt(kept.size)
-    assert abs(kept.mean() - found.mean[0]) < STANDARD_ERRORS * error
-    squares = (kept - kept.mean()) ** 2
-    assert abs(squares.mean() - found.variance[0]) < STANDARD_ERRORS * squares.std() / np.sqrt(kept.size)
-    share = np.exp(found.log_normalizer[0])
-    assert abs(kept.size / draws.size - share) < STANDARD_ERRORS * np.sqrt(share * (1 - share) / draws.size)
 
 
 def test_log_cdf_slope_is_the_mills_ratio_by_finite_difference():
@@ -141,11 +108,6 @@ def test_mean_slope_is_the_variance_by_finite_difference():
         high, low = (truncated_moments(loc + step, side, 1.0) for step in (1e-5, -1e-5))
         variance = truncated_moments(loc, side, 1.0).variance
         np.testing.assert_allclose((high.mean - low.mean) / 2e-5, variance, rtol=2e-5)
-
-
-def test_zero_margin_sides_add_to_one():
-    z = np.linspace(-8.0, 8.0, 33)
-    assert_same(np.exp(log_normal_cdf(z)) + np.exp(log_normal_cdf(-z)), np.ones(33), 1e-15)
 
 
 # ------------------------------------------------------------------------------------------------ both sides remain
@@ -180,22 +142,6 @@ def test_split_moments_against_80_digits(xp, margin):
     assert_digits(found.log_normalizer, exact[3], SPECIAL_FUNCTION, floor=1.0)
 
 
-@pytest.mark.parametrize(("loc", "margin"), [(0.0, 1.0), (0.4, 1.0), (-1.5, 0.5), (2.0, 0.0)])
-def test_split_moments_against_monte_carlo_rejection(rng, loc, margin):
-    draws = rng.normal(loc, 1.0, size=1_000_000)
-    kept = draws[np.abs(draws) > margin]
-    found = split_moments(np.array([loc]), margin)
-    assert abs(kept.mean() - found.mean[0]) < STANDARD_ERRORS * kept.std() / np.sqrt(kept.size)
-    squares = (kept - kept.mean()) ** 2
-    assert abs(squares.mean() - found.variance[0]) < STANDARD_ERRORS * squares.std() / np.sqrt(kept.size)
-    share = np.exp(found.log_normalizer[0])
-    error = np.sqrt(max(share * (1 - share), 1e-12) / draws.size)
-    assert abs(kept.size / draws.size - share) < STANDARD_ERRORS * error
-    log_density = stats.norm.logpdf(kept, loc=loc) - found.log_normalizer[0]
-    error = log_density.std() / np.sqrt(kept.size)
-    assert abs(found.entropy[0] + log_density.mean()) < STANDARD_ERRORS * error
-
-
 def test_split_slopes_are_the_next_moments_by_finite_difference():
     loc, h = np.array([-9.0, -2.0, -0.7, 0.0, 0.3, 1.0, 4.0]), 1e-5
     for margin in (0.0, 0.5, 1.0, 3.0):
@@ -203,13 +149,6 @@ def test_split_slopes_are_the_next_moments_by_finite_difference():
         slope = (high.log_normalizer - low.log_normalizer) / (2 * h)
         np.testing.assert_allclose(slope, here.mean - loc, rtol=1e-6, atol=1e-9)
         np.testing.assert_allclose((high.mean - low.mean) / (2 * h), here.variance, rtol=1e-6)
-
-
-def test_split_moments_are_odd_and_even():
-    upper, lower = (split_moments(side * LOCATIONS, 0.7) for side in (1.0, -1.0))
-    np.testing.assert_array_equal(lower.mean, -upper.mean)
-    for mirrored, straight in zip(lower[1:], upper[1:], strict=True):
-        np.testing.assert_array_equal(mirrored, straight)
 
 
 def test_moments_by_label_are_those_of_the_side_or_of_both(xp):

@@ -9,11 +9,6 @@ import pytest
 from bayesmkl._utils.units import USUAL_EXPONENTS, unit_of
 
 
-@pytest.mark.parametrize("size", [0.0, math.nan, math.inf, 1.0, 0.7, 1e6, 1e-6])
-def test_usual_sizes_stay(size):
-    assert unit_of(size) == 1.0
-
-
 @pytest.mark.parametrize("sign", [1, -1])
 def test_sizes_stay_up_to_a_power_of_two_and_down_to_its_reciprocal(sign):
     last = sign * USUAL_EXPONENTS

@@ -31,14 +31,3 @@ def test_the_line_outside_the_package_is_named(depth):
     filename, found, line = within("bayesmkl.kernels.bank", depth, "too cold", RuntimeWarning)
     assert filename == __file__
     assert found == line
-
-
-@pytest.mark.parametrize("package", ["bayesmkl_plugin", "other", "my.bayesmkl.x"])
-def test_packages_of_other_names_are_users(package):
-    filename, found, _ = within(package, 3)
-    assert (filename, found) == ("inside.py", 1)
-
-
-def test_a_module_without_a_name_is_a_user():
-    filename, found, _ = within("", 2)
-    assert (filename, found) == ("inside.py", 1)

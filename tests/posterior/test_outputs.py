@@ -150,7 +150,7 @@ def test_brute_force_likelihood_and_shares(kind, rng):
 def test_same_densities_as_the_numpyro_model(kind, rng):
     from numpyro.infer.util import log_density
 
-    from bayesmkl._utils.numpyro_session import numpyro_session
+    from bayesmkl._utils.devices import numpyro_session
     from bayesmkl.bemkl.program import collapsed_model
 
     problem = shared_problem(kind, rng)

@@ -15,7 +15,6 @@ from scipy.special import logsumexp
 from sklearn.exceptions import ConvergenceWarning
 from verdicts import quietly
 
-from bayesmkl._numerics.gamma_divergence import gamma_divergence
 from bayesmkl._numerics.largest_normal import largest_moments, log_largest
 from bayesmkl._numerics.quadrant import quadrant_moments
 from bayesmkl._numerics.simplex import project_lp_ball, project_simplex
@@ -24,6 +23,7 @@ from bayesmkl._numerics.truncated_normal import (
     split_moments,
     truncated_moments,
 )
+from bayesmkl.bemkl.moments import gamma_divergence
 from bayesmkl.bemkl.reading import ScoreMoments, binary_log_odds, log_probabilities
 from bayesmkl.discriminative.gating import (
     GaussianGating,

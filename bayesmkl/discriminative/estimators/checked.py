@@ -10,8 +10,7 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 
-from bayesmkl._estimator import BaseMKL, encode_labels
-from bayesmkl._estimator.targets import check_targets
+from bayesmkl._estimator import BaseMKL, check_targets, encode_labels
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_scale, float_of, shown

@@ -29,8 +29,7 @@ import scipy.linalg
 from numpy.typing import ArrayLike
 from scipy.sparse.csgraph import connected_components
 
-from bayesmkl._estimator import LabelSplit, split_labels
-from bayesmkl._estimator.targets import check_targets
+from bayesmkl._estimator import LabelSplit, check_targets, split_labels
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.linalg import spd_inverse
 from bayesmkl._numerics.simplex import project_simplex

@@ -11,7 +11,6 @@ from scipy.special import log_expit, logsumexp
 from sklearn.base import ClassifierMixin
 
 from bayesmkl._estimator import class_targets, most_probable
-from bayesmkl._estimator.temperature import find_temperature, tempered
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.options import Marginal
 from bayesmkl._utils.typing import Samples, Targets
@@ -28,6 +27,7 @@ from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.outcomes import Logit, Probit
 from bayesmkl.outcomes.base import Likelihood
+from bayesmkl.outcomes.labels import find_temperature, tempered
 
 LIKELIHOODS: dict[str, Likelihood] = {"probit": Probit(), "logit": Logit()}
 

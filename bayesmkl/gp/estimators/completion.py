@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bayesmkl._estimator import BaseMKL
-from bayesmkl._estimator.base import LEAST_ROWS
-from bayesmkl._estimator.storage import Holding, resolve_storage
+from bayesmkl._estimator.base import LEAST_ROWS, Holding, resolve_storage
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl.gp.estimators.priors import NamedPriors, is_spike_slab
 from bayesmkl.gp.landmarks import PseudoSamples

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 from sklearn.base import ClassifierMixin
 
-from bayesmkl._estimator.targets import given_levels, number_grades
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.options import Marginal
 from bayesmkl._utils.typing import Samples, Targets
@@ -33,6 +32,7 @@ from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.outcomes import OrdinalProbit
 from bayesmkl.outcomes.base import Likelihood
+from bayesmkl.outcomes.grades import given_levels, number_grades
 
 
 @fill_docs(GPMKL)

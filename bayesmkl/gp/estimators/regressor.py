@@ -12,7 +12,6 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from bayesmkl._estimator.targets import location_and_scale, near_the_median, warn_of_copies
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.options import Marginal
 from bayesmkl._utils.typing import Samples, Targets
@@ -44,7 +43,7 @@ from bayesmkl.outcomes import (
 )
 from bayesmkl.outcomes.base import Likelihood
 from bayesmkl.outcomes.counts import Rated, check_exposures
-from bayesmkl.outcomes.numbers import NOISE
+from bayesmkl.outcomes.numbers import NOISE, location_and_scale, near_the_median, warn_of_copies
 
 LIKELIHOODS: dict[str, Any] = {
     "gaussian": Gaussian(),

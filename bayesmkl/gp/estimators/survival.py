@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import Tags
 
-from bayesmkl._estimator.targets import warn_of_copies
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.options import Marginal
 from bayesmkl._utils.survival_target import SurvivalTimes, survival_times
@@ -29,6 +28,7 @@ from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.outcomes import FailureTime, PiecewiseHazard
 from bayesmkl.outcomes.base import Likelihood
+from bayesmkl.outcomes.numbers import warn_of_copies
 from bayesmkl.outcomes.times import (
     check_quantile,
     concordance,
