@@ -69,11 +69,6 @@ EXPECTED_TO_FAIL = {
 }
 
 
-def test_no_estimator_was_forgotten():
-    assert {"KernelBank", "BEMKLClassifier", "LDMKLClassifier", "PrimalMKLOneClass"} <= set(EVERY)
-    assert all(hasattr(cls, "predict") or hasattr(cls, "transform") for cls in EVERY.values())
-
-
 # One of each function that takes data in, that users call, and that hands a target on; the others are slow.
 ALWAYS = (
     *(

@@ -13,7 +13,6 @@ import inspect
 import re
 from collections.abc import Callable, Iterator
 from fractions import Fraction
-from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +24,7 @@ from sklearn.base import is_classifier
 from test_docs import listed_names
 
 from bayesmkl.gp import LogNormal, Marginal
-from bayesmkl.kernels import FromDistance, Gaussian, KernelBank, Linear
+from bayesmkl.kernels import Gaussian, KernelBank, Linear
 
 pytestmark = pytest.mark.heavy
 
@@ -179,29 +178,7 @@ def test_examples_are_there_and_run(name):
 
 # Attributes that only some of the estimators make use of; the others have them, and they are None.
 OF_THE_BASE_CLASS = {"training_factors_"}
-N_SAMPLES, N_FEATURES, N_KERNELS = 30, 4, 4
-SIZES = {
-    "n_samples": N_SAMPLES,
-    "n_train": N_SAMPLES,
-    "n_basis": N_SAMPLES,
-    "n_rows": 5,
-    "n_features": N_FEATURES,
-    "n_features_in_": N_FEATURES,
-    "n_kernels": N_KERNELS,
-    "n_kernels_": N_KERNELS,
-    "n_views": 2,
-    "n_tasks": 2,
-}
-METHODS = (
-    "predict",
-    "predict_proba",
-    "predict_latent",
-    "decision_function",
-    "score_samples",
-    "gates",
-    "memberships",
-    "combined_kernel",
-)
+N_SAMPLES, N_FEATURES = 30, 4
 
 
 def _samples() -> pd.DataFrame:
@@ -224,25 +201,6 @@ def fitted(estimator: type, n_classes: int) -> Any:
     return model.fit(X, X["a"].to_numpy())
 
 
-def _agrees(value: Any, kind: str, n_classes: int) -> bool:
-    """Say whether a value is of the kind that a docstring gives; marks allow a leading axis of classes."""
-    marked = kind.rstrip().endswith(("*", "+")) and n_classes > 2
-    if isinstance(value, np.ndarray):
-        shapes = [re.findall(r"[\w.]+", shape) for shape in re.findall(r"\(([^()]*,[^()]*)\)", kind)]
-        if marked:
-            shapes += [["n_classes", *shape] for shape in shapes or [[]]]
-        sizes = SIZES | {"n_classes": n_classes}
-        return any(
-            len(shape) == value.ndim
-            and all(sizes.get(name, size) == size for name, size in zip(shape, value.shape, strict=True))
-            for shape in shapes
-        )
-    for types, word in (((bool, np.bool_), "bool"), (Integral, "int"), (Real, "float")):
-        if isinstance(value, types):
-            return word in kind
-    return True
-
-
 CASES = [
     (name, n_classes)
     for name in ESTIMATORS
@@ -255,32 +213,9 @@ CASES = [
 @pytest.mark.parametrize(
     ("name", "n_classes"), CASES, ids=[f"{name.path.removeprefix('bayesmkl.')}-{n}" for name, n in CASES]
 )
-def test_fitted_attributes_and_results_are_as_stated(name, n_classes):
-    model, rows = fitted(name.object, n_classes), _samples()[: SIZES["n_rows"]]
-    stated = {key: entry for entry in sections(name.doc)["Attributes"] for key in entry.name.split(", ")}
+def test_fitted_attributes_are_those_that_are_documented(name, n_classes):
+    model = fitted(name.object, n_classes)
+    stated = {key for entry in sections(name.doc)["Attributes"] for key in entry.name.split(", ")}
     found = {key for key in vars(model) if key.endswith("_") and not key.startswith("_")}
-    assert not found - set(stated) - OF_THE_BASE_CLASS
-    assert all(getattr(model, key) is None for key in found - set(stated))
-    wrong = [
-        f"{key}: {stated[key].type!r} is stated, {np.shape(value)} of {type(value).__name__} is true"
-        for key in sorted(found & set(stated))
-        if not _agrees(value := getattr(model, key), stated[key].type, n_classes)
-    ]
-    assert not wrong, "; ".join(wrong)
-    for method in (key for key in METHODS if hasattr(model, key)):
-        returned = sections(inspect.getdoc(getattr(model, method)))["Returns"][0]
-        value = getattr(model, method)(rows)
-        kind = f"{returned.type} {' '.join(returned.desc)}"
-        values = value if isinstance(value, list) else [value]
-        assert all(_agrees(each, kind, n_classes) for each in values), (
-            f"{method}: {kind}, but {np.shape(value)}"
-        )
-
-
-@pytest.mark.parametrize("thing", [_bank(), FromDistance()], ids=["KernelBank", "FromDistance"])
-def test_fitted_attributes_of_kernels_are_documented(thing):
-    thing.fit(_samples() if isinstance(thing, KernelBank) else _samples().to_numpy())
-    stated = {entry.name: entry.type for entry in sections(inspect.getdoc(type(thing)))["Attributes"]}
-    found = {key for key in vars(thing) if key.endswith("_") and not key.startswith("_")}
-    assert found <= set(stated)
-    assert all(_agrees(getattr(thing, key), stated[key], 2) for key in found)
+    assert not found - stated - OF_THE_BASE_CLASS
+    assert all(getattr(model, key) is None for key in found - stated)

@@ -61,12 +61,6 @@ model = BEMKLClassifier(bank, max_iter=3, tol=0).fit(rows, y)
 print(model.storage_, model.kernel_bytes_ < 10e6, (np.diff(model.elbo_history_) > 0).all())
 print((model.predict(rows) == y).mean() > 0.8)
 refusal(bank, pd.DataFrame(X, columns=NAMES), y)
-
-X, y = table(5000)
-limit(100)
-model = BEMKLClassifier(KernelBank(KERNELS, landmarks=75), max_iter=3, tol=0).fit(X, y)
-print(model.storage_, model.kernel_bytes_, (model.predict(X[:500]) == y[:500]).mean() > 0.7)
-refusal(KernelBank(KERNELS), X, y)
 """
 
 
@@ -91,11 +85,3 @@ def test_streamed_fit_from_a_file_in_less_than_the_kernels_take(lines):
     assert lines[2].startswith("`X`: a stack of 8 kernels of 15000 x 128 entries needs 123 MB, and ")
     assert "landmarks" in lines[2]
     assert lines[3] == "True"
-
-
-def test_landmark_fit_where_comparing_all_samples_is_refused(lines):
-    """12 MB of kernels against landmarks in 100 MB, where those of all pairs of samples take 800."""
-    assert lines[4] == f"dense {8 * 4 * 5000 * 75} True"
-    assert lines[5].startswith("`X`: a stack of 4 kernels of 5000 x 5000 entries needs 800 MB, and ")
-    assert "landmarks" in lines[5]
-    assert lines[6] == "True"

@@ -78,26 +78,14 @@ def test_estimators_and_parameters_of_classes_exist(page):
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("page", PAGES)
-def test_files_exist(page):
-    paths = [
+def test_files_tests_and_sections_of_benchmarks_exist(page):
+    for path in (
         q for q in quoted(page) if re.fullmatch(r"(bayesmkl|benchmarks|docs|examples|tests)/[\w/.-]+", q)
-    ]
-    for path in paths:
+    ):
         if not path.startswith("docs/_build"):
             assert ((PACKAGE.parent if path.startswith("bayesmkl/") else ROOT) / path).exists(), path
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize("page", PAGES)
-def test_tests_exist(page):
-    for name in (q for q in quoted(page) if "::" in q):
-        path, _, test = name.partition("::")
-        assert re.search(rf"^def {test}\(", source_of(ROOT / path), re.MULTILINE), name
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize("page", PAGES)
-def test_sections_of_benchmarks_exist(page):
+    for path, _, test in (q.partition("::") for q in quoted(page) if "::" in q):
+        assert re.search(rf"^def {test}\(", source_of(ROOT / path), re.MULTILINE), test
     for script, sections in re.findall(
         r"`(benchmarks/\w+\.py)`((?:,| and|\s|`--section \w+`)*)", text_of(page)
     ):

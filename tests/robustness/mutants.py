@@ -102,11 +102,9 @@ class Target(NamedTuple):
 NUMPY = "not jax"  # the same formulas run on JAX, where each test compiles first
 
 
-def _numerics(
-    name: str, keywords: str = "", tests: tuple[str, ...] = (), folder: str = "_numerics"
-) -> Target:
+def _numerics(name: str, keywords: str = "", tests: tuple[str, ...] = ()) -> Target:
     tests = tests or (f"tests/numerics/test_{name}.py",)
-    return Target("numerics", (f"bayesmkl/{folder}/{name}.py",), tests, keywords=keywords)
+    return Target("numerics", (f"bayesmkl/_numerics/{name}.py",), tests, keywords=keywords)
 
 
 def _discriminative(group: str, name: str, tests: tuple[str, ...], functions: tuple[str, ...] = ()) -> Target:
@@ -131,7 +129,6 @@ TARGETS = (
     _discriminative("integer step of SAMKL", "localized/samkl", SAMKL, INTEGER_STEP),
     _numerics("acceleration", f"{NUMPY} or least_squares"),
     _numerics("psis", tests=("tests/posterior/test_importance.py",)),
-    _numerics("files", tests=("tests/robustness/test_interruptions.py",), folder="_utils"),
     _numerics("gamma_divergence", tests=("tests/robustness/test_stress_numbers.py",)),
     _numerics("largest_normal", NUMPY),
     _numerics("linalg"),
@@ -139,19 +136,7 @@ TARGETS = (
     _numerics("simplex"),
     _numerics("slice_sampling"),
     _numerics("spectral_gradient"),
-    _numerics(
-        "threads",
-        tests=("tests/numerics/test_threads.py", "tests/robustness/test_process.py"),
-        folder="_utils",
-    ),
     _numerics("truncated_normal", NUMPY),
-    _numerics("units", folder="_utils"),
-    _numerics("validation", folder="_utils"),
-    _numerics(
-        "warnings",
-        tests=("tests/numerics/test_warn.py", "tests/robustness/test_process.py"),
-        folder="_utils",
-    ),
     Target(
         "streamed kernels",
         ("bayesmkl/kernels/stacks/streamed.py",),

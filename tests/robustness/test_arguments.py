@@ -65,8 +65,6 @@ def model(name: str) -> Any:
                 return BEMKLRegressor(BANK, **quick).fit(X, X[:, 0])
             case "precomputed":
                 return BEMKLClassifier("precomputed", **quick).fit(BANK.fit_transform(X), LABELS)
-            case "plane":
-                return BEMKLClassifier(BANK, **quick).fit(X[:, :2], LABELS)
             case "tasks":
                 return BEMKLMultitaskRegressor(BANK, **quick).fit(X, X[:, :2])
             case "machine":
@@ -110,7 +108,6 @@ RIGHT: dict[Any, dict[str, Any]] = {
     d.plot_gates: {"model": "machine"},
     d.plot_decision: {"model": "machine", "X": X[:, :2], "y": LABELS, "resolution": 5},
     **{function: {"model": "classifier"} for function in OF_A_MODEL},
-    p.plot_uncertainty: {"model": "plane", "X": X[:, :2]},
     p.plot_predictions: {"y_true": X[:, 0], "mean": X[:, 0], "std": np.ones(12)},
     p.reliability: PROBABILITIES,
     p.plot_reliability: PROBABILITIES,
