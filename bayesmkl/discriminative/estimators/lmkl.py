@@ -155,14 +155,11 @@ class LearnedGates(BaseLocalized):
     def _gates_of(self, gating: BaseMKL) -> ModelGates:
         """Return the gates of a classifier, if it has some that an SVM can read."""
         gates, name = ModelGates(gating), type(gating).__name__
-        if not is_classifier(gating) or not callable(getattr(gating, "gates", None)):
+        own = callable(getattr(gating, "gates", None)) and "gating" not in gating.get_params(deep=False)
+        if not is_classifier(gating) or not own:
             raise ValueError(
-                f"`gating` must be a classifier that has `gates`; {name} is none. Take SwMKLClassifier()."
-            )
-        if "gating" in gating.get_params(deep=False):
-            raise ValueError(
-                f"`gating` must be a classifier with other gates than those of {type(self).__name__}; got {name}. "
-                "Pass its own `gating`."
+                f"`gating` must be a classifier with gates of its own, such as SwMKLClassifier(); got {name}. Of "
+                "another LMKL, pass its own `gating`."
             )
         if not is_classifier(self):
             raise ValueError(
@@ -183,9 +180,9 @@ class LearnedGates(BaseLocalized):
         """Return whether equal gates may be kept, where features of gates are `named` or not."""
         if isinstance(self.fallback, str) and self.fallback == "auto":
             return not named
-        if isinstance(self.fallback, str):
-            raise ValueError(f'`fallback` must be "auto", True or False; got {self.fallback!r}.')
-        return bool(check_flag("fallback", self.fallback))
+        if not isinstance(self.fallback, bool | np.bool_):
+            raise ValueError(f'`fallback` must be "auto", True or False; got {shown(self.fallback)}.')
+        return bool(self.fallback)
 
     # ------------------------------------------------------------------------------------- features of gates
 
