@@ -61,7 +61,8 @@ class ScoresApart:
         self, stack: Stack, posteriors: Sequence[State | PosteriorDraws], settings: Settings
     ) -> list[Score]:
         """Return a score for every output of every posterior, of factors or of draws."""
-        rule, variance, found = settings.predictive, settings.intermediate_scale**2, []
+        rule, variance = settings.predictive, settings.intermediate_scale**2
+        found: list[Score] = []
         for one in posteriors:
             if isinstance(one, PosteriorDraws):
                 found += [score_of_draws(stack, own, 1.0 / variance) for own in one.outputs()]
