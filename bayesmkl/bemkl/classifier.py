@@ -1,13 +1,11 @@
 """BEMKL classification as a scikit-learn estimator: classes and labels, some of them missing.
 
-Three ways lead from several classes, or several labels, to models that `ascent` can fit:
+Three ways lead from several classes, or several labels, to models that `ascent` can fit (`multiclass`): a model of
+one output, with kernel weights of its own, for every row of the targets; one model of all rows, which share the
+weights; and classes whose scores compete, by the multinomial probit likelihood.
 
-* `OneVersusAll`: a model of one output, with kernel weights of its own, for every row of the targets;
-* `SharedWeights`: the same with one set of kernel weights for all rows;
-* `CompetingClasses`: classes whose scores compete, by the multinomial probit likelihood.
-
-Each of them knows its problems, the scores of new samples, and what follows from scores: moments, log
-odds of each class against the rest, and log probabilities of the classes.
+`ScoresApart` and `CompetingScores` have the scores of new samples, and what follows from them: moments, log odds of
+each class against the rest, and log probabilities of the classes.
 """
 
 from __future__ import annotations
@@ -51,32 +49,28 @@ from bayesmkl.bemkl.reading import (
 from bayesmkl.bemkl.selection import USUAL, FoldChoice, choose_by_folds
 from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.outcomes import Classes, Labels
-from bayesmkl.outcomes.base import Outcome
 from bayesmkl.outcomes.labels import find_temperature, tempered
 
 Score = ScoreMoments | ScoreDraws
 
 
-class OneVersusAll:
-    """A binary model with its own kernel weights for every class or label; one model for two classes.
-
-    Missing views are integrated over by the updates for several outputs, which are given one.
-    """
-
-    def problems(self, stack: Stack, gram: np.ndarray, targets: np.ndarray, settings: Settings) -> list[Any]:
-        """Return a problem for every row of the targets."""
-        rows = targets[:, None] if settings.integrates else targets
-        return [_problem(stack, gram, y, Labels(settings.margin), settings) for y in rows]
+class ScoresApart:
+    """A binary model for every class or label, of two classes one; kernel weights are its own, or those of all."""
 
     def scores(
-        self,
-        stack: Stack,
-        posteriors: Sequence[State | PosteriorDraws],
-        settings: Settings,
-        rule: str,
-    ) -> Any:
+        self, stack: Stack, posteriors: Sequence[State | PosteriorDraws], settings: Settings
+    ) -> list[Score]:
         """Return a score for every output of every posterior, of factors or of draws."""
-        return [score for posterior in posteriors for score in _scores(stack, posterior, settings, rule)]
+        rule, variance = settings.predictive, settings.intermediate_scale**2
+        found: list[Score] = []
+        for one in posteriors:
+            if isinstance(one, PosteriorDraws):
+                found += [score_of_draws(stack, own, 1.0 / variance) for own in one.outputs()]
+            elif one.dual.mean.ndim == 1:
+                found.append(predict_score(stack, one.dual, one.readout, variance, rule))
+            else:
+                found += predict_scores(stack, one.dual, one.readout, variance, rule, view_moments(one))
+        return found
 
     def moments(self, scores: list[Score]) -> tuple[np.ndarray, np.ndarray]:
         """Return predictive mean and standard deviation of the scores."""
@@ -95,27 +89,14 @@ class OneVersusAll:
         return log_p - logsumexp(log_p, axis=1, keepdims=True)
 
 
-class SharedWeights(OneVersusAll):
-    """Binary models with one set of kernel weights for all classes or labels."""
-
-    def problems(self, stack: Stack, gram: np.ndarray, targets: np.ndarray, settings: Settings) -> list[Any]:
-        """Return one problem over all rows of the targets."""
-        return [_problem(stack, gram, targets, Labels(settings.margin), settings)]
-
-
-class CompetingClasses:
+class CompetingScores:
     """Classes of which the one with the largest score is true: probabilities sum to one by themselves."""
 
-    def problems(self, stack: Stack, gram: np.ndarray, targets: np.ndarray, settings: Settings) -> list[Any]:
-        """Return one problem over all classes."""
-        return [_problem(stack, gram, targets, Classes(settings.margin), settings)]
-
-    def scores(self, stack: Stack, posteriors: Sequence[Any], settings: Settings, rule: str) -> Any:
+    def scores(self, stack: Stack, posteriors: Sequence[Any], settings: Settings) -> ClassScores:
         """Return the joint distribution of the scores of all classes."""
-        (posterior,) = posteriors
-        variance = settings.intermediate_scale**2
-        moments = view_moments(posterior)
-        return predict_class_scores(stack, posterior.dual, posterior.readout, variance, rule, moments=moments)
+        (one,) = posteriors
+        rule, variance = settings.predictive, settings.intermediate_scale**2
+        return predict_class_scores(stack, one.dual, one.readout, variance, rule, view_moments(one))
 
     def moments(self, scores: ClassScores) -> tuple[np.ndarray, np.ndarray]:
         """Return predictive mean and standard deviation of the scores."""
@@ -134,44 +115,14 @@ class CompetingClasses:
         return log_class_probabilities(scores, margin)
 
 
-ClassModel: TypeAlias = "OneVersusAll | CompetingClasses"
-
-
-def _problem(
-    stack: Stack, gram: np.ndarray, targets: np.ndarray, outcome: Outcome, settings: Settings
-) -> Problem:
-    precision = settings.intermediate_scale**-2
-    return Problem(stack, gram, targets, settings.priors, outcome, precision)
-
-
-def _scores(stack: Stack, posterior: Any, settings: Settings, rule: str) -> list[Score]:
-    """Return one score for each output of a posterior."""
-    variance = settings.intermediate_scale**2
-    if isinstance(posterior, PosteriorDraws):
-        outputs = posterior.outputs()
-        return [score_of_draws(stack, own, 1.0 / variance) for own in outputs]
-    if posterior.dual.mean.ndim == 1:
-        return [predict_score(stack, posterior.dual, posterior.readout, variance, rule)]
-    moments = view_moments(posterior)
-    return list(predict_scores(stack, posterior.dual, posterior.readout, variance, rule, moments=moments))
+ClassModel: TypeAlias = ScoresApart | CompetingScores
+MULTICLASS = ("shared", "one-versus-all", "multinomial")
 
 
 def class_model_of(posterior: Any) -> ClassModel:
     """Return the class model of a posterior, or of a tuple of them."""
-    if isinstance(posterior, State) and posterior.competes:
-        return CompetingClasses()
-    if isinstance(posterior, PosteriorDraws):
-        shared = posterior.has_outputs
-    else:
-        shared = isinstance(posterior, State) and posterior.dual.mean.ndim > 1
-    return SharedWeights() if shared else OneVersusAll()
-
-
-CLASS_MODELS: dict[str, type] = {
-    "shared": SharedWeights,
-    "one-versus-all": OneVersusAll,
-    "multinomial": CompetingClasses,
-}
+    competes = isinstance(posterior, State) and posterior.competes
+    return CompetingScores() if competes else ScoresApart()
 
 
 @fill_docs(BEMKL)
@@ -375,7 +326,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
     ) -> FitTask:
         """Return the models of the classes in `y`."""
         labels = class_targets(y, self.unlabeled_label)
-        model = self._check_classes(labels, settings, method or settings.inference.name)
+        self._check_classes(labels, settings, method or settings.inference.name)
         self.classes_, self.is_multilabel_ = labels.classes, labels.is_multilabel
         targets, of_several = labels.targets, len(labels.targets) > 1 and not labels.is_multilabel
         truth = np.argmax(targets, axis=0) if of_several else (targets[0] > 0.0).astype(int)
@@ -384,7 +335,8 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
             if not labels.is_multilabel and (targets != 0.0).all():
 
                 def probabilities(states: list[State], rows: Stack, own: Settings) -> np.ndarray:
-                    scores: Any = model.scores(rows, states, own, own.predictive)
+                    model = class_model_of(states[0])
+                    scores: Any = model.scores(rows, states, own)
                     log_p = model.log_class_probabilities(scores, own.margin)
                     return np.exp(tempered(log_p, own.temperature or 1.0))
 
@@ -392,7 +344,8 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
             settings = settings._replace(intermediate_scale=chosen.intermediate_scale)
         self.intermediate_scale_ = settings.intermediate_scale
         self.temperature_ = 1.0 if settings.temperature is None else settings.temperature
-        learns = isinstance(settings.inference, VB) and not isinstance(model, CompetingClasses)
+        competes = len(targets) > 1 and self.multiclass == "multinomial"
+        learns = isinstance(settings.inference, VB) and not competes
         if settings.temperature is None and learns and chosen.held_out is not None:
             self.temperature_ = find_temperature(chosen.held_out, truth, sharpen=of_several)
         problems = self._problems_of(stack, gram, targets, settings)
@@ -402,19 +355,23 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         return FitTask(problems, stack, targets, several, self._inits(len(problems)), names, settings)
 
     def _problems_of(self, stack: Stack, gram: Any, targets: np.ndarray, settings: Settings) -> list[Any]:
-        """Return the problems of the rows of the targets."""
+        """Return a problem for every row of the targets, or one for all of them.
+
+        Missing views are integrated over by the updates for several outputs, which may be given one.
+        """
         targets = np.atleast_2d(targets)
-        return self._class_model(targets).problems(stack, gram, targets, settings)
+        kind = self.multiclass if len(targets) > 1 else "one-versus-all"
+        outcome = (Classes if kind == "multinomial" else Labels)(settings.margin)
+        one_by_one = targets[:, None] if settings.integrates else targets
+        return [
+            Problem(stack, gram, y, settings.priors, outcome, settings.intermediate_scale**-2)
+            for y in (one_by_one if kind == "one-versus-all" else [targets])
+        ]
 
-    def _class_model(self, targets: np.ndarray) -> ClassModel:
-        """Return the class model of targets with a row for every class or label, or one for two classes."""
-        return CLASS_MODELS[self.multiclass]() if len(targets) > 1 else OneVersusAll()
-
-    def _check_classes(self, labels: ClassTargets, settings: Settings, method: str) -> ClassModel:
-        """Return the class model; raise for options that do not go together."""
+    def _check_classes(self, labels: ClassTargets, settings: Settings, method: str) -> None:
+        """Raise for options that do not go together."""
         several, unlabeled = len(labels.targets) > 1, bool((labels.targets == 0.0).any())
-        model = self._class_model(labels.targets)
-        if labels.is_multilabel and isinstance(model, CompetingClasses):
+        if labels.is_multilabel and several and self.multiclass == "multinomial":
             raise ValueError(
                 '`multiclass` "multinomial" is for classes that exclude each other; `y` is a matrix of labels, of '
                 'which a sample may have several. Use "shared", or "one-versus-all" for separate kernel weights.'
@@ -433,7 +390,6 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
                 f"`n_init` must be 1 with unlabeled samples; got {settings.n_init}. The start is the posterior of "
                 "the labeled ones; the highest ELBO often puts all unlabeled samples on one side."
             )
-        return model
 
     def _summary(self, task: FitTask, fits: list[Fit]) -> dict[str, Any]:
         """Add the labels of the training samples, unlabeled ones included."""
@@ -446,7 +402,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         return values
 
     def _settings(self) -> Settings:
-        check_choice("multiclass", self.multiclass, tuple(CLASS_MODELS))
+        check_choice("multiclass", self.multiclass, MULTICLASS)
         margin = scale_or_auto("margin", self.margin, zero=True)
         scale = scale_or_auto("intermediate_scale", self.intermediate_scale)
         usual_margin = 0.0 if self.unlabeled_label is None else 1.0
@@ -475,7 +431,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         stack, model = self._row_stack(X), class_model_of(self.posterior_)
         posteriors = self.posterior_ if type(self.posterior_) is tuple else (self.posterior_,)
         settings = self._settings()
-        return model, model.scores(stack, posteriors, settings, settings.predictive)
+        return model, model.scores(stack, posteriors, settings)
 
     def predict_latent(self, X: Samples, return_std: bool = False) -> Any:
         """Predict the latent score `f` of new samples.

@@ -678,7 +678,7 @@ class BEMKLRefits:
             each = [_log_density(*own) for own in zip(scores, noise, np.atleast_2d(targets), strict=True)]
             return np.sum(each, axis=0) - np.log(refit.y_scale_).sum()
         model, settings = class_model_of(refit.posterior_), refit._settings()
-        of_classes: Any = model.scores(rows, states_of(refit), settings, refit.predictive)
+        of_classes: Any = model.scores(rows, states_of(refit), settings)
         if targets.ndim == 2 and not refit.is_multilabel_:
             log_p = model.log_class_probabilities(of_classes, settings.margin)
             return log_p[np.arange(len(log_p)), targets.argmax(axis=0)]

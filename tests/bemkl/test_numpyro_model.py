@@ -32,7 +32,7 @@ from bayesmkl import BEMKLClassifier, KernelBank
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.devices import numpyro_session
 from bayesmkl.bemkl import NUTS
-from bayesmkl.bemkl.classifier import SharedWeights, class_model_of
+from bayesmkl.bemkl.classifier import class_model_of
 from bayesmkl.bemkl.draws import PosteriorDraws, log_prior_terms
 from bayesmkl.bemkl.draws import log_likelihood as log_likelihood_of
 from bayesmkl.bemkl.model import Priors, Problem
@@ -401,7 +401,6 @@ def test_shared_classes_by_nuts_agree_with_the_closed_form():
     )
     closed = BEMKLClassifier(bank, intermediate_scale=1.0).fit(X[:50], y[:50])
     assert nuts.outcome_ in (Outcome.MIXED, Outcome.NOT_MIXED, Outcome.DIVERGING)
-    assert isinstance(class_model_of(nuts.posterior_), SharedWeights)
     assert nuts.posterior_.dual.shape == (2, 2000, 3, 50)
     assert nuts.kernel_shares_.argmax() == closed.kernel_shares_.argmax() == 2  # Gaussian of the petals
     assert nuts.intercept_.shape == (3,)
@@ -417,7 +416,7 @@ def test_scores_of_draws_are_those_of_every_output(rng):
     )
     model, flat = class_model_of(draws), draws.flat()
     settings = BEMKLClassifier(margin=1.0, intermediate_scale=1.3)._settings()
-    mean, std = model.moments(model.scores(rows, (draws,), settings, "full"))
+    mean, std = model.moments(model.scores(rows, (draws,), settings))
     scores = np.einsum("sm,mrt,sct->scr", flat.kernel_weights, rows.kernels, flat.dual)
     scores += flat.intercept[..., None]
     np.testing.assert_allclose(mean, scores.mean(axis=0).T, rtol=1e-12)
