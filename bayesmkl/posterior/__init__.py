@@ -19,7 +19,7 @@ from bayesmkl.posterior.plots import (
     plot_kernel_weights,
     plot_waterfall,
 )
-from bayesmkl.posterior.prediction_plots import plot_predictions, plot_reliability, plot_uncertainty
+from bayesmkl.posterior.prediction_plots import plot_predictions, plot_reliability
 from bayesmkl.posterior.refine import refine_posterior
 from bayesmkl.posterior.relevance import interaction_table, relevance
 from bayesmkl.posterior.tables import effect_table, kernel_table, task_table, view_table
@@ -48,7 +48,6 @@ __all__ = [
     "plot_kernel_weights",
     "plot_predictions",
     "plot_reliability",
-    "plot_uncertainty",
     "plot_waterfall",
     "predict_latent",
     "predict_quantile",

@@ -77,8 +77,6 @@ def model(name: str) -> Any:
                 return BEMKLClassifier(BANK, multiclass="one-versus-all", **quick).fit(X, THREE)
             case "precomputed":
                 return BEMKLClassifier("precomputed", **quick).fit(BANK.fit_transform(X), LABELS)
-            case "plane":
-                return BEMKLClassifier(BANK, **quick).fit(X[:, :2], LABELS)
             case "tasks":
                 return BEMKLMultitaskRegressor(BANK, **quick).fit(X, X[:, :2])
             case "machine":
@@ -260,15 +258,6 @@ CALLS: dict[str, Any] = {
         max_kernels=[None, *COUNTS],
         ax=AXES,
         by_view=[None, *FLAGS],
-    ),
-    "plot_uncertainty": refusing(
-        of("plane", p.plot_uncertainty),
-        {"X": X[:, :2]},
-        X=[None, 1.0, "ab", X, X[:, :1], X[:, 0], NONE[:, :2], ONES * np.nan, np.full((12, 2), "a")],
-        y=[np.zeros(5)],
-        measure=["", "nonsense", 1, ["std"]],
-        n_grid=[None, *COUNTS],
-        ax=AXES,
     ),
     **{
         f"kernels of {name}": refusing(of("precomputed", function), kernels=STACKS)
@@ -608,7 +597,6 @@ OF_A_MODEL = {
     **{name: getattr(p, name) for name in OF_ONE.split()},
     "save_posterior": lambda model: p.save_posterior(model, "never-written.nc"),
     "compare_loo": lambda model: p.compare_loo({"a": model, "b": model}),
-    "plot_uncertainty": lambda model: p.plot_uncertainty(model, X[:, :2]),
 }
 STRANGERS = [None, 1.0, "model", BEMKLClassifier, make_pipeline(StandardScaler(), SVC())]
 

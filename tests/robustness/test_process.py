@@ -311,11 +311,9 @@ def models():
     chains = Gibbs(n_chains=2, n_warmup=5, n_draws=10)
     found = {name: families.fitted(FITS[name]) for name in ("binary", "regression", "multinomial")}
     sampled = BEMKLClassifier(families.bank(), inference=chains, intermediate_scale=1.0)
-    plane = BEMKLClassifier(KernelBank("linear"), **families.SHORT, intermediate_scale=1.0)
     machine = discriminative.UniformMKLClassifier(KernelBank("linear"))
     return found | {
         "Gibbs": families.fitted(lambda: sampled.fit(X, LABELS)),
-        "plane": families.fitted(lambda: plane.fit(X[:, :2], LABELS)),
         "machine": families.fitted(lambda: machine.fit(X[:, :2], LABELS)),
         "gates": families.fitted(FITS["LMKLClassifier"]),
     }
@@ -340,7 +338,6 @@ PLOTS = {
         families.target(X), *m["regression"].predict(X, return_std=True)
     ),
     "plot_reliability": lambda m: posterior.plot_reliability(LABELS, m["binary"].predict_proba(X)),
-    "plot_uncertainty": lambda m: posterior.plot_uncertainty(m["plane"], X[:, :2], n_grid=5),
 }
 
 
