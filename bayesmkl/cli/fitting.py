@@ -37,7 +37,7 @@ from bayesmkl.kernels.adapters import NAMED, PAIRWISE_NAMES
 from bayesmkl.kernels.tables import make_bank
 from bayesmkl.kernels.views import resolve_views
 from bayesmkl.persistence import save_model
-from bayesmkl.posterior.features import quick_feature_table
+from bayesmkl.posterior.contributions import quick_feature_table
 from bayesmkl.posterior.fitted import fitted_bemkl
 
 COUNTS = ("poisson", "negative-binomial")

@@ -12,14 +12,12 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-import closed_form_guide as numpyro_guide
 import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
-from closed_form_guide import elbo_particles
 from helpers import (
     BINARY_PRIORS,
     REGRESSION_PRIORS,
@@ -47,6 +45,8 @@ from bayesmkl.bemkl.moments import (
     score_error,
 )
 from bayesmkl.bemkl.program import literal_model
+from bayesmkl.posterior import guide as numpyro_guide
+from bayesmkl.posterior.guide import elbo_particles
 
 pytestmark = pytest.mark.heavy
 

@@ -127,10 +127,9 @@ def test_reports_say_what_cannot_be_had(name, request):
     reason = {
         "multinomial_model": "classes compete",
         "unlabeled_model": "unlabeled",
-        "incomplete_model": "where views are missing",
+        "incomplete_model": "missing views",
     }
     assert reason[name] in str(found)
-    assert "No marginal ratios" in str(found)
     assert "nuts" not in found["loo"]["advice"]
     assert np.isfinite(found["loo"]["elpd"])
 
