@@ -88,7 +88,7 @@ REFUSING = {
     ),
     "refine_posterior": (p.refine_posterior, "whose draws are the posterior already. Leave it as it is"),
 }
-NO_VIEWS = {"feature_table", "view_table", "plot_uncertainty"}
+NO_VIEWS = {"feature_table", "view_table"}
 
 
 def _saved(model, path):
