@@ -183,7 +183,7 @@ def diagnose(
     """Say whether the posterior of a fitted model can be trusted.
 
     Convergence of chains or Pareto k-hat of the variational posterior, signal, leave-one-out cross-validation,
-    sensitivity to the prior, predictive checks and calibration, each with a verdict.
+    predictive checks and calibration, each with a verdict.
     """
     with _reported():
         from bayesmkl.cli.runs import run_diagnose

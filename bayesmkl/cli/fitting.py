@@ -34,7 +34,7 @@ from bayesmkl.kernels.adapters import NAMED, PAIRWISE_NAMES
 from bayesmkl.kernels.tables import make_bank
 from bayesmkl.kernels.views import resolve_views
 from bayesmkl.persistence import save_model
-from bayesmkl.posterior.features import quick_feature_table
+from bayesmkl.posterior.contributions import quick_feature_table
 from bayesmkl.posterior.fitted import fitted_bemkl
 
 OWN: dict[str, Any] = {"gaussian": Gaussian(relative_width=1.0), "tanimoto": Tanimoto()}

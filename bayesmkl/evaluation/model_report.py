@@ -50,8 +50,8 @@ from bayesmkl.posterior import (
     view_table,
 )
 from bayesmkl.posterior.checks import held_out_predictions
+from bayesmkl.posterior.contributions import quick_feature_table
 from bayesmkl.posterior.diagnose import diagnosis_of
-from bayesmkl.posterior.features import quick_feature_table
 from bayesmkl.posterior.fitted import MODEL, FittedBEMKL, fitted_bemkl
 from bayesmkl.posterior.report import VERDICTS, Section
 

@@ -441,13 +441,6 @@ BANK = KernelBank([Gaussian(width=1.5), Linear()], views=VIEWS, normalize="cente
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
-@pytest.fixture(autouse=True)
-def few_integrals(monkeypatch):
-    """Spend little time on what `test_importance` looks at."""
-    for limit in ("MOST_DRAWS", "FEWEST_DRAWS"):
-        monkeypatch.setattr(f"bayesmkl.posterior.importance.{limit}", 30)
-
-
 @pytest.fixture(scope="module")
 def model():
     return GPMKLClassifier(BANK, inference=FEW).fit(X[:50], Y[:50])

@@ -26,9 +26,9 @@ from bayesmkl.gp import Marginal
 from bayesmkl.kernels import Linear
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.posterior import load_posterior, sample_posterior, save_posterior, to_datatree
+from bayesmkl.posterior.diagnose import tail_of
 from bayesmkl.posterior.evaluated import evaluate_model
 from bayesmkl.posterior.fitted import fitted_bemkl
-from bayesmkl.posterior.importance import tail_of
 
 N_DRAWS = 20_000
 MOST_ERRORS = 5.0  # over some hundred comparisons

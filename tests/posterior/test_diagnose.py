@@ -1,11 +1,10 @@
-"""Reliability, mixing, sensitivity, predictive checks and calibration: planted faults are found."""
+"""Reliability, mixing, importance ratios, predictive checks and calibration: planted faults are found."""
 
 from __future__ import annotations
 
 import copy
 import types
 
-import arviz_stats
 import numpy as np
 import pytest
 from helpers import BINARY_PRIORS, binary_problem, random_kernels, regression_problem
@@ -17,8 +16,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from bayesmkl import BEMKLRegressor, KernelBank
+from bayesmkl._numerics.psis import good_k, smooth_weights
 from bayesmkl.bemkl.moments import Dirichlet, Gamma, SpikeSlab
-from bayesmkl.posterior import diagnose, reliability, to_datatree
+from bayesmkl.posterior import diagnose, reliability
 from bayesmkl.posterior.checks import (
     Predictions,
     calibration_section,
@@ -27,7 +27,7 @@ from bayesmkl.posterior.checks import (
     prior_draws,
     why_no_prior_draws,
 )
-from bayesmkl.posterior.diagnose import power_scaling, sampling_section
+from bayesmkl.posterior.diagnose import importance_section, sampling_section, tail_of
 from bayesmkl.posterior.evaluated import Evaluated, convergence, evaluate_model
 from bayesmkl.posterior.fitted import fitted_bemkl
 from bayesmkl.posterior.loo import leave_one_out
@@ -96,15 +96,8 @@ def test_top_label_of_three_classes():
     np.testing.assert_allclose(result.frequency, [2.0 / 3.0])
 
 
-SECTIONS = ["signal", "loo", "sensitivity", "checks", "calibration"]
+SECTIONS = ["signal", "loo", "checks", "calibration"]
 VERDICTS = {"good", "caution", "bad", "skipped"}
-
-
-@pytest.fixture(autouse=True)
-def few_integrals(monkeypatch):
-    """Spend little time on what `test_importance` looks at."""
-    for limit in ("MOST_DRAWS", "FEWEST_DRAWS"):
-        monkeypatch.setattr(f"bayesmkl.posterior.importance.{limit}", 30)
 
 
 # --------------------------------------------------------------------------------------------------------- sampling
@@ -163,45 +156,62 @@ def test_other_library_convergence(rng):
     assert convergence(np.ones((4, 500, 1)))["n"] == 0
 
 
-# ------------------------------------------------------------------------------------------------------ sensitivity
+# ------------------------------------------------------------------------------------------------ importance ratios
 
 
-def test_other_library_power_scaling(gibbs_model):
-    (model,), _ = evaluate_model(fitted_bemkl(gibbs_model), None, np.random.default_rng(0))
-    found, noise = power_scaling(model, np.random.default_rng(0))
-    table = arviz_stats.psense_summary(to_datatree(gibbs_model), var_names=["kernel_shares"], round_to=9)
-    np.testing.assert_allclose(found["prior"], table["prior"].astype(float), atol=1e-6)
-    np.testing.assert_allclose(found["likelihood"], table["likelihood"].astype(float), atol=1e-6)
-    assert all(value > 0.0 for value in noise.values())
+def normal_log_ratios(rng, ratio, n_draws=4000, size=3):
+    """Draws from q = N(0, 1) against p = N(0, ratio²), in `size` dimensions."""
+    draws = rng.standard_normal((n_draws, size))
+    return (stats.norm.logpdf(draws, scale=ratio) - stats.norm.logpdf(draws)).sum(axis=1)
 
 
-def test_noise_of_power_scaling_covers_shares_that_depend_on_nothing(rng):
-    problem = binary_problem(random_kernels(rng, 10, 3), np.resize([1.0, -1.0], 10))
-    model = Evaluated(problem, prior_draws(problem, 1000, rng))
-    model.shares = rng.dirichlet(np.ones(40), size=1000)  # independent of all parameters
-    found, noise = power_scaling(model, rng)
-    for component in ("kernel_prior", "sample_prior", "likelihood"):
-        assert (found[component] > noise[component]).mean() < 0.25
-        assert np.median(found[component]) == pytest.approx(0.5 * noise[component], rel=0.6)
+def test_exact_posterior_has_small_k_and_a_narrow_one_a_large_k(rng):
+    assert tail_of(normal_log_ratios(rng, 1.0))["pareto_k"] == 0.0
+    assert tail_of(normal_log_ratios(rng, 1.0))["effective"] == pytest.approx(4000.0)
+    assert tail_of(normal_log_ratios(rng, 1.2))["pareto_k"] < 0.5
+    for ratio in (3.0, 5.0):
+        assert tail_of(normal_log_ratios(rng, ratio, size=1))["pareto_k"] == pytest.approx(
+            1 - ratio**-2, abs=0.2
+        )
+        assert tail_of(normal_log_ratios(rng, ratio))["pareto_k"] > 0.7
 
 
-def test_shares_that_follow_the_prior_are_sensitive(rng):
-    problem = binary_problem(random_kernels(rng, 10, 3), np.resize([1.0, -1.0], 10))
-    model = Evaluated(problem, prior_draws(problem, 1000, rng))
-    large = np.abs(model.flat.kernel_weights).sum(axis=1)
-    model.shares = np.column_stack([large, -large, rng.standard_normal(1000)])
-    found, noise = power_scaling(model, rng)
-    assert np.all(found["kernel_prior"][:2] > 2.0 * noise["kernel_prior"])
-    assert found["kernel_prior"][2] < 2.0 * noise["kernel_prior"]
+def test_other_library_smoothed_weights(rng):
+    from arviz_stats.base import array_stats
+
+    ratios = rng.normal(scale=2.0, size=(3, 500))
+    weights, pareto_k = smooth_weights(ratios)
+    for row, own_weights, own_k in zip(ratios, weights, pareto_k, strict=True):
+        expected, expected_k = array_stats.psislw(-row)
+        np.testing.assert_allclose(own_weights, expected)
+        assert own_k == pytest.approx(float(expected_k))
+    constant, k = smooth_weights(np.full((2, 300), -7.0))  # ArviZ raises here
+    np.testing.assert_allclose(np.exp(constant), 1.0 / 300)
+    np.testing.assert_array_equal(k, 0.0)
+    assert good_k(100) == 0.5
+    assert good_k(10_000) == 0.7
 
 
-def test_degenerate_flat_prior_has_no_influence(rng):
-    problem = binary_problem(random_kernels(rng, 6, 3), np.resize([1.0, -1.0], 6))
-    flat = problem._replace(priors=problem.priors._replace(kernel=Dirichlet(1.0)))
-    found, noise = power_scaling(Evaluated(flat, prior_draws(flat, 300, rng)), rng)
-    np.testing.assert_array_equal(found["kernel_prior"], 0.0)
-    assert noise["kernel_prior"] == 0.0
-    assert (found["sample_prior"] > 0.0).all()
+def test_narrower_variational_posterior_has_larger_k(binary_model):
+    state = binary_model.posterior_
+    narrow = state.readout._replace(cov=state.readout.cov / 25.0, log_det=0.0)
+    dual = state.dual._replace(cov=state.dual.cov / 25.0, log_det=0.0)
+    shrunk = fitted_bemkl(binary_model)._replace(states=(state._replace(readout=narrow, dual=dual),))
+    tails = []
+    for fitted in (fitted_bemkl(binary_model), shrunk):
+        _, ratios = evaluate_model(fitted, 120, np.random.default_rng(0))
+        tails.append(importance_section(["model"], ratios, "").values["joint"])
+    assert tails[1]["pareto_k"] > tails[0]["pareto_k"]
+    assert tails[1]["sd"] > tails[0]["sd"]
+
+
+def test_a_ratio_of_zero_is_a_weight_of_zero_and_changes_nothing_else(rng):
+    log_ratios = rng.normal(size=1000)
+    log_weights, pareto_k = smooth_weights(log_ratios)
+    others, same_k = smooth_weights(np.append(log_ratios, -np.inf))
+    np.testing.assert_allclose(others[:-1], log_weights, rtol=1e-12)
+    assert others[-1] == -np.inf
+    assert same_k == pytest.approx(float(pareto_k))
 
 
 # ------------------------------------------------------------------------------------------------ predictive checks
@@ -351,8 +361,8 @@ def test_every_inference_is_diagnosed(name, first, request):
     assert max(map(len, report.splitlines())) <= 100
     for section in found.values():
         assert section["advice"]
-    assert report.count("-> ") == 6
-    assert found._repr_html_().count("<h5>") == 6
+    assert report.count("-> ") == 5
+    assert found._repr_html_().count("<h5>") == 5
     if name in ("binary_model", "gibbs_model"):  # others draw as one of them does
         again = diagnose(request.getfixturevalue(name), n_draws=120, random_state=0)
         assert str(again) == report
@@ -377,7 +387,7 @@ def test_numbers_of_several_classes_are_under_their_names(gibbs_several_model, s
         for draws in several.posterior_
     )
     found = diagnose(several, random_state=0)
-    for key in ("sampling", "sensitivity", "checks"):
+    for key in ("sampling", "checks"):
         assert set(found[key]) == {"big", "middle", "small", "verdict", "advice"}
     assert found["sampling"]["middle"]["training scores m/s"]["n"] == 40
     assert found["calibration"]["reliability"]["counts"].sum() == 40

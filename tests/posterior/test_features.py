@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import cache
 
 import numpy as np
@@ -22,7 +23,7 @@ from bayesmkl.bemkl import BEMKLOrdinalClassifier, Gibbs
 from bayesmkl.gp import Design, GPMKLOrdinalClassifier, Marginal
 from bayesmkl.kernels import Cosine, Gaussian, Linear, Polynomial
 from bayesmkl.posterior import feature_table, plot_features
-from bayesmkl.posterior.features import quick_feature_table
+from bayesmkl.posterior.contributions import quick_feature_table
 
 N, STEP = 36, 1e-4
 FEW = Marginal(n_points=100, n_draws=400)
@@ -269,9 +270,10 @@ def test_slopes_that_take_long_are_left_out(fits, monkeypatch):
     )  # from half of the draws
     assert (quick["mean_mcse"] > whole["mean_mcse"]).all()
     n_slopes = N * N * 3 * 3  # pairs of samples, three kernels, three features
-    monkeypatch.setattr("bayesmkl.posterior.features.MOST_ENTRIES", n_slopes - 1.0)
+    module = sys.modules["bayesmkl.posterior.contributions"]
+    monkeypatch.setattr(module, "MOST_ENTRIES", n_slopes - 1.0)
     assert quick_feature_table(model, 0.94, rng) is None
-    monkeypatch.setattr("bayesmkl.posterior.features.MOST_ENTRIES", n_slopes)
+    monkeypatch.setattr(module, "MOST_ENTRIES", n_slopes)
     assert quick_feature_table(model, 0.94, rng) is not None
     assert (
         quick_feature_table(BEMKLRegressor(KernelBank([Cosine()]), max_iter=5).fit(X, Y), 0.94, rng) is None

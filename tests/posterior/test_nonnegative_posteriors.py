@@ -13,7 +13,6 @@ from bayesmkl.bemkl.draws import NonnegativeGamma, log_prior_terms, log_readout,
 from bayesmkl.bemkl.nonnegative import CutOffNormals, CutOffPair, NonnegativeReadout
 from bayesmkl.posterior import (
     diagnose,
-    importance,
     kernel_table,
     refine_posterior,
     sample_posterior,
@@ -22,7 +21,6 @@ from bayesmkl.posterior import (
 from bayesmkl.posterior.checks import prior_draws
 from bayesmkl.posterior.evaluated import evaluate_model
 from bayesmkl.posterior.fitted import fitted_bemkl
-from bayesmkl.posterior.importance import _log_ray, _Marginal
 
 
 @pytest.fixture(scope="module")
@@ -77,19 +75,6 @@ def test_monte_carlo_quantiles_of_two_weights(rng):
         np.testing.assert_allclose(below, probability, atol=4.0 * np.sqrt(0.25 / 100_000))
 
 
-def test_quadrature_along_a_ray_stays_in_the_orthant(rng):
-    for readout, n_outputs in ((normals(rng), 2), (pair(rng), 1)):
-        here = _Marginal(None, readout, readout.mean[n_outputs:], np.empty(0))
-        size, radius = len(here.mean), np.linspace(1e-6, 15.0, 20_000)
-        directions = np.abs(rng.standard_normal((3, size)))
-        directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-        densities = [np.exp(log_weights(readout, radius[:, None] * u)) for u in directions]
-        exact = [np.log(np.trapezoid(radius ** (size - 1) * density, radius)) for density in densities]
-        np.testing.assert_allclose(
-            np.diff([_log_ray(here, u) for u in directions]), np.diff(exact), atol=1e-3
-        )
-
-
 def test_other_library_half_student_prior(rng):
     problem = binary_problem(random_kernels(rng, 5, 2), [1, -1, 1, 1, -1])
     problem = problem._replace(priors=problem.priors._replace(kernel=NonnegativeGamma(1.5, 2.0)))
@@ -113,14 +98,13 @@ def test_table_has_the_quantiles_of_the_draws(positive_model):
     assert (table["prob_positive"] == 1.0).all()
 
 
-def test_densities_of_a_fit_make_its_ratios(positive_model, monkeypatch):
+def test_densities_of_a_fit_make_its_ratios(positive_model):
     fitted = fitted_bemkl(positive_model)
     (model,), (ratios,) = evaluate_model(fitted, 200, np.random.default_rng(1))
     assert isinstance(model.problem.priors.kernel, NonnegativeGamma)
     tree = to_datatree(positive_model, 200, random_state=1)
     stats = tree["sample_stats"]
     np.testing.assert_allclose((stats["lp"] - stats["log_variational"]).values[0], ratios)
-    monkeypatch.setattr(importance, "BUDGET", 0.0)
     found = diagnose(positive_model, n_draws=100, random_state=0)
     assert "its kernel weights are not negative" in found["importance"]["advice"]
     with pytest.raises(

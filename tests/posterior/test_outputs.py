@@ -30,11 +30,8 @@ from bayesmkl.bemkl.draws import (
 from bayesmkl.bemkl.model import Priors, Problem, State
 from bayesmkl.bemkl.moments import Gamma, Gaussian
 from bayesmkl.outcomes import Classes, Labels, Numbers
-from bayesmkl.posterior import importance
 from bayesmkl.posterior.checks import check_section, prior_draws
-from bayesmkl.posterior.diagnose import power_scaling
 from bayesmkl.posterior.evaluated import Evaluated, log_class_probabilities
-from bayesmkl.posterior.importance import _Marginal, _marginal_tails
 from bayesmkl.posterior.loo import leave_one_out
 
 LIGHT = Gamma(5.0, 5.0)
@@ -196,53 +193,12 @@ def test_degenerate_single_output_is_the_plain_model(task, rng):
         values = [getattr(one, name) for one in found]
         if values[0] is not None:
             np.testing.assert_allclose(values[1].ravel(), values[0].ravel(), rtol=1e-9, atol=1e-9)
-    scaled = [power_scaling(model, np.random.default_rng(0))[0] for model in models]
-    assert_same(scaled[1]["prior"], scaled[0]["prior"], 1e-9)
     alone = types.SimpleNamespace(
         output_names=None, model_names=["model"], estimator=fitted.estimator, units=lambda k: (1.0, 2.0)
     )
     checks = [check_section(alone, [model], np.random.default_rng(0), 0.9).lines for model in models]
     if task == "regression":  # labels are drawn in another order
         assert checks[0] == checks[1]
-
-
-@pytest.mark.heavy
-def test_monte_carlo_marginal_likelihood_given_shared_weights(rng):
-    problem = shared_problem("labels", rng)
-    n = 20_000
-    prior = prior_draws(problem, n, rng)
-    e = np.array([0.8, -0.5])
-    fixed = prior._replace(kernel_weights=np.broadcast_to(e, (1, n, 2)))
-    p = np.exp(Evaluated(problem, fixed).log_likelihood.sum(axis=1))
-    here = _Marginal(Evaluated(problem, prior), None, e, np.empty(0))
-    precisions = np.ones((3, 2))
-    sites = here.first_sites(e, precisions)
-    draws = np.exp([here.log_density(e, precisions, sites, rng) for _ in range(64)])
-    error = np.hypot(p.std() / np.sqrt(n), draws.std() / 8.0)
-    assert abs(p.mean() - draws.mean()) < 4.0 * error
-
-
-@pytest.mark.parametrize("kind", ["labels", "outputs"])
-def test_other_library_ratios_of_shared_weights(kind, rng, monkeypatch):
-    """What is left of the ratios where the data say nothing: log densities of e, and of υ and ε."""
-    problem = shared_problem(kind, rng)
-    n_outputs = len(problem.y)
-    monkeypatch.setattr(importance, "log_marginal", lambda *given: 0.0)
-    monkeypatch.setattr(importance, "BUDGET", n_outputs * 2 * 100 * 5**3)  # no directions
-    monkeypatch.setattr(importance, "tail_of", lambda ratios: {"ratios": ratios})
-    readout = random_gaussian(rng, n_outputs + 2)
-    law = Gamma(np.arange(2.0, 2.0 + n_outputs), np.full(n_outputs, 3.0))
-    state = types.SimpleNamespace(readout=readout, intermediate_precision=law, noise_precision=law)
-    model = Evaluated(problem, prior_draws(problem, 100, rng))
-    flat = model.flat
-    expected = stats.t(10.0).logpdf(flat.kernel_weights).sum(axis=1)
-    marginal = stats.multivariate_normal(readout.mean[n_outputs:], readout.cov[n_outputs:, n_outputs:])
-    expected -= marginal.logpdf(flat.kernel_weights)
-    if kind == "outputs":
-        for values in (flat.intermediate_precision, flat.noise_precision):
-            expected += stats.gamma(5.0, scale=0.2).logpdf(values).sum(axis=1)
-            expected -= stats.gamma(law.concentration, scale=1.0 / law.rate).logpdf(values).sum(axis=1)
-    assert_same(_marginal_tails(model, state, 1, rng)["weights"]["ratios"], expected, 1e-10)
 
 
 # ------------------------------------------------------------ competing classes

@@ -72,9 +72,6 @@ WORKING = {
     "kernel_table": lambda model, path: p.kernel_table(model),
     "load_posterior": lambda model, path: p.load_posterior(_saved(model, path)),
     "plot_kernel_weights": lambda model, path: p.plot_kernel_weights(model),
-    "plot_uncertainty": lambda model, path: p.plot_uncertainty(
-        model, samples()[0], n_grid=4, **_label(model)
-    ),
     "predict_latent": lambda model, path: p.predict_latent(model, _rows(model)),
     "relevance": lambda model, path: p.relevance(model, by="all"),
     "sample_posterior": lambda model, path: p.sample_posterior(model, 50),
@@ -91,7 +88,7 @@ REFUSING = {
     ),
     "refine_posterior": (p.refine_posterior, "whose draws are the posterior already. Leave it as it is"),
 }
-NO_VIEWS = {"feature_table", "view_table", "plot_uncertainty"}
+NO_VIEWS = {"feature_table", "view_table"}
 
 
 def _saved(model, path):
@@ -102,11 +99,6 @@ def _saved(model, path):
 def _rows(model):
     X = samples()[0][:3]
     return X if model.kernel_bank_ is not None else BANK.fit(samples()[0]).transform(X)
-
-
-def _label(model):
-    several = model.target_.ndim == 2 and not (hasattr(model, "classes_") and not model.is_multilabel_)
-    return {"label": 1} if several else {}
 
 
 @pytest.mark.heavy
@@ -284,7 +276,6 @@ def test_diagnosis_has_the_numbers_of_the_model(models):
             "shares",
             "signal",
             "loo",
-            "sensitivity",
             "checks",
             "calibration",
         ]
@@ -292,7 +283,6 @@ def test_diagnosis_has_the_numbers_of_the_model(models):
         assert found["importance"]["ess"] == model.ess_
         assert found["importance"]["unconverged"] == model.unconverged_
         assert found["loo"]["elpd"] == pytest.approx(model.elpd_i_.sum())
-        assert found.verdicts["sensitivity"] == "skipped"
         table = p.kernel_table(model)
         np.testing.assert_array_equal(found["shares"]["share_lower_mcse"], table["share_lower_mcse"])
         row = p.relevance(model, by="all").iloc[0]
