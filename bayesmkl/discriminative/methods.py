@@ -13,15 +13,17 @@ ESTIMATORS = {  # in the order of the API reference
     "estimators.two_stage": (
         *("UniformMKLClassifier", "UniformMKLRegressor", "BestKernelClassifier"),
         *("AlignmentMKLClassifier", "AlignmentMKLRegressor", "OBMKLClassifier", "EasyMKLClassifier"),
+        "LPBoostMKLClassifier",
     ),
     "estimators.joint": (
         *("SimpleMKLClassifier", "SimpleMKLRegressor", "SILPMKLClassifier"),
         *("LpMKLClassifier", "LpMKLRegressor", "GMKLClassifier", "SMOMKLClassifier"),
+        "MWUMKLClassifier",
     ),
-    "estimators.lpboostmkl": ("LPBoostMKLClassifier",),
-    "estimators.mwumkl": ("MWUMKLClassifier",),
-    "estimators.primalmkl": ("PrimalMKLClassifier", "PrimalMKLRegressor", "PrimalMKLOneClass"),
-    "estimators.lapmkl": ("LapMKLClassifier",),
+    "estimators.primalmkl": (
+        *("PrimalMKLClassifier", "PrimalMKLRegressor", "PrimalMKLOneClass"),
+        "LapMKLClassifier",
+    ),
     "estimators.lmkl": ("LMKLClassifier", "LMKLRegressor"),
     "estimators.clmkl": ("CLMKLClassifier",),
     "estimators.by_success": ("SwMKLClassifier", "LDMKLClassifier"),

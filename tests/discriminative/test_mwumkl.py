@@ -17,7 +17,7 @@ from sklearn.svm import SVC
 from bayesmkl import KernelBank
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.datasets import load_wdbc
-from bayesmkl.discriminative.estimators.mwumkl import MWUMKLClassifier
+from bayesmkl.discriminative.estimators.joint import MWUMKLClassifier
 from bayesmkl.discriminative.global_weights import mwumkl
 from bayesmkl.discriminative.global_weights.mwumkl import (
     MWUOptions,

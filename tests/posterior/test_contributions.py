@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, GPMKLClassifier, GPMKLRegressor, KernelBank
 from bayesmkl.bemkl import NUTS, Gibbs
 from bayesmkl.discriminative.estimators.joint import GMKLClassifier, SimpleMKLClassifier
-from bayesmkl.discriminative.estimators.lpboostmkl import LPBoostMKLClassifier
+from bayesmkl.discriminative.estimators.two_stage import LPBoostMKLClassifier
 from bayesmkl.gp import Design, Marginal
 from bayesmkl.gp.conditioning import Sites, condition
 from bayesmkl.gp.covariances import Additive

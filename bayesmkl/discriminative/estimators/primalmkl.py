@@ -1,14 +1,17 @@
-"""PrimalMKL as scikit-learn estimators: classification, regression and novelty detection."""
+"""PrimalMKL as scikit-learn estimators, and LapMKL: its classifier with a graph over samples without labels."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from bayesmkl._estimator import LabelSplit, split_labels
 from bayesmkl._utils.docstrings import fill_docs
+from bayesmkl._utils.typing import Label, Samples, Targets
 from bayesmkl._utils.validation import check_choice, check_integer, check_number, check_scale
 from bayesmkl.discriminative.estimators.base import (
     BaseDiscriminative,
@@ -16,11 +19,20 @@ from bayesmkl.discriminative.estimators.base import (
     DiscriminativeRegressor,
     NoveltyDetector,
     OnStep,
+    refuse_missing_labels,
 )
 from bayesmkl.discriminative.estimators.checked import check_above_rounding
 from bayesmkl.discriminative.estimators.path import path_over_reg
 from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER, PRIMAL, REGRESSOR
+from bayesmkl.discriminative.graph import (
+    check_distances,
+    check_laplacian,
+    knn_laplacian,
+    squared_kernel_distances,
+)
+from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.discriminative.primal.basis import BasisMKLResult, fit_basis_mkl
+from bayesmkl.discriminative.primal.lapmkl import Graph, LapMKLOptions, deform, fit_lapmkl, share
 from bayesmkl.discriminative.primal.primalmkl import (
     WEIGHT_SCHEMES,
     PrimalMKLOptions,
@@ -36,8 +48,12 @@ from bayesmkl.discriminative.primal.solve import (
     SquaredHinge,
 )
 from bayesmkl.discriminative.weights import Training
+from bayesmkl.kernels.stacks.base import Stack
 
 if TYPE_CHECKING:
+    from scipy import sparse
+
+    from bayesmkl.discriminative.primal.lapmkl import Deformed, Shared
     from bayesmkl.kernels.bank import KernelBank
 
 
@@ -420,3 +436,275 @@ class PrimalMKLOneClass(BasePrimalMKL, NoveltyDetector):
 def _unpacked(arrays: list[np.ndarray]) -> Any:
     """Return the array where there is one, else a tuple of all."""
     return arrays[0] if len(arrays) == 1 else tuple(arrays)
+
+
+LAPMKL_SOLVERS = ("deformed", "paper")
+
+
+@fill_docs(CLASSIFIER)
+@dataclass(eq=False, repr=False, kw_only=True)
+class LapMKLClassifier(DiscriminativeClassifier):
+    r"""Semi-supervised multiple kernel learning with a graph over labeled and unlabeled samples.
+
+    Scores fit the labels by the squared hinge loss and vary little along the edges of a graph with Laplacian
+    :math:`L` [1]_:
+
+    .. math:: \min_{d, f, b} \; \tfrac12 \Big\{ \gamma_A \sum_m d_m \|f_m\|^2
+       + \gamma_I \sum_m d_m f_m^\top L f_m + \sum_{i \text{ labeled}} \max(0, 1 - y_i f(x_i))^2 \Big\},
+       \qquad f = \sum_m d_m f_m + b,
+
+    with kernel weights :math:`d \ge 0`, :math:`\|d\|_p \le 1`. New samples are classified as well.
+
+    Parameters
+    ----------
+    kernels : KernelBank, "precomputed" or None, default=None
+        A bank is cloned and fitted on all rows of `X`, labeled or not. With "precomputed", `X` is a stack of kernels
+        of shape (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank()``.
+        One kernel makes a Laplacian support vector machine (LapSVM).
+    gamma_ambient : float, default=0.01
+        :math:`\gamma_A > 0`, penalty of the norms; `reg` of PrimalMKL.
+    gamma_intrinsic : float, default=0.01
+        :math:`\gamma_I \ge 0`, penalty of differences along edges: of every edge, so that more neighbors make it
+        count more. With 0 unlabeled samples do not count. Search values below `gamma_ambient` too.
+    n_neighbors : int, default=10
+        Edges join each sample with so many nearest neighbors (all others, where there are fewer). Neighbors are
+        near by Euclidean distance in the columns of `X`, so scale these, or, with precomputed kernels, in the feature
+        space of their mean. Not used with `laplacian`.
+    laplacian : array-like or sparse matrix of shape (n_samples, n_samples), default=None
+        Laplacian of a graph over the training samples: symmetric, with zero row sums.
+    distances : array-like of shape (n_samples, n_samples) or callable, default=None
+        Distances among the training samples to find neighbors by. Like `laplacian`, an array belongs to the rows of
+        one training set, so that cross-validation cannot split it. A function of `X`, which must not be precomputed
+        kernels, returns such an array for every training set.
+    unlabeled_label : label, default=None
+        Mark of samples without a label, such as -1; two other labels must remain. With None all are labeled and -1
+        is an ordinary class.
+    solver : {"deformed", "paper"}, default="deformed"
+        "deformed" minimizes the problem above, which is convex. "paper" is its eq. (18), where all :math:`f_m` share
+        one vector of coefficients: a restriction whose optimum is never lower, not convex in the weights, and for one
+        kernel the same.
+    p_norm : float, default=1.0
+        :math:`p \ge 1`; 1 (the paper) gives few kernels weight, larger values spread it.
+    tol : float, default=1e-3
+        Stop when the duality gap is at most this share of the objective. "paper" has none: there it is the decrease
+        that the gradient promises.
+    %(max_iter)s, default=200
+    %(multiclass)s
+    %(indefinite)s
+    %(kernel_names)s
+    %(verbose)s
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels, without `unlabeled_label`. With more than two, attributes marked * get a leading axis of length
+        n_classes, except `kernel_weights_` and the history under ``multiclass="shared"``.
+    transduction_ : ndarray of shape (n_samples,)
+        Labels of all training samples: as given where there is one, predicted elsewhere.
+    kernel_weights_ : ndarray of shape (n_kernels,) *
+        :math:`d`.
+    dual_coef_ : ndarray of shape (n_kernels, n_samples) or (n_samples,) *
+        Coefficients over all training samples, one vector for each kernel ("deformed": :math:`f_m = K_m \alpha_m`) or
+        for all ("paper": :math:`f_m = K_m \alpha`).
+    %(intercept_)s *
+    laplacian_ : ndarray or csr_array of shape (n_samples, n_samples)
+        Laplacian of the graph, sparse where at most a tenth of its entries differ from zero.
+    support_ : ndarray of shape (n_support,)
+        Positions of labeled samples with a loss (of any class).
+    support_fraction_ : float
+        Their share of the labeled samples.
+    %(n_active_kernels_)s
+    objective_history_ : ndarray of shape (n_iter_,) *
+        The objective above, or eq. (18), at the weights of every step.
+    duality_gap_ : float *
+        Of the objective; NaN for "paper".
+    %(n_iter_, n_solves_)s *
+    %(outcome_)s *
+    converged_ : bool
+        Whether `tol` was reached everywhere.
+    %(clipping_)s
+    %(kernel_names_)s
+    %(n_kernels_in_)s
+    %(kernel_bank_)s
+    %(n_features_in_)s
+    %(feature_names_in_)s
+
+    See Also
+    --------
+    glks_transduce : Label the samples of a graph through a combination of graphs.
+
+    Notes
+    -----
+    "deformed" factorizes one matrix per kernel, :math:`O(P n^3)` once for all classes and steps, and then trains on
+    the labeled samples alone, :math:`O(P l^2 + l^3)` per step. "paper" factorizes one matrix per step, and keeps as
+    many numbers again as the kernels have. The single-kernel LapSVM of [2]_ divides the loss by `l` and
+    :math:`\gamma_I` by :math:`n^2`; the objective above does neither, as in [1]_.
+
+    Departures from [1]_: the loss is that of labeled samples only (the sums of eq. (15) and (18) run over all);
+    weights follow spectral projected gradients of the minimized objective.
+
+    References
+    ----------
+    .. [1] Z. Hao, G. Yuan, X. Yang and Z. Chen (2012), A primal method for multiple kernel learning, Neural Computing
+       and Applications, section 4.
+    .. [2] S. Melacci and M. Belkin (2011), Laplacian support vector machines trained in the primal, JMLR 12.
+
+    Examples
+    --------
+    Two moons with two labels each:
+
+    >>> import numpy as np
+    >>> from sklearn.datasets import make_moons
+    >>> from bayesmkl import KernelBank
+    >>> from bayesmkl.discriminative import LapMKLClassifier
+    >>> from bayesmkl.kernels import Gaussian
+    >>> X, y = make_moons(100, noise=0.05, random_state=0)
+    >>> partly = np.full(100, -1)
+    >>> for label in (0, 1):
+    ...     partly[np.flatnonzero(y == label)[:2]] = label
+    >>> bank = KernelBank([Gaussian(width=0.3), Gaussian(width=1), Gaussian(width=3)])
+    >>> model = LapMKLClassifier(bank, n_neighbors=5, unlabeled_label=-1).fit(X, partly)
+    >>> print(f"{np.mean(model.transduction_ == y):.2f}")
+    1.00
+    >>> model.kernel_weights_.round(2)
+    array([...])
+
+    One kernel makes a LapSVM:
+
+    >>> lapsvm = LapMKLClassifier(KernelBank(Gaussian(width=0.3)), unlabeled_label=-1, n_neighbors=5)
+    >>> print(f"{np.mean(lapsvm.fit(X, partly).predict(X) == y):.2f}")
+    1.00
+    """
+
+    PATH_PARAMETER = "gamma_ambient"
+    _LABELS = ("unlabeled_label",)
+
+    _takes_sparse = False  # the graph compares samples
+
+    kernels: KernelBank | str | None = field(default=None, kw_only=False)
+    gamma_ambient: float = 0.01
+    gamma_intrinsic: float = 0.01
+    n_neighbors: int = 10
+    laplacian: ArrayLike | sparse.sparray | sparse.spmatrix | None = None
+    distances: ArrayLike | Callable[[np.ndarray], np.ndarray] | None = None
+    unlabeled_label: Label | None = None
+    solver: str = "deformed"
+    p_norm: float = 1.0
+    tol: float = 1e-3
+    max_iter: int = 200
+    multiclass: str = "one-versus-rest"
+    indefinite: str = "raise"
+    kernel_names: Sequence[str] | np.ndarray | None = None
+    verbose: int = 1
+
+    def fit(self, X: Samples, y: Targets) -> LapMKLClassifier:
+        """Learn kernel weights and classifier from labeled and unlabeled samples.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features), or kernels
+            All samples, labeled or not. With ``kernels="precomputed"``, of shape (n_samples, n_samples, n_kernels).
+        y : array-like of shape (n_samples,)
+            Labels of at least two classes, and `unlabeled_label` for samples without.
+
+        Returns
+        -------
+        self : LapMKLClassifier
+            The fitted estimator.
+
+        Raises
+        ------
+        %(ValueError:parameters)s
+        %(TypeError:y)s
+
+        Warns
+        -----
+        %(ConvergenceWarning)s
+        %(KernelQualityWarning)s
+        """
+        self._check_parameters()  # first: a mistake in them costs no time
+        refuse_missing_labels(
+            y,
+            "a label or a mark",
+            "Write a mark, such as -1, in their place and pass `unlabeled_label=-1`.",
+        )
+        stack, y = self._fit_stack(X, y)
+        check_above_rounding("gamma_ambient", self.gamma_ambient, stack)
+        split = split_labels(y, self.unlabeled_label)
+        self.classes_ = split.classes
+        self.laplacian_ = self._laplacian(stack)
+        model: Any = self._model(stack, Graph(self.laplacian_, split.labeled, *self._gammas()))
+        self._fit_tasks(model, split.targets)
+        self._store_training(stack, split)
+        return self
+
+    def _model(self, stack: Stack, graph: Graph) -> Deformed | Shared:
+        """Return the problem to solve."""
+        return share(stack, graph) if self.solver == "paper" else deform(stack, graph)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._options(), self._gammas()
+        check_choice("solver", self.solver, LAPMKL_SOLVERS)
+        check_integer("n_neighbors", self.n_neighbors, low=1)
+        if self.laplacian is not None and self.distances is not None:
+            raise ValueError("`laplacian` and `distances` both define the graph; give one of them.")
+
+    def _gammas(self) -> tuple[float, float]:
+        return (
+            check_scale("gamma_ambient", self.gamma_ambient),
+            check_scale("gamma_intrinsic", self.gamma_intrinsic, zero=True),
+        )
+
+    def _options(self) -> LapMKLOptions:
+        return LapMKLOptions(
+            p_norm=check_number("p_norm", self.p_norm, low=1.0, inclusive=True),
+            tol=check_number("tol", self.tol, low=0.0, inclusive=True),
+            max_iter=check_integer("max_iter", self.max_iter, low=1),
+        )
+
+    def _learn(self, stack: Any, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep) -> MKLResult:
+        """Learn from kernels with their graph (what `deform` or `share` returned) in place of a plain stack."""
+        return fit_lapmkl(stack, targets, self._options(), start, on_step)
+
+    def _laplacian(self, stack: Stack) -> Any:
+        """Return the graph: the given one, or nearest neighbors by given distances, features or kernels."""
+        if self.laplacian is not None:
+            return check_laplacian(self.laplacian, stack.n_train)
+        if self.distances is not None:
+            distances = check_distances("distances", self._distances())
+            if distances.shape != (stack.n_train, stack.n_train):
+                raise ValueError(
+                    f"`distances` must be those among the {stack.n_train} training samples, of shape "
+                    f"({stack.n_train}, {stack.n_train}); got {distances.shape}."
+                )
+            return knn_laplacian(distances, int(self.n_neighbors), metric="precomputed")
+        if self.kernel_bank_ is not None:
+            return knn_laplacian(self.kernel_bank_.X_train_, int(self.n_neighbors))
+        mean = stack.combine(np.full(stack.n_kernels, 1.0 / stack.n_kernels))
+        return knn_laplacian(squared_kernel_distances(mean), int(self.n_neighbors), metric="precomputed")
+
+    def _distances(self) -> Any:
+        if not callable(self.distances):
+            return self.distances
+        if self.kernel_bank_ is None:
+            raise ValueError(
+                "`distances` cannot be a function with precomputed kernels, which have no features. Pass an array."
+            )
+        return self.distances(self.kernel_bank_.X_train_)
+
+    def _store_training(self, stack: Stack, split: LabelSplit) -> None:
+        """Set the fitted attributes that depend on scores of the training samples."""
+        scores = self._scores_of(stack)
+        self.transduction_ = split.transduce(scores.T)
+        lossy = (split.targets * scores[:, split.labeled] < 1.0).any(axis=0)
+        self.support_ = split.labeled[lossy]
+        self.support_fraction_ = len(self.support_) / len(split.labeled)
+
+    def _scores_of(self, stack: Stack, used: np.ndarray | slice = slice(None)) -> np.ndarray:
+        if self.solver == "paper":
+            return super()._scores_of(stack, used)
+        dual = self.dual_coef_.reshape(-1, self.n_kernels_in_, stack.n_train)[:, used]
+        weights = np.broadcast_to(np.atleast_2d(self.kernel_weights_)[:, used], dual.shape[:2])
+        scores = [w @ stack.apply(alpha[:, :, None]) for w, alpha in zip(weights, dual, strict=True)]
+        return np.stack(scores) + np.atleast_1d(self.intercept_)[:, None]
