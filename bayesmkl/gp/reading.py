@@ -18,7 +18,6 @@ from bayesmkl.gp.conditioning import Cavity, Conditioned, Factored, Sites, cavit
 from bayesmkl.gp.covariances import Additive, Covariance
 from bayesmkl.gp.effects import DesignRows
 from bayesmkl.gp.hyperposterior import (
-    MANY,
     Draws,
     Hypermodel,
     covariance_matrices,
@@ -29,7 +28,7 @@ from bayesmkl.gp.part_draws import PriorParts
 from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.outcomes.base import Likelihood, Repeated, copies_of, of_one_copy
 
-CROSS_ENTRIES = 2**22  # of the covariances of new rows that are made at once of many kernels
+CROSS_ENTRIES = 2**21  # of the covariances that are made at once
 MOST_POINTS = 64  # of posteriors of many kernels, whose covariances are kept
 TOL = 1e-2  # of the sites of points that are kept, in standard deviations of scores
 LEAST_VARIANCE = 1e-10  # of the largest of a direction of moments, below which it is rounding error
@@ -126,11 +125,18 @@ class HyperDraws(NamedTuple):
         return [condition(matrix, own) for own in self._sites(at)]
 
     def factorized(
-        self, covariance: Covariance, at: int, precision: type[np.floating] = np.float64
-    ) -> list[Factored]:
-        """Return as much of the same as predictions need, in single or double precision."""
-        matrix = self.matrix(covariance, at).astype(precision, copy=False)
-        return [factorize(matrix, own) for own in self._sites(at)]
+        self, covariance: Covariance, points: np.ndarray, precision: type[np.floating] = np.float64
+    ) -> Iterator[list[Factored]]:
+        """Yield as much of the same as predictions need of some points, in single or double precision."""
+        is_kept, n_train = len(self.covariances) > 0, self.site_precision.shape[-1]
+        step = 1 if is_kept else max(1, CROSS_ENTRIES // n_train**2)
+        for some in (points[first : first + step] for first in range(0, len(points), step)):
+            matrices = (
+                [self.matrix(covariance, some[0])] if is_kept else covariance.matrix(self.weights[some])
+            )
+            for at, matrix in zip(some, matrices, strict=True):
+                of_outputs, single = self._sites(at), matrix.astype(precision, copy=False)
+                yield [factorize(single, own, overwrite=len(of_outputs) == 1) for own in of_outputs]
 
     def precision_of_predictions(self, covariance: Covariance) -> type[np.floating]:
         """Return single precision, if variances of scores have digits enough at the point where fewest are left."""
@@ -540,11 +546,14 @@ def score_moments(
         if covariance.tasks is not None and design_rows is not None and design_rows.task is not None:
             cross = cross * covariance.tasks.cross(design_rows.task, draws.task_values[at])
             prior = prior * covariance.tasks.variance(design_rows.task, draws.task_values[at])
-        cross, prior = cross + intercept, prior + intercept
+        cross += intercept
+        prior = prior + intercept
         if covariance.effects is not None and design_rows is not None:
             cross += covariance.effects.cross(design_rows, draws.group_std[at])
             prior += covariance.effects.variance(design_rows, draws.group_std[at])
-        found = draws.factorized(covariance, at) if posteriors is None else posteriors[i]
+        found = next(draws.factorized(covariance, points[i : i + 1])) if posteriors is None else posteriors[i]
+        if rows.n_rows >= rows.n_train:  # then inverses of factors pay at once, and later if they are kept
+            found[:] = [posterior.inverted() for posterior in found]
         for k, posterior in enumerate(found):
             mean[i, k] = cross @ posterior.dual
             variance[i, k] = prior - posterior.explained(cross)
@@ -554,11 +563,8 @@ def score_moments(
 def _crosses(covariance: Covariance, rows: Stack, weights: np.ndarray) -> Iterator[np.ndarray]:
     """Yield covariances with the training scores, (n_rows, n_samples), of points one after the other.
 
-    Of many kernels several are made at once, since each takes a read of them all.
+    Several are made at once, since each takes a read of all kernels.
     """
-    few = rows.n_kernels <= MANY
-    step = 1 if few else max(1, CROSS_ENTRIES // (rows.n_rows * covariance.stack.n_train))
-    for first in range(0, len(weights), step):
-        some = weights[first] if few else weights[first : first + step]
-        found = covariance.cross(rows, some, some)
-        yield from [found] if few else found
+    step = max(1, CROSS_ENTRIES // (rows.n_rows * covariance.stack.n_train))
+    for some in (weights[first : first + step] for first in range(0, len(weights), step)):
+        yield from covariance.cross(rows, some, some)

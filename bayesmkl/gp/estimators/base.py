@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from bayesmkl._estimator import announce, step_progress
 from bayesmkl._estimator.program import NumPyroProgram, numpyro_model
 from bayesmkl._utils.docstrings import fill_docs
-from bayesmkl._utils.memory import format_bytes, require_memory
+from bayesmkl._utils.memory import available_memory, format_bytes, require_memory
 from bayesmkl._utils.options import Marginal, inference_of
 from bayesmkl._utils.threads import blas_threads_for
 from bayesmkl._utils.typing import Samples, Targets
@@ -100,6 +100,7 @@ class _KnownScores(NamedTuple):
     posteriors: list[list[Factored]] | None = None
 
 
+TOLD: WeakSet[BaseGPMKL] = WeakSet()  # models that said that there is no room
 # By models, so that files, pickles and copies hold nothing of it: the posterior that it belongs to, and its bytes.
 KNOWN: WeakKeyDictionary[BaseGPMKL, tuple[HyperDraws, _KnownScores, int]] = WeakKeyDictionary()
 
@@ -409,16 +410,24 @@ class BaseGPMKL(CompletingMKL):
         n_entries = len(points) * draws.parameters.shape[1] * n_train**2
         of_completed = 0 if completed is None else 32 * n_kernels * n_train**2
         found = _KnownScores(covariance, completed, draws)
-        if 4 * n_entries + of_completed > KNOWN_BYTES:
-            return found
+        free = available_memory()
+        room = KNOWN_BYTES if free is None else min(KNOWN_BYTES, free // 2)
         with blas_threads_for(n_train):
-            precision = (
-                np.float64 if 8 * n_entries < FEW_BYTES else draws.precision_of_predictions(covariance)
-            )
-            n_bytes = np.dtype(precision).itemsize * n_entries + of_completed
-            if n_bytes > KNOWN_BYTES:
+            n_bytes, precision = 4 * n_entries + of_completed, np.float64
+            if 8 * n_entries >= FEW_BYTES and n_bytes <= room:
+                precision = draws.precision_of_predictions(covariance)
+            n_bytes = max(n_bytes, np.dtype(precision).itemsize * n_entries + of_completed)
+            if n_bytes > room:
+                if self not in TOLD:
+                    needed, kept_bytes = format_bytes(n_bytes), format_bytes(room)
+                    announce(
+                        self.verbose > 0,
+                        f"predictions: {needed} to keep, and room for {kept_bytes}: "
+                        "each call takes as long as the first, so predict many rows at once",
+                    )
+                    TOLD.add(self)
                 return found
-            posteriors = [draws.factorized(covariance, at, precision) for at in points]
+            posteriors = list(draws.factorized(covariance, points, precision))
         covariance = covariance._replace(stack=unheld(n_kernels, n_train))  # nothing is asked of it any more
         found = found._replace(covariance=covariance, posteriors=posteriors)
         with KNOWN_LOCK:
