@@ -30,8 +30,7 @@ from bayesmkl._utils.validation import shown
 from bayesmkl._utils.warnings import holding_back, warn_user
 from bayesmkl.datasets._bundled import load_named
 from bayesmkl.gp import Design
-from bayesmkl.gp.group_labels import is_given
-from bayesmkl.gp.missing_columns import refuse_missing
+from bayesmkl.gp.design import is_given, refuse_missing
 from bayesmkl.kernels.views import column_labels, column_names, positions_of
 
 STRATIFIED = (StratifiedKFold, StratifiedGroupKFold, StratifiedShuffleSplit, RepeatedStratifiedKFold)

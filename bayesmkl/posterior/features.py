@@ -14,7 +14,7 @@ from bayesmkl._utils.typing import Samples
 from bayesmkl._utils.validation import check_choice, check_probability, generator_of
 from bayesmkl.bemkl.draws import PosteriorDraws
 from bayesmkl.bemkl.reading import mean_duals
-from bayesmkl.gp.slopes import KernelSlopes, draw_slopes
+from bayesmkl.gp.parts import KernelSlopes, draw_slopes
 from bayesmkl.gp.unknown_points import CompletedKernels
 from bayesmkl.kernels.presence import present_views
 from bayesmkl.kernels.views import column_names

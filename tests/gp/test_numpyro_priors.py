@@ -17,10 +17,11 @@ from sklearn.base import clone
 
 from bayesmkl import GPMKLClassifier, load_model, save_model
 from bayesmkl._utils.numpyro_session import numpyro_session
-from bayesmkl.gp import HalfT, LogNormal, Marginal, numpyro_program
+from bayesmkl.bemkl.program import numpyro_program
+from bayesmkl.gp import HalfT, LogNormal, Marginal
 from bayesmkl.gp.evidence import ep_evidence
 from bayesmkl.gp.hyperposterior import Hypermodel
-from bayesmkl.gp.numpyro_priors import numpyro_prior
+from bayesmkl.gp.program import numpyro_prior
 from bayesmkl.outcomes import Probit
 
 FEW = Marginal(n_points=100, n_draws=100)

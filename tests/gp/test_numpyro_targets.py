@@ -14,7 +14,7 @@ from sklearn.base import clone
 from bayesmkl import GPMKLRegressor, KernelBank
 from bayesmkl._utils.numpyro_session import numpyro_session
 from bayesmkl.gp import GPMKLOrdinalClassifier, GPMKLSurvival
-from bayesmkl.gp.numpyro_targets import known_fields, target_law
+from bayesmkl.gp.program import known_fields, target_law
 from bayesmkl.kernels import Gaussian
 
 pytestmark = pytest.mark.heavy

@@ -28,12 +28,15 @@ from bayesmkl.gp.covariances import Additive, kernel_units
 from bayesmkl.gp.design import (
     Design,
     FittedDesign,
+    GroupLabels,
     apart_from_design,
     check_design,
     check_known_columns,
+    learn_groups,
+    number_groups,
 )
 from bayesmkl.gp.drawing import check_many, draw_hyperparameters, with_kernels_to_choose
-from bayesmkl.gp.effects import DesignRows
+from bayesmkl.gp.effects import DesignRows, TaskPrior, Tasks
 from bayesmkl.gp.estimators.by_landmarks import (
     NOT_SETTLED,
     Induced,
@@ -44,24 +47,23 @@ from bayesmkl.gp.estimators.by_landmarks import (
     refuse_program,
 )
 from bayesmkl.gp.estimators.completion import CompletingMKL
-from bayesmkl.gp.estimators.priors import checked_weight_prior, of_kernels
-from bayesmkl.gp.estimators.shared_docs import GPMKL
+from bayesmkl.gp.estimators.settings import GPMKL, checked_weight_prior, of_kernels
 from bayesmkl.gp.evidence import ep_evidence, exact_evidence, laplace_evidence, student_evidence
-from bayesmkl.gp.group_labels import GroupLabels, learn_groups, number_groups
 from bayesmkl.gp.hyperposterior import Draws, Hypermodel
 from bayesmkl.gp.hyperpriors import ParameterPriors, WeightPrior, WithDesign
-from bayesmkl.gp.part_draws import KEPT, PriorParts, part_bytes
 from bayesmkl.gp.reading import (
+    KEPT,
     HyperDraws,
     LeftOut,
+    PriorParts,
     Reading,
     ScoreMoments,
     likely_points,
+    part_bytes,
     read,
     score_moments,
 )
-from bayesmkl.gp.spike_slab import SpikeSlabWeights
-from bayesmkl.gp.tasks import TaskPrior, Tasks
+from bayesmkl.gp.selection import SpikeSlabWeights
 from bayesmkl.gp.unknown_points import CompletedKernels
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.base import Stack
@@ -223,7 +225,7 @@ class BaseGPMKL(CompletingMKL):
     numpyro_model = numpyro_model
 
     def _program(self, X: Samples, y: Targets, X_new: Samples | None) -> NumPyroProgram:
-        from bayesmkl.gp.numpyro_program import explicit_program
+        from bayesmkl.gp.program import explicit_program
 
         stack, targets = self._prepare(X, y)
         refuse_program(self)
