@@ -227,9 +227,9 @@ def invert_factor(upper: np.ndarray) -> np.ndarray:
     Examples
     --------
     >>> import numpy as np
-    >>> invert_factor(np.diag([2.0, 4.0]))
-    array([[0.5 , 0.  ],
-           [0.  , 0.25]])
+    >>> invert_factor(np.array([[2.0, 4.0], [0.0, 4.0]]))
+    array([[ 0.5 , -0.5 ],
+           [ 0.  ,  0.25]])
     """
     inverse = upper.copy(order="F")
     _invert_triangle(inverse)

@@ -415,7 +415,8 @@ class BaseGPMKL(CompletingMKL):
         free = available_memory()
         room = KNOWN_BYTES if free is None else min(KNOWN_BYTES, free // 2)
         with blas_threads_for(n_train):
-            n_bytes, precision = 4 * n_entries + of_completed, np.float64
+            precision: type[np.floating] = np.float64
+            n_bytes = 4 * n_entries + of_completed
             if 8 * n_entries >= FEW_BYTES and n_bytes <= room:
                 precision = draws.precision_of_predictions(covariance)
             n_bytes = max(n_bytes, np.dtype(precision).itemsize * n_entries + of_completed)
