@@ -23,7 +23,7 @@ from bayesmkl.gp.covariances import Additive, kernel_units
 from bayesmkl.gp.evidence import ep_evidence, exact_evidence
 from bayesmkl.gp.hyperposterior import Hypermodel
 from bayesmkl.gp.hyperpriors import HalfT, LogNormal
-from bayesmkl.gp.numpyro_program import differentiable_evidence, evidence_program
+from bayesmkl.gp.program import differentiable_evidence, evidence_program
 from bayesmkl.kernels import Gaussian, KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.outcomes import Gaussian as NormalNoise

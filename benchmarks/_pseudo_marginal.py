@@ -25,8 +25,8 @@ from scipy.special import gammaln, logsumexp
 
 from bayesmkl._numerics.psis import smooth_weights
 from bayesmkl.gp.covariances import Weighted
+from bayesmkl.gp.drawing import find_mode
 from bayesmkl.gp.hyperposterior import Hypermodel, Mode, Point, evaluate, evaluate_slope
-from bayesmkl.gp.modes import find_mode
 from bayesmkl.outcomes import Probit
 
 TOL = 3e-4  # of sites, in standard deviations of scores

@@ -164,7 +164,7 @@ def brute(problem: Problem, reference: dict[str, Any], n_draws: int, seed: int) 
     from numpyro.infer import NUTS as NoUTurn
 
     from bayesmkl._utils.devices import numpyro_session
-    from bayesmkl.gp.numpyro_program import explicit_program
+    from bayesmkl.gp.program import explicit_program
 
     with numpyro_session():
         program = explicit_program(problem.model)

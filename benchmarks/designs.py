@@ -43,8 +43,7 @@ from _report import claim, markdown_table
 from bayesmkl import GPMKLRegressor, KernelBank
 from bayesmkl.gp import Design, Marginal
 from bayesmkl.gp.hyperposterior import Hypermodel
-from bayesmkl.gp.part_draws import PriorParts
-from bayesmkl.gp.reading import draw_scores
+from bayesmkl.gp.reading import PriorParts, draw_scores
 from bayesmkl.kernels import Gaussian
 from bayesmkl.posterior import effect_table
 

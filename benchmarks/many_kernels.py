@@ -40,10 +40,10 @@ from bayesmkl.bemkl.draws import share_draws
 from bayesmkl.bemkl.many_kernels import many_kernels
 from bayesmkl.gp import Marginal
 from bayesmkl.gp.covariances import Additive, kernel_units
+from bayesmkl.gp.drawing import find_mode
 from bayesmkl.gp.evidence import ep_evidence, laplace_evidence
 from bayesmkl.gp.hyperposterior import Hypermodel
 from bayesmkl.gp.hyperpriors import HalfT, LogNormal
-from bayesmkl.gp.modes import find_mode
 from bayesmkl.kernels import Gaussian, Linear
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.stacks.factored import compress_each

@@ -38,11 +38,11 @@ from _report import claim, markdown_table
 from bayesmkl import KernelBank
 from bayesmkl import outcomes as of
 from bayesmkl.gp.covariances import Additive, kernel_units
+from bayesmkl.gp.drawing import find_mode
 from bayesmkl.gp.evidence import ep_evidence, exact_evidence, student_evidence
 from bayesmkl.gp.hyperposterior import Hypermodel, draw_importance
 from bayesmkl.gp.hyperpriors import DirichletShares, ParameterPriors
-from bayesmkl.gp.modes import find_mode
-from bayesmkl.gp.part_draws import PriorParts
+from bayesmkl.gp.reading import PriorParts
 from bayesmkl.gp.reading import read as read_posterior
 from bayesmkl.kernels import Gaussian, Linear
 from bayesmkl.kernels.stacks.dense import DenseStack

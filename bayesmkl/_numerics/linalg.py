@@ -212,8 +212,42 @@ def solve_factor(upper: np.ndarray, vectors: np.ndarray) -> np.ndarray:
     array([[0.5 ],
            [0.25]])
     """
-    solve = blas.strsm if upper.dtype == np.float32 else blas.dtrsm
-    found: np.ndarray = solve(1.0, upper, vectors.astype(upper.dtype, copy=False), lower=0, trans_a=1)
+    vectors, is_single = vectors.astype(upper.dtype, copy=False), upper.dtype == np.float32
+    if vectors.shape[1] == 1:  # reads the factor once, a fifth of the time
+        solve = blas.strsv if is_single else blas.dtrsv
+        return np.asarray(solve(upper, vectors[:, 0], lower=0, trans=1))[:, None]
+    solve = blas.strsm if is_single else blas.dtrsm
+    found: np.ndarray = solve(1.0, upper, vectors, lower=0, trans_a=1)
+    return found
+
+
+def invert_factor(upper: np.ndarray) -> np.ndarray:
+    """Return the inverse of the factor of `spd_factor`, in its precision; below the diagonal is anything.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> invert_factor(np.array([[2.0, 4.0], [0.0, 4.0]]))
+    array([[ 0.5 , -0.5 ],
+           [ 0.  ,  0.25]])
+    """
+    inverse = upper.copy(order="F")
+    _invert_triangle(inverse)
+    return inverse
+
+
+def multiply_inverse(inverse: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    """Return what `solve_factor` does, from the inverse of the factor: by a product, at least twice as fast.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> multiply_inverse(np.diag([0.5, 0.25]), np.array([[1.0], [1.0]]))
+    array([[0.5 ],
+           [0.25]])
+    """
+    multiply = blas.strmm if inverse.dtype == np.float32 else blas.dtrmm
+    found: np.ndarray = multiply(1.0, inverse, vectors.astype(inverse.dtype, copy=False), lower=0, trans_a=1)
     return found
 
 
@@ -243,15 +277,18 @@ def _invert_triangle(upper: np.ndarray) -> None:
     The d^3 / 3 flops are triangular products, which take half the time of LAPACK's own `dtrtri` at d = 400 and 3/4 of
     it at 1200.
     """
+    is_single = upper.dtype == np.float32
     if len(upper) <= TILE:
-        upper[...] = lapack.dtrtri(upper, lower=0)[0]
+        invert = lapack.strtri if is_single else lapack.dtrtri
+        upper[...] = invert(upper, lower=0)[0]
         return
     half = (len(upper) // 2 + 7) // 8 * 8
     first, corner, last = upper[:half, :half], upper[:half, half:], upper[half:, half:]
     _invert_triangle(first)
     _invert_triangle(last)
-    product = blas.dtrmm(-1.0, first, corner, side=0, lower=0)
-    corner[...] = blas.dtrmm(1.0, last, product, side=1, lower=0, overwrite_b=1)
+    multiply = blas.strmm if is_single else blas.dtrmm
+    product = multiply(-1.0, first, corner, side=0, lower=0)
+    corner[...] = multiply(1.0, last, product, side=1, lower=0, overwrite_b=1)
 
 
 def _mirrored(matrix: np.ndarray) -> np.ndarray:

@@ -67,8 +67,7 @@ from bayesmkl.bemkl.ascent import check_can_sample
 from bayesmkl.bemkl.gibbs import Chains, run_chains
 from bayesmkl.bemkl.model import Problem
 from bayesmkl.bemkl.moments import Dirichlet, Gamma, SpikeSlab
-from bayesmkl.gp.numpyro_program import law_of_parameter, observe
-from bayesmkl.gp.numpyro_targets import Grade, signs
+from bayesmkl.gp.program import Grade, law_of_parameter, observe, signs
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.outcomes import Grades
 

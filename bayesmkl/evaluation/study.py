@@ -35,8 +35,7 @@ from bayesmkl._utils.warnings import holding_back, warn_user
 from bayesmkl.datasets._bundled import load_named
 from bayesmkl.evaluation.predictions import final_estimator, weight_argument
 from bayesmkl.gp import Design
-from bayesmkl.gp.group_labels import is_given
-from bayesmkl.gp.missing_columns import refuse_missing
+from bayesmkl.gp.design import is_given, refuse_missing
 from bayesmkl.kernels.views import column_labels, column_names, positions_of
 
 ONLY = "data"  # name of the data set that comes as X and y

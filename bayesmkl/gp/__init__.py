@@ -16,7 +16,7 @@ from bayesmkl.gp.estimators.ordinal import GPMKLOrdinalClassifier
 from bayesmkl.gp.estimators.regressor import GPMKLRegressor
 from bayesmkl.gp.estimators.survival import GPMKLSurvival
 from bayesmkl.gp.hyperpriors import DirichletShares, HalfT, Horseshoe
-from bayesmkl.gp.spike_slab import SpikeSlabWeights
+from bayesmkl.gp.selection import SpikeSlabWeights
 from bayesmkl.outcomes.base import LogNormal
 
 __all__ = [

@@ -13,6 +13,8 @@ import numpy as np
 
 from bayesmkl._numerics.arrays import Array, is_numpy, namespace
 from bayesmkl._numerics.linalg import (
+    invert_factor,
+    multiply_inverse,
     plus_diagonal,
     solve_factor,
     spd_factor,
@@ -120,22 +122,32 @@ class Factored(NamedTuple):
         As those of `Conditioned`.
     upper : ndarray of shape (n_samples, n_samples)
         Cholesky factor of :math:`B`, perhaps of single precision; below its diagonal is anything.
+    is_inverse : bool
+        Whether that is the inverse of the factor instead, with which many rows take half of the time.
     """
 
     dual: np.ndarray
     half_log_det: np.floating
     root: np.ndarray
     upper: np.ndarray
+    is_inverse: bool = False
+
+    def inverted(self) -> Factored:
+        """Return the same with the inverse of the factor."""
+        return self if self.is_inverse else self._replace(upper=invert_factor(self.upper), is_inverse=True)
 
     def within(self, columns: np.ndarray) -> np.ndarray:
         r"""Return `W` with :math:`W^\top W = Z^\top R Z`, of some columns `Z`, (n_samples, n_columns)."""
-        return solve_factor(self.upper, self.root[:, None] * columns)
+        return self._solve(self.root[:, None] * columns)
 
     def explained(self, cross: np.ndarray) -> np.ndarray:
         """Return the part of prior variances that the sites explain, as `Conditioned.explained` does."""
-        within = solve_factor(self.upper, (cross * self.root).T).T
+        within = self._solve((cross * self.root).T).T
         found: np.ndarray = np.vecdot(within, within)
         return found
+
+    def _solve(self, columns: np.ndarray) -> np.ndarray:
+        return multiply_inverse(self.upper, columns) if self.is_inverse else solve_factor(self.upper, columns)
 
 
 class Cavity(NamedTuple):

@@ -21,8 +21,7 @@ from scipy.linalg.lapack import dpstrf
 
 from bayesmkl._numerics.arrays import Array, is_numpy, namespace
 from bayesmkl._numerics.linalg import plus_diagonal
-from bayesmkl.gp.effects import Effects
-from bayesmkl.gp.tasks import Tasks
+from bayesmkl.gp.effects import Effects, Tasks
 from bayesmkl.kernels.stacks.base import Stack
 
 JITTER = 1e-10  # of the mean diagonal, to factorize kernels that are semidefinite

@@ -1,17 +1,254 @@
-"""Draws of hyperparameters by whichever way a prior and the options ask for."""
+"""Draws of hyperparameters by whichever way a prior and the options ask for.
+
+Mode of the posterior of hyperparameters, and the curvature there.
+
+Markov chains over hyperparameters, by NumPyro: where importance weights have too heavy a tail.
+
+NUTS moves in the coordinates of `bayesmkl.gp.hyperpriors`, on the same log posterior and gradient as the climb
+to the mode. It starts there, with the curvature there for its metric.
+"""
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Callable
+from typing import Any
 
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpyro.infer import MCMC, NUTS
+from scipy import optimize
+
+from bayesmkl._utils.devices import numpyro_session
 from bayesmkl._utils.options import Marginal
 from bayesmkl._utils.progress import step_progress
+from bayesmkl.gp.conditioning import Sites
 from bayesmkl.gp.covariances import Additive
-from bayesmkl.gp.hyperposterior import MOST_OF_CHAINS, Draws, Hypermodel, draw_importance
+from bayesmkl.gp.hyperposterior import (
+    CLOSE,
+    MANY,
+    MOST_OF_CHAINS,
+    Draws,
+    Hypermodel,
+    Mode,
+    Point,
+    Spread,
+    draw_importance,
+    evaluate,
+    evaluate_height,
+    evaluate_slope,
+    expected_factors,
+    spread_of,
+)
 from bayesmkl.gp.hyperpriors import HalfT
-from bayesmkl.gp.modes import find_mode
-from bayesmkl.gp.selection import draw_selections
-from bayesmkl.gp.spike_slab import SpikeSlabOfKernels
+from bayesmkl.gp.selection import SpikeSlabOfKernels, draw_selections, draws_of_chains
+
+START = 0.3  # of every coordinate, above the median
+MOST_ASCENTS, LEAST_GAIN = 5, 0.05  # to a mode of many samples; nats
+STEP = 0.1  # of the finite differences of the gradient at the mode
+FARTHEST = 8.0  # standard deviations of a coordinate that a step may have
+LEAST_CURVATURE = 0.3  # of a coordinate; the prior alone has one
+LEAST_LENGTH = 1e-6  # of the part of the mode that is a direction of its own
+N_MEASURED = 8  # directions of many coordinates, in which the curvature is measured
+
+
+def climb(
+    model: Hypermodel, start: np.ndarray | None = None, max_iter: int = 200, tol: float = 1e-6
+) -> tuple[np.ndarray, tuple[Sites, ...] | None, Any]:
+    """Climb to the mode by L-BFGS; return coordinates, sites near there, and what SciPy's `minimize` does.
+
+    It ends where a step gains at most `tol` of the height. With a `remainder`, where heights are in proportion to the
+    number of samples and differences that matter are not, that is of all that was gained, and it begins anew until
+    nothing is.
+    """
+    at = np.full(model.n_coordinates, START) if start is None else start
+    found = _ascend(model, at, max_iter, tol)
+    for _ in range(MOST_ASCENTS if model.remainder is not None else 0):
+        if -found[2].fun < LEAST_GAIN or not found[2].success:
+            break
+        before, found = found[2], _ascend(model, found[0], max_iter, tol)
+        found[2].nfev += before.nfev
+    return found
+
+
+def _ascend(
+    model: Hypermodel, start: np.ndarray, max_iter: int, tol: float
+) -> tuple[np.ndarray, tuple[Sites, ...] | None, Any]:
+    """Run L-BFGS once; with a `remainder` its function is minus what was gained."""
+    latest: list[Point] = []
+    below: list[float] = [] if model.remainder is not None else [0.0]
+
+    def negative(coordinates: np.ndarray) -> tuple[float, np.ndarray]:
+        try:
+            point, gradient = evaluate_slope(
+                model, coordinates, latest[-1].sites if latest else None, tol=CLOSE
+            )
+        except np.linalg.LinAlgError:
+            return np.inf, np.zeros_like(coordinates)
+        latest[:] = [point]
+        if not below:
+            below.append(point.log_density)
+        return below[0] - point.log_density, -gradient
+
+    found = optimize.minimize(
+        negative, start, jac=True, method="L-BFGS-B", options={"maxiter": max_iter, "ftol": tol}
+    )
+    return found.x, latest[-1].sites if latest else None, found
+
+
+def find_mode(
+    model: Hypermodel, start: np.ndarray | None = None, max_iter: int = 200, tol: float = 1e-6
+) -> Mode:
+    """Climb to the mode by L-BFGS, and measure the curvature there by differences of gradients.
+
+    Of more than 200 coordinates that of kernel weights is the expected one instead, in the directions in which there
+    is most of it, where parts of the score are independent. It is that of normal scores: in a few of these
+    directions, and in that of the mode itself, it is measured.
+    """
+    _, sites, found = climb(model, start, max_iter, tol)
+    at = found.x
+    point, _ = evaluate_height(model, at, sites)
+    size, converged = len(at), bool(found.success) and point.converged
+    if size > MANY and model.covariance.parts_are_independent:
+        posteriors = [one.posterior for one in evaluate(model, at, point.sites, tol=CLOSE)[1]]
+        first = model.kernel_prior.n_coordinates(model.covariance.stack.n_kernels)
+        weights = model.values(at)[0]
+        factors = expected_factors(model.covariance, weights, model.kernel_prior, at[:first], posteriors)
+        rest, more = _curvature(model, at, point, np.eye(size)[first:])
+        cov, measured = _measured(model, at, point, spread_of(factors, rest.T, LEAST_CURVATURE))
+        more += measured
+    else:
+        curvature, more = _curvature(model, at, point, np.eye(size))
+        values, vectors = np.linalg.eigh(0.5 * (curvature + curvature.T))
+        cov = (vectors / np.maximum(values, LEAST_CURVATURE)) @ vectors.T
+    return Mode(at, cov, point, found.nfev + 1 + more, converged)
+
+
+def _measured(model: Hypermodel, at: np.ndarray, point: Point, expected: Spread) -> tuple[Spread, int]:
+    """Measure the curvature where most of it is expected, and in the direction of the mode, which is the evidence's.
+
+    There draws depart from a normal density most: the evidence rises in this direction at the mode, and less beyond.
+    Returns how many evaluations that took, too.
+    """
+    basis, variances = expected
+    order = np.argsort(-np.abs(1.0 / variances - 1.0))
+    chosen, others = order[:N_MEASURED], order[N_MEASURED:]
+    along = at - basis @ (at @ basis)
+    length = np.linalg.norm(along)
+    directions = basis[:, chosen]
+    if length > LEAST_LENGTH:
+        directions = np.column_stack([directions, along / length])
+    found, n_evaluations = _curvature(model, at, point, np.ascontiguousarray(directions.T))
+    square = found @ directions
+    values, vectors = np.linalg.eigh(0.5 * (square + square.T))
+    return Spread(
+        np.column_stack([basis[:, others], directions @ vectors]),
+        np.concatenate([variances[others], 1.0 / np.maximum(values, LEAST_CURVATURE)]),
+    ), n_evaluations
+
+
+def _curvature(
+    model: Hypermodel, at: np.ndarray, point: Point, directions: np.ndarray
+) -> tuple[np.ndarray, int]:
+    """Measure the curvature times some directions by differences of gradients, (n_directions, n_coordinates).
+
+    Returns how many evaluations that took, too.
+    """
+    steps, n_evaluations, curvature = np.full(len(directions), STEP), 0, np.zeros((len(directions), len(at)))
+    wanted = np.arange(len(directions))
+    while len(wanted):
+        for j in wanted:
+            step = steps[j] * directions[j]
+            below, above = (
+                evaluate_slope(model, at + sign * step, point.sites, tol=CLOSE)[1] for sign in (-1.0, 1.0)
+            )
+            curvature[j] = (below - above) / (2.0 * steps[j])
+        n_evaluations += 2 * len(wanted)
+        own = np.vecdot(curvature, directions)
+        sds = 1.0 / np.sqrt(np.maximum(own, LEAST_CURVATURE))
+        wanted = np.flatnonzero(sds * FARTHEST < steps)  # a quadratic that far is none
+        steps[wanted] = sds[wanted]
+    return curvature, n_evaluations
+
+
+TARGET_ACCEPT = 0.85
+DEEPEST = 7  # doublings of a trajectory
+
+
+def draw_chains(
+    model: Hypermodel, mode: Mode, n_draws: int, n_chains: int, n_warmup: int, rng: np.random.Generator
+) -> Draws:
+    """Draw by NUTS, one chain after the other.
+
+    Parameters
+    ----------
+    model : Hypermodel
+    mode : Mode
+        Chains start around it.
+    n_draws : int
+        Of all chains together.
+    n_chains : int
+    n_warmup : int
+        Steps of each chain before the first draw that counts.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    Draws
+        Chain after chain, all of the same weight; without the evidence of the model, which is NaN.
+    """
+    visited: dict[bytes, Point] = {}
+    log_density = _on_jax(model, mode, visited)
+    cov = mode.cov.matrix() if isinstance(mode.cov, Spread) else mode.cov
+    size, per_chain = len(mode.coordinates), -(-n_draws // n_chains)
+    chains = []
+    with numpyro_session():
+        kernel = NUTS(
+            potential_fn=lambda u: -log_density(u),
+            inverse_mass_matrix=jnp.asarray(cov),
+            dense_mass=True,
+            target_accept_prob=TARGET_ACCEPT,
+            max_tree_depth=DEEPEST,
+        )
+        for _ in range(n_chains):
+            start = mode.coordinates + np.linalg.cholesky(cov) @ rng.standard_normal(size)
+            sampler = MCMC(kernel, num_warmup=n_warmup, num_samples=per_chain, progress_bar=False)
+            sampler.run(jax.random.key(int(rng.integers(2**31))), init_params=jnp.asarray(start))
+            chains.append(np.asarray(sampler.get_samples(), dtype=np.float64))
+    coordinates = np.concatenate(chains)
+    return draws_of_chains(coordinates, [visited[u.tobytes()] for u in coordinates], np.stack(chains))
+
+
+def _on_jax(model: Hypermodel, mode: Mode, visited: dict[bytes, Point]) -> Callable[[Any], Any]:
+    """Return the log posterior as a function that JAX differentiates; keep what is found where it is asked for."""
+    latest = [mode.point]
+
+    def on_host(words: Any) -> np.ndarray:
+        u = np.array(words).view(np.float64)[:, 0]
+        found = np.concatenate([[-np.inf], np.zeros(len(u))])
+        try:
+            point, slope = evaluate_slope(model, u, latest[-1].sites, tol=CLOSE)
+        except np.linalg.LinAlgError:
+            pass  # a place where nothing is
+        else:
+            latest[:] = [point]
+            visited[u.tobytes()] = point
+            found[0], found[1:] = point.log_density, slope
+        return found.view(np.uint32).reshape(-1, 2)
+
+    def both(u: Any) -> tuple[Any, Any]:
+        # as words: JAX calls the host from a thread of its own, where numbers of double precision become single
+        words = jax.lax.bitcast_convert_type(u, jnp.uint32)
+        found = jax.pure_callback(on_host, jax.ShapeDtypeStruct((len(u) + 1, 2), jnp.uint32), words)
+        values = jax.lax.bitcast_convert_type(found, jnp.float64)
+        return values[0], values[1:]
+
+    @jax.custom_vjp
+    def log_density(u: Any) -> Any:
+        return both(u)[0]
+
+    log_density.defvjp(both, lambda slope, factor: (factor * slope,))
+    return log_density
 
 
 def with_kernels_to_choose(model: Hypermodel) -> Hypermodel:
@@ -72,7 +309,7 @@ def draw_hyperparameters(
             return draw_selections(model, *counts, rng, report), 0
     mode = find_mode(model, start)
     if options.sampler == "nuts":
-        from bayesmkl.gp.chains import draw_chains
+        from bayesmkl.gp.drawing import draw_chains
 
         return draw_chains(model, mode, *counts, rng), mode.n_evaluations
     with step_progress(show_progress, "drawing kernel weights", 2 * options.n_points, "point") as report:

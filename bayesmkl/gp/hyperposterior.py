@@ -10,26 +10,261 @@ with mean and covariance of all draws so far. They are quasi-random, which makes
 Every draw is weighted by the mixture of all densities that were drawn from, and the weights are Pareto smoothed;
 their `k` says whether so many draws are enough. Where u and -u are the same model, densities are those of draws with
 either sign, and moments are taken on one side of the mirror.
+
+Densities that hyperparameters are drawn from: multivariate t, which adapt to weighted draws.
+
+Fisher information of kernel weights in their coordinates: the curvature to expect at the mode of many.
+
+It is `F F'` with few columns, beside the prior's one: data that are few tell few directions from each other. They are
+found by a randomized eigendecomposition (Halko, Martinsson and Tropp 2011), which takes products of
+the information with some directions alone: one sum of all kernels for each, and a Frobenius product with all.
+
+References
+----------
+Halko, N., Martinsson, P.-G. and Tropp, J. A. (2011). Finding structure with randomness: probabilistic algorithms for
+constructing approximate matrix decompositions. SIAM Review 53, 217-288.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy.special import expit, logsumexp, ndtri
+from scipy.stats import chi2, multivariate_t, qmc
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.psis import smooth_weights
-from bayesmkl.gp.conditioning import Sites
+from bayesmkl.gp.conditioning import Conditioned, Sites
 from bayesmkl.gp.covariances import Covariance
 from bayesmkl.gp.evidence import Evidence, Height, exact_evidence, exact_height
 from bayesmkl.gp.hyperpriors import WeightPrior, WithDesign
-from bayesmkl.gp.information import Spread
 from bayesmkl.gp.landmarks import Remainder
-from bayesmkl.gp.proposals import Proposal, WideProposal
 from bayesmkl.outcomes.base import Likelihood
+
+LEAST_COV = 1e-3  # of a coordinate, in later rounds
+DRAWS_PER_COORDINATE = 3.0  # effective ones that moments take to be half trusted
+LEAST_DF = 6.0  # of the densities that are drawn from
+EDGE = 1e-12  # of the unit cube, where a normal quantile is not finite
+LOG_2 = float(np.log(2.0))
+DF_PER_COORDINATE = (
+    0.75  # with fewer, the scale that all coordinates have in common varies more than their density
+)
+
+
+class Proposal(NamedTuple):
+    """A multivariate t density, or the mean of one and its mirror image."""
+
+    mean: np.ndarray
+    cov: np.ndarray
+    mirror: Callable[[np.ndarray], np.ndarray | None]
+
+    @property
+    def df(self) -> float:
+        """Degrees of freedom."""
+        return max(LEAST_DF, DF_PER_COORDINATE * len(self.mean))
+
+    def log_density(self, coordinates: np.ndarray) -> np.ndarray:
+        """Return the log density at some coordinates, (n_draws, n_coordinates)."""
+        mirrored = self.mirror(coordinates)
+        own = self._log_t(coordinates)
+        return own if mirrored is None else np.logaddexp(own, self._log_t(mirrored)) - LOG_2
+
+    def draw(self, n_draws: int, rng: np.random.Generator) -> np.ndarray:
+        """Draw by scrambled Sobol points, one coordinate of which is that of the scale; the closest come first.
+
+        Draws are of the t density: which side of the mirror they are on says nothing.
+        """
+        sequence = qmc.Sobol(len(self.mean) + 1, seed=rng)
+        cube = np.clip(sequence.random_base2(max(n_draws - 1, 0).bit_length())[:n_draws], EDGE, 1.0 - EDGE)
+        scale = np.sqrt(chi2.ppf(cube[:, -1:], self.df) / self.df)
+        steps = ndtri(cube[:, :-1]) @ np.linalg.cholesky(self.cov).T / scale
+        return self.mean + steps[np.argsort((steps**2).sum(axis=1))]
+
+    def adapted(self, coordinates: np.ndarray, weights: np.ndarray) -> Proposal:
+        """Return the density with the moments of weighted draws, or as near to it as so many draws are good for."""
+        mirrored = self.mirror(coordinates)
+        if mirrored is not None:  # each draw counts on both sides, as far as it belongs to this one
+            here = expit(self._log_t(coordinates) - self._log_t(mirrored))
+            coordinates = np.vstack([coordinates, mirrored])
+            weights = np.concatenate([weights * here, weights * (1.0 - here)])
+        ess, mean = 1.0 / (weights**2).sum(), weights @ coordinates
+        around = coordinates - mean
+        least = np.minimum(LEAST_COV, np.diag(self.cov))  # of many samples little is left of the noise's
+        cov = (around * weights[:, None]).T @ around + np.diag(least)
+        trust = ess / (ess + DRAWS_PER_COORDINATE * len(mean))
+        return self._replace(
+            mean=self.mean + trust * (mean - self.mean), cov=self.cov + trust * (cov - self.cov)
+        )
+
+    def _log_t(self, coordinates: np.ndarray) -> np.ndarray:
+        if not len(self.mean):  # the data say nothing in any direction
+            return np.zeros(len(coordinates))
+        return np.atleast_1d(multivariate_t.logpdf(coordinates, self.mean, self.cov, self.df))
+
+
+class WideProposal(NamedTuple):
+    """A density that is normal with one variance but in the span of a few directions, where it is a t density.
+
+    Few hundred draws say nothing of each of thousands of coordinates, but of this variance, and of those directions.
+
+    Attributes
+    ----------
+    outside : ndarray of shape (n_coordinates,)
+        Mean, without its part in the span.
+    basis : ndarray of shape (n_coordinates, n_directions)
+        Orthonormal columns.
+    within : Proposal
+        In the span.
+    scale : float
+        Standard deviation outside of it.
+    """
+
+    outside: np.ndarray
+    basis: np.ndarray
+    within: Proposal
+    scale: float = 1.0
+
+    @classmethod
+    def around(cls, mean: np.ndarray, basis: np.ndarray, variances: np.ndarray) -> WideProposal:
+        """Return the density around some coordinates."""
+        center = mean @ basis
+        return cls(mean - basis @ center, basis, Proposal(center, np.diag(variances), _no_mirror))
+
+    def log_density(self, coordinates: np.ndarray) -> np.ndarray:
+        """Return the log density at some coordinates, (n_draws, n_coordinates)."""
+        n_outside, variance = self.basis.shape[0] - self.basis.shape[1], self.scale**2
+        log_height = -0.5 * n_outside * np.log(2.0 * np.pi * variance)
+        inside = self.within.log_density(coordinates @ self.basis)
+        return inside + log_height - 0.5 * self._squares(coordinates) / variance
+
+    def draw(self, n_draws: int, rng: np.random.Generator) -> np.ndarray:
+        """Draw by Sobol points in the span, the closest first, and by chance outside of it."""
+        inside = self.within.draw(n_draws, rng)
+        normal = self.scale * rng.standard_normal((n_draws, len(self.outside)))
+        return self.outside + normal + (inside - normal @ self.basis) @ self.basis.T
+
+    def adapted(self, coordinates: np.ndarray, weights: np.ndarray) -> WideProposal:
+        """Return the density with the moments of weighted draws, as far as these are trusted."""
+        ess, n_outside = 1.0 / (weights**2).sum(), self.basis.shape[0] - self.basis.shape[1]
+        trust = ess / (ess + DRAWS_PER_COORDINATE)
+        variance = weights @ self._squares(coordinates) / n_outside
+        scale = float(np.sqrt(self.scale**2 + trust * (variance - self.scale**2)))
+        return self._replace(within=self.within.adapted(coordinates @ self.basis, weights), scale=scale)
+
+    def _squares(self, coordinates: np.ndarray) -> np.ndarray:
+        """Return squared distances from the mean outside of the span, (n_draws,)."""
+        square: np.ndarray = ((coordinates - self.outside) ** 2).sum(axis=1)
+        return square - ((coordinates @ self.basis) ** 2).sum(axis=1)
+
+
+def _no_mirror(coordinates: np.ndarray) -> None:
+    return
+
+
+N_DIRECTIONS = 32  # that the information is multiplied by
+N_PRODUCTS = 2  # with each of them
+STEP = 1e-3  # of differences of weights
+NOTABLE = 0.05  # curvature beside the prior's one; what is less is left to the importance weights
+LEAST = 1e-10  # of the largest eigenvalue, below which there is nothing
+
+
+def expected_factors(
+    covariance: Covariance,
+    weights: np.ndarray,
+    prior: WeightPrior,
+    coordinates: np.ndarray,
+    posteriors: Sequence[Conditioned],
+) -> np.ndarray:
+    """Return `F` with `F F'` what the expected curvature is above the prior's one, (n_coordinates, n_factors).
+
+    Parameters
+    ----------
+    covariance : Covariance
+        Whose parts are independent.
+    weights : ndarray of shape (n_weights,)
+        As it takes them.
+    prior : WeightPrior
+        Of the weights of kernels alone.
+    coordinates : ndarray of shape (n_coordinates,)
+        Those of these weights.
+    posteriors : sequence of Conditioned
+        Scores of every output there.
+
+    Notes
+    -----
+    What is not found is below the smallest eigenvalue that is, and is that of directions of which the data say less.
+    """
+    n_kernels = covariance.stack.n_kernels
+    mapped = prior.weights(coordinates)
+    n_directions = min(N_DIRECTIONS, len(coordinates))
+    directions = np.random.default_rng(0).standard_normal((n_directions, len(coordinates)))
+    product = directions
+    for _ in range(N_PRODUCTS):
+        directions = np.linalg.qr(product.T)[0].T
+        ahead, back = (
+            np.array([prior.weights(coordinates + step * own).values for own in directions])
+            for step in (STEP, -STEP)
+        )
+        moved = (ahead - back) / (2.0 * STEP)
+        informed = np.zeros((n_directions, n_kernels))
+        for posterior in posteriors:
+            within = posterior.root[:, None] * posterior.inverse_root
+            informed += covariance.informed(weights, within, moved)
+        product = np.array([mapped.pull(own) for own in informed])
+    values, vectors = np.linalg.eigh(0.5 * (directions @ product.T + product @ directions.T))
+    kept = values > LEAST * max(values.max(), 1e-300)
+    return product.T @ (vectors[:, kept] / np.sqrt(values[kept]))
+
+
+class Spread(NamedTuple):
+    """A covariance that is one but in the span of a few orthogonal directions.
+
+    Attributes
+    ----------
+    basis : ndarray of shape (n_coordinates, n_directions)
+        Orthonormal columns.
+    variances : ndarray of shape (n_directions,)
+    """
+
+    basis: np.ndarray
+    variances: np.ndarray
+
+    def matrix(self) -> np.ndarray:
+        """Return the covariance, (n_coordinates, n_coordinates)."""
+        return np.eye(len(self.basis)) + (self.basis * (self.variances - 1.0)) @ self.basis.T
+
+
+def spread_of(factors: np.ndarray, rest: np.ndarray, least: float) -> Spread:
+    """Return the inverse of a curvature: by factors of the first coordinates, by its columns of the last ones.
+
+    Parameters
+    ----------
+    factors : ndarray of shape (n_first, n_factors)
+        `F` with `F F'` what the curvature of the first coordinates is above one.
+    rest : ndarray of shape (n_coordinates, n_rest)
+        Its columns of the last coordinates.
+    least : float
+        The smallest curvature there may be.
+    """
+    n_first, n_coordinates = len(factors), len(rest)
+    above = rest.copy()
+    above[n_first:] -= np.eye(rest.shape[1])
+    above[n_first:] = 0.5 * (above[n_first:] + above[n_first:].T)
+    n_rest = n_coordinates - n_first
+    spanned = np.zeros((n_coordinates, factors.shape[1] + 2 * n_rest))
+    spanned[:n_first, : -n_rest or None] = np.hstack([factors, above[:n_first]])
+    spanned[n_first:, spanned.shape[1] - n_rest :] = np.eye(n_rest)
+    basis = np.linalg.qr(spanned)[0]
+    inner = factors.T @ basis[:n_first]
+    product = above @ basis[n_first:]
+    product[:n_first] += factors @ inner
+    product[n_first:] += above[:n_first].T @ basis[:n_first]
+    values, vectors = np.linalg.eigh(basis.T @ product)
+    kept = np.abs(values) > NOTABLE
+    return Spread(basis @ vectors[:, kept], 1.0 / np.maximum(1.0 + values[kept], least))
+
 
 MANY = 200  # coordinates, beyond which the curvature of weights is expected, in few directions
 MATRIX_ENTRIES = 2**23  # of covariances of scores that are made at once of more than 200 kernels, 64 MB

@@ -278,7 +278,7 @@ class WithDesign(NamedTuple):
     n_terms : int
         Number of standard deviations.
     task_prior : TaskPrior, optional
-        See `bayesmkl.gp.tasks`.
+        See `bayesmkl.gp.effects`.
     """
 
     kernel_prior: WeightPrior

@@ -2,11 +2,22 @@ r"""Read-outs of draws of hyperparameters: scores, predictions, shares of kernel
 
 All of it is exact given hyperparameters and the sites of `bayesmkl.gp.evidence`, and averaged over
 equally likely draws.
+
+Draws of what every kernel adds to the training scores, some kernels at a time.
+
+By Matheron's rule a draw from the posterior is one from the prior, corrected by what the sites say of it,
+
+.. math:: f_m + \operatorname{Cov}(f_m, f)\, r , \qquad r = S B^{-1} (S^{-1} \tilde\nu - S f - z) ,
+
+`f` the sum of all parts and `z` normal. So parts are gone through twice: for their sum, and, once the residuals are
+known, for what each of them has in common with the score. Where they take much memory they are drawn anew the second
+time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,18 +29,130 @@ from bayesmkl.gp.conditioning import Cavity, Conditioned, Factored, Sites, cavit
 from bayesmkl.gp.covariances import Additive, Covariance
 from bayesmkl.gp.effects import DesignRows
 from bayesmkl.gp.hyperposterior import (
-    MANY,
     Draws,
     Hypermodel,
     covariance_matrices,
     equally_likely,
     evaluate,
 )
-from bayesmkl.gp.part_draws import PriorParts
 from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.outcomes.base import Likelihood, Repeated, copies_of, of_one_copy
 
-CROSS_ENTRIES = 2**22  # of the covariances of new rows that are made at once of many kernels
+KEPT = 2**30  # bytes of parts that are kept for the second time
+AT_ONCE = 2**25  # bytes of parts that are in work
+
+
+class PriorParts:
+    """Draws of the functions of all kernels from their prior, the same whenever they are asked for.
+
+    Parameters
+    ----------
+    covariance : Covariance
+    n_draws, n_outputs : int
+    rng : numpy.random.Generator
+        Its state is that after all draws where they are kept, else what it was.
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        With the position of a kernel that is not positive semidefinite; while parts are drawn.
+    """
+
+    def __init__(
+        self, covariance: Covariance, n_draws: int, n_outputs: int, rng: np.random.Generator
+    ) -> None:
+        self.covariance = covariance
+        self.shape = n_draws, n_outputs, covariance.stack.n_train
+        self._rng = rng
+        n_kernels, of_all = covariance.stack.n_kernels, part_bytes(covariance, n_draws * n_outputs)
+        step = max(1, AT_ONCE * n_kernels // of_all) if covariance.parts_are_independent else n_kernels
+        self._groups = [np.arange(m, min(m + step, n_kernels)) for m in range(0, n_kernels, step)]
+        self._kept = list(self._draw(rng)) if of_all <= KEPT or len(self._groups) == 1 else None
+
+    def __iter__(self) -> Iterator[tuple[np.ndarray, Covariance, np.ndarray]]:
+        """Yield positions of some kernels, their covariance, and ([n_tasks, ]n_kernels, n_samples, n_functions)."""
+        return iter(self._draw(deepcopy(self._rng)) if self._kept is None else self._kept)
+
+    def _draw(self, rng: np.random.Generator) -> Iterator[tuple[np.ndarray, Covariance, np.ndarray]]:
+        n_functions = self.shape[0] * self.shape[1]
+        for kernels in self._groups:
+            own = self.covariance if len(self._groups) == 1 else self.covariance.of_kernels(kernels)
+            try:
+                drawn = own.draw_parts(rng, n_functions)
+            except np.linalg.LinAlgError as error:
+                raise np.linalg.LinAlgError(int(kernels[error.args[0]])) from error
+            yield kernels, own, drawn
+
+    def total(self, weights: np.ndarray, point: np.ndarray) -> np.ndarray:
+        """Return the sums of the parts of all kernels, (n_draws, n_outputs, n_samples).
+
+        Parameters
+        ----------
+        weights : ndarray of shape (n_points, n_weights)
+            As the covariance takes them.
+        point : ndarray of int, of shape (n_draws,)
+            Which of them a draw has.
+        """
+        found = np.zeros(self.shape)
+        for kernels, own, drawn in self:
+            for here, of_these in self._by_weights(own, kernels, weights, point):
+                found[here] += self._weigh(own, of_these, drawn, here).sum(axis=2)
+        return found
+
+    def corrected(
+        self, weights: np.ndarray, point: np.ndarray, residuals: np.ndarray
+    ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Yield positions of some kernels and of some draws, and their parts.
+
+        These are of shape (n_draws, n_outputs, n_kernels, n_samples).
+
+        Parameters
+        ----------
+        weights, point
+            As those of `total`.
+        residuals : ndarray of shape (n_draws, n_outputs, n_samples)
+            See `bayesmkl.gp.conditioning.Conditioned.residuals`.
+        """
+        n_outputs = self.shape[1]
+        for kernels, own, drawn in self:
+            for here, of_these in self._by_weights(own, kernels, weights, point):
+                parts = self._weigh(own, of_these, drawn, here)
+                tall = residuals[here].reshape(-1, self.shape[2])
+                each = np.repeat(of_these, n_outputs, axis=0) if of_these.ndim == 2 else of_these
+                shift = own.shift_parts(each, tall.T)
+                parts += np.moveaxis(shift.reshape(*shift.shape[:2], -1, n_outputs), (2, 3), (0, 1))
+                yield kernels, here, parts
+
+    def _by_weights(
+        self, own: Covariance, kernels: np.ndarray, weights: np.ndarray, point: np.ndarray
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield draws, and their weights of some kernels: one by one where all draws can be had together."""
+        of_kernels, of_groups, of_tasks = self.covariance.split(weights.T)
+        rest = of_groups if own.effects is not None else of_groups[:0]
+        chosen = np.concatenate([of_kernels[kernels], rest, of_tasks]).T
+        if own.parts_are_independent and own.tasks is None:
+            yield np.arange(len(point)), chosen[point]
+            return
+        for at in range(len(weights)):
+            yield np.flatnonzero(point == at), chosen[at]
+
+    def _weigh(self, own: Covariance, weights: np.ndarray, drawn: np.ndarray, here: np.ndarray) -> np.ndarray:
+        """Return parts of some draws from those of unit weight, (n_draws, n_outputs, n_kernels, n_samples)."""
+        n_draws, n_outputs, _ = self.shape
+        split = drawn.reshape(*drawn.shape[:-1], n_draws, n_outputs)
+        if len(here) < n_draws:
+            split = split[..., here, :]
+        parts = [own.weigh_parts(weights, np.moveaxis(split[..., k], -1, 0)) for k in range(n_outputs)]
+        return parts[0][:, None] if n_outputs == 1 else np.stack(parts, axis=1)
+
+
+def part_bytes(covariance: Covariance, n_functions: int) -> Any:
+    """Return what draws of the functions of all kernels take, one for every output of every draw."""
+    n_tasks = 1 if covariance.tasks is None else covariance.tasks.n_tasks
+    return 8 * covariance.stack.n_kernels * covariance.stack.n_train * n_functions * n_tasks
+
+
+CROSS_ENTRIES = 2**21  # of the covariances that are made at once
 MOST_POINTS = 64  # of posteriors of many kernels, whose covariances are kept
 TOL = 1e-2  # of the sites of points that are kept, in standard deviations of scores
 LEAST_VARIANCE = 1e-10  # of the largest of a direction of moments, below which it is rounding error
@@ -61,7 +184,7 @@ class HyperDraws(NamedTuple):
     effects : ndarray of shape (n_draws, n_outputs, n_effects)
         That draw's coefficients of covariates, which are standardized, and of the levels of groups.
     task_values : ndarray of shape (n_points, n_values)
-        Standard deviations and correlations of tasks; see `bayesmkl.gp.tasks.Tasks`.
+        Standard deviations and correlations of tasks; see `bayesmkl.gp.effects.Tasks`.
     task_shares : ndarray of shape (n_draws, n_tasks, n_kernels)
         The same as `shares` over the samples of every task.
     units : ndarray of shape (n_kernels,)
@@ -126,11 +249,18 @@ class HyperDraws(NamedTuple):
         return [condition(matrix, own) for own in self._sites(at)]
 
     def factorized(
-        self, covariance: Covariance, at: int, precision: type[np.floating] = np.float64
-    ) -> list[Factored]:
-        """Return as much of the same as predictions need, in single or double precision."""
-        matrix = self.matrix(covariance, at).astype(precision, copy=False)
-        return [factorize(matrix, own) for own in self._sites(at)]
+        self, covariance: Covariance, points: np.ndarray, precision: type[np.floating] = np.float64
+    ) -> Iterator[list[Factored]]:
+        """Yield as much of the same as predictions need of some points, in single or double precision."""
+        is_kept, n_train = len(self.covariances) > 0, self.site_precision.shape[-1]
+        step = 1 if is_kept else max(1, CROSS_ENTRIES // n_train**2)
+        for some in (points[first : first + step] for first in range(0, len(points), step)):
+            matrices = (
+                [self.matrix(covariance, some[0])] if is_kept else covariance.matrix(self.weights[some])
+            )
+            for at, matrix in zip(some, matrices, strict=True):
+                of_outputs, single = self._sites(at), matrix.astype(precision, copy=False)
+                yield [factorize(single, own, overwrite=len(of_outputs) == 1) for own in of_outputs]
 
     def precision_of_predictions(self, covariance: Covariance) -> type[np.floating]:
         """Return single precision, if variances of scores have digits enough at the point where fewest are left."""
@@ -345,7 +475,7 @@ def draw_scores(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     r"""Draw the scores of one output from what kernels add to them under the prior, and the effects in them.
 
-    Intercept and effects are drawn, and corrected as `bayesmkl.gp.part_draws` says, like the parts of kernels.
+    Intercept and effects are drawn, and corrected as `bayesmkl.gp.reading` says, like the parts of kernels.
 
     Parameters
     ----------
@@ -540,11 +670,14 @@ def score_moments(
         if covariance.tasks is not None and design_rows is not None and design_rows.task is not None:
             cross = cross * covariance.tasks.cross(design_rows.task, draws.task_values[at])
             prior = prior * covariance.tasks.variance(design_rows.task, draws.task_values[at])
-        cross, prior = cross + intercept, prior + intercept
+        cross += intercept
+        prior = prior + intercept
         if covariance.effects is not None and design_rows is not None:
             cross += covariance.effects.cross(design_rows, draws.group_std[at])
             prior += covariance.effects.variance(design_rows, draws.group_std[at])
-        found = draws.factorized(covariance, at) if posteriors is None else posteriors[i]
+        found = next(draws.factorized(covariance, points[i : i + 1])) if posteriors is None else posteriors[i]
+        if rows.n_rows >= rows.n_train:  # then inverses of factors pay at once, and later if they are kept
+            found[:] = [posterior.inverted() for posterior in found]
         for k, posterior in enumerate(found):
             mean[i, k] = cross @ posterior.dual
             variance[i, k] = prior - posterior.explained(cross)
@@ -554,11 +687,8 @@ def score_moments(
 def _crosses(covariance: Covariance, rows: Stack, weights: np.ndarray) -> Iterator[np.ndarray]:
     """Yield covariances with the training scores, (n_rows, n_samples), of points one after the other.
 
-    Of many kernels several are made at once, since each takes a read of them all.
+    Several are made at once, since each takes a read of all kernels.
     """
-    few = rows.n_kernels <= MANY
-    step = 1 if few else max(1, CROSS_ENTRIES // (rows.n_rows * covariance.stack.n_train))
-    for first in range(0, len(weights), step):
-        some = weights[first] if few else weights[first : first + step]
-        found = covariance.cross(rows, some, some)
-        yield from [found] if few else found
+    step = max(1, CROSS_ENTRIES // (rows.n_rows * covariance.stack.n_train))
+    for some in (weights[first : first + step] for first in range(0, len(weights), step)):
+        yield from covariance.cross(rows, some, some)

@@ -26,8 +26,8 @@ from bayesmkl.discriminative.estimators.base import BaseDiscriminative
 from bayesmkl.gp import parts as of_processes
 from bayesmkl.gp.design import FittedDesign
 from bayesmkl.gp.effects import DesignRows
+from bayesmkl.gp.parts import KernelSlopes, draw_slopes
 from bayesmkl.gp.reading import HyperDraws
-from bayesmkl.gp.slopes import KernelSlopes, draw_slopes
 from bayesmkl.gp.unknown_points import CompletedKernels
 from bayesmkl.kernels.presence import present_views
 from bayesmkl.kernels.views import column_names

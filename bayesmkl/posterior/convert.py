@@ -16,8 +16,8 @@ from bayesmkl._utils.memory import available_memory, format_bytes
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.validation import check_flag, check_integer, generator_of
 from bayesmkl.bemkl.draws import PosteriorDraws, log_prior, log_prior_terms, log_variational
+from bayesmkl.gp.effects import correlations
 from bayesmkl.gp.reading import HyperDraws
-from bayesmkl.gp.tasks import correlations
 from bayesmkl.posterior.evaluated import Evaluated
 from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl, public
 from bayesmkl.posterior.loo import log_predictive_of_points

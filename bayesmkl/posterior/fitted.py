@@ -22,7 +22,7 @@ from bayesmkl.bemkl.nonnegative import NonnegativeReadout
 from bayesmkl.bemkl.reading import ScoreDraws
 from bayesmkl.gp import GPMKLClassifier, GPMKLOrdinalClassifier, GPMKLRegressor, GPMKLSurvival
 from bayesmkl.gp.design import FittedDesign
-from bayesmkl.gp.estimators.priors import is_spike_slab
+from bayesmkl.gp.estimators.settings import is_spike_slab
 from bayesmkl.gp.reading import HyperDraws
 from bayesmkl.kernels.stacks.dense import DenseStack
 

@@ -10,8 +10,7 @@ import jax
 import numpy as np
 import pandas as pd
 import pytest
-from outcome_problems import LIKELIHOODS, targets
-from problems import kernels, processes
+from problems import LIKELIHOODS, kernels, processes, targets
 from scipy import integrate, sparse
 from sklearn import config_context
 from sklearn.model_selection import cross_validate

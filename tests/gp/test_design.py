@@ -26,9 +26,8 @@ from bayesmkl.gp.effects import DesignRows, Effects
 from bayesmkl.gp.evidence import exact_evidence
 from bayesmkl.gp.hyperposterior import Hypermodel
 from bayesmkl.gp.hyperpriors import DirichletShares, ParameterPriors, WithDesign
-from bayesmkl.gp.numpyro_program import explicit_program
-from bayesmkl.gp.part_draws import PriorParts
-from bayesmkl.gp.reading import draw_scores
+from bayesmkl.gp.program import explicit_program
+from bayesmkl.gp.reading import PriorParts, draw_scores
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.outcomes import Gaussian
 from bayesmkl.persistence import load_model, save_model

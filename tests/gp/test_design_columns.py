@@ -9,7 +9,7 @@ import pytest
 
 from bayesmkl import GPMKLRegressor, KernelBank
 from bayesmkl.gp import Design, Marginal
-from bayesmkl.gp.missing_columns import check_columns
+from bayesmkl.gp.design import check_columns
 from bayesmkl.persistence import load_model, save_model
 from bayesmkl.posterior import effect_table
 

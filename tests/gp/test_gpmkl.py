@@ -21,6 +21,7 @@ from bayesmkl import GPMKLClassifier, GPMKLRegressor, KernelBank, load_model, sa
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.datasets import load_wdbc
 from bayesmkl.gp import HalfT, Marginal
+from bayesmkl.gp.estimators import base
 from bayesmkl.gp.estimators.base import overall
 from bayesmkl.gp.reading import score_moments
 from bayesmkl.kernels import Gaussian, Linear
@@ -503,7 +504,14 @@ def test_relevance_of_labels(classification, rng):
         relevance(model, by="sample")
 
 
-def test_predictions_from_few_points_in_single_precision_are_those_of_all_in_double():
+def clone_of(model):
+    """Return a fitted model of which nothing is kept."""
+    found = clone(model)
+    found.__dict__.update(model.__dict__)
+    return found
+
+
+def test_predictions_from_few_points_in_single_precision_are_those_of_all_in_double(monkeypatch):
     """300 samples, whose factors take more memory than is spent on double precision."""
     X, y = samples(500, seed=1)
     model = GPMKLClassifier(bank(), inference=FEW, random_state=0).fit(
@@ -514,15 +522,21 @@ def test_predictions_from_few_points_in_single_precision_are_those_of_all_in_dou
     points, _ = draws.of_predictions
     assert len(points) == 64 < len(draws.kernel_weights)
     assert draws.precision_of_predictions(covariance) == np.float32
-    whole, double = (clone(model) for _ in range(2))
-    for one in (whole, double):
-        one.__dict__.update(model.__dict__)
+    whole = clone_of(model)
     whole.posterior_ = draws._replace(predictive=np.empty(0))
     change = np.abs(whole.predict_proba(X)[:, 1] - found)
     assert change.max() < 0.015
     assert change.mean() < 0.001
     rows, diagonal = next(iter(model._rows(X)))
-    factors = [draws.factorized(covariance, at) for at in points]
+    factors = list(draws.factorized(covariance, points))
     exact = overall(score_moments(covariance, draws, rows, diagonal, None, factors))[1]
     np.testing.assert_allclose(overall(model._moments(X))[1], exact, rtol=5e-4)
     np.testing.assert_array_equal(model.predict_proba(X)[:, 1], found)  # of what was kept
+    np.testing.assert_allclose(clone_of(model).predict_proba(X[:1])[:, 1], found[:1], rtol=1e-4)
+    monkeypatch.setattr(base, "available_memory", lambda: 2**20)
+    told = []
+    monkeypatch.setattr(base, "announce", lambda show, text: told.append(text))
+    without_room = clone_of(model)
+    np.testing.assert_allclose(without_room.predict_proba(X)[:, 1], found, atol=1e-4)
+    np.testing.assert_allclose(without_room.predict_proba(X[:1])[:, 1], found[:1], atol=1e-4)
+    assert [text.split(":")[0] for text in told] == ["predictions"]

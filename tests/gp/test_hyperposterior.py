@@ -12,8 +12,9 @@ from problems import kernels, labels, numbers, processes
 from scipy.special import logsumexp
 
 from bayesmkl._utils.devices import numpyro_session
-from bayesmkl.gp import modes
+from bayesmkl.gp import drawing
 from bayesmkl.gp.conditioning import Sites, condition
+from bayesmkl.gp.drawing import find_mode
 from bayesmkl.gp.evidence import ep_evidence, exact_evidence, laplace_evidence
 from bayesmkl.gp.hyperposterior import (
     Hypermodel,
@@ -23,11 +24,9 @@ from bayesmkl.gp.hyperposterior import (
     evaluate_slope,
 )
 from bayesmkl.gp.hyperpriors import DirichletShares, HalfT, Horseshoe, LogNormal, StudentT
-from bayesmkl.gp.modes import find_mode
-from bayesmkl.gp.numpyro_program import differentiable_evidence, evidence_program, explicit_program
-from bayesmkl.gp.part_draws import PriorParts
 from bayesmkl.gp.parts import joint_moments, prior_parts
-from bayesmkl.gp.reading import draw_scores, read, score_moments, shares
+from bayesmkl.gp.program import differentiable_evidence, evidence_program, explicit_program
+from bayesmkl.gp.reading import PriorParts, draw_scores, read, score_moments, shares
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.outcomes import Gaussian, Logit, Probit
 from bayesmkl.outcomes.base import repeated
@@ -403,9 +402,11 @@ def test_the_curvature_of_many_weights_is_expected(build, rng, monkeypatch):
     """Of weights the Fisher information and the prior's one; of parameters what differences say."""
     model = build(rng)
     measured = find_mode(model)
-    monkeypatch.setattr(modes, "MANY", 0)
-    monkeypatch.setattr(modes, "N_MEASURED", 0)
-    monkeypatch.setattr(modes, "LEAST_LENGTH", np.inf)  # of the direction of the mode, which is measured else
+    monkeypatch.setattr(drawing, "MANY", 0)
+    monkeypatch.setattr(drawing, "N_MEASURED", 0)
+    monkeypatch.setattr(
+        drawing, "LEAST_LENGTH", np.inf
+    )  # of the direction of the mode, which is measured else
     found = find_mode(model)
     np.testing.assert_array_equal(found.coordinates, measured.coordinates)
     n_weights = model.n_weights

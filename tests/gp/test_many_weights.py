@@ -9,23 +9,12 @@ from scipy import stats
 
 from bayesmkl import GPMKLClassifier, GPMKLRegressor, KernelBank
 from bayesmkl._estimator import base as storage
-from bayesmkl.gp import (
-    Design,
-    Marginal,
-    drawing,
-    hyperposterior,
-    information,
-    modes,
-    part_draws,
-    reading,
-)
+from bayesmkl.gp import Design, Marginal, drawing, hyperposterior, reading
 from bayesmkl.gp.covariances import Additive, kernel_units
+from bayesmkl.gp.drawing import find_mode
 from bayesmkl.gp.evidence import ep_evidence, exact_evidence
-from bayesmkl.gp.hyperposterior import Hypermodel, draw_importance, evaluate_height
+from bayesmkl.gp.hyperposterior import Hypermodel, WideProposal, draw_importance, evaluate_height, spread_of
 from bayesmkl.gp.hyperpriors import DirichletShares, HalfT, LogNormal, ParameterPriors
-from bayesmkl.gp.information import spread_of
-from bayesmkl.gp.modes import find_mode
-from bayesmkl.gp.proposals import WideProposal
 from bayesmkl.kernels import Gaussian, KernelQualityWarning, Linear
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.stacks.packed import pack
@@ -54,8 +43,8 @@ def bank(n_features=10):
 @pytest.fixture
 def in_blocks(monkeypatch):
     """Parts are never kept, and there are few of them at a time."""
-    monkeypatch.setattr(part_draws, "KEPT", 0)
-    monkeypatch.setattr(part_draws, "AT_ONCE", 8 * 40 * 100 * 5)
+    monkeypatch.setattr(reading, "KEPT", 0)
+    monkeypatch.setattr(reading, "AT_ONCE", 8 * 40 * 100 * 5)
 
 
 FITS = {
@@ -139,11 +128,11 @@ def test_curvature_in_few_directions_is_that_of_most_information(prior, rng, mon
     stack, y = many(rng)
     covariance = Additive(stack, kernel_units(stack), 1.0)
     model = Hypermodel(covariance, GaussianNoise(), y, prior, LogNormal(), exact_evidence)
-    monkeypatch.setattr(modes, "MANY", 10)
-    monkeypatch.setattr(modes, "_measured", lambda model, at, point, expected: (expected, 0))
+    monkeypatch.setattr(drawing, "MANY", 10)
+    monkeypatch.setattr(drawing, "_measured", lambda model, at, point, expected: (expected, 0))
     mode = find_mode(model)
-    monkeypatch.setattr(information, "N_DIRECTIONS", 61)
-    monkeypatch.setattr(information, "NOTABLE", 0.0)
+    monkeypatch.setattr(hyperposterior, "N_DIRECTIONS", 61)
+    monkeypatch.setattr(hyperposterior, "NOTABLE", 0.0)
     whole = np.linalg.inv(find_mode(model).cov.matrix())
     found = np.linalg.inv(mode.cov.matrix())
     values = np.linalg.eigvalsh(whole)[::-1]
@@ -164,10 +153,10 @@ def test_the_curvature_of_labels_is_measured_where_it_matters(rng, monkeypatch):
     stack, y = many(rng)
     covariance = Additive(stack, kernel_units(stack), 1.0)
     model = Hypermodel(covariance, Probit(), np.sign(y), DirichletShares(), ParameterPriors(()), ep_evidence)
-    monkeypatch.setattr(modes, "MANY", 10)
+    monkeypatch.setattr(drawing, "MANY", 10)
     expected = []
-    measured = modes._measured
-    monkeypatch.setattr(modes, "_measured", lambda *given: (expected.append(given[3]), measured(*given))[1])
+    measured = drawing._measured
+    monkeypatch.setattr(drawing, "_measured", lambda *given: (expected.append(given[3]), measured(*given))[1])
     mode = find_mode(model)
     assert mode.cov.basis.shape == (61, expected[0].basis.shape[1] + 1)
     np.testing.assert_allclose(mode.cov.basis.T @ mode.cov.basis, np.eye(mode.cov.basis.shape[1]), atol=1e-10)
@@ -188,7 +177,7 @@ def test_the_curvature_of_labels_is_measured_where_it_matters(rng, monkeypatch):
 
 
 def test_a_spread_is_the_inverse_of_a_curvature(rng, monkeypatch):
-    monkeypatch.setattr(information, "NOTABLE", 0.0)
+    monkeypatch.setattr(hyperposterior, "NOTABLE", 0.0)
     factors, rest = rng.normal(size=(12, 3)), rng.normal(size=(14, 2))
     rest[12:] = rest[12:] @ rest[12:].T + 3.0 * np.eye(2)
     rest[:12] *= 0.1

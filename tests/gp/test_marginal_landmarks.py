@@ -9,16 +9,15 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from bayesmkl import GPMKLClassifier, GPMKLRegressor, KernelBank, load_model, save_model
-from bayesmkl.gp import Design, GPMKLOrdinalClassifier, Marginal, drawing, landmark_sites, landmarks
+from bayesmkl.gp import Design, GPMKLOrdinalClassifier, Marginal, drawing, landmarks
 from bayesmkl.gp.conditioning import condition
 from bayesmkl.gp.covariances import Additive, kernel_units
+from bayesmkl.gp.drawing import climb, find_mode
 from bayesmkl.gp.estimators import by_landmarks
-from bayesmkl.gp.estimators.by_landmarks import induce
+from bayesmkl.gp.estimators.by_landmarks import expected, induce
 from bayesmkl.gp.evidence import ep_evidence, exact_evidence
 from bayesmkl.gp.hyperposterior import Hypermodel, evaluate_height, evaluate_slope
 from bayesmkl.gp.hyperpriors import HalfT, ParameterPriors
-from bayesmkl.gp.landmark_sites import expected
-from bayesmkl.gp.modes import climb, find_mode
 from bayesmkl.kernels import Gaussian, Linear
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.outcomes import Gaussian as GaussianNoise
@@ -151,7 +150,7 @@ def test_blocks_of_samples_are_samples(monkeypatch):
 
 def test_sites_are_at_the_fixed_point_and_their_bound_is_below_the_evidence(monkeypatch):
     X, y = samples(80)
-    monkeypatch.setattr(landmark_sites, "TOL", 1e-4)
+    monkeypatch.setattr(by_landmarks, "TOL", 1e-4)
     model, found, targets, _ = model_of(X, y > 0, X, classes=True)
     assert found.converged
     at, *_ = climb(model, tol=1e-12)

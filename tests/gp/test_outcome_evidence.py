@@ -7,8 +7,7 @@ import functools
 import jax
 import numpy as np
 import pytest
-from outcome_problems import LIKELIHOODS, TIMES, targets
-from problems import kernels, processes
+from problems import LIKELIHOODS, TIMES, kernels, processes, targets
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 

@@ -15,8 +15,7 @@ from bayesmkl.gp.covariances import Additive, kernel_units
 from bayesmkl.gp.evidence import ep_evidence, exact_evidence
 from bayesmkl.gp.hyperposterior import Hypermodel, evaluate
 from bayesmkl.gp.hyperpriors import HalfT, LogNormal, ParameterPriors, WithDesign
-from bayesmkl.gp.selection import draw_selections
-from bayesmkl.gp.spike_slab import Chosen, SpikeSlabOfKernels
+from bayesmkl.gp.selection import Chosen, SpikeSlabOfKernels, draw_selections
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.stacks.factored import Factorizer
 from bayesmkl.outcomes import Gaussian, Probit

@@ -14,11 +14,11 @@ from scipy import stats
 from bayesmkl import GPMKLClassifier, GPMKLRegressor, KernelBank
 from bayesmkl.gp import Design, Marginal
 from bayesmkl.gp.covariances import Additive
+from bayesmkl.gp.effects import TaskPrior, Tasks, n_pairs
 from bayesmkl.gp.evidence import ep_evidence, exact_evidence, mixture_evidence, student_evidence
 from bayesmkl.gp.hyperposterior import Hypermodel
 from bayesmkl.gp.hyperpriors import DirichletShares, HalfT, ParameterPriors, WithDesign
-from bayesmkl.gp.numpyro_program import explicit_program
-from bayesmkl.gp.tasks import TaskPrior, Tasks, n_pairs
+from bayesmkl.gp.program import explicit_program
 from bayesmkl.outcomes import Gaussian, Heteroscedastic, StudentT
 from bayesmkl.persistence import load_model, save_model
 from bayesmkl.posterior import task_table, to_datatree

@@ -7,14 +7,15 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from bayesmkl import GPMKLClassifier, GPMKLRegressor, KernelBank, load_model, save_model
-from bayesmkl.gp import Marginal, landmark_sites
+from bayesmkl.gp import Marginal
 from bayesmkl.gp.covariances import Additive
+from bayesmkl.gp.drawing import climb
+from bayesmkl.gp.estimators import by_landmarks
+from bayesmkl.gp.estimators.by_landmarks import expected
 from bayesmkl.gp.evidence import exact_evidence
 from bayesmkl.gp.hyperposterior import Hypermodel, evaluate_height, evaluate_slope
 from bayesmkl.gp.hyperpriors import HalfT, ParameterPriors
-from bayesmkl.gp.landmark_sites import expected
 from bayesmkl.gp.landmarks import allot, gather, landmark_features, pseudo_samples
-from bayesmkl.gp.modes import climb
 from bayesmkl.kernels import Gaussian, Linear
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.outcomes import Gaussian as GaussianNoise
@@ -150,8 +151,8 @@ def test_landmarks_go_to_kernels_with_weight(fits, tmp_path):
 @pytest.mark.heavy
 def test_labels_have_landmarks_where_weights_are(monkeypatch):
     X, y = samples(900, seed=4)
-    monkeypatch.setattr(landmark_sites, "FIRST_SAMPLES", 40)
-    monkeypatch.setattr(landmark_sites, "GROWTH", 2)
+    monkeypatch.setattr(by_landmarks, "FIRST_SAMPLES", 40)
+    monkeypatch.setattr(by_landmarks, "GROWTH", 2)
     every, some = (
         GPMKLClassifier(bank(32), inference=few(total), random_state=0).fit(X, y > 0.0)
         for total in (None, 48)
@@ -169,8 +170,8 @@ def test_expectations_need_few_nodes_where_scores_are_sure(likelihood, monkeypat
     rng = np.random.default_rng(0)
     mean, sd, y = 5.0 * rng.normal(size=2000), rng.uniform(0.0, 0.5, 2000), rng.choice([-1.0, 1.0], 2000)
     found = expected(likelihood, y, mean, sd**2)
-    monkeypatch.setattr(landmark_sites, "NARROW", 0.0)
-    monkeypatch.setattr(landmark_sites, "NODES", 60)
+    monkeypatch.setattr(by_landmarks, "NARROW", 0.0)
+    monkeypatch.setattr(by_landmarks, "NODES", 60)
     np.testing.assert_allclose(found, expected(likelihood, y, mean, sd**2), atol=1e-7)
 
 

@@ -10,12 +10,11 @@ from numpyro.infer import Predictive
 from numpyro.infer.util import log_density
 from scipy import stats
 from sklearn.base import clone
-from sklearn.inspection import permutation_importance
 from sklearn.model_selection import cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bayesmkl import GPMKLClassifier, GPMKLRegressor, KernelBank, load_model, save_model
+from bayesmkl import GPMKLClassifier, GPMKLRegressor, KernelBank
 from bayesmkl.gp import Design, GPMKLOrdinalClassifier, GPMKLSurvival, Marginal
 from bayesmkl.gp.covariances import Additive, kernel_units
 from bayesmkl.gp.estimators.base import overall
@@ -28,7 +27,6 @@ from bayesmkl.gp.unknown_points import (
 )
 from bayesmkl.kernels import Gaussian
 from bayesmkl.kernels.stacks.dense import DenseStack
-from bayesmkl.posterior import diagnose, kernel_table, plot_kernel_weights, relevance, to_datatree, view_table
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # of few points
 FEW = Marginal(n_points=100, n_draws=150)
@@ -382,26 +380,6 @@ def test_precomputed_kernels_agree_with_those_of_a_bank(regression):
         again.set_params(missing_views="impute").fit(stack, y)
 
 
-def test_files_clones_and_summaries(regression, tmp_path):
-    _, _, model = regression
-    new = samples(9, 4, 0.4)[0]
-    save_model(model, tmp_path / "model.skops")
-    again = load_model(tmp_path / "model.skops")
-    np.testing.assert_array_equal(again.predict(new, True), model.predict(new, True))
-    assert clone(model).missing_views == "integrate"
-    assert kernel_table(model).shape[0] == 3
-    assert view_table(model).shape[0] == 3
-    assert to_datatree(model).posterior.sizes["kernel"] == 3
-    assert str(diagnose(model))
-    plot_kernel_weights(model)
-
-
-def test_relevance_refits_with_absent_views(regression):
-    _, _, model = regression
-    table = relevance(model)
-    assert np.isfinite(table.select_dtypes("number").to_numpy()).any()
-
-
 @pytest.mark.heavy
 def test_programs_have_new_rows_and_shares(regression):
     X, y, model = regression
@@ -482,16 +460,7 @@ def test_imputed_columns_are_means_of_training_and_absent_views_stay_absent():
         GPMKLRegressor(bank(), **options).fit(partly, y)
 
 
-def test_permutation_importance_of_samples_that_lack_views():
-    X, y = samples(40)
-    X = X[~np.isnan(X).all(axis=1)]
-    y = y[: len(X)]
-    model = GPMKLRegressor(bank(), missing_views="impute", inference=FEW).fit(X, y)
-    found = permutation_importance(model, X, y, n_repeats=3, random_state=0)
-    assert found.importances_mean[:2].sum() > found.importances_mean[4:].sum()
-
-
-@pytest.mark.parametrize("value", ["keep", None, 1, "Integrate"])
+@pytest.mark.parametrize("value", ["keep", None])
 def test_other_words_are_refused(value):
     with pytest.raises(
         ValueError, match="`missing_views` must be one of 'error', 'integrate', 'impute'; got"

@@ -11,6 +11,8 @@ from bayesmkl._numerics.linalg import (
     bordered,
     gram_of_triangle,
     inverse_by_blocks,
+    invert_factor,
+    multiply_inverse,
     plus_diagonal,
     solve_factor,
     spd_factor,
@@ -183,17 +185,22 @@ def test_factor_against_numpy_from_the_lower_triangle_alone(rng, size, overwrite
     np.testing.assert_allclose(root.T @ root, matrix, rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(log_det, -np.linalg.slogdet(matrix)[1], rtol=1e-10, atol=1e-10)
     np.testing.assert_allclose(solution, np.linalg.solve(matrix, vector), rtol=1e-8, atol=1e-10)
-    found = solve_factor(upper, vectors)
-    np.testing.assert_allclose(found, np.linalg.solve(root.T, vectors), rtol=1e-8, atol=1e-10)
+    expected = np.linalg.solve(root.T, vectors)
+    for some in (slice(0, 1), slice(0, 2)):
+        for found in (
+            solve_factor(upper, vectors[:, some]),
+            multiply_inverse(invert_factor(upper), vectors[:, some]),
+        ):
+            np.testing.assert_allclose(found, expected[:, some], rtol=1e-8, atol=1e-10)
 
 
 def test_factor_in_single_precision(rng):
     matrix, vector, vectors = random_covariance(rng, 30), rng.normal(size=30), rng.normal(size=(30, 2))
     upper, _, solution = spd_factor(matrix.astype(np.float32), vector)
-    found = solve_factor(upper, vectors)
-    assert upper.dtype == solution.dtype == found.dtype == np.float32
     expected = np.linalg.solve(np.linalg.cholesky(matrix), vectors)
-    np.testing.assert_allclose(found, expected, atol=1e-4 * np.abs(expected).max())
+    for found in (solve_factor(upper, vectors), multiply_inverse(invert_factor(upper), vectors)):
+        assert upper.dtype == solution.dtype == found.dtype == np.float32
+        np.testing.assert_allclose(found, expected, atol=1e-4 * np.abs(expected).max())
     np.testing.assert_allclose(matrix @ solution, vector, atol=1e-3)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from bayesmkl._estimator import announce, step_progress
 from bayesmkl._estimator.program import NumPyroProgram, numpyro_model
 from bayesmkl._utils.docstrings import fill_docs
-from bayesmkl._utils.memory import format_bytes, require_memory
+from bayesmkl._utils.memory import available_memory, format_bytes, require_memory
 from bayesmkl._utils.options import Marginal, inference_of
 from bayesmkl._utils.threads import blas_threads_for
 from bayesmkl._utils.typing import Samples, Targets
@@ -28,12 +28,15 @@ from bayesmkl.gp.covariances import Additive, kernel_units
 from bayesmkl.gp.design import (
     Design,
     FittedDesign,
+    GroupLabels,
     apart_from_design,
     check_design,
     check_known_columns,
+    learn_groups,
+    number_groups,
 )
 from bayesmkl.gp.drawing import check_many, draw_hyperparameters, with_kernels_to_choose
-from bayesmkl.gp.effects import DesignRows
+from bayesmkl.gp.effects import DesignRows, TaskPrior, Tasks
 from bayesmkl.gp.estimators.by_landmarks import (
     NOT_SETTLED,
     Induced,
@@ -44,24 +47,23 @@ from bayesmkl.gp.estimators.by_landmarks import (
     refuse_program,
 )
 from bayesmkl.gp.estimators.completion import CompletingMKL
-from bayesmkl.gp.estimators.priors import checked_weight_prior, of_kernels
-from bayesmkl.gp.estimators.shared_docs import GPMKL
+from bayesmkl.gp.estimators.settings import GPMKL, checked_weight_prior, of_kernels
 from bayesmkl.gp.evidence import ep_evidence, exact_evidence, laplace_evidence, student_evidence
-from bayesmkl.gp.group_labels import GroupLabels, learn_groups, number_groups
 from bayesmkl.gp.hyperposterior import Draws, Hypermodel
 from bayesmkl.gp.hyperpriors import ParameterPriors, WeightPrior, WithDesign
-from bayesmkl.gp.part_draws import KEPT, PriorParts, part_bytes
 from bayesmkl.gp.reading import (
+    KEPT,
     HyperDraws,
     LeftOut,
+    PriorParts,
     Reading,
     ScoreMoments,
     likely_points,
+    part_bytes,
     read,
     score_moments,
 )
-from bayesmkl.gp.spike_slab import SpikeSlabWeights
-from bayesmkl.gp.tasks import TaskPrior, Tasks
+from bayesmkl.gp.selection import SpikeSlabWeights
 from bayesmkl.gp.unknown_points import CompletedKernels
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.base import Stack
@@ -100,6 +102,7 @@ class _KnownScores(NamedTuple):
     posteriors: list[list[Factored]] | None = None
 
 
+TOLD: WeakSet[BaseGPMKL] = WeakSet()  # models that said that there is no room
 # By models, so that files, pickles and copies hold nothing of it: the posterior that it belongs to, and its bytes.
 KNOWN: WeakKeyDictionary[BaseGPMKL, tuple[HyperDraws, _KnownScores, int]] = WeakKeyDictionary()
 
@@ -222,7 +225,7 @@ class BaseGPMKL(CompletingMKL):
     numpyro_model = numpyro_model
 
     def _program(self, X: Samples, y: Targets, X_new: Samples | None) -> NumPyroProgram:
-        from bayesmkl.gp.numpyro_program import explicit_program
+        from bayesmkl.gp.program import explicit_program
 
         stack, targets = self._prepare(X, y)
         refuse_program(self)
@@ -409,16 +412,25 @@ class BaseGPMKL(CompletingMKL):
         n_entries = len(points) * draws.parameters.shape[1] * n_train**2
         of_completed = 0 if completed is None else 32 * n_kernels * n_train**2
         found = _KnownScores(covariance, completed, draws)
-        if 4 * n_entries + of_completed > KNOWN_BYTES:
-            return found
+        free = available_memory()
+        room = KNOWN_BYTES if free is None else min(KNOWN_BYTES, free // 2)
         with blas_threads_for(n_train):
-            precision = (
-                np.float64 if 8 * n_entries < FEW_BYTES else draws.precision_of_predictions(covariance)
-            )
-            n_bytes = np.dtype(precision).itemsize * n_entries + of_completed
-            if n_bytes > KNOWN_BYTES:
+            precision: type[np.floating] = np.float64
+            n_bytes = 4 * n_entries + of_completed
+            if 8 * n_entries >= FEW_BYTES and n_bytes <= room:
+                precision = draws.precision_of_predictions(covariance)
+            n_bytes = max(n_bytes, np.dtype(precision).itemsize * n_entries + of_completed)
+            if n_bytes > room:
+                if self not in TOLD:
+                    needed, kept_bytes = format_bytes(n_bytes), format_bytes(room)
+                    announce(
+                        self.verbose > 0,
+                        f"predictions: {needed} to keep, and room for {kept_bytes}: "
+                        "each call takes as long as the first, so predict many rows at once",
+                    )
+                    TOLD.add(self)
                 return found
-            posteriors = [draws.factorized(covariance, at, precision) for at in points]
+            posteriors = list(draws.factorized(covariance, points, precision))
         covariance = covariance._replace(stack=unheld(n_kernels, n_train))  # nothing is asked of it any more
         found = found._replace(covariance=covariance, posteriors=posteriors)
         with KNOWN_LOCK:

@@ -17,12 +17,10 @@ from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice, scale_or_auto
 from bayesmkl.gp.design import Design
 from bayesmkl.gp.estimators.base import BaseGPMKL, by_row
-from bayesmkl.gp.estimators.counting import counted
-from bayesmkl.gp.estimators.priors import NamedPriors
-from bayesmkl.gp.estimators.shared_docs import GPMKL
+from bayesmkl.gp.estimators.settings import GPMKL, NamedPriors, counted
 from bayesmkl.gp.hyperpriors import DirichletShares, HalfT, Horseshoe
 from bayesmkl.gp.reading import LeftOut, log_positive
-from bayesmkl.gp.spike_slab import SpikeSlabWeights
+from bayesmkl.gp.selection import SpikeSlabWeights
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.outcomes import Logit, Probit

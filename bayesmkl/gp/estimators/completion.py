@@ -10,7 +10,7 @@ import numpy as np
 from bayesmkl._estimator import BaseMKL
 from bayesmkl._estimator.base import LEAST_ROWS, Holding, resolve_storage
 from bayesmkl._utils.typing import Samples, Targets
-from bayesmkl.gp.estimators.priors import NamedPriors, is_spike_slab
+from bayesmkl.gp.estimators.settings import NamedPriors, is_spike_slab
 from bayesmkl.gp.landmarks import PseudoSamples
 from bayesmkl.gp.unknown_points import CompletedKernels, KernelCenters, find_centers
 from bayesmkl.kernels.bank import KernelBank

@@ -17,9 +17,7 @@ from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl.gp.design import Design
 from bayesmkl.gp.estimators.base import BaseGPMKL
 from bayesmkl.gp.estimators.classifier import GPMKLClassifier
-from bayesmkl.gp.estimators.counting import counted
-from bayesmkl.gp.estimators.priors import NamedPriors
-from bayesmkl.gp.estimators.shared_docs import GPMKL
+from bayesmkl.gp.estimators.settings import GPMKL, NamedPriors, counted
 from bayesmkl.gp.hyperpriors import (
     DirichletShares,
     HalfT,
@@ -27,7 +25,7 @@ from bayesmkl.gp.hyperpriors import (
     LogNormal,
     checked_log_normal,
 )
-from bayesmkl.gp.spike_slab import SpikeSlabWeights
+from bayesmkl.gp.selection import SpikeSlabWeights
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.outcomes import OrdinalProbit

@@ -19,9 +19,7 @@ from bayesmkl._utils.validation import shown
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.gp.design import Design
 from bayesmkl.gp.estimators.base import BaseGPMKL, by_row, overall
-from bayesmkl.gp.estimators.counting import counted, of_numbers
-from bayesmkl.gp.estimators.priors import NamedPriors
-from bayesmkl.gp.estimators.shared_docs import GPMKL
+from bayesmkl.gp.estimators.settings import GPMKL, NamedPriors, counted, of_numbers
 from bayesmkl.gp.hyperpriors import (
     DirichletShares,
     HalfT,
@@ -29,7 +27,7 @@ from bayesmkl.gp.hyperpriors import (
     LogNormal,
     checked_log_normal,
 )
-from bayesmkl.gp.spike_slab import SpikeSlabWeights
+from bayesmkl.gp.selection import SpikeSlabWeights
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.outcomes import (

@@ -17,13 +17,11 @@ from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_probability, shown
 from bayesmkl.gp.design import Design
 from bayesmkl.gp.estimators.base import BaseGPMKL, by_row
-from bayesmkl.gp.estimators.counting import counted, of_numbers
-from bayesmkl.gp.estimators.priors import NamedPriors
 from bayesmkl.gp.estimators.regressor import GPMKLRegressor
-from bayesmkl.gp.estimators.shared_docs import GPMKL
+from bayesmkl.gp.estimators.settings import GPMKL, NamedPriors, counted, of_numbers
 from bayesmkl.gp.hyperpriors import DirichletShares, HalfT, Horseshoe
 from bayesmkl.gp.reading import ScoreMoments
-from bayesmkl.gp.spike_slab import SpikeSlabWeights
+from bayesmkl.gp.selection import SpikeSlabWeights
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.outcomes import FailureTime, PiecewiseHazard

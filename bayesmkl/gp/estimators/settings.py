@@ -1,0 +1,321 @@
+"""Priors of kernel weights as users name them, checked.
+
+Docstring entries of the estimators of marginal inference.
+
+Samples that count more or less than once: checks, and leaving out those that do not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.sparse import issparse
+from sklearn.utils import _safe_indexing
+
+from bayesmkl._estimator.shared_docs import ESTIMATOR
+from bayesmkl._utils.docstrings import entries
+from bayesmkl._utils.given import check_weights
+from bayesmkl._utils.typing import Samples, Targets
+from bayesmkl._utils.validation import check_probability, check_scale, shown
+from bayesmkl._utils.warnings import warn_user
+from bayesmkl.gp.hyperpriors import DirichletShares, HalfT, Horseshoe, WeightPrior
+from bayesmkl.gp.selection import SpikeSlabOfKernels, SpikeSlabWeights
+from bayesmkl.kernels.views import check_samples
+
+if TYPE_CHECKING:
+    from bayesmkl.gp.estimators.base import BaseGPMKL
+
+NamedPriors = Mapping[str, WeightPrior | SpikeSlabWeights]
+
+
+def checked_weight_prior(value: Any, named: NamedPriors) -> Any:
+    """Return the prior that a `kernel_prior` is, or stands for.
+
+    Parameters
+    ----------
+    value : str, WeightPrior or numpyro.distributions.Distribution
+    named : dict of str to WeightPrior
+        What names stand for.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+    """
+    if isinstance(value, str) and value in named:
+        return named[value]
+    if _is_of_numpyro(value):
+        from bayesmkl.gp.program import numpyro_prior
+
+        return numpyro_prior(value)
+    if isinstance(value, SpikeSlabWeights):
+        return _checked_spike_slab(value)
+    if not isinstance(value, HalfT | DirichletShares | Horseshoe):
+        raise ValueError(
+            f"`kernel_prior` must be one of {', '.join(map(repr, named))}, a HalfT, a DirichletShares, a Horseshoe, "
+            f"a SpikeSlabWeights, or a distribution of NumPyro on the positive numbers; got {shown(value)}."
+        )
+    sizes: Any = (check_scale(f"kernel_prior.{k}", v) for k, v in value._asdict().items())
+    return type(value)(*sizes)
+
+
+def is_spike_slab(value: Any, named: NamedPriors) -> bool:
+    """Return whether a `kernel_prior` is a spike-and-slab prior, or stands for one."""
+    return isinstance(named.get(value) if isinstance(value, str) else value, SpikeSlabWeights)
+
+
+def _checked_spike_slab(value: SpikeSlabWeights) -> SpikeSlabWeights:
+    """Return a spike-and-slab prior, checked as far as it can be without kernels."""
+    name = "kernel_prior."
+    inclusion, groups = value.inclusion, value.groups
+    if not isinstance(inclusion, tuple | list) or len(inclusion) != 2:
+        raise ValueError(f"`{name}inclusion` must be two shapes of a Beta prior; got {shown(inclusion)}.")
+    is_list = isinstance(groups, Sequence | np.ndarray) and not isinstance(groups, str | bytes)
+    if not is_list and not isinstance(groups, Mapping) and groups not in ("view", "kernel"):
+        raise ValueError(
+            f'`{name}groups` must be "view", "kernel", a sequence of names, one for each kernel, or a dict of names '
+            f"of kernels or views; got {shown(groups)}."
+        )
+    first = check_scale(f"{name}inclusion[0]", inclusion[0])
+    second = None if inclusion[1] is None else check_scale(f"{name}inclusion[1]", inclusion[1])
+    alpha, df, scale = (
+        check_scale(f"{name}{field}", getattr(value, field)) for field in ("concentration", "df", "scale")
+    )
+    within = check_probability(f"{name}within", value.within)
+    named: Any = tuple(groups) if is_list else groups
+    return SpikeSlabWeights(alpha, df, scale, (first, second), within, named)
+
+
+def of_kernels(
+    prior: SpikeSlabWeights, names: Sequence[Any], views: Sequence[Any], kept: np.ndarray | None
+) -> SpikeSlabOfKernels:
+    """Return the prior of some kernels, in the groups that it has.
+
+    Parameters
+    ----------
+    prior : SpikeSlabWeights
+    names, views : sequence of str
+        Of all kernels.
+    kept : ndarray of int, optional
+        Positions of those that it is the prior of; None: all.
+
+    Raises
+    ------
+    ValueError
+        If groups are given, and are not one for each kernel, or name kernels that are not there or are in another.
+    """
+    if isinstance(prior.groups, Mapping):
+        groups = _listed(prior.groups, names, views)
+    elif isinstance(prior.groups, str):
+        groups = list(views) if prior.groups == "view" else [str(m) for m in range(len(names))]
+    else:
+        groups = [str(group) for group in prior.groups]
+    if len(groups) != len(names):
+        raise ValueError(
+            f"`kernel_prior.groups` must have a name for each of the {len(names)} kernels; got {len(groups)}."
+        )
+    chosen = np.asarray(groups) if kept is None else np.asarray(groups)[kept]
+    return SpikeSlabOfKernels(prior, np.unique(chosen, return_inverse=True)[1])
+
+
+def _listed(groups: Mapping[str, Any], names: Sequence[Any], views: Sequence[Any]) -> list[str]:
+    """Return the group of every kernel; one that no group names is a group of its own."""
+    found: dict[int, str] = {}
+    for group, members in groups.items():
+        for member in [members] if isinstance(members, str) else members:
+            positions = [m for m in range(len(names)) if member in (names[m], views[m])]
+            if not positions:
+                raise ValueError(
+                    f"`kernel_prior.groups` must name kernels or views; {group!r} has {shown(member)}, and kernels "
+                    f"are {shown(list(names)[:5])}."
+                )
+            for m in positions:
+                if found.setdefault(m, group) != group:
+                    raise ValueError(
+                        f"`kernel_prior.groups` must have every kernel in one group; {names[m]!r} is in {found[m]!r} "
+                        f"and {group!r}."
+                    )
+    return [f"group {found[m]}" if m in found else f"kernel {m}" for m in range(len(names))]
+
+
+def _is_of_numpyro(value: object) -> bool:
+    """Return whether this is a distribution of NumPyro, without importing that."""
+    return any(
+        kind.__name__ == "Distribution" and kind.__module__.startswith("numpyro.")
+        for kind in type(value).__mro__
+    )
+
+
+GPMKL = ESTIMATOR | entries(
+    r"""
+    kernels : KernelBank, "precomputed" or None, default=None
+        A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
+        (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank("auto")``, whose
+        kernels have the scale of the samples. Of classifiers of two classes and of regression with normal noise the
+        bank may have `landmarks`, for more samples than a few thousand.
+    missing_views : {"error", "integrate", "impute"}, default="error"
+        Meaning of NaN in `X`. "error": raise an error. "integrate": samples lack views, in training and predictions
+        alike: all columns of a view are NaN, or the row and column of a precomputed kernel; what a kernel adds to the
+        score of such a sample is a function of a point that is not known, but for what its other views tell of it.
+        Kernels are centered on the samples that have their view then.
+        "impute": the same, and NaN in some but not all columns of a view is replaced by means of the columns in
+        training.
+    intercept_std : float, default=3.0
+        Prior standard deviation of the intercept.
+    design : Design, default=None
+        Which columns of `X` are covariates, say the group of a sample, or are offsets of the score.
+    inference : "marginal" or Marginal, default="marginal"
+        Options of the draws of hyperparameters, as in ``inference=Marginal(n_points=1024)``.
+    random_state : int, default=None
+        Seed of the draws. None is a fixed seed.
+
+    kernel_shares_, kernel_shares_std_ : ndarray of shape (n_kernels,)
+        Posterior mean and standard deviation of each kernel's share of the variance of the scores over the training
+        samples, :math:`\operatorname{Cov}(f_m, f) / \operatorname{Var}(f)`: the numbers to read first. Means sum to
+        one; where parts of the score offset each other a share can be negative.
+    kernel_weights_, kernel_weights_std_ : ndarray of shape (n_kernels,)
+        Posterior mean and standard deviation of :math:`w_m`.
+    design_ : FittedDesign or None
+        What was learned of the columns of `design`.
+    effects_ : ndarray of shape (n_effects,) or (n_outputs, n_effects)
+        Posterior mean coefficients of covariates, which are standardized, and of the levels of groups, in the units
+        that the likelihood sees; see :func:`bayesmkl.posterior.effect_table`.
+    sample_weight_ : ndarray of shape (n_samples,) or None
+        Weights of the training samples, where they are not all one; those of weight zero are left out, and those of
+        numbers have a mean of at most about one.
+    sample_weight : array-like of shape (n_samples,), default=None
+        How often samples count: weight 2 equals a duplicated sample, weight 0 removes it. The density of a target is
+        raised to the power of its weight, and kernels of a bank, standardization and shares count it so often;
+        weights of a sum of twice the number of samples say that twice as much is known. Numbers and observed times
+        under noise of unknown size are an exception, since copies of them look like measurements without noise:
+        weights of a mean above 1.05 are divided by it, with a warning. Of a sample that lacks views the copies lack
+        the same: their lost points are one. None: once each.
+    group_labels_ : tuple of GroupLabels
+        Labels of groups that are text.
+    log_evidence_ : float
+        Log evidence of the model in nats, hyperparameters integrated out; NaN of chains and of more than two classes.
+        By a lower bound with landmarks. Models of each of several classes against the rest count every label once per
+        class: differences of what they add up to are no Bayes factors. Compare `elpd_i_`.
+    pareto_k_ : float
+        Pareto :math:`\hat k` of the importance weights: below 0.5 posterior moments are reliable, above 0.7 nothing
+        is. NaN of chains.
+    rhat_ : float
+        The largest :math:`\hat R` of the hyperparameters of chains; NaN without several.
+    ess_ : float
+        Number of independent draws from the posterior that those of the hyperparameters are worth.
+    unconverged_ : float
+        Posterior probability of the points whose evidence is not known, because its approximation did not converge.
+    n_evaluations_ : int
+        Hyperparameters at which the evidence was evaluated.
+    outcome_ : Outcome
+        What the weights are like.
+    converged_ : bool
+        Whether they can be relied on, and all evidences.
+    posterior_ : HyperDraws
+        Equally likely draws of kernel weights and parameters of the likelihood, with shares and a draw of the scores.
+    training_kernels_ : ndarray of shape (n_kernels, n_samples, n_samples) or None
+        Precomputed training kernels, which predictions need; None where a bank evaluates them. With missing views
+        they are centered.
+    pseudo_samples_ : PseudoSamples or None
+        The few samples by which predictions are made where a bank has `landmarks`; `posterior_` is of these.
+    present_ : ndarray of bool of shape (n_kernels, n_samples) or None
+        Mask of training samples that have the view of each kernel; None with ``missing_views="error"``.
+    kernel_centers_ : KernelCenters or None
+        Means of the kernels that are subtracted from them; None with ``missing_views="error"``.
+    predictability_ : ndarray of shape (n_views,) or None
+        Part of the variance of each view, in the feature spaces of its kernels, that the other views tell: 0 where
+        they have nothing to do with it. None with ``missing_views="error"``. Precomputed kernels that the same
+        training samples lack are of one view.
+
+    ValueError:X
+        If `X` does not have the columns of the training samples, or kernels of another shape, or holds NaN or
+        infinity (NaN where `missing_views` does not allow it).
+    std : ndarray of the same shape
+        Posterior standard deviation, if `return_std`.
+    MemoryError
+        If the draws of all parts of the scores do not fit into memory.
+    ConvergenceWarning
+        If the importance weights have a heavy tail, chains disagree, or the evidence of some points is not known.
+    KernelQualityWarning
+        If kernels are near-identity, duplicate, indefinite, asymmetric or badly scaled.
+    """
+)
+
+
+MOST = 1.05  # mean weight of numbers that has no effect, and that folds of weights of mean one may have
+
+
+def counted(
+    model: BaseGPMKL, X: Samples, y: Targets, sample_weight: ArrayLike | None
+) -> tuple[Samples, Targets, np.ndarray | None]:
+    """Return samples that count, their targets, and how often they count; None of the last is once each.
+
+    Parameters
+    ----------
+    model : BaseGPMKL
+        That is fitted to them.
+    X : array-like of shape (n_samples, n_features), or precomputed kernels
+    y : array-like of shape (n_samples, ...)
+    sample_weight : array-like of shape (n_samples,) or None
+
+    Raises
+    ------
+    ValueError
+        If weights are no weights of the samples, or zero where kernels are precomputed.
+    """
+    if sample_weight is None:
+        return X, y, None
+    n_samples = _length(X) or check_samples(X, may_be_sparse=model._may_be_sparse())  # groups may be text
+    counts = check_weights(sample_weight, n_samples)
+    if counts is None:
+        return X, y, None
+    if counts.min() > 0.0:
+        return X, y, counts
+    if model._is_precomputed():
+        raise ValueError(
+            "`sample_weight` must be above zero with precomputed kernels, whose columns are the training samples; "
+            f"got {int((counts == 0.0).sum())} zeros. Leave rows and columns of these samples out."
+        )
+    kept = np.flatnonzero(counts)
+    if len(kept) < 2:
+        raise ValueError(
+            f"`sample_weight` must be above zero for at least two samples; got {n_samples - 1} zeros of {n_samples}. "
+            "Weights of zero leave samples out."
+        )
+    if _length(y) == n_samples:  # an error is due otherwise, and not of this
+        y = _safe_indexing(y, kept)
+    return _safe_indexing(X, kept), y, counts[kept]
+
+
+def of_numbers(counts: np.ndarray | None, groups: list[np.ndarray], what: str = "") -> np.ndarray | None:
+    r"""Return weights of samples whose targets are numbers, with a mean of at most one.
+
+    The density of a number under noise of scale :math:`\phi` is at most of order :math:`1 / \phi`. To the power of
+    weights that add up to more than the number of samples it rises without limit where the score follows them all.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (n_samples,), or None
+    groups : list of ndarray of bool, of shape (n_samples,)
+        Samples with noise of a scale of their own.
+    what : str, default=""
+        Which samples these are, for the warning.
+    """
+    if counts is None:
+        return None
+    mean = max((float(counts[own].mean()) for own in groups if own.any()), default=0.0)
+    if mean <= MOST:
+        return counts
+    warn_user(
+        f"`sample_weight` should have a mean of 1{what}; got {mean:.4g}. Copies of a number look like measurements "
+        f"without noise, so that all weights were divided by {mean:.4g}. Pass `sample_weight / {mean:.4g}`.",
+        UserWarning,
+    )
+    return None if np.allclose(counts, mean) else counts / mean
+
+
+def _length(values: Any) -> int:
+    return len(values) if hasattr(values, "__len__") and not issparse(values) else 0
