@@ -47,6 +47,15 @@ def test_import_loads_no_heavy_package():
 
 
 SAMPLED = {"arviz", "arviz_base", "arviz_plots", "arviz_stats", "jax", "jaxlib", "numpyro"}
+
+
+def test_import_of_estimators_loads_no_sampler():
+    code = "from bayesmkl import *; import json, sys; print(json.dumps(list(sys.modules)))"
+    loaded = set(json.loads(run_python(code)))
+    assert "bayesmkl.gp.estimators.survival" in loaded
+    assert not (SAMPLED | {"matplotlib"}) & loaded
+
+
 FIT = """
 import json, sys, tempfile, warnings
 import numpy as np

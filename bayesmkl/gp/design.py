@@ -1,8 +1,7 @@
 """Columns of the samples that are no features of kernels: offsets, covariates, groups, tasks, precisions.
 
-Columns of a DataFrame that name groups by text or flags, and numbers for these in validated samples.
-
-Missing values in columns of a design, which stand for nothing: no view is without them.
+Columns of a DataFrame may name groups by text or flags, which become numbers in validated samples. A design has no
+missing values.
 """
 
 from __future__ import annotations

@@ -1,25 +1,15 @@
-"""Draws of hyperparameters by whichever way a prior and the options ask for.
+"""Draws of hyperparameters, by the way that a prior and the options ask for.
 
-Mode of the posterior of hyperparameters, and the curvature there.
-
-Markov chains over hyperparameters, by NumPyro: where importance weights have too heavy a tail.
-
-NUTS moves in the coordinates of `bayesmkl.gp.hyperpriors`, on the same log posterior and gradient as the climb
-to the mode. It starts there, with the curvature there for its metric.
+Importance sampling begins at the mode of their posterior, with the curvature there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from numpyro.infer import MCMC, NUTS
 from scipy import optimize
 
-from bayesmkl._utils.devices import numpyro_session
 from bayesmkl._utils.options import Marginal
 from bayesmkl._utils.progress import step_progress
 from bayesmkl.gp.conditioning import Sites
@@ -41,7 +31,7 @@ from bayesmkl.gp.hyperposterior import (
     spread_of,
 )
 from bayesmkl.gp.hyperpriors import HalfT
-from bayesmkl.gp.selection import SpikeSlabOfKernels, draw_selections, draws_of_chains
+from bayesmkl.gp.selection import SpikeSlabOfKernels, draw_selections
 
 START = 0.3  # of every coordinate, above the median
 MOST_ASCENTS, LEAST_GAIN = 5, 0.05  # to a mode of many samples; nats
@@ -171,86 +161,6 @@ def _curvature(
     return curvature, n_evaluations
 
 
-TARGET_ACCEPT = 0.85
-DEEPEST = 7  # doublings of a trajectory
-
-
-def draw_chains(
-    model: Hypermodel, mode: Mode, n_draws: int, n_chains: int, n_warmup: int, rng: np.random.Generator
-) -> Draws:
-    """Draw by NUTS, one chain after the other.
-
-    Parameters
-    ----------
-    model : Hypermodel
-    mode : Mode
-        Chains start around it.
-    n_draws : int
-        Of all chains together.
-    n_chains : int
-    n_warmup : int
-        Steps of each chain before the first draw that counts.
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    Draws
-        Chain after chain, all of the same weight; without the evidence of the model, which is NaN.
-    """
-    visited: dict[bytes, Point] = {}
-    log_density = _on_jax(model, mode, visited)
-    cov = mode.cov.matrix() if isinstance(mode.cov, Spread) else mode.cov
-    size, per_chain = len(mode.coordinates), -(-n_draws // n_chains)
-    chains = []
-    with numpyro_session():
-        kernel = NUTS(
-            potential_fn=lambda u: -log_density(u),
-            inverse_mass_matrix=jnp.asarray(cov),
-            dense_mass=True,
-            target_accept_prob=TARGET_ACCEPT,
-            max_tree_depth=DEEPEST,
-        )
-        for _ in range(n_chains):
-            start = mode.coordinates + np.linalg.cholesky(cov) @ rng.standard_normal(size)
-            sampler = MCMC(kernel, num_warmup=n_warmup, num_samples=per_chain, progress_bar=False)
-            sampler.run(jax.random.key(int(rng.integers(2**31))), init_params=jnp.asarray(start))
-            chains.append(np.asarray(sampler.get_samples(), dtype=np.float64))
-    coordinates = np.concatenate(chains)
-    return draws_of_chains(coordinates, [visited[u.tobytes()] for u in coordinates], np.stack(chains))
-
-
-def _on_jax(model: Hypermodel, mode: Mode, visited: dict[bytes, Point]) -> Callable[[Any], Any]:
-    """Return the log posterior as a function that JAX differentiates; keep what is found where it is asked for."""
-    latest = [mode.point]
-
-    def on_host(words: Any) -> np.ndarray:
-        u = np.array(words).view(np.float64)[:, 0]
-        found = np.concatenate([[-np.inf], np.zeros(len(u))])
-        try:
-            point, slope = evaluate_slope(model, u, latest[-1].sites, tol=CLOSE)
-        except np.linalg.LinAlgError:
-            pass  # a place where nothing is
-        else:
-            latest[:] = [point]
-            visited[u.tobytes()] = point
-            found[0], found[1:] = point.log_density, slope
-        return found.view(np.uint32).reshape(-1, 2)
-
-    def both(u: Any) -> tuple[Any, Any]:
-        # as words: JAX calls the host from a thread of its own, where numbers of double precision become single
-        words = jax.lax.bitcast_convert_type(u, jnp.uint32)
-        found = jax.pure_callback(on_host, jax.ShapeDtypeStruct((len(u) + 1, 2), jnp.uint32), words)
-        values = jax.lax.bitcast_convert_type(found, jnp.float64)
-        return values[0], values[1:]
-
-    @jax.custom_vjp
-    def log_density(u: Any) -> Any:
-        return both(u)[0]
-
-    log_density.defvjp(both, lambda slope, factor: (factor * slope,))
-    return log_density
-
-
 def with_kernels_to_choose(model: Hypermodel) -> Hypermodel:
     """Return a model with a prior that has no sets of kernels where all of them are constant, and none is worth one.
 
@@ -309,7 +219,7 @@ def draw_hyperparameters(
             return draw_selections(model, *counts, rng, report), 0
     mode = find_mode(model, start)
     if options.sampler == "nuts":
-        from bayesmkl.gp.drawing import draw_chains
+        from bayesmkl.gp.chains import draw_chains
 
         return draw_chains(model, mode, *counts, rng), mode.n_evaluations
     with step_progress(show_progress, "drawing kernel weights", 2 * options.n_points, "point") as report:

@@ -3,9 +3,8 @@ r"""Read-outs of draws of hyperparameters: scores, predictions, shares of kernel
 All of it is exact given hyperparameters and the sites of `bayesmkl.gp.evidence`, and averaged over
 equally likely draws.
 
-Draws of what every kernel adds to the training scores, some kernels at a time.
-
-By Matheron's rule a draw from the posterior is one from the prior, corrected by what the sites say of it,
+What every kernel adds to the training scores is drawn some kernels at a time. By Matheron's rule a draw from the
+posterior is one from the prior, corrected by what the sites say of it,
 
 .. math:: f_m + \operatorname{Cov}(f_m, f)\, r , \qquad r = S B^{-1} (S^{-1} \tilde\nu - S f - z) ,
 

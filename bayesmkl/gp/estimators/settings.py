@@ -1,9 +1,4 @@
-"""Priors of kernel weights as users name them, checked.
-
-Docstring entries of the estimators of marginal inference.
-
-Samples that count more or less than once: checks, and leaving out those that do not count.
-"""
+"""What users set, checked: priors of kernel weights by their names, and samples that count more or less than once."""
 
 from __future__ import annotations
 
