@@ -31,7 +31,6 @@ from bayesmkl.discriminative.graph import (
     squared_kernel_distances,
 )
 from bayesmkl.discriminative.outer import MKLResult
-from bayesmkl.discriminative.primal.basis import BasisMKLResult, fit_basis_mkl
 from bayesmkl.discriminative.primal.lapmkl import Graph, LapMKLOptions, deform, fit_lapmkl, share
 from bayesmkl.discriminative.primal.primalmkl import (
     WEIGHT_SCHEMES,
@@ -65,7 +64,6 @@ class BasePrimalMKL(BaseDiscriminative):
     p_norm: float
     weights: str
     solver: str
-    max_basis: Any = None
 
     def _inner_loss(self) -> Any:
         raise NotImplementedError
@@ -84,21 +82,15 @@ class BasePrimalMKL(BaseDiscriminative):
 
     def _learn(
         self, training: Training, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
-    ) -> PrimalMKLResult | BasisMKLResult:
-        stack, loss, options = training.stack, self._inner_loss(), self._options()
-        check_above_rounding("reg", self.reg, stack)
-        if self.max_basis is None:
-            return fit_primalmkl(stack, targets, loss, options, start, on_step)
-        return fit_basis_mkl(
-            stack, targets, loss, options, min(int(self.max_basis), stack.n_train), start, on_step
-        )
+    ) -> PrimalMKLResult:
+        check_above_rounding("reg", self.reg, training.stack)
+        return fit_primalmkl(training.stack, targets, self._inner_loss(), self._options(), start, on_step)
 
     def _store(self, found: Sequence[Any], n_tasks: int) -> None:
         """Set the fitted attributes, the path of the weights among them."""
         super()._store(found, n_tasks)
-        self.weights_history_ = _unpacked([each.weights_history for each in found])
-        if self.max_basis is not None:
-            self.basis_ = _unpacked([rows for each in found for rows in each.basis])
+        histories = tuple(each.weights_history for each in found)
+        self.weights_history_ = histories[0] if len(histories) == 1 else histories
 
 
 @fill_docs(PRIMAL, CLASSIFIER)
@@ -125,9 +117,6 @@ class PrimalMKLClassifier(BasePrimalMKL, DiscriminativeClassifier):
         from 1000 samples on, else "newton"; the single steps of ``weights="paper"`` are Newton's for all three.
         "truncated": truncated Newton (Algorithm 2), one product with the kernel per inner iteration. "pcg": nonlinear
         preconditioned conjugate gradients, what the paper compares itself with.
-    max_basis : int, default=None
-        Maximum number of samples with a coefficient (per class), selected greedily [2]_. Needs ``weights="spg"``
-        and Newton steps (`solver` "auto" or "newton"). None lets every sample with a loss have one.
     %(tol)s
     %(max_iter)s, default=500
     %(multiclass)s
@@ -148,12 +137,10 @@ class PrimalMKLClassifier(BasePrimalMKL, DiscriminativeClassifier):
     %(objective_history_)s +
     %(weights_history_)s +
     duality_gap_ : float +
-        Of the objective; NaN with `max_basis`.
+        Of the objective.
     %(n_iter_, n_solves_)s +
     %(outcome_)s +
     %(converged_)s
-    basis_ : ndarray of shape (n_basis,), or tuple of these
-        Positions of the basis samples; one array per class for more than two. Set with `max_basis`.
     %(clipping_)s
     %(kernel_names_)s
     %(n_kernels_in_)s
@@ -173,15 +160,12 @@ class PrimalMKLClassifier(BasePrimalMKL, DiscriminativeClassifier):
 
     Departures from [1]_: the duality gap decides when to stop, which is possible as the problem is convex in the
     weights; the start is uniform instead of random; ``p_norm``; weights by "spg" instead of Algorithm 4, unless asked
-    for. With `max_basis` all kernels share the coefficients of the basis samples; that problem is not convex in the
-    weights, and `tol` bounds the first-order decrease that is left at the stationary point.
+    for.
 
     References
     ----------
     .. [1] Z. Hao, G. Yuan, X. Yang and Z. Chen (2012), A primal method for multiple kernel learning, Neural Computing
        and Applications.
-    .. [2] S. S. Keerthi, O. Chapelle and D. DeCoste (2006), Building support vector machines with reduced classifier
-       complexity, JMLR 7.
 
     Examples
     --------
@@ -196,9 +180,6 @@ class PrimalMKLClassifier(BasePrimalMKL, DiscriminativeClassifier):
     >>> model = PrimalMKLClassifier(bank, reg=0.1).fit(X, y[:200])
     >>> model.n_active_kernels_, bool(model.duality_gap_ <= 1e-3 * model.objective_history_[-1])
     (..., True)
-    >>> sparse = PrimalMKLClassifier(bank, reg=0.1, max_basis=5).fit(X, y[:200])
-    >>> len(sparse.basis_), round(sparse.score(X, y[:200]), 1)
-    (5, 1.0)
     """
 
     path = path_over_reg
@@ -208,7 +189,6 @@ class PrimalMKLClassifier(BasePrimalMKL, DiscriminativeClassifier):
     p_norm: float = 1.0
     weights: str = "spg"
     solver: str = "auto"
-    max_basis: int | None = None
     tol: float = 1e-3
     max_iter: int = 500
     multiclass: str = "one-versus-rest"
@@ -218,18 +198,6 @@ class PrimalMKLClassifier(BasePrimalMKL, DiscriminativeClassifier):
 
     def _inner_loss(self) -> SquaredHinge:
         return SquaredHinge(check_scale("reg", self.reg), check_choice("solver", self.solver, HINGE_SOLVERS))
-
-    def _options(self) -> PrimalMKLOptions:
-        if self.max_basis is not None:
-            check_integer("max_basis", self.max_basis, low=1)
-            for name, needed in (("weights", ("spg",)), ("solver", ("auto", "newton"))):
-                if getattr(self, name) not in needed:
-                    words = " or ".join(f'"{word}"' for word in needed)
-                    raise ValueError(
-                        f"`{name}` must be {words} where `max_basis` is given; got {getattr(self, name)!r}. Leave "
-                        "`max_basis` at None to choose."
-                    )
-        return super()._options()
 
 
 @fill_docs(PRIMAL, REGRESSOR)
@@ -431,11 +399,6 @@ class PrimalMKLOneClass(BasePrimalMKL, NoveltyDetector):
 
     def _inner_loss(self) -> OneClass:
         return OneClass(check_scale("reg", self.reg), check_choice("solver", self.solver, SOLVERS))
-
-
-def _unpacked(arrays: list[np.ndarray]) -> Any:
-    """Return the array where there is one, else a tuple of all."""
-    return arrays[0] if len(arrays) == 1 else tuple(arrays)
 
 
 LAPMKL_SOLVERS = ("deformed", "paper")
