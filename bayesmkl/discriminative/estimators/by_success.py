@@ -22,10 +22,11 @@ from bayesmkl._utils.validation import (
     float_of,
     shown,
 )
-from bayesmkl.discriminative.estimators.checked import SINGLE_PRECISION, OnStep, check_among_some, fit_bank
+from bayesmkl.discriminative.estimators.checked import SINGLE_PRECISION
 from bayesmkl.discriminative.estimators.localized import FeatureGatedClassifier, LocalFit, Rows
 from bayesmkl.discriminative.estimators.shared_docs import BY_SUCCESS
 from bayesmkl.discriminative.folds import evenly_dealt
+from bayesmkl.discriminative.inner import OnStep
 from bayesmkl.discriminative.localized.by_success import (
     AUTO,
     BIAS,
@@ -135,10 +136,10 @@ class BySuccess(FeatureGatedClassifier):
         if self._is_precomputed():
             stack, y = super()._fit_stack(X, y, **check_y)
             return precomputed_kernels(stack), y
-        bank, y = fit_bank(self, X, y, **check_y)
+        bank, y = self._fit_bank(X, y, **check_y)
         native = native_of(bank)
         if native is not None:
-            check_among_some(self, BankColumns(bank, 0.0))
+            self._check_among_some(BankColumns(bank, 0.0))
             return native, y
         stack = self._check_kernels(DenseStack(bank.train_stack()), bank.kernels_known_psd_)
         return precomputed_kernels(stack), y

@@ -15,10 +15,11 @@ from bayesmkl._utils.typing import Samples
 from bayesmkl._utils.validation import check_choice, check_integer, check_number
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.discriminative.estimators.base import MULTICLASS
-from bayesmkl.discriminative.estimators.checked import ACTIVE, OnStep
+from bayesmkl.discriminative.estimators.checked import ACTIVE
 from bayesmkl.discriminative.estimators.localized import LocalFit, LocalizedClassifier, Rows
 from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER
 from bayesmkl.discriminative.gating import gates_of_components
+from bayesmkl.discriminative.inner import OnStep
 from bayesmkl.discriminative.localized.clmkl import (
     CLMKLOptions,
     ClusteredStack,

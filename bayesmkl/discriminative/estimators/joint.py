@@ -14,14 +14,14 @@ from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice, check_integer, check_number, check_scale
 from bayesmkl._utils.warnings import warn_user
-from bayesmkl.discriminative.estimators.base import DiscriminativeClassifier, OnStep
-from bayesmkl.discriminative.estimators.checked import fit_columns
+from bayesmkl.discriminative.estimators.base import DiscriminativeClassifier
 from bayesmkl.discriminative.estimators.mkl import ClassifierParameters, RegressorParameters
 from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER, REGRESSOR
 from bayesmkl.discriminative.global_weights.gmkl import GMKL
 from bayesmkl.discriminative.global_weights.lpmkl import SMO, Lp
 from bayesmkl.discriminative.global_weights.mwumkl import MWUOptions, fit_mwumkl
 from bayesmkl.discriminative.global_weights.simplemkl import SILP, Simple
+from bayesmkl.discriminative.inner import OnStep
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.discriminative.weights import Training
 
@@ -739,7 +739,7 @@ class MWUMKLClassifier(DiscriminativeClassifier):
         """Fit the bank, and return columns that are evaluated on demand."""
         if self._holds_kernels():
             return super()._fit_stack(X, y, **check_y)
-        return fit_columns(self, X, y, float(self.cache_mb), **check_y)
+        return self._fit_columns(X, y, float(self.cache_mb), **check_y)
 
     def _holds_kernels(self) -> bool:
         return self._is_precomputed() or self.indefinite == "clip"

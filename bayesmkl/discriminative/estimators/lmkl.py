@@ -19,7 +19,7 @@ from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.typing import Seed
 from bayesmkl._utils.validation import check_choice, check_flag, check_integer, check_number, shown
 from bayesmkl._utils.warnings import warn_user
-from bayesmkl.discriminative.estimators.checked import OnStep, check_tube
+from bayesmkl.discriminative.estimators.checked import check_tube
 from bayesmkl.discriminative.estimators.localized import (
     BaseLocalized,
     FeatureGatedClassifier,
@@ -37,6 +37,7 @@ from bayesmkl.discriminative.gating import (
     check_gating,
     check_gating_parameters,
 )
+from bayesmkl.discriminative.inner import OnStep
 from bayesmkl.discriminative.localized.lmkl import (
     SOLVERS,
     LMKLOptions,

@@ -19,7 +19,6 @@ from bayesmkl.discriminative.estimators.base import (
     DiscriminativeClassifier,
     DiscriminativeRegressor,
     NoveltyDetector,
-    OnStep,
 )
 from bayesmkl.discriminative.estimators.checked import check_tube
 from bayesmkl.discriminative.estimators.path import path_over_C
@@ -27,7 +26,7 @@ from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER, DISCRIMIN
 from bayesmkl.discriminative.global_weights.lpmkl import Lp
 from bayesmkl.discriminative.global_weights.simplemkl import Simple
 from bayesmkl.discriminative.global_weights.two_stage import InUnitVariance
-from bayesmkl.discriminative.inner import InnerProblem
+from bayesmkl.discriminative.inner import InnerProblem, OnStep
 from bayesmkl.discriminative.primal.solve import OneClass
 from bayesmkl.discriminative.svm.libsvm import Hinge, spread_of
 from bayesmkl.discriminative.weights import Learned, Training, WeightRule

@@ -18,7 +18,6 @@ from bayesmkl.discriminative.estimators.base import (
     DiscriminativeClassifier,
     DiscriminativeRegressor,
     NoveltyDetector,
-    OnStep,
     refuse_missing_labels,
 )
 from bayesmkl.discriminative.estimators.checked import check_above_rounding
@@ -30,6 +29,7 @@ from bayesmkl.discriminative.graph import (
     knn_laplacian,
     squared_kernel_distances,
 )
+from bayesmkl.discriminative.inner import OnStep
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.discriminative.primal.lapmkl import Graph, LapMKLOptions, deform, fit_lapmkl, share
 from bayesmkl.discriminative.primal.primalmkl import (

@@ -14,9 +14,9 @@ from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.typing import Samples, Seed, Targets
 from bayesmkl._utils.validation import check_choice, check_flag
 from bayesmkl._utils.warnings import warn_user
-from bayesmkl.discriminative.estimators.checked import OnStep
 from bayesmkl.discriminative.estimators.localized import LocalizedClassifier, Rows, are_wrong
 from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER
+from bayesmkl.discriminative.inner import OnStep
 from bayesmkl.discriminative.localized.lmkl import local_weights_help
 from bayesmkl.discriminative.localized.samkl import (
     RULES,

@@ -11,13 +11,14 @@ import numpy as np
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.typing import Splits
 from bayesmkl._utils.validation import check_folds, check_number, check_scale, shown
-from bayesmkl.discriminative.estimators.base import DiscriminativeClassifier, OnStep
+from bayesmkl.discriminative.estimators.base import DiscriminativeClassifier
 from bayesmkl.discriminative.estimators.mkl import ClassifierByRule, ClassifierParameters, RegressorByRule
 from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER, REGRESSOR
 from bayesmkl.discriminative.folds import stratified_folds
 from bayesmkl.discriminative.global_weights.easymkl import Easy
 from bayesmkl.discriminative.global_weights.lpboostmkl import LPBoostMKLOptions, fit_lpboostmkl
 from bayesmkl.discriminative.global_weights.two_stage import Alignment, BestKernel, OptimalKernel, Uniform
+from bayesmkl.discriminative.inner import OnStep
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.discriminative.weights import Training
 from bayesmkl.kernels.stacks.base import Stack
