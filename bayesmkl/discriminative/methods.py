@@ -38,7 +38,7 @@ RULES = {  # for `weights` of the first ones
 }
 OTHERS = {
     "graph": ("knn_laplacian",),
-    "global_weights.glks": ("glks_transduce", "GLKSOptions", "GLKSResult"),
+    "global_weights.glks": ("glks_transduce", "GLKSResult"),
     "gating": (
         *(
             "Gating",

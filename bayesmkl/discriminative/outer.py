@@ -82,7 +82,6 @@ def fit_at(
     inner: InnerProblem,
     kernel_weights: np.ndarray,
     tol: float,
-    combined: np.ndarray | None = None,
 ) -> WeightedFit:
     """Solve the inner problem of every task at `kernel_weights`.
 
@@ -95,10 +94,8 @@ def fit_at(
     kernel_weights : ndarray of shape (n_kernels,)
     tol : float
         Tolerance of the inner solver.
-    combined : ndarray of shape (n_samples, n_samples), optional
-        :math:`K(d)`, where the caller has it.
     """
-    kernel = stack.combine(kernel_weights) if combined is None else combined
+    kernel = stack.combine(kernel_weights)
     return gather(stack, kernel_weights, tuple(inner.solve(kernel, target, tol) for target in targets))
 
 

@@ -224,7 +224,7 @@ TABLE: list[tuple[str, str, list[Any]]] = [
         "initial_switches",
         ["all", 1, [1], [1, 1, 1], [0, 0], [0.5, 1], [np.nan, 1], [[1, 1]], {0, 1}],
     ),
-    ("GMKLClassifier", "regularizer", [*WORD, "l3", Gaussian()]),
+    ("GMKLClassifier", "regularizer", [*WORD, "l3"]),
     ("LapMKLClassifier", "laplacian", [*SQUARES, np.eye(3), np.triu(np.ones((12, 12)))]),
     ("LapMKLClassifier", "distances", [*SQUARES, np.ones((3, 3))]),
 ]

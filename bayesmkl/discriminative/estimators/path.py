@@ -13,8 +13,6 @@ from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_scale, shown
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from bayesmkl.discriminative.estimators.base import BaseDiscriminative
 
 
@@ -79,48 +77,6 @@ class RegularizationPath(NamedTuple):
                 "converged": [model.converged_ for model in self.models],
             }
         )
-
-    def plot(self, ax: Axes | None = None) -> Any:
-        """Draw the kernel weights against the parameter, on a logarithmic axis.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; a new figure by default.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-            With a curve per kernel; the eight with the largest weights are named.
-
-        Raises
-        ------
-        ValueError
-            If every class has kernel weights of its own; fit with ``multiclass="shared"``.
-        """
-        import matplotlib.pyplot as plt
-
-        weights = self.kernel_weights
-        if weights.ndim != 2:
-            raise ValueError(
-                '`plot` needs one set of kernel weights per value; got one per class. Use `multiclass="shared"`.'
-            )
-        ax = plt.subplots(layout="constrained")[1] if ax is None else ax
-        names = self.models[0].kernel_names_
-        labelled = set(np.argsort(-weights.max(axis=0))[:8])
-        styles = ("-", "--", ":", "-.")
-        for m, curve in enumerate(weights.T):
-            label, color = (names[m], None) if m in labelled else (None, "0.8")
-            ax.plot(self.values, curve, styles[m % 4], color=color, label=label, marker="o", markersize=3)
-        active = [model.n_active_kernels_ for model in self.models]
-        ax.set(
-            xscale="log",
-            xlabel=self.parameter,
-            ylabel="kernel weight",
-            title=f"{min(active)} to {max(active)} of {len(names)} kernels are active",
-        )
-        ax.legend(fontsize="small")
-        return ax
 
 
 def path_over_C(

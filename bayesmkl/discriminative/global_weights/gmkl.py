@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -36,25 +35,12 @@ Regularizer = Callable[[np.ndarray], Any]
 
 def _check_regularizer(name: str, regularizer: Any) -> Any:
     is_name = isinstance(regularizer, str) and regularizer in REGULARIZERS
-    if not is_name and not _takes_one_argument(regularizer):
+    if not is_name and (not callable(regularizer) or isinstance(regularizer, type)):
         raise ValueError(
             f"`{name}` must be one of {', '.join(map(repr, REGULARIZERS))}, or a function that takes "
             f"kernel weights and returns a value and its gradient; got {shown(regularizer)}."
         )
     return regularizer
-
-
-def _takes_one_argument(function: object) -> bool:
-    """Return whether something can be called with kernel weights alone."""
-    if not callable(function) or isinstance(function, type):
-        return False
-    try:
-        inspect.signature(function).bind(None)
-    except TypeError:
-        return False
-    except ValueError:  # some functions of compiled modules do not tell
-        return True
-    return True
 
 
 @dataclass(eq=False, repr=False)

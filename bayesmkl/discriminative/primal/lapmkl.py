@@ -165,16 +165,6 @@ def _gap(at: Evaluation, p_norm: float) -> float:
     return first_order_gap(at.kernel_weights, at.gradient, p_norm) + at.inner_gap
 
 
-def _solve(
-    inner: SquaredHinge, kernel: np.ndarray, targets: np.ndarray, starts: Solutions | None
-) -> Solutions:
-    """Solve the inner problem of every task, from the solutions at other weights if there are some."""
-    begin = (None,) * len(targets) if starts is None else starts
-    return tuple(
-        inner.solve(kernel, target, INNER_TOL, start) for target, start in zip(targets, begin, strict=True)
-    )
-
-
 def first_order_gap(kernel_weights: np.ndarray, gradient: np.ndarray, p_norm: float) -> float:
     """Return the largest decrease that the gradient promises over all weights; for convex (16) the duality gap."""
     reach = dual_norm(-gradient, p_norm)
@@ -201,7 +191,9 @@ class Deformed(NamedTuple):
     ) -> Evaluation:
         """Solve the inner problems; in standard form they are (16) divided by gamma_A."""
         gamma = self.gamma_ambient
-        solutions = _solve(SquaredHinge(gamma), self.stack.combine(kernel_weights), targets, starts)
+        solutions = SquaredHinge(gamma).solve_each(
+            self.stack.combine(kernel_weights), targets, INNER_TOL, starts
+        )
         fit = gather(self.stack, kernel_weights, solutions)
         return Evaluation(
             kernel_weights,
@@ -259,7 +251,7 @@ class Shared(NamedTuple):
     ) -> Evaluation:
         """Minimize over (alpha, b); the gradient is the partial derivative of (18) there."""
         effective, factor, half = self._effective_kernel(kernel_weights)
-        solutions = _solve(SquaredHinge(1.0), effective, targets, starts)
+        solutions = SquaredHinge(1.0).solve_each(effective, targets, INNER_TOL, starts)
         alphas = [self._expand(factor, half, solution) for solution in solutions]
         laplacian, labeled, ambient, intrinsic = self.graph
         gradient = np.zeros(self.n_kernels)

@@ -91,12 +91,7 @@ def solve_all(
     starts: tuple[InnerSolution, ...] | None = None,
 ) -> WeightedFit:
     """Solve the inner problem of every task at `weights`, each from its last solution."""
-    kernel = stack.combine(weights)
-    solutions = tuple(
-        inner.solve(kernel, target, tol, start)
-        for target, start in zip(targets, starts or (None,) * len(targets), strict=True)
-    )
-    return gather(stack, weights, solutions)
+    return gather(stack, weights, inner.solve_each(stack.combine(weights), targets, tol, starts))
 
 
 class Solver:
@@ -118,11 +113,7 @@ class Solver:
         self, weights: np.ndarray, tol: float, starts: tuple[InnerSolution, ...] | None = None
     ) -> WeightedFit:
         """Do what `solve_all` does; quadratics of kernels without weight may be out of date."""
-        kernel = self._combination(weights)
-        solutions = tuple(
-            self._inner.solve(kernel, target, tol, start)
-            for target, start in zip(self._targets, starts or (None,) * len(self._targets), strict=True)
-        )
+        solutions = self._inner.solve_each(self._combination(weights), self._targets, tol, starts)
         fit = WeightedFit(weights, sum(s.objective for s in solutions), weights, solutions)
         return fit._replace(quadratics=self._quadratics(signed_duals(fit), weights))
 
@@ -137,8 +128,8 @@ CERTAIN = 1e-6  # relative duality gap up to which rounding, not an unsolved inn
 class Trace:
     """Objectives and weights after every update, the largest dual value that was met, and the stopping rule.
 
-    `refresh` brings quadratics that are out of date up to date; None where none are. The dual values of such fits are
-    promises, and looked at where they would end the search.
+    `refresh` brings quadratics that are out of date up to date. Until then dual values are promises, which are looked
+    at where they would end the search.
     """
 
     def __init__(
@@ -147,7 +138,7 @@ class Trace:
         reg: float,
         options: PrimalMKLOptions,
         on_step: OnStep,
-        refresh: Callable[[WeightedFit], WeightedFit] | None = None,
+        refresh: Callable[[WeightedFit], WeightedFit] = lambda fit: fit,
     ) -> None:
         self.reg, self.options, self.on_step, self.refresh = reg, options, on_step, refresh
         self.bound = self.promise = -np.inf
@@ -163,9 +154,7 @@ class Trace:
     def see(self, fit: WeightedFit) -> None:
         """Take the dual value at the coefficients of `fit`: a bound of the optimum, wherever they come from."""
         value = self._dual_value(fit)
-        if self.refresh is None:
-            self.bound = max(self.bound, value)
-        elif value > self.promise:
+        if value > self.promise:
             self.promise, self.promising = value, fit
 
     def _dual_value(self, fit: WeightedFit) -> float:
@@ -173,7 +162,7 @@ class Trace:
         return fit.objective + 0.5 * float(moved)
 
     def _keep_promise(self) -> None:
-        if self.refresh is not None and self.promising is not None:
+        if self.promising is not None:
             self.bound = max(self.bound, self._dual_value(self.refresh(self.promising)))
             self.promise, self.promising = -np.inf, None
 
@@ -198,7 +187,7 @@ class Trace:
     def certified_gap(self, fit: WeightedFit) -> float:
         """Return the duality gap."""
         self._keep_promise()
-        if self.refresh is not None and self.gap(fit) > 0.0:
+        if self.gap(fit) > 0.0:
             self.bound = max(self.bound, self._dual_value(self.refresh(fit)))
         return self.gap(fit)
 
@@ -376,9 +365,7 @@ def _by_algorithm_1(
                 break
         for c, problem in enumerate(problems):  # lines 5 to 10
             memory = _in_new_metric(kernel, memories[c]) if inner.solver == "pcg" else None
-            states[c], memories[c], _ = take_step(
-                kernel, problem, inner.solver, states[c], gradients[c], memory
-            )
+            states[c], memories[c] = take_step(kernel, problem, inner.solver, states[c], gradients[c], memory)
         caches = [stack.apply(state.alpha) for state in states]  # line 11
         weights = _update_weights(problems, states, caches, weights, options)  # line 12
         states = [
