@@ -22,7 +22,7 @@ from bayesmkl.discriminative.estimators.base import (
 )
 from bayesmkl.discriminative.estimators.checked import check_above_rounding
 from bayesmkl.discriminative.estimators.path import path_over_reg
-from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER, PRIMAL, REGRESSOR
+from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER, REGRESSOR
 from bayesmkl.discriminative.graph import (
     check_distances,
     check_laplacian,
@@ -93,7 +93,7 @@ class BasePrimalMKL(BaseDiscriminative):
         self.weights_history_ = histories[0] if len(histories) == 1 else histories
 
 
-@fill_docs(PRIMAL, CLASSIFIER)
+@fill_docs(CLASSIFIER)
 @dataclass(eq=False, repr=False, kw_only=True)
 class PrimalMKLClassifier(BasePrimalMKL, DiscriminativeClassifier):
     r"""Multiple kernel learning in the primal, with the squared hinge loss.
@@ -110,14 +110,18 @@ class PrimalMKLClassifier(BasePrimalMKL, DiscriminativeClassifier):
         :math:`\lambda > 0`; `1 / C` of an SVM with squared slacks.
     p_norm : float, default=1.0
         :math:`p \ge 1`; 1 (the paper) gives few kernels weight, larger values spread it.
-    %(weights)s
+    weights : {"spg", "closed", "paper"}, default="spg"
+        Optimization of the weights. "spg": spectral projected gradients, the inner problem solved at every step.
+        "closed": the closed-form weights for fixed functions (every kernel keeps some weight). "paper": one step of
+        `solver`, then Nesterov's method on the weights for fixed coefficients (Algorithm 1), slow for small `reg`.
     solver : {"auto", "libsvm", "newton", "truncated", "pcg"}, default="auto"
         "libsvm": the dual by LibSVM, finished by Newton steps where single precision does not do. "newton": finite
         Newton steps, solved densely up to 3000 support vectors and by conjugate gradients beyond. "auto" is "libsvm"
         from 1000 samples on, else "newton"; the single steps of ``weights="paper"`` are Newton's for all three.
         "truncated": truncated Newton (Algorithm 2), one product with the kernel per inner iteration. "pcg": nonlinear
         preconditioned conjugate gradients, what the paper compares itself with.
-    %(tol)s
+    tol : float, default=1e-3
+        Stop when the duality gap is at most this share of the objective.
     %(max_iter)s, default=500
     %(multiclass)s
     %(indefinite)s
@@ -129,16 +133,20 @@ class PrimalMKLClassifier(BasePrimalMKL, DiscriminativeClassifier):
     %(classes_)s
     kernel_weights_ : ndarray of shape (n_kernels,) +
         :math:`d`.
-    %(dual_coef_)s *
+    dual_coef_ : ndarray of shape (n_samples,) *
+        :math:`\alpha`, one entry per training sample, zero off the support.
     %(intercept_)s *
     %(support_:coefficients)s
     %(support_fraction_)s
     %(n_active_kernels_)s
-    %(objective_history_)s +
-    %(weights_history_)s +
+    objective_history_ : ndarray of shape (n_iter_,) +
+        `F` at the start and after every update; it never rises.
+    weights_history_ : ndarray of shape (n_iter_, n_kernels) +
+        The weights of these updates.
     duality_gap_ : float +
         Of the objective.
-    %(n_iter_, n_solves_)s +
+    n_iter_, n_solves_ : int +
+        Length of the histories, and number of inner problems solved.
     %(outcome_)s +
     %(converged_)s
     %(clipping_)s
@@ -200,7 +208,7 @@ class PrimalMKLClassifier(BasePrimalMKL, DiscriminativeClassifier):
         return SquaredHinge(check_scale("reg", self.reg), check_choice("solver", self.solver, HINGE_SOLVERS))
 
 
-@fill_docs(PRIMAL, REGRESSOR)
+@fill_docs(REGRESSOR, PrimalMKLClassifier)
 @dataclass(eq=False, repr=False, kw_only=True)
 class PrimalMKLRegressor(BasePrimalMKL, DiscriminativeRegressor):
     r"""Multiple kernel regression in the primal: kernel ridge regression, or its robust form.
@@ -222,9 +230,12 @@ class PrimalMKLRegressor(BasePrimalMKL, DiscriminativeRegressor):
         :math:`\delta > 0` of Huber's loss, in units of the target.
     p_norm : float, default=1.0
         :math:`p \ge 1`; 1 gives few kernels weight, larger values spread it.
-    %(weights)s
-    %(solver)s
-    %(tol)s
+    %(PrimalMKLClassifier.weights)s
+    solver : {"newton", "truncated", "pcg"}, default="newton"
+        "newton": finite Newton steps, solved densely up to 3000 support vectors and by conjugate gradients beyond.
+        "truncated": truncated Newton (Algorithm 2), one product with the kernel per inner iteration. "pcg": nonlinear
+        preconditioned conjugate gradients, what the paper compares itself with.
+    %(PrimalMKLClassifier.tol)s
     %(max_iter)s, default=500
     %(indefinite)s
     %(kernel_names)s
@@ -234,16 +245,17 @@ class PrimalMKLRegressor(BasePrimalMKL, DiscriminativeRegressor):
     ----------
     kernel_weights_ : ndarray of shape (n_kernels,)
         :math:`d`.
-    %(dual_coef_)s
+    %(PrimalMKLClassifier.dual_coef_)s
     %(intercept_)s
-    %(support_:one_task)s
+    support_ : ndarray of shape (n_support,)
+        Positions of the samples with a coefficient.
     %(support_fraction_)s
     %(n_active_kernels_)s
-    %(objective_history_)s
-    %(weights_history_)s
+    %(PrimalMKLClassifier.objective_history_)s
+    %(PrimalMKLClassifier.weights_history_)s
     duality_gap_ : float
         Of the objective.
-    %(n_iter_, n_solves_)s
+    %(PrimalMKLClassifier.n_iter_, n_solves_)s
     %(outcome_)s
     %(converged_)s
     %(clipping_)s
@@ -303,7 +315,7 @@ class PrimalMKLRegressor(BasePrimalMKL, DiscriminativeRegressor):
         return Huber(reg, solver, delta)
 
 
-@fill_docs(PRIMAL, REGRESSOR)
+@fill_docs(REGRESSOR, PrimalMKLClassifier, PrimalMKLRegressor)
 @dataclass(eq=False, repr=False, kw_only=True)
 class PrimalMKLOneClass(BasePrimalMKL, NoveltyDetector):
     r"""Novelty detection with several kernels: a one-class SVM with squared slacks, in the primal.
@@ -325,9 +337,9 @@ class PrimalMKLOneClass(BasePrimalMKL, NoveltyDetector):
         :math:`\rho`, below which lie exactly the samples with a coefficient.
     p_norm : float, default=2.0
         :math:`p \ge 1`; 1 gives few kernels weight, larger values spread it.
-    %(weights)s
-    %(solver)s
-    %(tol)s
+    %(PrimalMKLClassifier.weights)s
+    %(PrimalMKLRegressor.solver)s
+    %(PrimalMKLClassifier.tol)s
     %(max_iter)s, default=500
     %(indefinite)s
     %(kernel_names)s
@@ -337,17 +349,17 @@ class PrimalMKLOneClass(BasePrimalMKL, NoveltyDetector):
     ----------
     kernel_weights_ : ndarray of shape (n_kernels,)
         :math:`d`.
-    %(dual_coef_)s
+    %(PrimalMKLClassifier.dual_coef_)s
     intercept_ : float
         :math:`-\rho`.
-    %(support_:one_task)s
+    %(PrimalMKLRegressor.support_)s
     %(support_fraction_)s
     %(n_active_kernels_)s
-    %(objective_history_)s
-    %(weights_history_)s
+    %(PrimalMKLClassifier.objective_history_)s
+    %(PrimalMKLClassifier.weights_history_)s
     duality_gap_ : float
         Of the objective.
-    %(n_iter_, n_solves_)s
+    %(PrimalMKLClassifier.n_iter_, n_solves_)s
     %(outcome_)s
     %(converged_)s
     offset_ : float

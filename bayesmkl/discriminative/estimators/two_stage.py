@@ -651,14 +651,16 @@ class LPBoostMKLClassifier(DiscriminativeClassifier):
     nu : float, default=0.2
         :math:`0 < \nu < 1`, the largest share of samples with a margin below :math:`\rho`. Near 1 the mean margin
         decides, and one kernel gets all; low values heed the samples that are hard to tell.
-    %(cv)s
+    cv : int, cross-validation generator or iterable, default=5
+        Number of stratified, shuffled folds, or what scikit-learn takes for `cv`.
     %(tol:libsvm)s
     multiclass : {"one-versus-rest", "shared"}, default="shared"
         Of more than two classes: one set of weights for all, by the margins of the class of a sample against every
         other one (the paper), or weights of its own for every class against the rest.
     %(indefinite)s
     %(kernel_names)s
-    %(random_state:folds)s
+    random_state : int or None, default=None
+        Seed of the folds. None is a fixed seed.
 
     Attributes
     ----------
