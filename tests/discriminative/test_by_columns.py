@@ -27,10 +27,17 @@ from bayesmkl.discriminative.localized.lmkl import (
     fit_lmkl,
     gate_slopes,
 )
-from bayesmkl.discriminative.svm.by_columns import ByColumns, GatedColumns, localized_kernel
 from bayesmkl.discriminative.svm.libsvm import Hinge
 from bayesmkl.discriminative.svm.native import native_kernels
-from bayesmkl.discriminative.svm.one_kernel import GatedKernel, PrecomputedKernel, precomputed_kernels, scores
+from bayesmkl.discriminative.svm.one_kernel import (
+    ByColumns,
+    GatedColumns,
+    GatedKernel,
+    PrecomputedKernel,
+    localized_kernel,
+    precomputed_kernels,
+    scores,
+)
 from bayesmkl.kernels import Gaussian, Linear, Polynomial
 from bayesmkl.kernels.stacks.columns import BankColumns
 from bayesmkl.kernels.stacks.dense import DenseStack

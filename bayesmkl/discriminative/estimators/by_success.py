@@ -47,10 +47,10 @@ from bayesmkl.discriminative.localized.by_success import (
     swmkl_kernel,
     swmkl_scores,
 )
-from bayesmkl.discriminative.svm.by_columns import ByColumns
 from bayesmkl.discriminative.svm.native import NativeKernel, native_kernels
 from bayesmkl.discriminative.svm.one_kernel import (
     NOT_HELD,
+    ByColumns,
     GatedKernel,
     InOrder,
     OneKernel,

@@ -47,8 +47,7 @@ from bayesmkl.discriminative.localized.lmkl import (
     fit_lmkl,
     predict_lmkl,
 )
-from bayesmkl.discriminative.svm.by_columns import takes_columns
-from bayesmkl.discriminative.svm.one_kernel import precomputed_kernels
+from bayesmkl.discriminative.svm.one_kernel import precomputed_kernels, takes_columns
 from bayesmkl.kernels.geometry import mean_row
 from bayesmkl.kernels.stacks.base import Stack
 

@@ -36,8 +36,8 @@ from bayesmkl.discriminative.gating import combine_components, gates_of_componen
 from bayesmkl.discriminative.global_weights.mwumkl import MOST_STEPS, MultiplicativeWeights
 from bayesmkl.discriminative.inner import OnStep
 from bayesmkl.discriminative.localized.lmkl import Comparison
-from bayesmkl.discriminative.svm.by_columns import takes_columns
 from bayesmkl.discriminative.svm.libsvm import Hinge
+from bayesmkl.discriminative.svm.one_kernel import takes_columns
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
 

@@ -51,8 +51,13 @@ from bayesmkl.discriminative.localized.by_success import (
     fit_voters,
     gated_vote,
 )
-from bayesmkl.discriminative.svm.by_columns import localized_kernel, takes_columns
-from bayesmkl.discriminative.svm.one_kernel import NOT_HELD, OneKernel, coefficients_of
+from bayesmkl.discriminative.svm.one_kernel import (
+    NOT_HELD,
+    OneKernel,
+    coefficients_of,
+    localized_kernel,
+    takes_columns,
+)
 from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
