@@ -27,6 +27,7 @@ ACTIVE = 1e-6  # of the largest weight: kernels above it count as active
 SUPPORT = 1e-8  # of the largest coefficient: samples above it count as support
 
 
+CACHE_MB = 100.0  # for columns of the kernels
 ROUNDING = 1e-15  # of the entries of a kernel
 
 
@@ -113,15 +114,13 @@ class KernelMachine(BaseMKL):
         for stack in super()._blocks(X, kernels):
             yield self._clip(stack, kernels)
 
-    def _fit_columns(
-        self, X: Samples, y: Targets, cache_mb: float, **check_y: Any
-    ) -> tuple[BankColumns, np.ndarray]:
+    def _fit_columns(self, X: Samples, y: Targets, **check_y: Any) -> tuple[BankColumns, np.ndarray]:
         """Validate training data and fit the bank as `_fit_stack` does, but form no training kernel.
 
         Kernels among some of the samples stand for all where they are checked.
         """
         bank, y = self._fit_bank(X, y, **check_y)
-        stack = BankColumns(bank, cache_mb)
+        stack = BankColumns(bank, CACHE_MB)
         self._check_among_some(stack)
         return stack, y
 

@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.typing import Samples, Targets
-from bayesmkl._utils.validation import check_choice, check_integer, check_number, check_scale
+from bayesmkl._utils.validation import check_choice, check_integer, check_scale
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.discriminative.estimators.base import DiscriminativeClassifier
 from bayesmkl.discriminative.estimators.mkl import ClassifierParameters, RegressorParameters
@@ -637,8 +637,6 @@ class MWUMKLClassifier(DiscriminativeClassifier):
         known up to `epsilon` times its largest possible value.
     max_iter : int, default=50000
         Maximum number of iterations. One takes two columns of every kernel.
-    cache_mb : float, default=100.0
-        Memory for columns that may be asked for again, in MB. With a bank only.
     %(multiclass)s
     %(indefinite)s
         "clip" evaluates all kernels in full.
@@ -711,7 +709,6 @@ class MWUMKLClassifier(DiscriminativeClassifier):
     epsilon: float = 0.05
     stopping: str = "gap"
     max_iter: int = 50_000
-    cache_mb: float = 100.0
     multiclass: str = "one-versus-rest"
     indefinite: str = "raise"
     kernel_names: Sequence[str] | np.ndarray | None = None
@@ -733,13 +730,12 @@ class MWUMKLClassifier(DiscriminativeClassifier):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         self._options()
-        check_number("cache_mb", self.cache_mb, low=0.0, inclusive=True)
 
     def _fit_stack(self, X: Samples, y: Targets, **check_y: Any) -> tuple[Any, np.ndarray]:
         """Fit the bank, and return columns that are evaluated on demand."""
         if self._holds_kernels():
             return super()._fit_stack(X, y, **check_y)
-        return self._fit_columns(X, y, float(self.cache_mb), **check_y)
+        return self._fit_columns(X, y, **check_y)
 
     def _holds_kernels(self) -> bool:
         return self._is_precomputed() or self.indefinite == "clip"

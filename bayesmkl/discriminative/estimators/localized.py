@@ -42,7 +42,6 @@ from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 SVMS = ("libsvm", "mwu")
-CACHE_MB = 100.0  # for columns of the kernels
 N_FOLDS = 3  # of comparisons with gates that are the same for all samples
 
 
@@ -198,7 +197,7 @@ class BaseLocalized(KernelMachine):
     def _fit_stack(self, X: Samples, y: Targets, **check_y: Any) -> tuple[Any, np.ndarray]:
         """Fit the bank; for SVMs from columns, return columns that are evaluated on demand."""
         if takes_columns(self._inner()) and not self._is_precomputed() and self.indefinite != "clip":
-            return self._fit_columns(X, y, CACHE_MB, **check_y)
+            return self._fit_columns(X, y, **check_y)
         return super()._fit_stack(X, y, **check_y)
 
     def _fit_local(self, kernels: DenseStack, targets: np.ndarray, gate_features: ArrayLike | None) -> None:

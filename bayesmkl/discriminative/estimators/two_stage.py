@@ -16,7 +16,7 @@ from bayesmkl.discriminative.estimators.mkl import ClassifierByRule, ClassifierP
 from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER, REGRESSOR
 from bayesmkl.discriminative.folds import stratified_folds
 from bayesmkl.discriminative.global_weights.easymkl import Easy
-from bayesmkl.discriminative.global_weights.lpboostmkl import LPBoostMKLOptions, fit_lpboostmkl
+from bayesmkl.discriminative.global_weights.lpboostmkl import fit_lpboostmkl
 from bayesmkl.discriminative.global_weights.two_stage import Alignment, BestKernel, OptimalKernel, Uniform
 from bayesmkl.discriminative.inner import OnStep
 from bayesmkl.discriminative.outer import MKLResult
@@ -736,14 +736,11 @@ class LPBoostMKLClassifier(DiscriminativeClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        self._options()
+        self._grid()
+        if check_number("nu", self.nu, low=0.0) >= 1.0:
+            raise ValueError(f"`nu` must be below 1, a share of the samples; got {self.nu:g}. Try 0.2.")
+        check_number("tol", self.tol, low=0.0)
         check_folds("cv", self.cv)
-
-    def _options(self) -> LPBoostMKLOptions:
-        nu = check_number("nu", self.nu, low=0.0)
-        if nu >= 1.0:
-            raise ValueError(f"`nu` must be below 1, a share of the samples; got {nu:g}. Try 0.2.")
-        return LPBoostMKLOptions(self._grid(), nu, check_number("tol", self.tol, low=0.0))
 
     def _grid(self) -> tuple[float, ...]:
         C, values = check_scale("C", self.C), self.C_values
@@ -763,7 +760,7 @@ class LPBoostMKLClassifier(DiscriminativeClassifier):
         self, training: Training, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
     ) -> Any:
         folds = stratified_folds(self.cv, self.random_state, targets)
-        return fit_lpboostmkl(training.stack, targets, folds, self._options())
+        return fit_lpboostmkl(training.stack, targets, folds, self._grid(), float(self.nu), float(self.tol))
 
     def _result_of(self, found: LPBoostMKLResult) -> MKLResult:
         return _in_sum(found.voters)

@@ -497,13 +497,12 @@ class _Evaluator:
         self._diagonal = self._stack.diagonal()
 
     def __call__(self, parameters: np.ndarray, enough: float = np.inf) -> GatedFit:
-        """Return the fit; where its objective is at least `enough`, only a bound of it and no gradient (NaN)."""
+        """Return the fit; where its objective is at least `enough`, no gradient (NaN)."""
         gates = self._gating.gates(parameters, self._features)
         left = (gates**2 * self._diagonal).max(axis=1)  # of every kernel; no entry is larger
         acting = np.where((left > CLOSED * left.max())[:, None], gates, 0.0)
         kernel = localized_kernel(self._stack, acting[None], self._inner)  # lines 2 and 3
-        limits = {"enough": enough} if takes_columns(self._inner) else {}
-        solution = self._inner.solve(kernel, self._target, self._tol, **limits)  # line 4
+        solution = self._inner.solve(kernel, self._target, self._tol)  # line 4
         self.n_solves += 1
         if solution.objective >= enough:
             return GatedFit(parameters, gates, solution, np.full(parameters.shape, np.nan))
