@@ -50,7 +50,7 @@ OTHERS = {
             "FixedGating",
         ),
     ),
-    "estimators.path": ("RegularizationPath",),
+    "estimators.base": ("RegularizationPath",),
     "plots": ("plot_decision", "plot_gates"),
 }
 

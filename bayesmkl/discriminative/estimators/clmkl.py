@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -32,12 +32,9 @@ from bayesmkl.discriminative.localized.clmkl import (
     sample_kmeans,
 )
 from bayesmkl.discriminative.outer import MKLResult
+from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.base import Stack
-
-if TYPE_CHECKING:
-    from bayesmkl.kernels.bank import KernelBank
-    from bayesmkl.kernels.stacks.dense import DenseStack
-
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 EXACT = 2000  # most samples that are clustered without landmarks
 LANDMARKS = 1000  # beyond

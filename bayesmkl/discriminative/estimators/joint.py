@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -24,9 +24,7 @@ from bayesmkl.discriminative.global_weights.simplemkl import SILP, Simple
 from bayesmkl.discriminative.inner import OnStep
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.discriminative.weights import Training
-
-if TYPE_CHECKING:
-    from bayesmkl.kernels.bank import KernelBank
+from bayesmkl.kernels.bank import KernelBank
 
 
 @fill_docs(CLASSIFIER, Simple)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 
 from bayesmkl._estimator import LabelSplit, split_labels
 from bayesmkl._utils.docstrings import fill_docs
@@ -18,10 +19,10 @@ from bayesmkl.discriminative.estimators.base import (
     DiscriminativeClassifier,
     DiscriminativeRegressor,
     NoveltyDetector,
+    path_over_reg,
     refuse_missing_labels,
 )
 from bayesmkl.discriminative.estimators.checked import check_above_rounding
-from bayesmkl.discriminative.estimators.path import path_over_reg
 from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER, REGRESSOR
 from bayesmkl.discriminative.graph import (
     check_distances,
@@ -31,7 +32,15 @@ from bayesmkl.discriminative.graph import (
 )
 from bayesmkl.discriminative.inner import OnStep
 from bayesmkl.discriminative.outer import MKLResult
-from bayesmkl.discriminative.primal.lapmkl import Graph, LapMKLOptions, deform, fit_lapmkl, share
+from bayesmkl.discriminative.primal.lapmkl import (
+    Deformed,
+    Graph,
+    LapMKLOptions,
+    Shared,
+    deform,
+    fit_lapmkl,
+    share,
+)
 from bayesmkl.discriminative.primal.primalmkl import (
     WEIGHT_SCHEMES,
     PrimalMKLOptions,
@@ -47,13 +56,8 @@ from bayesmkl.discriminative.primal.solve import (
     SquaredHinge,
 )
 from bayesmkl.discriminative.weights import Training
+from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.base import Stack
-
-if TYPE_CHECKING:
-    from scipy import sparse
-
-    from bayesmkl.discriminative.primal.lapmkl import Deformed, Shared
-    from bayesmkl.kernels.bank import KernelBank
 
 
 class BasePrimalMKL(BaseDiscriminative):

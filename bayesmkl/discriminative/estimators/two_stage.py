@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,16 +16,13 @@ from bayesmkl.discriminative.estimators.mkl import ClassifierByRule, ClassifierP
 from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER, REGRESSOR
 from bayesmkl.discriminative.folds import stratified_folds
 from bayesmkl.discriminative.global_weights.easymkl import Easy
-from bayesmkl.discriminative.global_weights.lpboostmkl import fit_lpboostmkl
+from bayesmkl.discriminative.global_weights.lpboostmkl import LPBoostMKLResult, fit_lpboostmkl
 from bayesmkl.discriminative.global_weights.two_stage import Alignment, BestKernel, OptimalKernel, Uniform
 from bayesmkl.discriminative.inner import OnStep
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.discriminative.weights import Training
+from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.base import Stack
-
-if TYPE_CHECKING:
-    from bayesmkl.discriminative.global_weights.lpboostmkl import LPBoostMKLResult
-    from bayesmkl.kernels.bank import KernelBank
 
 
 @fill_docs(CLASSIFIER, Uniform)

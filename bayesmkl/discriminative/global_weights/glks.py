@@ -22,11 +22,12 @@ Several classes share them, one-versus-rest. The method knows the samples of its
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike
+from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from bayesmkl._estimator import LabelSplit, check_targets, split_labels
@@ -42,9 +43,6 @@ from bayesmkl.discriminative.inner import InnerSolution
 from bayesmkl.discriminative.outer import WeightedFit, fit_at, outer_gap
 from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.kernels.stacks.dense import DenseStack
-
-if TYPE_CHECKING:
-    from scipy import sparse
 
 
 class GLKSResult(NamedTuple):

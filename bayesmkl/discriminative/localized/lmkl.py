@@ -34,10 +34,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import OptimizeResult, minimize
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.units import SMALLEST, unit_of
@@ -60,9 +60,6 @@ from bayesmkl.discriminative.svm.one_kernel import (
 )
 from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.kernels.stacks.dense import DenseStack
-
-if TYPE_CHECKING:
-    from scipy.optimize import OptimizeResult
 
 CLOSED = 1e-12  # of the largest gated kernel: kernels whose gates leave no more of them are passed over
 OPEN = 1e-9  # relative: shares of 1/P up to rounding are no smaller

@@ -16,7 +16,7 @@ place of the simplex, and tasks may share their weights: their objectives add up
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,6 +33,8 @@ from bayesmkl.discriminative.outer import (
     result_of,
 )
 from bayesmkl.discriminative.primal.solve import (
+    Direction,
+    Gradient,
     PrimalLoss,
     PrimalProblem,
     PrimalState,
@@ -44,9 +46,6 @@ from bayesmkl.discriminative.primal.solve import (
 )
 from bayesmkl.discriminative.svm.evaluator import MovingCombination, ShrinkingQuadratics, signed_duals
 from bayesmkl.kernels.stacks.base import Stack
-
-if TYPE_CHECKING:
-    from bayesmkl.discriminative.primal.solve import Direction, Gradient
 
 
 class PrimalMKLOptions(NamedTuple):

@@ -20,17 +20,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from bayesmkl.discriminative.gating import combine_components, gating_matrix
+from bayesmkl.discriminative.inner import InnerProblem, InnerSolution
 from bayesmkl.discriminative.svm.libsvm import solve_svm, solve_svr
 from bayesmkl.kernels.stacks.base import KernelColumns, Stack
-
-if TYPE_CHECKING:
-    from bayesmkl.discriminative.inner import InnerProblem, InnerSolution
-
 
 BLOCK = 2**19  # entries of a kernel that are held at once, 4 MB
 
