@@ -8,7 +8,7 @@ from helpers import SAME_FORMULA, assert_same, random_kernels, random_labels
 from scipy.optimize import approx_fprime, minimize
 
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl.discriminative.outer import (
+from bayesmkl.discriminative.problems import (
     SMALLEST,
     beyond,
     dual_norm,

@@ -13,7 +13,7 @@ from bayesmkl.discriminative.global_weights.simplemkl import (
     Simple,
     reduced_gradient,
 )
-from bayesmkl.discriminative.outer import fit_at
+from bayesmkl.discriminative.problems import fit_at
 from bayesmkl.discriminative.svm.libsvm import EpsilonInsensitive, Hinge
 from bayesmkl.kernels.stacks.dense import DenseStack
 

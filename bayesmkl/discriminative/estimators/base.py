@@ -27,8 +27,7 @@ from bayesmkl.discriminative.estimators.checked import (
     weigh,
 )
 from bayesmkl.discriminative.estimators.shared_docs import DISCRIMINATIVE
-from bayesmkl.discriminative.inner import OnStep
-from bayesmkl.discriminative.outer import MKLResult
+from bayesmkl.discriminative.problems import MKLResult, OnStep
 from bayesmkl.discriminative.weights import SampleWeights, Training
 from bayesmkl.kernels.geometry import mean_row
 from bayesmkl.kernels.precomputed import SharedKernels

@@ -26,7 +26,6 @@ from bayesmkl.discriminative.estimators.checked import SINGLE_PRECISION
 from bayesmkl.discriminative.estimators.localized import FeatureGatedClassifier, LocalFit, Rows
 from bayesmkl.discriminative.estimators.shared_docs import GATED
 from bayesmkl.discriminative.folds import evenly_dealt
-from bayesmkl.discriminative.inner import OnStep
 from bayesmkl.discriminative.localized.by_success import (
     AUTO,
     BIAS,
@@ -47,6 +46,7 @@ from bayesmkl.discriminative.localized.by_success import (
     swmkl_kernel,
     swmkl_scores,
 )
+from bayesmkl.discriminative.problems import OnStep
 from bayesmkl.discriminative.svm.native import NativeKernel, native_kernels
 from bayesmkl.discriminative.svm.one_kernel import (
     NOT_HELD,

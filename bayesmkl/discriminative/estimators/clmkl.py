@@ -19,7 +19,6 @@ from bayesmkl.discriminative.estimators.checked import ACTIVE
 from bayesmkl.discriminative.estimators.localized import LocalFit, LocalizedClassifier, Rows
 from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER
 from bayesmkl.discriminative.gating import gates_of_components
-from bayesmkl.discriminative.inner import OnStep
 from bayesmkl.discriminative.localized.clmkl import (
     CLMKLOptions,
     ClusteredStack,
@@ -31,7 +30,7 @@ from bayesmkl.discriminative.localized.clmkl import (
     landmark_kmeans,
     sample_kmeans,
 )
-from bayesmkl.discriminative.outer import MKLResult
+from bayesmkl.discriminative.problems import MKLResult, OnStep
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.kernels.stacks.dense import DenseStack

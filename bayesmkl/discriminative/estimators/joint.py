@@ -21,8 +21,7 @@ from bayesmkl.discriminative.global_weights.gmkl import GMKL
 from bayesmkl.discriminative.global_weights.lpmkl import SMO, Lp
 from bayesmkl.discriminative.global_weights.mwumkl import MWUOptions, fit_mwumkl
 from bayesmkl.discriminative.global_weights.simplemkl import SILP, Simple
-from bayesmkl.discriminative.inner import OnStep
-from bayesmkl.discriminative.outer import MKLResult
+from bayesmkl.discriminative.problems import MKLResult, OnStep
 from bayesmkl.discriminative.weights import Training
 from bayesmkl.kernels.bank import KernelBank
 

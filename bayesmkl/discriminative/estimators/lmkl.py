@@ -38,7 +38,6 @@ from bayesmkl.discriminative.gating import (
     check_gating,
     check_gating_parameters,
 )
-from bayesmkl.discriminative.inner import OnStep
 from bayesmkl.discriminative.localized.lmkl import (
     SOLVERS,
     LMKLOptions,
@@ -48,6 +47,7 @@ from bayesmkl.discriminative.localized.lmkl import (
     fit_lmkl,
     predict_lmkl,
 )
+from bayesmkl.discriminative.problems import OnStep
 from bayesmkl.discriminative.svm.one_kernel import precomputed_kernels, takes_columns
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.geometry import mean_row

@@ -34,8 +34,8 @@ from bayesmkl.discriminative.estimators.shared_docs import DISCRIMINATIVE, GATED
 from bayesmkl.discriminative.folds import evenly_dealt
 from bayesmkl.discriminative.gating import combine_components, gates_of_components, gating_matrix
 from bayesmkl.discriminative.global_weights.mwumkl import MOST_STEPS, MultiplicativeWeights
-from bayesmkl.discriminative.inner import OnStep
 from bayesmkl.discriminative.localized.lmkl import Comparison
+from bayesmkl.discriminative.problems import OnStep
 from bayesmkl.discriminative.svm.libsvm import Hinge
 from bayesmkl.discriminative.svm.one_kernel import takes_columns
 from bayesmkl.kernels.bank import KernelBank

@@ -26,8 +26,8 @@ from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER, DISCRIMIN
 from bayesmkl.discriminative.global_weights.lpmkl import Lp
 from bayesmkl.discriminative.global_weights.simplemkl import Simple
 from bayesmkl.discriminative.global_weights.two_stage import InUnitVariance
-from bayesmkl.discriminative.inner import InnerProblem, OnStep
 from bayesmkl.discriminative.primal.solve import OneClass
+from bayesmkl.discriminative.problems import InnerProblem, OnStep
 from bayesmkl.discriminative.svm.libsvm import Hinge, spread_of
 from bayesmkl.discriminative.weights import Learned, Training, WeightRule
 from bayesmkl.kernels.alignment import centering_errors

@@ -30,8 +30,6 @@ from bayesmkl.discriminative.graph import (
     knn_laplacian,
     squared_kernel_distances,
 )
-from bayesmkl.discriminative.inner import OnStep
-from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.discriminative.primal.lapmkl import (
     Deformed,
     Graph,
@@ -55,6 +53,7 @@ from bayesmkl.discriminative.primal.solve import (
     Squared,
     SquaredHinge,
 )
+from bayesmkl.discriminative.problems import MKLResult, OnStep
 from bayesmkl.discriminative.weights import Training
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.base import Stack

@@ -16,7 +16,6 @@ from bayesmkl._utils.validation import check_choice, check_flag
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.discriminative.estimators.localized import LocalizedClassifier, Rows, are_wrong
 from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER
-from bayesmkl.discriminative.inner import OnStep
 from bayesmkl.discriminative.localized.lmkl import local_weights_help
 from bayesmkl.discriminative.localized.samkl import (
     RULES,
@@ -30,6 +29,7 @@ from bayesmkl.discriminative.localized.samkl import (
     initial_support,
     switch_gates,
 )
+from bayesmkl.discriminative.problems import OnStep
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.kernels.stacks.dense import DenseStack

@@ -18,8 +18,7 @@ from bayesmkl.discriminative.folds import stratified_folds
 from bayesmkl.discriminative.global_weights.easymkl import Easy
 from bayesmkl.discriminative.global_weights.lpboostmkl import LPBoostMKLResult, fit_lpboostmkl
 from bayesmkl.discriminative.global_weights.two_stage import Alignment, BestKernel, OptimalKernel, Uniform
-from bayesmkl.discriminative.inner import OnStep
-from bayesmkl.discriminative.outer import MKLResult
+from bayesmkl.discriminative.problems import MKLResult, OnStep
 from bayesmkl.discriminative.weights import Training
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.base import Stack

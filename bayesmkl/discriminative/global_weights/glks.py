@@ -39,8 +39,7 @@ from bayesmkl._utils.given import as_array
 from bayesmkl._utils.typing import Label, Targets
 from bayesmkl._utils.validation import check_integer, check_label, check_number, check_scale
 from bayesmkl.discriminative.graph import check_laplacian
-from bayesmkl.discriminative.inner import InnerSolution
-from bayesmkl.discriminative.outer import WeightedFit, fit_at, outer_gap
+from bayesmkl.discriminative.problems import InnerSolution, WeightedFit, fit_at, outer_gap
 from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.kernels.stacks.dense import DenseStack
 

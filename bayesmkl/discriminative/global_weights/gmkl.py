@@ -12,8 +12,7 @@ from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.simplex import project_simplex
 from bayesmkl._numerics.spectral_gradient import spectral_step
 from bayesmkl._utils.validation import shown
-from bayesmkl.discriminative.inner import InnerProblem
-from bayesmkl.discriminative.outer import MKLResult, WeightedFit, result_of
+from bayesmkl.discriminative.problems import InnerProblem, MKLResult, WeightedFit, result_of
 from bayesmkl.discriminative.svm.evaluator import (
     Evaluator,
     Goal,

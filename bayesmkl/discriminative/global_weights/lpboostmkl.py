@@ -34,7 +34,7 @@ from scipy.optimize import linprog
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.discriminative.folds import Folds
 from bayesmkl.discriminative.global_weights.two_stage import fold_accuracy, fold_scores, solve_tasks
-from bayesmkl.discriminative.outer import MKLResult
+from bayesmkl.discriminative.problems import MKLResult
 from bayesmkl.discriminative.svm.libsvm import Hinge
 from bayesmkl.kernels.stacks.base import Stack
 

@@ -11,8 +11,8 @@ from scipy.special import lambertw, xlogy
 
 from bayesmkl._numerics.simplex import lp_norm
 from bayesmkl._utils.validation import check_scale
-from bayesmkl.discriminative.inner import InnerProblem
-from bayesmkl.discriminative.outer import (
+from bayesmkl.discriminative.problems import (
+    InnerProblem,
     MKLResult,
     WeightedFit,
     beyond,

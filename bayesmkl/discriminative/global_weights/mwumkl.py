@@ -48,8 +48,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl.discriminative.inner import InnerSolution
-from bayesmkl.discriminative.outer import MKLResult
+from bayesmkl.discriminative.problems import InnerSolution, MKLResult
 from bayesmkl.kernels.stacks.base import KernelColumns
 from bayesmkl.kernels.stacks.columns import ColumnCache
 

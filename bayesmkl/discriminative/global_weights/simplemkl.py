@@ -9,8 +9,7 @@ import numpy as np
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.simplex import project_simplex
-from bayesmkl.discriminative.inner import InnerProblem
-from bayesmkl.discriminative.outer import MKLResult, WeightedFit, result_of
+from bayesmkl.discriminative.problems import InnerProblem, MKLResult, WeightedFit, result_of
 from bayesmkl.discriminative.svm.evaluator import (
     Evaluator,
     certify_by_planes,

@@ -49,8 +49,14 @@ from scipy.optimize import brentq
 from scipy.special import entr, softmax
 
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl.discriminative.inner import InnerProblem
-from bayesmkl.discriminative.outer import MKLResult, WeightedFit, dual_norm, lp_weights, result_of
+from bayesmkl.discriminative.problems import (
+    InnerProblem,
+    MKLResult,
+    WeightedFit,
+    dual_norm,
+    lp_weights,
+    result_of,
+)
 from bayesmkl.discriminative.svm.one_kernel import GatedColumns, takes_columns
 
 BLOCK_ROWS = 64  # of the combined kernel that are computed at once

@@ -42,7 +42,6 @@ from scipy.optimize import OptimizeResult, minimize
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.units import SMALLEST, unit_of
 from bayesmkl.discriminative.gating import FixedGating, Gating, equal_gates
-from bayesmkl.discriminative.inner import InnerProblem, InnerSolution
 from bayesmkl.discriminative.localized.by_success import (
     Folds,
     LDMKLOptions,
@@ -51,6 +50,7 @@ from bayesmkl.discriminative.localized.by_success import (
     fit_voters,
     gated_vote,
 )
+from bayesmkl.discriminative.problems import InnerProblem, InnerSolution
 from bayesmkl.discriminative.svm.one_kernel import (
     NOT_HELD,
     OneKernel,

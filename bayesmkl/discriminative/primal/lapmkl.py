@@ -35,9 +35,8 @@ import numpy as np
 import scipy.linalg
 
 from bayesmkl._numerics.spectral_gradient import SPGOptions, minimize_spg
-from bayesmkl.discriminative.inner import InnerSolution
-from bayesmkl.discriminative.outer import MKLResult, dual_norm, gather, projection_for
 from bayesmkl.discriminative.primal.solve import SquaredHinge
+from bayesmkl.discriminative.problems import InnerSolution, MKLResult, dual_norm, gather, projection_for
 from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.kernels.stacks.dense import DenseStack
 

@@ -22,16 +22,6 @@ import numpy as np
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.spectral_gradient import SPGOptions, minimize_spg
-from bayesmkl.discriminative.inner import InnerSolution, OnStep
-from bayesmkl.discriminative.outer import (
-    MKLResult,
-    WeightedFit,
-    dual_norm,
-    gather,
-    lp_weights,
-    projection_for,
-    result_of,
-)
 from bayesmkl.discriminative.primal.solve import (
     Direction,
     Gradient,
@@ -43,6 +33,17 @@ from bayesmkl.discriminative.primal.solve import (
     objective,
     state_at,
     take_step,
+)
+from bayesmkl.discriminative.problems import (
+    InnerSolution,
+    MKLResult,
+    OnStep,
+    WeightedFit,
+    dual_norm,
+    gather,
+    lp_weights,
+    projection_for,
+    result_of,
 )
 from bayesmkl.discriminative.svm.evaluator import MovingCombination, ShrinkingQuadratics, signed_duals
 from bayesmkl.kernels.stacks.base import Stack

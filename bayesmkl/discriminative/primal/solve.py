@@ -47,7 +47,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.linalg
 
-from bayesmkl.discriminative.inner import InnerSolution
+from bayesmkl.discriminative.problems import InnerSolution
 from bayesmkl.discriminative.svm.libsvm import solve_squared_hinge
 
 MOST_PIECES = 30  # of the derivative in the intercept, before its breakpoints are sorted

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from bayesmkl.discriminative.gating import combine_components, gating_matrix
-from bayesmkl.discriminative.inner import InnerProblem, InnerSolution
+from bayesmkl.discriminative.problems import InnerProblem, InnerSolution
 from bayesmkl.discriminative.svm.libsvm import solve_svm, solve_svr
 from bayesmkl.kernels.stacks.base import KernelColumns, Stack
 
