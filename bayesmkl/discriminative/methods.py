@@ -32,8 +32,7 @@ ESTIMATORS = {  # in the order of the API reference
 RULES = {  # for `weights` of the first ones
     "global_weights.two_stage": ("Uniform", "BestKernel", "Alignment", "OptimalKernel"),
     "global_weights.easymkl": ("Easy",),
-    "global_weights.simplemkl": ("Simple", "SILP"),
-    "global_weights.lpmkl": ("Lp", "SMO"),
+    "global_weights.joint": ("Simple", "SILP", "Lp", "SMO"),
     "global_weights.gmkl": ("GMKL",),
 }
 OTHERS = {

@@ -15,7 +15,7 @@ from sklearn.svm import SVC
 
 from bayesmkl.discriminative import LapMKLClassifier, PrimalMKLClassifier
 from bayesmkl.discriminative.graph import knn_laplacian
-from bayesmkl.discriminative.primal.lapmkl import (
+from bayesmkl.discriminative.primal.primalmkl import (
     Graph,
     LapMKLOptions,
     _factor,

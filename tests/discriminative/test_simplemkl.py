@@ -9,7 +9,7 @@ from helpers import assert_same, informed_target, learn
 from scipy.optimize import minimize_scalar
 
 from bayesmkl.discriminative import SimpleMKLClassifier
-from bayesmkl.discriminative.global_weights.simplemkl import (
+from bayesmkl.discriminative.global_weights.joint import (
     Simple,
     reduced_gradient,
 )

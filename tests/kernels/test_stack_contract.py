@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from helpers import learn
 
-from bayesmkl.discriminative.global_weights.simplemkl import Simple
+from bayesmkl.discriminative.global_weights.joint import Simple
 from bayesmkl.discriminative.localized.lmkl import gate_slopes
 from bayesmkl.discriminative.svm.libsvm import Hinge
 from bayesmkl.discriminative.svm.one_kernel import (

@@ -18,9 +18,8 @@ from bayesmkl.discriminative.estimators.base import DiscriminativeClassifier
 from bayesmkl.discriminative.estimators.mkl import ClassifierParameters, RegressorParameters
 from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER, REGRESSOR
 from bayesmkl.discriminative.global_weights.gmkl import GMKL
-from bayesmkl.discriminative.global_weights.lpmkl import SMO, Lp
+from bayesmkl.discriminative.global_weights.joint import SILP, SMO, Lp, Simple
 from bayesmkl.discriminative.global_weights.mwumkl import MWUOptions, fit_mwumkl
-from bayesmkl.discriminative.global_weights.simplemkl import SILP, Simple
 from bayesmkl.discriminative.problems import MKLResult, OnStep
 from bayesmkl.discriminative.weights import Training
 from bayesmkl.kernels.bank import KernelBank

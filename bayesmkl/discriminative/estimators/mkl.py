@@ -23,8 +23,7 @@ from bayesmkl.discriminative.estimators.base import (
 )
 from bayesmkl.discriminative.estimators.checked import check_tube
 from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER, DISCRIMINATIVE, REGRESSOR
-from bayesmkl.discriminative.global_weights.lpmkl import Lp
-from bayesmkl.discriminative.global_weights.simplemkl import Simple
+from bayesmkl.discriminative.global_weights.joint import Lp, Simple
 from bayesmkl.discriminative.global_weights.two_stage import InUnitVariance
 from bayesmkl.discriminative.primal.solve import OneClass
 from bayesmkl.discriminative.problems import InnerProblem, OnStep

@@ -30,20 +30,18 @@ from bayesmkl.discriminative.graph import (
     knn_laplacian,
     squared_kernel_distances,
 )
-from bayesmkl.discriminative.primal.lapmkl import (
+from bayesmkl.discriminative.primal.primalmkl import (
+    WEIGHT_SCHEMES,
     Deformed,
     Graph,
     LapMKLOptions,
+    PrimalMKLOptions,
+    PrimalMKLResult,
     Shared,
     deform,
     fit_lapmkl,
-    share,
-)
-from bayesmkl.discriminative.primal.primalmkl import (
-    WEIGHT_SCHEMES,
-    PrimalMKLOptions,
-    PrimalMKLResult,
     fit_primalmkl,
+    share,
 )
 from bayesmkl.discriminative.primal.solve import (
     HINGE_SOLVERS,
