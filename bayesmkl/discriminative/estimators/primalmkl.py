@@ -32,12 +32,10 @@ from bayesmkl.discriminative.graph import (
 )
 from bayesmkl.discriminative.primal.primalmkl import (
     WEIGHT_SCHEMES,
-    Deformed,
     Graph,
     LapMKLOptions,
     PrimalMKLOptions,
     PrimalMKLResult,
-    Shared,
     deform,
     fit_lapmkl,
     fit_primalmkl,
@@ -609,14 +607,10 @@ class LapMKLClassifier(DiscriminativeClassifier):
         split = split_labels(y, self.unlabeled_label)
         self.classes_ = split.classes
         self.laplacian_ = self._laplacian(stack)
-        model: Any = self._model(stack, Graph(self.laplacian_, split.labeled, *self._gammas()))
-        self._fit_tasks(model, split.targets)
+        graph = Graph(self.laplacian_, split.labeled, *self._gammas())
+        self._fit_tasks((share if self.solver == "paper" else deform)(stack, graph), split.targets)
         self._store_training(stack, split)
         return self
-
-    def _model(self, stack: Stack, graph: Graph) -> Deformed | Shared:
-        """Return the problem to solve."""
-        return share(stack, graph) if self.solver == "paper" else deform(stack, graph)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -759,7 +759,12 @@ class LPBoostMKLClassifier(DiscriminativeClassifier):
         return fit_lpboostmkl(training.stack, targets, folds, self._grid(), float(self.nu), float(self.tol))
 
     def _result_of(self, found: LPBoostMKLResult) -> MKLResult:
-        return _in_sum(found.voters)
+        """Return the result with the sum of all intercepts, and what a sample adds to the scores at most."""
+        voters = found.voters
+        weights, magnitudes = voters.kernel_weights, np.abs(voters.signed_dual)
+        return voters._replace(
+            signed_dual=np.einsum("m,cmi->ci", weights, magnitudes), intercept=voters.intercept @ weights
+        )
 
     def _store(self, results: Sequence[Any], n_tasks: int) -> None:
         """Set the fitted attributes; coefficients have an axis for the kernel."""
@@ -776,11 +781,3 @@ class LPBoostMKLClassifier(DiscriminativeClassifier):
         weighted = np.atleast_2d(self.kernel_weights_)[:, used, None] * dual
         scores = np.stack([stack.apply(vectors[..., None]).sum(axis=0) for vectors in weighted])
         return scores + np.atleast_1d(self.intercept_)[:, None]
-
-
-def _in_sum(voters: MKLResult) -> MKLResult:
-    """Return a result with the sum of all intercepts, and what a sample adds to the scores at most."""
-    weights, magnitudes = voters.kernel_weights, np.abs(voters.signed_dual)
-    return voters._replace(
-        signed_dual=np.einsum("m,cmi->ci", weights, magnitudes), intercept=voters.intercept @ weights
-    )
