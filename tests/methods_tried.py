@@ -201,7 +201,7 @@ TRIED: dict[str, Tried] = {
         losses={"PrimalMKLClassifier": "squared hinge", "PrimalMKLRegressor": "ridge"},
         forms=(
             *_forms("PrimalMKLClassifier", weights=("spg", "closed", "paper")),
-            *_forms("PrimalMKLClassifier", solver=("libsvm", "truncated", "pcg"), max_basis=(5,)),
+            *_forms("PrimalMKLClassifier", solver=("libsvm", "truncated", "pcg")),
             Form("PrimalMKLClassifier", "classes", {"p_norm": 2.0}),
             Form("PrimalMKLRegressor", "real"),
             Form("PrimalMKLRegressor", "real", {"loss": "huber"}),

@@ -7,12 +7,13 @@ multiply with ``@``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse
 from numpy.typing import ArrayLike
+from scipy import sparse
 from sklearn.neighbors import VALID_METRICS, NearestNeighbors
 from sklearn.utils.validation import check_array
 
@@ -20,10 +21,6 @@ from bayesmkl._utils.given import check_numbers, naming
 from bayesmkl._utils.typing import Samples
 from bayesmkl._utils.validation import check_choice, check_integer
 from bayesmkl.kernels.geometry import mean_row
-
-if TYPE_CHECKING:
-    from scipy import sparse
-
 
 # Largest |L - L'| and largest |row sum|, relative to the largest entry; those read from text reach 1e-8.
 EXACT = 1e-8

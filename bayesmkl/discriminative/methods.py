@@ -32,13 +32,12 @@ ESTIMATORS = {  # in the order of the API reference
 RULES = {  # for `weights` of the first ones
     "global_weights.two_stage": ("Uniform", "BestKernel", "Alignment", "OptimalKernel"),
     "global_weights.easymkl": ("Easy",),
-    "global_weights.simplemkl": ("Simple", "SILP"),
-    "global_weights.lpmkl": ("Lp", "SMO"),
+    "global_weights.joint": ("Simple", "SILP", "Lp", "SMO"),
     "global_weights.gmkl": ("GMKL",),
 }
 OTHERS = {
     "graph": ("knn_laplacian",),
-    "global_weights.glks": ("glks_transduce", "GLKSOptions", "GLKSResult"),
+    "global_weights.glks": ("glks_transduce", "GLKSResult"),
     "gating": (
         *(
             "Gating",
@@ -50,7 +49,7 @@ OTHERS = {
             "FixedGating",
         ),
     ),
-    "estimators.path": ("RegularizationPath",),
+    "estimators.base": ("RegularizationPath",),
     "plots": ("plot_decision", "plot_gates"),
 }
 

@@ -11,8 +11,7 @@ from sklearn.base import BaseEstimator
 
 from bayesmkl._utils.docstrings import fulfil_docs
 from bayesmkl._utils.validation import check_choice, check_integer, check_number
-from bayesmkl.discriminative.inner import InnerProblem, OnStep
-from bayesmkl.discriminative.outer import MKLResult
+from bayesmkl.discriminative.problems import InnerProblem, MKLResult, OnStep
 from bayesmkl.kernels.stacks.base import Stack
 
 Start = np.ndarray | None

@@ -16,7 +16,6 @@ from bayesmkl.discriminative.estimators.by_success import LDMKLClassifier, SwMKL
 from bayesmkl.discriminative.estimators.clmkl import CLMKLClassifier
 from bayesmkl.discriminative.estimators.lmkl import LMKLClassifier
 from bayesmkl.discriminative.gating import SigmoidGating, SoftmaxGating, combine_components
-from bayesmkl.discriminative.global_weights import mwumkl
 from bayesmkl.discriminative.global_weights.mwumkl import MultiplicativeWeights, MWUOptions, fit_mwumkl
 from bayesmkl.discriminative.localized.clmkl import CLMKLOptions, ClusteredStack, fit_clmkl
 from bayesmkl.discriminative.localized.lmkl import (
@@ -27,10 +26,17 @@ from bayesmkl.discriminative.localized.lmkl import (
     fit_lmkl,
     gate_slopes,
 )
-from bayesmkl.discriminative.svm.by_columns import ByColumns, GatedColumns, localized_kernel
 from bayesmkl.discriminative.svm.libsvm import Hinge
 from bayesmkl.discriminative.svm.native import native_kernels
-from bayesmkl.discriminative.svm.one_kernel import GatedKernel, PrecomputedKernel, precomputed_kernels, scores
+from bayesmkl.discriminative.svm.one_kernel import (
+    ByColumns,
+    GatedColumns,
+    GatedKernel,
+    PrecomputedKernel,
+    localized_kernel,
+    precomputed_kernels,
+    scores,
+)
 from bayesmkl.kernels import Gaussian, Linear, Polynomial
 from bayesmkl.kernels.stacks.columns import BankColumns
 from bayesmkl.kernels.stacks.dense import DenseStack
@@ -219,27 +225,6 @@ def test_descent_on_noisy_svms_goes_down_and_ends(sides, solver, epsilon):
     before, after = (exact(dense.combine_gated(g, g), y, 1.0)[2] for g in (start, result.gates))
     assert after < before  # also of the exact values
     assert after * (1.0 - 1.1 * epsilon) <= result.objective_history[-1] <= after * (1.0 + 1e-6)
-
-
-def test_search_that_cuts_svms_short_takes_the_steps_of_the_plain_one(sides, monkeypatch):
-    columns, _, X, y = sides
-    arguments = columns, y, X, MultiplicativeWeights(1.0, 0.02), SoftmaxGating(), LMKLOptions(solver="paper")
-    n_steps, fit = [0], mwumkl.fit_one_kernel
-
-    def counted(*these):
-        found = fit(*these)
-        n_steps[-1] += found.n_solves
-        return found
-
-    monkeypatch.setattr(mwumkl, "fit_one_kernel", counted)
-    short = fit_lmkl(*arguments, rng=np.random.default_rng(0))
-    n_steps.append(0)
-    monkeypatch.setattr(mwumkl, "fit_one_kernel", lambda *these: counted(*these[:4]))
-    plain = fit_lmkl(*arguments, rng=np.random.default_rng(0))
-    assert short.n_solves == plain.n_solves
-    assert n_steps[0] < 0.95 * n_steps[1]
-    np.testing.assert_array_equal(short.objective_history, plain.objective_history)
-    np.testing.assert_array_equal(short.gates, plain.gates)
 
 
 def test_descent_ends_where_svms_hide_further_progress(sides):

@@ -9,8 +9,7 @@ from helpers import learn, random_kernels, random_labels
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.discriminative.global_weights.gmkl import GMKL
-from bayesmkl.discriminative.global_weights.lpmkl import SMO, Lp
-from bayesmkl.discriminative.global_weights.simplemkl import Simple
+from bayesmkl.discriminative.global_weights.joint import SMO, Lp, Simple
 from bayesmkl.discriminative.svm.libsvm import Hinge
 from bayesmkl.kernels.stacks.dense import DenseStack
 

@@ -31,7 +31,7 @@ from bayesmkl.discriminative.localized.clmkl import (
     sample_kmeans,
     update_weights,
 )
-from bayesmkl.discriminative.outer import fit_at
+from bayesmkl.discriminative.problems import fit_at
 from bayesmkl.discriminative.svm.libsvm import Hinge, solve_svm
 from bayesmkl.discriminative.svm.one_kernel import GatedKernel, precomputed_kernels
 from bayesmkl.kernels import Gaussian

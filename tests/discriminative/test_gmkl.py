@@ -17,8 +17,8 @@ from bayesmkl.discriminative.global_weights.gmkl import (
     REGULARIZERS,
     combine_product,
 )
-from bayesmkl.discriminative.global_weights.simplemkl import Simple
-from bayesmkl.discriminative.outer import fit_at
+from bayesmkl.discriminative.global_weights.joint import Simple
+from bayesmkl.discriminative.problems import fit_at
 from bayesmkl.discriminative.svm.libsvm import Hinge, solve_svm
 from bayesmkl.kernels import Gaussian, KernelBank, Linear
 from bayesmkl.kernels.stacks.dense import DenseStack

@@ -15,8 +15,7 @@ from sklearn.svm import SVC
 
 from bayesmkl.discriminative import LapMKLClassifier, PrimalMKLClassifier
 from bayesmkl.discriminative.graph import knn_laplacian
-from bayesmkl.discriminative.outer import fit_at
-from bayesmkl.discriminative.primal.lapmkl import (
+from bayesmkl.discriminative.primal.primalmkl import (
     Graph,
     LapMKLOptions,
     _factor,
@@ -25,6 +24,7 @@ from bayesmkl.discriminative.primal.lapmkl import (
     share,
 )
 from bayesmkl.discriminative.primal.solve import SquaredHinge
+from bayesmkl.discriminative.problems import fit_at
 from bayesmkl.kernels import Gaussian, KernelBank, Linear
 from bayesmkl.kernels.stacks.dense import DenseStack
 

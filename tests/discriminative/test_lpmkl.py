@@ -10,8 +10,8 @@ from scipy.optimize import minimize
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.discriminative import LpMKLClassifier, SimpleMKLClassifier, UniformMKLClassifier
-from bayesmkl.discriminative.global_weights.lpmkl import Lp
-from bayesmkl.discriminative.outer import fit_at
+from bayesmkl.discriminative.global_weights.joint import Lp
+from bayesmkl.discriminative.problems import fit_at
 from bayesmkl.discriminative.svm.libsvm import EpsilonInsensitive, Hinge
 from bayesmkl.kernels.stacks.dense import DenseStack
 

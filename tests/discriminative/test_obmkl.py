@@ -18,7 +18,7 @@ from bayesmkl.discriminative.global_weights.two_stage import (
     select_by_alignment,
     select_weighted,
 )
-from bayesmkl.discriminative.inner import InnerSolution
+from bayesmkl.discriminative.problems import InnerSolution
 from bayesmkl.discriminative.svm.libsvm import Hinge
 from bayesmkl.kernels import Gaussian, KernelBank
 from bayesmkl.kernels.alignment import empirical_optimal_kernel

@@ -8,7 +8,7 @@ from helpers import SAME_FORMULA, assert_same, random_kernels, random_labels
 from scipy.optimize import approx_fprime, minimize
 
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl.discriminative.outer import (
+from bayesmkl.discriminative.problems import (
     SMALLEST,
     beyond,
     dual_norm,
@@ -105,16 +105,6 @@ def test_degenerate_one_kernel_has_no_outer_gap(rng):
     fit = fit_at(stack, targets, Hinge(1.0), np.ones(1), 1e-2)
     for p_norm in NORMS:
         assert outer_gap(fit, p_norm) == pytest.approx(fit.inner_gap, rel=1e-12)
-
-
-def test_combined_kernel_of_the_caller_is_used(rng):
-    stack, targets = problem(rng)
-    weights = np.array([0.2, 0.3, 0.5])
-    plain = fit_at(stack, targets, Hinge(1.0), weights, EXACT)
-    given = fit_at(stack, targets, Hinge(1.0), weights, EXACT, combined=stack.combine(weights))
-    other = fit_at(stack, targets, Hinge(1.0), weights, EXACT, combined=stack.kernels[0])
-    np.testing.assert_array_equal(given.solutions[0].signed_dual, plain.solutions[0].signed_dual)
-    assert other.objective != plain.objective
 
 
 @pytest.mark.parametrize("p_norm", [*NORMS, np.inf])

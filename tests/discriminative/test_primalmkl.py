@@ -10,7 +10,6 @@ from bayesmkl import KernelBank
 from bayesmkl._numerics.simplex import project_lp_ball, project_simplex
 from bayesmkl.datasets import load_iris, make_multiview
 from bayesmkl.discriminative import PrimalMKLClassifier, PrimalMKLOneClass, PrimalMKLRegressor
-from bayesmkl.discriminative.outer import dual_norm, fit_at
 from bayesmkl.discriminative.primal.primalmkl import (
     PrimalMKLOptions,
     Solver,
@@ -19,6 +18,7 @@ from bayesmkl.discriminative.primal.primalmkl import (
     solve_all,
 )
 from bayesmkl.discriminative.primal.solve import Huber, OneClass, Squared, SquaredHinge, state_at
+from bayesmkl.discriminative.problems import dual_norm, fit_at
 from bayesmkl.kernels import Gaussian
 from bayesmkl.kernels.stacks.dense import DenseStack
 

@@ -11,7 +11,6 @@ from scipy.optimize import minimize
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.datasets import make_corrupted
-from bayesmkl.discriminative.inner import InnerSolution
 from bayesmkl.discriminative.localized.samkl import (
     SAMKLOptions,
     WeightsStep,
@@ -23,7 +22,7 @@ from bayesmkl.discriminative.localized.samkl import (
     update_margins,
     update_switches,
 )
-from bayesmkl.discriminative.outer import fit_at, outer_gap
+from bayesmkl.discriminative.problems import InnerSolution, fit_at, outer_gap
 from bayesmkl.discriminative.svm.libsvm import Hinge, solve_svm
 from bayesmkl.kernels.stacks.dense import DenseStack
 

@@ -10,8 +10,8 @@ from scipy.optimize import minimize_scalar
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.discriminative import SILPMKLClassifier, SimpleMKLClassifier
-from bayesmkl.discriminative.global_weights.simplemkl import SILP, Simple
-from bayesmkl.discriminative.outer import WeightedFit, fit_at
+from bayesmkl.discriminative.global_weights.joint import SILP, Simple
+from bayesmkl.discriminative.problems import WeightedFit, fit_at
 from bayesmkl.discriminative.svm.evaluator import lowest_point
 from bayesmkl.discriminative.svm.libsvm import Hinge
 from bayesmkl.kernels.stacks.dense import DenseStack

@@ -9,11 +9,11 @@ from helpers import assert_same, informed_target, learn
 from scipy.optimize import minimize_scalar
 
 from bayesmkl.discriminative import SimpleMKLClassifier
-from bayesmkl.discriminative.global_weights.simplemkl import (
+from bayesmkl.discriminative.global_weights.joint import (
     Simple,
     reduced_gradient,
 )
-from bayesmkl.discriminative.outer import fit_at
+from bayesmkl.discriminative.problems import fit_at
 from bayesmkl.discriminative.svm.libsvm import EpsilonInsensitive, Hinge
 from bayesmkl.kernels.stacks.dense import DenseStack
 

@@ -10,8 +10,8 @@ from scipy.optimize import minimize, minimize_scalar
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.discriminative import SMOMKLClassifier
-from bayesmkl.discriminative.global_weights.lpmkl import SMO, Lp, _divergence
-from bayesmkl.discriminative.outer import fit_at
+from bayesmkl.discriminative.global_weights.joint import SMO, Lp, _divergence
+from bayesmkl.discriminative.problems import fit_at
 from bayesmkl.discriminative.svm.libsvm import Hinge, solve_svm
 from bayesmkl.kernels.stacks.dense import DenseStack
 

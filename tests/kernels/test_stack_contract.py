@@ -9,11 +9,15 @@ import numpy as np
 import pytest
 from helpers import learn
 
-from bayesmkl.discriminative.global_weights.simplemkl import Simple
+from bayesmkl.discriminative.global_weights.joint import Simple
 from bayesmkl.discriminative.localized.lmkl import gate_slopes
-from bayesmkl.discriminative.svm.by_columns import GatedColumns, _SubsetColumns
 from bayesmkl.discriminative.svm.libsvm import Hinge
-from bayesmkl.discriminative.svm.one_kernel import GatedKernel, PrecomputedKernel
+from bayesmkl.discriminative.svm.one_kernel import (
+    GatedColumns,
+    GatedKernel,
+    PrecomputedKernel,
+    _SubsetColumns,
+)
 from bayesmkl.kernels import Gaussian, KernelBank, Linear
 from bayesmkl.kernels.alignment import frobenius_gram
 from bayesmkl.kernels.stacks import base, factored

@@ -18,7 +18,6 @@ from strategies import (
     few_or_many,
     outputs,
     problems,
-    random_problem,
     row_scores,
     scores_of,
 )
@@ -196,15 +195,6 @@ def check_gates(variant: Variant, model: Any) -> None:
 @few_or_many(2, 100, VARIANTS)
 def test_rows_stand_alone_and_results_lie_in_their_sets(variants, n_examples):
     explore(rows_stand_alone, variants, n_examples, problem=problems())
-
-
-def test_degenerate_constant_kernels_leave_a_small_basis_empty():
-    """No sample lowers the objective, so that an intercept is all there is, with a basis and without."""
-    problem = random_problem(0, 15, ["constant", "constant"])
-    variant = Variant("PrimalMKLClassifier", "binary")
-    small, whole = (row_scores(variant, variant.fit(problem, max_basis=m), problem) for m in (5, None))
-    np.testing.assert_allclose(small, whole, atol=1e-6)
-    assert np.ptp(small) == 0.0
 
 
 # -------------------------------------------------------------------------------------------------------- the bound

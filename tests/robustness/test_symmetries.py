@@ -312,7 +312,6 @@ CONVEX = [
     if variant.target in ("binary", "real")
     and "leftovers" in variant.traits
     and regularizer_of(variant) != "uniform"  # knows the number of kernels
-    and "max_basis" not in variant.parameters
 ]
 
 

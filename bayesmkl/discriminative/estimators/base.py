@@ -2,55 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Self
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import ClassifierMixin, OutlierMixin, RegressorMixin
+from sklearn.base import ClassifierMixin, OutlierMixin, RegressorMixin, clone, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from bayesmkl._estimator import BaseMKL, is_missing, most_probable, step_progress
+from bayesmkl._estimator import check_targets, is_missing, most_probable, step_progress
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.given import as_array, check_weights
 from bayesmkl._utils.threads import blas_threads_for
 from bayesmkl._utils.typing import Samples, Targets
-from bayesmkl._utils.validation import check_choice, check_number
+from bayesmkl._utils.validation import check_choice, check_number, check_scale, shown
+from bayesmkl._utils.warnings import warn_user
 from bayesmkl.discriminative.estimators.checked import (
     ACTIVE,
-    INDEFINITE,
+    SINGLE_PRECISION,
     SUPPORT,
-    OnStep,
-    bank_errors,
+    KernelMachine,
     check_class_weight,
-    check_definite,
-    clip_rows,
     encode_counted,
-    is_shared,
-    position_of,
-    refuse_clipped,
-    store_convergence,
-    take_shared,
-    warn_unless_converged,
     weigh,
 )
 from bayesmkl.discriminative.estimators.shared_docs import DISCRIMINATIVE
-from bayesmkl.discriminative.outer import MKLResult
+from bayesmkl.discriminative.problems import MKLResult, OnStep
 from bayesmkl.discriminative.weights import SampleWeights, Training
 from bayesmkl.kernels.geometry import mean_row
+from bayesmkl.kernels.precomputed import SharedKernels
+from bayesmkl.kernels.quality import KernelQualityWarning, judge_for_svm
 from bayesmkl.kernels.stacks.base import Stack
-from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.views import check_samples
-
-__all__ = [
-    "ALL_LABELED",
-    "BaseDiscriminative",
-    "DiscriminativeClassifier",
-    "DiscriminativeRegressor",
-    "NoveltyDetector",
-    "OnStep",
-    "refuse_missing_labels",
-]
 
 ALL_LABELED = (
     "Leave these samples out, or use LapMKLClassifier, which takes unlabeled ones (`unlabeled_label`)."
@@ -58,22 +41,76 @@ ALL_LABELED = (
 MULTICLASS = ("one-versus-rest", "shared")
 
 
-@fill_docs(DISCRIMINATIVE)
-class BaseDiscriminative(BaseMKL):
-    """Kernel weights and a signed dual per task, found by `_learn` and stored here."""
+class RegularizationPath(NamedTuple):
+    """Models along a grid of one parameter, each started at the kernel weights of the one before.
 
-    PATH_PARAMETER = (
-        "C"  # the regularization: what `path` goes through, and what to change where a fit stalls
-    )
+    Parameters
+    ----------
+    parameter : str
+        Name of the parameter that changes: "C" or "reg".
+    values : ndarray of shape (n_values,)
+        In the order of the fits.
+    models : tuple of estimator
+        Fitted models, one per value. They share bank and kernels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl import KernelBank
+    >>> from bayesmkl.discriminative import SimpleMKLClassifier
+    >>> X = np.random.default_rng(0).normal(size=(40, 3))
+    >>> model = SimpleMKLClassifier(KernelBank("linear", views="each", normalize="trace"))
+    >>> path = model.path(X, X[:, 0] > 0, C_values=[0.01, 1.0])
+    >>> path.parameter, path.values, path.kernel_weights.shape
+    ('C', array([0.01, 1.  ]), (2, 3))
+    >>> path.to_frame()["active_kernels"].tolist()
+    [1, 2]
+    """
+
+    parameter: str
+    values: np.ndarray
+    models: tuple[Any, ...]
+
+    @property
+    def kernel_weights(self) -> np.ndarray:
+        """Kernel weights along the path.
+
+        Of shape (n_values, n_kernels), or (n_values, n_classes, n_kernels) where every class has its own.
+        """
+        return np.stack([model.kernel_weights_ for model in self.models])
+
+    def to_frame(self) -> Any:
+        """Return a table of what the fits took and gave.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row per value, with the columns ``C`` or ``reg``, ``n_iter``, ``n_solves`` (inner problems solved),
+            ``active_kernels``, ``support_fraction``, ``duality_gap`` and ``converged``. Iterations, problems and gaps
+            are sums over classes where every class has kernel weights of its own.
+        """
+        import pandas as pd
+
+        return pd.DataFrame(
+            {
+                self.parameter: self.values,
+                "n_iter": [int(np.sum(model.n_iter_)) for model in self.models],
+                "n_solves": [int(np.sum(model.n_solves_)) for model in self.models],
+                "active_kernels": [model.n_active_kernels_ for model in self.models],
+                "support_fraction": [model.support_fraction_ for model in self.models],
+                "duality_gap": [float(np.sum(model.duality_gap_)) for model in self.models],
+                "converged": [model.converged_ for model in self.models],
+            }
+        )
+
+
+@fill_docs(DISCRIMINATIVE)
+class BaseDiscriminative(KernelMachine):
+    """Kernel weights and a signed dual per task, found by `_learn` and stored here."""
 
     _takes_sparse = True
     _needs_sums_alone: Any = False  # of the kernels: nothing but their weighted sums
 
-    indefinite: str
-    tol: float = 0.0  # of methods without such a parameter
-    max_iter: int
-    verbose: int = 1
-    clipping_: Any
     kernel_weights_: np.ndarray
     dual_coef_: np.ndarray
     intercept_: Any
@@ -91,11 +128,6 @@ class BaseDiscriminative(BaseMKL):
         """Return the part of the result of `_learn` that all methods have."""
         return getattr(found, "result", found)
 
-    @property
-    def _stopping(self) -> Any:
-        """What has the parameters `tol` and `max_iter`."""
-        return self
-
     def _combine(self, stack: Stack, kernel_weights: np.ndarray) -> np.ndarray:
         """Return the combined kernel of the rows of `stack`, (n_rows, n_train)."""
         return stack.combine(kernel_weights)
@@ -103,40 +135,54 @@ class BaseDiscriminative(BaseMKL):
     def _shares_weights(self) -> bool:
         return False
 
-    _centering_errors = bank_errors  # and those of methods that center, too
-
-    def _warn_unless_converged(self, results: Sequence[MKLResult]) -> None:
-        warn_unless_converged(self, results, self._stopping)
-
     # ---------------------------------------------------------------------------------------------- fitting
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_choice("indefinite", self.indefinite, INDEFINITE)
-
-    def _check_kernels(self, stack: DenseStack, known_psd: np.ndarray | None) -> DenseStack:
-        return check_definite(self, stack, known_psd, self._centering_errors(stack))
-
-    def _row_stack(self, X: Samples) -> DenseStack:
-        return clip_rows(self, super()._row_stack(X))
-
-    def _blocks(self, X: np.ndarray, kernels: np.ndarray) -> Iterator[DenseStack]:
-        for stack in super()._blocks(X, kernels):
-            yield clip_rows(self, stack, kernels)
 
     def _fit_stack(
         self, X: Samples, y: Targets, *, counts: np.ndarray | None = None, **check_y: Any
     ) -> tuple[Any, np.ndarray]:
         """Do what `BaseMKL._fit_stack` does; shared kernels of which sums are needed alone stay whole."""
-        shared = take_shared(self, X, y) if self._needs_sums_alone else None
+        shared = self._take_shared(X, y) if self._needs_sums_alone else None
         return shared or super()._fit_stack(X, y, counts=counts, **check_y)
+
+    def _is_shared(self, X: Any) -> bool:
+        """Return whether `X` are parts of shared kernels, for an estimator on precomputed ones."""
+        return self._is_precomputed() and isinstance(X, SharedKernels)
+
+    def _take_shared(self, X: Any, y: Targets) -> Any:
+        """Validate training targets, and kernels that are parts of shared ones; all of these are judged, once.
+
+        Parts of kernels that are definite are so as well.
+
+        Returns
+        -------
+        tuple of SharedKernels and ndarray, or None
+            None for all else, indefinite kernels, those that are not square and those of one sample included.
+        """
+        if not self._is_shared(X) or len(X) < 2 or not np.array_equal(X.rows, X.train):
+            return None
+        several = self._takes_several_targets
+        y = check_targets(y, len(X), type(self).__name__, numeric=not is_classifier(self), several=several)
+        self.__dict__.pop("feature_names_in_", None)  # of a fit before
+        self.n_features_in_, self._column_labels = len(X), None
+        self.kernel_bank_, self.clipping_ = None, None
+        self.kernel_names_ = self._names([f"kernel {m}" for m in range(X.n_kernels)])
+        self.n_kernels_in_ = X.n_kernels
+        names = tuple(self.kernel_names_)
+        if names not in X.known:
+            X.known[names] = judge_for_svm(X.whole, names, None, SINGLE_PRECISION)
+        found, doubts = X.known[names]
+        if found:
+            return None
+        if doubts:
+            warn_user(doubts, KernelQualityWarning)
+        return X, y
 
     def _fit_tasks(self, training: Any, targets: np.ndarray, start: np.ndarray | None = None) -> None:
         """Learn all tasks, together or one by one, and store the results.
 
         `start` holds kernel weights as in `kernel_weights_`, or is None.
         """
-        most_steps = int(getattr(self._stopping, "max_iter", 1))
+        most_steps = int(self._stopping.max_iter)
         groups = [targets] if self._shares_weights() else [target[None] for target in targets]
         starts = [None] * len(groups) if start is None else np.atleast_2d(start)
         found = []
@@ -161,7 +207,7 @@ class BaseDiscriminative(BaseMKL):
         self.support_ = np.flatnonzero((np.abs(dual) > SUPPORT * np.abs(dual).max(initial=0.0)).any(axis=0))
         self.support_fraction_ = len(self.support_) / dual.shape[-1]
         self.n_active_kernels_ = int((weights > ACTIVE * weights.max()).any(axis=0).sum())
-        store_convergence(self, results)
+        self._store_convergence(results)
         self._warn_unless_converged(results)
 
     # ----------------------------------------------------------------------------------------------- results
@@ -170,7 +216,7 @@ class BaseDiscriminative(BaseMKL):
         """Return scores of shape (n_tasks, n_rows), from the kernels that have a weight."""
         check_is_fitted(self, "kernel_weights_")
         used = np.flatnonzero(np.atleast_2d(self.kernel_weights_).any(axis=0))
-        if self._needs_sums_alone and self.clipping_ is None and is_shared(self, X):
+        if self._needs_sums_alone and self.clipping_ is None and self._is_shared(X):
             shared: Any = X
             self._check_row_shape(shared.shape)
             scores = self._scores_of(shared)
@@ -273,7 +319,7 @@ class BaseDiscriminative(BaseMKL):
         %(TypeError:X)s
         """
         check_is_fitted(self, "kernel_weights_")
-        position = position_of(self, kernel)
+        position = self._position_of(kernel)
         return self.gates(X)[..., [position]] * np.swapaxes(self.gates(Z)[..., [position]], -1, -2)
 
     def _prepare(
@@ -290,7 +336,11 @@ class BaseDiscriminative(BaseMKL):
             return *self._fit_stack(X, y, **check_y), None
         counts = check_weights(sample_weight, check_samples(X, may_be_sparse=self._may_be_sparse()))
         stack, y = self._fit_stack(X, y, counts=counts, **check_y)
-        refuse_clipped(self, counts)
+        if self.clipping_ is not None:
+            raise ValueError(
+                '`sample_weight` must be None where `indefinite="clip"` clips kernels, whose eigenvalues count every '
+                "sample once; got kernels that are not positive semidefinite. Leave them out, or repeat samples."
+            )
         return stack, y, counts
 
 
@@ -584,3 +634,100 @@ def refuse_missing_labels(y: Targets, expected: str, remedy: str) -> None:
         raise ValueError(
             f"`y` must give every sample {expected}; {n_missing} of {labels.size} are missing (None or NaN). {remedy}"
         )
+
+
+def path_over_C(
+    self: BaseDiscriminative,
+    X: Samples,
+    y: Targets,
+    C_values: Sequence[float],
+    sample_weight: ArrayLike | None = None,
+) -> RegularizationPath:
+    """Fit at several values of `C`, each from the kernel weights of the one before.
+
+    Kernels are computed once, and a warm start needs fewer SVMs than a cold one. The optima are the same.
+
+    Parameters
+    ----------
+    X : array-like or DataFrame of shape (n_samples, n_features), or kernels
+        As in `fit`.
+    y : array-like of shape (n_samples,)
+        As in `fit`.
+    C_values : sequence of float
+        Positive numbers, in the order of the fits.
+    sample_weight : array-like of shape (n_samples,), default=None
+        As in `fit`.
+
+    Returns
+    -------
+    RegularizationPath
+        The values and one fitted estimator for each; this one stays unfitted.
+
+    Raises
+    ------
+    TypeError
+        If `C_values` is no list.
+    ValueError
+        If it is empty or holds anything but positive numbers; and as `fit` raises.
+    """
+    return _path(self, "C", X, y, C_values, sample_weight)
+
+
+def path_over_reg(
+    self: BaseDiscriminative, X: Samples, y: Targets, reg_values: Sequence[float]
+) -> RegularizationPath:
+    """Fit at several regularizations, each from the kernel weights of the one before.
+
+    Parameters
+    ----------
+    X : array-like or DataFrame of shape (n_samples, n_features), or kernels
+        As in `fit`.
+    y : array-like of shape (n_samples,)
+        As in `fit`.
+    reg_values : sequence of float
+        Values of `reg`, positive, in the order in which they are fitted.
+
+    Returns
+    -------
+    RegularizationPath
+        Its models share bank and kernels; this estimator is not fitted.
+
+    Raises
+    ------
+    TypeError
+        If `reg_values` is no list.
+    ValueError
+        If it is empty or holds anything but positive numbers; and as `fit` raises.
+    """
+    return _path(self, "reg", X, y, reg_values)
+
+
+def _path(
+    model: BaseDiscriminative,
+    parameter: str,
+    X: Samples,
+    y: Targets,
+    values: Sequence[float],
+    sample_weight: ArrayLike | None = None,
+) -> RegularizationPath:
+    """Fit at every value in turn, each from the kernel weights of the one before."""
+    if isinstance(values, str | bytes) or not isinstance(values, Sequence | np.ndarray):
+        raise TypeError(f"`{parameter}_values` must be a list of numbers; got {shown(values)}.")
+    values = [check_scale(f"{parameter}_values", value) for value in values]
+    if not values:
+        raise ValueError(f"`{parameter}_values` must hold at least one positive number; got none.")
+    models: list[Any] = []
+    prepared = clone(model)  # the given one stays as it is
+    training, targets = prepared._prepare(X, y, sample_weight)
+    for value in values:
+        model = _fitted_copy(prepared).set_params(**{parameter: value})
+        model._fit_tasks(training, targets, models[-1].kernel_weights_ if models else None)
+        models.append(model)
+    return RegularizationPath(parameter, np.array(values), tuple(models))
+
+
+def _fitted_copy(model: BaseDiscriminative) -> Any:
+    """Copy parameters and everything that `_prepare` learned; kernels and bank are shared."""
+    copy = type(model)(**model.get_params(deep=False))
+    copy.__dict__.update(model.__dict__)
+    return copy

@@ -22,9 +22,9 @@ from bayesmkl._utils.validation import (
     float_of,
     shown,
 )
-from bayesmkl.discriminative.estimators.checked import SINGLE_PRECISION, OnStep, check_among_some, fit_bank
+from bayesmkl.discriminative.estimators.checked import SINGLE_PRECISION
 from bayesmkl.discriminative.estimators.localized import FeatureGatedClassifier, LocalFit, Rows
-from bayesmkl.discriminative.estimators.shared_docs import BY_SUCCESS
+from bayesmkl.discriminative.estimators.shared_docs import GATED
 from bayesmkl.discriminative.folds import evenly_dealt
 from bayesmkl.discriminative.localized.by_success import (
     AUTO,
@@ -46,10 +46,11 @@ from bayesmkl.discriminative.localized.by_success import (
     swmkl_kernel,
     swmkl_scores,
 )
-from bayesmkl.discriminative.svm.by_columns import ByColumns
+from bayesmkl.discriminative.problems import OnStep
 from bayesmkl.discriminative.svm.native import NativeKernel, native_kernels
 from bayesmkl.discriminative.svm.one_kernel import (
     NOT_HELD,
+    ByColumns,
     GatedKernel,
     InOrder,
     OneKernel,
@@ -135,10 +136,10 @@ class BySuccess(FeatureGatedClassifier):
         if self._is_precomputed():
             stack, y = super()._fit_stack(X, y, **check_y)
             return precomputed_kernels(stack), y
-        bank, y = fit_bank(self, X, y, **check_y)
+        bank, y = self._fit_bank(X, y, **check_y)
         native = native_of(bank)
         if native is not None:
-            check_among_some(self, BankColumns(bank, 0.0))
+            self._check_among_some(BankColumns(bank, 0.0))
             return native, y
         stack = self._check_kernels(DenseStack(bank.train_stack()), bank.kernels_known_psd_)
         return precomputed_kernels(stack), y
@@ -275,7 +276,7 @@ def native_of(bank: KernelBank | None) -> Sequence[NativeKernel] | None:
 
 
 @dataclass(repr=False, eq=False)
-@fill_docs(BY_SUCCESS)
+@fill_docs(GATED)
 class SwMKLClassifier(BySuccess):
     r"""SwMKL: kernels weighted at every sample by their expected success, then one SVM.
 
@@ -300,19 +301,30 @@ class SwMKLClassifier(BySuccess):
         Of the softmax of the regressions, above 0; None takes the regressions as they are, as in the paper. "auto" is
         None where gates see the kernels themselves, and else 0.3; of named gate features, 0.3 or 0.05, whichever
         makes the last SVM more accurate in cross-validation, unless ``svm="mwu"``.
-    %(gate_targets)s
-    %(gate_kernel)s
+    gate_targets : {"auto", "cv", "train"}, default="auto"
+        Where successes are counted: by 5-fold cross-validation, or at the samples that a classifier was trained on
+        (the paper). "auto" is "train" for gates that see the kernel whose success they predict, else "cv".
+    gate_kernel : "auto", "own" or Kernel, default="auto"
+        Kernels of the regressions: the kernel whose success they predict ("own"), or one kernel for all, of the
+        columns `gate_columns`, or of `gate_features` beside precomputed kernels. "auto" compares by
+        cross-validation: Gaussians of a half and a quarter of the median distance of named gate features; where none
+        are named, "own" and a Gaussian of the median distance of all features. It is "own" beside precomputed
+        kernels without features, and where values are missing.
     %(gate_columns)s
-    %(gate_C)s
-    %(gate_epsilon)s
+    gate_C : float, default=1.0
+        Factor of the loss of the regressions.
+    gate_epsilon : float, default=0.1
+        Errors of the regressions that cost nothing.
     svm : {"libsvm", "mwu"}, default="libsvm"
         Solver of the classifiers: LibSVM, or multiplicative weights, with the squared hinge loss and from single
         columns of :math:`\kappa`, which is then never formed. The regressions are LibSVM's in both cases.
-    %(mwu_epsilon)s
+    mwu_epsilon : float, default=0.05
+        With ``svm="mwu"``, the duality gap at which an SVM is finished, as a share of its objective.
     %(tol:libsvm)s
     %(indefinite)s
     %(kernel_names)s
-    %(random_state)s
+    random_state : int, Generator or None, default=None
+        Seed of folds and of what is drawn; None is a fixed seed.
     %(verbose)s
 
     Attributes
@@ -332,18 +344,24 @@ class SwMKLClassifier(BySuccess):
     %(support_:coefficients)s
     %(support_fraction_)s
     %(n_active_kernels_)s
-    %(n_solves_)s *
+    n_solves_ : int *
+        Number of SVMs trained.
     objective_history_ : ndarray of shape (1,) *
         Dual value of the last SVM.
     duality_gap_ : float *
         Its primal minus its dual value; NaN for ``psd="paper"``, where nothing bounds the distance to the optimum.
-    %(n_iter_)s *
-    %(outcome_)s *
-    %(converged_)s
+    n_iter_ : int *
+        One.
+    outcome_ : Outcome *
+        MAX_ITER where an SVM by multiplicative weights did not reach `mwu_epsilon`, else CONVERGED.
+    converged_ : bool
+        Whether none fell short.
     results_ : tuple of SwMKLResult
         All SVMs, per class.
-    %(gate_bank_)s
-    %(gate_kernel_)s
+    gate_bank_ : KernelBank or None
+        The fitted kernels of features that gates may see; None where they see the kernels themselves only.
+    gate_kernel_ : str, or list of str for more than two classes
+        Name of the kernel that gates see: "own", or one of those of `gate_bank_`.
     %(n_gate_features_)s
     %(gate_columns_)s
     %(kernel_names_)s
@@ -472,7 +490,7 @@ class SwMKLClassifier(BySuccess):
 
 
 @dataclass(repr=False, eq=False)
-@fill_docs(BY_SUCCESS)
+@fill_docs(GATED, SwMKLClassifier)
 class LDMKLClassifier(BySuccess):
     r"""LD-MKL: votes of SVMs of single kernels, gated by their expected success.
 
@@ -506,20 +524,20 @@ class LDMKLClassifier(BySuccess):
     strict : bool, default=False
         With a threshold, whether samples whose gate is equal to it, up to the accuracy of the regressions, are left
         out, as the paper prints, or kept.
-    %(gate_targets)s
-    %(gate_kernel)s
+    %(SwMKLClassifier.gate_targets)s
+    %(SwMKLClassifier.gate_kernel)s
     %(gate_columns)s
-    %(gate_C)s
-    %(gate_epsilon)s
+    %(SwMKLClassifier.gate_C)s
+    %(SwMKLClassifier.gate_epsilon)s
     svm : {"libsvm", "mwu"}, default="libsvm"
         Solver of the classifiers: LibSVM, or multiplicative weights, with the squared hinge loss and from single
         columns of the kernel. The regressions are LibSVM's in both cases.
-    %(mwu_epsilon)s
+    %(SwMKLClassifier.mwu_epsilon)s
     tol : float, default=1e-4
         Tolerance of LibSVM, the largest violation of its optimality conditions.
     %(indefinite)s
     %(kernel_names)s
-    %(random_state)s
+    %(SwMKLClassifier.random_state)s
     %(verbose)s
 
     Attributes
@@ -538,18 +556,18 @@ class LDMKLClassifier(BySuccess):
     %(support_:kernels)s
     %(support_fraction_)s
     %(n_active_kernels_)s
-    %(n_solves_)s *
+    %(SwMKLClassifier.n_solves_)s *
     objective_history_ : ndarray of shape (0,) *
         Empty: there is no objective.
     duality_gap_ : float *
         NaN.
-    %(n_iter_)s *
-    %(outcome_)s *
-    %(converged_)s
+    %(SwMKLClassifier.n_iter_)s *
+    %(SwMKLClassifier.outcome_)s *
+    %(SwMKLClassifier.converged_)s
     results_ : tuple of LDMKLResult
         All SVMs, per class.
-    %(gate_bank_)s
-    %(gate_kernel_)s
+    %(SwMKLClassifier.gate_bank_)s
+    %(SwMKLClassifier.gate_kernel_)s
     %(n_gate_features_)s
     %(gate_columns_)s
     %(kernel_names_)s

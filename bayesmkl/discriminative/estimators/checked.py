@@ -1,32 +1,24 @@
-"""Checks of parameters and kernels, clipping of indefinite ones, kernels by columns, weights of samples, warnings."""
+"""What all discriminative estimators share: checks and clipping of kernels, weights of classes, convergence."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
-from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 
-from bayesmkl._estimator import BaseMKL, check_targets, encode_labels
+from bayesmkl._estimator import BaseMKL, encode_labels
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.typing import Samples, Targets
-from bayesmkl._utils.validation import check_scale, float_of, shown
+from bayesmkl._utils.validation import check_choice, check_scale, float_of, shown
 from bayesmkl._utils.warnings import warn_user
-from bayesmkl.discriminative.inner import OnStep as OnStep
 from bayesmkl.discriminative.svm.libsvm import EpsilonInsensitive
 from bayesmkl.kernels.bank import KernelBank
-from bayesmkl.kernels.precomputed import SharedKernels
 from bayesmkl.kernels.quality import KernelQualityWarning, describe_indefinite, fit_clipping, judge_for_svm
 from bayesmkl.kernels.stacks.base import KernelColumns, Stack
 from bayesmkl.kernels.stacks.columns import BankColumns
 from bayesmkl.kernels.stacks.dense import DenseStack
-
-if TYPE_CHECKING:
-    from bayesmkl.discriminative.estimators.base import BaseDiscriminative
-
 
 INDEFINITE = ("raise", "clip")
 SINGLE_PRECISION = 1e-6  # of the Frobenius norm: what float32 leaves of a zero eigenvalue
@@ -35,6 +27,7 @@ ACTIVE = 1e-6  # of the largest weight: kernels above it count as active
 SUPPORT = 1e-8  # of the largest coefficient: samples above it count as support
 
 
+CACHE_MB = 100.0  # for columns of the kernels
 ROUNDING = 1e-15  # of the entries of a kernel
 
 
@@ -59,166 +52,144 @@ def check_tube(
     )
 
 
-def check_definite(
-    model: BaseDiscriminative, stack: DenseStack, known_psd: np.ndarray | None, lost: np.ndarray
-) -> DenseStack:
-    """Reject or clip indefinite kernels: only without them are the problems of these methods convex.
+class KernelMachine(BaseMKL):
+    """Estimators that solve SVMs on kernels, which must be positive semidefinite, and store how they converged."""
 
-    Parameters
-    ----------
-    model : estimator
-        Gets `clipping_`.
-    stack : Stack
-        Training kernels.
-    known_psd : ndarray of bool of shape (n_kernels,) or None
-        Kernels that need no test of definiteness; None tests all.
-    lost : ndarray of shape (n_kernels,)
-        Rounding errors that centering leaves.
-    """
-    names = list(model.kernel_names_)
-    kernels = stack.columns(slice(None))
-    found, doubts = judge_for_svm(kernels, names, known_psd, SINGLE_PRECISION, lost)
-    if found and model.indefinite == "raise":
-        raise ValueError(
-            f"`X`: not positive semidefinite: {describe_indefinite(kernels, names, found)}. Leave such "
-            'kernels out, or remove their negative eigenvalues with `indefinite="clip"`.'
-        )
-    if doubts:
-        warn_user(doubts, KernelQualityWarning)
-    model.clipping_ = fit_clipping(kernels, found) if found else None
-    return clip_rows(model, stack)
-
-
-def is_shared(model: BaseMKL, X: Any) -> bool:
-    """Return whether `X` are parts of shared kernels, for a model of precomputed ones."""
-    return model._is_precomputed() and isinstance(X, SharedKernels)
-
-
-def take_shared(model: BaseDiscriminative, X: Any, y: Targets) -> Any:
-    """Validate training targets, and kernels that are parts of shared ones; all of these are judged, once.
-
-    Parts of kernels that are definite are so as well.
-
-    Returns
-    -------
-    tuple of SharedKernels and ndarray, or None
-        None for all else, indefinite kernels, those that are not square and those of one sample included.
-    """
-    if not is_shared(model, X) or len(X) < 2 or not np.array_equal(X.rows, X.train):
-        return None
-    several = model._takes_several_targets
-    y = check_targets(y, len(X), type(model).__name__, numeric=not is_classifier(model), several=several)
-    model.__dict__.pop("feature_names_in_", None)  # of a fit before
-    model.n_features_in_, model._column_labels = len(X), None
-    model.kernel_bank_, model.clipping_ = None, None
-    model.kernel_names_ = model._names(_numbered(X.n_kernels))
-    model.n_kernels_in_ = X.n_kernels
-    names = tuple(model.kernel_names_)
-    if names not in X.known:
-        X.known[names] = judge_for_svm(X.whole, names, None, SINGLE_PRECISION)
-    found, doubts = X.known[names]
-    if found:
-        return None
-    if doubts:
-        warn_user(doubts, KernelQualityWarning)
-    return X, y
-
-
-@lru_cache(maxsize=8)  # many fits in a row are of as many kernels
-def _numbered(n_kernels: int) -> tuple[str, ...]:
-    return tuple(f"kernel {m}" for m in range(n_kernels))
-
-
-def clip_rows(model: BaseDiscriminative, stack: DenseStack, kernels: np.ndarray | None = None) -> DenseStack:
-    """Clip rows of kernels as the training kernels were; `kernels` are the positions of those in the stack."""
-    if model.clipping_ is None:
-        return stack
-    return DenseStack(model.clipping_.apply(stack.columns(slice(None)), kernels))
-
-
-def bank_errors(model: BaseMKL, stack: Stack) -> np.ndarray:
-    """Bound the rounding errors that centering by the bank leaves in the kernels, (n_kernels,)."""
-    return np.zeros(stack.n_kernels) if model.kernel_bank_ is None else model.kernel_bank_.centering_errors()
-
-
-def fit_columns(
-    model: BaseMKL, X: Samples, y: Targets, cache_mb: float, **check_y: Any
-) -> tuple[BankColumns, np.ndarray]:
-    """Validate training data and fit the bank as `_fit_stack` does, but form no training kernel.
-
-    Kernels among some of the samples stand for all where they are checked.
-    """
-    bank, y = fit_bank(model, X, y, **check_y)
-    stack = BankColumns(bank, cache_mb)
-    check_among_some(model, stack)
-    return stack, y
-
-
-def fit_bank(model: BaseMKL, X: Samples, y: Any, **check_y: Any) -> tuple[KernelBank, np.ndarray]:
-    """Validate training data and fit the bank."""
-    table, y = model._fit_rows(X, y, check_y)
-    bank = model._new_bank(table).fit(table)
-    model.kernel_bank_, model.n_kernels_in_ = bank, bank.n_kernels_
-    model.kernel_names_ = model._names(bank.kernel_names_)
-    return bank, y
-
-
-def check_among_some(model: BaseMKL, stack: BankColumns) -> None:
-    """Check the kernels among some training samples."""
-    checked = np.linspace(0, stack.n_train - 1, min(stack.n_train, CHECKED_SAMPLES)).astype(int)
-    model._check_kernels(stack.principal(checked.tolist()), stack.bank.kernels_known_psd_)
-
-
-def store_convergence(model: BaseMKL, results: Sequence[Any]) -> None:
-    """Set how the optimization of each result converged; attributes of several results are arrays or tuples."""
-    each: dict[str, list[Any]] = {
-        "objective_history_": [result.objective_history for result in results],
-        "duality_gap_": [result.duality_gap for result in results],
-        "n_iter_": [max(1, len(result.objective_history)) for result in results],
-        "outcome_": [result.outcome for result in results],
-        "n_solves_": [result.n_solves for result in results],
-    }
-    for name, values in each.items():
-        if len(results) == 1:
-            setattr(model, name, values[0])
-        else:
-            as_tuple = name in ("objective_history_", "outcome_")
-            setattr(model, name, tuple(values) if as_tuple else np.array(values))
-    model.converged_ = all(result.outcome.converged for result in results)
-
-
-def warn_unless_converged(model: BaseDiscriminative, results: Sequence[Any], stopping: Any = None) -> None:
-    """Issue one ConvergenceWarning with the largest gap; `stopping` has `tol` and `max_iter`, else the model."""
-    unfinished = [result for result in results if not result.outcome.converged]
-    stopping = model if stopping is None else stopping
-    tol, max_iter = stopping.tol, getattr(stopping, "max_iter", 1)
-    if not unfinished or tol == 0.0:
-        return
-    scales = [max(abs(float(result.objective_history[-1])), 1e-300) for result in unfinished]
-    gaps = [result.duality_gap / scale for result, scale in zip(unfinished, scales, strict=True)]
-    gap = f"a relative duality gap of {np.nanmax(gaps):.1e}" if np.isfinite(gaps).any() else "no certificate"
-    if any(result.outcome is Outcome.MAX_ITER for result in unfinished):
-        what = f"stopped after max_iter={max_iter} steps with {gap}"
-        remedy = "Increase `max_iter`, or `tol` if this is accurate enough."
-    else:
-        what = f"stopped with {gap}, where errors of the SVMs inside hide further progress"
-        simpler = "lower `C`" if model.PATH_PARAMETER == "C" else f"raise `{model.PATH_PARAMETER}`"
-        remedy = f"Normalize the kernels, {simpler}, or raise `tol` if this is accurate enough."
-    warn_user(f"{type(model).__name__} {what}, above tol={tol:g}. {remedy}", ConvergenceWarning)
-
-
-def position_of(model: BaseMKL, kernel: int | str) -> int:
-    """Return the position of a kernel that is given by position or name."""
-    if isinstance(kernel, str):
-        found = np.flatnonzero(model.kernel_names_ == kernel)
-        if found.size:
-            return int(found[0])
-    elif isinstance(kernel, int | np.integer) and -model.n_kernels_in_ <= kernel < model.n_kernels_in_:
-        return int(kernel) % model.n_kernels_in_
-    raise ValueError(
-        f"`kernel` must be a position from 0 to {model.n_kernels_in_ - 1} or one of {list(model.kernel_names_)}; "
-        f"got {kernel!r}."
+    PATH_PARAMETER = (
+        "C"  # the regularization: what `path` goes through, and what to change where a fit stalls
     )
+
+    indefinite: str
+    tol: float = 0.0  # of methods without such a parameter
+    max_iter: int = 1  # of methods that do not iterate
+    verbose: int = 1
+    clipping_: Any
+
+    @property
+    def _stopping(self) -> Any:
+        """What has the parameters `tol` and `max_iter`."""
+        return self
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_choice("indefinite", self.indefinite, INDEFINITE)
+
+    # --------------------------------------------------------------------------------------------- kernels
+
+    def _centering_errors(self, stack: Stack) -> np.ndarray:
+        """Bound the rounding errors that centering leaves in the kernels, (n_kernels,)."""
+        bank = self.kernel_bank_
+        return np.zeros(stack.n_kernels) if bank is None else bank.centering_errors()
+
+    def _check_kernels(self, stack: DenseStack, known_psd: np.ndarray | None) -> DenseStack:
+        """Reject or clip indefinite kernels: only without them are the problems of these methods convex.
+
+        Those of `known_psd` need no test of definiteness; None tests all.
+        """
+        names = list(self.kernel_names_)
+        kernels = stack.columns(slice(None))
+        found, doubts = judge_for_svm(
+            kernels, names, known_psd, SINGLE_PRECISION, self._centering_errors(stack)
+        )
+        if found and self.indefinite == "raise":
+            raise ValueError(
+                f"`X`: not positive semidefinite: {describe_indefinite(kernels, names, found)}. Leave such "
+                'kernels out, or remove their negative eigenvalues with `indefinite="clip"`.'
+            )
+        if doubts:
+            warn_user(doubts, KernelQualityWarning)
+        self.clipping_ = fit_clipping(kernels, found) if found else None
+        return self._clip(stack)
+
+    def _clip(self, stack: DenseStack, kernels: np.ndarray | None = None) -> DenseStack:
+        """Clip rows of kernels as the training kernels were; `kernels` are their positions."""
+        if self.clipping_ is None:
+            return stack
+        return DenseStack(self.clipping_.apply(stack.columns(slice(None)), kernels))
+
+    def _row_stack(self, X: Samples) -> DenseStack:
+        return self._clip(super()._row_stack(X))
+
+    def _blocks(self, X: np.ndarray, kernels: np.ndarray) -> Iterator[DenseStack]:
+        for stack in super()._blocks(X, kernels):
+            yield self._clip(stack, kernels)
+
+    def _fit_columns(self, X: Samples, y: Targets, **check_y: Any) -> tuple[BankColumns, np.ndarray]:
+        """Validate training data and fit the bank as `_fit_stack` does, but form no training kernel.
+
+        Kernels among some of the samples stand for all where they are checked.
+        """
+        bank, y = self._fit_bank(X, y, **check_y)
+        stack = BankColumns(bank, CACHE_MB)
+        self._check_among_some(stack)
+        return stack, y
+
+    def _fit_bank(self, X: Samples, y: Any, **check_y: Any) -> tuple[KernelBank, np.ndarray]:
+        """Validate training data and fit the bank."""
+        table, y = self._fit_rows(X, y, check_y)
+        bank = self._new_bank(table).fit(table)
+        self.kernel_bank_, self.n_kernels_in_ = bank, bank.n_kernels_
+        self.kernel_names_ = self._names(bank.kernel_names_)
+        return bank, y
+
+    def _check_among_some(self, stack: BankColumns) -> None:
+        """Check the kernels among some training samples."""
+        checked = np.linspace(0, stack.n_train - 1, min(stack.n_train, CHECKED_SAMPLES)).astype(int)
+        self._check_kernels(stack.principal(checked.tolist()), stack.bank.kernels_known_psd_)
+
+    # ------------------------------------------------------------------------------------------- results
+
+    def _store_convergence(self, results: Sequence[Any]) -> None:
+        """Set how the optimization of each result converged; attributes of several results are arrays or tuples."""
+        each: dict[str, list[Any]] = {
+            "objective_history_": [result.objective_history for result in results],
+            "duality_gap_": [result.duality_gap for result in results],
+            "n_iter_": [max(1, len(result.objective_history)) for result in results],
+            "outcome_": [result.outcome for result in results],
+            "n_solves_": [result.n_solves for result in results],
+        }
+        for name, values in each.items():
+            if len(results) == 1:
+                setattr(self, name, values[0])
+            else:
+                as_tuple = name in ("objective_history_", "outcome_")
+                setattr(self, name, tuple(values) if as_tuple else np.array(values))
+        self.converged_ = all(result.outcome.converged for result in results)
+
+    def _warn_unless_converged(self, results: Sequence[Any]) -> None:
+        """Issue one ConvergenceWarning with the largest gap."""
+        unfinished = [result for result in results if not result.outcome.converged]
+        tol, max_iter = self._stopping.tol, self._stopping.max_iter
+        if not unfinished or tol == 0.0:
+            return
+        scales = [max(abs(float(result.objective_history[-1])), 1e-300) for result in unfinished]
+        gaps = [result.duality_gap / scale for result, scale in zip(unfinished, scales, strict=True)]
+        gap = (
+            f"a relative duality gap of {np.nanmax(gaps):.1e}"
+            if np.isfinite(gaps).any()
+            else "no certificate"
+        )
+        if any(result.outcome is Outcome.MAX_ITER for result in unfinished):
+            what = f"stopped after max_iter={max_iter} steps with {gap}"
+            remedy = "Increase `max_iter`, or `tol` if this is accurate enough."
+        else:
+            what = f"stopped with {gap}, where errors of the SVMs inside hide further progress"
+            simpler = "lower `C`" if self.PATH_PARAMETER == "C" else f"raise `{self.PATH_PARAMETER}`"
+            remedy = f"Normalize the kernels, {simpler}, or raise `tol` if this is accurate enough."
+        warn_user(f"{type(self).__name__} {what}, above tol={tol:g}. {remedy}", ConvergenceWarning)
+
+    def _position_of(self, kernel: int | str) -> int:
+        """Return the position of a kernel that is given by position or name."""
+        if isinstance(kernel, str):
+            found = np.flatnonzero(self.kernel_names_ == kernel)
+            if found.size:
+                return int(found[0])
+        elif isinstance(kernel, int | np.integer) and -self.n_kernels_in_ <= kernel < self.n_kernels_in_:
+            return int(kernel) % self.n_kernels_in_
+        raise ValueError(
+            f"`kernel` must be a position from 0 to {self.n_kernels_in_ - 1} or one of {list(self.kernel_names_)}; "
+            f"got {kernel!r}."
+        )
 
 
 def check_class_weight(class_weight: Any) -> None:
@@ -299,12 +270,3 @@ def _of_classes(class_weight: Mapping[Any, Any], classes: np.ndarray) -> np.ndar
             f"{shown(without)}. Use the labels as they are in `y`."
         )
     return np.array([float(class_weight.get(label, 1.0)) for label in labels])
-
-
-def refuse_clipped(model: BaseDiscriminative, counts: np.ndarray | None) -> None:
-    """Raise where kernels were clipped by eigenvalues that count all samples once."""
-    if counts is not None and model.clipping_ is not None:
-        raise ValueError(
-            '`sample_weight` must be None where `indefinite="clip"` clips kernels, whose eigenvalues count every '
-            "sample once; got kernels that are not positive semidefinite. Leave them out, or repeat samples."
-        )

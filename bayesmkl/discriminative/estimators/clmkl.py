@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,7 +15,7 @@ from bayesmkl._utils.typing import Samples
 from bayesmkl._utils.validation import check_choice, check_integer, check_number
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.discriminative.estimators.base import MULTICLASS
-from bayesmkl.discriminative.estimators.checked import ACTIVE, OnStep
+from bayesmkl.discriminative.estimators.checked import ACTIVE
 from bayesmkl.discriminative.estimators.localized import LocalFit, LocalizedClassifier, Rows
 from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER
 from bayesmkl.discriminative.gating import gates_of_components
@@ -30,13 +30,10 @@ from bayesmkl.discriminative.localized.clmkl import (
     landmark_kmeans,
     sample_kmeans,
 )
-from bayesmkl.discriminative.outer import MKLResult
+from bayesmkl.discriminative.problems import MKLResult, OnStep
+from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.base import Stack
-
-if TYPE_CHECKING:
-    from bayesmkl.kernels.bank import KernelBank
-    from bayesmkl.kernels.stacks.dense import DenseStack
-
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 EXACT = 2000  # most samples that are clustered without landmarks
 LANDMARKS = 1000  # beyond

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -12,21 +12,17 @@ from sklearn.exceptions import ConvergenceWarning
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.typing import Samples, Targets
-from bayesmkl._utils.validation import check_choice, check_integer, check_number, check_scale
+from bayesmkl._utils.validation import check_choice, check_integer, check_scale
 from bayesmkl._utils.warnings import warn_user
-from bayesmkl.discriminative.estimators.base import DiscriminativeClassifier, OnStep
-from bayesmkl.discriminative.estimators.checked import fit_columns
+from bayesmkl.discriminative.estimators.base import DiscriminativeClassifier
 from bayesmkl.discriminative.estimators.mkl import ClassifierParameters, RegressorParameters
 from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER, REGRESSOR
 from bayesmkl.discriminative.global_weights.gmkl import GMKL
-from bayesmkl.discriminative.global_weights.lpmkl import SMO, Lp
+from bayesmkl.discriminative.global_weights.joint import SILP, SMO, Lp, Simple
 from bayesmkl.discriminative.global_weights.mwumkl import MWUOptions, fit_mwumkl
-from bayesmkl.discriminative.global_weights.simplemkl import SILP, Simple
-from bayesmkl.discriminative.outer import MKLResult
+from bayesmkl.discriminative.problems import MKLResult, OnStep
 from bayesmkl.discriminative.weights import Training
-
-if TYPE_CHECKING:
-    from bayesmkl.kernels.bank import KernelBank
+from bayesmkl.kernels.bank import KernelBank
 
 
 @fill_docs(CLASSIFIER, Simple)
@@ -637,8 +633,6 @@ class MWUMKLClassifier(DiscriminativeClassifier):
         known up to `epsilon` times its largest possible value.
     max_iter : int, default=50000
         Maximum number of iterations. One takes two columns of every kernel.
-    cache_mb : float, default=100.0
-        Memory for columns that may be asked for again, in MB. With a bank only.
     %(multiclass)s
     %(indefinite)s
         "clip" evaluates all kernels in full.
@@ -711,7 +705,6 @@ class MWUMKLClassifier(DiscriminativeClassifier):
     epsilon: float = 0.05
     stopping: str = "gap"
     max_iter: int = 50_000
-    cache_mb: float = 100.0
     multiclass: str = "one-versus-rest"
     indefinite: str = "raise"
     kernel_names: Sequence[str] | np.ndarray | None = None
@@ -733,13 +726,12 @@ class MWUMKLClassifier(DiscriminativeClassifier):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         self._options()
-        check_number("cache_mb", self.cache_mb, low=0.0, inclusive=True)
 
     def _fit_stack(self, X: Samples, y: Targets, **check_y: Any) -> tuple[Any, np.ndarray]:
         """Fit the bank, and return columns that are evaluated on demand."""
         if self._holds_kernels():
             return super()._fit_stack(X, y, **check_y)
-        return fit_columns(self, X, y, float(self.cache_mb), **check_y)
+        return self._fit_columns(X, y, **check_y)
 
     def _holds_kernels(self) -> bool:
         return self._is_precomputed() or self.indefinite == "clip"

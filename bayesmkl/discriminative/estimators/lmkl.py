@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,7 +19,7 @@ from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.typing import Seed
 from bayesmkl._utils.validation import check_choice, check_flag, check_integer, check_number, shown
 from bayesmkl._utils.warnings import warn_user
-from bayesmkl.discriminative.estimators.checked import OnStep, check_tube
+from bayesmkl.discriminative.estimators.checked import check_tube
 from bayesmkl.discriminative.estimators.localized import (
     BaseLocalized,
     FeatureGatedClassifier,
@@ -30,6 +30,7 @@ from bayesmkl.discriminative.estimators.localized import (
 from bayesmkl.discriminative.estimators.shared_docs import GATED, REGRESSOR
 from bayesmkl.discriminative.gating import (
     FixedGating,
+    Gating,
     GaussianGating,
     GroupGating,
     SigmoidGating,
@@ -46,15 +47,11 @@ from bayesmkl.discriminative.localized.lmkl import (
     fit_lmkl,
     predict_lmkl,
 )
-from bayesmkl.discriminative.svm.by_columns import takes_columns
-from bayesmkl.discriminative.svm.one_kernel import precomputed_kernels
+from bayesmkl.discriminative.problems import OnStep
+from bayesmkl.discriminative.svm.one_kernel import precomputed_kernels, takes_columns
+from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.geometry import mean_row
 from bayesmkl.kernels.stacks.base import Stack
-
-if TYPE_CHECKING:
-    from bayesmkl.discriminative.gating import Gating
-    from bayesmkl.kernels.bank import KernelBank
-
 
 READOUTS = ("svm", "vote")
 SMALLEST_TOL = 1e-12  # of the SVMs, whose rounding errors are larger

@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import check_is_fitted
 
-from bayesmkl._estimator import BaseMKL, encode_labels, most_probable, step_progress
+from bayesmkl._estimator import encode_labels, most_probable, step_progress
 from bayesmkl._estimator.gate_features import bank_apart, check_gate_columns, refuse_gate_features
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.docstrings import fill_docs
@@ -27,29 +27,21 @@ from bayesmkl._utils.warnings import warn_user
 from bayesmkl.discriminative.estimators.base import ALL_LABELED, refuse_missing_labels
 from bayesmkl.discriminative.estimators.checked import (
     ACTIVE,
-    INDEFINITE,
     SUPPORT,
-    OnStep,
-    bank_errors,
-    check_definite,
-    clip_rows,
-    fit_columns,
-    position_of,
-    store_convergence,
-    warn_unless_converged,
+    KernelMachine,
 )
 from bayesmkl.discriminative.estimators.shared_docs import DISCRIMINATIVE, GATED
 from bayesmkl.discriminative.folds import evenly_dealt
 from bayesmkl.discriminative.gating import combine_components, gates_of_components, gating_matrix
 from bayesmkl.discriminative.global_weights.mwumkl import MOST_STEPS, MultiplicativeWeights
 from bayesmkl.discriminative.localized.lmkl import Comparison
-from bayesmkl.discriminative.svm.by_columns import takes_columns
+from bayesmkl.discriminative.problems import OnStep
 from bayesmkl.discriminative.svm.libsvm import Hinge
+from bayesmkl.discriminative.svm.one_kernel import takes_columns
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 SVMS = ("libsvm", "mwu")
-CACHE_MB = 100.0  # for columns of the kernels
 N_FOLDS = 3  # of comparisons with gates that are the same for all samples
 
 
@@ -92,21 +84,15 @@ class LocalFit(NamedTuple):
     n_solves: int
 
 
-class BaseLocalized(BaseMKL):
+class BaseLocalized(KernelMachine):
     """One result per task, and kernels whose weights depend on the samples."""
 
-    PATH_PARAMETER = "C"  # what to change where a fit stalls
     PER_TASK: tuple[str, ...] = ()  # fields of the results that are fitted attributes, too
 
     C: Any
     svm: str = "libsvm"  # of methods without a choice
     mwu_epsilon: float
-    indefinite: str
     gate_columns: Any = None  # of methods whose gates are no functions of features
-    tol: float
-    max_iter: int = 1  # of methods that do not iterate
-    verbose: int
-    clipping_: Any
     classes_: np.ndarray  # of classifiers
     results_: tuple[Any, ...]
     gates_: np.ndarray
@@ -189,29 +175,15 @@ class BaseLocalized(BaseMKL):
         """Return the largest number of steps of a task, for the progress bar."""
         return int(self.max_iter)
 
-    def _warn_unless_converged(self, results: Sequence[Any]) -> None:
-        warn_unless_converged(self, results)
-
     # ---------------------------------------------------------------------------------------------- fitting
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_choice("indefinite", self.indefinite, INDEFINITE)
         check_gate_columns(self.gate_columns, self._is_precomputed())
         self._inner()
 
     def _new_bank(self, X: Samples | None = None) -> KernelBank:
         return bank_apart(self, super()._new_bank(X), X)
-
-    def _check_kernels(self, stack: DenseStack, known_psd: np.ndarray | None) -> DenseStack:
-        return check_definite(self, stack, known_psd, bank_errors(self, stack))
-
-    def _row_stack(self, X: Samples) -> DenseStack:
-        return clip_rows(self, super()._row_stack(X))
-
-    def _blocks(self, X: np.ndarray, kernels: np.ndarray) -> Iterator[DenseStack]:
-        for stack in super()._blocks(X, kernels):
-            yield clip_rows(self, stack, kernels)
 
     def _fit_classes(self, X: Samples, y: Targets, gate_features: ArrayLike | None = None) -> None:
         """Fit a classifier."""
@@ -225,7 +197,7 @@ class BaseLocalized(BaseMKL):
     def _fit_stack(self, X: Samples, y: Targets, **check_y: Any) -> tuple[Any, np.ndarray]:
         """Fit the bank; for SVMs from columns, return columns that are evaluated on demand."""
         if takes_columns(self._inner()) and not self._is_precomputed() and self.indefinite != "clip":
-            return fit_columns(self, X, y, CACHE_MB, **check_y)
+            return self._fit_columns(X, y, **check_y)
         return super()._fit_stack(X, y, **check_y)
 
     def _fit_local(self, kernels: DenseStack, targets: np.ndarray, gate_features: ArrayLike | None) -> None:
@@ -266,7 +238,7 @@ class BaseLocalized(BaseMKL):
         self.support_ = np.flatnonzero(counted.any(axis=tuple(range(counted.ndim - 1))))
         self.support_fraction_ = len(self.support_) / duals.shape[-1]
         self.n_active_kernels_ = int((gates > ACTIVE * gates.max(initial=0.0)).any(axis=(0, 1)).sum())
-        store_convergence(self, fits)
+        self._store_convergence(fits)
         self._warn_unless_converged(fits)
 
     # ----------------------------------------------------------------------------------------------- results
@@ -311,7 +283,7 @@ class BaseLocalized(BaseMKL):
     def _gating_local(
         self, rows: list[np.ndarray], columns: list[np.ndarray], kernel: int | str
     ) -> np.ndarray:
-        position = position_of(self, kernel)
+        position = self._position_of(kernel)
         return self._of_tasks([self._gating(*pair, position) for pair in zip(rows, columns, strict=True)])
 
     def _combined_local(self, X: Samples, gate_features: ArrayLike | None = None) -> np.ndarray:

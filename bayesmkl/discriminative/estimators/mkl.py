@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,23 +19,19 @@ from bayesmkl.discriminative.estimators.base import (
     DiscriminativeClassifier,
     DiscriminativeRegressor,
     NoveltyDetector,
-    OnStep,
+    path_over_C,
 )
 from bayesmkl.discriminative.estimators.checked import check_tube
-from bayesmkl.discriminative.estimators.path import path_over_C
 from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER, DISCRIMINATIVE, REGRESSOR
-from bayesmkl.discriminative.global_weights.lpmkl import Lp
-from bayesmkl.discriminative.global_weights.simplemkl import Simple
+from bayesmkl.discriminative.global_weights.joint import Lp, Simple
 from bayesmkl.discriminative.global_weights.two_stage import InUnitVariance
-from bayesmkl.discriminative.inner import InnerProblem
 from bayesmkl.discriminative.primal.solve import OneClass
+from bayesmkl.discriminative.problems import InnerProblem, OnStep
 from bayesmkl.discriminative.svm.libsvm import Hinge, spread_of
 from bayesmkl.discriminative.weights import Learned, Training, WeightRule
 from bayesmkl.kernels.alignment import centering_errors
+from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.base import Stack
-
-if TYPE_CHECKING:
-    from bayesmkl.kernels.bank import KernelBank
 
 RULES: tuple[type[WeightRule], ...] = tuple(
     getattr(importlib.import_module(f"{methods.PACKAGE}.{module}"), name)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 
 from bayesmkl._estimator import LabelSplit, split_labels
 from bayesmkl._utils.docstrings import fill_docs
@@ -18,26 +19,27 @@ from bayesmkl.discriminative.estimators.base import (
     DiscriminativeClassifier,
     DiscriminativeRegressor,
     NoveltyDetector,
-    OnStep,
+    path_over_reg,
     refuse_missing_labels,
 )
 from bayesmkl.discriminative.estimators.checked import check_above_rounding
-from bayesmkl.discriminative.estimators.path import path_over_reg
-from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER, PRIMAL, REGRESSOR
+from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER, REGRESSOR
 from bayesmkl.discriminative.graph import (
     check_distances,
     check_laplacian,
     knn_laplacian,
     squared_kernel_distances,
 )
-from bayesmkl.discriminative.outer import MKLResult
-from bayesmkl.discriminative.primal.basis import BasisMKLResult, fit_basis_mkl
-from bayesmkl.discriminative.primal.lapmkl import Graph, LapMKLOptions, deform, fit_lapmkl, share
 from bayesmkl.discriminative.primal.primalmkl import (
     WEIGHT_SCHEMES,
+    Graph,
+    LapMKLOptions,
     PrimalMKLOptions,
     PrimalMKLResult,
+    deform,
+    fit_lapmkl,
     fit_primalmkl,
+    share,
 )
 from bayesmkl.discriminative.primal.solve import (
     HINGE_SOLVERS,
@@ -47,14 +49,10 @@ from bayesmkl.discriminative.primal.solve import (
     Squared,
     SquaredHinge,
 )
+from bayesmkl.discriminative.problems import MKLResult, OnStep
 from bayesmkl.discriminative.weights import Training
+from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.base import Stack
-
-if TYPE_CHECKING:
-    from scipy import sparse
-
-    from bayesmkl.discriminative.primal.lapmkl import Deformed, Shared
-    from bayesmkl.kernels.bank import KernelBank
 
 
 class BasePrimalMKL(BaseDiscriminative):
@@ -65,7 +63,6 @@ class BasePrimalMKL(BaseDiscriminative):
     p_norm: float
     weights: str
     solver: str
-    max_basis: Any = None
 
     def _inner_loss(self) -> Any:
         raise NotImplementedError
@@ -84,24 +81,18 @@ class BasePrimalMKL(BaseDiscriminative):
 
     def _learn(
         self, training: Training, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
-    ) -> PrimalMKLResult | BasisMKLResult:
-        stack, loss, options = training.stack, self._inner_loss(), self._options()
-        check_above_rounding("reg", self.reg, stack)
-        if self.max_basis is None:
-            return fit_primalmkl(stack, targets, loss, options, start, on_step)
-        return fit_basis_mkl(
-            stack, targets, loss, options, min(int(self.max_basis), stack.n_train), start, on_step
-        )
+    ) -> PrimalMKLResult:
+        check_above_rounding("reg", self.reg, training.stack)
+        return fit_primalmkl(training.stack, targets, self._inner_loss(), self._options(), start, on_step)
 
     def _store(self, found: Sequence[Any], n_tasks: int) -> None:
         """Set the fitted attributes, the path of the weights among them."""
         super()._store(found, n_tasks)
-        self.weights_history_ = _unpacked([each.weights_history for each in found])
-        if self.max_basis is not None:
-            self.basis_ = _unpacked([rows for each in found for rows in each.basis])
+        histories = tuple(each.weights_history for each in found)
+        self.weights_history_ = histories[0] if len(histories) == 1 else histories
 
 
-@fill_docs(PRIMAL, CLASSIFIER)
+@fill_docs(CLASSIFIER)
 @dataclass(eq=False, repr=False, kw_only=True)
 class PrimalMKLClassifier(BasePrimalMKL, DiscriminativeClassifier):
     r"""Multiple kernel learning in the primal, with the squared hinge loss.
@@ -118,17 +109,18 @@ class PrimalMKLClassifier(BasePrimalMKL, DiscriminativeClassifier):
         :math:`\lambda > 0`; `1 / C` of an SVM with squared slacks.
     p_norm : float, default=1.0
         :math:`p \ge 1`; 1 (the paper) gives few kernels weight, larger values spread it.
-    %(weights)s
+    weights : {"spg", "closed", "paper"}, default="spg"
+        Optimization of the weights. "spg": spectral projected gradients, the inner problem solved at every step.
+        "closed": the closed-form weights for fixed functions (every kernel keeps some weight). "paper": one step of
+        `solver`, then Nesterov's method on the weights for fixed coefficients (Algorithm 1), slow for small `reg`.
     solver : {"auto", "libsvm", "newton", "truncated", "pcg"}, default="auto"
         "libsvm": the dual by LibSVM, finished by Newton steps where single precision does not do. "newton": finite
         Newton steps, solved densely up to 3000 support vectors and by conjugate gradients beyond. "auto" is "libsvm"
         from 1000 samples on, else "newton"; the single steps of ``weights="paper"`` are Newton's for all three.
         "truncated": truncated Newton (Algorithm 2), one product with the kernel per inner iteration. "pcg": nonlinear
         preconditioned conjugate gradients, what the paper compares itself with.
-    max_basis : int, default=None
-        Maximum number of samples with a coefficient (per class), selected greedily [2]_. Needs ``weights="spg"``
-        and Newton steps (`solver` "auto" or "newton"). None lets every sample with a loss have one.
-    %(tol)s
+    tol : float, default=1e-3
+        Stop when the duality gap is at most this share of the objective.
     %(max_iter)s, default=500
     %(multiclass)s
     %(indefinite)s
@@ -140,20 +132,22 @@ class PrimalMKLClassifier(BasePrimalMKL, DiscriminativeClassifier):
     %(classes_)s
     kernel_weights_ : ndarray of shape (n_kernels,) +
         :math:`d`.
-    %(dual_coef_)s *
+    dual_coef_ : ndarray of shape (n_samples,) *
+        :math:`\alpha`, one entry per training sample, zero off the support.
     %(intercept_)s *
     %(support_:coefficients)s
     %(support_fraction_)s
     %(n_active_kernels_)s
-    %(objective_history_)s +
-    %(weights_history_)s +
+    objective_history_ : ndarray of shape (n_iter_,) +
+        `F` at the start and after every update; it never rises.
+    weights_history_ : ndarray of shape (n_iter_, n_kernels) +
+        The weights of these updates.
     duality_gap_ : float +
-        Of the objective; NaN with `max_basis`.
-    %(n_iter_, n_solves_)s +
+        Of the objective.
+    n_iter_, n_solves_ : int +
+        Length of the histories, and number of inner problems solved.
     %(outcome_)s +
     %(converged_)s
-    basis_ : ndarray of shape (n_basis,), or tuple of these
-        Positions of the basis samples; one array per class for more than two. Set with `max_basis`.
     %(clipping_)s
     %(kernel_names_)s
     %(n_kernels_in_)s
@@ -173,15 +167,12 @@ class PrimalMKLClassifier(BasePrimalMKL, DiscriminativeClassifier):
 
     Departures from [1]_: the duality gap decides when to stop, which is possible as the problem is convex in the
     weights; the start is uniform instead of random; ``p_norm``; weights by "spg" instead of Algorithm 4, unless asked
-    for. With `max_basis` all kernels share the coefficients of the basis samples; that problem is not convex in the
-    weights, and `tol` bounds the first-order decrease that is left at the stationary point.
+    for.
 
     References
     ----------
     .. [1] Z. Hao, G. Yuan, X. Yang and Z. Chen (2012), A primal method for multiple kernel learning, Neural Computing
        and Applications.
-    .. [2] S. S. Keerthi, O. Chapelle and D. DeCoste (2006), Building support vector machines with reduced classifier
-       complexity, JMLR 7.
 
     Examples
     --------
@@ -196,9 +187,6 @@ class PrimalMKLClassifier(BasePrimalMKL, DiscriminativeClassifier):
     >>> model = PrimalMKLClassifier(bank, reg=0.1).fit(X, y[:200])
     >>> model.n_active_kernels_, bool(model.duality_gap_ <= 1e-3 * model.objective_history_[-1])
     (..., True)
-    >>> sparse = PrimalMKLClassifier(bank, reg=0.1, max_basis=5).fit(X, y[:200])
-    >>> len(sparse.basis_), round(sparse.score(X, y[:200]), 1)
-    (5, 1.0)
     """
 
     path = path_over_reg
@@ -208,7 +196,6 @@ class PrimalMKLClassifier(BasePrimalMKL, DiscriminativeClassifier):
     p_norm: float = 1.0
     weights: str = "spg"
     solver: str = "auto"
-    max_basis: int | None = None
     tol: float = 1e-3
     max_iter: int = 500
     multiclass: str = "one-versus-rest"
@@ -219,20 +206,8 @@ class PrimalMKLClassifier(BasePrimalMKL, DiscriminativeClassifier):
     def _inner_loss(self) -> SquaredHinge:
         return SquaredHinge(check_scale("reg", self.reg), check_choice("solver", self.solver, HINGE_SOLVERS))
 
-    def _options(self) -> PrimalMKLOptions:
-        if self.max_basis is not None:
-            check_integer("max_basis", self.max_basis, low=1)
-            for name, needed in (("weights", ("spg",)), ("solver", ("auto", "newton"))):
-                if getattr(self, name) not in needed:
-                    words = " or ".join(f'"{word}"' for word in needed)
-                    raise ValueError(
-                        f"`{name}` must be {words} where `max_basis` is given; got {getattr(self, name)!r}. Leave "
-                        "`max_basis` at None to choose."
-                    )
-        return super()._options()
 
-
-@fill_docs(PRIMAL, REGRESSOR)
+@fill_docs(REGRESSOR, PrimalMKLClassifier)
 @dataclass(eq=False, repr=False, kw_only=True)
 class PrimalMKLRegressor(BasePrimalMKL, DiscriminativeRegressor):
     r"""Multiple kernel regression in the primal: kernel ridge regression, or its robust form.
@@ -254,9 +229,12 @@ class PrimalMKLRegressor(BasePrimalMKL, DiscriminativeRegressor):
         :math:`\delta > 0` of Huber's loss, in units of the target.
     p_norm : float, default=1.0
         :math:`p \ge 1`; 1 gives few kernels weight, larger values spread it.
-    %(weights)s
-    %(solver)s
-    %(tol)s
+    %(PrimalMKLClassifier.weights)s
+    solver : {"newton", "truncated", "pcg"}, default="newton"
+        "newton": finite Newton steps, solved densely up to 3000 support vectors and by conjugate gradients beyond.
+        "truncated": truncated Newton (Algorithm 2), one product with the kernel per inner iteration. "pcg": nonlinear
+        preconditioned conjugate gradients, what the paper compares itself with.
+    %(PrimalMKLClassifier.tol)s
     %(max_iter)s, default=500
     %(indefinite)s
     %(kernel_names)s
@@ -266,16 +244,17 @@ class PrimalMKLRegressor(BasePrimalMKL, DiscriminativeRegressor):
     ----------
     kernel_weights_ : ndarray of shape (n_kernels,)
         :math:`d`.
-    %(dual_coef_)s
+    %(PrimalMKLClassifier.dual_coef_)s
     %(intercept_)s
-    %(support_:one_task)s
+    support_ : ndarray of shape (n_support,)
+        Positions of the samples with a coefficient.
     %(support_fraction_)s
     %(n_active_kernels_)s
-    %(objective_history_)s
-    %(weights_history_)s
+    %(PrimalMKLClassifier.objective_history_)s
+    %(PrimalMKLClassifier.weights_history_)s
     duality_gap_ : float
         Of the objective.
-    %(n_iter_, n_solves_)s
+    %(PrimalMKLClassifier.n_iter_, n_solves_)s
     %(outcome_)s
     %(converged_)s
     %(clipping_)s
@@ -335,7 +314,7 @@ class PrimalMKLRegressor(BasePrimalMKL, DiscriminativeRegressor):
         return Huber(reg, solver, delta)
 
 
-@fill_docs(PRIMAL, REGRESSOR)
+@fill_docs(REGRESSOR, PrimalMKLClassifier, PrimalMKLRegressor)
 @dataclass(eq=False, repr=False, kw_only=True)
 class PrimalMKLOneClass(BasePrimalMKL, NoveltyDetector):
     r"""Novelty detection with several kernels: a one-class SVM with squared slacks, in the primal.
@@ -357,9 +336,9 @@ class PrimalMKLOneClass(BasePrimalMKL, NoveltyDetector):
         :math:`\rho`, below which lie exactly the samples with a coefficient.
     p_norm : float, default=2.0
         :math:`p \ge 1`; 1 gives few kernels weight, larger values spread it.
-    %(weights)s
-    %(solver)s
-    %(tol)s
+    %(PrimalMKLClassifier.weights)s
+    %(PrimalMKLRegressor.solver)s
+    %(PrimalMKLClassifier.tol)s
     %(max_iter)s, default=500
     %(indefinite)s
     %(kernel_names)s
@@ -369,17 +348,17 @@ class PrimalMKLOneClass(BasePrimalMKL, NoveltyDetector):
     ----------
     kernel_weights_ : ndarray of shape (n_kernels,)
         :math:`d`.
-    %(dual_coef_)s
+    %(PrimalMKLClassifier.dual_coef_)s
     intercept_ : float
         :math:`-\rho`.
-    %(support_:one_task)s
+    %(PrimalMKLRegressor.support_)s
     %(support_fraction_)s
     %(n_active_kernels_)s
-    %(objective_history_)s
-    %(weights_history_)s
+    %(PrimalMKLClassifier.objective_history_)s
+    %(PrimalMKLClassifier.weights_history_)s
     duality_gap_ : float
         Of the objective.
-    %(n_iter_, n_solves_)s
+    %(PrimalMKLClassifier.n_iter_, n_solves_)s
     %(outcome_)s
     %(converged_)s
     offset_ : float
@@ -431,11 +410,6 @@ class PrimalMKLOneClass(BasePrimalMKL, NoveltyDetector):
 
     def _inner_loss(self) -> OneClass:
         return OneClass(check_scale("reg", self.reg), check_choice("solver", self.solver, SOLVERS))
-
-
-def _unpacked(arrays: list[np.ndarray]) -> Any:
-    """Return the array where there is one, else a tuple of all."""
-    return arrays[0] if len(arrays) == 1 else tuple(arrays)
 
 
 LAPMKL_SOLVERS = ("deformed", "paper")
@@ -633,14 +607,10 @@ class LapMKLClassifier(DiscriminativeClassifier):
         split = split_labels(y, self.unlabeled_label)
         self.classes_ = split.classes
         self.laplacian_ = self._laplacian(stack)
-        model: Any = self._model(stack, Graph(self.laplacian_, split.labeled, *self._gammas()))
-        self._fit_tasks(model, split.targets)
+        graph = Graph(self.laplacian_, split.labeled, *self._gammas())
+        self._fit_tasks((share if self.solver == "paper" else deform)(stack, graph), split.targets)
         self._store_training(stack, split)
         return self
-
-    def _model(self, stack: Stack, graph: Graph) -> Deformed | Shared:
-        """Return the problem to solve."""
-        return share(stack, graph) if self.solver == "paper" else deform(stack, graph)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,7 +14,6 @@ from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.typing import Samples, Seed, Targets
 from bayesmkl._utils.validation import check_choice, check_flag
 from bayesmkl._utils.warnings import warn_user
-from bayesmkl.discriminative.estimators.checked import OnStep
 from bayesmkl.discriminative.estimators.localized import LocalizedClassifier, Rows, are_wrong
 from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER
 from bayesmkl.discriminative.localized.lmkl import local_weights_help
@@ -30,11 +29,10 @@ from bayesmkl.discriminative.localized.samkl import (
     initial_support,
     switch_gates,
 )
+from bayesmkl.discriminative.problems import OnStep
+from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.kernels.stacks.dense import DenseStack
-
-if TYPE_CHECKING:
-    from bayesmkl.kernels.bank import KernelBank
 
 
 @dataclass(repr=False, eq=False)

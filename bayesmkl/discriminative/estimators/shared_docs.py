@@ -61,10 +61,6 @@ CLASSIFIER = DISCRIMINATIVE | entries(
         the sum of the `sample_weight` of the class, with mean one over the samples. None: one.
     multiclass : {"one-versus-rest", "shared"}, default="one-versus-rest"
         Of more than two classes: kernel weights of its own for every class against the rest, or one set for all.
-    cv : int, cross-validation generator or iterable, default=5
-        Number of stratified, shuffled folds, or what scikit-learn takes for `cv`.
-    random_state:folds : int or None, default=None
-        Seed of the folds. None is a fixed seed.
 
     classes_ : ndarray of shape (n_classes,)
         Labels. With more than two, attributes marked * have a leading axis of length n_classes (or are tuples), those
@@ -119,65 +115,4 @@ GATED = (
         Kernels with a gate above 1e-6 of the largest, at any sample and in any class.
     """
     )
-)
-
-BY_SUCCESS = GATED | entries(
-    r"""
-    gate_targets : {"auto", "cv", "train"}, default="auto"
-        Where successes are counted: by 5-fold cross-validation, or at the samples that a classifier was trained on
-        (the paper). "auto" is "train" for gates that see the kernel whose success they predict, else "cv".
-    gate_kernel : "auto", "own" or Kernel, default="auto"
-        Kernels of the regressions: the kernel whose success they predict ("own"), or one kernel for all, of the
-        columns `gate_columns`, or of `gate_features` beside precomputed kernels. "auto" compares by
-        cross-validation: Gaussians of a half and a quarter of the median distance of named gate features; where none
-        are named, "own" and a Gaussian of the median distance of all features. It is "own" beside precomputed
-        kernels without features, and where values are missing.
-    gate_C : float, default=1.0
-        Factor of the loss of the regressions.
-    gate_epsilon : float, default=0.1
-        Errors of the regressions that cost nothing.
-    mwu_epsilon : float, default=0.05
-        With ``svm="mwu"``, the duality gap at which an SVM is finished, as a share of its objective.
-    random_state : int, Generator or None, default=None
-        Seed of folds and of what is drawn; None is a fixed seed.
-
-    n_solves_ : int
-        Number of SVMs trained.
-    n_iter_ : int
-        One.
-    outcome_ : Outcome
-        MAX_ITER where an SVM by multiplicative weights did not reach `mwu_epsilon`, else CONVERGED.
-    converged_ : bool
-        Whether none fell short.
-    gate_bank_ : KernelBank or None
-        The fitted kernels of features that gates may see; None where they see the kernels themselves only.
-    gate_kernel_ : str, or list of str for more than two classes
-        Name of the kernel that gates see: "own", or one of those of `gate_bank_`.
-    """
-)
-
-PRIMAL = entries(
-    r"""
-    weights : {"spg", "closed", "paper"}, default="spg"
-        Optimization of the weights. "spg": spectral projected gradients, the inner problem solved at every step.
-        "closed": the closed-form weights for fixed functions (every kernel keeps some weight). "paper": one step of
-        `solver`, then Nesterov's method on the weights for fixed coefficients (Algorithm 1), slow for small `reg`.
-    solver : {"newton", "truncated", "pcg"}, default="newton"
-        "newton": finite Newton steps, solved densely up to 3000 support vectors and by conjugate gradients beyond.
-        "truncated": truncated Newton (Algorithm 2), one product with the kernel per inner iteration. "pcg": nonlinear
-        preconditioned conjugate gradients, what the paper compares itself with.
-    tol : float, default=1e-3
-        Stop when the duality gap is at most this share of the objective.
-
-    dual_coef_ : ndarray of shape (n_samples,)
-        :math:`\alpha`, one entry per training sample, zero off the support.
-    support_:one_task : ndarray of shape (n_support,)
-        Positions of the samples with a coefficient.
-    objective_history_ : ndarray of shape (n_iter_,)
-        `F` at the start and after every update; it never rises.
-    weights_history_ : ndarray of shape (n_iter_, n_kernels)
-        The weights of these updates.
-    n_iter_, n_solves_ : int
-        Length of the histories, and number of inner problems solved.
-    """
 )

@@ -4,27 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.typing import Splits
 from bayesmkl._utils.validation import check_folds, check_number, check_scale, shown
-from bayesmkl.discriminative.estimators.base import DiscriminativeClassifier, OnStep
+from bayesmkl.discriminative.estimators.base import DiscriminativeClassifier
 from bayesmkl.discriminative.estimators.mkl import ClassifierByRule, ClassifierParameters, RegressorByRule
 from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER, REGRESSOR
 from bayesmkl.discriminative.folds import stratified_folds
 from bayesmkl.discriminative.global_weights.easymkl import Easy
-from bayesmkl.discriminative.global_weights.lpboostmkl import LPBoostMKLOptions, fit_lpboostmkl
+from bayesmkl.discriminative.global_weights.lpboostmkl import LPBoostMKLResult, fit_lpboostmkl
 from bayesmkl.discriminative.global_weights.two_stage import Alignment, BestKernel, OptimalKernel, Uniform
-from bayesmkl.discriminative.outer import MKLResult
+from bayesmkl.discriminative.problems import MKLResult, OnStep
 from bayesmkl.discriminative.weights import Training
+from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.base import Stack
-
-if TYPE_CHECKING:
-    from bayesmkl.discriminative.global_weights.lpboostmkl import LPBoostMKLResult
-    from bayesmkl.kernels.bank import KernelBank
 
 
 @fill_docs(CLASSIFIER, Uniform)
@@ -650,14 +647,16 @@ class LPBoostMKLClassifier(DiscriminativeClassifier):
     nu : float, default=0.2
         :math:`0 < \nu < 1`, the largest share of samples with a margin below :math:`\rho`. Near 1 the mean margin
         decides, and one kernel gets all; low values heed the samples that are hard to tell.
-    %(cv)s
+    cv : int, cross-validation generator or iterable, default=5
+        Number of stratified, shuffled folds, or what scikit-learn takes for `cv`.
     %(tol:libsvm)s
     multiclass : {"one-versus-rest", "shared"}, default="shared"
         Of more than two classes: one set of weights for all, by the margins of the class of a sample against every
         other one (the paper), or weights of its own for every class against the rest.
     %(indefinite)s
     %(kernel_names)s
-    %(random_state:folds)s
+    random_state : int or None, default=None
+        Seed of the folds. None is a fixed seed.
 
     Attributes
     ----------
@@ -733,14 +732,11 @@ class LPBoostMKLClassifier(DiscriminativeClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        self._options()
+        self._grid()
+        if check_number("nu", self.nu, low=0.0) >= 1.0:
+            raise ValueError(f"`nu` must be below 1, a share of the samples; got {self.nu:g}. Try 0.2.")
+        check_number("tol", self.tol, low=0.0)
         check_folds("cv", self.cv)
-
-    def _options(self) -> LPBoostMKLOptions:
-        nu = check_number("nu", self.nu, low=0.0)
-        if nu >= 1.0:
-            raise ValueError(f"`nu` must be below 1, a share of the samples; got {nu:g}. Try 0.2.")
-        return LPBoostMKLOptions(self._grid(), nu, check_number("tol", self.tol, low=0.0))
 
     def _grid(self) -> tuple[float, ...]:
         C, values = check_scale("C", self.C), self.C_values
@@ -760,10 +756,15 @@ class LPBoostMKLClassifier(DiscriminativeClassifier):
         self, training: Training, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
     ) -> Any:
         folds = stratified_folds(self.cv, self.random_state, targets)
-        return fit_lpboostmkl(training.stack, targets, folds, self._options())
+        return fit_lpboostmkl(training.stack, targets, folds, self._grid(), float(self.nu), float(self.tol))
 
     def _result_of(self, found: LPBoostMKLResult) -> MKLResult:
-        return _in_sum(found.voters)
+        """Return the result with the sum of all intercepts, and what a sample adds to the scores at most."""
+        voters = found.voters
+        weights, magnitudes = voters.kernel_weights, np.abs(voters.signed_dual)
+        return voters._replace(
+            signed_dual=np.einsum("m,cmi->ci", weights, magnitudes), intercept=voters.intercept @ weights
+        )
 
     def _store(self, results: Sequence[Any], n_tasks: int) -> None:
         """Set the fitted attributes; coefficients have an axis for the kernel."""
@@ -780,11 +781,3 @@ class LPBoostMKLClassifier(DiscriminativeClassifier):
         weighted = np.atleast_2d(self.kernel_weights_)[:, used, None] * dual
         scores = np.stack([stack.apply(vectors[..., None]).sum(axis=0) for vectors in weighted])
         return scores + np.atleast_1d(self.intercept_)[:, None]
-
-
-def _in_sum(voters: MKLResult) -> MKLResult:
-    """Return a result with the sum of all intercepts, and what a sample adds to the scores at most."""
-    weights, magnitudes = voters.kernel_weights, np.abs(voters.signed_dual)
-    return voters._replace(
-        signed_dual=np.einsum("m,cmi->ci", weights, magnitudes), intercept=voters.intercept @ weights
-    )

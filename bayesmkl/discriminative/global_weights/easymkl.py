@@ -12,8 +12,7 @@ from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.simplex import project_simplex
 from bayesmkl._utils.validation import check_number
 from bayesmkl.discriminative.global_weights.two_stage import Selection, shares, train_selected
-from bayesmkl.discriminative.inner import InnerProblem, InnerSolution
-from bayesmkl.discriminative.outer import MKLResult
+from bayesmkl.discriminative.problems import InnerProblem, InnerSolution, MKLResult
 from bayesmkl.discriminative.weights import OnStep, Start, Training, WeightRule, one_of
 
 # The distance of overlapping hulls is zero; then the gap is compared with this share of the value at the start.

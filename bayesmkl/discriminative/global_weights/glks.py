@@ -22,11 +22,12 @@ Several classes share them, one-versus-rest. The method knows the samples of its
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike
+from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from bayesmkl._estimator import LabelSplit, check_targets, split_labels
@@ -38,13 +39,9 @@ from bayesmkl._utils.given import as_array
 from bayesmkl._utils.typing import Label, Targets
 from bayesmkl._utils.validation import check_integer, check_label, check_number, check_scale
 from bayesmkl.discriminative.graph import check_laplacian
-from bayesmkl.discriminative.inner import InnerSolution
-from bayesmkl.discriminative.outer import WeightedFit, fit_at, outer_gap
+from bayesmkl.discriminative.problems import InnerSolution, WeightedFit, fit_at, outer_gap
 from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.kernels.stacks.dense import DenseStack
-
-if TYPE_CHECKING:
-    from scipy import sparse
 
 
 class GLKSResult(NamedTuple):
@@ -87,29 +84,6 @@ class GLKSResult(NamedTuple):
     duality_gap: float
     objective_history: np.ndarray
     outcome: Outcome
-
-
-class GLKSOptions(NamedTuple):
-    r"""Regularization, and optimization of the weights.
-
-    Parameters
-    ----------
-    gamma : float, default=1e-3
-        Regularization :math:`\gamma > 0`.
-    tol : float, default=1e-3
-        Stop when the duality gap is at most this share of the objective.
-    max_iter : int, default=200
-        Maximum number of updates of the weights.
-
-    Examples
-    --------
-    >>> GLKSOptions(gamma=0.1)
-    GLKSOptions(gamma=0.1, tol=0.001, max_iter=200)
-    """
-
-    gamma: float = 1e-3
-    tol: float = 1e-3
-    max_iter: int = 200
 
 
 class LeastSquares(NamedTuple):
@@ -201,54 +175,38 @@ def glks_transduce(
     >>> result.outcome.converged
     True
     """
-    options = GLKSOptions(
-        gamma=check_scale("gamma", gamma),
-        tol=check_number("tol", tol, low=0.0, inclusive=True),
-        max_iter=check_integer("max_iter", max_iter, low=1),
-    )
+    gamma, max_iter = check_scale("gamma", gamma), check_integer("max_iter", max_iter, low=1)
+    tol = check_number("tol", tol, low=0.0, inclusive=True)
     constant = check_number("constant", constant, low=0.0, inclusive=True)
     check_label("unlabeled_label", unlabeled_label)
     y = check_targets(y, len(as_array("y", y)), "GLKS", mark=unlabeled_label)
     split = split_labels(y, unlabeled_label)
-    return fit_glks(_graph_kernels(laplacians, len(split.labels), constant), split, options)
+    return _fit(_graph_kernels(laplacians, len(split.labels), constant), split, gamma, tol, max_iter)
 
 
-def fit_glks(stack: Stack, split: LabelSplit, options: GLKSOptions) -> GLKSResult:
-    """Learn the weights of graph kernels, and the scores of all samples.
-
-    Parameters
-    ----------
-    stack : Stack
-        Kernels of the graphs, (n_graphs, n_samples, n_samples), see `graph_kernel`.
-    split : LabelSplit
-        Labels, of which some are missing.
-    options : GLKSOptions
-
-    Returns
-    -------
-    GLKSResult
-    """
+def _fit(stack: Stack, split: LabelSplit, gamma: float, tol: float, max_iter: int) -> GLKSResult:
+    """Learn the weights of graph kernels, (n_graphs, n_samples, n_samples), and the scores of all samples."""
     columns = np.ascontiguousarray(stack.columns(split.labeled))  # of labeled samples, rows of all
     labeled = DenseStack(np.ascontiguousarray(columns[:, split.labeled]))
-    inner = LeastSquares(options.gamma)
+    inner = LeastSquares(gamma)
 
     def evaluate(kernel_weights: np.ndarray) -> tuple[float, np.ndarray, WeightedFit]:
-        fit = fit_at(labeled, split.targets, inner, kernel_weights, options.tol)
+        fit = fit_at(labeled, split.targets, inner, kernel_weights, tol)
         return fit.objective / scale, -0.5 * fit.quadratics / scale, fit
 
     start = np.full(stack.n_kernels, 1.0 / stack.n_kernels)
-    scale = fit_at(labeled, split.targets, inner, start, options.tol).objective  # steps are relative to it
+    scale = fit_at(labeled, split.targets, inner, start, tol).objective  # steps are relative to it
     found = minimize_spg(
         evaluate,
         project_simplex,
         start,
-        SPGOptions(options.max_iter, tol=0.0),
-        finished=lambda fit: outer_gap(fit, 1.0) <= options.tol * fit.objective,
+        SPGOptions(max_iter, tol=0.0),
+        finished=lambda fit: outer_gap(fit, 1.0) <= tol * fit.objective,
     )
     best: WeightedFit = found.payload
     dual = np.stack([solution.signed_dual for solution in best.solutions])
     scores = DenseStack(columns).combine(best.kernel_weights) @ dual.T
-    unit = 2.0 * options.gamma  # of the printed objective, in the standard form's
+    unit = 2.0 * gamma  # of the printed objective, in the standard form's
     return GLKSResult(
         transduction=split.transduce(scores),
         scores=scores[:, 0] if len(dual) == 1 else scores,

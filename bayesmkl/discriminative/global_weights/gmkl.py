@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -13,8 +12,7 @@ from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.simplex import project_simplex
 from bayesmkl._numerics.spectral_gradient import spectral_step
 from bayesmkl._utils.validation import shown
-from bayesmkl.discriminative.inner import InnerProblem
-from bayesmkl.discriminative.outer import MKLResult, WeightedFit, result_of
+from bayesmkl.discriminative.problems import InnerProblem, MKLResult, WeightedFit, result_of
 from bayesmkl.discriminative.svm.evaluator import (
     Evaluator,
     Goal,
@@ -36,25 +34,12 @@ Regularizer = Callable[[np.ndarray], Any]
 
 def _check_regularizer(name: str, regularizer: Any) -> Any:
     is_name = isinstance(regularizer, str) and regularizer in REGULARIZERS
-    if not is_name and not _takes_one_argument(regularizer):
+    if not is_name and (not callable(regularizer) or isinstance(regularizer, type)):
         raise ValueError(
             f"`{name}` must be one of {', '.join(map(repr, REGULARIZERS))}, or a function that takes "
             f"kernel weights and returns a value and its gradient; got {shown(regularizer)}."
         )
     return regularizer
-
-
-def _takes_one_argument(function: object) -> bool:
-    """Return whether something can be called with kernel weights alone."""
-    if not callable(function) or isinstance(function, type):
-        return False
-    try:
-        inspect.signature(function).bind(None)
-    except TypeError:
-        return False
-    except ValueError:  # some functions of compiled modules do not tell
-        return True
-    return True
 
 
 @dataclass(eq=False, repr=False)

@@ -24,6 +24,7 @@ trained on all samples, as nothing asks for them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -33,27 +34,9 @@ from scipy.optimize import linprog
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.discriminative.folds import Folds
 from bayesmkl.discriminative.global_weights.two_stage import fold_accuracy, fold_scores, solve_tasks
-from bayesmkl.discriminative.outer import MKLResult
+from bayesmkl.discriminative.problems import MKLResult
 from bayesmkl.discriminative.svm.libsvm import Hinge
 from bayesmkl.kernels.stacks.base import Stack
-
-
-class LPBoostMKLOptions(NamedTuple):
-    r"""SVMs and linear program.
-
-    Parameters
-    ----------
-    C_values : tuple of float
-        Loss factors that every kernel chooses from, by accuracy in the folds; the first of equal ones.
-    nu : float
-        :math:`\nu \in (0, 1]`, the largest share of samples below the margin.
-    tol : float
-        LibSVM's tolerance.
-    """
-
-    C_values: tuple[float, ...] = (1.0,)
-    nu: float = 0.2
-    tol: float = 1e-3
 
 
 class MarginProgram(NamedTuple):
@@ -103,9 +86,11 @@ def fit_lpboostmkl(
     stack: Stack,
     targets: np.ndarray,
     folds: Folds,
-    options: LPBoostMKLOptions = LPBoostMKLOptions(),  # noqa: B008
+    C_values: Sequence[float],
+    nu: float,
+    tol: float,
 ) -> LPBoostMKLResult:
-    """Train SVMs in the folds, weigh the kernels by their scores, and train those with a weight on all samples.
+    r"""Train SVMs in the folds, weigh the kernels by their scores, and train those with a weight on all samples.
 
     Parameters
     ----------
@@ -115,21 +100,26 @@ def fit_lpboostmkl(
         Labels -1 and +1; several tasks are classes against the rest, +1 in one of them for every sample.
     folds : sequence of (ndarray, ndarray)
         Training and validation positions of every fold.
-    options : LPBoostMKLOptions
+    C_values : sequence of float
+        Loss factors that every kernel chooses from, by accuracy in the folds; the first of equal ones.
+    nu : float
+        :math:`\nu \in (0, 1]`, the largest share of samples below the margin.
+    tol : float
+        LibSVM's tolerance.
     """
-    chosen = [_in_folds(kernel, targets, folds, options) for kernel in stack.each()]
+    chosen = [_in_folds(kernel, targets, folds, C_values, tol) for kernel in stack.each()]
     C = np.array([best for best, _ in chosen])
     validated = np.concatenate([validation for _, validation in folds])
     margins = margins_of(np.stack([scores for _, scores in chosen]), targets[:, validated])
-    found = maximize_margin(margins, options.nu)
+    found = maximize_margin(margins, nu)
 
     n_tasks, n_samples = targets.shape
     dual, intercept = np.zeros((n_tasks, stack.n_kernels, n_samples)), np.zeros((n_tasks, stack.n_kernels))
     kept = np.flatnonzero(found.kernel_weights)
     for m, kernel in zip(kept, stack.each(kept), strict=True):
-        for c, svm in enumerate(solve_tasks(kernel, targets, Hinge(C[m]), options.tol)):
+        for c, svm in enumerate(solve_tasks(kernel, targets, Hinge(C[m]), tol)):
             dual[c, m], intercept[c, m] = svm.signed_dual, svm.intercept
-    n_solves = n_tasks * (stack.n_kernels * len(options.C_values) * len(folds) + len(kept))
+    n_solves = n_tasks * (stack.n_kernels * len(C_values) * len(folds) + len(kept))
     voters = MKLResult(
         found.kernel_weights,
         dual,
@@ -220,11 +210,11 @@ def maximize_margin(margins: np.ndarray, nu: float) -> MarginProgram:
 
 
 def _in_folds(
-    kernel: np.ndarray, targets: np.ndarray, folds: Folds, options: LPBoostMKLOptions
+    kernel: np.ndarray, targets: np.ndarray, folds: Folds, C_values: Sequence[float], tol: float
 ) -> tuple[float, np.ndarray]:
     """Return the best loss factor of one kernel, and the scores that it gives to the validated samples."""
-    found = [fold_scores(kernel, targets, Hinge(C), folds, options.tol) for C in options.C_values]
+    found = [fold_scores(kernel, targets, Hinge(C), folds, tol) for C in C_values]
     if len(found) == 1:
-        return options.C_values[0], np.concatenate(found[0], axis=1)
+        return C_values[0], np.concatenate(found[0], axis=1)
     best = int(np.argmax([fold_accuracy(scores, targets, folds) for scores in found]))
-    return options.C_values[best], np.concatenate(found[best], axis=1)
+    return C_values[best], np.concatenate(found[best], axis=1)

@@ -48,8 +48,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl.discriminative.inner import InnerSolution
-from bayesmkl.discriminative.outer import MKLResult
+from bayesmkl.discriminative.problems import InnerSolution, MKLResult
 from bayesmkl.kernels.stacks.base import KernelColumns
 from bayesmkl.kernels.stacks.columns import ColumnCache
 
@@ -283,7 +282,6 @@ def fit_one_kernel(
     target: np.ndarray,
     options: MWUOptions,
     cache_mb: float = CACHE_MB,
-    enough: float = np.inf,
 ) -> MKLResult:
     r"""Do the steps of :func:`fit_mwumkl` for one kernel and one task, where the distribution is constant.
 
@@ -303,9 +301,6 @@ def fit_one_kernel(
         With ``stopping="gap"``.
     cache_mb : float
         Memory for columns, in MB.
-    enough : float
-        Bound of the objective from below, in the unit of `objective_history`, at which to stop: for searches that
-        reject whatever is not lower. The outcome is then MAX_ITER.
 
     Returns
     -------
@@ -392,8 +387,6 @@ def fit_one_kernel(
         if gap <= options.epsilon:
             outcome = Outcome.CONVERGED
             break
-        if lower >= enough:
-            break
     n_steps, factor, intercept = best
     counts = np.bincount(np.array(pairs[:n_steps], dtype=int).ravel(), minlength=len(target))
     signed_dual = np.zeros((1, len(target)))
@@ -447,21 +440,15 @@ class MultiplicativeWeights(NamedTuple):
         """The kernel is taken as columns."""
         return True
 
-    def solve(
-        self, kernel: KernelColumns, target: np.ndarray, tol: float, enough: float = np.inf
-    ) -> InnerSolution:
-        """Solve for a kernel given as columns and labels -1 and +1; `epsilon` is the tolerance, not `tol`.
-
-        As soon as the objective is known to be at least `enough`, a solution is returned whose dual value is.
-        """
+    def solve(self, kernel: KernelColumns, target: np.ndarray, tol: float) -> InnerSolution:
+        """Solve for a kernel given as columns and labels -1 and +1; `epsilon` is the tolerance, not `tol`."""
         scale = float(np.asarray(kernel.diagonal()).mean())
         scale = scale if scale > 0.0 else 1.0
         options = MWUOptions(self.C * scale, self.epsilon, max_iter=self.max_iter)
-        result = fit_one_kernel(kernel, target, options, self.cache_mb, (1.0 + ROUNDING) * scale * enough)
+        result = fit_one_kernel(kernel, target, options, self.cache_mb)
         primal = result.objective_history[-1] if result.n_solves else np.nan
         gap = float(max(result.duality_gap, 0.0) / scale)
-        stopped = result.outcome is Outcome.MAX_ITER and primal - result.duality_gap < scale * enough
-        if self.report is not None and stopped:
+        if self.report is not None and result.outcome is Outcome.MAX_ITER:
             self.report(gap * scale / primal)
         return InnerSolution(
             signed_dual=result.signed_dual[0] / scale,

@@ -16,8 +16,7 @@ from bayesmkl._numerics.simplex import solve_nonnegative_qp, solve_simplex_qp
 from bayesmkl._utils.typing import Splits
 from bayesmkl._utils.validation import check_folds
 from bayesmkl.discriminative.folds import Folds, stratified_folds
-from bayesmkl.discriminative.inner import InnerProblem, InnerSolution
-from bayesmkl.discriminative.outer import MKLResult
+from bayesmkl.discriminative.problems import InnerProblem, InnerSolution, MKLResult
 from bayesmkl.discriminative.weights import Learned, OnStep, Start, Training, WeightRule, one_of
 from bayesmkl.kernels.alignment import (
     entrywise_bounds,

@@ -78,7 +78,7 @@ import numpy as np
 from scipy.linalg import eigh_tridiagonal, eigvalsh
 from scipy.special import logsumexp, softmax
 
-from bayesmkl.discriminative.inner import InnerSolution
+from bayesmkl.discriminative.problems import InnerSolution
 from bayesmkl.discriminative.svm.libsvm import FREE, solve_svm
 from bayesmkl.discriminative.svm.one_kernel import SVM, GatedKernel, OneKernel, one_class, row_blocks, scores
 

@@ -49,9 +49,15 @@ from scipy.optimize import brentq
 from scipy.special import entr, softmax
 
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl.discriminative.inner import InnerProblem
-from bayesmkl.discriminative.outer import MKLResult, WeightedFit, dual_norm, lp_weights, result_of
-from bayesmkl.discriminative.svm.by_columns import GatedColumns, takes_columns
+from bayesmkl.discriminative.problems import (
+    InnerProblem,
+    MKLResult,
+    WeightedFit,
+    dual_norm,
+    lp_weights,
+    result_of,
+)
+from bayesmkl.discriminative.svm.one_kernel import GatedColumns, takes_columns
 
 BLOCK_ROWS = 64  # of the combined kernel that are computed at once
 INNER_SHARE = 0.1  # of the outer gap, or of the tolerance, that the inner gaps may take

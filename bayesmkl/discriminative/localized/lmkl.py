@@ -34,15 +34,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import OptimizeResult, minimize
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.units import SMALLEST, unit_of
 from bayesmkl.discriminative.gating import FixedGating, Gating, equal_gates
-from bayesmkl.discriminative.inner import InnerProblem, InnerSolution
 from bayesmkl.discriminative.localized.by_success import (
     Folds,
     LDMKLOptions,
@@ -51,13 +50,16 @@ from bayesmkl.discriminative.localized.by_success import (
     fit_voters,
     gated_vote,
 )
-from bayesmkl.discriminative.svm.by_columns import localized_kernel, takes_columns
-from bayesmkl.discriminative.svm.one_kernel import NOT_HELD, OneKernel, coefficients_of
+from bayesmkl.discriminative.problems import InnerProblem, InnerSolution
+from bayesmkl.discriminative.svm.one_kernel import (
+    NOT_HELD,
+    OneKernel,
+    coefficients_of,
+    localized_kernel,
+    takes_columns,
+)
 from bayesmkl.kernels.stacks.base import Stack
 from bayesmkl.kernels.stacks.dense import DenseStack
-
-if TYPE_CHECKING:
-    from scipy.optimize import OptimizeResult
 
 CLOSED = 1e-12  # of the largest gated kernel: kernels whose gates leave no more of them are passed over
 OPEN = 1e-9  # relative: shares of 1/P up to rounding are no smaller
@@ -492,13 +494,12 @@ class _Evaluator:
         self._diagonal = self._stack.diagonal()
 
     def __call__(self, parameters: np.ndarray, enough: float = np.inf) -> GatedFit:
-        """Return the fit; where its objective is at least `enough`, only a bound of it and no gradient (NaN)."""
+        """Return the fit; where its objective is at least `enough`, no gradient (NaN)."""
         gates = self._gating.gates(parameters, self._features)
         left = (gates**2 * self._diagonal).max(axis=1)  # of every kernel; no entry is larger
         acting = np.where((left > CLOSED * left.max())[:, None], gates, 0.0)
         kernel = localized_kernel(self._stack, acting[None], self._inner)  # lines 2 and 3
-        limits = {"enough": enough} if takes_columns(self._inner) else {}
-        solution = self._inner.solve(kernel, self._target, self._tol, **limits)  # line 4
+        solution = self._inner.solve(kernel, self._target, self._tol)  # line 4
         self.n_solves += 1
         if solution.objective >= enough:
             return GatedFit(parameters, gates, solution, np.full(parameters.shape, np.nan))

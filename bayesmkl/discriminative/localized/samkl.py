@@ -36,8 +36,7 @@ from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.simplex import project_simplex
 from bayesmkl._numerics.spectral_gradient import SPGOptions, minimize_spg
 from bayesmkl._utils.validation import check_choice, check_integer, check_number, check_scale
-from bayesmkl.discriminative.inner import InnerSolution
-from bayesmkl.discriminative.outer import WeightedFit, outer_gap
+from bayesmkl.discriminative.problems import InnerSolution, WeightedFit, outer_gap
 from bayesmkl.discriminative.svm.evaluator import (
     Evaluator,
     certify_by_planes,

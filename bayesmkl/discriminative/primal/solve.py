@@ -47,7 +47,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.linalg
 
-from bayesmkl.discriminative.inner import InnerSolution
+from bayesmkl.discriminative.problems import InnerSolution
 from bayesmkl.discriminative.svm.libsvm import solve_squared_hinge
 
 MOST_PIECES = 30  # of the derivative in the intercept, before its breakpoints are sorted
@@ -429,7 +429,19 @@ class PrimalLoss:
         self, kernel: np.ndarray, target: np.ndarray, tol: float, start: InnerSolution | None = None
     ) -> InnerSolution:
         """Solve for labels -1 and +1, for a real target, or for samples without either."""
-        return solve_primal(kernel, self.problem(target), self.solver, tol, start).solution
+        return solve_primal(kernel, self.problem(target), self.solver, tol, start)
+
+    def solve_each(
+        self,
+        kernel: np.ndarray,
+        targets: np.ndarray,
+        tol: float,
+        starts: tuple[InnerSolution, ...] | None = None,
+    ) -> tuple[InnerSolution, ...]:
+        """Solve for every target, each from its last solution."""
+        begin = starts or (None,) * len(targets)
+        pairs = zip(targets, begin, strict=True)
+        return tuple(self.solve(kernel, target, tol, start) for target, start in pairs)
 
 
 class SquaredHinge(PrimalLoss):
@@ -454,7 +466,7 @@ class SquaredHinge(PrimalLoss):
             solver, (start, violation) = "newton", solve_dual(kernel, problem, FINER * tol)
             if violation <= tol * problem.unit:
                 return start
-        return solve_primal(kernel, problem, solver, tol, start).solution
+        return solve_primal(kernel, problem, solver, tol, start)
 
 
 class Squared(PrimalLoss):
@@ -484,21 +496,13 @@ class OneClass(PrimalLoss):
         return PrimalProblem(one_class(target.size), self.reg, total=1.0)
 
 
-class PrimalSolution(NamedTuple):
-    """A solution and its cost: iterations, and products with the kernel in conjugate gradients."""
-
-    solution: InnerSolution
-    n_steps: int
-    n_products: int
-
-
 def solve_primal(
     kernel: np.ndarray,
     problem: PrimalProblem,
     solver: str = "newton",
     tol: float = 1e-6,
     start: InnerSolution | None = None,
-) -> PrimalSolution:
+) -> InnerSolution:
     r"""Minimize the primal objective at one kernel.
 
     Parameters
@@ -515,14 +519,14 @@ def solve_primal(
 
     Returns
     -------
-    PrimalSolution
+    InnerSolution
         Of the standard form.
 
     Examples
     --------
     >>> import numpy as np
     >>> x, y = np.array([-2.0, 1.0, 3.0]), np.array([-1.0, 1.0, 1.0])
-    >>> solution = solve_primal(np.outer(x, x), PrimalProblem(squared_hinge(y), reg=0.1)).solution
+    >>> solution = solve_primal(np.outer(x, x), PrimalProblem(squared_hinge(y), reg=0.1))
     >>> solution.signed_dual.round(4), round(solution.intercept, 4), bool(solution.gap < 1e-12)
     (array([-0.2174,  0.2174,  0.    ]), 0.3261, True)
     """
@@ -532,13 +536,8 @@ def solve_primal(
         return solution
     if problem.reg < kernel.trace():  # an easier problem leads to the piece that this one's solution lies on
         easier = solve_primal(kernel, problem._replace(reg=EASIER * problem.reg), solver, tol)
-        start = easier.solution._replace(signed_dual=EASIER * easier.solution.signed_dual)  # the same slopes
-    else:
-        easier, start = solution, solution.solution
-    final, _ = _descend(kernel, problem, solver, tol, start, MAX_STEPS[solver])
-    return PrimalSolution(
-        final.solution, final.n_steps + easier.n_steps, final.n_products + easier.n_products
-    )
+        solution = easier._replace(signed_dual=EASIER * easier.signed_dual)  # the same slopes
+    return _descend(kernel, problem, solver, tol, solution, MAX_STEPS[solver])[0]
 
 
 def solve_dual(kernel: np.ndarray, problem: PrimalProblem, tol: float) -> tuple[InnerSolution, float]:
@@ -571,23 +570,21 @@ def _descend(
     tol: float,
     start: InnerSolution | None,
     max_steps: int,
-) -> tuple[PrimalSolution, bool]:
+) -> tuple[InnerSolution, bool]:
     """Take steps until the conditions hold; say whether they do, as well as rounding lets them."""
     state = _first_state(kernel, problem, solver, start)
     memory: Any = None
-    n_products, largest = 0, tol * problem.unit
     for n_steps in range(max_steps + 1):
         gradient = gradient_at(kernel, problem, state)
         found, violation = canonical(problem, state, gradient)
-        if violation <= largest:
-            return PrimalSolution(found, n_steps, n_products), True
+        if violation <= tol * problem.unit:
+            return found, True
         if n_steps == max_steps:
             break
-        state, memory, spent = take_step(kernel, problem, solver, state, gradient, memory)
-        n_products += spent
+        state, memory = take_step(kernel, problem, solver, state, gradient, memory)
         if memory is None:
-            return PrimalSolution(found, n_steps, n_products), True
-    return PrimalSolution(found, n_steps, n_products), False
+            return found, True
+    return found, False
 
 
 def _first_state(
@@ -616,7 +613,7 @@ def take_step(
     state: PrimalState,
     gradient: Gradient,
     memory: tuple[Gradient, Direction] | None,
-) -> tuple[PrimalState, tuple[Gradient, Direction] | None, int]:
+) -> tuple[PrimalState, tuple[Gradient, Direction] | None]:
     """Do one step of Algorithm 1, lines 5 to 10.
 
     Returns
@@ -625,23 +622,20 @@ def take_step(
         With an objective that is not higher.
     memory : tuple of Gradient and Direction, or None
         For the next call; None where the objective cannot be lowered, up to rounding.
-    n_products : int
-        Products with the kernel that the direction took.
     """
-    n_products = 0
     if solver == "pcg":
         direction = conjugate_direction(problem, state, gradient, memory)
     elif solver == "truncated" or np.count_nonzero(problem.loss.curved(state.scores)) > DENSE_LIMIT:
-        direction, n_products = truncated_direction(kernel, problem, state, gradient)
+        direction, _ = truncated_direction(kernel, problem, state, gradient)
     else:
         direction = newton_direction(kernel, problem, state)
         new = state_at(problem, state.alpha + direction.alpha, state.product + direction.product)
         if objective(problem, new) < objective(problem, state):  # the full step finds the piece sooner
-            return new, (gradient, direction), n_products
+            return new, (gradient, direction)
     new, step = move(problem, state, direction)
     if step == 0.0 or objective(problem, new) > objective(problem, state):
-        return state, None, n_products
-    return new, (gradient, direction), n_products
+        return state, None
+    return new, (gradient, direction)
 
 
 def canonical(problem: PrimalProblem, state: PrimalState, gradient: Gradient) -> tuple[InnerSolution, float]:

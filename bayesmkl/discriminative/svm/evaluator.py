@@ -29,8 +29,7 @@ from scipy.optimize import linprog
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.simplex import project_simplex
 from bayesmkl._numerics.spectral_gradient import SPGOptions, minimize_spg
-from bayesmkl.discriminative.inner import InnerProblem, OnStep
-from bayesmkl.discriminative.outer import WeightedFit, outer_gap
+from bayesmkl.discriminative.problems import InnerProblem, OnStep, WeightedFit, outer_gap
 from bayesmkl.kernels.stacks.base import Stack
 
 ROUNDING = 1e-14  # weights that differ by less, relative to the largest, are the same

@@ -39,7 +39,7 @@ from sklearn import config_context
 from sklearn.svm import SVC, SVR
 
 from bayesmkl._utils.units import unit_of
-from bayesmkl.discriminative.inner import InnerSolution
+from bayesmkl.discriminative.problems import InnerSolution
 
 MAX_STEPS = 100
 PATIENCE = 8  # steps without progress, which rounding errors prevent, that end the search

@@ -14,7 +14,7 @@ Centered kernels are not native.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.svm import SVC, SVR
@@ -22,6 +22,7 @@ from sklearn.svm import SVC, SVR
 from bayesmkl.discriminative.svm.libsvm import (
     MOST_POLISHED,
     POLISHED_BELOW,
+    BoxProblem,
     classification_box,
     classification_limits,
     libsvm_limits,
@@ -42,9 +43,6 @@ from bayesmkl.kernels.base import Kernel
 from bayesmkl.kernels.functions import Cosine, Gaussian, Linear, Polynomial
 from bayesmkl.kernels.normalize import Normalizer, Spherical, Trace
 from bayesmkl.kernels.sparse import is_sparse
-
-if TYPE_CHECKING:
-    from bayesmkl.discriminative.svm.libsvm import BoxProblem
 
 
 class FeatureMap(NamedTuple):

@@ -1,4 +1,11 @@
-r"""Weights of kernels around an inner problem: values, gradients, certificates and the closed-form step.
+r"""Inner problems on one combined kernel, and kernel weights around them: values, gradients, certificates, updates.
+
+All inner problems are in standard form, over a function :math:`f = Kv + b` of the training samples:
+
+.. math:: J = \min_{v, b} \; \tfrac12 v^\top K v + \sum_i \ell_i(f_i) .
+
+Methods that are written with a regularization :math:`\lambda` instead of a loss factor :math:`C` are :math:`\lambda`
+times this form with :math:`C = 1/\lambda`; the signed dual :math:`v` is the same.
 
 For weights :math:`d \ge 0` the kernel is :math:`K(d) = \sum_m d_m K_m` and :math:`J(d)` the optimal value of the
 inner problems of all tasks that share the weights, a convex function with
@@ -13,16 +20,52 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.simplex import project_lp_ball, project_simplex
-from bayesmkl.discriminative.inner import InnerProblem, InnerSolution
 from bayesmkl.kernels.stacks.base import Stack
 
+OnStep = Callable[[int, str], None] | None  # takes the number of steps done and a line of status
 SMALLEST = 1e-10  # of the largest weight, after steps beyond the closed form
+
+
+class InnerSolution(NamedTuple):
+    """Solution of one inner problem.
+
+    Parameters
+    ----------
+    signed_dual : ndarray of shape (n_samples,)
+        :math:`v`, so that the scores of the training samples are ``kernel @ signed_dual + intercept``.
+    intercept : float
+        :math:`b`.
+    objective : float
+        Value of the dual at the solution: a lower bound of :math:`J`.
+    gap : float
+        Value of the primal minus that of the dual, at least 0 up to rounding.
+    """
+
+    signed_dual: np.ndarray
+    intercept: float
+    objective: float
+    gap: float
+
+
+class InnerProblem(Protocol):
+    """A loss that can be minimized over the functions of one kernel.
+
+    Problems with an attribute ``by_columns = True`` take the kernel as an object with `columns` and `diagonal`, as
+    those of a stack of one, in the place of a matrix.
+    """
+
+    def solve(self, kernel: Any, target: np.ndarray, tol: float) -> InnerSolution:
+        """Solve for a kernel of shape (n_samples, n_samples) and a target of shape (n_samples,).
+
+        `tol` is the largest violation of the optimality conditions, in units of the scores.
+        """
+        ...
 
 
 class WeightedFit(NamedTuple):
@@ -82,7 +125,6 @@ def fit_at(
     inner: InnerProblem,
     kernel_weights: np.ndarray,
     tol: float,
-    combined: np.ndarray | None = None,
 ) -> WeightedFit:
     """Solve the inner problem of every task at `kernel_weights`.
 
@@ -95,10 +137,8 @@ def fit_at(
     kernel_weights : ndarray of shape (n_kernels,)
     tol : float
         Tolerance of the inner solver.
-    combined : ndarray of shape (n_samples, n_samples), optional
-        :math:`K(d)`, where the caller has it.
     """
-    kernel = stack.combine(kernel_weights) if combined is None else combined
+    kernel = stack.combine(kernel_weights)
     return gather(stack, kernel_weights, tuple(inner.solve(kernel, target, tol) for target in targets))
 
 
