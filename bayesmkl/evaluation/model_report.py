@@ -391,7 +391,7 @@ def _views(about: Reported, refits: bool) -> list[Block]:
     if fitted.selects_kernels:
         blocks += _inclusion(about)
     if refits:
-        needed = relevance(about.model, kernels=about.training_kernels, random_state=about.rng)
+        needed = relevance(about.model, kernels=about.training_kernels)
         blocks += [Heading("What predictions need"), Rows(_readable(needed), "relevance")]
     design = getattr(fitted.estimator, "design_", None)
     if design is not None and design.has_effects:
