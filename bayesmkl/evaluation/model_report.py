@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import warnings
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +13,6 @@ from sklearn.base import BaseEstimator
 
 from bayesmkl import __version__
 from bayesmkl._utils.docstrings import fill_docs
-from bayesmkl._utils.files import as_path, written_beside
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_flag, check_probability, generator_of, shown
@@ -23,13 +20,12 @@ from bayesmkl.evaluation.page import (
     Block,
     Drawing,
     Heading,
+    ModelReport,
     Printed,
     Rows,
     counted,
-    inline,
-    markdown,
     number,
-    page,
+    worded,
 )
 from bayesmkl.evaluation.plots import picture
 from bayesmkl.evaluation.predictions import Predictions
@@ -71,96 +67,6 @@ MOST_COLUMNS = 12  # that are named of a view
 INTERVAL = ["share", "share_lower", "share_upper", "interval_by"]
 
 
-class ModelReport:
-    """Result of :func:`report_model`: printed, it is Markdown; it writes itself as one page of HTML.
-
-    Parameters
-    ----------
-    title : str
-        Head of the page.
-    facts : str
-        One line that says what was fitted to what.
-    parts : dict of str to list of Block
-        Sections by their names: texts are paragraphs, lists of texts lists, dicts names and values.
-
-    Examples
-    --------
-    >>> from bayesmkl.evaluation import ModelReport
-    >>> print(ModelReport("Cells", "40 samples", {"Summary": ["All is well."]}))
-    # Cells
-    <BLANKLINE>
-    40 samples
-    <BLANKLINE>
-    ## Summary
-    <BLANKLINE>
-    All is well.
-    """
-
-    def __init__(self, title: str, facts: str, parts: Mapping[str, Sequence[Block]]) -> None:
-        self.title = title
-        self.facts = facts
-        self.parts = parts
-
-    def __str__(self) -> str:
-        pieces = [f"# {inline(self.title)}", inline(self.facts)]
-        for name, blocks in self.parts.items():
-            pieces += [f"## {name}", *map(markdown, blocks)]
-        return "\n\n".join(pieces)
-
-    def __repr__(self) -> str:
-        return f"ModelReport({self.title!r}, parts={list(self.parts)})"
-
-    def write_html(self, path: str | os.PathLike[str]) -> Path:
-        """Write one page that needs no other file.
-
-        Parameters
-        ----------
-        path : path-like
-            Where to; a page that is there is replaced, at once and only when the new one is complete.
-
-        Returns
-        -------
-        pathlib.Path
-            `path`.
-
-        Raises
-        ------
-        TypeError
-            If `path` is no path.
-        ValueError
-            If nothing can be written there.
-        """
-        return self._write(path, page(self.title, self.facts, self.parts))
-
-    def write_markdown(self, path: str | os.PathLike[str]) -> Path:
-        """Write Markdown, without pictures.
-
-        Parameters
-        ----------
-        path : path-like
-            Where to; a file that is there is replaced, as by `write_html`.
-
-        Returns
-        -------
-        pathlib.Path
-            `path`.
-
-        Raises
-        ------
-        TypeError
-            If `path` is no path.
-        ValueError
-            If nothing can be written there.
-        """
-        return self._write(path, f"{self}\n")
-
-    def _write(self, path: str | os.PathLike[str], text: str) -> Path:
-        path = as_path("path", path)
-        with written_beside(path) as beside:
-            beside.write_text(text, encoding="utf-8")
-        return path
-
-
 @fill_docs(MODEL)
 @own_settings
 def report_model(
@@ -181,8 +87,7 @@ def report_model(
     %(model)s
     X : samples, default=None
         Samples that the model was not fitted to, as it takes them: they are predicted one by one, and with `y` the
-        predictions are judged. None: what is said of samples is of those of training, left out in turn where
-        predictions are judged.
+        predictions are judged. None: samples of training are left out in turn.
     y : array-like of shape (n_rows,) or (n_rows, n_outputs), default=None
         Their targets.
     %(kernels:kept)s
@@ -355,7 +260,7 @@ def _data(about: Reported) -> list[Block]:
                 "such as": ", ".join(own) + (f" and {more} more" if more else ""),
             }
         )
-    return [values, Rows(pd.DataFrame(rows), "views", fold=f"{len(rows)} views")]
+    return [values, Rows(pd.DataFrame(rows), "columns of views")]
 
 
 def _about_target(fitted: FittedBEMKL) -> dict[str, Any]:
@@ -386,8 +291,7 @@ def _views(about: Reported, refits: bool) -> list[Block]:
     if about.has_views:
         blocks.append(Rows(_readable(_shares(about)), "shares of views"))
     blocks.append(Drawing.of(axes, f"Shares of kernels with {percent} intervals."))
-    whole = Rows(_readable(kernels), "shares of kernels", fold=f"All {len(kernels)} kernels")
-    blocks.append(whole)
+    blocks.append(Rows(_readable(kernels), "shares of kernels"))
     if fitted.selects_kernels:
         blocks += _inclusion(about)
     if refits:
@@ -411,12 +315,7 @@ def _inclusion(about: Reported) -> list[Block]:
         f"The list of selected {of_what}s is the longest of which at most {100 * table.attrs['fdr']:.0f} % are "
         "expected to be false. An alternative is in the model nearly wherever its row is not."
     )
-    fold = f"All {len(table)} {of_what}s"
-    return [
-        Heading("What is in the model"),
-        listed,
-        Rows(_readable(table), "inclusion", fold=fold),
-    ]
+    return [Heading("What is in the model"), listed, Rows(_readable(table), "inclusion")]
 
 
 def _features(about: Reported) -> list[Block]:
@@ -437,7 +336,7 @@ def _features(about: Reported) -> list[Block]:
         output = table[kind].iloc[0]
         blocks.append(f"The plot is of {kind} {str(output)!r}.")
     blocks.append(Drawing.of(plot_features(table, output), "Average slopes of the score."))
-    return [*blocks, Rows(_readable(table), "slopes", fold=f"All {len(table)} slopes")]
+    return [*blocks, Rows(_readable(table), "slopes")]
 
 
 def _predictions(about: Reported) -> list[Block]:
@@ -459,24 +358,16 @@ def _predictions(about: Reported) -> list[Block]:
 
 def _samples(about: Reported) -> list[Block]:
     """Split the scores of samples into what views add."""
-    fitted, X, model = about.fitted, about.X, about.model
-    whose = "held-out"
+    fitted, X = about.fitted, about.X
     if X is None:
-        if about.bank is None or fitted.has_landmarks:
-            return ["Pass samples as `X` to have their scores split into the parts of views."]
-        names = getattr(fitted.estimator, "feature_names_in_", None)
-        X, model, whose = pd.DataFrame(about.bank.X_train_, columns=names), fitted.estimator, "training"
-        for column, labels in getattr(fitted.estimator, "group_labels_", ()):  # which are text there
-            X[column] = [labels[int(code)] for code in X[column]]
-        X = X if names is not None else X.to_numpy()
+        return ["Pass samples as `X` to have their scores split into the parts of views."]
     n_rows = _n_rows(X)
     if n_rows > MOST_SAMPLES:
         X = X.iloc[:MOST_SAMPLES] if hasattr(X, "iloc") else X[:MOST_SAMPLES]
-    found = contributions(model, X, ci_prob=about.ci_prob, n_draws=N_PART_DRAWS, random_state=about.rng)
-    kind = str(found["kind"].values[0])
+    found = contributions(about.model, X, ci_prob=about.ci_prob, n_draws=N_PART_DRAWS, random_state=about.rng)
     blocks: list[Block] = [
-        f"What every {kind} adds to the score of {whose} samples: parts of a row sum to its score. A part whose "
-        f"{100 * about.ci_prob:.0f} % interval holds zero has a question mark."
+        f"What every {found['kind'].values[0]} adds to the score of samples: parts of a row sum to its score. A part "
+        f"whose {100 * about.ci_prob:.0f} % interval holds zero has a question mark."
     ]
     if about.bank is not None and not about.bank.are_centered():
         blocks.append(
@@ -490,35 +381,33 @@ def _samples(about: Reported) -> list[Block]:
     one = found if output is None else found.sel({fitted.output_kind: output})
     if output is not None:
         blocks.append(f"Scores are those of {fitted.output_kind} {output!r}.")
-    axes = plot_contributions(found, output)
-    blocks.append(Drawing.of(axes, f"Parts of the scores of {counted(len(one['sample']), 'sample')}."))
-    truth = about.y if whose == "held-out" else fitted.target
-    return [*blocks, *_table_of_samples(about, one, model, X, truth)]
+    drawing = Drawing.of(
+        plot_contributions(found, output), f"Parts of the scores of {counted(len(one['sample']), 'sample')}."
+    )
+    return [*blocks, drawing, Rows(_table_of_samples(about, one, X), "parts")]
 
 
-def _table_of_samples(about: Reported, found: Any, model: Any, X: Any, truth: Any) -> list[Block]:
-    mean = found["mean"].values
+def _table_of_samples(about: Reported, found: Any, X: Any) -> pd.DataFrame:
+    mean, n_samples = found["mean"].values, len(found["sample"])
     frame = pd.DataFrame({"sample": [str(label) for label in found["sample"].values]})
-    if truth is not None and np.ndim(truth) == 1 and np.asarray(truth).dtype.names is None:
-        frame["target"] = np.asarray(truth)[: len(frame)]
-    predicted = np.asarray(model.predict(X)) if about.on_test is None else about.on_test.labels()
-    if predicted.ndim == 1:
-        frame["prediction"] = predicted[: len(frame)]
+    if about.y is not None and np.ndim(about.y) == 1 and np.asarray(about.y).dtype.names is None:
+        frame["target"] = np.asarray(about.y)[:n_samples]
+    predicted = about.model.predict(X) if about.on_test is None else about.on_test.labels()
+    if np.ndim(predicted) == 1:
+        frame["prediction"] = predicted[:n_samples]
     frame["score"] = found["score"].values
-    order = np.argsort(-np.abs(mean).mean(axis=0), kind="stable")[:MOST_PARTS]
-    sure = None
+    is_sure = np.ones(mean.shape, dtype=bool)
     if "interval" in found:
         low, high = found["interval"].values
-        sure = (low > 0.0) | (high < 0.0)
-    for p in np.sort(order):
-        values = [f"{v:+.2f}" for v in mean[:, p]]
-        if sure is not None:
-            values = [
-                text if is_sure else f"{text}?" for text, is_sure in zip(values, sure[:, p], strict=True)
-            ]
+        is_sure = (low > 0.0) | (high < 0.0)
+    largest = np.argsort(-np.abs(mean).mean(axis=0), kind="stable")[:MOST_PARTS]
+    for p in np.sort(largest):
         name = str(found["part"].values[p])
-        frame[f"{name} (part)" if name in frame else name] = values
-    return [Rows(frame, "parts of the scores of samples", "parts", f"{len(frame)} samples")]
+        frame[f"{name} (part)" if name in frame else name] = [
+            f"{value:+.2f}{'' if sure else '?'}"
+            for value, sure in zip(mean[:, p], is_sure[:, p], strict=True)
+        ]
+    return frame
 
 
 def _trust(about: Reported) -> list[Block]:
@@ -558,8 +447,7 @@ def _shares(about: Reported) -> pd.DataFrame:
 
 def _readable(table: pd.DataFrame) -> pd.DataFrame:
     """Return a table with heads in words, without Monte Carlo errors."""
-    kept = [name for name in table.columns if not str(name).endswith("_mcse")]
-    return table[kept].rename(columns=lambda name: str(name).replace("_", " "))
+    return worded(table[[name for name in table.columns if not str(name).endswith("_mcse")]])
 
 
 def _of_section(section: Section) -> list[Block]:

@@ -10,7 +10,7 @@ function sortTable(head) {
   const isNumber = head.classList.contains("number");
   const keyed = Array.from(body.rows, (row) => {
     const text = row.cells[head.cellIndex].textContent.trim();
-    return [isNumber ? parseFloat(text.replace(/^< ?/, "")) : text, row];
+    return [isNumber ? parseFloat(text) : text, row];
   });
   const isMissing = (key) => key === "" || Number.isNaN(key);
   const compare = (one, another) => isNumber ? one - another : words.compare(one, another);
