@@ -18,7 +18,7 @@ from bayesmkl._utils.files import as_path
 from bayesmkl._utils.validation import check_choice, check_probability
 from bayesmkl.evaluation.predictions import StoredPredictions
 from bayesmkl.evaluation.scoring import metric_of, stored_score
-from bayesmkl.evaluation.significance import holm, pairwise, rank_table, wins
+from bayesmkl.evaluation.significance import holm, pairwise, rank_table
 from bayesmkl.evaluation.store import (
     Kept,
     NotKeptError,
@@ -265,31 +265,6 @@ class Comparison:
             For "nemenyi" and "bayesian", if ``bayesmkl[compare]`` is not installed.
         """
         return pairwise(self.scores(metric), test, **self._as_tested(metric), **options)
-
-    def wins(self, metric: str | None = None, test: str = "corrected_t", **options: Any) -> pd.DataFrame:
-        """Count on how many data sets each model is significantly better, as good and worse than each other one.
-
-        Parameters
-        ----------
-        %(metric)s
-        test : {"corrected_t", "paired_t", "wilcoxon", "bayesian"}, default="corrected_t"
-            Test over the splits of each data set.
-        **options
-            Of :func:`~bayesmkl.evaluation.significance.wins`.
-
-        Returns
-        -------
-        DataFrame
-            One row per ordered pair of models; ``win_totals`` of ``bayesmkl.evaluation.significance`` sums them.
-
-        Raises
-        ------
-        ValueError
-            If `metric` is not one of the comparison, or the options do not fit `test`.
-        ImportError
-            For "bayesian", if ``bayesmkl[compare]`` is not installed.
-        """
-        return wins(self.scores(metric), test, **self._as_tested(metric), **options)
 
     def plot(self, kind: str = "scores", metric: str | None = None, **options: Any) -> Axes:
         """Draw the comparison.

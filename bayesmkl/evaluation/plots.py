@@ -314,7 +314,7 @@ def plot_critical_difference(
     >>> plot_critical_difference(found).get_title(loc="left").partition(";")[0]
     'accuracy: mean ranks over 2 data sets'
     """
-    alpha = check_level(alpha)
+    check_level("alpha", alpha)
     what = shown(comparison, metric)
     tested = friedman(what.scores, what.greater_is_better)
     p_values = nemenyi(what.scores, what.greater_is_better)

@@ -343,7 +343,7 @@ OTHERS: dict[str, tuple[Any, str, list[Any]]] = {
             "`metric",
             ["acc", "", 1, True, ["accuracy"]],
         )
-        for method in ("scores", "ranks", "significance", "wins", "plot")
+        for method in ("scores", "ranks", "significance", "plot")
     },
 }
 
