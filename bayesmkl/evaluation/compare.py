@@ -173,8 +173,8 @@ def compare_models(
     ValueError
         For arguments of another kind than those above, two models of one name, an unknown metric or data set, a
         metric that a model cannot give or of another task, survival times of which a part has no event, more folds
-        than groups, several columns of `y`, weights where a model takes none, models whose designs name different
-        groups, or a folder of an earlier version or of something else.
+        than groups, several columns of `y`, weights where a model takes none, or a folder of an earlier version or of
+        something else.
     TypeError
         If `folder` is no path.
     ChildProcessError

@@ -15,7 +15,7 @@ from bayesmkl import __version__
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.typing import Samples, Targets
-from bayesmkl._utils.validation import check_flag, check_probability, generator_of, shown
+from bayesmkl._utils.validation import check_probability, generator_of, shown
 from bayesmkl.evaluation.page import (
     Block,
     Drawing,
@@ -39,14 +39,11 @@ from bayesmkl.posterior import (
     inclusion_table,
     kernel_table,
     plot_contributions,
-    plot_features,
     plot_kernel_weights,
-    relevance,
     task_table,
     view_table,
 )
 from bayesmkl.posterior.checks import held_out_predictions
-from bayesmkl.posterior.contributions import quick_feature_table
 from bayesmkl.posterior.diagnose import diagnosis_of
 from bayesmkl.posterior.fitted import MODEL, FittedBEMKL, fitted_bemkl
 from bayesmkl.posterior.report import VERDICTS, Section
@@ -76,7 +73,6 @@ def report_model(
     *,
     kernels: ArrayLike | None = None,
     title: str | None = None,
-    refits: bool = False,
     ci_prob: float = 0.94,
     random_state: int | np.random.Generator | None = None,
 ) -> ModelReport:
@@ -93,8 +89,6 @@ def report_model(
     %(kernels:kept)s
     title : str, default=None
         Head of the page; None names the estimator.
-    refits : bool, default=False
-        Fit again without each view, to say which of them predictions need, as :func:`bayesmkl.posterior.relevance`.
     %(ci_prob)s
     random_state : int, numpy.random.Generator or None, default=None
         Seed or source of draws.
@@ -108,7 +102,6 @@ def report_model(
         * Data: samples, target, and the columns of every view;
         * Views and kernels: shares with intervals, inclusion probabilities under a spike-and-slab prior, effects of
           a `Design`, correlations of tasks;
-        * Features: slopes of the score, by :func:`bayesmkl.posterior.feature_table`, where they take a few seconds;
         * Predictions: metrics of held-out samples, and their calibration with its uncertainty;
         * Samples: what every view adds to the score of each of at most 500 samples, by
           :func:`bayesmkl.posterior.contributions`;
@@ -133,14 +126,14 @@ def report_model(
     >>> y = np.sin(2 * X[:, 0])
     >>> model = BEMKLRegressor(KernelBank(["rbf"], views="each")).fit(X[:40], y[:40])
     >>> report = report_model(model, X[40:], y[40:], random_state=0)  # then report.write_html("report.html")
-    >>> list(report.parts)[:6]
-    ['Summary', 'Data', 'Views and kernels', 'Features', 'Predictions', 'Samples']
+    >>> list(report.parts)[:5]
+    ['Summary', 'Data', 'Views and kernels', 'Predictions', 'Samples']
     """
     if title is not None and not isinstance(title, str):
         raise TypeError(f"`title` must be a str; got {shown(title)}.")
     if y is not None and X is None:
         raise ValueError("`y` must be None without `X`, the samples that it is the target of. Pass both.")
-    refits, ci_prob = check_flag("refits", refits), check_probability("ci_prob", ci_prob)
+    ci_prob = check_probability("ci_prob", ci_prob)
     rng = generator_of("random_state", random_state)
     fitted = fitted_bemkl(model, of_outcome=False)
     on_test = None if X is None else Predictions(model, X, y_train=_training_times(fitted))
@@ -154,8 +147,7 @@ def report_model(
     parts: dict[str, Sequence[Block]] = {
         "Summary": _summary(about),
         "Data": _data(about),
-        "Views and kernels": _views(about, refits),
-        "Features": _features(about),
+        "Views and kernels": _views(about),
         "Predictions": _predictions(about),
         "Samples": _samples(about),
         "Trust": _trust(about),
@@ -278,7 +270,7 @@ def _about_target(fitted: FittedBEMKL) -> dict[str, Any]:
     return {"target": f"{fitted.outcome} from {low} to {high}, median {middle}"}
 
 
-def _views(about: Reported, refits: bool) -> list[Block]:
+def _views(about: Reported) -> list[Block]:
     """Say what matters."""
     fitted, percent = about.fitted, f"{100 * about.ci_prob:.0f} %"
     of_what = "part of the variance of the score" if fitted.is_marginal else "part of the score"
@@ -293,50 +285,18 @@ def _views(about: Reported, refits: bool) -> list[Block]:
     blocks.append(Drawing.of(axes, f"Shares of kernels with {percent} intervals."))
     blocks.append(Rows(_readable(kernels), "shares of kernels"))
     if fitted.selects_kernels:
-        blocks += _inclusion(about)
-    if refits:
-        needed = relevance(about.model, kernels=about.training_kernels)
-        blocks += [Heading("What predictions need"), Rows(_readable(needed), "relevance")]
+        with warnings.catch_warnings(
+            action="ignore", category=UserWarning
+        ):  # of alternatives, which the table has
+            table = inclusion_table(about.model)
+        listed = f"Of the selected, at most {100 * table.attrs['fdr']:.0f} % are expected to be false."
+        blocks += [Heading("What is in the model"), listed, Rows(_readable(table), "inclusion")]
     design = getattr(fitted.estimator, "design_", None)
     if design is not None and design.has_effects:
         blocks += [Heading("Effects"), Rows(_readable(effect_table(about.model, about.ci_prob)), "effects")]
     if design is not None and design.has_tasks:
         blocks += [Heading("Tasks"), Rows(_readable(task_table(about.model)), "correlations of tasks")]
     return blocks
-
-
-def _inclusion(about: Reported) -> list[Block]:
-    """Say which views or kernels are in the model, under a prior that leaves some out."""
-    # of alternatives, which the table has
-    with warnings.catch_warnings(action="ignore", category=UserWarning):
-        table = inclusion_table(about.model)
-    of_what = "view" if "view" in table else "kernel"
-    listed = (
-        f"The list of selected {of_what}s is the longest of which at most {100 * table.attrs['fdr']:.0f} % are "
-        "expected to be false. An alternative is in the model nearly wherever its row is not."
-    )
-    return [Heading("What is in the model"), listed, Rows(_readable(table), "inclusion")]
-
-
-def _features(about: Reported) -> list[Block]:
-    """Say along which features the score rises or falls."""
-    table = quick_feature_table(about.model, about.ci_prob, about.rng)
-    if table is None:
-        return [
-            "No slopes: there are none of these kernels, of gates, missing views and tasks, or they would take "
-            "more than some seconds. feature_table(model) says which, or takes the time."
-        ]
-    kind, output = about.fitted.output_kind, None
-    blocks: list[Block] = [
-        "The slope of the score for one standard deviation of a feature, all others held where they are, "
-        "averaged over the training samples. Its size is the root mean square, large also where the score rises "
-        "and falls."
-    ]
-    if kind in table:
-        output = table[kind].iloc[0]
-        blocks.append(f"The plot is of {kind} {str(output)!r}.")
-    blocks.append(Drawing.of(plot_features(table, output), "Average slopes of the score."))
-    return [*blocks, Rows(_readable(table), "slopes")]
 
 
 def _predictions(about: Reported) -> list[Block]:

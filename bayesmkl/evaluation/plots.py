@@ -17,7 +17,7 @@ from bayesmkl._utils.docstrings import entries, fill_docs
 from bayesmkl._utils.extras import require
 from bayesmkl._utils.given import finite_numbers
 from bayesmkl._utils.survival_target import event_and_time
-from bayesmkl._utils.validation import check_axes, check_choice, check_number
+from bayesmkl._utils.validation import check_axes, check_number
 from bayesmkl._utils.validation import shown as shown_value
 from bayesmkl.evaluation.predictions import Predictions
 from bayesmkl.evaluation.scoring import METRICS, places_of
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from bayesmkl.evaluation.comparison import Comparison
 
 __all__ = [
-    "plot",
     "plot_critical_difference",
     "plot_curve",
     "plot_scores",
@@ -68,7 +67,6 @@ SIDE = 4.2  # inches
 MOST_MODELS = len(COLORS)
 CURVES = {
     "roc": ("false positive rate", "true positive rate"),
-    "precision_recall": ("recall", "precision"),
     "calibration": ("predicted probability", "observed frequency"),
 }  # what lies on the axes
 
@@ -371,7 +369,6 @@ def plot_curve(
     kind: str = "roc",
     dataset: str | None = None,
     positive: Any = None,
-    models: Sequence[str] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Show a curve of every classifier, its mean over splits and a band of one standard deviation.
@@ -379,26 +376,24 @@ def plot_curve(
     Parameters
     ----------
     %(comparison)s
-    kind : {"roc", "precision_recall", "calibration"}, default="roc"
+    kind : {"roc", "calibration"}, default="roc"
         See :meth:`~bayesmkl.evaluation.Comparison.curve`. Calibration has a point for each tenth of the predictions.
     dataset : str, default=None
         One of its data sets; None is the only one.
     positive : object, default=None
         Class that is meant; None is the second of two.
-    models : sequence of str, default=None
-        Up to six, in the order of their colors; None takes the first six that have the curve.
     %(ax)s
 
     Returns
     -------
     matplotlib.axes.Axes
-        Both axes from 0 to 1; grey is chance, or perfect calibration.
+        Both axes from 0 to 1, with the first six models that have the curve; grey is chance, or perfect calibration.
 
     Raises
     ------
     ValueError
-        If `kind`, `dataset`, `positive` or one of `models` is not known, there are more than six, no model has the
-        curve, predictions are not kept, or `ax` is no Axes.
+        If `kind`, `dataset` or `positive` is not known, no model has the curve, predictions are not kept, or `ax` is
+        no Axes.
 
     Examples
     --------
@@ -415,11 +410,12 @@ def plot_curve(
     ('predicted probability', 'observed frequency')
     """
     table = comparison.curve(kind, dataset, positive)
-    chosen, left_out = _chosen(list(dict.fromkeys(table["model"])), models)
+    there = list(dict.fromkeys(table["model"]))
+    chosen, n_left = there[:MOST_MODELS], max(len(there) - MOST_MODELS, 0)
+    left_out = f"; without {n_left} further models" if n_left else ""
     ax = own_axes(ax, SIDE, SIDE + 0.2 * len(chosen))
     handles = _bands(ax, table, chosen, markers=kind == "calibration")
-    if kind != "precision_recall":
-        ax.plot([0.0, 1.0], [0.0, 1.0], color=NEUTRAL, linewidth=0.8, zorder=1)
+    ax.plot([0.0, 1.0], [0.0, 1.0], color=NEUTRAL, linewidth=0.8, zorder=1)
     ax.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.01), aspect="equal")
     ax.set_xlabel(CURVES[kind][0])
     ax.set_ylabel(CURVES[kind][1])
@@ -428,18 +424,6 @@ def plot_curve(
     tidy(ax, "both")
     legend_below(ax, handles)
     return literal(ax)
-
-
-def _chosen(there: list[str], models: Sequence[str] | None) -> tuple[list[str], str]:
-    """Return the models to draw, and what the title says of the others."""
-    chosen = there[:MOST_MODELS] if models is None else list(models)
-    unknown = [model for model in chosen if model not in there]
-    if unknown or not chosen or len(chosen) > MOST_MODELS:
-        raise ValueError(
-            f"`models` must be one to {MOST_MODELS} of those that have the curve, {there}; got {chosen}."
-        )
-    left_out = len(there) - len(chosen)
-    return chosen, f"; without {left_out} further models" if left_out else ""
 
 
 def _bands(ax: Axes, table: pd.DataFrame, models: list[str], markers: bool) -> dict[str, Any]:
@@ -453,49 +437,6 @@ def _bands(ax: Axes, table: pd.DataFrame, models: list[str], markers: bool) -> d
         ax.fill_between(own["x"], own["lower"], own["upper"], color=COLORS[k], alpha=0.15, linewidth=0.0)
         (handles[names[model]],) = ax.plot(own["x"], own["mean"], **style)
     return handles
-
-
-@fill_docs(PLOT)
-def plot(comparison: Comparison, kind: str = "scores", metric: str | None = None, **options: Any) -> Axes:
-    """Draw a comparison.
-
-    Parameters
-    ----------
-    %(comparison)s
-    kind : str, default="scores"
-        "scores" or "critical_difference": :func:`plot_scores`, :func:`plot_critical_difference`. "roc",
-        "precision_recall" or "calibration": :func:`plot_curve`, which has no `metric`.
-    %(metric)s
-    **options
-        Of that function, such as ``dataset`` or ``ax``.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        Its figure is ``ax.figure``: ``ax.figure.savefig("scores.png")``.
-
-    Raises
-    ------
-    ValueError
-        If `kind` or `metric` is not known, or `ax` no Axes; and as the function raises.
-
-    Examples
-    --------
-    >>> from sklearn.linear_model import LogisticRegression
-    >>> from sklearn.naive_bayes import GaussianNB
-    >>> from bayesmkl.evaluation import compare_models
-    >>> from bayesmkl.evaluation.plots import plot
-    >>> models = {"logistic": LogisticRegression(max_iter=1000), "normal": GaussianNB()}
-    >>> found = compare_models(models, datasets=["iris"], scoring="accuracy")
-    >>> [label.get_text() for label in plot(found, "scores").get_yticklabels()]
-    ['logistic', 'normal']
-    """
-    plots: dict[str, Any] = {"scores": plot_scores, "critical_difference": plot_critical_difference}
-    if check_choice("kind", kind, (*plots, *CURVES)) in plots:
-        return plots[kind](comparison, metric, **options)
-    if metric is not None:
-        raise ValueError(f"`metric` must be None for a curve {kind!r}, which has none; got {metric!r}.")
-    return plot_curve(comparison, kind, **options)
 
 
 def picture(on_test: Predictions, y: np.ndarray, task: str) -> tuple[str, Any]:

@@ -437,7 +437,7 @@ def model():
 
 @pytest.fixture(scope="module")
 def report(model):
-    return report_model(model, X[50:], Y[50:], title=f"Cells {EVIL}", refits=True, random_state=0)
+    return report_model(model, X[50:], Y[50:], title=f"Cells {EVIL}", random_state=0)
 
 
 @pytest.fixture(scope="module")
@@ -583,9 +583,7 @@ def test_without_new_samples_those_of_training_are_judged(model, undrawn):
     forgotten = BEMKLRegressor("precomputed").fit(stack, SCORE)
     with pytest.raises(ValueError, match="`kernels`"):
         report_model(forgotten)
-    shown = rows_of(
-        report_model(forgotten, kernels=stack, refits=True), "Views and kernels", "shares of kernels"
-    )
+    shown = rows_of(report_model(forgotten, kernels=stack), "Views and kernels", "shares of kernels")
     np.testing.assert_allclose(shown["share"], 1.0)
 
 
