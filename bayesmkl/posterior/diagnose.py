@@ -44,7 +44,6 @@ from bayesmkl.posterior.report import (
     line_of_text,
     of_models,
     render,
-    render_html,
     skipped,
     table,
     worst,
@@ -133,9 +132,6 @@ class Diagnosis(dict):
         return render(*self._report)
 
     __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return render_html(*self._report)
 
 
 @public

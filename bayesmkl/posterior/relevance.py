@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -192,7 +192,7 @@ def relevance(
 @public
 def interaction_table(
     model: BaseEstimator,
-    pairs: str | Sequence[Sequence[str]] | None = None,
+    pairs: Sequence[Sequence[str]] | None = None,
     *,
     verbose: bool = True,
 ) -> pd.DataFrame:
@@ -206,7 +206,7 @@ def interaction_table(
     model : GPMKLClassifier, GPMKLRegressor, GPMKLOrdinalClassifier or GPMKLSurvival
         Fitted, with at least two views (or kernels, where they were precomputed) that all samples have; or a Pipeline
         or search that ends in one.
-    pairs : sequence of pairs of names, "all" or None, default=None
+    pairs : sequence of pairs of names, default=None
         Views to ask about, two at a time. None: all pairs where there are at most 10, else only the first row.
     verbose : bool, default=True
         Show a progress bar on a terminal for refits of over five seconds.
@@ -228,11 +228,11 @@ def interaction_table(
     Raises
     ------
     TypeError
-        For any other model, and `pairs` that are no list.
+        For any other model.
     NotFittedError
         Before `fit`.
     ValueError
-        For a single view, views that samples lack, or `pairs` that are none or come twice.
+        For a single view, views that samples lack, or `pairs` that are none.
 
     Warns
     -----
@@ -726,22 +726,9 @@ def _pairs(pairs: Any, views: list[str]) -> list[tuple[str, str]]:
     every = list(itertools.combinations(views, 2))
     if pairs is None:
         return every if len(every) <= MOST_PAIRS else []
-    if isinstance(pairs, str):
-        if pairs != "all":
-            raise ValueError(f'`pairs` must be "all", None or a list of pairs of views; got {pairs!r}.')
-        return every
-    if not isinstance(pairs, Iterable):
-        raise TypeError(f'`pairs` must be "all", None or a list of pairs of views; got {pairs!r}.')
-    chosen: list[tuple[str, str]] = []
-    for pair in pairs:
-        names = list(pair) if isinstance(pair, (list, tuple)) else []
-        if len(names) != 2 or names[0] == names[1] or any(name not in views for name in names):
-            raise ValueError(
-                f"`pairs` must hold pairs of two different views among {shown(views)}; got {shown(pair)}."
-            )
-        if (names[0], names[1]) in chosen or (names[1], names[0]) in chosen:
-            raise ValueError(f"`pairs` must hold each pair once; got {shown(pair)} again.")
-        chosen.append((names[0], names[1]))
-    if not chosen:
-        raise ValueError('`pairs` must hold at least one pair; got none. Use None or "all".')
+    chosen = [tuple(pair) for pair in pairs]
+    unknown = [pair for pair in chosen if pair not in every and pair[::-1] not in every]
+    if unknown or not chosen:
+        got = shown(unknown[0]) if unknown else "none"
+        raise ValueError(f"`pairs` must hold pairs of two different views among {shown(views)}; got {got}.")
     return chosen

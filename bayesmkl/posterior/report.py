@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import textwrap
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -11,7 +10,6 @@ from bayesmkl.posterior.axes import shorten
 
 WIDTH = 96
 VERDICTS = ("good", "skipped", "caution", "bad")  # the worst last
-COLORS = {"good": "#009E73", "skipped": "#555555", "caution": "#B8860B", "bad": "#D55E00"}
 
 
 class Section(NamedTuple):
@@ -91,13 +89,3 @@ def render(title: str, about: Sequence[str], sections: Sequence[Section]) -> str
 
 def _advice(section: Section) -> list[str]:
     return textwrap.wrap(section.advice, WIDTH, initial_indent="-> ", subsequent_indent="   ")
-
-
-def render_html(title: str, about: Sequence[str], sections: Sequence[Section]) -> str:
-    """Write a report for notebooks; the verdicts are colored."""
-    parts = [f"<h4>{html.escape(title)}</h4><pre>{html.escape(chr(10).join(about))}</pre>"]
-    for section in sections:
-        verdict = f'<span style="color:{COLORS[section.verdict]}">{section.verdict}</span>'
-        body = html.escape("\n".join([*section.lines, *_advice(section)]))
-        parts.append(f"<h5>{html.escape(section.title)}: {verdict}</h5><pre>{body}</pre>")
-    return "\n".join(parts)
