@@ -230,10 +230,7 @@ def _summary(about: Reported) -> list[Block]:
 def _data(about: Reported) -> list[Block]:
     """Say what the model was fitted to."""
     fitted, bank = about.fitted, about.bank
-    values: dict[str, Any] = {"training samples": fitted.n_samples}
-    values |= _about_target(fitted)
-    if about.X is not None:
-        values["held-out samples"] = _n_rows(about.X)
+    values = _about_target(fitted)
     if bank is None:
         return [values | {"kernels": "precomputed"}]
     labels = getattr(bank, "column_labels_", None)

@@ -1,14 +1,13 @@
 """Blocks of a report, and the page of HTML or the Markdown that they make.
 
 A block is a text, which is a paragraph; a list of texts, or a dict of names and values; or one of the classes below.
-All text is escaped, since names, messages and configurations come from data. Style, script and pictures are inside
-the page, whose own security policy forbids everything else.
+All text is escaped, since names, messages and configurations come from data. Style and pictures are inside the
+page, whose own security policy forbids everything else.
 """
 
 from __future__ import annotations
 
 import base64
-import hashlib
 import io
 import json
 import math
@@ -49,7 +48,7 @@ class Printed(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """A table, whose columns are sorted by a click in HTML; a long one is folded.
+    """A table; a long one is folded in HTML.
 
     Parameters
     ----------
@@ -167,20 +166,20 @@ def html(block: Block) -> str:
 
 
 def _table(frame: pd.DataFrame, label: str) -> str:
-    """Write a table whose heads are buttons, which the script of the page listens to."""
+    """Write a table, its numbers to the right."""
     columns, heads = [], []
     for k, (name, column) in enumerate(frame.items()):
         cells = [shown(value) for value in column.tolist()]
         numeric = k > 0 and any(NUMBER.fullmatch(text) for text in cells)
         kind = ' class="number"' if numeric else ""
-        heads.append(f'<th scope="col"{kind}><button type="button">{escape(str(name))}</button></th>')
+        heads.append(f'<th scope="col"{kind}>{escape(str(name))}</th>')
         tag = "td" if k else "th"
         start = f"<{tag}{kind}>" if k else '<th scope="row">'
         columns.append([f"{start}{escape(text)}</{tag}>" for text in cells])
     body = "".join(f"<tr>{''.join(row)}</tr>" for row in zip(*columns, strict=True))
     made = (
         f'<div class="scroll" role="region" aria-label="{escape(label)}" tabindex="0">'
-        f'<table id="{plain(label)}" class="sortable"><thead><tr>{"".join(heads)}</tr></thead><tbody>{body}</tbody>'
+        f'<table id="{plain(label)}"><thead><tr>{"".join(heads)}</tr></thead><tbody>{body}</tbody>'
         "</table></div>"
     )
     if len(frame) <= SHORT:
@@ -205,13 +204,9 @@ def page(title: str, facts: str, parts: Mapping[str, Sequence[Block]]) -> str:
         f'<section id="{anchors[name]}"><h2>{escape(name)}</h2>{"".join(map(html, blocks))}</section>'
         for name, blocks in parts.items()
     )
-    style, script = (
-        (files(__package__) / name).read_text(encoding="utf-8") for name in ("page.css", "page.js")
-    )
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    style = (files(__package__) / "page.css").read_text(encoding="utf-8")
     policy = (
-        f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; "
-        "base-uri 'none'; form-action 'none'"
+        "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
     )
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
@@ -220,7 +215,7 @@ def page(title: str, facts: str, parts: Mapping[str, Sequence[Block]]) -> str:
 <meta name="generator" content="bayesmkl {__version__}">
 <title>{escape(title)}</title><style>{style}</style></head>
 <body><h1>{escape(title)}</h1><p class="facts">{escape(facts)}</p><nav aria-label="parts"><ul>{links}</ul></nav>
-{sections}<script>{script}</script></body></html>
+{sections}</body></html>
 """
 
 

@@ -107,8 +107,7 @@ def _scores(comparison: Comparison) -> list[Block]:
         )
     blocks.append(
         "Mean ± standard deviation over splits. A star is at the best mean of each data set among models that "
-        "succeeded on all of its splits; differences below say which of them are real. A click on the head of a "
-        "column sorts by it."
+        "succeeded on all of its splits; differences below say which of them are real."
     )
     for metric in comparison.metrics:
         better = "higher" if comparison.about["metrics"][metric] else "lower"

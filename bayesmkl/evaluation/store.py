@@ -335,11 +335,7 @@ def read_about(folder: Path) -> dict[str, Any]:
     check_layout(
         about.get("version"), VERSION, repr(str(folder)), dict(about.get("environment") or {}).get("bayesmkl")
     )
-    try:
-        keys = [(str(d), str(m), int(s), str(key)) for d, m, s, key in about["keys"]]
-        about = about | {"keys": keys, "metrics": dict(about["metrics"]), "scorers": dict(about["scorers"])}
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{str(path)!r} is damaged: {error!r}.") from error
+    about["keys"] = [tuple(key) for key in about["keys"]]
     return {name: value for name, value in about.items() if name not in ("format", "version")}
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
-import json
 import re
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
@@ -206,11 +204,9 @@ def test_pictures_are_drawings_without_scripts_or_links(page):
             assert all(link.startswith(("#", "data:")) for link in links)
 
 
-def test_only_the_script_of_the_page_may_run(page):
-    (script,) = page.scripts
+def test_no_script_may_run(page):
+    assert page.scripts == []
     (policy,) = (a["content"] for n, a in page.elements if a.get("http-equiv") == "Content-Security-Policy")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    assert f"script-src 'sha256-{digest}'" in policy
     assert policy.startswith("default-src 'none'; img-src data:;")
     assert not [key for _, attributes in page.elements for key in attributes if key.startswith("on")]
 
@@ -362,49 +358,6 @@ def browser(tmp_path_factory):
         yield browser
 
 
-def column(browser, identity, index):
-    """Text of a column as it is shown, from top to bottom."""
-    return browser.evaluate(
-        f"Array.from(document.querySelectorAll('#{identity} tbody tr')).filter((row) => row.offsetParent !== null)"
-        f".map((row) => row.cells[{index}].textContent)"
-    )
-
-
-@pytest.mark.heavy
-def test_a_click_sorts_by_number_and_again_the_other_way(browser, path):
-    browser.open(path)
-    assert [float(shown) for shown in column(browser, "costs", 2)[:4]] == pytest.approx(
-        [9, 10.5, 100.25, 0.5], abs=0.1
-    )
-    head = "#costs thead th:nth-child(3)"
-    browser.click(f"{head} button")
-    ascending = [float(shown) for shown in column(browser, "costs", 2)]
-    assert browser.evaluate(f"document.querySelector('{head}').getAttribute('aria-sort')") == "ascending"
-    assert ascending == sorted(ascending)  # as text, 9 would come last
-    browser.click(f"{head} button")
-    assert [float(shown) for shown in column(browser, "costs", 2)] == ascending[::-1]
-    assert browser.evaluate("document.querySelectorAll('#costs [aria-sort]').length") == 1
-
-
-def test_missing_numbers_come_last_either_way(browser, path):
-    browser.open(path)
-    for _ in range(2):
-        browser.click("#scores-log-loss thead th:nth-child(2) button")
-        assert column(browser, "scores-log-loss", 1)[-1] == "–"
-    browser.click("#scores-accuracy thead th:nth-child(3) button")
-    assert column(browser, "scores-accuracy", 0) == MODELS
-
-
-def test_a_field_chooses_rows(browser, path):
-    browser.open(path)
-    browser.evaluate(
-        "(() => { const field = document.querySelector('#pairs-accuracy').closest('details').querySelector('input');"
-        f"field.value = {json.dumps('quoted three')};"
-        "field.dispatchEvent(new Event('input', {bubbles: true})); })()"
-    )
-    assert column(browser, "pairs-accuracy", 0) == ["three"] * 3
-
-
 @pytest.mark.parametrize("width", [1280, 390])
 def test_page_renders_without_complaints_at_any_width(browser, path, width):
     browser.requests.clear()
@@ -500,7 +453,7 @@ def test_markdown_is_one_table_per_table(report, tmp_path):
 def test_names_are_text(model_page):
     text = model_page.read_text()
     assert EVIL not in text
-    assert text.count("<script") == 1
+    assert "<script" not in text
     assert model_page.stat().st_size < 1_000_000
 
 
@@ -512,14 +465,6 @@ def test_page_in_a_browser(model_page, tmp_path):
         assert browser.evaluate("document.documentElement.scrollWidth") <= 400
         browser.resize(1200, 900)
         assert browser.evaluate("document.title") == f"Cells {EVIL}"
-        score = "[...document.querySelectorAll('#parts tbody tr')].map(r => Number(r.cells[3].textContent))"
-        browser.click("#parts th:nth-child(4) button")
-        first = browser.evaluate(score)
-        assert first == sorted(first)
-        change = "f.value = 'ill'; f.dispatchEvent(new Event('input', {bubbles: true}))"
-        browser.evaluate(f"(f => {{{change}}})(document.querySelector('#parts').parentNode.previousSibling)")
-        shown = "[...document.querySelectorAll('#parts tbody tr')].filter((row) => !row.hidden).length"
-        assert 0 < browser.evaluate(shown) < 20
         browser.click("nav a[href='#trust']")
         assert browser.evaluate("location.hash") == "#trust"
         browser.print_to(tmp_path / "page.pdf")
