@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
-import math
-import textwrap
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from bayesmkl._utils.docstrings import entries, fill_docs
 from bayesmkl._utils.extras import require
@@ -21,7 +17,14 @@ from bayesmkl._utils.validation import check_axes, check_number
 from bayesmkl._utils.validation import shown as shown_value
 from bayesmkl.evaluation.predictions import Predictions
 from bayesmkl.evaluation.scoring import METRICS, places_of
-from bayesmkl.evaluation.significance import check_level, critical_difference, friedman, nemenyi, rank_table
+from bayesmkl.evaluation.significance import (
+    check_level,
+    corrected_t,
+    critical_difference,
+    friedman,
+    nemenyi,
+    rank_table,
+)
 from bayesmkl.evaluation.survival import (
     LEVEL,
     SurvivalCalibration,
@@ -59,7 +62,6 @@ PLOT = entries(
 )
 LONGEST_NAME, LONGEST_KEY = 28, 40
 INCHES_PER_CHARACTER = 0.085  # of names beside rows
-INCHES_PER_LETTER = 0.058  # of small text
 # inches: height of a model, width of one of several data sets, of one
 ROW, PANEL, ONLY_PANEL = 0.24, 2.7, 4.6
 LEVEL_HEIGHT = 0.19  # inches: of a line of the critical-difference diagram
@@ -126,19 +128,6 @@ def panels(n: int, width: float, height: float, margins: tuple[float, float], mo
     for unused in axes[n:]:
         unused.set_visible(False)
     return list(axes[:n])
-
-
-def name_rows(ax: Axes, names: Sequence[str]) -> None:
-    """Write names beside rows 0, 1, ..., the first on top."""
-    ax.set_yticks(np.arange(len(names)), names)
-    ax.set_ylim(len(names) - 0.4, -0.6)
-
-
-def explain(ax: Axes, text: str, width: float | None) -> None:
-    """Write a text below axes that are so many inches wide (None: look), its long lines wrapped."""
-    inches = ax.get_window_extent().width / ax.figure.dpi if width is None else width
-    lines = [textwrap.wrap(line, max(24, int(inches / INCHES_PER_LETTER))) for line in text.splitlines()]
-    ax.set_xlabel("\n".join(itertools.chain.from_iterable(lines)), loc="left", fontsize="small")
 
 
 def literal(ax: Axes, *others: Artist) -> Axes:
@@ -218,12 +207,13 @@ def plot_scores(
         raise ValueError(f"`ax` holds one data set; choose one of {what.datasets} by `dataset`.")
     for panel, name in zip(axes, what.datasets, strict=True):
         _draw_scores(panel, what, name, comparison.test_train_ratio(name), confidence)
-        name_rows(panel, names)
+        panel.set_yticks(np.arange(len(names)), names)
+        panel.set_ylim(len(names) - 0.4, -0.6)  # the first on top
     explained = (
         f"{what.direction}\nevery split; mean and {100 * confidence:g} % interval for overlapping splits"
     )
     if len(axes) == 1:
-        explain(axes[0], explained, width if ax is None else None)
+        axes[0].set_xlabel(explained, loc="left", fontsize="small")
     else:
         axes[0].figure.supxlabel(explained, fontsize="small")
         literal(axes[0], axes[0].figure)
@@ -251,20 +241,15 @@ def _draw_scores(ax: Axes, what: Shown, dataset: str, ratio: float, confidence: 
             continue
         spread = np.linspace(-0.24, 0.24, len(values)) if len(values) > 1 else np.zeros(1)
         ax.plot(values, row + spread, ".", color=NEUTRAL, alpha=0.5, markersize=4.5, markeredgewidth=0.0)
-        mean, half = values.mean(), _half_width(values, ratio, confidence)
+        mean = lower = upper = values.mean()
+        if len(values) > 1:
+            tested = corrected_t(values, np.zeros(len(values)), ratio, confidence)
+            lower, upper = tested.lower, tested.upper
         color, marker = (COLORS[1], "D") if model in best else (COLORS[0], "o")
-        ax.hlines(row, mean - half, mean + half, color=color, linewidth=1.8, zorder=3)
+        ax.hlines(row, lower, upper, color=color, linewidth=1.8, zorder=3)
         ax.plot(mean, row, marker, color=color, markeredgecolor="white", markersize=6.5, zorder=4)
     ax.set_title(dataset, loc="left")
     tidy(ax, "x")
-
-
-def _half_width(values: np.ndarray, ratio: float, confidence: float) -> float:
-    n = len(values)
-    if n < 2:
-        return 0.0
-    scale = math.sqrt((1.0 / n + ratio) * float(values.var(ddof=1)))
-    return float(stats.t.ppf(0.5 + confidence / 2.0, n - 1)) * scale
 
 
 @fill_docs(PLOT)
