@@ -85,7 +85,7 @@ Progress = Callable[[dict[str, Any], int, int], None]  # a finished row, how man
 
 
 def compare_models(
-    models: Mapping[str, Any] | Sequence[tuple[str, Any]],
+    models: Mapping[str, Any],
     X: Samples | None = None,
     y: Targets | None = None,
     *,
@@ -110,7 +110,7 @@ def compare_models(
 
     Parameters
     ----------
-    models : dict or list of (name, model)
+    models : dict
         A model is an estimator of this package, of scikit-learn or of scikit-survival, or a pair
         ``(estimator, param_grid)``, tuned by a cross-validation inside every training part. Models that fail are
         recorded with their error.
@@ -171,7 +171,7 @@ def compare_models(
     Raises
     ------
     ValueError
-        For arguments of another kind than those above, two models of one name, an unknown metric or data set, a
+        For arguments of another kind than those above, an unknown metric or data set, a
         metric that a model cannot give or of another task, survival times of which a part has no event, more folds
         than groups, several columns of `y`, weights where a model takes none, or a folder of an earlier version or of
         something else.

@@ -39,25 +39,10 @@ SETTINGS = ("transform_output", "enable_metadata_routing", "array_api_dispatch")
 PARTS = ("row", "scores", "about")  # of the file of a cell
 COUNTS = ("split", "n_samples", "n_train", "n_test", "seed")
 TEXTS = ("dataset", "model", "kernel_shares", "best_params", "error", "note")
-COLUMNS = (
-    "dataset",
-    "model",
-    "split",
-    "n_samples",
-    "n_train",
-    "n_test",
-    "seed",
-    "fit_seconds",
-    "predict_seconds",
-    "peak_memory_mb",
-    "support_fraction",
-    "n_active_kernels",
-    "n_iter",
-    "kernel_shares",
-    "converged",
-    "best_params",
-    "error",
-    "note",
+COLUMNS = (  # of the table of cells, before the metrics
+    *("dataset", "model", *COUNTS),
+    *("fit_seconds", "predict_seconds", "peak_memory_mb", "support_fraction", "n_active_kernels", "n_iter"),
+    *("kernel_shares", "converged", "best_params", "error", "note"),
 )
 
 # ------------------------------------------------------------------------------------------------------------- keys

@@ -108,21 +108,11 @@ def check_weighted(models: Mapping[str, ModelSpec]) -> None:
             )
 
 
-def models_of(
-    models: Mapping[str, BaseEstimator] | Sequence[tuple[str, BaseEstimator]],
-) -> dict[str, ModelSpec]:
+def models_of(models: Mapping[str, Any]) -> dict[str, ModelSpec]:
     """Return models by name, checked."""
-    pairs: Any = list(models.items()) if isinstance(models, Mapping) else models
-    is_list = isinstance(pairs, Sequence) and not isinstance(pairs, str)
-    if not is_list or not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
-        raise ValueError(
-            f"`models` must map names to models, or list pairs (name, model); got {shown(models)}."
-        )
-    specs: dict[str, ModelSpec] = {}
-    for name, model in pairs:
-        if name in specs:
-            raise ValueError(f"`models` has two models named {name!r}. Give every model a name of its own.")
-        specs[name] = _spec(name, model)
+    if not isinstance(models, Mapping):
+        raise ValueError(f"`models` must map names to models; got {shown(models)}.")
+    specs = {name: _spec(name, model) for name, model in models.items()}
     _check_names("models", specs)
     return specs
 

@@ -299,7 +299,7 @@ def test_a_metric_that_no_model_gives_leaves_the_page_and_the_other_metrics(two_
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"models": [("a", SVC()), ("a", SVC(C=2.0))]}, "`models` has two models named 'a'"),
+        ({"models": [("a", SVC())]}, "`models` must map names to models"),
         ({"models": {}}, "`models` must name at least one"),
         ({"models": {"": SVC()}}, "must have names of text"),
         ({"models": {"a": SVC}}, "must be an estimator or a pair"),
