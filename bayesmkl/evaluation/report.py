@@ -1,16 +1,23 @@
-"""A comparison as one page of HTML that needs nothing but itself."""
+"""A page about a comparison, or about one model: what matters, how surely, for whom, and what it cannot tell."""
 
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 
-from bayesmkl._utils.validation import shown as shown_value
+from bayesmkl import __version__
+from bayesmkl._utils.docstrings import fill_docs
+from bayesmkl._utils.settings import own_settings
+from bayesmkl._utils.typing import Samples, Targets
+from bayesmkl._utils.validation import check_probability, generator_of, shown
 from bayesmkl.evaluation.page import (
     MISSING,
     Block,
@@ -23,9 +30,27 @@ from bayesmkl.evaluation.page import (
     number,
     worded,
 )
-from bayesmkl.evaluation.plots import plot_critical_difference, plot_scores
-from bayesmkl.evaluation.scoring import METRICS
+from bayesmkl.evaluation.plots import picture, plot_critical_difference, plot_scores
+from bayesmkl.evaluation.predictions import Predictions
+from bayesmkl.evaluation.scoring import METRICS, evaluated
 from bayesmkl.evaluation.significance import TESTS, friedman
+from bayesmkl.evaluation.store import environment
+from bayesmkl.kernels.views import column_names
+from bayesmkl.posterior import (
+    Diagnosis,
+    contributions,
+    effect_table,
+    inclusion_table,
+    kernel_table,
+    plot_contributions,
+    plot_kernel_weights,
+    task_table,
+    view_table,
+)
+from bayesmkl.posterior.checks import held_out_predictions
+from bayesmkl.posterior.diagnose import diagnosis_of
+from bayesmkl.posterior.fitted import MODEL, FittedBEMKL, fitted_bemkl
+from bayesmkl.posterior.report import VERDICTS, Section
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,6 +68,390 @@ COSTS = [
     "n_active_kernels",
     "converged",
 ]
+N_DRAWS = 1000  # of a diagnosis, in each chain
+JUDGED = ("labels", "numbers", "grades")  # outcomes whose held-out predictions a diagnosis judges
+TASKS = {
+    "labels": "classification",
+    "numbers": "regression",
+    "counts": "counts",
+    "grades": "ordinal",
+    "times": "survival",
+}
+N_PART_DRAWS = 200  # by which a part's interval is found to hold zero
+MOST_SAMPLES = 500  # that are shown one by one
+MOST_PARTS = 12  # of a score, in the table of samples
+MOST_COLUMNS = 12  # that are named of a view
+INTERVAL = ["share", "share_lower", "share_upper", "interval_by"]
+
+
+@fill_docs(MODEL)
+@own_settings
+def report_model(
+    model: BaseEstimator,
+    X: Samples | None = None,
+    y: Targets | None = None,
+    *,
+    kernels: ArrayLike | None = None,
+    title: str | None = None,
+    ci_prob: float = 0.94,
+    random_state: int | np.random.Generator | None = None,
+) -> ModelReport:
+    """Write up a fitted model: data, views, held-out predictions, samples, doubts, computation.
+
+    Parameters
+    ----------
+    %(model)s
+    X : samples, default=None
+        Samples that the model was not fitted to, as it takes them: they are predicted one by one, and with `y` the
+        predictions are judged. None: samples of training are left out in turn.
+    y : array-like of shape (n_rows,) or (n_rows, n_outputs), default=None
+        Their targets.
+    %(kernels:kept)s
+    title : str, default=None
+        Head of the page; None names the estimator.
+    %(ci_prob)s
+    random_state : int, numpy.random.Generator or None, default=None
+        Seed or source of draws.
+
+    Returns
+    -------
+    ModelReport
+        With `write_html` and `write_markdown`; printed, it is Markdown. Its parts are
+
+        * Summary: whether there is a signal, what matters, how good held-out predictions are, what to doubt;
+        * Data: samples, target, and the columns of every view;
+        * Views and kernels: shares with intervals, inclusion probabilities under a spike-and-slab prior, effects of
+          a `Design`, correlations of tasks;
+        * Predictions: metrics of held-out samples, and their calibration with its uncertainty;
+        * Samples: what every view adds to the score of each of at most 500 samples, by
+          :func:`bayesmkl.posterior.contributions`;
+        * Trust: all verdicts of :func:`bayesmkl.posterior.diagnose`;
+        * Computation: parameters, inference, versions.
+
+    Raises
+    ------
+    TypeError
+        If `model` is none that :func:`bayesmkl.posterior.diagnose` takes; if `title` is no text.
+    NotFittedError
+        Before `fit`.
+    ValueError
+        If there is `y` without `X`, or `X` and `y` do not fit to the model.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl import BEMKLRegressor, KernelBank
+    >>> from bayesmkl.evaluation import report_model
+    >>> X = np.random.default_rng(0).normal(size=(60, 2))
+    >>> y = np.sin(2 * X[:, 0])
+    >>> model = BEMKLRegressor(KernelBank(["rbf"], views="each")).fit(X[:40], y[:40])
+    >>> report = report_model(model, X[40:], y[40:], random_state=0)  # then report.write_html("report.html")
+    >>> list(report.parts)[:5]
+    ['Summary', 'Data', 'Views and kernels', 'Predictions', 'Samples']
+    """
+    if title is not None and not isinstance(title, str):
+        raise TypeError(f"`title` must be a str; got {shown(title)}.")
+    if y is not None and X is None:
+        raise ValueError("`y` must be None without `X`, the samples that it is the target of. Pass both.")
+    ci_prob = check_probability("ci_prob", ci_prob)
+    rng = generator_of("random_state", random_state)
+    fitted = fitted_bemkl(model, of_outcome=False)
+    on_test = None if X is None else Predictions(model, X, y_train=_training_times(fitted))
+    held_out = None
+    if on_test is not None and y is not None and fitted.outcome in JUDGED:
+        y = np.asarray(y)
+        classes = fitted.is_classifier or fitted.outcome == "grades"
+        held_out = held_out_predictions(fitted, on_test.as_model() if classes else model, X, y)
+    diagnosis = diagnosis_of(fitted, held_out, kernels, N_DRAWS, ci_prob, rng)
+    about = Reported(model, fitted, X, y, on_test, diagnosis, ci_prob, rng, kernels)
+    parts: dict[str, Sequence[Block]] = {
+        "Summary": _summary(about),
+        "Data": _data(about),
+        "Views and kernels": _views(about),
+        "Predictions": _predictions(about),
+        "Samples": _samples(about),
+        "Trust": _trust(about),
+        "Computation": _computation(about),
+    }
+    name = type(fitted.estimator).__name__
+    return ModelReport(title or name, _facts(about), parts)
+
+
+class Reported(NamedTuple):
+    """A fitted model, held-out samples, if there are some, and what was found out about both."""
+
+    model: BaseEstimator
+    fitted: FittedBEMKL
+    X: Any
+    y: Any
+    on_test: Predictions | None
+    diagnosis: Diagnosis
+    ci_prob: float
+    rng: np.random.Generator
+    training_kernels: Any = None  # where the model does not keep precomputed ones
+
+    @property
+    def sections(self) -> dict[str, Section]:
+        """Sections of the diagnosis by their keys."""
+        return {section.key: section for section in self.diagnosis.sections}
+
+    @property
+    def has_views(self) -> bool:
+        """Whether there are several views."""
+        return len(set(self.fitted.kernel_views or [])) > 1
+
+    @property
+    def bank(self) -> Any:
+        """The kernels, None where they were precomputed."""
+        return self.fitted.estimator.kernel_bank_
+
+
+def _facts(about: Reported) -> str:
+    """Say in one line what was fitted to what."""
+    fitted = about.fitted
+    pieces = [
+        type(fitted.estimator).__name__,
+        f"{fitted.n_samples} training samples",
+        counted(len(fitted.kernel_names), "kernel"),
+    ]
+    if fitted.kernel_views is not None:
+        pieces.append(counted(len(set(fitted.kernel_views)), "view"))
+    if about.X is not None:
+        pieces.append(f"{_n_rows(about.X)} held-out samples")
+    return " · ".join([*pieces, f"bayesmkl {__version__}"])
+
+
+def _summary(about: Reported) -> list[Block]:
+    """Say what one would say first."""
+    sections = about.sections
+    items = [sections["signal"].advice]
+    table = _shares(about)
+    first = table.columns[0]
+    named = [
+        f"{row[first]} {row['share']:.2f} [{row['share_lower']:.2f}, {row['share_upper']:.2f}]"
+        for _, row in table.head(6).iterrows()
+    ]
+    left = len(table) - len(named)
+    more = f"; {counted(left, 'further one')}" if left else ""
+    how = f"{100 * about.ci_prob:.0f} % intervals by {'/'.join(table['interval_by'].unique())}"
+    items.append(f"Shares of the score, with {how}: {', '.join(named)}{more}.")
+    judged = sections["calibration"]
+    if judged.lines:
+        items.append(" ".join(judged.lines[:2]))
+    doubts = [s for s in sections.values() if VERDICTS.index(s.verdict) >= VERDICTS.index("caution")]
+    if doubts:
+        names = ", ".join(f"{s.title} ({s.verdict})" for s in doubts)
+        items.append(f"Read with care, for the reasons that these checks give: {names}.")
+    else:
+        items.append("No check of the posterior speaks against it.")
+    return [items]
+
+
+def _data(about: Reported) -> list[Block]:
+    """Say what the model was fitted to."""
+    fitted, bank = about.fitted, about.bank
+    values = _about_target(fitted)
+    if bank is None:
+        return [values | {"kernels": "precomputed"}]
+    labels = getattr(bank, "column_labels_", None)
+    names = column_names(bank.n_features_in_, labels)
+    values["columns"] = bank.n_features_in_
+    rows = []
+    for view, present in zip(bank.views_, bank.present_, strict=True):
+        own = [names[j] for j in view.columns[:MOST_COLUMNS]]
+        more = len(view.columns) - len(own)
+        rows.append(
+            {
+                "view": view.name,
+                "columns": len(view.columns),
+                "kernels": (fitted.kernel_views or []).count(view.name),
+                "samples without it": int((~present).sum()),
+                "such as": ", ".join(own) + (f" and {more} more" if more else ""),
+            }
+        )
+    return [values, Rows(pd.DataFrame(rows), "columns of views")]
+
+
+def _about_target(fitted: FittedBEMKL) -> dict[str, Any]:
+    """Describe the target of training."""
+    target = np.asarray(fitted.target)
+    if fitted.outcome in ("labels", "grades"):
+        if target.ndim > 1:
+            return {"labels": ", ".join(f"{n}" for n in fitted.output_names or [])}
+        values, counts = np.unique(target, return_counts=True)
+        named = [f"{value} ({n})" for value, n in zip(values, counts, strict=True)]
+        return {"grades" if fitted.outcome == "grades" else "classes": ", ".join(named)}
+    if target.ndim > 1:
+        return {"targets": target.shape[1]}
+    low, middle, high = (number(v) for v in np.quantile(target, [0.0, 0.5, 1.0]))
+    return {"target": f"{fitted.outcome} from {low} to {high}, median {middle}"}
+
+
+def _views(about: Reported) -> list[Block]:
+    """Say what matters."""
+    fitted, percent = about.fitted, f"{100 * about.ci_prob:.0f} %"
+    of_what = "part of the variance of the score" if fitted.is_marginal else "part of the score"
+    intro = f"A share is the {of_what} that a view or kernel accounts for; intervals are of {percent}."
+    blocks: list[Block] = [intro]
+    axes = plot_kernel_weights(
+        about.model, ci_prob=about.ci_prob, by_view=about.has_views, kernels=about.training_kernels
+    )
+    kernels = kernel_table(about.model, ci_prob=about.ci_prob, kernels=about.training_kernels)
+    if about.has_views:
+        blocks.append(Rows(_readable(_shares(about)), "shares of views"))
+    blocks.append(Drawing.of(axes, f"Shares of kernels with {percent} intervals."))
+    blocks.append(Rows(_readable(kernels), "shares of kernels"))
+    if fitted.selects_kernels:
+        with warnings.catch_warnings(
+            action="ignore", category=UserWarning
+        ):  # of alternatives, which the table has
+            table = inclusion_table(about.model)
+        listed = f"Of the selected, at most {100 * table.attrs['fdr']:.0f} % are expected to be false."
+        blocks += [Heading("What is in the model"), listed, Rows(_readable(table), "inclusion")]
+    design = getattr(fitted.estimator, "design_", None)
+    if design is not None and design.has_effects:
+        blocks += [Heading("Effects"), Rows(_readable(effect_table(about.model, about.ci_prob)), "effects")]
+    if design is not None and design.has_tasks:
+        blocks += [Heading("Tasks"), Rows(_readable(task_table(about.model)), "correlations of tasks")]
+    return blocks
+
+
+def _predictions(about: Reported) -> list[Block]:
+    """Judge predictions of samples that the model was not fitted to."""
+    fitted, section = about.fitted, about.sections["calibration"]
+    blocks: list[Block] = []
+    on_test, of_one = about.on_test, fitted.output_names is None or _competes(fitted)
+    if on_test is not None and about.y is not None and of_one:
+        task, y = TASKS[fitted.outcome], np.asarray(about.y)
+        metrics = evaluated(on_test, y, task)
+        blocks.append({"held-out samples": len(y)} | {name: number(v) for name, v in metrics.items()})
+        _, axes = picture(on_test, y, task)
+        blocks.append(Drawing.of(axes, "Held-out samples: what was predicted, and what came true."))
+    elif about.y is None:
+        blocks.append("No held-out samples were given: training samples are left out in turn.")
+    blocks.append(Heading(f"{section.title}: {section.verdict}"))
+    return [*blocks, *_of_section(section)]
+
+
+def _samples(about: Reported) -> list[Block]:
+    """Split the scores of samples into what views add."""
+    fitted, X = about.fitted, about.X
+    if X is None:
+        return ["Pass samples as `X` to have their scores split into the parts of views."]
+    n_rows = _n_rows(X)
+    if n_rows > MOST_SAMPLES:
+        X = X.iloc[:MOST_SAMPLES] if hasattr(X, "iloc") else X[:MOST_SAMPLES]
+    found = contributions(about.model, X, ci_prob=about.ci_prob, n_draws=N_PART_DRAWS, random_state=about.rng)
+    blocks: list[Block] = [
+        f"What every {found['kind'].values[0]} adds to the score of samples: parts of a row sum to its score. A part "
+        f"whose {100 * about.ci_prob:.0f} % interval holds zero has a question mark."
+    ]
+    if about.bank is not None and not about.bank.are_centered():
+        blocks.append(
+            "Kernels that are not centered share a constant with the intercept: the sign of a part is less "
+            'sure than its differences between samples are. With KernelBank(..., normalize="center") parts are '
+            "differences from the mean training sample."
+        )
+    if n_rows > MOST_SAMPLES:
+        blocks.append(f"The first {MOST_SAMPLES} of {n_rows} samples.")
+    output = None if fitted.output_names is None else fitted.output_names[0]
+    one = found if output is None else found.sel({fitted.output_kind: output})
+    if output is not None:
+        blocks.append(f"Scores are those of {fitted.output_kind} {output!r}.")
+    drawing = Drawing.of(
+        plot_contributions(found, output), f"Parts of the scores of {counted(len(one['sample']), 'sample')}."
+    )
+    return [*blocks, drawing, Rows(_table_of_samples(about, one, X), "parts")]
+
+
+def _table_of_samples(about: Reported, found: Any, X: Any) -> pd.DataFrame:
+    mean, n_samples = found["mean"].values, len(found["sample"])
+    frame = pd.DataFrame({"sample": [str(label) for label in found["sample"].values]})
+    if about.y is not None and np.ndim(about.y) == 1 and np.asarray(about.y).dtype.names is None:
+        frame["target"] = np.asarray(about.y)[:n_samples]
+    predicted = about.model.predict(X) if about.on_test is None else about.on_test.labels()
+    if np.ndim(predicted) == 1:
+        frame["prediction"] = predicted[:n_samples]
+    frame["score"] = found["score"].values
+    is_sure = np.ones(mean.shape, dtype=bool)
+    if "interval" in found:
+        low, high = found["interval"].values
+        is_sure = (low > 0.0) | (high < 0.0)
+    largest = np.argsort(-np.abs(mean).mean(axis=0), kind="stable")[:MOST_PARTS]
+    for p in np.sort(largest):
+        name = str(found["part"].values[p])
+        frame[f"{name} (part)" if name in frame else name] = [
+            f"{value:+.2f}{'' if sure else '?'}"
+            for value, sure in zip(mean[:, p], is_sure[:, p], strict=True)
+        ]
+    return frame
+
+
+def _trust(about: Reported) -> list[Block]:
+    """Say what the model cannot tell, and how that is known."""
+    blocks: list[Block] = [
+        "Every check has a verdict: good, caution, bad, or skipped where it does not apply."
+    ]
+    for key, section in about.sections.items():
+        if key != "calibration":  # which is with the predictions
+            blocks += [Heading(f"{section.title}: {section.verdict}"), *_of_section(section)]
+    return blocks
+
+
+def _computation(about: Reported) -> list[Block]:
+    """Say how it was computed."""
+    estimator = about.fitted.estimator
+    values: dict[str, Any] = {"estimator": repr(estimator), "inference": "; ".join(about.fitted.endings)}
+    for name in ("elbo_", "log_evidence_", "pareto_k_", "ess_", "rhat_", "n_evaluations_", "n_iter_"):
+        value: Any = getattr(estimator, name, None)
+        if np.ndim(value) == 0 and value is not None and np.isfinite(value):
+            values[name.removesuffix("_")] = number(value)
+    steps = [type(step).__name__ for step in about.fitted.transformers]
+    values["before the estimator"] = ", ".join(steps) or None
+    return [values, Heading("Versions"), environment()]
+
+
+def _shares(about: Reported) -> pd.DataFrame:
+    """Return shares of views, or of kernels where there is one view, largest first."""
+    if about.has_views:
+        table = view_table(about.model, ci_prob=about.ci_prob, random_state=0)
+    else:
+        table = kernel_table(about.model, ci_prob=about.ci_prob, kernels=about.training_kernels)
+    names = [name for name in ("view", "kernel", "class", "label", "output", "task") if name in table]
+    kept = [*names[:1], *(n for n in names[1:] if n in ("class", "label", "output", "task")), *INTERVAL]
+    return table[kept].sort_values("share", ascending=False, kind="stable").reset_index(drop=True)
+
+
+def _readable(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with heads in words, without Monte Carlo errors."""
+    return worded(table[[name for name in table.columns if not str(name).endswith("_mcse")]])
+
+
+def _of_section(section: Section) -> list[Block]:
+    printed: list[Block] = [Printed(section.lines)] if section.lines else []
+    return [*printed, section.advice]
+
+
+def _competes(fitted: FittedBEMKL) -> bool:
+    """Whether outputs are classes of which a sample has one."""
+    return fitted.is_classifier and fitted.output_kind == "class"
+
+
+def _training_times(fitted: FittedBEMKL) -> Any:
+    """Return times of training and whether their event was seen, of times to an event."""
+    if fitted.outcome != "times":
+        return None
+    found = np.empty(fitted.n_samples, dtype=[("event", bool), ("time", float)])
+    found["event"] = fitted.estimator.target_[0] == fitted.estimator.target_[1]
+    found["time"] = fitted.target
+    return found
+
+
+def _n_rows(X: Any) -> int:
+    return int(np.shape(X)[0])
+
+
+# -------------------------------------------------------------------------------------------------------- comparisons
 
 
 def write_report(
@@ -56,9 +465,9 @@ def write_report(
     A page that is there is replaced, at once and only when the new one is complete.
     """
     if not isinstance(title, str):
-        raise TypeError(f"`title` must be a str; got {shown_value(title)}.")
+        raise TypeError(f"`title` must be a str; got {shown(title)}.")
     if metrics is not None and (isinstance(metrics, str) or not isinstance(metrics, Sequence) or not metrics):
-        raise ValueError(f"`metrics` must be None or a list of metrics; got {shown_value(metrics)}.")
+        raise ValueError(f"`metrics` must be None or a list of metrics; got {shown(metrics)}.")
     chosen = list(comparison.metrics[:1] if metrics is None else metrics)
     unknown = [name for name in chosen if name not in comparison.metrics]
     if unknown:
@@ -77,10 +486,12 @@ def write_report(
         "Protocol": _protocol(comparison),
         "Environment": [dict(comparison.about.get("environment", {}))],
     }
-    return ModelReport(title, _facts(comparison), {k: v for k, v in parts.items() if v}).write_html(path)
+    return ModelReport(
+        title, _facts_of_comparison(comparison), {k: v for k, v in parts.items() if v}
+    ).write_html(path)
 
 
-def _facts(comparison: Comparison) -> str:
+def _facts_of_comparison(comparison: Comparison) -> str:
     """Say in a line what was compared, and when."""
     about = comparison.about
     sizes = [
@@ -125,8 +536,8 @@ def _score_table(comparison: Comparison, metric: str) -> Rows:
         if row is None or row["n"] == 0:
             return "failed" if row is not None and row["failed"] else MISSING
         mean, std = number(row["mean"]), row["std"]
-        shown = mean if np.isnan(std) else f"{mean} ± {number(std)}"
-        return f"{shown} ({row['n']} of {n})" if row["n"] < n else f"{shown} *" if row["best"] else shown
+        text = mean if np.isnan(std) else f"{mean} ± {number(std)}"
+        return f"{text} ({row['n']} of {n})" if row["n"] < n else f"{text} *" if row["best"] else text
 
     frame = pd.DataFrame(index=pd.Index(comparison.models, name="model"))
     columns = [[cell(dataset, model) for model in comparison.models] for dataset in comparison.datasets]
