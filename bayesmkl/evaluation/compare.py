@@ -38,6 +38,7 @@ from bayesmkl._utils.validation import (
 from bayesmkl._utils.warnings import recording_warnings, warn_user
 from bayesmkl.bemkl.base import BaseBEMKL
 from bayesmkl.evaluation.comparison import Comparison
+from bayesmkl.evaluation.metrics import Metric, resolve_scoring, score, sklearn_metric, stored_score, task_of
 from bayesmkl.evaluation.predictions import (
     Predictions,
     StoredPredictions,
@@ -45,7 +46,6 @@ from bayesmkl.evaluation.predictions import (
     keep_predictions,
     weight_argument,
 )
-from bayesmkl.evaluation.scoring import Metric, resolve_scoring, score, sklearn_metric, stored_score, task_of
 from bayesmkl.evaluation.store import (
     COLUMNS,
     OF_ONE_CALL,

@@ -16,8 +16,8 @@ from sklearn.metrics import roc_curve
 from bayesmkl._utils.docstrings import entries, fill_docs
 from bayesmkl._utils.files import as_path
 from bayesmkl._utils.validation import check_choice, check_probability
+from bayesmkl.evaluation.metrics import metric_of, stored_score
 from bayesmkl.evaluation.predictions import StoredPredictions
-from bayesmkl.evaluation.scoring import metric_of, stored_score
 from bayesmkl.evaluation.significance import holm, pairwise, rank_table
 from bayesmkl.evaluation.store import (
     Kept,

@@ -15,8 +15,8 @@ from bayesmkl._utils.given import finite_numbers
 from bayesmkl._utils.survival_target import event_and_time
 from bayesmkl._utils.validation import check_axes, check_number
 from bayesmkl._utils.validation import shown as shown_value
+from bayesmkl.evaluation.metrics import METRICS, places_of
 from bayesmkl.evaluation.predictions import Predictions
-from bayesmkl.evaluation.scoring import METRICS, places_of
 from bayesmkl.evaluation.significance import (
     check_level,
     corrected_t,
@@ -425,7 +425,7 @@ def _bands(ax: Axes, table: pd.DataFrame, models: list[str], markers: bool) -> d
 
 
 def picture(on_test: Predictions, y: np.ndarray, task: str) -> tuple[str, Any]:
-    """Return the name of the picture of held-out predictions, and its axes; as `scoring.evaluated`."""
+    """Return the name of the picture of held-out predictions, and its axes; as `metrics.evaluated`."""
     if task == "survival":
         when = median_event(on_test.y_train)
         found = survival_calibration(y, on_test.survival(np.array([when]))[:, 0], when)

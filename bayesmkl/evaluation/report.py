@@ -18,6 +18,7 @@ from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_probability, generator_of, shown
+from bayesmkl.evaluation.metrics import METRICS, evaluated
 from bayesmkl.evaluation.page import (
     MISSING,
     Block,
@@ -32,7 +33,6 @@ from bayesmkl.evaluation.page import (
 )
 from bayesmkl.evaluation.plots import picture, plot_critical_difference, plot_scores
 from bayesmkl.evaluation.predictions import Predictions
-from bayesmkl.evaluation.scoring import METRICS, evaluated
 from bayesmkl.evaluation.significance import TESTS, friedman
 from bayesmkl.evaluation.store import environment
 from bayesmkl.kernels.views import column_names

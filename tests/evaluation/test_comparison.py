@@ -25,7 +25,7 @@ from bayesmkl.discriminative import SimpleMKLClassifier, UniformMKLClassifier
 from bayesmkl.evaluation import Comparison, compare_models
 from bayesmkl.evaluation.compare import MOST_KERNELS, kept_shares
 from bayesmkl.evaluation.comparison import selection_stability
-from bayesmkl.evaluation.scoring import METRICS
+from bayesmkl.evaluation.metrics import METRICS
 from bayesmkl.gp import GPMKLClassifier, GPMKLRegressor, GPMKLSurvival, Marginal
 
 KEPT = ("labels", "scores", "probabilities", "std", "survival")
