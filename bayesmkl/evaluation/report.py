@@ -47,10 +47,9 @@ from bayesmkl.posterior import (
     task_table,
     view_table,
 )
-from bayesmkl.posterior.checks import held_out_predictions
+from bayesmkl.posterior.checks import VERDICTS, Section, held_out_predictions
 from bayesmkl.posterior.diagnose import diagnosis_of
 from bayesmkl.posterior.fitted import MODEL, FittedBEMKL, fitted_bemkl
-from bayesmkl.posterior.report import VERDICTS, Section
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -28,19 +28,12 @@ from bayesmkl.gp import hyperposterior as hyper
 from bayesmkl.gp.reading import HyperDraws
 from bayesmkl.posterior.checks import (
     Predictions,
+    Section,
     calibration_section,
     check_section,
     checks_of_process,
     held_out_predictions,
     left_out_predictions,
-)
-from bayesmkl.posterior.evaluated import Evaluated, convergence, evaluate_model
-from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl, public
-from bayesmkl.posterior.loo import LeaveOneOut, leave_one_out, leave_one_out_by_cavities
-from bayesmkl.posterior.refine import PLURALS, valid_intervals, why_not_sampled
-from bayesmkl.posterior.relevance import CLEAR, relevance, why_no_refits
-from bayesmkl.posterior.report import (
-    Section,
     line_of_text,
     of_models,
     render,
@@ -48,6 +41,11 @@ from bayesmkl.posterior.report import (
     table,
     worst,
 )
+from bayesmkl.posterior.evaluated import Evaluated, convergence, evaluate_model
+from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl, public
+from bayesmkl.posterior.loo import LeaveOneOut, leave_one_out, leave_one_out_by_cavities
+from bayesmkl.posterior.refine import PLURALS, valid_intervals, why_not_sampled
+from bayesmkl.posterior.relevance import CLEAR, relevance, why_no_refits
 from bayesmkl.posterior.tables import kernel_table
 
 FEWEST_DRAWS = 100
