@@ -38,8 +38,8 @@ from bayesmkl.cli.tables import (
 from bayesmkl.datasets._bundled import look_up
 from bayesmkl.evaluation.compare import compare_models
 from bayesmkl.evaluation.comparison import Comparison
+from bayesmkl.evaluation.metrics import task_of
 from bayesmkl.evaluation.report import write_report
-from bayesmkl.evaluation.scoring import task_of
 from bayesmkl.kernels import KernelBank
 
 STUDY_KEYS = (

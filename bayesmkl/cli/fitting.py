@@ -25,9 +25,9 @@ from bayesmkl._utils.tables import listed, named
 from bayesmkl.cli import runs, tables
 from bayesmkl.cli.tables import did_you_mean, say
 from bayesmkl.datasets import load_wdbc
+from bayesmkl.evaluation.metrics import evaluated
 from bayesmkl.evaluation.plots import picture
 from bayesmkl.evaluation.predictions import Predictions
-from bayesmkl.evaluation.scoring import evaluated
 from bayesmkl.evaluation.study import labels_of
 from bayesmkl.kernels import Gaussian, KernelBank, Tanimoto
 from bayesmkl.kernels.adapters import NAMED, PAIRWISE_NAMES

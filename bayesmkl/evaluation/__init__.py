@@ -10,7 +10,8 @@ from bayesmkl.evaluation.metrics import (
     evaluate_regressor,
     expected_calibration_error,
 )
-from bayesmkl.evaluation.model_report import ModelReport, report_model
+from bayesmkl.evaluation.page import ModelReport
+from bayesmkl.evaluation.report import report_model
 from bayesmkl.evaluation.survival import (
     SurvivalCalibration,
     SurvivalCurve,

@@ -38,6 +38,7 @@ from bayesmkl._utils.validation import (
 from bayesmkl._utils.warnings import recording_warnings, warn_user
 from bayesmkl.bemkl.base import BaseBEMKL
 from bayesmkl.evaluation.comparison import Comparison
+from bayesmkl.evaluation.metrics import Metric, resolve_scoring, score, sklearn_metric, stored_score, task_of
 from bayesmkl.evaluation.predictions import (
     Predictions,
     StoredPredictions,
@@ -45,7 +46,6 @@ from bayesmkl.evaluation.predictions import (
     keep_predictions,
     weight_argument,
 )
-from bayesmkl.evaluation.scoring import Metric, resolve_scoring, score, sklearn_metric, stored_score, task_of
 from bayesmkl.evaluation.store import (
     COLUMNS,
     OF_ONE_CALL,
@@ -85,7 +85,7 @@ Progress = Callable[[dict[str, Any], int, int], None]  # a finished row, how man
 
 
 def compare_models(
-    models: Mapping[str, Any] | Sequence[tuple[str, Any]],
+    models: Mapping[str, Any],
     X: Samples | None = None,
     y: Targets | None = None,
     *,
@@ -110,7 +110,7 @@ def compare_models(
 
     Parameters
     ----------
-    models : dict or list of (name, model)
+    models : dict
         A model is an estimator of this package, of scikit-learn or of scikit-survival, or a pair
         ``(estimator, param_grid)``, tuned by a cross-validation inside every training part. Models that fail are
         recorded with their error.
@@ -171,10 +171,10 @@ def compare_models(
     Raises
     ------
     ValueError
-        For arguments of another kind than those above, two models of one name, an unknown metric or data set, a
+        For arguments of another kind than those above, an unknown metric or data set, a
         metric that a model cannot give or of another task, survival times of which a part has no event, more folds
-        than groups, several columns of `y`, weights where a model takes none, models whose designs name different
-        groups, or a folder of an earlier version or of something else.
+        than groups, several columns of `y`, weights where a model takes none, or a folder of an earlier version or of
+        something else.
     TypeError
         If `folder` is no path.
     ChildProcessError

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 from scipy.stats import binomtest, norm
-from sklearn.metrics import precision_recall_curve, roc_curve
+from sklearn.metrics import roc_curve
 
 from bayesmkl._utils.docstrings import entries, fill_docs
 from bayesmkl._utils.files import as_path
 from bayesmkl._utils.validation import check_choice, check_probability
+from bayesmkl.evaluation.metrics import metric_of, stored_score
 from bayesmkl.evaluation.predictions import StoredPredictions
-from bayesmkl.evaluation.scoring import metric_of, stored_score
-from bayesmkl.evaluation.significance import holm, pairwise, rank_table, wins
+from bayesmkl.evaluation.significance import holm, pairwise, rank_table
 from bayesmkl.evaluation.store import (
     Kept,
     NotKeptError,
@@ -43,7 +43,7 @@ COLUMNS = {
 }  # of a table of predictions, by what a cell keeps
 GRID = np.linspace(0.0, 1.0, 101)
 N_BINS = 10
-CURVES = ("roc", "precision_recall", "calibration")
+CURVES = ("roc", "calibration")
 ENTRIES = entries(
     """
     metric : str, default=None
@@ -266,31 +266,6 @@ class Comparison:
         """
         return pairwise(self.scores(metric), test, **self._as_tested(metric), **options)
 
-    def wins(self, metric: str | None = None, test: str = "corrected_t", **options: Any) -> pd.DataFrame:
-        """Count on how many data sets each model is significantly better, as good and worse than each other one.
-
-        Parameters
-        ----------
-        %(metric)s
-        test : {"corrected_t", "paired_t", "wilcoxon", "bayesian"}, default="corrected_t"
-            Test over the splits of each data set.
-        **options
-            Of :func:`~bayesmkl.evaluation.significance.wins`.
-
-        Returns
-        -------
-        DataFrame
-            One row per ordered pair of models; ``win_totals`` of ``bayesmkl.evaluation.significance`` sums them.
-
-        Raises
-        ------
-        ValueError
-            If `metric` is not one of the comparison, or the options do not fit `test`.
-        ImportError
-            For "bayesian", if ``bayesmkl[compare]`` is not installed.
-        """
-        return wins(self.scores(metric), test, **self._as_tested(metric), **options)
-
     def plot(self, kind: str = "scores", metric: str | None = None, **options: Any) -> Axes:
         """Draw the comparison.
 
@@ -298,8 +273,7 @@ class Comparison:
         ----------
         kind : str, default="scores"
             Plot to draw: "scores" or "critical_difference", one function of ``bayesmkl.evaluation.plots`` each; or a
-            curve, "roc", "precision_recall" or "calibration", of
-            :func:`~bayesmkl.evaluation.plots.plot_curve`, which has no metric.
+            curve, "roc" or "calibration", of :func:`~bayesmkl.evaluation.plots.plot_curve`, which has no metric.
         %(metric)s
         **options
             Of the function in ``bayesmkl.evaluation.plots``, such as ``dataset`` or ``ax``.
@@ -314,9 +288,14 @@ class Comparison:
         ValueError
             If `kind` or `metric` is not known, and as the function raises.
         """
-        from bayesmkl.evaluation.plots import plot
+        from bayesmkl.evaluation.plots import plot_critical_difference, plot_curve, plot_scores
 
-        return plot(self, kind, metric, **options)
+        plots: dict[str, Any] = {"scores": plot_scores, "critical_difference": plot_critical_difference}
+        if check_choice("kind", kind, (*plots, *CURVES)) in plots:
+            return plots[kind](self, metric, **options)
+        if metric is not None:
+            raise ValueError(f"`metric` must be None for a curve {kind!r}, which has none; got {metric!r}.")
+        return plot_curve(self, kind, **options)
 
     def to_html(
         self,
@@ -528,8 +507,8 @@ class Comparison:
 
         Parameters
         ----------
-        kind : {"roc", "precision_recall", "calibration"}, default="roc"
-            True over false positives; precision over recall; or frequency over predicted probability, in bins of a
+        kind : {"roc", "calibration"}, default="roc"
+            True over false positives; or frequency over predicted probability, in bins of a
             tenth of the predictions each.
         %(dataset:only)s
         positive : object, default=None
@@ -541,8 +520,8 @@ class Comparison:
         DataFrame
             One row per model and point: ``x``; ``mean``, ``std`` and ``n`` of ``y`` over the splits that have it, and
             ``lower`` and ``upper``, one standard deviation from the mean within 0 and 1. A ROC curve is the mean of
-            straight lines between thresholds, precision that of the highest threshold with at least the recall. Of
-            calibration ``x`` is the mean probability in the bin, and ``n_samples`` has its samples, over all splits.
+            straight lines between thresholds. Of calibration ``x`` is the mean probability in the bin, and
+            ``n_samples`` has its samples, over all splits.
 
         Raises
         ------
@@ -887,7 +866,8 @@ def curve_of(kind: str, stored: StoredPredictions, positive: Any) -> np.ndarray 
         return None
     scores = stored.scores()
     scores = (scores if place else -scores) if scores.ndim == 1 else scores[:, place]
-    return _roc(right, scores) if kind == "roc" else _precision(right, scores)
+    false, true, _ = roc_curve(right, scores)
+    return np.interp(GRID, false, true)  # of equal rates the last, which is the highest
 
 
 def _place(classes: np.ndarray, positive: Any) -> int:
@@ -898,18 +878,6 @@ def _place(classes: np.ndarray, positive: Any) -> int:
     if len(found) != 1:
         raise ValueError(f"`positive` must be one of the classes {classes.tolist()}; got {positive!r}.")
     return int(found[0])
-
-
-def _roc(right: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    false, true, _ = roc_curve(right, scores)
-    return np.interp(GRID, false, true)  # of equal rates the last, which is the highest
-
-
-def _precision(right: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """Return the precision at the highest threshold that has at least the recall."""
-    precision, recall, _ = precision_recall_curve(right, scores)  # recall falls, from the lowest threshold on
-    precision, recall = precision[-2::-1], recall[-2::-1]  # without the point of no threshold
-    return precision[np.searchsorted(recall, GRID - 1e-12)]
 
 
 def mean_curve(kind: str, curves: list[Any]) -> pd.DataFrame:

@@ -1,21 +1,22 @@
 """Blocks of a report, and the page of HTML or the Markdown that they make.
 
-A block is a text, which is a paragraph; a list of texts; a dict of names and values; or one of the classes below. All
-text is escaped but what is :class:`Html`, since names, messages and configurations come from data. Style, script and
-pictures are inside the page, whose own security policy forbids everything else.
+A block is a text, which is a paragraph; a list of texts, or a dict of names and values; or one of the classes below.
+All text is escaped, since names, messages and configurations come from data. Style and pictures are inside the
+page, whose own security policy forbids everything else.
 """
 
 from __future__ import annotations
 
 import base64
-import hashlib
 import io
 import json
 import math
+import os
 import re
 from collections.abc import Mapping, Sequence
 from html import escape
 from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import matplotlib as mpl
@@ -23,19 +24,15 @@ import numpy as np
 import pandas as pd
 
 from bayesmkl import __version__
+from bayesmkl._utils.files import as_path, written_beside
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MISSING = "–"
 MOST_ROWS = 100  # of a table of Markdown, and of one of HTML that is open without a click
-NUMBER = re.compile(r"([<+-] ?)?\d[\d.]*(e[+-]\d+)?( %| ±.*| \(.*| to .*|\?)?")  # as tables show them
-
-
-class Html(str):
-    """Text that is HTML already."""
-
-    __slots__ = ()
+SHORT = 12  # rows of a table that cannot be folded
+NUMBER = re.compile(r"[+-]?\d[\d.]*(e[+-]\d+)?( %| ±.*| \(.*| to .*|\?)?")  # as tables show them
 
 
 class Heading(NamedTuple):
@@ -51,24 +48,18 @@ class Printed(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """A table, whose columns are sorted by a click in HTML.
+    """A table; a long one is folded in HTML.
 
     Parameters
     ----------
     frame : DataFrame
         The first column names the row.
     label : str
-        What it is a table of.
-    identity : str, default=None
-        Id in the page.
-    fold : str, default=None
-        Summary of a long table that opens by a click.
+        What it is a table of, and with hyphens its id in the page.
     """
 
     frame: pd.DataFrame
     label: str
-    identity: str | None = None
-    fold: str | None = None
 
 
 class Drawing(NamedTuple):
@@ -129,19 +120,26 @@ def plain(name: str) -> str:
     return "".join(letter if letter.isalnum() else "-" for letter in name)
 
 
-def text_of_value(value: object) -> str:
-    """Write what is no text or number as JSON."""
-    return (
-        str(value)
-        if isinstance(value, str | int | float)
-        else json.dumps(value, ensure_ascii=False, default=str)
-    )
+def worded(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with heads in words."""
+    return frame.rename(columns=lambda name: str(name).removeprefix("n_").replace("_", " "))
 
 
 def shown(value: object) -> str:
-    """Return the text of a cell."""
-    is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    return number(value) if is_number else str(value)  # type: ignore[arg-type]
+    """Return a value as text; what is no text or number as JSON."""
+    if isinstance(value, int | float | np.number) and not isinstance(value, bool):
+        return number(value)
+    if value is None:
+        return MISSING
+    return str(value) if isinstance(value, str | bool) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _items(block: list[str] | dict[str, Any]) -> list[str]:
+    """Return the texts of a list, or of the pairs that have a value."""
+    if isinstance(block, list):
+        return block
+    known = {name.replace("_", " "): value for name, value in block.items() if value is not None}
+    return [f"{name}: {shown(value)}" for name, value in known.items()]
 
 
 # ------------------------------------------------------------------------------------------------------------ HTML
@@ -151,56 +149,43 @@ def html(block: Block) -> str:
     """Write a block as HTML."""
     match block:
         case Heading(text):
-            return f"<h3>{_escaped(text)}</h3>"
+            return f"<h3>{escape(text)}</h3>"
         case Printed(lines):
-            return f'<pre class="printed" tabindex="0">{_escaped(chr(10).join(lines))}</pre>'
+            return f'<pre class="printed" tabindex="0">{escape(chr(10).join(lines))}</pre>'
         case Drawing(image, caption):
-            source, said = base64.b64encode(image).decode("ascii"), _escaped(caption)
+            source, said = base64.b64encode(image).decode("ascii"), escape(caption)
             figure = f'<img src="data:image/svg+xml;base64,{source}" alt="{said}">'
             attributes = f'class="scroll" tabindex="0" role="region" aria-label="{said}"'
             return f'<figure {attributes}>{figure}</figure><p class="note">{said}</p>'
-        case Rows():
-            return _table(block)
-        case dict():
-            rows = [
-                f'<tr><th scope="row">{_escaped(name.replace("_", " "))}</th>'
-                f"<td>{_escaped(value if isinstance(value, Html) else text_of_value(value))}</td></tr>"
-                for name, value in block.items()
-                if value is not None
-            ]
-            return f'<div class="scroll"><table class="pairs"><tbody>{"".join(rows)}</tbody></table></div>'
-        case list():
-            return f"<ul>{''.join(f'<li>{_escaped(text)}</li>' for text in block)}</ul>"
+        case Rows(frame, label):
+            return _table(frame, label)
+        case dict() | list():
+            return f"<ul>{''.join(f'<li>{escape(text)}</li>' for text in _items(block))}</ul>"
         case _:
-            return f"<p>{_escaped(block)}</p>"
+            return f"<p>{escape(block)}</p>"
 
 
-def _escaped(text: object) -> str:
-    return text if isinstance(text, Html) else escape(str(text))
-
-
-def _table(rows: Rows) -> str:
-    """Write a table whose heads are buttons, which the script of the page listens to."""
+def _table(frame: pd.DataFrame, label: str) -> str:
+    """Write a table, its numbers to the right."""
     columns, heads = [], []
-    for k, (name, column) in enumerate(rows.frame.items()):
-        cells = [value if isinstance(value, str) else shown(value) for value in column.tolist()]
-        numeric = k > 0 and any(NUMBER.fullmatch(re.sub("<[^>]*>", "", text)) for text in cells)
+    for k, (name, column) in enumerate(frame.items()):
+        cells = [shown(value) for value in column.tolist()]
+        numeric = k > 0 and any(NUMBER.fullmatch(text) for text in cells)
         kind = ' class="number"' if numeric else ""
-        heads.append(f'<th scope="col"{kind}><button type="button">{_escaped(name)}</button></th>')
+        heads.append(f'<th scope="col"{kind}>{escape(str(name))}</th>')
         tag = "td" if k else "th"
         start = f"<{tag}{kind}>" if k else '<th scope="row">'
-        columns.append([f"{start}{_escaped(text)}</{tag}>" for text in cells])
+        columns.append([f"{start}{escape(text)}</{tag}>" for text in cells])
     body = "".join(f"<tr>{''.join(row)}</tr>" for row in zip(*columns, strict=True))
-    identity = "" if rows.identity is None else f' id="{escape(rows.identity)}"'
     made = (
-        f'<div class="scroll" role="region" aria-label="{escape(rows.label)}" tabindex="0">'
-        f'<table{identity} class="sortable"><thead><tr>{"".join(heads)}</tr></thead><tbody>{body}</tbody></table>'
-        "</div>"
+        f'<div class="scroll" role="region" aria-label="{escape(label)}" tabindex="0">'
+        f'<table id="{plain(label)}"><thead><tr>{"".join(heads)}</tr></thead><tbody>{body}</tbody>'
+        "</table></div>"
     )
-    if rows.fold is None:
+    if len(frame) <= SHORT:
         return made
-    is_open = " open" if len(rows.frame) <= MOST_ROWS else ""
-    return f"<details{is_open}><summary>{escape(rows.fold)}</summary>{made}</details>"
+    is_open = " open" if len(frame) <= MOST_ROWS else ""
+    return f"<details{is_open}><summary>{escape(label)}: {len(frame)} rows</summary>{made}</details>"
 
 
 def page(title: str, facts: str, parts: Mapping[str, Sequence[Block]]) -> str:
@@ -219,13 +204,9 @@ def page(title: str, facts: str, parts: Mapping[str, Sequence[Block]]) -> str:
         f'<section id="{anchors[name]}"><h2>{escape(name)}</h2>{"".join(map(html, blocks))}</section>'
         for name, blocks in parts.items()
     )
-    style, script = (
-        (files(__package__) / name).read_text(encoding="utf-8") for name in ("page.css", "page.js")
-    )
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    style = (files(__package__) / "page.css").read_text(encoding="utf-8")
     policy = (
-        f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; "
-        "base-uri 'none'; form-action 'none'"
+        "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
     )
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
@@ -234,7 +215,7 @@ def page(title: str, facts: str, parts: Mapping[str, Sequence[Block]]) -> str:
 <meta name="generator" content="bayesmkl {__version__}">
 <title>{escape(title)}</title><style>{style}</style></head>
 <body><h1>{escape(title)}</h1><p class="facts">{escape(facts)}</p><nav aria-label="parts"><ul>{links}</ul></nav>
-{sections}<script>{script}</script></body></html>
+{sections}</body></html>
 """
 
 
@@ -253,13 +234,10 @@ def markdown(block: Block) -> str:
             return "\n".join([f"{fence}text", *lines, fence])
         case Drawing(_, caption):
             return f"*Picture in the page of HTML: {inline(caption)}*"
-        case Rows():
-            return _markdown_table(block.frame)
-        case dict():
-            known = {name.replace("_", " "): v for name, v in block.items() if v is not None}
-            return "\n".join(f"- {inline(name)}: {inline(text_of_value(v))}" for name, v in known.items())
-        case list():
-            return "\n".join(f"- {inline(text)}" for text in block)
+        case Rows(frame):
+            return _markdown_table(frame)
+        case dict() | list():
+            return "\n".join(f"- {inline(text)}" for text in _items(block))
         case _:
             return inline(block)
 
@@ -287,3 +265,93 @@ def inline(text: str) -> str:
     for mark in "\\`*_<>[]":
         found = found.replace(mark, f"\\{mark}")
     return found
+
+
+class ModelReport:
+    """Result of :func:`report_model`: printed, it is Markdown; it writes itself as one page of HTML.
+
+    Parameters
+    ----------
+    title : str
+        Head of the page.
+    facts : str
+        One line that says what was fitted to what.
+    parts : dict of str to list of Block
+        Sections by their names: texts are paragraphs, lists of texts lists, dicts names and values.
+
+    Examples
+    --------
+    >>> from bayesmkl.evaluation import ModelReport
+    >>> print(ModelReport("Cells", "40 samples", {"Summary": ["All is well."]}))
+    # Cells
+    <BLANKLINE>
+    40 samples
+    <BLANKLINE>
+    ## Summary
+    <BLANKLINE>
+    All is well.
+    """
+
+    def __init__(self, title: str, facts: str, parts: Mapping[str, Sequence[Block]]) -> None:
+        self.title = title
+        self.facts = facts
+        self.parts = parts
+
+    def __str__(self) -> str:
+        pieces = [f"# {inline(self.title)}", inline(self.facts)]
+        for name, blocks in self.parts.items():
+            pieces += [f"## {name}", *map(markdown, blocks)]
+        return "\n\n".join(pieces)
+
+    def __repr__(self) -> str:
+        return f"ModelReport({self.title!r}, parts={list(self.parts)})"
+
+    def write_html(self, path: str | os.PathLike[str]) -> Path:
+        """Write one page that needs no other file.
+
+        Parameters
+        ----------
+        path : path-like
+            Where to; a page that is there is replaced, at once and only when the new one is complete.
+
+        Returns
+        -------
+        pathlib.Path
+            `path`.
+
+        Raises
+        ------
+        TypeError
+            If `path` is no path.
+        ValueError
+            If nothing can be written there.
+        """
+        return self._write(path, page(self.title, self.facts, self.parts))
+
+    def write_markdown(self, path: str | os.PathLike[str]) -> Path:
+        """Write Markdown, without pictures.
+
+        Parameters
+        ----------
+        path : path-like
+            Where to; a file that is there is replaced, as by `write_html`.
+
+        Returns
+        -------
+        pathlib.Path
+            `path`.
+
+        Raises
+        ------
+        TypeError
+            If `path` is no path.
+        ValueError
+            If nothing can be written there.
+        """
+        return self._write(path, f"{self}\n")
+
+    def _write(self, path: str | os.PathLike[str], text: str) -> Path:
+        path = as_path("path", path)
+        with written_beside(path) as beside:
+            beside.write_text(text, encoding="utf-8")
+        return path

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-import itertools
-import math
-import textwrap
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from bayesmkl._utils.docstrings import entries, fill_docs
 from bayesmkl._utils.extras import require
 from bayesmkl._utils.given import finite_numbers
 from bayesmkl._utils.survival_target import event_and_time
-from bayesmkl._utils.validation import check_axes, check_choice, check_number
+from bayesmkl._utils.validation import check_axes, check_number
 from bayesmkl._utils.validation import shown as shown_value
+from bayesmkl.evaluation.metrics import METRICS, places_of
 from bayesmkl.evaluation.predictions import Predictions
-from bayesmkl.evaluation.scoring import METRICS, places_of
-from bayesmkl.evaluation.significance import check_level, critical_difference, friedman, nemenyi, rank_table
+from bayesmkl.evaluation.significance import (
+    check_level,
+    corrected_t,
+    critical_difference,
+    friedman,
+    nemenyi,
+    rank_table,
+)
 from bayesmkl.evaluation.survival import (
     LEVEL,
     SurvivalCalibration,
@@ -40,7 +43,6 @@ if TYPE_CHECKING:
     from bayesmkl.evaluation.comparison import Comparison
 
 __all__ = [
-    "plot",
     "plot_critical_difference",
     "plot_curve",
     "plot_scores",
@@ -60,7 +62,6 @@ PLOT = entries(
 )
 LONGEST_NAME, LONGEST_KEY = 28, 40
 INCHES_PER_CHARACTER = 0.085  # of names beside rows
-INCHES_PER_LETTER = 0.058  # of small text
 # inches: height of a model, width of one of several data sets, of one
 ROW, PANEL, ONLY_PANEL = 0.24, 2.7, 4.6
 LEVEL_HEIGHT = 0.19  # inches: of a line of the critical-difference diagram
@@ -68,7 +69,6 @@ SIDE = 4.2  # inches
 MOST_MODELS = len(COLORS)
 CURVES = {
     "roc": ("false positive rate", "true positive rate"),
-    "precision_recall": ("recall", "precision"),
     "calibration": ("predicted probability", "observed frequency"),
 }  # what lies on the axes
 
@@ -128,19 +128,6 @@ def panels(n: int, width: float, height: float, margins: tuple[float, float], mo
     for unused in axes[n:]:
         unused.set_visible(False)
     return list(axes[:n])
-
-
-def name_rows(ax: Axes, names: Sequence[str]) -> None:
-    """Write names beside rows 0, 1, ..., the first on top."""
-    ax.set_yticks(np.arange(len(names)), names)
-    ax.set_ylim(len(names) - 0.4, -0.6)
-
-
-def explain(ax: Axes, text: str, width: float | None) -> None:
-    """Write a text below axes that are so many inches wide (None: look), its long lines wrapped."""
-    inches = ax.get_window_extent().width / ax.figure.dpi if width is None else width
-    lines = [textwrap.wrap(line, max(24, int(inches / INCHES_PER_LETTER))) for line in text.splitlines()]
-    ax.set_xlabel("\n".join(itertools.chain.from_iterable(lines)), loc="left", fontsize="small")
 
 
 def literal(ax: Axes, *others: Artist) -> Axes:
@@ -220,12 +207,13 @@ def plot_scores(
         raise ValueError(f"`ax` holds one data set; choose one of {what.datasets} by `dataset`.")
     for panel, name in zip(axes, what.datasets, strict=True):
         _draw_scores(panel, what, name, comparison.test_train_ratio(name), confidence)
-        name_rows(panel, names)
+        panel.set_yticks(np.arange(len(names)), names)
+        panel.set_ylim(len(names) - 0.4, -0.6)  # the first on top
     explained = (
         f"{what.direction}\nevery split; mean and {100 * confidence:g} % interval for overlapping splits"
     )
     if len(axes) == 1:
-        explain(axes[0], explained, width if ax is None else None)
+        axes[0].set_xlabel(explained, loc="left", fontsize="small")
     else:
         axes[0].figure.supxlabel(explained, fontsize="small")
         literal(axes[0], axes[0].figure)
@@ -253,20 +241,15 @@ def _draw_scores(ax: Axes, what: Shown, dataset: str, ratio: float, confidence: 
             continue
         spread = np.linspace(-0.24, 0.24, len(values)) if len(values) > 1 else np.zeros(1)
         ax.plot(values, row + spread, ".", color=NEUTRAL, alpha=0.5, markersize=4.5, markeredgewidth=0.0)
-        mean, half = values.mean(), _half_width(values, ratio, confidence)
+        mean = lower = upper = values.mean()
+        if len(values) > 1:
+            tested = corrected_t(values, np.zeros(len(values)), ratio, confidence)
+            lower, upper = tested.lower, tested.upper
         color, marker = (COLORS[1], "D") if model in best else (COLORS[0], "o")
-        ax.hlines(row, mean - half, mean + half, color=color, linewidth=1.8, zorder=3)
+        ax.hlines(row, lower, upper, color=color, linewidth=1.8, zorder=3)
         ax.plot(mean, row, marker, color=color, markeredgecolor="white", markersize=6.5, zorder=4)
     ax.set_title(dataset, loc="left")
     tidy(ax, "x")
-
-
-def _half_width(values: np.ndarray, ratio: float, confidence: float) -> float:
-    n = len(values)
-    if n < 2:
-        return 0.0
-    scale = math.sqrt((1.0 / n + ratio) * float(values.var(ddof=1)))
-    return float(stats.t.ppf(0.5 + confidence / 2.0, n - 1)) * scale
 
 
 @fill_docs(PLOT)
@@ -314,7 +297,7 @@ def plot_critical_difference(
     >>> plot_critical_difference(found).get_title(loc="left").partition(";")[0]
     'accuracy: mean ranks over 2 data sets'
     """
-    alpha = check_level(alpha)
+    check_level("alpha", alpha)
     what = shown(comparison, metric)
     tested = friedman(what.scores, what.greater_is_better)
     p_values = nemenyi(what.scores, what.greater_is_better)
@@ -371,7 +354,6 @@ def plot_curve(
     kind: str = "roc",
     dataset: str | None = None,
     positive: Any = None,
-    models: Sequence[str] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Show a curve of every classifier, its mean over splits and a band of one standard deviation.
@@ -379,26 +361,24 @@ def plot_curve(
     Parameters
     ----------
     %(comparison)s
-    kind : {"roc", "precision_recall", "calibration"}, default="roc"
+    kind : {"roc", "calibration"}, default="roc"
         See :meth:`~bayesmkl.evaluation.Comparison.curve`. Calibration has a point for each tenth of the predictions.
     dataset : str, default=None
         One of its data sets; None is the only one.
     positive : object, default=None
         Class that is meant; None is the second of two.
-    models : sequence of str, default=None
-        Up to six, in the order of their colors; None takes the first six that have the curve.
     %(ax)s
 
     Returns
     -------
     matplotlib.axes.Axes
-        Both axes from 0 to 1; grey is chance, or perfect calibration.
+        Both axes from 0 to 1, with the first six models that have the curve; grey is chance, or perfect calibration.
 
     Raises
     ------
     ValueError
-        If `kind`, `dataset`, `positive` or one of `models` is not known, there are more than six, no model has the
-        curve, predictions are not kept, or `ax` is no Axes.
+        If `kind`, `dataset` or `positive` is not known, no model has the curve, predictions are not kept, or `ax` is
+        no Axes.
 
     Examples
     --------
@@ -415,11 +395,12 @@ def plot_curve(
     ('predicted probability', 'observed frequency')
     """
     table = comparison.curve(kind, dataset, positive)
-    chosen, left_out = _chosen(list(dict.fromkeys(table["model"])), models)
+    there = list(dict.fromkeys(table["model"]))
+    chosen, n_left = there[:MOST_MODELS], max(len(there) - MOST_MODELS, 0)
+    left_out = f"; without {n_left} further models" if n_left else ""
     ax = own_axes(ax, SIDE, SIDE + 0.2 * len(chosen))
     handles = _bands(ax, table, chosen, markers=kind == "calibration")
-    if kind != "precision_recall":
-        ax.plot([0.0, 1.0], [0.0, 1.0], color=NEUTRAL, linewidth=0.8, zorder=1)
+    ax.plot([0.0, 1.0], [0.0, 1.0], color=NEUTRAL, linewidth=0.8, zorder=1)
     ax.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.01), aspect="equal")
     ax.set_xlabel(CURVES[kind][0])
     ax.set_ylabel(CURVES[kind][1])
@@ -428,18 +409,6 @@ def plot_curve(
     tidy(ax, "both")
     legend_below(ax, handles)
     return literal(ax)
-
-
-def _chosen(there: list[str], models: Sequence[str] | None) -> tuple[list[str], str]:
-    """Return the models to draw, and what the title says of the others."""
-    chosen = there[:MOST_MODELS] if models is None else list(models)
-    unknown = [model for model in chosen if model not in there]
-    if unknown or not chosen or len(chosen) > MOST_MODELS:
-        raise ValueError(
-            f"`models` must be one to {MOST_MODELS} of those that have the curve, {there}; got {chosen}."
-        )
-    left_out = len(there) - len(chosen)
-    return chosen, f"; without {left_out} further models" if left_out else ""
 
 
 def _bands(ax: Axes, table: pd.DataFrame, models: list[str], markers: bool) -> dict[str, Any]:
@@ -455,51 +424,8 @@ def _bands(ax: Axes, table: pd.DataFrame, models: list[str], markers: bool) -> d
     return handles
 
 
-@fill_docs(PLOT)
-def plot(comparison: Comparison, kind: str = "scores", metric: str | None = None, **options: Any) -> Axes:
-    """Draw a comparison.
-
-    Parameters
-    ----------
-    %(comparison)s
-    kind : str, default="scores"
-        "scores" or "critical_difference": :func:`plot_scores`, :func:`plot_critical_difference`. "roc",
-        "precision_recall" or "calibration": :func:`plot_curve`, which has no `metric`.
-    %(metric)s
-    **options
-        Of that function, such as ``dataset`` or ``ax``.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        Its figure is ``ax.figure``: ``ax.figure.savefig("scores.png")``.
-
-    Raises
-    ------
-    ValueError
-        If `kind` or `metric` is not known, or `ax` no Axes; and as the function raises.
-
-    Examples
-    --------
-    >>> from sklearn.linear_model import LogisticRegression
-    >>> from sklearn.naive_bayes import GaussianNB
-    >>> from bayesmkl.evaluation import compare_models
-    >>> from bayesmkl.evaluation.plots import plot
-    >>> models = {"logistic": LogisticRegression(max_iter=1000), "normal": GaussianNB()}
-    >>> found = compare_models(models, datasets=["iris"], scoring="accuracy")
-    >>> [label.get_text() for label in plot(found, "scores").get_yticklabels()]
-    ['logistic', 'normal']
-    """
-    plots: dict[str, Any] = {"scores": plot_scores, "critical_difference": plot_critical_difference}
-    if check_choice("kind", kind, (*plots, *CURVES)) in plots:
-        return plots[kind](comparison, metric, **options)
-    if metric is not None:
-        raise ValueError(f"`metric` must be None for a curve {kind!r}, which has none; got {metric!r}.")
-    return plot_curve(comparison, kind, **options)
-
-
 def picture(on_test: Predictions, y: np.ndarray, task: str) -> tuple[str, Any]:
-    """Return the name of the picture of held-out predictions, and its axes; as `scoring.evaluated`."""
+    """Return the name of the picture of held-out predictions, and its axes; as `metrics.evaluated`."""
     if task == "survival":
         when = median_event(on_test.y_train)
         found = survival_calibration(y, on_test.survival(np.array([when]))[:, 0], when)

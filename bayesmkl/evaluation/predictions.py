@@ -352,7 +352,11 @@ def keep_predictions(
             arrays["survival"] = predictions.survival(arrays["times"])
     objects = [name for name, array in arrays.items() if array.dtype.hasobject]
     plain = arrays | {name: np.array(arrays[name].tolist()) for name in objects}
-    changed = [name for name in objects if not _is_same(plain[name], arrays[name])]
+    changed = [
+        name
+        for name in objects
+        if plain[name].dtype.hasobject or plain[name].tolist() != arrays[name].tolist()
+    ]
     if changed:
         return None, f"its {changed[0]!r} holds objects that no file keeps as they are"
     size = sum(array.nbytes for array in plain.values())
@@ -361,15 +365,6 @@ def keep_predictions(
     ranks = "decision_function" in arrays and predictions.ranks_classes()
     about = {"offers": sorted(offers), "task": task, "ranks": ranks, "objects": objects}
     return Kept(plain, about), ""
-
-
-def _is_same(plain: np.ndarray, objects: np.ndarray) -> bool:
-    """Return whether an array holds all that one of objects holds."""
-    if plain.shape != objects.shape or plain.dtype.hasobject:
-        return False
-    return all(
-        type(a) is type(b) and a == b for a, b in zip(plain.ravel().tolist(), objects.ravel(), strict=True)
-    )
 
 
 class StoredPredictions(Predictions):

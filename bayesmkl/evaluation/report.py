@@ -1,34 +1,55 @@
-"""A comparison as one page of HTML that needs nothing but itself."""
+"""A page about a comparison, or about one model: what matters, how surely, for whom, and what it cannot tell."""
 
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Sequence
-from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 
-from bayesmkl._utils.files import as_path, written_beside
-from bayesmkl._utils.validation import shown as shown_value
+from bayesmkl import __version__
+from bayesmkl._utils.docstrings import fill_docs
+from bayesmkl._utils.settings import own_settings
+from bayesmkl._utils.typing import Samples, Targets
+from bayesmkl._utils.validation import check_probability, generator_of, shown
+from bayesmkl.evaluation.metrics import METRICS, evaluated
 from bayesmkl.evaluation.page import (
     MISSING,
     Block,
     Drawing,
     Heading,
-    Html,
+    ModelReport,
     Printed,
     Rows,
     counted,
     number,
-    page,
-    plain,
+    worded,
 )
-from bayesmkl.evaluation.plots import plot_critical_difference, plot_curve, plot_scores
-from bayesmkl.evaluation.scoring import METRICS
-from bayesmkl.evaluation.significance import TESTS, friedman, win_totals
+from bayesmkl.evaluation.plots import picture, plot_critical_difference, plot_scores
+from bayesmkl.evaluation.predictions import Predictions
+from bayesmkl.evaluation.significance import TESTS, friedman
+from bayesmkl.evaluation.store import environment
+from bayesmkl.kernels.views import column_names
+from bayesmkl.posterior import (
+    Diagnosis,
+    contributions,
+    effect_table,
+    inclusion_table,
+    kernel_table,
+    plot_contributions,
+    plot_kernel_weights,
+    task_table,
+    view_table,
+)
+from bayesmkl.posterior.checks import VERDICTS, Section, held_out_predictions
+from bayesmkl.posterior.diagnose import diagnosis_of
+from bayesmkl.posterior.fitted import MODEL, FittedBEMKL, fitted_bemkl
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,41 +58,399 @@ if TYPE_CHECKING:
 
 ALPHA = 0.05
 TEST = "corrected_t"
-MOST_ROWS = 2000  # of kernels; the largest shares of each model
-MOST_SETS = 3  # whose curves are shown
 REFUSALS = (ValueError, ImportError)  # too few models or data sets, a library that is not installed
-MODEL = ["dataset", "model"]
-COLUMNS = {
-    "dataset": "data set",
-    "fit_seconds": "fit, s",
-    "predict_seconds": "predict, s",
-    "peak_memory_mb": "memory, MiB",
-    "support_fraction": "support",
-    "n_active_kernels": "active kernels",
-    "note": "warnings",
-    "mean_rank": "mean rank",
-    "times_best": "times best",
-    "times_worst": "times worst",
-    "lower": "from",
-    "upper": "to",
-    "p_value": "p",
-    "p_adjusted": "p, corrected",
-    "win_rate": "win rate",
-    "n_kernels": "kernels",
-    "n_selected": "selected",
-    "std": "sd over splits",
-    "posterior_std": "posterior sd",
-}  # heads of columns in words
-COSTS = list(COLUMNS)[1:6]
-SHARES = (
-    "Shares of the score, of models without a posterior parts of the sum of all weights, over the splits. A kernel "
-    "is selected where its share is above a thousandth of the largest. Stability is 1 where all splits select the "
-    "same kernels, and around 0 where they select at random (Nogueira et al. 2018)."
-)
-CALIBRATION = (
-    "Mean over the splits, with a band of one standard deviation. Of a calibrated model, samples with a predicted "
-    "probability of 0.3 are of the class in 3 of 10 cases. A point holds a tenth of the predictions."
-)
+COSTS = [
+    "fit_seconds",
+    "predict_seconds",
+    "peak_memory_mb",
+    "support_fraction",
+    "n_active_kernels",
+    "converged",
+]
+N_DRAWS = 1000  # of a diagnosis, in each chain
+JUDGED = ("labels", "numbers", "grades")  # outcomes whose held-out predictions a diagnosis judges
+TASKS = {
+    "labels": "classification",
+    "numbers": "regression",
+    "counts": "counts",
+    "grades": "ordinal",
+    "times": "survival",
+}
+N_PART_DRAWS = 200  # by which a part's interval is found to hold zero
+MOST_SAMPLES = 500  # that are shown one by one
+MOST_PARTS = 12  # of a score, in the table of samples
+MOST_COLUMNS = 12  # that are named of a view
+INTERVAL = ["share", "share_lower", "share_upper", "interval_by"]
+
+
+@fill_docs(MODEL)
+@own_settings
+def report_model(
+    model: BaseEstimator,
+    X: Samples | None = None,
+    y: Targets | None = None,
+    *,
+    kernels: ArrayLike | None = None,
+    title: str | None = None,
+    ci_prob: float = 0.94,
+    random_state: int | np.random.Generator | None = None,
+) -> ModelReport:
+    """Write up a fitted model: data, views, held-out predictions, samples, doubts, computation.
+
+    Parameters
+    ----------
+    %(model)s
+    X : samples, default=None
+        Samples that the model was not fitted to, as it takes them: they are predicted one by one, and with `y` the
+        predictions are judged. None: samples of training are left out in turn.
+    y : array-like of shape (n_rows,) or (n_rows, n_outputs), default=None
+        Their targets.
+    %(kernels:kept)s
+    title : str, default=None
+        Head of the page; None names the estimator.
+    %(ci_prob)s
+    random_state : int, numpy.random.Generator or None, default=None
+        Seed or source of draws.
+
+    Returns
+    -------
+    ModelReport
+        With `write_html` and `write_markdown`; printed, it is Markdown. Its parts are
+
+        * Summary: whether there is a signal, what matters, how good held-out predictions are, what to doubt;
+        * Data: samples, target, and the columns of every view;
+        * Views and kernels: shares with intervals, inclusion probabilities under a spike-and-slab prior, effects of
+          a `Design`, correlations of tasks;
+        * Predictions: metrics of held-out samples, and their calibration with its uncertainty;
+        * Samples: what every view adds to the score of each of at most 500 samples, by
+          :func:`bayesmkl.posterior.contributions`;
+        * Trust: all verdicts of :func:`bayesmkl.posterior.diagnose`;
+        * Computation: parameters, inference, versions.
+
+    Raises
+    ------
+    TypeError
+        If `model` is none that :func:`bayesmkl.posterior.diagnose` takes; if `title` is no text.
+    NotFittedError
+        Before `fit`.
+    ValueError
+        If there is `y` without `X`, or `X` and `y` do not fit to the model.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl import BEMKLRegressor, KernelBank
+    >>> from bayesmkl.evaluation import report_model
+    >>> X = np.random.default_rng(0).normal(size=(60, 2))
+    >>> y = np.sin(2 * X[:, 0])
+    >>> model = BEMKLRegressor(KernelBank(["rbf"], views="each")).fit(X[:40], y[:40])
+    >>> report = report_model(model, X[40:], y[40:], random_state=0)  # then report.write_html("report.html")
+    >>> list(report.parts)[:5]
+    ['Summary', 'Data', 'Views and kernels', 'Predictions', 'Samples']
+    """
+    if title is not None and not isinstance(title, str):
+        raise TypeError(f"`title` must be a str; got {shown(title)}.")
+    if y is not None and X is None:
+        raise ValueError("`y` must be None without `X`, the samples that it is the target of. Pass both.")
+    ci_prob = check_probability("ci_prob", ci_prob)
+    rng = generator_of("random_state", random_state)
+    fitted = fitted_bemkl(model, of_outcome=False)
+    on_test = None if X is None else Predictions(model, X, y_train=_training_times(fitted))
+    held_out = None
+    if on_test is not None and y is not None and fitted.outcome in JUDGED:
+        y = np.asarray(y)
+        classes = fitted.is_classifier or fitted.outcome == "grades"
+        held_out = held_out_predictions(fitted, on_test.as_model() if classes else model, X, y)
+    diagnosis = diagnosis_of(fitted, held_out, kernels, N_DRAWS, ci_prob, rng)
+    about = Reported(model, fitted, X, y, on_test, diagnosis, ci_prob, rng, kernels)
+    parts: dict[str, Sequence[Block]] = {
+        "Summary": _summary(about),
+        "Data": _data(about),
+        "Views and kernels": _views(about),
+        "Predictions": _predictions(about),
+        "Samples": _samples(about),
+        "Trust": _trust(about),
+        "Computation": _computation(about),
+    }
+    name = type(fitted.estimator).__name__
+    return ModelReport(title or name, _facts(about), parts)
+
+
+class Reported(NamedTuple):
+    """A fitted model, held-out samples, if there are some, and what was found out about both."""
+
+    model: BaseEstimator
+    fitted: FittedBEMKL
+    X: Any
+    y: Any
+    on_test: Predictions | None
+    diagnosis: Diagnosis
+    ci_prob: float
+    rng: np.random.Generator
+    training_kernels: Any = None  # where the model does not keep precomputed ones
+
+    @property
+    def sections(self) -> dict[str, Section]:
+        """Sections of the diagnosis by their keys."""
+        return {section.key: section for section in self.diagnosis.sections}
+
+    @property
+    def has_views(self) -> bool:
+        """Whether there are several views."""
+        return len(set(self.fitted.kernel_views or [])) > 1
+
+    @property
+    def bank(self) -> Any:
+        """The kernels, None where they were precomputed."""
+        return self.fitted.estimator.kernel_bank_
+
+
+def _facts(about: Reported) -> str:
+    """Say in one line what was fitted to what."""
+    fitted = about.fitted
+    pieces = [
+        type(fitted.estimator).__name__,
+        f"{fitted.n_samples} training samples",
+        counted(len(fitted.kernel_names), "kernel"),
+    ]
+    if fitted.kernel_views is not None:
+        pieces.append(counted(len(set(fitted.kernel_views)), "view"))
+    if about.X is not None:
+        pieces.append(f"{_n_rows(about.X)} held-out samples")
+    return " · ".join([*pieces, f"bayesmkl {__version__}"])
+
+
+def _summary(about: Reported) -> list[Block]:
+    """Say what one would say first."""
+    sections = about.sections
+    items = [sections["signal"].advice]
+    table = _shares(about)
+    first = table.columns[0]
+    named = [
+        f"{row[first]} {row['share']:.2f} [{row['share_lower']:.2f}, {row['share_upper']:.2f}]"
+        for _, row in table.head(6).iterrows()
+    ]
+    left = len(table) - len(named)
+    more = f"; {counted(left, 'further one')}" if left else ""
+    how = f"{100 * about.ci_prob:.0f} % intervals by {'/'.join(table['interval_by'].unique())}"
+    items.append(f"Shares of the score, with {how}: {', '.join(named)}{more}.")
+    judged = sections["calibration"]
+    if judged.lines:
+        items.append(" ".join(judged.lines[:2]))
+    doubts = [s for s in sections.values() if VERDICTS.index(s.verdict) >= VERDICTS.index("caution")]
+    if doubts:
+        names = ", ".join(f"{s.title} ({s.verdict})" for s in doubts)
+        items.append(f"Read with care, for the reasons that these checks give: {names}.")
+    else:
+        items.append("No check of the posterior speaks against it.")
+    return [items]
+
+
+def _data(about: Reported) -> list[Block]:
+    """Say what the model was fitted to."""
+    fitted, bank = about.fitted, about.bank
+    values = _about_target(fitted)
+    if bank is None:
+        return [values | {"kernels": "precomputed"}]
+    labels = getattr(bank, "column_labels_", None)
+    names = column_names(bank.n_features_in_, labels)
+    values["columns"] = bank.n_features_in_
+    rows = []
+    for view, present in zip(bank.views_, bank.present_, strict=True):
+        own = [names[j] for j in view.columns[:MOST_COLUMNS]]
+        more = len(view.columns) - len(own)
+        rows.append(
+            {
+                "view": view.name,
+                "columns": len(view.columns),
+                "kernels": (fitted.kernel_views or []).count(view.name),
+                "samples without it": int((~present).sum()),
+                "such as": ", ".join(own) + (f" and {more} more" if more else ""),
+            }
+        )
+    return [values, Rows(pd.DataFrame(rows), "columns of views")]
+
+
+def _about_target(fitted: FittedBEMKL) -> dict[str, Any]:
+    """Describe the target of training."""
+    target = np.asarray(fitted.target)
+    if fitted.outcome in ("labels", "grades"):
+        if target.ndim > 1:
+            return {"labels": ", ".join(f"{n}" for n in fitted.output_names or [])}
+        values, counts = np.unique(target, return_counts=True)
+        named = [f"{value} ({n})" for value, n in zip(values, counts, strict=True)]
+        return {"grades" if fitted.outcome == "grades" else "classes": ", ".join(named)}
+    if target.ndim > 1:
+        return {"targets": target.shape[1]}
+    low, middle, high = (number(v) for v in np.quantile(target, [0.0, 0.5, 1.0]))
+    return {"target": f"{fitted.outcome} from {low} to {high}, median {middle}"}
+
+
+def _views(about: Reported) -> list[Block]:
+    """Say what matters."""
+    fitted, percent = about.fitted, f"{100 * about.ci_prob:.0f} %"
+    of_what = "part of the variance of the score" if fitted.is_marginal else "part of the score"
+    intro = f"A share is the {of_what} that a view or kernel accounts for; intervals are of {percent}."
+    blocks: list[Block] = [intro]
+    axes = plot_kernel_weights(
+        about.model, ci_prob=about.ci_prob, by_view=about.has_views, kernels=about.training_kernels
+    )
+    kernels = kernel_table(about.model, ci_prob=about.ci_prob, kernels=about.training_kernels)
+    if about.has_views:
+        blocks.append(Rows(_readable(_shares(about)), "shares of views"))
+    blocks.append(Drawing.of(axes, f"Shares of kernels with {percent} intervals."))
+    blocks.append(Rows(_readable(kernels), "shares of kernels"))
+    if fitted.selects_kernels:
+        with warnings.catch_warnings(
+            action="ignore", category=UserWarning
+        ):  # of alternatives, which the table has
+            table = inclusion_table(about.model)
+        listed = f"Of the selected, at most {100 * table.attrs['fdr']:.0f} % are expected to be false."
+        blocks += [Heading("What is in the model"), listed, Rows(_readable(table), "inclusion")]
+    design = getattr(fitted.estimator, "design_", None)
+    if design is not None and design.has_effects:
+        blocks += [Heading("Effects"), Rows(_readable(effect_table(about.model, about.ci_prob)), "effects")]
+    if design is not None and design.has_tasks:
+        blocks += [Heading("Tasks"), Rows(_readable(task_table(about.model)), "correlations of tasks")]
+    return blocks
+
+
+def _predictions(about: Reported) -> list[Block]:
+    """Judge predictions of samples that the model was not fitted to."""
+    fitted, section = about.fitted, about.sections["calibration"]
+    blocks: list[Block] = []
+    on_test, of_one = about.on_test, fitted.output_names is None or _competes(fitted)
+    if on_test is not None and about.y is not None and of_one:
+        task, y = TASKS[fitted.outcome], np.asarray(about.y)
+        metrics = evaluated(on_test, y, task)
+        blocks.append({"held-out samples": len(y)} | {name: number(v) for name, v in metrics.items()})
+        _, axes = picture(on_test, y, task)
+        blocks.append(Drawing.of(axes, "Held-out samples: what was predicted, and what came true."))
+    elif about.y is None:
+        blocks.append("No held-out samples were given: training samples are left out in turn.")
+    blocks.append(Heading(f"{section.title}: {section.verdict}"))
+    return [*blocks, *_of_section(section)]
+
+
+def _samples(about: Reported) -> list[Block]:
+    """Split the scores of samples into what views add."""
+    fitted, X = about.fitted, about.X
+    if X is None:
+        return ["Pass samples as `X` to have their scores split into the parts of views."]
+    n_rows = _n_rows(X)
+    if n_rows > MOST_SAMPLES:
+        X = X.iloc[:MOST_SAMPLES] if hasattr(X, "iloc") else X[:MOST_SAMPLES]
+    found = contributions(about.model, X, ci_prob=about.ci_prob, n_draws=N_PART_DRAWS, random_state=about.rng)
+    blocks: list[Block] = [
+        f"What every {found['kind'].values[0]} adds to the score of samples: parts of a row sum to its score. A part "
+        f"whose {100 * about.ci_prob:.0f} % interval holds zero has a question mark."
+    ]
+    if about.bank is not None and not about.bank.are_centered():
+        blocks.append(
+            "Kernels that are not centered share a constant with the intercept: the sign of a part is less "
+            'sure than its differences between samples are. With KernelBank(..., normalize="center") parts are '
+            "differences from the mean training sample."
+        )
+    if n_rows > MOST_SAMPLES:
+        blocks.append(f"The first {MOST_SAMPLES} of {n_rows} samples.")
+    output = None if fitted.output_names is None else fitted.output_names[0]
+    one = found if output is None else found.sel({fitted.output_kind: output})
+    if output is not None:
+        blocks.append(f"Scores are those of {fitted.output_kind} {output!r}.")
+    drawing = Drawing.of(
+        plot_contributions(found, output), f"Parts of the scores of {counted(len(one['sample']), 'sample')}."
+    )
+    return [*blocks, drawing, Rows(_table_of_samples(about, one, X), "parts")]
+
+
+def _table_of_samples(about: Reported, found: Any, X: Any) -> pd.DataFrame:
+    mean, n_samples = found["mean"].values, len(found["sample"])
+    frame = pd.DataFrame({"sample": [str(label) for label in found["sample"].values]})
+    if about.y is not None and np.ndim(about.y) == 1 and np.asarray(about.y).dtype.names is None:
+        frame["target"] = np.asarray(about.y)[:n_samples]
+    predicted = about.model.predict(X) if about.on_test is None else about.on_test.labels()
+    if np.ndim(predicted) == 1:
+        frame["prediction"] = predicted[:n_samples]
+    frame["score"] = found["score"].values
+    is_sure = np.ones(mean.shape, dtype=bool)
+    if "interval" in found:
+        low, high = found["interval"].values
+        is_sure = (low > 0.0) | (high < 0.0)
+    largest = np.argsort(-np.abs(mean).mean(axis=0), kind="stable")[:MOST_PARTS]
+    for p in np.sort(largest):
+        name = str(found["part"].values[p])
+        frame[f"{name} (part)" if name in frame else name] = [
+            f"{value:+.2f}{'' if sure else '?'}"
+            for value, sure in zip(mean[:, p], is_sure[:, p], strict=True)
+        ]
+    return frame
+
+
+def _trust(about: Reported) -> list[Block]:
+    """Say what the model cannot tell, and how that is known."""
+    blocks: list[Block] = [
+        "Every check has a verdict: good, caution, bad, or skipped where it does not apply."
+    ]
+    for key, section in about.sections.items():
+        if key != "calibration":  # which is with the predictions
+            blocks += [Heading(f"{section.title}: {section.verdict}"), *_of_section(section)]
+    return blocks
+
+
+def _computation(about: Reported) -> list[Block]:
+    """Say how it was computed."""
+    estimator = about.fitted.estimator
+    values: dict[str, Any] = {"estimator": repr(estimator), "inference": "; ".join(about.fitted.endings)}
+    for name in ("elbo_", "log_evidence_", "pareto_k_", "ess_", "rhat_", "n_evaluations_", "n_iter_"):
+        value: Any = getattr(estimator, name, None)
+        if np.ndim(value) == 0 and value is not None and np.isfinite(value):
+            values[name.removesuffix("_")] = number(value)
+    steps = [type(step).__name__ for step in about.fitted.transformers]
+    values["before the estimator"] = ", ".join(steps) or None
+    return [values, Heading("Versions"), environment()]
+
+
+def _shares(about: Reported) -> pd.DataFrame:
+    """Return shares of views, or of kernels where there is one view, largest first."""
+    if about.has_views:
+        table = view_table(about.model, ci_prob=about.ci_prob, random_state=0)
+    else:
+        table = kernel_table(about.model, ci_prob=about.ci_prob, kernels=about.training_kernels)
+    names = [name for name in ("view", "kernel", "class", "label", "output", "task") if name in table]
+    kept = [*names[:1], *(n for n in names[1:] if n in ("class", "label", "output", "task")), *INTERVAL]
+    return table[kept].sort_values("share", ascending=False, kind="stable").reset_index(drop=True)
+
+
+def _readable(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with heads in words, without Monte Carlo errors."""
+    return worded(table[[name for name in table.columns if not str(name).endswith("_mcse")]])
+
+
+def _of_section(section: Section) -> list[Block]:
+    printed: list[Block] = [Printed(section.lines)] if section.lines else []
+    return [*printed, section.advice]
+
+
+def _competes(fitted: FittedBEMKL) -> bool:
+    """Whether outputs are classes of which a sample has one."""
+    return fitted.is_classifier and fitted.output_kind == "class"
+
+
+def _training_times(fitted: FittedBEMKL) -> Any:
+    """Return times of training and whether their event was seen, of times to an event."""
+    if fitted.outcome != "times":
+        return None
+    found = np.empty(fitted.n_samples, dtype=[("event", bool), ("time", float)])
+    found["event"] = fitted.estimator.target_[0] == fitted.estimator.target_[1]
+    found["time"] = fitted.target
+    return found
+
+
+def _n_rows(X: Any) -> int:
+    return int(np.shape(X)[0])
+
+
+# -------------------------------------------------------------------------------------------------------- comparisons
 
 
 def write_report(
@@ -84,41 +463,34 @@ def write_report(
 
     A page that is there is replaced, at once and only when the new one is complete.
     """
-    path = as_path("path", path)
     if not isinstance(title, str):
-        raise TypeError(f"`title` must be a str; got {shown_value(title)}.")
+        raise TypeError(f"`title` must be a str; got {shown(title)}.")
     if metrics is not None and (isinstance(metrics, str) or not isinstance(metrics, Sequence) or not metrics):
-        raise ValueError(f"`metrics` must be None or a list of metrics; got {shown_value(metrics)}.")
+        raise ValueError(f"`metrics` must be None or a list of metrics; got {shown(metrics)}.")
     chosen = list(comparison.metrics[:1] if metrics is None else metrics)
     unknown = [name for name in chosen if name not in comparison.metrics]
     if unknown:
         known = ", ".join(map(repr, comparison.metrics))
         raise ValueError(f"`metrics` must name metrics of the comparison, {known}; got {unknown[0]!r}.")
-    with written_beside(path) as beside:  # which refuses a place that cannot be written to
-        beside.write_text(page(title, _facts(comparison), _parts(comparison, chosen)), encoding="utf-8")
-    return path
-
-
-def _parts(comparison: Comparison, metrics: Sequence[str]) -> dict[str, list[Block]]:
     parts: dict[str, list[Block]] = {
         "Scores": _scores(comparison),
         "Failures and warnings": _failures(comparison),
-        "Ranks": [block for metric in metrics for block in _ranks(comparison, metric)],
-        "Differences": [block for metric in metrics for block in _differences(comparison, metric)],
+        "Ranks": [block for metric in chosen for block in _ranks(comparison, metric)],
+        "Differences": [block for metric in chosen for block in _differences(comparison, metric)],
         "Plots": [
             _drawn(plot_scores, f"{_title(metric)} of every model on every split", comparison, metric)
-            for metric in metrics
+            for metric in chosen
         ],
         "Cost and sparsity": _costs(comparison),
-        "Kernels": _kernels(comparison),
-        "Calibration": _calibration(comparison),
         "Protocol": _protocol(comparison),
         "Environment": [dict(comparison.about.get("environment", {}))],
     }
-    return {name: blocks for name, blocks in parts.items() if blocks}
+    return ModelReport(
+        title, _facts_of_comparison(comparison), {k: v for k, v in parts.items() if v}
+    ).write_html(path)
 
 
-def _facts(comparison: Comparison) -> str:
+def _facts_of_comparison(comparison: Comparison) -> str:
     """Say in a line what was compared, and when."""
     about = comparison.about
     sizes = [
@@ -135,28 +507,17 @@ def _title(metric: str) -> str:
     return METRICS[metric].title if metric in METRICS else metric
 
 
-def _rows(frame: pd.DataFrame, label: str, identity: str | None = None, fold: str | None = None) -> Rows:
-    """Return a table with heads in words."""
-    return Rows(frame.rename(columns=COLUMNS), label, identity, fold)
-
-
-def _link(text: str) -> str:
-    return f'<a href="#failures" class="failed">{escape(text)}</a>'
-
-
 def _scores(comparison: Comparison) -> list[Block]:
     cells = comparison.cells
     n_failed = int((cells["error"] != "").sum())
     blocks: list[Block] = []
     if n_failed:
-        failed = _link(f"{n_failed} of {counted(len(cells), 'fit')} failed")
-        blocks.append(Html(f"{failed}. Means are over the splits that succeeded."))
-    blocks.append(
-        Html(
-            "Mean ± standard deviation over splits. In bold, the best mean of each data set among models that "
-            'succeeded on all of its splits; see <a href="#differences">differences</a> for which of them are real. '
-            "A click on the head of a column sorts by it."
+        blocks.append(
+            f"{n_failed} of {counted(len(cells), 'fit')} failed. Means are over the splits that succeeded."
         )
+    blocks.append(
+        "Mean ± standard deviation over splits. A star is at the best mean of each data set among models that "
+        "succeeded on all of its splits; differences below say which of them are real."
     )
     for metric in comparison.metrics:
         better = "higher" if comparison.about["metrics"][metric] else "lower"
@@ -171,58 +532,32 @@ def _score_table(comparison: Comparison, metric: str) -> Rows:
 
     def cell(dataset: str, model: str) -> str:
         row, n = found.get((dataset, model)), n_splits[dataset]
-        if row is None or (row["n"] == 0 and row["failed"] == 0):
-            return MISSING
-        if row["n"] == 0:
-            return Html(_link("failed"))
+        if row is None or row["n"] == 0:
+            return "failed" if row is not None and row["failed"] else MISSING
         mean, std = number(row["mean"]), row["std"]
-        shown = mean if np.isnan(std) else f"{mean} ± {number(std)}"
-        if row["n"] < n:
-            return Html(f"{shown} " + _link(f"({row['n']} of {n})"))
-        return Html(f"<b>{shown}</b>") if row["best"] else shown
+        text = mean if np.isnan(std) else f"{mean} ± {number(std)}"
+        return f"{text} ({row['n']} of {n})" if row["n"] < n else f"{text} *" if row["best"] else text
 
+    frame = pd.DataFrame(index=pd.Index(comparison.models, name="model"))
     columns = [[cell(dataset, model) for model in comparison.models] for dataset in comparison.datasets]
-    heads = ["model", *comparison.datasets]
-    columns.insert(0, comparison.models)
-    if len(comparison.datasets) > 1 and comparison.cells[metric].notna().any():
-        ranks = comparison.ranks(metric)["mean_rank"]
-        heads, columns = [*heads, "mean rank"], [*columns, [number(ranks[m], 2) for m in comparison.models]]
-    frame = pd.DataFrame(list(zip(*columns, strict=True)), columns=heads, dtype=object)  # which keeps Html
-    return Rows(frame, f"{_title(metric)} of every model on every data set", f"scores-{plain(metric)}")
+    frame[comparison.datasets] = np.transpose(columns)
+    return Rows(frame.reset_index(), f"scores {metric}")
 
 
 def _failures(comparison: Comparison) -> list[Block]:
-    """Return failures, metrics that could not be measured, and warnings; nothing without any."""
-    cells = comparison.cells
+    """Return failures and warnings; nothing without any."""
     blocks: list[Block] = []
-    failed = cells["error"] != ""
-    if failed.any():
-        blocks += [Heading("Fits that failed"), _messages(cells[failed], "error", "failures-errors")]
-    absent = cells[~failed].melt(["dataset", "model"], comparison.metrics, "metric", "value")
-    absent = absent[absent["value"].isna()].drop_duplicates()
-    if len(absent):
-        absent["metric"] = absent["metric"].map(_title)
-        frame = absent.groupby(["model", "metric"], sort=False)["dataset"].agg(", ".join).reset_index()
-        blocks += [
-            Heading("Scores that a model does not give"),
-            Rows(frame, "scores that a model does not give", "failures-absent"),
+    for what, title in (("error", "Fits that failed"), ("note", "Warnings")):
+        cells = comparison.cells[comparison.cells[what] != ""]
+        groups: Any = cells.groupby(["model", "dataset", what], sort=False)["split"]
+        rows = [
+            (model, dataset, ", ".join(map(str, splits)), message)
+            for (model, dataset, message), splits in groups
         ]
-    warned = cells[cells["note"] != ""]
-    if len(warned):
-        fold = f"{counted(len(warned), 'fit')} with warnings"
-        blocks += [Heading("Warnings"), _messages(warned, "note", "failures-notes", fold)]
+        if rows:
+            frame = pd.DataFrame(rows, columns=["model", "data set", "splits", what])
+            blocks += [Heading(title), Rows(frame, f"{what}s")]
     return blocks
-
-
-def _messages(cells: pd.DataFrame, what: str, identity: str, fold: str | None = None) -> Rows:
-    """Return a row per model, data set and message, with the splits that it concerns."""
-    groups: Any = cells.groupby(["model", "dataset", what], sort=False)["split"]
-    rows = [
-        (model, dataset, len(splits), ", ".join(map(str, splits)), message)
-        for (model, dataset, message), splits in groups
-    ]
-    frame = pd.DataFrame(rows, columns=["model", "dataset", "how many", "splits", what])
-    return _rows(frame, f"{what} by model and data set", identity, fold)
 
 
 def _ranks(comparison: Comparison, metric: str) -> list[Block]:
@@ -233,56 +568,41 @@ def _ranks(comparison: Comparison, metric: str) -> list[Block]:
     if comparison.cells[metric].isna().all():
         return [Heading(title), "No model has a score."]
     table = comparison.ranks(metric).rename_axis("model").reset_index()
-    table["mean_rank"] = [number(rank, 2) for rank in table["mean_rank"]]
-    table = table.drop(columns="n").rename(columns={"note": "remark"})
-    blocks: list[Block] = [Heading(title), _rows(table, f"ranks by {title}", f"ranks-{plain(metric)}")]
+    blocks: list[Block] = [Heading(title), Rows(worded(table.drop(columns="n")), f"ranks {metric}")]
     try:
         tested = friedman(comparison.scores(metric), comparison.about["metrics"][metric])
     except REFUSALS as reason:
         return [*blocks, str(reason)]
     said = (
         f"Friedman's test that {tested.n_models} models rank alike over {tested.n_datasets} data sets: "
-        f"χ² = {number(tested.statistic)}, {_p(tested.p_value)}; in the form of Iman and Davenport "
-        f"F = {number(tested.f_statistic)}, {_p(tested.f_p_value)}."
+        f"χ² = {number(tested.statistic)}, p = {number(tested.p_value)}; in the form of Iman and Davenport "
+        f"F = {number(tested.f_statistic)}, p = {number(tested.f_p_value)}."
     )
     caption = f"Mean ranks by {title}; lines join models that Nemenyi's test cannot tell apart"
     return [*blocks, said, _drawn(plot_critical_difference, caption, comparison, metric)]
 
 
 def _differences(comparison: Comparison, metric: str) -> list[Block]:
-    """Return tests of all pairs of models on every data set, and how often each model is better than others."""
-    title, several = _title(metric), len(comparison.datasets) > 1
+    """Return tests of all pairs of models on every data set."""
+    title = _title(metric)
     try:
         pairs = comparison.significance(metric, TEST, alpha=ALPHA)
-        totals = win_totals(comparison.wins(metric, TEST, alpha=ALPHA)) if several else None
     except REFUSALS as reason:
         return [Heading(title), str(reason)]
     explained = (
         f"Two-sided {TESTS[TEST]} over the splits of each data set. P-values are corrected by Holm's procedure for "
-        f"the number of pairs of a data set; below {ALPHA:g}, one of the two counts as better. From and to bound "
-        f"the mean difference of a pair alone with {100 * (1 - ALPHA):g} % confidence."
+        f"the number of pairs of a data set; below {ALPHA:g}, one of the two counts as better. From lower to upper "
+        f"is the mean difference of a pair alone with {100 * (1 - ALPHA):g} % confidence."
     )
-    names = ["difference", "lower", "upper", "p_value", "p_adjusted"]
-    table = pairs[["dataset", "first", "second", *names, "better", "note"]].astype(object)
-    for name in names:
-        table[name] = [_value_of_p(v) if name.startswith("p_") else number(v, 4) for v in pairs[name]]
-    table = table.rename(columns={"note": "remark"})
+    table = pairs.drop(columns="n")
     table["dataset"] = table["dataset"].replace("", comparison.datasets[0])
-    label, fold = f"pairs of models by {title}", counted(len(table), "pair")
-    blocks: list[Block] = [Heading(title), explained, _rows(table, label, f"pairs-{plain(metric)}", fold)]
-    if totals is not None:
-        blocks += [
-            "Wins, ties and losses against all others on all data sets, by the same test at the level "
-            f"{ALPHA:g} for each pair, without a correction for their number.",
-            _rows(totals.reset_index(), "wins, ties and losses", f"wins-{plain(metric)}"),
-        ]
-    return blocks
+    return [Heading(title), explained, Rows(worded(table), f"pairs {metric}")]
 
 
-def _drawn(plot: Callable[..., Axes], caption: str, *given: Any, **options: Any) -> Block:
+def _drawn(plot: Callable[..., Axes], caption: str, *given: Any) -> Block:
     """Return a plot as a picture, or the reason why there is none."""
     try:
-        return Drawing.of(plot(*given, **options), caption)
+        return Drawing.of(plot(*given), caption)
     except REFUSALS as reason:
         return str(reason)
 
@@ -290,94 +610,26 @@ def _drawn(plot: Callable[..., Axes], caption: str, *given: Any, **options: Any)
 def _costs(comparison: Comparison) -> list[Block]:
     """Return seconds, memory, support points and active kernels, means over the splits that succeeded."""
     cells = comparison.cells[comparison.cells["error"] == ""]
-    names = [name for name in (*COSTS, "converged") if name in cells and cells[name].notna().any()]
-    means = cells.groupby(MODEL, sort=False)[names].mean().reset_index()[["model", "dataset", *names]]
-    if "converged" in means:
-        means["converged"] = _percent(means["converged"])
-    fold = counted(len(means), "row")
-    return [
-        "Means over the splits on which the model succeeded.",
-        _rows(means, "cost and sparsity by model and data set", "costs", fold),
-    ]
-
-
-def _kernels(comparison: Comparison) -> list[Block]:
-    """Return tables of how stably kernels are selected, and of shares; nothing where there are none."""
-    weights = comparison.weights()
-    if weights.empty:
-        return []
-    stability = comparison.stability()
-    ends = zip(stability["lower"], stability["upper"], strict=True)
-    stability["95 % interval"] = [MISSING if np.isnan(a) else f"{a:.2f} to {b:.2f}" for a, b in ends]
-    stability = stability[["model", "dataset", "n_kernels", "n_selected", "stability", "95 % interval"]]
-    weights["selected"] = _percent(weights["selected"])
-    groups = weights.rename(columns={"mean": "share"}).groupby(MODEL, sort=False)
-    columns = ["kernel", "model", "dataset", "share", "std", "posterior_std", "selected"]
-    first = groups.head(max(1, MOST_ROWS // groups.ngroups))[columns]
-    label, fold = "shares of kernels by model and data set", counted(len(first), "row")
-    return [
-        SHARES,
-        _rows(stability, "stability of the selection of kernels", "stability"),
-        _rows(first, label, "kernels", fold),
-    ]
-
-
-def _percent(parts: pd.Series) -> list[str]:
-    return [MISSING if np.isnan(part) else f"{100 * part:.0f} %" for part in parts]
-
-
-def _calibration(comparison: Comparison) -> list[Block]:
-    """Return ROC and calibration curves of data sets with two classes; nothing where predictions are not kept."""
-    blocks: list[Block] = []
-    for dataset in comparison.datasets[:MOST_SETS]:
-        for kind, title in (("calibration", "Calibration"), ("roc", "True over false positives")):
-            try:
-                drawing = Drawing.of(plot_curve(comparison, kind, dataset), f"{title} on {dataset}")
-            except ValueError:  # no probabilities, several classes, nothing kept
-                continue
-            blocks += [Heading(dataset), drawing] if kind == "calibration" else [drawing]
-    return [CALIBRATION, *blocks] if blocks else []
+    names = [name for name in COSTS if name in cells and cells[name].notna().any()]
+    means = cells.groupby(["model", "dataset"], sort=False)[names].mean().reset_index()
+    return ["Means over the splits on which the model succeeded.", Rows(worded(means), "costs")]
 
 
 def _protocol(comparison: Comparison) -> list[Block]:
     about = comparison.about
-    settings = {"metrics": ", ".join(comparison.metrics)} | {
-        name: about.get(name) for name in ("random_state", "cv")
-    }
+    facts = pd.DataFrame.from_dict(about.get("datasets", {}), orient="index", dtype=object)
+    splits = comparison.cells.groupby("dataset", sort=False)[["split", "n_train", "n_test"]].agg(
+        {"split": "nunique", "n_train": "mean", "n_test": "mean"}
+    )
+    table = facts.dropna(axis="columns", how="all").join(splits, how="right").rename_axis("data set")
     blocks: list[Block] = [
         "All models were fitted to the same training rows of every split and scored on the same test rows.",
-        settings,
+        {"metrics": ", ".join(comparison.metrics)} | {k: about.get(k) for k in ("random_state", "cv")},
         Heading("Data"),
-        _data_table(comparison),
+        Rows(worded(table.reset_index()), "data sets"),
         Heading("Models"),
-        {name: Html(f"<code>{escape(about['models'].get(name, ''))}</code>") for name in comparison.models},
+        Rows(pd.DataFrame(about["models"].items(), columns=["model", "estimator"]), "models"),
     ]
     if about.get("config"):
         blocks += [Heading("Configuration"), Printed(str(about["config"]).splitlines())]
     return blocks
-
-
-def _data_table(comparison: Comparison) -> Rows:
-    facts = pd.DataFrame.from_dict(comparison.about.get("datasets", {}), orient="index", dtype=object)
-    facts = (
-        facts.dropna(axis="columns", how="all")
-        .fillna("")
-        .rename(columns=lambda fact: fact.removeprefix("n_"))
-    )
-    splits = comparison.cells.groupby("dataset", sort=False).agg(
-        {"split": "nunique", "n_train": "mean", "n_test": "mean"}
-    )
-    splits.columns = ["splits", "training rows", "test rows"]
-    table = facts.join(splits, how="right").rename_axis("data set").reset_index()
-    return Rows(table, "data sets and splits")
-
-
-def _p(value: float) -> str:
-    shown = _value_of_p(value)
-    return f"p {shown}" if shown.startswith("<") else f"p = {shown}"
-
-
-def _value_of_p(value: float) -> str:
-    if np.isnan(value):
-        return MISSING
-    return f"{value:.3f}" if value >= 0.001 else "< 0.001"

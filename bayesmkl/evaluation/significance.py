@@ -75,8 +75,6 @@ __all__ = [
     "pairwise",
     "rank_table",
     "wilcoxon",
-    "win_totals",
-    "wins",
 ]
 
 MOST_WITH_TIES = 13  # pairs up to which all signs of tied differences are tried
@@ -327,8 +325,13 @@ def wilcoxon(first: ArrayLike, second: ArrayLike) -> PairedTest:
     n, counts = len(differences.values), differences.counts()
     if not counts.any():
         return PairedTest(n, 0.0, math.nan, math.nan, n * (n + 1) / 4.0, 1.0)
-    statistic, p_value = _signed_ranks(counts)
-    return PairedTest(n, differences.mean(), math.nan, math.nan, statistic, p_value)
+    sizes = np.abs(counts)
+    has_ties = len(np.unique(sizes[sizes > 0.0])) < n
+    method = stats.PermutationMethod(n_resamples=2**n) if has_ties and n <= MOST_WITH_TIES else "auto"
+    result = stats.wilcoxon(counts, zero_method="zsplit", method=method)
+    return PairedTest(
+        n, differences.mean(), math.nan, math.nan, float(result.statistic), min(float(result.pvalue), 1.0)
+    )
 
 
 def bayesian_correlated_t(
@@ -429,31 +432,8 @@ def _t_test(differences: Differences, factor: float, confidence: float) -> Paire
     return PairedTest(n, mean, lower, upper, statistic, float(2.0 * special.stdtr(n - 1, -abs(statistic))))
 
 
-def _signed_ranks(differences: np.ndarray) -> tuple[float, float]:
-    """Return the smaller sum of ranks and its two-sided p-value; exact with ties in small samples too."""
-    n, sizes = len(differences), np.abs(differences)
-    if n > MOST_WITH_TIES or len(np.unique(sizes[sizes > 0.0])) == n:
-        result = stats.wilcoxon(differences, zero_method="zsplit")
-        return float(result.statistic), min(float(result.pvalue), 1.0)
-    ranks = stats.rankdata(sizes)
-    halves = np.where(differences == 0.0, 0.5, differences > 0.0)  # zeros count half on both sides
-    positive = float(halves @ ranks)
-    signs = np.arange(2**n)[:, None] >> np.arange(n) & 1
-    sums = np.where(differences == 0.0, 0.5, signs) @ ranks  # of all signs, which are equally likely
-    tail = min((sums <= positive).mean(), (sums >= positive).mean())
-    return min(positive, float(ranks.sum()) - positive), min(2.0 * float(tail), 1.0)
-
-
-def check_confidence(confidence: float) -> float:
-    """Return the probability content of an interval, checked."""
-    confidence = check_number("confidence", confidence, low=0.0)
-    if confidence >= 1.0:
-        raise ValueError(f"`confidence` must be below 1; got {confidence:g}. 95 % is 0.95.")
-    return confidence
-
-
 def _interval(mean: float, scale: float, n: int, confidence: float) -> tuple[float, float]:
-    confidence = check_confidence(confidence)
+    check_level("confidence", confidence)
     half = float(special.stdtrit(n - 1, 0.5 + confidence / 2.0)) * scale
     return mean - half, mean + half
 
@@ -564,7 +544,7 @@ def bayesian_mixed_effects(
     >>> result.n, round(result.difference, 3), bool(result.lower > 0.0), result.p_first > 0.9
     (4, 0.037, True, True)
     """
-    confidence = check_confidence(confidence)
+    check_level("confidence", confidence)
     rope = check_number("rope", rope, low=0.0, inclusive=True)
     effects = _effects(first, second, datasets, test_train_ratio)
     mu, tau, weight = _posterior(effects)
@@ -649,16 +629,6 @@ def _quantiles(values: np.ndarray, weights: np.ndarray, levels: tuple[float, ...
 # --------------------------------------------------------------------------------------------------- all pairs
 
 
-class Options(NamedTuple):
-    """Validated options of :func:`pairwise`."""
-
-    test: str
-    alpha: float
-    correction: str | None
-    greater_is_better: bool
-    rope: float
-
-
 def pairwise(
     scores: pd.DataFrame,
     test: str = "corrected_t",
@@ -739,32 +709,52 @@ def pairwise(
     """
     check_table(scores)
     check_choice("test", test, tuple(TESTS))
-    several = scores.index.nlevels > 1 and scores.index.get_level_values(0).nunique() > 1
-    at_once = test in OF_DATASETS or (test == "wilcoxon" and several)
-    options = Options(test, alpha, correction, greater_is_better, rope)
-    return _table_of_pairs(scores, options, test_train_ratio, at_once, against)
-
-
-def _table_of_pairs(
-    scores: pd.DataFrame, options: Options, ratios: Any, at_once: bool, against: Hashable = None
-) -> pd.DataFrame:
-    """Compare pairs on each data set, or over all of them."""
-    check_flag("greater_is_better", options.greater_is_better)
-    check_number("rope", options.rope, low=0.0, inclusive=True)
-    check_level(options.alpha)
-    if options.correction not in ("holm", None):
-        raise ValueError(f"`correction` must be 'holm' or None; got {options.correction!r}.")
+    check_flag("greater_is_better", greater_is_better)
+    check_number("rope", rope, low=0.0, inclusive=True)
+    check_level("alpha", alpha)
+    if correction not in ("holm", None):
+        raise ValueError(f"`correction` must be 'holm' or None; got {correction!r}.")
     pairs = _pairs(scores, against)
+    several = scores.index.nlevels > 1 and scores.index.get_level_values(0).nunique() > 1
     groups: dict[Any, pd.DataFrame] = {"": scores}
-    if at_once:
+    if test in OF_DATASETS or (test == "wilcoxon" and several):
         groups = {ALL_DATASETS: scores}
     elif scores.index.nlevels > 1:
         groups = {name: group.droplevel(0) for name, group in scores.groupby(level=0, sort=False)}
-    parts = [
-        _compared(group, pairs, options, ratios, name).assign(dataset=name) for name, group in groups.items()
-    ]
-    table = pd.concat(parts, ignore_index=True)
-    return table[["dataset", *table.columns.drop("dataset")]]
+    probabilities = [*(["between"] if test == "mixed_effects" else []), "p_first", "p_equivalent", "p_second"]
+    values = probabilities if test in WITH_PROBABILITIES else ["p_value"]
+    tables = []
+    for dataset, group in groups.items():
+        if test == "nemenyi":
+            left_out, compare = _by_ranks(group, greater_is_better, alpha)
+        elif test == "mixed_effects":
+            left_out, compare = _by_effects(group, test_train_ratio, rope, alpha)
+        else:
+            left_out, compare = _by_rows(group, test, _ratio(test_train_ratio, dataset, test), rope, alpha)
+        rows = []
+        for first, second in pairs:
+            reason = "; ".join(f"{m}: {left_out[m]}" for m in (first, second) if m in left_out)
+            found = {"n": 0, "note": reason} if reason else {"note": ""} | compare(first, second)
+            rows.append({"dataset": dataset, "first": first, "second": second, **found})
+        own = pd.DataFrame(rows, columns=["dataset", *COMMON, *values, "note"])
+        if "p_value" in own:
+            correct = correction and test != "nemenyi"  # which does so itself
+            own["p_adjusted"] = holm(own["p_value"]) if correct else own["p_value"]
+        tables.append(own)
+    table = pd.concat(tables, ignore_index=True)
+    note = table.pop("note")
+    if test in WITH_PROBABILITIES:
+        if not greater_is_better:
+            table[["p_first", "p_second"]] = table[["p_second", "p_first"]].to_numpy()
+        is_first, is_second = (table[name] > 1.0 - alpha for name in ("p_first", "p_second"))
+        note = note.mask(table["p_equivalent"] > 1.0 - alpha, "equivalent")
+    else:
+        greater = greater_is_better and test != "nemenyi"  # of ranks the smaller one is better
+        advantage = table["difference"] if greater else -table["difference"]
+        significant = table["p_adjusted"] < alpha
+        is_first, is_second = significant & (advantage > 0.0), significant & (advantage < 0.0)
+    better = table["first"].where(is_first, table["second"].where(is_second, ""))
+    return table.assign(better=better, note=note)
 
 
 def holm(p_values: ArrayLike) -> np.ndarray:
@@ -821,9 +811,9 @@ def _pairs(scores: pd.DataFrame, against: Hashable) -> list[tuple[Any, Any]]:
     return [(model, against) for model in models if model != against]
 
 
-def _ratio(ratios: Any, dataset: Hashable, test: str) -> float | None:
+def _ratio(ratios: Any, dataset: Hashable, test: str) -> float:
     if test not in WITH_RATIO:
-        return None
+        return 0.0
     if isinstance(ratios, Mapping):
         ratios = ratios.get(dataset)
     if ratios is None:
@@ -835,235 +825,63 @@ def _ratio(ratios: Any, dataset: Hashable, test: str) -> float | None:
     return float(ratios)
 
 
-# What is said of a pair; models that have no result somewhere, with the reason, are not compared.
+# Models that have no result somewhere, with the reason, and what is said of a pair of others.
 Compared = tuple[Mapping[Any, str], Callable[[Any, Any], dict[Any, Any]]]
 
 
-def _compared(
-    scores: pd.DataFrame, pairs: list[tuple[Any, Any]], options: Options, ratios: Any, dataset: Hashable
-) -> pd.DataFrame:
-    """Compare the pairs over the rows of one table."""
-    test = options.test
-    if test == "nemenyi":
-        left_out, compare = _by_ranks(scores, options)
-    elif test == "mixed_effects":
-        left_out, compare = _by_effects(scores, options, ratios)
-    else:
-        left_out, compare = _by_rows(scores, options, _ratio(ratios, dataset, test))
-    rows = []
-    for first, second in pairs:
-        reason = "; ".join(f"{model}: {left_out[model]}" for model in (first, second) if model in left_out)
-        found = {"n": 0, "note": reason} if reason else compare(first, second)
-        rows.append({"first": first, "second": second, **found})
-    probabilities = [*(["between"] if test == "mixed_effects" else []), "p_first", "p_equivalent", "p_second"]
-    values = probabilities if test in WITH_PROBABILITIES else ["p_value"]
-    table = pd.DataFrame(rows, columns=[*COMMON, *values, "note"])
-    note = table.pop("note")
-    if test in WITH_PROBABILITIES:
-        is_first, is_second = (table[name] > 1.0 - options.alpha for name in ("p_first", "p_second"))
-    else:
-        correct = options.correction and test != "nemenyi"  # which does so itself
-        table["p_adjusted"] = holm(table["p_value"]) if correct else table["p_value"]
-        greater = options.greater_is_better and test != "nemenyi"  # of ranks the smaller one is better
-        advantage = table["difference"] if greater else -table["difference"]
-        significant = table["p_adjusted"] < options.alpha
-        is_first, is_second = significant & (advantage > 0.0), significant & (advantage < 0.0)
-    better = table["first"].where(is_first, table["second"].where(is_second, ""))
-    return table.assign(better=better, note=note)
-
-
-def _by_rows(scores: pd.DataFrame, options: Options, ratio: float | None) -> Compared:
+def _by_rows(scores: pd.DataFrame, test: str, ratio: float, rope: float, alpha: float) -> Compared:
     """Test over splits, or over the means of data sets."""
-    blocks, confidence = blocks_of(scores), 1.0 - options.alpha
-    n = len(blocks.scores)
+    blocks, left_out = blocks_of(scores)
+    n = len(blocks)
     if n < 2 <= len(scores):
         return {}, lambda *_: {"n": 0, "note": f"no results but in {n} row{'s' * (n != 1)}"}
 
     def compare(*pair: Any) -> dict[Any, Any]:
-        first, second = (blocks.scores[model].to_numpy() for model in pair)
-        if options.test == "bayesian":
-            return _of_better(
-                bayesian_correlated_t(first, second, float(ratio or 0.0), options.rope, confidence), options
-            )
-        if options.test == "wilcoxon":
+        first, second = (blocks[model].to_numpy() for model in pair)
+        if test == "bayesian":
+            return bayesian_correlated_t(first, second, ratio, rope, 1.0 - alpha)._asdict()
+        if test == "wilcoxon":
             few = f"{n} pairs are too few for p < {2.0 ** (1 - n):.3g}" if n < SMALLEST_SAMPLE else ""
             return wilcoxon(first, second)._asdict() | {"note": few}
-        if options.test == "corrected_t":
-            tested = corrected_t(first, second, float(ratio or 0.0), confidence)
+        if test == "corrected_t":
+            tested = corrected_t(first, second, ratio, 1.0 - alpha)
         else:
-            tested = paired_t(first, second, confidence)
+            tested = paired_t(first, second, 1.0 - alpha)
         constant = math.isinf(tested.statistic)
         return tested._asdict() | {"note": "the same difference in every split" if constant else ""}
 
-    return blocks.left_out, compare
+    return left_out, compare
 
 
-def _by_ranks(scores: pd.DataFrame, options: Options) -> Compared:
+def _by_ranks(scores: pd.DataFrame, greater_is_better: bool, alpha: float) -> Compared:
     """Compare mean ranks over data sets by Nemenyi's test."""
-    tested = friedman(scores, options.greater_is_better)
-    p_values = nemenyi(scores, options.greater_is_better)
-    distance = critical_difference(tested.n_models, tested.n_datasets, options.alpha)
+    tested, p_values = friedman(scores, greater_is_better), nemenyi(scores, greater_is_better)
+    distance = critical_difference(tested.n_models, tested.n_datasets, alpha)
 
     def compare(first: Any, second: Any) -> dict[Any, Any]:
         difference = tested.mean_ranks[first] - tested.mean_ranks[second]
         interval = {"lower": difference - distance, "upper": difference + distance}
         found = {"n": tested.n_datasets, "difference": difference, "p_value": p_values.loc[first, second]}
-        return found | interval | {"note": ""}
+        return found | interval
 
     return tested.left_out, compare
 
 
-def _by_effects(scores: pd.DataFrame, options: Options, ratios: Any) -> Compared:
+def _by_effects(scores: pd.DataFrame, ratios: Any, rope: float, alpha: float) -> Compared:
     """Compare over data sets and splits at once."""
     scores = scores.where(np.isfinite(scores)).dropna(how="all")
     datasets = scores.index.get_level_values(0)
-    ratio = {name: float(_ratio(ratios, name, options.test) or 0.0) for name in datasets.unique()}
+    ratio = {name: _ratio(ratios, name, "mixed_effects") for name in datasets.unique()}
     missing = scores.isna().sum()
 
     def compare(*pair: Any) -> dict[Any, Any]:
         first, second = (scores[model].to_numpy() for model in pair)
-        found = bayesian_mixed_effects(first, second, datasets, ratio, options.rope, 1.0 - options.alpha)
-        return _of_better(found, options)
+        return bayesian_mixed_effects(first, second, datasets, ratio, rope, 1.0 - alpha)._asdict()
 
     return {name: f"no result in {n} of {len(scores)} splits" for name, n in missing.items() if n}, compare
 
 
-def _of_better(result: Any, options: Options) -> dict[Any, Any]:
-    """Return probabilities of being larger as those of being better, and say where neither is."""
-    found = result._asdict()
-    if not options.greater_is_better:
-        found["p_first"], found["p_second"] = found["p_second"], found["p_first"]
-    return found | {"note": "equivalent" if found["p_equivalent"] > 1.0 - options.alpha else ""}
-
-
-# ------------------------------------------------------------------------------------------------------------ wins
-
-
-def wins(
-    scores: pd.DataFrame,
-    test: str = "paired_t",
-    *,
-    test_train_ratio: float | Mapping[Any, float] | None = None,
-    greater_is_better: bool = True,
-    correction: str | None = None,
-    rope: float = 0.01,
-    alpha: float = 0.05,
-) -> pd.DataFrame:
-    """Count on how many data sets each model is significantly better and worse than each other one.
-
-    Parameters
-    ----------
-    scores : DataFrame
-        A column per model; rows (dataset, split), or the splits of one data set.
-    test : {"paired_t", "corrected_t", "wilcoxon", "bayesian"}, default="paired_t"
-        Test over the splits of each data set. The paired t-test is the one in published tables; it takes splits
-        as independent and so finds more wins and losses than there are, which "corrected_t" does not.
-    test_train_ratio : float or mapping of data set to float, default=None
-        Size of a test set relative to its training set, needed by "corrected_t" and "bayesian".
-    greater_is_better : bool, default=True
-        Whether the larger score is the better one.
-    correction : {"holm", None}, default=None
-        Whether p-values are corrected for the number of pairs (of one data set).
-    rope : float, default=0.01
-        Half width of the region of practical equivalence of "bayesian", in the unit of the scores.
-    alpha : float, default=0.05
-        Level of significance.
-
-    Returns
-    -------
-    DataFrame
-        A row per ordered pair: ``model``, ``opponent``, ``wins``, ``ties`` and ``losses`` of the model, and
-        ``untested``, the data sets where one of the two has no result.
-
-    Raises
-    ------
-    TypeError
-        If `scores` is no DataFrame.
-    ValueError
-        If `test` is none of those above, and as :func:`pairwise` raises.
-    ImportError
-        For "bayesian", if ``bayesmkl[compare]`` is not installed.
-
-    See Also
-    --------
-    win_totals : Sums over all opponents.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from bayesmkl.evaluation.significance import win_totals, wins
-    >>> index = pd.MultiIndex.from_product([["one", "two"], [0, 1, 2]], names=["dataset", "split"])
-    >>> scores = pd.DataFrame(
-    ...     {"A": [0.9, 0.8, 0.85, 0.7, 0.6, 0.8], "B": [0.8, 0.71, 0.74, 0.7, 0.8, 0.6]}, index=index)
-    >>> table = wins(scores)
-    >>> win_totals(table)
-           wins  ties  losses  untested  win_rate
-    model
-    A         1     1       0         0       0.5
-    B         0     1       1         0       0.0
-    """
-    test = check_choice("test", test, ("paired_t", "corrected_t", "wilcoxon", "bayesian"))
-    check_table(scores)
-    options = Options(test, alpha, correction, greater_is_better, rope)
-    table = _table_of_pairs(scores, options, test_train_ratio, at_once=False)
-    pairs = list(itertools.permutations(scores.columns, 2))
-    forth = table.rename(columns={"first": "model", "second": "opponent"})
-    back = table.rename(columns={"second": "model", "first": "opponent"})
-    both = pd.concat([forth, back])[["model", "opponent", "difference", "better"]]
-    counted = pd.DataFrame(
-        {
-            "model": both["model"],
-            "opponent": both["opponent"],
-            "wins": both["better"] == both["model"],
-            "ties": both["difference"].notna() & (both["better"] == ""),
-            "losses": both["better"] == both["opponent"],
-            "untested": both["difference"].isna(),
-        }
-    )
-    return counted.groupby(["model", "opponent"]).sum().astype(int).loc[pairs].reset_index()
-
-
-def win_totals(table: pd.DataFrame) -> pd.DataFrame:
-    """Sum the counts of :func:`wins` over opponents.
-
-    Parameters
-    ----------
-    table : DataFrame
-        Result of :func:`wins`, a row per ordered pair of models.
-
-    Returns
-    -------
-    DataFrame
-        A row per model: ``wins``, ``ties``, ``losses``, ``untested`` and ``win_rate``, the share of wins, the highest
-        first.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from bayesmkl.evaluation.significance import win_totals, wins
-    >>> table = wins(pd.DataFrame({"A": [0.9, 0.8, 0.9], "B": [0.5, 0.5, 0.4], "C": [0.9, 0.8, 0.8]}))
-    >>> win_totals(table)
-           wins  ties  losses  untested  win_rate
-    model
-    A         1     1       0         0       0.5
-    C         1     1       0         0       0.5
-    B         0     0       2         0       0.0
-    """
-    totals = table.groupby("model", sort=False)[["wins", "ties", "losses", "untested"]].sum()
-    tested = totals[["wins", "ties", "losses"]].sum(axis=1)
-    return totals.assign(win_rate=totals["wins"] / tested).sort_values(
-        "win_rate", ascending=False, kind="stable"
-    )
-
-
 # ----------------------------------------------------------------------------------------------------------- ranks
-
-
-class Blocks(NamedTuple):
-    """Scores with one row per data set (or split), of the models that have a result in each of them."""
-
-    scores: pd.DataFrame
-    left_out: dict[Any, str]
 
 
 class FriedmanTest(NamedTuple):
@@ -1147,8 +965,7 @@ def friedman(scores: pd.DataFrame, greater_is_better: bool = True) -> FriedmanTe
     >>> result.mean_ranks.to_dict(), round(result.p_value, 3)
     ({'A': 1.25, 'B': 1.75, 'C': 3.0}, 0.039)
     """
-    blocks = _ranked_blocks(scores, greater_is_better, "Friedman's test")
-    ranks = blocks.scores
+    ranks, left_out = _ranked_blocks(scores, greater_is_better, "Friedman's test")
     n, k = ranks.shape
     if (ranks == ranks.iloc[0, 0]).all(axis=None):  # all models alike in every row
         chi_squared, p_value = 0.0, 1.0
@@ -1158,7 +975,7 @@ def friedman(scores: pd.DataFrame, greater_is_better: bool = True) -> FriedmanTe
     room = n * (k - 1) - chi_squared  # zero where all data sets agree
     f = (n - 1) * chi_squared / room if room > 1e-9 else math.inf
     f_p_value = float(stats.f.sf(f, k - 1, (k - 1) * (n - 1)))
-    return FriedmanTest(k, n, ranks.mean().sort_values(), chi_squared, p_value, f, f_p_value, blocks.left_out)
+    return FriedmanTest(k, n, ranks.mean().sort_values(), chi_squared, p_value, f, f_p_value, left_out)
 
 
 def nemenyi(scores: pd.DataFrame, greater_is_better: bool = True) -> pd.DataFrame:
@@ -1200,7 +1017,7 @@ def nemenyi(scores: pd.DataFrame, greater_is_better: bool = True) -> pd.DataFram
     >>> round(float(nemenyi(scores).loc["A", "C"]), 3)
     0.036
     """
-    ranks = _ranked_blocks(scores, greater_is_better, "Nemenyi's test").scores
+    ranks, _ = _ranked_blocks(scores, greater_is_better, "Nemenyi's test")
     posthocs = require("scikit_posthocs", "scikit-posthocs", "Nemenyi's test")
     table = posthocs.posthoc_nemenyi_friedman(ranks.to_numpy())
     return pd.DataFrame(table.to_numpy().clip(0.0, 1.0), index=ranks.columns, columns=ranks.columns)
@@ -1244,7 +1061,7 @@ def critical_difference(n_models: int, n_datasets: int, alpha: float = 0.05) -> 
     1.25
     """
     k, n = check_integer("n_models", n_models, low=2), check_integer("n_datasets", n_datasets, low=1)
-    quantile = stats.studentized_range.ppf(1.0 - check_level(alpha), k, np.inf) / math.sqrt(2.0)
+    quantile = stats.studentized_range.ppf(1.0 - check_level("alpha", alpha), k, np.inf) / math.sqrt(2.0)
     return float(quantile * math.sqrt(k * (k + 1) / (6.0 * n)))
 
 
@@ -1286,8 +1103,8 @@ def rank_table(scores: pd.DataFrame, greater_is_better: bool = True) -> pd.DataF
     check_table(scores)
     if scores.empty or not np.isfinite(scores.to_numpy(dtype=float)).any():
         raise ValueError("`scores` must hold at least one finite score; got none.")
-    blocks = blocks_of(scores)
-    ranks = ranks_of(blocks.scores, greater_is_better)
+    blocks, left_out = blocks_of(scores)
+    ranks = ranks_of(blocks, greater_is_better)
     table = pd.DataFrame(
         {
             "mean_rank": ranks.mean(),
@@ -1295,13 +1112,13 @@ def rank_table(scores: pd.DataFrame, greater_is_better: bool = True) -> pd.DataF
             "times_worst": ranks.eq(ranks.max(axis=1), axis=0).sum(),
         }
     ).sort_values("mean_rank", kind="stable")
-    table = table.reindex([*table.index, *blocks.left_out])
+    table = table.reindex([*table.index, *left_out])
     counts = ["times_best", "times_worst"]
     table[counts] = table[counts].fillna(0).astype(int)
-    return table.assign(n=len(ranks), note=[blocks.left_out.get(model, "") for model in table.index])
+    return table.assign(n=len(ranks), note=[left_out.get(model, "") for model in table.index])
 
 
-def blocks_of(scores: pd.DataFrame) -> Blocks:
+def blocks_of(scores: pd.DataFrame) -> tuple[pd.DataFrame, dict[Any, str]]:
     """Return one row per data set (or per split of the only data set), and the models that have them all."""
     check_table(scores)
     several = scores.index.nlevels > 1 and scores.index.get_level_values(0).nunique() > 1
@@ -1313,7 +1130,7 @@ def blocks_of(scores: pd.DataFrame) -> Blocks:
     left_out = {
         model: f"no result in {count} of {len(scores)}" for model, count in n_missing.items() if count
     }
-    return Blocks(scores.loc[:, n_missing == 0], left_out)
+    return scores.loc[:, n_missing == 0], left_out
 
 
 def check_table(scores: object) -> None:
@@ -1338,26 +1155,28 @@ def ranks_of(scores: pd.DataFrame, greater_is_better: bool) -> pd.DataFrame:
     return scaled.rank(axis=1, ascending=not greater_is_better)
 
 
-def check_level(alpha: float) -> float:
-    """Return `alpha` if it lies between 0 and 1."""
-    if check_number("alpha", alpha, low=0.0) >= 1.0:
-        raise ValueError(f"`alpha` must be below 1; got {alpha:g}. 5 % is 0.05.")
-    return float(alpha)
+def check_level(name: str, value: float) -> float:
+    """Return a level or a probability content, checked to lie between 0 and 1."""
+    if check_number(name, value, low=0.0) >= 1.0:
+        raise ValueError(f"`{name}` must be below 1; got {value:g}. 5 % is 0.05.")
+    return float(value)
 
 
-def _ranked_blocks(scores: pd.DataFrame, greater_is_better: bool, test: str) -> Blocks:
+def _ranked_blocks(
+    scores: pd.DataFrame, greater_is_better: bool, test: str
+) -> tuple[pd.DataFrame, dict[Any, str]]:
     """Return the ranks of models over data sets; raise where there are too few of either."""
-    blocks = blocks_of(scores)
-    n_datasets = blocks.scores.index.get_level_values(0).nunique()
+    blocks, left_out = blocks_of(scores)
+    n_datasets = blocks.index.get_level_values(0).nunique()
     if n_datasets < 2:
         raise ValueError(
             f"`scores`: {test} compares models over at least 2 data sets; got {n_datasets}. Splits of one data set "
             'overlap and do not count as data sets: use test="corrected_t" there, or compare on more data sets.'
         )
-    if blocks.scores.shape[1] < 3:
-        out = "".join(f"; left out: {model} ({why})" for model, why in blocks.left_out.items())
+    if blocks.shape[1] < 3:
+        out = "".join(f"; left out: {model} ({why})" for model, why in left_out.items())
         raise ValueError(
-            f"`scores`: {test} compares at least 3 models; got {blocks.scores.shape[1]} with all results{out}. Use "
+            f"`scores`: {test} compares at least 3 models; got {blocks.shape[1]} with all results{out}. Use "
             'test="wilcoxon" for two.'
         )
-    return Blocks(ranks_of(blocks.scores, greater_is_better), blocks.left_out)
+    return ranks_of(blocks, greater_is_better), left_out

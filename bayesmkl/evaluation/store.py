@@ -39,25 +39,10 @@ SETTINGS = ("transform_output", "enable_metadata_routing", "array_api_dispatch")
 PARTS = ("row", "scores", "about")  # of the file of a cell
 COUNTS = ("split", "n_samples", "n_train", "n_test", "seed")
 TEXTS = ("dataset", "model", "kernel_shares", "best_params", "error", "note")
-COLUMNS = (
-    "dataset",
-    "model",
-    "split",
-    "n_samples",
-    "n_train",
-    "n_test",
-    "seed",
-    "fit_seconds",
-    "predict_seconds",
-    "peak_memory_mb",
-    "support_fraction",
-    "n_active_kernels",
-    "n_iter",
-    "kernel_shares",
-    "converged",
-    "best_params",
-    "error",
-    "note",
+COLUMNS = (  # of the table of cells, before the metrics
+    *("dataset", "model", *COUNTS),
+    *("fit_seconds", "predict_seconds", "peak_memory_mb", "support_fraction", "n_active_kernels", "n_iter"),
+    *("kernel_shares", "converged", "best_params", "error", "note"),
 )
 
 # ------------------------------------------------------------------------------------------------------------- keys
@@ -335,11 +320,7 @@ def read_about(folder: Path) -> dict[str, Any]:
     check_layout(
         about.get("version"), VERSION, repr(str(folder)), dict(about.get("environment") or {}).get("bayesmkl")
     )
-    try:
-        keys = [(str(d), str(m), int(s), str(key)) for d, m, s, key in about["keys"]]
-        about = about | {"keys": keys, "metrics": dict(about["metrics"]), "scorers": dict(about["scorers"])}
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{str(path)!r} is damaged: {error!r}.") from error
+    about["keys"] = [tuple(key) for key in about["keys"]]
     return {name: value for name, value in about.items() if name not in ("format", "version")}
 
 

@@ -40,10 +40,6 @@ from bayesmkl.kernels.views import column_labels, column_names, positions_of
 
 ONLY = "data"  # name of the data set that comes as X and y
 STRATIFIED = (StratifiedKFold, StratifiedGroupKFold, StratifiedShuffleSplit, RepeatedStratifiedKFold)
-REMEDY = (
-    "Pass `groups`, the labels of what splits should keep together, or as `cv` a splitter that takes no groups, such "
-    "as KFold(5, shuffle=True)"
-)
 
 
 class Data(NamedTuple):
@@ -112,21 +108,11 @@ def check_weighted(models: Mapping[str, ModelSpec]) -> None:
             )
 
 
-def models_of(
-    models: Mapping[str, BaseEstimator] | Sequence[tuple[str, BaseEstimator]],
-) -> dict[str, ModelSpec]:
+def models_of(models: Mapping[str, Any]) -> dict[str, ModelSpec]:
     """Return models by name, checked."""
-    pairs: Any = list(models.items()) if isinstance(models, Mapping) else models
-    is_list = isinstance(pairs, Sequence) and not isinstance(pairs, str)
-    if not is_list or not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
-        raise ValueError(
-            f"`models` must map names to models, or list pairs (name, model); got {shown(models)}."
-        )
-    specs: dict[str, ModelSpec] = {}
-    for name, model in pairs:
-        if name in specs:
-            raise ValueError(f"`models` has two models named {name!r}. Give every model a name of its own.")
-        specs[name] = _spec(name, model)
+    if not isinstance(models, Mapping):
+        raise ValueError(f"`models` must map names to models; got {shown(models)}.")
+    specs = {name: _spec(name, model) for name, model in models.items()}
     _check_names("models", specs)
     return specs
 
@@ -298,7 +284,7 @@ def grouped_splits(
             if isinstance(cv, (int, np.integer)):
                 raise
         if found is not None:
-            grouped, whose = data._replace(groups=found.labels), " and ".join(map(repr, found.names))
+            grouped, whose = data._replace(groups=found[1]), found[0]
     ignoring = () if found is None else (UserWarning,)  # splitters that take no groups say so
     with holding_back(*ignoring):
         splits = splits_of(cv, grouped, random_state, classifier)
@@ -322,7 +308,6 @@ def splits_of(
         If `cv` is nothing to split by, or does not split these samples: it has more folds than there are groups or
         samples of a class, say, or leaves a part empty; or if survival times are split so that a part has no event.
     """
-    _check_groups(cv, data)
     splitter = check_cv(cv) if is_pairs(cv) else as_splitter(cv, data, random_state, classifier)
     pairs = _pairs(splitter, data)
     positions = np.arange(len(data.y))  # rows may be flags, or count from the end
@@ -377,54 +362,30 @@ def _check_parts(splits: list[tuple[np.ndarray, np.ndarray]], event: np.ndarray 
         )
 
 
-def _check_groups(cv: Any, data: Data) -> None:
-    """Raise for more folds than groups."""
-    if isinstance(cv, (int, np.integer)) and data.groups is not None:
-        n_groups = len(np.unique(data.groups))
-        if n_groups < cv:
-            raise ValueError(
-                f"`cv` must have no more folds than there are groups to keep together, {n_groups}; got {cv}. Use "
-                "fewer folds, or a splitter that takes no groups, such as KFold(5, shuffle=True)."
-            )
-
-
 # --------------------------------------------------------------------------------------------- groups of designs
 
 
-class DesignGroups(NamedTuple):
-    """Group columns that models name in a data set."""
-
-    names: tuple[str, ...]
-    labels: np.ndarray  # of int, (n_samples,), see `labels_of`
-
-
-def groups_of_designs(models: Mapping[str, ModelSpec], X: Samples) -> DesignGroups | None:
-    """Find the group columns that models name, or None where no model does.
+def groups_of_designs(models: Mapping[str, ModelSpec], X: Samples) -> tuple[str, np.ndarray] | None:
+    """Return the group columns that models name, in words, and numbers of their groups; None where no model does.
 
     The designs of their estimators count, in pipelines and grids too. Names and positions of columns are those of
-    `X`, (n_samples, n_features), whatever pipelines do to them. Models that name different groups, or columns that
-    `X` does not have, are a ValueError.
+    `X`, (n_samples, n_features), whatever pipelines do to them. Columns that `X` does not have are a ValueError.
     """
-    named = {name: list(_group_columns(spec)) for name, spec in models.items()}
-    if not any(named.values()) or len(np.shape(X)) != 2:
+    if len(np.shape(X)) != 2:
         return None
     n_features, labels = np.shape(X)[1], column_labels(X)
-    found: dict[str, tuple[int, ...]] = {}
-    for name, several in named.items():
-        for wanted in several:
+    found: set[int] = set()
+    for name, spec in models.items():
+        for wanted in _group_columns(spec):
             try:
-                columns = tuple(sorted(positions_of("group_columns", wanted, n_features, labels).tolist()))
+                found.update(positions_of("group_columns", wanted, n_features, labels).tolist())
             except ValueError as error:
                 raise ValueError(
-                    f"`models`: the groups in the design of {name!r} are no columns of `X`: {error} {REMEDY}."
+                    f"`models`: the groups in the design of {name!r} are no columns of `X`: {error} Pass `groups`, "
+                    "the labels of what splits should keep together."
                 ) from error
-            if found.setdefault(name, columns) != columns:
-                raise _different({name: sorted({*map(str, several)})})
-    called = column_names(n_features, labels)
-    if len(set(found.values())) > 1:
-        raise _different({name: [called[j] for j in columns] for name, columns in found.items()})
-    columns = next(iter(found.values()))
-    return DesignGroups(tuple(called[j] for j in columns), labels_of(X, columns))
+    columns, names = sorted(found), column_names(n_features, labels)
+    return (" and ".join(repr(names[j]) for j in columns), labels_of(X, columns)) if columns else None
 
 
 def labels_of(X: Samples, columns: Sequence[int]) -> np.ndarray:
@@ -468,10 +429,3 @@ def _group_columns(spec: ModelSpec) -> Iterator[Any]:
         for one in held:
             if isinstance(one, Design) and is_given(one.group_columns):
                 yield one.group_columns
-
-
-def _different(named: Mapping[str, Sequence[str]]) -> ValueError:
-    return ValueError(
-        f"`models` must name the same groups in their designs, for splits that keep these together; got "
-        f"{dict(named)}. {REMEDY}."
-    )

@@ -1,4 +1,4 @@
-"""Do predictions come true? Reliability of probabilities, calibration of intervals, and predictive checks.
+"""Do predictions come true? Reliability of probabilities, calibration of intervals, predictive checks; and sections.
 
 Draws from the prior have no variance (Student t with 2 degrees of freedom by default): they are described by
 quantiles only.
@@ -6,6 +6,8 @@ quantiles only.
 
 from __future__ import annotations
 
+import textwrap
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,11 +25,13 @@ from bayesmkl.bemkl.model import Priors
 from bayesmkl.bemkl.moments import Dirichlet, Gamma
 from bayesmkl.gp.reading import HyperDraws, log_complement
 from bayesmkl.outcomes.labels import tempered
+from bayesmkl.posterior.axes import shorten
 from bayesmkl.posterior.evaluated import Evaluated
 from bayesmkl.posterior.fitted import FittedBEMKL, evenly
 from bayesmkl.posterior.loo import LeaveOneOut, of_points
-from bayesmkl.posterior.report import Section, line_of_text, of_models, skipped, table, worst
 
+WIDTH = 96
+VERDICTS = ("good", "skipped", "caution", "bad")  # the worst last
 SUM_TO_ONE = 1e-3  # what single precision and rounding to four digits leave
 N_BINS = 10
 LEVELS = (0.5, 0.8)  # of central intervals in regression, beside that of the report
@@ -45,6 +49,85 @@ TARGET_STATISTICS = {
     "smallest": lambda y: y.min(axis=1),
     "largest": lambda y: y.max(axis=1),
 }
+
+
+class Section(NamedTuple):
+    """One part of a diagnosis."""
+
+    key: str
+    title: str
+    values: dict[str, Any]  # numbers, arrays and texts; by class name first where there are several models
+    lines: list[str]  # of the report, at most WIDTH characters each
+    verdict: str  # one of VERDICTS
+    advice: str  # what it means and what to do
+
+
+def skipped(key: str, title: str, advice: str) -> Section:
+    """Return a section without numbers, which says why there are none."""
+    return Section(key, title, {}, [], "skipped", advice)
+
+
+def of_models(values: dict[str, Any]) -> dict[str, Any]:
+    """Return values by the name of the model they are of, or those of the only model."""
+    return values if len(values) > 1 else next(iter(values.values()))
+
+
+def worst(verdicts: Sequence[str]) -> str:
+    """Return the verdict that decides.
+
+    Examples
+    --------
+    >>> worst(["good", "bad", "caution"])
+    'bad'
+    """
+    return max(verdicts, key=VERDICTS.index)
+
+
+def line_of_text(text: str) -> list[str]:
+    """Wrap a paragraph."""
+    return textwrap.wrap(text, WIDTH, break_long_words=False)
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[Any]], first_width: int = 44) -> list[str]:
+    r"""Align rows under a header: the first column to the left, numbers to the right.
+
+    Examples
+    --------
+    >>> print("\n".join(table(["", "mean", "n"], [["share", 0.25, 100]])))
+             mean    n
+    share    0.25  100
+    """
+    texts = [[_text(cell) for cell in row] for row in rows]
+    texts = [[shorten(row[0], first_width), *row[1:]] for row in texts]
+    widths = [max(map(len, column)) for column in zip(header, *texts, strict=True)]
+    widths[0] = max(widths[0], 6)
+
+    def joined(cells: Sequence[str]) -> str:
+        first = cells[0].ljust(widths[0])
+        return (
+            first + "".join("  " + c.rjust(w) for c, w in zip(cells[1:], widths[1:], strict=True))
+        ).rstrip()
+
+    return [joined(header), *map(joined, texts)]
+
+
+def _text(cell: object) -> str:
+    if isinstance(cell, float):
+        return "-" if cell != cell else f"{cell:.3g}" if abs(cell) < 1000 else f"{cell:.0f}"
+    return str(cell)
+
+
+def render(title: str, about: Sequence[str], sections: Sequence[Section]) -> str:
+    """Write a report as text."""
+    blocks = ["\n".join([title, "=" * len(title), *about])]
+    for section in sections:
+        heading = f"{section.title}: {section.verdict.upper()}"
+        blocks.append("\n".join([heading, "-" * len(heading), *section.lines, *_wrapped(section)]))
+    return "\n\n".join(blocks)
+
+
+def _wrapped(section: Section) -> list[str]:
+    return textwrap.wrap(section.advice, WIDTH, initial_indent="-> ", subsequent_indent="   ")
 
 
 class Reliability(NamedTuple):

@@ -155,7 +155,7 @@ def contributions(
         blocks: Iterator[ScoreParts] = iter([parts_of_discriminative(estimator, rows, named)])
         about: dict[str, Any] = {"inference": "point estimate"}
     else:
-        fitted = _fitted(model)
+        fitted = fitted_bemkl(model, of_outcome=False)
         rows = fitted.transform(X)
         named = _names(fitted.kernel_names, fitted.kernel_views, by, fitted.design)
         outputs = None if fitted.output_names is None else (fitted.output_kind, fitted.output_names)
@@ -316,20 +316,6 @@ def parts_of_discriminative(estimator: BaseDiscriminative, X: Any, named: PartNa
 def _grouped(parts: np.ndarray, groups: np.ndarray) -> np.ndarray:
     """Add the parts of kernels of a group; the intercept, the last, stays."""
     return np.concatenate([groups @ parts[..., :-1, :], parts[..., -1:, :]], axis=-2)
-
-
-def _fitted(model: BaseEstimator) -> FittedBEMKL:
-    """Return the posterior of a model, or raise for one whose score has no parts."""
-    try:
-        return fitted_bemkl(model, of_outcome=False)
-    except TypeError as error:
-        if "has no BEMKL posterior" not in str(error):
-            raise
-        raise TypeError(
-            "`model` must be a BEMKLClassifier, a BEMKLRegressor, an estimator of bayesmkl.gp or a "
-            "discriminative method with one set of kernel weights, or a Pipeline or fitted search that ends in one; "
-            f"got {type(model).__name__}, whose score is no sum over kernels."
-        ) from error
 
 
 def _check_is_sum(estimator: Any) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +10,6 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from bayesmkl._utils.files import as_path, check_layout, written_beside
-from bayesmkl._utils.memory import available_memory, format_bytes
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.validation import check_flag, check_integer, generator_of
 from bayesmkl.bemkl.draws import PosteriorDraws, log_prior, log_prior_terms, log_variational
@@ -154,7 +151,6 @@ def to_datatree(
     *,
     kernels: ArrayLike | None = None,
     pointwise: bool | None = None,
-    sample_names: Sequence[Any] | None = None,
 ) -> DataTree:
     r"""Convert the posterior of a fitted model to a DataTree, for ArviZ and xarray.
 
@@ -171,8 +167,6 @@ def to_datatree(
         Whether to evaluate the draws at the training samples: shares, replicated targets and log likelihood. They
         take a product of every training kernel with every draw, and every kernel once more where a bank makes them.
         None does it where there are kernels, that is unless they were precomputed and are not given.
-    sample_names : array-like of shape (n_samples,), default=None
-        Names or numbers of the training samples for the dimension ``obs_id``; 0, 1, ... by default.
 
     Returns
     -------
@@ -271,7 +265,7 @@ def to_datatree(
             fitted.refuse_landmarks("`pointwise=True`")
     else:
         pointwise = kernels is not None or fitted.is_marginal or fitted.estimator.kernel_bank_ is not None
-    coords = _coords(fitted, sample_names)
+    coords = _coords(fitted)
     if fitted.is_marginal:
         fitted.refuse_kernels(kernels)
         groups = drawn_of_process(fitted, n_draws, rng, pointwise)
@@ -310,7 +304,7 @@ def save_posterior(
     random_state : int, numpy.random.Generator or None, default=None
         Seed or source of the draws, as in :func:`to_datatree`.
     **options : object
-        `kernels`, `pointwise` and `sample_names` of :func:`to_datatree`.
+        `kernels` and `pointwise` of :func:`to_datatree`.
 
     Raises
     ------
@@ -369,9 +363,7 @@ def load_posterior(path: str | os.PathLike[str]) -> DataTree:
     TypeError
         If `path` is no path.
     ValueError
-        If the file is no NetCDF file, or only part of one, has links to other files, or comes from a newer version.
-    MemoryError
-        If it holds more than the memory that is left, before that is taken.
+        If the file is no NetCDF file, or only part of one, or comes from a newer version.
 
     Examples
     --------
@@ -391,9 +383,7 @@ def load_posterior(path: str | os.PathLike[str]) -> DataTree:
     if not as_path("path", path).is_file():
         raise FileNotFoundError(f"`path` must be a NetCDF file; there is none at {str(path)!r}.")
     try:
-        _refuse_links(path)
-        with open_datatree(path, engine="h5netcdf", phony_dims="access") as lazy:
-            _require_memory(path, lazy)
+        with open_datatree(path, engine="h5netcdf") as lazy:
             tree = lazy.load()
     except MemoryError:
         raise
@@ -657,19 +647,8 @@ def _constants(fitted: FittedBEMKL) -> dict[str, np.ndarray]:
     return constants | own
 
 
-def _coords(fitted: FittedBEMKL, sample_names: Sequence[Any] | None) -> dict[str, Any]:
-    n_samples = fitted.n_samples
-    names = np.arange(n_samples) if sample_names is None else np.asarray(sample_names)
-    if names.shape != (n_samples,):
-        raise ValueError(
-            f"`sample_names` must hold one name for each of the {n_samples} training samples; got shape "
-            f"{names.shape}."
-        )
-    if names.dtype == object:
-        names = names.astype(str)
-    if len(np.unique(names)) < n_samples:
-        raise ValueError("`sample_names` must be different; got some of them several times.")
-    coords: dict[str, Any] = {"kernel": fitted.kernel_names, "obs_id": names}
+def _coords(fitted: FittedBEMKL) -> dict[str, Any]:
+    coords: dict[str, Any] = {"kernel": fitted.kernel_names, "obs_id": np.arange(fitted.n_samples)}
     if fitted.has_landmarks:
         coords["landmark"] = np.arange(fitted.n_basis)
     design = fitted.design
@@ -709,32 +688,3 @@ def _attributes(fitted: FittedBEMKL) -> dict[str, Any]:
     if fitted.is_marginal:
         attributes |= {"log_evidence": estimator.log_evidence_, "pareto_k": estimator.pareto_k_}
     return attributes
-
-
-def _refuse_links(path: Any) -> None:
-    """Raise for a file whose numbers are in other files, which HDF5 would follow."""
-    import h5py
-
-    with h5py.File(path, "r") as file:
-
-        def fault(name: str, link: Path) -> str | None:
-            if isinstance(link, h5py.ExternalLink):
-                return f"{name!r} is a link to another file, which is not followed"
-            item = None if isinstance(link, h5py.SoftLink) else file[name]
-            if isinstance(item, h5py.Dataset) and (item.external or item.is_virtual):
-                return f"the numbers of {name!r} are in another file, which is not read"
-            return None
-
-        found = file.visititems_links(fault)
-    if found is not None:
-        raise ValueError(found)
-
-
-def _require_memory(path: Any, tree: DataTree) -> None:
-    n_bytes = sum(variable.nbytes for node in tree.subtree for variable in node.variables.values())
-    left = available_memory()
-    if left is not None and n_bytes > left:
-        raise MemoryError(
-            f"`path`: {str(path)!r} holds {format_bytes(n_bytes)}, and {format_bytes(left)} are available. "
-            "Open it in parts with xarray.open_datatree."
-        )

@@ -28,27 +28,24 @@ from bayesmkl.gp import hyperposterior as hyper
 from bayesmkl.gp.reading import HyperDraws
 from bayesmkl.posterior.checks import (
     Predictions,
+    Section,
     calibration_section,
     check_section,
     checks_of_process,
     held_out_predictions,
     left_out_predictions,
+    line_of_text,
+    of_models,
+    render,
+    skipped,
+    table,
+    worst,
 )
 from bayesmkl.posterior.evaluated import Evaluated, convergence, evaluate_model
 from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl, public
 from bayesmkl.posterior.loo import LeaveOneOut, leave_one_out, leave_one_out_by_cavities
 from bayesmkl.posterior.refine import PLURALS, valid_intervals, why_not_sampled
 from bayesmkl.posterior.relevance import CLEAR, relevance, why_no_refits
-from bayesmkl.posterior.report import (
-    Section,
-    line_of_text,
-    of_models,
-    render,
-    render_html,
-    skipped,
-    table,
-    worst,
-)
 from bayesmkl.posterior.tables import kernel_table
 
 FEWEST_DRAWS = 100
@@ -133,9 +130,6 @@ class Diagnosis(dict):
         return render(*self._report)
 
     __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return render_html(*self._report)
 
 
 @public
@@ -269,8 +263,7 @@ def diagnosis_of(
     ci_prob : float
     rng : numpy.random.Generator
     """
-    sections_of = _sections_of_process if fitted.is_marginal else _sections_of_draws
-    sections = sections_of(fitted, held_out, kernels, n_draws, ci_prob, rng)
+    sections = _sections(fitted, held_out, kernels, n_draws, ci_prob, rng)
     estimator, outputs, n_unlabeled = fitted.estimator, "", int((~fitted.labeled).sum())
     if fitted.output_names is not None:
         own = "with kernel weights of their own" if fitted.class_names else "that share their kernel weights"
@@ -283,7 +276,7 @@ def diagnosis_of(
     return Diagnosis(f"Diagnosis of a {type(estimator).__name__}", about, sections)
 
 
-def _sections_of_draws(
+def _sections(
     fitted: FittedBEMKL,
     held_out: Predictions | None,
     kernels: ArrayLike | None,
@@ -291,41 +284,25 @@ def _sections_of_draws(
     ci_prob: float,
     rng: np.random.Generator,
 ) -> list[Section]:
-    """Examine draws of all weights of BEMKL."""
-    models, log_ratios = evaluate_model(fitted, n_draws, rng, kernels)
-    _check_enough(len(models[0].flat.intercept))
-    names, is_drawn = fitted.model_names, log_ratios is None
-    loo = as_it_is = leave_one_out(fitted, models)
-    if log_ratios is None:
-        first = sampling_section(names, models, fitted.statistics(None))
-    else:
-        instead = valid_intervals(fitted)
-        first = importance_section(names, log_ratios, instead)
-        loo = leave_one_out(fitted, models, log_ratios)
-    found = left_out_predictions(fitted, as_it_is) if held_out is None else held_out
-    return [
-        first,
-        signal_section(fitted, sizes_of_draws(models), ci_prob, kernels),
-        leave_one_out_section(
-            loo,
-            None if is_drawn else as_it_is,
-            fitted.output_kind == "output",
-            why_not_sampled(fitted) is None,
-        ),
-        check_section(fitted, models, rng, ci_prob),
-        calibration_section(found, getattr(fitted.estimator, "classes_", None), ci_prob),
-    ]
-
-
-def _sections_of_process(
-    fitted: FittedBEMKL,
-    held_out: Predictions | None,
-    kernels: ArrayLike | None,
-    n_draws: int,
-    ci_prob: float,
-    rng: np.random.Generator,
-) -> list[Section]:
-    """Examine draws of hyperparameters and scores; pseudo-samples have none of the scores of training samples."""
+    """Examine draws of all weights of BEMKL, or of hyperparameters and scores of a Gaussian process."""
+    if not fitted.is_marginal:
+        models, log_ratios = evaluate_model(fitted, n_draws, rng, kernels)
+        _check_enough(len(models[0].flat.intercept))
+        names, loo, as_it_is = fitted.model_names, leave_one_out(fitted, models), None
+        predicted = left_out_predictions(fitted, loo) if held_out is None else held_out
+        if log_ratios is None:
+            made = sampling_section(names, models, fitted.statistics(None))
+        else:
+            made = importance_section(names, log_ratios, valid_intervals(fitted))
+            loo, as_it_is = leave_one_out(fitted, models, log_ratios), loo
+        can_be_sampled = why_not_sampled(fitted) is None
+        return [
+            made,
+            signal_section(fitted, sizes_of_draws(models), ci_prob, kernels),
+            leave_one_out_section(loo, as_it_is, fitted.output_kind == "output", can_be_sampled),
+            check_section(fitted, models, rng, ci_prob),
+            calibration_section(predicted, getattr(fitted.estimator, "classes_", None), ci_prob),
+        ]
     _check_enough(fitted.states[0].n_draws)
     fitted.refuse_kernels(kernels)
     sections = [
@@ -334,27 +311,26 @@ def _sections_of_process(
         signal_section(fitted, sizes_of_process(fitted), ci_prob),
     ]
     if fitted.has_landmarks:
-        elpd = fitted.estimator.elpd_i_.sum()
-        left_out = f"Log densities of left-out samples are in `elpd_i_`: their sum is {elpd:.1f}."
-        remedies = {
-            "loo": left_out,
-            "checks": "Pass held-out samples.",
-            "calibration": "Pass held-out samples.",
-        }
         why = (
             "The model has no draws of the scores of its training samples, which are compared with "
             f"{fitted.n_basis} landmarks."
         )
-        titles = {"loo": "Leave-one-out", "checks": "Predictive checks", "calibration": "Calibration"}
-        sections += [skipped(key, title, f"{why} {remedies[key]}") for key, title in titles.items()]
-        return sections if held_out is None else [*sections[:-1], _calibration(fitted, held_out, ci_prob)]
+        elpd = fitted.estimator.elpd_i_.sum()
+        of_left_out = f"Log densities of left-out samples are in `elpd_i_`: their sum is {elpd:.1f}."
+        sections += [
+            skipped("loo", "Leave-one-out", f"{why} {of_left_out}"),
+            skipped("checks", "Predictive checks", f"{why} Pass held-out samples."),
+        ]
+        if held_out is None:
+            return [*sections, skipped("calibration", "Calibration", f"{why} Pass held-out samples.")]
+        return [*sections, _calibration(fitted, held_out, ci_prob)]
     loo = leave_one_out_by_cavities(fitted)
-    found = left_out_predictions(fitted, loo) if held_out is None else held_out
+    predicted = left_out_predictions(fitted, loo) if held_out is None else held_out
     return [
         *sections,
         leave_one_out_section(loo, None, not fitted.is_classifier),
         checks_of_process(fitted, n_draws, ci_prob, rng),
-        _calibration(fitted, found, ci_prob),
+        _calibration(fitted, predicted, ci_prob),
     ]
 
 

@@ -477,6 +477,14 @@ def unwrapped(model: Any, kinds: tuple[type, ...]) -> tuple[Any, list[Any]] | No
     return estimator, transformers
 
 
+def same_targets(first: np.ndarray, second: np.ndarray) -> bool:
+    """Return whether training targets are the same; numbers up to rounding."""
+    if first.shape != second.shape:
+        return False
+    numeric = all(np.issubdtype(each.dtype, np.floating) for each in (first, second))
+    return np.allclose(first, second, rtol=1e-9) if numeric else bool((first == second).all())
+
+
 def states_of(estimator: BaseEstimator) -> tuple[Any, ...]:
     """Return the posterior of every set of kernel weights; tasks have one each, within that of all.
 

@@ -53,7 +53,7 @@ from bayesmkl.gp.reading import HyperDraws, average_left_out
 from bayesmkl.outcomes import Gaussian, Probit
 from bayesmkl.outcomes.base import Likelihood, copies_of, repeated
 from bayesmkl.posterior.evaluated import Evaluated, evaluate_model
-from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl
+from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl, same_targets
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -534,11 +534,7 @@ def _elpd_data(found: LeaveOneOut) -> Any:
 def _check_same(targets: dict[str, np.ndarray]) -> None:
     (first, expected), *others = targets.items()
     for name, target in others:
-        numeric = np.issubdtype(target.dtype, np.floating) and np.issubdtype(expected.dtype, np.floating)
-        same = target.shape == expected.shape and (
-            np.allclose(target, expected, rtol=1e-9) if numeric else bool((target == expected).all())
-        )
-        if not same:
+        if not same_targets(target, expected):
             raise ValueError(
                 f"`models` must be fitted to the same samples in the same order; the targets of {name!r} differ from "
                 f"those of {first!r}. Fit both to the same training set."

@@ -14,7 +14,6 @@ from bayesmkl._utils.given import finite_numbers
 from bayesmkl._utils.typing import Targets
 from bayesmkl._utils.validation import (
     check_axes,
-    check_choice,
     check_flag,
     check_integer,
     check_probability,
@@ -37,7 +36,6 @@ CONSTANT = ("intercept", "offset")  # kinds of parts that say nothing of feature
 @public
 def plot_kernel_weights(
     model: BaseEstimator,
-    kind: str = "shares",
     ci_prob: float = 0.94,
     max_kernels: int = 20,
     ax: Axes | None = None,
@@ -51,9 +49,6 @@ def plot_kernel_weights(
     ----------
     %(model)s
         Or a multitask model.
-    kind : {"shares", "weights"}, default="shares"
-        The kernel's part of the score, which the model identifies, or the raw weight, which is known up to a common
-        sign and scale. Kernels are sorted by share in both.
     %(ci_prob:plot)s
     max_kernels : int, default=20
         How many kernels to show.
@@ -94,7 +89,6 @@ def plot_kernel_weights(
     >>> [label.get_text() for label in ax.get_yticklabels()]
     ['linear · signal', 'linear · noise']
     """
-    value = check_choice("kind", kind, ("shares", "weights"))[:-1]
     check_axes("ax", ax)
     check_flag("by_view", by_view)
     max_kernels = check_integer("max_kernels", max_kernels, low=1)
@@ -118,11 +112,11 @@ def plot_kernel_weights(
         longest = min(max(map(len, labels)), LONGEST_NAME) + longest_group
         height = 1.4 + len(labels) * max(0.26, 0.16 * n_offsets)
         (ax,) = new_axes(4.2 + INCHES_PER_CHARACTER * longest, height)  # four inches of intervals, and texts
-    factor, handles = 100.0 if value == "share" else 1.0, []
+    handles = []
     for g, group in enumerate(groups.values()):
         at = np.array([row_of[name] for name in group["kernel"]], dtype=float)
         at += 0.7 * ((g + 0.5) / n_offsets - 0.5) if n_offsets > 1 else 0.0
-        mean, lower, upper = (factor * group[f"{value}{end}"].to_numpy() for end in ("", "_lower", "_upper"))
+        mean, lower, upper = (100.0 * group[f"share{end}"].to_numpy() for end in ("", "_lower", "_upper"))
         look = COLORS[g % len(COLORS)], MARKERS[g % len(MARKERS)]
         handles.append(intervals(ax, at, (mean, lower, upper), *look, markersize=7.0))
     ax.set_yticks(range(len(labels)), [shorten(label, LONGEST_NAME) for label in labels])
@@ -133,19 +127,12 @@ def plot_kernel_weights(
     remark = table["interval_by"].iloc[0].partition(" ")[2]
     remark = "(variational: too narrow)" if remark == "(too narrow)" else remark
     interval = f"\nposterior mean and {100 * ci_prob:g} % interval {remark}".rstrip()
-    if value == "share":
-        ax.set_xlim(left=min(0.0, 105.0 * table["share_lower"].min()))  # parts of a variance can be negative
-        ax.set_xlabel(f"share of the score in %{interval}")
-        n_half = int(np.searchsorted(np.cumsum(means.to_numpy()), 0.5)) + 1
-        n_kernels = table["kernel"].nunique()
-        finding = f"Half of the score comes from {n_half} of {n_kernels} kernels"
-        ax.set_title("One kernel makes the whole score" if n_kernels == 1 else finding, loc="left")
-    else:
-        ax.axvline(0.0, color=NEUTRAL, linewidth=0.8, zorder=0)
-        ax.set_xlabel(f"kernel weight{interval}")
-        away = int(((table["weight_lower"] > 0.0) | (table["weight_upper"] < 0.0)).sum())
-        finding = f"{away} of {len(table)} kernel weights differ from zero ({100 * ci_prob:g} % interval)"
-        ax.set_title(finding, loc="left")
+    ax.set_xlim(left=min(0.0, 105.0 * table["share_lower"].min()))  # parts of a variance can be negative
+    ax.set_xlabel(f"share of the score in %{interval}")
+    n_half = int(np.searchsorted(np.cumsum(means.to_numpy()), 0.5)) + 1
+    n_kernels = table["kernel"].nunique()
+    finding = f"Half of the score comes from {n_half} of {n_kernels} kernels"
+    ax.set_title("One kernel makes the whole score" if n_kernels == 1 else finding, loc="left")
     if legend:
         named = [shorten(label, LONGEST_GROUP) for label in legend]
         place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}

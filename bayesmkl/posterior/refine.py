@@ -26,7 +26,7 @@ from bayesmkl.bemkl.nonnegative import NonnegativeReadout
 from bayesmkl.kernels.stacks.dense import DenseStack, stored_array
 from bayesmkl.posterior.checks import why_no_prior_draws
 from bayesmkl.posterior.evaluated import convergence
-from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl, public
+from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl, public, same_targets
 from bayesmkl.posterior.tables import kernel_table
 
 PLURALS = {"class": "classes", "label": "labels", "output": "targets"}
@@ -417,12 +417,8 @@ def _estimate(fitted: FittedBEMKL, X: Any, n_particles: int, seed: int) -> tuple
 
 def _check_same(fitted: FittedBEMKL, X: Samples, y: Targets) -> None:
     """Raise unless samples and targets are those of the fit."""
-    targets, bank, estimator = np.asarray(y), fitted.estimator.kernel_bank_, fitted.estimator
-    same = targets.shape == fitted.target.shape and (
-        bool((targets == fitted.target).all())
-        if fitted.is_classifier
-        else np.allclose(targets.astype(float), fitted.target, rtol=1e-9)
-    )
+    bank, estimator = fitted.estimator.kernel_bank_, fitted.estimator
+    same = same_targets(np.asarray(y, dtype=None if fitted.is_classifier else float), fitted.target)
     if same and bank is not None:
         same = np.array_equal(estimator._validate_rows(X), bank.X_train_, equal_nan=True)
     if not same:

@@ -1,6 +1,6 @@
 r"""Is there any signal, which views does it need, and do they act together? Refits, compared on left-out samples.
 
-A model is fitted again without some kernels, with one more, or to permuted targets. How samples are left out depends
+A model is fitted again without some kernels, or with one more. How samples are left out depends
 on what a posterior is good for:
 
 * additive Gaussian processes have cavities;
@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -38,7 +38,7 @@ from sklearn.model_selection import KFold, StratifiedKFold
 
 from bayesmkl._utils.options import Storage
 from bayesmkl._utils.progress import step_progress
-from bayesmkl._utils.validation import check_choice, check_flag, check_integer, generator_of, shown
+from bayesmkl._utils.validation import check_choice, check_flag, shown
 from bayesmkl._utils.warnings import holding_back, warn_user
 from bayesmkl.bemkl.ascent import Fit
 from bayesmkl.bemkl.base import FitTask
@@ -71,8 +71,6 @@ def relevance(
     by: str | None = None,
     *,
     kernels: ArrayLike | None = None,
-    permutations: int = 0,
-    random_state: int | np.random.Generator | None = None,
     verbose: bool = True,
 ) -> pd.DataFrame:
     r"""Say whether a model predicts anything, and which views or kernels that needs.
@@ -87,10 +85,6 @@ def relevance(
         What is left out at a time; None is views, and kernels where they were precomputed and have none. "all" asks
         the first question alone.
     %(kernels:kept)s
-    permutations : int, default=0
-        Refits to permuted targets: how often do these look as well predicted?
-    random_state : int, numpy.random.Generator or None, default=None
-        Seed or source of the permutations. Refits have the seed of the model.
     verbose : bool, default=True
         Show a progress bar on a terminal for refits of over five seconds.
 
@@ -110,8 +104,6 @@ def relevance(
           signal;
         * ``pareto_k``: :math:`\hat k` of the fit without it, as `pareto_k_` of the model: above 0.7 do not rely on
           the row; NaN of fits without importance weights;
-        * ``p_value``, with `permutations`, of all: (1 + permuted targets whose ``elpd_diff`` is as large) /
-          (1 + permutations);
         * ``verdict``: of all "signal" where the difference is above two standard errors, else "no signal"; of a view
           "needed" or "not shown". A view is not needed where others say the same.
 
@@ -143,9 +135,8 @@ def relevance(
 
     Without kernels BEMKL is a model of its intercepts, which are integrated over exactly.
 
-    Of every permutation the model is fitted once, or ten times in folds. The p-value asks the same as the verdict
-    without standard errors; these are too small where there are few samples (Sivula et al. 2020): below about 100
-    read "signal" with care, or permute.
+    Standard errors are too small where there are few samples (Sivula et al. 2020): below about 100 read "signal" with
+    care.
 
     References
     ----------
@@ -157,9 +148,6 @@ def relevance(
 
     T. Sivula, M. Magnusson, A. A. Matamoros and A. Vehtari (2020), Uncertainty in Bayesian leave-one-out
     cross-validation based model comparison, arXiv 2008.10296.
-
-    M. Ojala and G. C. Garriga (2010), Permutation tests for studying classifier performance, Journal of Machine
-    Learning Research 11.
 
     Examples
     --------
@@ -174,46 +162,26 @@ def relevance(
         all    signal
      signal    needed
       noise not shown
-    >>> table = relevance(BEMKLRegressor(bank).fit(X, X[:, 0]), by="all", permutations=9, random_state=0)
-    >>> table["verdict"][0], table["p_value"][0]
-    ('signal', np.float64(0.1))
+    >>> relevance(BEMKLRegressor(bank).fit(X, X[:, 0]), by="all")["verdict"][0]
+    'signal'
     """
     fitted = fitted_bemkl(model, of_outcome=False)
     check_flag("verbose", verbose)
-    n_permutations = check_integer("permutations", permutations, low=0)
-    rng = generator_of("random_state", random_state)
     if by is not None:
         check_choice("by", by, ("view", "kernel", "all"))
     names, members = np.unique(fitted.kernel_groups(by), return_inverse=True)
     names = [] if by == "all" else names.tolist()
     kept = [np.zeros(len(members), dtype=bool), *(members != k for k in range(len(names)))]
-    orders = [rng.permutation(fitted.n_samples) for _ in range(n_permutations)]
-    refits, every = refits_of(fitted, kernels), np.ones(len(members), dtype=bool)
+    refits = refits_of(fitted, kernels)
     own = refits.own
-    jobs = [partial(refits.fit, mask) for mask in kept]
-    for order in orders:
-        jobs.append(partial(refits.fit, every, order))
-        jobs += [] if refits.forgets_order else [partial(refits.without_kernels, order)]
-    found = refitted(jobs, verbose)
-    found, permuted = found[: len(kept)], found[len(kept) :]
+    found = refitted([partial(refits.fit, mask) for mask in kept], verbose)
     shares = np.mean(np.atleast_2d(fitted.estimator.kernel_shares_), axis=0)
     rows = []
     for name, mask, without in zip([ALL, *names], kept, found, strict=True):
         difference = own.ahead_of(without)
         verdict = VERDICTS[name == ALL][0 if is_clear(difference) else 1]
-        of_all = {
-            "without": name,
-            "share": float(shares[~mask].sum()),
-            **difference,
-            "pareto_k": without.pareto_k,
-        }
-        rows.append(of_all | ({"p_value": np.nan} if orders else {}) | {"verdict": verdict})
-    if orders:
-        nothing = found[:1] * len(orders) if refits.forgets_order else permuted[1::2]
-        with_all = permuted if refits.forgets_order else permuted[::2]
-        gains = [float(a.elpd_i.sum() - b.elpd_i.sum()) for a, b in zip(with_all, nothing, strict=True)]
-        as_large = int(np.sum(np.array(gains) >= rows[0]["elpd_diff"]))
-        rows[0]["p_value"] = (1 + as_large) / (1 + n_permutations)
+        share = {"without": name, "share": float(shares[~mask].sum())}
+        rows.append(share | difference | {"pareto_k": without.pareto_k, "verdict": verdict})
     table = pd.DataFrame(rows)
     if fitted.inference == "vb":  # these are bounds
         table = table.rename(columns={"log_evidence_diff": "elbo_diff"})
@@ -224,7 +192,7 @@ def relevance(
 @public
 def interaction_table(
     model: BaseEstimator,
-    pairs: str | Sequence[Sequence[str]] | None = None,
+    pairs: Sequence[Sequence[str]] | None = None,
     *,
     verbose: bool = True,
 ) -> pd.DataFrame:
@@ -238,7 +206,7 @@ def interaction_table(
     model : GPMKLClassifier, GPMKLRegressor, GPMKLOrdinalClassifier or GPMKLSurvival
         Fitted, with at least two views (or kernels, where they were precomputed) that all samples have; or a Pipeline
         or search that ends in one.
-    pairs : sequence of pairs of names, "all" or None, default=None
+    pairs : sequence of pairs of names, default=None
         Views to ask about, two at a time. None: all pairs where there are at most 10, else only the first row.
     verbose : bool, default=True
         Show a progress bar on a terminal for refits of over five seconds.
@@ -260,11 +228,11 @@ def interaction_table(
     Raises
     ------
     TypeError
-        For any other model, and `pairs` that are no list.
+        For any other model.
     NotFittedError
         Before `fit`.
     ValueError
-        For a single view, views that samples lack, or `pairs` that are none or come twice.
+        For a single view, views that samples lack, or `pairs` that are none.
 
     Warns
     -----
@@ -522,8 +490,6 @@ class ProcessRefits:
     fitted : FittedBEMKL
     """
 
-    forgets_order = True  # without kernels all samples together are predicted alike in any order
-
     def __init__(self, fitted: FittedBEMKL) -> None:
         self.estimator: Any = fitted.estimator
         self.stack: Stack = self.estimator._stored_training()
@@ -534,22 +500,22 @@ class ProcessRefits:
         model = self.estimator
         return Accuracy(model._counted(model.elpd_i_), model.log_evidence_, model.pareto_k_, model.converged_)
 
-    def fit(self, kept: np.ndarray, order: np.ndarray | None = None) -> Accuracy:
-        """Fit with the kernels of a mask, and targets in another order, if given."""
+    def fit(self, kept: np.ndarray) -> Accuracy:
+        """Fit with the kernels of a mask."""
         if not kept.any():
-            return self.without_kernels(order)
+            return self.without_kernels()
         positions = np.flatnonzero(kept)
-        return Accuracy(*self.estimator._refit(self.stack.select(positions), order, positions))
+        return Accuracy(*self.estimator._refit(self.stack.select(positions), positions))
 
     def with_kernel(self, kernel: np.ndarray) -> Accuracy:
         """Fit with one more, (n_samples, n_samples), which is in the group of the first where priors have groups."""
         stack = DenseStack(np.concatenate([stored_array(self.stack), kernel[None]]))
-        return Accuracy(*self.estimator._refit(stack, None, np.append(np.arange(self.stack.n_kernels), 0)))
+        return Accuracy(*self.estimator._refit(stack, np.append(np.arange(self.stack.n_kernels), 0)))
 
-    def without_kernels(self, order: np.ndarray | None = None) -> Accuracy:
+    def without_kernels(self) -> Accuracy:
         """Fit with a constant kernel, which says nothing that the intercept does not."""
         nothing = DenseStack(np.ones((1, self.stack.n_rows, self.stack.n_train)))
-        return Accuracy(*self.estimator._refit(nothing, order, np.zeros(1, dtype=int)))
+        return Accuracy(*self.estimator._refit(nothing, np.zeros(1, dtype=int)))
 
 
 class BEMKLRefits:
@@ -566,7 +532,6 @@ class BEMKLRefits:
         self.fitted, self.stack, self.estimator = fitted, stack, fitted.estimator
         self.targets: np.ndarray = self.estimator.target_
         self.by_folds = not fitted.is_drawn
-        self.forgets_order = not self.by_folds
         settings: dict[str, Any] = {"verbose": 0, "storage": Storage("dense", "numpy")}
         if not isinstance(self.estimator.init, str):
             settings["init"] = "mean"
@@ -584,13 +549,11 @@ class BEMKLRefits:
         left = leave_one_out_of_draws(self.fitted, self.fitted._problems_over(self.stack))
         return Accuracy(left.elpd_i, np.nan, np.nan, model.converged_)
 
-    def fit(self, kept: np.ndarray, order: np.ndarray | None = None) -> Accuracy:
-        """Do the same; to another order of the targets a bound is not found."""
+    def fit(self, kept: np.ndarray) -> Accuracy:
+        """Do the same."""
         if not kept.any():
-            return self.without_kernels(order)
-        targets = self.targets if order is None else self.targets[..., order]
-        if self.by_folds and order is not None:
-            return Accuracy(self._by_folds(kept, targets), np.nan, np.nan, True)
+            return self.without_kernels()
+        targets = self.targets
         stack = self.stack.select(np.flatnonzero(kept))
         refit, fits = self._fit(stack, targets, kept)
         converged = all(fit.outcome.converged for fit in fits)
@@ -601,13 +564,13 @@ class BEMKLRefits:
         left = leave_one_out_of_draws(refitted, refit._problems(stack, with_gram=False))
         return Accuracy(left.elpd_i, np.nan, np.nan, converged)
 
-    def without_kernels(self, order: np.ndarray | None = None) -> Accuracy:
+    def without_kernels(self) -> Accuracy:
         """Integrate over the intercepts exactly; of competing classes, fit with a kernel that is zero."""
-        targets = self.targets if order is None else self.targets[..., order]
+        targets = self.targets
         if self.fitted.is_multinomial:
             stack = DenseStack(np.zeros((1, self.stack.n_rows, self.stack.n_train)))
             nothing = BEMKLRefits(self.fitted, stack)
-            return nothing.fit(np.ones(1, dtype=bool), order)
+            return nothing.fit(np.ones(1, dtype=bool))
         problems = self.fitted._problems_over(DenseStack(np.empty((self.stack.n_kernels, 0, 0))))
         n_samples = targets.shape[-1]
         folds = self._folds(targets) if self.by_folds else list(np.arange(n_samples)[:, None])
@@ -763,22 +726,9 @@ def _pairs(pairs: Any, views: list[str]) -> list[tuple[str, str]]:
     every = list(itertools.combinations(views, 2))
     if pairs is None:
         return every if len(every) <= MOST_PAIRS else []
-    if isinstance(pairs, str):
-        if pairs != "all":
-            raise ValueError(f'`pairs` must be "all", None or a list of pairs of views; got {pairs!r}.')
-        return every
-    if not isinstance(pairs, Iterable):
-        raise TypeError(f'`pairs` must be "all", None or a list of pairs of views; got {pairs!r}.')
-    chosen: list[tuple[str, str]] = []
-    for pair in pairs:
-        names = list(pair) if isinstance(pair, (list, tuple)) else []
-        if len(names) != 2 or names[0] == names[1] or any(name not in views for name in names):
-            raise ValueError(
-                f"`pairs` must hold pairs of two different views among {shown(views)}; got {shown(pair)}."
-            )
-        if (names[0], names[1]) in chosen or (names[1], names[0]) in chosen:
-            raise ValueError(f"`pairs` must hold each pair once; got {shown(pair)} again.")
-        chosen.append((names[0], names[1]))
-    if not chosen:
-        raise ValueError('`pairs` must hold at least one pair; got none. Use None or "all".')
+    chosen = [tuple(pair) for pair in pairs]
+    unknown = [pair for pair in chosen if pair not in every and pair[::-1] not in every]
+    if unknown or not chosen:
+        got = shown(unknown[0]) if unknown else "none"
+        raise ValueError(f"`pairs` must hold pairs of two different views among {shown(views)}; got {got}.")
     return chosen

@@ -33,7 +33,6 @@ from bayesmkl.gp.parts import PartRows, prior_parts, revealed_moments
 from bayesmkl.gp.reading import HyperDraws
 from bayesmkl.gp.unknown_points import CompletedKernels, find_centers
 from bayesmkl.kernels.presence import present_views, stack_with_absent
-from bayesmkl.kernels.views import column_names
 from bayesmkl.outcomes import Gaussian
 from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl, public, unwrapped
 from bayesmkl.posterior.tables import monte_carlo_errors
@@ -207,7 +206,6 @@ def permutation_table(
     model: BaseEstimator,
     X: Samples,
     y: Targets,
-    by: str = "view",
     *,
     conditional: bool = False,
     scoring: str | Callable[..., float] | None = None,
@@ -215,7 +213,7 @@ def permutation_table(
     random_state: int | np.random.Generator | None = None,
     verbose: bool = True,
 ) -> pd.DataFrame:
-    """Say how much worse a model predicts where a view or a feature is permuted among samples.
+    """Say how much worse a model predicts where a view is permuted among samples.
 
     Parameters
     ----------
@@ -225,8 +223,6 @@ def permutation_table(
         As `predict` of the model takes them, held out of the fit.
     y : array-like of shape (n_rows,) or (n_rows, n_outputs)
         Their targets.
-    by : {"view", "feature"}, default="view"
-        What is permuted at a time: all columns of a view together, or single columns that kernels see.
     conditional : bool, default=False
         Instead of a permutation, draw each sample's view from those of the training samples, with the probabilities
         that its other views give them. What these tell as well is no loss then: see Notes.
@@ -243,9 +239,9 @@ def permutation_table(
     Returns
     -------
     pandas.DataFrame
-        One row per view or feature, by falling ``importance``, with the columns
+        One row per view, all of whose columns are permuted together, by falling ``importance``, with the columns
 
-        * ``view`` or ``feature``: name;
+        * ``view``: name;
         * ``importance``: how much the score falls, on average over repeats;
         * ``std``: standard deviation of this over repeats, which says nothing of the choice of samples.
 
@@ -258,8 +254,8 @@ def permutation_table(
     NotFittedError
         Before `fit`.
     ValueError
-        If the model was fitted to precomputed kernels; if `conditional` is asked of features, of a single view, or of
-        kernels with landmarks; if `X`, `y` and `scoring` do not fit to the model.
+        If the model was fitted to precomputed kernels; if `conditional` is asked of a single view, or of kernels with
+        landmarks; if `X`, `y` and `scoring` do not fit to the model.
 
     See Also
     --------
@@ -297,7 +293,6 @@ def permutation_table(
     >>> table["view"].tolist(), bool(table["importance"][0] > 1.0)
     (['signal', 'noise'], True)
     """
-    check_choice("by", by, ("view", "feature"))
     conditional, verbose = check_flag("conditional", conditional), check_flag("verbose", verbose)
     n_repeats = check_integer("n_repeats", n_repeats, low=1)
     rng = generator_of("random_state", random_state)
@@ -307,9 +302,9 @@ def permutation_table(
         X = step.transform(X)
     rows = estimator._validate_rows(X)
     scorer, y = check_scoring(estimator, scoring), np.asarray(y)
-    names, columns = _columns(bank, by)
+    names, columns = [view.name for view in bank.views_], [np.asarray(view.columns) for view in bank.views_]
     found = np.empty((len(names), n_repeats))
-    probabilities = _probabilities(bank, rows, by) if conditional else None
+    probabilities = _probabilities(bank, rows) if conditional else None
     score = scorer(estimator, X, y)
     with step_progress(verbose, "permutations", found.size, "prediction") as report:
         for k, own in enumerate(columns):
@@ -319,7 +314,7 @@ def permutation_table(
                 if report is not None:
                     report(k * n_repeats + r + 1, names[k])
     fall = score - found
-    table = pd.DataFrame({by: names, "importance": fall.mean(axis=1), "std": fall.std(axis=1)})
+    table = pd.DataFrame({"view": names, "importance": fall.mean(axis=1), "std": fall.std(axis=1)})
     table = table.sort_values("importance", ascending=False, kind="stable", ignore_index=True)
     table.attrs.update(score=float(score))
     return table
@@ -342,22 +337,12 @@ def _with_bank(model: BaseEstimator) -> tuple[Any, list[Any]]:
     return estimator, steps
 
 
-def _columns(bank: Any, by: str) -> tuple[list[str], list[np.ndarray]]:
-    """Return names of views or features, and their positions."""
-    if by == "view":
-        return [view.name for view in bank.views_], [np.asarray(view.columns) for view in bank.views_]
-    seen = np.unique(np.concatenate([view.columns for view in bank.views_]))
-    names = column_names(bank.n_features_in_, bank.column_labels_)
-    return [names[j] for j in seen], [np.array([j]) for j in seen]
-
-
-def _probabilities(bank: Any, rows: np.ndarray, by: str) -> np.ndarray:
+def _probabilities(bank: Any, rows: np.ndarray) -> np.ndarray:
     """Return probabilities that views of rows are those of training samples, (n_views, n_rows, n_train)."""
-    if by != "view" or len(bank.views_) < 2:
-        what = f"by={by!r}" if by != "view" else f"the single view {bank.views_[0].name!r}"
+    if len(bank.views_) < 2:
         raise ValueError(
-            f"`conditional` must be False where there are no other views to condition on; got {what}. Give the bank "
-            "several views, KernelBank(views=...)."
+            "`conditional` must be False where there are no other views to condition on; got the single view "
+            f"{bank.views_[0].name!r}. Give the bank several views, KernelBank(views=...)."
         )
     if bank.landmarks_ is not None:
         raise ValueError(

@@ -22,7 +22,7 @@ from bayesmkl.discriminative import (
     OBMKLClassifier,
     UniformMKLClassifier,
 )
-from bayesmkl.evaluation.significance import win_totals, wins
+from bayesmkl.evaluation.significance import pairwise
 from bayesmkl.kernels import Gaussian, KernelBank
 from bayesmkl.kernels.alignment import empirical_optimal_kernel, kernel_alignment
 from papers.core import Data, Model, Study, Table
@@ -244,6 +244,20 @@ def _records(table: pd.DataFrame, keys: list[str]) -> dict[tuple[str, ...], Reco
     return {tuple(k): tuple(c) for k, c in zip(table[keys].to_numpy(), counts.tolist(), strict=True)}
 
 
+def _wins(errors: pd.DataFrame) -> pd.DataFrame:
+    """Count on how many data sets each model is significantly better and worse than each other one."""
+    table = pairwise(errors, "paired_t", greater_is_better=False, correction=None)
+    forth = table.rename(columns={"first": "model", "second": "opponent"})
+    back = table.rename(columns={"second": "model", "first": "opponent"})
+    both = pd.concat([forth, back])
+    counted = both[["model", "opponent"]].assign(
+        wins=both["better"] == both["model"],
+        ties=both["difference"].notna() & (both["better"] == ""),
+        losses=both["better"] == both["opponent"],
+    )
+    return counted.groupby(["model", "opponent"]).sum().astype(int).reset_index()
+
+
 def _text(record: Iterable[int]) -> str:
     return ", ".join(map(str, record))
 
@@ -253,14 +267,17 @@ def uci_tables(cells: pd.DataFrame) -> dict[str, pd.DataFrame]:
     against, totals, errors_of = [], [], []
     for variant, own in _variants(cells):
         errors = _errors(own)
-        won = wins(errors, greater_is_better=False)
+        won = _wins(errors)
         records = _records(won, ["model", "opponent"])
         for model, opponents in TABLE_3.items():
             for opponent, known in opponents.items():
                 row = {"variant": variant, "model": model, "against": opponent, "published": _text(known)}
                 against.append(row | {"ours": _text(records[model, opponent])})
-        sums = win_totals(won)
-        totals_of, rates = _records(sums.reset_index(), ["model"]), sums["win_rate"].to_dict()
+        sums = won.groupby("model", sort=False)[["wins", "ties", "losses"]].sum()
+        totals_of, rates = (
+            _records(sums.reset_index(), ["model"]),
+            (sums["wins"] / sums.sum(axis=1)).to_dict(),
+        )
         ranks = errors.groupby(level="dataset").mean().rank(axis=1).mean()
         published = [TABLE_4[model][1] for model in METHODS]
         agree = {

@@ -206,7 +206,6 @@ def test_several_data_sets_and_their_order(two_classes):
     assert found.ranks("log_loss").loc["b", "n"] == 2
     assert np.isnan(found.ranks("log_loss").loc["a", "mean_rank"])
     pd.testing.assert_frame_equal(found.significance(), found.significance("accuracy", "corrected_t"))
-    pd.testing.assert_frame_equal(found.wins(), found.wins("accuracy", "corrected_t"))
     lines = [line.split() for line in str(found).splitlines()[-3:]]
     means = found.cells.groupby(["model", "dataset"])["accuracy"].mean()
     assert lines[0] == ["ours", "wine"]
@@ -289,7 +288,6 @@ def test_a_metric_that_no_model_gives_leaves_the_page_and_the_other_metrics(two_
     metrics = ["accuracy", "log_loss"]
     found = compare_models(models, datasets=sets, cv=2, scoring=metrics, unavailable="nan")
     text = found.to_html(tmp_path / "report.html", metrics=metrics).read_text()
-    assert "Scores that a model does not give" in text
     assert "No model has a score." in text
     assert "Mean ranks by accuracy" not in text  # of two models
     assert "±" in text
@@ -301,7 +299,7 @@ def test_a_metric_that_no_model_gives_leaves_the_page_and_the_other_metrics(two_
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"models": [("a", SVC()), ("a", SVC(C=2.0))]}, "`models` has two models named 'a'"),
+        ({"models": [("a", SVC())]}, "`models` must map names to models"),
         ({"models": {}}, "`models` must name at least one"),
         ({"models": {"": SVC()}}, "must have names of text"),
         ({"models": {"a": SVC}}, "must be an estimator or a pair"),
@@ -424,6 +422,9 @@ def test_nested_groups_make_the_larger_ones(visits):
     design = Design(group_columns=["site", "subject"])
     found = compare_models({"x": Mean(design)}, X, y, cv=4, scoring="rmse")
     assert found.about["datasets"]["data"]["groups"] == "4 by 'subject' and 'site', together in every split"
+    apart = {"a": Mean(Design(group_columns="site")), "b": Mean(Design(group_columns="subject"))}
+    again = compare_models(apart, X, y, cv=4, scoring="rmse")
+    assert again.about["datasets"]["data"]["groups"] == found.about["datasets"]["data"]["groups"]
     both = labels_of(X, [1, 2])
     assert len(set(zip(both, X["site"], strict=True))) == len(set(both)) == 4
     crossed = X.assign(site=np.arange(60) % 2)
@@ -433,14 +434,8 @@ def test_nested_groups_make_the_larger_ones(visits):
 @pytest.mark.parametrize(
     ("models", "options", "message"),
     [
-        (
-            {"a": "site", "b": "subject"},
-            {},
-            r"must name the same groups .* got \{'a': \['site'\], 'b': \['subject'\]\}. Pass `groups`",
-        ),
         ({"a": "center"}, {}, "the groups in the design of 'a' are no columns of `X`: .* Pass `groups`"),
-        ({"a": "site"}, {"cv": 5}, "no more folds than there are groups to keep together, 4; got 5"),
-        ({"a": ["subject", "site"], "b": "site"}, {}, "must name the same groups"),
+        ({"a": "site"}, {"cv": 5}, "`cv` must split the 60 samples; .* number of groups"),
         (
             {"a": "empty"},
             {},

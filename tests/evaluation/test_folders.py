@@ -383,7 +383,6 @@ def test_a_finished_folder_that_may_not_be_written_to_is_read(fits, tmp_path, mo
     ("text", "message"),
     [
         ('{"format": "bayesmkl-comparison", "version": 5}', "has layout 5 and this version reads layout 7"),
-        ('{"format": "bayesmkl-comparison", "version": 7, "keys": 3}', "is damaged"),
         ('{"format": "something"}', "is not the about.json of a comparison"),
         ("nothing", "is not the folder of a comparison"),
     ],

@@ -16,7 +16,6 @@ from scipy import stats
 from bayesmkl.evaluation import kaplan_meier, survival_calibration
 from bayesmkl.evaluation.comparison import Comparison
 from bayesmkl.evaluation.plots import (
-    plot,
     plot_critical_difference,
     plot_scores,
     plot_survival_calibration,
@@ -104,11 +103,11 @@ def test_unknown_names_are_refused(few):
     with pytest.raises(
         ValueError, match=r"`kind` must be one of 'scores', 'critical_difference'.*got 'histogram'"
     ):
-        plot(few, "histogram")
+        few.plot("histogram")
     with pytest.raises(ValueError, match=r"`metric` must be one of"):
-        plot(few, "scores", "f1")
+        few.plot("scores", "f1")
     with pytest.raises(ValueError, match=r"`dataset` must be one of"):
-        plot(few, "scores", dataset="set 9")
+        few.plot("scores", dataset="set 9")
 
 
 @pytest.mark.heavy

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
-import json
 import re
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
@@ -16,11 +14,9 @@ from headless_browser import Browser, find_browser
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, GPMKLClassifier, GPMKLRegressor, KernelBank
 from bayesmkl.evaluation import concordance_index, evaluate_classifier, report_model
-from bayesmkl.evaluation import report as of_comparison
 from bayesmkl.evaluation.comparison import Comparison
-from bayesmkl.evaluation.page import Html, Printed, Rows, html, markdown, number
+from bayesmkl.evaluation.page import Printed, Rows, html, markdown, number
 from bayesmkl.evaluation.report import write_report
-from bayesmkl.evaluation.significance import win_totals
 from bayesmkl.gp import Design, GPMKLOrdinalClassifier, GPMKLSurvival, Marginal
 from bayesmkl.kernels import Gaussian, Linear
 from bayesmkl.posterior import contributions, view_table
@@ -163,13 +159,13 @@ def small():
 # ------------------------------------------------------------------------------------------------------ markup
 
 
-def test_text_is_escaped_and_markup_is_not():
-    frame = pd.DataFrame({"<a>": ["<b> & \"'"], "n": [0.123456], "m": [Html("<b>1 ± 2</b>")]}, dtype=object)
-    made = html(Rows(frame, 't"', "a&b"))
+def test_text_is_escaped():
+    frame = pd.DataFrame({"<a>": ["<b> & \"'"], "n": [0.123456], "m": ["1 ± 2 *"]}, dtype=object)
+    made = html(Rows(frame, 't"&'))
     assert '<th scope="row">&lt;b&gt; &amp; &quot;&#x27;</th>' in made
-    assert '<td class="number">0.123</td><td class="number"><b>1 ± 2</b></td>' in made
-    assert 'aria-label="t&quot;"' in made
-    assert 'id="a&amp;b"' in made
+    assert '<td class="number">0.123</td><td class="number">1 ± 2 *</td>' in made
+    assert 'aria-label="t&quot;&amp;"' in made
+    assert 'id="t--"' in made
     assert html("<p>") == "<p>&lt;p&gt;</p>"
 
 
@@ -208,18 +204,16 @@ def test_pictures_are_drawings_without_scripts_or_links(page):
             assert all(link.startswith(("#", "data:")) for link in links)
 
 
-def test_only_the_script_of_the_page_may_run(page):
-    (script,) = page.scripts
+def test_no_script_may_run(page):
+    assert page.scripts == []
     (policy,) = (a["content"] for n, a in page.elements if a.get("http-equiv") == "Content-Security-Policy")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    assert f"script-src 'sha256-{digest}'" in policy
     assert policy.startswith("default-src 'none'; img-src data:;")
     assert not [key for _, attributes in page.elements for key in attributes if key.startswith("on")]
 
 
 def test_names_of_all_kinds_come_out_as_they_went_in(page, text):
     assert [row[0] for row in page.rows("scores-accuracy")] == MODELS
-    assert [head for head, _ in page.tables["scores-accuracy"][0]] == ["model", *DATASETS, "mean rank"]
+    assert [head for head, _ in page.tables["scores-accuracy"][0]] == ["model", *DATASETS]
     assert EVIL not in text
     assert "<b>bold" not in text
     assert "[study]  # </pre><script>" in page.words
@@ -231,12 +225,14 @@ def test_scores_are_means_and_deviations_over_splits(page, comparison):
     for model in MODELS[:3]:
         for (shown, _), dataset in zip(rows[model], DATASETS, strict=False):
             scores = comparison.scores("accuracy", dataset)[model].to_numpy()
-            assert shown == f"{scores.mean():.3f} ± {scores.std(ddof=1):.3f}"
+            assert shown.removesuffix(" *") == f"{scores.mean():.3f} ± {scores.std(ddof=1):.3f}"
 
 
 def test_best_is_the_best_of_those_that_never_failed(page):
     marked = {
-        identity: [[row[0][0] for row in page.tables[identity][1:] if row[column][1]] for column in (1, 2, 3)]
+        identity: [
+            [row[0] for row in page.rows(identity) if row[column].endswith("*")] for column in (1, 2, 3)
+        ]
         for identity in ("scores-accuracy", "scores-log-loss")
     }
     assert marked["scores-accuracy"] == [[MODELS[2]], ["fails"], ["fails"]]  # it fails on the first data set
@@ -246,10 +242,9 @@ def test_best_is_the_best_of_those_that_never_failed(page):
 def test_cells_that_lack_scores_say_so(page):
     rows = {row[0]: row[1:] for row in page.rows("scores-accuracy")}
     assert re.fullmatch(r"0\.8\d\d ± 0\.\d\d\d \(2 of 4\)", rows["fails"][0])
-    assert {row[0]: row[1:] for row in page.rows("scores-log-loss")}[MODELS[2]] == ["–"] * 4
-    assert page.rows("failures-errors") == [["fails", "one", "2", "1, 3", ERROR]]
-    assert page.rows("failures-absent") == [[MODELS[2], "log loss (nats)", ", ".join(DATASETS)]]
-    assert page.rows("failures-notes")[0] == [EVIL, "one", "4", "0, 1, 2, 3", "ConvergenceWarning: slow <&>"]
+    assert {row[0]: row[1:] for row in page.rows("scores-log-loss")}[MODELS[2]] == ["–"] * 3
+    assert page.rows("errors") == [["fails", "one", "1, 3", ERROR]]
+    assert page.rows("notes")[0] == [EVIL, "one", "0, 1, 2, 3", "ConvergenceWarning: slow <&>"]
     assert "2 of 48 fits failed" in page.words
 
 
@@ -262,12 +257,12 @@ def test_ranks_are_those_of_the_comparison(page, pages, comparison):
         for row, expected in zip(shown, ranks.to_dict("records"), strict=True):
             mean = expected["mean_rank"]
             counts = [str(expected[name]) for name in ("times_best", "times_worst")]
-            written = ["–" if np.isnan(mean) else f"{mean:.2f}", *counts, expected["note"]]
+            written = [number(mean), *counts, expected["note"]]
             assert [text for text, _ in row[1:]] == written
     assert [row[:2] for row in page.rows("ranks-accuracy")][:3] == [
-        [MODELS[2], "1.00"],
-        [EVIL, "2.00"],
-        ["plain", "3.00"],
+        [MODELS[2], "1.000"],
+        [EVIL, "2.000"],
+        ["plain", "3.000"],
     ]
     assert "Friedman's test that 3 models rank alike over 3 data sets: χ² = 6.000, p = 0.050" in page.words
 
@@ -277,38 +272,29 @@ def test_pairs_are_those_of_the_comparison(pages, comparison, metric):
     pairs, name = comparison.significance(metric, "corrected_t"), metric.replace("_", "-")
     page = pages[metric]
     shown = page.tables[f"pairs-{name}"][1:]
-    totals = win_totals(comparison.wins(metric, "corrected_t"))
-    assert [row[0] for row in page.rows(f"wins-{name}")] == list(totals.index)
-    for row, expected in zip(page.rows(f"wins-{name}"), totals.to_numpy(), strict=True):
-        assert [int(text) for text in row[1:5]] == expected[:4].tolist()
     assert len(shown) == len(pairs) == 18
     for row, expected in zip(shown, pairs.to_dict("records"), strict=True):
         assert [text for text, _ in row[:3]] == [expected[name] for name in ("dataset", "first", "second")]
-        for (text, _), name in zip(row[3:6], ("difference", "lower", "upper"), strict=True):
-            assert text == number(expected[name], 4)
-        for (text, _), name in zip(row[6:8], ("p_value", "p_adjusted"), strict=True):
-            p = expected[name]
-            assert text == ("–" if np.isnan(p) else f"{p:.3f}" if p >= 0.001 else "< 0.001")
+        names = ("difference", "lower", "upper", "p_value", "p_adjusted")
+        assert [text for text, _ in row[3:8]] == [number(expected[name]) for name in names]
         assert row[8][0] == expected["better"]
     assert "corrected resampled t-test" in page.words
-    assert totals["wins"].sum() == totals["losses"].sum()
 
 
 def test_costs_are_means_over_splits(page):
     row = dict(zip([text for text, _ in page.tables["costs"][0]], page.rows("costs")[0], strict=True))
-    assert [row[name] for name in ("fit, s", "converged", "support", "active kernels")] == [
+    assert [row[name] for name in ("fit seconds", "converged", "support fraction", "active kernels")] == [
         "9.015",
-        "75 %",
+        "0.750",
         "–",
         "3.000",
     ]
 
 
 def test_protocol_and_environment_are_there(page):
-    facts = {row[0][0]: row[1][0] for rows in page.tables.values() for row in rows if len(row) == 2}
-    assert facts["cv"] == "StratifiedKFold(n_splits=4)"
-    assert (facts["random state"], facts["platform"]) == ("17", "Linux <64>")
-    assert facts[EVIL] == f"Estimator({EVIL!r})"
+    for fact in ("cv: StratifiedKFold(n_splits=4)", "random state: 17", "platform: Linux <64>"):
+        assert fact in page.words
+    assert [EVIL, f"Estimator({EVIL!r})"] in page.rows("models")
     assert "61 s" in page.words
 
 
@@ -321,7 +307,6 @@ def test_one_data_set_has_no_ranks_and_the_same_page_every_time(small, tmp_path)
     assert first.read_bytes() == second.read_bytes()
     page = Page(first.read_text(encoding="utf-8"))
     assert "Ranks are means over data sets, and this comparison has one." in page.words
-    assert "wins-accuracy" not in page.tables
     assert [row[0][0] for row in page.tables["pairs-accuracy"][1:]] == ["one"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.html", "b.html"]
 
@@ -331,7 +316,7 @@ def test_what_cannot_be_tested_is_explained(rng, tmp_path):
     lonely = make_comparison(["plain"], ["one"], 1, rng)
     page = Page(write_report(lonely, tmp_path / "report.html").read_text(encoding="utf-8"))
     assert "two or more different models" in page.words
-    assert page.rows("scores-accuracy")[0][1] == f"{lonely.cells['accuracy'][0]:.3f}"
+    assert page.rows("scores-accuracy")[0][1] == f"{lonely.cells['accuracy'][0]:.3f} *"
 
 
 def test_a_comparison_of_failures_only_has_a_page(rng, tmp_path):
@@ -341,13 +326,13 @@ def test_a_comparison_of_failures_only_has_a_page(rng, tmp_path):
     page = Page(write_report(failed, tmp_path / "report.html").read_text(encoding="utf-8"))
     assert page.rows("scores-accuracy") == [["plain", "failed"], ["other", "failed"]]
     assert "4 of 4 fits failed" in page.words
-    assert page.rows("costs") == []
+    assert not page.rows("costs")
 
 
 def test_a_page_that_cannot_be_made_leaves_the_old_one(small, tmp_path, monkeypatch):
     path = tmp_path / "report.html"
     path.write_text("old", encoding="utf-8")
-    monkeypatch.setattr(of_comparison, "page", lambda *_: "half \udcff a page")  # cannot be encoded
+    monkeypatch.setattr("bayesmkl.evaluation.page.page", lambda *_: "half \udcff a page")  # cannot be encoded
     with pytest.raises(UnicodeEncodeError):
         write_report(small, path)
     assert [(p.name, p.read_text(encoding="utf-8")) for p in tmp_path.iterdir()] == [("report.html", "old")]
@@ -371,49 +356,6 @@ def browser(tmp_path_factory):
         pytest.skip("no Chromium on this machine: whether the page renders and sorts was not tested")
     with Browser(executable, tmp_path_factory.mktemp("profile")) as browser:
         yield browser
-
-
-def column(browser, identity, index):
-    """Text of a column as it is shown, from top to bottom."""
-    return browser.evaluate(
-        f"Array.from(document.querySelectorAll('#{identity} tbody tr')).filter((row) => row.offsetParent !== null)"
-        f".map((row) => row.cells[{index}].textContent)"
-    )
-
-
-@pytest.mark.heavy
-def test_a_click_sorts_by_number_and_again_the_other_way(browser, path):
-    browser.open(path)
-    assert [float(shown) for shown in column(browser, "costs", 2)[:4]] == pytest.approx(
-        [9, 10.5, 100.25, 0.5], abs=0.1
-    )
-    head = "#costs thead th:nth-child(3)"
-    browser.click(f"{head} button")
-    ascending = [float(shown) for shown in column(browser, "costs", 2)]
-    assert browser.evaluate(f"document.querySelector('{head}').getAttribute('aria-sort')") == "ascending"
-    assert ascending == sorted(ascending)  # as text, 9 would come last
-    browser.click(f"{head} button")
-    assert [float(shown) for shown in column(browser, "costs", 2)] == ascending[::-1]
-    assert browser.evaluate("document.querySelectorAll('#costs [aria-sort]').length") == 1
-
-
-def test_missing_numbers_come_last_either_way(browser, path):
-    browser.open(path)
-    for _ in range(2):
-        browser.click("#scores-log-loss thead th:nth-child(2) button")
-        assert column(browser, "scores-log-loss", 1)[-1] == "–"
-    browser.click("#scores-accuracy thead th:nth-child(3) button")
-    assert column(browser, "scores-accuracy", 0) == MODELS
-
-
-def test_a_field_chooses_rows(browser, path):
-    browser.open(path)
-    browser.evaluate(
-        "(() => { const field = document.querySelector('#pairs-accuracy').closest('details').querySelector('input');"
-        f"field.value = {json.dumps('quoted three')};"
-        "field.dispatchEvent(new Event('input', {bubbles: true})); })()"
-    )
-    assert column(browser, "pairs-accuracy", 0) == ["three"] * 3
 
 
 @pytest.mark.parametrize("width", [1280, 390])
@@ -448,7 +390,7 @@ def model():
 
 @pytest.fixture(scope="module")
 def report(model):
-    return report_model(model, X[50:], Y[50:], title=f"Cells {EVIL}", refits=True, random_state=0)
+    return report_model(model, X[50:], Y[50:], title=f"Cells {EVIL}", random_state=0)
 
 
 @pytest.fixture(scope="module")
@@ -469,7 +411,7 @@ def test_shares_are_those_of_the_table(report, model):
 
 
 def test_parts_of_samples_sum_to_scores(report, model):
-    frame = rows_of(report, "Samples", "parts of the scores of samples")
+    frame = rows_of(report, "Samples", "parts")
     np.testing.assert_allclose(frame["score"], model.predict_latent(X[50:]), atol=1e-10)
     parts = frame[["person", EVIL, "intercept"]]
     values = parts.map(lambda text: float(text.rstrip("?"))).to_numpy()
@@ -511,7 +453,7 @@ def test_markdown_is_one_table_per_table(report, tmp_path):
 def test_names_are_text(model_page):
     text = model_page.read_text()
     assert EVIL not in text
-    assert text.count("<script") == 1
+    assert "<script" not in text
     assert model_page.stat().st_size < 1_000_000
 
 
@@ -523,14 +465,6 @@ def test_page_in_a_browser(model_page, tmp_path):
         assert browser.evaluate("document.documentElement.scrollWidth") <= 400
         browser.resize(1200, 900)
         assert browser.evaluate("document.title") == f"Cells {EVIL}"
-        score = "[...document.querySelectorAll('#parts tbody tr')].map(r => Number(r.cells[3].textContent))"
-        browser.click("#parts th:nth-child(4) button")
-        first = browser.evaluate(score)
-        assert first == sorted(first)
-        change = "f.value = 'ill'; f.dispatchEvent(new Event('input', {bubbles: true}))"
-        browser.evaluate(f"(f => {{{change}}})(document.querySelector('#parts').parentNode.previousSibling)")
-        shown = "[...document.querySelectorAll('#parts tbody tr')].filter((row) => !row.hidden).length"
-        assert 0 < browser.evaluate(shown) < 20
         browser.click("nav a[href='#trust']")
         assert browser.evaluate("location.hash") == "#trust"
         browser.print_to(tmp_path / "page.pdf")
@@ -579,26 +513,22 @@ def test_every_outcome_is_written_up(kind, undrawn):
     if kind == "times":
         expected = concordance_index(y[50:], model.predict(NAMED[50:]))
         assert float(re.search(r"- concordance: (\S+)", text)[1]) == pytest.approx(expected, abs=5e-4)
-    frame = rows_of(report, "Samples", "parts of the scores of samples")
+    frame = rows_of(report, "Samples", "parts")
     assert len(frame) == 20
     assert "score (part)" in frame
     assert "nan" not in text.lower().replace("nanometer", "")
 
 
 @pytest.mark.heavy
-def test_without_new_samples_those_of_training_are_shown(model, undrawn):
-    report = report_model(model, random_state=0)
-    assert len(rows_of(report, "Samples", "parts of the scores of samples")) == 50
-    assert "No held-out samples were given" in str(report)
+def test_without_new_samples_those_of_training_are_judged(model, undrawn):
+    assert "No held-out samples were given" in str(report_model(model, random_state=0))
     stack = X[["age"]].to_numpy() @ X[["age"]].to_numpy().T
     given = GPMKLRegressor("precomputed", inference=FEW).fit(stack, SCORE)
     assert "Pass samples as `X`".replace("`", "\\`") in str(report_model(given))
     forgotten = BEMKLRegressor("precomputed").fit(stack, SCORE)
     with pytest.raises(ValueError, match="`kernels`"):
         report_model(forgotten)
-    shown = rows_of(
-        report_model(forgotten, kernels=stack, refits=True), "Views and kernels", "shares of kernels"
-    )
+    shown = rows_of(report_model(forgotten, kernels=stack), "Views and kernels", "shares of kernels")
     np.testing.assert_allclose(shown["share"], 1.0)
 
 

@@ -29,8 +29,8 @@ from bayesmkl.evaluation import (
     expected_calibration_error,
 )
 from bayesmkl.evaluation.compare import facts
+from bayesmkl.evaluation.metrics import METRICS, resolve_scoring, score
 from bayesmkl.evaluation.predictions import Predictions, gives
-from bayesmkl.evaluation.scoring import METRICS, resolve_scoring, score
 from bayesmkl.posterior import diagnose
 
 

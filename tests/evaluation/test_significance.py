@@ -21,8 +21,6 @@ from bayesmkl.evaluation.significance import (
     pairwise,
     rank_table,
     wilcoxon,
-    win_totals,
-    wins,
 )
 
 RATIO = 1.0 / 9.0  # tenfold cross-validation
@@ -405,28 +403,13 @@ class TestHolm:
         assert holm([0.01, np.nan, 0.04]) == pytest.approx([0.02, np.nan, 0.04], nan_ok=True)
 
 
-class TestWins:
-    def test_counts_as_by_hand(self, several):
-        table = wins(several).set_index(["model", "opponent"])
-        for (model, opponent), row in table.iterrows():
-            won = lost = 0
-            for name in ("one", "two", "three"):
-                ours, theirs = several.loc[name, model], several.loc[name, opponent]
-                significant = not ours.equals(theirs) and stats.ttest_rel(ours, theirs).pvalue < 0.05
-                won += significant and ours.mean() > theirs.mean()
-                lost += significant and ours.mean() < theirs.mean()
-            assert row.tolist() == [won, 3 - won - lost, lost, 0]
-        assert table.loc[("B", "A"), "wins"] == 3
-
-    def test_each_win_is_a_loss(self, several):
-        several.loc[("two", 3), "A"] = np.nan
-        table = wins(several, "corrected_t", test_train_ratio=RATIO, greater_is_better=False)
-        totals = win_totals(table)
-        assert totals["wins"].sum() == totals["losses"].sum() > 0
-        assert totals.loc["A", "untested"] == 3
-        assert (totals.loc["A"].iloc[:3].sum(), totals.loc["B"].iloc[:3].sum()) == (6, 8)
-        assert totals.index[-1] == "B"  # the larger is the worse
-        assert table.set_index(["model", "opponent"]).loc[("A", "B")].tolist() == [2, 0, 0, 1]
+def test_the_better_one_is_found_as_by_hand(several):
+    for row in pairwise(several, "paired_t", correction=None).itertuples():
+        ours, theirs = several.loc[row.dataset, row.first], several.loc[row.dataset, row.second]
+        significant = not ours.equals(theirs) and stats.ttest_rel(ours, theirs).pvalue < 0.05
+        assert row.better == (
+            "" if not significant else row.first if ours.mean() > theirs.mean() else row.second
+        )
 
 
 QUARTER = 0.25

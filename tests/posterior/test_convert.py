@@ -294,17 +294,6 @@ def test_data_groups_are_what_the_model_was_given(binary_model, several_model, r
     assert float(constants["y_scale"]) == pytest.approx(3.0 * features["größe"].std(ddof=0))
 
 
-def test_samples_are_selected_by_name(binary_model):
-    names = [f"patient {i}" for i in range(40)]
-    tree = to_datatree(binary_model, 5, sample_names=names)
-    assert tree["posterior_predictive"]["y"].sel(obs_id="patient 7").dims == ("chain", "draw")
-    assert tree["observed_data"]["obs_id"].values.tolist() == names
-    with pytest.raises(
-        ValueError, match=r"`sample_names` must hold one name for each of the 40 training samples; got"
-    ):
-        to_datatree(binary_model, 5, sample_names=names[:5])
-
-
 def test_precomputed_kernels_are_given_back(features):
     bank = KernelBank(["rbf", "linear"])
     stack, y = bank.fit_transform(features), features["größe"]
@@ -337,7 +326,7 @@ def test_groups_that_need_kernels_can_be_left_out(binary_model, monkeypatch):
 @pytest.mark.parametrize("name", [*MODELS, "nuts_model", "gibbs_regression_model"])
 def test_netcdf_round_trip_is_identical(name, request, tmp_path):
     model = request.getfixturevalue(name)
-    tree = to_datatree(model, 20, random_state=1, sample_names=[f"größe {i}" for i in range(40)])
+    tree = to_datatree(model, 20, random_state=1)
     save_posterior(tree, tmp_path / "tree.nc")
     again = load_posterior(tmp_path / "tree.nc")
     xarray.testing.assert_identical(again, tree)

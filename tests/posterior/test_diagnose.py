@@ -362,7 +362,6 @@ def test_every_inference_is_diagnosed(name, first, request):
     for section in found.values():
         assert section["advice"]
     assert report.count("-> ") == 5
-    assert found._repr_html_().count("<h5>") == 5
     if name in ("binary_model", "gibbs_model"):  # others draw as one of them does
         again = diagnose(request.getfixturevalue(name), n_draws=120, random_state=0)
         assert str(again) == report

@@ -34,11 +34,12 @@ def model(data):
 
 
 @pytest.mark.heavy
-def test_features_are_as_important_as_scikit_learn_says(model, data):
+def test_views_of_one_column_are_as_important_as_scikit_learn_says(data):
     X, y = data
-    table = permutation_table(model, X[80:], y[80:], by="feature", n_repeats=40, random_state=0)
+    model = GPMKLRegressor(KernelBank(["rbf"], views="each"), inference=FEW).fit(X[:80], y[:80])
+    table = permutation_table(model, X[80:], y[80:], n_repeats=40, random_state=0)
     theirs = permutation_importance(model, X[80:], y[80:], n_repeats=40, random_state=1)
-    ours = table.set_index("feature").loc[["x0", "x1", "x2"]]
+    ours = table.set_index("view").loc[["x0", "x1", "x2"]]
     error = np.sqrt((ours["std"] ** 2 + theirs.importances_std**2) / 40)
     assert (np.abs(ours["importance"] - theirs.importances_mean) < 4 * error + 1e-12).all()
     np.testing.assert_allclose(ours["std"], theirs.importances_std, rtol=0.5)
@@ -106,9 +107,8 @@ def test_frames_designs_and_searches(data):
     frame = pd.DataFrame(X, columns=["u", "v", "w"]).assign(site=np.tile(["north", "south"], 80))
     bank = KernelBank(["rbf"], views={"a": ["u", "v"], "b": "w"})
     model = GPMKLRegressor(bank, design=Design(group_columns="site"), inference=FEW)
-    table = permutation_table(model.fit(frame[:80], y[:80]), frame[80:], y[80:], by="feature", random_state=0)
-    assert set(table["feature"]) == {"u", "v", "w"}  # not the site, which kernels do not see
-    assert table["feature"][2] == "v"
+    table = permutation_table(model.fit(frame[:80], y[:80]), frame[80:], y[80:], random_state=0)
+    assert set(table["view"]) == {"a", "b"}  # not the site, which kernels do not see
     search = GridSearchCV(UniformMKLClassifier(KernelBank(["rbf"], views=VIEWS)), {"C": [1.0, 10.0]}, cv=2)
     table = permutation_table(search.fit(X[:80], y[:80] > 0), X[80:], y[80:] > 0, random_state=0)
     assert table["view"][0] == "a"
@@ -123,15 +123,11 @@ def test_bad_input_is_named(model, data):
     precomputed = UniformMKLClassifier("precomputed").fit(kernels, y[:40] > 0)
     with pytest.raises(ValueError, match="fitted to precomputed kernels, which have no columns"):
         permutation_table(precomputed, kernels, y[:40] > 0)
-    with pytest.raises(ValueError, match=r"`conditional` must be False .* got by='feature'"):
-        permutation_table(model, X, y, by="feature", conditional=True)
     alone = BEMKLRegressor(KernelBank(["rbf"])).fit(X, y)
     with pytest.raises(ValueError, match="got the single view"):
         permutation_table(alone, X, y, conditional=True)
     few = BEMKLRegressor(KernelBank(["rbf"], views=VIEWS, landmarks=10)).fit(X, y)
     with pytest.raises(ValueError, match="`conditional` must be False with landmarks"):
         permutation_table(few, X, y, conditional=True)
-    with pytest.raises(ValueError, match="`by` must be"):
-        permutation_table(model, X, y, by="kernel")
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         permutation_table(model, X, y[:-1])

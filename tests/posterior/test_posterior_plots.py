@@ -28,15 +28,13 @@ def points(ax):
     return {segment[0, 1]: (middle[segment[0, 1]], segment[0, 0], segment[1, 0]) for segment in ends}
 
 
-@pytest.mark.parametrize("kind", ["shares", "weights"])
-def test_kernel_plot_shows_the_table(kind, binary_model):
-    ax = plot_kernel_weights(binary_model, kind=kind, ci_prob=0.8)
+def test_kernel_plot_shows_the_table(binary_model):
+    ax = plot_kernel_weights(binary_model, ci_prob=0.8)
     table = kernel_table(binary_model, ci_prob=0.8)
     names = [label.get_text() for label in ax.get_yticklabels()]
     assert names == table["kernel"].tolist()
-    value, factor = (kind[:-1], 100.0 if kind == "shares" else 1.0)
     shown = points(ax)
-    expected = factor * table[[value, f"{value}_lower", f"{value}_upper"]].to_numpy()
+    expected = 100.0 * table[["share", "share_lower", "share_upper"]].to_numpy()
     np.testing.assert_allclose([shown[row] for row in range(len(table))], expected)
     assert ax.yaxis_inverted()  # the most important kernel is at the top
     assert "80 % interval" in ax.get_xlabel()
@@ -64,21 +62,19 @@ def test_elbo_plot_shows_the_gap(binary_model, several_model):
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("kind", ["shares", "weights"])
-def test_kernel_plot_of_draws_shows_their_quantiles(kind, binary_model):
+def test_kernel_plot_of_draws_shows_their_quantiles(binary_model):
     sampled = refined_a_little(binary_model, 20)
-    ax = plot_kernel_weights(sampled, kind=kind)
+    ax = plot_kernel_weights(sampled)
     table = kernel_table(sampled)
-    value, factor = (kind[:-1], 100.0 if kind == "shares" else 1.0)
-    expected = factor * table[[value, f"{value}_lower", f"{value}_upper"]].to_numpy()
+    expected = 100.0 * table[["share", "share_lower", "share_upper"]].to_numpy()
     shown = points(ax)
     np.testing.assert_allclose([shown[row] for row in range(len(table))], expected)
     assert "interval (not converged)" in ax.get_xlabel()
-    assert "(variational: too narrow)" in plot_kernel_weights(binary_model, kind=kind).get_xlabel()
-    if kind == "weights":
-        weights = sampled.posterior_.flat().kernel_weights
-        k = sampled.kernel_names_.tolist().index(table["kernel"][0])
-        np.testing.assert_allclose(expected[0, 1:], np.quantile(weights[:, k], [0.03, 0.97]))
+    assert "(variational: too narrow)" in plot_kernel_weights(binary_model).get_xlabel()
+    weights = sampled.posterior_.flat().kernel_weights
+    k = sampled.kernel_names_.tolist().index(table["kernel"][0])
+    ends = table[["weight_lower", "weight_upper"]].to_numpy()[0]
+    np.testing.assert_allclose(ends, np.quantile(weights[:, k], [0.03, 0.97]))
 
 
 def test_elbo_plot_says_when_it_did_not_converge(features, bank):

@@ -202,7 +202,6 @@ COLUMNS = [True, "hour", 3, -4, 1.0, 10**400, [], [0.5], [True, False], [[0, 1]]
 VALIDATORS: dict[str, tuple[Any, str, list[Any]]] = {
     "counts": (datasets.make_ringnorm, "n_samples", [*COUNTS, None]),
     "counts with a least": (p.refine_posterior, "n_chains", [1, *COUNTS]),
-    "counts of which there may be none": (p.relevance, "permutations", ["9", True, -1, 20.5]),
     "scales": (Gaussian, "width", SCALES),
     "rates": (Laplacian, "gamma", SCALES),
     "degrees": (Polynomial, "degree", ["2", None, True, 0, 1.5, 2.0, 10**400]),
@@ -214,7 +213,7 @@ VALIDATORS: dict[str, tuple[Any, str, list[Any]]] = {
     "levels": (s.critical_difference, "alpha", [*SHARES, 0.0, 1.0]),
     "probabilities": (p.reliability, "y_prob", [np.linspace(0, 2, 12), GAPS, np.full(12, "a"), X * 1j, 0.5]),
     "p-values": (s.holm, "p_values", [None, "a", [-0.1], [1.1], ["a"], [[0.5]], [1j]]),
-    "choices": (p.plot_kernel_weights, "kind", CHOICES),
+    "choices": (p.relevance, "by", CHOICES),
     "flags": (p.to_datatree, "pointwise", FLAGS),
     "seeds": (p.to_datatree, "random_state", SEEDS),
     "seeds of banks": (KernelBank, "random_state", SEEDS),
@@ -224,7 +223,6 @@ VALIDATORS: dict[str, tuple[Any, str, list[Any]]] = {
     "tables": (d.knn_laplacian, "X", [*TABLES, sparse.csr_array(X)]),
     "graphs": (d.glks_transduce, "laplacians", [None, 1, [], [np.eye(12)], [GRAPH * np.nan], [GRAPH * 1j]]),
     "partly labeled": (d.glks_transduce, "y", [None, 1, np.full(12, -1), np.zeros(12), GAPS, ONES]),
-    "names": (p.to_datatree, "sample_names", ["ab", 1, ["a"], [["a"] * 12], ["a"] * 12]),
     "labels": (e.equal_error_rate, "y_true", [None, GAPS, ONES, np.zeros(12), np.array([None, "a"] * 6)]),
     "labels that are known": (p.reliability, "labels", [[0], [0, 0], ["a", "b"], 1]),
     "targets": (p.plot_predictions, "y_true", [X[:5, 0], X[:, 0] * np.nan, X, NONE[:, 0]]),
@@ -345,7 +343,7 @@ OTHERS: dict[str, tuple[Any, str, list[Any]]] = {
             "`metric",
             ["acc", "", 1, True, ["accuracy"]],
         )
-        for method in ("scores", "ranks", "significance", "wins", "plot")
+        for method in ("scores", "ranks", "significance", "plot")
     },
 }
 

@@ -320,18 +320,16 @@ class BaseGPMKL(CompletingMKL):
             warn_user(f"{type(self).__name__} {advice}", ConvergenceWarning)
 
     def _refit(
-        self, stack: DenseStack, order: np.ndarray | None = None, kept: np.ndarray | None = None
+        self, stack: DenseStack, kept: np.ndarray | None = None
     ) -> tuple[np.ndarray, float, float, bool]:
         """Return what `elpd_i_`, `log_evidence_`, `pareto_k_` and `converged_` would be with other training kernels.
 
-        And with the targets of the samples in another order, if one is given. Kernels are those at the positions
-        `kept`, None: all. Weights of samples multiply the first.
+        Kernels are those at the positions `kept`, None: all. Weights of samples multiply the first.
         """
         options = self._inference()
         if not np.isfinite(kernel_units(stack, self.sample_weight_)).any():
             options = replace(options, n_points=LEAST_POINTS)  # nothing to infer but the noise
         targets = self._targets_of_outputs()
-        targets = targets if order is None else targets[..., order]
         _, weighted, reading = self._infer(
             stack, targets, replace(options, n_draws=min(options.n_draws, REFIT_DRAWS)), kept
         )
