@@ -131,14 +131,6 @@ def test_larger_bases_are_better_and_never_beat_the_full_problem(stack, labels):
         assert np.isnan(result.duality_gap)
 
 
-def test_copies_of_samples_are_not_taken_twice(rng, labels):
-    X = np.repeat(rng.normal(size=(N // 5, 3)), 5, axis=0)
-    kernel = np.exp(-((X[:, None] - X[None]) ** 2).sum(axis=-1))
-    problem = SquaredHinge(0.01).problem(labels)
-    svm = grow(kernel, problem, basis_module._empty(problem), N)
-    assert len({index // 5 for index in svm.basis}) == svm.basis.size <= N // 5
-
-
 def test_basis_samples_alone_have_coefficients():
     X, y = load_iris(return_X_y=True)
     bank = KernelBank([Gaussian(width=w) for w in (0.5, 1, 3)])
@@ -162,19 +154,3 @@ def test_a_few_samples_predict_almost_as_well_as_all():
     assert sparse.support_fraction_ == pytest.approx(0.05)
     assert full.support_fraction_ > 0.3
     assert sparse.score(X[200:], y[200:]) > full.score(X[200:], y[200:]) - 0.02
-
-
-def test_a_second_basis_at_the_weights_found_is_better(monkeypatch):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(120, 5))
-    y = np.where(X[:, 0] ** 2 + X[:, 1] + 0.3 * rng.normal(size=120) > 0.7, 1.0, -1.0)
-    distances = ((X[:, None] - X[None]) ** 2).sum(axis=-1)
-    stack = DenseStack(np.stack([np.exp(-distances / (2.0 * 2.0**s)) for s in range(-4, 7, 2)]))
-    values = {}
-    for rounds, mixed in ((5, 0.1), (1, 0.1), (5, 0.0)):
-        monkeypatch.setattr(basis_module, "ROUNDS", rounds)
-        monkeypatch.setattr(basis_module, "MIXED", mixed)
-        found = fit_basis_mkl(stack, y[None], SquaredHinge(0.1), PrimalMKLOptions(), 20)
-        values[rounds, mixed] = found.result.objective_history[-1]
-    assert values[5, 0.1] < 0.97 * values[1, 0.1]
-    assert values[5, 0.1] < values[5, 0.0]  # kernels without weight need a say in the basis

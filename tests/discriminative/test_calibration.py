@@ -12,7 +12,6 @@ from sklearn.metrics import brier_score_loss, log_loss
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
 from bayesmkl import KernelBank
-from bayesmkl.datasets import load_iris
 from bayesmkl.kernels import Gaussian, Linear
 
 pytestmark = [
@@ -61,19 +60,6 @@ def test_probabilities_of_bank_and_stack_are_the_same_and_good(noisy, name):
         20.0 * score
     )  # scores have no unit: read as very steep log odds they are overconfident
     assert brier_score_loss(y[test], probabilities[:, 1]) < brier_score_loss(y[test], uncalibrated)
-
-
-@pytest.mark.parametrize("name", some(CLASSIFIERS))
-def test_probabilities_of_three_classes(name):
-    X, y = load_iris(return_X_y=True)
-    X, y = X[::2], y[::2]
-    settings = known(name, GRAPH)
-    model = CalibratedClassifierCV(quick(name, BANK, **settings), cv=FOLDS, ensemble=False).fit(X, y)
-    probabilities = model.predict_proba(X)
-    assert probabilities.shape == (75, 3)
-    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, rtol=1e-12)
-    assert (probabilities.argmax(axis=1) == y).mean() > 0.9
-    assert log_loss(y, probabilities) < 0.6 * np.log(3.0)
 
 
 def test_probabilities_through_an_outer_cross_validation_need_a_bank(noisy):

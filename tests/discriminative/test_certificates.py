@@ -125,16 +125,6 @@ def test_gmkl_objective_is_that_of_another_solver(rng):
         assert result.objective_history[-1] == pytest.approx(best, rel=SOLVER)
 
 
-def test_the_two_schemes_of_simplemkl_agree(rng):
-    for _ in range(3):
-        kernels, y = dual_reference.problem(rng, 40, 8)
-        objectives = [
-            simple(solver)(DenseStack(kernels), y[None], Hinge(5.0), tol=1e-6).objective_history[-1]
-            for solver in ("spg", "reduced-gradient")
-        ]
-        assert objectives[0] == pytest.approx(objectives[1], rel=SOLVER)
-
-
 @pytest.mark.parametrize("solver", ["spg", "reduced-gradient"])
 def test_repeated_samples_make_kinks_that_one_dual_does_not_certify(rng, solver):
     """Kernels of single coarse features: samples of both classes coincide where few kernels are left."""

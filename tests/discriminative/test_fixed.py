@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers import SAME_FORMULA, assert_same, frozen, informed_target, learn, random_kernels, random_labels
+from helpers import SAME_FORMULA, assert_same, frozen, informed_target, random_kernels, random_labels
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.svm import SVC, SVR
@@ -15,16 +15,11 @@ from bayesmkl.discriminative.estimators.two_stage import (
     UniformMKLRegressor,
 )
 from bayesmkl.discriminative.global_weights.two_stage import (
-    BestKernel,
-    Selection,
     fold_accuracy,
     fold_scores,
     shares,
-    train_selected,
 )
-from bayesmkl.discriminative.svm.libsvm import EpsilonInsensitive, Hinge
-from bayesmkl.kernels import Gaussian, KernelBank
-from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.discriminative.svm.libsvm import Hinge
 
 pytestmark = pytest.mark.heavy
 
@@ -134,16 +129,6 @@ def test_best_kernel_takes_the_first_of_equals(problem):
         assert model.kernel_weights_[twice[1]] == 0.0
 
 
-def test_best_kernel_finds_the_informative_view(rng):
-    y = random_labels(rng, 80)
-    X = rng.normal(size=(80, 3))
-    X[:, 1] += 2.0 * y
-    bank = KernelBank(Gaussian(width=1), views="each")
-    model = BestKernelClassifier(bank).fit(X, y)
-    assert model.kernel_weights_.tolist() == [0.0, 1.0, 0.0]
-    assert model.cv_scores_[1] > 0.9 > model.cv_scores_[[0, 2]].max()
-
-
 def test_own_folds_and_probabilities(problem):
     X, y, Z = problem
     folds = [(np.arange(20, 40), np.arange(20)), (np.arange(20), np.arange(20, 40))]
@@ -154,35 +139,11 @@ def test_own_folds_and_probabilities(problem):
     assert_same(calibrated.predict_proba(Z).sum(axis=1), np.ones(20), SAME_FORMULA)
 
 
-def test_algorithms_agree_with_their_estimators(problem):
-    X, y, _ = problem
-    stack = DenseStack(np.ascontiguousarray(np.moveaxis(X, -1, 0)))
-    folds = list(StratifiedKFold(5, shuffle=True, random_state=0).split(X, y))
-    result, more = learn(stack, y[None], Hinge(2.0), BestKernel(tol=TIGHT))
-    model = precomputed(BestKernelClassifier, C=2.0).fit(X, y)
-    np.testing.assert_array_equal(more["cv_scores"], model.cv_scores_)
-    np.testing.assert_array_equal(result.signed_dual[0], model.dual_coef_)
-    scores = fold_scores(stack.kernels[3], y[None], Hinge(2.0), folds, TIGHT)
-    assert fold_accuracy(scores, y[None], folds) == model.cv_scores_[3]
-
-
 def test_a_class_that_is_alone_in_a_fold_wins_there(rng):
     kernel, y = random_kernels(rng, 12, 1)[0], np.repeat([1.0, -1.0], [5, 7])
     folds = [(np.arange(3), np.arange(3, 12)), (np.arange(8, 12), np.arange(8))]
     accuracy = fold_accuracy(fold_scores(kernel, y[None], Hinge(1.0), folds, TIGHT), y[None], folds)
     assert accuracy == pytest.approx((2 / 9 + 3 / 8) / 2)
-
-
-def test_the_second_stage_is_the_svm_on_the_combined_kernel(rng):
-    stack, y = DenseStack(random_kernels(rng, 20, 8)), random_labels(rng, 20)
-    weights = rng.random(8)
-    targets = np.stack([y, rng.normal(size=20)])
-    inner = EpsilonInsensitive(1.0, 0.1)
-    result = train_selected(stack, targets, inner, TIGHT, Selection(weights, n_solves=5))
-    expected = [inner.solve(stack.combine(weights), target, TIGHT) for target in targets]
-    assert result.n_solves == 7
-    assert result.objective_history[0] == pytest.approx(sum(solution.objective for solution in expected))
-    assert_same(result.signed_dual, [solution.signed_dual for solution in expected], MACHINE)
 
 
 def test_shares_of_tiny_and_huge_scores():

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 import pytest
 from dual_reference import problem, quadratics
-from helpers import SAME_FORMULA, assert_same, learn, random_kernels, random_labels
+from helpers import SAME_FORMULA, assert_same, learn
 from scipy.optimize import approx_fprime, minimize
 
 from bayesmkl._numerics.convergence import Outcome
@@ -121,16 +119,6 @@ def test_finite_difference_gradient(rng, combination):
         assert_same(move / np.linalg.norm(move), -gradient / np.linalg.norm(gradient), 0.01)
 
 
-def test_objective_never_rises_with_projected_gradients(rng):
-    _, kernels, y = feature_problem(rng)
-    for regularizer in REGULARIZERS:
-        for combination in ("sum", "product"):
-            options = GMKL(regularizer, combination, "pg", 1e-2, 300)
-            history = learn(DenseStack(kernels), y[None], Hinge(3.0), options).objective_history
-            assert len(history) > 3
-            assert np.all(np.diff(history) <= 0.02 * 1e-2 * history[1:])  # the noise of the SVMs
-
-
 @pytest.mark.heavy
 def test_product_of_features_is_one_gaussian_kernel(rng):
     """prod_m exp(-d_m (x_m - z_m)^2 / 2), whose widths another optimizer finds as well."""
@@ -193,35 +181,3 @@ def test_products_need_positive_entries(rng):
     kernels[0, 0, 1] = -0.1
     with pytest.raises(ValueError, match="nonnegative entries: kernel 'kernel 1'"):
         model.predict(kernels)
-
-
-class FailingBeyond(NamedTuple):
-    """An SVM that is not solved where the kernel is large: its dual value is far below the optimum."""
-
-    svm: Hinge
-    largest: float
-    above: float  # primal value, over that of the solution
-
-    def solve(self, kernel, target, tol):
-        found = self.svm.solve(kernel, target, tol)
-        if kernel.diagonal().max() <= self.largest:
-            return found
-        return found._replace(objective=-1e6, gap=1e6 + found.objective + found.gap + self.above)
-
-
-@pytest.mark.parametrize("above", [0.0, 1e3])
-@pytest.mark.parametrize("solver", SOLVERS)
-def test_svms_that_fail_do_not_look_like_the_optimum(solver, above):
-    rng = np.random.default_rng(3)
-    stack, target = DenseStack(np.stack(random_kernels(rng, 30, 3))), random_labels(rng, 30)[None]
-    options, start = (
-        GMKL(solver=solver, tol=1e-4),
-        np.full(3, 0.01),
-    )  # from where the first step goes too far
-    whole = learn(stack, target, Hinge(1.0), options, start)
-    largest = 1.1 * stack.combine(whole.kernel_weights).diagonal().max()
-    failing = FailingBeyond(Hinge(1.0), largest, above)
-    assert failing.solve(stack.combine(whole.kernel_weights), target[0], 1e-3).objective > 0.0
-    found = learn(stack, target, failing, options, start)
-    assert found.outcome is Outcome.CONVERGED
-    assert_same(found.objective_history[-1], whole.objective_history[-1], 2e-4)

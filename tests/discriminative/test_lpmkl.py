@@ -116,26 +116,6 @@ def test_shared_tasks_minimize_the_sum(rng, inner):
     assert found.fun == pytest.approx(1.0, rel=1e-5)
 
 
-@pytest.mark.parametrize("p_norm", [1.0, 4.0 / 3.0])
-def test_warm_starts_find_the_same_optima_with_fewer_svms(rng, p_norm):
-    kernels, y = problem(rng, 60, 8)
-    train, grid = samples_first(kernels), [0.3, 1.0, 3.0, 10.0, 30.0, 100.0]
-    path = classifier(p_norm=p_norm, tol=1e-3, max_iter=5000).path(train, y, C_values=grid)
-    cold = [classifier(p_norm=p_norm, tol=1e-3, max_iter=5000, C=C).fit(train, y) for C in grid]
-    for warm, model in zip(path.models, cold, strict=True):
-        assert warm.objective_history_[-1] == pytest.approx(model.objective_history_[-1], rel=2e-3)
-    assert sum(model.n_solves_ for model in path.models) < 0.9 * sum(model.n_solves_ for model in cold)
-
-
-def test_a_start_without_a_kernel_finds_it_again(rng):
-    kernels, y = problem(rng, 50, 4)
-    stack, options = DenseStack(kernels), Lp(1.0, 1e-4, 5000)
-    cold = learn(stack, y[None], Hinge(2.0), options)
-    warm = learn(stack, y[None], Hinge(2.0), options, start=np.array([0.0, 0.0, 1.0, 0.0]))
-    assert warm.outcome is Outcome.CONVERGED
-    assert warm.objective_history[-1] == pytest.approx(cold.objective_history[-1], rel=2e-4)
-
-
 def test_p_one_reports_the_gap_it_has(rng):
     kernels, y = problem(rng, 60, 12)
     with pytest.warns(match="stopped after max_iter=20 steps with a relative duality gap of"):

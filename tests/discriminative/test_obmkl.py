@@ -13,14 +13,11 @@ from bayesmkl.discriminative.estimators.two_stage import OBMKLClassifier
 from bayesmkl.discriminative.global_weights.two_stage import (
     OptimalKernel,
     Problem,
-    alternate,
     optimal_kernel,
     select_by_alignment,
     select_weighted,
 )
-from bayesmkl.discriminative.inner import InnerSolution
 from bayesmkl.discriminative.svm.libsvm import Hinge
-from bayesmkl.kernels import Gaussian, KernelBank
 from bayesmkl.kernels.alignment import empirical_optimal_kernel
 from bayesmkl.kernels.stacks.dense import DenseStack
 
@@ -139,43 +136,6 @@ def test_aqp_with_equal_duals_is_qp_and_ignores_their_scale(rng, problem):
     np.testing.assert_array_equal(select_weighted(known, [np.zeros(40)], UNIFORM), UNIFORM)
 
 
-class Swinging:
-    """An SVM whose duals favor one half of the samples when the first kernel leads, else the other half."""
-
-    def __init__(self, kernels):
-        self.kernels = kernels
-
-    def solve(self, kernel, target, tol):
-        weight = np.linalg.lstsq(self.kernels.reshape(len(self.kernels), -1).T, kernel.ravel(), rcond=None)[
-            0
-        ][0]
-        half = np.arange(len(target)) < len(target) // 2
-        return InnerSolution(np.where(half == (weight > 0.5), 1.0, 0.02), 0.0, weight, 0.0)
-
-
-def test_alternation_that_swings_is_damped(rng):
-    """Undamped it would visit the same two sets of weights for ever."""
-    size = 20
-    half = np.arange(size) < size // 2
-    kernels = np.stack([np.outer(half, half), np.outer(~half, ~half)]).astype(float)
-    optimal = np.zeros((size, size))  # whichever half counts, its kernel should have no weight
-    stack = DenseStack(kernels)
-    seen = []
-    known = Problem(stack, np.ones((1, size)), Swinging(kernels), optimal)
-    selection = alternate(
-        known, np.array([1.0, 0.0]), OptimalKernel("aqp", 1e-9, 40), lambda *step: seen.append(step)
-    )
-    first = np.array(selection.objective_history)
-    assert first[:3].tolist() == pytest.approx([1.0, 0.0, 1.0], abs=1e-3)  # it swings ...
-    assert np.abs(np.diff(first[-5:])).max() < 1e-3  # ... less and less,
-    assert selection.kernel_weights[0] == pytest.approx(0.5, abs=1e-3)  # about where the duals change
-    assert selection.outcome is Outcome.MAX_ITER  # and there is no fixed point
-    assert [n for n, _ in seen] == list(range(1, 41))
-    plain = alternate(known, np.array([1.0, 0.0]), OptimalKernel("aqp-paper", 1e-9, 40))
-    assert plain.objective_history == pytest.approx([1.0, 0.0] * 20, abs=1e-3)  # as printed, it goes on
-    assert plain.outcome is Outcome.MAX_ITER
-
-
 def test_where_nothing_swings_the_paper_takes_the_same_steps(problem):
     kernels, y = problem
     found = [
@@ -230,14 +190,3 @@ def test_qp_and_convex_alignment_agree_for_the_ideal_target(rng):
     result = fit(kernels, y, "qp")
     assert_same(result.kernel_weights, convex.kernel_weights, 1e-9)
     assert result.kernel_weights[0] == pytest.approx(1.0)
-
-
-def test_informative_view_gets_the_weight(rng):
-    y = random_labels(rng, 80)
-    X = rng.normal(size=(80, 3))
-    X[:, 1] += 3.0 * y
-    bank = KernelBank(Gaussian(width=1), views="each")
-    for method in METHODS:
-        model = OBMKLClassifier(bank, method=method).fit(X, y)
-        assert model.kernel_weights_.argmax() == 1
-        assert model.score(X, y) > 0.9

@@ -6,21 +6,16 @@ import dual_reference
 import numpy as np
 import pytest
 from helpers import assert_same, learn, random_kernels, random_labels
-from scipy.optimize import minimize_scalar
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.discriminative import SILPMKLClassifier, SimpleMKLClassifier
 from bayesmkl.discriminative.global_weights.simplemkl import SILP, Simple
-from bayesmkl.discriminative.outer import WeightedFit, fit_at
+from bayesmkl.discriminative.outer import fit_at
 from bayesmkl.discriminative.svm.evaluator import lowest_point
 from bayesmkl.discriminative.svm.libsvm import Hinge
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 TIGHT = 1e-6
-
-
-def samples_first(kernels):
-    return np.moveaxis(kernels, 0, -1)
 
 
 @pytest.mark.heavy
@@ -67,44 +62,6 @@ def test_monotone_both_bounds_close_in(rng):
     assert bounds[0] < bounds[-1] <= result.objective_history[-1] * (1 + 1e-9)
 
 
-def test_two_kernels_are_a_line_search(rng):
-    kernels, y = dual_reference.problem(rng, 40, 2)
-    stack = DenseStack(kernels)
-
-    def objective(t):
-        return fit_at(stack, y[None], Hinge(2.0), np.array([t, 1.0 - t]), 1e-8).objective
-
-    best = minimize_scalar(objective, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-7})
-    result = learn(stack, y[None], Hinge(2.0), SILP(TIGHT))
-    assert result.objective_history[-1] == pytest.approx(best.fun, rel=1e-5)
-    assert result.kernel_weights[0] == pytest.approx(best.x, abs=0.01)
-
-
-def test_planes_lie_below_the_objective_and_touch_it(rng):
-    kernels, y = random_kernels(rng, 30, 4, "smooth"), random_labels(rng, 30)[None]
-    fit = fit_at(DenseStack(kernels), y, Hinge(1.0), rng.dirichlet(np.ones(4)), 1e-9)
-    for weights in rng.dirichlet(np.ones(4), size=5):
-        other = fit_at(DenseStack(kernels), y, Hinge(1.0), weights, 1e-9)
-        plane = fit.objective - 0.5 * (weights - fit.kernel_weights) @ fit.quadratics
-        assert plane <= other.objective + other.inner_gap
-    bound, lowest = lowest_point([fit])
-    assert lowest[np.argmax(fit.quadratics)] == 1.0  # one plane is lowest at a corner
-    assert bound == pytest.approx(
-        fit.objective - 0.5 * np.ptp([fit.quadratics.max(), fit.kernel_weights @ fit.quadratics])
-    )
-
-
-@pytest.mark.parametrize("unit", [1e-12, 1.0, 1e12])
-def test_equivariance_the_linear_program_in_any_unit(unit):
-    planes = [
-        WeightedFit(np.array([0.5, 0.5]), 0.5 * unit, unit * np.array(s), ())
-        for s in ([0.0, 2.0], [2.0, 0.5])
-    ]
-    bound, weights = lowest_point(planes)
-    # planes: 1 - d_2 and 1.125 - d_1 - d_2 / 4 meet at d_1 = 0.5
-    np.testing.assert_allclose([bound / unit, *weights], [0.5, 0.5, 0.5], rtol=1e-9)
-
-
 def test_classes_share_weights_as_simplemkl_lets_them(rng):
     X = rng.normal(size=(90, 4))
     y = np.digitize(X[:, 1], [-0.5, 0.5])
@@ -116,11 +73,3 @@ def test_classes_share_weights_as_simplemkl_lets_them(rng):
         )
         assert found.kernel_weights_.shape == shape
         np.testing.assert_allclose(found.kernel_weights_, other.kernel_weights_, atol=0.02)
-
-
-def test_warm_starts_along_a_path_find_the_same_optima(rng):
-    kernels, y = dual_reference.problem(rng, 40, 6)
-    path = SILPMKLClassifier("precomputed", tol=1e-4).path(samples_first(kernels), y, C_values=[0.3, 3.0])
-    for C, warm in zip(path.values, path.models, strict=True):
-        cold = SILPMKLClassifier("precomputed", tol=1e-4, C=C).fit(samples_first(kernels), y)
-        assert warm.objective_history_[-1] == pytest.approx(cold.objective_history_[-1], rel=2e-4)

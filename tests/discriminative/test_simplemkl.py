@@ -11,7 +11,6 @@ from scipy.optimize import minimize_scalar
 from bayesmkl.discriminative import SimpleMKLClassifier
 from bayesmkl.discriminative.global_weights.simplemkl import (
     Simple,
-    reduced_gradient,
 )
 from bayesmkl.discriminative.outer import fit_at
 from bayesmkl.discriminative.svm.libsvm import EpsilonInsensitive, Hinge
@@ -72,21 +71,6 @@ def test_reduced_gradient_never_rises(rng):
         assert len(result.objective_history) > 3
 
 
-def test_reduced_gradient_is_a_feasible_descent_direction(rng):
-    kernels, y = problem(rng, 40, 8)
-    weights = rng.dirichlet(np.ones(8))
-    weights[[1, 4]] = 0.0
-    weights /= weights.sum()
-    fit = fit_at(DenseStack(kernels), y[None], Hinge(1.0), weights, 1e-9)
-    direction = reduced_gradient(weights, -0.5 * fit.quadratics)
-    assert abs(direction.sum()) < 1e-10 * np.abs(direction).max()
-    assert np.all(direction[weights == 0.0] >= 0.0)
-    ahead = fit_at(DenseStack(kernels), y[None], Hinge(1.0), weights + 1e-6 * direction, 1e-9)
-    difference = (ahead.objective - fit.objective) / 1e-6
-    assert difference < 0.0
-    assert difference == pytest.approx(-0.5 * fit.quadratics @ direction, rel=1e-2)
-
-
 def test_noise_kernels_are_left_out(rng):
     X = rng.normal(size=(120, 10))
     y = np.where(X[:, 3] + X[:, 7] ** 2 > 1.0, "yes", "no")
@@ -128,18 +112,3 @@ def test_several_classes_have_weights_of_their_own_or_shared_ones(rng):
         1 - 1e-4
     )
     assert min(own.score(kernels, y), shared.score(kernels, y)) > 0.85
-
-
-def test_progress_is_reported(rng):
-    kernels, y = problem(rng, 40, 6)
-    for solver in SOLVERS:
-        seen = []
-        result = learn(
-            DenseStack(kernels),
-            y[None],
-            Hinge(1.0),
-            Simple(solver),
-            on_step=lambda n, status, seen=seen: seen.append((n, status)),
-        )
-        assert [n for n, _ in seen] == list(range(1, len(result.objective_history)))
-        assert "relative gap" in seen[-1][1]

@@ -109,14 +109,3 @@ def test_penalty_is_a_bound_at_another_C(rng):
     bound = learn(DenseStack(kernels), y[None], Hinge(2.0 * norm), Lp(2.0, 1e-7))
     assert_same(result.kernel_weights / norm, bound.kernel_weights, 5e-3)
     assert_same(norm * result.signed_dual, bound.signed_dual, 0.02)
-
-
-def test_several_classes(rng):
-    X = rng.normal(size=(90, 4))
-    y = np.digitize(X[:, 1], [-0.5, 0.5])
-    kernels = np.exp(-0.5 * (X[:, None] - X[None]) ** 2)
-    shared = classifier(multiclass="shared", tol=1e-4, p_norm=1.2).fit(kernels, y)
-    own = classifier(tol=1e-4, p_norm=1.2).fit(kernels, y)
-    assert shared.kernel_weights_.argmax() == 1
-    assert own.kernel_weights_.argmax(axis=1).tolist() == [1, 1, 1]
-    assert min(shared.score(kernels, y), own.score(kernels, y)) > 0.85

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from helpers import SAME_FORMULA, assert_same, frozen, random_kernels, random_labels
 
-from bayesmkl.kernels import alignment
 from bayesmkl.kernels.alignment import (
     centered_alignment,
     empirical_optimal_kernel,
@@ -40,20 +39,6 @@ def test_gram_equals_explicit_products(rng, kind, center):
     expected = np.einsum("mij,hij->mh", explicit, explicit)
     assert_same(frobenius_gram(DenseStack(kernels), center), expected, SAME_FORMULA)
     assert_same(frobenius_norms(DenseStack(kernels), center) ** 2, expected.diagonal(), SAME_FORMULA)
-
-
-def test_gram_without_centering_equals_the_contraction_of_the_stack(rng):
-    stack = DenseStack(random_kernels(rng, 23, 4))
-    assert_same(frobenius_gram(stack), stack.frobenius(), SAME_FORMULA)
-
-
-@pytest.mark.parametrize("chunk_bytes", [1, 8 * 3 * 40, 8 * 3 * 100])
-def test_gram_does_not_depend_on_the_pieces(rng, monkeypatch, chunk_bytes):
-    stack = DenseStack(random_kernels(rng, 19, 3))
-    weights = rng.random(19)
-    whole = frobenius_gram(stack, True, weights)
-    monkeypatch.setattr(alignment, "CHUNK_BYTES", chunk_bytes)
-    assert_same(frobenius_gram(stack, True, weights), whole, SAME_FORMULA)
 
 
 @pytest.mark.parametrize("center", [False, True])

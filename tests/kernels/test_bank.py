@@ -169,14 +169,6 @@ def test_permuted_samples_and_kernels_give_permuted_stacks():
     )
 
 
-def test_common_offset_does_not_change_kernels_of_differences():
-    steps = RNG.integers(0, 64, size=(10, 3)) / 4.0  # exactly representable also at 1e8
-    kernels = [Gaussian(width=2), Laplacian(width=2), FromDistance()]
-    near, far = KernelBank(kernels).fit(steps), KernelBank(kernels).fit(steps + 1e8)
-    np.testing.assert_array_equal(near.train_stack(), far.train_stack())
-    np.testing.assert_array_equal(near.row_stack(steps[:3] + 0.5), far.row_stack(steps[:3] + 0.5 + 1e8))
-
-
 def test_zero_samples_and_zero_features_give_zeros_not_errors():
     X = TRAIN.copy()
     X[:, 2] = 0.0

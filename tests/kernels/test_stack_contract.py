@@ -485,13 +485,6 @@ def test_shape_and_form(case):
     assert case.stack.storage == case.storage
 
 
-@pytest.mark.parametrize(
-    ("case", "share"), [("dense", 1), ("float32", 1 / 2), ("packed", 45 / 162)], indirect=["case"]
-)
-def test_bytes_are_those_of_the_entries_that_are_stored(case, share):
-    assert case.stack.nbytes == pytest.approx(share * case.kernels.nbytes, rel=1e-12)
-
-
 STORED = [
     "dense",
     "dense, square",

@@ -8,7 +8,7 @@ from scipy.spatial.distance import pdist
 
 from bayesmkl.kernels import FromDistance, Gaussian, KernelBank, Laplacian, Linear, Polynomial
 from bayesmkl.kernels.base import Kernel
-from bayesmkl.kernels.geometry import mean_distance, mean_row, median_distance
+from bayesmkl.kernels.geometry import mean_distance, median_distance
 
 KERNELS = [
     Gaussian(relative_width=0.5),
@@ -75,14 +75,6 @@ def test_degenerate_typical_distances_of_one_point():
     assert mean_distance(1.0 - np.eye(2), alone) == 0.0
     mostly = np.array([9.0, 1.0])  # most pairs are of one point: the mean
     assert median_distance(np.array([[0.0], [8.0]]), "euclidean", mostly) == pytest.approx(8.0 * 9 / 45)
-
-
-def test_weighted_means_of_rows_keep_digits():
-    X, weights = np.full((5, 1), 0.1), np.array([1.0, 2.0, 0.0, 0.3, 0.7])
-    assert mean_row(X, weights)[0] == 0.1
-    assert mean_row(np.arange(5.0)[:, None], weights)[0] == pytest.approx(
-        np.average(range(5), weights=weights)
-    )
 
 
 class Own(Kernel):
