@@ -169,19 +169,6 @@ def test_gap_is_the_difference_of_primal_and_dual_values(rng, p_norm):
     )
 
 
-# --------------------------------------------------------------------------------
-
-
-class CountingStack(DenseStack):
-    """Counts passes over all kernels."""
-
-    passes = 0
-
-    def combine(self, weights):
-        CountingStack.passes += 1
-        return super().combine(weights)
-
-
 @pytest.fixture
 def stack(rng):
     return DenseStack(random_kernels(rng, 30, 12))
