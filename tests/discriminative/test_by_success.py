@@ -270,20 +270,6 @@ def test_votes_of_native_and_precomputed_agree(rng, functions, tol, same, sv_gat
     np.testing.assert_array_equal(one.n_selected, other.n_selected)
 
 
-def test_gates_sum_to_one_and_scores_stay_inside(rng):
-    X, y, new = toy(rng)
-    kernels = native_kernels(KernelBank(FUNCTIONS, normalize=None).fit(X))
-    result = fit_ldmkl(kernels, y, LDMKLOptions(success=SuccessOptions(C=10.0)))
-    rows = [kernel.rows(3.0 * new) for kernel in kernels]
-    gates = ldmkl_gates(kernels, result, rows)
-    np.testing.assert_allclose(gates.sum(axis=0), 1.0, rtol=1e-12)
-    np.testing.assert_allclose(result.gates.sum(axis=0), 1.0, rtol=1e-12)
-    assert gates.min() > 0.0
-    found = gated_vote(kernels, result.svms, rows, gates)
-    assert np.all(np.abs(found) < 1.0)
-    assert np.abs(found).max() > 0.5
-
-
 def test_refitted_biases_center_the_free_support_vectors(rng):
     X, y, _ = toy(rng)
     kernels = native_kernels(KernelBank(FUNCTIONS).fit(X))
@@ -311,31 +297,6 @@ def test_without_free_support_vectors_the_bias_stays(rng):
     svm = SVC(gamma=0.1, C=1e-3, tol=1e-4).fit(X, balanced)
     assert np.all(np.abs(svm.dual_coef_) == 1e-3)
     assert result.svms[0].intercept == pytest.approx(svm.intercept_[0], abs=1e-9)
-
-
-@pytest.mark.parametrize("targets", ["train", "cv"])
-def test_steps_and_svms_are_counted(rng, targets, monkeypatch):
-    X, y, _ = toy(rng)
-    kernels = precomputed_kernels(DenseStack(KernelBank(FUNCTIONS).fit(X).train_stack()))
-    trained, steps = [], []
-    for name in ("classify", "regress"):
-        plain = getattr(PrecomputedKernel, name)
-        monkeypatch.setattr(
-            PrecomputedKernel, name, lambda *a, plain=plain, **k: trained.append(1) or plain(*a, **k)
-        )
-    folds = None if targets == "train" else list(StratifiedKFold(3).split(X, y))
-    options = LDMKLOptions(threshold=PAPER)
-    offer, note = Offer(folds=folds), lambda done, status: steps.append((done, status))
-    result = fit_ldmkl(kernels, y, options, offer, on_step=note)
-    assert result.n_solves == len(trained) > (0 if folds is None else 9) + 6
-    trained.clear()
-    assert fit_ldmkl(kernels, y, offer=offer).n_solves == len(trained) == (0 if folds is None else 9) + 6
-    assert [done for done, _ in steps] == list(range(1, 10))
-    assert [status for _, status in steps] == ["classifiers"] * 3 + ["gates"] * 3 + ["voters"] * 3
-    trained.clear()
-    success = fit_swmkl(kernels, y, offer=offer, on_step=note).success
-    assert success.n_solves == len(trained)
-    assert steps[-1] == (7, "last SVM")
 
 
 def test_threshold_is_the_mean_of_exponentials(rng):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import warnings
 
 import numpy as np
@@ -192,18 +191,6 @@ def test_attributes_and_their_certificate(sides):
 
 
 # ----------------------------------------------------------------------------------- stacks, blocks, clipping
-
-
-def test_precomputed_kernels_need_nothing_beside_them(sides):
-    X, y, X_test, _ = sides
-    bank = clone(BANK).fit(X)
-    model = CLMKLClassifier(BANK, n_landmarks=40).fit(X, y)
-    stacked = CLMKLClassifier("precomputed", n_landmarks=40).fit(bank.transform(X), y)
-    rows = bank.transform(X_test)
-    assert_same(stacked.decision_function(rows), model.decision_function(X_test), 1e-7)
-    assert_same(stacked.memberships(rows), model.memberships(X_test), 1e-9)
-    copy = pickle.loads(pickle.dumps(stacked))
-    np.testing.assert_array_equal(copy.predict(rows), stacked.predict(rows))
 
 
 def test_clipped_kernels_are_those_that_are_clustered(sides):

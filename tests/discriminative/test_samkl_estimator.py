@@ -141,9 +141,6 @@ def test_two_classes_one_versus_rest_with_both_svms_is_the_surest_rule(pair):
     assert (np.sign(mine) != np.sign(surest)).any()  # alone it favors its class
 
 
-# ------------------------------------------------------------------------------------------- the gating view
-
-
 # ---------------------------------------------------------------------------------------- degenerate cases
 
 
