@@ -20,7 +20,6 @@ from bayesmkl.discriminative.localized.by_success import (
     Offer,
     SuccessOptions,
     SwMKLOptions,
-    _above_threshold,
     fit_ldmkl,
     fit_swmkl,
     gated_vote,
@@ -270,24 +269,6 @@ def test_votes_of_native_and_precomputed_agree(rng, functions, tol, same, sv_gat
     np.testing.assert_array_equal(one.n_selected, other.n_selected)
 
 
-def test_refitted_biases_center_the_free_support_vectors(rng):
-    X, y, _ = toy(rng)
-    kernels = native_kernels(KernelBank(FUNCTIONS).fit(X))
-    for sv_gate in SV_GATE:
-        refit = fit_ldmkl(kernels, y, LDMKLOptions(sv_gate, "refit", success=TIGHT))
-        keep = fit_ldmkl(kernels, y, LDMKLOptions(sv_gate, "keep", success=TIGHT))
-        plain = fit_ldmkl(kernels, y, LDMKLOptions("none", "keep", success=TIGHT))
-        for kernel, one, other, bare in zip(kernels, refit.svms, keep.svms, plain.svms, strict=True):
-            free = bare.support[np.abs(bare.coef) < 1.0 - 1e-6]
-            assert free.size > 0
-            residual = y[free] - scores(kernel, one, kernel.training_rows[free])
-            assert abs(residual.mean()) < 1e-9
-            if sv_gate == "none":
-                assert one.intercept == pytest.approx(other.intercept, abs=1e-5)
-            else:
-                assert abs(one.intercept - other.intercept) > 1e-4
-
-
 def test_without_free_support_vectors_the_bias_stays(rng):
     X = toy(rng)[0]
     kernels = [native_kernel(Gaussian(gamma=0.1), X)] * 2
@@ -309,26 +290,6 @@ def test_threshold_is_the_mean_of_exponentials(rng):
         np.testing.assert_array_equal(result.n_selected, (raw >= level - 2e-3).sum(axis=1))
         strict = np.abs(raw - level).min(axis=0) > 1e-2
         np.testing.assert_array_equal((raw > level)[:, strict], (result.gates > 1.0 / 3.0)[:, strict])
-
-
-@pytest.mark.parametrize("temperature", [1e-9, 0.1, 1.0])
-def test_regressions_that_may_be_equal_are_above_the_threshold(temperature):
-    outputs = np.array(
-        [[0.9, 0.9, 0.9, 0.5, 0.3], [0.9, 0.9001, 0.8, 0.6, 0.7], [0.9, 0.9002, 0.1, 0.6, 0.2]]
-    )
-    options = LDMKLOptions(temperature=temperature, threshold=PAPER, success=SuccessOptions(tol=1e-3))
-    expected = [
-        [True, True, True, False, False],
-        [True, True, False, True, True],
-        [True, True, False, True, False],
-    ]
-    if temperature == 1.0:
-        expected[1][2] = True  # the mean of exponentials is lower than the largest value
-    np.testing.assert_array_equal(_above_threshold(outputs, options), expected)
-    exact = _above_threshold(outputs, options._replace(success=SuccessOptions(tol=1e-9)))
-    np.testing.assert_array_equal(exact[:, 1], [False, False, True])
-    assert _above_threshold(outputs, options._replace(threshold=0.0)).all()
-    assert _above_threshold(outputs[:1], options).all()
 
 
 def test_a_threshold_of_zero_keeps_the_first_svms(rng):

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from helpers import assert_same
 from scipy.special import softmax
-from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.svm import SVC
 
@@ -223,27 +222,6 @@ def test_multiplicative_weights_reach_the_optimum_of_the_squared_hinge_loss(side
     assert model.duality_gap_ >= model.objective_history_[-1] - best
     scores = model.combined_kernel(X_test) @ model.dual_coef_ + model.intercept_
     assert_same(model.decision_function(X_test), scores, 1e-10)
-
-
-def test_multiplicative_weights_form_no_kernel_of_all_samples(sides, monkeypatch):
-    X, y, X_test, y_test = sides
-    settings = {"C": 5.0, "n_clusters": 2, "tau": np.inf, "svm": "mwu", "mwu_epsilon": 0.1, "n_landmarks": 20}
-    stack = clone(EACH).fit_transform(X)
-    dense = CLMKLClassifier("precomputed", **settings).fit(stack, y)
-    largest = []
-    evaluate = KernelBank.evaluate
-
-    def watched(self, rows, kernels=None):
-        largest.append(len(rows))
-        return evaluate(self, rows, kernels)
-
-    monkeypatch.setattr(KernelBank, "evaluate", watched)
-    monkeypatch.setattr("bayesmkl.kernels.stacks.base.HELD_ENTRIES", 3 * 100 * 8)
-    model = CLMKLClassifier(EACH, **settings).fit(X, y)
-    assert max(largest) <= 8
-    assert_same(model.memberships_, dense.memberships_, 1e-9)
-    assert_same(model.kernel_weights_, dense.kernel_weights_, 1e-6)
-    assert model.score(X_test, y_test) >= 0.9
 
 
 # ------------------------------------------------------------------------------------------------- bad input

@@ -19,7 +19,6 @@ from bayesmkl.discriminative.localized.samkl import (
     fit_samkl,
     infer_switches,
     solve_weights,
-    update_margins,
     update_switches,
 )
 from bayesmkl.discriminative.outer import fit_at, outer_gap
@@ -240,20 +239,6 @@ def test_constraints_of_the_model_hold(corruption, max_switches, C):
     assert ((tau > 0.0) & (tau <= 1.0)).all()
     assert result.duality_gap <= 1e-4 * result.objective_history.min() * (1 + 1e-9)
     assert (~result.switches).any()  # else there is nothing to see here
-
-
-def test_margins_are_one_where_no_active_kernel_is_off(rng):
-    norms = rng.exponential(size=12) * (rng.random(12) < 0.5)
-    switches = rng.random((12, 500)) < 0.8
-    switches[:, :3] = norms[:, None] == 0.0  # nothing active is on
-    margins = update_margins(switches, norms)
-    active_off = (~switches & (norms > 0.0)[:, None]).any(axis=0)
-    np.testing.assert_array_equal(margins == 1.0, ~active_off)
-    assert 10 < active_off.sum() < 490
-    some = norms @ switches > 0.01 * norms.sum()
-    np.testing.assert_allclose(margins[some], (norms @ switches / norms.sum())[some], rtol=1e-12)
-    assert margins.min() == 1e-3
-    np.testing.assert_array_equal(update_margins(switches, np.zeros(12)), 1.0)
 
 
 def test_all_kernels_off_are_not_a_choice():
