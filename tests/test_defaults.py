@@ -89,7 +89,7 @@ ALWAYS = (
     *("PrimalMKLOneClass", "PrimalMKLRegressor", "UniformMKLClassifier", "UniformMKLRegressor"),
 )
 # Weights equal repeated samples as exactly as SVMs are solved, to `tol`: discriminative/test_weights.py; columns of a
-# bank are training samples: kernels/test_weighted_bank.py.
+# bank are training samples: kernels/test_bank.py.
 ELSEWHERE = {
     "check_array_api_input",
     "check_sample_weight_equivalence_on_dense_data",

@@ -15,7 +15,7 @@ from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.discriminative.estimators.by_success import LDMKLClassifier, SwMKLClassifier
 from bayesmkl.discriminative.estimators.clmkl import CLMKLClassifier
 from bayesmkl.discriminative.estimators.lmkl import LMKLClassifier
-from bayesmkl.discriminative.gating import SigmoidGating, SoftmaxGating, combine_components
+from bayesmkl.discriminative.gating import SigmoidGating, SoftmaxGating
 from bayesmkl.discriminative.global_weights.mwumkl import MultiplicativeWeights, MWUOptions, fit_mwumkl
 from bayesmkl.discriminative.localized.clmkl import CLMKLOptions, ClusteredStack, fit_clmkl
 from bayesmkl.discriminative.localized.lmkl import (
@@ -24,16 +24,12 @@ from bayesmkl.discriminative.localized.lmkl import (
     _Evaluator,
     _Problem,
     fit_lmkl,
-    gate_slopes,
 )
-from bayesmkl.discriminative.svm.libsvm import Hinge
 from bayesmkl.discriminative.svm.native import native_kernels
 from bayesmkl.discriminative.svm.one_kernel import (
     ByColumns,
-    GatedColumns,
     GatedKernel,
     PrecomputedKernel,
-    localized_kernel,
     precomputed_kernels,
     scores,
 )
@@ -117,17 +113,6 @@ def test_a_kernel_of_zeros_leaves_a_constant(rng):
     assert found.intercept == pytest.approx(1.0 / 3.0, abs=0.01)  # the mean label
 
 
-@pytest.mark.parametrize("n_components", [1, 3])
-def test_gated_columns_are_those_of_the_whole_kernel(rng, n_components):
-    kernels, components = random_kernels(rng, 25, 4), rng.uniform(0.0, 1.0, size=(n_components, 4, 25))
-    stack = DenseStack(kernels)
-    gated, whole = GatedColumns(stack, components), combine_components(stack, components, components)
-    np.testing.assert_allclose(gated.columns([3, 17])[0], whole[:, [3, 17]], rtol=1e-12)
-    np.testing.assert_allclose(gated.diagonal()[0], whole.diagonal(), rtol=1e-12)
-    np.testing.assert_allclose(localized_kernel(stack, components, Hinge(1.0)), whole, rtol=1e-12)
-    assert isinstance(localized_kernel(stack, components, MultiplicativeWeights()), GatedColumns)
-
-
 @pytest.mark.parametrize("kind", ["native", "precomputed"])
 def test_other_library_svms_of_single_kernels(rng, kind):
     X, y = two_sides(rng, 60)
@@ -188,16 +173,6 @@ def test_finite_difference_gradient_of_the_exact_squared_hinge_value(sides, rng,
     assert found @ direction == pytest.approx(slope, rel=0.03, abs=0.03 * np.abs(found).max())
 
 
-def test_slopes_from_columns_are_those_from_kernels_in_memory(sides, rng):
-    columns, dense, _, _ = sides
-    gates, v = rng.uniform(size=(4, 70)), rng.normal(size=70)
-    for zeros in (0, 30, 65):
-        v[:zeros] = 0.0
-        slopes = gate_slopes(columns, gates, v)
-        np.testing.assert_allclose(slopes, gate_slopes(dense, gates, v), rtol=1e-9, atol=1e-11)
-        np.testing.assert_allclose(slopes[2], -v * (dense.kernels[2] @ (v * gates[2])), atol=1e-10)
-
-
 def test_degenerate_case_one_kernel_leaves_the_svm_itself(sides):
     _, dense, X, y = sides
     one = DenseStack(dense.kernels[:1])
@@ -227,16 +202,6 @@ def test_descent_on_noisy_svms_goes_down_and_ends(sides, solver, epsilon):
     assert after * (1.0 - 1.1 * epsilon) <= result.objective_history[-1] <= after * (1.0 + 1e-6)
 
 
-def test_descent_ends_where_svms_hide_further_progress(sides):
-    _, dense, X, y = sides
-    options = LMKLOptions(tol=1e-12, max_iter=500)
-    start = {"gating": SoftmaxGating(), "options": options, "rng": np.random.default_rng(0)}
-    result = fit_lmkl(dense, y, X, MultiplicativeWeights(1.0, 0.2), **start)
-    assert result.outcome is Outcome.CONVERGED
-    assert len(result.objective_history) < 500
-    assert result.duality_gap > 0.01 * result.objective_history[-1]
-
-
 def test_other_algorithm_one_cluster_is_mwumkl(sides):
     columns, dense, _, y = sides
     everyone = np.ones((1, 70))
@@ -251,27 +216,6 @@ def test_other_algorithm_one_cluster_is_mwumkl(sides):
     assert found.outcome is Outcome.CONVERGED
     assert lowest * (1.0 - 1e-9) <= found.objective_history[-1] <= highest * 1.02
     assert found.objective_history[-1] - found.duality_gap <= highest
-
-
-@pytest.mark.parametrize("epsilon", [0.2, 0.02])
-def test_clusters_by_columns_are_those_of_kernels_in_memory_and_end(sides, rng, epsilon):
-    columns, dense, _, y = sides
-    memberships = rng.dirichlet(np.ones(3), size=70).T
-    inner, options = MultiplicativeWeights(1.0, epsilon), CLMKLOptions(p_norm=4.0 / 3.0, max_iter=200)
-    one, other = (
-        fit_clmkl(ClusteredStack(stack, memberships, memberships), y[None], inner, options)
-        for stack in (columns, dense)
-    )
-    assert one.outcome is Outcome.CONVERGED
-    assert one.n_solves < 60
-    np.testing.assert_allclose(one.kernel_weights, other.kernel_weights, atol=1e-6)
-    np.testing.assert_allclose(np.linalg.norm(one.kernel_weights, 4.0 / 3.0, axis=1), 1.0)
-    v, _, value = exact(ClusteredStack(dense, memberships, memberships).combine(one.kernel_weights), y, 1.0)
-    upper = one.objective_history[-1]
-    assert value <= upper * (1.0 + 1e-6)
-    assert upper - one.duality_gap <= value  # no dual value is above that of these weights
-    assert one.duality_gap < 3.0 * epsilon * upper + 1e-3 * upper
-    assert np.corrcoef(v, one.signed_dual[0])[0, 1] > 1.0 - 2.0 * epsilon
 
 
 # ---------------------------------------------------------------------------------------------------- estimators

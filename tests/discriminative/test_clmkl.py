@@ -15,25 +15,19 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.svm import SVC
 
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl.discriminative.gating import combine_components
 from bayesmkl.discriminative.localized.clmkl import (
     CLMKLOptions,
     ClusteredStack,
     ClusterOptions,
-    clmkl_components,
     clmkl_scores,
     clustered_gap,
-    evenness_temperature,
     fit_clmkl,
     kernel_kmeans,
     landmark_kmeans,
-    mean_evenness,
     sample_kmeans,
-    update_weights,
 )
 from bayesmkl.discriminative.problems import fit_at
 from bayesmkl.discriminative.svm.libsvm import Hinge, solve_svm
-from bayesmkl.discriminative.svm.one_kernel import GatedKernel, precomputed_kernels
 from bayesmkl.kernels import Gaussian
 from bayesmkl.kernels.stacks.dense import DenseStack
 
@@ -107,17 +101,6 @@ def test_gap_monotone_and_on_the_sphere(rng, p):
     assert result.n_solves >= len(result.objective_history)
 
 
-@pytest.mark.parametrize("p", NORMS)
-def test_every_closed_form_step_lowers_the_exact_objective(rng, p):
-    clustered, y = problem(rng)
-    weights, values = np.full((2, 3), 3.0 ** (-1.0 / p)), []
-    for _ in range(8):
-        fit = fit_at(clustered, y[None], Hinge(1.0), weights, 1e-7)
-        values.append(fit.objective)
-        weights = update_weights(fit, p)
-    assert np.all(np.diff(values) <= 1e-7 * values[0])
-
-
 @pytest.mark.parametrize("p", [1.0, 1.5, 2.0, 4.0])
 def test_dual_value_against_scipy(rng, p):
     clustered, y = problem(rng, 10, 2, 2)
@@ -184,19 +167,6 @@ def test_quadratics_are_slopes_by_finite_differences(rng):
             np.testing.assert_allclose((ahead - behind) / (2.0 * step), slopes[r, m], rtol=1e-3)
 
 
-def test_closed_form_is_the_minimum_over_weights(rng):
-    clustered, y = problem(rng)
-    fit = fit_at(clustered, y[None], Hinge(1.0), rng.uniform(0.3, 1.0, size=(2, 3)), 1e-6)
-    squares = fit.kernel_weights**2 * fit.quadratics
-    for p in (1.0, 1.5, 3.0):
-        best = (squares / update_weights(fit, p)).sum()
-        others = rng.uniform(0.01, 1.0, size=(3000, 2, 3))
-        others /= (others**p).sum(axis=2, keepdims=True) ** (1.0 / p)
-        values = (squares / others).sum(axis=(1, 2))
-        assert best <= values.min()
-        assert values.min() <= 1.1 * best
-
-
 def test_hard_clusters_split_the_kernel(rng):
     clustered, y = problem(rng, 30)
     sides = np.eye(2)[:, np.arange(30) % 2]
@@ -212,34 +182,11 @@ def test_hard_clusters_split_the_kernel(rng):
     assert_same(clmkl_scores(hard, result)[0], kernel @ solution.signed_dual + solution.intercept, 1e-2)
 
 
-def test_hard_clusters_get_the_kernels_that_tell_there(rng):
-    X = rng.normal(size=(80, 3))
-    side = np.arange(80) % 2
-    y = np.where(X[np.arange(80), side] > 0.0, 1.0, -1.0)  # feature 0 on one side, 1 on the other, 2 on none
-    stack, sides = DenseStack(np.stack([np.outer(x, x) for x in X.T])), np.eye(2)[:, side]
-    result = fit_clmkl(ClusteredStack(stack, sides, sides), y[None], Hinge(10.0), TIGHT._replace(p_norm=1.0))
-    np.testing.assert_array_equal(result.kernel_weights.argmax(axis=1), [0, 1])
-    assert result.kernel_weights.max(axis=1).min() > 0.75
-
-
 def test_infinite_norm_takes_all_kernels_fully(rng):
     clustered, y = problem(rng)
     result = fit_clmkl(clustered, y[None], Hinge(1.0), CLMKLOptions(np.inf))
     np.testing.assert_array_equal(result.kernel_weights, np.ones((2, 3)))
     assert result.outcome is Outcome.CONVERGED
-
-
-def test_gates_give_the_combined_kernel(rng):
-    clustered, _ = problem(rng, 25, 3, 4)
-    weights, rows = rng.uniform(size=(4, 3)), rng.dirichlet(np.ones(4), size=25).T
-    components, of_rows = (clmkl_components(weights, c) for c in (clustered.train_memberships, rows))
-    assert components.shape == (4, 3, 25)
-    combined = clustered._replace(row_memberships=rows).combine(weights)
-    assert_same(combine_components(clustered.stack, of_rows, components), combined, 1e-12)
-    gated = GatedKernel(precomputed_kernels(clustered.stack), components)
-    assert_same(gated.dense(), clustered.combine(weights), 1e-12)
-    v = rng.normal(size=25)
-    assert_same((weights * clustered.quadratic(v)).sum(), v @ gated.dense() @ v, 1e-11)
 
 
 def test_kernels_of_zeros_and_clusters_of_nobody(rng):
@@ -254,33 +201,6 @@ def test_kernels_of_zeros_and_clusters_of_nobody(rng):
     assert result.outcome is Outcome.CONVERGED
     assert result.kernel_weights[0, 1] == 0.0
     np.testing.assert_allclose(result.kernel_weights[1], 3.0 ** (-1.0 / 1.5))
-
-
-def test_tasks_share_weights(rng):
-    clustered, y = problem(rng)
-    options = TIGHT._replace(p_norm=2.0)
-    one = fit_clmkl(clustered, y[None], Hinge(1.0), options)
-    both = fit_clmkl(clustered, np.stack([y, -y]), Hinge(1.0), options)
-    assert_same(both.kernel_weights, one.kernel_weights, 1e-2)
-    np.testing.assert_allclose(both.objective_history[-1], 2.0 * one.objective_history[-1], rtol=1e-4)
-    assert both.signed_dual.shape == (2, 40)
-
-
-def test_start_and_limit(rng):
-    clustered, y = problem(rng)
-    steps = []
-    cold = fit_clmkl(
-        clustered,
-        y[None],
-        Hinge(1.0),
-        CLMKLOptions(1.2, 1e-4),
-        on_step=lambda n, text: steps.append((n, text)),
-    )
-    assert [n for n, _ in steps] == list(range(1, len(cold.objective_history) + 1))
-    assert "relative gap" in steps[-1][1]
-    short = fit_clmkl(clustered, y[None], Hinge(1.0), CLMKLOptions(1.2, 1e-4, max_iter=2))
-    assert short.outcome is Outcome.MAX_ITER
-    assert short.duality_gap > 1e-4 * short.objective_history[-1]
 
 
 # ------------------------------------------------------------------------------------------ clusters
@@ -351,16 +271,6 @@ def test_distances_memberships_and_labels(rng):
     assert first == sorted(first)
 
 
-def test_inertia_never_rises(rng):
-    _, kernel = blobs(rng, spread=2.0)
-    inertias = [
-        kernel_kmeans(kernel, ClusterOptions(5, n_restarts=1, max_iter=n), np.random.default_rng(7)).inertia
-        for n in range(1, 12)
-    ]
-    assert np.all(np.diff(inertias) <= 1e-12)
-    assert inertias[-1] < inertias[0] - 1e-3
-
-
 def test_sharpness_from_uniform_to_hard(rng):
     _, kernel = blobs(rng)
     soft = kernel_kmeans(kernel, OPTIONS._replace(tau=0.0), np.random.default_rng(0))
@@ -379,23 +289,6 @@ def test_default_sharpness_reaches_the_asked_entropy(rng, evenness):
     c = clusters.memberships(kernel)
     entropy = -(c * np.log(np.maximum(c, 1e-300))).sum(axis=0).mean() / np.log(3.0)
     np.testing.assert_allclose(entropy, evenness, atol=1e-7)
-
-
-def test_entropy_falls_with_sharpness(rng):
-    distances = rng.uniform(size=(4, 50))
-    values = [mean_evenness(distances, tau) for tau in (0.0, *np.geomspace(1e-3, 1e4, 40))]
-    assert values[0] == pytest.approx(1.0)
-    assert np.all(np.diff(values) < 0.0)
-
-
-def test_sharpness_where_distances_say_little():
-    assert evenness_temperature(np.ones((3, 5)), 0.5) == 0.0
-    assert evenness_temperature(np.zeros((1, 5)), 0.5) == 0.0
-    ties = np.zeros((2, 10))
-    ties[1, :3] = 1.0  # seven samples stay between the clusters
-    tau = evenness_temperature(ties, 0.5)
-    assert np.isfinite(tau)
-    assert mean_evenness(ties, tau) == pytest.approx(0.7)
 
 
 def test_all_samples_as_landmarks_give_the_exact_clusters(rng):
@@ -423,16 +316,6 @@ def test_landmarks_give_k_means_on_nystrom_features(rng):
     squares = ((new @ root) ** 2).sum(axis=1)
     found = np.sort(clusters.distances(new) + squares, axis=0)
     assert_same(found, np.sort(reference.transform(new @ root).T ** 2, axis=0), 1e-8)
-
-
-def test_a_sample_decides_for_the_others(rng):
-    _, kernel = blobs(rng)
-    sample = np.sort(rng.choice(90, 30, replace=False))
-    clusters = sample_kmeans(kernel[:, sample], sample, OPTIONS, rng)
-    exact = kernel_kmeans(kernel[np.ix_(sample, sample)], OPTIONS, rng)
-    np.testing.assert_array_equal(clusters.labels[sample], exact.labels)
-    assert adjusted_rand_score(clusters.labels, np.arange(90) % 3) == 1.0
-    assert mean_evenness(clusters.distances(kernel[:, sample]), clusters.tau) == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize("n_clusters", [3, 4, 6])

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import pickle
 import warnings
 
 import numpy as np
 import pytest
 from helpers import assert_same
 from scipy.special import softmax
-from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.svm import SVC
 
@@ -194,18 +192,6 @@ def test_attributes_and_their_certificate(sides):
 # ----------------------------------------------------------------------------------- stacks, blocks, clipping
 
 
-def test_precomputed_kernels_need_nothing_beside_them(sides):
-    X, y, X_test, _ = sides
-    bank = clone(BANK).fit(X)
-    model = CLMKLClassifier(BANK, n_landmarks=40).fit(X, y)
-    stacked = CLMKLClassifier("precomputed", n_landmarks=40).fit(bank.transform(X), y)
-    rows = bank.transform(X_test)
-    assert_same(stacked.decision_function(rows), model.decision_function(X_test), 1e-7)
-    assert_same(stacked.memberships(rows), model.memberships(X_test), 1e-9)
-    copy = pickle.loads(pickle.dumps(stacked))
-    np.testing.assert_array_equal(copy.predict(rows), stacked.predict(rows))
-
-
 def test_clipped_kernels_are_those_that_are_clustered(sides):
     X, y, X_test, _ = sides
     bank = KernelBank([lambda A, B: np.tanh(A @ B.T - 1.0), Linear()], normalize=None)
@@ -236,27 +222,6 @@ def test_multiplicative_weights_reach_the_optimum_of_the_squared_hinge_loss(side
     assert model.duality_gap_ >= model.objective_history_[-1] - best
     scores = model.combined_kernel(X_test) @ model.dual_coef_ + model.intercept_
     assert_same(model.decision_function(X_test), scores, 1e-10)
-
-
-def test_multiplicative_weights_form_no_kernel_of_all_samples(sides, monkeypatch):
-    X, y, X_test, y_test = sides
-    settings = {"C": 5.0, "n_clusters": 2, "tau": np.inf, "svm": "mwu", "mwu_epsilon": 0.1, "n_landmarks": 20}
-    stack = clone(EACH).fit_transform(X)
-    dense = CLMKLClassifier("precomputed", **settings).fit(stack, y)
-    largest = []
-    evaluate = KernelBank.evaluate
-
-    def watched(self, rows, kernels=None):
-        largest.append(len(rows))
-        return evaluate(self, rows, kernels)
-
-    monkeypatch.setattr(KernelBank, "evaluate", watched)
-    monkeypatch.setattr("bayesmkl.kernels.stacks.base.HELD_ENTRIES", 3 * 100 * 8)
-    model = CLMKLClassifier(EACH, **settings).fit(X, y)
-    assert max(largest) <= 8
-    assert_same(model.memberships_, dense.memberships_, 1e-9)
-    assert_same(model.kernel_weights_, dense.kernel_weights_, 1e-6)
-    assert model.score(X_test, y_test) >= 0.9
 
 
 # ------------------------------------------------------------------------------------------------- bad input

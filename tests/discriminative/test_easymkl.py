@@ -5,14 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from helpers import SAME_FORMULA, assert_same, frozen, learn, random_kernels, random_labels
-from scipy.optimize import linprog, minimize
+from scipy.optimize import minimize
 from sklearn.svm import SVC
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.discriminative.estimators.two_stage import EasyMKLClassifier
 from bayesmkl.discriminative.global_weights.easymkl import KOMD, Easy, play
 from bayesmkl.discriminative.svm.libsvm import Hinge
-from bayesmkl.kernels import Gaussian, KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 TIGHT = 1e-9
@@ -73,15 +72,6 @@ def test_the_gap_bounds_the_distance_from_the_minimum(problem, reg):
             assert game.distribution.min() >= 0.0
 
 
-def test_the_gap_is_that_of_the_best_linear_step(problem):
-    kernels, y = problem
-    game = play(kernels[0], y, Easy(0.3, "svm", 0.0, 3))
-    gradient = 2.0 * (0.7 * y * (kernels[0] @ (game.distribution * y)) + 0.3 * game.distribution)
-    sides = np.stack([y > 0, y < 0]).astype(float)
-    corner = linprog(gradient, A_eq=sides, b_eq=np.ones(2), bounds=(0, None))
-    assert game.gap == pytest.approx(gradient @ game.distribution - corner.fun, rel=1e-9)
-
-
 def test_reg_one_compares_the_means_of_the_classes(problem):
     kernels, y = problem
     game = play(kernels[0], y, Easy(1.0, "svm", 1e-10))
@@ -127,15 +117,6 @@ def test_komd_puts_the_threshold_halfway(problem):
     assert above - below == pytest.approx(solution.signed_dual @ kernels[0] @ solution.signed_dual)
 
 
-def test_komd_estimator_uses_the_same_game(rng):
-    X = np.moveaxis(random_kernels(rng, 40, 3), 0, -1)
-    y = random_labels(rng, 40)
-    model = EasyMKLClassifier("precomputed", final="komd", reg=0.4, tol=1e-8).fit(X, y)
-    solution = KOMD(0.4).solve(X @ model.kernel_weights_, y, 1e-8)
-    assert_same(model.dual_coef_, solution.signed_dual, 1e-5)
-    assert model.dual_coef_[y > 0].sum() == pytest.approx(1.0)
-
-
 def test_shared_weights_add_up_the_games(rng):
     kernels, y = random_kernels(rng, 36, 3), np.arange(36) % 3
     X = np.moveaxis(kernels, 0, -1)
@@ -153,12 +134,3 @@ def test_shared_weights_add_up_the_games(rng):
     separate = EasyMKLClassifier("precomputed", tol=1e-9).fit(X, y)
     assert separate.kernel_weights_.shape == (3, 3)
     assert sum(history[-1] for history in separate.objective_history_) == pytest.approx(value, rel=1e-8)
-
-
-def test_informative_view_gets_the_weight(rng):
-    y = random_labels(rng, 80)
-    X = rng.normal(size=(80, 3))
-    X[:, 1] += 2.0 * y
-    model = EasyMKLClassifier(KernelBank(Gaussian(width=1), views="each")).fit(X, y)
-    assert model.kernel_weights_[1] > 0.8
-    assert model.score(X, y) > 0.9

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers import SAME_FORMULA, assert_same, frozen
+from helpers import assert_same, frozen
 
-import bayesmkl._estimator.base as shell
 from bayesmkl import KernelBank
 from bayesmkl.discriminative import (
-    GMKLClassifier,
-    LapMKLClassifier,
-    LpMKLRegressor,
     SimpleMKLClassifier,
     UniformMKLClassifier,
 )
@@ -24,37 +20,6 @@ BANK = KernelBank([Gaussian(width=0.5), Gaussian(width=2), Linear()], views={"le
 def data(rng):
     X = rng.normal(size=(60, 4))
     return X, np.sign(X[:, 0] * X[:, 1] + 0.2 * rng.normal(size=60))
-
-
-@pytest.mark.parametrize(
-    "model",
-    [
-        SimpleMKLClassifier(BANK, C=5.0),
-        GMKLClassifier(KernelBank(Gaussian(width=1), views="each"), combination="product", C=0.5),
-        LapMKLClassifier(BANK, n_neighbors=5),
-    ],
-    ids=lambda model: type(model).__name__,
-)
-def test_other_formula_scores_use_active_kernels_only_block_by_block(data, model, monkeypatch):
-    X, y = data
-    model.fit(X[:40], y[:40])
-    assert model.n_active_kernels_ < model.n_kernels_in_  # or the test says nothing
-    whole = model._scores_of(model._row_stack(X))
-    evaluated = []
-    evaluate = KernelBank.evaluate
-
-    def spy(bank, rows, kernels=None):
-        evaluated.append((len(rows), len(kernels)))
-        return evaluate(bank, rows, kernels)
-
-    monkeypatch.setattr(KernelBank, "evaluate", spy)
-    monkeypatch.setattr(shell, "BLOCK_ENTRIES", 40 * 7 * model.n_active_kernels_)
-    scores = np.atleast_2d(model.decision_function(X))
-    used = int(np.count_nonzero(model.kernel_weights_))
-    assert {n_kernels for _, n_kernels in evaluated} == {used}
-    assert len(evaluated) > 5
-    assert sum(n_rows for n_rows, _ in evaluated) == len(X)
-    assert_same(scores, whole, SAME_FORMULA)
 
 
 def test_degenerate_clipping_leaves_the_users_kernels_alone(data):
@@ -97,10 +62,3 @@ def test_contract_path_as_table(data):
         SimpleMKLClassifier(BANK).path(X, y, [])
     with pytest.raises(ValueError, match="`C_values` must be a finite number > 0; got -1"):
         SimpleMKLClassifier(BANK).path(X, y, [1.0, -1])
-
-
-def test_contract_regression_path_has_one_model_per_value(rng, data):
-    X = data[0]
-    path = LpMKLRegressor(BANK).path(X, X[:, 0] ** 2, [1.0, 100.0])
-    errors = [np.abs(model.predict(X) - X[:, 0] ** 2).mean() for model in path.models]
-    assert errors[1] < errors[0]

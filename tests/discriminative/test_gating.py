@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.special
-from helpers import SAME_FORMULA, assert_same, frozen, random_kernels
+from helpers import SAME_FORMULA, assert_same, frozen
 
 from bayesmkl.discriminative.gating import (
     GaussianGating,
@@ -13,10 +13,7 @@ from bayesmkl.discriminative.gating import (
     SigmoidGating,
     SoftmaxGating,
     check_gating,
-    combine_components,
-    gating_matrix,
 )
-from bayesmkl.kernels.stacks.dense import DenseStack
 
 N_KERNELS, N_SAMPLES, N_FEATURES, N_GROUPS = 4, 25, 3, 5
 GATINGS = {
@@ -97,33 +94,6 @@ def test_group_gates_are_softmax_gates_of_indicators(rng):
     )
     expected = SoftmaxGating().pullback(rows.ravel(), indicators, slopes).reshape(N_KERNELS, -1)[:, 1:].T
     assert_same(gating.pullback(parameters, features, slopes), expected.ravel(), SAME_FORMULA)
-
-
-def test_starts_are_where_they_say(rng):
-    features = frozen(rng.normal(size=(6, 2)))
-    for gating in (SoftmaxGating(0.1), SigmoidGating(0.1)):
-        start = gating.init(features, 50, rng)
-        assert start.shape == (150,)
-        assert 0.09 < np.abs(start).max() <= 0.1
-    start = GaussianGating(2.0, spread=1.0).init(features, 6, rng).reshape(6, 3)
-    np.testing.assert_array_equal(start[:, 0], 2.0)
-    assert_same(np.sort(start[:, 1:], axis=0), np.sort(features, axis=0), SAME_FORMULA)
-    near = GaussianGating(spread=0.25).init(features, 9, rng).reshape(9, 3)[:, 1:]
-    samples = 4.0 * near - 3.0 * features.mean(axis=0)
-    assert all(np.isclose(features, sample).all(axis=1).any() for sample in samples)
-
-
-def test_combined_kernel_is_the_sum_of_gating_matrices_times_kernels(rng):
-    kernels = random_kernels(rng, 12, 3)
-    train, rows = rng.random((2, 3, 12)), rng.random((2, 3, 5))
-    stack, query = DenseStack(frozen(kernels)), DenseStack(frozen(kernels[:, :5]))
-    square = combine_components(stack, train, train)
-    assert_same(square, sum(gating_matrix(train, train, m) * kernels[m] for m in range(3)), SAME_FORMULA)
-    assert np.linalg.eigvalsh(square).min() > -1e-12
-    expected = np.einsum("rmi,mij,rmj->ij", rows, kernels[:, :5], train)
-    assert_same(combine_components(query, rows, train), expected, SAME_FORMULA)
-    by_matrix = sum(gating_matrix(rows, train, m) * kernels[m, :5] for m in range(3))
-    assert_same(by_matrix, expected, SAME_FORMULA)
 
 
 @EVERY

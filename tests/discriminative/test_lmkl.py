@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-import scipy.optimize
 from helpers import SAME_FORMULA, assert_same, frozen, informed_target, random_kernels, random_labels
 from sklearn.svm import SVC, SVR
 
@@ -23,8 +22,6 @@ from bayesmkl.discriminative.gating import (
 from bayesmkl.discriminative.localized.lmkl import (
     SOLVERS,
     LMKLOptions,
-    _Evaluator,
-    _Problem,
     descend,
     fit_lmkl,
     gate_slopes,
@@ -121,31 +118,6 @@ def test_gradient_against_the_published_double_sum(rng):
     np.testing.assert_allclose(found.reshape(3, 3).sum(axis=0), 0.0, atol=1e-12 * np.abs(found).max())
 
 
-def test_closed_kernels_are_passed_over_within_rounding(rng):
-    """Shares of 1e-8 in two of three kernels: neither the SVM nor the gradient sees the difference."""
-    problem = make(rng, n_samples=40)
-    at = np.array([[20.0, 0.3, -0.2], [0.0, 0.1, 0.1], [0.0, -0.2, 0.1]]).ravel()
-    objective, v, gates = objective_at(problem, at)
-    whole = -v * np.einsum("mij,mj->mi", problem.stack.kernels, gates * v)
-    found = _Evaluator(_Problem(*problem[:4], LMKLOptions(inner_tol=1e-9)), problem.gating)(at)
-    assert found.gates[1:].max() < 1e-6
-    assert found.objective == pytest.approx(objective, rel=1e-8)
-    expected = problem.gating.pullback(at, problem.features, whole)
-    np.testing.assert_allclose(found.gradient, expected, rtol=0.0, atol=1e-6 * np.abs(whole).max())
-    acting = np.where(np.arange(3)[:, None] == 0, gates, 0.0)
-    slopes = gate_slopes(problem.stack, acting, v)
-    assert_same(slopes[0], whole[0], SAME_FORMULA)
-    assert not slopes[1:].any()
-
-
-@pytest.mark.parametrize("n_support", [0, 3, 29, 30])
-def test_slopes_of_sparse_duals_against_einsum(rng, n_support):
-    kernels, gates, v = random_kernels(rng, 30, 3), rng.random((3, 30)), np.zeros(30)
-    v[rng.permutation(30)[:n_support]] = rng.normal(size=n_support)
-    expected = -np.einsum("i,mij,j,mj->mi", v, kernels, v, gates)
-    np.testing.assert_allclose(gate_slopes(DenseStack(frozen(kernels)), gates, v), expected, atol=1e-13)
-
-
 @EVERY_SOLVER
 @EVERY_INNER
 @EVERY_GATING
@@ -182,19 +154,6 @@ def test_start_at_zero_is_a_svm_on_the_sum_of_kernels(rng, gating, share):
     v = np.zeros(40)
     v[svm.support_] = svm.dual_coef_[0]
     np.testing.assert_allclose(result.objective_history[0], np.abs(v).sum() - 0.5 * v @ kernel @ v, rtol=1e-7)
-
-
-def test_identical_kernels_and_equal_gates_stay_at_one_kernel_over_their_number(rng):
-    problem = make(rng, n_kernels=1)
-    three = DenseStack(np.repeat(problem.stack.kernels, 3, axis=0))
-    options = LMKLOptions(inner_tol=1e-7)
-    result = problem.fit(options, stack=three, gating=SoftmaxGating(init_scale=0.0))
-    third = DenseStack(problem.stack.kernels / 3)
-    alone = problem.fit(options, stack=third)
-    expected = predict_lmkl(alone, third, alone.gates_at(problem.features))
-    assert_same(predict_lmkl(result, three, result.gates_at(problem.features)), expected, 1e-5)
-    np.testing.assert_allclose(result.gates, 1 / 3, atol=1e-9)
-    assert result.outcome is Outcome.CONVERGED
 
 
 @EVERY_GATING
@@ -296,37 +255,6 @@ def test_quadratic_minimum_is_found_without_ever_rising(rng, solver):
 
 
 @EVERY_SOLVER
-def test_curved_valley_is_followed_down(solver):
-    evaluate, _ = counted(
-        lambda at: 1.0 + scipy.optimize.rosen(at), lambda at: np.asarray(scipy.optimize.rosen_der(at))
-    )
-    found = descend(evaluate, evaluate(np.array([-1.2, 1.0])), solver, 1e-10, 3000)
-    assert np.all(np.diff(found.history) <= 0.0)
-    assert found.end.objective < (1.0 + 1e-8 if solver == "lbfgs" else 1.3)
-
-
-@EVERY_SOLVER
-def test_stops_when_a_step_pays_less_than_the_tolerance(rng, solver):
-    value, gradient, center = quadratic(rng)
-    evaluate, _ = counted(value, gradient)
-    found = descend(evaluate, evaluate(center + 3.0), solver, 0.02, 500)
-    gains = -np.diff(found.history) / np.array(found.history[1:])
-    assert found.outcome is Outcome.CONVERGED
-    assert np.all(gains[:-1] > 0.02)
-    assert gains[-1] <= 0.02
-
-
-@EVERY_SOLVER
-def test_a_flat_start_is_the_end(solver):
-    evaluate, asked = counted(lambda at: 5.0, np.zeros_like)
-    start = evaluate(np.ones(3))
-    found = descend(evaluate, start, solver, 1e-3, 10)
-    assert found.end is start
-    assert found.outcome is Outcome.CONVERGED
-    assert len(asked) == 1
-
-
-@EVERY_SOLVER
 def test_a_plain_whose_slope_cannot_be_squared_is_the_end(solver):
     """Gradients of 1e-201, as sharp gates have them, are no direction: a step divided by their square is NaN."""
 
@@ -340,16 +268,6 @@ def test_a_plain_whose_slope_cannot_be_squared_is_the_end(solver):
     assert found.outcome is Outcome.CONVERGED
 
 
-@EVERY_SOLVER
-def test_a_gradient_of_the_wrong_sign_is_not_taken_for_convergence(rng, solver):
-    value, gradient, center = quadratic(rng)
-    evaluate, _ = counted(value, lambda at: -gradient(at))
-    start = evaluate(center + 3.0)
-    found = descend(evaluate, start, solver, 1e-6, 10)
-    assert found.outcome is Outcome.NOT_IMPROVING
-    assert found.end.objective <= start.objective
-
-
 def test_original_search_doubles_and_halves(rng):
     """Along one coordinate every trial point can be written down."""
     evaluate, asked = counted(lambda at: 1.0 + float(abs(at[0] - 6.5)), lambda at: np.sign(at - 6.5))
@@ -360,15 +278,6 @@ def test_original_search_doubles_and_halves(rng):
     found = descend(evaluate, evaluate(np.zeros(1)), "paper", 1e-9, 1)
     assert [float(at[0]) for at in asked] == [0.0, 1.0, 0.5, 0.25]
     assert found.end.parameters == 0.25
-
-
-def test_original_search_halves_on_where_a_unit_move_crosses_a_valley():
-    """The unit move ends lower by .002 of 1.5, on the other side; half of it reaches the bottom."""
-    evaluate, asked = counted(lambda at: 1.0 + float(abs(at[0] - 0.501)), lambda at: np.sign(at - 0.501))
-    found = descend(evaluate, evaluate(np.zeros(1)), "paper", 0.01, 10)
-    assert [float(at[0]) for at in asked[:4]] == [0.0, 1.0, 2.0, 0.5]
-    assert found.end.objective < 1.01
-    assert found.outcome is Outcome.CONVERGED
 
 
 @EVERY_SOLVER

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import sklearn
-from helpers import SAME_FORMULA, assert_same
+from helpers import assert_same
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
 from sklearn.svm import SVC
@@ -100,49 +100,6 @@ def test_degenerate_several_classes_are_one_model_each(rng):
 # ------------------------------------------------------------------------------------------- features of the gates
 
 
-class Recording:
-    """A softmax gating that keeps the features it starts from."""
-
-    def __init__(self, seen):
-        self.seen = seen
-
-    def __deepcopy__(self, memo):
-        return self
-
-    def init(self, features, n_kernels, rng):
-        self.seen.append(features)
-        return SoftmaxGating().init(features, n_kernels, rng)
-
-    def gates(self, parameters, features):
-        return SoftmaxGating().gates(parameters, features)
-
-    def pullback(self, parameters, features, slopes):
-        return SoftmaxGating().pullback(parameters, features, slopes)
-
-
-@pytest.mark.parametrize("standardize", [True, False])
-def test_features_are_standardized_over_the_training_samples_and_constant_ones_are_zero(rng, standardize):
-    X, y = classes(rng)
-    features = np.column_stack([5.0 + 100.0 * X[:, 0], np.full(60, 0.1), X[:, 1]])
-    seen: list[np.ndarray] = []
-    model = fit(
-        with_gates(X, features),
-        y,
-        gate_columns=slice(-3, None),
-        gating=Recording(seen),
-        standardize=standardize,
-    )
-    if not standardize:
-        np.testing.assert_array_equal(seen[-1], features)
-        assert model.gate_scaler_ is None
-        return
-    np.testing.assert_allclose(seen[-1].mean(axis=0), 0.0, atol=1e-12)
-    np.testing.assert_allclose(seen[-1].std(axis=0), [1.0, 0.0, 1.0], atol=1e-12)
-    moved = features + np.array([0.0, 0.0, 1.0])
-    assert_same(model.gates(with_gates(X, features)), model.gates_, SAME_FORMULA)
-    assert np.abs(model.gates(with_gates(X, moved)) - model.gates_).max() > 1e-3
-
-
 @EVERY_GATING
 def test_equivariance_units_of_features_do_not_matter(rng, gating):
     X, y = classes(rng)
@@ -156,16 +113,6 @@ def test_equivariance_units_of_features_do_not_matter(rng, gating):
         first.decision_function(with_gates(X[:8], rows)),
         1e-6,
     )
-
-
-def test_gaussian_gates_start_near_the_mean_and_at_samples(rng):
-    X, y = classes(rng)
-    named = fit(X, y, gating="gaussian")
-    near = fit(X, y, gating=GaussianGating())
-    both = named.results_[0].start_objectives
-    assert both[0] == near.objective_history_[-1]
-    assert both.shape == (2,)
-    assert named.objective_history_[-1] == both.min()
 
 
 # ----------------------------------------------------------------------------------------------- metadata routing

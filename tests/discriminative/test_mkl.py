@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import importlib
-import inspect
-import pkgutil
 
 import numpy as np
 import pytest
 from dual_reference import problem
 from helpers import assert_same, informed_target, learn
 from scipy.optimize import minimize
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 import bayesmkl.discriminative
@@ -31,9 +29,8 @@ from bayesmkl.discriminative import (
     PrimalMKLOneClass,
     Simple,
     Uniform,
-    estimators,
 )
-from bayesmkl.discriminative.methods import ESTIMATORS, PACKAGE, public_names
+from bayesmkl.discriminative.methods import public_names
 from bayesmkl.discriminative.svm.libsvm import EpsilonInsensitive
 from bayesmkl.kernels import Gaussian
 from bayesmkl.kernels.stacks.dense import DenseStack
@@ -180,24 +177,6 @@ def test_rules_that_do_not_suit_are_refused_by_name(data, model, weighted, messa
 
 
 # --------------------------------------------------------------------------------
-
-
-def test_every_public_estimator_is_registered_once():
-    """Found without the registry: defined in the modules with estimators."""
-    found = []
-    for module in pkgutil.iter_modules(estimators.__path__):
-        loaded = importlib.import_module(f"{PACKAGE}.estimators.{module.name}")
-        found += [
-            name
-            for name, cls in vars(loaded).items()
-            if inspect.isclass(cls)
-            and cls.__module__ == loaded.__name__
-            and issubclass(cls, BaseEstimator)
-            and name.endswith(("MKLClassifier", "MKLRegressor", "OneClass", "KernelClassifier"))
-        ]
-    registered = [name for names in ESTIMATORS.values() for name in names]
-    assert len(found) >= 26
-    assert sorted(registered) == sorted(found)
 
 
 def test_names_are_loaded_on_first_use_and_unknown_ones_are_named():

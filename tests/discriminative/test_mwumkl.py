@@ -10,7 +10,6 @@ import pytest
 from helpers import random_kernels, random_labels
 from scipy.linalg import expm
 from scipy.optimize import minimize, minimize_scalar
-from scipy.spatial.distance import cdist
 from sklearn.datasets import make_moons
 from sklearn.svm import SVC
 
@@ -18,7 +17,6 @@ from bayesmkl import KernelBank
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.datasets import load_wdbc
 from bayesmkl.discriminative.estimators.joint import MWUMKLClassifier
-from bayesmkl.discriminative.global_weights import mwumkl
 from bayesmkl.discriminative.global_weights.mwumkl import (
     MWUOptions,
     _add_pair,
@@ -28,8 +26,7 @@ from bayesmkl.discriminative.global_weights.mwumkl import (
     fit_mwumkl,
     fit_one_kernel,
 )
-from bayesmkl.kernels import Gaussian, KernelQualityWarning, Linear, Polynomial
-from bayesmkl.kernels.stacks.columns import BankColumns
+from bayesmkl.kernels import Gaussian, KernelQualityWarning, Linear
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 pytestmark = pytest.mark.heavy
@@ -177,16 +174,6 @@ def test_certificate_holds_and_tightens_with_epsilon(rng, kind):
     assert values[0][0] > values[1][0] > values[2][0]
 
 
-def test_dual_is_balanced_and_has_two_samples_per_step(rng):
-    kernels, y = problem(rng, 60, 3)
-    result = fit_mwumkl(DenseStack(kernels), y[None], MWUOptions(epsilon=0.1))
-    alpha = y * result.signed_dual[0]
-    assert (alpha >= 0.0).all()
-    assert alpha[y > 0].sum() == pytest.approx(alpha[y < 0].sum(), rel=1e-12)
-    assert np.count_nonzero(alpha) <= 2 * len(result.objective_history)
-    assert result.kernel_weights.sum() == pytest.approx(1.0, rel=1e-12)
-
-
 @pytest.mark.parametrize("epsilon", [0.3, 0.1])
 def test_published_schedule_has_the_published_length_and_accuracy(rng, epsilon):
     kernels, y = problem(rng, 40, 3)
@@ -207,14 +194,6 @@ def test_published_schedule_has_the_published_length_and_accuracy(rng, epsilon):
     np.testing.assert_allclose(exponent(np.array([2.0])), -2.0 * np.log(1.0 - epsilon) / width)
 
 
-def test_indefinite_kernel_makes_the_oracle_fail(rng):
-    kernels, y = problem(rng, 20, 2)
-    negative = kernels - 0.9 * kernels.mean(axis=(1, 2), keepdims=True) * np.outer(y, y)
-    result = fit_mwumkl(DenseStack(negative), y[None], MWUOptions(C=1e4, epsilon=1e-4))
-    assert result.outcome in (Outcome.NOT_IMPROVING, Outcome.NOT_FINITE)
-    assert np.isfinite(result.signed_dual).all()
-
-
 def test_certificate_is_never_negative_where_a_fit_claims_to_have_converged(rng):
     outcomes = set()
     for _ in range(20):
@@ -230,24 +209,6 @@ def test_certificate_is_never_negative_where_a_fit_claims_to_have_converged(rng)
 
 
 # ------------------------------------------------------------------------------------------------ columns, memory
-
-
-@pytest.mark.parametrize("normalize", ["spherical", "trace", ("center", "spherical"), None], ids=str)
-def test_columns_of_a_bank_are_those_of_its_kernels(rng, normalize):
-    X = rng.normal(size=(40, 3))
-    bank = KernelBank([Gaussian(width=1), Linear(), Polynomial(degree=2)], "all+each", normalize)
-    kernels = np.moveaxis(bank.fit_transform(X), -1, 0)
-    columns = BankColumns(bank, cache_mb=8 * bank.n_kernels_ * 40 * 5 / 2**20)  # five columns
-    for index in ([3, 7], [7, 3], [3, 11], [0, 0], [20, 21, 22, 23, 24, 25, 26], [3]):
-        np.testing.assert_allclose(columns.columns(index), kernels[:, :, index], atol=1e-10)
-    assert columns.n_evaluated == 3 + 1 + 7 + 1  # the last one had been dropped
-    np.testing.assert_allclose(columns.diagonal(), kernels.diagonal(axis1=1, axis2=2), atol=1e-10)
-    np.testing.assert_allclose(
-        columns.principal([5, 1]).kernels, kernels[:, [5, 1]][:, :, [5, 1]], atol=1e-10
-    )
-    without = BankColumns(bank, cache_mb=0)
-    np.testing.assert_array_equal(without.columns([3]), without.columns([3]))
-    assert without.n_evaluated == 2
 
 
 def test_memory_is_linear_in_the_number_of_samples(monkeypatch):
@@ -331,28 +292,3 @@ def test_one_kernel_has_the_steps_of_several(C, epsilon, cache_mb):
     np.testing.assert_allclose(one.kernel_weights, several.kernel_weights)
     assert one.intercept == pytest.approx(several.intercept)
     assert one.duality_gap == pytest.approx(several.duality_gap, rel=1e-6)
-
-
-def test_columns_that_are_evaluated_together_are_those_of_one_by_one(monkeypatch):
-    rng = np.random.default_rng(5)
-    X = rng.normal(size=(80, 3))
-    y = np.where(X[:, 0] * X[:, 1] > 0.0, 1.0, -1.0)
-    stack, options, asked = DenseStack(np.exp(-cdist(X, X, "sqeuclidean"))[None]), MWUOptions(5.0, 0.02), []
-    monkeypatch.setattr(
-        DenseStack, "columns", lambda self, index: asked.append(index) or self.kernels[:, :, index]
-    )
-    together = fit_one_kernel(stack, y, options)
-    n_together, n_columns = len(asked), len(np.concatenate(asked))
-    monkeypatch.setattr(mwumkl, "AT_ONCE", 0)
-    alone = fit_one_kernel(stack, y, options)
-    assert 4 * n_together < len(asked) - n_together
-    assert n_columns <= 80  # none twice
-    for one, other in zip(together, alone, strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
-def test_one_kernel_that_is_not_definite_stops():
-    stack = DenseStack(-np.eye(4)[None])
-    result = fit_one_kernel(stack, np.array([1.0, 1.0, -1.0, -1.0]), MWUOptions(C=1e6))
-    assert not result.outcome.converged
-    assert not result.signed_dual.any()

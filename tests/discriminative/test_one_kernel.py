@@ -6,7 +6,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from helpers import assert_same, random_kernels, random_labels
+from helpers import assert_same, random_kernels
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.svm import SVC, SVR
 
@@ -139,17 +139,6 @@ def test_kernels_without_a_native_form(rng):
     assert_same(negative.block(X, slice(None)), Polynomial(2, offset=-0.1)(X, X), 1e-12)
 
 
-def test_views_select_columns_and_kernels_share_features(rng):
-    X, _ = toy(rng)
-    bank = KernelBank([Gaussian(width=1), Gaussian(width=2), Linear()], views={"a": [2, 0], "b": 1}).fit(X)
-    natives = native_kernels(bank)
-    for native, train in zip(natives, bank.train_stack(), strict=True):
-        assert_same(native.block(native.training_rows, slice(None)), train, 1e-12)
-    assert natives[0].features is natives[1].features
-    assert natives[0].features is not natives[2].features
-    assert natives[0].features is not natives[3].features
-
-
 def test_native_svms_never_hold_a_kernel(rng):
     X, y = toy(rng, n_samples=3000)
     kernels = [native_kernel(Gaussian(width=1.0), X), native_kernel(Polynomial(2), X / 3.0)]
@@ -175,45 +164,6 @@ def test_successes_are_those_of_libsvm(rng):
     expected = (cross_val_predict(classifier, X, y, cv=folds) == y).astype(float)
     np.testing.assert_array_equal(found.success[0], expected)
     assert 0.0 < expected.mean() < 1.0
-
-
-def test_gates_can_see_other_kernels(rng):
-    X, y = toy(rng)
-    kernels = [native_kernel(Gaussian(gamma=0.3), X), native_kernel(Linear(), X)]
-    gate = native_kernel(Gaussian(gamma=1.0), X)
-    found = fit_success(kernels, y, SuccessOptions(tol=1e-6), Offer([[gate, gate]]))
-    for success, outputs in zip(found.success, found.outputs, strict=True):
-        assert_same(outputs, SVR(gamma=1.0, tol=1e-6).fit(X, success).predict(X), 1e-5)
-
-
-def test_what_gates_see_is_compared_on_some_samples_and_learned_on_all(rng):
-    X, y = toy(rng)
-    kernels = [native_kernel(Gaussian(gamma=0.3), X), native_kernel(Linear(), X)]
-    seen = [[native_kernel(Gaussian(gamma=gamma), X)] * 2 for gamma in (0.1, 1.0)]
-    folds = [
-        (np.flatnonzero(np.arange(60) % 3 != f), np.flatnonzero(np.arange(60) % 3 == f)) for f in range(3)
-    ]
-    drawn = np.sort(np.random.default_rng(3).choice(60, 25, replace=False))
-
-    def choose(scored, values):
-        for m in range(2):
-            train, new = (np.intersect1d(part, drawn) for part in folds[1])
-            svm = SVC(**({"gamma": 0.3} if m == 0 else {"kernel": "linear"}), tol=1e-6).fit(
-                X[train], y[train]
-            )
-            assert_same(scored[m, new], svm.decision_function(X[new]), 1e-5)
-            success = (scored[m, train] > 0.0) == (y[train] > 0.0)
-            regression = SVR(gamma=0.1, tol=1e-6).fit(X[train], success.astype(float))
-            assert_same(values[0][m, new], regression.predict(X[new]), 1e-5)
-        return 1
-
-    options = SuccessOptions(tol=1e-6)
-    offer = Offer(seen, folds, np.random.default_rng(3), n_compared=25)
-    found = fit_success(kernels, y, options, offer, choose=choose)
-    alone = fit_success(kernels, y, options, Offer(seen[1:], folds))
-    assert found.chosen == 1
-    assert_same(found.outputs, alone.outputs, 0.0)
-    assert found.n_solves == 2 * (1 + 3 + 2 * 3 + 3 + 1)
 
 
 @pytest.mark.parametrize("n_components", [1, 3])
@@ -245,10 +195,3 @@ def test_gated_native_kernel_in_blocks_of_rows(rng, monkeypatch):
     kernel = native_kernels(bank)[1]
     expected = bank.train_stack()[1] @ coef
     assert_same(kernel.product(kernel.training_rows, np.arange(60), coef), expected, 1e-12)
-
-
-def test_labels_flip_the_svm(rng):
-    X, y = random_kernels(rng, 30, 1)[0], random_labels(rng, 30)
-    kernel = PrecomputedKernel(X)
-    one, other = kernel.classify(y, 1.0, TIGHT), kernel.classify(-y, 1.0, TIGHT)
-    assert_same(scores(kernel, one), -scores(kernel, other), 1e-6)

@@ -7,22 +7,9 @@ import pytest
 from helpers import SAME_FORMULA, assert_same, random_kernels, random_labels
 from scipy.optimize import approx_fprime, minimize
 
-from bayesmkl._numerics.convergence import Outcome
-from bayesmkl.discriminative.problems import (
-    SMALLEST,
-    beyond,
-    dual_norm,
-    fit_at,
-    lp_weights,
-    outer_gap,
-    projection_for,
-    result_of,
-)
+from bayesmkl.discriminative.problems import dual_norm, fit_at, lp_weights, outer_gap, projection_for
 from bayesmkl.discriminative.svm.evaluator import (
-    Evaluator,
-    Goal,
     MovingCombination,
-    ShrinkingQuadratics,
     SupportQuadratics,
 )
 from bayesmkl.discriminative.svm.libsvm import EpsilonInsensitive, Hinge
@@ -57,15 +44,6 @@ def test_finite_difference_gradient_is_half_the_negative_quadratic_forms(rng, in
     )
     np.testing.assert_allclose(fit.quadratics, by_hand, rtol=1e-11)
     assert fit.objective == pytest.approx(sum(solution.objective for solution in fit.solutions))
-
-
-def test_objective_is_convex_in_the_weights(rng):
-    stack, targets = problem(rng)
-    for _ in range(10):
-        one, other = rng.dirichlet(np.ones(3)), rng.dirichlet(np.ones(3))
-        middle = value(stack, targets, Hinge(3.0), 0.5 * (one + other))
-        ends = [value(stack, targets, Hinge(3.0), weights) for weights in (one, other)]
-        assert middle <= 0.5 * sum(ends) + 1e-7
 
 
 @pytest.mark.parametrize("p_norm", NORMS)
@@ -144,21 +122,6 @@ def test_degenerate_closed_form_weights():
     np.testing.assert_allclose(lp_weights(np.array([0.0, 2.0]), 1.0), [0.0, 1.0])
 
 
-def test_result_collects_all_tasks(rng):
-    stack, targets = problem(rng, n_tasks=2)
-    fit = fit_at(stack, targets, Hinge(1.0), np.ones(3) / 3.0, EXACT)
-    result = result_of(fit, [3, 2], Outcome.CONVERGED, 7, outer_gap(fit, 1.0))
-    np.testing.assert_array_equal(result.kernel_weights, fit.kernel_weights)
-    assert result.outcome is Outcome.CONVERGED
-    assert result.objective_history.dtype == np.float64
-    assert result.signed_dual.shape == (2, 30)
-    np.testing.assert_array_equal(result.signed_dual[1], fit.solutions[1].signed_dual)
-    np.testing.assert_array_equal(result.intercept, [solution.intercept for solution in fit.solutions])
-    np.testing.assert_array_equal(result.objective_history, [3.0, 2.0])
-    assert (result.n_solves, result.duality_gap) == (7, outer_gap(fit, 1.0))
-    assert np.isnan(result_of(fit, [3.0], Outcome.CONVERGED, 1).duality_gap)
-
-
 @pytest.mark.parametrize("p_norm", [*NORMS, np.inf])
 def test_projection_for_a_norm_is_on_its_weights(rng, p_norm):
     """Nothing of the set is nearer; on the simplex the sum is one even from inside."""
@@ -198,40 +161,6 @@ def test_gap_is_the_difference_of_primal_and_dual_values(rng, p_norm):
     assert outer_gap(fit, p_norm) == pytest.approx(
         0.5 * (largest - weights @ fit.quadratics) + inner, rel=1e-3
     )
-
-
-def test_longer_steps_go_on_in_logarithms(rng):
-    before, closed = rng.uniform(0.1, 2.0, size=(2, 6))
-    before[4] = closed[4] = 0.0
-    assert beyond(before, closed, 1.0) is closed
-    for length in (0.5, 1.7, 3.0):
-        on = before > 0.0
-        expected = before[on] ** (1.0 - length) * closed[on] ** length
-        found = beyond(before, closed, length)
-        np.testing.assert_allclose(found[on], expected, rtol=1e-12)
-        assert found[4] == 0.0
-
-
-def test_longer_steps_end_no_weight_that_was_positive():
-    """Logarithms of ratios are cut off, and so are weights far below the largest."""
-    assert SMALLEST == 1e-10
-    before, closed = np.array([1.0, 1.0, 2.0, 1e-5, 0.0]), np.array([1.0, 0.0, 1e-7, 1e-12, 0.5])
-    np.testing.assert_allclose(beyond(before, closed, 2.0), [1.0, 1e-10, 2e-10, 1e-10, 0.0], rtol=1e-9)
-    np.testing.assert_allclose(beyond(np.ones(2), np.array([1.0, 1e8]), 2.0), [1.0, 1e10])
-    np.testing.assert_allclose(beyond(np.ones(2), np.array([1.0, 1e-4]), 2.0), [1.0, 1e-8])
-
-
-# --------------------------------------------------------------------------------
-
-
-class CountingStack(DenseStack):
-    """Counts passes over all kernels."""
-
-    passes = 0
-
-    def combine(self, weights):
-        CountingStack.passes += 1
-        return super().combine(weights)
 
 
 @pytest.fixture
@@ -275,48 +204,3 @@ def test_support_quadratics_are_the_quadratic_forms(rng, stack, n_tasks):
         expected = sum(stack.quadratic(vector) for vector in vectors)
         assert_same(remembering(vectors), expected, SAME_FORMULA)
         assert_same(remembering.among(some)(vectors), expected[some], SAME_FORMULA)
-
-
-def test_shrinking_quadratics_are_up_to_date_where_weights_are(rng, stack):
-    stack = DenseStack(stack.kernels * np.repeat([1.0, 0.1], [4, 8])[:, None, None])
-    shrinking = ShrinkingQuadratics(stack)
-    stale = 0
-    for step in range(40):
-        weights = np.zeros(12)
-        weights[[0, 1, step % 3]] = 1.0
-        vectors = sparse_vector(rng, 30, 6)[None]
-        expected, found = stack.quadratic(vectors[0]), shrinking(vectors, weights)
-        assert_same(found[weights > 0], expected[weights > 0], SAME_FORMULA)
-        stale += not np.allclose(found, expected)
-        if step % 9 == 0:
-            assert_same(shrinking.refresh(vectors, weights), expected, SAME_FORMULA)
-    assert stale > 5  # or nothing was saved
-
-
-def test_evaluator_is_the_fit_at_the_same_weights(rng):
-    stack, targets = (
-        DenseStack(random_kernels(rng, 40, 5)),
-        np.array([random_labels(rng, 40) for _ in range(2)]),
-    )
-    goal = Goal(lambda fit: fit.objective, lambda fit: outer_gap(fit, 1.0) - fit.inner_gap, 1e-5)
-    evaluate = Evaluator(stack, targets, Hinge(2.0), goal)
-    for _ in range(10):
-        weights = rng.dirichlet(np.ones(5))
-        found, expected = evaluate(weights), fit_at(stack, targets, Hinge(2.0), weights, 1e-9)
-        gap = goal.gap(found)
-        assert found.inner_gap <= 0.1 * max(gap, 1e-5 * found.objective)
-        assert found.objective == pytest.approx(expected.objective, abs=0.1 * gap + 1e-6)
-    assert evaluate.n_solves >= 20
-
-
-def test_lower_bounds_hold_wherever_they_were_met(rng):
-    stack, targets = DenseStack(random_kernels(rng, 40, 5)), random_labels(rng, 40)[None]
-    goal = Goal(lambda fit: fit.objective, lambda fit: outer_gap(fit, 1.0) - fit.inner_gap, 1e-5)
-    evaluate = Evaluator(stack, targets, Hinge(2.0), goal)
-    points = rng.dirichlet(np.ones(5), size=50)
-    fits = [evaluate(weights) for weights in points]
-    gaps = [evaluate.gap(fit) for fit in fits]
-    bounds = [fit.objective + fit.inner_gap - gap for fit, gap in zip(fits, gaps, strict=True)]
-    assert max(bounds) <= min(fit.objective + fit.inner_gap for fit in fits)
-    own = max(fit.objective - goal.gap(fit) for fit in fits)
-    assert bounds[-1] == pytest.approx(own, rel=1e-9)  # the best of all of them, at every point

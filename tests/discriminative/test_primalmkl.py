@@ -8,14 +8,12 @@ from scipy.optimize import approx_fprime, minimize
 
 from bayesmkl import KernelBank
 from bayesmkl._numerics.simplex import project_lp_ball, project_simplex
-from bayesmkl.datasets import load_iris, make_multiview
+from bayesmkl.datasets import load_iris
 from bayesmkl.discriminative import PrimalMKLClassifier, PrimalMKLOneClass, PrimalMKLRegressor
 from bayesmkl.discriminative.primal.primalmkl import (
     PrimalMKLOptions,
-    Solver,
     _update_weights,
     fit_primalmkl,
-    solve_all,
 )
 from bayesmkl.discriminative.primal.solve import Huber, OneClass, Squared, SquaredHinge, state_at
 from bayesmkl.discriminative.problems import dual_norm, fit_at
@@ -119,27 +117,6 @@ def test_schemes_and_solvers_reach_the_same_optimum(stack, labels, solver, weigh
     norms = (found.weights_history**p_norm).sum(axis=1) ** (1.0 / p_norm)
     assert norms.max() <= 1.0 + 1e-9
     assert found.weights_history.min() >= 0.0
-
-
-def test_moving_weights_cost_no_accuracy(rng, stack, labels):
-    solver = Solver(stack, labels[None], SquaredHinge(0.1))
-    weights = project_simplex(rng.normal(size=stack.n_kernels))
-    for _ in range(30):
-        weights = project_simplex(weights + 0.05 * rng.normal(size=stack.n_kernels))
-        fit, plain = solver(weights, 1e-9), solve_all(stack, labels[None], SquaredHinge(0.1), weights, 1e-9)
-        assert fit.objective == pytest.approx(plain.objective, rel=1e-9)
-        used = weights > 0.0
-        np.testing.assert_allclose(fit.quadratics[used], plain.quadratics[used], rtol=1e-6)
-        np.testing.assert_allclose(solver.refresh(fit).quadratics, plain.quadratics, rtol=1e-6)
-
-
-@pytest.mark.parametrize("solver", SOLVERS)
-def test_a_tolerance_of_zero_ends_where_rounding_does(stack, labels, solver):
-    few = stack.select([1, 2])
-    found = fit_primalmkl(
-        few, labels[None], SquaredHinge(0.5, solver), PrimalMKLOptions(1.0, "spg", 0.0, 50)
-    ).result
-    assert found.duality_gap <= 1e-6 * found.objective_history[-1]
 
 
 @pytest.mark.parametrize("weights", SCHEMES)
@@ -261,15 +238,6 @@ def test_algorithm_1_stops_by_the_gap_however_small(X, labels, tol):
 # -------------------------------------------------------------------------------------------- degenerate cases
 
 
-@pytest.mark.parametrize("weights", SCHEMES)
-def test_a_kernel_without_weight_at_the_start_can_get_one(stack, labels, weights):
-    best = fit(stack, labels, SquaredHinge(0.5), tol=1e-8).result
-    start = np.eye(stack.n_kernels)[best.kernel_weights.argmin()]
-    found = fit(stack, labels, SquaredHinge(0.5), 1.0, weights, 1e-3, start=start).result
-    assert found.outcome.converged
-    assert found.objective_history[-1] <= best.objective_history[-1] * (1.0 + 1e-3)
-
-
 def test_a_large_norm_tends_to_the_sum_of_the_kernels(stack, labels):
     result = fit(stack, labels, SquaredHinge(0.1), p_norm=500.0).result
     np.testing.assert_allclose(result.kernel_weights, 1.0, atol=0.02)
@@ -291,15 +259,6 @@ def test_several_tasks_share_weights_through_the_sum_of_their_objectives(stack, 
 
 
 # --------------------------------------------------------------------------------------------------- estimators
-
-
-def test_informative_views_get_the_weight():
-    data = make_multiview(n_samples=200, random_state=0)
-    bank = KernelBank([Gaussian(width=2)], views=data.views)
-    model = PrimalMKLClassifier(bank, reg=0.5).fit(data.data, data.target)
-    assert model.kernel_weights_[data.kernel_weights == 0.0].sum() < 0.1
-    assert model.kernel_weights_.argmax() == data.kernel_weights.argmax()
-    assert model.score(data.data, data.target) > 0.8
 
 
 def test_classes_have_weights_of_their_own_or_share_them():

@@ -18,8 +18,6 @@ from bayesmkl.discriminative.localized.samkl import (
     fit_samkl,
     infer_switches,
     solve_weights,
-    switch_gates,
-    update_margins,
     update_switches,
 )
 from bayesmkl.discriminative.problems import InnerSolution, fit_at, outer_gap
@@ -242,43 +240,6 @@ def test_constraints_of_the_model_hold(corruption, max_switches, C):
     assert (~result.switches).any()  # else there is nothing to see here
 
 
-def test_margins_are_one_where_no_active_kernel_is_off(rng):
-    norms = rng.exponential(size=12) * (rng.random(12) < 0.5)
-    switches = rng.random((12, 500)) < 0.8
-    switches[:, :3] = norms[:, None] == 0.0  # nothing active is on
-    margins = update_margins(switches, norms)
-    active_off = (~switches & (norms > 0.0)[:, None]).any(axis=0)
-    np.testing.assert_array_equal(margins == 1.0, ~active_off)
-    assert 10 < active_off.sum() < 490
-    some = norms @ switches > 0.01 * norms.sum()
-    np.testing.assert_allclose(margins[some], (norms @ switches / norms.sum())[some], rtol=1e-12)
-    assert margins.min() == 1e-3
-    np.testing.assert_array_equal(update_margins(switches, np.zeros(12)), 1.0)
-
-
-@pytest.mark.parametrize("max_switches", [1, 2, 4])
-def test_integer_step_keeps_the_slack_with_fewer_kernels(max_switches):
-    stack, _, y, _ = problem()
-    switches, margins = everything_on(stack)
-    step = solve_weights(stack, y, switches, margins, convex(1.0, 1e-4), equal(4))
-    n_changed = 0
-    for _ in range(3):
-        new = update_switches(step, y, switches, margins, np.ones(4, dtype=bool), max_switches)
-        G = step.kernel_weights[:, None] * np.array(
-            [K @ (step.solution.signed_dual * h) for K, h in zip(stack.kernels, switches, strict=True)]
-        )
-        before = y * ((G * switches).sum(axis=0) + step.solution.intercept)
-        after = y * ((G * new).sum(axis=0) + step.solution.intercept)
-        slack = np.maximum(0.0, 1.0 - before / margins)
-        assert (after / margins >= 1.0 - slack - 1e-6).all()  # eq. 15
-        assert (new.sum(axis=0) <= switches.sum(axis=0)).all()
-        assert (step.norms @ new > 0.0).all()
-        n_changed += np.sum(new != switches)
-        switches, margins = new, update_margins(new, step.norms)
-        step = solve_weights(stack, y, switches, margins, convex(1.0, 1e-4), step.kernel_weights)
-    assert n_changed > 50
-
-
 def test_all_kernels_off_are_not_a_choice():
     # the intercept alone serves all samples: nothing has to be on, so that all may be off
     solution = InnerSolution(np.array([1.0, 1.0, 1.0]), 5.0, 1.0, 0.0)
@@ -377,26 +338,6 @@ def test_best_solution_is_kept_where_the_alternation_ends_higher():
     assert rises >= 2
 
 
-def test_every_way_to_end():
-    stack, _, y, _ = problem()
-    short = fit_samkl(stack, y, SAMKLOptions(1.0, 2, max_iter=2))
-    assert short.outcome is Outcome.MAX_ITER
-    assert len(short.objective_history) == 2
-    seen = []
-    long = fit_samkl(stack, y, SAMKLOptions(1.0, 2), on_step=lambda n, status: seen.append((n, status)))
-    assert long.outcome is Outcome.CONVERGED
-    assert [n for n, _ in seen] == list(range(1, len(long.objective_history) + 1))
-    assert seen[0][1].startswith("objective")
-    assert long.n_solves >= len(long.objective_history)
-    rough = fit_samkl(stack, y, SAMKLOptions(1.0, 2, tol=1e6, gap_tol=1e-9, max_iter_weights=1))
-    assert rough.outcome is Outcome.MAX_ITER  # the alternation ended, its convex steps did not
-    loose = fit_samkl(stack, y, SAMKLOptions(1.0, 2, tol=1e6))
-    np.testing.assert_allclose(loose.objective_history, long.objective_history[:2])
-
-
-# Equivariance: the same answer for the same question
-
-
 # Prediction
 
 
@@ -408,21 +349,6 @@ def test_patterns_without_active_kernels_are_passed_over():
     empty = result._replace(switches=switches, intercept=100.0)
     chosen = infer_switches(stack, empty, normalize=True).switches
     assert chosen.any(axis=0).all()
-
-
-def test_gates_reproduce_the_combined_kernel_and_the_scores():
-    stack, new, y, _ = problem()
-    result = fit_samkl(stack, y, SAMKLOptions(1.0, 2))
-    gates = switch_gates(result.kernel_weights, result.switches)
-    combined = sum(stack.combine_gated(g, g) for g in gates)
-    expected = np.tensordot(result.kernel_weights, masked(stack, result.switches), axes=1)
-    np.testing.assert_allclose(combined, expected, atol=1e-12)
-    inference = infer_switches(new, result)
-    row_gates = switch_gates(result.kernel_weights, inference.switches)
-    cross = new.combine_gated(row_gates[0], gates[0])
-    np.testing.assert_allclose(
-        cross @ result.signed_dual + result.intercept, inference.scores, rtol=1e-9, atol=1e-9
-    )
 
 
 @pytest.mark.parametrize(

@@ -136,15 +136,6 @@ def test_degenerate_optimal_kernels_count_samples(data, method):
     assert objective(model) == pytest.approx(objective(repeated), rel=1e-6)
 
 
-def test_degenerate_precomputed_kernels_count_samples(data):
-    X, y, _, weights = data
-    stack, counts = FIXED.fit_transform(X), weights.astype(int)
-    rows = np.arange(30).repeat(counts)
-    model = fitted("SimpleMKLClassifier", "precomputed", stack, y > 0, weights)
-    repeated = fitted("SimpleMKLClassifier", "precomputed", stack[np.ix_(rows, rows)], y[rows] > 0)
-    close(scores(model, stack), scores(repeated, stack[:, rows]), 1e-6)
-
-
 @pytest.mark.parametrize("name", ["AlignmentMKLRegressor", "SimpleMKLClassifier", "LpMKLRegressor"])
 def test_equivariance_only_the_product_of_weights_and_C_matters(data, name):
     X, y, target, weights = data

@@ -10,13 +10,11 @@ from bayesmkl import KernelBank
 from bayesmkl.discriminative.svm.native import native_kernels
 from bayesmkl.kernels import FromDistance, Gate, Gaussian, Linear, Polynomial, Product, Tanimoto
 from bayesmkl.kernels.adapters import as_kernels
-from bayesmkl.kernels.base import Kernel
 from bayesmkl.kernels.stacks.streamed import streamed_stack
 
 RNG = np.random.default_rng(4)
 X = np.abs(RNG.normal(size=(25, 4)))
 ROWS = np.abs(RNG.normal(size=(6, 4)))
-TARGET = X[:, 0] * np.sin(3 * X[:, 1])
 PRODUCT = Gaussian(relative_width=1) * Polynomial(degree=2)
 
 
@@ -84,36 +82,12 @@ def test_centered_and_streamed_and_for_libsvm():
     assert native_kernels(KernelBank(PRODUCT).fit(X)) is None
 
 
-class WithoutWeights(Kernel):
-    """A kernel of the user, whose fit takes no weights."""
-
-    label = "own"
-
-    def fit(self, X, y=None):
-        return self
-
-    def evaluate(self, geometry, out):
-        out[...] = 1.0
-
-
-def test_weights_are_refused_where_a_factor_does_not_take_them():
-    bank = KernelBank(Gaussian() * WithoutWeights())
-    assert bank.fit(X).n_kernels_ == 1
-    with pytest.raises(ValueError, match="the `fit` of WithoutWeights must take a `sample_weight`"):
-        bank.fit(X, sample_weight=np.arange(1.0, 26.0))
-
-
 @pytest.mark.parametrize("other", [2, 2.0, "rbf", None, RBF(), np.minimum, Gaussian])
 def test_other_things_are_no_factors(other):
     with pytest.raises(TypeError, match=r"`right` of Product must be a kernel object such as Gaussian\(\)"):
         Gaussian() * other
     with pytest.raises(TypeError, match="`left` of Product must be a kernel object"):
         KernelBank(Product(other, Gaussian())).fit(X)
-
-
-def test_parameters_of_factors_are_checked():
-    with pytest.raises(ValueError, match="`degree` of Polynomial"):
-        Gaussian() * Polynomial(degree=0)
 
 
 # ------------------------------------------------------------------------------------------ sums of banks
@@ -194,7 +168,3 @@ def test_only_kernels_are_factors(factor):
     for operation in (lambda: LEFT * factor, lambda: factor * LEFT):
         with pytest.raises(TypeError, match=r"a bank is multiplied by a kernel object.*; got"):
             operation()
-
-
-def test_the_order_of_factors_does_not_matter():
-    assert repr(Gate(0) * RIGHT) == repr(RIGHT * Gate(0))

@@ -7,7 +7,6 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_array
 
 from bayesmkl import (
     BEMKLClassifier,
@@ -53,7 +52,6 @@ from bayesmkl.kernels.stacks.of_bank import (
     linear_stack,
     row_factors,
 )
-from bayesmkl.kernels.stacks.packed import PackedStack
 from bayesmkl.kernels.stacks.streamed import StreamedStack
 from bayesmkl.outcomes import Gaussian as GaussianNoise
 from bayesmkl.outcomes.labels import Labels
@@ -151,13 +149,6 @@ def test_kernels_of_a_bank_are_compressed_one_at_a_time():
     for one, other in zip(short.factors, whole.factors, strict=True):
         np.testing.assert_array_equal(one, other)
     np.testing.assert_array_equal(short.order, whole.order)
-
-
-def test_bad_arguments_are_named():
-    with pytest.raises(ValueError, match=r"`tolerance` .*got 0"):
-        compress_each([np.eye(3)], 1, tolerance=0)
-    with pytest.raises(ValueError, match="`n_kernels` must be the number of `kernels`; got 2 and 1"):
-        compress_each([np.eye(3)], 2)
 
 
 def test_kernels_that_stay_dense_are_refused_before_memory_runs_out(monkeypatch):
@@ -260,16 +251,6 @@ def test_large_kernels_without_factors_are_not_held(rng, inside, lines, monkeypa
     mixing, root = rng.normal(size=(2, 9)), rng.normal(size=(N, N))
     expected = DenseStack(bank.evaluate(X)).weighted_forms(mixing, [root])
     np.testing.assert_allclose(stack.weighted_forms(mixing, [root]), expected, rtol=1e-6)
-
-
-def test_banks_and_stacks_without_this_road_are_told_apart(rng):
-    centered, short = fitted(rng, normalize=("center", "spherical"))
-    assert not row_factors(centered, short)
-    bank, short = fitted(rng)
-    assert not row_factors(bank, DenseStack(bank.train_stack()))
-    assert not row_factors(bank, short._replace(pivots=None))
-    with_landmarks = KernelBank(FUNCTIONS, landmarks=5, random_state=0).fit(bank.X_train_)
-    assert not row_factors(with_landmarks, short)
 
 
 @pytest.mark.parametrize("case", ["dense", "few rows", "lines", "roots", "parts"])
@@ -392,13 +373,6 @@ def test_other_kernels_are_held_otherwise(name, rng):
     assert linear_stack(pathways(**OTHERS[name]).fit(table(rng)[0])) is None
 
 
-def test_some_centered_kernels_are_held_otherwise(rng):
-    bank = pathways()
-    normalize = {view: "trace" if view == "p3" else ("center", "trace") for view in bank.views}
-    assert linear_stack(bank.set_params(normalize=normalize).fit(table(rng)[0])) is None
-    assert linear_stack(pathways(normalize="trace").fit(csr_array(table(rng)[0]))) is None
-
-
 def test_evidence_and_slopes_are_those_of_dense_kernels(rng):
     X, y = table(rng)
     stack, units = linear_stack(pathways().fit(X)), kernel_units(DenseStack(pathways().fit(X).train_stack()))
@@ -482,9 +456,3 @@ def test_marginal_inference_is_that_of_dense_kernels(of_labels, rng, monkeypatch
     again = load_model(tmp_path / "model.bmkl")
     np.testing.assert_array_equal(again.decision_function(rows) if of_labels else again.predict(rows), mean)
     assert type(again._stored_training()) is LinearStack
-
-
-def test_a_bank_of_other_kernels_is_packed(rng, shared):
-    X, y = table(rng)
-    model = GPMKLRegressor(pathways(kernel=[Linear(), Gaussian(relative_width=1.0)], n_kernels=5))
-    assert type(model._prepare(X, y)[0]) is PackedStack

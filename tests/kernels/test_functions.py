@@ -234,11 +234,6 @@ def test_distance_scale_given_as_a_number_and_for_equal_samples():
     np.testing.assert_array_equal(constant(np.ones((2, 1)), np.ones((4, 1))), 1.0)
 
 
-def test_distance_kernel_needs_fit():
-    with pytest.raises(NotFittedError):
-        FromDistance()(X, Z)
-
-
 @pytest.mark.parametrize("positions", [[[0.5]], [[5.0]], [[-1.0]], [[0.0, 1.0]]])
 def test_positions_outside_the_distance_matrix_are_refused(positions):
     with pytest.raises(ValueError, match="positions in the matrix `distance`; got"):

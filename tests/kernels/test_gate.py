@@ -11,7 +11,6 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
 
 from bayesmkl import GPMKLClassifier, GPMKLRegressor, KernelBank, load_model, save_model
-from bayesmkl.datasets import make_localized
 from bayesmkl.discriminative import SimpleMKLClassifier, UniformMKLClassifier
 from bayesmkl.discriminative.svm.native import native_kernels
 from bayesmkl.gp import Marginal
@@ -123,16 +122,6 @@ def test_the_gate_may_come_first_and_twice_and_be_of_the_view():
     np.testing.assert_allclose(twice.row_stack(ROWS), once.row_stack(ROWS), rtol=1e-13)
     own = KernelBank(Gaussian(2) * Gate(0, width=2), {"left": [0]}).fit(X)
     np.testing.assert_allclose(own.row_stack(ROWS)[0], gaussian(ROWS, X, [0], np.sqrt(2.0)), rtol=1e-13)
-
-
-def test_kernels_of_each_view():
-    bank = KernelBank({"left": Gaussian(2) * Gate("hour"), "right": ["linear", Linear() * Gate(4)]}, VIEWS)
-    assert clone(bank).fit(FRAME).kernel_names_ == [
-        "gaussian(width=2) × gate(hour) · left",
-        "linear · right",
-        "linear × gate(place) · right",
-    ]
-    assert not hasattr(bank.kernels["left"].left, "width_")
 
 
 def test_weights_are_copies():
@@ -249,28 +238,6 @@ def test_evidence_with_gates_is_that_of_the_matrices():
     matrix = sum(w**2 / c * k for w, c, k in zip(weights, units, stack, strict=True))
     matrix = matrix + covariance.intercept_std**2 + noise**2 * np.eye(N)
     np.testing.assert_allclose(found, multivariate_normal(np.zeros(N), matrix).logpdf(target), rtol=1e-10)
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize("design", ["hours", "halves", "regions", "global"])
-def test_evidence_is_for_gates_where_something_is_local(design):
-    sample = make_localized(500, design=design, random_state=1)
-    bank = KernelBank([Gaussian(2), Gaussian(2) * Gate(sample.gate_columns)], sample.views)
-    models = [
-        GPMKLClassifier(kernels, inference=SHORT, random_state=0).fit(sample.data[:200], sample.target[:200])
-        for kernels in (clone(bank).set_params(kernels=Gaussian(2)), bank)
-    ]
-    gain = models[1].log_evidence_ - models[0].log_evidence_
-    plain, gated = (model.score(sample.data[200:], sample.target[200:]) for model in models)
-    share = models[1].kernel_shares_[1::2].sum()
-    if design == "global":
-        assert -6.0 < gain < 0.0
-        assert abs(gated - plain) < 0.03
-        assert share < 0.3
-    else:
-        assert gain > 10.0
-        assert gated > plain + 0.07
-        assert share > 0.5
 
 
 @pytest.mark.parametrize("normalize", [None, "spherical", ("center", "spherical")], ids=str)

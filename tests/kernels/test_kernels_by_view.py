@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
-import pickle
 import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import clone
 
 from bayesmkl import (
     BEMKLClassifier,
     BEMKLRegressor,
     GPMKLRegressor,
     KernelBank,
-    load_model,
-    save_model,
 )
 from bayesmkl.discriminative import (
     AlignmentMKLClassifier,
@@ -27,8 +22,7 @@ from bayesmkl.discriminative import (
     UniformMKLClassifier,
 )
 from bayesmkl.gp import Design
-from bayesmkl.kernels import Cosine, FromDistance, Gaussian, Laplacian, Linear, Polynomial, Tanimoto
-from bayesmkl.kernels.stacks.streamed import streamed_stack
+from bayesmkl.kernels import FromDistance, Gaussian, Laplacian, Linear, Polynomial, Tanimoto
 
 RNG = np.random.default_rng(11)
 BITS, EXPRESSION, AGE = RNG.integers(0, 2, (40, 6)), RNG.normal(size=(40, 3)), RNG.normal(50, 10, (40, 1))
@@ -130,18 +124,6 @@ def test_names_views_and_positions():
     assert fitted.n_kernels_ == 10
 
 
-def test_entries_come_in_any_order_and_views_in_theirs():
-    expected = bank(normalize=NORMALIZE).fit_transform(X)
-    for order in itertools.permutations(KERNELS):
-        kernels, normalize = ({name: by[name] for name in order} for by in (KERNELS, NORMALIZE))
-        np.testing.assert_array_equal(bank(kernels, normalize=normalize).fit_transform(X), expected)
-    turned = bank(views=dict(reversed(VIEWS.items())), normalize=NORMALIZE).fit(X)
-    names = bank(normalize=NORMALIZE).fit(X).kernel_names_
-    order = [names.index(name) for name in turned.kernel_names_]
-    assert turned.kernel_views_[0] == "age"
-    np.testing.assert_array_equal(turned.row_stack(X), np.moveaxis(expected, -1, 0)[order])
-
-
 @pytest.mark.parametrize("normalize", ["spherical", ("center", "trace"), None])
 def test_same_kernels_in_all_entries_are_those_of_every_view(normalize):
     kernels = ["auto", Polynomial()]
@@ -165,15 +147,6 @@ def test_columns_as_views(views):
         np.testing.assert_allclose(fitted.row_stack(frame)[-2], np.outer(EXPRESSION[:, 2], EXPRESSION[:, 2]))
 
 
-def test_one_kernel_object_in_two_views_learns_two_widths():
-    shared = Gaussian(relative_width=1)
-    fitted = KernelBank({"fingerprint": shared, "expression": shared, "age": [shared, shared]}, VIEWS).fit(X)
-    widths = [kernel.width_ for kernel in fitted.kernels_]
-    assert len(set(widths)) == 3
-    assert widths[2] == widths[3]
-    assert not hasattr(shared, "width_")
-
-
 def test_absent_views_have_nan_in_their_kernels_alone():
     missing = X.copy()
     missing[:5, 6:9] = np.nan
@@ -192,21 +165,6 @@ def test_absent_views_have_nan_in_their_kernels_alone():
         model = kind(bank(SMOOTH), missing_views="integrate").fit(missing, TARGET)
         assert np.isfinite(model.predict(missing)).all()
         assert model.present_.sum(axis=1).tolist() == [40, 35, 35, 34]
-
-
-# --- storage -----------------------------------------------------------------------------------
-
-FORMULAS = {
-    "fingerprint": [Tanimoto(), Cosine()],
-    "expression": [Gaussian(relative_width=1), Gaussian(2), Laplacian(), FromDistance()],
-    "age": [Polynomial(), Linear(), Gaussian()],
-}
-
-
-def test_tiles_are_the_kernels():
-    fitted = bank(FORMULAS, normalize=NORMALIZE).fit(X)
-    stack, vector = streamed_stack(fitted, ROWS), RNG.normal(size=len(X))
-    np.testing.assert_allclose(stack.apply(vector), fitted.row_stack(ROWS) @ vector, rtol=1e-12, atol=1e-12)
 
 
 # --- models ------------------------------------------------------------------------------------
@@ -255,28 +213,7 @@ def test_gates_and_designs_leave_their_columns_out():
         GPMKLRegressor(each).fit(EXPRESSION, TARGET)
 
 
-@pytest.fixture(scope="module")
-def process():
-    return GPMKLRegressor(bank(SMOOTH), random_state=0).fit(X, TARGET)
-
-
-@pytest.fixture(scope="module")
-def regressor():
-    return BEMKLRegressor(bank(SMOOTH), max_iter=100, tol=0.0, random_state=0).fit(X, TARGET)
-
-
 # --- parameters --------------------------------------------------------------------------------
-
-
-def test_clone_copies_kernels_and_keeps_nothing_learned():
-    original = bank(normalize=NORMALIZE).fit(X)
-    copied = clone(original)
-    assert list(copied.kernels) == list(KERNELS)
-    assert copied.kernels["fingerprint"] is not KERNELS["fingerprint"]
-    assert not hasattr(copied, "kernels_")
-    np.testing.assert_array_equal(copied.fit(X).row_stack(ROWS), original.row_stack(ROWS))
-    again = pickle.loads(pickle.dumps(original))
-    np.testing.assert_array_equal(again.row_stack(ROWS), original.row_stack(ROWS))
 
 
 def test_entries_have_names_and_the_mapping_that_was_given_stays():
@@ -293,34 +230,6 @@ def test_entries_have_names_and_the_mapping_that_was_given_stays():
     for name in ("kernels__agee", "kernels__age__width", "normal__age"):
         with pytest.raises(ValueError, match="Invalid parameter"):
             bank(SMOOTH).set_params(**{name: 1})
-
-
-# --- files -------------------------------------------------------------------------------------
-
-
-def test_models_in_files_predict_the_same(tmp_path, process, regressor):
-    kernels = {"fingerprint": Tanimoto(), "expression": ["auto", "chi2"], "age": FromDistance()}
-    normalize = {"fingerprint": None, "expression": None, "age": ("center", "spherical")}
-    positive = X - X.min(axis=0)
-    svm = UniformMKLClassifier(bank(kernels, normalize=normalize)).fit(positive, LABELS)
-    for model in (process, regressor, svm):
-        save_model(model, tmp_path / "model.skops")
-        again = load_model(tmp_path / "model.skops")
-        rows = positive if model is svm else ROWS
-        np.testing.assert_array_equal(again.predict(rows), model.predict(rows))
-        assert again.kernel_bank_.kernels_of_views() == model.kernel_bank_.kernels_of_views()
-        assert list(again.kernels.kernels) == list(model.kernels.kernels)
-        clone(again)
-
-
-def test_views_between_numbers_of_numpy_survive_a_file(tmp_path):
-    ends = np.cumsum([0, 3, 2])
-    views = {"first": slice(ends[0], ends[1]), "second": slice(ends[1], None)}
-    model = UniformMKLClassifier(KernelBank("linear", views=views)).fit(X[:, :5], LABELS)
-    save_model(model, tmp_path / "model.skops")
-    again = load_model(tmp_path / "model.skops")
-    np.testing.assert_array_equal(again.predict(X[:, :5]), model.predict(X[:, :5]))
-    assert again.kernels.views == {"first": slice(0, 3), "second": slice(3, None)} == model.kernels.views
 
 
 # --- bad input ---------------------------------------------------------------------------------

@@ -7,7 +7,6 @@ import tracemalloc
 import numpy as np
 import pandas as pd
 import pytest
-import sklearn.cluster
 from sklearn.base import clone
 from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -23,9 +22,8 @@ from bayesmkl.kernels import (
     Polynomial,
     Tanimoto,
 )
-from bayesmkl.kernels.landmarks import LEAST_SAMPLES, SAMPLES_PER_LANDMARK, choose_landmarks
+from bayesmkl.kernels.landmarks import choose_landmarks
 from bayesmkl.kernels.quality import check_kernel_stack
-from bayesmkl.kernels.stacks.columns import BankColumns
 
 RNG = np.random.default_rng(11)
 TRAIN = RNG.normal(size=(40, 3)) + 0.5
@@ -114,35 +112,11 @@ def test_fit_holds_no_kernel_of_all_samples():
 # --- which landmarks ---------------------------------------------------------------------------
 
 
-def test_given_landmarks_are_copied():
-    points = POINTS.copy()
-    bank = KernelBank(Linear(), landmarks=points).fit(TRAIN)
-    points[:] = 0.0
-    np.testing.assert_array_equal(bank.basis_, POINTS)
-
-
 def test_recovery_kmeans_finds_the_means_of_separated_groups(rng):
     means = 20.0 * np.arange(6)[:, None] + np.array([0.0, 5.0])
     groups = means[:, None] + rng.normal(size=(6, 30, 2))
     found = choose_landmarks(groups.reshape(-1, 2)[rng.permutation(180)], 6)
     np.testing.assert_allclose(found[np.argsort(found[:, 0])], groups.mean(axis=1), rtol=1e-12)
-
-
-def test_clusters_are_nearer_to_the_samples_than_drawn_samples_are(rng):
-    X = rng.normal(size=(400, 2))
-
-    def distance(points):
-        return ((X[:, None] - points) ** 2).sum(axis=-1).min(axis=1).mean()
-
-    assert distance(choose_landmarks(X, 20)) < 0.8 * distance(choose_landmarks(X, 20, "random"))
-
-
-def test_random_landmarks_are_distinct_samples_in_order(rng):
-    X = rng.integers(0, 4, size=(60, 2)).astype(float)
-    distinct = np.unique(X, axis=0)
-    found = choose_landmarks(X, len(distinct), "random")
-    np.testing.assert_array_equal(np.unique(found, axis=0), distinct)
-    np.testing.assert_array_equal(choose_landmarks(TRAIN, len(TRAIN), "random"), TRAIN)
 
 
 @pytest.mark.parametrize("selection", ["kmeans", "random"])
@@ -165,18 +139,6 @@ def test_seeds_decide_and_threads_do_not(selection, rng):
         np.testing.assert_array_equal(choose_landmarks(X, 20, selection, 3), first)
     assert np.abs(choose_landmarks(X, 20, selection, 4) - first).max() > 0.1
     np.testing.assert_array_equal(choose_landmarks(X, 20, selection), choose_landmarks(X, 20, selection))
-
-
-def test_clusters_are_learned_from_a_bounded_number_of_samples(monkeypatch, rng):
-    seen, fit = [], sklearn.cluster.KMeans.fit
-    monkeypatch.setattr(
-        sklearn.cluster.KMeans, "fit", lambda self, X, *args: seen.append(len(X)) or fit(self, X, *args)
-    )
-    choose_landmarks(rng.normal(size=(2000, 2)), 4)
-    choose_landmarks(rng.normal(size=(2000, 2)), 30)
-    assert seen == [LEAST_SAMPLES, 30 * SAMPLES_PER_LANDMARK]
-    rare = np.repeat([[0.0], [1.0], [2.0]], [5000, 1, 1], axis=0)  # a sample of them may hold zeros alone
-    assert np.sort(choose_landmarks(rare, 3).ravel()).tolist() == [0.0, 1.0, 2.0]
 
 
 def test_columns_that_no_kernel_sees_do_not_choose(rng):
@@ -263,11 +225,6 @@ def test_landmarks_of_a_matrix_of_distances_are_samples():
     np.testing.assert_allclose(bank.train_stack()[0], np.exp(-distances[:, of_landmarks]), rtol=1e-14)
     with pytest.raises(ValueError, match='`landmark_selection` must be "random" where a matrix holds'):
         KernelBank(kernel, landmarks=8).fit(positions)
-
-
-def test_columns_of_training_kernels_are_for_banks_without_landmarks():
-    with pytest.raises(ValueError, match=r"`bank` must compare training samples with each other"):
-        BankColumns(KernelBank(Linear(), landmarks=3).fit(TRAIN))
 
 
 # --- what is doubtful about kernels between samples and landmarks ------------------------------

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-import skops.io
 from helpers import frozen, random_kernels
 from sklearn.base import RegressorMixin, clone
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
@@ -157,14 +156,6 @@ def test_nothing_changes_where_nothing_is_missing(views):
     np.testing.assert_array_equal(keep.present_, np.ones_like(plain.present_))
 
 
-def test_new_rows_that_all_lack_a_view():
-    rows = np.nan_to_num(ROWS, nan=0.5)
-    rows[:, 2:5] = np.nan
-    kernels = keeping([Linear(), FromDistance("chebyshev"), "chi2"]).fit(TRAIN).row_stack(rows)
-    assert np.isnan(kernels[3:6]).all()
-    assert (np.isnan(kernels[:3]).any(axis=1) == ~TRAIN_PRESENT[0]).all()
-
-
 def test_containers_and_their_ways_to_say_missing():
     expected = keeping().fit_transform(TRAIN)
     views = {"blood": ["a", "b"], "image": ["c", "d", "e"], "age": ["f"]}
@@ -181,14 +172,6 @@ def test_containers_and_their_ways_to_say_missing():
     np.testing.assert_array_equal(bank.fit_transform(frame), expected)
     lacking = frame.iloc[:3].assign(c=None, d=None, e=None, a=1.0, b=1.0)  # columns of None and nothing else
     assert np.isnan(bank.row_stack(lacking)[4:8]).all()
-
-
-def test_bank_keeps_missing_views_through_files_and_clones():
-    bank = keeping().fit(TRAIN)
-    data = skops.io.dumps(bank)
-    again = skops.io.loads(data, trusted=skops.io.get_untrusted_types(data=data))
-    np.testing.assert_array_equal(again.transform(ROWS), bank.transform(ROWS))
-    assert clone(bank).missing_views == "keep"
 
 
 # --- stacks --------------------------------------------------------------------------------------
@@ -307,22 +290,6 @@ TARGET = frozen(np.nansum(TRAIN, axis=1))
 def precomputed(X):
     """Return the kernels of all samples, whose values no training set changes."""
     return np.moveaxis(clone(BANK).set_params(missing_views="keep").fit(X).train_stack(), 0, -1)
-
-
-def test_estimator_hands_its_algorithm_zeros_and_a_mask():
-    model = Ridge(BANK, missing_views="integrate").fit(TRAIN, TARGET)
-    np.testing.assert_array_equal(model.stack_.present, np.repeat(TRAIN_PRESENT, 2, axis=0))
-    np.testing.assert_array_equal(model.present_, model.stack_.present)
-    assert np.isfinite(model.stack_.kernels).all()
-    rows = model._row_stack(ROWS)
-    np.testing.assert_array_equal(rows.present, np.repeat(ROWS_PRESENT, 2, axis=0))
-    again = model._training_stack()
-    np.testing.assert_array_equal(again.kernels, model.stack_.kernels)
-    np.testing.assert_array_equal(again.present, model.present_)
-    (block,) = model._row_blocks(ROWS, np.array([1, 4]))
-    np.testing.assert_array_equal(block.kernels, rows.kernels[[1, 4]])
-    np.testing.assert_array_equal(block.present, rows.present[[1, 4]])
-    assert BANK.missing_views == "error"  # the bank that was passed is as it was
 
 
 def test_estimator_of_precomputed_kernels_agrees_with_that_of_features():

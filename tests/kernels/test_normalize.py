@@ -112,13 +112,6 @@ def test_rounding_errors_of_centering_are_not_blown_up(last, value):
     np.testing.assert_array_equal(rows_kernel, 0.0)
 
 
-def test_sample_at_the_training_mean_is_centered_to_zero():
-    features = np.array([[0.1], [0.3], [0.2]])
-    kernel = normalize_linear(("center", "spherical"), features, features)[0]
-    np.testing.assert_array_equal(kernel[2], 0.0)
-    np.testing.assert_allclose(kernel[:2, :2], [[1, -1], [-1, 1]], rtol=1e-12)
-
-
 def test_centering_alone_leaves_no_rounding_errors_at_the_training_mean():
     features = np.array([[0.1, 1.0], [0.3, 3.0], [0.2, 2.0]])
     kernel, rows_kernel, _ = normalize_linear(("center",), features, np.array([[0.7, 0.3], [0.2, 2.0]]))

@@ -12,7 +12,6 @@ import pytest
 from bayesmkl.bemkl import BEMKLClassifier
 from bayesmkl.discriminative import SimpleMKLClassifier
 from bayesmkl.kernels import (
-    Cosine,
     FromDistance,
     Gaussian,
     KernelBank,
@@ -224,12 +223,6 @@ def test_the_bound_is_above_the_errors_and_not_far_above():
     assert (
         KernelBank(Gaussian(), normalize="center").fit(same).centering_errors()[0] == 0.0
     )  # constant, not wrong
-
-
-def test_cosines_that_are_centered_afterwards_are_bounded():
-    """ "spherical" before "center" is another kernel, of which few digits are left."""
-    bank = KernelBank([Linear(), Cosine()], normalize=("spherical", "center")).fit(shifted(TRAIN, 1e6))
-    assert (bank.centering_errors() > 1e-6).all()
 
 
 def test_alignments_of_kernels_that_centering_cancels_are_warned_of():

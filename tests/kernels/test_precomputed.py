@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import pickle
 import warnings
-from copy import deepcopy
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
+from sklearn.model_selection import cross_val_predict, cross_val_score
 
 from bayesmkl import BEMKLClassifier, KernelBank, load_model, save_model
 from bayesmkl.discriminative import UniformMKLClassifier
-from bayesmkl.discriminative.estimators import checked
 from bayesmkl.kernels import Gaussian, KernelQualityWarning, Linear, Precomputed, stack_kernels
-from bayesmkl.kernels.stacks.dense import DenseStack
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(30, 4))
@@ -127,24 +124,6 @@ def test_a_model_with_a_matrix_survives_a_file(tmp_path):
     np.testing.assert_array_equal(loaded.predict_proba(TABLE[30:]), model.predict_proba(TABLE[30:]))
 
 
-def test_models_keep_one_matrix_that_stays_as_it_was():
-    matrix = OF_ALL.copy()
-    bank = clone(BANK).set_params(kernels__graph=Precomputed(matrix))
-    model = BEMKLClassifier(bank, tol=0.1, intermediate_scale=1.0).fit(TABLE[:30], POINTS[:30, 0] > 0)
-    before = model.predict_proba(TABLE[30:])
-    matrix *= 2.0
-    np.testing.assert_array_equal(model.predict_proba(TABLE[30:]), before)
-    kept = model.kernel_bank_
-    for copied in (clone(kept), deepcopy(kept), kept * Linear(), kept + kept):
-        kernel = copied.kernels["graph"]
-        kernel = kernel[0] if isinstance(kernel, list) else kernel
-        assert np.shares_memory(getattr(kernel, "left", kernel).matrix, kept.kernels["graph"].matrix)
-    assert len(pickle.dumps(kept)) < 2 * OF_ALL.nbytes
-    of_frame = pd.DataFrame(matrix).to_numpy()  # pandas shows what it may still change
-    of_frame.flags.writeable = False
-    assert not np.shares_memory(clone(Precomputed(of_frame)).matrix, matrix)
-
-
 def test_landmarks_are_samples():
     picked = clone(BANK).set_params(landmarks=8, landmark_selection="random").fit(TABLE)
     columns = picked.landmarks_[:, 0].astype(int)
@@ -213,24 +192,6 @@ def test_parts_are_those_of_the_array(kernels):
     weights = np.array([0.2, 0.0, 3.0])
     np.testing.assert_allclose(nested.combine(weights), values[np.ix_([7, 0], [7, 2])] @ weights, rtol=1e-14)
     np.testing.assert_array_equal(np.asarray(pickle.loads(pickle.dumps(nested))), np.asarray(nested))
-
-
-def test_a_grid_sums_and_judges_all_kernels_once(kernels, signal, monkeypatch):
-    sums, judged = [], []
-    combine, judge = DenseStack.combine, checked.judge_for_svm
-    monkeypatch.setattr(DenseStack, "combine", lambda *given: sums.append(given) or combine(*given))
-    monkeypatch.setattr(
-        checked, "judge_for_svm", lambda own, *rest: judged.append(own.shape) or judge(own, *rest)
-    )
-    y, grid = signal > 0.0, {"C": [0.1, 1.0, 10.0]}
-    model = UniformMKLClassifier("precomputed", kernel_names=kernels.names)
-    search = GridSearchCV(model, grid, cv=4).fit(kernels.shared, y)
-    assert len(sums) == 1
-    assert judged == [(3, N, N)]
-    assert search.best_estimator_.n_features_in_ == N
-    again = GridSearchCV(model, grid, cv=4).fit(kernels.values, y)
-    np.testing.assert_array_equal(search.cv_results_["mean_test_score"], again.cv_results_["mean_test_score"])
-    assert len(search.predict(kernels.shared[:5])) == 5
 
 
 def test_doubts_and_indefinite_kernels_are_those_of_the_array(kernels, signal):

@@ -8,8 +8,6 @@ import warnings
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.pipeline import make_pipeline
 
 from bayesmkl import BEMKLClassifier, GPMKLClassifier, KernelBank, load_model, save_model
 from bayesmkl.discriminative import LapMKLClassifier, MWUMKLClassifier, SimpleMKLClassifier
@@ -88,16 +86,6 @@ def test_estimators_and_files(kind, tmp_path):
     np.testing.assert_array_equal(getattr(load_model(tmp_path / "model.skops"), says)(WORDS), found)
     with pytest.raises(TypeError, match="`X` must be a dense array, as that of training; got a sparse one"):
         dense.predict(WORDS)
-
-
-def test_texts_in_a_pipeline():
-    notes = [" ".join(np.array(["bone", "skin", "lung", "eye"])[row > 0]) + " seen" for row in COUNTS[:, :4]]
-    y = COUNTS[:, 0] > 0
-    model = make_pipeline(
-        TfidfVectorizer(), BEMKLClassifier(KernelBank(Linear()), intermediate_scale=1.0)
-    ).fit(notes, y)
-    assert isinstance(model[-1].kernel_bank_.X_train_, SparseTable)
-    assert model.score(notes, y) > 0.9
 
 
 def test_no_dense_copy():

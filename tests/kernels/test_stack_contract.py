@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from helpers import learn
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from bayesmkl.discriminative.global_weights.joint import Simple
 from bayesmkl.discriminative.localized.lmkl import gate_slopes
@@ -24,7 +26,7 @@ from bayesmkl.kernels.stacks import base, factored
 from bayesmkl.kernels.stacks import packed as packed_module
 from bayesmkl.kernels.stacks import streamed as streamed_module
 from bayesmkl.kernels.stacks.base import KernelColumns, Stack
-from bayesmkl.kernels.stacks.columns import BankColumns
+from bayesmkl.kernels.stacks.columns import BankColumns, ColumnCache
 from bayesmkl.kernels.stacks.dense import DenseStack, store_float32
 from bayesmkl.kernels.stacks.factored import LinearStack, LowRankStack, compress_each
 from bayesmkl.kernels.stacks.of_bank import RowParts, factored_rows, linear_rows, linear_stack
@@ -489,13 +491,6 @@ def test_shape_and_form(case):
     assert case.stack.storage == case.storage
 
 
-@pytest.mark.parametrize(
-    ("case", "share"), [("dense", 1), ("float32", 1 / 2), ("packed", 45 / 162)], indirect=["case"]
-)
-def test_bytes_are_those_of_the_entries_that_are_stored(case, share):
-    assert case.stack.nbytes == pytest.approx(share * case.kernels.nbytes, rel=1e-12)
-
-
 STORED = [
     "dense",
     "dense, square",
@@ -556,3 +551,22 @@ def test_algorithms_of_stored_stacks_take_any_of_them(rng, kind, tolerance):
         learned[one.storage] = [found.objective_history[-1], slopes, products / products.max()]
     for found, expected in zip(*learned.values(), strict=True):
         np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance * np.abs(expected).max())
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    asked=st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=4), max_size=12),
+    capacity=st.integers(0, 6),
+    kept=st.lists(st.booleans(), min_size=12, max_size=12),
+)
+def test_brute_force_cache_keeps_what_was_asked_for_last(asked, capacity, kept):
+    kernel = np.arange(100.0).reshape(1, 10, 10)
+    cache = ColumnCache(lambda index: kernel[:, :, index], 10, capacity * 80 / 2**20)
+    recent, computed = [], 0  # the last one was asked for last
+    for index, keep in zip(asked, kept, strict=False):
+        np.testing.assert_array_equal(cache.columns(index, keep), kernel[:, :, index])
+        computed += len(set(index) - set(recent))
+        for i in index if keep else ():
+            recent = [*(j for j in recent if j != i), i]
+            recent = recent[len(recent) - capacity :] if len(recent) > capacity else recent
+        assert cache.n_computed == computed

@@ -26,7 +26,6 @@ from bayesmkl.kernels import (
 from bayesmkl.kernels.stacks import streamed
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.stacks.streamed import (
-    KernelTiles,
     check_rows,
     fit_bank_to_rows,
     is_row_source,
@@ -115,22 +114,6 @@ def test_spread_is_mean_and_variance_over_rows(X, rng):
     spread = stack.spread(vectors)
     np.testing.assert_allclose(spread.mean, products.mean(axis=1), rtol=1e-12)
     np.testing.assert_allclose(spread.variance, products.var(axis=1), rtol=1e-9)
-
-
-@pytest.mark.parametrize("rows_kept", [1, 3, 8])
-def test_one_evaluation_for_both_products(X, rng, monkeypatch, rows_kept):
-    """Parts of a block that are no divisor of it, as many as the tile has, and single rows."""
-    stack, dense = pair(X, kernels=EVERY_KIND, views={"left": [3, 0], "right": slice(1, 5)})
-    P = dense.n_kernels
-    monkeypatch.setattr(streamed, "KEPT", rows_kept * P * B)
-    monkeypatch.setattr(streamed, "LEAST_TILE", 1)
-    vector, mixing, offset = rng.normal(size=B), rng.normal(size=(P, P)), rng.normal(size=(P, N))
-    product, mixed = stack.apply_and_adjoin(vector, mixing, offset)
-    monkeypatch.setattr(KernelTiles, "of", None)  # what is known needs no tiles
-    monkeypatch.setattr(KernelTiles, "together", None)
-    assert_close(product, dense.apply(vector))
-    assert_close(mixed, mixing @ dense.apply(vector) + offset)
-    assert_close(stack.adjoint(mixed), dense.adjoint(mixed))
 
 
 def test_only_the_array_itself_is_known(X, rng):
@@ -276,13 +259,6 @@ def test_error_state_holds_in_all_threads(X):
             stack.apply(vector)
         with pytest.raises(RuntimeWarning, match="invalid value"):
             stack.apply(vector)
-
-
-def test_errors_of_kernels_name_them(X):
-    bank = KernelBank([Gaussian(), user_kernel], landmarks=B).fit(X)
-    bank.kernels_[1].function = lambda X, Z: np.ones((2, 3))
-    with pytest.raises(ValueError, match=r"kernel 'user_kernel · all': the result must have shape"):
-        streamed_stack(bank, X).apply(np.ones(B))
 
 
 def test_functions_of_the_user_run_in_one_thread(X):

@@ -114,8 +114,9 @@ def _discriminative(group: str, name: str, tests: tuple[str, ...], functions: tu
 
 BEMKL = ("sweeps", "elbo", "carry")
 SVM = ("discriminative/test_svm", "robustness/test_stress_numbers")
-SAMKL = ("discriminative/test_samkl",)
+SAMKL = ("discriminative/test_samkl", "discriminative/test_samkl_estimator")
 INTEGER_STEP = ("update_margins", "update_switches", "_hold_one", "infer_switches", "switch_gates")
+INTEGER_STEP += ("choose_switches", "_best_numbers", "_ranked", "_running_sums", "_leaving_first", "_flip")
 TARGETS = (
     Target(
         "binary BEMKL",
@@ -125,7 +126,6 @@ TARGETS = (
     ),
     _discriminative("support vector machine", "svm/libsvm", SVM),
     _discriminative("support vector machine", "outer", ("discriminative/test_outer",)),
-    _discriminative("integer step of SAMKL", "localized/switches", ("discriminative/test_switches",)),
     _discriminative("integer step of SAMKL", "localized/samkl", SAMKL, INTEGER_STEP),
     _numerics("acceleration", f"{NUMPY} or least_squares"),
     _numerics("psis", tests=("tests/posterior/test_importance.py",)),

@@ -1,4 +1,4 @@
-"""SwMKL against its steps written with scikit-learn, eigenvalues, and its degenerate cases."""
+"""SwMKL and LD-MKL against their steps written with scikit-learn, eigenvalues, fallbacks and degenerate cases."""
 
 from __future__ import annotations
 
@@ -12,18 +12,25 @@ from sklearn.svm import SVC, SVR
 from bayesmkl import KernelBank
 from bayesmkl.discriminative.gating import combine_components
 from bayesmkl.discriminative.localized.by_success import (
+    BIAS,
+    PAPER,
     PSD,
+    SV_GATE,
+    LDMKLOptions,
     Offer,
     SuccessOptions,
     SwMKLOptions,
+    fit_ldmkl,
     fit_swmkl,
+    gated_vote,
+    ldmkl_gates,
     smallest_eigenvalue,
     swmkl_gates,
     swmkl_kernel,
     swmkl_scores,
 )
 from bayesmkl.discriminative.svm.native import native_kernel, native_kernels
-from bayesmkl.discriminative.svm.one_kernel import PrecomputedKernel, precomputed_kernels
+from bayesmkl.discriminative.svm.one_kernel import PrecomputedKernel, precomputed_kernels, scores
 from bayesmkl.kernels import Gaussian, Linear, Polynomial
 from bayesmkl.kernels.stacks.dense import DenseStack
 
@@ -48,7 +55,7 @@ def combined_of(stack, train_gates, row_gates, normalize):
     return (gating * stack).sum(axis=0) / norm
 
 
-def score(kernels, result, rows, options):
+def swmkl_score(kernels, result, rows, options):
     gates = swmkl_gates(kernels, result, rows, options)
     return swmkl_scores(kernels, result, rows, gates, options.psd)
 
@@ -82,7 +89,7 @@ def test_all_steps_written_with_scikit_learn(rng, psd, targets):
     svm = SVC(kernel="precomputed", tol=1e-4).fit(kernel, y)
     expected = svm.decision_function(combined_of(bank.row_stack(new), train_gates, new_gates, psd))
 
-    found = score(kernels, result, [native.rows(new) for native in kernels], options)
+    found = swmkl_score(kernels, result, [native.rows(new) for native in kernels], options)
     assert_same(found, expected, 1e-4)
     np.testing.assert_array_equal(result.support, np.sort(svm.support_))
 
@@ -96,8 +103,8 @@ def test_native_and_precomputed_agree(rng, psd, functions, tol, same):
     native, dense = native_kernels(bank), precomputed_kernels(DenseStack(bank.train_stack()))
     one, other = fit_swmkl(native, y, options), fit_swmkl(dense, y, options)
     assert_same(one.gates, other.gates, same)
-    found = score(native, one, [kernel.rows(new) for kernel in native], options)
-    assert_same(found, score(dense, other, list(bank.row_stack(new)), options), same)
+    found = swmkl_score(native, one, [kernel.rows(new) for kernel in native], options)
+    assert_same(found, swmkl_score(dense, other, list(bank.row_stack(new)), options), same)
 
 
 def test_constant_gates_give_the_mean_kernel(rng):
@@ -188,3 +195,111 @@ def test_a_kernel_that_fails_on_one_side_is_closed_there(rng):
     result = fit_swmkl(kernels, y, SwMKLOptions("paper"), Offer([[gate, gate]]))
     assert result.gates[1, left].mean() > result.gates[1, ~left].mean() + 0.2
     assert result.gates[0].min() > 0.8
+
+
+SETTINGS = [
+    {"kernel": "rbf", "gamma": 0.3},
+    {"kernel": "poly", "gamma": 1.0, "coef0": 1.0, "degree": 2},
+    {"kernel": "linear"},
+]
+
+
+def ldmkl_score(kernels, result, new, temperature=1.0):
+    rows = [kernel.rows(new) for kernel in kernels]
+    return gated_vote(kernels, result.svms, rows, ldmkl_gates(kernels, result, rows, temperature))
+
+
+def softmax(values):
+    return np.exp(values) / np.exp(values).sum(axis=0)
+
+
+def reference(X, y, new, options, folds):
+    """Algorithm 3 sample by sample, with decisions as they are documented."""
+    train_raw, new_raw = [], []
+    for setting in SETTINGS:
+        svm = SVC(**setting, tol=1e-4)
+        right = np.empty(len(y))
+        for train, validation in [(np.arange(len(y)),) * 2] if folds is None else folds:
+            right[validation] = svm.fit(X[train], y[train]).predict(X[validation]) == y[validation]
+        gate = SVR(**setting, tol=1e-4).fit(X, right)
+        train_raw.append(gate.predict(X))
+        new_raw.append(gate.predict(new))
+    train_gates = softmax(np.stack(train_raw) / options.temperature)
+    new_gates = softmax(np.stack(new_raw) / options.temperature)
+    total = np.zeros(len(new))
+    for setting, function, g, g_new in zip(SETTINGS, FUNCTIONS, train_gates, new_gates, strict=True):
+        kept = np.flatnonzero(g >= np.exp(-2e-4 / options.temperature) / 3.0)
+        svm = SVC(**setting, tol=1e-4).fit(X[kept], y[kept])
+        support = kept[svm.support_]
+        coef = svm.dual_coef_[0] * (g[support] if options.sv_gate == "paper" else 1.0)
+        free = support[np.abs(svm.dual_coef_[0]) < 1.0 - 1e-6]
+        without = function(X[free], X[support]) @ coef
+        refitted = (y[free] - without).mean()
+        bias = {"keep": svm.intercept_[0], "drop": 0.0, "refit": refitted}[options.bias]
+        total += g_new * np.tanh(function(new, X[support]) @ coef + bias)
+    return total
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("sv_gate", SV_GATE)
+@pytest.mark.parametrize("bias", BIAS)
+@pytest.mark.parametrize(("temperature", "targets"), [(1.0, "train"), (0.3, "cv")])
+def test_algorithm_written_with_scikit_learn(rng, sv_gate, bias, temperature, targets):
+    X, y, new = toy(rng)
+    kernels = native_kernels(KernelBank(FUNCTIONS, normalize=None).fit(X))
+    folds = None if targets == "train" else list(StratifiedKFold(3).split(X, y))
+    options = LDMKLOptions(sv_gate, bias, temperature, PAPER, success=TIGHT)
+    result = fit_ldmkl(kernels, y, options, Offer(folds=folds))
+    assert result.retrained.all()
+    assert result.n_selected.min() < 60
+    assert_same(ldmkl_score(kernels, result, new, temperature), reference(X, y, new, options, folds), 1e-4)
+
+
+@pytest.mark.parametrize(("functions", "tol", "same"), [(FUNCTIONS, 1e-5, 1e-4), (GAUSSIANS, 1e-8, 1e-6)])
+@pytest.mark.parametrize("sv_gate", SV_GATE)
+def test_votes_of_native_and_precomputed_agree(rng, functions, tol, same, sv_gate):
+    X, y, new = toy(rng)
+    bank = KernelBank(functions).fit(X)
+    native, dense = native_kernels(bank), precomputed_kernels(DenseStack(bank.train_stack()))
+    options = LDMKLOptions(sv_gate, threshold=PAPER, success=SuccessOptions(tol=tol))
+    one, other = fit_ldmkl(native, y, options), fit_ldmkl(dense, y, options)
+    rows = list(bank.row_stack(new))
+    expected = gated_vote(dense, other.svms, rows, ldmkl_gates(dense, other, rows))
+    assert_same(ldmkl_score(native, one, new), expected, same)
+    np.testing.assert_array_equal(one.n_selected, other.n_selected)
+
+
+def test_without_free_support_vectors_the_bias_stays(rng):
+    X = toy(rng)[0]
+    kernels = [native_kernel(Gaussian(gamma=0.1), X)] * 2
+    options = LDMKLOptions(success=SuccessOptions(C=1e-3, tol=1e-4))
+    balanced = np.where(np.arange(60) % 2 == 0, 1.0, -1.0)  # all duals are at C
+    result = fit_ldmkl(kernels, balanced, options)
+    svm = SVC(gamma=0.1, C=1e-3, tol=1e-4).fit(X, balanced)
+    assert np.all(np.abs(svm.dual_coef_) == 1e-3)
+    assert result.svms[0].intercept == pytest.approx(svm.intercept_[0], abs=1e-9)
+
+
+def test_threshold_is_the_mean_of_exponentials(rng):
+    X, y, _ = toy(rng)
+    kernels = native_kernels(KernelBank(FUNCTIONS).fit(X))
+    for temperature in (0.2, 1.0, 5.0):
+        result = fit_ldmkl(kernels, y, LDMKLOptions(temperature=temperature, threshold=PAPER))
+        raw = np.stack([scores(kernel, svm) for kernel, svm in zip(kernels, result.gate_svms, strict=True)])
+        level = temperature * np.log(np.exp(raw / temperature).mean(axis=0))
+        np.testing.assert_array_equal(result.n_selected, (raw >= level - 2e-3).sum(axis=1))
+        strict = np.abs(raw - level).min(axis=0) > 1e-2
+        np.testing.assert_array_equal((raw > level)[:, strict], (result.gates > 1.0 / 3.0)[:, strict])
+
+
+def test_a_threshold_of_zero_keeps_the_first_svms(rng):
+    X, y, _ = toy(rng)
+    kernels = native_kernels(KernelBank(FUNCTIONS, normalize=None).fit(X))
+    options = LDMKLOptions(bias="keep", success=TIGHT)
+    assert options.threshold == 0.0
+    result = fit_ldmkl(kernels, y, options)
+    assert result.n_solves == 6
+    np.testing.assert_array_equal(result.n_selected, 60)
+    for setting, kernel, svm in zip(SETTINGS, kernels, result.svms, strict=True):
+        first = SVC(**setting, tol=1e-4).fit(X, y)
+        assert_same(scores(kernel, svm), first.decision_function(X), 1e-5)

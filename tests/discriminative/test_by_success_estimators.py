@@ -1,4 +1,4 @@
-"""LDMKLClassifier: banks against stacks, gates on features, fallbacks, several classes, multiplicative weights."""
+"""SwMKLClassifier and LDMKLClassifier: stacks, eigenvalues, gates on features, fallbacks, multiplicative weights."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from cases import squared_hinge_scores
 from helpers import assert_same
+from scipy.linalg import eigvalsh
 from sklearn.datasets import load_iris
 from sklearn.svm import SVC, SVR
 
 from bayesmkl import KernelBank
 from bayesmkl.datasets import make_localized
-from bayesmkl.discriminative import LDMKLClassifier, UniformMKLClassifier
+from bayesmkl.discriminative import LDMKLClassifier, SwMKLClassifier, UniformMKLClassifier
 from bayesmkl.discriminative.localized.by_success import (
     LDMKLOptions,
     Offer,
@@ -21,17 +22,16 @@ from bayesmkl.discriminative.localized.by_success import (
     ldmkl_gates,
 )
 from bayesmkl.discriminative.svm.native import native_kernels
-from bayesmkl.discriminative.svm.one_kernel import InOrder
+from bayesmkl.discriminative.svm.one_kernel import GatedKernel, InOrder
 from bayesmkl.kernels import Gaussian, Laplacian, Linear, Polynomial
 
 FUNCTIONS = [Gaussian(gamma=0.3), Polynomial(degree=2), Linear()]
-VIEWS = {"right": [1], "left": [2]}
 
-GATES_OF_THE_PAPER = {"temperature": 1.0, "gate_targets": "train", "gate_kernel": "own"}
+SWMKL_OF_THE_PAPER = {"temperature": None, "gate_targets": "train", "gate_kernel": "own"}
 
 
-def ld_mkl(*kernels, **settings):
-    return LDMKLClassifier(*kernels, **GATES_OF_THE_PAPER | settings)
+def sw_mkl(*kernels, **settings):
+    return SwMKLClassifier(*kernels, **SWMKL_OF_THE_PAPER | settings)
 
 
 def toy(rng, n_samples=80, n_new=15):
@@ -40,13 +40,130 @@ def toy(rng, n_samples=80, n_new=15):
     return X[:n_samples], y[:n_samples], X[n_samples:]
 
 
+def plain_bank(functions=FUNCTIONS, views="all"):
+    return KernelBank(functions, views, normalize=None)
+
+
+def test_smallest_eigenvalue_and_gap(rng):
+    X, y, _ = toy(rng)
+    paper = sw_mkl(plain_bank(), psd="paper", gate_C=10.0).fit(X, y)
+    lowest = eigvalsh(paper.combined_kernel(X))[0]
+    assert lowest < -1e-3
+    np.testing.assert_allclose(paper.smallest_eigenvalue_, lowest, rtol=1e-8)
+    assert np.isnan(paper.duality_gap_)
+    unit = sw_mkl(plain_bank(), gate_C=10.0, tol=1e-4).fit(X, y)
+    kernel, v = unit.combined_kernel(X), unit.dual_coef_
+    assert eigvalsh(kernel)[0] > -1e-10
+    assert np.isnan(unit.smallest_eigenvalue_)
+    slack = np.maximum(0.0, 1.0 - y * (kernel @ v + unit.intercept_))
+    primal = 0.5 * v @ kernel @ v + slack.sum()
+    np.testing.assert_allclose(unit.objective_history_[0] + unit.duality_gap_, primal, rtol=1e-10)
+    assert 0.0 <= unit.duality_gap_ < 1e-2 * primal
+
+
+def test_cross_validation_sees_that_a_flexible_kernel_fails(rng):
+    X = np.column_stack([rng.permutation(150), rng.permutation(150)]) / 75.0 - 1.0
+    y = X[:, 0] > 0.0
+    bank = plain_bank(Gaussian(width=0.01), views="each")  # both learn all their samples by heart
+    kept = {}
+    for targets in ("train", "cv"):
+        model = sw_mkl(bank, C=100.0, gate_targets=targets).fit(X, y)
+        kept[targets] = (model.gates_[:, 1] / model.gates_[:, 0]).mean()
+    assert kept["train"] == pytest.approx(1.0, abs=1e-6)
+    assert kept["cv"] < 0.8
+
+
+def test_gates_on_features_help_where_kernels_fail_by_region(rng):
+    X = rng.normal(size=(460, 3))
+    y = np.where(np.where(X[:, 0] > 0.0, X[:, 1], X[:, 2]) > 0.0, 1, -1)
+    bank, train, test = plain_bank(Linear(), {"right": [1], "left": [2]}), slice(0, 160), slice(160, 460)
+    accuracy = {}
+    for name, settings in (("own", {}), ("features", {"gate_kernel": Gaussian(width=0.7)})):
+        model = sw_mkl(bank, **settings).fit(X[train], y[train])
+        accuracy[name] = model.score(X[test], y[test])
+    assert accuracy["features"] > accuracy["own"] + 0.1
+    gates, right = model.gates(X[test]), X[test, 0] > 0.0
+    assert gates[right, 0].mean() > gates[right, 1].mean() + 0.2
+    assert gates[~right, 1].mean() > gates[~right, 0].mean() + 0.2
+    stack = plain_bank(Linear(), {"right": [1], "left": [2]}).fit(X[train]).transform(X[train])
+    dense = sw_mkl("precomputed", gate_kernel=Gaussian(width=0.7))
+    with pytest.raises(ValueError, match=r"`gate_features` must be passed with precomputed kernels"):
+        dense.fit(stack, y[train])
+    dense.fit(stack, y[train], gate_features=X[train])
+    assert_same(dense.gates_, model.gates_, 1e-3)
+
+
+def test_multiplicative_weights_form_no_kernel(rng, monkeypatch):
+    def refuse(*arguments):
+        raise AssertionError("a kernel matrix was formed")
+
+    monkeypatch.setattr(GatedKernel, "dense", refuse)
+    X, y, _ = toy(rng, 40)
+    C, epsilon = 2.0, 0.02
+    bank = plain_bank([Gaussian(gamma=0.3), Gaussian(gamma=1.0)])
+    with pytest.raises(AssertionError, match="was formed"):
+        sw_mkl(bank).fit(X, y)
+    model = sw_mkl(bank, C=C, svm="mwu", mwu_epsilon=epsilon).fit(X, y)
+    kernel, v = model.combined_kernel(X), model.dual_coef_
+    best = squared_hinge_scores(kernel, y, C, kernel)
+    dual = C * y * np.maximum(0.0, 1.0 - y * best)
+
+    def primal(dual, scores):
+        return 0.5 * dual @ kernel @ dual + 0.5 * C * (np.maximum(0.0, 1.0 - y * scores) ** 2).sum()
+
+    least, found = primal(dual, best), primal(v, model.decision_function(X))
+    assert least * (1.0 - 1e-6) <= found <= least / (1.0 - epsilon)
+    np.testing.assert_allclose(model.objective_history_[0] + model.duality_gap_, found, rtol=1e-6)
+    assert model.duality_gap_ <= epsilon * found
+
+
+def test_a_kernel_of_the_gates_must_be_semidefinite(rng):
+    X, y, _ = toy(rng)
+
+    class Indefinite(Gaussian):
+        known_psd = False
+
+        def evaluate(self, geometry, out):
+            super().evaluate(geometry, out)
+            out -= 0.5
+
+    with pytest.raises(ValueError, match=r"`gate_kernel` must be positive semidefinite"):
+        sw_mkl(plain_bank(), gate_kernel=Indefinite(width=1.0)).fit(X, y)
+
+
+@pytest.mark.parametrize("design", ["halves", "hours"])
+def test_sharp_gates_of_named_features_tell_where_views_are_right(design):
+    sample = make_localized(700, design=design, random_state=0)
+    X, y, bank = sample.data, sample.target, KernelBank(Gaussian(width=2), views=sample.views)
+    model = SwMKLClassifier(bank, gate_columns=sample.gate_columns).fit(X[:200], y[:200])
+    assert model.temperature_ == 0.05
+    assert model.score(X[200:], y[200:]) > 0.83
+    soft = SwMKLClassifier(bank, gate_columns=sample.gate_columns, temperature=None).fit(X[:200], y[:200])
+    assert model.score(X[200:], y[200:]) > soft.score(X[200:], y[200:]) + 0.03
+
+
+def test_gates_that_see_kernels_are_soft(rng):
+    """Their regressions follow single training samples."""
+    model = SwMKLClassifier(gate_kernel="own").fit(rng.normal(size=(60, 2)), np.arange(60) % 2)
+    assert (model.temperature_, model.gate_kernel_, model.gate_bank_) == (None, "own", None)
+
+
+VIEWS = {"right": [1], "left": [2]}
+
+LDMKL_OF_THE_PAPER = {"temperature": 1.0, "gate_targets": "train", "gate_kernel": "own"}
+
+
+def ld_mkl(*kernels, **settings):
+    return LDMKLClassifier(*kernels, **LDMKL_OF_THE_PAPER | settings)
+
+
 def halves(rng, n_samples=160):
     """One feature decides where the first is positive, another where it is not."""
     X = rng.normal(size=(n_samples, 3))
     return X, np.where(np.where(X[:, 0] > 0.0, X[:, 1], X[:, 2]) > 0.0, 1, -1)
 
 
-def plain_bank(functions=FUNCTIONS, views=None):
+def bank_of_views(functions=FUNCTIONS, views=None):
     return KernelBank(functions, normalize=None) if views is None else KernelBank(functions, views, None)
 
 
@@ -55,7 +172,7 @@ def plain_bank(functions=FUNCTIONS, views=None):
 
 def test_parameters_reach_the_algorithm(rng):
     X, y, new = toy(rng)
-    kernels = native_kernels(plain_bank().fit(X))
+    kernels = native_kernels(bank_of_views().fit(X))
     success = SuccessOptions(C=2.0, gate_C=3.0, gate_epsilon=0.05, tol=1e-5)
     options = LDMKLOptions("paper", "keep", 0.4, 0.3, success)
     draws = np.random.default_rng(7)
@@ -71,7 +188,7 @@ def test_parameters_reach_the_algorithm(rng):
     gates = ldmkl_gates(kernels, result, rows, 0.4)
 
     model = ld_mkl(
-        plain_bank(),
+        bank_of_views(),
         C=2.0,
         sv_gate="paper",
         bias="keep",
@@ -103,7 +220,7 @@ def test_gates_find_the_half_of_each_kernel(rng):
     test, labels = halves(rng, 400)
     accuracy = {}
     for gate_kernel in (Gaussian(width=0.7), "own"):
-        model = ld_mkl(plain_bank(Linear(), VIEWS), gate_kernel=gate_kernel, temperature=0.1)
+        model = ld_mkl(bank_of_views(Linear(), VIEWS), gate_kernel=gate_kernel, temperature=0.1)
         accuracy[str(gate_kernel)] = model.fit(X, y).score(test, labels)
         if gate_kernel != "own":
             gates = model.gates(np.array([[2.0, 0.5, -0.5], [-2.0, 0.5, -0.5]]))
@@ -120,10 +237,10 @@ def test_gates_find_the_half_of_each_kernel(rng):
 def test_gates_on_features_of_their_own(rng):
     X, y, new = toy(rng)
     features, of_new = X[:, :2] ** 2, new[:, :2] ** 2
-    bank = plain_bank().fit(X)
+    bank = bank_of_views().fit(X)
     settings = {"gate_kernel": Gaussian(gamma=2.0), "tol": 1e-6}
     whole, of_rows = np.column_stack([X, features]), np.column_stack([new, of_new])
-    model = ld_mkl(plain_bank(), gate_columns=slice(-2, None), **settings).fit(whole, y)
+    model = ld_mkl(bank_of_views(), gate_columns=slice(-2, None), **settings).fit(whole, y)
     dense = ld_mkl("precomputed", **settings).fit(bank.transform(X), y, gate_features=features)
     expected = [SVR(gamma=2.0, tol=1e-6).fit(features, s).predict(of_new) for s in model.results_[0].success]
     expected = np.exp(expected) / np.exp(expected).sum(axis=0)
@@ -137,8 +254,8 @@ def test_gates_on_features_of_their_own(rng):
 
 def test_a_kernel_of_the_gates_that_libsvm_has_not(rng):
     X, y, new = toy(rng)
-    native = ld_mkl(plain_bank(), gate_kernel=Gaussian(gamma=0.5), tol=1e-6).fit(X, y)
-    formed = ld_mkl(plain_bank(), gate_kernel=Laplacian(gamma=0.5), tol=1e-6).fit(X, y)
+    native = ld_mkl(bank_of_views(), gate_kernel=Gaussian(gamma=0.5), tol=1e-6).fit(X, y)
+    formed = ld_mkl(bank_of_views(), gate_kernel=Laplacian(gamma=0.5), tol=1e-6).fit(X, y)
     assert np.abs(formed.gates(new) - native.gates(new)).max() > 1e-3
     svms = SVR(kernel="precomputed", tol=1e-6)
     kernel = Laplacian(gamma=0.5)
@@ -148,12 +265,12 @@ def test_a_kernel_of_the_gates_that_libsvm_has_not(rng):
 
 def test_what_gates_need_and_what_they_do_not(rng):
     X, y, new = toy(rng)
-    stack = plain_bank().fit(X).transform(X)
+    stack = bank_of_views().fit(X).transform(X)
     with pytest.raises(ValueError, match=r"`gate_features` must be passed with precomputed kernels"):
         ld_mkl("precomputed", gate_kernel=Gaussian(width=1)).fit(stack, y)
     with pytest.raises(ValueError, match=r'`gate_features` must be None with `gate_kernel="own"`'):
         ld_mkl("precomputed").fit(stack, y, gate_features=X)
-    rows = plain_bank().fit(X).transform(new)
+    rows = bank_of_views().fit(X).transform(new)
     model = ld_mkl("precomputed", gate_kernel=Gaussian(width=1)).fit(stack, y, X[:, :2])
     with pytest.raises(ValueError, match=r"`gate_features` must have 2 columns"):
         model.predict(rows, gate_features=new)
@@ -235,7 +352,7 @@ def test_gates_see_what_votes_best():
 
 def test_equal_gates_are_not_above_a_strict_threshold(rng):
     X, y, _ = toy(rng)
-    one = plain_bank([Gaussian(gamma=0.3)])
+    one = bank_of_views([Gaussian(gamma=0.3)])
     kept = ld_mkl(one, threshold="paper").fit(X, y)
     np.testing.assert_array_equal(kept.n_selected_, len(y))
     left_out = ld_mkl(one, threshold="paper", strict=True).fit(X, y)
@@ -262,7 +379,7 @@ def test_the_threshold_follows_named_features(rng):
 def test_cross_validation_takes_a_class_of_a_single_sample(rng):
     X = rng.normal(size=(20, 3))
     y = np.arange(20) == 3
-    model = ld_mkl(plain_bank(), gate_targets="cv").fit(X, y)
+    model = ld_mkl(bank_of_views(), gate_targets="cv").fit(X, y)
     assert model.n_solves_ == 3 * (5 + 1 + 1)
     assert not model.results_[0].success[:, 3].any()  # its folds know one class only
 
@@ -273,10 +390,10 @@ def test_cross_validation_takes_a_class_of_a_single_sample(rng):
 def test_several_classes_vote_one_against_the_rest():
     data = load_iris()
     X, y = data.data[::2], data.target[::2]
-    model = ld_mkl(plain_bank(FUNCTIONS[:2])).fit(X, y)
+    model = ld_mkl(bank_of_views(FUNCTIONS[:2])).fit(X, y)
     scores = model.decision_function(data.data[1::2])
     for k in range(3):
-        one = ld_mkl(plain_bank(FUNCTIONS[:2])).fit(X, y == k)
+        one = ld_mkl(bank_of_views(FUNCTIONS[:2])).fit(X, y == k)
         assert_same(scores[:, k], one.decision_function(data.data[1::2]), 1e-12)
         np.testing.assert_array_equal(model.gates_[k], one.gates_)
         np.testing.assert_array_equal(model.retrained_[k], one.retrained_)
@@ -289,7 +406,7 @@ def test_several_classes_vote_one_against_the_rest():
 def test_multiplicative_weights_train_the_squared_hinge(rng):
     X, y, _ = toy(rng, 40)
     C, epsilon, functions = 2.0, 0.02, [Gaussian(gamma=0.3), Gaussian(gamma=1.0)]
-    bank = plain_bank(functions)
+    bank = bank_of_views(functions)
     model = ld_mkl(bank, C=C, bias="keep", threshold="paper", svm="mwu", mwu_epsilon=epsilon, tol=1e-3).fit(
         X, y
     )
@@ -314,7 +431,7 @@ def test_multiplicative_weights_train_the_squared_hinge(rng):
 def test_a_refitted_bias_of_multiplicative_weights(rng):
     X, y, _ = toy(rng, 40)
     C = 2.0
-    model = ld_mkl(plain_bank(Gaussian(gamma=0.3)), C=C, svm="mwu").fit(X, y)
+    model = ld_mkl(bank_of_views(Gaussian(gamma=0.3)), C=C, svm="mwu").fit(X, y)
     v = model.dual_coef_[0]
     support = np.flatnonzero(v)
     margins = 1.0 - np.abs(v[support]) / C  # all of them are free

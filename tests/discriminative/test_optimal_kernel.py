@@ -1,34 +1,170 @@
-"""OBMKL: the empirical optimal kernel, its three uses, against explicit matrices, SLSQP and fixed points."""
+"""Uniform weights, the best kernel and OBMKL, against scikit-learn, explicit matrices, SLSQP and fixed points."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers import assert_same, frozen, learn, random_kernels, random_labels
+from helpers import SAME_FORMULA, assert_same, frozen, informed_target, learn, random_kernels, random_labels
 from scipy.optimize import minimize
-from sklearn.svm import SVC
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.model_selection import StratifiedKFold, cross_val_score
+from sklearn.svm import SVC, SVR
 
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl.discriminative.estimators.two_stage import OBMKLClassifier
+from bayesmkl.discriminative.estimators.two_stage import (
+    BestKernelClassifier,
+    OBMKLClassifier,
+    UniformMKLClassifier,
+    UniformMKLRegressor,
+)
 from bayesmkl.discriminative.global_weights.two_stage import (
     OptimalKernel,
     Problem,
-    alternate,
+    fold_accuracy,
+    fold_scores,
     optimal_kernel,
     select_by_alignment,
     select_weighted,
+    shares,
 )
-from bayesmkl.discriminative.problems import InnerSolution
 from bayesmkl.discriminative.svm.libsvm import Hinge
-from bayesmkl.kernels import Gaussian, KernelBank
 from bayesmkl.kernels.alignment import empirical_optimal_kernel
 from bayesmkl.kernels.stacks.dense import DenseStack
-
-METHODS = ("ratio", "qp", "aqp", "aqp-paper")
 
 pytestmark = pytest.mark.heavy
 
 TIGHT = 1e-9
+MACHINE = 1e-6  # two solutions of LibSVM at tolerance TIGHT, relative to the scores
+
+
+@pytest.fixture
+def samples(rng):
+    """Training kernels, labels, and kernels of new samples, samples first."""
+    kernels = np.moveaxis(random_kernels(rng, 60, 4), 0, -1)
+    return frozen(kernels[:40, :40]), random_labels(rng, 40), frozen(kernels[40:, :40])
+
+
+def precomputed(model, **parameters):
+    return model(kernels="precomputed", tol=TIGHT, **parameters)
+
+
+def svc(C):
+    return SVC(kernel="precomputed", C=C, tol=TIGHT)
+
+
+@pytest.mark.parametrize("C", [0.1, 10.0])
+def test_uniform_classifier_is_svc_on_the_mean(samples, C):
+    X, y, Z = samples
+    model = precomputed(UniformMKLClassifier, C=C).fit(X, y)
+    svm = svc(C).fit(X.mean(axis=-1), y)
+    assert_same(model.decision_function(Z), svm.decision_function(Z.mean(axis=-1)), MACHINE)
+    np.testing.assert_array_equal(model.support_, np.sort(svm.support_))
+    assert model.kernel_weights_.tolist() == [0.25] * 4
+    assert_same(model.combined_kernel(Z), Z.mean(axis=-1), SAME_FORMULA)
+
+
+def test_uniform_regressor_is_svr_on_the_mean(rng, samples):
+    X, _, Z = samples
+    y = informed_target(rng, np.moveaxis(X, -1, 0))
+    model = precomputed(UniformMKLRegressor, C=3.0, epsilon=0.2).fit(X, y)
+    svm = SVR(kernel="precomputed", C=3.0, epsilon=0.2, tol=TIGHT).fit(X.mean(axis=-1), y)
+    assert_same(model.predict(Z), svm.predict(Z.mean(axis=-1)), MACHINE)
+
+
+def test_uniform_classifier_of_several_classes_is_one_svc_per_class(rng, samples):
+    X, _, Z = samples
+    y = np.array(["a", "b", "c"])[rng.integers(3, size=40)]
+    model = precomputed(UniformMKLClassifier, C=2.0).fit(X, y)
+    expected = np.stack(
+        [
+            svc(2.0).fit(X.mean(axis=-1), np.where(y == c, 1, -1)).decision_function(Z.mean(axis=-1))
+            for c in "abc"
+        ],
+        axis=1,
+    )
+    assert_same(model.decision_function(Z), expected, MACHINE)
+    np.testing.assert_array_equal(model.predict(Z), np.array(["a", "b", "c"])[expected.argmax(axis=1)])
+    assert model.kernel_weights_.shape == (4,)
+    assert model.dual_coef_.shape == (3, 40)
+
+
+def test_best_kernel_scores_equal_cross_validation_of_svc(samples):
+    X, y, Z = samples
+    folds = StratifiedKFold(4, shuffle=True, random_state=3)
+    model = precomputed(BestKernelClassifier, C=5.0, cv=4, random_state=3).fit(X, y)
+    expected = [cross_val_score(svc(5.0), X[..., m], y, cv=folds).mean() for m in range(4)]
+    assert_same(model.cv_scores_, expected, SAME_FORMULA)
+    assert model.kernel_weights_.argmax() == np.argmax(expected)
+    assert model.n_solves_ == 4 * 4 + 1
+    best = np.argmax(expected)
+    svm = svc(5.0).fit(X[..., best], y)
+    assert_same(model.decision_function(Z), svm.decision_function(Z[..., best]), MACHINE)
+
+
+@pytest.mark.parametrize("multiclass", ["shared", "one-versus-rest"])
+def test_best_kernel_of_several_classes(rng, samples, multiclass):
+    """Shared: accuracy of the highest score; otherwise binary accuracy per class."""
+    X, _, _ = samples
+    y = rng.integers(3, size=40)
+    targets = np.where(y == np.arange(3)[:, None], 1.0, -1.0)
+    model = precomputed(BestKernelClassifier, C=5.0, multiclass=multiclass).fit(X, y)
+    splitter = StratifiedKFold(5, shuffle=True, random_state=0)
+    for c in range(3):
+        expected = []
+        labels = y if multiclass == "shared" else (targets[c] > 0).astype(int)
+        for train, test in splitter.split(X, labels):
+            scores = np.stack(
+                [
+                    svc(5.0).fit(X[train][:, train, 1], t[train]).decision_function(X[test][:, train, 1])
+                    for t in targets
+                ]
+            )
+            if multiclass == "shared":
+                expected.append((scores.argmax(axis=0) == y[test]).mean())
+            else:
+                expected.append(((scores[c] > 0) == (targets[c, test] > 0)).mean())
+        found = model.cv_scores_[1] if multiclass == "shared" else model.cv_scores_[c, 1]
+        assert found == pytest.approx(np.mean(expected))
+    assert model.kernel_weights_.shape == ((4,) if multiclass == "shared" else (3, 4))
+
+
+@pytest.mark.filterwarnings("ignore::bayesmkl.kernels.KernelQualityWarning")
+def test_best_kernel_takes_the_first_of_equals(samples):
+    X, y, _ = samples
+    for order in ([1, 1, 0], [0, 1, 1]):
+        model = precomputed(BestKernelClassifier).fit(X[..., order], y)
+        assert model.cv_scores_.argmax() == model.kernel_weights_.argmax()
+        twice = [m for m in range(3) if order[m] == 1]
+        assert model.cv_scores_[twice[0]] == model.cv_scores_[twice[1]]
+        assert model.kernel_weights_[twice[1]] == 0.0
+
+
+def test_own_folds_and_probabilities(samples):
+    X, y, Z = samples
+    folds = [(np.arange(20, 40), np.arange(20)), (np.arange(20), np.arange(20, 40))]
+    model = precomputed(BestKernelClassifier, cv=folds).fit(X, y)
+    expected = [np.mean([svc(1.0).fit(X[a][:, a, 2], y[a]).score(X[b][:, a, 2], y[b]) for a, b in folds])]
+    assert model.cv_scores_[2] == pytest.approx(expected[0])
+    calibrated = CalibratedClassifierCV(precomputed(UniformMKLClassifier), ensemble=False, cv=3).fit(X, y)
+    assert_same(calibrated.predict_proba(Z).sum(axis=1), np.ones(20), SAME_FORMULA)
+
+
+def test_a_class_that_is_alone_in_a_fold_wins_there(rng):
+    kernel, y = random_kernels(rng, 12, 1)[0], np.repeat([1.0, -1.0], [5, 7])
+    folds = [(np.arange(3), np.arange(3, 12)), (np.arange(8, 12), np.arange(8))]
+    accuracy = fold_accuracy(fold_scores(kernel, y[None], Hinge(1.0), folds, TIGHT), y[None], folds)
+    assert accuracy == pytest.approx((2 / 9 + 3 / 8) / 2)
+
+
+def test_shares_of_tiny_and_huge_scores():
+    assert_same(shares(np.array([1e-320, 3e-320])), [0.25, 0.75], 1e-3)  # few digits are left down there
+    assert_same(shares(np.array([1e308, 1e308])), [0.5, 0.5], SAME_FORMULA)
+    assert shares(np.array([-1.0, 0.0])).tolist() == [0.5, 0.5]
+
+
+METHODS = ("ratio", "qp", "aqp", "aqp-paper")
+
+
 FIXED = 1e-7  # of the alternation: LibSVM's rounding moves weights by 1e-8
 UNIFORM = np.full(4, 0.25)
 
@@ -139,43 +275,6 @@ def test_aqp_with_equal_duals_is_qp_and_ignores_their_scale(rng, problem):
     np.testing.assert_array_equal(select_weighted(known, [np.zeros(40)], UNIFORM), UNIFORM)
 
 
-class Swinging:
-    """An SVM whose duals favor one half of the samples when the first kernel leads, else the other half."""
-
-    def __init__(self, kernels):
-        self.kernels = kernels
-
-    def solve(self, kernel, target, tol):
-        weight = np.linalg.lstsq(self.kernels.reshape(len(self.kernels), -1).T, kernel.ravel(), rcond=None)[
-            0
-        ][0]
-        half = np.arange(len(target)) < len(target) // 2
-        return InnerSolution(np.where(half == (weight > 0.5), 1.0, 0.02), 0.0, weight, 0.0)
-
-
-def test_alternation_that_swings_is_damped(rng):
-    """Undamped it would visit the same two sets of weights for ever."""
-    size = 20
-    half = np.arange(size) < size // 2
-    kernels = np.stack([np.outer(half, half), np.outer(~half, ~half)]).astype(float)
-    optimal = np.zeros((size, size))  # whichever half counts, its kernel should have no weight
-    stack = DenseStack(kernels)
-    seen = []
-    known = Problem(stack, np.ones((1, size)), Swinging(kernels), optimal)
-    selection = alternate(
-        known, np.array([1.0, 0.0]), OptimalKernel("aqp", 1e-9, 40), lambda *step: seen.append(step)
-    )
-    first = np.array(selection.objective_history)
-    assert first[:3].tolist() == pytest.approx([1.0, 0.0, 1.0], abs=1e-3)  # it swings ...
-    assert np.abs(np.diff(first[-5:])).max() < 1e-3  # ... less and less,
-    assert selection.kernel_weights[0] == pytest.approx(0.5, abs=1e-3)  # about where the duals change
-    assert selection.outcome is Outcome.MAX_ITER  # and there is no fixed point
-    assert [n for n, _ in seen] == list(range(1, 41))
-    plain = alternate(known, np.array([1.0, 0.0]), OptimalKernel("aqp-paper", 1e-9, 40))
-    assert plain.objective_history == pytest.approx([1.0, 0.0] * 20, abs=1e-3)  # as printed, it goes on
-    assert plain.outcome is Outcome.MAX_ITER
-
-
 def test_where_nothing_swings_the_paper_takes_the_same_steps(problem):
     kernels, y = problem
     found = [
@@ -230,14 +329,3 @@ def test_qp_and_convex_alignment_agree_for_the_ideal_target(rng):
     result = fit(kernels, y, "qp")
     assert_same(result.kernel_weights, convex.kernel_weights, 1e-9)
     assert result.kernel_weights[0] == pytest.approx(1.0)
-
-
-def test_informative_view_gets_the_weight(rng):
-    y = random_labels(rng, 80)
-    X = rng.normal(size=(80, 3))
-    X[:, 1] += 3.0 * y
-    bank = KernelBank(Gaussian(width=1), views="each")
-    for method in METHODS:
-        model = OBMKLClassifier(bank, method=method).fit(X, y)
-        assert model.kernel_weights_.argmax() == 1
-        assert model.score(X, y) > 0.9
