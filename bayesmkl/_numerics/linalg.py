@@ -200,10 +200,10 @@ def spd_factor(
     return upper, log_det, solve(upper, vector, lower=0)[0]
 
 
-def solve_factor(upper: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+def solve_factor(upper: np.ndarray, vectors: np.ndarray, overwrite: bool = False) -> np.ndarray:
     """Return the transposed inverse of the factor of `spd_factor` times vectors, the columns of `vectors`.
 
-    All in the precision of the factor.
+    All in the precision of the factor; the solution may `overwrite` vectors of that precision in Fortran order.
 
     Examples
     --------
@@ -217,7 +217,7 @@ def solve_factor(upper: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         solve = blas.strsv if is_single else blas.dtrsv
         return np.asarray(solve(upper, vectors[:, 0], lower=0, trans=1))[:, None]
     solve = blas.strsm if is_single else blas.dtrsm
-    found: np.ndarray = solve(1.0, upper, vectors, lower=0, trans_a=1)
+    found: np.ndarray = solve(1.0, upper, vectors, lower=0, trans_a=1, overwrite_b=overwrite)
     return found
 
 
@@ -236,7 +236,7 @@ def invert_factor(upper: np.ndarray) -> np.ndarray:
     return inverse
 
 
-def multiply_inverse(inverse: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+def multiply_inverse(inverse: np.ndarray, vectors: np.ndarray, overwrite: bool = False) -> np.ndarray:
     """Return what `solve_factor` does, from the inverse of the factor: by a product, at least twice as fast.
 
     Examples
@@ -247,7 +247,8 @@ def multiply_inverse(inverse: np.ndarray, vectors: np.ndarray) -> np.ndarray:
            [0.25]])
     """
     multiply = blas.strmm if inverse.dtype == np.float32 else blas.dtrmm
-    found: np.ndarray = multiply(1.0, inverse, vectors.astype(inverse.dtype, copy=False), lower=0, trans_a=1)
+    vectors = vectors.astype(inverse.dtype, copy=False)
+    found: np.ndarray = multiply(1.0, inverse, vectors, lower=0, trans_a=1, overwrite_b=overwrite)
     return found
 
 

@@ -146,8 +146,9 @@ class Factored(NamedTuple):
         found: np.ndarray = np.vecdot(within, within)
         return found
 
-    def _solve(self, columns: np.ndarray) -> np.ndarray:
-        return multiply_inverse(self.upper, columns) if self.is_inverse else solve_factor(self.upper, columns)
+    def _solve(self, columns: np.ndarray) -> np.ndarray:  # which nobody else has
+        solve = multiply_inverse if self.is_inverse else solve_factor
+        return solve(self.upper, columns, overwrite=True)
 
 
 class Cavity(NamedTuple):

@@ -60,10 +60,10 @@ class Covariance(Protocol):
         """Return weights of kernels, standard deviations of groups, and values of tasks."""
         ...
 
-    def matrix(self, weights: Array) -> Any:
+    def matrix(self, weights: Array, precision: type[np.floating] = np.float64) -> Any:
         """Return the prior covariance of the training scores, (n_samples, n_samples).
 
-        Of several `weights` at once, (q, n), there are as many.
+        Of several `weights` at once, (q, n), there are as many, in single `precision` where that is faster.
         """
         ...
 
@@ -118,11 +118,14 @@ class Covariance(Protocol):
         """
         ...
 
-    def cross(self, rows: Stack, part: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    def cross(
+        self, rows: Stack, part: np.ndarray, weights: np.ndarray, precision: type[np.floating] = np.float64
+    ) -> np.ndarray:
         """Return the covariance of part of the scores at new rows with the training scores, without the intercept.
 
         `part` has the weights of the kernels that belong to it, and zeros. What tasks of rows have to do with those
-        of training samples is a factor of its own. Of several parts, (q, n_kernels), there are as many.
+        of training samples is a factor of its own. Of several parts, (q, n_kernels), there are as many, in single
+        `precision` where that is faster.
         """
         ...
 
@@ -170,11 +173,13 @@ class Additive(NamedTuple):
         last = first if self.effects is None else first + self.effects.n_terms
         return weights[:first], weights[first:last], weights[last:]
 
-    def matrix(self, weights: Array) -> Any:
+    def matrix(self, weights: Array, precision: type[np.floating] = np.float64) -> Any:
         """Return the prior covariance of the training scores, of weights (q, n) one for each."""
         if weights.ndim == 2 and self.tasks is not None:
             return np.stack([self.matrix(one) for one in weights])
         own, of_groups, of_tasks = (part.T for part in self.split(weights.T))
+        if precision == np.float32 and weights.ndim == 2 and self.effects is None:
+            return self.stack.combine_singly(own**2 / self.units, self.intercept_std**2)
         found = self.stack.combine(own**2 / self.units)
         if self.tasks is not None:
             found = found * self.tasks.matrix(of_tasks)
@@ -215,9 +220,14 @@ class Additive(NamedTuple):
         moved = shrinkage @ (self.stack.combine(directions * slopes) * between) @ shrinkage
         return 0.5 * slopes * self.stack.frobenius(moved * between)
 
-    def cross(self, rows: Stack, part: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    def cross(
+        self, rows: Stack, part: np.ndarray, weights: np.ndarray, precision: type[np.floating] = np.float64
+    ) -> np.ndarray:
         """Return the covariance of part of the scores at new rows with the training scores."""
-        return rows.combine(part**2 / self.units)
+        if precision == np.float32 and part.ndim == 2:
+            return rows.combine_singly(part**2 / self.units)
+        found: np.ndarray = rows.combine(part**2 / self.units)
+        return found
 
     def variance(self, rows: Stack, diagonal: np.ndarray, part: np.ndarray) -> np.ndarray:
         """Return the prior variance of that part at new rows."""
@@ -331,7 +341,7 @@ class Weighted(NamedTuple):
         """Return weights of kernels; there is nothing else."""
         return weights, weights[:0], weights[:0]
 
-    def matrix(self, weights: Array) -> Any:
+    def matrix(self, weights: Array, precision: type[np.floating] = np.float64) -> Any:
         """Return the prior covariance of the training scores, of weights (q, n) one for each."""
         if weights.ndim == 2:
             return np.stack([self.matrix(one) for one in weights])
@@ -350,7 +360,9 @@ class Weighted(NamedTuple):
         """Raise: the slopes of this covariance are no kernels."""
         raise NotImplementedError
 
-    def cross(self, rows: Stack, part: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    def cross(
+        self, rows: Stack, part: np.ndarray, weights: np.ndarray, precision: type[np.floating] = np.float64
+    ) -> np.ndarray:
         """Return the covariance of part of the scores at new rows with the training scores."""
         if part.ndim == 2:
             return np.stack([self.cross(rows, *own) for own in zip(part, weights, strict=True)])

@@ -152,6 +152,7 @@ def part_bytes(covariance: Covariance, n_functions: int) -> Any:
 
 
 CROSS_ENTRIES = 2**21  # of the covariances that are made at once
+SINGLE_ENTRIES = 2**24  # of those that are kept, of single precision
 MOST_POINTS = 64  # of posteriors of many kernels, whose covariances are kept
 TOL = 1e-2  # of the sites of points that are kept, in standard deviations of scores
 LEAST_VARIANCE = 1e-10  # of the largest of a direction of moments, below which it is rounding error
@@ -252,10 +253,13 @@ class HyperDraws(NamedTuple):
     ) -> Iterator[list[Factored]]:
         """Yield as much of the same as predictions need of some points, in single or double precision."""
         is_kept, n_train = len(self.covariances) > 0, self.site_precision.shape[-1]
-        step = 1 if is_kept else max(1, CROSS_ENTRIES // n_train**2)
+        entries = CROSS_ENTRIES if precision == np.float64 else SINGLE_ENTRIES
+        step = 1 if is_kept else max(1, entries // n_train**2)
         for some in (points[first : first + step] for first in range(0, len(points), step)):
             matrices = (
-                [self.matrix(covariance, some[0])] if is_kept else covariance.matrix(self.weights[some])
+                [self.matrix(covariance, some[0])]
+                if is_kept
+                else covariance.matrix(self.weights[some], precision)
             )
             for at, matrix in zip(some, matrices, strict=True):
                 of_outputs, single = self._sites(at), matrix.astype(precision, copy=False)
@@ -664,7 +668,9 @@ def score_moments(
     parameters, weights = draws.parameters[points], draws.kernel_weights[points]
     mean, variance = np.empty((2, *parameters.shape[:2], rows.n_rows))
     intercept = covariance.intercept_std**2
-    for i, (at, cross) in enumerate(zip(points, _crosses(covariance, rows, weights), strict=True)):
+    precision = np.float64 if not posteriors else posteriors[0][0].upper.dtype.type
+    crosses = _crosses(covariance, rows, weights, precision)
+    for i, (at, cross) in enumerate(zip(points, crosses, strict=True)):
         prior = covariance.variance(rows, diagonal, weights[i])
         if covariance.tasks is not None and design_rows is not None and design_rows.task is not None:
             cross = cross * covariance.tasks.cross(design_rows.task, draws.task_values[at])
@@ -683,11 +689,13 @@ def score_moments(
     return ScoreMoments(mean, np.maximum(variance, 0.0), parameters, probability)
 
 
-def _crosses(covariance: Covariance, rows: Stack, weights: np.ndarray) -> Iterator[np.ndarray]:
+def _crosses(
+    covariance: Covariance, rows: Stack, weights: np.ndarray, precision: type[np.floating]
+) -> Iterator[np.ndarray]:
     """Yield covariances with the training scores, (n_rows, n_samples), of points one after the other.
 
     Several are made at once, since each takes a read of all kernels.
     """
     step = max(1, CROSS_ENTRIES // (rows.n_rows * covariance.stack.n_train))
     for some in (weights[first : first + step] for first in range(0, len(weights), step)):
-        yield from covariance.cross(rows, some, some)
+        yield from covariance.cross(rows, some, some, precision)

@@ -6,9 +6,7 @@ import functools
 import warnings
 from dataclasses import replace
 
-import jax
 import numpy as np
-import pandas as pd
 import pytest
 from problems import LIKELIHOODS, kernels, processes, targets
 from scipy import integrate, sparse
@@ -16,10 +14,8 @@ from sklearn import config_context
 from sklearn.model_selection import cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils import estimator_checks
 
 from bayesmkl import BEMKLRegressor, KernelBank
-from bayesmkl._utils.devices import double_precision
 from bayesmkl.bemkl import BEMKLSurvival
 from bayesmkl.gp import (
     Design,
@@ -152,18 +148,6 @@ def test_fractions_of_a_sample_add_up_where_the_approximation_is_local(rng):
         assert found.log_evidence == pytest.approx(apart.log_evidence, rel=1e-8)
 
 
-@pytest.mark.heavy
-def test_numpy_equals_jax(rng):
-    likelihood, y, matrix, phi = problem("probit", rng)
-    heavy, fields = repeated(likelihood, y[None], rng.uniform(1.0, 2.5, 12))
-    found = EP(heavy, fields[0], matrix, phi)
-    with double_precision():
-        compiled = jax.jit(
-            lambda m: EP(heavy, jax.numpy.asarray(fields[0]), m, jax.numpy.asarray(phi)).log_evidence
-        )
-        assert float(compiled(matrix)) == pytest.approx(found.log_evidence, rel=1e-9)
-
-
 def test_shares_count_samples(rng):
     parts, counts = rng.normal(size=(5, 2, 3, 12)), rng.integers(1, 4, 12)
     np.testing.assert_allclose(
@@ -277,24 +261,6 @@ def test_weights_of_samples_of_which_some_lack_views_are_copies(kind, how, data,
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("cls", [GPMKLClassifier, GPMKLRegressor])
-def test_contract_of_weights_in_scikit_learn(cls, monkeypatch):
-    closely = functools.partial(
-        estimator_checks.assert_allclose_dense_sparse, rtol=1e-6
-    )  # searches of the mode end at 2e-7
-    monkeypatch.setattr(estimator_checks, "assert_allclose_dense_sparse", closely)
-    model = cls(KernelBank(["linear", "rbf"]), inference=FAST)
-    checks = ["weights_pandas_series", "weights_not_overwritten"]
-    checks += ["weight_equivalence_on_dense_data"] * (
-        cls is GPMKLClassifier
-    )  # weights of numbers have a limit
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of few points
-        for check in checks:
-            getattr(estimator_checks, f"check_sample_{check}")(cls.__name__, model)
-
-
-@pytest.mark.heavy
 def test_leave_one_out_adds_up_over_copies(data):
     X, _, noisy, counts = data
     weights = counts + 0.4
@@ -307,19 +273,6 @@ def test_leave_one_out_adds_up_over_copies(data):
     assert list(found["without"]) == ["all", "a", "b"]
     nothing = models[0]._refit(DenseStack(np.ones((1, 30, 30))))[0]
     assert found["elpd_diff"][0] == pytest.approx(weights @ models[0].elpd_i_ - nothing.sum(), rel=1e-6)
-
-
-def test_weights_of_samples_whose_groups_are_text(data):
-    X, _, noisy, counts = data
-    table = pd.DataFrame(X, columns=[*"abcd"])
-    design, views = Design(group_columns="d"), {"a": ["a"], "b": ["b", "c"]}
-    models = [
-        GPMKLRegressor(KernelBank(["rbf"], views=views), design=design, inference=FAST).fit(
-            each, noisy, sample_weight=0.5 * counts
-        )
-        for each in (table, table.assign(d=table["d"].map({0.0: "north", 1.0: "south", 2.0: "west"})))
-    ]
-    assert models[0].log_evidence_ == pytest.approx(models[1].log_evidence_, rel=1e-9)
 
 
 def test_weights_go_along_in_cross_validation(data):
@@ -377,9 +330,6 @@ def test_weights_of_numbers_have_a_mean_of_one(kind, likelihood, limited, data):
 
 COPIED = {
     "numbers": lambda X, y: GPMKLRegressor(bank(), inference=FAST).fit(X, y),
-    "precomputed": lambda X, y: GPMKLRegressor("precomputed", inference=FAST).fit(X @ X.T, y),
-    "times": lambda X, y: GPMKLSurvival(bank(), inference=FAST).fit(X, survival(y)),
-    "BEMKL": lambda X, y: BEMKLRegressor(bank(), tol=1e-3).fit(X, y),
     "BEMKL, sparse": lambda X, y: BEMKLRegressor(KernelBank(Linear()), tol=1e-3).fit(sparse.csr_array(X), y),
     "BEMKL of times": lambda X, y: BEMKLSurvival(bank(), tol=1e-3).fit(X, survival(y)),
     "labels": lambda X, y: GPMKLClassifier(bank(), inference=FAST).fit(X, y > 0.0),

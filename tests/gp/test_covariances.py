@@ -8,7 +8,6 @@ from helpers import STANDARD_ERRORS
 from problems import kernels, processes
 
 from bayesmkl.gp.covariances import kernel_units
-from bayesmkl.kernels.stacks.dense import DenseStack
 
 every_process = pytest.mark.parametrize("process", ["additive", "weighted"])
 WEIGHTS = np.array([1.2, -0.5, 0.3])
@@ -32,18 +31,6 @@ def test_matrix_is_the_covariance_of_drawn_parts(process, rng):
 
 
 @every_process
-def test_pull_equals_differences(process, rng):
-    _, stack = kernels(rng, 12)
-    covariance, adjoint, h = processes(stack)[process], rng.normal(size=(12, 12)), 1e-5
-    adjoint = adjoint + adjoint.T
-    differences = [
-        np.vdot(adjoint, covariance.matrix(WEIGHTS + h * e) - covariance.matrix(WEIGHTS - h * e)) / (2 * h)
-        for e in np.eye(3)
-    ]
-    np.testing.assert_allclose(covariance.pull(WEIGHTS, adjoint), differences, rtol=1e-7)
-
-
-@every_process
 def test_rows_of_training_samples_have_the_training_covariance(process, rng):
     _, stack = kernels(rng, 9)
     covariance = processes(stack)[process]
@@ -56,26 +43,6 @@ def test_rows_of_training_samples_have_the_training_covariance(process, rng):
     np.testing.assert_allclose(variance, np.diag(expected), rtol=1e-12)
     parts = sum(covariance.cross(stack, WEIGHTS * one, WEIGHTS) for one in np.eye(3))
     np.testing.assert_allclose(parts + own * np.eye(9), expected, rtol=1e-12, atol=1e-12)
-
-
-@every_process
-def test_shifts_of_parts_sum_to_the_covariance(process, rng):
-    _, stack = kernels(rng, 9)
-    covariance, residuals = processes(stack)[process], rng.normal(size=(9, 2))
-    expected = (covariance.matrix(WEIGHTS) - covariance.intercept_std**2) @ residuals
-    np.testing.assert_allclose(
-        covariance.shift_parts(WEIGHTS, residuals).sum(axis=0), expected, rtol=1e-10, atol=1e-12
-    )
-
-
-@pytest.mark.parametrize("process", ["additive", "weighted"])
-def test_duals_of_parts_make_the_mean_of_new_scores(process, rng):
-    _, stack = kernels(rng, 9)
-    covariance, dual = processes(stack)[process], rng.normal(size=9)
-    rows = DenseStack(stack.kernels[:, :4].copy())
-    expected = covariance.cross(rows, WEIGHTS, WEIGHTS) @ dual
-    found = np.einsum("mij,mj->i", rows.kernels, covariance.part_duals(WEIGHTS, dual))
-    np.testing.assert_allclose(found, expected, rtol=1e-10)
 
 
 def test_units_are_variances_around_the_mean(rng):

@@ -296,7 +296,7 @@ def test_labels_of_groups_are_told_apart(fitted, table):
         model.fit(twice, y)
 
 
-@pytest.mark.parametrize("unit", [1e100, 1e-100, 1e8])
+@pytest.mark.parametrize("unit", [1e100, 1e-100])
 def test_units_of_covariates_do_not_matter(fitted, table, unit):
     frame, y = table
     design = fitted.design

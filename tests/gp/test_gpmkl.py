@@ -31,7 +31,6 @@ from bayesmkl.posterior import (
     refine_posterior,
     relevance,
     to_datatree,
-    view_table,
 )
 
 FEW = Marginal(n_points=200, n_draws=400)
@@ -224,15 +223,6 @@ def test_precomputed_kernels_are_the_same_as_those_of_a_bank(classification):
     assert given.training_kernels_.shape == (4, 30, 30)
 
 
-def test_rows_know_their_similarity_to_themselves(rng):
-    X = rng.normal(size=(20, 4))
-    for normalize in (None, "trace", "spherical", ("center", "spherical")):
-        fitted = bank(normalize=normalize).fit(X)
-        stack, diagonal = fitted.rows_and_diagonal(fitted.X_train_[:5].copy())
-        np.testing.assert_allclose(stack, fitted.evaluate(fitted.X_train_[:5].copy()))
-        np.testing.assert_allclose(diagonal, np.einsum("mii->mi", stack[:, :, :5]), rtol=1e-9, atol=1e-12)
-
-
 @pytest.mark.heavy
 def test_leave_one_out_densities_equal_refits(regression):
     X, y, model = regression
@@ -245,15 +235,6 @@ def test_leave_one_out_densities_equal_refits(regression):
         center = refit.y_mean_ + refit.y_scale_ * moments.mean[:, 0, 0]
         expected = logsumexp(stats.norm.logpdf(y[i], center, spread), b=moments.probability)
         assert model.elpd_i_[i] == pytest.approx(expected, abs=0.1)
-
-
-def test_share_of_the_view_that_matters(classification, regression):
-    for _, _, model in (classification, regression):
-        table = view_table(model)
-        assert table["view"].tolist() == ["signal", "noise"]
-        assert table["share"][0] > 0.8
-        assert table["share_lower"][1] < 0.03
-        assert table["share"].sum() == pytest.approx(1.0)
 
 
 @pytest.mark.heavy

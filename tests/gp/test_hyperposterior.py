@@ -15,7 +15,7 @@ from bayesmkl._utils.devices import numpyro_session
 from bayesmkl.gp import drawing
 from bayesmkl.gp.conditioning import Sites, condition
 from bayesmkl.gp.drawing import find_mode
-from bayesmkl.gp.evidence import ep_evidence, exact_evidence, laplace_evidence
+from bayesmkl.gp.evidence import ep_evidence, exact_evidence
 from bayesmkl.gp.hyperposterior import (
     Hypermodel,
     draw_importance,
@@ -28,8 +28,7 @@ from bayesmkl.gp.parts import joint_moments, prior_parts
 from bayesmkl.gp.program import differentiable_evidence, evidence_program, explicit_program
 from bayesmkl.gp.reading import PriorParts, draw_scores, read, score_moments, shares
 from bayesmkl.kernels.stacks.dense import DenseStack
-from bayesmkl.outcomes import Gaussian, Logit, Probit
-from bayesmkl.outcomes.base import repeated
+from bayesmkl.outcomes import Gaussian, Probit
 
 NOISE, PROBIT = LogNormal(0.3, 1.0), Probit()
 WIDE, UNIT = HalfT(4.0, 1.5), HalfT(4.0, 1.0)
@@ -73,22 +72,6 @@ def test_evidence_without_gradient_is_the_same(build, process, rng):
             for within in (height.posterior.within(columns), output.posterior.within(columns)):
                 expected = columns.T @ output.posterior.shrinkage @ columns
                 np.testing.assert_allclose(within.T @ within, expected, rtol=1e-9, atol=1e-10)
-
-
-def test_evidence_without_gradient_of_several_outputs_and_counted_samples(rng):
-    model = regression(rng)
-    several = model._replace(targets=rng.normal(size=(2, 40)))
-    likelihood, targets = repeated(Gaussian(), several.targets, rng.integers(1, 4, 40).astype(float))
-    for own in (several, several._replace(likelihood=likelihood, targets=targets)):
-        u = rng.normal(size=own.n_coordinates)
-        expected, found = evaluate(own, u, None)[0], evaluate_height(own, u, None)[0]
-        assert found.log_evidence == pytest.approx(expected.log_evidence, rel=1e-10)
-        matrix = own.covariance.matrix(own.values(u)[0])
-        kept = matrix.copy()
-        assert evaluate_height(own, u, None, matrix)[0].log_evidence == pytest.approx(
-            found.log_evidence, rel=1e-12
-        )
-        np.testing.assert_array_equal(matrix, kept)
 
 
 @pytest.mark.parametrize("build", [classification, regression])
@@ -209,22 +192,6 @@ def test_gradients_in_the_memory_of_a_covariance_are_those_beside_it(process, no
         np.testing.assert_allclose(slope, expected, rtol=1e-9, atol=1e-9 * np.abs(expected).max())
 
 
-@pytest.mark.parametrize("evidence", [ep_evidence, laplace_evidence])
-def test_steps_in_the_memory_of_the_last_one_leave_the_posterior_of_its_sites(evidence, rng):
-    """And the memory that a gradient takes changes none of its entries."""
-    model = classification(rng, evidence=evidence)
-    u = rng.normal(size=model.n_coordinates)
-    matrix = model.covariance.matrix(model.values(u)[0])
-    (found,) = evaluate(model, u, None)[1]
-    assert found.n_steps > 3
-    own = condition(matrix, found.sites)
-    for ours, theirs in zip(found.posterior, own, strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-12)
-    adjoint = found.by_covariance()
-    np.testing.assert_array_equal(found.by_covariance(), adjoint)
-    np.testing.assert_array_equal(found.by_covariance(overwrite=True), adjoint)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "prior", [WIDE, DirichletShares(1.0, 4.0, 2.0), Horseshoe()], ids=lambda p: type(p).__name__
@@ -325,37 +292,6 @@ def test_leave_one_out_equals_fits_without_the_sample(rng):
         assert found[i] == pytest.approx(everything.log_evidence - without.log_evidence, abs=0.03, rel=0.1)
 
 
-def test_scores_do_not_depend_on_the_order_of_samples_and_kernels(rng):
-    model = regression(rng, n_samples=25)
-    samples, order = rng.permutation(25), np.array([2, 0, 1])
-    stack = model.covariance.stack
-    moved = DenseStack(np.ascontiguousarray(stack.kernels[order][:, samples][:, :, samples]))
-    covariance = model.covariance._replace(stack=moved, units=model.covariance.units[order])
-    other = model._replace(covariance=covariance, targets=model.targets[:, samples])
-    first, second = find_mode(model, tol=1e-12), find_mode(other, tol=1e-12)
-    np.testing.assert_allclose(second.coordinates[[1, 2, 0, 3]], first.coordinates, atol=1e-4)
-    assert second.point.log_density == pytest.approx(first.point.log_density, abs=1e-7)
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize(("likelihood", "evidence"), [(Logit(), laplace_evidence), (Logit(), ep_evidence)])
-def test_logit_shares_are_about_those_of_probit(likelihood, evidence):
-    found = []
-    for model in (
-        classification(np.random.default_rng(3), n_samples=40),
-        classification(
-            np.random.default_rng(3),
-            prior=HalfT(4.0, 2.5),
-            n_samples=60,
-            likelihood=likelihood,
-            evidence=evidence,
-        ),
-    ):
-        rng = np.random.default_rng(0)
-        found.append(reading(model, drawn(model, 200), 200, rng).draws.shares.mean(axis=0))
-    np.testing.assert_allclose(found[0], found[1], atol=0.15)
-
-
 def test_outputs_share_their_weights(rng):
     """Two copies of one target are as its evidence squared."""
     model = classification(rng, n_samples=20)
@@ -388,13 +324,6 @@ def test_sites_that_lead_astray_are_left(rng):
     again, _ = evaluate(model._replace(evidence=lost), u, point.sites)
     assert again.log_density == point.log_density
     assert again.converged
-
-
-def test_same_seed_same_draws(rng):
-    model = classification(rng, n_samples=15)
-    first, second, other = drawn(model, 120), drawn(model, 120), drawn(model, 120, seed=1)
-    np.testing.assert_array_equal(first.coordinates, second.coordinates)
-    assert (first.coordinates != other.coordinates).any()
 
 
 @pytest.mark.parametrize("build", [classification, regression])

@@ -99,14 +99,6 @@ def test_quadrature_equals_the_closed_forms(likelihood, rng):
         np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-9)
 
 
-def test_tilted_derivative_by_parameters_equals_differences(rng):
-    y, m, v, h = rng.normal(size=5), rng.normal(size=5), rng.gamma(1.0, size=5), 1e-5
-    low, high = (Gaussian().tilted(y, m, v, np.array([0.7 + s * h])).log_normalizer for s in (-1.0, 1.0))
-    np.testing.assert_allclose(
-        Gaussian().tilted(y, m, v, np.array([0.7])).parameters[0], (high - low) / (2 * h), rtol=1e-8
-    )
-
-
 @every_likelihood
 def test_predicted_moments_equal_those_of_draws(likelihood, rng):
     mean, variance, phi = np.array([0.8]), np.array([1.7]), parameters_of(likelihood)

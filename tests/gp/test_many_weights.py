@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from problems import kernels, numbers
+from problems import numbers
 from scipy import stats
 
 from bayesmkl import GPMKLClassifier, GPMKLRegressor, KernelBank
@@ -17,7 +17,6 @@ from bayesmkl.gp.hyperposterior import Hypermodel, WideProposal, draw_importance
 from bayesmkl.gp.hyperpriors import DirichletShares, HalfT, LogNormal, ParameterPriors
 from bayesmkl.kernels import Gaussian, KernelQualityWarning, Linear
 from bayesmkl.kernels.stacks.dense import DenseStack
-from bayesmkl.kernels.stacks.packed import pack
 from bayesmkl.outcomes import Gaussian as GaussianNoise
 from bayesmkl.outcomes import Probit
 from bayesmkl.posterior import contributions
@@ -100,17 +99,6 @@ def test_kernels_by_one_triangle_give_the_same_model(rng, monkeypatch):
     parts = contributions(model, rows, n_draws=50)  # by covariances that were kept, as predictions
     np.testing.assert_allclose(parts["mean"].sum("part"), found[0], atol=1e-5)
     np.testing.assert_allclose(parts["std"].mean("sample"), spread.mean("sample"), rtol=0.2)
-
-
-def test_factors_of_kernels_in_single_precision_are_theirs(rng):
-    """Of low and of full rank."""
-    X, stack = kernels(rng, 25)
-    short = pack(stack.each(), 3)
-    for one in (Additive(stack, np.ones(3), 1.0), Additive(short, np.ones(3), 1.0)):
-        factors = list(one._each_factor())
-        for kernel, factor in zip(stack.kernels, factors, strict=True):
-            np.testing.assert_allclose(factor @ factor.T, kernel, atol=1e-5)
-    assert factors[2].shape == (25, X.shape[1])
 
 
 def many(rng, n_samples=30, n_kernels=60):

@@ -116,12 +116,6 @@ def test_ep_is_near_the_integral_over_all_scores(likelihood, rng):
     np.testing.assert_allclose(found.posterior.mean, means, atol=2e-3)
 
 
-def test_one_score_is_exact_under_ep():
-    y, matrix = np.array([-1.0]), np.array([[1.9]])
-    found = ep_evidence(Probit(), y, matrix, NOTHING)
-    assert found.log_evidence == pytest.approx(np.log(0.5), abs=1e-10)  # by symmetry
-
-
 def test_exact_equals_the_density_of_the_targets(rng):
     stack, y, phi = problem(Gaussian(), rng)
     matrix = processes(stack)["weighted"].matrix(np.array([1.0, 0.3, -0.2]))
@@ -211,20 +205,3 @@ def test_start_of_sites_saves_steps_and_changes_nothing(rng):
     again, warm = (ep_evidence(Probit(), y, moved, phi, start) for start in (None, cold.sites))
     assert warm.n_steps < again.n_steps
     assert warm.log_evidence == pytest.approx(again.log_evidence, abs=1e-9)
-
-
-@pytest.mark.parametrize("evidence", [ep_evidence, laplace_evidence])
-def test_steps_are_all_factorizations(evidence, rng, monkeypatch):
-    stack, y, phi = problem(Probit(), rng, 15)
-    matrix, calls = processes(stack)["additive"].matrix(np.array([1.0, 0.5, 0.2])), []
-
-    def counted(*args):
-        calls.append(args)
-        return condition(*args)
-
-    monkeypatch.setattr("bayesmkl.gp.evidence.condition", counted)
-    start = None
-    for _ in range(2):  # from nothing, and from the sites that were found
-        found = evidence(Probit(), y, matrix, phi, start)
-        assert found.n_steps == len(calls)
-        start, calls[:] = found.sites, []

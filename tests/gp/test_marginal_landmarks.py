@@ -207,16 +207,6 @@ def test_means_come_from_weights_of_landmarks_and_from_pseudo_samples_alike(fits
     np.testing.assert_allclose(model.predict(new), model.predict(new, return_std=True)[0], atol=1e-8)
 
 
-def test_few_landmarks_leave_variance_to_the_noise(fits):
-    _, _, models = fits
-    assert models["few"].log_evidence_ < models["all"].log_evidence_
-    new = np.random.default_rng(9).normal(size=(200, 4))
-    assert (
-        models["few"].predict(new, return_std=True)[1].mean()
-        > models["all"].predict(new, return_std=True)[1].mean()
-    )
-
-
 def test_summaries_of_landmarks(fits, tmp_path):
     X, y, models = fits
     model = models["few"]

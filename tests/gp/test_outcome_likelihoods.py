@@ -60,20 +60,6 @@ def test_derivatives_equal_differences_of_the_one_before(name, rng):
         np.testing.assert_allclose(getattr(found, f"{which}parameters"), expected, rtol=1e-7, atol=1e-7)
 
 
-@pytest.mark.heavy
-@pytest.mark.parametrize("name", ["student-t", "poisson", "negative-binomial", "beta-binomial", "offset"])
-def test_gradient_equals_the_automatic_one(name, rng):
-    likelihood, y, f, phi = problem(name, rng)
-    found = likelihood.derivatives(y, f, phi)
-    with double_precision():
-        given = [jax.numpy.asarray(value) for value in (y, f, phi)]
-        slope, by_parameters = jax.jit(
-            jax.grad(lambda f, phi: likelihood.log_density(given[0], f, phi).sum(), argnums=(0, 1))
-        )(*given[1:])
-    np.testing.assert_allclose(slope, found.first, rtol=1e-9, atol=1e-10)
-    np.testing.assert_allclose(by_parameters, found.parameters.sum(axis=1), rtol=1e-8, atol=1e-9)
-
-
 @pytest.mark.slow
 @pytest.mark.heavy
 @every_likelihood

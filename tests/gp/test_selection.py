@@ -17,7 +17,6 @@ from bayesmkl.gp.hyperposterior import Hypermodel, evaluate
 from bayesmkl.gp.hyperpriors import HalfT, LogNormal, ParameterPriors, WithDesign
 from bayesmkl.gp.selection import Chosen, SpikeSlabOfKernels, draw_selections
 from bayesmkl.kernels.stacks.dense import DenseStack
-from bayesmkl.kernels.stacks.factored import Factorizer
 from bayesmkl.outcomes import Gaussian, Probit
 
 N = 24
@@ -132,16 +131,6 @@ def test_prior_probabilities_are_those_of_the_definition(rng):
             assert prior.log_odds(mask, m) == pytest.approx(log_prior(prior, on) - log_prior(prior, off))
 
 
-def test_coordinates_of_a_selection_select_it(rng):
-    prior = SpikeSlabOfKernels(SpikeSlabWeights(within=0.2), np.array([0, 0, 1, 2, 2, 2]))
-    for _ in range(200):
-        included = rng.random(6) < 0.4
-        of_weights = rng.standard_normal(7)
-        u = prior.coordinates_of(included, of_weights, rng)
-        np.testing.assert_array_equal(prior.included(u), included)
-        np.testing.assert_array_equal(u[:7][np.append(True, included)], of_weights[np.append(True, included)])
-
-
 def test_weights_have_a_size_in_common(rng):
     prior = SpikeSlabWeights(concentration=3.0, df=5.0, scale=0.7)
     every = Chosen(prior, np.array([0, 2]), 3)
@@ -192,15 +181,6 @@ def test_covariances_of_a_sweep_are_those_of_all_kernels(size, rng):
         np.testing.assert_allclose(new.matrix, anew.matrix, rtol=1e-12, atol=1e-12 * new.matrix.max())
         assert new.point.log_evidence == pytest.approx(anew.point.log_evidence, rel=1e-10, abs=1e-10)
         state = new
-
-
-def test_columns_of_kernels_of_low_rank_are_those_of_their_eigenvectors(rng):
-    X = rng.normal(size=(30, 3)) * [3.0, 2.0, 1.0]
-    kernel = X @ X.T
-    short = selection._columns(kernel, Factorizer(30, selection.FACTOR_TOL))
-    usual = selection._columns(kernel, lambda kernel: None)
-    assert short.shape == usual.shape
-    np.testing.assert_allclose(short @ short.T, usual @ usual.T, atol=1e-10)
 
 
 def test_standard_deviations_of_a_design_move_with_the_rest(rng):

@@ -16,7 +16,6 @@ from sklearn.preprocessing import StandardScaler
 
 from bayesmkl import GPMKLClassifier, GPMKLRegressor, KernelBank
 from bayesmkl.gp import Design, GPMKLOrdinalClassifier, GPMKLSurvival, Marginal
-from bayesmkl.gp.covariances import Additive, kernel_units
 from bayesmkl.gp.estimators.base import overall
 from bayesmkl.gp.reading import shares
 from bayesmkl.gp.unknown_points import (
@@ -31,7 +30,6 @@ from bayesmkl.kernels.stacks.dense import DenseStack
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # of few points
 FEW = Marginal(n_points=100, n_draws=150)
 VIEWS = {"left": [0, 1], "right": [2, 3], "noise": [4, 5]}
-NAMES = list(VIEWS)
 
 
 def bank(**options):
@@ -93,16 +91,6 @@ def test_centers_are_those_of_the_samples_that_have_the_view(rng):
         assert not found.kernels[m][:, ~present[m]].any()
         np.testing.assert_allclose(centers.spread[m], np.trace(expected) / len(have))
         np.testing.assert_allclose(centers.diagonal(stack, stack.diagonal())[m, have], np.diag(expected))
-
-
-def test_unrelated_views_leave_an_absent_component_its_prior(rng):
-    X, present = rng.normal(size=(9, 2)), rng.random((2, 9)) < 0.7
-    stack = stack_of(X, present)
-    found = completed(stack, np.zeros(2)).training
-    for m, spread in enumerate(find_centers(stack).spread):
-        gone = np.flatnonzero(~present[m])
-        np.testing.assert_allclose(found.kernels[m][gone], spread * np.eye(9)[gone], atol=1e-14)
-    np.testing.assert_allclose(kernel_units(found), find_centers(stack).spread)
 
 
 def test_moments_of_functions_at_random_points_by_simulation(rng):
@@ -225,22 +213,6 @@ def test_samples_without_any_view_are_the_intercept_and_the_prior(regression):
     p = draws.probability
     expected = p @ variance + p @ np.square(between) - (p @ between) ** 2
     np.testing.assert_allclose(std**2, expected, rtol=1e-6)
-
-
-def test_order_of_samples_changes_nothing(regression, rng):
-    X, y, model = regression
-    order = rng.permutation(len(X))
-    stack, _ = clone(model)._prepare(X, y)
-    again, _ = clone(model)._prepare(X[order], y[order])
-    np.testing.assert_allclose(again.kernels, stack.kernels[:, order][:, :, order], atol=1e-11)
-    weights = np.array([0.5, 0.7, 0.2])
-    found = [Additive(one, kernel_units(one), 3.0).matrix(weights) for one in (again, stack)]
-    noise = 0.1 * np.eye(len(X))
-    densities = [
-        stats.multivariate_normal(cov=matrix + noise).logpdf(target)
-        for matrix, target in zip(found, (y[order], y), strict=True)
-    ]
-    assert densities[0] == pytest.approx(densities[1], rel=1e-10)
 
 
 @pytest.mark.heavy

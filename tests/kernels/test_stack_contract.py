@@ -335,6 +335,17 @@ def check_combine(case, K):
         check(case, case.stack.combine(on(case, weights)), np.tensordot(weights, K, 1), "combine")
 
 
+def check_combine_singly(case, K):
+    weights = random(2, len(K))
+    if on(case, weights) is weights:
+        found = case.stack.combine_singly(weights, 0.5)
+        assert found.dtype == np.float32
+        size = np.tensordot(np.abs(weights), np.abs(K), 1).max(initial=1.0)
+        np.testing.assert_allclose(
+            found, np.tensordot(weights, K, 1) + 0.5, atol=max(1e-6, case.tolerance) * size
+        )
+
+
 def check_combine_gated(case, K):
     rows, train = random(*K.shape[:2]), random(*K.shape[::2])
     expected = np.einsum("mi,mij,mj->ij", rows, K, train)

@@ -224,6 +224,10 @@ class Stack(ABC):
             total[..., rows, :] += block.combine(weights[..., kernels])
         return total
 
+    def combine_singly(self, weights: np.ndarray, constant: float = 0.0) -> np.ndarray:
+        """Return ``combine(weights)`` plus a constant in single precision, of weights (q, n_kernels)."""
+        return (self.combine(weights) + constant).astype(np.float32)
+
     def combine_rows(self, index: np.ndarray, weights: Array) -> np.ndarray:
         """Return the rows at `index` of ``combine(weights)``, of which few are held for every kernel."""
         out = np.empty((*weights.shape[:-1], len(index), self.n_train))

@@ -23,6 +23,7 @@ GATHERED = 2**17  # entries gathered at once, so that they stay in cache
 GATED = 2**18  # entries gated at once, likewise
 GATED_KERNELS = 16  # of this many kernels
 MIXED = 2**17  # entries of a mixture at once, likewise
+CONVERTED = 2**17  # entries converted to single precision at once, likewise
 ADDED = 2**15  # entries added up at once, likewise
 SINGLE = np.dtype(np.float32)  # comparisons with it are fast
 
@@ -115,6 +116,17 @@ class DenseStack(_Held, Stack):
             if len(active) * AXPY_READS < self.n_kernels:
                 return _add_up(wide, weights, active).reshape(self.n_rows, self.n_train)
         return (weights @ wide).reshape(*weights.shape[:-1], self.n_rows, self.n_train)
+
+    def combine_singly(self, weights: np.ndarray, constant: float = 0.0) -> np.ndarray:
+        """Return weighted sums of the kernels plus a constant in single precision, in blocks that stay in cache."""
+        found = np.empty((len(weights), self.n_rows, self.n_train), dtype=SINGLE)
+        singly, step = weights.astype(SINGLE), max(1, CONVERTED // (self.n_kernels * self.n_train))
+        for rows in (slice(first, first + step) for first in range(0, self.n_rows, step)):
+            block = self.kernels[:, rows].reshape(self.n_kernels, -1).astype(SINGLE, copy=False)
+            part = singly @ block
+            part += SINGLE.type(constant)
+            found[:, rows] = part.reshape(len(weights), -1, self.n_train)
+        return found
 
     def combine_gated(self, row_gates: Any, train_gates: Any) -> Any:
         """Return ``sum_m (g_m g'_m^T) o K_m`` of shape (n_rows, n_train)."""
