@@ -422,7 +422,11 @@ def log_weights(readout: Gaussian | NonnegativeReadout, weights: np.ndarray) -> 
         n_kernels = weights.shape[1]
         mean, cov = readout.mean[-n_kernels:], readout.cov[-n_kernels:, -n_kernels:]
         return _log_normal(Gaussian.from_moments(mean, cov), weights)
-    law, (linear, precision) = readout.weights, weights_quadratic(readout, weights.shape[1])
+    law = readout.weights
+    if isinstance(law, CutOffNormals):
+        linear, precision = law.location / law.scale**2, np.diag(law.scale**-2.0)
+    else:
+        linear, precision = law.linear, law.precision
     mean, cov, entropy = law.moments()
 
     def exponent(moment: np.ndarray, square: Array) -> Any:
@@ -431,19 +435,6 @@ def log_weights(readout: Gaussian | NonnegativeReadout, weights: np.ndarray) -> 
     # the entropy is log Z less the mean of the exponent
     log_z = entropy + exponent(mean, (precision * (np.outer(mean, mean) + cov)).sum())
     return exponent(weights, ((weights @ precision) * weights).sum(axis=1)) - log_z
-
-
-def weights_quadratic(
-    readout: Gaussian | NonnegativeReadout, n_kernels: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return h and P of the density of e under q, which is proportional to ``exp(h' e - e' P e / 2)``."""
-    if not isinstance(readout, NonnegativeReadout):
-        precision = np.linalg.inv(readout.cov[-n_kernels:, -n_kernels:])
-        return precision @ readout.mean[-n_kernels:], precision
-    law = readout.weights
-    if isinstance(law, CutOffNormals):
-        return law.location / law.scale**2, np.diag(law.scale**-2.0)
-    return law.linear, law.precision
 
 
 def _log_normal(law: Gaussian, values: np.ndarray) -> np.ndarray:

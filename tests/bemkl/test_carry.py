@@ -24,7 +24,6 @@ from helpers import (
 )
 from sklearn.preprocessing import StandardScaler
 
-from bayesmkl._numerics.acceleration import flatten, measure, restore
 from bayesmkl.bemkl import model as bemkl
 from bayesmkl.bemkl import moments, multitask
 from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
@@ -127,27 +126,6 @@ def test_pull_is_the_sum_of_kernels_times_intermediate_outputs(rng, name, n_trai
         assert np.shape(here.pull) == np.shape(here.dual_square)
         if n_samples == FEW:
             np.testing.assert_array_equal(here.probe, whole)
-
-
-@ALGORITHMS
-def test_what_is_measured_has_a_scale_each_and_all_is_restored(rng, name):
-    module = MODULES[name]
-    problem, start = problem_of(name, rng, MANY)
-    state, _ = module.sweep(problem, start)
-    here, scales = module.carry(problem, state), module.scales(state)
-    vector = flatten(here, module.COORDINATES)
-    measured = measure(vector, here, module.COORDINATES)
-    assert measured.shape == np.concatenate([np.reshape(scale, -1) for scale in scales]).shape
-    assert np.size(scales.pull) == 0
-    assert measured.size == vector.size - here.pull.size  # of so few kernels all correlations are measured
-    for field, coordinate, scale in zip(here, module.COORDINATES, scales, strict=True):
-        part = coordinate.forward(field)
-        assert coordinate.size(field) == part.size
-        assert coordinate.measure(part, field).size == np.size(scale)
-    assert (np.concatenate([np.reshape(scale, -1) for scale in scales]) > 0.0).all()
-    back = restore(vector, here, module.COORDINATES)
-    for found, expected in zip(back, here, strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("n_samples", [FEW, PROBED, 3 * PROBED, 7 * PROBED])

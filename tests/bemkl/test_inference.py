@@ -196,16 +196,6 @@ def test_a_second_fit_forgets_the_first(wdbc):
     assert not hasattr(model, "sample_stats_")
 
 
-def test_more_starts_keep_the_best_bound(wdbc):
-    X, y = wdbc
-    options = {"kernel_prior": "sparse", "max_iter": 60, "init": "random", "random_state": 3}
-    bounds = [
-        fit(BEMKLClassifier(BANK, n_init=n, **options), X[:N_TRAIN], y[:N_TRAIN]).elbo_ for n in (1, 2, 4, 8)
-    ]
-    assert bounds == sorted(bounds)
-    assert bounds[-1] > bounds[0]
-
-
 def test_files_keep_draws(classifier, regressor, wdbc, tmp_path):
     X, _ = wdbc
     for model, rows in ((classifier, X[N_TRAIN:]), (regressor, X[N_TRAIN:, 1:])):
@@ -366,15 +356,6 @@ def rounds_of(monkeypatch, n_rounds, **options):
     starts = [gibbs.GibbsState(np.zeros(4), np.zeros(3), 1.0, 1.0)] * 2
     ends = iter([False] * (n_rounds - 1) + [True])
     return gibbs.fit_in_rounds(problem, starts, 10, 160, np.random.default_rng(0), lambda _: next(ends))
-
-
-@pytest.mark.parametrize(("n_rounds", "n_warmup"), [(1, 10), (2, 20), (3, 40), (99, 80)])
-def test_every_round_is_as_long_as_all_before_it(n_rounds, n_warmup, monkeypatch):
-    found = rounds_of(monkeypatch, n_rounds)
-    assert found.n_warmup == n_warmup
-    expected = n_warmup + np.linspace(n_warmup / 10, n_warmup, 10)
-    np.testing.assert_array_equal(found.chains.parameters["intercept"], [expected, expected])
-    assert not found.chains.interrupted
 
 
 def test_an_interrupted_refinement_keeps_the_last_round(monkeypatch):

@@ -8,12 +8,9 @@ import numpy as np
 import pytest
 from helpers import assert_same, log_likelihood, refined_a_little
 from sklearn.base import clone, is_regressor
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank, discriminative, load_model, save_model
-from bayesmkl.bemkl import NUTS, VB, BEMKLMultitaskClassifier, BEMKLMultitaskRegressor, Gibbs, Storage
+from bayesmkl.bemkl import NUTS, BEMKLMultitaskClassifier, BEMKLMultitaskRegressor, Gibbs
 from bayesmkl.bemkl.base import BaseBEMKL
 from bayesmkl.kernels import Gaussian, Laplacian, Linear
 from bayesmkl.kernels.quality import KernelQualityWarning
@@ -93,19 +90,6 @@ def test_degenerate_gibbs_with_all_samples_as_landmarks_draws_as_the_exact_model
     assert_same(found.posterior_.kernel_weights, exact.posterior_.kernel_weights, 1e-6)
     few = fitted(model, y, 6, **settings)
     assert few.posterior_.dual.shape == (1, 10, 6)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "model", [BEMKLClassifier(intermediate_scale=1.0), BEMKLRegressor()], ids=["classifier", "regressor"]
-)
-def test_jax_computes_the_same(model):
-    y = SIGNAL if is_regressor(model) else LABELS
-    results = [
-        fitted(model, y, 7, storage=Storage(backend=backend), inference=VB(accelerate=False))
-        for backend in ("numpy", "jax")
-    ]
-    assert_same(predictions(results[1], ROWS), predictions(results[0], ROWS), 1e-9)
 
 
 @pytest.mark.slow
@@ -218,14 +202,6 @@ def test_log_likelihood_of_the_tree_by_the_formula():
     law = norm(scores, np.sqrt(variance.values)[..., None])
     expected = law.logpdf((SIGNAL - SIGNAL.mean()) / SIGNAL.std()).sum(axis=-1)
     np.testing.assert_allclose(log_likelihood(tree), expected, rtol=1e-9)
-
-
-def test_number_of_landmarks_by_cross_validation():
-    pipeline = make_pipeline(StandardScaler(), BEMKLClassifier(bank(4), **FIXED))
-    grid = {"bemklclassifier__kernels__landmarks": [1, 16], "bemklclassifier__kernels__random_state": [0, 1]}
-    search = GridSearchCV(pipeline, grid, scoring="neg_log_loss", cv=3).fit(X, LABELS)
-    assert search.best_params_["bemklclassifier__kernels__landmarks"] == 16
-    assert len(search.best_estimator_[-1].dual_coef_) == 16
 
 
 @pytest.mark.heavy

@@ -17,7 +17,7 @@ from sklearn.base import clone
 import bayesmkl
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank
 from bayesmkl._numerics.linalg import DiagonalPlusLowRank
-from bayesmkl.bemkl import Storage, base, many_kernels, moments
+from bayesmkl.bemkl import base, many_kernels, moments
 from bayesmkl.bemkl import model as bemkl
 from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
 from bayesmkl.bemkl.draws import share_draws
@@ -228,18 +228,3 @@ def test_predictive_variances_are_those_of_dense_covariances():
         pair = [predict_score(rows, state.dual, readout, 1.0, rule) for readout in (state.readout, dense)]
         assert_same(pair[0].mean, pair[1].mean, ROUNDING)
         np.testing.assert_allclose(pair[0].variance, pair[1].variance, rtol=tolerance)
-
-
-def test_the_form_goes_by_the_size():
-    """On NumPy, from three kernels for every sample on, of a thousand and more."""
-    cases = {(1000, 300): True, (1000, 400): False, (900, 2): False}
-    numpy, jax = (
-        BEMKLRegressor(storage=Storage("dense", backend))._settings().algorithm
-        for backend in ("numpy", "jax")
-    )
-    for (n_kernels, n_samples), are_many in cases.items():
-        problem = regression_problem(np.empty((n_kernels, n_samples, 1)), np.zeros(n_samples))
-        assert numpy(problem) is (many_kernels.many_kernels(bemkl) if are_many else bemkl)
-        assert jax(problem) is bemkl
-    several = regression_problem(np.empty((1000, 2, 1)), np.zeros((2, 2)))
-    assert numpy(several) is bemkl

@@ -30,7 +30,7 @@ from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
 from bayesmkl.bemkl.draws import kernel_shares, share_draws
 from bayesmkl.bemkl.model import Carry, Priors, Problem
 from bayesmkl.bemkl.moments import Gamma, Gaussian
-from bayesmkl.bemkl.reading import log_probabilities, predict_score, predict_scores
+from bayesmkl.bemkl.reading import predict_score, predict_scores
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.outcomes import Labels, Numbers
 
@@ -274,17 +274,3 @@ def three_views(rng, n_samples):
 def kernels_between(rows, columns):
     distances = ((rows[:, :, None] - columns[:, None]) ** 2).sum(axis=-1)
     return np.exp(-0.5 * distances)
-
-
-def test_recovery_of_the_view_that_tells_classes_apart(rng):
-    views, labels = three_views(rng, 60)
-    others, expected = three_views(rng, 60)
-    y = np.where(labels == np.arange(3)[:, None], 1.0, -1.0)
-    module, problem, start = problem_of("classes", kernels_between(views, views), y)
-    state = maximize_elbo(module, problem, start, LoopOptions()).state
-    shares = kernel_shares(problem.stack, state.dual, state.readout, rng)
-    assert shares.mean[0] > 0.6
-    assert shares.mean[0] > 3.0 * shares.mean[1:].max()
-    scores = predict_scores(DenseStack(kernels_between(others, views)), state.dual, state.readout, 1.0)
-    positive = np.stack([log_probabilities(score, 1.0)[:, 1] for score in scores], axis=1)
-    assert np.mean(positive.argmax(axis=1) == expected) > 0.9

@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl.bemkl import VB, BEMKLMultitaskClassifier, BEMKLMultitaskRegressor, Gamma, Storage
+from bayesmkl.bemkl import VB, BEMKLMultitaskClassifier, BEMKLMultitaskRegressor, Gamma
 from bayesmkl.kernels import Linear
 
 VIEWS = {"a": [0, 1], "b": [2, 3], "c": [4, 5]}
@@ -168,21 +168,6 @@ def test_start_from_a_posterior_and_random_starts(rng):
     assert several.elbo_ == pytest.approx(model.elbo_, abs=0.5)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("relation", ["learned", "shared", "separate"])
-@BOTH
-def test_other_library_jax_backend_agrees(rng, kind, relation):
-    X, y = make(kind, rng, n_tasks=2)
-    on_numpy, on_jax = (
-        ESTIMATORS[kind](BANK, relation=relation, storage=Storage(backend=backend), **PAPER).fit(X, y)
-        for backend in ("numpy", "jax")
-    )
-    assert on_jax.elbo_ == pytest.approx(on_numpy.elbo_, rel=1e-9)
-    assert type(on_jax.kernel_weights_) is np.ndarray
-    assert_same(on_jax.kernel_weights_, on_numpy.kernel_weights_, 1e-7)
-    assert_same(on_jax.predict(X), on_numpy.predict(X), 1e-7)
-
-
 # ---------------------------------------------------------------------------------------------------- attributes
 
 
@@ -268,17 +253,6 @@ def test_other_library_cross_validation_of_pooled_samples(rng):
     gaps = np.where(rng.random(y.shape) < 0.2, np.nan, y)
     assert (cross_val_score(BEMKLMultitaskRegressor(bank, **PAPER), X, gaps, cv=folds) > 0.2).all()
     assert cross_val_predict(BEMKLMultitaskRegressor(bank, **PAPER), X, gaps, cv=folds).shape == (60, 3)
-
-
-@BOTH
-def test_random_starts_differ_by_seed(rng, kind):
-    X, y = make(kind, rng)
-    start = {"init": "random", "inference": VB(accelerate=False), "tol": 0.0, "max_iter": 1}
-    bounds = [
-        ESTIMATORS[kind](BANK, random_state=seed, **start).fit(X, y).elbo_history_[0] for seed in (0, 0, 1)
-    ]
-    assert bounds[0] == bounds[1]
-    assert bounds[0] != bounds[2]
 
 
 # ----------------------------------------------------------------------------------------------------- bad input

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank, load_model, save_model
 from bayesmkl._utils.hashing import content_hash
@@ -35,19 +33,6 @@ def test_fit_by_name_is_the_fit_by_object(cls, data):
     plain = cls(BANK, max_iter=5, tol=0.0, inference=VB(accelerate=False)).fit(X, y)
     np.testing.assert_array_equal(by_object.dual_coef_, by_name.dual_coef_)
     assert np.abs(plain.dual_coef_ - by_name.dual_coef_).max() > 1e-6
-
-
-@pytest.mark.heavy
-def test_search_over_inferences_copies_and_reports_them(data):
-    X, y = data
-    search = GridSearchCV(
-        BEMKLClassifier(BANK, max_iter=20, tol=0.05), {"inference": ["vb", VB(accelerate=False)]}, cv=2
-    )
-    search.fit(X, y)
-    assert search.cv_results_["param_inference"].tolist() == ["vb", VB(accelerate=False)]
-    model = clone(BEMKLClassifier(inference=NUTS(n_draws=200)))
-    assert model.get_params()["inference"] == NUTS(n_draws=200)
-    assert repr(model.set_params(inference=Gibbs())) == "BEMKLClassifier(inference=Gibbs())"
 
 
 def test_content_tells_options_apart():

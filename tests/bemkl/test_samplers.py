@@ -23,7 +23,7 @@ from bayesmkl import BEMKLClassifier
 from bayesmkl._numerics.truncated_normal import truncated_moments
 from bayesmkl._utils.options import NUTS, Gibbs
 from bayesmkl.bemkl import Dirichlet, SpikeSlab, gibbs
-from bayesmkl.bemkl.ascent import check_agreement, judge
+from bayesmkl.bemkl.ascent import check_agreement
 from bayesmkl.bemkl.draws import (
     PosteriorDraws,
     align_signs,
@@ -239,18 +239,6 @@ def counting_sampler(fail_at=None):
     return (lambda group: 1000 * group[0]), advance, blocks
 
 
-def test_blocks_add_up_to_what_was_asked():
-    start, advance, blocks = counting_sampler()
-    seen = []
-    options = Gibbs(n_chains=2, n_warmup=130, n_draws=250)
-    chains = run_chains(start, advance, [[0], [1]], options, lambda done, text: seen.append((done, text)))
-    np.testing.assert_array_equal(chains.parameters["x"][0], np.arange(130, 380))
-    np.testing.assert_array_equal(chains.parameters["x"][1], np.arange(1130, 1380))
-    assert not chains.interrupted
-    assert seen[-1] == (760, "chain 2 of 2, draws")
-    assert [n for n, _ in blocks[:5]] == [100, 30, 100, 100, 50]
-
-
 @pytest.mark.parametrize(
     ("fail_at", "n_chains", "n_draws"), [(5, 1, 200), (4, 1, 100), (9, 1, 250), (11, 2, 250)]
 )
@@ -287,19 +275,6 @@ def test_agreement_sees_chains_that_disagree_but_not_the_symmetries(rng):
     assert check_agreement(problem, apart, {}).rhat > 1.2
     diverging = {"diverging": np.arange(2 * n).reshape(2, n) % 100 == 0}
     assert check_agreement(problem, draws, diverging).divergent == pytest.approx(0.01)
-
-
-def test_the_worst_outcome_is_reported():
-    from bayesmkl.bemkl.ascent import Agreement
-
-    good = Agreement(1.002, 900.0, 0.0)
-    assert judge(good, False).name == "MIXED"
-    assert judge(good, False).converged
-    assert judge(good, True).name == "INTERRUPTED"
-    assert judge(good._replace(divergent=0.02), False).name == "DIVERGING"
-    assert judge(good._replace(rhat=1.03), False).name == "NOT_MIXED"
-    assert judge(good._replace(ess=100.0), False).name == "NOT_MIXED"
-    assert judge(good._replace(rhat=float("nan")), False).name == "NOT_MIXED"
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e6, 1e9])

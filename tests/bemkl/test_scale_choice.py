@@ -10,7 +10,6 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import StandardScaler
 
 from bayesmkl import BEMKLClassifier, KernelBank
-from bayesmkl.bemkl import NUTS
 from bayesmkl.bemkl import selection as scale_choice
 from bayesmkl.datasets import load_wdbc
 from bayesmkl.kernels import Gaussian, Linear
@@ -72,21 +71,6 @@ def test_nothing_is_compared_where_folds_would_say_little_or_take_long(tables, m
     assert [case.intermediate_scale_ for case in cases] == [1.0] * len(cases)
     monkeypatch.setattr(scale_choice, "MOST_SAMPLES", len(y) - 1)
     assert BEMKLClassifier(BANK).fit(X, y).intermediate_scale_ == 1.0
-
-
-@pytest.mark.heavy
-def test_priors_of_chains_have_folds_of_closed_forms(tables, monkeypatch):
-    X, y = tables["noise"]
-    chosen, choose = [], scale_choice.choose_by_folds
-    monkeypatch.setattr(
-        "bayesmkl.bemkl.classifier.choose_by_folds",
-        lambda *arguments: chosen.append(choose(*arguments)) or chosen[-1],
-    )
-    BEMKLClassifier(BANK, kernel_prior="dirichlet", inference=NUTS()).numpyro_model(X, y)
-    BEMKLClassifier(BANK).fit(X, y)
-    of_chains, of_closed_forms = chosen
-    assert of_chains.intermediate_scale == of_closed_forms.intermediate_scale
-    np.testing.assert_array_equal(of_chains.held_out, of_closed_forms.held_out)
 
 
 @pytest.mark.heavy

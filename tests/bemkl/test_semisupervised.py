@@ -22,8 +22,7 @@ from bayesmkl._numerics.truncated_normal import label_moments
 from bayesmkl.bemkl import model as bemkl
 from bayesmkl.bemkl.ascent import LoopOptions, maximize_elbo
 from bayesmkl.bemkl.model import labeled_part, positive_probability, start_from_labeled
-from bayesmkl.bemkl.moments import Gamma, intermediate_error
-from bayesmkl.bemkl.reading import predict_score
+from bayesmkl.bemkl.moments import intermediate_error
 from bayesmkl.outcomes.labels import log_beyond
 
 pytestmark = pytest.mark.heavy
@@ -185,36 +184,6 @@ def test_positive_probability_is_finite_far_in_the_tails(rng):
     state = state._replace(intermediate=state.intermediate._replace(mean=mean), readout=readout)
     problem = problem._replace(y=np.array([1.0, -1.0, 0.0, 0.0, 0.0, 0.0, 0.0]))
     np.testing.assert_array_equal(positive_probability(problem, state)[2:], [0.5, 0.5, 0.5, 0.0, 1.0])
-
-
-def two_bands(rng, n_each):
-    """Two parallel clouds, and centered kernels that see them."""
-    clouds = [rng.normal(size=(n_each, 2)) * [1.0, 0.3] + [0.0, side] for side in (1.0, -1.0)]
-    x, truth = np.vstack(clouds), np.repeat([1.0, -1.0], n_each)
-    distances = ((x[:, None] - x) ** 2).sum(axis=-1)
-    kernels = np.exp(-distances / (2.0 * np.array([0.3, 1.0])[:, None, None]))
-    kernels -= kernels.mean(axis=1, keepdims=True)
-    kernels -= kernels.mean(axis=2, keepdims=True)
-    return kernels / np.einsum("mii->m", kernels)[:, None, None] * len(x), truth
-
-
-def test_unlabeled_samples_move_the_boundary_to_where_samples_are_rare():
-    rng, errors, options = np.random.default_rng(3), [], LoopOptions(max_iter=300)
-    priors = BINARY_PRIORS["non-sparse"]._replace(intercept=Gamma(1e4, 1.0))
-    for _ in range(5):
-        kernels, truth = two_bands(rng, 40)
-        y = np.zeros(80)
-        labeled = np.concatenate([rng.choice(40, 2, replace=False), 40 + rng.choice(40, 2, replace=False)])
-        y[labeled] = truth[labeled]
-        problem = binary_problem(kernels, y, priors, margin=0.5)
-        part = labeled_part(problem)
-        supervised = maximize_elbo(bemkl, part, bemkl.init(part, np.ones(4)), options).state
-        fitted = maximize_elbo(bemkl, problem, start_from_labeled(problem, supervised), options).state
-        before = np.sign(predict_score(problem.stack, supervised.dual, supervised.readout, 1.0).mean)
-        after = np.where(positive_probability(problem, fitted) > 0.5, 1.0, -1.0)
-        errors.append([(before != truth)[y == 0.0].mean(), (after != truth)[y == 0.0].mean()])
-    mean = np.mean(errors, axis=0)
-    assert mean[1] < 0.6 * mean[0], mean
 
 
 # ------------------------------------------------------------------------------------------ equivariance, backends

@@ -168,14 +168,6 @@ def test_scores_of_many_rows_are_found_block_by_block(name, file, monkeypatch):
     assert len(looked) > N // 11
 
 
-def test_auto_streams_what_does_not_fit(monkeypatch):
-    """Above half of the memory that is left."""
-    for left, expected in ((2 * 8 * 6 * N * 12 + 1, "dense"), (2 * 8 * 6 * N * 12 - 1, "streamed")):
-        monkeypatch.setattr("bayesmkl._estimator.base.available_memory", lambda left=left: left)
-        monkeypatch.setattr("bayesmkl._estimator.base.SMALL", 0)
-        assert BEMKLRegressor(bank(), **FIXED).fit(X, SIGNAL).storage_ == expected
-
-
 # ------------------------------------------------------------------------------------------------- bad input
 
 
