@@ -14,11 +14,14 @@ from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.outcomes import (
     BetaBinomial,
     FailureTime,
+    Gaussian,
+    Logit,
     NegativeBinomial,
     Offset,
     OrdinalProbit,
     PiecewiseHazard,
     Poisson,
+    Probit,
     StudentT,
 )
 
@@ -48,6 +51,14 @@ def processes(stack):
     }
 
 
+def differences_of(along, at, h=1e-4):
+    """Return the slopes of a function of steps in every coordinate, by differences of fourth order."""
+    return [
+        (8 * (along(h * e) - along(-h * e)) - (along(2 * h * e) - along(-2 * h * e))) / (12 * h)
+        for e in np.eye(len(at))
+    ]
+
+
 INF = np.inf
 
 LIKELIHOODS = {
@@ -62,13 +73,16 @@ LIKELIHOODS = {
     "hazards": (PiecewiseHazard((0.6, 1.5)), [0.8, 1.3, 0.5]),
     "offset": (Offset(NegativeBinomial()), [1.7]),
 }
+KINDS = LIKELIHOODS | {"gaussian": (Gaussian(), [0.4]), "probit": (Probit(), []), "logit": (Logit(), [])}
 TIMES = {name for name, (likelihood, _) in LIKELIHOODS.items() if hasattr(likelihood, "log_survival")}
 
 
 def targets(name, n, rng):
     """Return targets of all that there is: observed, censored on either side, between visits, late entries."""
-    if name == "student-t":
+    if name in ("student-t", "gaussian"):
         return rng.normal(size=n)
+    if name in ("probit", "logit"):
+        return np.sign(rng.normal(size=n))
     if name in ("poisson", "negative-binomial"):
         return rng.poisson(2.0, n).astype(float)
     if name == "offset":
