@@ -372,7 +372,8 @@ def run_nuts(problem: Problem, options: NUTS, rng: np.random.Generator, report: 
     """Sample by NUTS on the collapsed NumPyro model."""
     from bayesmkl.bemkl.program import fit_nuts
 
-    return _from_chains(problem, fit_nuts(problem, options, _seed(rng), report), rng)
+    seed = int(rng.integers(2**31))
+    return _from_chains(problem, fit_nuts(problem, options, seed, report), rng)
 
 
 def run_gibbs(
@@ -401,10 +402,6 @@ def _from_chains(problem: Problem, chains: Chains, rng: np.random.Generator) -> 
     agreement = check_agreement(problem, draws, chains.stats)
     outcome = judge(agreement, chains.interrupted)
     return Fit(draws, outcome, draws.n_draws, stats=chains.stats, agreement=agreement)
-
-
-def _seed(rng: np.random.Generator) -> int:
-    return int(rng.integers(2**31))
 
 
 class Agreement(NamedTuple):

@@ -229,7 +229,8 @@ def select_by_elbo(
             f"`estimator` must be a BEMKL estimator or a pipeline that ends in one; got {shown(estimator)}."
         )
     refuse_incomparable([_last_step(estimator)])
-    unknown = [name for grid in _grids(param_grid) for name in grid if name not in estimator.get_params()]
+    grids = [param_grid] if isinstance(param_grid, Mapping) else param_grid
+    unknown = [name for grid in grids for name in grid if name not in estimator.get_params()]
     if unknown:
         raise ValueError(
             f"`param_grid`: Invalid parameter {unknown[0]!r}, which {type(estimator).__name__} does not have."
@@ -252,12 +253,6 @@ def select_by_elbo(
 
 
 # --------------------------------------------------------------------------------------------------------- fits
-
-
-def _grids(
-    param_grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]],
-) -> Sequence[Mapping[str, Any]]:
-    return [param_grid] if isinstance(param_grid, Mapping) else param_grid
 
 
 def _last_step(model: BaseEstimator) -> Any:

@@ -173,7 +173,9 @@ class KernelInspector:
             fingerprint[part] = kernel @ probe / np.sqrt(square)
             finding = finding._replace(fingerprint=fingerprint)
             if similarity is not None:
-                finding = finding._replace(remote=_median_length(kernel) < NEAR_IDENTITY * similarity)
+                # the median length of the rows: near zero if most samples resemble no landmark
+                length = float(np.sqrt(np.median(np.einsum("ij,ij->i", kernel, kernel))))
+                finding = finding._replace(remote=length < NEAR_IDENTITY * similarity)
             else:
                 finding = finding._replace(
                     asymmetric=not known and is_asymmetric(kernel, ASYMMETRIC * size),
@@ -310,11 +312,6 @@ def _is_near_identity(kernel: np.ndarray, square: float) -> bool:
         inverse = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=present)
         n_present, total = float(present.sum()), float(inverse @ np.square(kernel) @ inverse)
     return n_present > 0 and total - n_present < NEAR_IDENTITY**2 * n_present
-
-
-def _median_length(kernel: np.ndarray) -> float:
-    """Return the median length of the rows: near zero if most samples resemble no landmark."""
-    return float(np.sqrt(np.median(np.einsum("ij,ij->i", kernel, kernel))))
 
 
 def _duplicates(findings: list[_Finding]) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import types
 import warnings
 
 import numpy as np
@@ -23,7 +22,6 @@ from bayesmkl.bemkl.draws import PosteriorDraws
 from bayesmkl.bemkl.model import State
 from bayesmkl.datasets import load_wdbc
 from bayesmkl.kernels import Gaussian, Linear
-from bayesmkl.outcomes import Labels
 from bayesmkl.posterior import kernel_table, refine_posterior, to_datatree, view_table
 
 pytestmark = pytest.mark.heavy
@@ -335,34 +333,6 @@ def test_refinement_that_did_not_get_there_says_so_everywhere(closed_form):
     assert table.attrs["intervals"].endswith("not converged")
     again = refined_a_little(closed_form, 10)
     np.testing.assert_array_equal(again.posterior_.dual, model.posterior_.dual)
-
-
-class Counted:
-    """Sweeps that do nothing but count, every chain for itself, and are interrupted after so many."""
-
-    def __init__(self, last=10**9):
-        self.left = last
-
-    def __call__(self, problem, state, rng):
-        self.left -= 1
-        if self.left < 0:
-            raise KeyboardInterrupt
-        return state._replace(readout=state.readout + 1.0)
-
-
-def rounds_of(monkeypatch, n_rounds, **options):
-    monkeypatch.setattr(gibbs, "sweep", Counted(**options))
-    problem = types.SimpleNamespace(stack=types.SimpleNamespace(n_train=4), outcome=Labels(0.0))
-    starts = [gibbs.GibbsState(np.zeros(4), np.zeros(3), 1.0, 1.0)] * 2
-    ends = iter([False] * (n_rounds - 1) + [True])
-    return gibbs.fit_in_rounds(problem, starts, 10, 160, np.random.default_rng(0), lambda _: next(ends))
-
-
-def test_an_interrupted_refinement_keeps_the_last_round(monkeypatch):
-    found = rounds_of(monkeypatch, 99, last=2 * 40 + 60)
-    assert (found.n_warmup, found.chains.interrupted) == (20, True)
-    with pytest.raises(KeyboardInterrupt):
-        rounds_of(monkeypatch, 99, last=2 * 20 - 1)
 
 
 def test_interrupted_draws_are_reported(closed_form, monkeypatch):

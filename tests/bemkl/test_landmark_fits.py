@@ -13,7 +13,6 @@ from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank, discriminative
 from bayesmkl.bemkl import NUTS, BEMKLMultitaskClassifier, BEMKLMultitaskRegressor, Gibbs
 from bayesmkl.bemkl.base import BaseBEMKL
 from bayesmkl.kernels import Gaussian, Laplacian, Linear
-from bayesmkl.kernels.quality import KernelQualityWarning
 from bayesmkl.posterior import diagnose, kernel_table, sample_posterior, to_datatree
 
 EXACT = 1e-8
@@ -241,10 +240,3 @@ def test_wrong_use_with_landmarks():
     other = fitted(BEMKLClassifier(intermediate_scale=1.0), LABELS, 6).posterior_
     with pytest.raises(ValueError, match="`init` must be a posterior with 8 sample weights"):
         fitted(BEMKLClassifier(intermediate_scale=1.0), LABELS, 8, init=other)
-
-
-def test_doubtful_kernels_are_named():
-    kernels = [Gaussian(width=1), Gaussian(width=0.01), Linear()]
-    model = BEMKLClassifier(KernelBank(kernels, landmarks=6), **FIXED)
-    with pytest.warns(KernelQualityWarning, match=r"near-zero .*: gaussian\(width=0.01\) · all"):
-        model.fit(X, LABELS)

@@ -26,7 +26,6 @@ from bayesmkl.bemkl.model import Priors, Problem
 from bayesmkl.bemkl.moments import Gamma, Gaussian, readout_design, readout_target
 from bayesmkl.bemkl.multitask import (
     common_weights,
-    observed_part,
     task_evidence,
     update_task_readouts,
 )
@@ -377,22 +376,3 @@ def test_common_weights_are_the_precision_weighted_mean_of_the_tasks_own(rng):
     assert found.influence.sum() + prior == pytest.approx(1.0, abs=1e-5)
     assert_same(found.task_mean, state.readout.mean[:, 1:], 1e-12)
     assert found.spread == pytest.approx(tau**-0.5)
-
-
-def test_missing_tasks_are_absent_samples(rng):
-    """A sample that lacks a task changes nothing of it: neither its row nor its column plays a part."""
-    kernels, y = random_kernels(rng, 10, N_KERNELS), rng.normal(size=(10, 2))
-    y[[1, 4], 0] = y[[0, 1, 9], 1] = np.nan
-    bounds = []
-    for filler in (0.0, 1e3):
-        tasks = []
-        for t in range(2):
-            present = np.isfinite(y[:, t])
-            spoiled = np.where(present[:, None] & present, kernels, filler)
-            stack = observed_part(DenseStack(spoiled), present)
-            np.testing.assert_array_equal(stack.kernels, kernels[np.ix_(range(3), present, present)])
-            tasks.append(task_of("targets", stack.kernels, y[present, t]))
-        problem = TaskPriors().problem_of(tasks)
-        bounds.append(maximize_elbo(multitask, problem, start_of(problem), PLAIN).elbo_history)
-    np.testing.assert_array_equal(bounds[0], bounds[1])
-    assert [len(task.y) for task in tasks] == [8, 7]
