@@ -513,6 +513,24 @@ def test_version_and_help_answer_without_heavy_imports():
     assert "--target" in stderr
 
 
+def test_a_text_column_is_refused_before_anything_heavy_is_imported(table, tmp_path):
+    table[[*COLUMNS, "site", "diagnosis"]].to_csv(tmp_path / "data.csv", index=False)
+    command = ["bayesmkl", "fit", f"{tmp_path}/data.csv", "--target=diagnosis", f"--out={tmp_path}/run"]
+    code = f"""
+import sys
+from bayesmkl.cli import main
+sys.argv = {command!r}
+try:
+    main()
+finally:
+    print({{"sklearn", "scipy", "jax", "matplotlib"}} & set(sys.modules))
+"""
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert found.returncode == 2
+    assert "column 'site' holds no numbers" in " ".join(found.stderr.split())
+    assert found.stdout.splitlines()[-1] == "set()"
+
+
 def test_a_terminal_without_the_letters_of_a_name_ends_no_command(tmp_path):
     rows = pd.DataFrame({"größe": np.sin(np.arange(30.0))})
     rows["label"] = np.where(rows["größe"] > 0, "groß", "klein")
