@@ -25,8 +25,6 @@ SINGLE_PRECISION = 1e-6  # of the Frobenius norm: what float32 leaves of a zero 
 CHECKED_SAMPLES = 200  # whose kernels are checked where whole kernels are never formed
 ACTIVE = 1e-6  # of the largest weight: kernels above it count as active
 SUPPORT = 1e-8  # of the largest coefficient: samples above it count as support
-
-
 CACHE_MB = 100.0  # for columns of the kernels
 ROUNDING = 1e-15  # of the entries of a kernel
 
@@ -55,10 +53,7 @@ def check_tube(
 class KernelMachine(BaseMKL):
     """Estimators that solve SVMs on kernels, which must be positive semidefinite, and store how they converged."""
 
-    PATH_PARAMETER = (
-        "C"  # the regularization: what `path` goes through, and what to change where a fit stalls
-    )
-
+    PATH_PARAMETER = "C"  # what `path` goes through, and what to change where a fit stalls
     indefinite: str
     tol: float = 0.0  # of methods without such a parameter
     max_iter: int = 1  # of methods that do not iterate
