@@ -182,7 +182,7 @@ class BaseDiscriminative(KernelMachine):
 
         `start` holds kernel weights as in `kernel_weights_`, or is None.
         """
-        most_steps = int(self._stopping.max_iter)
+        most_steps = int(getattr(self._stopping, "max_iter", 1))
         groups = [targets] if self._shares_weights() else [target[None] for target in targets]
         starts = [None] * len(groups) if start is None else np.atleast_2d(start)
         found = []

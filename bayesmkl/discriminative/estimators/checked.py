@@ -56,7 +56,7 @@ class KernelMachine(BaseMKL):
     PATH_PARAMETER = "C"  # what `path` goes through, and what to change where a fit stalls
     indefinite: str
     tol: float = 0.0  # of methods without such a parameter
-    max_iter: int = 1  # of methods that do not iterate
+    max_iter: int
     verbose: int = 1
     clipping_: Any
 
@@ -154,7 +154,7 @@ class KernelMachine(BaseMKL):
     def _warn_unless_converged(self, results: Sequence[Any]) -> None:
         """Issue one ConvergenceWarning with the largest gap."""
         unfinished = [result for result in results if not result.outcome.converged]
-        tol, max_iter = self._stopping.tol, self._stopping.max_iter
+        tol, max_iter = self._stopping.tol, getattr(self._stopping, "max_iter", 1)
         if not unfinished or tol == 0.0:
             return
         scales = [max(abs(float(result.objective_history[-1])), 1e-300) for result in unfinished]
