@@ -69,7 +69,8 @@ def test_sums_are_those_of_differences(kernel, normalize, weights):
     fitted = bank.kernels_[0]
     names = () if normalize is None else (normalize,) if isinstance(normalize, str) else normalize
     slopes = slopes_of(fitted, bank.normalizers_[0], X, Z)
-    q, a = rng.normal(size=N_ROWS), rng.normal(size=N_TRAIN)
+    own = np.random.default_rng(3)
+    q, a = own.normal(size=N_ROWS), own.normal(size=N_TRAIN)
     np.testing.assert_allclose(slopes.values, bank.evaluate(X)[0], rtol=1e-9, atol=1e-11)
     train, middle, up, down = np.split(np.arange(N_TRAIN + 3 * N_ROWS), np.cumsum([N_TRAIN, N_ROWS, N_ROWS]))
     of_rows, of_own, of_train, variance, diagonal = (
