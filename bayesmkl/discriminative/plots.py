@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from bayesmkl._utils.axes import new_axes, shorten
 from bayesmkl._utils.given import as_array, finite_numbers
 from bayesmkl._utils.typing import Label, Samples, Targets
 from bayesmkl._utils.validation import check_axes, check_integer, shown
@@ -107,7 +108,7 @@ def plot_decision(
     points = np.column_stack([axis.ravel() for axis in np.meshgrid(first, second)])
     grid = _like(X, points)
     scores = seen.model.decision_function(grid)
-    ax = new_axes(5.4, 5.4) if ax is None else ax
+    ax = new_axes(5.4, 5.4)[0] if ax is None else ax
     _draw_samples(ax, samples, np.asarray(y), classes)
     circles: dict[str, Any] = {"facecolors": "none", "edgecolors": BOUNDARY, "linewidths": 0.9, "zorder": 4}
     ax.scatter(samples[support, 0], samples[support, 1], 52, label="support point", **circles)
@@ -210,7 +211,7 @@ def _draw_regions(
         tint = to_rgba(KERNEL_COLORS[m % len(KERNEL_COLORS)], OPACITIES[m % 2])
         plane = lead.reshape(len(second), len(first))
         ax.contourf(first, second, plane, [TIED * largest, 2.0 * largest], colors=[tint], zorder=1)
-        text = f"{_shorten(names[m])} (largest gate at {100 * share:.0f} %)"
+        text = f"{shorten(names[m], LONGEST)} (largest gate at {100 * share:.0f} %)"
         ax.plot([], [], color=tint, marker="s", markersize=9, linestyle="none", label=text)
 
 
@@ -277,10 +278,10 @@ def plot_gates(
         raise ValueError(f"`label` must be given: each of the classes {classes} has gates of its own.")
     order, values = _order(gates, order_by)
     texts = [
-        f"{_shorten(name)} (largest at {100 * share:.0f} %)"
+        f"{shorten(name, LONGEST)} (largest at {100 * share:.0f} %)"
         for name, share in zip(seen.estimator.kernel_names_, _leading_shares(gates), strict=True)
     ]
-    ax = new_axes(6.4, float(np.clip(3.2 + 0.2 * len(texts), 3.2, 8.0))) if ax is None else ax
+    ax = new_axes(6.4, float(np.clip(3.2 + 0.2 * len(texts), 3.2, 8.0)))[0] if ax is None else ax
     if len(texts) <= len(KERNEL_COLORS):
         size = float(np.clip(3000 / len(gates), 3.0, 18.0))
         for of_kernel, text, color, marker in zip(
@@ -328,7 +329,7 @@ def _name_samples(ax: Axes, values: np.ndarray, name: Any) -> None:
     if len(different) <= MANY_VALUES:
         for first in firsts[1:]:
             ax.axvline(first - 0.5, color="white" if ax.images else NEUTRAL, linewidth=1.2)
-        ax.set_xticks(firsts + (counts - 1) / 2, [_shorten(str(value)) for value in different])
+        ax.set_xticks(firsts + (counts - 1) / 2, [shorten(str(value), LONGEST) for value in different])
     else:
         places = np.linspace(0, len(values) - 1, N_TICKS).round().astype(int)
         ax.set_xticks(places, [f"{value:.3g}" for value in values[places]])
@@ -337,23 +338,9 @@ def _name_samples(ax: Axes, values: np.ndarray, name: Any) -> None:
 # ------------------------------------------------------------------------------------------- parts of both of them
 
 
-def new_axes(width: float, height: float) -> Axes:
-    """Return axes on a figure of its own, its size in inches, not registered with pyplot."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained", dpi=150)
-    FigureCanvasAgg(figure)
-    return figure.subplots()
-
-
 def _legend_below(ax: Axes) -> None:
     """Put the legend below the axes and their labels."""
     ax.legend(loc="upper left", bbox_to_anchor=(0.0, -0.14), frameon=False, fontsize="small")
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
 
 
 def _leading_shares(gates: np.ndarray) -> np.ndarray:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from bayesmkl._utils.axes import COLORS, LINES, MARKERS, NEUTRAL, legend_below, new_axes, shorten, tidy
 from bayesmkl._utils.docstrings import entries, fill_docs
 from bayesmkl._utils.extras import require
 from bayesmkl._utils.given import finite_numbers
@@ -34,7 +35,6 @@ from bayesmkl.evaluation.survival import (
     survival_calibration,
 )
 from bayesmkl.posterior import plot_predictions, plot_reliability
-from bayesmkl.posterior.axes import COLORS, LINES, MARKERS, NEUTRAL, legend_below, new_axes, shorten, tidy
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -594,7 +594,7 @@ def plot_survival_functions(
         handles["everyone (Kaplan-Meier)"] = line
     for i, (label, curve) in enumerate(zip(labels, curves, strict=True)):
         (line,) = ax.plot(when, curve, color=COLORS[i], linestyle=LINES[i], linewidth=1.8)
-        key = label if len(label) <= LONGEST_KEY else f"{label[: LONGEST_KEY - 1]}…"
+        key = shorten(label, LONGEST_KEY)
         handles[key if key not in handles else f"{key} ({i})"] = line
         if bands is not None:
             ax.fill_between(when, bands[0][i], bands[1][i], color=COLORS[i], alpha=0.15, linewidth=0.0)

@@ -301,9 +301,8 @@ def _views(about: Reported) -> list[Block]:
     blocks.append(Drawing.of(axes, f"Shares of kernels with {percent} intervals."))
     blocks.append(Rows(_readable(kernels), "shares of kernels"))
     if fitted.selects_kernels:
-        with warnings.catch_warnings(
-            action="ignore", category=UserWarning
-        ):  # of alternatives, which the table has
+        # the warning is of alternatives, which the table has
+        with warnings.catch_warnings(action="ignore", category=UserWarning):
             table = inclusion_table(about.model)
         listed = f"Of the selected, at most {100 * table.attrs['fdr']:.0f} % are expected to be false."
         blocks += [Heading("What is in the model"), listed, Rows(_readable(table), "inclusion")]

@@ -825,7 +825,7 @@ def _ratio(ratios: Any, dataset: Hashable, test: str) -> float:
     return float(ratios)
 
 
-# Models that have no result somewhere, with the reason, and what is said of a pair of others.
+# Why models are left out, by name; and a function that compares two of the others.
 Compared = tuple[Mapping[Any, str], Callable[[Any, Any], dict[Any, Any]]]
 
 

@@ -146,7 +146,8 @@ class Factored(NamedTuple):
         found: np.ndarray = np.vecdot(within, within)
         return found
 
-    def _solve(self, columns: np.ndarray) -> np.ndarray:  # which nobody else has
+    def _solve(self, columns: np.ndarray) -> np.ndarray:
+        """Solve in the place of the columns, which must be a copy."""
         solve = multiply_inverse if self.is_inverse else solve_factor
         return solve(self.upper, columns, overwrite=True)
 

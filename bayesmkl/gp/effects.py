@@ -1,4 +1,4 @@
-r"""Linear effects in the score beside the kernels' parts: covariates, and groups with a variance of their own.
+r"""What a design adds: effects of covariates and groups beside the kernels' parts, and tasks that share kernels.
 
 .. math:: f = \sum_m w_m g_m + b + \sum_j \beta_j z_j + \sum_t s_t \sum_l u_{tl} h_{tl},
    \qquad \beta_j \sim N(0, \sigma_\beta^2), \qquad u_{tl} \sim N(0, 1) ,
@@ -8,9 +8,8 @@ standardized covariate if term `t` is a random slope; and the standard deviation
 kernel weights. All effects are columns of one basis :math:`\Phi` with independent normal coefficients, so that they
 add :math:`\Phi \operatorname{diag}(\sigma^2) \Phi^\top` to the covariance of the scores.
 
-Tasks that share their kernels: functions of every kernel that are correlated between tasks.
-
-With :math:`t_i` the task of sample `i`, kernel `m` adds :math:`w_m g_m(x_i, t_i)` to the score, where
+Tasks share their kernels, whose functions are correlated between tasks. With :math:`t_i` the task of sample `i`,
+kernel `m` adds :math:`w_m g_m(x_i, t_i)` to the score, where
 
 .. math:: \operatorname{Cov}(g_m(x, t), g_m(x', t')) = B_{tt'} K_m(x, x') / c_m, \qquad B_{tt'} = s_t s_{t'} R_{tt'} ,
 

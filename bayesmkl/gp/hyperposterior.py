@@ -11,13 +11,10 @@ Every draw is weighted by the mixture of all densities that were drawn from, and
 their `k` says whether so many draws are enough. Where u and -u are the same model, densities are those of draws with
 either sign, and moments are taken on one side of the mirror.
 
-Densities that hyperparameters are drawn from: multivariate t, which adapt to weighted draws.
-
-Fisher information of kernel weights in their coordinates: the curvature to expect at the mode of many.
-
-It is `F F'` with few columns, beside the prior's one: data that are few tell few directions from each other. They are
-found by a randomized eigendecomposition (Halko, Martinsson and Tropp 2011), which takes products of
-the information with some directions alone: one sum of all kernels for each, and a Frobenius product with all.
+Of many kernels the curvature at the mode is the expected one, the Fisher information of their weights. It is `F F'`
+with few columns, beside the prior's one: data that are few tell few directions from each other. They are found by a
+randomized eigendecomposition (Halko, Martinsson and Tropp 2011), which takes products of the information with some
+directions alone: one sum of all kernels for each, and a Frobenius product with all.
 
 References
 ----------

@@ -17,10 +17,9 @@ of the function at this point than is known of it at a new one:
    \operatorname{Var}_{-j} g = \operatorname{Var} g + \frac{\operatorname{Cov}(g, f_j)^2}{(\operatorname{Var} f_j)^2}
    (\sigma_{-j}^2 - \operatorname{Var} f_j) .
 
-Average slopes of what views add to the score, along their features.
-
-The average :math:`s_j = \sum_r p_r\, \partial_j f(x_r)` of the slopes of a view's part :math:`f = \sum_m w_m g_m` is
-one more number that is normal with the training scores. Given hyperparameters and sites
+Slopes along features are averaged. The average :math:`s_j = \sum_r p_r\, \partial_j f(x_r)` of the slopes of a
+view's part :math:`f = \sum_m w_m g_m` is one more number that is normal with the training scores. Given
+hyperparameters and sites
 
 .. math:: E[s_j] = c_j^\top \alpha, \qquad \operatorname{Var} s_j = v_j - c_j^\top R\, c_j , \qquad
     c_j = \sum_m \frac{w_m^2}{c_m} \sum_r p_r\, \partial_j k_m(x_r, \cdot), \quad

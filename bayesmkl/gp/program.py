@@ -1,4 +1,4 @@
-r"""The models of `bayesmkl.gp` as NumPyroprograms: every function value explicit, or none.
+r"""The models of `bayesmkl.gp` as NumPyro programs: every function value explicit, or none.
 
 `explicit_program` has a site for every function value, so that what NUTS says of it depends on no approximation of an
 integral. Its sites, of several outputs with a leading axis for them where not said otherwise:
@@ -34,18 +34,16 @@ successes are counted of, `entry` of times under observation, `task` and `precis
 `evidence_program` has the hyperparameters alone, and the evidence as its factor. Both take the place of
 `bayesmkl.gp.hyperposterior` where importance sampling does not do, and check it.
 
-Independent kernel weights of any distribution that NumPyro has on the positive numbers.
-
-A coordinate :math:`u \sim N(0, 1)` becomes the weight :math:`w = F^{-1}(\Phi(u))`, of which NumPyro has the density
-alone: few of its distributions have :math:`F^{-1}`. The density of :math:`t = \log w` is integrated once, from either
-end, which gives :math:`u` on a grid of :math:`t` with all digits in both tails; between nodes :math:`t(u)` is a cubic
+Kernel weights may have any distribution that NumPyro has on the positive numbers. A coordinate
+:math:`u \sim N(0, 1)` becomes the weight :math:`w = F^{-1}(\Phi(u))`, of which NumPyro has the density alone: few
+of its distributions have :math:`F^{-1}`. The density of :math:`t = \log w` is integrated once, from either end,
+which gives :math:`u` on a grid of :math:`t` with all digits in both tails; between nodes :math:`t(u)` is a cubic
 polynomial with the slopes that it has at the nodes, :math:`\varphi(u) / p(t)`.
 
-Targets given their scores, as distributions of NumPyro.
-
-`target_law` takes those that NumPyro has: normal, Student t, Poisson, negative binomial and beta-binomial. Labels,
-grades and times are drawn here, and their log densities, with the derivatives that likelihoods know, are those of
-`bayesmkl.outcomes`: automatic differentiation of intervals in the tails has no digits left.
+Targets given their scores are distributions of NumPyro. `target_law` takes those that NumPyro has: normal, Student
+t, Poisson, negative binomial and beta-binomial. Labels, grades and times are drawn here, and their log densities,
+with the derivatives that likelihoods know, are those of `bayesmkl.outcomes`: automatic differentiation of intervals
+in the tails has no digits left.
 """
 
 from __future__ import annotations

@@ -19,11 +19,10 @@ things.
   MacKay 2010), alone and with the weights of all kernels that are in: their coordinates are standard normal under the
   prior, and no gradient is needed. Then the common size is drawn anew given the weights.
 
-Spike-and-slab prior of kernels in groups: most add nothing, and the others have a size in common.
-
-A group, such as the kernels of a view, is in the model with probability :math:`\pi`, whose prior is a Beta
-distribution, so that the more groups there are the fewer need to be in. Of a group that is in, every kernel is in
-with probability :math:`\rho`, and one at random where that gives none. Weights of kernels that are in are
+Under the prior most groups add nothing, and kernels of the others have a size in common. A group, such as the
+kernels of a view, is in the model with probability :math:`\pi`, whose prior is a Beta distribution, so that the
+more groups there are the fewer need to be in. Of a group that is in, every kernel is in with probability
+:math:`\rho`, and one at random where that gives none. Weights of kernels that are in are
 
 .. math:: w_m = \tau \sqrt{h_m}, \qquad h_m \sim \operatorname{Gamma}(\alpha, \text{rate } \alpha), \qquad
    \tau \text{ half-t} ,

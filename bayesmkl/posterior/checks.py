@@ -16,6 +16,7 @@ from scipy.special import logsumexp, ndtr
 from scipy.stats import binomtest, norm
 from sklearn.base import BaseEstimator
 
+from bayesmkl._utils.axes import shorten
 from bayesmkl._utils.given import as_array, check_numbers
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.typing import Targets
@@ -25,7 +26,6 @@ from bayesmkl.bemkl.model import Priors
 from bayesmkl.bemkl.moments import Dirichlet, Gamma
 from bayesmkl.gp.reading import HyperDraws, log_complement
 from bayesmkl.outcomes.labels import tempered
-from bayesmkl.posterior.axes import shorten
 from bayesmkl.posterior.evaluated import Evaluated
 from bayesmkl.posterior.fitted import FittedBEMKL, evenly
 from bayesmkl.posterior.loo import LeaveOneOut, of_points

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.stats import norm
 from sklearn.base import BaseEstimator
 
+from bayesmkl._utils.axes import COLORS, MARKERS, NEUTRAL, intervals, new_axes, shorten, tidy
 from bayesmkl._utils.given import finite_numbers
 from bayesmkl._utils.typing import Targets
 from bayesmkl._utils.validation import (
@@ -19,7 +20,6 @@ from bayesmkl._utils.validation import (
     check_probability,
     shown,
 )
-from bayesmkl.posterior.axes import COLORS, MARKERS, NEUTRAL, intervals, new_axes, shorten, tidy
 from bayesmkl.posterior.checks import reliability
 from bayesmkl.posterior.fitted import fitted_bemkl, public
 from bayesmkl.posterior.tables import kernel_table
@@ -569,7 +569,6 @@ def _check_output(output: Any, labels: list[Any], is_known: bool, what: str) -> 
 
 
 BLOCK_SIZE = 2**22  # predictions are made in blocks of rows, whose kernels have about this many entries
-MARGIN = 0.15  # of the range of the samples, on every side
 
 
 @public

@@ -128,25 +128,6 @@ class Browser:
         for kind in ("mousePressed", "mouseReleased"):
             self.call("Input.dispatchMouseEvent", type=kind, x=box[0], y=box[1], button="left", clickCount=1)
 
-    def press_enter(self) -> None:
-        """Press Enter where the focus is."""
-        for kind in ("keyDown", "keyUp"):
-            key = {"key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13, "text": "\r"}
-            self.call("Input.dispatchKeyEvent", type=kind, **key)
-
-    def screenshot(self, path: Path) -> None:
-        """Save the whole page as a picture."""
-        size = self.call("Page.getLayoutMetrics")["cssContentSize"]
-        clip = {
-            "x": 0,
-            "y": 0,
-            "width": max(size["width"], self._width),
-            "height": size["height"],
-            "scale": 1,
-        }
-        picture = self.call("Page.captureScreenshot", captureBeyondViewport=True, clip=clip)["data"]
-        path.write_bytes(base64.b64decode(picture))
-
     def print_to(self, path: Path) -> None:
         """Save what a printer would get, as PDF."""
         printed = self.call("Page.printToPDF", preferCSSPageSize=True, printBackground=True)["data"]

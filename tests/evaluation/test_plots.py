@@ -13,6 +13,7 @@ from matplotlib.colors import to_hex
 from matplotlib.text import Text
 from scipy import stats
 
+from bayesmkl._utils.axes import COLORS
 from bayesmkl.evaluation import kaplan_meier, survival_calibration
 from bayesmkl.evaluation.comparison import Comparison
 from bayesmkl.evaluation.plots import (
@@ -22,7 +23,6 @@ from bayesmkl.evaluation.plots import (
     plot_survival_functions,
 )
 from bayesmkl.evaluation.significance import nemenyi, rank_table
-from bayesmkl.posterior.axes import COLORS
 
 
 def comparison_of(names, n_datasets, n_splits, rng, failing=()):

@@ -185,9 +185,10 @@ def test_models_neither_change_nor_keep_the_data_that_they_are_given(name):
     np.testing.assert_array_equal(y, target_of(name))
     np.testing.assert_array_equal(kernels, stack())
     table[:], kernels[:] = 5.0, 5.0
-    np.testing.assert_allclose(scores(model, NEW), scores(fitted(name), NEW), rtol=1e-9)
+    rounding = 1e-9 if name.startswith("GPMKL") else 0.0  # of factors that longer calls invert
+    np.testing.assert_allclose(scores(model, NEW), scores(fitted(name), NEW), rtol=rounding)
     of_stack = (scores(each, stack(), **extra(name)) for each in (other, fitted_to_stack(name)))
-    np.testing.assert_allclose(*of_stack, rtol=1e-9)
+    np.testing.assert_allclose(*of_stack, rtol=rounding)
 
 
 @every_estimator

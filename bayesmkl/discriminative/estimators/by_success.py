@@ -597,8 +597,7 @@ class LDMKLClassifier(BySuccess):
     kernel and identical kernels keep all samples. Where only one class is above, the first classifier is kept.
 
     Flexible kernels are right on all of their own training samples, and with ``gate_targets="train"`` gates are then
-    constant. Where gates are compared, it is on at most
-    400 samples.
+    constant. Gates are compared on at most 400 samples.
 
     References
     ----------

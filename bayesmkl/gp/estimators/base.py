@@ -414,10 +414,9 @@ class BaseGPMKL(CompletingMKL):
         room = KNOWN_BYTES if free is None else min(KNOWN_BYTES, free // 2)
         with blas_threads_for(n_train):
             precision: type[np.floating] = np.float64
-            n_bytes = 4 * n_entries + of_completed
-            if 8 * n_entries >= FEW_BYTES and n_bytes <= room:
+            if 8 * n_entries >= FEW_BYTES and 4 * n_entries + of_completed <= room:
                 precision = draws.precision_of_predictions(covariance)
-            n_bytes = max(n_bytes, np.dtype(precision).itemsize * n_entries + of_completed)
+            n_bytes = np.dtype(precision).itemsize * n_entries + of_completed
             if n_bytes > room:
                 if self not in TOLD:
                     needed, kept_bytes = format_bytes(n_bytes), format_bytes(room)

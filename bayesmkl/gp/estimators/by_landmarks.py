@@ -1,9 +1,8 @@
 r"""Fits of many samples through landmarks: what an estimator does with pseudo-samples in place of its samples.
 
-Normal sites of many samples through landmarks: variational inference under other likelihoods than the normal one.
-
-The variational posterior is the prior times a normal site for every sample (Adam, Chang, Khan and Solin 2021, Dual
-parameterization of sparse variational Gaussian processes), and the evidence has the lower bound
+Under other likelihoods than the normal one, the variational posterior is the prior times a normal site for every
+sample (Adam, Chang, Khan and Solin 2021, Dual parameterization of sparse variational Gaussian processes), and the
+evidence has the lower bound
 
 .. math:: \log Z(\lambda, \nu; \eta) + \sum_i E_q[\log p(y_i \mid f_i) - \log t_i(f_i)], \qquad
    t_i(f) = N(\nu_i / \lambda_i \mid f, 1 / \lambda_i) .

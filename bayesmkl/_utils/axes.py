@@ -12,7 +12,6 @@ COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 MARKERS = ("o", "s", "D", "^", "v", "P")
 LINES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)))
 NEUTRAL = "#555555"
-SHADES = ("#FFFFFF", "#5B8DB8")  # of a plane, low to high: black lines and all of COLORS are readable on both
 
 
 def new_axes(width: float, height: float, height_ratios: tuple[float, ...] = (1.0,)) -> Any:
