@@ -131,8 +131,8 @@ def fit(
     kernel_prior: Annotated[
         Text,
         _option(
-            "bemkl: nonsparse (default), sparse, which switches most kernels off. gpmkl: dirichlet (default), "
-            "half-t, horseshoe, or spike-slab, under which kernels are in or out."
+            "bemkl: nonsparse (default), sparse, which switches most kernels off. gpmkl: nested (default), "
+            "dirichlet, half-t, horseshoe, or spike-slab, under which kernels are in or out."
         ),
     ] = None,
     missing_views: Annotated[

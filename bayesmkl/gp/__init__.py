@@ -15,7 +15,7 @@ from bayesmkl.gp.estimators.classifier import GPMKLClassifier
 from bayesmkl.gp.estimators.ordinal import GPMKLOrdinalClassifier
 from bayesmkl.gp.estimators.regressor import GPMKLRegressor
 from bayesmkl.gp.estimators.survival import GPMKLSurvival
-from bayesmkl.gp.hyperpriors import DirichletShares, HalfT, Horseshoe
+from bayesmkl.gp.hyperpriors import DirichletShares, HalfT, Horseshoe, NestedShares
 from bayesmkl.gp.selection import SpikeSlabWeights
 from bayesmkl.outcomes.base import LogNormal
 
@@ -30,6 +30,7 @@ __all__ = [
     "Horseshoe",
     "LogNormal",
     "Marginal",
+    "NestedShares",
     "NumPyroProgram",
     "SpikeSlabWeights",
 ]

@@ -9,6 +9,7 @@ normal density.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -199,6 +200,103 @@ class DirichletShares(NamedTuple):
             inward = total * gradient * root
             by_log_part = 0.5 * (inward - root**2 * inward.sum())
             return np.concatenate([[slope * (gradient @ root)], by_log_part * part_slopes / parts])
+
+        return Mapped(total * root, pull)
+
+
+@fill_docs(DOCS)
+class NestedShares(NamedTuple):
+    r"""A total, shares of views in it, and shares of kernels in their view.
+
+    .. math:: w_m^2 = \tau^2 \, \varphi_{v(m)} \, \psi_m, \qquad \tau \text{ half-t}, \quad
+       \varphi \text{ and } \psi \text{ of every view Dirichlet} ,
+
+    so that the prior share of a view does not depend on how many kernels it has.
+
+    Parameters
+    ----------
+    concentration : float, default=0.5
+        Of the Dirichlet distribution of views; below one few views have most of the variance.
+    within : float, default=1.0
+        Of that of the kernels of each view; one is uniform.
+    %(df)s
+    scale : float, default=2.0
+        Of the half-t prior on the total standard deviation, in units of the score.
+    groups : {"view", "kernel"}, sequence of str or dict, default="view"
+        What a view is: that of the bank (each of precomputed kernels), each kernel, the kernels that have the same of
+        these names, one for each kernel, or those that a dict lists by their names or views. Kernels that it does not
+        name are alone.
+
+    Examples
+    --------
+    >>> from bayesmkl import GPMKLClassifier
+    >>> from bayesmkl.gp import NestedShares
+    >>> GPMKLClassifier(kernel_prior=NestedShares(concentration=1.0)).kernel_prior.within
+    1.0
+    """
+
+    concentration: float = 0.5
+    within: float = 1.0
+    df: float = 4.0
+    scale: float = 2.0
+    groups: str | Sequence[str] | Mapping[str, Sequence[str]] = "view"
+
+
+class SharesOfKernels(NamedTuple):
+    """`NestedShares` of given kernels.
+
+    Its coordinates are one for the total, one for every view, and one for every kernel of a view that has several:
+    parts of a whole are Gamma variables, divided by their sum.
+
+    Attributes
+    ----------
+    prior : NestedShares
+    group : int ndarray of shape (n_kernels,)
+        View of every kernel, numbered from zero on.
+
+    Examples
+    --------
+    >>> prior = SharesOfKernels(NestedShares(within=2.0, scale=1.0), np.array([0, 0, 1]))
+    >>> prior.weights(np.zeros(prior.n_coordinates(3))).values.round(4)
+    array([0.3703, 0.3703, 0.5237])
+    """
+
+    prior: NestedShares
+    group: np.ndarray
+
+    @property
+    def n_views(self) -> int:
+        """Number of views."""
+        return int(self.group.max()) + 1
+
+    @property
+    def has_others(self) -> np.ndarray:
+        """Whether a kernel shares its view with others, (n_kernels,)."""
+        found: np.ndarray = np.bincount(self.group)[self.group] > 1
+        return found
+
+    def n_coordinates(self, n_kernels: int) -> int:
+        """Return the number of coordinates."""
+        return 1 + self.n_views + int(self.has_others.sum())
+
+    def weights(self, coordinates: np.ndarray) -> Mapped:
+        """Return the kernel weights of some coordinates."""
+        group, has_others = self.group, self.has_others
+        (total,), (slope,) = half_t_quantiles(coordinates[:1], self.prior.df, self.prior.scale)
+        of_views, own = np.split(coordinates[1:], [self.n_views])
+        parts, part_slopes = gamma_quantiles(of_views, self.prior.concentration)
+        inner, inner_slopes = np.ones(len(group)), np.zeros(len(group))
+        inner[has_others], inner_slopes[has_others] = gamma_quantiles(own, self.prior.within)
+        shares, within = parts / parts.sum(), inner / np.bincount(group, inner)[group]
+        root = np.sqrt(shares[group] * within)
+
+        def pull(gradient: np.ndarray) -> np.ndarray:
+            inward = total * gradient * root
+            of_view = np.bincount(group, inward)
+            by_log_part = 0.5 * (of_view - shares * of_view.sum())
+            by_log_inner = 0.5 * (inward - within * of_view[group])
+            by_own = (by_log_inner * inner_slopes / inner)[has_others]
+            return np.concatenate([[slope * (gradient @ root)], by_log_part * part_slopes / parts, by_own])
 
         return Mapped(total * root, pull)
 

@@ -80,6 +80,7 @@ from bayesmkl.gp.hyperpriors import (
     LogNormal,
     Mapped,
     ParameterPriors,
+    SharesOfKernels,
     WeightPrior,
     WithDesign,
 )
@@ -828,6 +829,15 @@ def _weights(prior: WeightPrior, n_kernels: int) -> Any:
         total = numpyro.sample("total", half)
         parts = numpyro.sample("parts_of_total", dist.Dirichlet(jnp.full(n_kernels, prior.concentration)))
         return numpyro.deterministic("kernel_weights", total * jnp.sqrt(parts))
+    if isinstance(prior, SharesOfKernels):
+        half = dist.FoldedDistribution(dist.StudentT(prior.prior.df, 0.0, prior.prior.scale))
+        total = numpyro.sample("total", half)
+        parts = numpyro.sample(
+            "parts_of_total", dist.Dirichlet(jnp.full(prior.n_views, prior.prior.concentration))
+        )
+        own = numpyro.sample("own_parts", each(dist.Gamma(prior.prior.within)))
+        own = own / jnp.zeros(prior.n_views).at[prior.group].add(own)[prior.group]
+        return numpyro.deterministic("kernel_weights", total * jnp.sqrt(parts[prior.group] * own))
     if isinstance(prior, Horseshoe):
         size = numpyro.sample("common_scale", dist.HalfCauchy(prior.scale))
         size = size * numpyro.sample("own_scales", each(dist.HalfCauchy(1.0)))

@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bayesmkl.gp.hyperpriors import DirichletShares, HalfT, Horseshoe, LogNormal, StudentT
+from bayesmkl.gp.hyperpriors import (
+    DirichletShares,
+    HalfT,
+    Horseshoe,
+    LogNormal,
+    NestedShares,
+    SharesOfKernels,
+    StudentT,
+)
 
 PRIORS = {
     "half-t": HalfT(3.0, 1.5),
@@ -14,6 +22,7 @@ PRIORS = {
     "sparse shares": DirichletShares(0.3, 4.0, 2.0),
     "even shares": DirichletShares(3.0, 4.0, 2.0),
     "horseshoe": Horseshoe(0.2, 4.0),
+    "views": SharesOfKernels(NestedShares(0.5, 1.5), np.array([0, 0, 1])),
 }
 every_prior = pytest.mark.parametrize("prior", PRIORS.values(), ids=PRIORS)
 ALPHA = 1e-3  # of a Kolmogorov-Smirnov test with a fixed seed
@@ -37,9 +46,9 @@ def test_pull_equals_differences(prior, rng):
 @every_prior
 def test_far_coordinates_stay_finite(prior):
     for size in (-40.0, -9.0, 9.0, 40.0):
-        found = prior.weights(np.full(prior.n_coordinates(4), size))
+        found = prior.weights(np.full(prior.n_coordinates(3), size))
         assert np.isfinite(found.values).all()
-        assert np.isfinite(found.pull(np.ones(4))).all()
+        assert np.isfinite(found.pull(np.ones(3))).all()
 
 
 def test_half_t_and_t_have_their_distributions(rng):
@@ -57,6 +66,20 @@ def test_shares_are_dirichlet_and_the_total_half_t(name, rng):
     assert stats.kstest(shares, stats.beta(prior.concentration, 2 * prior.concentration).cdf).pvalue > ALPHA
     assert stats.kstest(np.sqrt(total), lambda x: 2 * stats.t.cdf(x / 2.0, 4.0) - 1).pvalue > ALPHA
     assert abs(np.corrcoef(shares, np.log(total))[0, 1]) < 0.06
+
+
+def test_shares_of_views_do_not_depend_on_their_numbers_of_kernels(rng):
+    prior = SharesOfKernels(NestedShares(0.5, 1.5, 4.0, 2.0), np.array([0, 0, 0, 1, 2, 2]))
+    squares = draws(prior, rng, n_kernels=6) ** 2
+    total = squares.sum(axis=1)
+    of_views = np.array([squares[:, prior.group == v].sum(axis=1) for v in range(3)]) / total
+    for share in of_views:
+        assert stats.kstest(share, stats.beta(0.5, 1.0).cdf).pvalue > ALPHA
+    for m, others in ((0, 3.0), (5, 1.5)):
+        within = squares[:, m] / total / of_views[prior.group[m]]
+        assert stats.kstest(within, stats.beta(1.5, others).cdf).pvalue > ALPHA
+    assert stats.kstest(np.sqrt(total), lambda x: 2 * stats.t.cdf(x / 2.0, 4.0) - 1).pvalue > ALPHA
+    assert abs(np.corrcoef(of_views[0], np.log(total))[0, 1]) < 0.06
 
 
 def test_horseshoe_is_a_half_cauchy_within_its_slab(rng):

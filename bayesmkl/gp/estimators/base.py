@@ -50,7 +50,7 @@ from bayesmkl.gp.estimators.completion import CompletingMKL
 from bayesmkl.gp.estimators.settings import GPMKL, checked_weight_prior, of_kernels
 from bayesmkl.gp.evidence import ep_evidence, exact_evidence, laplace_evidence, student_evidence
 from bayesmkl.gp.hyperposterior import Draws, Hypermodel
-from bayesmkl.gp.hyperpriors import ParameterPriors, WeightPrior, WithDesign
+from bayesmkl.gp.hyperpriors import NestedShares, ParameterPriors, WeightPrior, WithDesign
 from bayesmkl.gp.reading import (
     KEPT,
     HyperDraws,
@@ -207,7 +207,7 @@ class BaseGPMKL(CompletingMKL):
     def _hyperprior(self, kept: np.ndarray | None = None) -> WeightPrior:
         """Return the prior of the weights of all kernels or of those at some positions, and of the design."""
         prior, design = self._weight_prior(), self.design_
-        if isinstance(prior, SpikeSlabWeights):
+        if isinstance(prior, SpikeSlabWeights | NestedShares):
             bank = self.kernel_bank_
             views = self.kernel_names_ if bank is None else bank.kernel_views_
             prior = of_kernels(prior, list(self.kernel_names_), list(views), kept)

@@ -347,7 +347,7 @@ def check_with_landmarks(model: BaseGPMKL, bank: KernelBank) -> None:
     if is_spike_slab(model.kernel_prior, model.KERNEL_PRIORS):
         raise ValueError(
             '`kernel_prior` must not be "spike-slab" with a bank that has `landmarks`, whose evidence is not known '
-            'kernel by kernel. Use "dirichlet" or "horseshoe", or compare with all training samples '
+            'kernel by kernel. Use "nested" or "horseshoe", or compare with all training samples '
             "(`landmarks=None`)."
         )
     if not isinstance(model._likelihood(), Gaussian | Probit | Logit):

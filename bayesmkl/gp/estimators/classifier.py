@@ -17,8 +17,8 @@ from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice, scale_or_auto
 from bayesmkl.gp.design import Design
 from bayesmkl.gp.estimators.base import BaseGPMKL, by_row
-from bayesmkl.gp.estimators.settings import GPMKL, NamedPriors, counted
-from bayesmkl.gp.hyperpriors import DirichletShares, HalfT, Horseshoe
+from bayesmkl.gp.estimators.settings import GPMKL, KernelPrior, NamedPriors, counted
+from bayesmkl.gp.hyperpriors import DirichletShares, HalfT, Horseshoe, NestedShares
 from bayesmkl.gp.reading import LeftOut, log_positive
 from bayesmkl.gp.selection import SpikeSlabWeights
 from bayesmkl.kernels.bank import KernelBank
@@ -46,13 +46,14 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
     Parameters
     ----------
     %(kernels)s
-    kernel_prior : str, HalfT, DirichletShares, Horseshoe, SpikeSlabWeights or numpyro.distributions.Distribution
-        Prior of the weights, which are standard deviations. "dirichlet", the default, is
-        ``DirichletShares(concentration=0.5, df=4, scale=2)``, a half-t total, the same however many kernels there
-        are, and shares of it; "half-t" is ``HalfT(df=4, scale=2)`` on each; "horseshoe" is ``Horseshoe(scale=0.3,
-        slab=5)``, which expects that few kernels matter; "spike-slab" is ``SpikeSlabWeights()``, under which views
-        and kernels are in the model or not. A distribution of NumPyro on all positive numbers, such as
-        ``numpyro.distributions.Gamma(2, 1)``, is that of each weight.
+    kernel_prior : str, prior of `bayesmkl.gp` or numpyro.distributions.Distribution, default="nested"
+        Prior of the weights, which are standard deviations. "nested", the default, is ``NestedShares(scale=2)``: a
+        half-t total, shares of views in it, and shares of kernels in their view, so that neither the total nor the
+        share of a view depends on how many kernels there are. "dirichlet" is ``DirichletShares(scale=2)``, shares of
+        all kernels without regard to views; "half-t" is ``HalfT(df=4, scale=2)`` on each; "horseshoe" is
+        ``Horseshoe(scale=0.3, slab=5)``, which expects that few kernels matter; "spike-slab" is
+        ``SpikeSlabWeights()``, under which views and kernels are in the model or not. A distribution of NumPyro on
+        all positive numbers, such as ``numpyro.distributions.Gamma(2, 1)``, is that of each weight.
     likelihood : {"probit", "logit"}, default="probit"
         Of a label given its score: :math:`\Phi(y f)`, or :math:`1 / (1 + e^{-y f})`.
     temperature : "auto" or float, default="auto"
@@ -151,6 +152,7 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
     _OUTCOME = "labels"
     _takes_several_targets = _takes_landmarks = True
     KERNEL_PRIORS: ClassVar[NamedPriors] = {
+        "nested": NestedShares(0.5, 1.0, 4.0, 2.0),
         "dirichlet": DirichletShares(0.5, 4.0, 2.0),
         "half-t": HalfT(4.0, 2.0),
         "horseshoe": Horseshoe(0.3, 5.0),
@@ -161,7 +163,7 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
         self,
         kernels: KernelBank | str | None = None,
         *,
-        kernel_prior: str | HalfT | DirichletShares | Horseshoe | SpikeSlabWeights = "dirichlet",
+        kernel_prior: KernelPrior = "nested",
         likelihood: str = "probit",
         temperature: float | str = "auto",
         design: Design | None = None,

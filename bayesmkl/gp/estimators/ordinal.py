@@ -17,15 +17,11 @@ from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl.gp.design import Design
 from bayesmkl.gp.estimators.base import BaseGPMKL
 from bayesmkl.gp.estimators.classifier import GPMKLClassifier
-from bayesmkl.gp.estimators.settings import GPMKL, NamedPriors, counted
+from bayesmkl.gp.estimators.settings import GPMKL, KernelPrior, NamedPriors, counted
 from bayesmkl.gp.hyperpriors import (
-    DirichletShares,
-    HalfT,
-    Horseshoe,
     LogNormal,
     checked_log_normal,
 )
-from bayesmkl.gp.selection import SpikeSlabWeights
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.outcomes import OrdinalProbit
@@ -45,7 +41,7 @@ class GPMKLOrdinalClassifier(ClassifierMixin, BaseGPMKL):
     ----------
     %(kernels)s
     %(levels)s
-    kernel_prior : str, HalfT, DirichletShares, Horseshoe, SpikeSlabWeights or numpyro.distributions.Distribution
+    kernel_prior : str, prior of `bayesmkl.gp` or numpyro.distributions.Distribution, default="nested"
         Prior of the weights, standard deviations in units of the noise, as for `GPMKLClassifier`.
     distance_prior : "log-normal" or LogNormal, default="log-normal"
         Prior of the distance of neighboring cut points, in units of the noise; the word is ``LogNormal(0.7, 1.0)``.
@@ -130,7 +126,7 @@ class GPMKLOrdinalClassifier(ClassifierMixin, BaseGPMKL):
         kernels: KernelBank | str | None = None,
         *,
         levels: Sequence[Any] | None = None,
-        kernel_prior: str | HalfT | DirichletShares | Horseshoe | SpikeSlabWeights = "dirichlet",
+        kernel_prior: KernelPrior = "nested",
         distance_prior: str | LogNormal = "log-normal",
         design: Design | None = None,
         missing_views: str = "error",

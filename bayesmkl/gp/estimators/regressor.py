@@ -19,12 +19,13 @@ from bayesmkl._utils.validation import shown
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.gp.design import Design
 from bayesmkl.gp.estimators.base import BaseGPMKL, by_row, overall
-from bayesmkl.gp.estimators.settings import GPMKL, NamedPriors, counted, of_numbers
+from bayesmkl.gp.estimators.settings import GPMKL, KernelPrior, NamedPriors, counted, of_numbers
 from bayesmkl.gp.hyperpriors import (
     DirichletShares,
     HalfT,
     Horseshoe,
     LogNormal,
+    NestedShares,
     checked_log_normal,
 )
 from bayesmkl.gp.selection import SpikeSlabWeights
@@ -72,11 +73,11 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         Of a target given its score: "gaussian"; "student-t", noise with outliers; "poisson" and "negative-binomial",
         counts whose log rate is the score; "beta-binomial", successes out of trials whose log odds are the score.
         An object of :mod:`bayesmkl.outcomes` has its own priors.
-    kernel_prior : str, HalfT, DirichletShares, Horseshoe, SpikeSlabWeights or numpyro.distributions.Distribution
-        Prior of the weights, in units of the standardized target, or of the log rate or log odds. "dirichlet", the
-        default, is ``DirichletShares(concentration=0.5, df=4, scale=1)``, "half-t" ``HalfT(df=4, scale=1)`` on
-        each, "horseshoe" ``Horseshoe(scale=0.1, slab=2)``, "spike-slab" ``SpikeSlabWeights(scale=0.5)``; see
-        `GPMKLClassifier`.
+    kernel_prior : str, prior of `bayesmkl.gp` or numpyro.distributions.Distribution, default="nested"
+        Prior of the weights, in units of the standardized target, or of the log rate or log odds. "nested", the
+        default, is ``NestedShares(scale=1)``, "dirichlet" ``DirichletShares(scale=1)``, "half-t" ``HalfT(df=4,
+        scale=1)`` on each, "horseshoe" ``Horseshoe(scale=0.1, slab=2)``, "spike-slab"
+        ``SpikeSlabWeights(scale=0.5)``; see `GPMKLClassifier`.
     noise_prior : "log-normal" or LogNormal, default="log-normal"
         Prior of the standard deviation of the noise, or of the scale of Student t noise, in the same units; the word
         is ``LogNormal(0.3, 1.5)``. Counts have none.
@@ -173,6 +174,7 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
     _takes_several_targets = True
     _takes_offset = _takes_landmarks = True
     KERNEL_PRIORS: ClassVar[NamedPriors] = {
+        "nested": NestedShares(0.5, 1.0, 4.0, 1.0),
         "dirichlet": DirichletShares(0.5, 4.0, 1.0),
         "half-t": HalfT(4.0, 1.0),
         "horseshoe": Horseshoe(0.1, 2.0),
@@ -184,7 +186,7 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         kernels: KernelBank | str | None = None,
         *,
         likelihood: str | Likelihood = "gaussian",
-        kernel_prior: str | HalfT | DirichletShares | Horseshoe | SpikeSlabWeights = "dirichlet",
+        kernel_prior: KernelPrior = "nested",
         noise_prior: str | LogNormal = "log-normal",
         design: Design | None = None,
         normalize_y: bool = True,

@@ -16,14 +16,22 @@ from bayesmkl._utils.given import check_weights
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_probability, check_scale, shown
 from bayesmkl._utils.warnings import warn_user
-from bayesmkl.gp.hyperpriors import DirichletShares, HalfT, Horseshoe, WeightPrior
+from bayesmkl.gp.hyperpriors import (
+    DirichletShares,
+    HalfT,
+    Horseshoe,
+    NestedShares,
+    SharesOfKernels,
+    WeightPrior,
+)
 from bayesmkl.gp.selection import SpikeSlabOfKernels, SpikeSlabWeights
 from bayesmkl.kernels.views import check_samples
 
 if TYPE_CHECKING:
     from bayesmkl.gp.estimators.base import BaseGPMKL
 
-NamedPriors = Mapping[str, WeightPrior | SpikeSlabWeights]
+KernelPrior = str | HalfT | DirichletShares | NestedShares | Horseshoe | SpikeSlabWeights
+NamedPriors = Mapping[str, WeightPrior | SpikeSlabWeights | NestedShares]
 
 
 def checked_weight_prior(value: Any, named: NamedPriors) -> Any:
@@ -48,10 +56,16 @@ def checked_weight_prior(value: Any, named: NamedPriors) -> Any:
         return numpyro_prior(value)
     if isinstance(value, SpikeSlabWeights):
         return _checked_spike_slab(value)
+    if isinstance(value, NestedShares):
+        alpha, within, df, scale = (
+            check_scale(f"kernel_prior.{k}", v) for k, v in zip(value._fields, value[:4], strict=False)
+        )
+        return NestedShares(alpha, within, df, scale, _checked_groups(value.groups))
     if not isinstance(value, HalfT | DirichletShares | Horseshoe):
         raise ValueError(
-            f"`kernel_prior` must be one of {', '.join(map(repr, named))}, a HalfT, a DirichletShares, a Horseshoe, "
-            f"a SpikeSlabWeights, or a distribution of NumPyro on the positive numbers; got {shown(value)}."
+            f"`kernel_prior` must be one of {', '.join(map(repr, named))}, a prior of `bayesmkl.gp`, such as "
+            "NestedShares(concentration=1.0), or a distribution of NumPyro on the positive numbers; got "
+            f"{shown(value)}."
         )
     sizes: Any = (check_scale(f"kernel_prior.{k}", v) for k, v in value._asdict().items())
     return type(value)(*sizes)
@@ -65,33 +79,40 @@ def is_spike_slab(value: Any, named: NamedPriors) -> bool:
 def _checked_spike_slab(value: SpikeSlabWeights) -> SpikeSlabWeights:
     """Return a spike-and-slab prior, checked as far as it can be without kernels."""
     name = "kernel_prior."
-    inclusion, groups = value.inclusion, value.groups
+    inclusion = value.inclusion
     if not isinstance(inclusion, tuple | list) or len(inclusion) != 2:
         raise ValueError(f"`{name}inclusion` must be two shapes of a Beta prior; got {shown(inclusion)}.")
-    is_list = isinstance(groups, Sequence | np.ndarray) and not isinstance(groups, str | bytes)
-    if not is_list and not isinstance(groups, Mapping) and groups not in ("view", "kernel"):
-        raise ValueError(
-            f'`{name}groups` must be "view", "kernel", a sequence of names, one for each kernel, or a dict of names '
-            f"of kernels or views; got {shown(groups)}."
-        )
     first = check_scale(f"{name}inclusion[0]", inclusion[0])
     second = None if inclusion[1] is None else check_scale(f"{name}inclusion[1]", inclusion[1])
     alpha, df, scale = (
         check_scale(f"{name}{field}", getattr(value, field)) for field in ("concentration", "df", "scale")
     )
     within = check_probability(f"{name}within", value.within)
-    named: Any = tuple(groups) if is_list else groups
-    return SpikeSlabWeights(alpha, df, scale, (first, second), within, named)
+    return SpikeSlabWeights(alpha, df, scale, (first, second), within, _checked_groups(value.groups))
+
+
+def _checked_groups(groups: Any) -> Any:
+    """Return the groups of kernels of a prior, checked as far as they can be without kernels."""
+    is_list = isinstance(groups, Sequence | np.ndarray) and not isinstance(groups, str | bytes)
+    if not is_list and not isinstance(groups, Mapping) and groups not in ("view", "kernel"):
+        raise ValueError(
+            '`kernel_prior.groups` must be "view", "kernel", a sequence of names, one for each kernel, or a dict of '
+            f"names of kernels or views; got {shown(groups)}."
+        )
+    return tuple(groups) if is_list else groups
 
 
 def of_kernels(
-    prior: SpikeSlabWeights, names: Sequence[Any], views: Sequence[Any], kept: np.ndarray | None
-) -> SpikeSlabOfKernels:
+    prior: SpikeSlabWeights | NestedShares,
+    names: Sequence[Any],
+    views: Sequence[Any],
+    kept: np.ndarray | None,
+) -> SpikeSlabOfKernels | SharesOfKernels:
     """Return the prior of some kernels, in the groups that it has.
 
     Parameters
     ----------
-    prior : SpikeSlabWeights
+    prior : SpikeSlabWeights or NestedShares
     names, views : sequence of str
         Of all kernels.
     kept : ndarray of int, optional
@@ -113,7 +134,12 @@ def of_kernels(
             f"`kernel_prior.groups` must have a name for each of the {len(names)} kernels; got {len(groups)}."
         )
     chosen = np.asarray(groups) if kept is None else np.asarray(groups)[kept]
-    return SpikeSlabOfKernels(prior, np.unique(chosen, return_inverse=True)[1])
+    group = np.unique(chosen, return_inverse=True)[1]
+    return (
+        SpikeSlabOfKernels(prior, group)
+        if isinstance(prior, SpikeSlabWeights)
+        else SharesOfKernels(prior, group)
+    )
 
 
 def _listed(groups: Mapping[str, Any], names: Sequence[Any], views: Sequence[Any]) -> list[str]:

@@ -18,10 +18,8 @@ from bayesmkl._utils.validation import check_probability, shown
 from bayesmkl.gp.design import Design
 from bayesmkl.gp.estimators.base import BaseGPMKL, by_row
 from bayesmkl.gp.estimators.regressor import GPMKLRegressor
-from bayesmkl.gp.estimators.settings import GPMKL, NamedPriors, counted, of_numbers
-from bayesmkl.gp.hyperpriors import DirichletShares, HalfT, Horseshoe
+from bayesmkl.gp.estimators.settings import GPMKL, KernelPrior, NamedPriors, counted, of_numbers
 from bayesmkl.gp.reading import ScoreMoments
-from bayesmkl.gp.selection import SpikeSlabWeights
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.outcomes import FailureTime, PiecewiseHazard
@@ -64,7 +62,7 @@ class GPMKLSurvival(BaseGPMKL):
         "log-normal", "log-logistic", "weibull" or "piecewise-hazard"; the breaks of the last are at quantiles of the
         events. Objects of :mod:`bayesmkl.outcomes` have their own priors, and breaks in units of the mean
         time to an event (times at risk of all samples over the number of events).
-    kernel_prior : str, HalfT, DirichletShares, Horseshoe, SpikeSlabWeights or numpyro.distributions.Distribution
+    kernel_prior : str, prior of `bayesmkl.gp` or numpyro.distributions.Distribution, default="nested"
         Prior of the weights, in units of the standard deviation that log times have without features, or of log
         hazard ratios; see `GPMKLRegressor`.
     %(design)s
@@ -158,7 +156,7 @@ class GPMKLSurvival(BaseGPMKL):
         kernels: KernelBank | str | None = None,
         *,
         likelihood: str | FailureTime | PiecewiseHazard = "log-logistic",
-        kernel_prior: str | HalfT | DirichletShares | Horseshoe | SpikeSlabWeights = "dirichlet",
+        kernel_prior: KernelPrior = "nested",
         design: Design | None = None,
         missing_views: str = "error",
         intercept_std: float = 3.0,
