@@ -18,9 +18,10 @@ from bayesmkl import BEMKLClassifier, BEMKLRegressor, GPMKLClassifier, GPMKLRegr
 from bayesmkl.bemkl import Gamma
 from bayesmkl.datasets import load_diabetes, load_iris, load_wdbc, load_wine
 from bayesmkl.gp.covariances import Additive, Weighted, kernel_units
+from bayesmkl.gp.estimators.settings import of_kernels
 from bayesmkl.gp.evidence import ep_evidence, exact_evidence
 from bayesmkl.gp.hyperposterior import Hypermodel
-from bayesmkl.gp.hyperpriors import LogNormal, Mapped, StudentT
+from bayesmkl.gp.hyperpriors import LogNormal, Mapped, NestedShares, StudentT
 from bayesmkl.kernels import Gaussian, Linear, Polynomial
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.outcomes import Gaussian as NormalNoise
@@ -48,7 +49,8 @@ class Problem(NamedTuple):
     kernel_prior : str
         Of the estimator.
     kernels : ndarray of shape (n_kernels, n_samples, n_samples)
-    kernel_names : list of str
+    kernel_names, views : list of str
+        Of every kernel.
     target : ndarray of shape (n_samples,)
         Labels -1 and +1, or standardized numbers.
     """
@@ -59,12 +61,20 @@ class Problem(NamedTuple):
     kernel_prior: str
     kernels: np.ndarray
     kernel_names: list[str]
+    views: list[str]
     target: np.ndarray
 
     @property
     def is_regression(self) -> bool:
         """Whether targets are numbers."""
         return not np.isin(self.target, (-1.0, 1.0)).all()
+
+    @property
+    def weight_prior(self) -> Any:
+        """Prior of the kernel weights of the additive process, with the views of its kernels where it has some."""
+        kind = GPMKLRegressor if self.is_regression else GPMKLClassifier
+        prior = kind.KERNEL_PRIORS[self.kernel_prior]
+        return prior._replace(groups=tuple(self.views)) if isinstance(prior, NestedShares) else prior
 
     @property
     def model(self) -> Hypermodel:
@@ -78,8 +88,9 @@ class Problem(NamedTuple):
             parameter_prior: Any = RootGamma() if self.is_regression else LogNormal()
         else:
             covariance = Additive(stack, kernel_units(stack), INTERCEPT_STD)
-            kind = GPMKLRegressor if self.is_regression else GPMKLClassifier
-            weight_prior = kind.KERNEL_PRIORS[self.kernel_prior]
+            weight_prior = self.weight_prior
+            if isinstance(weight_prior, NestedShares):
+                weight_prior = of_kernels(weight_prior, self.kernel_names, self.views, None)
             parameter_prior = LogNormal(0.3, 1.5)
         return Hypermodel(covariance, likelihood, self.target[None], weight_prior, parameter_prior, evidence)
 
@@ -103,7 +114,7 @@ def estimator(problem: Problem, inference: Any, random_state: int = 0) -> Any:
         kind = GPMKLRegressor if problem.is_regression else GPMKLClassifier
         return kind(
             "precomputed",
-            kernel_prior=problem.kernel_prior,
+            kernel_prior=problem.weight_prior,
             intercept_std=INTERCEPT_STD,
             inference=inference,
             random_state=random_state,
@@ -136,7 +147,7 @@ def build(name: str) -> Problem:
         target = np.where(target == target.max(), 1.0, -1.0)
     bank = bank.fit(X)
     kernels = np.ascontiguousarray(bank.train_stack(), dtype=np.float64)
-    return Problem(name, data, process, kernel_prior, kernels, list(bank.kernel_names_), target)
+    return Problem(name, data, process, kernel_prior, kernels, bank.kernel_names_, bank.kernel_views_, target)
 
 
 Made = tuple[str, KernelBank, np.ndarray, np.ndarray]
@@ -219,7 +230,7 @@ PROBLEMS: dict[str, tuple[str, str, Callable[[], Made]]] = {
     "a_iris_60": ("additive", "half-t", lambda: _iris(60)),
     "a_wine_100": ("additive", "half-t", lambda: _wine(100)),
     "a_digits_100": ("additive", "half-t", lambda: _digits(100)),
-    "a_wdbc_100_dirichlet": ("additive", "dirichlet", lambda: _wdbc(100, KernelBank(list(README), views=THIRDS))),
+    "a_wdbc_100_nested": ("additive", "nested", lambda: _wdbc(100, KernelBank(list(README), views=THIRDS))),
     "a_wdbc_100_horseshoe": ("additive", "horseshoe", lambda: _wdbc(100, KernelBank(list(README), views=THIRDS))),
     "a_diabetes_150_labels": ("additive", "half-t", lambda: _diabetes(150, KernelBank("paper"), labels=True)),
     "a_views_200": ("additive", "half-t", lambda: _views(200, 4, 1.0)),
@@ -227,7 +238,8 @@ PROBLEMS: dict[str, tuple[str, str, Callable[[], Made]]] = {
     "a_views_200_nothing": ("additive", "half-t", lambda: _views(200, 4, 0.0, seed=2)),
     "a_wdbc_100_each": ("additive", "half-t", lambda: _wdbc(100, EACH)),
     "a_views_100_many": ("additive", "half-t", lambda: _views(100, 10, 1.0, MANY)),
-    "a_views_200_dirichlet": ("additive", "dirichlet", lambda: _views(200, 4, 1.0, seed=3)),
+    "a_views_200_nested": ("additive", "nested", lambda: _views(200, 4, 1.0, seed=3)),
+    "a_views_200_nothing_nested": ("additive", "nested", lambda: _views(200, 4, 0.0, seed=2)),
     "a_wdbc_398": ("additive", "half-t", lambda: _wdbc(398, KernelBank(list(README), views=THIRDS))),
     # additive, normal noise
     "a_smooth_50": ("additive", "half-t", lambda: _smooth(50, 3)),
@@ -239,6 +251,7 @@ PROBLEMS: dict[str, tuple[str, str, Callable[[], Made]]] = {
     "a_smooth_100_dirichlet": ("additive", "dirichlet", lambda: _smooth(100, 10)),
     "a_smooth_150_horseshoe": ("additive", "horseshoe", lambda: _smooth(150, 10)),
     "a_diabetes_100_many": ("additive", "half-t", lambda: _diabetes(100, KernelBank(MANY, views="each"))),
+    "a_diabetes_100_nested": ("additive", "nested", lambda: _diabetes(100, KernelBank(MANY, views=THREE))),
     "a_diabetes_300": ("additive", "half-t", lambda: _diabetes(300, KernelBank(list(MIXED)))),
     "a_diabetes_300_dirichlet": ("additive", "dirichlet", lambda: _diabetes(300, EACH)),
     "a_smooth_500": ("additive", "half-t", lambda: _smooth(500, 6)),

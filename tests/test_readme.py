@@ -77,7 +77,7 @@ def test_intervals_of_the_readme_are_those_of_the_exact_posterior():
     first = blocks_of((ROOT / "README.md").read_text(encoding="utf-8"))[0].output
     rows = re.findall(r"^ *(gaussian.*?)((?: +-?\d\.\d\d){3})$", first, re.MULTILINE)
     printed = {name: [float(number) for number in numbers.split()] for name, numbers in rows}
-    path = ROOT / "benchmarks" / "results" / "reference_posteriors" / "a_wdbc_100_dirichlet.json"
+    path = ROOT / "benchmarks" / "results" / "reference_posteriors" / "a_wdbc_100_nested.json"
     reference = json.loads(path.read_text(encoding="utf-8"))
     share = reference["quantities"]["share"]
     assert sorted(printed) == sorted(reference["kernels"])
