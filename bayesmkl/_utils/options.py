@@ -198,7 +198,7 @@ class Marginal(_InferenceOptions):
         Of a Gaussian process whose bank has `landmarks`: how many all kernels have together, at least two for each.
         A first fit to some samples says which kernels need them: these have up to as many as the bank has, the
         others few. None: every kernel has all of them.
-    n_read : int or "all", default=64
+    n_read : int or "all", default=40
         Of a Gaussian process without landmarks: at most how many of the points predictions of new rows are made from,
         at least two. They are chosen and weighted so that moments of predictions are those of all points; mean scores
         are exactly these. Their factorizations are kept after the first prediction. "all": predictions from all
@@ -219,7 +219,7 @@ class Marginal(_InferenceOptions):
     n_warmup: int = 100
     approximation: str = "ep"
     total_landmarks: int | None = None
-    n_read: int | str = 64
+    n_read: int | str = 40
 
     name: ClassVar[str] = "marginal"
 
