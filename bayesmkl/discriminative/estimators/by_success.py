@@ -50,9 +50,7 @@ from bayesmkl.discriminative.problems import OnStep
 from bayesmkl.discriminative.svm.native import NativeKernel, native_kernels
 from bayesmkl.discriminative.svm.one_kernel import (
     NOT_HELD,
-    ByColumns,
     GatedKernel,
-    InOrder,
     OneKernel,
     PrecomputedKernel,
     coefficients_of,
@@ -186,22 +184,18 @@ class BySuccess(FeatureGatedClassifier):
 
     def _offer(
         self, training: Rows, target: np.ndarray, inner: Any, tries: bool = False
-    ) -> tuple[Sequence[OneKernel], Offer]:
-        """Return the kernels to train on, and what gates may see; `tries` if what they see is tried in folds."""
+    ) -> tuple[SuccessOptions, Offer]:
+        """Return how SVMs are trained, and what gates may see; `tries` if what they see is tried in folds."""
         order = self._sorted_samples(training, target)
-        kernels: Sequence[OneKernel]
-        if self.svm == "libsvm":
-            kernels = [InOrder(kernel, order) for kernel in training.kernels]
-        else:
-            kernels = [ByColumns(kernel, inner) for kernel in training.kernels]
-        own = [kernels] if self._offers_own() else []
-        seen = own + [[InOrder(kernel, order)] * self.n_kernels_in_ for kernel in self._kernels_of_features()]
+        own = [training.kernels] if self._offers_own() else []
+        seen = own + [[kernel] * self.n_kernels_in_ for kernel in self._kernels_of_features()]
         compares = len(seen) > 1 or (tries and not own)
         rng = self._rng()
         # folds are independent of the order of the training samples
         in_sample = self.gate_targets == "train" or (self.gate_targets == "auto" and self.gate_bank_ is None)
         folds = None if in_sample and not compares else evenly_dealt(order, target, N_FOLDS, rng)
-        return kernels, Offer(seen, folds if folds is not None and len(folds) > 1 else None, rng, order)
+        options = self._success_options()._replace(order=order, solver=inner if self.svm == "mwu" else None)
+        return options, Offer(seen, folds if folds is not None and len(folds) > 1 else None, rng)
 
     def _kernels_of_features(self) -> Sequence[OneKernel]:
         """Return the training kernels of features that gates may see."""
@@ -447,10 +441,11 @@ class SwMKLClassifier(BySuccess):
 
     def _learn_task(self, training: Rows, target: np.ndarray, inner: Any, on_step: OnStep) -> SwMKLResult:
         options = self._options()
-        kernels, offer = self._offer(training, target, inner, options.temperature == AUTO)
+        success, offer = self._offer(training, target, inner, options.temperature == AUTO)
         solve = lambda gated, labels: inner.solve(gated, labels, options.success.tol)
         last = solve if self.svm == "mwu" else None
-        return fit_swmkl(kernels, target, options, offer, solve=last, on_step=on_step)
+        options = options._replace(success=success)
+        return fit_swmkl(training.kernels, target, options, offer, solve=last, on_step=on_step)
 
     def _describe(self, result: SwMKLResult, stopped: bool) -> LocalFit:
         return LocalFit(
@@ -674,9 +669,10 @@ class LDMKLClassifier(BySuccess):
         return 3 * self.n_kernels_in_
 
     def _learn_task(self, training: Rows, target: np.ndarray, inner: Any, on_step: OnStep) -> LDMKLResult:
-        kernels, offer = self._offer(training, target, inner)
+        success, offer = self._offer(training, target, inner)
+        options = self._options(self._names_features())._replace(success=success)
         offer = offer._replace(n_compared=MOST_COMPARED)
-        return fit_ldmkl(kernels, target, self._options(self._names_features()), offer, on_step=on_step)
+        return fit_ldmkl(training.kernels, target, options, offer, on_step=on_step)
 
     def _describe(self, result: LDMKLResult, stopped: bool) -> LocalFit:
         duals, intercepts = coefficients_of(result.svms, result.gates.shape[1])
